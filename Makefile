@@ -1,0 +1,83 @@
+# make demo, make test, make build: see README.md. `make help` lists everything.
+#
+# XNNPACK=debian   the pinned XNNPACK of third_party/ (default)
+# XNNPACK=system   what the system's compiler finds by itself
+# XNNPACK=/prefix  what is installed under that prefix (include/, lib/)
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+XNNPACK ?= debian
+MODEL ?=
+LAYERS ?=
+JSON ?=
+BENCH ?= .
+
+export CGO_CFLAGS ?= -O2 -g -Wall -Wextra
+
+ifeq ($(XNNPACK),debian)
+arch := $(shell dpkg --print-architecture 2>/dev/null)
+root := $(CURDIR)/third_party/$(arch)
+# The library directory is known only once it has been unpacked, so these are expanded when a recipe runs.
+libdir = $(firstword $(wildcard $(root)/usr/lib/*-linux-gnu*))
+loader = $(firstword $(wildcard $(libdir)/ld-linux*.so.*))
+# rpath and not runpath: libXNNPACK's own dependencies are found through it. The loader and its libc come along only
+# where the system's glibc is too old for libXNNPACK.
+xnnpack_cflags = -I$(root)/usr/include
+xnnpack_ldflags = -L$(libdir) -Wl,--disable-new-dtags,-rpath,$(libdir) $(if $(wildcard $(root)/.own-libc),$(own_libc_ldflags))
+own_libc_ldflags = -Wl,--allow-shlib-undefined -Wl,--dynamic-linker=$(loader)
+fetch_xnnpack := third_party/fetch-xnnpack
+else ifeq ($(XNNPACK),system)
+fetch_xnnpack := true
+else
+xnnpack_cflags = -I$(XNNPACK)/include
+xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib
+fetch_xnnpack := true
+endif
+
+go = CGO_ENABLED=1 CGO_CFLAGS='$(CGO_CFLAGS) $(xnnpack_cflags)' CGO_LDFLAGS='$(CGO_LDFLAGS) $(xnnpack_ldflags)' go
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: third_party
+third_party: xnnpack models ## fetch the pinned XNNPACK and the models of the tests
+
+.PHONY: xnnpack
+xnnpack:
+	@$(fetch_xnnpack)
+
+.PHONY: models
+models:
+	@third_party/fetch-models
+
+.PHONY: env
+env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
+	@echo "export CGO_ENABLED=1 CGO_CFLAGS='$(CGO_CFLAGS) $(xnnpack_cflags)' CGO_LDFLAGS='$(strip $(CGO_LDFLAGS) $(xnnpack_ldflags))'"
+
+.PHONY: build
+build: xnnpack ## build the tool: bin/xpwc
+	@$(go) build -o bin/xpwc ./cmd/xpwc
+
+.PHONY: demo
+demo: build ## run a model without a cache, cold and warm (MODEL=, LAYERS=, JSON=)
+	@$(if $(MODEL),,third_party/fetch-models)
+	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
+
+.PHONY: test
+test: third_party ## run everything: formatting, vet, staticcheck, tests with the race detector
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(go) vet ./...
+	$(go) tool staticcheck ./...
+	CGO_ENABLED=0 go vet . ./internal/...
+	CGO_ENABLED=0 go test . ./internal/...
+	$(go) test -race ./...
+
+.PHONY: bench
+bench: third_party ## measure: ratios of cached to uncached, in one run
+	$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 7 .
+
+.PHONY: clean
+clean: ## remove what was built and fetched
+	rm -rf bin demo third_party/.apt third_party/amd64 third_party/arm64 third_party/models
