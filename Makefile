@@ -13,7 +13,7 @@ LAYERS ?=
 JSON ?=
 BENCH ?= .
 
-export CGO_CFLAGS ?= -O2 -g -Wall -Wextra
+export CGO_CFLAGS ?= -O2 -g
 
 ifeq ($(XNNPACK),debian)
 arch := $(shell dpkg --print-architecture 2>/dev/null)

@@ -1,0 +1,21 @@
+//go:build !cgo
+
+package xpwc
+
+import (
+	"fmt"
+
+	"xpwc/internal/format"
+)
+
+// Without cgo there is no XNNPACK: cache files can be opened and inspected, and sessions exist for the tests of what does
+// not need C, but none can be given to a runtime.
+type provider struct{}
+
+func newProvider(*Session) (provider, error) { return provider{}, nil }
+func (provider) finalize()                   {}
+func (provider) free()                       {}
+
+func currentLayout() (format.Layout, error) {
+	return format.Layout{Description: fmt.Sprint(ErrNoCgo)}, nil
+}

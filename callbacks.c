@@ -1,0 +1,108 @@
+#include "callbacks.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+
+// XNNPACK's ABI has grown twice: the key got fingerprint_id (November 2025), the provider alias_data (March 2026). Whether
+// the header at hand has them shows in the sizes of its structs, so one source works with all, and the members are reached
+// by where they must lie instead of by name.
+enum {
+  key_end = offsetof(struct xnn_weights_cache_look_up_key, bias) + sizeof(void*),
+  key_has_fingerprint_id = sizeof(struct xnn_weights_cache_look_up_key) > key_end,
+  provider_end = offsetof(struct xnn_weights_cache_provider, delete_cache) + sizeof(void (*)(void)),
+  provider_has_alias_data = sizeof(struct xnn_weights_cache_provider) > provider_end,
+};
+
+_Static_assert(
+    !key_has_fingerprint_id || sizeof(struct xnn_weights_cache_look_up_key) <= key_end + sizeof(uint64_t),
+    "xnn_weights_cache_look_up_key has members behind fingerprint_id that xpwc does not know");
+_Static_assert(
+    !provider_has_alias_data || sizeof(struct xnn_weights_cache_provider) == provider_end + sizeof(void (*)(void)),
+    "xnn_weights_cache_provider has members behind alias_data that xpwc does not know");
+
+struct xpwc_provider {
+  struct xnn_weights_cache_provider callbacks;
+  // Zero, for the members of a library newer than the header this was compiled against.
+  void (*unknown[8])(void);
+  uintptr_t session;
+  atomic_bool finalized;
+};
+
+static uint32_t fingerprint_id(const struct xnn_weights_cache_look_up_key* key) {
+  uint32_t id = 0;
+  if (key_has_fingerprint_id) {
+    memcpy(&id, (const char*)key + key_end, sizeof(id));
+  }
+  return id;
+}
+
+static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
+  const struct xpwc_provider* provider = context;
+  return xpwcLookUp(provider->session, key->seed, (uintptr_t)key->kernel, (uintptr_t)key->bias, fingerprint_id(key));
+}
+
+static void* reserve_space(void* context, size_t n) {
+  const struct xpwc_provider* provider = context;
+  return xpwcReserveSpace(provider->session, n);
+}
+
+static size_t look_up_or_insert(
+    void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
+  const struct xpwc_provider* provider = context;
+  return xpwcLookUpOrInsert(
+      provider->session, key->seed, (uintptr_t)key->kernel, (uintptr_t)key->bias, fingerprint_id(key),
+      (uintptr_t)packed, size);
+}
+
+static enum xnn_status alias_data(void* context, void* alias, void* original) {
+  const struct xpwc_provider* provider = context;
+  xpwcAliasData(provider->session, (uintptr_t)alias, (uintptr_t)original);
+  return xnn_status_success;
+}
+
+// The last three never enter Go: executing threads call them.
+
+static bool is_finalized(void* context) {
+  const struct xpwc_provider* provider = context;
+  return atomic_load_explicit(&provider->finalized, memory_order_acquire);
+}
+
+static void* offset_to_addr(void* context, size_t offset) {
+  (void)context;
+  return (void*)offset;
+}
+
+static enum xnn_status delete_cache(void* context) {
+  (void)context; // the session owns the provider
+  return xnn_status_success;
+}
+
+struct xpwc_provider* xpwc_provider_new(uintptr_t session) {
+  struct xpwc_provider* provider = calloc(1, sizeof(*provider));
+  if (provider == NULL) {
+    return NULL;
+  }
+  provider->session = session;
+  provider->callbacks.context = provider;
+  provider->callbacks.look_up = look_up;
+  provider->callbacks.reserve_space = reserve_space;
+  provider->callbacks.look_up_or_insert = look_up_or_insert;
+  provider->callbacks.is_finalized = is_finalized;
+  provider->callbacks.offset_to_addr = offset_to_addr;
+  provider->callbacks.delete_cache = delete_cache;
+  if (provider_has_alias_data) {
+    enum xnn_status (*member)(void*, void*, void*) = alias_data;
+    memcpy((char*)&provider->callbacks + provider_end, &member, sizeof(member));
+  }
+  return provider;
+}
+
+void xpwc_provider_free(struct xpwc_provider* provider) { free(provider); }
+
+void xpwc_provider_finalize(struct xpwc_provider* provider) {
+  atomic_store_explicit(&provider->finalized, true, memory_order_release);
+}

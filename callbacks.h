@@ -1,0 +1,25 @@
+// The provider struct that a session hands to XNNPACK, and the Go functions behind it.
+#ifndef XPWC_CALLBACKS_H
+#define XPWC_CALLBACKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xnnpack.h>
+
+// One session's xnn_weights_cache_provider. XNNPACK is given the address of its first member.
+struct xpwc_provider;
+
+// Returns a new provider for the session that the handle stands for, or NULL when there is no memory. The caller frees it
+// once the runtime that uses it is deleted.
+struct xpwc_provider* xpwc_provider_new(uintptr_t session);
+void xpwc_provider_free(struct xpwc_provider* provider);
+
+// From here on is_finalized answers true. Executing threads may be asking at the same time.
+void xpwc_provider_finalize(struct xpwc_provider* provider);
+
+// A way of packing, as the bytes it makes of fixed tensors: see layout.c. On success *bytes is malloc'ed. Returns the
+// status of xnn_initialize, or xnn_status_out_of_memory.
+enum xnn_status xpwc_probe_layout(uint8_t** bytes, size_t* size);
+
+#endif

@@ -1,0 +1,100 @@
+package xpwc
+
+/*
+#cgo CFLAGS: -std=gnu11 -Wall -Wextra
+#cgo LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
+#include <stdlib.h>
+#include "callbacks.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/cgo"
+	"sync"
+	"unsafe"
+
+	"xpwc/internal/format"
+)
+
+// A provider is a session's struct xnn_weights_cache_provider, in C memory.
+type provider struct {
+	c      *C.struct_xpwc_provider
+	handle cgo.Handle
+}
+
+func newProvider(s *Session) (provider, error) {
+	handle := cgo.NewHandle(s)
+	c := C.xpwc_provider_new(C.uintptr_t(handle))
+	if c == nil {
+		handle.Delete()
+		return provider{}, errors.New("new session: no memory for its provider")
+	}
+	return provider{c, handle}, nil
+}
+
+func (p provider) finalize() { C.xpwc_provider_finalize(p.c) }
+
+func (p provider) free() {
+	C.xpwc_provider_free(p.c)
+	p.handle.Delete()
+}
+
+// Provider returns the session's struct xnn_weights_cache_provider, to be given to xnn_create_runtime_v4 (xnnpack.h). The
+// session owns it: it is valid until Session.Close, which must come after the runtime is deleted.
+func (s *Session) Provider() unsafe.Pointer { return unsafe.Pointer(s.provider.c) }
+
+// currentLayout asks XNNPACK how it packs on this machine. The answer cannot change while the process lives.
+var currentLayout = sync.OnceValues(func() (format.Layout, error) {
+	var bytes *C.uint8_t
+	var size C.size_t
+	if status := C.xpwc_probe_layout(&bytes, &size); status != C.xnn_status_success {
+		return format.Layout{}, fmt.Errorf("initialize XNNPACK: xnn_status %d", int(status))
+	}
+	defer C.free(unsafe.Pointer(bytes))
+	packed := unsafe.Slice((*byte)(unsafe.Pointer(bytes)), int(size))
+	return format.Layout{Fingerprint: format.Sum(packed), Description: runtime.GOARCH}, nil
+})
+
+// The callbacks. A panic must not unwind into C: the session keeps it as its error, and XNNPACK gets the answer that is
+// safe to give when nothing is known.
+
+func guard(s *Session) {
+	if r := recover(); r != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fail(fmt.Errorf("panic in a callback of XNNPACK: %v", r))
+	}
+}
+
+//export xpwcLookUp
+func xpwcLookUp(session C.uintptr_t, seed C.uint32_t, kernel, bias C.uintptr_t, fingerprintID C.uint32_t) (address C.size_t) {
+	s := cgo.Handle(session).Value().(*Session)
+	address = ^C.size_t(0)
+	defer guard(s)
+	return C.size_t(s.lookUp(uint32(seed), uintptr(kernel), uintptr(bias), uint32(fingerprintID)))
+}
+
+//export xpwcReserveSpace
+func xpwcReserveSpace(session C.uintptr_t, n C.size_t) (space unsafe.Pointer) {
+	s := cgo.Handle(session).Value().(*Session)
+	defer guard(s)
+	return unsafe.Pointer(unsafe.SliceData(s.reserve(uint64(n))))
+}
+
+//export xpwcLookUpOrInsert
+func xpwcLookUpOrInsert(session C.uintptr_t, seed C.uint32_t, kernel, bias C.uintptr_t, fingerprintID C.uint32_t, packed C.uintptr_t, size C.size_t) (address C.size_t) {
+	s := cgo.Handle(session).Value().(*Session)
+	address = C.size_t(packed)
+	defer guard(s)
+	return C.size_t(s.insert(uint32(seed), uintptr(kernel), uintptr(bias), uint32(fingerprintID), uintptr(packed), uint64(size)))
+}
+
+//export xpwcAliasData
+func xpwcAliasData(session C.uintptr_t, alias, original C.uintptr_t) {
+	s := cgo.Handle(session).Value().(*Session)
+	defer guard(s)
+	s.alias(uintptr(alias), uintptr(original))
+}

@@ -1,0 +1,100 @@
+package xpwc
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A DataMap gives a model's unpacked tensors by name, as ExecuTorch's NamedDataMap does. A [Session] asks it at most once
+// for each name. Implementations must be safe for use by several sessions at the same time.
+type DataMap interface {
+	// Tensor returns the tensor of that name. For a name it does not know it returns an error that matches
+	// [ErrUnknownTensor].
+	Tensor(name string) (Tensor, error)
+}
+
+// A Tensor is an unpacked tensor as a [DataMap] gives it. Its content is either there (Data) or computed when packing is
+// about to read it (Size and Fill).
+type Tensor struct {
+	// Data is the content, in memory that C code may keep pointers into: a file mapping or C memory, never the Go heap.
+	// It must stay readable and unchanged until Release is called, or, without Release, until Session.Close.
+	Data []byte
+
+	// Size and Fill are for content that must be computed first: widened, decompressed, copied out of the Go heap.
+	// Fill writes all Size bytes of dst, memory the session owns. It is called at most once in a session, from the thread
+	// that creates the runtime, and not at all when everything packed from the tensor is found in the cache.
+	Size int
+	Fill func(dst []byte) error
+
+	// Identity tells this content from any other that may come under the same name.
+	Identity Identity
+
+	// Release, if not nil, is called once, when the session needs Data no more: by Session.Finalize if packing consumed it,
+	// by Session.Close otherwise. A mapped source gives its pages back here.
+	Release func()
+}
+
+// An Identity changes whenever a tensor's content does. Packed weights are reused only for the content they were packed
+// from: if the stamps are equal, or else if the digests are.
+type Identity struct {
+	// Source names where the tensor comes from, for instance the absolute path of the model's file. Packed weights of the
+	// same name and source but other content are superseded; those of another source are kept beside them.
+	Source string
+
+	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and modification
+	// time with the tensor's position in it. When it is empty, or differs from the stored one, digests are compared.
+	Stamp string
+
+	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is nil,
+	// DigestOf(content) is used, which reads (and if need be computes) all of it. It may be called from another goroutine
+	// while the runtime is created.
+	Digest func() (Digest, error)
+}
+
+// A Digest is a 128-bit hash of a tensor's content. It guards against accidents, not against an adversary who can choose
+// the content of a model.
+type Digest [16]byte
+
+// DigestOf returns the digest of b: its XXH3-128 hash, most significant byte first.
+func DigestOf(b []byte) Digest {
+	return Digest(xxh3.Hash128(b).Bytes())
+}
+
+// MapOf returns a DataMap of tensors in ordinary Go memory. A session copies a tensor into memory of its own before
+// XNNPACK sees it, so the slices may be garbage-collected or changed once the session is closed, but not before.
+// Tensors have no stamp: their digests are compared each time.
+func MapOf(tensors map[string][]byte) DataMap { return goMap(tensors) }
+
+type goMap map[string][]byte
+
+func (m goMap) Tensor(name string) (Tensor, error) {
+	content, ok := m[name]
+	if !ok {
+		return Tensor{}, fmt.Errorf("tensor %q: %w", name, ErrUnknownTensor)
+	}
+	return Tensor{
+		Size: len(content),
+		Fill: func(dst []byte) error { copy(dst, content); return nil },
+		Identity: Identity{
+			Digest: func() (Digest, error) { return DigestOf(content), nil },
+		},
+	}, nil
+}
+
+// digestOfStrings gives a fixed-size stand-in for text of any length and number; the lengths go in, so that
+// ("ab", "c") and ("a", "bc") differ. No text at all is the zero digest.
+func digestOfStrings(parts ...string) Digest {
+	var buf []byte
+	empty := true
+	for _, p := range parts {
+		empty = empty && p == ""
+		buf = binary.LittleEndian.AppendUint64(buf, uint64(len(p)))
+		buf = append(buf, p...)
+	}
+	if empty {
+		return Digest{}
+	}
+	return DigestOf(buf)
+}

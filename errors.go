@@ -1,0 +1,42 @@
+package xpwc
+
+import (
+	"errors"
+	"syscall"
+)
+
+// Conditions the store tells its cache; they do not reach callers.
+var (
+	errReadOnlyFileSystem = syscall.EROFS
+	errReplaced           = errors.New("the file was replaced while it was opened")
+)
+
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
+var (
+	// ErrUnknownTensor: the data map has no tensor of that name.
+	ErrUnknownTensor = errors.New("unknown tensor")
+	// ErrNoDataMap: Session.Load on a session that was made without a data map.
+	ErrNoDataMap = errors.New("the session has no data map")
+	// ErrNotEager: XNNPACK packed a computed tensor before its content was there. The runtime must not be used.
+	ErrNotEager = errors.New("its content was not there; load it with Eager")
+	// ErrClosed: the cache or session was closed before.
+	ErrClosed = errors.New("already closed")
+	// ErrFinalized: the call belongs before Session.Finalize.
+	ErrFinalized = errors.New("the session is finalized")
+	// ErrInUse: the cache still has open sessions, whose runtimes use its memory.
+	ErrInUse = errors.New("sessions are still open")
+	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote. It is never touched.
+	ErrNotCache = errors.New("not a packed weights cache; move it away or choose another path")
+	// ErrUnsafeFile: another user could change the file, or the path leads to something that is not a regular file.
+	ErrUnsafeFile = errors.New("not opened for safety; correct its owner and mode, or set Options.AllowUnsafeFile")
+	// ErrCorrupt: the file is a cache, but damaged.
+	ErrCorrupt = errors.New("damaged packed weights cache")
+	// ErrForeign: ExecuTorch wrote the file, so it has no index that tells which layout its entries were packed for.
+	ErrForeign = errors.New("a cache of ExecuTorch's without an index of xpwc")
+	// ErrVersion: the file was written in a format of another version of xpwc.
+	ErrVersion = errors.New("cache file of another format version")
+	// ErrOtherOptions: the path is already open in this process with other options.
+	ErrOtherOptions = errors.New("already open with other options")
+	// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
+	ErrNoCgo = errors.New("built without cgo")
+)

@@ -1,0 +1,62 @@
+// Package format is the packed weights cache file as bytes: it encodes, decodes and validates, and does no I/O.
+//
+// docs/format.md tells the same for readers in other languages. All integers are little-endian. A file is
+//
+//	header     4,096 bytes: what the file is, and two slots that say where the index in force lies
+//	payloads   packed weights, each 128-byte aligned, in no order, with dead bytes (old indexes, lost tails) between them
+//	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without decoding
+//	trailer    ExecuTorch's index of the same payloads, the very last bytes of the file
+//
+// A commit appends an index and a trailer and then writes one slot, always the one that is not in force. Whoever opens
+// the file takes the valid slot with the higher generation, so a crash at any instant leaves the old or the new index.
+//
+// Nothing is trusted: decoding checks checksums, bounds, overlaps and integer overflow once, so that the accessors of a
+// decoded [Index] cannot fail.
+package format
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Errors of the decoders; what they return says which field of which structure was wrong.
+var (
+	// ErrMagic: the bytes do not start as this structure does: it is something else.
+	ErrMagic = errors.New("unknown magic")
+	// ErrVersion: the structure is of a version this package does not read.
+	ErrVersion = errors.New("unknown version")
+	// ErrCorrupt: the structure is ours, but damaged.
+	ErrCorrupt = errors.New("corrupt")
+)
+
+const (
+	// HeaderSize is the size of the header block, in bytes. Payloads start behind it.
+	HeaderSize = 4096
+	// Alignment of payloads and of the index, in bytes. XNNPACK wants 64 at least; 128 is safe everywhere.
+	Alignment = 128
+	// Version of the file format. It changes when an older reader would misunderstand a newer file.
+	Version = 1
+)
+
+// Digest is a 128-bit XXH3 hash, most significant byte first.
+type Digest [16]byte
+
+// Sum returns the digest of b.
+func Sum(b []byte) Digest { return Digest(xxh3.Hash128(b).Bytes()) }
+
+// Align rounds n up to the next multiple of Alignment. n must be at most 2^63.
+func Align(n uint64) uint64 { return (n + Alignment - 1) &^ (Alignment - 1) }
+
+var le = binary.LittleEndian
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// span reports whether [offset, offset+size) lies within [0, limit) without overflowing.
+func span(offset, size, limit uint64) bool {
+	return size <= limit && offset <= limit-size
+}

@@ -1,0 +1,152 @@
+package format
+
+import (
+	"bytes"
+
+	"github.com/zeebo/xxh3"
+)
+
+// The header block:
+//
+//	offset size
+//	0      8    magic
+//	8      4    version
+//	12     4    header size (4096)
+//	16     16   file identity: random, so that a slot or an index of another file is never taken for one of this file
+//	32     8    checksum (XXH3-64) of bytes 0 to 31
+//	512    128  slot of even generations
+//	1024   128  slot of odd generations
+//
+// The slots lie in disk sectors of their own: a torn write of one cannot touch the other.
+const (
+	magic          = "xpwc\r\n\x1a\x00"
+	headerSumAt    = 32
+	evenSlotOffset = 512
+	oddSlotOffset  = 1024
+	slotSize       = 128
+	slotSumAt      = slotSize - 8
+)
+
+// A Header is a decoded header block.
+type Header struct {
+	// ID is the file's random identity.
+	ID [16]byte
+	// Current is the slot in force; the zero Slot (generation 0) when nothing was ever committed.
+	Current Slot
+	// Torn counts slots that are neither empty nor valid: the remains of a write that a crash cut off.
+	Torn int
+}
+
+// A Slot says where the index of one generation lies. A slot, 128 bytes:
+//
+//	offset size
+//	0      8    generation, from 1
+//	8      8    file offset of the index
+//	16     8    size of the index in bytes
+//	24     16   digest of the index' bytes
+//	40     8    end: the file's size with this generation's trailer
+//	48     8    number of records
+//	56     8    payload bytes: the sum of the records' payloads
+//	64     8    dead bytes: what is neither header, payload, index nor trailer of this generation
+//	72     48   zero
+//	120    8    checksum (XXH3-64, seeded with the first 8 bytes of the file's identity) of bytes 0 to 119
+type Slot struct {
+	Generation   uint64
+	IndexOffset  uint64
+	IndexSize    uint64
+	IndexSum     Digest
+	End          uint64
+	Records      uint64
+	PayloadBytes uint64
+	DeadBytes    uint64
+}
+
+// NewHeader returns the header block of an empty file.
+func NewHeader(id [16]byte) []byte {
+	b := make([]byte, HeaderSize)
+	copy(b, magic)
+	le.PutUint32(b[8:], Version)
+	le.PutUint32(b[12:], HeaderSize)
+	copy(b[16:32], id[:])
+	le.PutUint64(b[headerSumAt:], xxh3.Hash(b[:headerSumAt]))
+	return b
+}
+
+// Encode returns the slot's bytes and the file offset they belong at.
+func (s Slot) Encode(id [16]byte) (b []byte, offset int64) {
+	b = make([]byte, slotSize)
+	le.PutUint64(b[0:], s.Generation)
+	le.PutUint64(b[8:], s.IndexOffset)
+	le.PutUint64(b[16:], s.IndexSize)
+	copy(b[24:40], s.IndexSum[:])
+	le.PutUint64(b[40:], s.End)
+	le.PutUint64(b[48:], s.Records)
+	le.PutUint64(b[56:], s.PayloadBytes)
+	le.PutUint64(b[64:], s.DeadBytes)
+	le.PutUint64(b[slotSumAt:], slotSum(id, b))
+	if s.Generation%2 == 0 {
+		return b, evenSlotOffset
+	}
+	return b, oddSlotOffset
+}
+
+// DecodeHeader reads a header block. It returns ErrMagic for a file that is something else, ErrVersion for one of another
+// format version and ErrCorrupt for a damaged one. A slot that does not check out is passed over, as a crash while writing
+// it would leave it; DecodeHeader does not look at the index the slot speaks of.
+func DecodeHeader(b []byte) (Header, error) {
+	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
+		return Header{}, ErrMagic
+	}
+	if len(b) < HeaderSize {
+		return Header{}, corrupt("the file ends within its header")
+	}
+	if xxh3.Hash(b[:headerSumAt]) != le.Uint64(b[headerSumAt:]) {
+		return Header{}, corrupt("the header's checksum is wrong")
+	}
+	if v := le.Uint32(b[8:]); v != Version {
+		return Header{}, ErrVersion
+	}
+	if le.Uint32(b[12:]) != HeaderSize {
+		return Header{}, corrupt("the header's size is wrong")
+	}
+	h := Header{ID: [16]byte(b[16:32])}
+	for parity, at := range []int{evenSlotOffset, oddSlotOffset} {
+		raw := b[at : at+slotSize]
+		if bytes.Equal(raw, make([]byte, slotSize)) {
+			continue
+		}
+		s, ok := decodeSlot(h.ID, raw, uint64(parity))
+		if !ok {
+			h.Torn++
+			continue
+		}
+		if s.Generation > h.Current.Generation {
+			h.Current = s
+		}
+	}
+	return h, nil
+}
+
+func decodeSlot(id [16]byte, b []byte, parity uint64) (Slot, bool) {
+	if le.Uint64(b[slotSumAt:]) != slotSum(id, b) {
+		return Slot{}, false
+	}
+	s := Slot{
+		Generation:   le.Uint64(b[0:]),
+		IndexOffset:  le.Uint64(b[8:]),
+		IndexSize:    le.Uint64(b[16:]),
+		IndexSum:     Digest(b[24:40]),
+		End:          le.Uint64(b[40:]),
+		Records:      le.Uint64(b[48:]),
+		PayloadBytes: le.Uint64(b[56:]),
+		DeadBytes:    le.Uint64(b[64:]),
+	}
+	ok := s.Generation != 0 && s.Generation%2 == parity &&
+		s.IndexOffset >= HeaderSize && s.IndexOffset%Alignment == 0 &&
+		span(s.IndexOffset, s.IndexSize, s.End) && s.End < 1<<62
+	return s, ok
+}
+
+func slotSum(id [16]byte, b []byte) uint64 {
+	return xxh3.HashSeed(b[:slotSumAt], le.Uint64(id[:]))
+}

@@ -1,0 +1,108 @@
+package format
+
+import "math"
+
+// The trailer is ExecuTorch's (backends/xnnpack/runtime/XNNWeightsCache.cpp, pull request 19988): entries of
+//
+//	name length u32 | name | file offset u64 | size u64 | seed u32 (version 2 only)
+//
+// then a footer of 20 bytes, the last of the file:
+//
+//	start of the entries u64 | number of entries u32 | magic u32 | version u32
+const (
+	trailerMagic = 0x58505743
+	footerSize   = 20
+
+	// TrailerV1 has no seeds; TrailerV2 has them.
+	TrailerV1 = 1
+	TrailerV2 = 2
+)
+
+// Reserved names under which a file lists its own structures in the trailer, so that nobody who knows only the trailer
+// takes their bytes for free space.
+const (
+	HeaderEntry = "xpwc:header"
+	IndexEntry  = "xpwc:index"
+)
+
+// A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias' name.
+type TrailerEntry struct {
+	Name   string
+	Offset uint64
+	Size   uint64
+	Seed   uint32
+}
+
+// EncodeTrailer returns the trailer that starts at file offset start, in version TrailerV1 or TrailerV2.
+func EncodeTrailer(entries []TrailerEntry, start uint64, version uint32) []byte {
+	var b []byte
+	for _, e := range entries {
+		b = le.AppendUint32(b, uint32(len(e.Name)))
+		b = append(b, e.Name...)
+		b = le.AppendUint64(b, e.Offset)
+		b = le.AppendUint64(b, e.Size)
+		if version == TrailerV2 {
+			b = le.AppendUint32(b, e.Seed)
+		}
+	}
+	b = le.AppendUint64(b, start)
+	b = le.AppendUint32(b, uint32(len(entries)))
+	b = le.AppendUint32(b, trailerMagic)
+	return le.AppendUint32(b, version)
+}
+
+// DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at the
+// offset. It returns ErrMagic if the file has no trailer, ErrVersion for an unknown version, ErrCorrupt for a trailer that
+// does not fit the file, and readAt's errors as they are.
+func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) (entries []TrailerEntry, version uint32, err error) {
+	if fileSize < footerSize || fileSize > math.MaxInt64 {
+		return nil, 0, ErrMagic
+	}
+	footer := make([]byte, footerSize)
+	footerAt := fileSize - footerSize
+	if err := readAt(footer, footerAt); err != nil {
+		return nil, 0, err
+	}
+	if le.Uint32(footer[12:]) != trailerMagic {
+		return nil, 0, ErrMagic
+	}
+	start, count, version := le.Uint64(footer), le.Uint32(footer[8:]), le.Uint32(footer[16:])
+	fixed := uint64(20)
+	switch version {
+	case TrailerV1:
+	case TrailerV2:
+		fixed += 4
+	default:
+		return nil, version, ErrVersion
+	}
+	if start > footerAt || uint64(count)*fixed > footerAt-start {
+		return nil, version, corrupt("the trailer's %d entries do not fit between %d and its footer", count, start)
+	}
+	b := make([]byte, footerAt-start)
+	if err := readAt(b, start); err != nil {
+		return nil, version, err
+	}
+	entries = make([]TrailerEntry, 0, count)
+	for i := range count {
+		if len(b) < 4 || uint64(len(b)) < fixed+uint64(le.Uint32(b)) {
+			return nil, version, corrupt("entry %d of the trailer is cut off", i)
+		}
+		length := le.Uint32(b)
+		e := TrailerEntry{Name: string(b[4 : 4+length])}
+		b = b[4+length:]
+		e.Offset, e.Size = le.Uint64(b), le.Uint64(b[8:])
+		b = b[16:]
+		if version == TrailerV2 {
+			e.Seed = le.Uint32(b)
+			b = b[4:]
+		}
+		if !span(e.Offset, e.Size, start) {
+			return nil, version, corrupt("entry %d of the trailer (%.100q) lies outside the file", i, e.Name)
+		}
+		entries = append(entries, e)
+	}
+	if len(b) != 0 {
+		return nil, version, corrupt("%d bytes between the trailer's entries and its footer", len(b))
+	}
+	return entries, version, nil
+}

@@ -1,0 +1,27 @@
+package xpwc
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write into
+// a mapping of it can find the disk full. A file system that cannot reserve space (NFS before 4.2, some FUSE) gets zeros.
+func preallocate(f *os.File, offset, size int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, offset, size)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
+			return writeZeros(f, offset, size)
+		default:
+			return err
+		}
+	}
+}
+
+// flushFile returns when the file's content, and what is needed to find it, is on the disk.
+func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

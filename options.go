@@ -1,0 +1,59 @@
+package xpwc
+
+import "time"
+
+// Options of a [Cache]; nil and the zero value mean the defaults.
+type Options struct {
+	// ReadOnly: use what is in the file, never write to it. What is not there is packed into private memory.
+	ReadOnly bool
+
+	// Strict: a damaged file is an error that matches ErrCorrupt. By default it is renamed to NAME.damaged when there is
+	// something to write, and packed afresh; Stats.Damaged tells.
+	Strict bool
+
+	// AllowUnsafeFile: open the file even if it is a symbolic link, belongs to another user, or others may write to it.
+	AllowUnsafeFile bool
+
+	// WriterWait is how long a session that must pack waits for another process that is packing into the same file,
+	// before it packs into private memory. 0 means 10 seconds; a negative value does not wait.
+	WriterWait time.Duration
+
+	// TrailerVersion of the index for ExecuTorch at the end of the file: 2 (the default, 0) or 1, which has no seeds.
+	TrailerVersion int
+
+	// Progress, if not nil, is told of each entry that was packed, on the thread that creates the runtime. It must not call
+	// the cache or the session.
+	Progress func(Progress)
+}
+
+// Progress tells of one entry that was packed while a runtime is created.
+type Progress struct {
+	// Name of the entry: the weights' name directly followed by the bias' name; empty for unnamed weights.
+	Name string
+	// Bytes packed for this entry.
+	Bytes int64
+	// Done and Total count bytes of unpacked tensors of the session: those that packing has consumed, or found in the cache,
+	// and those that were loaded, without the ones loaded with Retain. Total is complete once all were loaded.
+	Done, Total int64
+}
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	if v.WriterWait == 0 {
+		v.WriterWait = 10 * time.Second
+	}
+	if v.TrailerVersion == 0 {
+		v.TrailerVersion = 2
+	}
+	return v
+}
+
+// same reports whether two openings of one path can share a cache: the functions are not compared.
+func (o Options) same(other Options) bool {
+	o.Progress, other.Progress = nil, nil
+	return o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
+		o.WriterWait == other.WriterWait && o.TrailerVersion == other.TrailerVersion
+}

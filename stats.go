@@ -1,0 +1,64 @@
+package xpwc
+
+import "time"
+
+// A Reason says why packed weights are in private memory instead of the cache file.
+type Reason string
+
+// The reasons for private memory.
+const (
+	// ReasonUnnamed: XNNPACK packed from a pointer that Session.Load never gave out, so nothing identifies the content.
+	ReasonUnnamed Reason = "unnamed"
+	// ReasonReadOnly: the file or its directory cannot be written to, or Options.ReadOnly is set.
+	ReasonReadOnly Reason = "read-only"
+	// ReasonBusy: another process was packing into the file for longer than Options.WriterWait.
+	ReasonBusy Reason = "busy"
+	// ReasonDisk: reserving or mapping file space failed; Stats.LastError says how.
+	ReasonDisk Reason = "disk"
+	// ReasonForeign: the file is ExecuTorch's.
+	ReasonForeign Reason = "foreign"
+)
+
+// A Count is a number of entries and their bytes.
+type Count struct {
+	Entries int64
+	Bytes   int64
+}
+
+func (c *Count) add(n int) { c.Entries++; c.Bytes += int64(n) }
+
+// Stats tells what a [Cache] has done since it was opened in this process, and what its file is like.
+type Stats struct {
+	// Hits counts look-ups answered from the cache, with the bytes they served. Misses counts the others.
+	Hits   Count
+	Misses int64
+	// Packed counts entries that were packed and put into the cache.
+	Packed Count
+	// Reused counts packings that turned out equal to an entry the cache had: XNNPACK packs some operators without asking
+	// first. The entry is used and nothing is written.
+	Reused Count
+	// Private counts packings that are in private memory, by reason.
+	Private map[Reason]Count
+	// PackingTime is what XNNPACK's packing took, from reserving space to handing it in.
+	PackingTime time.Duration
+
+	// MappedBytes and PrivateBytes are what open sessions use now, of the file and of private memory.
+	MappedBytes  int64
+	PrivateBytes int64
+
+	// Generation is the number of the commit in force, 0 while there is none.
+	Generation uint64
+	// Entries, FileBytes, PayloadBytes and DeadBytes describe the file of that generation. Dead bytes are those that
+	// nothing refers to: old indexes and superseded entries.
+	Entries      int
+	FileBytes    int64
+	PayloadBytes int64
+	DeadBytes    int64
+	// WrittenBytes is what this process wrote to the file: payloads, indexes and headers.
+	WrittenBytes int64
+
+	// Damaged is the error that made the cache set the file aside, or nil.
+	Damaged error
+	// LastError is the last failure that was bridged with private memory or is yet to be retried, or nil.
+	LastError error
+}
