@@ -26,6 +26,8 @@ loader = $(firstword $(wildcard $(libdir)/ld-linux*.so.*))
 xnnpack_cflags = -I$(root)/usr/include
 xnnpack_ldflags = -L$(libdir) -Wl,--disable-new-dtags,-rpath,$(libdir) $(if $(wildcard $(root)/.own-libc),$(own_libc_ldflags))
 own_libc_ldflags = -Wl,--allow-shlib-undefined -Wl,--dynamic-linker=$(loader)
+# Go's own linker would take the libc from the rpath but not the loader that goes with it.
+goflags = $(if $(wildcard $(root)/.own-libc),-ldflags=-linkmode=external)
 fetch_xnnpack := third_party/fetch-xnnpack
 else ifeq ($(XNNPACK),system)
 fetch_xnnpack := true
@@ -35,7 +37,9 @@ xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib
 fetch_xnnpack := true
 endif
 
-go = CGO_ENABLED=1 CGO_CFLAGS='$(CGO_CFLAGS) $(xnnpack_cflags)' CGO_LDFLAGS='$(CGO_LDFLAGS) $(xnnpack_ldflags)' go
+settings = CGO_ENABLED=1 GOFLAGS='$(strip $(GOFLAGS) $(goflags))' CGO_CFLAGS='$(strip $(CGO_CFLAGS) $(xnnpack_cflags))' \
+	CGO_LDFLAGS='$(strip $(CGO_LDFLAGS) $(xnnpack_ldflags))'
+go = $(settings) go
 
 .PHONY: help
 help: ## list the targets
@@ -54,7 +58,7 @@ models:
 
 .PHONY: env
 env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
-	@echo "export CGO_ENABLED=1 CGO_CFLAGS='$(CGO_CFLAGS) $(xnnpack_cflags)' CGO_LDFLAGS='$(strip $(CGO_LDFLAGS) $(xnnpack_ldflags))'"
+	@echo "export $(settings)"
 
 .PHONY: build
 build: xnnpack ## build the tool: bin/xpwc
@@ -66,13 +70,17 @@ demo: build ## run a model without a cache, cold and warm (MODEL=, LAYERS=, JSON
 	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
 
 .PHONY: test
-test: third_party ## run everything: formatting, vet, staticcheck, tests with the race detector
-	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+test: third_party bin/staticcheck ## run everything: formatting, vet, staticcheck, tests with the race detector
+	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
 	$(go) vet ./...
-	$(go) tool staticcheck ./...
-	CGO_ENABLED=0 go vet . ./internal/...
-	CGO_ENABLED=0 go test . ./internal/...
+	$(settings) bin/staticcheck ./...
+	CGO_ENABLED=0 go vet . ./internal/format
+	CGO_ENABLED=0 go test . ./internal/format
 	$(go) test -race ./...
+
+# Built without cgo: a tool must not be linked against the libraries of third_party/.
+bin/staticcheck: go.mod go.sum
+	@CGO_ENABLED=0 go build -o $@ honnef.co/go/tools/cmd/staticcheck
 
 .PHONY: bench
 bench: third_party ## measure: ratios of cached to uncached, in one run

@@ -40,11 +40,11 @@ func (c *Cache) commitAll() {
 	c.idle.Broadcast()
 }
 
-// uncommitted returns the entries that no generation on the disk has.
+// uncommitted returns the entries in file space that no generation on the disk has.
 func (c *Cache) uncommitted() []*entry {
 	var entries []*entry
 	for _, e := range c.fresh {
-		if !e.committed {
+		if !e.committed && (!e.suspect || e.sessions > 0) {
 			entries = append(entries, e)
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package xpwc_test
 
 import (

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package xpwc_test
 
 import (
@@ -61,7 +63,9 @@ func TestOutputsAreTheSameWithoutACacheColdAndWarm(t *testing.T) {
 			cold := c.Stats()
 			require.NoError(t, c.Close())
 			require.Empty(t, cold.Private, "everything is named")
-			require.EqualValues(t, op.Packs, cold.Packed.Entries+cold.Reused.Entries)
+			if op.Packs != optable.Varies {
+				require.EqualValues(t, op.Packs, cold.Packed.Entries+cold.Reused.Entries)
+			}
 
 			c, err = xpwc.Open(path, &xpwc.Options{Strict: true})
 			require.NoError(t, err)

@@ -53,7 +53,6 @@ func (o *Options) withDefaults() Options {
 
 // same reports whether two openings of one path can share a cache: the functions are not compared.
 func (o Options) same(other Options) bool {
-	o.Progress, other.Progress = nil, nil
 	return o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
 		o.WriterWait == other.WriterWait && o.TrailerVersion == other.TrailerVersion
 }

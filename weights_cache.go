@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"xpwc/internal/format"
@@ -105,7 +107,7 @@ func canonical(path string) (string, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return "", err
 	} else if !info.IsDir() {
-		return "", fmt.Errorf("%s is not a directory", dir)
+		return "", &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
 	}
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
@@ -154,6 +156,9 @@ func (c *Cache) accept(err error) error {
 		return err
 	case errors.Is(err, ErrCorrupt):
 		c.damaged, c.stats.Damaged = true, err
+		if c.store.readOnly {
+			c.blocked = ReasonReadOnly
+		}
 		return nil
 	case errors.Is(err, ErrForeign):
 		c.blocked, c.stats.LastError = ReasonForeign, err
@@ -218,7 +223,7 @@ func (c *Cache) forgetSeeds(e *entry) {
 
 // candidates returns all entries under a key, whatever their seeds and contents.
 func (c *Cache) candidates(key format.Key) []*entry {
-	live := c.live[key]
+	live := slices.DeleteFunc(slices.Clone(c.live[key]), func(e *entry) bool { return e.suspect })
 	if c.store == nil || c.store.index == nil {
 		return live
 	}
@@ -226,13 +231,10 @@ func (c *Cache) candidates(key format.Key) []*entry {
 search:
 	for i := range c.store.index.Find(key) {
 		r := c.store.index.Record(i)
-		for _, e := range live {
+		for _, e := range c.live[key] {
 			if !e.fresh && e.reason == "" && e.record.Offset == r.Offset {
 				continue search
 			}
-		}
-		if len(all) == len(live) {
-			all = append([]*entry(nil), live...)
 		}
 		all = append(all, &entry{
 			record:    r,
@@ -246,10 +248,8 @@ search:
 
 // keep makes an entry found through the index, or packed just now, one that later look-ups find in memory.
 func (c *Cache) keep(e *entry) {
-	for _, other := range c.live[e.record.Key] {
-		if other == e {
-			return
-		}
+	if slices.Contains(c.live[e.record.Key], e) {
+		return
 	}
 	c.live[e.record.Key] = append(c.live[e.record.Key], e)
 	e.region.retain()
@@ -290,14 +290,7 @@ func (c *Cache) note(err error) {
 }
 
 func without(entries []*entry, e *entry) []*entry {
-	kept := entries[:0]
-	for _, other := range entries {
-		if other != e {
-			kept = append(kept, other)
-		}
-	}
-	clear(entries[len(kept):])
-	return kept
+	return slices.DeleteFunc(entries, func(other *entry) bool { return other == e })
 }
 
 // beginWriting makes this process the writer of the file, waiting for another one within limits. It returns the reason

@@ -1,0 +1,252 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/xnnpack/optable"
+)
+
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	c := openCache(t, "", nil)
+	s, err := c.NewSession(nil)
+	require.NoError(t, err)
+	_, err = s.Load("w")
+	require.ErrorIs(t, err, xpwc.ErrNoDataMap)
+	require.NoError(t, s.Close())
+
+	s, err = c.NewSession(xpwc.MapOf(map[string][]byte{"w": make([]byte, 8), "empty": nil}))
+	require.NoError(t, err)
+	_, err = s.Load("v")
+	require.ErrorIs(t, err, xpwc.ErrUnknownTensor)
+	require.ErrorContains(t, err, `"v"`)
+	b, err := s.Load("empty")
+	require.NoError(t, err)
+	require.Empty(t, b)
+	_, err = s.Finalize()
+	require.NoError(t, err)
+	_, err = s.Load("w")
+	require.ErrorIs(t, err, xpwc.ErrFinalized)
+	require.NoError(t, s.Close())
+	_, err = s.Load("w")
+	require.ErrorIs(t, err, xpwc.ErrClosed)
+	_, err = s.Finalize()
+	require.ErrorIs(t, err, xpwc.ErrClosed)
+}
+
+func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	garbage := bytes.Repeat([]byte("not a cache "), 1000)
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(write("target", nil), link))
+	shared := write("shared", nil)
+	require.NoError(t, os.Chmod(shared, 0o666))
+	fifo := filepath.Join(dir, "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+
+	for name, c := range map[string]struct {
+		path string
+		want error
+	}{
+		"a directory":             {dir, xpwc.ErrNotCache},
+		"a file of garbage":       {write("garbage", garbage), xpwc.ErrNotCache},
+		"a short file of garbage": {write("short", garbage[:5]), xpwc.ErrNotCache},
+		"a text":                  {write("text", []byte("{}\n")), xpwc.ErrNotCache},
+		"a long file of zeros":    {write("zeros", make([]byte, 5000)), xpwc.ErrNotCache},
+		"a symbolic link":         {link, xpwc.ErrUnsafeFile},
+		"a file others may write": {shared, xpwc.ErrUnsafeFile},
+		"a FIFO":                  {fifo, xpwc.ErrUnsafeFile},
+		"a path below a file":     {filepath.Join(dir, "garbage", "x"), syscall.ENOTDIR},
+		"a directory that is not": {filepath.Join(dir, "none", "x"), os.ErrNotExist},
+	} {
+		t.Run(name, func(t *testing.T) {
+			content := func() []byte {
+				if name == "a FIFO" {
+					return nil
+				}
+				b, _ := os.ReadFile(c.path)
+				return b
+			}
+			before := content()
+			_, err := xpwc.Open(c.path, nil)
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, filepath.Base(filepath.Dir(c.path)))
+			require.Equal(t, before, content())
+		})
+	}
+	c := openCache(t, link, &xpwc.Options{AllowUnsafeFile: true})
+	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+}
+
+// damagedFile packs a cache and damages its file.
+func damagedFile(t *testing.T, damage func([]byte) []byte) (path string, damaged []byte) {
+	path = cachePath(t)
+	c := openCache(t, path, nil)
+	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+	require.NoError(t, c.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	damaged = damage(content)
+	require.NoError(t, os.WriteFile(path, damaged, 0o600))
+	return path, damaged
+}
+
+func TestADamagedFileIsSetAsideAndPackedAfresh(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"truncated in the payloads": func(b []byte) []byte { return b[:20_000] },
+		"truncated by a byte":       func(b []byte) []byte { return b[:len(b)-1] },
+		"truncated in the header":   func(b []byte) []byte { return b[:100] },
+		"header damaged":            func(b []byte) []byte { b[20] ^= 1; return b },
+		"index damaged":             func(b []byte) []byte { b[len(b)-500] ^= 1; return b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tensors := threeLayers.weights(1)
+			want := threeLayers.plain(t, tensors)
+			path, damaged := damagedFile(t, damage)
+
+			_, err := xpwc.Open(path, &xpwc.Options{Strict: true})
+			require.ErrorIs(t, err, xpwc.ErrCorrupt)
+
+			readOnly := openCache(t, path, &xpwc.Options{ReadOnly: true})
+			require.Equal(t, want, threeLayers.run(t, readOnly, xpwc.MapOf(tensors)))
+			require.ErrorIs(t, readOnly.Stats().Damaged, xpwc.ErrCorrupt)
+			require.NoError(t, readOnly.Close())
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(damaged, content), "reading changes nothing")
+
+			c := openCache(t, path, nil)
+			require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrCorrupt)
+			require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)))
+			require.NoError(t, c.Close())
+			aside, err := os.ReadFile(path + ".damaged")
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(damaged, aside))
+
+			c = openCache(t, path, &xpwc.Options{Strict: true})
+			require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)))
+			require.Zero(t, c.Stats().Misses)
+		})
+	}
+}
+
+// The file of a process that was killed while it packed first: a header, and nothing committed.
+func TestAFileWithoutACommitIsGoneOnWith(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":            func([]byte) []byte { return nil },
+		"zeros":            func([]byte) []byte { return make([]byte, 4096) },
+		"header and space": func(b []byte) []byte { clear(b[512:]); return append(b, make([]byte, 100_000)...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, _ := damagedFile(t, damage)
+			c := openCache(t, path, &xpwc.Options{Strict: true})
+			threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+			require.NoError(t, c.Close())
+			require.Equal(t, 3, c.Stats().Entries)
+			require.NoFileExists(t, path+".damaged")
+		})
+	}
+}
+
+func TestReadOnlyServesWhatIsThereAndPacksTheRestPrivately(t *testing.T) {
+	path, tensors := cachePath(t), threeLayers.weights(1)
+	c := openCache(t, path, nil)
+	threeLayers.run(t, c, xpwc.MapOf(tensors))
+	require.NoError(t, c.Close())
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	more := chain{width: 96, layers: append(threeLayers.layers[:3:3], [2]string{"w4", ""})}
+	tensors = more.weights(1)
+	c = openCache(t, path, &xpwc.Options{ReadOnly: true})
+	require.Equal(t, more.plain(t, tensors), more.run(t, c, xpwc.MapOf(tensors)))
+	s := c.Stats()
+	require.EqualValues(t, 3, s.Hits.Entries)
+	require.EqualValues(t, 1, s.Private[xpwc.ReasonReadOnly].Entries)
+	require.Zero(t, s.Packed.Entries)
+	require.NoError(t, c.Close())
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(before, after))
+}
+
+// Root may write everywhere, so the process of the test becomes nobody.
+func TestAnUnwritableDirectoryOrFileIsNoError(t *testing.T) {
+	if os.Getenv(envDir) == "" {
+		dir, err := os.MkdirTemp("", "xpwc-unwritable-")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+		c := openCache(t, filepath.Join(dir, "old"), nil)
+		threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+		require.NoError(t, c.Close())
+		require.NoError(t, os.Chmod(filepath.Join(dir, "old"), 0o444))
+		require.NoError(t, os.Chmod(dir, 0o555))
+		inProcess(t, "TestAnUnwritableDirectoryOrFileIsNoError", envDir+"="+dir)
+		return
+	}
+	dir := os.Getenv(envDir)
+	if os.Getuid() == 0 {
+		require.NoError(t, syscall.Setuid(65534))
+	}
+	tensors := threeLayers.weights(1)
+	c := openCache(t, filepath.Join(dir, "new"), nil)
+	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, xpwc.MapOf(tensors)))
+	s := c.Stats()
+	require.EqualValues(t, 3, s.Private[xpwc.ReasonReadOnly].Entries)
+	require.ErrorIs(t, s.LastError, os.ErrPermission)
+	require.NoError(t, c.Close())
+
+	more := chain{width: 96, layers: append(threeLayers.layers[:3:3], [2]string{"w4", ""})}
+	tensors = more.weights(1)
+	c = openCache(t, filepath.Join(dir, "old"), nil)
+	require.Equal(t, more.plain(t, tensors), more.run(t, c, xpwc.MapOf(tensors)))
+	s = c.Stats()
+	require.EqualValues(t, 3, s.Hits.Entries)
+	require.EqualValues(t, 1, s.Private[xpwc.ReasonReadOnly].Entries)
+}
+
+// XNNPACK packs the bias of operators with dynamically quantised input without naming it, so a computed one must be
+// loaded eagerly. Who forgets it is told, and nothing wrong is kept.
+func TestABiasPackedBeforeItWasThereIsAnErrorAndIsNotKept(t *testing.T) {
+	for _, op := range optable.Cases() {
+		if op.Name != "fully-connected-qd8-f32-qc8w" {
+			continue
+		}
+		path := cachePath(t)
+		c := openCache(t, path, nil)
+		weights := map[string][]byte{}
+		s, err := c.NewSession(xpwc.MapOf(weights))
+		require.NoError(t, err)
+		_, err = op.Run(s, func(w optable.Weight) ([]byte, error) {
+			weights[w.Name] = w.Content
+			return s.Load(w.Name)
+		}, func() error {
+			_, err := s.Finalize()
+			require.ErrorIs(t, err, xpwc.ErrNotEager)
+			return nil
+		})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		runCase(t, c, op)
+		require.NoError(t, c.Close())
+		require.Equal(t, 1, c.Stats().Entries)
+		c = openCache(t, path, nil)
+		runCase(t, c, op)
+		require.EqualValues(t, 1, c.Stats().Hits.Entries)
+		return
+	}
+	t.Fatal("the case is gone from the table")
+}

@@ -1,0 +1,293 @@
+package format_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+var (
+	id      = [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+	layoutA = format.Layout{Fingerprint: format.Digest{0xa}, Description: "amd64"}
+	layoutB = format.Layout{Fingerprint: format.Digest{0xb}, Description: "lesser amd64"}
+)
+
+// sampleRecords are two layouts, biased and unbiased weights, names that meet at their seams, and a shared payload.
+func sampleRecords() []format.Record {
+	record := func(offset, size uint64, seed uint32, key format.Key) format.Record {
+		return format.Record{Key: key, Seed: seed, Offset: offset, Size: size, Sum: format.Digest{byte(seed)},
+			Source: format.Digest{1}, KernelStamp: format.Digest{2}, KernelDigest: format.Digest{3, byte(seed)},
+			PackedAt: 1_700_000_000, UsedAt: 1_800_000_000}
+	}
+	biased := func(layout format.Layout, kernel, bias string) format.Key {
+		return format.Key{Layout: layout.Fingerprint, Kernel: kernel, Bias: bias, HasBias: true}
+	}
+	records := []format.Record{
+		record(8192, 1000, 3, biased(layoutA, "a", "bc")),
+		record(4096, 128, 1, biased(layoutA, "ab", "c")),
+		record(4352, 200, 2, format.Key{Layout: layoutA.Fingerprint, Kernel: "abc"}),
+		record(4608, 64, 4, biased(layoutB, "ab", "c")),
+		record(4608, 64, 5, format.Key{Layout: layoutB.Fingerprint, Kernel: "tied", FingerprintID: 7, Quantization: format.Digest{9}}),
+	}
+	records[1].BiasStamp, records[1].BiasDigest = format.Digest{4}, format.Digest{5}
+	records[2].Flags = format.Tied
+	records[3].Flags = format.Variant
+	return records
+}
+
+// sampleFile is a whole file of one generation, its payloads zero.
+func sampleFile(t testing.TB) (file []byte, slot format.Slot) {
+	const indexAt = 9216
+	index, err := format.EncodeIndex(1, []format.Layout{layoutA, layoutB}, sampleRecords())
+	require.NoError(t, err)
+	slot = format.Slot{Generation: 1, IndexOffset: indexAt, IndexSize: uint64(len(index)), IndexSum: format.Sum(index),
+		Records: 5, PayloadBytes: 128 + 200 + 64 + 1000}
+	trailerAt := slot.IndexOffset + slot.IndexSize
+	trailer := format.EncodeTrailer([]format.TrailerEntry{
+		{Name: format.HeaderEntry, Size: format.HeaderSize},
+		{Name: "abc", Offset: 4096, Size: 128, Seed: 1},
+	}, trailerAt, format.TrailerV2)
+	slot.End = trailerAt + uint64(len(trailer))
+	slot.DeadBytes = slot.End - format.HeaderSize - slot.PayloadBytes - uint64(len(index)+len(trailer))
+
+	file = slices.Concat(format.NewHeader(id), make([]byte, indexAt-format.HeaderSize), index, trailer)
+	encoded, at := slot.Encode(id)
+	copy(file[at:], encoded)
+	return file, slot
+}
+
+func TestAFileReadsBackAsItWasWritten(t *testing.T) {
+	file, slot := sampleFile(t)
+	h, err := format.DecodeHeader(file)
+	require.NoError(t, err)
+	require.Equal(t, format.Header{ID: id, Current: slot}, h)
+
+	x, err := format.DecodeIndex(file[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot)
+	require.NoError(t, err)
+	require.Equal(t, []format.Layout{layoutA, layoutB}, x.Layouts())
+	want := sampleRecords()
+	slices.SortStableFunc(want, func(a, b format.Record) int { return int(a.Offset) - int(b.Offset) })
+	var got []format.Record
+	for i := range x.Len() {
+		got = append(got, x.Record(i))
+		found := slices.Collect(x.Find(got[i].Key))
+		require.Equal(t, []int{i}, found)
+	}
+	require.Equal(t, want, got)
+	require.Empty(t, slices.Collect(x.Find(format.Key{Layout: layoutB.Fingerprint, Kernel: "abc"})), "another layout's")
+	require.Empty(t, slices.Collect(x.Find(format.Key{Layout: layoutA.Fingerprint, Kernel: "a", Bias: "bc"})), "without its bias")
+}
+
+// The golden file pins the bytes: a change of them is a change of the format and needs another version.
+func TestTheBytesOnDiskDoNotChange(t *testing.T) {
+	golden := filepath.Join("testdata", "version1.golden")
+	file, _ := sampleFile(t)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(golden, file, 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, file), "the encoding differs from %s", golden)
+}
+
+func TestTheNewerValidSlotIsInForce(t *testing.T) {
+	header := format.NewHeader(id)
+	put := func(generation uint64) int64 {
+		b, at := format.Slot{Generation: generation, IndexOffset: format.HeaderSize, IndexSize: 128, End: 5000}.Encode(id)
+		copy(header[at:], b)
+		return at
+	}
+	current := func() (uint64, int) {
+		h, err := format.DecodeHeader(header)
+		require.NoError(t, err)
+		return h.Current.Generation, h.Torn
+	}
+	generation, torn := current()
+	require.Zero(t, generation)
+	require.Zero(t, torn)
+	put(1)
+	at := put(2)
+	generation, _ = current()
+	require.EqualValues(t, 2, generation)
+	for n := range 128 { // a write of the slot that was cut off after n bytes of generation 4
+		b, _ := format.Slot{Generation: 4, IndexOffset: 8192, IndexSize: 256, End: 9000}.Encode(id)
+		torn := slices.Clone(header)
+		copy(torn[at:], b[:n])
+		h, err := format.DecodeHeader(torn)
+		require.NoError(t, err)
+		require.Contains(t, []uint64{1, 2}, h.Current.Generation, "cut off after %d bytes", n)
+	}
+	h, err := format.DecodeHeader(slices.Concat(format.NewHeader([16]byte{9}), nil))
+	require.NoError(t, err)
+	foreign := format.NewHeader(h.ID)
+	copy(foreign[512:], header[512:])
+	h, err = format.DecodeHeader(foreign)
+	require.NoError(t, err)
+	require.Zero(t, h.Current.Generation, "slots of another file are not valid in this one")
+}
+
+// Every flipped bit of header, index and trailer is noticed, or lies where nothing is stored.
+func TestAFlippedBitIsNeverBelieved(t *testing.T) {
+	file, slot := sampleFile(t)
+	decode := func(b []byte) (format.Header, []format.Record, error) {
+		h, err := format.DecodeHeader(b)
+		if err != nil || h.Current.Generation == 0 {
+			return h, nil, err
+		}
+		x, err := format.DecodeIndex(b[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], h.Current)
+		if err != nil {
+			return h, nil, err
+		}
+		var records []format.Record
+		for i := range x.Len() {
+			records = append(records, x.Record(i))
+		}
+		return h, records, nil
+	}
+	_, want, err := decode(file)
+	require.NoError(t, err)
+	indexEnd := int(slot.IndexOffset + slot.IndexSize)
+	for at := range indexEnd {
+		if at >= format.HeaderSize && at < int(slot.IndexOffset) {
+			continue // payloads have checksums of their own
+		}
+		for bit := range 8 {
+			file[at] ^= 1 << bit
+			h, records, err := decode(file)
+			if err == nil && h.Current.Generation != 0 {
+				require.Equal(t, want, records, "bit %d of byte %d", bit, at)
+				require.Equal(t, slot, h.Current, "bit %d of byte %d", bit, at)
+			}
+			file[at] ^= 1 << bit
+		}
+	}
+}
+
+func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
+	const records, recordSize, rows = 5, 192, 128 + 2*32
+	for name, damage := range map[string]func(index []byte, slot *format.Slot){
+		"payload behind the end":      func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[rows+4*recordSize:], 1<<20) },
+		"payload size overflows":      func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[rows+8:], 1<<64-64) },
+		"payload in the header":       func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[rows:], 0) },
+		"payload not aligned":         func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[rows:], 4097) },
+		"payloads overlap":            func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[rows+8:], 500) },
+		"payload overlaps the index":  func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[rows+4*recordSize+8:], 1200) },
+		"empty payload":               func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[rows+8:], 0) },
+		"unknown layout":              func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint32(b[rows+32:], 2) },
+		"unknown flag":                func(b []byte, _ *format.Slot) { b[rows+44] |= 0x80 },
+		"name outside the strings":    func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint32(b[rows+48:], 1<<31) },
+		"name of 4 GiB":               func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint32(b[rows+52:], 1<<32-1) },
+		"records beyond the index":    func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[40:], uint64(len(b))-8) },
+		"record count overflows":      func(b []byte, s *format.Slot) { binary.LittleEndian.PutUint64(b[16:], 1<<60); s.Records = 1 << 60 },
+		"table not a power of two":    func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[64:], 15) },
+		"table speaks of record 1000": func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint32(b[rows+records*recordSize:], 1000) },
+		"strings beyond the index":    func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint64(b[72:], 1<<63) },
+		"another record size":         func(b []byte, _ *format.Slot) { binary.LittleEndian.PutUint32(b[28:], 200) },
+		"another generation":          func(b []byte, _ *format.Slot) { b[8]++ },
+		"fewer payload bytes":         func(_ []byte, s *format.Slot) { s.PayloadBytes-- },
+		"another record count":        func(_ []byte, s *format.Slot) { s.Records++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, slot := sampleFile(t)
+			index := file[slot.IndexOffset : slot.IndexOffset+slot.IndexSize]
+			damage(index, &slot)
+			slot.IndexSum = format.Sum(index) // as if whoever wrote it meant it
+			_, err := format.DecodeIndex(index, slot)
+			require.ErrorIs(t, err, format.ErrCorrupt)
+		})
+	}
+}
+
+func TestTrailersReadBackInBothVersions(t *testing.T) {
+	entries := []format.TrailerEntry{
+		{Name: "", Offset: 0, Size: 0},
+		{Name: "w", Offset: 100, Size: 28, Seed: 0xffffffff},
+		{Name: string(bytes.Repeat([]byte("n\x00"), 300)), Offset: 127, Size: 1, Seed: 3},
+	}
+	for _, version := range []uint32{format.TrailerV1, format.TrailerV2} {
+		file := append(make([]byte, 128), format.EncodeTrailer(entries, 128, version)...)
+		got, v, err := decodeTrailer(file)
+		require.NoError(t, err)
+		require.Equal(t, version, v)
+		want := slices.Clone(entries)
+		if version == format.TrailerV1 {
+			for i := range want {
+				want[i].Seed = 0
+			}
+		}
+		require.Equal(t, want, got)
+		for n := range file {
+			_, _, err := decodeTrailer(file[:n])
+			require.Error(t, err, "the first %d bytes", n)
+		}
+	}
+}
+
+func decodeTrailer(file []byte) ([]format.TrailerEntry, uint32, error) {
+	return format.DecodeTrailer(uint64(len(file)), func(b []byte, offset uint64) error {
+		copy(b, file[offset:])
+		return nil
+	})
+}
+
+func FuzzDecodeHeader(f *testing.F) {
+	file, _ := sampleFile(f)
+	f.Add(file[:format.HeaderSize])
+	f.Add(format.NewHeader(id))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := format.DecodeHeader(b)
+		if err == nil && h.Current.Generation != 0 {
+			require.LessOrEqual(t, h.Current.IndexOffset+h.Current.IndexSize, h.Current.End)
+		}
+	})
+}
+
+// What DecodeIndex accepts, every accessor must serve, and every payload must lie within the file.
+func FuzzDecodeIndex(f *testing.F) {
+	file, slot := sampleFile(f)
+	f.Add(file[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot.Records, slot.PayloadBytes)
+	empty, err := format.EncodeIndex(1, nil, nil)
+	require.NoError(f, err)
+	f.Add(empty, uint64(0), uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, records, payload uint64) {
+		s := slot
+		s.IndexSize, s.IndexSum, s.Records, s.PayloadBytes = uint64(len(b)), format.Sum(b), records, payload
+		s.End = s.IndexOffset + s.IndexSize + 20
+		x, err := format.DecodeIndex(b, s)
+		if err != nil {
+			return
+		}
+		x.Layouts()
+		for i := range x.Len() {
+			r := x.Record(i)
+			require.LessOrEqual(t, r.Offset+r.Size, s.End)
+			slices.Collect(x.Find(r.Key))
+		}
+	})
+}
+
+func FuzzDecodeTrailer(f *testing.F) {
+	file, _ := sampleFile(f)
+	f.Add(file[len(file)-300:])
+	f.Add(format.EncodeTrailer(nil, 0, format.TrailerV1))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		entries, _, err := decodeTrailer(b)
+		if err == nil {
+			for _, e := range entries {
+				require.LessOrEqual(t, e.Offset+e.Size, uint64(len(b)))
+			}
+		}
+	})
+}

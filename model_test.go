@@ -1,0 +1,175 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/xnnpack"
+)
+
+// A chain is a model of fully connected layers, each width x width, with the weights and the bias of these names.
+type chain struct {
+	width  int
+	layers [][2]string
+}
+
+// weights makes tensors for the chain's names; another salt gives other content.
+func (m chain) weights(salt uint32) map[string][]byte {
+	tensors := map[string][]byte{}
+	for _, layer := range m.layers {
+		tensors[layer[0]] = floats(m.width*m.width, salt+hash(layer[0]))
+		if layer[1] != "" {
+			tensors[layer[1]] = floats(m.width, salt+hash(layer[1]))
+		}
+	}
+	return tensors
+}
+
+func hash(s string) (h uint32) {
+	for _, c := range []byte(s) {
+		h = h*31 + uint32(c)
+	}
+	return h
+}
+
+func floats(n int, seed uint32) []byte {
+	b := make([]byte, 0, 4*n)
+	for range n {
+		seed = seed*1664525 + 1013904223
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(seed>>8)/(1<<24)-0.5))
+	}
+	return b
+}
+
+// A loader gives the memory of a tensor, as Session.Load does.
+type loader func(name string, options ...xpwc.LoadOption) ([]byte, error)
+
+// create builds the chain's runtime.
+func (m chain) create(cache xnnpack.WeightsCache, load loader) (*xnnpack.Runtime, error) {
+	g, err := xnnpack.NewSubgraph(2)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = g.Delete() }()
+	row := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, m.width}}
+	errs := []error{g.Input(0, row), g.Output(1, row)}
+	static := func(name string, shape ...int) xnnpack.ValueID {
+		if name == "" {
+			return xnnpack.InvalidValue
+		}
+		data, err := load(name)
+		errs = append(errs, err)
+		id, err := g.Tensor(xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: shape, Data: data})
+		errs = append(errs, err)
+		return id
+	}
+	in := xnnpack.ValueID(0)
+	for i, layer := range m.layers {
+		out := xnnpack.ValueID(1)
+		if i < len(m.layers)-1 {
+			id, err := g.Tensor(row)
+			errs = append(errs, err)
+			out = id
+		}
+		errs = append(errs, g.FullyConnected(xnnpack.FullyConnected{
+			Input: in, Filter: static(layer[0], m.width, m.width), Bias: static(layer[1], m.width), Output: out}))
+		in = out
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: cache})
+}
+
+// infer runs the runtime on a fixed input.
+func (m chain) infer(t testing.TB, r *xnnpack.Runtime) []float32 {
+	t.Helper()
+	require.NoError(t, r.Reshape())
+	in, err := xnnpack.NewBuffer(4 * m.width)
+	require.NoError(t, err)
+	defer in.Free()
+	out, err := xnnpack.NewBuffer(4 * m.width)
+	require.NoError(t, err)
+	defer out.Free()
+	copy(in.Bytes(), floats(m.width, 7))
+	require.NoError(t, r.Setup(map[xnnpack.ValueID][]byte{0: in.Bytes(), 1: out.Bytes()}))
+	require.NoError(t, r.Invoke())
+	return append([]float32(nil), out.Float32s()...)
+}
+
+// plain is the chain's output without a cache.
+func (m chain) plain(t testing.TB, tensors map[string][]byte) []float32 {
+	t.Helper()
+	var buffers []*xnnpack.Buffer
+	defer func() {
+		for _, b := range buffers {
+			b.Free()
+		}
+	}()
+	r, err := m.create(nil, func(name string, _ ...xpwc.LoadOption) ([]byte, error) {
+		b, err := xnnpack.NewBuffer(len(tensors[name]))
+		if err != nil {
+			return nil, err
+		}
+		buffers = append(buffers, b)
+		copy(b.Bytes(), tensors[name])
+		return b.Bytes(), nil
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Delete()) }()
+	return m.infer(t, r)
+}
+
+// A model is a chain with an open session.
+type model struct {
+	chain
+	session *xpwc.Session
+	runtime *xnnpack.Runtime
+	names   []string // what Finalize returned
+}
+
+// open creates the chain's runtime with a session of the cache.
+func (m chain) open(t testing.TB, c *xpwc.Cache, data xpwc.DataMap) *model {
+	t.Helper()
+	s, err := c.NewSession(data)
+	require.NoError(t, err)
+	r, err := m.create(s, s.Load)
+	require.NoError(t, err)
+	names, err := s.Finalize()
+	require.NoError(t, err)
+	return &model{m, s, r, names}
+}
+
+func (m *model) close(t testing.TB) {
+	t.Helper()
+	require.NoError(t, m.runtime.Delete())
+	require.NoError(t, m.session.Close())
+}
+
+// run opens, infers and closes.
+func (m chain) run(t testing.TB, c *xpwc.Cache, data xpwc.DataMap) []float32 {
+	t.Helper()
+	opened := m.open(t, c, data)
+	defer opened.close(t)
+	return m.infer(t, opened.runtime)
+}
+
+// openCache opens a cache that is closed, without an error, when the test ends.
+func openCache(t testing.TB, path string, o *xpwc.Options) *xpwc.Cache {
+	t.Helper()
+	c, err := xpwc.Open(path, o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := c.Close(); !errors.Is(err, xpwc.ErrClosed) {
+			require.NoError(t, err)
+		}
+	})
+	return c
+}

@@ -1,0 +1,239 @@
+package tflite
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"xpwc/xnnpack"
+)
+
+// call is one operator while it is being planned. It keeps the first error; what it returns after that is not to be used, so a
+// handler returns as soon as it has seen one.
+type call struct {
+	plan    *plan
+	op      *operator
+	file    []byte
+	defined []int // outputs that have a shape
+	uses    []usage
+	err     error
+}
+
+func (c *call) fail(kind error, format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
+	}
+}
+
+func (c *call) malformed(format string, args ...any)   { c.fail(ErrMalformed, format, args...) }
+func (c *call) unsupported(format string, args ...any) { c.fail(ErrUnsupported, format, args...) }
+
+// arity checks how many operands there are.
+func (c *call) arity(least, most int) bool {
+	if n := len(c.op.inputs); n < least || n > most {
+		c.malformed("%d inputs, not %d to %d", n, least, most)
+	}
+	return c.err == nil
+}
+
+// tensor returns the index of the tensor that operand i names, or absent.
+func (c *call) tensor(i int) int {
+	if i < 0 || i >= len(c.op.inputs) {
+		return absent
+	}
+	return c.op.inputs[i]
+}
+
+// resolve returns the value of operand i, which must have been computed before or be a constant.
+func (c *call) resolve(i int) *value {
+	n := c.tensor(i)
+	if c.err != nil {
+		return &value{}
+	}
+	if n == absent {
+		c.malformed("input %d is missing", i)
+		return &value{}
+	}
+	v := &c.plan.values[n]
+	if v.state != undefined {
+		return v
+	}
+	t := &c.plan.graph.tensors[n]
+	if t.data.size == 0 {
+		c.malformed("input %d, %q, is not computed before it is used", i, t.name)
+		return &value{}
+	}
+	k, err := newConstant(n, t)
+	if err != nil {
+		c.err = fmt.Errorf("input %d, %q: %w", i, t.name, err)
+		return &value{}
+	}
+	*v = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
+	return v
+}
+
+// data returns operand i as something XNNPACK reads at inference, whether computed or constant.
+func (c *call) data(i int) *value {
+	v := c.resolve(i)
+	c.use(v, useInference)
+	return v
+}
+
+// rank4 is data of shape [batch, height, width, channels].
+func (c *call) rank4(i int) *value {
+	v := c.data(i)
+	if c.err == nil && len(v.shape) != 4 {
+		c.malformed("input %d has shape %v, not [batch, height, width, channels]", i, v.shape)
+	}
+	return v
+}
+
+// packed returns operand i as weights that XNNPACK packs, of the given rank.
+func (c *call) packed(i, rank int, how use) *value {
+	v := c.resolve(i)
+	if c.err != nil {
+		return v
+	}
+	if v.state != static {
+		c.unsupported("input %d, %q, is not constant", i, c.plan.graph.tensors[c.tensor(i)].name)
+	} else if len(v.shape) != rank {
+		c.malformed("input %d has shape %v, not %d dimensions", i, v.shape, rank)
+	}
+	c.use(v, how)
+	return v
+}
+
+// bias returns whether operand i, a bias of n elements, is given.
+func (c *call) bias(i, n int, how use) bool {
+	if c.tensor(i) == absent || c.err != nil {
+		return false
+	}
+	v := c.resolve(i)
+	if c.err != nil {
+		return false
+	}
+	if v.state != static {
+		c.unsupported("the bias, %q, is not constant", c.plan.graph.tensors[c.tensor(i)].name)
+	} else if len(v.shape) != 1 || v.shape[0] != n {
+		c.malformed("a bias of shape %v for %d output channels", v.shape, n)
+	}
+	c.use(v, how)
+	return true
+}
+
+func (c *call) use(v *value, how use) {
+	if c.err != nil || v.state != static || how == 0 {
+		return
+	}
+	c.uses = append(c.uses, usage{v.constant, how})
+}
+
+// integers returns the elements of operand i, a constant of shape or index numbers.
+func (c *call) integers(i int) []int {
+	v := c.resolve(i)
+	if c.err != nil {
+		return nil
+	}
+	if v.state != static || (v.dtype != Int32 && v.dtype != Int64) || v.constant.scatter != nil || v.constant.size > 1<<10 {
+		c.unsupported("input %d is not a short constant of integers", i)
+		return nil
+	}
+	b := v.constant.source.in(c.file)
+	out := make([]int, 0, len(b)/v.dtype.Size())
+	for ; len(b) > 0; b = b[v.dtype.Size():] {
+		n := int64(int32(binary.LittleEndian.Uint32(b)))
+		if v.dtype == Int64 {
+			n = int64(binary.LittleEndian.Uint64(b))
+		}
+		// No number that is good as a shape or an index is greater, and sums of these cannot overflow.
+		if n > math.MaxInt32 || n < math.MinInt32 {
+			c.malformed("input %d has the element %d", i, n)
+			return nil
+		}
+		out = append(out, int(n))
+	}
+	return out
+}
+
+// define gives output i its shape. The type is the file's, which operators that compute on values must agree with.
+func (c *call) define(i int, shape ...int) {
+	if c.err != nil {
+		return
+	}
+	if _, err := elements(shape); err != nil {
+		c.err = fmt.Errorf("%w: output %d: %w", ErrMalformed, i, err)
+		return
+	}
+	t := c.output(i)
+	if t == nil {
+		return
+	}
+	if _, _, err := datatype(t.dtype, t.quantization, shape); err != nil {
+		c.err = fmt.Errorf("output %d, %q: %w", i, t.name, err)
+		return
+	}
+	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: t.dtype}
+	c.defined = append(c.defined, i)
+}
+
+// alias makes output i a constant that is not in the file as such.
+func (c *call) alias(i int, k constant) {
+	if t := c.output(i); t != nil {
+		k.tensor, k.use = c.op.outputs[i], 0
+		c.plan.values[k.tensor] = value{state: static, shape: k.shape, dtype: k.dtype, constant: &k}
+		c.defined = append(c.defined, i)
+	}
+}
+
+// output returns the tensor that is output i, which nothing may have computed before.
+func (c *call) output(i int) *tensor {
+	if c.err != nil {
+		return nil
+	}
+	if i >= len(c.op.outputs) {
+		c.malformed("%d outputs", len(c.op.outputs))
+		return nil
+	}
+	t := &c.plan.graph.tensors[c.op.outputs[i]]
+	if c.plan.values[c.op.outputs[i]].state != undefined || t.data.size != 0 {
+		c.malformed("output %d, %q, is computed twice, or constant", i, t.name)
+		return nil
+	}
+	return t
+}
+
+// activation returns the range to which a fused activation limits an output; no activation is the zero Range, no limits.
+func (c *call) activation(slot int) xnnpack.Range {
+	inf := float32(math.Inf(1))
+	switch a := c.op.options.byte(slot); a {
+	case activationNone:
+		return xnnpack.Range{}
+	case activationReLU:
+		return xnnpack.Range{Min: 0, Max: inf}
+	case activationReLUN1:
+		return xnnpack.Range{Min: -1, Max: 1}
+	case activationReLU6:
+		return xnnpack.Range{Min: 0, Max: 6}
+	default:
+		name := fmt.Sprint(a)
+		if int(a) < len(activationNames) {
+			name = activationNames[a]
+		}
+		c.unsupported("the fused activation %s", name)
+		return xnnpack.Range{}
+	}
+}
+
+// scalar returns the only element of operand i, a constant in single precision.
+func (c *call) scalar(i int) float32 {
+	v := c.resolve(i)
+	if c.err != nil {
+		return 0
+	}
+	if v.state != static || v.dtype != Float32 || v.constant.stored != Float32 || v.constant.scatter != nil || v.constant.size != 4 {
+		c.unsupported("input %d is not a constant number", i)
+		return 0
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(v.constant.source.in(c.file)))
+}

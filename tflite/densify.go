@@ -1,0 +1,135 @@
+package tflite
+
+import "fmt"
+
+// sparsity says where in a dense tensor the stored elements go, in the schema's variant of the TACO format
+// (http://tensor-compiler.org/kjolstad-oopsla17-tensor-compiler.pdf): the dimensions in the order in which they are traversed,
+// each dense or with the coordinates of its stored elements as compressed sparse rows have them. Blocks are further dimensions
+// within the tensor's own.
+type sparsity struct {
+	traversalOrder []int32
+	blockMap       []int32 // which of the tensor's dimensions each block dimension divides
+	dims           []sparseDim
+}
+
+type sparseDim struct {
+	format   byte
+	size     int32
+	segments []int32
+	indices  []int32
+}
+
+// scatter is a checked sparsity: how to place the stored elements of a tensor of a given shape.
+type scatter struct {
+	levels []level
+	stored int // elements in the file
+	dense  int // elements of the dense tensor
+}
+
+// level is one dimension in the order of traversal; each coordinate of it is stride elements of the dense tensor away from the next.
+type level struct {
+	size     int
+	stride   int
+	sparse   bool
+	segments []int32
+	indices  []int32
+}
+
+// scatter checks every index against the shape, so that place needs no checks.
+func (s *sparsity) scatter(shape []int) (*scatter, error) {
+	rank, blocks := len(shape), len(s.blockMap)
+	if rank > maxRank || blocks > rank || len(s.traversalOrder) != rank+blocks || len(s.dims) != rank+blocks {
+		return nil, fmt.Errorf("%w: a tensor of %d dimensions has a sparsity of %d with %d block dimensions",
+			ErrMalformed, rank, len(s.dims), blocks)
+	}
+	strides, dense := make([]int, rank), 1
+	for i := rank - 1; i >= 0; i-- {
+		strides[i], dense = dense, dense*shape[i]
+	}
+	// A block dimension takes the innermost part of the dimension it divides.
+	size, stride := append([]int(nil), shape...), append([]int(nil), strides...)
+	blockSize, blockStride := make([]int, blocks), make([]int, blocks)
+	for i := blocks - 1; i >= 0; i-- {
+		of, n := int(s.blockMap[i]), int(s.dims[rank+i].size)
+		if of < 0 || of >= rank || n <= 0 || size[of]%n != 0 || s.dims[rank+i].format != dimensionDense {
+			return nil, fmt.Errorf("%w: block dimension %d of a sparse tensor does not divide it", ErrMalformed, i)
+		}
+		blockSize[i], blockStride[i] = n, stride[of]
+		size[of], stride[of] = size[of]/n, stride[of]*n
+	}
+	out := &scatter{dense: dense, stored: 1}
+	seen := make([]bool, rank+blocks)
+	for i, dim := range s.traversalOrder {
+		d := int(dim)
+		if d < 0 || d >= len(seen) || seen[d] || (d < rank) != (i < rank) {
+			return nil, fmt.Errorf("%w: the traversal order of a sparse tensor is no permutation", ErrMalformed)
+		}
+		seen[d] = true
+		l := level{segments: s.dims[i].segments, indices: s.dims[i].indices}
+		if d < rank {
+			l.size, l.stride = size[d], stride[d]
+		} else {
+			l.size, l.stride = blockSize[d-rank], blockStride[d-rank]
+		}
+		n, err := l.check(s.dims[i], out.stored)
+		if err != nil {
+			return nil, fmt.Errorf("%w: dimension %d of a sparse tensor: %w", ErrMalformed, i, err)
+		}
+		l.sparse = s.dims[i].format == dimensionSparseCSR
+		out.levels, out.stored = append(out.levels, l), n
+	}
+	return out, nil
+}
+
+// check returns how many elements of this level there are below the given number of elements of the one above.
+func (l level) check(d sparseDim, above int) (int, error) {
+	switch d.format {
+	case dimensionDense:
+		if int(d.size) != l.size {
+			return 0, fmt.Errorf("it has %d coordinates, not %d", d.size, l.size)
+		}
+		return checkedMul(above, l.size)
+	case dimensionSparseCSR:
+		if len(l.segments) != above+1 || l.segments[0] != 0 || int(l.segments[above]) != len(l.indices) {
+			return 0, fmt.Errorf("%d segments of %d indices do not fit %d rows", len(l.segments), len(l.indices), above)
+		}
+		for i := range above {
+			if l.segments[i] > l.segments[i+1] {
+				return 0, fmt.Errorf("segment %d ends before it begins", i)
+			}
+		}
+		for _, x := range l.indices {
+			if x < 0 || int(x) >= l.size {
+				return 0, fmt.Errorf("index %d is not below %d", x, l.size)
+			}
+		}
+		return len(l.indices), nil
+	default:
+		return 0, fmt.Errorf("unknown format %d", d.format)
+	}
+}
+
+// place writes the stored elements, of width bytes each, to their places in dst and zeroes the rest.
+func (s *scatter) place(dst, stored []byte, width int) {
+	clear(dst)
+	s.walk(0, 0, 0, func(from, to int) {
+		copy(dst[to*width:(to+1)*width], stored[from*width:])
+	})
+}
+
+func (s *scatter) walk(depth, at, offset int, place func(from, to int)) {
+	if depth == len(s.levels) {
+		place(at, offset)
+		return
+	}
+	l := s.levels[depth]
+	if !l.sparse {
+		for i := range l.size {
+			s.walk(depth+1, at*l.size+i, offset+i*l.stride, place)
+		}
+		return
+	}
+	for i := int(l.segments[at]); i < int(l.segments[at+1]); i++ {
+		s.walk(depth+1, i, offset+int(l.indices[i])*l.stride, place)
+	}
+}

@@ -1,0 +1,28 @@
+// Package tflite reads TensorFlow Lite models (.tflite files) into XNNPACK subgraphs.
+//
+//	m, err := tflite.Open("model.tflite")               // maps the file, checks all of it
+//	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
+//	subgraph, err := m.Subgraph(session)
+//	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
+//
+// A [Model] is a read-only mapping. Its constants go to XNNPACK from where they lie in the mapping; those that the file has in half
+// precision (DEQUANTIZE) or sparse (DENSIFY) are computed only when their content is asked for, which with a cache that
+// already has the packed weights is never.
+//
+// # What is supported
+//
+// Values are single precision: ABS, ADD, AVERAGE_POOL_2D, CONCATENATION, CONV_2D, DENSIFY, DEPTH_TO_SPACE, DEPTHWISE_CONV_2D,
+// DEQUANTIZE, DIV, FULLY_CONNECTED, HARD_SWISH, LEAKY_RELU, LOGISTIC, MAX_POOL_2D, MAXIMUM, MEAN, MINIMUM, MUL, PAD, PADV2,
+// PRELU, QUANTIZE, RELU, RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, SOFTMAX, SUB, TANH, TRANSPOSE_CONV, and MediaPipe's custom
+// operator Convolution2DTransposeBias. ADD, CONV_2D, DEPTHWISE_CONV_2D, DEQUANTIZE, FULLY_CONNECTED, MUL, QUANTIZE, RESHAPE and SUB also
+// take values of int8 (weights with one scale or one for each channel) and uint8. Weights are constant. Activations NONE, RELU,
+// RELU_N1_TO_1 and RELU6 can be fused. Anything else is an error that names the operator and its index.
+//
+// Each operator computes what TensorFlow Lite's reference kernel does. Shapes follow from those of the model's inputs; what
+// the file says of intermediate tensors' shapes is ignored, as TensorFlow Lite ignores it. No shape is dynamic.
+//
+// # Untrusted files
+//
+// Whatever a file says is checked before it is used: no file makes this package or XNNPACK read outside the mapping. A file
+// may however ask for much memory and time, as any model may; and a file that is cut off while it is mapped ends the process.
+package tflite

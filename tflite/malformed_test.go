@@ -1,0 +1,287 @@
+package tflite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"testing"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+	"github.com/stretchr/testify/require"
+
+	"xpwc/xnnpack"
+)
+
+// convolutional has a bit of everything that malformed files get wrong.
+func convolutional() blueprint {
+	return blueprint{
+		tensors: []blueTensor{
+			floats("in", []int{1, 6, 6, 2}), floats("out", nil), floats("a", nil), floats("b", nil), floats("c", nil),
+			constantOf("kernel", 4, 3, 3, 2), constantOf("bias", 4),
+			int32Tensor("paddings", []int{4, 2}, 0, 0, 1, 1, 1, 1, 0, 0),
+			int32Tensor("size", []int{2}, 12, 12),
+		},
+		ops: []blueOp{
+			{code: opPad, inputs: []int{0, 7}, outputs: []int{2}},
+			{code: opConv2D, inputs: []int{2, 5, 6}, outputs: []int{3}, options: fields{convPadding: byte(paddingValid),
+				convStrideH: int32(1), convStrideW: int32(1), convActivation: byte(activationReLU)}},
+			{code: opMaxPool2D, inputs: []int{3}, outputs: []int{4}, options: fields{poolFilterHeight: int32(2), poolFilterWidth: int32(2),
+				poolStrideH: int32(2), poolStrideW: int32(2)}},
+			{code: opResizeBilinear, inputs: []int{4, 8}, outputs: []int{1}, options: fields{resizeHalfPixelCenters: true}},
+		},
+		inputs: []int{0}, outputs: []int{1},
+	}
+}
+
+func TestMalformedModelsAreRefused(t *testing.T) {
+	const huge = math.MaxInt32
+	options := func(op int, slot int, v any) func(*blueprint) {
+		return func(m *blueprint) { m.ops[op].options[slot] = v }
+	}
+	for name, c := range map[string]struct {
+		change func(*blueprint)
+		want   error
+		text   string
+	}{
+		"operand that is no tensor":      {func(m *blueprint) { m.ops[1].inputs[1] = 99 }, ErrMalformed, "name tensor 99 of 9"},
+		"negative operand":               {func(m *blueprint) { m.ops[1].inputs[0] = -2 }, ErrMalformed, "name tensor -2"},
+		"missing operand":                {func(m *blueprint) { m.ops[1].inputs[0] = absent }, ErrMalformed, "input 0 is missing"},
+		"output that is no tensor":       {func(m *blueprint) { m.ops[1].outputs[0] = absent }, ErrMalformed, "name tensor -1"},
+		"model output that is no tensor": {func(m *blueprint) { m.outputs[0] = 77 }, ErrMalformed, "the model's outputs name tensor 77"},
+		"no outputs":                     {func(m *blueprint) { m.outputs = nil }, ErrMalformed, "0 outputs"},
+		"no inputs":                      {func(m *blueprint) { m.inputs = nil }, ErrMalformed, "0 inputs"},
+		"input listed twice":             {func(m *blueprint) { m.inputs = []int{0, 0} }, ErrMalformed, `input "in"`},
+		"constant input":                 {func(m *blueprint) { m.inputs = []int{0, 6} }, ErrMalformed, `input "bias" is a constant`},
+		"output that nothing computes":   {func(m *blueprint) { m.ops = m.ops[:3] }, ErrMalformed, "not computed before"},
+		"use before computation":         {func(m *blueprint) { m.ops[0], m.ops[1] = m.ops[1], m.ops[0] }, ErrMalformed, `operator 0, CONV_2D`},
+		"cycle":                          {func(m *blueprint) { m.ops[0].inputs[0] = 4 }, ErrMalformed, "not computed before"},
+		"computed twice":                 {func(m *blueprint) { m.ops[2].outputs[0] = 3 }, ErrMalformed, "computed twice"},
+		"computed constant":              {func(m *blueprint) { m.ops[2].outputs[0] = 5 }, ErrMalformed, "or constant"},
+		"computed input":                 {func(m *blueprint) { m.ops[2].outputs[0] = 0 }, ErrMalformed, "computed twice"},
+		"two outputs":                    {func(m *blueprint) { m.ops[0].outputs = []int{2, 3} }, ErrMalformed, "2 outputs, not 1"},
+		"no output":                      {func(m *blueprint) { m.ops[2].outputs = nil }, ErrMalformed, "0 outputs"},
+		"too few operands":               {func(m *blueprint) { m.ops[1].inputs = m.ops[1].inputs[:1] }, ErrMalformed, "1 inputs, not 2 to 3"},
+		"too many operands":              {func(m *blueprint) { m.ops[2].inputs = []int{3, 3} }, ErrMalformed, "2 inputs, not 1 to 1"},
+		"short constant":                 {func(m *blueprint) { m.tensors[5].data = m.tensors[5].data[:20] }, ErrMalformed, "20 bytes for 72 elements"},
+		"long constant":                  {func(m *blueprint) { m.tensors[6].data = make([]byte, 99) }, ErrMalformed, "99 bytes for 4 elements"},
+		"weights of another rank":        {func(m *blueprint) { m.tensors[5].shape = []int{4, 9, 2} }, ErrMalformed, "not 4 dimensions"},
+		"weights that are not constant":  {func(m *blueprint) { m.ops[1].inputs[1] = 0 }, ErrUnsupported, "not constant"},
+		"bias for other channels":        {func(m *blueprint) { m.tensors[6] = constantOf("bias", 3) }, ErrMalformed, "bias of shape [3] for 4"},
+		"channels that do not divide":    {func(m *blueprint) { m.tensors[5].shape = []int{2, 3, 3, 4} }, ErrMalformed, "2 input channels"},
+		"seven dimensions":               {func(m *blueprint) { m.tensors[0].shape = []int{1, 1, 1, 1, 6, 6, 2} }, ErrMalformed, "7 dimensions"},
+		"empty dimension":                {func(m *blueprint) { m.tensors[0].shape[1] = 0 }, ErrMalformed, "dimension 0"},
+		"negative dimension":             {func(m *blueprint) { m.tensors[0].shape[1] = -6 }, ErrMalformed, "dimension -6"},
+		"image of two dimensions":        {func(m *blueprint) { m.tensors[0].shape = []int{6, 12} }, ErrMalformed, "paddings"},
+		"huge image":                     {func(m *blueprint) { m.tensors[0].shape = []int{1, huge, huge, 2} }, ErrMalformed, "more than"},
+		"huge product":                   {func(m *blueprint) { m.tensors[0].shape = []int{65536, 65536, 65536, 65536} }, ErrMalformed, "more than"},
+		"negative padding":               {func(m *blueprint) { m.tensors[7] = int32Tensor("p", []int{4, 2}, 0, 0, -1, 0, 0, 0, 0, 0) }, ErrMalformed, "paddings"},
+		"huge padding": {func(m *blueprint) {
+			m.tensors[7] = int32Tensor("p", []int{4, 2}, huge, huge, huge, huge, huge, huge, 0, 0)
+		}, ErrMalformed, "more than"},
+		"paddings for other dimensions":       {func(m *blueprint) { m.tensors[7] = int32Tensor("p", []int{3, 2}, 0, 0, 0, 0, 0, 0) }, ErrMalformed, "paddings"},
+		"paddings in single precision":        {func(m *blueprint) { m.tensors[7] = constantOf("p", 4, 2) }, ErrUnsupported, "integers"},
+		"paddings that are computed":          {func(m *blueprint) { m.ops[0].inputs[1] = 0 }, ErrUnsupported, "integers"},
+		"no stride":                           {options(1, convStrideH, int32(0)), ErrMalformed, "stride 0"},
+		"negative stride":                     {options(1, convStrideW, int32(-1)), ErrMalformed, "stride -1"},
+		"no dilation":                         {options(1, convDilationH, int32(0)), ErrMalformed, "dilation 0"},
+		"huge dilation":                       {options(1, convDilationH, int32(huge)), ErrMalformed, "dilation 2147483647"},
+		"window beyond the image":             {options(1, convDilationH, int32(100)), ErrMalformed, "reaches over 201"},
+		"unknown padding":                     {options(1, convPadding, byte(7)), ErrMalformed, "unknown padding 7"},
+		"activation that XNNPACK cannot fuse": {options(1, convActivation, byte(activationTanh)), ErrUnsupported, "fused activation TANH"},
+		"unknown activation":                  {options(1, convActivation, byte(99)), ErrUnsupported, "fused activation 99"},
+		"empty pool":                          {options(2, poolFilterHeight, int32(0)), ErrMalformed, "window of 0"},
+		"huge pool": {func(m *blueprint) {
+			m.ops[2].options[poolFilterHeight] = int32(1 << 28)
+			m.ops[2].options[poolFilterWidth] = int32(1 << 28)
+		}, ErrUnsupported, "windows over"},
+		"both kinds of pixel centres":  {options(3, resizeAlignCorners, true), ErrMalformed, "align_corners"},
+		"new size of nothing":          {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{2}, 0, 4) }, ErrMalformed, "dimension 0"},
+		"new size of three dimensions": {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{3}, 4, 4, 4) }, ErrMalformed, "new size"},
+		"huge new size":                {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{2}, huge, huge) }, ErrUnsupported, "single precision"},
+		"input of text":                {func(m *blueprint) { m.tensors[0].dtype = String }, ErrUnsupported, "STRING"},
+		"input of an unknown type":     {func(m *blueprint) { m.tensors[0].dtype = 200 }, ErrUnsupported, "TensorType(200)"},
+		"output of another type":       {func(m *blueprint) { m.tensors[3].dtype = Int8 }, ErrUnsupported, "INT8"},
+		"weights in half precision":    {func(m *blueprint) { m.tensors[5] = halves("k", []int{4, 3, 3, 2}, wave(72)...) }, ErrUnsupported, "FLOAT16"},
+		"weights of another quantization": {func(m *blueprint) {
+			m.tensors[5] = quantizedTensor("k", Int8, []int{4, 3, 3, 2}, 0, 0, []float32{1}, wave(72))
+		}, ErrUnsupported, "INT8"},
+		"transposed convolution without a size": {func(m *blueprint) { m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias" }, ErrMalformed, "0 bytes of options"},
+		"transposed convolution of huge stride": {func(m *blueprint) {
+			m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias"
+			m.ops[1].customOptions = []byte{1, 0, 0, 0, 255, 255, 255, 31, 255, 255, 255, 31}
+		}, ErrMalformed, "stride"},
+		"sparsity of other dimensions": {func(m *blueprint) { m.tensors[5].sparsity = &sparsity{traversalOrder: []int32{0}} }, ErrMalformed, "sparsity"},
+		"constant beyond the file": {func(m *blueprint) {
+			m.tensors[5].outside = true
+		}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := convolutional()
+			c.change(&m)
+			path := save(t, m.bytes())
+			model, err := Open(path)
+			if c.want == nil {
+				require.NoError(t, err)
+				require.NoError(t, model.Close())
+				b := m.bytes()
+				require.NoError(t, os.WriteFile(path, b[:len(b)-10], 0o644))
+				_, err = Open(path)
+				require.ErrorIs(t, err, ErrMalformed)
+				return
+			}
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, c.text)
+		})
+	}
+}
+
+func TestMalformedSparsityIsRefused(t *testing.T) {
+	dense := func(n int32) sparseDim { return sparseDim{format: dimensionDense, size: n} }
+	for name, change := range map[string]func(s *sparsity){
+		"order that is no permutation":  func(s *sparsity) { s.traversalOrder[1] = 0 },
+		"order beyond the dimensions":   func(s *sparsity) { s.traversalOrder[1] = 9 },
+		"block before its dimension":    func(s *sparsity) { s.traversalOrder = []int32{4, 1, 2, 3, 0} },
+		"block of no dimension":         func(s *sparsity) { s.blockMap[0] = 4 },
+		"block that does not divide":    func(s *sparsity) { s.dims[4].size = 3 },
+		"block of nothing":              func(s *sparsity) { s.dims[4].size = 0 },
+		"dense dimension of other size": func(s *sparsity) { s.dims[0] = dense(3) },
+		"too few segments":              func(s *sparsity) { s.dims[3].segments = []int32{0, 3} },
+		"segments that run back":        func(s *sparsity) { s.dims[3].segments = []int32{0, 4, 3} },
+		"segments that begin late":      func(s *sparsity) { s.dims[3].segments = []int32{1, 2, 3} },
+		"segments beyond the indices":   func(s *sparsity) { s.dims[3].segments = []int32{0, 1, 5} },
+		"index beyond the dimension":    func(s *sparsity) { s.dims[3].indices[2] = 2 },
+		"negative index":                func(s *sparsity) { s.dims[3].indices[0] = -1 },
+		"unknown format":                func(s *sparsity) { s.dims[0].format = 5 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			good := sparsities()["blocks"].sparsity
+			_, err := good.scatter([]int{2, 1, 1, 4})
+			require.NoError(t, err)
+			change(good)
+			_, err = good.scatter([]int{2, 1, 1, 4})
+			require.ErrorIs(t, err, ErrMalformed)
+		})
+	}
+}
+
+func TestOptionsThatLieOutsideTheirTableAreRefused(t *testing.T) {
+	m := convolutional()
+	good := m.bytes()
+	g, err := parse(good)
+	require.NoError(t, err)
+	options := g.operators[1].options.t
+	vtable := int(options.Pos) - int(options.GetSOffsetT(options.Pos))
+	slot := vtable + 4 + 2*convDilationH
+	if vtable+int(options.GetVOffsetT(flatbuffers.UOffsetT(vtable))) <= slot {
+		slot = vtable + 4 + 2*convStrideH
+	}
+	binary.LittleEndian.PutUint16(good[slot:], 0xfff0)
+	_, err = load(good)
+	require.ErrorIs(t, err, ErrMalformed)
+	require.ErrorContains(t, err, "leaves the table")
+	require.ErrorContains(t, err, "CONV_2D")
+}
+
+// TestDamagedFilesNeverCrash cuts files off at every length and changes every byte in turn.
+func TestDamagedFilesNeverCrash(t *testing.T) {
+	for _, m := range []blueprint{convolutional(), widening(), weightCases()[1].model} {
+		good := m.bytes()
+		for n := range good {
+			_, err := load(good[:n])
+			if n < len(good)/2 {
+				require.ErrorIs(t, err, ErrMalformed, "%d of %d bytes", n, len(good))
+			}
+		}
+		for i := range good {
+			for _, flip := range []byte{0x01, 0x80, 0xff} {
+				bad := bytes.Clone(good)
+				bad[i] ^= flip
+				exercise(t, bad)
+			}
+		}
+	}
+}
+
+// exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not. It returns whether the
+// model could be made into a subgraph.
+func exercise(t testing.TB, b []byte) bool {
+	buffer, err := xnnpack.NewBuffer(len(b))
+	require.NoError(t, err)
+	defer buffer.Free()
+	data := buffer.Bytes()
+	copy(data, b)
+	p, err := load(data)
+	if err != nil {
+		return false
+	}
+	f := &file{path: "model", data: data, mapped: int64(len(data)) + overread}
+	m := &Model{file: f, plan: p, data: newDataMap(f, p)}
+	if weight(p) > 1<<24 {
+		return false // nothing wrong with it, but too much to compute
+	}
+	l := m.NewLoader()
+	defer func() { require.NoError(t, l.Close()) }()
+	s, err := m.Subgraph(l)
+	if err != nil {
+		return false
+	}
+	defer func() { require.NoError(t, s.Delete()) }()
+	r, err := xnnpack.NewRuntime(s, nil)
+	if err != nil {
+		return true
+	}
+	defer func() { require.NoError(t, r.Delete()) }()
+	if r.Reshape() != nil {
+		return true
+	}
+	values := map[xnnpack.ValueID][]byte{}
+	for _, v := range append(m.Inputs(), m.Outputs()...) {
+		n, err := elements(v.Shape)
+		require.NoError(t, err)
+		b, err := xnnpack.NewBuffer(n * v.Type.Size())
+		require.NoError(t, err)
+		defer b.Free()
+		values[v.ID] = b.Bytes()
+	}
+	if r.Setup(values) == nil {
+		_ = r.Invoke()
+	}
+	return true
+}
+
+// weight estimates how much there is to compute and to keep.
+func weight(p *plan) float64 {
+	size := func(n int) float64 {
+		e := 1.0
+		for _, d := range p.values[n].shape {
+			e *= float64(d)
+		}
+		return e
+	}
+	total := 0.0
+	for _, s := range p.steps {
+		constants, computed := 1.0, 0.0
+		for _, n := range s.op.inputs {
+			if n == absent {
+				continue
+			}
+			if p.values[n].state == static {
+				constants *= size(n)
+			}
+			computed += size(n)
+		}
+		for _, n := range s.op.outputs {
+			computed += size(n)
+		}
+		o := s.op.options
+		if s.op.code == opMaxPool2D || s.op.code == opAveragePool2D {
+			constants = float64(o.int32(poolFilterHeight, 0)) * float64(o.int32(poolFilterWidth, 0))
+		}
+		if s.op.code == opTransposeConv || s.op.code == opCustom {
+			constants *= 1 << 10
+		}
+		total += computed * constants
+	}
+	return total
+}

@@ -1,0 +1,93 @@
+package tflite
+
+import (
+	"fmt"
+	"sync"
+
+	"xpwc"
+	"xpwc/xnnpack"
+)
+
+// Memory is a [Loader] for running a model without a cache: constants that lie in the file are used there, the others are computed
+// into C memory at once. It is safe for use from many goroutines.
+type Memory struct {
+	data *dataMap
+
+	mu     sync.Mutex
+	loaded map[string]*loaded
+	closed bool
+}
+
+type loaded struct {
+	bytes  []byte
+	buffer *xnnpack.Buffer // nil if the bytes lie in the mapping
+	drop   func()
+	retain bool
+}
+
+func (l *loaded) free() {
+	if l.buffer != nil {
+		l.buffer.Free()
+	}
+	l.drop()
+}
+
+// NewLoader returns a loader that keeps everything in memory. The caller closes it after the runtime's deletion and before the
+// model is closed.
+func (m *Model) NewLoader() *Memory {
+	return &Memory{data: m.data, loaded: map[string]*loaded{}}
+}
+
+// Load implements [Loader]. Options make no difference: everything is there on return, and stays until Finalize or Close. A name
+// that was loaded before gives the same memory.
+func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, fmt.Errorf("load tensor %q: %w", name, ErrClosed)
+	}
+	if got, ok := l.loaded[name]; ok {
+		return got.bytes, nil
+	}
+	t, err := l.data.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	got := &loaded{bytes: t.Data, drop: t.Release, retain: l.data.constants[name].use&useInference != 0}
+	if got.bytes == nil {
+		if got.buffer, err = xnnpack.NewBuffer(t.Size); err != nil {
+			return nil, fmt.Errorf("load tensor %q: %w", name, err)
+		}
+		got.bytes = got.buffer.Bytes()
+		if err := t.Fill(got.bytes); err != nil {
+			got.buffer.Free()
+			return nil, fmt.Errorf("load tensor %q: %w", name, err)
+		}
+	}
+	l.loaded[name] = got
+	return got.bytes, nil
+}
+
+// Finalize frees what the runtime has packed, which it reads no more, and keeps what it reads at inference. It is called when the
+// last runtime is created; loading anew computes anew.
+func (l *Memory) Finalize() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, got := range l.loaded {
+		if !got.retain {
+			got.free()
+			delete(l.loaded, name)
+		}
+	}
+}
+
+// Close frees everything. Runtimes whose constants were loaded here must be deleted before. Closing twice is harmless.
+func (l *Memory) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, got := range l.loaded {
+		got.free()
+	}
+	l.loaded, l.closed = nil, true
+	return nil
+}

@@ -1,0 +1,176 @@
+package tflite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"xpwc"
+	"xpwc/xnnpack"
+)
+
+// Model is a .tflite file mapped into memory, checked and ready to be made into subgraphs. Its methods may be called from many
+// goroutines.
+type Model struct {
+	file *file
+	plan *plan
+	data *dataMap
+}
+
+// Value is an input or an output of a model.
+type Value struct {
+	// ID is the value's external ID in every subgraph made of the model.
+	ID xnnpack.ValueID
+	// Name is the tensor's name in the file, made unique.
+	Name string
+	// Shape is the tensor's shape; images are [batch, height, width, channels].
+	Shape []int
+	// Type is the type of the elements.
+	Type TensorType
+	// Scale and ZeroPoint say what quantized elements mean: Scale * (element - ZeroPoint). Scale is 0 if they are not quantized.
+	Scale     float32
+	ZeroPoint int
+}
+
+// Open maps a model read-only and checks all of it: an error it returns matches [ErrMalformed], [ErrUnsupportedOp], [ErrUnsupported]
+// or what the operating system returned, and names the file. The file must not be changed in place while the model is open, as
+// for any mapping; replacing it by another is harmless. The caller closes the model when everything made of it is closed.
+//
+// Only the first subgraph of a file is read, which is the main one.
+func Open(path string) (*Model, error) {
+	m, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open model %s: %w", path, err)
+	}
+	return m, nil
+}
+
+func open(path string) (*Model, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// Looked at before it is opened, since opening a pipe would wait for a writer.
+	info, err := os.Stat(absolute)
+	if err != nil {
+		return nil, cause(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := os.Open(absolute)
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, cause(err)
+	}
+	size := int(info.Size())
+	if size == 0 || int64(size) != info.Size() {
+		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, info.Size())
+	}
+	stamp, err := fileStamp(f)
+	if err != nil {
+		return nil, err
+	}
+	data, err := mapFile(f, size)
+	if err != nil {
+		return nil, err
+	}
+	page := int64(os.Getpagesize())
+	mapped := &file{path: absolute, stamp: stamp, data: data, mapped: (int64(size) + page - 1) / page * page}
+	p, err := load(data)
+	if err != nil {
+		return nil, errors.Join(err, mapped.close())
+	}
+	return &Model{file: mapped, plan: p, data: newDataMap(mapped, p)}, nil
+}
+
+// cause leaves out the path that an error of package os repeats.
+func cause(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// load does everything that needs only the file's bytes.
+func load(data []byte) (*plan, error) {
+	g, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	return newPlan(g, data)
+}
+
+// Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model must be gone
+// before; what is asked of the model or its data map afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+func (m *Model) Close() error { return m.file.close() }
+
+// Inputs returns the model's inputs, in the model's own order.
+func (m *Model) Inputs() []Value { return m.external(m.plan.graph.inputs, 0) }
+
+// Outputs returns the model's outputs, in the model's own order.
+func (m *Model) Outputs() []Value { return m.external(m.plan.graph.outputs, len(m.plan.graph.inputs)) }
+
+func (m *Model) external(tensors []int, first int) []Value {
+	out := make([]Value, len(tensors))
+	for i, n := range tensors {
+		v, t := &m.plan.values[n], &m.plan.graph.tensors[n]
+		out[i] = Value{ID: xnnpack.ValueID(first + i), Name: t.name, Shape: slices.Clone(v.shape), Type: v.dtype}
+		if v.dtype == Float32 {
+			continue
+		}
+		if q := t.quantization; len(q.scales) == 1 {
+			out[i].Scale = q.scales[0]
+			if len(q.zeroPoints) == 1 {
+				out[i].ZeroPoint = int(q.zeroPoints[0])
+			}
+		}
+	}
+	return out
+}
+
+// DataMap returns the constants that the model's nodes use, by name. A name that several tensors of the file have, and an empty
+// one, is made unique by '#' and the tensor's index. Constants in half precision that the file has widened by DEQUANTIZE, and sparse
+// ones that it has made dense by DENSIFY, come under the name of the result, and are computed when their content is asked
+// for. The others lie in the mapping. The data map may be used until the model is closed.
+func (m *Model) DataMap() xpwc.DataMap { return m.data }
+
+// Loader gives the content of a model's constants by name: an [xpwc.Session], or the model's own [Memory]. What it returns must
+// stay where it is until the runtime exists, or as long as the options say. Content that is not loaded eagerly must be there
+// when XNNPACK packs it, which a session sees from a look-up.
+type Loader interface {
+	Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
+}
+
+// Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how XNNPACK uses
+// it: those packed by an operator that looks into the weights cache first (fully connected, convolution) are loaded without options,
+// those packed without a look-up (depthwise convolution, deconvolution) with [xpwc.Eager], and those read at inference
+// (operands of elementwise operators) with [xpwc.Eager] and [xpwc.Retain]; quantized weights also with [xpwc.Quantized].
+//
+// The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with HintSparseInference
+// or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK reads weights without a look-up.
+func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) {
+	if err := m.file.read(func([]byte) error { return nil }); err != nil {
+		return nil, err
+	}
+	s, err := m.plan.emit(func(name string, c *constant) ([]byte, error) {
+		b, err := l.Load(name, c.loadOptions()...)
+		if err != nil {
+			return nil, fmt.Errorf("load tensor %q: %w", name, err)
+		}
+		if len(b) < c.size {
+			return nil, fmt.Errorf("load tensor %q: %d bytes, not %d", name, len(b), c.size)
+		}
+		return b, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.file.path, err)
+	}
+	return s, nil
+}

@@ -1,0 +1,186 @@
+package tflite
+
+import (
+	"xpwc/xnnpack"
+)
+
+// window is how a kernel or pool moves over an image, along one dimension.
+type window struct{ size, stride, dilation int }
+
+// reach is how much of the input the window covers at once.
+func (w window) reach() int { return (w.size-1)*w.dilation + 1 }
+
+// window checks options that the file gives as any 32-bit numbers.
+func (c *call) window(size, stride, dilation int) window {
+	if size <= 0 || stride <= 0 || dilation <= 0 {
+		c.malformed("a window of %d with stride %d and dilation %d", size, stride, dilation)
+		return window{1, 1, 1}
+	}
+	if _, err := checkedMul(size, dilation); err != nil || stride > maxElements {
+		c.malformed("a window of %d with stride %d and dilation %d", size, stride, dilation)
+		return window{1, 1, 1}
+	}
+	return window{size, stride, dilation}
+}
+
+// slide returns how many positions the window has in an input of size in. With SAME padding the output is the input's size over
+// the stride, rounded up, and what padding that takes is XNNPACK's to distribute: as TensorFlow, the odd one goes to the end.
+func (c *call) slide(w window, in int, same bool) int {
+	if same {
+		return (in + w.stride - 1) / w.stride
+	}
+	if in < w.reach() {
+		c.malformed("a window that reaches over %d of an input of %d", w.reach(), in)
+		return 0
+	}
+	return (in-w.reach())/w.stride + 1
+}
+
+// slides returns the output's height and width. XNNPACK keeps a pointer for each pixel under the window at each position, and
+// computes the size of that without looking for an overflow.
+func (c *call) slides(y, x window, image []int, same bool) (height, width int) {
+	height, width = c.slide(y, image[1], same), c.slide(x, image[2], same)
+	c.pointers(image[0], height, width, y.size, x.size)
+	return height, width
+}
+
+func (c *call) pointers(factors ...int) {
+	n := 1
+	for _, f := range factors {
+		var err error
+		if n, err = checkedMul(n, f); err != nil && c.err == nil {
+			c.unsupported("windows over %v pixels: %v", factors, err)
+		}
+	}
+}
+
+func (c *call) samePadding(slot int) bool {
+	p := c.op.options.byte(slot)
+	if p != paddingSame && p != paddingValid {
+		c.malformed("unknown padding %d", p)
+	}
+	return p == paddingSame
+}
+
+// CONV_2D: input [N, H, W, C], filter [outputs, height, width, C/groups], bias [outputs] or none.
+func planConv2D(c *call) func(*emitter) error {
+	if !c.arity(2, 3) {
+		return nil
+	}
+	in := c.rank4(0)
+	filter := c.packed(1, 4, 0)
+	if c.err != nil {
+		return nil
+	}
+	channels, outputs, perGroup := in.shape[3], filter.shape[0], filter.shape[3]
+	if channels%perGroup != 0 || outputs%(channels/perGroup) != 0 {
+		c.malformed("%d input channels and a filter of shape %v", channels, filter.shape)
+		return nil
+	}
+	groups := channels / perGroup
+	how := usePacked
+	if perGroup == 1 && outputs == groups {
+		// XNNPACK makes this a depthwise convolution.
+		how = usePackedBlind
+	}
+	c.use(filter, how)
+	bias := c.bias(2, outputs, how)
+	c.weightTypes(0, in, filter, 2)
+	o := c.op.options
+	y := c.window(filter.shape[1], int(o.int32(convStrideH, 0)), int(o.int32(convDilationH, 1)))
+	x := c.window(filter.shape[2], int(o.int32(convStrideW, 0)), int(o.int32(convDilationW, 1)))
+	same, limits := c.samePadding(convPadding), c.activation(convActivation)
+	height, width := c.slides(y, x, in.shape, same)
+	c.define(0, in.shape[0], height, width, outputs)
+	return func(e *emitter) error {
+		return e.s.Convolution2D(xnnpack.Convolution2D{
+			Input: e.input(c, 0), Filter: e.input(c, 1), Bias: e.optional(c, 2, bias), Output: e.output(c, 0),
+			Stride: xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: y.dilation, Width: x.dilation},
+			Groups: groups, SamePadding: same, Activation: limits,
+		})
+	}
+}
+
+// DEPTHWISE_CONV_2D: input [N, H, W, C], filter [1, height, width, C*multiplier], bias [C*multiplier] or none.
+func planDepthwiseConv2D(c *call) func(*emitter) error {
+	if !c.arity(2, 3) {
+		return nil
+	}
+	in := c.rank4(0)
+	filter := c.packed(1, 4, 0)
+	if c.err != nil {
+		return nil
+	}
+	channels, outputs := in.shape[3], filter.shape[3]
+	if filter.shape[0] != 1 || outputs%channels != 0 {
+		c.malformed("%d input channels and a filter of shape %v", channels, filter.shape)
+		return nil
+	}
+	how := usePackedBlind
+	if outputs != channels {
+		// With a multiplier there are several outputs in a group, for which XNNPACK uses matrix multiplication.
+		how = usePacked
+	}
+	c.use(filter, how)
+	bias := c.bias(2, outputs, how)
+	c.weightTypes(0, in, filter, 2)
+	o := c.op.options
+	y := c.window(filter.shape[1], int(o.int32(depthwiseStrideH, 0)), int(o.int32(depthwiseDilationH, 1)))
+	x := c.window(filter.shape[2], int(o.int32(depthwiseStrideW, 0)), int(o.int32(depthwiseDilationW, 1)))
+	same, limits := c.samePadding(depthwisePadding), c.activation(depthwiseActivation)
+	height, width := c.slides(y, x, in.shape, same)
+	c.define(0, in.shape[0], height, width, outputs)
+	return func(e *emitter) error {
+		return e.s.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{
+			Input: e.input(c, 0), Filter: e.input(c, 1), Bias: e.optional(c, 2, bias), Output: e.output(c, 0),
+			Stride: xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: y.dilation, Width: x.dilation},
+			DepthMultiplier: outputs / channels, SamePadding: same, Activation: limits,
+		})
+	}
+}
+
+// FULLY_CONNECTED: input [..., C] of which all but C is one batch, filter [outputs, C], bias [outputs] or none.
+func planFullyConnected(c *call) func(*emitter) error {
+	if !c.arity(2, 3) {
+		return nil
+	}
+	in := c.data(0)
+	filter := c.packed(1, 2, usePacked)
+	if c.err != nil {
+		return nil
+	}
+	outputs, channels := filter.shape[0], filter.shape[1]
+	bias := c.bias(2, outputs, usePacked)
+	c.weightTypes(0, in, filter, 2)
+	o := c.op.options
+	if f := o.byte(fullyConnectedWeightsFormat); f != 0 {
+		c.unsupported("weights in format %d", f)
+	}
+	limits := c.activation(fullyConnectedActivation)
+	n, err := elements(in.shape)
+	if err != nil || n%channels != 0 {
+		c.malformed("an input of shape %v for %d input channels", in.shape, channels)
+		return nil
+	}
+	shape := []int{n / channels, outputs}
+	flat := false
+	if rank := len(in.shape); o.bool(fullyConnectedKeepNumDims) {
+		if rank == 0 || in.shape[rank-1] != channels {
+			c.malformed("an input of shape %v for %d input channels", in.shape, channels)
+			return nil
+		}
+		shape = append(append([]int(nil), in.shape[:rank-1]...), outputs)
+	} else {
+		flat = rank != 2 || in.shape[1] != channels
+	}
+	c.define(0, shape...)
+	return func(e *emitter) error {
+		input := e.input(c, 0)
+		if flat {
+			input = e.reshaped(input, c.op.inputs[0], n/channels, channels)
+		}
+		return e.s.FullyConnected(xnnpack.FullyConnected{
+			Input: input, Filter: e.input(c, 1), Bias: e.optional(c, 2, bias), Output: e.output(c, 0), Activation: limits,
+		})
+	}
+}

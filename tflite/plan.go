@@ -1,0 +1,184 @@
+package tflite
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A plan is a model whose every operator has been checked and given its shapes, so that XNNPACK never sees a tensor that
+// contradicts another. It is made once, by Open, and only read afterwards.
+type plan struct {
+	graph     *graph
+	values    []value // by tensor index
+	steps     []step
+	constants []*constant // in the order in which nodes first use them
+}
+
+// value is what a tensor is at the point of the graph that planning has reached. TensorFlow Lite computes the shapes of
+// intermediate tensors from the inputs' and ignores what the file says of them; so does planning.
+type value struct {
+	state    state
+	shape    []int
+	dtype    TensorType
+	constant *constant
+}
+
+type state uint8
+
+const (
+	undefined state = iota // no operator has computed it yet
+	dynamic
+	static
+)
+
+// step adds one operator to a subgraph.
+type step struct {
+	op   *operator
+	emit func(*emitter) error
+	uses []usage
+}
+
+// usage is one use of a constant.
+type usage struct {
+	constant *constant
+	how      use
+}
+
+// maxElements bounds every tensor: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
+const maxElements = math.MaxInt32 / 4
+
+func checkedMul(a, b int) (int, error) {
+	if a < 0 || b < 0 || (b != 0 && a > maxElements/b) {
+		return 0, fmt.Errorf("more than %d elements", maxElements)
+	}
+	return a * b, nil
+}
+
+// elements returns the number of elements of a shape, all of whose dimensions must be positive.
+func elements(shape []int) (int, error) {
+	if len(shape) > maxRank {
+		return 0, fmt.Errorf("%d dimensions, and XNNPACK has %d at most", len(shape), maxRank)
+	}
+	n := 1
+	for _, d := range shape {
+		if d <= 0 {
+			return 0, fmt.Errorf("shape %v has dimension %d", shape, d)
+		}
+		var err error
+		if n, err = checkedMul(n, d); err != nil {
+			return 0, fmt.Errorf("shape %v: %w", shape, err)
+		}
+	}
+	return n, nil
+}
+
+func newPlan(g *graph, file []byte) (*plan, error) {
+	p := &plan{graph: g, values: make([]value, len(g.tensors))}
+	if len(g.inputs) == 0 || len(g.outputs) == 0 {
+		return nil, fmt.Errorf("%w: it has %d inputs and %d outputs", ErrMalformed, len(g.inputs), len(g.outputs))
+	}
+	for _, i := range g.inputs {
+		t := &g.tensors[i]
+		if p.values[i].state != undefined || t.data.size != 0 {
+			return nil, fmt.Errorf("%w: input %q is a constant or listed twice", ErrMalformed, t.name)
+		}
+		shape := ints(t.shape)
+		if _, err := elements(shape); err != nil {
+			return nil, fmt.Errorf("%w: input %q: %w", ErrMalformed, t.name, err)
+		}
+		if _, _, err := datatype(t.dtype, t.quantization, shape); err != nil {
+			return nil, fmt.Errorf("input %q: %w", t.name, err)
+		}
+		p.values[i] = value{state: dynamic, shape: shape, dtype: t.dtype}
+	}
+	for i := range g.operators {
+		op := &g.operators[i]
+		handler, ok := handlers[op.code]
+		if op.code == opCustom {
+			handler, ok = customHandlers[op.custom]
+		}
+		if !ok {
+			return nil, fmt.Errorf("operator %d, %s: %w", op.index, op.name(), ErrUnsupportedOp)
+		}
+		c := &call{plan: p, op: op, file: file}
+		emit := handler(c)
+		if fault := op.options.r.err; fault != nil {
+			c.err = fault // options are read only now, and one that cannot be read gives whatever is its default
+		}
+		if c.err == nil && len(c.defined) != len(op.outputs) {
+			c.malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
+		}
+		if c.err != nil {
+			return nil, fmt.Errorf("operator %d, %s: %w", op.index, op.name(), c.err)
+		}
+		if emit != nil {
+			p.steps = append(p.steps, step{op: op, emit: emit, uses: c.uses})
+		}
+	}
+	outputs, err := p.planOutputs(file)
+	if err != nil {
+		return nil, err
+	}
+	p.prune()
+	for _, s := range p.steps {
+		p.use(s.uses)
+	}
+	p.use(outputs)
+	return p, nil
+}
+
+// planOutputs checks that every output is computed, and returns the uses of the constants among them.
+func (p *plan) planOutputs(file []byte) ([]usage, error) {
+	var uses []usage
+	for _, i := range p.graph.outputs {
+		t := &p.graph.tensors[i]
+		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file}
+		v := c.data(0)
+		if c.err == nil {
+			_, _, c.err = datatype(v.dtype, t.quantization, v.shape)
+		}
+		if c.err != nil {
+			return nil, fmt.Errorf("output %q: %w", t.name, c.err)
+		}
+		uses = append(uses, c.uses...)
+	}
+	return uses, nil
+}
+
+// prune drops the steps whose results no output depends on: XNNPACK ends the process when it finds such a node.
+func (p *plan) prune() {
+	needed := make([]bool, len(p.values))
+	for _, i := range p.graph.outputs {
+		needed[i] = true
+	}
+	for i, s := range slices.Backward(p.steps) {
+		if !slices.ContainsFunc(s.op.outputs, func(n int) bool { return needed[n] }) {
+			p.steps[i].op = nil
+			continue
+		}
+		for _, n := range s.op.inputs {
+			if n != absent {
+				needed[n] = true
+			}
+		}
+	}
+	p.steps = slices.DeleteFunc(p.steps, func(s step) bool { return s.op == nil })
+}
+
+func (p *plan) use(uses []usage) {
+	for _, u := range uses {
+		if u.constant.use == 0 {
+			p.constants = append(p.constants, u.constant)
+		}
+		u.constant.use |= u.how
+	}
+}
+
+func ints[T int32 | int64](raw []T) []int {
+	out := make([]int, len(raw))
+	for i, v := range raw {
+		out[i] = int(v)
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package tflite
+
+import "fmt"
+
+// The facts of TensorFlow Lite's schema, version 3 (schema.fbs), that this package reads: the slot of each field in its table, in
+// the order the schema declares them, and the values of its enumerations.
+
+const (
+	fileIdentifier = "TFL3"
+	schemaVersion  = 3
+)
+
+const ( // Model
+	modelVersion       = 0
+	modelOperatorCodes = 1
+	modelSubgraphs     = 2
+	modelBuffers       = 4
+)
+
+const ( // OperatorCode
+	codeDeprecatedBuiltin = 0
+	codeCustom            = 1
+	codeBuiltin           = 3
+)
+
+const ( // SubGraph
+	subgraphTensors   = 0
+	subgraphInputs    = 1
+	subgraphOutputs   = 2
+	subgraphOperators = 3
+)
+
+const ( // Buffer; offset and size place bytes outside the flatbuffer and are valid if offset > 1
+	bufferData   = 0
+	bufferOffset = 1
+	bufferSize   = 2
+)
+
+const ( // Tensor
+	tensorShape        = 0
+	tensorType         = 1
+	tensorBuffer       = 2
+	tensorName         = 3
+	tensorQuantization = 4
+	tensorSparsity     = 6
+)
+
+const ( // QuantizationParameters
+	quantizationScale       = 2
+	quantizationZeroPoint   = 3
+	quantizationDetailsType = 4
+	quantizationDimension   = 6
+)
+
+const ( // SparsityParameters
+	sparsityTraversalOrder = 0
+	sparsityBlockMap       = 1
+	sparsityDimMetadata    = 2
+)
+
+const ( // DimensionMetadata
+	dimensionFormat       = 0
+	dimensionDenseSize    = 1
+	dimensionSegmentsType = 2
+	dimensionSegments     = 3
+	dimensionIndicesType  = 4
+	dimensionIndices      = 5
+)
+
+const ( // DimensionType
+	dimensionDense     = 0
+	dimensionSparseCSR = 1
+)
+
+const ( // SparseIndexVector, whose every member is a table with the values in slot 0
+	indexVectorInt32  = 1
+	indexVectorUint16 = 2
+	indexVectorUint8  = 3
+	indexVectorValues = 0
+)
+
+const ( // Operator
+	operatorCodeIndex          = 0
+	operatorInputs             = 1
+	operatorOutputs            = 2
+	operatorOptionsType        = 3
+	operatorOptions            = 4
+	operatorCustomOptions      = 5
+	operatorLargeOptionsOffset = 9
+	operatorLargeOptionsSize   = 10
+)
+
+const ( // Conv2DOptions
+	convPadding    = 0
+	convStrideW    = 1
+	convStrideH    = 2
+	convActivation = 3
+	convDilationW  = 4
+	convDilationH  = 5
+)
+
+const ( // DepthwiseConv2DOptions; depth_multiplier is redundant and ignored, as TFLite does
+	depthwisePadding    = 0
+	depthwiseStrideW    = 1
+	depthwiseStrideH    = 2
+	depthwiseActivation = 4
+	depthwiseDilationW  = 5
+	depthwiseDilationH  = 6
+)
+
+const ( // Pool2DOptions
+	poolPadding      = 0
+	poolStrideW      = 1
+	poolStrideH      = 2
+	poolFilterWidth  = 3
+	poolFilterHeight = 4
+	poolActivation   = 5
+)
+
+const ( // FullyConnectedOptions
+	fullyConnectedActivation    = 0
+	fullyConnectedWeightsFormat = 1
+	fullyConnectedKeepNumDims   = 2
+)
+
+const ( // ConcatenationOptions
+	concatenationAxis       = 0
+	concatenationActivation = 1
+)
+
+const ( // ResizeBilinearOptions
+	resizeAlignCorners     = 2
+	resizeHalfPixelCenters = 3
+)
+
+const ( // AddOptions, SubOptions, MulOptions, DivOptions
+	binaryActivation = 0
+)
+
+const ( // ReshapeOptions, ReducerOptions, SoftmaxOptions, LeakyReluOptions, DepthToSpaceOptions
+	reshapeNewShape       = 0
+	reducerKeepDims       = 0
+	softmaxBeta           = 0
+	leakyReluAlpha        = 0
+	depthToSpaceBlockSize = 0
+)
+
+const ( // TransposeConvOptions
+	transposeConvPadding    = 0
+	transposeConvStrideW    = 1
+	transposeConvStrideH    = 2
+	transposeConvActivation = 3
+)
+
+const ( // Padding
+	paddingSame  = 0
+	paddingValid = 1
+)
+
+const ( // ActivationFunctionType
+	activationNone    = 0
+	activationReLU    = 1
+	activationReLUN1  = 2
+	activationReLU6   = 3
+	activationTanh    = 4
+	activationSignBit = 5
+)
+
+var activationNames = [...]string{"NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT"}
+
+// TensorType is the type of a tensor's elements, with TensorFlow Lite's numbers.
+type TensorType uint8
+
+// The types of schema version 3.
+const (
+	Float32    TensorType = 0
+	Float16    TensorType = 1
+	Int32      TensorType = 2
+	Uint8      TensorType = 3
+	Int64      TensorType = 4
+	String     TensorType = 5
+	Bool       TensorType = 6
+	Int16      TensorType = 7
+	Complex64  TensorType = 8
+	Int8       TensorType = 9
+	Float64    TensorType = 10
+	Complex128 TensorType = 11
+	Uint64     TensorType = 12
+	Resource   TensorType = 13
+	Variant    TensorType = 14
+	Uint32     TensorType = 15
+	Uint16     TensorType = 16
+	Int4       TensorType = 17
+	BFloat16   TensorType = 18
+)
+
+var tensorTypes = [...]struct {
+	name string
+	size int // bytes an element; 0 where elements have no size of their own, or less than a byte
+}{
+	Float32: {"FLOAT32", 4}, Float16: {"FLOAT16", 2}, Int32: {"INT32", 4}, Uint8: {"UINT8", 1}, Int64: {"INT64", 8},
+	String: {"STRING", 0}, Bool: {"BOOL", 1}, Int16: {"INT16", 2}, Complex64: {"COMPLEX64", 8}, Int8: {"INT8", 1},
+	Float64: {"FLOAT64", 8}, Complex128: {"COMPLEX128", 16}, Uint64: {"UINT64", 8}, Resource: {"RESOURCE", 0},
+	Variant: {"VARIANT", 0}, Uint32: {"UINT32", 4}, Uint16: {"UINT16", 2}, Int4: {"INT4", 0}, BFloat16: {"BFLOAT16", 2},
+}
+
+// String returns the schema's name of the type.
+func (t TensorType) String() string {
+	if int(t) < len(tensorTypes) {
+		return tensorTypes[t].name
+	}
+	return fmt.Sprintf("TensorType(%d)", uint8(t))
+}
+
+// Size returns the bytes of one element, and 0 for a type whose elements do not take whole bytes of their own.
+func (t TensorType) Size() int {
+	if int(t) < len(tensorTypes) {
+		return tensorTypes[t].size
+	}
+	return 0
+}

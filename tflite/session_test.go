@@ -1,0 +1,92 @@
+package tflite
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/xnnpack"
+)
+
+// counted is a data map that counts how often each tensor's content is computed.
+type counted struct {
+	xpwc.DataMap
+	mu       sync.Mutex
+	computed map[string]int
+}
+
+func (c *counted) Tensor(name string) (xpwc.Tensor, error) {
+	t, err := c.DataMap.Tensor(name)
+	if fill := t.Fill; fill != nil {
+		t.Fill = func(dst []byte) error {
+			c.mu.Lock()
+			c.computed[name]++
+			c.mu.Unlock()
+			return fill(dst)
+		}
+	}
+	return t, err
+}
+
+// cached runs a model on a cache file, and returns its outputs, which constants were computed, and what the cache did.
+func cached(t *testing.T, m *Model, path string, input []float32) ([][]float32, map[string]int, xpwc.Stats) {
+	t.Helper()
+	cache, err := xpwc.Open(path, nil)
+	require.NoError(t, err)
+	data := &counted{DataMap: m.DataMap(), computed: map[string]int{}}
+	session, err := cache.NewSession(data)
+	require.NoError(t, err)
+	s, err := m.Subgraph(session)
+	require.NoError(t, err)
+	r, err := xnnpack.NewRuntime(s, &xnnpack.RuntimeOptions{WeightsCache: session})
+	require.NoError(t, err)
+	require.NoError(t, s.Delete())
+	_, err = session.Finalize()
+	require.NoError(t, err)
+	out := invoke(t, m, r, input)
+	require.NoError(t, r.Delete())
+	require.NoError(t, session.Close())
+	require.NoError(t, cache.Save())
+	stats := cache.Stats()
+	require.NoError(t, cache.Close())
+	return out, data.computed, stats
+}
+
+func TestAWarmStartComputesNothingThatHits(t *testing.T) {
+	for _, name := range []string{"face_detection_full_range_sparse.tflite", "hand_landmark_lite.tflite", "selfie_segmentation.tflite"} {
+		t.Run(name, func(t *testing.T) {
+			m := openModel(t, modelPath(t, name))
+			path := filepath.Join(t.TempDir(), "cache.xpwc")
+			input := cut(portrait(t, "input/portrait_256.u8"), 256, m.Inputs()[0].Shape)
+			without := run(t, m, input)
+
+			cold, computed, stats := cached(t, m, path, input)
+			require.Equal(t, without, cold)
+			require.Positive(t, stats.Packed.Entries)
+			lazy := 0
+			for _, c := range m.plan.constants {
+				constant := m.plan.graph.tensors[c.tensor].name
+				if c.widened() {
+					require.Equal(t, 1, computed[constant], constant)
+				}
+				if c.widened() && c.use == usePacked {
+					lazy++
+				}
+			}
+			require.Positive(t, lazy)
+
+			warm, computed, stats := cached(t, m, path, input)
+			require.Equal(t, without, warm)
+			require.Zero(t, stats.Packed.Entries)
+			require.Zero(t, stats.WrittenBytes)
+			for _, c := range m.plan.constants {
+				if c.use == usePacked {
+					require.Zero(t, computed[m.plan.graph.tensors[c.tensor].name], "computed although it hits")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,416 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/format"
+	"xpwc/xnnpack"
+)
+
+var threeLayers = chain{width: 96, layers: [][2]string{{"w1", "b1"}, {"w2", ""}, {"w3", "b3"}}}
+
+func cachePath(t testing.TB) string { return filepath.Join(t.TempDir(), "model.xpwc") }
+
+func TestTheSecondStartPacksNothing(t *testing.T) {
+	path, tensors := cachePath(t), threeLayers.weights(1)
+	want := threeLayers.plain(t, tensors)
+
+	c := openCache(t, path, nil)
+	require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)))
+	cold := c.Stats()
+	require.NoError(t, c.Close())
+	require.EqualValues(t, 3, cold.Packed.Entries)
+	require.EqualValues(t, 3, cold.Misses)
+
+	c = openCache(t, path, nil)
+	opened := threeLayers.open(t, c, xpwc.MapOf(tensors))
+	require.Equal(t, want, threeLayers.infer(t, opened.runtime))
+	warm := c.Stats()
+	require.Equal(t, []string{"w1b1", "w2", "w3b3"}, opened.names)
+	require.Equal(t, cold.Packed, warm.Hits)
+	require.Equal(t, warm.MappedBytes, warm.Hits.Bytes)
+	require.Zero(t, warm.Misses)
+	require.Zero(t, warm.Packed.Entries)
+	require.Zero(t, warm.WrittenBytes)
+	require.EqualValues(t, 1, warm.Generation)
+	require.Equal(t, 3, warm.Entries)
+	opened.close(t)
+}
+
+func TestTheFileIsSmallAndPrivate(t *testing.T) {
+	big := chain{width: 512, layers: [][2]string{{"w1", "b1"}, {"w2", "b2"}, {"w3", "b3"}}}
+	path := cachePath(t)
+	c := openCache(t, path, nil)
+	big.run(t, c, xpwc.MapOf(big.weights(1)))
+	require.NoError(t, c.Close())
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	s := c.Stats()
+	require.Less(t, float64(s.FileBytes-s.PayloadBytes), 0.01*float64(s.PayloadBytes))
+	require.EqualValues(t, info.Size(), s.FileBytes, "nothing stays preallocated")
+}
+
+func TestLoadingAndUnloadingLeavesTheFileAlone(t *testing.T) {
+	path, tensors := cachePath(t), threeLayers.weights(1)
+	c := openCache(t, path, nil)
+	want := threeLayers.run(t, c, xpwc.MapOf(tensors))
+	require.NoError(t, c.Save())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	before, err := os.Stat(path)
+	require.NoError(t, err)
+	for i := range 100 {
+		require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)))
+		if i%10 == 9 { // in a newly opened cache too
+			require.NoError(t, c.Close())
+			c = openCache(t, path, nil)
+		}
+	}
+	require.NoError(t, c.Close())
+	after, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, before.ModTime(), after.ModTime())
+	again, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(content, again))
+}
+
+func TestTwoRuntimesHoldOneCopy(t *testing.T) {
+	for name, path := range map[string]string{"file": cachePath(t), "memory": ""} {
+		t.Run(name, func(t *testing.T) {
+			tensors := threeLayers.weights(1)
+			c := openCache(t, path, nil)
+			first := threeLayers.open(t, c, xpwc.MapOf(tensors))
+			one := c.Stats()
+			second := threeLayers.open(t, c, xpwc.MapOf(tensors))
+			two := c.Stats()
+			require.Equal(t, one.MappedBytes, two.MappedBytes)
+			require.EqualValues(t, 3, two.Hits.Entries)
+			require.EqualValues(t, 3, two.Packed.Entries)
+			want := threeLayers.infer(t, first.runtime)
+			first.close(t)
+			require.Equal(t, want, threeLayers.infer(t, second.runtime), "after the other's end")
+			second.close(t)
+			require.Zero(t, c.Stats().MappedBytes)
+
+			third := threeLayers.open(t, c, xpwc.MapOf(tensors))
+			require.EqualValues(t, 6, c.Stats().Hits.Entries, "entries outlive the sessions")
+			third.close(t)
+		})
+	}
+}
+
+func TestModelsShareTheWeightsTheyHaveInCommon(t *testing.T) {
+	other := chain{width: 96, layers: [][2]string{{"w1", "b1"}, {"w4", "b4"}}}
+	tensors := threeLayers.weights(1)
+	for name, b := range other.weights(1) {
+		tensors[name] = b
+	}
+	c := openCache(t, cachePath(t), nil)
+	a := threeLayers.open(t, c, xpwc.MapOf(tensors))
+	b := other.open(t, c, xpwc.MapOf(tensors))
+	require.EqualValues(t, 1, c.Stats().Hits.Entries)
+	require.EqualValues(t, 4, c.Stats().Packed.Entries)
+	require.Equal(t, other.plain(t, tensors), other.infer(t, b.runtime))
+	a.close(t)
+	b.close(t)
+}
+
+func TestChangedContentUnderTheSameNameIsPackedAgain(t *testing.T) {
+	path := cachePath(t)
+	before := threeLayers.weights(1)
+	after := threeLayers.weights(1)
+	after["w2"] = floats(96*96, 99)
+	after["b3"] = floats(96, 98)
+
+	c := openCache(t, path, nil)
+	threeLayers.run(t, c, xpwc.MapOf(before))
+	require.NoError(t, c.Close())
+
+	c = openCache(t, path, nil)
+	require.Equal(t, threeLayers.plain(t, after), threeLayers.run(t, c, xpwc.MapOf(after)))
+	s := c.Stats()
+	require.EqualValues(t, 1, s.Hits.Entries, "w1 is the same")
+	require.EqualValues(t, 2, s.Packed.Entries)
+	require.NoError(t, c.Close())
+
+	c = openCache(t, path, nil)
+	require.Equal(t, threeLayers.plain(t, before), threeLayers.run(t, c, xpwc.MapOf(before)), "and back")
+	require.Equal(t, threeLayers.plain(t, after), threeLayers.run(t, c, xpwc.MapOf(after)))
+}
+
+func TestNamesThatRunTogetherAreDifferentKeys(t *testing.T) {
+	path := cachePath(t)
+	one := chain{width: 32, layers: [][2]string{{"ab", "c"}}}
+	two := chain{width: 32, layers: [][2]string{{"a", "bc"}}}
+	tensors := one.weights(1)
+	for name, b := range two.weights(2) {
+		tensors[name] = b
+	}
+	for range 2 {
+		c := openCache(t, path, nil)
+		require.Equal(t, one.plain(t, tensors), one.run(t, c, xpwc.MapOf(tensors)))
+		require.Equal(t, two.plain(t, tensors), two.run(t, c, xpwc.MapOf(tensors)))
+		require.NoError(t, c.Close())
+	}
+}
+
+func TestTiedWeightsArePackedTwiceOnceAndNeverAgain(t *testing.T) {
+	tied := chain{width: 64, layers: [][2]string{{"w", "b"}, {"w", "b"}, {"v", "b"}}}
+	path, tensors := cachePath(t), tied.weights(1)
+	want := tied.plain(t, tensors)
+	c := openCache(t, path, nil)
+	require.Equal(t, want, tied.run(t, c, xpwc.MapOf(tensors)))
+	s := c.Stats()
+	require.EqualValues(t, 2, s.Packed.Entries)
+	require.EqualValues(t, 1, s.Reused.Entries, "a second use of one key is compared once")
+	require.NoError(t, c.Close())
+
+	c = openCache(t, path, nil)
+	require.Equal(t, want, tied.run(t, c, xpwc.MapOf(tensors)))
+	s = c.Stats()
+	require.EqualValues(t, 3, s.Hits.Entries)
+	require.Zero(t, s.Misses)
+	require.Zero(t, s.WrittenBytes)
+}
+
+func TestUnnamedWeightsStayPrivate(t *testing.T) {
+	path, tensors := cachePath(t), threeLayers.weights(1)
+	c := openCache(t, path, nil)
+	open := func() (*xpwc.Session, *xnnpack.Runtime, func()) {
+		s, err := c.NewSession(nil)
+		require.NoError(t, err)
+		var buffers []*xnnpack.Buffer
+		r, err := threeLayers.create(s, func(name string, _ ...xpwc.LoadOption) ([]byte, error) {
+			b, err := xnnpack.NewBuffer(len(tensors[name]))
+			if err != nil {
+				return nil, err
+			}
+			buffers = append(buffers, b)
+			copy(b.Bytes(), tensors[name])
+			return b.Bytes(), nil
+		})
+		require.NoError(t, err)
+		names, err := s.Finalize()
+		require.NoError(t, err)
+		require.Empty(t, names)
+		return s, r, func() {
+			require.NoError(t, r.Delete())
+			require.NoError(t, s.Close())
+			for _, b := range buffers {
+				b.Free()
+			}
+		}
+	}
+	_, r1, close1 := open()
+	private := c.Stats().PrivateBytes
+	require.Positive(t, private)
+	_, r2, close2 := open()
+	s := c.Stats()
+	require.Equal(t, private, s.PrivateBytes, "equal content is kept once")
+	require.EqualValues(t, 3, s.Private[xpwc.ReasonUnnamed].Entries)
+	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.infer(t, r1))
+	close1()
+	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.infer(t, r2))
+	close2()
+	require.Zero(t, c.Stats().PrivateBytes, "freed when nobody uses it")
+	require.NoError(t, c.Close())
+	require.NoFileExists(t, path)
+}
+
+func TestAnUnnamedBiasMakesTheEntryPrivate(t *testing.T) {
+	m := chain{width: 64, layers: [][2]string{{"w", "b"}}}
+	tensors := m.weights(1)
+	c := openCache(t, cachePath(t), nil)
+	s, err := c.NewSession(xpwc.MapOf(tensors))
+	require.NoError(t, err)
+	bias, err := xnnpack.NewBuffer(4 * 64)
+	require.NoError(t, err)
+	defer bias.Free()
+	copy(bias.Bytes(), tensors["b"])
+	r, err := m.create(s, func(name string, options ...xpwc.LoadOption) ([]byte, error) {
+		if name == "b" {
+			return bias.Bytes(), nil
+		}
+		return s.Load(name, append(options, xpwc.Eager())...)
+	})
+	require.NoError(t, err)
+	_, err = s.Finalize()
+	require.NoError(t, err)
+	require.Equal(t, m.plain(t, tensors), m.infer(t, r))
+	require.EqualValues(t, 1, c.Stats().Private[xpwc.ReasonUnnamed].Entries)
+	require.NoError(t, r.Delete())
+	require.NoError(t, s.Close())
+}
+
+// counted is a data map that counts what is asked of it.
+type counted struct {
+	mu       sync.Mutex
+	tensors  map[string][]byte
+	filled   []string
+	released []string
+}
+
+func (d *counted) Tensor(name string) (xpwc.Tensor, error) {
+	content, ok := d.tensors[name]
+	if !ok {
+		return xpwc.Tensor{}, fmt.Errorf("%q: %w", name, xpwc.ErrUnknownTensor)
+	}
+	note := func(list *[]string) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		*list = append(*list, name)
+	}
+	return xpwc.Tensor{
+		Size:     len(content),
+		Fill:     func(dst []byte) error { note(&d.filled); copy(dst, content); return nil },
+		Identity: xpwc.Identity{Source: "test", Stamp: fmt.Sprint(len(content))},
+		Release:  func() { note(&d.released) },
+	}, nil
+}
+
+func TestASourceIsComputedOnlyIfPackingReadsIt(t *testing.T) {
+	path := cachePath(t)
+	data := &counted{tensors: threeLayers.weights(1)}
+	c := openCache(t, path, nil)
+	threeLayers.run(t, c, data)
+	require.ElementsMatch(t, []string{"w1", "b1", "w2", "w3", "b3"}, data.filled)
+	require.NoError(t, c.Close())
+
+	data = &counted{tensors: data.tensors}
+	c = openCache(t, path, nil)
+	require.Equal(t, threeLayers.plain(t, data.tensors), threeLayers.run(t, c, data))
+	require.Empty(t, data.filled)
+	require.ElementsMatch(t, []string{"w1", "b1", "w2", "w3", "b3"}, data.released)
+}
+
+func TestFinalizeGivesBackWhatPackingConsumedAndCloseTheRest(t *testing.T) {
+	tensors := threeLayers.weights(1)
+	tensors["unused"] = floats(4, 1)
+	data := &counted{tensors: tensors}
+	c := openCache(t, "", nil)
+	s, err := c.NewSession(data)
+	require.NoError(t, err)
+	_, err = s.Load("unused", xpwc.Eager())
+	require.NoError(t, err)
+	slopes, err := s.Load("w2", xpwc.Eager(), xpwc.Retain())
+	require.NoError(t, err)
+	r, err := threeLayers.create(s, s.Load)
+	require.NoError(t, err)
+	require.Empty(t, data.released)
+	_, err = s.Finalize()
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"w1", "b1", "w3", "b3"}, data.released)
+	require.Equal(t, tensors["w2"], slopes, "still there")
+	require.NoError(t, r.Delete())
+	require.NoError(t, s.Close())
+	require.ElementsMatch(t, []string{"w1", "b1", "w2", "w3", "b3", "unused"}, data.released)
+	require.NoError(t, s.Close(), "closing twice is harmless")
+}
+
+func TestProgressTellsOfEachEntryPacked(t *testing.T) {
+	var told []xpwc.Progress
+	c := openCache(t, cachePath(t), &xpwc.Options{Progress: func(p xpwc.Progress) { told = append(told, p) }})
+	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+	require.Len(t, told, 3)
+	require.Equal(t, "w1b1", told[0].Name)
+	require.Equal(t, c.Stats().Packed.Bytes, told[0].Bytes+told[1].Bytes+told[2].Bytes)
+	require.Equal(t, told[2].Total, told[2].Done)
+	require.EqualValues(t, 3*4*96*96+2*4*96, told[2].Total)
+	told = nil
+	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+	require.Empty(t, told, "nothing is packed")
+}
+
+func TestOnePathIsOneStore(t *testing.T) {
+	path, tensors := cachePath(t), threeLayers.weights(1)
+	a := openCache(t, path, nil)
+	b := openCache(t, filepath.Join(filepath.Dir(path), ".", filepath.Base(path)), nil)
+	require.Same(t, a, b)
+	_, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true})
+	require.ErrorIs(t, err, xpwc.ErrOtherOptions)
+	opened := threeLayers.open(t, a, xpwc.MapOf(tensors))
+	require.NoError(t, b.Close(), "the first of two")
+	require.ErrorIs(t, a.Close(), xpwc.ErrInUse)
+	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.infer(t, opened.runtime), "an open session keeps its memory")
+	opened.close(t)
+	require.NoError(t, a.Close())
+	require.ErrorIs(t, a.Close(), xpwc.ErrClosed)
+	require.ErrorIs(t, a.Save(), xpwc.ErrClosed)
+	_, err = a.NewSession(nil)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
+}
+
+func TestRuntimesAreCreatedAndRunInParallel(t *testing.T) {
+	shared := threeLayers.weights(1)
+	want := threeLayers.plain(t, shared)
+	for name, path := range map[string]string{"file": cachePath(t), "memory": ""} {
+		t.Run(name, func(t *testing.T) {
+			c := openCache(t, path, nil)
+			var wg sync.WaitGroup
+			for i := range 8 {
+				wg.Go(func() {
+					own := chain{width: 64, layers: [][2]string{{fmt.Sprint("w", i), "b"}, {"common", ""}}}
+					for range 5 {
+						if got := threeLayers.run(t, c, xpwc.MapOf(shared)); !equal(want, got) {
+							t.Error("wrong output")
+						}
+						weights := own.weights(3)
+						if !equal(own.plain(t, weights), own.run(t, c, xpwc.MapOf(weights))) {
+							t.Error("wrong output")
+						}
+					}
+				})
+			}
+			wg.Wait()
+			require.NoError(t, c.Save())
+			if path != "" {
+				require.Equal(t, 3+8+1, c.Stats().Entries, "each weight once")
+			}
+		})
+	}
+}
+
+func equal(a, b []float32) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
+
+// The trailer is what ExecuTorch reads: the name is the weights' name directly followed by the bias' name.
+func TestTheTrailerListsWhatTheFileHolds(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		path := cachePath(t)
+		c := openCache(t, path, &xpwc.Options{TrailerVersion: version})
+		threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+		require.NoError(t, c.Close())
+		file, err := os.ReadFile(path)
+		require.NoError(t, err)
+		entries, v, err := format.DecodeTrailer(uint64(len(file)), func(b []byte, offset uint64) error {
+			copy(b, file[offset:])
+			return nil
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, version, v)
+		names := map[string]uint64{}
+		for _, e := range entries {
+			names[e.Name] = e.Offset
+		}
+		require.Len(t, names, 5)
+		for _, name := range []string{"w1b1", "w2", "w3b3"} {
+			require.Contains(t, names, name)
+			require.Zero(t, names[name]%64)
+		}
+		require.Zero(t, names[format.HeaderEntry])
+	}
+	_, err := xpwc.Open(cachePath(t), &xpwc.Options{TrailerVersion: 3})
+	require.Error(t, err)
+}

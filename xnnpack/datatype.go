@@ -1,0 +1,118 @@
+package xnnpack
+
+import "fmt"
+
+// Datatype is the type of a tensor's elements (enum xnn_datatype).
+type Datatype int
+
+// The datatypes of xnnpack.h. The comment gives the form in which the elements are stored.
+const (
+	Float32       Datatype = 1  // IEEE 754 single precision
+	Float16       Datatype = 2  // IEEE 754 half precision
+	QInt8         Datatype = 3  // int8, one scale and zero point
+	QUint8        Datatype = 4  // uint8, one scale and zero point
+	QInt32        Datatype = 5  // int32, one scale
+	ChannelQInt8  Datatype = 6  // int8, a scale for each channel
+	ChannelQInt32 Datatype = 7  // int32, a scale for each channel
+	ChannelQInt4  Datatype = 8  // two to a byte, low half first, a scale for each channel
+	DynamicQInt8  Datatype = 9  // int8, quantised at inference; only ever an internal value
+	PackedQInt8   Datatype = 10 // as DynamicQInt8, packed for the kernel; only ever an internal value
+	Int32         Datatype = 11 // int32
+	BlockQInt4    Datatype = 12 // two to a byte, low half first, a bfloat16 scale for each block of a channel
+	PackedFloat32 Datatype = 13 // packed for the kernel; only ever an internal value
+	BFloat16      Datatype = 14 // the upper half of an IEEE 754 single
+)
+
+var datatypes = map[Datatype]struct {
+	name string
+	bits int
+}{
+	Float32:       {"fp32", 32},
+	Float16:       {"fp16", 16},
+	QInt8:         {"qint8", 8},
+	QUint8:        {"quint8", 8},
+	QInt32:        {"qint32", 32},
+	ChannelQInt8:  {"qcint8", 8},
+	ChannelQInt32: {"qcint32", 32},
+	ChannelQInt4:  {"qcint4", 4},
+	DynamicQInt8:  {"qdint8", 8},
+	PackedQInt8:   {"qpint8", 8},
+	Int32:         {"int32", 32},
+	BlockQInt4:    {"qbint4", 4},
+	PackedFloat32: {"pfp32", 32},
+	BFloat16:      {"bf16", 16},
+}
+
+// String returns XNNPACK's own short name, e.g. "qcint8".
+func (d Datatype) String() string {
+	if t, ok := datatypes[d]; ok {
+		return t.name
+	}
+	return fmt.Sprintf("datatype %d", int(d))
+}
+
+// Size returns the size of one element in bits, 0 for a value that is no datatype.
+func (d Datatype) Size() int { return datatypes[d].bits }
+
+// dynamic tells the types that are quantised at inference.
+func (d Datatype) dynamic() bool { return d == DynamicQInt8 || d == PackedQInt8 }
+
+// internalOnly tells the types whose bytes only XNNPACK writes.
+func (d Datatype) internalOnly() bool {
+	return d.dynamic() || d == PackedFloat32
+}
+
+// ByteSize returns how many bytes a tensor of type d and of the given shape takes. Elements are packed without gaps, except that a
+// row (the last dimension) of 4-bit elements is rounded up to a whole byte. It fails if a dimension is negative, if there are more
+// than MaxTensorDims, or if the size does not fit an int.
+func (d Datatype) ByteSize(shape []int) (int, error) {
+	bits := d.Size()
+	if bits == 0 {
+		return 0, fmt.Errorf("%v is not a datatype: %w", d, InvalidParameter)
+	}
+	if len(shape) > MaxTensorDims {
+		return 0, fmt.Errorf("shape %v has %d dimensions, at most %d are supported: %w", shape, len(shape), MaxTensorDims, UnsupportedParameter)
+	}
+	rows, last := 1, 1
+	if len(shape) > 0 {
+		last = shape[len(shape)-1]
+	}
+	empty := false
+	for i, dim := range shape {
+		if dim < 0 {
+			return 0, fmt.Errorf("shape %v has a negative dimension: %w", shape, InvalidParameter)
+		}
+		empty = empty || dim == 0
+		if i == len(shape)-1 || empty {
+			continue
+		}
+		var ok bool
+		if rows, ok = multiply(rows, dim); !ok {
+			return 0, fmt.Errorf("shape %v is too large: %w", shape, InvalidParameter)
+		}
+	}
+	if empty {
+		return 0, nil
+	}
+	row := last/2 + last%2
+	if bits >= 8 {
+		var ok bool
+		if row, ok = multiply(last, bits/8); !ok {
+			return 0, fmt.Errorf("shape %v is too large: %w", shape, InvalidParameter)
+		}
+	}
+	n, ok := multiply(rows, row)
+	if !ok {
+		return 0, fmt.Errorf("shape %v is too large: %w", shape, InvalidParameter)
+	}
+	return n, nil
+}
+
+// multiply multiplies two numbers that are not negative; false if the product does not fit.
+func multiply(a, b int) (int, bool) {
+	if a == 0 || b == 0 {
+		return 0, true
+	}
+	p := a * b
+	return p, p/b == a && p >= 0
+}

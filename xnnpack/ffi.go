@@ -1,0 +1,469 @@
+package xnnpack
+
+// This is the package's whole C boundary: thin calls, Go types in and out. What the arguments must satisfy is checked by the callers.
+
+/*
+#cgo LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
+#include <stdlib.h>
+#include "shims.h"
+*/
+import "C"
+
+import (
+	"math"
+	"runtime"
+	"unsafe"
+)
+
+const (
+	// InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it says that there is none.
+	InvalidValue ValueID = math.MaxUint32
+	// MaxTensorDims is the largest number of dimensions of a tensor (XNN_MAX_TENSOR_DIMS).
+	MaxTensorDims = C.XNN_MAX_TENSOR_DIMS
+	// ExtraBytes is how far past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
+	ExtraBytes = C.XNN_EXTRA_BYTES
+	// MinBlockSize is the smallest block of a blockwise quantised tensor (XNN_MIN_BLOCKSIZE).
+	MinBlockSize = C.XNN_MIN_BLOCKSIZE
+)
+
+// Flags of a runtime (XNN_FLAG_*).
+const (
+	// HintSparseInference lets XNNPACK turn a chain of suitable convolutions into NCHW layout with sparse kernels.
+	HintSparseInference RuntimeFlags = C.XNN_FLAG_HINT_SPARSE_INFERENCE
+	// HintFP16Inference lets XNNPACK compute a float32 model in half precision. Static tensors are then converted into memory of its
+	// own, whose addresses the weights cache gets to see instead of the caller's, and the subgraph makes only one runtime.
+	HintFP16Inference RuntimeFlags = C.XNN_FLAG_HINT_FP16_INFERENCE
+	// ForceFP16Inference is HintFP16Inference, and creation fails where it is impossible.
+	ForceFP16Inference RuntimeFlags = C.XNN_FLAG_FORCE_FP16_INFERENCE
+	// BasicProfiling makes Runtime.Profile available.
+	BasicProfiling RuntimeFlags = C.XNN_FLAG_BASIC_PROFILING
+	// YieldWorkers lets the threads of the pool sleep after each inference.
+	YieldWorkers RuntimeFlags = C.XNN_FLAG_YIELD_WORKERS
+	// TransientIndirectionBuffer trades speed for the memory of convolutions' indirection buffers.
+	TransientIndirectionBuffer RuntimeFlags = C.XNN_FLAG_TRANSIENT_INDIRECTION_BUFFER
+)
+
+const (
+	flagSamePadding      = C.XNN_FLAG_TENSORFLOW_SAME_PADDING
+	flagTransposeWeights = C.XNN_FLAG_TRANSPOSE_WEIGHTS
+	flagTransposeB       = C.XNN_FLAG_TRANSPOSE_B
+	flagAlignCorners     = C.XNN_FLAG_ALIGN_CORNERS
+	flagLegacyMode       = C.XNN_FLAG_TENSORFLOW_LEGACY_MODE
+	flagKeepDims         = C.XNN_FLAG_KEEP_DIMS
+
+	flagExternalInput  = C.XNN_VALUE_FLAG_EXTERNAL_INPUT
+	flagExternalOutput = C.XNN_VALUE_FLAG_EXTERNAL_OUTPUT
+)
+
+// WeightsCache is where a runtime puts its packed weights, or finds them.
+type WeightsCache interface {
+	// Provider returns a struct xnn_weights_cache_provider that stays valid until every runtime created with it is deleted.
+	Provider() unsafe.Pointer
+}
+
+// The numbers behind these names differ between versions of the header, hence the tables.
+var unaryOperators = [...]C.enum_xnn_unary_operator{
+	Abs:                  C.xnn_unary_abs,
+	BankersRounding:      C.xnn_unary_bankers_rounding,
+	Ceiling:              C.xnn_unary_ceiling,
+	Clamp:                C.xnn_unary_clamp,
+	ConvertElements:      C.xnn_unary_convert,
+	ELU:                  C.xnn_unary_elu,
+	Exp:                  C.xnn_unary_exp,
+	Floor:                C.xnn_unary_floor,
+	GELU:                 C.xnn_unary_gelu,
+	HardSwish:            C.xnn_unary_hardswish,
+	LeakyReLU:            C.xnn_unary_leaky_relu,
+	Log:                  C.xnn_unary_log,
+	Negate:               C.xnn_unary_negate,
+	Sigmoid:              C.xnn_unary_sigmoid,
+	Square:               C.xnn_unary_square,
+	SquareRoot:           C.xnn_unary_square_root,
+	ReciprocalSquareRoot: C.xnn_unary_reciprocal_square_root,
+	Tanh:                 C.xnn_unary_tanh,
+	CubeRoot:             C.xnn_unary_cube_root,
+	Cosine:               C.xnn_unary_cosine,
+	Sine:                 C.xnn_unary_sine,
+	CountLeadingZeros:    C.xnn_unary_count_leading_zeros,
+	BitwiseNot:           C.xnn_unary_bitwise_not,
+	PopulationCount:      C.xnn_unary_popcount,
+	Sign:                 C.xnn_unary_sign,
+}
+
+var binaryOperators = [...]C.enum_xnn_binary_operator{
+	Add:                  C.xnn_binary_add,
+	Subtract:             C.xnn_binary_subtract,
+	Multiply:             C.xnn_binary_multiply,
+	Divide:               C.xnn_binary_divide,
+	Maximum:              C.xnn_binary_maximum,
+	Minimum:              C.xnn_binary_minimum,
+	CopySign:             C.xnn_binary_copysign,
+	SquaredDifference:    C.xnn_binary_squared_difference,
+	PReLUOperator:        C.xnn_binary_prelu,
+	Modulus:              C.xnn_binary_modulus,
+	Atan2:                C.xnn_binary_atan2,
+	Pow:                  C.xnn_binary_pow,
+	BitwiseAnd:           C.xnn_binary_bitwise_and,
+	BitwiseOr:            C.xnn_binary_bitwise_or,
+	BitwiseXor:           C.xnn_binary_bitwise_xor,
+	ShiftLeft:            C.xnn_binary_shift_left,
+	ShiftRightLogical:    C.xnn_binary_shift_right_logical,
+	ShiftRightArithmetic: C.xnn_binary_shift_right_arithmetic,
+}
+
+var reduceOperators = [...]C.enum_xnn_reduce_operator{
+	ReduceSum:  C.xnn_reduce_sum,
+	ReduceMean: C.xnn_reduce_mean,
+}
+
+var cpuLevels = [...]C.enum_xpwc_cpu_level{
+	C.xpwc_cpu_sse2, C.xpwc_cpu_ssse3, C.xpwc_cpu_sse4_1, C.xpwc_cpu_avx, C.xpwc_cpu_fma3, C.xpwc_cpu_avx2,
+	C.xpwc_cpu_avxvnni, C.xpwc_cpu_avx512, C.xpwc_cpu_avx512vnni, C.xpwc_cpu_avx512vnnigfni,
+}
+
+func cInitialize() Status { return Status(C.xnn_initialize(nil)) }
+
+func cLimitCPU(level int) bool { return bool(C.xpwc_limit_cpu(cpuLevels[level])) }
+
+func cWidenF16(n int, src, dst []byte) Status {
+	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))))
+}
+
+// cMemory is a block of C memory: bytes is 64-byte aligned and followed by slack that may be read.
+type cMemory struct {
+	base  unsafe.Pointer
+	bytes []byte
+}
+
+const (
+	memoryAlignment = 64
+	memorySlack     = 128 // at least XNN_EXTRA_BYTES, and XNN_EXTRA_QUANTIZATION_PARAMS entries of 8 bytes
+)
+
+// cAllocate returns n zeroed bytes; false if there is no memory.
+func cAllocate(n int) (cMemory, bool) {
+	if n < 0 || n > math.MaxInt-memoryAlignment-memorySlack {
+		return cMemory{}, false
+	}
+	base := C.calloc(1, C.size_t(n+memoryAlignment+memorySlack))
+	if base == nil {
+		return cMemory{}, false
+	}
+	shift := (memoryAlignment - uintptr(base)%memoryAlignment) % memoryAlignment
+	return cMemory{base, unsafe.Slice((*byte)(unsafe.Add(base, shift)), n)}, true
+}
+
+func (m cMemory) free() { C.free(m.base) }
+
+func (m cMemory) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(m.bytes)) }
+
+func (m cMemory) float32s() []float32 {
+	return unsafe.Slice((*float32)(m.pointer()), len(m.bytes)/4)
+}
+
+func (m cMemory) uint16s() []uint16 {
+	return unsafe.Slice((*uint16)(m.pointer()), len(m.bytes)/2)
+}
+
+type cSubgraph struct{ p C.xnn_subgraph_t }
+
+func cNewSubgraph(externalValues int) (cSubgraph, Status) {
+	var g cSubgraph
+	s := C.xnn_create_subgraph(C.uint32_t(externalValues), 0, &g.p)
+	return g, Status(s)
+}
+
+func (g cSubgraph) delete() { C.xnn_delete_subgraph(g.p) }
+
+type cDims [MaxTensorDims]C.size_t
+
+func toDims(shape []int) *cDims {
+	var d cDims
+	for i, n := range shape {
+		d[i] = C.size_t(n)
+	}
+	return &d
+}
+
+func (g cSubgraph) define(t *Tensor, scales cMemory, external ValueID, flags uint32) (ValueID, Status) {
+	var (
+		id   C.uint32_t
+		s    C.enum_xnn_status
+		q    = &t.Quantization
+		kind = C.enum_xnn_datatype(t.Type)
+		rank = C.size_t(len(t.Shape))
+		dims = &toDims(t.Shape)[0]
+		data = unsafe.Pointer(unsafe.SliceData(t.Data))
+		ext  = C.uint32_t(external)
+		flag = C.uint32_t(flags)
+		zero = C.int32_t(q.ZeroPoint)
+	)
+	switch t.Type {
+	case QInt8, QUint8, QInt32:
+		s = C.xnn_define_quantized_tensor_value(g.p, kind, zero, C.float(q.Scale), rank, dims, data, ext, flag, &id)
+	case ChannelQInt8, ChannelQInt32, ChannelQInt4:
+		s = C.xnn_define_channelwise_quantized_tensor_value_v2(g.p, kind, zero, (*C.float)(scales.pointer()), rank,
+			C.size_t(q.ChannelDim), dims, data, ext, flag, &id)
+	case BlockQInt4:
+		s = C.xnn_define_blockwise_quantized_tensor_value(g.p, kind, zero, (*C.uint16_t)(scales.pointer()), rank,
+			C.size_t(q.ChannelDim), C.size_t(q.BlockSize), dims, data, ext, flag, &id)
+	case DynamicQInt8, PackedQInt8:
+		s = C.xnn_define_dynamically_quantized_tensor_value(g.p, kind, rank, C.size_t(q.NonBatchDims), dims, ext, flag, &id)
+	default:
+		s = C.xnn_define_tensor_value(g.p, kind, rank, dims, data, ext, flag, &id)
+	}
+	return ValueID(id), Status(s)
+}
+
+func (g cSubgraph) fullyConnected(n *FullyConnected, flags uint32) Status {
+	return Status(C.xnn_define_fully_connected(g.p, C.float(n.Activation.Min), C.float(n.Activation.Max),
+		C.uint32_t(n.Input), C.uint32_t(n.Filter), C.uint32_t(n.Bias), C.uint32_t(n.Output), C.uint32_t(flags)))
+}
+
+func (g cSubgraph) convolution(n *Convolution2D, filter []int, flags uint32) Status {
+	return Status(C.xnn_define_convolution_2d(g.p,
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
+		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
+		C.uint32_t(n.Groups), C.size_t(filter[3]), C.size_t(filter[0]/n.Groups),
+		C.float(n.Activation.Min), C.float(n.Activation.Max),
+		C.uint32_t(n.Input), C.uint32_t(n.Filter), C.uint32_t(n.Bias), C.uint32_t(n.Output), C.uint32_t(flags)))
+}
+
+func (g cSubgraph) depthwise(n *DepthwiseConvolution2D, filter []int, flags uint32) Status {
+	return Status(C.xnn_define_depthwise_convolution_2d(g.p,
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
+		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
+		C.uint32_t(n.DepthMultiplier), C.size_t(filter[3]/n.DepthMultiplier),
+		C.float(n.Activation.Min), C.float(n.Activation.Max),
+		C.uint32_t(n.Input), C.uint32_t(n.Filter), C.uint32_t(n.Bias), C.uint32_t(n.Output), C.uint32_t(flags)))
+}
+
+func (g cSubgraph) deconvolution(n *Deconvolution2D, filter []int) Status {
+	return Status(C.xnn_define_deconvolution_2d(g.p,
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Adjustment.Height), C.uint32_t(n.Adjustment.Width),
+		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
+		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
+		C.uint32_t(n.Groups), C.size_t(filter[3]), C.size_t(filter[0]/n.Groups),
+		C.float(n.Activation.Min), C.float(n.Activation.Max),
+		C.uint32_t(n.Input), C.uint32_t(n.Filter), C.uint32_t(n.Bias), C.uint32_t(n.Output), 0))
+}
+
+func (g cSubgraph) batchMatrixMultiply(a, b, out ValueID, flags uint32) Status {
+	return Status(C.xnn_define_batch_matrix_multiply(g.p, C.uint32_t(a), C.uint32_t(b), C.uint32_t(out), C.uint32_t(flags)))
+}
+
+func (g cSubgraph) unary(op UnaryOperator, a, b float32, in, out ValueID) Status {
+	return Status(C.xpwc_define_unary(g.p, unaryOperators[op], C.float(a), C.float(b), C.uint32_t(in), C.uint32_t(out)))
+}
+
+func (g cSubgraph) binary(op BinaryOperator, limits Range, a, b, out ValueID) Status {
+	params := C.struct_xnn_binary_params{output_min: C.double(limits.Min), output_max: C.double(limits.Max)}
+	return Status(C.xnn_define_binary(g.p, binaryOperators[op], &params, C.uint32_t(a), C.uint32_t(b), C.uint32_t(out), 0))
+}
+
+func (g cSubgraph) maxPooling(n *MaxPooling2D, flags uint32) Status {
+	return Status(C.xnn_define_max_pooling_2d(g.p,
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
+		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
+		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output), C.uint32_t(flags)))
+}
+
+func (g cSubgraph) averagePooling(n *AveragePooling2D, flags uint32) Status {
+	return Status(C.xnn_define_average_pooling_2d(g.p,
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
+		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output), C.uint32_t(flags)))
+}
+
+func (g cSubgraph) reduce(op ReduceOperator, axes []int, in, out ValueID, flags uint32) Status {
+	var signed [MaxTensorDims]C.int64_t
+	for i, axis := range axes {
+		signed[i] = C.int64_t(axis)
+	}
+	return Status(C.xnn_define_static_reduce_v2(g.p, reduceOperators[op], C.size_t(len(axes)), &signed[0],
+		C.uint32_t(in), C.uint32_t(out), C.uint32_t(flags)))
+}
+
+func (g cSubgraph) constantPad(pre, post []int, value float32, in, out ValueID) Status {
+	return Status(C.xpwc_define_static_constant_pad(g.p, C.size_t(len(pre)), &toDims(pre)[0], &toDims(post)[0],
+		C.float(value), C.uint32_t(in), C.uint32_t(out)))
+}
+
+func (g cSubgraph) reshape(shape []int, in, out ValueID) Status {
+	return Status(C.xnn_define_static_reshape(g.p, C.size_t(len(shape)), &toDims(shape)[0], C.uint32_t(in), C.uint32_t(out), 0))
+}
+
+func (g cSubgraph) transpose(perm []int, in, out ValueID) Status {
+	return Status(C.xnn_define_static_transpose(g.p, C.size_t(len(perm)), &toDims(perm)[0], C.uint32_t(in), C.uint32_t(out), 0))
+}
+
+func (g cSubgraph) expandDims(axes []int, in, out ValueID) Status {
+	return Status(C.xnn_define_static_expand_dims(g.p, C.size_t(len(axes)), &toDims(axes)[0], C.uint32_t(in), C.uint32_t(out), 0))
+}
+
+func (g cSubgraph) slice(offsets, sizes []int, in, out ValueID) Status {
+	return Status(C.xnn_define_static_slice(g.p, C.size_t(len(offsets)), &toDims(offsets)[0], &toDims(sizes)[0],
+		C.uint32_t(in), C.uint32_t(out), 0))
+}
+
+func toIDs(ids []ValueID) *[MaxTensorDims]C.uint32_t {
+	var a [MaxTensorDims]C.uint32_t
+	for i, id := range ids {
+		a[i] = C.uint32_t(id)
+	}
+	return &a
+}
+
+func (g cSubgraph) concatenate(axis int, in []ValueID, out ValueID) Status {
+	return Status(C.xpwc_define_concatenate(g.p, C.int32_t(axis), C.size_t(len(in)), &toIDs(in)[0], C.uint32_t(out)))
+}
+
+func (g cSubgraph) evenSplit(axis int, in ValueID, out []ValueID) Status {
+	return Status(C.xpwc_define_even_split(g.p, C.int32_t(axis), C.uint32_t(in), C.size_t(len(out)), &toIDs(out)[0]))
+}
+
+func (g cSubgraph) resizeBilinear(size Size, in, out ValueID, flags uint32) Status {
+	return Status(C.xnn_define_static_resize_bilinear_2d(g.p, C.size_t(size.Height), C.size_t(size.Width),
+		C.uint32_t(in), C.uint32_t(out), C.uint32_t(flags)))
+}
+
+func (g cSubgraph) softmax(in, out ValueID) Status {
+	return Status(C.xnn_define_softmax(g.p, C.uint32_t(in), C.uint32_t(out), 0))
+}
+
+func (g cSubgraph) copy(in, out ValueID) Status {
+	return Status(C.xnn_define_copy(g.p, C.uint32_t(in), C.uint32_t(out), 0))
+}
+
+func (g cSubgraph) depthToSpace(block int, in, out ValueID) Status {
+	return Status(C.xnn_define_depth_to_space_2d(g.p, C.uint32_t(block), C.uint32_t(in), C.uint32_t(out), 0))
+}
+
+func (g cSubgraph) spaceToDepth(block int, in, out ValueID) Status {
+	return Status(C.xnn_define_space_to_depth_2d(g.p, C.uint32_t(block), C.uint32_t(in), C.uint32_t(out), 0))
+}
+
+type cRuntime struct{ p C.xnn_runtime_t }
+
+func cNewRuntime(g cSubgraph, cache WeightsCache, w cWorkspace, t cThreadpool, flags RuntimeFlags) (cRuntime, Status) {
+	var (
+		r        cRuntime
+		provider C.xnn_weights_cache_t
+	)
+	if cache != nil {
+		provider = C.xnn_weights_cache_t(cache.Provider())
+	}
+	s := C.xnn_create_runtime_v4(g.p, provider, w.p, t.p, C.uint32_t(flags), &r.p)
+	return r, Status(s)
+}
+
+func (r cRuntime) delete() Status { return Status(C.xnn_delete_runtime(r.p)) }
+
+func (r cRuntime) reshapeExternal(id ValueID, shape []int) Status {
+	return Status(C.xnn_reshape_external_value(r.p, C.uint32_t(id), C.size_t(len(shape)), &toDims(shape)[0]))
+}
+
+func (r cRuntime) externalShape(id ValueID) ([]int, Status) {
+	var (
+		n    C.size_t
+		dims cDims
+	)
+	if s := C.xnn_get_external_value_shape(r.p, C.uint32_t(id), &n, &dims[0]); s != C.xnn_status_success {
+		return nil, Status(s)
+	}
+	shape := make([]int, n)
+	for i := range shape {
+		shape[i] = int(dims[i])
+	}
+	return shape, Success
+}
+
+func (r cRuntime) reshape() Status { return Status(C.xnn_reshape_runtime(r.p)) }
+
+// setup hands buffers[i] to the value ids[i]; pin keeps those on the Go heap in place.
+func (r cRuntime) setup(ids []ValueID, buffers [][]byte, pin *runtime.Pinner) Status {
+	n := max(len(ids), 1)
+	list := (*C.struct_xnn_external_value)(C.calloc(C.size_t(n), C.sizeof_struct_xnn_external_value))
+	if list == nil {
+		return OutOfMemory
+	}
+	defer C.free(unsafe.Pointer(list))
+	values := unsafe.Slice(list, n)
+	for i, id := range ids {
+		p := unsafe.SliceData(buffers[i])
+		if p != nil {
+			pin.Pin(p)
+		}
+		values[i] = C.struct_xnn_external_value{id: C.uint32_t(id), data: unsafe.Pointer(p)}
+	}
+	return Status(C.xnn_setup_runtime_v2(r.p, C.size_t(len(ids)), list))
+}
+
+func (r cRuntime) invoke() Status { return Status(C.xnn_invoke_runtime(r.p)) }
+
+// profile returns the operators' names, each closed by a zero byte, and their times in microseconds.
+func (r cRuntime) profile() (names []byte, times []uint64, s Status) {
+	var count, need C.size_t
+	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_num_operators, C.sizeof_size_t, unsafe.Pointer(&count), &need))
+	if s != Success || count == 0 {
+		return nil, nil, s
+	}
+	// With too little room XNNPACK reports out of memory and the room it needs.
+	var none [1]byte
+	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, 0, unsafe.Pointer(&none), &need)); s != OutOfMemory {
+		return nil, nil, s
+	}
+	names = make([]byte, need)
+	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, need, unsafe.Pointer(&names[0]), &need)); s != Success {
+		return nil, nil, s
+	}
+	times = make([]uint64, count)
+	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_timing, count*8, unsafe.Pointer(&times[0]), &need))
+	return names, times, s
+}
+
+type cWorkspace struct{ p C.xnn_workspace_t }
+
+func cNewWorkspace() (cWorkspace, Status) {
+	var w cWorkspace
+	s := C.xnn_create_workspace(&w.p)
+	return w, Status(s)
+}
+
+func (w cWorkspace) release() { C.xnn_release_workspace(w.p) }
+
+type cThreadpool struct{ p C.pthreadpool_t }
+
+func cNewThreadpool(threads int) (cThreadpool, bool) {
+	p := C.pthreadpool_create(C.size_t(threads))
+	return cThreadpool{p}, p != nil
+}
+
+func (t cThreadpool) threads() int { return int(C.pthreadpool_get_threads_count(t.p)) }
+
+func (t cThreadpool) destroy() { C.pthreadpool_destroy(t.p) }
+
+type cWeightsCache struct{ p C.xnn_weights_cache_t }
+
+func cNewWeightsCache() (cWeightsCache, Status) {
+	var c cWeightsCache
+	s := C.xnn_create_weights_cache(&c.p)
+	return c, Status(s)
+}
+
+func (c cWeightsCache) finalize(soft bool) Status {
+	var kind C.enum_xnn_weights_cache_finalization_kind = C.xnn_weights_cache_finalization_kind_hard
+	if soft {
+		kind = C.xnn_weights_cache_finalization_kind_soft
+	}
+	return Status(C.xnn_finalize_weights_cache(c.p, kind))
+}
+
+func (c cWeightsCache) delete() Status { return Status(C.xnn_delete_weights_cache(c.p)) }
+
+// Provider implements WeightsCache. What it returns is valid until the cache is deleted.
+func (c *HeapWeightsCache) Provider() unsafe.Pointer { return unsafe.Pointer(c.c.p) }

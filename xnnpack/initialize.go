@@ -1,0 +1,117 @@
+package xnnpack
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// XNNPACK chooses its kernels once in a process; this is what the binding remembers of it.
+var process struct {
+	sync.Mutex
+	initialized bool
+}
+
+// Initialize readies XNNPACK for use in this process and picks the kernels for its CPU. It may be called any number of times, from
+// any goroutine; what this package creates calls it too. The error matches UnsupportedHardware where XNNPACK cannot run.
+func Initialize() error {
+	process.Lock()
+	defer process.Unlock()
+	if process.initialized {
+		return nil
+	}
+	if err := check(cInitialize(), "initialize", ""); err != nil {
+		return err
+	}
+	process.initialized = true
+	return nil
+}
+
+// The levels LimitCPU knows besides "native", lowest first, in the order of enum xpwc_cpu_level.
+var levelNames = []string{
+	"sse2", "ssse3", "sse4.1", "avx", "fma3", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512vnnigfni",
+}
+
+// CPULevels returns the names LimitCPU takes on this architecture, lowest first; the last is "native".
+func CPULevels() []string {
+	if runtime.GOARCH != "amd64" {
+		return []string{"native"}
+	}
+	return append(slices.Clone(levelNames), "native")
+}
+
+// LimitCPU makes XNNPACK choose its kernels as on a lesser CPU. A level is a ceiling: features above it are hidden, features below it
+// that this CPU lacks stay missing. It acts on the whole process and must come before anything else of this package: once XNNPACK
+// is initialized the error matches InvalidState. The levels, and a CPU each stands for:
+//
+//	sse2            the baseline of amd64
+//	ssse3           Core 2
+//	sse4.1          Penryn, Nehalem
+//	avx             Sandy Bridge
+//	fma3            AVX, FMA and F16C: Piledriver
+//	avx2            Haswell, Zen 2
+//	avxvnni         Alder Lake
+//	avx512          AVX-512 F, CD, BW, DQ, VL: Skylake-X
+//	avx512vnni      Cascade Lake
+//	avx512vnnigfni  also VBMI and GFNI: Ice Lake, Zen 4
+//	native          everything this CPU has
+//
+// It works through the features that the cpuinfo library found (its exported struct cpuinfo_isa), which XNNPACK reads when it is
+// initialized; what an earlier call hid stays hidden. On other architectures than amd64 only "native" is known; any other level is
+// UnsupportedHardware.
+func LimitCPU(level string) error {
+	const op = "limit CPU"
+	process.Lock()
+	defer process.Unlock()
+	i := slices.Index(levelNames, level)
+	switch {
+	case process.initialized:
+		return reject(InvalidState, op, level, "XNNPACK is initialized already and has chosen its kernels; call LimitCPU first")
+	case level == "native":
+		return nil
+	case i < 0:
+		return reject(InvalidParameter, op, fmt.Sprintf("%q", level), "no such level; known are %s", strings.Join(CPULevels(), ", "))
+	case runtime.GOARCH != "amd64":
+		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does", runtime.GOARCH)
+	case !cLimitCPU(i):
+		return reject(UnsupportedHardware, op, level, "cpuinfo found no features to hide")
+	}
+	return nil
+}
+
+// WidenF16 converts IEEE half precision (src, 2 bytes an element) to single precision (dst, 4 bytes an element) with XNNPACK's own
+// kernel, on the calling goroutine's thread. dst must be exactly twice as long as src; both hold little-endian elements, aligned to
+// their size, and must not overlap.
+func WidenF16(dst, src []byte) error {
+	const op = "widen f16"
+	if len(src)%2 != 0 || len(src) > maxInt/2 || len(dst) != 2*len(src) {
+		return reject(InvalidParameter, op, "", "%d bytes of f16 do not widen into %d bytes", len(src), len(dst))
+	}
+	if err := Initialize(); err != nil {
+		return err
+	}
+	// The kernel may read past the end of its source, which may be the end of a mapping: the last elements take a detour.
+	const tail = 64
+	n := max(len(src)/2-tail, 0)
+	if n > 0 {
+		if s := cWidenF16(n, src, dst); s != Success {
+			return check(s, op, "")
+		}
+	}
+	rest := len(src)/2 - n
+	if rest == 0 {
+		return nil
+	}
+	var in [2*tail + 2*ExtraBytes]byte
+	var out [4 * tail]byte
+	copy(in[:], src[2*n:])
+	if s := cWidenF16(rest, in[:], out[:]); s != Success {
+		return check(s, op, "")
+	}
+	copy(dst[4*n:], out[:4*rest])
+	return nil
+}
+
+const maxInt = int(^uint(0) >> 1)

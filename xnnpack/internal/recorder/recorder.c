@@ -1,0 +1,92 @@
+#include "recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void record(struct recorder* r, struct recorder_event e) {
+  if (r->events < recorder_limit) {
+    r->event[r->events] = e;
+  }
+  r->events++;
+}
+
+static size_t find(struct recorder* r, const struct xnn_weights_cache_look_up_key* key) {
+  for (size_t i = 0; i < r->entries; i++) {
+    const struct recorder_entry* e = &r->entry[i];
+    if (e->seed == key->seed && e->kernel == key->kernel && e->bias == key->bias) {
+      return i;
+    }
+  }
+  return SIZE_MAX;
+}
+
+static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
+  struct recorder* r = context;
+  const size_t at = find(r, key);
+  const struct recorder_event e = {recorder_look_up, key->seed, key->kernel, key->bias, 0, at != SIZE_MAX};
+  record(r, e);
+  return at;
+}
+
+static void* reserve_space(void* context, size_t n) {
+  struct recorder* r = context;
+  const struct recorder_event e = {recorder_reserve, 0, NULL, NULL, n, false};
+  record(r, e);
+  if (r->blocks == recorder_limit) {
+    return NULL;
+  }
+  const size_t alignment = 128;
+  void* block = aligned_alloc(alignment, (n + 2 * alignment - 1) / alignment * alignment);
+  if (block != NULL) {
+    r->block[r->blocks++] = block;
+  }
+  return block;
+}
+
+static size_t look_up_or_insert(void* context, const struct xnn_weights_cache_look_up_key* key, void* packed,
+                                size_t size) {
+  struct recorder* r = context;
+  size_t at = find(r, key);
+  // After a look-up that hit, a convolution inserts all the same, with nothing.
+  const bool hit = at != SIZE_MAX && r->entry[at].size == size &&
+                   (packed == NULL || memcmp(r->entry[at].packed, packed, size) == 0);
+  const struct recorder_event e = {recorder_insert, key->seed, key->kernel, key->bias, size, hit};
+  record(r, e);
+  if (!hit) {
+    // There are no more entries than blocks, and reserving failed where the blocks ran out.
+    at = r->entries++;
+    const struct recorder_entry entry = {key->seed, key->kernel, key->bias, packed, size};
+    r->entry[at] = entry;
+  }
+  return at;
+}
+
+static bool is_finalized(void* context) { return ((struct recorder*) context)->finalized; }
+
+static void* offset_to_addr(void* context, size_t offset) { return ((struct recorder*) context)->entry[offset].packed; }
+
+static enum xnn_status delete_cache(void* context) {
+  (void) context;
+  return xnn_status_success;
+}
+
+struct recorder* recorder_create(void) {
+  struct recorder* r = calloc(1, sizeof(struct recorder));
+  if (r != NULL) {
+    r->provider.context = r;
+    r->provider.look_up = look_up;
+    r->provider.reserve_space = reserve_space;
+    r->provider.look_up_or_insert = look_up_or_insert;
+    r->provider.is_finalized = is_finalized;
+    r->provider.offset_to_addr = offset_to_addr;
+    r->provider.delete_cache = delete_cache;
+  }
+  return r;
+}
+
+void recorder_delete(struct recorder* r) {
+  for (size_t i = 0; i < r->blocks; i++) {
+    free(r->block[i]);
+  }
+  free(r);
+}

@@ -1,0 +1,303 @@
+package xnnpack
+
+import "fmt"
+
+// Padding is implicit padding around an image, in pixels.
+type Padding struct{ Top, Right, Bottom, Left int }
+
+// Size is an extent in two dimensions. As a stride, dilation or pooling factor, the zero Size stands for 1 by 1.
+type Size struct{ Height, Width int }
+
+func (s *Size) orOne() {
+	if *s == (Size{}) {
+		*s = Size{1, 1}
+	}
+}
+
+// FullyConnected is xnn_define_fully_connected: Output = Activation(Input * Filterᵀ + Bias), over the last dimension of Input.
+type FullyConnected struct {
+	Input  ValueID // [..., input channels]
+	Filter ValueID // [output channels, input channels], or the reverse with TransposeWeights
+	Bias   ValueID // [output channels], or InvalidValue; a float one of a Float32 input and a quantised filter is multiplied by its scales
+	Output ValueID // [..., output channels]
+
+	Activation       Range
+	TransposeWeights bool // XNN_FLAG_TRANSPOSE_WEIGHTS
+}
+
+// FullyConnected adds the node.
+func (s *Subgraph) FullyConnected(n FullyConnected) error {
+	n.Activation = n.Activation.bounded()
+	var flags uint32
+	if n.TransposeWeights {
+		flags |= flagTransposeWeights
+	}
+	return s.node("define fully connected", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
+		filter := v[1]
+		if len(filter.shape) != 2 {
+			return fmt.Errorf("the filter needs 2 dimensions: %w", InvalidParameter)
+		}
+		out, in := filter.shape[0], filter.shape[1]
+		if n.TransposeWeights {
+			out, in = in, out
+			// XNNPACK would call a packing function that it does not have.
+			if filter.kind == BlockQInt4 || filter.kind == ChannelQInt4 && v[0].kind == Float32 {
+				return fmt.Errorf("a %v filter of a %v input cannot be transposed: %w", filter.kind, v[0].kind, UnsupportedParameter)
+			}
+		}
+		if out == 0 || in == 0 {
+			return fmt.Errorf("the filter is empty: %w", InvalidParameter)
+		}
+		if r := len(v[0].shape); r == 0 || v[0].shape[r-1] != in {
+			return fmt.Errorf("the input's last dimension must be the filter's %d input channels: %w", in, InvalidParameter)
+		}
+		return checkBias(v[2], out)
+	}, func() Status { return s.g.fullyConnected(&n, flags) })
+}
+
+// Convolution2D is xnn_define_convolution_2d. The kernel's size and the channels of a group are those of the filter's shape.
+type Convolution2D struct {
+	Input  ValueID // [batch, height, width, groups * group input channels]
+	Filter ValueID // [groups * group output channels, kernel height, kernel width, group input channels]
+	Bias   ValueID // [groups * group output channels], or InvalidValue
+	Output ValueID // [batch, height, width, groups * group output channels]
+
+	Padding     Padding // zero with SamePadding
+	SamePadding bool    // TensorFlow's SAME padding (XNN_FLAG_TENSORFLOW_SAME_PADDING)
+	Stride      Size
+	Dilation    Size
+	Groups      int // 0 stands for 1
+	Activation  Range
+}
+
+// Convolution2D adds the node.
+func (s *Subgraph) Convolution2D(n Convolution2D) error {
+	n.Activation = n.Activation.bounded()
+	n.Stride.orOne()
+	n.Dilation.orOne()
+	if n.Groups == 0 {
+		n.Groups = 1
+	}
+	var filter []int
+	return s.node("define convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
+		filter = v[1].shape
+		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
+			return err
+		}
+		return checkGrouped(v, n.Groups)
+	}, func() Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
+}
+
+// DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d. The kernel's size and the channels are those of the filter's shape.
+type DepthwiseConvolution2D struct {
+	Input  ValueID // [batch, height, width, input channels]
+	Filter ValueID // [1, kernel height, kernel width, input channels * multiplier]
+	Bias   ValueID // [input channels * multiplier], or InvalidValue
+	Output ValueID // [batch, height, width, input channels * multiplier]
+
+	Padding         Padding // zero with SamePadding
+	SamePadding     bool    // TensorFlow's SAME padding (XNN_FLAG_TENSORFLOW_SAME_PADDING)
+	Stride          Size
+	Dilation        Size
+	DepthMultiplier int // output channels for each input channel; 0 stands for 1
+	Activation      Range
+}
+
+// DepthwiseConvolution2D adds the node.
+func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
+	n.Activation = n.Activation.bounded()
+	n.Stride.orOne()
+	n.Dilation.orOne()
+	if n.DepthMultiplier == 0 {
+		n.DepthMultiplier = 1
+	}
+	var filter []int
+	return s.node("define depthwise convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
+		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
+			return err
+		}
+		filter = v[1].shape
+		if len(filter) != 4 || filter[0] != 1 || anyZero(filter) {
+			return fmt.Errorf("the filter's shape must be [1, height, width, channels]: %w", InvalidParameter)
+		}
+		if n.DepthMultiplier < 0 || filter[3]%n.DepthMultiplier != 0 {
+			return fmt.Errorf("the filter's %d channels are no multiple of the depth multiplier %d: %w", filter[3], n.DepthMultiplier, InvalidParameter)
+		}
+		if err := checkImage(v[0], "input", filter[3]/n.DepthMultiplier); err != nil {
+			return err
+		}
+		if err := checkImage(v[3], "output", filter[3]); err != nil {
+			return err
+		}
+		return checkBias(v[2], filter[3])
+	}, func() Status { return s.g.depthwise(&n, filter, samePadding(n.SamePadding)) })
+}
+
+// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution. The kernel's size and the channels of a group are those
+// of the filter's shape. Along each axis the output has
+// stride*(input-1) + adjustment + (kernel-1)*dilation + 1 - padding elements.
+type Deconvolution2D struct {
+	Input  ValueID // [batch, height, width, groups * group input channels]
+	Filter ValueID // [groups * group output channels, kernel height, kernel width, group input channels]
+	Bias   ValueID // [groups * group output channels], or InvalidValue
+	Output ValueID // [batch, height, width, groups * group output channels]
+
+	Padding    Padding // taken off the output
+	Adjustment Size    // added to the output's bottom and right
+	Stride     Size    // the header's upsampling
+	Dilation   Size
+	Groups     int // 0 stands for 1
+	Activation Range
+}
+
+// Deconvolution2D adds the node.
+func (s *Subgraph) Deconvolution2D(n Deconvolution2D) error {
+	n.Activation = n.Activation.bounded()
+	n.Stride.orOne()
+	n.Dilation.orOne()
+	if n.Groups == 0 {
+		n.Groups = 1
+	}
+	var filter []int
+	return s.node("define deconvolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
+		filter = v[1].shape
+		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
+			return err
+		}
+		if err := checkNumbers(n.Adjustment.Height, n.Adjustment.Width); err != nil {
+			return err
+		}
+		return checkGrouped(v, n.Groups)
+	}, func() Status { return s.g.deconvolution(&n, filter) })
+}
+
+// PReLU puts out Input where it is positive and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at inference.
+type PReLU struct {
+	Input  ValueID // [..., channels]
+	Slope  ValueID // [channels], of Input's type
+	Output ValueID // as Input
+}
+
+// PReLU adds the node.
+func (s *Subgraph) PReLU(n PReLU) error {
+	operands := []operand{{role: "input", id: n.Input}, {role: "slope", id: n.Slope}, {role: "output", id: n.Output}}
+	return s.node("define prelu", operands, nil, func() Status {
+		return s.g.binary(PReLUOperator, Range{}.bounded(), n.Input, n.Slope, n.Output)
+	})
+}
+
+// BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each of the batch. A static B is packed.
+type BatchMatrixMultiply struct {
+	A      ValueID // [batch..., m, k]
+	B      ValueID // [batch..., k, n], or [batch..., n, k] with TransposeB
+	Output ValueID // [batch..., m, n]
+
+	TransposeB bool // XNN_FLAG_TRANSPOSE_B
+}
+
+// BatchMatrixMultiply adds the node.
+func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
+	var flags uint32
+	if n.TransposeB {
+		flags |= flagTransposeB
+	}
+	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
+	return s.node("define batch matrix multiply", operands, func(v []*value) error {
+		a, b := v[0].shape, v[1].shape
+		if len(a) < 2 || len(b) < 2 {
+			return fmt.Errorf("both factors need at least 2 dimensions: %w", InvalidParameter)
+		}
+		rows, columns := len(b)-2, len(b)-1
+		if n.TransposeB {
+			rows, columns = columns, rows
+		}
+		if a[len(a)-1] != b[rows] {
+			return fmt.Errorf("the inner dimensions %d and %d differ: %w", a[len(a)-1], b[rows], InvalidParameter)
+		}
+		// XNNPACK reads a scale for each column of each matrix, whatever the tensor's channels are.
+		if v[1].kind == ChannelQInt8 && (v[1].channel != columns || v[1].scales != b[columns]*matrices(b)) {
+			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices: %w", columns, matrices(b), InvalidParameter)
+		}
+		return nil
+	}, func() Status { return s.g.batchMatrixMultiply(n.A, n.B, n.Output, flags) })
+}
+
+func weighted(input, filter, bias, output ValueID) []operand {
+	return []operand{{role: "input", id: input}, {role: "filter", id: filter},
+		{role: "bias", id: bias, optional: true}, {role: "output", id: output}}
+}
+
+func samePadding(same bool) uint32 {
+	if same {
+		return flagSamePadding
+	}
+	return 0
+}
+
+// checkGrouped checks a convolution's operands against each other: XNNPACK reads as many elements as the node says, whatever the
+// tensors' shapes are.
+func checkGrouped(v []*value, groups int) error {
+	filter := v[1].shape
+	if len(filter) != 4 || anyZero(filter) {
+		return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w", InvalidParameter)
+	}
+	if groups < 0 || filter[0]%groups != 0 {
+		return fmt.Errorf("%d output channels do not make %d groups: %w", filter[0], groups, InvalidParameter)
+	}
+	channels, ok := multiply(filter[3], groups)
+	if !ok {
+		return fmt.Errorf("%d groups are too many: %w", groups, InvalidParameter)
+	}
+	if err := checkImage(v[0], "input", channels); err != nil {
+		return err
+	}
+	if err := checkImage(v[3], "output", filter[0]); err != nil {
+		return err
+	}
+	return checkBias(v[2], filter[0])
+}
+
+func checkImage(v *value, role string, channels int) error {
+	if len(v.shape) != 4 || v.shape[3] != channels {
+		return fmt.Errorf("the %s's shape must be [batch, height, width, %d]: %w", role, channels, InvalidParameter)
+	}
+	return nil
+}
+
+func checkBias(v *value, channels int) error {
+	if v != nil && (len(v.shape) != 1 || v.shape[0] != channels) {
+		return fmt.Errorf("the bias' shape must be [%d]: %w", channels, InvalidParameter)
+	}
+	return nil
+}
+
+func checkSettings(p Padding, sizes ...Size) error {
+	if err := checkNumbers(p.Top, p.Right, p.Bottom, p.Left); err != nil {
+		return err
+	}
+	for _, s := range sizes {
+		if err := checkNumbers(s.Height, s.Width); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkNumbers checks that settings fit XNNPACK's uint32.
+func checkNumbers(numbers ...int) error {
+	for _, n := range numbers {
+		if n < 0 || int64(n) > 1<<31-1 {
+			return fmt.Errorf("setting %d must be from 0 to %d: %w", n, 1<<31-1, InvalidParameter)
+		}
+	}
+	return nil
+}
+
+func anyZero(shape []int) bool {
+	for _, n := range shape {
+		if n == 0 {
+			return true
+		}
+	}
+	return false
+}

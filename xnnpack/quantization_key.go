@@ -1,0 +1,59 @@
+package xnnpack
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// QuantizationKey describes how the given tensors are quantised, in canonical bytes: two calls return the same bytes exactly if the
+// types, scales, zero points, block sizes and channel dimensions are the same bit by bit, and, with a dynamically quantised input,
+// the bias' data: XNNPACK then packs the bias in without naming it in its key, so it must be loaded with its content. Names, shapes
+// and other data do not count.
+//
+// The tensors are those that a node packs with: kernel, bias, input and output, in this order; one that is missing is a zero Tensor.
+// What packing makes of a kernel depends on them, yet XNNPACK's weights cache key does not contain them: a host that may see one
+// kernel under two quantisations gives these bytes to its cache. The result is nil if none of the tensors is quantised.
+func QuantizationKey(tensors ...Tensor) []byte {
+	const version = 1
+	key := []byte{version}
+	quantised := false
+	const bias, input = 1, 2
+	for i := range tensors {
+		t := &tensors[i]
+		q := &t.Quantization
+		key = append(key, byte(t.Type))
+		if i == bias && len(tensors) > input && tensors[input].Type.dynamic() {
+			key = binary.LittleEndian.AppendUint64(key, uint64(len(t.Data)))
+			key = append(key, t.Data...)
+		}
+		switch t.Type {
+		case QInt8, QUint8, QInt32:
+			key = binary.LittleEndian.AppendUint32(key, math.Float32bits(q.Scale))
+			key = binary.LittleEndian.AppendUint32(key, uint32(q.ZeroPoint))
+		case ChannelQInt8, ChannelQInt32, ChannelQInt4:
+			key = binary.LittleEndian.AppendUint32(key, uint32(q.ZeroPoint))
+			key = binary.LittleEndian.AppendUint64(key, uint64(q.ChannelDim))
+			key = binary.LittleEndian.AppendUint64(key, uint64(len(q.Scales)))
+			for _, s := range q.Scales {
+				key = binary.LittleEndian.AppendUint32(key, math.Float32bits(s))
+			}
+		case BlockQInt4:
+			key = binary.LittleEndian.AppendUint32(key, uint32(q.ZeroPoint))
+			key = binary.LittleEndian.AppendUint64(key, uint64(q.ChannelDim))
+			key = binary.LittleEndian.AppendUint64(key, uint64(q.BlockSize))
+			key = binary.LittleEndian.AppendUint64(key, uint64(len(q.BlockScales)))
+			for _, s := range q.BlockScales {
+				key = binary.LittleEndian.AppendUint16(key, s)
+			}
+		case DynamicQInt8, PackedQInt8:
+			key = binary.LittleEndian.AppendUint64(key, uint64(q.NonBatchDims))
+		default:
+			continue
+		}
+		quantised = true
+	}
+	if !quantised {
+		return nil
+	}
+	return key
+}

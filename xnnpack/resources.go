@@ -1,0 +1,131 @@
+package xnnpack
+
+import (
+	"fmt"
+	"sync"
+)
+
+// shared is a C object used by runtimes: it is destroyed when its owner and every runtime let go of it.
+type shared struct {
+	mu      sync.Mutex
+	refs    int
+	closed  bool // by its owner
+	destroy func()
+}
+
+// retain keeps the object for one runtime; false if its owner closed it.
+func (s *shared) retain() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.refs++
+	return true
+}
+
+func (s *shared) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refs--
+	if s.closed && s.refs == 0 {
+		s.destroy()
+	}
+}
+
+func (s *shared) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if s.refs == 0 {
+		s.destroy()
+	}
+}
+
+// Threadpool is a pool of threads that runtimes compute on (pthreadpool).
+type Threadpool struct {
+	shared
+	t cThreadpool
+	n int
+}
+
+// NewThreadpool starts a pool of the given number of threads, the caller's own included; 0 is one for each processor.
+func NewThreadpool(threads int) (*Threadpool, error) {
+	op, subject := "create thread pool", fmt.Sprint(threads, " threads")
+	if threads < 0 || threads > 1<<16 {
+		return nil, reject(InvalidParameter, op, subject, "the number of threads must be from 0 to %d", 1<<16)
+	}
+	t, ok := cNewThreadpool(threads)
+	if !ok {
+		return nil, check(OutOfMemory, op, subject)
+	}
+	p := &Threadpool{t: t, n: t.threads()}
+	p.destroy = t.destroy
+	return p, nil
+}
+
+// Threads returns the number of threads.
+func (p *Threadpool) Threads() int { return p.n }
+
+// Close ends the threads, as soon as the last runtime that was made with the pool is deleted. Closing twice is harmless.
+func (p *Threadpool) Close() { p.close() }
+
+// Workspace is the memory runtimes keep intermediate values in. Runtimes that are never invoked at the same time can share one.
+type Workspace struct {
+	shared
+	w cWorkspace
+}
+
+// NewWorkspace makes a workspace; it grows as the runtimes that use it need.
+func NewWorkspace() (*Workspace, error) {
+	if err := Initialize(); err != nil {
+		return nil, err
+	}
+	w, s := cNewWorkspace()
+	if s != Success {
+		return nil, check(s, "create workspace", "")
+	}
+	ws := &Workspace{w: w}
+	ws.destroy = w.release
+	return ws, nil
+}
+
+// Release gives the memory back, as soon as the last runtime that was made with the workspace is deleted. Releasing twice is harmless.
+func (w *Workspace) Release() { w.close() }
+
+// HeapWeightsCache is XNNPACK's own weights cache: packed weights live in anonymous memory, shared by the runtimes created with it.
+type HeapWeightsCache struct {
+	shared
+	c cWeightsCache
+}
+
+// NewWeightsCache makes an empty cache.
+func NewWeightsCache() (*HeapWeightsCache, error) {
+	if err := Initialize(); err != nil {
+		return nil, err
+	}
+	c, s := cNewWeightsCache()
+	if s != Success {
+		return nil, check(s, "create weights cache", "")
+	}
+	h := &HeapWeightsCache{c: c}
+	h.destroy = func() { c.delete() }
+	return h, nil
+}
+
+// Finalize closes the cache to new weights; it must be called after the runtimes are created and before one is set up. A soft
+// finalization lets more runtimes be created from weights that are in the cache already, for some more memory.
+func (c *HeapWeightsCache) Finalize(soft bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return reject(InvalidState, "finalize weights cache", "", "the cache is deleted")
+	}
+	return check(c.c.finalize(soft), "finalize weights cache", "")
+}
+
+// Delete frees the packed weights, as soon as the last runtime made with the cache is deleted. Deleting twice is harmless.
+func (c *HeapWeightsCache) Delete() { c.close() }

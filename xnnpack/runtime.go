@@ -1,0 +1,272 @@
+package xnnpack
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// RuntimeFlags are options of a runtime (XNN_FLAG_*).
+type RuntimeFlags uint32
+
+// RuntimeOptions says what a runtime is made with; the zero value is valid.
+type RuntimeOptions struct {
+	// WeightsCache takes the packed weights; nil lets the runtime keep its own. It must outlive the runtime, and must be finalized after
+	// NewRuntime and before Setup.
+	WeightsCache WeightsCache
+	// Workspace holds intermediate values; nil gives the runtime one of its own.
+	Workspace *Workspace
+	// Threadpool computes; nil computes on the calling thread.
+	Threadpool *Threadpool
+	Flags      RuntimeFlags
+}
+
+// Runtime executes a model. It is used so: ReshapeExternal if a shape differs from the subgraph's, Reshape, Setup, Invoke.
+// Invoke can be repeated; after ReshapeExternal all of the rest is due again.
+type Runtime struct {
+	mu        sync.Mutex
+	r         cRuntime
+	state     runtimeState
+	externals map[ValueID]*value
+	constants *constants
+	uses      []*shared
+	keep      WeightsCache
+	pinned    *runtime.Pinner
+}
+
+type runtimeState int
+
+const (
+	stateCreated runtimeState = iota // shapes not propagated
+	stateReshaped
+	stateReady // buffers given
+	stateDeleted
+)
+
+// NewRuntime packs the weights of s and makes it executable. A nil o is the zero RuntimeOptions. The subgraph can be deleted afterwards.
+func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
+	const op = "create runtime"
+	if o == nil {
+		o = &RuntimeOptions{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deleted {
+		return nil, reject(InvalidState, op, "", "the subgraph is deleted")
+	}
+	r := &Runtime{externals: map[ValueID]*value{}, constants: s.constants, keep: o.WeightsCache, pinned: &runtime.Pinner{}}
+	var w cWorkspace
+	var t cThreadpool
+	if o.Workspace != nil {
+		w = o.Workspace.w
+		r.uses = append(r.uses, &o.Workspace.shared)
+	}
+	if o.Threadpool != nil {
+		t = o.Threadpool.t
+		r.uses = append(r.uses, &o.Threadpool.shared)
+	}
+	if heap, ok := o.WeightsCache.(*HeapWeightsCache); ok {
+		r.uses = append(r.uses, &heap.shared)
+	}
+	for i, u := range r.uses {
+		if !u.retain() {
+			r.uses = r.uses[:i]
+			r.letGo()
+			return nil, reject(InvalidState, op, "", "the workspace, thread pool or weights cache is closed already")
+		}
+	}
+	var status Status
+	if r.r, status = cNewRuntime(s.g, o.WeightsCache, w, t, o.Flags); status != Success {
+		r.letGo()
+		return nil, check(status, op, fmt.Sprint("subgraph of ", len(s.values), " values"))
+	}
+	s.constants.refs.Add(1)
+	for id, v := range s.values {
+		if v.external {
+			r.externals[id] = v
+		}
+	}
+	return r, nil
+}
+
+func (r *Runtime) letGo() {
+	for _, u := range r.uses {
+		u.release()
+	}
+	r.uses, r.keep = nil, nil
+}
+
+// Delete frees the runtime, and unpins the buffers. Deleting twice is harmless.
+func (r *Runtime) Delete() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == stateDeleted {
+		return nil
+	}
+	r.state = stateDeleted
+	status := r.r.delete()
+	r.pinned.Unpin()
+	r.constants.release()
+	r.letGo()
+	return check(status, "delete runtime", "")
+}
+
+// external finds the external value id of a runtime that still exists.
+func (r *Runtime) external(op string, id ValueID) (*value, error) {
+	if r.state == stateDeleted {
+		return nil, deletedRuntime(op)
+	}
+	v := r.externals[id]
+	if v == nil {
+		return nil, reject(InvalidParameter, op, describe(id, ""), "not an external value of the runtime")
+	}
+	return v, nil
+}
+
+func deletedRuntime(op string) error { return reject(InvalidState, op, "", "the runtime is deleted") }
+
+// ReshapeExternal gives an input another shape, of the rank it was defined with. Reshape then computes the other shapes.
+// XNNPACK trusts the dimensions that weights are multiplied with (channels): they must stay as defined.
+func (r *Runtime) ReshapeExternal(id ValueID, shape []int) error {
+	const op = "reshape external value"
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, err := r.external(op, id)
+	if err != nil {
+		return err
+	}
+	if _, err := v.kind.ByteSize(shape); err != nil {
+		return wrap(op, describe(id, v.name), err)
+	}
+	if len(shape) != len(v.shape) {
+		return reject(InvalidParameter, op, describe(id, v.name), "shape %v has another rank than %v", shape, v.shape)
+	}
+	r.state = stateCreated
+	return check(r.r.reshapeExternal(id, shape), op, describe(id, v.name))
+}
+
+// ExternalShape returns the current shape of an external value: of an output, what the last Reshape made of it.
+func (r *Runtime) ExternalShape(id ValueID) ([]int, error) {
+	const op = "get external shape"
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, err := r.external(op, id)
+	if err != nil {
+		return nil, err
+	}
+	shape, status := r.r.externalShape(id)
+	return shape, check(status, op, describe(id, v.name))
+}
+
+// Reshape propagates the shapes of the inputs through the model and plans its memory. Setup is due afterwards.
+func (r *Runtime) Reshape() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == stateDeleted {
+		return deletedRuntime("reshape runtime")
+	}
+	r.state = stateCreated
+	if err := check(r.r.reshape(), "reshape runtime", ""); err != nil {
+		return err
+	}
+	r.state = stateReshaped
+	return nil
+}
+
+// Setup gives the runtime the memory of all its external values. Each slice must be long enough for its value's shape after Reshape
+// (ExternalShape). The runtime reads and writes the slices until the next Setup or Delete; those on the Go heap are pinned meanwhile.
+// XNNPACK may read, not write, ExtraBytes past the end of an input: use a Buffer, which has them.
+func (r *Runtime) Setup(values map[ValueID][]byte) error {
+	const op = "set up runtime"
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch r.state {
+	case stateDeleted:
+		return deletedRuntime(op)
+	case stateCreated:
+		return reject(InvalidState, op, "", "the runtime must be reshaped first")
+	}
+	for id := range values {
+		if _, err := r.external(op, id); err != nil {
+			return err
+		}
+	}
+	ids := slices.Sorted(maps.Keys(r.externals))
+	buffers := make([][]byte, len(ids))
+	for i, id := range ids {
+		v := r.externals[id]
+		buffer, ok := values[id]
+		if !ok {
+			return reject(InvalidParameter, op, describe(id, v.name), "no memory is given for this external value")
+		}
+		shape, status := r.r.externalShape(id)
+		if status != Success {
+			return check(status, op, describe(id, v.name))
+		}
+		need, err := v.kind.ByteSize(shape)
+		if err != nil {
+			return wrap(op, describe(id, v.name), err)
+		}
+		if len(buffer) < need {
+			return reject(InvalidParameter, op, describe(id, v.name), "%d bytes are given, %v %v takes %d", len(buffer), v.kind, shape, need)
+		}
+		buffers[i] = buffer
+	}
+	// The old buffers stay pinned until XNNPACK has let go of them.
+	old := r.pinned
+	r.pinned = &runtime.Pinner{}
+	status := r.r.setup(ids, buffers, r.pinned)
+	old.Unpin()
+	if status != Success {
+		r.state = stateReshaped
+		return check(status, op, "")
+	}
+	r.state = stateReady
+	return nil
+}
+
+// Invoke computes the outputs from the inputs, in the memory given to Setup, and returns when it is done.
+func (r *Runtime) Invoke() error {
+	const op = "invoke runtime"
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch r.state {
+	case stateDeleted:
+		return deletedRuntime(op)
+	case stateReady:
+		return check(r.r.invoke(), op, "")
+	}
+	return reject(InvalidState, op, "", "the runtime must be reshaped and set up first")
+}
+
+// OperatorTiming is how long one operator of the model took.
+type OperatorTiming struct {
+	Name string // the operator's type and, for some, its kernel's
+	Time time.Duration
+}
+
+// Profile returns the operators in the order of execution, with the times of the last Invoke in microseconds. The runtime must have
+// been created with BasicProfiling, else the error matches InvalidState.
+func (r *Runtime) Profile() ([]OperatorTiming, error) {
+	const op = "profile runtime"
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == stateDeleted {
+		return nil, deletedRuntime(op)
+	}
+	names, times, status := r.r.profile()
+	if status != Success {
+		return nil, check(status, op, "")
+	}
+	list := make([]OperatorTiming, len(times))
+	for i := range list {
+		name, rest, _ := bytes.Cut(names, []byte{0})
+		list[i] = OperatorTiming{string(name), time.Duration(times[i]) * time.Microsecond}
+		names = rest
+	}
+	return list, nil
+}

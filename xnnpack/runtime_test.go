@@ -1,0 +1,346 @@
+package xnnpack_test
+
+import (
+	"encoding/binary"
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/xnnpack"
+)
+
+func TestARuntimeOutlivesItsSubgraph(t *testing.T) {
+	s := newSubgraph(t, 2)
+	require.NoError(t, s.Input(0, float("x", 1, 2)))
+	require.NoError(t, s.Output(1, float("y", 1, 3)))
+	// The scales are this slice's only here: the runtime has copies of its own.
+	scales := []float32{1, 2, 4}
+	weights := buffer(t, 6)
+	copy(weights.Bytes(), []byte{1, 1, 1, 1, 1, 1})
+	id, err := s.Tensor(xnnpack.Tensor{Name: "kernel", Type: xnnpack.ChannelQInt8, Shape: []int{3, 2}, Data: weights.Bytes(),
+		Quantization: xnnpack.Quantization{Scales: scales}})
+	require.NoError(t, err)
+	clear(scales)
+	require.NoError(t, s.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: id, Bias: xnnpack.InvalidValue, Output: 1}))
+	r := newRuntime(t, s, nil)
+	require.NoError(t, s.Delete())
+	runtime.GC()
+	require.NoError(t, r.Reshape())
+	in, out := buffer(t, 8), buffer(t, 12)
+	copy(in.Float32s(), []float32{1, 2})
+	require.NoError(t, r.Setup(map[xnnpack.ValueID][]byte{0: in.Bytes(), 1: out.Bytes()}))
+	require.NoError(t, r.Invoke())
+	requireClose(t, []float32{3, 6, 12}, out.Float32s())
+}
+
+func TestDeletedObjectsGiveErrors(t *testing.T) {
+	s := sum(t, 4)
+	r := newRuntime(t, s, nil)
+	require.NoError(t, r.Delete())
+	require.NoError(t, r.Delete(), "deleting twice is harmless")
+	require.ErrorIs(t, r.Reshape(), xnnpack.InvalidState)
+	require.ErrorIs(t, r.ReshapeExternal(0, []int{4}), xnnpack.InvalidState)
+	require.ErrorIs(t, r.Setup(nil), xnnpack.InvalidState)
+	require.ErrorIs(t, r.Invoke(), xnnpack.InvalidState)
+	_, err := r.ExternalShape(0)
+	require.ErrorIs(t, err, xnnpack.InvalidState)
+	_, err = r.Profile()
+	require.ErrorIs(t, err, xnnpack.InvalidState)
+
+	require.NoError(t, s.Delete())
+	require.NoError(t, s.Delete(), "deleting twice is harmless")
+	_, err = xnnpack.NewRuntime(s, nil)
+	require.ErrorIs(t, err, xnnpack.InvalidState)
+	_, err = s.Tensor(float("x", 1))
+	require.ErrorIs(t, err, xnnpack.InvalidState)
+	require.ErrorIs(t, s.Input(0, float("x", 1)), xnnpack.InvalidState)
+	require.ErrorIs(t, s.Copy(xnnpack.Copy{Input: 0, Output: 2}), xnnpack.InvalidState)
+}
+
+func TestStepsOutOfOrderGiveErrors(t *testing.T) {
+	r := newRuntime(t, sum(t, 4), nil)
+	values := map[xnnpack.ValueID][]byte{0: buffer(t, 16).Bytes(), 1: buffer(t, 16).Bytes(), 2: buffer(t, 16).Bytes()}
+	require.ErrorIs(t, r.Setup(values), xnnpack.InvalidState, "not reshaped")
+	require.ErrorIs(t, r.Invoke(), xnnpack.InvalidState, "not reshaped")
+	require.NoError(t, r.Reshape())
+	require.ErrorIs(t, r.Invoke(), xnnpack.InvalidState, "not set up")
+	require.NoError(t, r.Setup(values))
+	require.NoError(t, r.Invoke())
+	require.NoError(t, r.ReshapeExternal(0, []int{4}))
+	require.ErrorIs(t, r.Invoke(), xnnpack.InvalidState, "reshaped since")
+}
+
+func TestSetupChecksEachBufferAgainstTheCurrentShape(t *testing.T) {
+	r := newRuntime(t, sum(t, 4), nil)
+	require.NoError(t, r.Reshape())
+	full := func() map[xnnpack.ValueID][]byte {
+		return map[xnnpack.ValueID][]byte{0: buffer(t, 16).Bytes(), 1: buffer(t, 16).Bytes(), 2: buffer(t, 16).Bytes()}
+	}
+	short := full()
+	short[2] = short[2][:15]
+	err := r.Setup(short)
+	require.ErrorIs(t, err, xnnpack.InvalidParameter)
+	require.Contains(t, err.Error(), `value 2 "sum": 15 bytes are given, fp32 [4] takes 16`)
+	missing := full()
+	delete(missing, 1)
+	require.ErrorIs(t, r.Setup(missing), xnnpack.InvalidParameter)
+	unknown := full()
+	unknown[3] = unknown[0]
+	require.ErrorIs(t, r.Setup(unknown), xnnpack.InvalidParameter)
+
+	require.NoError(t, r.ReshapeExternal(0, []int{5}))
+	require.NoError(t, r.ReshapeExternal(1, []int{5}))
+	require.NoError(t, r.Reshape())
+	require.ErrorIs(t, r.Setup(full()), xnnpack.InvalidParameter, "long enough for 4 only")
+}
+
+func TestBadReshapesAreRefused(t *testing.T) {
+	r := newRuntime(t, sum(t, 4), nil)
+	require.ErrorIs(t, r.ReshapeExternal(7, []int{4}), xnnpack.InvalidParameter)
+	require.ErrorIs(t, r.ReshapeExternal(0, []int{-4}), xnnpack.InvalidParameter)
+	require.ErrorIs(t, r.ReshapeExternal(0, []int{4, 1}), xnnpack.InvalidParameter)
+	require.ErrorIs(t, r.ReshapeExternal(0, []int{math.MaxInt}), xnnpack.InvalidParameter)
+	_, err := r.ExternalShape(7)
+	require.ErrorIs(t, err, xnnpack.InvalidParameter)
+}
+
+func TestShapesFollowTheInputs(t *testing.T) {
+	r := newRuntime(t, sum(t, 4), nil)
+	for _, n := range []int{3, 1000, 1} {
+		require.NoError(t, r.ReshapeExternal(0, []int{n}))
+		require.NoError(t, r.ReshapeExternal(1, []int{n}))
+		require.NoError(t, r.Reshape())
+		shape, err := r.ExternalShape(2)
+		require.NoError(t, err)
+		require.Equal(t, []int{n}, shape)
+		a, out := buffer(t, 4*n), buffer(t, 4*n)
+		copy(a.Float32s(), ramp(n))
+		require.NoError(t, r.Setup(map[xnnpack.ValueID][]byte{0: a.Bytes(), 1: a.Bytes(), 2: out.Bytes()}))
+		require.NoError(t, r.Invoke())
+		require.Equal(t, float32(2*n), out.Float32s()[n-1])
+	}
+}
+
+func TestGoSlicesWorkAsBuffersAndStayInPlace(t *testing.T) {
+	r := newRuntime(t, sum(t, 4), nil)
+	require.NoError(t, r.Reshape())
+	for range 3 {
+		a, b, out := make([]byte, 64), make([]byte, 64), make([]byte, 64)
+		for i := range 4 {
+			binary.LittleEndian.PutUint32(a[4*i:], math.Float32bits(float32(i)))
+			binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(10))
+		}
+		require.NoError(t, r.Setup(map[xnnpack.ValueID][]byte{0: a, 1: b, 2: out}))
+		runtime.GC()
+		require.NoError(t, r.Invoke())
+		for i := range 4 {
+			require.Equal(t, float32(10+i), math.Float32frombits(binary.LittleEndian.Uint32(out[4*i:])))
+		}
+	}
+}
+
+func TestProfileNamesTheOperators(t *testing.T) {
+	s := sum(t, 1<<16)
+	plain := newRuntime(t, s, nil)
+	_, err := plain.Profile()
+	require.ErrorIs(t, err, xnnpack.InvalidState, "profiling was not asked for")
+
+	r := newRuntime(t, s, &xnnpack.RuntimeOptions{Flags: xnnpack.BasicProfiling})
+	require.NoError(t, r.Reshape())
+	b := buffer(t, 4<<16)
+	require.NoError(t, r.Setup(map[xnnpack.ValueID][]byte{0: b.Bytes(), 1: b.Bytes(), 2: buffer(t, 4<<16).Bytes()}))
+	require.NoError(t, r.Invoke())
+	list, err := r.Profile()
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.NotEmpty(t, list[0].Name)
+	require.GreaterOrEqual(t, list[0].Time, time.Duration(0))
+}
+
+func TestRuntimesShareAThreadpoolAndAWorkspace(t *testing.T) {
+	pool, err := xnnpack.NewThreadpool(2)
+	require.NoError(t, err)
+	require.Equal(t, 2, pool.Threads())
+	workspace, err := xnnpack.NewWorkspace()
+	require.NoError(t, err)
+	o := &xnnpack.RuntimeOptions{Threadpool: pool, Workspace: workspace}
+	first, second := newRuntime(t, sum(t, 1000), o), newRuntime(t, sum(t, 2000), o)
+	// The owner may let go first: the runtimes keep both.
+	pool.Close()
+	pool.Close()
+	workspace.Release()
+	workspace.Release()
+	for _, c := range []struct {
+		r *xnnpack.Runtime
+		n int
+	}{{first, 1000}, {second, 2000}} {
+		require.NoError(t, c.r.Reshape())
+		a, out := buffer(t, 4*c.n), buffer(t, 4*c.n)
+		copy(a.Float32s(), ramp(c.n))
+		require.NoError(t, c.r.Setup(map[xnnpack.ValueID][]byte{0: a.Bytes(), 1: a.Bytes(), 2: out.Bytes()}))
+		require.NoError(t, c.r.Invoke())
+		require.Equal(t, float32(2*c.n), out.Float32s()[c.n-1])
+	}
+	_, err = xnnpack.NewRuntime(sum(t, 1), o)
+	require.ErrorIs(t, err, xnnpack.InvalidState, "both are closed")
+}
+
+func TestBadThreadpoolSizesAreRefused(t *testing.T) {
+	for _, n := range []int{-1, math.MaxInt} {
+		_, err := xnnpack.NewThreadpool(n)
+		require.ErrorIs(t, err, xnnpack.InvalidParameter)
+	}
+}
+
+func TestADeletedWeightsCacheIsRefused(t *testing.T) {
+	cache, err := xnnpack.NewWeightsCache()
+	require.NoError(t, err)
+	cache.Delete()
+	cache.Delete()
+	require.ErrorIs(t, cache.Finalize(true), xnnpack.InvalidState)
+	_, err = xnnpack.NewRuntime(sum(t, 1), &xnnpack.RuntimeOptions{WeightsCache: cache})
+	require.ErrorIs(t, err, xnnpack.InvalidState)
+}
+
+func TestManyGoroutinesMayUseOneRuntime(t *testing.T) {
+	r := newRuntime(t, sum(t, 64), nil)
+	require.NoError(t, r.Reshape())
+	a, out := buffer(t, 256), buffer(t, 256)
+	require.NoError(t, r.Setup(map[xnnpack.ValueID][]byte{0: a.Bytes(), 1: a.Bytes(), 2: out.Bytes()}))
+	var wg sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		wg.Go(func() { errs[i] = r.Invoke() })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+func TestBuffersAreAlignedZeroedAndFreedOnce(t *testing.T) {
+	b, err := xnnpack.NewBuffer(10)
+	require.NoError(t, err)
+	require.Equal(t, make([]byte, 10), b.Bytes())
+	require.Len(t, b.Float32s(), 2)
+	b.Free()
+	b.Free()
+	require.Nil(t, b.Bytes())
+	require.Empty(t, b.Float32s())
+	for _, n := range []int{-1, math.MaxInt} {
+		_, err := xnnpack.NewBuffer(n)
+		require.Error(t, err)
+	}
+	empty, err := xnnpack.NewBuffer(0)
+	require.NoError(t, err)
+	require.Empty(t, empty.Bytes())
+	empty.Free()
+}
+
+func TestInitializeMayBeCalledFromManyGoroutines(t *testing.T) {
+	var wg sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		wg.Go(func() { errs[i] = xnnpack.Initialize() })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+func TestLimitCPUComesTooLateOnceXNNPACKIsInitialized(t *testing.T) {
+	require.NoError(t, xnnpack.Initialize())
+	for _, level := range xnnpack.CPULevels() {
+		require.ErrorIs(t, xnnpack.LimitCPU(level), xnnpack.InvalidState)
+	}
+}
+
+func TestWidenF16IsExact(t *testing.T) {
+	// Every half precision number that is not a NaN, at lengths around the kernel's tiles.
+	for _, n := range []int{0, 1, 7, 63, 64, 65, 129, 1 << 16} {
+		src, dst := make([]byte, 2*n), make([]byte, 4*n)
+		for i := range n {
+			binary.LittleEndian.PutUint16(src[2*i:], uint16(i*(1<<16/max(n, 1))))
+		}
+		require.NoError(t, xnnpack.WidenF16(dst, src))
+		for i := range n {
+			h := binary.LittleEndian.Uint16(src[2*i:])
+			got := math.Float32frombits(binary.LittleEndian.Uint32(dst[4*i:]))
+			want := half(h)
+			if want != want {
+				require.True(t, got != got, "%#x", h)
+				continue
+			}
+			require.Equal(t, math.Float32bits(want), math.Float32bits(got), "%#x", h)
+		}
+	}
+}
+
+// half decodes IEEE 754 half precision.
+func half(h uint16) float32 {
+	sign, exponent, fraction := 1-2*float64(h>>15), int(h>>10&0x1f), float64(h&0x3ff)
+	v := math.Ldexp(1024+fraction, exponent-25)
+	switch {
+	case exponent == 0:
+		v = math.Ldexp(fraction, -24)
+	case exponent == 0x1f && fraction != 0:
+		return float32(math.NaN())
+	case exponent == 0x1f:
+		v = math.Inf(1)
+	}
+	return float32(math.Copysign(v, sign))
+}
+
+func TestWidenF16ChecksTheLengths(t *testing.T) {
+	require.ErrorIs(t, xnnpack.WidenF16(make([]byte, 4), make([]byte, 3)), xnnpack.InvalidParameter)
+	require.ErrorIs(t, xnnpack.WidenF16(make([]byte, 7), make([]byte, 4)), xnnpack.InvalidParameter)
+	require.ErrorIs(t, xnnpack.WidenF16(make([]byte, 9), make([]byte, 4)), xnnpack.InvalidParameter)
+}
+
+func TestQuantizationKeyTellsWhatPackingDependsOn(t *testing.T) {
+	kernel := xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{2, 3}, Quantization: xnnpack.Quantization{Scales: []float32{1, 2}}}
+	input := xnnpack.Tensor{Type: xnnpack.QInt8, Shape: []int{1, 3}, Quantization: xnnpack.Quantization{Scale: 1}}
+	key := xnnpack.QuantizationKey(kernel, xnnpack.Tensor{}, input)
+
+	same := kernel
+	same.Name, same.Shape, same.Data = "another", []int{2, 9}, []byte{1}
+	require.Equal(t, key, xnnpack.QuantizationKey(same, xnnpack.Tensor{}, input), "names, shapes and data do not count")
+
+	change := func(f func(k, i *xnnpack.Tensor)) []byte {
+		k, i := kernel, input
+		f(&k, &i)
+		return xnnpack.QuantizationKey(k, xnnpack.Tensor{}, i)
+	}
+	seen := map[string]string{string(key): "unchanged"}
+	for name, other := range map[string][]byte{
+		"a scale":            change(func(k, _ *xnnpack.Tensor) { k.Quantization.Scales = []float32{1, math.Nextafter32(2, 3)} }),
+		"one scale more":     change(func(k, _ *xnnpack.Tensor) { k.Quantization.Scales = []float32{1, 2, 3} }),
+		"channel dimension":  change(func(k, _ *xnnpack.Tensor) { k.Quantization.ChannelDim = 1 }),
+		"type":               change(func(k, _ *xnnpack.Tensor) { k.Type = xnnpack.ChannelQInt4 }),
+		"kernel zero point":  change(func(k, _ *xnnpack.Tensor) { k.Quantization.ZeroPoint = 1 }),
+		"input scale":        change(func(_, i *xnnpack.Tensor) { i.Quantization.Scale = 3 }),
+		"input zero point":   change(func(_, i *xnnpack.Tensor) { i.Quantization.ZeroPoint = -1 }),
+		"input type":         change(func(_, i *xnnpack.Tensor) { i.Type = xnnpack.QUint8 }),
+		"dynamic input":      change(func(_, i *xnnpack.Tensor) { i.Type = xnnpack.DynamicQInt8 }),
+		"order":              xnnpack.QuantizationKey(input, xnnpack.Tensor{}, kernel),
+		"with an output":     xnnpack.QuantizationKey(kernel, xnnpack.Tensor{}, input, input),
+		"blocks":             change(func(k, _ *xnnpack.Tensor) { k.Type, k.Quantization.BlockSize = xnnpack.BlockQInt4, 32 }),
+		"blocks of another":  change(func(k, _ *xnnpack.Tensor) { k.Type, k.Quantization.BlockSize = xnnpack.BlockQInt4, 64 }),
+		"blocks with scales": change(func(k, _ *xnnpack.Tensor) { k.Type, k.Quantization.BlockScales = xnnpack.BlockQInt4, []uint16{1} }),
+	} {
+		require.Empty(t, seen[string(other)], "%s gives the same key", name)
+		seen[string(other)] = name
+	}
+	bias := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1}, Data: []byte{1, 2, 3, 4}}
+	otherBias := bias
+	otherBias.Data = []byte{1, 2, 3, 5}
+	dynamic := xnnpack.Tensor{Type: xnnpack.DynamicQInt8}
+	require.Equal(t, xnnpack.QuantizationKey(kernel, bias, input), xnnpack.QuantizationKey(kernel, otherBias, input), "XNNPACK names this bias")
+	require.NotEqual(t, xnnpack.QuantizationKey(kernel, bias, dynamic), xnnpack.QuantizationKey(kernel, otherBias, dynamic), "and this one not")
+	require.Nil(t, xnnpack.QuantizationKey(float("a", 1), float("b", 2)), "nothing is quantised")
+}

@@ -1,0 +1,135 @@
+#include "shims.h"
+
+#include <string.h>
+
+// xnn_define_concatenate2..5, xnn_define_even_split2..4 and xnn_define_static_constant_pad are the only forms the older headers have;
+// the newer ones mark them deprecated in favour of forms the older ones lack.
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#endif
+
+enum xnn_status xpwc_define_concatenate(xnn_subgraph_t subgraph, int32_t axis, size_t count, const uint32_t* in,
+                                        uint32_t output) {
+  switch (count) {
+    case 2:
+      return xnn_define_concatenate2(subgraph, axis, in[0], in[1], output, 0);
+    case 3:
+      return xnn_define_concatenate3(subgraph, axis, in[0], in[1], in[2], output, 0);
+    case 4:
+      return xnn_define_concatenate4(subgraph, axis, in[0], in[1], in[2], in[3], output, 0);
+    case 5:
+      return xnn_define_concatenate5(subgraph, axis, in[0], in[1], in[2], in[3], in[4], output, 0);
+    default:
+      return xnn_status_invalid_parameter;
+  }
+}
+
+enum xnn_status xpwc_define_even_split(xnn_subgraph_t subgraph, int32_t axis, uint32_t input, size_t count,
+                                       const uint32_t* out) {
+  switch (count) {
+    case 2:
+      return xnn_define_even_split2(subgraph, axis, input, out[0], out[1], 0);
+    case 3:
+      return xnn_define_even_split3(subgraph, axis, input, out[0], out[1], out[2], 0);
+    case 4:
+      return xnn_define_even_split4(subgraph, axis, input, out[0], out[1], out[2], out[3], 0);
+    default:
+      return xnn_status_invalid_parameter;
+  }
+}
+
+enum xnn_status xpwc_define_static_constant_pad(xnn_subgraph_t subgraph, size_t num_dims, const size_t* pre,
+                                                const size_t* post, float value, uint32_t input, uint32_t output) {
+  // This form has no count: XNNPACK copies XNN_MAX_TENSOR_DIMS elements of each array.
+  size_t padded_pre[XNN_MAX_TENSOR_DIMS] = {0};
+  size_t padded_post[XNN_MAX_TENSOR_DIMS] = {0};
+  if (num_dims > XNN_MAX_TENSOR_DIMS) {
+    return xnn_status_unsupported_parameter;
+  }
+  if (num_dims != 0) {
+    memcpy(padded_pre, pre, num_dims * sizeof(size_t));
+    memcpy(padded_post, post, num_dims * sizeof(size_t));
+  }
+  return xnn_define_static_constant_pad(subgraph, padded_pre, padded_post, value, input, output, 0);
+}
+
+enum xnn_status xpwc_define_unary(xnn_subgraph_t subgraph, enum xnn_unary_operator op, float a, float b, uint32_t input,
+                                  uint32_t output) {
+  union xnn_unary_params params;
+  memset(&params, 0, sizeof(params));
+  switch (op) {
+    case xnn_unary_clamp:
+      params.clamp.min = a;
+      params.clamp.max = b;
+      break;
+    case xnn_unary_elu:
+      params.elu.alpha = a;
+      break;
+    case xnn_unary_leaky_relu:
+      params.leaky_relu.negative_slope = a;
+      break;
+    default:
+      return xnn_define_unary(subgraph, op, NULL, input, output, 0);
+  }
+  return xnn_define_unary(subgraph, op, &params, input, output, 0);
+}
+
+enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst) {
+  return xnn_run_unary_elementwise_nc(xnn_unary_convert, xnn_datatype_fp16, xnn_datatype_fp32, NULL, NULL, NULL, 0,
+                                      /*batch_size=*/1, n, n, n, NULL, src, dst);
+}
+
+bool xpwc_limit_cpu(enum xpwc_cpu_level level) {
+#if CPUINFO_ARCH_X86_64
+  if (!cpuinfo_initialize()) {
+    return false;
+  }
+  // Only what the level keeps is named, so that features newer than this source are cleared too.
+  const struct cpuinfo_x86_isa has = cpuinfo_isa;
+  memset(&cpuinfo_isa, 0, sizeof(cpuinfo_isa));
+  switch (level) {
+    case xpwc_cpu_avx512vnnigfni:
+      cpuinfo_isa.gfni = has.gfni;
+      cpuinfo_isa.avx512vbmi = has.avx512vbmi;
+      // fallthrough
+    case xpwc_cpu_avx512vnni:
+      cpuinfo_isa.avx512vnni = has.avx512vnni;
+      // fallthrough
+    case xpwc_cpu_avx512:
+      cpuinfo_isa.avx512f = has.avx512f;
+      cpuinfo_isa.avx512cd = has.avx512cd;
+      cpuinfo_isa.avx512bw = has.avx512bw;
+      cpuinfo_isa.avx512dq = has.avx512dq;
+      cpuinfo_isa.avx512vl = has.avx512vl;
+      // fallthrough
+    case xpwc_cpu_avxvnni:
+      // The processors that AVX-512 levels stand for came before AVX-VNNI and do not have it.
+      cpuinfo_isa.avxvnni = level == xpwc_cpu_avxvnni && has.avxvnni;
+      // fallthrough
+    case xpwc_cpu_avx2:
+      cpuinfo_isa.avx2 = has.avx2;
+      // fallthrough
+    case xpwc_cpu_fma3:
+      cpuinfo_isa.fma3 = has.fma3;
+      cpuinfo_isa.f16c = has.f16c;
+      // fallthrough
+    case xpwc_cpu_avx:
+      cpuinfo_isa.avx = has.avx;
+      cpuinfo_isa.sse4_2 = has.sse4_2;
+      // fallthrough
+    case xpwc_cpu_sse4_1:
+      cpuinfo_isa.sse4_1 = has.sse4_1;
+      // fallthrough
+    case xpwc_cpu_ssse3:
+      cpuinfo_isa.sse3 = has.sse3;
+      cpuinfo_isa.ssse3 = has.ssse3;
+      // fallthrough
+    case xpwc_cpu_sse2:
+      break;
+  }
+  return true;
+#else
+  (void) level;
+  return false;
+#endif
+}

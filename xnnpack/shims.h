@@ -1,0 +1,47 @@
+// Forms that keep the binding's source the same for XNNPACK headers from November 2024 to August 2026.
+#ifndef XPWC_XNNPACK_SHIMS_H
+#define XPWC_XNNPACK_SHIMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cpuinfo.h>
+#include <pthreadpool.h>
+#include <xnnpack.h>
+
+// Concatenates 2 to 5 values; any other count is xnn_status_invalid_parameter.
+enum xnn_status xpwc_define_concatenate(xnn_subgraph_t subgraph, int32_t axis, size_t count, const uint32_t* inputs,
+                                        uint32_t output);
+
+// Splits into 2 to 4 equal values; any other count is xnn_status_invalid_parameter.
+enum xnn_status xpwc_define_even_split(xnn_subgraph_t subgraph, int32_t axis, uint32_t input, size_t count,
+                                       const uint32_t* outputs);
+
+enum xnn_status xpwc_define_static_constant_pad(xnn_subgraph_t subgraph, size_t num_dims, const size_t* pre,
+                                                const size_t* post, float value, uint32_t input, uint32_t output);
+
+enum xnn_status xpwc_define_unary(xnn_subgraph_t subgraph, enum xnn_unary_operator op, float a, float b, uint32_t input,
+                                  uint32_t output);
+
+// n elements of IEEE half precision to single precision, on the calling thread.
+enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst);
+
+// x86 feature sets, each with everything below it.
+enum xpwc_cpu_level {
+  xpwc_cpu_sse2,
+  xpwc_cpu_ssse3,
+  xpwc_cpu_sse4_1,
+  xpwc_cpu_avx,
+  xpwc_cpu_fma3,
+  xpwc_cpu_avx2,
+  xpwc_cpu_avxvnni,
+  xpwc_cpu_avx512,
+  xpwc_cpu_avx512vnni,
+  xpwc_cpu_avx512vnnigfni,
+};
+
+// Clears in cpuinfo_isa what lies above level. False where the processor has no such levels or cpuinfo cannot start.
+bool xpwc_limit_cpu(enum xpwc_cpu_level level);
+
+#endif

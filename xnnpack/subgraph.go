@@ -1,0 +1,199 @@
+package xnnpack
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// constants owns the copies of scales that XNNPACK points to, for a subgraph and the runtimes made of it.
+type constants struct {
+	refs   atomic.Int64
+	blocks []*cMemory
+}
+
+func (c *constants) release() {
+	if c.refs.Add(-1) > 0 {
+		return
+	}
+	for _, m := range c.blocks {
+		m.free()
+	}
+}
+
+// Subgraph is a model under construction: tensors and the nodes between them. Once a runtime is made of it, it can be deleted.
+type Subgraph struct {
+	mu        sync.Mutex
+	g         cSubgraph
+	deleted   bool
+	externals int
+	values    map[ValueID]*value
+	constants *constants
+}
+
+// NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are reserved for Input and Output; the IDs that Tensor gives
+// out come after them.
+func NewSubgraph(externalValues int) (*Subgraph, error) {
+	op, subject := "create subgraph", fmt.Sprint(externalValues, " external values")
+	if externalValues < 0 || externalValues > 1<<24 {
+		return nil, reject(InvalidParameter, op, subject, "the number must be from 0 to %d", 1<<24)
+	}
+	if err := Initialize(); err != nil {
+		return nil, err
+	}
+	g, s := cNewSubgraph(externalValues)
+	if s != Success {
+		return nil, check(s, op, subject)
+	}
+	c := &constants{}
+	c.refs.Store(1)
+	return &Subgraph{g: g, externals: externalValues, values: map[ValueID]*value{}, constants: c}, nil
+}
+
+// Delete frees the subgraph. Runtimes made of it go on working. Deleting twice is harmless.
+func (s *Subgraph) Delete() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deleted {
+		return nil
+	}
+	s.deleted = true
+	s.g.delete()
+	s.constants.release()
+	return nil
+}
+
+// Tensor defines an internal value, static if t.Data is given, and returns its ID.
+func (s *Subgraph) Tensor(t Tensor) (ValueID, error) {
+	return s.define("define tensor", InvalidValue, t, 0)
+}
+
+// Input defines the external value id as an input: its content is given to Runtime.Setup.
+func (s *Subgraph) Input(id ValueID, t Tensor) error {
+	_, err := s.define("define input", id, t, flagExternalInput)
+	return err
+}
+
+// Output defines the external value id as an output: its memory is given to Runtime.Setup.
+func (s *Subgraph) Output(id ValueID, t Tensor) error {
+	_, err := s.define("define output", id, t, flagExternalOutput)
+	return err
+}
+
+func (s *Subgraph) define(op string, id ValueID, t Tensor, flags uint32) (ValueID, error) {
+	external := flags != 0
+	subject := describe(id, t.Name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deleted {
+		return InvalidValue, reject(InvalidState, op, subject, "the subgraph is deleted")
+	}
+	if external && uint64(id) >= uint64(s.externals) {
+		return InvalidValue, reject(InvalidParameter, op, subject, "external IDs run from 0 to %d", s.externals-1)
+	}
+	if s.values[id] != nil {
+		return InvalidValue, reject(InvalidParameter, op, subject, "the value is defined already")
+	}
+	if _, err := t.validate(external); err != nil {
+		return InvalidValue, wrap(op, subject, err)
+	}
+	scales, ok := t.copyScales()
+	if !ok {
+		return InvalidValue, check(OutOfMemory, op, subject)
+	}
+	if scales == nil {
+		scales = &cMemory{}
+	} else {
+		s.constants.blocks = append(s.constants.blocks, scales)
+	}
+	got, status := s.g.define(&t, *scales, id, flags)
+	if status != Success {
+		return InvalidValue, check(status, op, subject)
+	}
+	s.values[got] = t.remember(external)
+	return got, nil
+}
+
+// wrap makes an Error of an error that has a Status inside.
+func wrap(op, subject string, err error) error {
+	status := InvalidParameter
+	errors.As(err, &status)
+	detail := strings.TrimSuffix(err.Error(), ": "+status.Error())
+	return &Error{Op: op, Subject: subject, Detail: detail, Status: status}
+}
+
+func describe(id ValueID, name string) string {
+	switch {
+	case id == InvalidValue && name == "":
+		return "value"
+	case id == InvalidValue:
+		return fmt.Sprintf("value %q", name)
+	case name == "":
+		return fmt.Sprintf("value %d", id)
+	}
+	return fmt.Sprintf("value %d %q", id, name)
+}
+
+// operand is a value in its role in a node.
+type operand struct {
+	role     string
+	id       ValueID
+	optional bool
+}
+
+// node checks that the operands are defined values, runs extra (which may be nil) and define, and names all operands if one fails.
+func (s *Subgraph) node(op string, operands []operand, extra func(v []*value) error, define func() Status) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deleted {
+		return reject(InvalidState, op, "", "the subgraph is deleted")
+	}
+	values := make([]*value, len(operands))
+	for i, o := range operands {
+		if o.id == InvalidValue && o.optional {
+			continue
+		}
+		if values[i] = s.values[o.id]; values[i] == nil {
+			return reject(InvalidParameter, op, fmt.Sprintf("%s value %d", o.role, o.id), "no such value is defined in the subgraph")
+		}
+	}
+	if extra != nil {
+		if err := extra(values); err != nil {
+			return wrap(op, s.subject(operands), err)
+		}
+	}
+	if status := define(); status != Success {
+		return check(status, op, s.subject(operands))
+	}
+	return nil
+}
+
+// subject lists operands with their types: what a mismatch is about.
+func (s *Subgraph) subject(operands []operand) string {
+	var b strings.Builder
+	for _, o := range operands {
+		v := s.values[o.id]
+		if v == nil {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %s %v %v", o.role, describe(o.id, v.name), v.kind, v.shape)
+	}
+	return b.String()
+}
+
+// Range bounds what a node puts out. The zero Range is unbounded.
+type Range struct{ Min, Max float32 }
+
+// bounded replaces the zero Range by the infinite one.
+func (r Range) bounded() Range {
+	if r == (Range{}) {
+		return Range{float32(math.Inf(-1)), float32(math.Inf(1))}
+	}
+	return r
+}

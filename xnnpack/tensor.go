@@ -1,0 +1,181 @@
+package xnnpack
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ValueID names a value (a tensor) of a subgraph.
+type ValueID uint32
+
+// Quantization says what the stored integers of a quantised tensor mean: real = scale * (stored - ZeroPoint). Which fields count
+// depends on the datatype.
+type Quantization struct {
+	// Scale is the one scale of QInt8, QUint8 and QInt32.
+	Scale float32
+	// ZeroPoint is the stored value of real zero: of QInt8, QUint8 and, if the 4-bit values are unsigned, 8 for ChannelQInt4 and
+	// BlockQInt4 (0 if they are signed).
+	ZeroPoint int32
+	// Scales holds one scale for each index of dimension ChannelDim: ChannelQInt8, ChannelQInt32, ChannelQInt4. The factor B of a
+	// BatchMatrixMultiply has as many again for each matrix of its batch.
+	Scales []float32
+	// ChannelDim is the dimension that Scales and BlockScales run along.
+	ChannelDim int
+	// BlockSize is how many elements of a channel share a scale of BlockScales: BlockQInt4, at least MinBlockSize.
+	BlockSize int
+	// BlockScales holds the bfloat16 scales of BlockQInt4, [channel][block] with channels*elements/BlockSize entries.
+	BlockScales []uint16
+	// NonBatchDims is how many trailing dimensions of DynamicQInt8 and PackedQInt8 share one set of parameters.
+	NonBatchDims int
+}
+
+// Tensor describes a value.
+type Tensor struct {
+	// Name is for error messages only.
+	Name string
+	Type Datatype
+	// Shape gives the dimensions, outermost first.
+	Shape []int
+	// Data is the content of a static tensor, little-endian, dense, row by row; nil makes the tensor dynamic. The memory belongs to the
+	// caller and is not copied: the package documentation says where it must lie and how long it must stay readable.
+	Data         []byte
+	Quantization Quantization
+}
+
+// validate checks what XNNPACK takes on trust, and returns how many bytes the tensor takes.
+func (t *Tensor) validate(external bool) (int, error) {
+	n, err := t.Type.ByteSize(t.Shape)
+	if err != nil {
+		return 0, err
+	}
+	if t.Data != nil && len(t.Data) < n {
+		return 0, fmt.Errorf("data has %d bytes, %v %v takes %d: %w", len(t.Data), t.Type, t.Shape, n, InvalidParameter)
+	}
+	if t.Data != nil && n == 0 {
+		return 0, fmt.Errorf("static tensor of shape %v is empty: %w", t.Shape, InvalidParameter)
+	}
+	if t.Data != nil && external {
+		return 0, fmt.Errorf("an external value has no static data: %w", InvalidParameter)
+	}
+	if t.Type.internalOnly() && (external || t.Data != nil) {
+		return 0, fmt.Errorf("%v can only be an internal value: %w", t.Type, UnsupportedParameter)
+	}
+	return n, t.validateQuantization()
+}
+
+func (t *Tensor) validateQuantization() error {
+	q := &t.Quantization
+	switch t.Type {
+	case QInt8, QUint8, QInt32:
+		if !validScale(q.Scale) {
+			return fmt.Errorf("scale %g is not a positive normal number: %w", q.Scale, InvalidParameter)
+		}
+	case ChannelQInt8, ChannelQInt32, ChannelQInt4:
+		if err := t.validateChannelDim(); err != nil {
+			return err
+		}
+		if channels := t.Shape[q.ChannelDim]; len(q.Scales) != channels && len(q.Scales) != channels*matrices(t.Shape) {
+			return fmt.Errorf("%d scales for %d channels: %w", len(q.Scales), channels, InvalidParameter)
+		}
+		for i, s := range q.Scales {
+			if !validScale(s) {
+				return fmt.Errorf("scale %g of channel %d is not a positive normal number: %w", s, i, InvalidParameter)
+			}
+		}
+	case BlockQInt4:
+		return t.validateBlocks()
+	case DynamicQInt8, PackedQInt8:
+		if q.NonBatchDims < 0 || q.NonBatchDims > len(t.Shape) {
+			return fmt.Errorf("%d non-batch dimensions of %d: %w", q.NonBatchDims, len(t.Shape), InvalidParameter)
+		}
+		if len(t.Shape) == 0 {
+			return fmt.Errorf("%v needs a dimension: %w", t.Type, InvalidParameter)
+		}
+	}
+	return nil
+}
+
+// matrices is how many matrices a tensor of the shape is a batch of.
+func matrices(shape []int) int {
+	n := 1
+	for _, d := range shape[:max(len(shape)-2, 0)] {
+		n *= d
+	}
+	return n
+}
+
+func (t *Tensor) validateChannelDim() error {
+	if d := t.Quantization.ChannelDim; d < 0 || d >= len(t.Shape) {
+		return fmt.Errorf("channel dimension %d of a tensor of %d dimensions: %w", d, len(t.Shape), InvalidParameter)
+	}
+	return nil
+}
+
+func (t *Tensor) validateBlocks() error {
+	q := &t.Quantization
+	if len(t.Shape) != 2 {
+		return fmt.Errorf("%v needs 2 dimensions, not %v: %w", t.Type, t.Shape, InvalidParameter)
+	}
+	if err := t.validateChannelDim(); err != nil {
+		return err
+	}
+	along := t.Shape[1-q.ChannelDim]
+	if q.BlockSize < MinBlockSize || q.BlockSize%MinBlockSize != 0 || along%q.BlockSize != 0 {
+		return fmt.Errorf("block size %d must be a multiple of %d and divide %d: %w", q.BlockSize, MinBlockSize, along, InvalidParameter)
+	}
+	if blocks := t.Shape[q.ChannelDim] * (along / q.BlockSize); len(q.BlockScales) != blocks {
+		return fmt.Errorf("%d block scales for %d blocks: %w", len(q.BlockScales), blocks, InvalidParameter)
+	}
+	for i, s := range q.BlockScales {
+		if !validScale(math.Float32frombits(uint32(s) << 16)) {
+			return fmt.Errorf("scale of block %d is not a positive normal number: %w", i, InvalidParameter)
+		}
+	}
+	return nil
+}
+
+// validScale is XNNPACK's own condition: positive and normal.
+func validScale(s float32) bool {
+	const smallestNormal = 0x1p-126
+	return s >= smallestNormal && s <= math.MaxFloat32
+}
+
+// copyScales moves the scales to C memory, where XNNPACK may keep a pointer to them; nil if the tensor has none.
+func (t *Tensor) copyScales() (*cMemory, bool) {
+	var size int
+	switch t.Type {
+	case ChannelQInt8, ChannelQInt32, ChannelQInt4:
+		size = 4 * len(t.Quantization.Scales)
+	case BlockQInt4:
+		size = 2 * len(t.Quantization.BlockScales)
+	default:
+		return nil, true
+	}
+	m, ok := cAllocate(size)
+	if !ok {
+		return nil, false
+	}
+	if t.Type == BlockQInt4 {
+		copy(m.uint16s(), t.Quantization.BlockScales)
+	} else {
+		copy(m.float32s(), t.Quantization.Scales)
+	}
+	return &m, true
+}
+
+// value is what the binding remembers of a defined tensor, to check nodes and buffers against.
+type value struct {
+	name     string
+	kind     Datatype
+	shape    []int
+	external bool
+	static   bool
+	channel  int // the channel dimension of a channelwise or blockwise quantised tensor
+	scales   int // how many Scales there are
+}
+
+func (t *Tensor) remember(external bool) *value {
+	return &value{name: t.Name, kind: t.Type, shape: slices.Clone(t.Shape), external: external, static: t.Data != nil,
+		channel: t.Quantization.ChannelDim, scales: len(t.Quantization.Scales)}
+}
