@@ -50,7 +50,10 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		return nil, fmt.Errorf("new session: cache %s: %w", c.path, ErrClosed)
 	}
 	if err := c.refresh(); err != nil {
-		return nil, fmt.Errorf("new session: %w", err)
+		if c.options.Strict {
+			return nil, fmt.Errorf("new session: %w", err)
+		}
+		c.note(err) // what is loaded serves on
 	}
 	s := &Session{
 		cache:     c,

@@ -1,0 +1,404 @@
+package xpwc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// These tests make the calls that XNNPACK makes, without XNNPACK, so that they run where there is none. The packing is a
+// transformation of the tensor's bytes.
+
+func packedFrom(content []byte) []byte {
+	packed := bytes.Repeat([]byte{0x5a}, len(content)+64)
+	for i, b := range content {
+		packed[len(packed)-1-i] = b ^ 0xff
+	}
+	return packed
+}
+
+func contentOf(name string, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7) ^ name[i%len(name)]
+	}
+	return b
+}
+
+// opened is a session whose runtime has been created, with what it was promised to find at each address.
+type opened struct {
+	*Session
+	at map[string]packedAt
+}
+
+type packedAt struct {
+	bytes []byte
+	want  []byte
+}
+
+// open has a session pack or find the named tensors.
+func open(t testing.TB, c *Cache, tensors map[string][]byte) *opened {
+	t.Helper()
+	s, err := c.NewSession(MapOf(tensors))
+	require.NoError(t, err)
+	o := &opened{s, map[string]packedAt{}}
+	for name := range tensors {
+		content, err := s.Load(name)
+		require.NoError(t, err)
+		kernel := addressOf(content)
+		want := packedFrom(tensors[name])
+		address := s.lookUp(42, kernel, 0, 0)
+		if address == notFound {
+			space := s.reserve(uint64(len(want)))
+			require.NotNil(t, space)
+			require.Zero(t, addressOf(space)%64)
+			copy(space, packedFrom(content))
+			address = s.insert(42, kernel, 0, 0, addressOf(space), uint64(len(want)))
+		}
+		o.at[name] = packedAt{bytesAt(t, s, address, len(want)), want}
+	}
+	o.check(t)
+	_, err = s.Finalize()
+	require.NoError(t, err)
+	o.check(t)
+	return o
+}
+
+// bytesAt finds the entry that an address belongs to: the session must keep it.
+func bytesAt(t testing.TB, s *Session, address uintptr, n int) []byte {
+	for e := range s.used {
+		if addressOf(e.data) == address {
+			require.Len(t, e.data, n)
+			return e.data
+		}
+	}
+	t.Fatalf("%#x is not the address of anything the session keeps", address)
+	return nil
+}
+
+func (o *opened) check(t testing.TB) {
+	t.Helper()
+	for name, p := range o.at {
+		require.True(t, bytes.Equal(p.want, p.bytes), "the packed bytes of %s", name)
+	}
+}
+
+func (o *opened) close(t testing.TB) {
+	t.Helper()
+	o.check(t)
+	require.NoError(t, o.Close())
+}
+
+func someTensors(n, size int) map[string][]byte {
+	tensors := map[string][]byte{}
+	for i := range n {
+		name := fmt.Sprint("tensor ", i)
+		tensors[name] = contentOf(name, size+i)
+	}
+	return tensors
+}
+
+func mustOpen(t testing.TB, path string, o *Options) *Cache {
+	t.Helper()
+	c, err := Open(path, o)
+	require.NoError(t, err)
+	return c
+}
+
+func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
+	for _, size := range []int{1, 100, 5000, 1 << 20, 9 << 20} {
+		path := filepath.Join(t.TempDir(), "cache")
+		tensors := someTensors(3, size)
+		c := mustOpen(t, path, nil)
+		open(t, c, tensors).close(t)
+		require.NoError(t, c.Close())
+		c = mustOpen(t, path, &Options{Strict: true})
+		open(t, c, tensors).close(t)
+		require.EqualValues(t, 3, c.Stats().Hits.Entries)
+		require.Zero(t, c.Stats().Misses)
+		require.NoError(t, c.Close())
+	}
+}
+
+// A session that goes on packing while another's commit is written keeps its memory, and both end up in the file.
+func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	slow, err := c.NewSession(MapOf(map[string][]byte{"slow": contentOf("slow", 300), "later": contentOf("later", 300)}))
+	require.NoError(t, err)
+	content, err := slow.Load("slow")
+	require.NoError(t, err)
+	require.Equal(t, notFound, slow.lookUp(1, addressOf(content), 0, 0))
+	space := slow.reserve(300)
+
+	for i := range 3 {
+		name := fmt.Sprint("quick ", i)
+		open(t, c, map[string][]byte{name: contentOf(name, 6<<20)}).close(t)
+		require.NoError(t, c.Save())
+	}
+
+	copy(space, content) // its segment must still be there, and writable
+	slow.insert(1, addressOf(content), 0, 0, addressOf(space), 300)
+	content, err = slow.Load("later")
+	require.NoError(t, err)
+	require.Equal(t, notFound, slow.lookUp(1, addressOf(content), 0, 0))
+	space = slow.reserve(300)
+	copy(space, content)
+	slow.insert(1, addressOf(content), 0, 0, addressOf(space), 300)
+	_, err = slow.Finalize()
+	require.NoError(t, err)
+	require.NoError(t, slow.Close())
+	require.NoError(t, c.Close())
+	require.Equal(t, 5, c.Stats().Entries)
+	require.EqualValues(t, 4, c.Stats().Generation)
+
+	c = mustOpen(t, path, &Options{Strict: true})
+	for _, e := range []string{"slow", "later"} {
+		s, err := c.NewSession(MapOf(map[string][]byte{e: contentOf(e, 300)}))
+		require.NoError(t, err)
+		content, err := s.Load(e)
+		require.NoError(t, err)
+		address := s.lookUp(1, addressOf(content), 0, 0)
+		require.NotEqual(t, notFound, address)
+		require.Equal(t, contentOf(e, 300), bytesAt(t, s, address, 300))
+		require.NoError(t, s.Close())
+	}
+	require.NoError(t, c.Close())
+}
+
+// A reservation that nothing was packed into leaves no trace, wherever it lay.
+func TestAbandonedReservationsAreGivenBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	s, err := c.NewSession(MapOf(map[string][]byte{"a": contentOf("a", 100)}))
+	require.NoError(t, err)
+	content, err := s.Load("a")
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(1, addressOf(content), 0, 0))
+	require.NotNil(t, s.reserve(1<<20))
+	require.NoError(t, s.Close(), "its runtime's creation failed")
+	open(t, c, someTensors(2, 1000)).close(t)
+	require.NoError(t, c.Close())
+	require.Equal(t, 2, c.Stats().Entries)
+	require.Less(t, c.Stats().FileBytes, int64(20_000))
+}
+
+func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.T) {
+	c := mustOpen(t, "", nil)
+	s, err := c.NewSession(nil)
+	require.NoError(t, err)
+	stray := make([]byte, 64)
+	require.Equal(t, addressOf(stray), s.insert(1, 2, 0, 0, addressOf(stray), 64))
+	_, err = s.Finalize()
+	require.ErrorContains(t, err, "not reserved")
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+}
+
+// Other processes see a commit when their next session begins.
+func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	tensors := someTensors(2, 1000)
+	mine, theirs := mustOpen(t, path, nil), otherProcess(t, path)
+	open(t, theirs, tensors).close(t)
+	require.NoError(t, theirs.Close())
+	o := open(t, mine, tensors)
+	require.EqualValues(t, 2, mine.Stats().Hits.Entries)
+	theirs = otherProcess(t, path)
+	open(t, theirs, someTensors(3, 1000)).close(t)
+	require.NoError(t, theirs.Close())
+	o.check(t)
+	open(t, mine, someTensors(3, 1000)).close(t)
+	require.Zero(t, mine.Stats().Misses)
+	require.EqualValues(t, 2, mine.Stats().Generation)
+	o.close(t)
+	require.NoError(t, mine.Close())
+}
+
+// otherProcess opens a path as another process would: with a store of its own.
+func otherProcess(t *testing.T, path string) *Cache {
+	c, err := newCache(path, (&Options{WriterWait: -1}).withDefaults())
+	require.NoError(t, err)
+	return c
+}
+
+func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	theirs := otherProcess(t, path)
+	s, err := theirs.NewSession(MapOf(map[string][]byte{"x": contentOf("x", 50)}))
+	require.NoError(t, err)
+	content, err := s.Load("x")
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(1, addressOf(content), 0, 0))
+
+	mine := otherProcess(t, path)
+	o := open(t, mine, someTensors(2, 1000))
+	require.EqualValues(t, 2, mine.Stats().Private[ReasonBusy].Entries)
+	o.close(t)
+	require.NoError(t, s.Close())
+	require.NoError(t, theirs.Save())
+	open(t, mine, someTensors(2, 1000)).close(t)
+	require.NoError(t, mine.Close())
+	require.Equal(t, 2, mine.Stats().Entries, "and the next session persists them")
+	require.NoError(t, theirs.Close())
+}
+
+// A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.
+type faultyDisk struct {
+	disk
+	calls  *int
+	failAt int
+	err    error
+}
+
+func (d faultyDisk) fail() error {
+	*d.calls++
+	if *d.calls == d.failAt {
+		return d.err
+	}
+	return nil
+}
+
+func (d faultyDisk) WriteAt(b []byte, offset int64) (int, error) {
+	if err := d.fail(); err != nil {
+		n, _ := d.disk.WriteAt(b[:len(b)/2], offset) // as a full disk does
+		return n, err
+	}
+	return d.disk.WriteAt(b, offset)
+}
+
+func (d faultyDisk) Allocate(offset, size int64) error {
+	return errors.Join(d.fail(), d.disk.Allocate(offset, size))
+}
+
+func (d faultyDisk) Truncate(size int64) error {
+	if err := d.fail(); err != nil {
+		return err
+	}
+	return d.disk.Truncate(size)
+}
+
+func (d faultyDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+	if err := d.fail(); err != nil {
+		return nil, err
+	}
+	return d.disk.Map(offset, size, writable)
+}
+
+func (d faultyDisk) Seal(b []byte) error { return errors.Join(d.fail(), d.disk.Seal(b)) }
+
+func (d faultyDisk) Flush() error { return errors.Join(d.fail(), d.disk.Flush()) }
+
+func (d faultyDisk) TryLock() (bool, error) {
+	if err := d.fail(); err != nil {
+		return false, err
+	}
+	return d.disk.TryLock()
+}
+
+func (d faultyDisk) Replaced() (bool, error) {
+	if err := d.fail(); err != nil {
+		return false, err
+	}
+	return d.disk.Replaced()
+}
+
+// Whatever call fails, the bytes are right, what was committed stays, and the next process persists the rest.
+func TestAFailureOfTheDiskIsBridged(t *testing.T) {
+	first, all := someTensors(2, 3000), someTensors(4, 3000)
+	for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
+		for at := 1; ; at++ {
+			require.Less(t, at, 100)
+			path := filepath.Join(t.TempDir(), "cache")
+			c := mustOpen(t, path, nil)
+			open(t, c, first).close(t)
+			require.NoError(t, c.Close())
+
+			calls := 0
+			c = mustOpen(t, path, nil)
+			inner := c.store.disk
+			c.store.disk = faultyDisk{inner, &calls, at, fault}
+			c.store.openDisk = func(path string, writable, insecure bool) (disk, error) {
+				d, err := openDisk(path, writable, insecure)
+				return faultyDisk{d, &calls, at, fault}, err
+			}
+			o := open(t, c, all)
+			saveErr := c.Save()
+			o.close(t)
+			if calls >= at {
+				s := c.Stats()
+				require.True(t, saveErr != nil || s.LastError != nil || s.Entries == 4, "call %d failed silently", at)
+			}
+			_ = c.Close()
+			if calls < at {
+				break // there was no such call: all have been tried
+			}
+
+			c = mustOpen(t, path, &Options{Strict: true})
+			open(t, c, first).close(t)
+			require.EqualValues(t, 2, c.Stats().Hits.Entries, "after %v at call %d", fault, at)
+			open(t, c, all).close(t)
+			require.NoError(t, c.Close())
+			require.Equal(t, 4, c.Stats().Entries)
+		}
+	}
+}
+
+func TestAnEmptyFileThatCannotBeGrownIsNoError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	calls := 0
+	c.store.createDisk = func(path string) (disk, error) {
+		d, err := createDisk(path)
+		return faultyDisk{d, &calls, 2, syscall.ENOSPC}, err
+	}
+	o := open(t, c, someTensors(2, 100))
+	require.EqualValues(t, 2, c.Stats().Private[ReasonDisk].Entries)
+	require.ErrorIs(t, c.Stats().LastError, syscall.ENOSPC)
+	o.close(t)
+	require.NoError(t, c.Close())
+}
+
+// A committed segment is read-only: a stray write faults instead of reaching the file.
+func TestCommittedMemoryIsReadOnly(t *testing.T) {
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
+	o := open(t, c, someTensors(1, 100))
+	require.NoError(t, c.Save())
+	for e := range o.used {
+		require.True(t, e.region.sealed)
+	}
+	o.close(t)
+	require.NoError(t, c.Close())
+}
+
+func TestVersionsAreToldApart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	header := format.NewHeader([16]byte{1})
+	require.NoError(t, os.WriteFile(path, header, 0o600))
+	c := mustOpen(t, path, nil)
+	require.NoError(t, c.Close())
+
+	trailer := format.EncodeTrailer([]format.TrailerEntry{{Name: "w", Offset: 0, Size: 64, Seed: 1}}, 64, format.TrailerV2)
+	require.NoError(t, os.WriteFile(path, append(make([]byte, 64), trailer...), 0o600))
+	_, err := Open(path, &Options{Strict: true})
+	require.ErrorIs(t, err, ErrForeign)
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	c = mustOpen(t, path, nil)
+	open(t, c, someTensors(1, 100)).close(t)
+	require.EqualValues(t, 1, c.Stats().Private[ReasonForeign].Entries)
+	require.NoError(t, c.Close())
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(before, after), "ExecuTorch's file is left alone")
+	require.NotErrorIs(t, err, fs.ErrNotExist)
+}
