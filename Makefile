@@ -69,6 +69,11 @@ demo: build ## run a model without a cache, cold and warm (MODEL=, LAYERS=, JSON
 	@$(if $(MODEL),,third_party/fetch-models)
 	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
 
+.PHONY: demo-shared
+demo-shared: build ## two runtimes that share weights, without and with the cache (MODEL=, LAYERS=)
+	@$(if $(MODEL),,third_party/fetch-models)
+	@bin/xpwc demo --shared $(if $(LAYERS),--layers $(LAYERS)) $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
+
 .PHONY: test
 test: third_party bin/staticcheck ## run everything: formatting, vet, staticcheck, tests with the race detector
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
@@ -76,7 +81,7 @@ test: third_party bin/staticcheck ## run everything: formatting, vet, staticchec
 	$(settings) bin/staticcheck ./...
 	CGO_ENABLED=0 go vet . ./internal/format
 	CGO_ENABLED=0 go test . ./internal/format
-	$(go) test -race ./...
+	$(go) test -race -timeout 30m ./...
 
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
 bin/staticcheck: go.mod go.sum

@@ -9,3 +9,6 @@ import "os"
 func preallocate(f *os.File, offset, size int64) error { return writeZeros(f, offset, size) }
 
 func flushFile(f *os.File) error { return f.Sync() }
+
+// detachDirty is for Linux.
+func detachDirty([]byte) {}

@@ -38,7 +38,13 @@ func mapAnonymous(size int) ([]byte, error) {
 func unmap(b []byte) error { return unix.Munmap(b) }
 
 // makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
-func makeReadOnly(b []byte) error { return unix.Mprotect(b, unix.PROT_READ) }
+func makeReadOnly(b []byte) error {
+	if err := unix.Mprotect(b, unix.PROT_READ); err != nil {
+		return fmt.Errorf("make %d bytes read-only: %w", len(b), err)
+	}
+	detachDirty(b)
+	return nil
+}
 
 // mapGranularity is what a mapping's file offset must be a multiple of.
 func mapGranularity() int { return os.Getpagesize() }

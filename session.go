@@ -73,29 +73,31 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 }
 
 // A LoadOption says what a tensor is for.
-type LoadOption func(*loadOptions)
-
-type loadOptions struct {
-	eager, retain bool
-	quantization  []byte
+type LoadOption struct {
+	eager, packOnly, retain bool
+	quantization            []byte
 }
 
 // Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
 // names it: the weights of operators that it packs unasked (depthwise convolution, deconvolution, NCHW convolution), the
 // bias of operators with dynamically quantised input, which is packed in but left out of the key, and what is read at
 // inference.
-func Eager() LoadOption { return func(o *loadOptions) { o.eager = true } }
+func Eager() LoadOption { return LoadOption{eager: true} }
+
+// PackOnly says that nothing but packing reads the content, so that Session.Finalize can give it back even if XNNPACK
+// packed it without the cache's knowledge: by itself it gives back only what a look-up or packing named.
+func PackOnly() LoadOption { return LoadOption{packOnly: true} }
 
 // Retain keeps the content until Session.Close. It is needed for tensors that are read at inference (PReLU slopes,
-// constants of elementwise operators), even if an operator packs them too.
-func Retain() LoadOption { return func(o *loadOptions) { o.retain = true } }
+// constants of elementwise operators), even if an operator packs them too, and overrides PackOnly.
+func Retain() LoadOption { return LoadOption{retain: true} }
 
 // Quantized makes the quantisation parameters that a kernel is packed with part of its key, in any form that differs
 // when they do: XNNPACK packs in scales and zero points, and with a dynamically quantised input the bias, but leaves them
 // out of its own key. Without it, two uses of one kernel with different parameters are told apart only within one
 // session. xnnpack.QuantizationKey makes the bytes.
 func Quantized(parameters []byte) LoadOption {
-	return func(o *loadOptions) { o.quantization = parameters }
+	return LoadOption{quantization: parameters}
 }
 
 // Load returns the unpacked tensor of that name: the memory whose address is to be given to XNNPACK, outside the Go heap
@@ -103,9 +105,14 @@ func Quantized(parameters []byte) LoadOption {
 // Eager makes sure. The memory goes away in Finalize when packing consumed it, else in Close. Loading a name again
 // returns the same memory and adds to the options. Errors: ErrNoDataMap, ErrUnknownTensor, ErrFinalized, ErrClosed.
 func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
-	var o loadOptions
+	var o LoadOption
 	for _, option := range options {
-		option(&o)
+		o.eager = o.eager || option.eager
+		o.packOnly = o.packOnly || option.packOnly
+		o.retain = o.retain || option.retain
+		if option.quantization != nil {
+			o.quantization = option.quantization
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,9 +131,15 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 			return nil, fmt.Errorf("load %q: %w", name, err)
 		}
 	}
+	if o.packOnly {
+		s.consume(src)
+	}
 	if o.retain && !src.retain {
 		src.retain = true
 		s.total -= int64(len(src.content))
+		if src.consumed {
+			s.done -= int64(len(src.content))
+		}
 	}
 	if o.quantization != nil {
 		src.quantization = DigestOf(o.quantization)

@@ -359,8 +359,8 @@ type commit struct {
 }
 
 // prepareCommit lays out a new generation with these records behind everything that is reserved. Space for it is
-// allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. The next
-// reservation comes after it.
+// allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it covers
+// becomes read-only in memory. The next reservation comes after it. Once it is written, it is to become the store's slot.
 func (st *store) prepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry, trailerVersion uint32) (*commit, error) {
 	slot := format.Slot{
 		Generation:  st.slot.Generation + 1,
@@ -392,10 +392,10 @@ func (st *store) prepareCommit(layouts []format.Layout, records []format.Record,
 	if err := st.disk.Truncate(int64(slot.End)); err != nil {
 		return nil, fmt.Errorf("cache %s: %w", st.path, err)
 	}
-	if err := st.retire(); err != nil {
-		return nil, err
-	}
 	st.tail, st.growth = slot.End, 0
+	if err := errors.Join(st.retire(), st.seal()); err != nil {
+		return nil, fmt.Errorf("cache %s: %w", st.path, err)
+	}
 	return &commit{disk: st.disk, id: st.id, slot: slot, block: block}, nil
 }
 
@@ -418,13 +418,12 @@ func (c *commit) write() error {
 	return c.disk.Flush()
 }
 
-// committed takes note of a commit that was written, and makes read-only what it covers.
-func (st *store) committed(c *commit) error {
-	st.slot = c.slot
+// seal makes read-only what nothing will be packed into any more. It must come before the flush: see makeReadOnly.
+func (st *store) seal() error {
 	var errs []error
 	still := st.writable[:0]
 	for _, r := range st.writable {
-		if r.open > 0 || r == st.segment {
+		if r.open > 0 {
 			still = append(still, r)
 			continue
 		}

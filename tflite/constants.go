@@ -131,6 +131,8 @@ func (c *constant) loadOptions() []xpwc.LoadOption {
 	}
 	if c.use&useInference != 0 {
 		opts = append(opts, xpwc.Retain())
+	} else {
+		opts = append(opts, xpwc.PackOnly())
 	}
 	if len(c.packing) > 0 {
 		opts = append(opts, xpwc.Quantized(c.packing))

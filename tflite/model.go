@@ -149,9 +149,9 @@ type Loader interface {
 }
 
 // Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how XNNPACK uses
-// it: those packed by an operator that looks into the weights cache first (fully connected, convolution) are loaded without options,
-// those packed without a look-up (depthwise convolution, deconvolution) with [xpwc.Eager], and those read at inference
-// (operands of elementwise operators) with [xpwc.Eager] and [xpwc.Retain]; quantized weights also with [xpwc.Quantized].
+// it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs them without a look-up
+// (depthwise convolution, deconvolution); those read at inference (operands of elementwise operators) with [xpwc.Eager] and
+// [xpwc.Retain]; quantized weights also with [xpwc.Quantized].
 //
 // The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with HintSparseInference
 // or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK reads weights without a look-up.

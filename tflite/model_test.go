@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,16 +21,16 @@ type recorder struct {
 	*Memory
 	model *Model
 	names []string
-	opts  map[string]int
+	opts  map[string][]xpwc.LoadOption
 }
 
 func newRecorder(m *Model) *recorder {
-	return &recorder{Memory: m.NewLoader(), model: m, opts: map[string]int{}}
+	return &recorder{Memory: m.NewLoader(), model: m, opts: map[string][]xpwc.LoadOption{}}
 }
 
 func (r *recorder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error) {
 	r.names = append(r.names, name)
-	r.opts[name] = len(opts)
+	r.opts[name] = opts
 	return r.Memory.Load(name, opts...)
 }
 
@@ -47,7 +49,7 @@ func (p *placeholder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
 	b, err := xnnpack.NewBuffer(size)
 	require.NoError(p.t, err)
 	p.buffers = append(p.buffers, b)
-	if len(opts) > 0 {
+	if slices.ContainsFunc(opts, func(o xpwc.LoadOption) bool { return reflect.DeepEqual(o, xpwc.Eager()) }) {
 		p.eager[name] = true
 	}
 	return b.Bytes(), nil
@@ -103,7 +105,11 @@ func TestEachConstantIsLoadedOnceAndByItsUse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Delete())
 	require.ElementsMatch(t, []string{"conv", "addend", "depthwise"}, r.names)
-	require.Equal(t, map[string]int{"conv": 0, "depthwise": 1, "addend": 2}, r.opts)
+	require.Equal(t, map[string][]xpwc.LoadOption{
+		"conv":      {xpwc.PackOnly()},
+		"depthwise": {xpwc.Eager(), xpwc.PackOnly()},
+		"addend":    {xpwc.Eager(), xpwc.Retain()},
+	}, r.opts)
 }
 
 func TestHalfPrecisionIsWidenedExactly(t *testing.T) {

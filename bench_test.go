@@ -1,0 +1,193 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/llama"
+	"xpwc/xnnpack"
+)
+
+// The benchmarks report ratios of medians, measured alternately in one run: times of this kind are not comparable between
+// machines, nor between runs on one. The work is a stack of Llama-3.2-1B's shape, 4 layers in qd8-f32-qc8w.
+const benchLayers = 4
+
+// stackRuntime is the stack's runtime with its buffers, ready to be invoked.
+type stackRuntime struct {
+	*xnnpack.Runtime
+	session *xpwc.Session // nil: XNNPACK's own heap
+	in, out *xnnpack.Buffer
+}
+
+func benchModel(b *testing.B) *llama.Model {
+	b.Helper()
+	stack := llama.Stack{Layers: benchLayers}
+	path := filepath.Join(b.TempDir(), "weights")
+	require.NoError(b, stack.Generate(context.Background(), path, nil))
+	m, err := stack.Open(path)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, m.Close()) })
+	return m
+}
+
+// create makes the runtime as a host does, Finalize included. A nil cache is none.
+func create(b *testing.B, m *llama.Model, c *xpwc.Cache) (r stackRuntime, took time.Duration) {
+	b.Helper()
+	start := time.Now()
+	var loader llama.Loader
+	options := &xnnpack.RuntimeOptions{}
+	memory := m.NewLoader()
+	loader = memory
+	if c != nil {
+		session, err := c.NewSession(m.DataMap())
+		require.NoError(b, err)
+		r.session, loader, options.WeightsCache = session, session, session
+	}
+	g, err := m.Subgraph(loader)
+	require.NoError(b, err)
+	r.Runtime, err = xnnpack.NewRuntime(g, options)
+	require.NoError(b, err)
+	require.NoError(b, g.Delete())
+	if c != nil {
+		_, err = r.session.Finalize()
+		require.NoError(b, err)
+	} else {
+		memory.Finalize()
+	}
+	return r, time.Since(start)
+}
+
+func (r *stackRuntime) prepare(b *testing.B) {
+	b.Helper()
+	require.NoError(b, r.Reshape())
+	values := map[xnnpack.ValueID][]byte{}
+	for _, v := range []struct {
+		id  xnnpack.ValueID
+		buf **xnnpack.Buffer
+	}{{llama.Input, &r.in}, {llama.Output, &r.out}} {
+		shape, err := r.ExternalShape(v.id)
+		require.NoError(b, err)
+		n := 4
+		for _, d := range shape {
+			n *= d
+		}
+		*v.buf, err = xnnpack.NewBuffer(n)
+		require.NoError(b, err)
+		values[v.id] = (*v.buf).Bytes()
+	}
+	copy(r.in.Bytes(), floats(len(r.in.Float32s()), 5))
+	require.NoError(b, r.Setup(values))
+}
+
+func (r *stackRuntime) invoke(b *testing.B) time.Duration {
+	start := time.Now()
+	require.NoError(b, r.Invoke())
+	return time.Since(start)
+}
+
+func (r *stackRuntime) delete(b *testing.B) {
+	b.Helper()
+	require.NoError(b, r.Delete())
+	if r.session != nil {
+		require.NoError(b, r.session.Close())
+	}
+	if r.in != nil {
+		r.in.Free()
+		r.out.Free()
+	}
+}
+
+func median(times []time.Duration) float64 {
+	times = slices.Sorted(slices.Values(times))
+	return float64(times[len(times)/2])
+}
+
+// BenchmarkCreate compares creating the runtime cold and warm with creating it without a cache.
+func BenchmarkCreate(b *testing.B) {
+	m := benchModel(b)
+	dir := b.TempDir()
+	var none, cold, warm []time.Duration
+	for i := range max(b.N, 5) {
+		r, took := create(b, m, nil)
+		none = append(none, took)
+		r.delete(b)
+
+		path := filepath.Join(dir, fmt.Sprint(i))
+		c, err := xpwc.Open(path, nil)
+		require.NoError(b, err)
+		r, took = create(b, m, c)
+		cold = append(cold, took)
+		r.delete(b)
+		require.NoError(b, c.Close())
+
+		c, err = xpwc.Open(path, nil)
+		require.NoError(b, err)
+		r, took = create(b, m, c)
+		warm = append(warm, took)
+		r.delete(b)
+		require.Zero(b, c.Stats().Misses)
+		require.NoError(b, c.Close())
+		require.NoError(b, os.Remove(path))
+	}
+	b.ReportMetric(median(none)/1e6, "none-ms")
+	b.ReportMetric(median(cold)/median(none), "cold/none")
+	b.ReportMetric(median(warm)/median(none), "warm/none")
+}
+
+// BenchmarkSteadyInference compares inference on mapped packed weights with inference on XNNPACK's own heap.
+func BenchmarkSteadyInference(b *testing.B) {
+	m := benchModel(b)
+	path := filepath.Join(b.TempDir(), "cache")
+	c, err := xpwc.Open(path, nil)
+	require.NoError(b, err)
+	cold, _ := create(b, m, c)
+	cold.delete(b)
+	require.NoError(b, c.Close())
+
+	c, err = xpwc.Open(path, nil)
+	require.NoError(b, err)
+	mapped, _ := create(b, m, c)
+	heap, _ := create(b, m, nil)
+	mapped.prepare(b)
+	heap.prepare(b)
+	first := mapped.invoke(b)
+	heap.invoke(b)
+	require.Equal(b, heap.out.Bytes(), mapped.out.Bytes())
+	var onHeap, onMapped []time.Duration
+	for range max(b.N, 50) {
+		onHeap = append(onHeap, heap.invoke(b))
+		onMapped = append(onMapped, mapped.invoke(b))
+	}
+	mapped.delete(b)
+	heap.delete(b)
+	require.NoError(b, c.Close())
+	b.ReportMetric(median(onHeap)/1e6, "heap-ms")
+	b.ReportMetric(median(onMapped)/median(onHeap), "mapped/heap")
+	b.ReportMetric(float64(first)/median(onMapped), "first/steady")
+}
+
+// BenchmarkLookUp is what a look-up costs in a cache of many entries, from XNNPACK's call to the address.
+func BenchmarkLookUp(b *testing.B) {
+	many := chain{width: 8}
+	for i := range 1000 {
+		many.layers = append(many.layers, [2]string{fmt.Sprint("layer.", i, ".weight"), fmt.Sprint("layer.", i, ".bias")})
+	}
+	tensors := many.weights(1)
+	c := openCache(b, cachePath(b), nil)
+	many.run(b, c, xpwc.MapOf(tensors))
+	for b.Loop() {
+		opened := many.open(b, c, xpwc.MapOf(tensors))
+		opened.close(b)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/entry")
+}

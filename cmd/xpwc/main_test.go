@@ -1,0 +1,396 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var tool string // the built command
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "xpwc")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	tool = filepath.Join(dir, "xpwc.exe")
+	build := exec.Command("go", "build", "-o", tool, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return 0, fmt.Errorf("build the command: %w", err)
+	}
+	return m.Run(), nil
+}
+
+// xpwcIn runs the command in a directory and returns its exit code and what it prints.
+func xpwcIn(t testing.TB, dir string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.Command(tool, args...)
+	cmd.Dir = dir
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// runJSON is a successful xpwc run --json.
+func runJSON(t testing.TB, dir string, args ...string) (report runReport, stderr string) {
+	t.Helper()
+	code, out, stderr := xpwcIn(t, dir, append([]string{"run", "--json"}, args...)...)
+	require.Zero(t, code, stderr)
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	return report, stderr
+}
+
+// faceModel is a small model with one input [1, 128, 128, 3] and two outputs.
+func faceModel(t testing.TB) string {
+	t.Helper()
+	return testModel(t, "face_detection_short_range.tflite")
+}
+
+// testModel returns the path of a fetched model.
+func testModel(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("XPWC_MODELS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "third_party", "models")
+	}
+	path, err := filepath.Abs(filepath.Join(dir, name))
+	require.NoError(t, err)
+	_, err = os.Stat(path)
+	require.NoError(t, err, "the models are not there: run make third_party")
+	return path
+}
+
+func TestRunWritesItsOutputs(t *testing.T) {
+	dir := t.TempDir()
+	report, _ := runJSON(t, dir, faceModel(t), "--output-dir", "new/out")
+	require.Len(t, report.Outputs, 2)
+	require.Nil(t, report.Cache)
+	for i, shape := range [][]int{{1, 896, 16}, {1, 896, 1}} {
+		o := report.Outputs[i]
+		require.Equal(t, shape, o.Shape)
+		require.Equal(t, filepath.Join("new", "out", fmt.Sprintf("output_%d.f32", i)), o.File)
+		content, err := os.ReadFile(filepath.Join(dir, o.File))
+		require.NoError(t, err)
+		require.Len(t, content, 4*shape[1]*shape[2])
+		sum := sha256.Sum256(content)
+		require.Equal(t, hex.EncodeToString(sum[:]), o.SHA256)
+	}
+	require.Equal(t, "regressors", report.Outputs[0].Name)
+}
+
+func TestRunReadsItsInputs(t *testing.T) {
+	dir := t.TempDir()
+	var input []byte
+	for i := range 128 * 128 * 3 {
+		x := float32(uint64(i) * 2654435761 % (1 << 32))
+		input = binary.LittleEndian.AppendUint32(input, math.Float32bits(x/(1<<32)))
+	}
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	standard, _ := runJSON(t, dir, faceModel(t))
+	given, _ := runJSON(t, dir, faceModel(t), "--input", write("knuth.f32", input), "--threads", "2")
+	require.Equal(t, standard.Outputs, given.Outputs, "the documented input is what is used without --input")
+	require.Equal(t, 2, given.Threads)
+	zero, _ := runJSON(t, dir, faceModel(t), "--input", write("zero.f32", make([]byte, len(input))))
+	require.NotEqual(t, standard.Outputs, zero.Outputs)
+
+	for name, content := range map[string][]byte{"short": input[4:], "long": append(input, 0), "empty": nil} {
+		code, out, stderr := xpwcIn(t, dir, "run", faceModel(t), "--input", write(name, content))
+		require.Equal(t, exitFailed, code)
+		require.Empty(t, out)
+		require.Contains(t, stderr, name)
+		require.Contains(t, stderr, fmt.Sprint(len(input)), "how many bytes it should be")
+	}
+}
+
+func TestRunPacksOnce(t *testing.T) {
+	dir := t.TempDir()
+	plain, _ := runJSON(t, dir, faceModel(t))
+	cold, _ := runJSON(t, dir, faceModel(t), "--cache", "c.xpwc")
+	require.Equal(t, plain.Outputs, cold.Outputs)
+	require.Positive(t, cold.Cache.Packed)
+	require.Zero(t, cold.Cache.Hits)
+	before, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
+	require.NoError(t, err)
+	require.EqualValues(t, len(before), cold.Cache.FileBytes)
+
+	warm, _ := runJSON(t, dir, faceModel(t), "--cache", "c.xpwc")
+	require.Equal(t, plain.Outputs, warm.Outputs)
+	require.Equal(t, cold.Cache.Packed, warm.Cache.Hits)
+	require.Zero(t, warm.Cache.Packed)
+	require.Zero(t, warm.Cache.Private)
+	require.Zero(t, warm.Cache.BytesWritten)
+	after, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+
+	code, table, stderr := xpwcIn(t, dir, "run", faceModel(t), "--cache", "c.xpwc")
+	require.Zero(t, code, stderr)
+	require.Contains(t, table, "create runtime")
+	require.Contains(t, table, plain.Outputs[1].SHA256)
+}
+
+func TestRunGetsOverADamagedCache(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.xpwc")
+	cold, _ := runJSON(t, dir, faceModel(t), "--cache", path)
+	require.NoError(t, os.Truncate(path, cold.Cache.FileBytes/2))
+
+	again, _ := runJSON(t, dir, faceModel(t), "--cache", path)
+	require.Equal(t, cold.Outputs, again.Outputs)
+	require.Equal(t, cold.Cache.Packed, again.Cache.Packed)
+	require.NotEmpty(t, again.Cache.Notes, "it says so")
+
+	warm, _ := runJSON(t, dir, faceModel(t), "--cache", path)
+	require.Equal(t, cold.Cache.Packed, warm.Cache.Hits)
+	require.Empty(t, warm.Cache.Notes)
+}
+
+func TestRunLeavesAnotherProgramsFileAlone(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "notes.txt")
+	content := []byte(strings.Repeat("not a cache at all\n", 1000))
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	code, out, stderr := xpwcIn(t, dir, "run", faceModel(t), "--cache", path)
+	require.Equal(t, exitFailed, code)
+	require.Empty(t, out)
+	require.Contains(t, stderr, path)
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, content, after)
+}
+
+// requireModes checks what demo --json wrote against the promises of a warm start.
+func requireModes(t testing.TB, path string) []measurement {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var raw []map[string]any
+	require.NoError(t, json.Unmarshal(content, &raw))
+	require.Len(t, raw, 3)
+	for _, object := range raw {
+		var names []string
+		for name := range object {
+			names = append(names, name)
+		}
+		require.ElementsMatch(t, []string{"mode", "create_runtime_ms", "total_load_ms", "first_inference_ms", "rss_anon_bytes",
+			"rss_file_bytes", "private_dirty_bytes", "hits", "packed", "private", "bytes_written", "file_bytes", "payload_bytes",
+			"output_sha256"}, names)
+	}
+	var modes []measurement
+	require.NoError(t, json.Unmarshal(content, &modes))
+	uncached, cold, warm := modes[0], modes[1], modes[2]
+	require.Equal(t, []string{modeNone, modeCold, modeWarm}, []string{uncached.Mode, cold.Mode, warm.Mode})
+	for _, m := range modes {
+		require.Positive(t, m.CreateRuntimeMS)
+		require.GreaterOrEqual(t, m.TotalLoadMS, m.CreateRuntimeMS)
+		require.Positive(t, m.FirstInferenceMS)
+		require.Equal(t, uncached.OutputSHA256, m.OutputSHA256)
+		require.Len(t, m.OutputSHA256, 2*sha256.Size)
+		if runtime.GOOS == "linux" {
+			require.Positive(t, m.RSSAnonBytes)
+			require.Positive(t, m.RSSFileBytes)
+			require.Positive(t, m.PrivateDirtyBytes)
+		}
+	}
+	require.Zero(t, uncached.Hits+uncached.Packed+uncached.Private+uncached.BytesWritten+uncached.FileBytes+uncached.PayloadBytes)
+	require.Zero(t, cold.Hits)
+	require.Positive(t, cold.Packed)
+	require.Greater(t, cold.BytesWritten, cold.PayloadBytes)
+	require.Equal(t, cold.Packed, warm.Hits)
+	require.Zero(t, warm.Packed)
+	require.Zero(t, warm.Private)
+	require.Zero(t, warm.BytesWritten)
+	require.Equal(t, cold.FileBytes, warm.FileBytes)
+	require.Equal(t, cold.PayloadBytes, warm.PayloadBytes)
+	return modes
+}
+
+func TestDemoComparesTheModes(t *testing.T) {
+	dir := t.TempDir()
+	code, out, stderr := xpwcIn(t, dir, "demo", faceModel(t), "--json", "modes.json", "--dir", "work")
+	require.Zero(t, code, stderr)
+	modes := requireModes(t, filepath.Join(dir, "modes.json"))
+	require.Contains(t, out, "identical bit for bit (SHA-256 "+modes[0].OutputSHA256)
+	require.FileExists(t, filepath.Join(dir, "work", "face_detection_short_range.xpwc"))
+
+	code, _, stderr = xpwcIn(t, dir, "demo", faceModel(t), "--json", "modes.json", "--dir", "work")
+	require.Zero(t, code, stderr)
+	requireModes(t, filepath.Join(dir, "modes.json")) // the cold run is cold although there was a cache
+}
+
+// The promise of a warm start on a real model of some size: nothing is packed, nothing is written, and the packed weights
+// are the file's pages and not private memory.
+func TestTheDemoOfTheREADME(t *testing.T) {
+	dir := t.TempDir()
+	code, _, stderr := xpwcIn(t, dir, "demo", testModel(t, "pose_landmark_heavy.tflite"), "--json", "modes.json")
+	require.Zero(t, code, stderr)
+	modes := requireModes(t, filepath.Join(dir, "modes.json"))
+	warm := modes[2]
+	require.Less(t, float64(warm.FileBytes), 1.01*float64(warm.PayloadBytes))
+	if runtime.GOOS == "linux" {
+		private := warm.RSSAnonBytes - (modes[0].RSSAnonBytes - warm.PayloadBytes)
+		require.Less(t, float64(private), 0.05*float64(warm.PayloadBytes))
+	}
+}
+
+func TestDemoOfTheGeneratedStack(t *testing.T) {
+	dir := t.TempDir()
+	demo := func(args ...string) string {
+		code, out, stderr := xpwcIn(t, dir, append([]string{"demo", "llama", "--layers", "1"}, args...)...)
+		require.Zero(t, code, stderr)
+		return out
+	}
+	demo("--json", "modes.json")
+	modes := requireModes(t, filepath.Join(dir, "modes.json"))
+	cold, warm := modes[1], modes[2]
+	require.EqualValues(t, 7, cold.Packed)
+	require.Less(t, float64(cold.FileBytes), 1.01*float64(cold.PayloadBytes))
+	if runtime.GOOS == "linux" {
+		require.Greater(t, modes[0].RSSAnonBytes, cold.PayloadBytes, "without a cache packed weights are private")
+		require.Greater(t, warm.RSSFileBytes, cold.PayloadBytes, "warm they are the file's")
+		private := warm.RSSAnonBytes - (modes[0].RSSAnonBytes - cold.PayloadBytes)
+		require.Less(t, float64(private), 0.05*float64(cold.PayloadBytes), "and not private")
+	}
+	weights, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.weights"))
+	require.NoError(t, err)
+
+	demo("--shared", "--json", "shared.json")
+	again, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.weights"))
+	require.NoError(t, err)
+	require.Equal(t, weights.ModTime(), again.ModTime(), "the weights are generated once")
+	if runtime.GOOS != "linux" {
+		return
+	}
+	var shared []twice
+	content, err := os.ReadFile(filepath.Join(dir, "shared.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(content, &shared))
+	require.Len(t, shared, 2)
+	without, with := shared[0], shared[1]
+	require.False(t, without.Cache)
+	require.True(t, with.Cache)
+	require.Equal(t, without.Sum, with.Sum)
+	require.Greater(t, without.AfterSecond-without.AfterFirst, cold.PayloadBytes, "without a cache there are two copies")
+	require.Less(t, with.AfterSecond-with.AfterFirst, cold.PayloadBytes/10, "with one there is one")
+}
+
+func TestDifferentOutputsFail(t *testing.T) {
+	of := func(mode, sum string) *measured {
+		return &measured{measurement: measurement{Mode: mode, OutputSHA256: sum}}
+	}
+	for _, sums := range [][3]string{{"b", "a", "a"}, {"a", "b", "a"}, {"a", "a", "b"}} {
+		var out strings.Builder
+		err := summarize(&out, of(modeNone, sums[0]), of(modeCold, sums[1]), of(modeWarm, sums[2]))
+		require.ErrorIs(t, err, errDiffer)
+		require.Contains(t, out.String(), "cold: "+sums[1])
+		require.NotContains(t, out.String(), "identical")
+	}
+	require.NoError(t, summarize(&strings.Builder{}, of(modeNone, "a"), of(modeCold, "a"), of(modeWarm, "a")))
+}
+
+func TestMistakesAreTold(t *testing.T) {
+	dir := t.TempDir()
+	garbage := filepath.Join(dir, "garbage.tflite")
+	require.NoError(t, os.WriteFile(garbage, bytes.Repeat([]byte{0xa5}, 4096), 0o600))
+	model := faceModel(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, exitUsage, "no command"},
+		{[]string{"fly"}, exitUsage, `"fly"`},
+		{[]string{"run"}, exitUsage, "run --help"},
+		{[]string{"run", model, model}, exitUsage, "run --help"},
+		{[]string{"run", model, "--fast"}, exitUsage, "--fast"},
+		{[]string{"run", model, "--threads", "-1"}, exitUsage, "--threads -1"},
+		{[]string{"run", model, "--threads", "many"}, exitUsage, "many"},
+		{[]string{"demo", model, "--layers", "2"}, exitUsage, "--layers"},
+		{[]string{"demo", "llama", "--layers", "0"}, exitUsage, "--layers 0"},
+		{[]string{"demo", model, model}, exitUsage, "demo --help"},
+		{[]string{"demo"}, exitFailed, "make third_party"},
+		{[]string{"demo", "absent.tflite"}, exitFailed, "absent.tflite"},
+		{[]string{"demo", garbage}, exitFailed, garbage},
+		{[]string{"run", "absent.tflite"}, exitFailed, "absent.tflite"},
+		{[]string{"run", garbage}, exitFailed, "malformed"},
+		{[]string{"run", dir}, exitFailed, dir},
+		{[]string{"run", model, "--cache", dir}, exitFailed, dir},
+		{[]string{"run", model, "--cache", filepath.Join(dir, "absent", "c")}, exitFailed, "absent"},
+		{[]string{"run", model, "--input", filepath.Join(dir, "absent.f32")}, exitFailed, "absent.f32"},
+		{[]string{"run", model, "--output-dir", garbage}, exitFailed, garbage},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			code, out, stderr := xpwcIn(t, dir, c.args...)
+			require.Equal(t, c.code, code, stderr)
+			require.Empty(t, out)
+			require.Contains(t, stderr, "xpwc: ")
+			require.Contains(t, stderr, c.says)
+		})
+	}
+}
+
+// Only terminals get a bar, and quick work no line at all.
+func TestProgressIsQuietInFiles(t *testing.T) {
+	var out strings.Builder
+	p := newProgress(&out, "packing")
+	for i := range int64(101) {
+		p.update(i, 100)
+	}
+	p.finish()
+	require.Empty(t, out.String())
+	p.start = p.start.Add(-2 * patience)
+	for i := range int64(101) {
+		p.update(i<<20, 100<<20)
+	}
+	require.Equal(t, []string{"packing: 25 % of 100.0 MiB", "packing: 50 % of 100.0 MiB", "packing: 75 % of 100.0 MiB",
+		"packing: 100 % of 100.0 MiB"}, strings.Split(strings.TrimSpace(out.String()), "\n"))
+	p.update(0, 0) // an empty piece of work
+}
+
+func TestTablesAreAligned(t *testing.T) {
+	var tab table
+	tab.row("", "no cache", "warm")
+	tab.row("a long name", "1.00 ms", "20.0 ms")
+	tab.row("b", none, "3")
+	var out strings.Builder
+	require.NoError(t, tab.print(&out))
+	width := 0
+	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+		if i > 0 {
+			require.Len(t, line, width)
+		}
+		width = len(line)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package main
+
+func readMemory() (memory, error) { return memory{}, errNoMemoryFigures }

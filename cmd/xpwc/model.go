@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"xpwc"
+	"xpwc/internal/llama"
+	"xpwc/tflite"
+	"xpwc/xnnpack"
+)
+
+// model is what the commands run: a .tflite file or the generated llama stack. All its inputs and outputs are float32.
+type model interface {
+	inputs() []value
+	outputs() []value
+	dataMap() xpwc.DataMap
+	// uncached returns a loader for running without a cache.
+	uncached() uncachedLoader
+	subgraph(loader) (*xnnpack.Subgraph, error)
+	Close() error
+}
+
+type value struct {
+	id    xnnpack.ValueID
+	name  string
+	shape []int
+}
+
+// size is the value's size in bytes.
+func (v value) size() (int, error) { return xnnpack.Float32.ByteSize(v.shape) }
+
+type loader interface {
+	Load(name string, options ...xpwc.LoadOption) ([]byte, error)
+}
+
+type uncachedLoader interface {
+	loader
+	Finalize() // when the runtime is created
+	Close() error
+}
+
+type tfliteModel struct{ *tflite.Model }
+
+func openTflite(path string) (model, error) {
+	m, err := tflite.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range slices.Concat(m.Inputs(), m.Outputs()) {
+		if v.Type != tflite.Float32 {
+			m.Close()
+			return nil, fmt.Errorf("%s: %q is %v; this command runs models whose inputs and outputs are all float32", path, v.Name, v.Type)
+		}
+	}
+	return tfliteModel{m}, nil
+}
+
+func (m tfliteModel) inputs() []value                              { return values(m.Inputs()) }
+func (m tfliteModel) outputs() []value                             { return values(m.Outputs()) }
+func (m tfliteModel) dataMap() xpwc.DataMap                        { return m.DataMap() }
+func (m tfliteModel) uncached() uncachedLoader                     { return m.NewLoader() }
+func (m tfliteModel) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+
+func values(vs []tflite.Value) []value {
+	out := make([]value, len(vs))
+	for i, v := range vs {
+		out[i] = value{id: v.ID, name: v.Name, shape: v.Shape}
+	}
+	return out
+}
+
+type llamaModel struct{ *llama.Model }
+
+func openLlama(stack llama.Stack, path string) (model, error) {
+	m, err := stack.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return llamaModel{m}, nil
+}
+
+func (m llamaModel) inputs() []value {
+	return []value{{id: llama.Input, name: "input", shape: []int{1, llama.Width}}}
+}
+
+func (m llamaModel) outputs() []value {
+	return []value{{id: llama.Output, name: "output", shape: []int{1, llama.Width}}}
+}
+
+func (m llamaModel) dataMap() xpwc.DataMap                        { return m.DataMap() }
+func (m llamaModel) uncached() uncachedLoader                     { return uncachedLlama{m.NewLoader()} }
+func (m llamaModel) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+
+type uncachedLlama struct{ *llama.Memory }
+
+func (uncachedLlama) Close() error { return nil }

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+)
+
+type runOptions struct {
+	cache, input, outputDir string
+	threads                 int
+	json                    bool
+}
+
+func newRunCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run MODEL",
+		Short: "Run a .tflite model once",
+		Long: `Runs a .tflite model once and prints what it took, what the cache did, and the outputs' checksums.
+
+Inputs and outputs are raw little-endian float32. --input is a file of all inputs one after the other, in the model's order.
+Without it every input is x[i] = float32(uint32(i*2654435761)) / 2^32. With --output-dir, output k of the model's order is
+written to output_<k>.f32.`,
+		Example: `  xpwc run pose_landmark_lite.tflite --cache pose.xpwc
+  xpwc run model.tflite --input image.f32 --output-dir out --json`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runModel(args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
+	f.StringVar(&o.input, "input", "", "`FILE` of the inputs' float32")
+	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
+	f.IntVar(&o.threads, "threads", 1, "number `N` of threads to compute with, 0 for one for each processor")
+	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
+	return cmd
+}
+
+// runReport is what xpwc run tells.
+type runReport struct {
+	Model            string       `json:"model"`
+	Threads          int          `json:"threads"`
+	OpenCacheMS      float64      `json:"open_cache_ms"`
+	LoadMS           float64      `json:"load_ms"`
+	CreateRuntimeMS  float64      `json:"create_runtime_ms"`
+	FinalizeMS       float64      `json:"finalize_ms"`
+	TotalLoadMS      float64      `json:"total_load_ms"`
+	FirstInferenceMS float64      `json:"first_inference_ms"`
+	Cache            *cacheReport `json:"cache,omitempty"`
+	Outputs          []outputFile `json:"outputs"`
+}
+
+type cacheReport struct {
+	File         string        `json:"file"`
+	Hits         int64         `json:"hits"`
+	Packed       int64         `json:"packed"`
+	Reused       int64         `json:"reused"`
+	Private      int64         `json:"private"`
+	Reasons      []xpwc.Reason `json:"private_reasons,omitempty"`
+	BytesWritten int64         `json:"bytes_written"`
+	FileBytes    int64         `json:"file_bytes"`
+	PayloadBytes int64         `json:"payload_bytes"`
+	Notes        []string      `json:"notes,omitempty"`
+}
+
+type outputFile struct {
+	Name   string `json:"name"`
+	Shape  []int  `json:"shape"`
+	SHA256 string `json:"sha256"`
+	File   string `json:"file,omitempty"`
+}
+
+func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
+	if err := checkThreads(o.threads); err != nil {
+		return err
+	}
+	m, err := openTflite(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	bar := newProgress(stderr, "packing")
+	e, err := load(m, o.cache, o.threads, bar.packed)
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	e.fillKnuth()
+	if o.input != "" {
+		if err := e.readInputs(o.input); err != nil {
+			return err
+		}
+	}
+	first, err := e.infer()
+	if err != nil {
+		return err
+	}
+	report := runReport{
+		Model:            path,
+		Threads:          1,
+		OpenCacheMS:      milliseconds(e.times.open),
+		LoadMS:           milliseconds(e.times.load),
+		CreateRuntimeMS:  milliseconds(e.times.create),
+		FinalizeMS:       milliseconds(e.times.finalize),
+		TotalLoadMS:      milliseconds(e.times.total()),
+		FirstInferenceMS: milliseconds(first),
+	}
+	if e.pool != nil {
+		report.Threads = e.pool.Threads()
+	}
+	if report.Outputs, err = e.writeOutputs(o.outputDir); err != nil {
+		return err
+	}
+	if e.cache != nil {
+		// Outputs are right whether or not the cache can be saved; that it cannot is what Close fails with.
+		_ = e.cache.Save()
+		report.Cache = reportCache(o.cache, e.cache.Stats())
+	}
+	if o.json {
+		out := json.NewEncoder(stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(report)
+	}
+	return report.print(stdout)
+}
+
+func checkThreads(n int) error {
+	if n < 0 || n > 1<<10 {
+		return usagef("--threads %d: must be from 0 to %d", n, 1<<10)
+	}
+	return nil
+}
+
+func (e *execution) writeOutputs(dir string) ([]outputFile, error) {
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, err
+		}
+	}
+	var files []outputFile
+	for i, v := range e.model.outputs() {
+		b := e.outputs[i].Bytes()
+		sum := sha256.Sum256(b)
+		f := outputFile{Name: v.name, Shape: v.shape, SHA256: hex.EncodeToString(sum[:])}
+		if dir != "" {
+			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.f32", i))
+			if err := os.WriteFile(f.File, b, 0o666); err != nil {
+				return nil, err
+			}
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+func reportCache(path string, s xpwc.Stats) *cacheReport {
+	r := &cacheReport{
+		File:         path,
+		Hits:         s.Hits.Entries,
+		Packed:       s.Packed.Entries,
+		Reused:       s.Reused.Entries,
+		BytesWritten: s.WrittenBytes,
+		FileBytes:    s.FileBytes,
+		PayloadBytes: s.PayloadBytes,
+	}
+	r.Private, r.Reasons = private(s)
+	if s.Damaged != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("the file was damaged and its weights are packed afresh: %v", s.Damaged))
+	}
+	if s.LastError != nil {
+		r.Notes = append(r.Notes, s.LastError.Error())
+	}
+	return r
+}
+
+// private counts the entries in private memory, and lists the reasons in alphabetical order.
+func private(s xpwc.Stats) (entries int64, reasons []xpwc.Reason) {
+	for reason, count := range s.Private {
+		if count.Entries > 0 {
+			entries += count.Entries
+			reasons = append(reasons, reason)
+		}
+	}
+	slices.Sort(reasons)
+	return entries, reasons
+}
+
+func (r *runReport) print(w io.Writer) error {
+	var t table
+	if r.Cache != nil {
+		t.row("open cache", ms(r.OpenCacheMS))
+	}
+	t.row("load tensors", ms(r.LoadMS))
+	t.row("create runtime", ms(r.CreateRuntimeMS))
+	t.row("finalize", ms(r.FinalizeMS))
+	t.row("total load", ms(r.TotalLoadMS))
+	t.row("first inference", ms(r.FirstInferenceMS))
+	if c := r.Cache; c != nil {
+		t.row("entries found", fmt.Sprint(c.Hits))
+		t.row("entries packed", fmt.Sprint(c.Packed))
+		t.row("packed again, found equal", fmt.Sprint(c.Reused))
+		t.row("entries in private memory", privateCell(c.Private, c.Reasons))
+		t.row("written to the file", size(c.BytesWritten))
+		t.row("file size", size(c.FileBytes))
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	if r.Cache != nil {
+		for _, note := range r.Cache.Notes {
+			fmt.Fprintf(w, "note: cache %s: %s\n", r.Cache.File, note)
+		}
+	}
+	fmt.Fprintln(w)
+	for i, o := range r.Outputs {
+		fmt.Fprintf(w, "output %d  %s %s  sha256 %s\n", i, o.Name, shapeText(o.Shape), o.SHA256)
+		if o.File != "" {
+			fmt.Fprintf(w, "          written to %s\n", o.File)
+		}
+	}
+	return nil
+}
+
+func privateCell(entries int64, reasons []xpwc.Reason) string {
+	if len(reasons) == 0 {
+		return fmt.Sprint(entries)
+	}
+	names := make([]string, len(reasons))
+	for i, r := range reasons {
+		names[i] = string(r)
+	}
+	return fmt.Sprintf("%d (%s)", entries, strings.Join(names, ", "))
+}
+
+func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", "x") }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+)
+
+// table is printed with its first column to the left and the others to the right.
+type table struct{ rows [][]string }
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *table) print(w io.Writer) error {
+	first := 0
+	for _, r := range t.rows {
+		first = max(first, utf8.RuneCountInString(r[0]))
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	for _, r := range t.rows {
+		pad := strings.Repeat(" ", first-utf8.RuneCountInString(r[0]))
+		fmt.Fprintf(tw, "%s%s\t%s\t\n", r[0], pad, strings.Join(r[1:], "\t"))
+	}
+	return tw.Flush()
+}
+
+// none stands where a figure does not apply.
+const none = "-"
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// ms writes milliseconds with three digits that count.
+func ms(v float64) string {
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.2f ms", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f ms", v)
+	}
+	return fmt.Sprintf("%.0f ms", v)
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// size writes a number of bytes in a unit that suits it.
+func size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return mebibytes(n)
+}
