@@ -12,6 +12,7 @@ MODEL ?=
 LAYERS ?=
 JSON ?=
 BENCH ?= .
+FUZZ ?= 20000x
 
 export CGO_CFLAGS ?= -O2 -g
 
@@ -75,13 +76,29 @@ demo-shared: build ## two runtimes that share weights, without and with the cach
 	@bin/xpwc demo --shared $(if $(LAYERS),--layers $(LAYERS)) $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
 
 .PHONY: test
-test: third_party bin/staticcheck ## run everything: formatting, vet, staticcheck, tests with the race detector
+test: third_party bin/staticcheck ## run everything: formatting, vet, staticcheck, tests with the race detector, fuzz targets
+	@echo "gofmt, go vet, staticcheck"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
-	$(go) vet ./...
-	$(settings) bin/staticcheck ./...
-	CGO_ENABLED=0 go vet . ./internal/format
-	CGO_ENABLED=0 go test . ./internal/format
-	$(go) test -race -timeout 30m ./...
+	@$(go) vet ./...
+	@$(settings) bin/staticcheck ./...
+	@CGO_ENABLED=0 go vet $(pure)
+	@echo "tests without cgo"
+	@CGO_ENABLED=0 go test $(pure)
+	@echo "tests on the real library, with the race detector"
+	@$(go) test -race -timeout 60m ./...
+	@$(MAKE) --no-print-directory fuzz
+
+# The packages that need no XNNPACK.
+pure := . ./internal/format ./internal/mapped
+
+.PHONY: fuzz
+fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do \
+		for target in $$(grep -h '^func Fuzz' $$package/*_test.go | sed 's/func \(Fuzz[A-Za-z0-9]*\).*/\1/'); do \
+			echo "fuzz $$package $$target"; \
+			$(go) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$package >bin/fuzz.log 2>&1 || { cat bin/fuzz.log; exit 1; }; \
+		done; \
+	done
 
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
 bin/staticcheck: go.mod go.sum

@@ -218,35 +218,26 @@ func TestAnUnwritableDirectoryOrFileIsNoError(t *testing.T) {
 	require.EqualValues(t, 1, s.Private[xpwc.ReasonReadOnly].Entries)
 }
 
-// XNNPACK packs the bias of operators with dynamically quantised input without naming it, so a computed one must be
-// loaded eagerly. Who forgets it is told, and nothing wrong is kept.
-func TestABiasPackedBeforeItWasThereIsAnErrorAndIsNotKept(t *testing.T) {
-	for _, op := range optable.Cases() {
-		if op.Name != "fully-connected-qd8-f32-qc8w" {
-			continue
-		}
-		path := cachePath(t)
+// XNNPACK packs the bias of operators with dynamically quantised input without naming it. A host that does not know, and
+// loads it as any other, gets the right weights all the same.
+func TestABiasThatXNNPACKDoesNotNameIsThereWhenItIsPacked(t *testing.T) {
+	op := caseNamed(t, "fully-connected-qd8-f32-qc8w")
+	path := cachePath(t)
+	for start := range 2 {
 		c := openCache(t, path, nil)
 		weights := map[string][]byte{}
 		s, err := c.NewSession(xpwc.MapOf(weights))
 		require.NoError(t, err)
-		_, err = op.Run(s, func(w optable.Weight) ([]byte, error) {
+		_, err = op.RunChecked(s, func(w optable.Weight) ([]byte, error) {
 			weights[w.Name] = w.Content
 			return s.Load(w.Name)
 		}, func() error {
 			_, err := s.Finalize()
-			require.ErrorIs(t, err, xpwc.ErrNotEager)
-			return nil
+			return err
 		})
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
-		runCase(t, c, op)
+		require.EqualValues(t, start, c.Stats().Hits.Entries)
 		require.NoError(t, c.Close())
-		require.Equal(t, 1, c.Stats().Entries)
-		c = openCache(t, path, nil)
-		runCase(t, c, op)
-		require.EqualValues(t, 1, c.Stats().Hits.Entries)
-		return
 	}
-	t.Fatal("the case is gone from the table")
 }

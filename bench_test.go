@@ -176,6 +176,46 @@ func BenchmarkSteadyInference(b *testing.B) {
 	b.ReportMetric(float64(first)/median(onMapped), "first/steady")
 }
 
+// BenchmarkVerify compares warm loads that check more or less, with creating the runtime without a cache.
+func BenchmarkVerify(b *testing.B) {
+	m := benchModel(b)
+	path := filepath.Join(b.TempDir(), "cache")
+	c, err := xpwc.Open(path, nil)
+	require.NoError(b, err)
+	r, _ := create(b, m, c)
+	r.delete(b)
+	require.NoError(b, c.Close())
+	modes := []struct {
+		name    string
+		options xpwc.Options
+	}{
+		{"structure/none", xpwc.Options{}},
+		{"prefetch/none", xpwc.Options{Prefetch: true}},
+		{"on-use/none", xpwc.Options{Verify: xpwc.VerifyOnUse}},
+		{"repack/none", xpwc.Options{Verify: xpwc.VerifyRepack}},
+	}
+	var none []time.Duration
+	times := make([][]time.Duration, len(modes))
+	for range max(b.N, 5) {
+		r, took := create(b, m, nil)
+		none = append(none, took)
+		r.delete(b)
+		for i, mode := range modes {
+			start := time.Now()
+			c, err := xpwc.Open(path, &mode.options)
+			require.NoError(b, err)
+			r, _ := create(b, m, c)
+			times[i] = append(times[i], time.Since(start))
+			r.delete(b)
+			require.NoError(b, c.Close())
+		}
+	}
+	b.ReportMetric(median(none)/1e6, "none-ms")
+	for i, mode := range modes {
+		b.ReportMetric(median(times[i])/median(none), mode.name)
+	}
+}
+
 // BenchmarkLookUp is what a look-up costs in a cache of many entries, from XNNPACK's call to the address.
 func BenchmarkLookUp(b *testing.B) {
 	many := chain{width: 8}

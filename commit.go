@@ -1,17 +1,18 @@
 package xpwc
 
 import (
-	"time"
+	"errors"
+	"fmt"
 
 	"xpwc/internal/format"
 )
 
 // startCommit has a goroutine bring to the disk what is not there yet. c.mu is held.
 func (c *Cache) startCommit() {
-	if c.store == nil {
+	if c.store == nil || c.closed {
 		return
 	}
-	if c.committing {
+	if c.committing || c.compacting {
 		c.again = true
 		return
 	}
@@ -25,6 +26,11 @@ func (c *Cache) commitAll() {
 	for {
 		c.again = false
 		err := c.commitOnce()
+		if err == nil && c.writers == 0 && len(c.uncommitted()) == 0 && c.store.locked && c.worthCompacting() {
+			c.compacting = true
+			c.note(c.compact())
+			c.compacting = false
+		}
 		if err != nil {
 			c.commitErr, c.stats.LastError = err, err
 		}
@@ -32,12 +38,18 @@ func (c *Cache) commitAll() {
 			break
 		}
 	}
-	// While something uncommitted is in memory we must stay the writer: the next one would give its space away.
-	if c.writers == 0 && len(c.uncommitted()) == 0 {
-		c.note(c.store.end())
-	}
+	c.note(c.endIfIdle())
 	c.committing = false
 	c.idle.Broadcast()
+}
+
+// endIfIdle gives the writer's lock to others if nobody here needs it. While something uncommitted is in memory we must
+// stay the writer: the next one would give its space away.
+func (c *Cache) endIfIdle() error {
+	if c.writers > 0 || len(c.uncommitted()) > 0 {
+		return nil
+	}
+	return c.store.end()
 }
 
 // uncommitted returns the entries in file space that no generation on the disk has.
@@ -55,7 +67,7 @@ func (c *Cache) uncommitted() []*entry {
 func (c *Cache) commitOnce() error {
 	var entries []*entry
 	for _, e := range c.uncommitted() {
-		if e.kernel == nil { // its session is finalized, see settle
+		if e.kernel == nil && !e.suspect { // its session is finalized, see identify
 			entries = append(entries, e)
 		}
 	}
@@ -74,7 +86,7 @@ func (c *Cache) commitOnce() error {
 		written += int64(len(e.data))
 	}
 	records := c.records(entries)
-	plan, err := c.store.prepareCommit(c.layouts(records), records, c.trailer(records), uint32(c.options.TrailerVersion))
+	plan, err := c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
 	if err != nil {
 		return err
 	}
@@ -86,18 +98,37 @@ func (c *Cache) commitOnce() error {
 		c.dirty = true
 		return err
 	}
+	c.store.committed(plan)
+	if replaced, err := c.store.disk.Replaced(); err != nil || replaced {
+		return c.lostFile(err)
+	}
+	if c.store.takes != "" {
+		if err := c.store.takePlace(); err != nil {
+			return err
+		}
+	}
 	for _, e := range entries {
 		e.committed = true
 	}
-	c.store.slot = plan.slot
 	c.stats.WrittenBytes += written + int64(len(plan.block))
 	return nil
+}
+
+// lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer. What
+// was packed stays in memory for those who use it.
+func (c *Cache) lostFile(err error) error {
+	if err == nil {
+		err = fmt.Errorf("cache %s: what was packed is not in it: %w", c.path, errReplaced)
+	}
+	err = errors.Join(err, c.store.end(), c.accept(c.store.reopen()))
+	c.noticeReload()
+	return err
 }
 
 // records returns what the next generation consists of: the loaded index with what changed in memory, what this process
 // committed since, and the entries to be committed now; without what newer ones supersede.
 func (c *Cache) records(entries []*entry) []format.Record {
-	now := time.Now().Unix()
+	now := c.now()
 	committing := map[*entry]bool{}
 	for _, e := range entries {
 		committing[e] = true
@@ -123,7 +154,7 @@ func (c *Cache) records(entries []*entry) []format.Record {
 		changed := map[uint64]*entry{}
 		for _, all := range c.live {
 			for _, e := range all {
-				if !e.fresh && e.reason == "" {
+				if c.loaded(e) {
 					changed[e.record.Offset] = e
 				}
 			}
@@ -131,18 +162,22 @@ func (c *Cache) records(entries []*entry) []format.Record {
 		for i := range c.store.index.Len() {
 			r := c.store.index.Record(i)
 			if e := changed[r.Offset]; e != nil && e.record.Key == r.Key && e.record.Seed == r.Seed {
-				r = e.record
+				if e.changed {
+					r.Flags |= e.record.Flags
+					r.KernelStamp, r.KernelDigest = e.record.KernelStamp, e.record.KernelDigest
+					r.BiasStamp, r.BiasDigest = e.record.BiasStamp, e.record.BiasDigest
+				}
 				if e.sessions > 0 {
 					r.UsedAt = now
 				}
 			}
-			if !superseded(r) {
+			if !superseded(r) && !c.bad[r.Offset] {
 				records = append(records, r)
 			}
 		}
 	}
 	for _, e := range c.fresh {
-		if (e.committed || committing[e]) && !superseded(e.record) {
+		if (e.committed || committing[e]) && !e.suspect && !superseded(e.record) {
 			records = append(records, e.record)
 		}
 	}
@@ -150,11 +185,11 @@ func (c *Cache) records(entries []*entry) []format.Record {
 }
 
 // layouts returns the layouts of the records, with what is known of each.
-func (c *Cache) layouts(records []format.Record) []format.Layout {
+func (c *Cache) layouts(loaded *format.Index, records []format.Record) []format.Layout {
 	var layouts []format.Layout
 	known := map[format.Digest]format.Layout{c.layout.Fingerprint: c.layout}
-	if c.store.index != nil {
-		for _, l := range c.store.index.Layouts() {
+	if loaded != nil {
+		for _, l := range loaded.Layouts() {
 			known[l.Fingerprint] = l
 		}
 	}

@@ -5,10 +5,26 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
-// A disk is everything the store asks of the operating system for one open cache file. It is the seam at which tests
-// inject faults and record what a power failure would leave behind.
+// Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and record
+// what a power failure would leave behind.
+
+// files is the directory that a cache file lies in.
+type files interface {
+	// Open opens an existing cache file, after checking that nobody else could have tampered with it unless insecure is set.
+	Open(path string, writable, insecure bool) (disk, error)
+	// Create creates a file that only its owner can read or write; it fails if there is one.
+	Create(path string) (disk, error)
+	// Rename puts a file in another's place; Remove removes one, if it is there.
+	Rename(from, to string) error
+	Remove(path string) error
+	// SyncDir returns when what was renamed in the directory of path is on stable storage.
+	SyncDir(path string) error
+}
+
+// A disk is one open cache file.
 type disk interface {
 	ReadAt(b []byte, offset int64) (int, error)
 	WriteAt(b []byte, offset int64) (int, error)
@@ -26,13 +42,22 @@ type disk interface {
 	// TryLock takes the writer's lock unless another process has it.
 	TryLock() (bool, error)
 	Unlock() error
-	// Replaced reports whether the path now leads to another file, or to none.
+	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved tells the
+	// disk that its file was renamed.
 	Replaced() (bool, error)
+	Moved(path string)
 	Close() error
 }
 
-// openDisk opens an existing cache file; a read-only one if writable is false.
-func openDisk(path string, writable, insecure bool) (disk, error) {
+// osFiles and osDisk are those of ordinary operation.
+type osFiles struct{}
+
+type osDisk struct {
+	*os.File
+	path string
+}
+
+func (osFiles) Open(path string, writable, insecure bool) (disk, error) {
 	flag := os.O_RDONLY
 	if writable {
 		flag = os.O_RDWR
@@ -57,17 +82,27 @@ func openDisk(path string, writable, insecure bool) (disk, error) {
 		_ = f.Close()
 		return nil, err
 	}
-	return &osDisk{f}, nil
+	return &osDisk{f, path}, nil
 }
 
-// createDisk creates a cache file that only its owner can read or write; it fails if there is one.
-func createDisk(path string) (disk, error) {
+func (osFiles) Create(path string) (disk, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &osDisk{f}, nil
+	return &osDisk{f, path}, nil
 }
+
+func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osFiles) Remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (osFiles) SyncDir(path string) error { return flushDir(filepath.Dir(path)) }
 
 func acceptable(path string, info fs.FileInfo, insecure bool) error {
 	switch mode := info.Mode(); {
@@ -86,9 +121,6 @@ func acceptable(path string, info fs.FileInfo, insecure bool) error {
 	return nil
 }
 
-// osDisk is the disk of ordinary operation.
-type osDisk struct{ *os.File }
-
 func (d *osDisk) Size() (int64, error) {
 	info, err := d.Stat()
 	if err != nil {
@@ -98,8 +130,12 @@ func (d *osDisk) Size() (int64, error) {
 }
 
 func (d *osDisk) Allocate(offset, size int64) error {
-	if err := preallocate(d.File, offset, size); err != nil {
-		return fmt.Errorf("reserve %d bytes for %s: %w", size, d.Name(), err)
+	err := withinFileSizeLimit(offset + size)
+	if err == nil {
+		err = preallocate(d.File, offset, size)
+	}
+	if err != nil {
+		return fmt.Errorf("reserve %d bytes for %s: %w", size, d.path, err)
 	}
 	return nil
 }
@@ -113,7 +149,7 @@ func (d *osDisk) Unmap(b []byte) error { return unmap(b) }
 
 func (d *osDisk) Flush() error {
 	if err := flushFile(d.File); err != nil {
-		return fmt.Errorf("flush %s: %w", d.Name(), err)
+		return fmt.Errorf("flush %s: %w", d.path, err)
 	}
 	return nil
 }
@@ -126,7 +162,7 @@ func (d *osDisk) Replaced() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := os.Stat(d.Name())
+	there, err := os.Stat(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -134,4 +170,13 @@ func (d *osDisk) Replaced() (bool, error) {
 		return false, err
 	}
 	return !os.SameFile(mine, there), nil
+}
+
+func (d *osDisk) Moved(path string) { d.path = path }
+
+func (d *osDisk) WriteAt(b []byte, offset int64) (int, error) {
+	if err := withinFileSizeLimit(offset + int64(len(b))); err != nil {
+		return 0, fmt.Errorf("write %s: %w", d.path, err)
+	}
+	return d.File.WriteAt(b, offset)
 }

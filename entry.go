@@ -7,7 +7,8 @@ type entry struct {
 	record format.Record // without Sum and digests until it is committed
 	data   []byte
 	region *region
-	reason Reason // why it is private; "" for an entry of the cache
+	reason Reason   // why it is private; "" for an entry of the cache
+	file   [16]byte // identity of the file it lies in
 
 	sessions int // that use it
 
@@ -15,7 +16,10 @@ type entry struct {
 	kernel, bias *source
 	fresh        bool // not in the loaded index
 	committed    bool // on the disk
-	suspect      bool // may be wrong: for its session alone, which knows
+	suspect      bool // damaged, or its file is: for the sessions alone that use it already
+	changed      bool // its flags, stamps or digests changed since it was committed
+	moved        bool // a compaction copied it: the file has it elsewhere than data
+	verified     bool // the payload was compared with a packing, or with its checksum
 }
 
 // name returns what the entry is called in ExecuTorch's trailer and in what Session.Finalize returns.

@@ -37,6 +37,10 @@ var (
 	ErrVersion = errors.New("cache file of another format version")
 	// ErrOtherOptions: the path is already open in this process with other options.
 	ErrOtherOptions = errors.New("already open with other options")
+	// ErrBusy: another process is writing to the file.
+	ErrBusy = errors.New("another process is writing to the file; try again later")
+	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
+	ErrReadOnly = errors.New("the cache is read-only")
 	// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
 	ErrNoCgo = errors.New("built without cgo")
 )

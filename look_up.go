@@ -21,37 +21,27 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	weight, named := s.weight(kernel, bias, fingerprintID)
-	if !named {
-		s.announced = &announcement{}
+	w := s.weight(kernel, bias, fingerprintID)
+	if !w.named {
 		c.stats.Misses++
+		s.announced = &announcement{failed: s.fillFor(w)}
 		return notFound
 	}
-	key := seedKey{weight.key, seed}
-	e, same := s.find(weight, seed)
+	e, same := s.find(w, seed)
 	if e == nil && !same {
 		s.becomeWriter()
-		if len(c.candidates(weight.key)) > 0 { // it may be what another process packed while we waited
-			e, same = s.find(weight, seed)
-		}
+		e, same = s.find(w, seed) // it may be what another process packed while we waited
 	}
 	if e != nil {
 		s.use(e)
-		s.restamp(weight, e)
-		s.answered[key] = e
+		s.restamp(w, e)
+		s.answered[seedKey{w.key, seed}] = e
 		c.stats.Hits.add(len(e.data))
 		return addressOf(e.data)
 	}
 	c.stats.Misses++
-	s.announced = &announcement{named: true, compare: same}
-	for _, src := range []*source{weight.kernel, weight.bias} {
-		if src == nil {
-			continue
-		}
-		if err := src.fill(); err != nil {
-			s.fail(fmt.Errorf("tensor %q: %w", src.name, err))
-			continue
-		}
+	s.announced = &announcement{named: true, compare: same, failed: s.fillFor(w)}
+	for _, src := range w.sources() {
 		s.digests.Go(func() { _, _ = src.contentDigest() })
 	}
 	return notFound
@@ -60,27 +50,45 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 // A weight is what a key of XNNPACK's stands for.
 type weight struct {
 	key          format.Key
-	kernel, bias *source
+	kernel, bias *source // nil if it is something Load never gave out
+	hasBias      bool
+	named        bool
 }
 
-// weight names what XNNPACK asks for; false if it is something Load never gave out. A bias without a name makes the
-// whole unnamed: its bytes are packed in.
-func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) (weight, bool) {
-	w := weight{key: format.Key{Layout: s.cache.layout.Fingerprint, FingerprintID: fingerprintID}}
-	if w.kernel = s.addresses[kernel]; w.kernel == nil {
-		return w, false
-	}
-	w.key.Kernel = w.kernel.name
-	w.key.Quantization = format.Digest(w.kernel.quantization)
-	s.consume(w.kernel)
-	if bias != 0 {
-		if w.bias = s.addresses[bias]; w.bias == nil {
-			return w, false
+func (w weight) sources() []*source {
+	var known []*source
+	for _, src := range []*source{w.kernel, w.bias} {
+		if src != nil {
+			known = append(known, src)
 		}
-		w.key.Bias, w.key.HasBias = w.bias.name, true
-		s.consume(w.bias)
 	}
-	return w, true
+	return known
+}
+
+// weight names what XNNPACK asks for. A bias without a name makes the whole unnamed: its bytes are packed in.
+func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) weight {
+	w := weight{
+		key:     format.Key{Layout: s.cache.layout.Fingerprint, FingerprintID: fingerprintID},
+		kernel:  s.addresses[kernel],
+		hasBias: bias != 0,
+	}
+	w.named = w.kernel != nil
+	if w.kernel != nil {
+		w.kernel.isKernel = true
+		w.key.Kernel = w.kernel.name
+		w.key.Quantization = format.Digest(w.kernel.quantization())
+	}
+	if w.hasBias {
+		w.bias = s.addresses[bias]
+		w.named = w.named && w.bias != nil
+		if w.bias != nil {
+			w.key.Bias, w.key.HasBias = w.bias.name, true
+		}
+	}
+	for _, src := range w.sources() {
+		s.consume(src)
+	}
+	return w
 }
 
 func (s *Session) consume(src *source) {
@@ -92,53 +100,84 @@ func (s *Session) consume(src *source) {
 	}
 }
 
+// fillFor computes what packing is about to read. XNNPACK packs the bias of operators with dynamically quantised input
+// without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has told
+// all that is packed in. It reports whether something could not be computed.
+func (s *Session) fillFor(w weight) (failed bool) {
+	needed := w.sources()
+	if !w.hasBias && (w.kernel == nil || !w.kernel.told) {
+		const atLeast = 64 << 10
+		for _, src := range s.sources {
+			if !src.filled && !src.isKernel && (w.kernel == nil || len(src.content) <= max(len(w.kernel.content), atLeast)) {
+				needed = append(needed, src)
+			}
+		}
+	}
+	for _, src := range needed {
+		if err := src.fill(); err != nil {
+			s.fail(fmt.Errorf("tensor %q: %w", src.name, err))
+			failed = true
+		}
+	}
+	return failed
+}
+
 // find returns the entry that answers a look-up, or nil. same tells whether there is any entry of this weight with this
 // content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
 func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
-	for _, e := range s.cache.candidates(w.key) {
+	c, key := s.cache, seedKey{w.key, seed}
+	for _, e := range c.candidates(w.key) {
 		match, err := sameContent(w, e)
 		if err != nil {
 			s.fail(err)
-			continue
 		}
 		if !match {
 			continue
 		}
 		same = true
-		if answer != nil || e.record.Flags&format.Variant != 0 {
+		switch {
+		case answer != nil, e.record.Flags&format.Variant != 0, e.record.Seed != seed && c.seeds[key] != e:
 			continue
-		}
-		key := seedKey{w.key, seed}
-		if e.record.Seed != seed && s.cache.seeds[key] != e {
+		case s.answered[key] != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.told):
+			// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
+			// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
 			continue
-		}
-		// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
-		// it was once seen to be packed into the same bytes.
-		if first := s.answered[key]; first != nil && e.record.Flags&format.Tied == 0 {
+		case e.committed && !e.verified && c.options.Verify == VerifyRepack:
 			continue
+		case e.committed && !e.verified && c.options.Verify == VerifyOnUse:
+			if !c.intact(e) {
+				continue
+			}
+			c.stats.Verified.add(len(e.data))
+			e.verified = true
 		}
 		answer = e
 	}
 	return answer, same
 }
 
-// sameContent reports whether an entry was packed from the content that this session has under the same names.
+// sameContent reports whether an entry was packed from the content that this session has under the same names. The error
+// is one of this session's tensors.
 func sameContent(w weight, e *entry) (bool, error) {
 	pair := func(mine, theirs *source, stamp, digest format.Digest) (bool, error) {
 		if mine == nil || mine == theirs {
 			return true, nil
 		}
-		if err := mine.fillForDigest(stamp); err != nil {
-			return false, fmt.Errorf("tensor %q: %w", mine.name, err)
-		}
 		if theirs != nil {
 			d, err := theirs.contentDigest()
 			if err != nil {
-				return false, fmt.Errorf("tensor %q: %w", theirs.name, err)
+				return false, nil // their session will say so
 			}
 			stamp, digest = format.Digest(theirs.stamp), format.Digest(d)
 		}
-		return mine.is(stamp, digest)
+		if mine.stamp != (Digest{}) && mine.stamp == Digest(stamp) {
+			return true, nil
+		}
+		d, err := mine.contentDigest()
+		if err != nil {
+			return false, fmt.Errorf("tensor %q: %w", mine.name, err)
+		}
+		return d == Digest(digest), nil
 	}
 	same, err := pair(w.kernel, e.kernel, e.record.KernelStamp, e.record.KernelDigest)
 	if err != nil || !same {
@@ -155,13 +194,17 @@ func (s *Session) alias(alias, original uintptr) {
 	if src == nil || alias == original {
 		return
 	}
-	s.aliases++
+	if !src.filled {
+		s.fail(fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager))
+		return
+	}
 	s.addresses[alias] = &source{
-		name:         src.name + "#alias",
-		tensor:       Tensor{Identity: Identity{Digest: func() (Digest, error) { return src.contentDigest() }}},
-		quantization: src.quantization,
-		filled:       true,
-		origin:       src.origin,
-		stamp:        src.stamp,
+		name:          src.name + "#alias",
+		tensor:        Tensor{Identity: Identity{Digest: func() (Digest, error) { return src.contentDigest() }}},
+		quantizations: src.quantizations,
+		told:          src.told,
+		filled:        true,
+		origin:        src.origin,
+		stamp:         src.stamp,
 	}
 }

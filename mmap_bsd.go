@@ -2,7 +2,11 @@
 
 package xpwc
 
-import "os"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // preallocate gives the file disk space for [offset, offset+size), so that no later write into a mapping of it can find
 // the disk full. These systems' own call is not reachable without cgo or does not reserve on every file system.
@@ -12,3 +16,6 @@ func flushFile(f *os.File) error { return f.Sync() }
 
 // detachDirty is for Linux.
 func detachDirty([]byte) {}
+
+// prefetch has a mapping's pages read in. Bytes that cannot be read are a signal all the same on this system.
+func prefetch(b []byte) error { return unix.Madvise(b, unix.MADV_WILLNEED) }

@@ -30,3 +30,12 @@ func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 // come back with the next access. Otherwise writing them back takes the entries' dirty bits one by one, each time
 // interrupting every processor that runs this process: a first inference beside the commit took four times as long.
 func detachDirty(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more than a hint
+
+// prefetch reads a mapping's pages in, so that bytes that cannot be read are an error here and not a signal later.
+func prefetch(b []byte) error {
+	err := unix.Madvise(b, unix.MADV_POPULATE_READ)
+	if errors.Is(err, unix.EINVAL) { // before Linux 5.14
+		return unix.Madvise(b, unix.MADV_WILLNEED)
+	}
+	return err
+}

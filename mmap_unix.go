@@ -76,3 +76,25 @@ func foreignPermissions(info fs.FileInfo) string {
 	}
 	return ""
 }
+
+// withinFileSizeLimit returns EFBIG for a file that would grow beyond the process' limit: the system would also send
+// SIGXFSZ, which ends the process.
+func withinFileSizeLimit(size int64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	if uint64(size) > uint64(limit.Cur) {
+		return fmt.Errorf("file size limit of %d bytes: %w", limit.Cur, unix.EFBIG)
+	}
+	return nil
+}
+
+// flushDir returns when the names in a directory are on the disk.
+func flushDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -106,3 +106,12 @@ func preallocate(f *os.File, offset, size int64) error {
 // flushFile returns when the file's content is on the disk. Views are flushed by the caller's pages being written back
 // before the file buffers are.
 func flushFile(f *os.File) error { return f.Sync() }
+
+// withinFileSizeLimit: there is no such limit on Windows.
+func withinFileSizeLimit(int64) error { return nil }
+
+// flushDir: NTFS journals names by itself.
+func flushDir(string) error { return nil }
+
+// prefetch is left to the system.
+func prefetch([]byte) error { return nil }

@@ -64,7 +64,7 @@ func (m chain) create(cache xnnpack.WeightsCache, load loader) (*xnnpack.Runtime
 		if name == "" {
 			return xnnpack.InvalidValue
 		}
-		data, err := load(name)
+		data, err := load(name, xpwc.Quantized([]byte{})) // float weights have no scales
 		errs = append(errs, err)
 		id, err := g.Tensor(xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: shape, Data: data})
 		errs = append(errs, err)

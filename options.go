@@ -18,6 +18,17 @@ type Options struct {
 	// before it packs into private memory. 0 means 10 seconds; a negative value does not wait.
 	WriterWait time.Duration
 
+	// Prefetch reads the whole file into memory when it is opened, so that bytes the disk cannot give are found then,
+	// and counted as damage, instead of ending the process with a signal when they are touched.
+	Prefetch bool
+
+	// Verify says how far what is in the file is checked before it is used.
+	Verify Verify
+
+	// MaxBytes is the size that the file is kept to, by dropping the entries used longest ago: 0 for no limit. It may be
+	// exceeded while a commit is written.
+	MaxBytes int64
+
 	// TrailerVersion of the index for ExecuTorch at the end of the file: 2 (the default, 0) or 1, which has no seeds.
 	TrailerVersion int
 
@@ -25,6 +36,20 @@ type Options struct {
 	// the cache or the session.
 	Progress func(Progress)
 }
+
+// Verify says how far the packed weights in the file are checked. Whatever it is, opening checks all of the file's
+// structure with its checksums, and whatever packing compares is compared to the byte.
+type Verify int
+
+const (
+	// VerifyStructure (the default) does not read payloads.
+	VerifyStructure Verify = iota
+	// VerifyOnUse checks a payload's checksum when it is found first in this process. A damaged one is packed afresh.
+	VerifyOnUse
+	// VerifyRepack answers the first look-up of each payload as a miss and compares what XNNPACK packs. A different one is
+	// replaced. It costs what packing costs, and is for finding out, not for every start.
+	VerifyRepack
+)
 
 // Progress tells of one entry that was packed while a runtime is created.
 type Progress struct {
@@ -53,6 +78,7 @@ func (o *Options) withDefaults() Options {
 
 // same reports whether two openings of one path can share a cache: the functions are not compared.
 func (o Options) same(other Options) bool {
-	return o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
+	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
+		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
 		o.WriterWait == other.WriterWait && o.TrailerVersion == other.TrailerVersion
 }

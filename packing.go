@@ -12,6 +12,7 @@ import (
 type announcement struct {
 	named   bool
 	compare bool // there is something stored that the packing may turn out equal to
+	failed  bool // what is to be packed could not be computed
 }
 
 // A packing is space that XNNPACK packs into.
@@ -29,32 +30,49 @@ const (
 	inPrivate
 )
 
-// becomeWriter makes this process the file's writer for as long as the session packs.
+// becomeWriter makes this process the file's writer for as long as the session packs. c.mu is released while it waits.
 func (s *Session) becomeWriter() {
-	if s.writing || s.noFile != "" || s.cache.store == nil {
+	c := s.cache
+	if s.noFile != "" || c.store == nil {
 		return
 	}
-	if s.noFile = s.cache.beginWriting(); s.noFile == "" {
+	if s.writing {
+		if c.store.locked {
+			return
+		}
+		c.writers-- // the file was replaced: begin anew with the one that is there now
+		s.writing = false
+	}
+	if s.noFile = c.beginWriting(false); s.noFile == "" {
 		s.writing = true
-		s.cache.writers++
+		c.writers++
 	}
 }
 
-// reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory.
+// reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
 func (s *Session) reserve(n uint64) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.finalized {
+		s.fail(fmt.Errorf("reserve %d bytes: %w", n, ErrFinalized))
+		return nil
+	}
 	announced := s.announced
 	s.announced = nil
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
 	p := packing{start: time.Now()}
 	var err error
 	switch {
 	case announced == nil || announced.compare:
 		p.kind, p.reservation, err = s.reserveScratch(n)
+	case announced.failed:
+		return nil
 	case announced.named:
 		p.kind, p.reservation, err = s.reserveKept(n)
 	default:
-		p.kind, p.reservation, err = s.reservePrivate(n)
+		p.kind = inPrivate
+		p.reservation, err = s.cache.arena.alloc(n)
 	}
 	if err != nil {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
@@ -68,14 +86,8 @@ func (s *Session) reserve(n uint64) []byte {
 // the reason counted later, in private memory.
 func (s *Session) reserveKept(n uint64) (packingKind, reservation, error) {
 	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.store == nil {
-		r, err := c.arena.alloc(n)
-		return inPrivate, r, err
-	}
 	s.becomeWriter()
-	if s.noFile == "" {
+	if c.store != nil && s.noFile == "" {
 		r, err := c.store.reserve(n)
 		if err == nil {
 			return inFile, r, nil
@@ -87,18 +99,12 @@ func (s *Session) reserveKept(n uint64) (packingKind, reservation, error) {
 	return inPrivate, r, err
 }
 
-func (s *Session) reservePrivate(n uint64) (packingKind, reservation, error) {
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	r, err := s.cache.arena.alloc(n)
-	return inPrivate, r, err
-}
-
 // reserveScratch reserves space that is used again for the next packing. Should XNNPACK reserve twice before it hands in
 // what it packed, the second reservation is private memory.
 func (s *Session) reserveScratch(n uint64) (packingKind, reservation, error) {
 	if s.busy {
-		return s.reservePrivate(n)
+		r, err := s.cache.arena.alloc(n)
+		return inPrivate, r, err
 	}
 	if s.scratch == nil || uint64(len(s.scratch.data)) < n {
 		if err := s.dropScratch(); err != nil {
@@ -127,10 +133,24 @@ func (s *Session) dropScratch() error {
 // It never fails: what goes wrong is kept for Finalize, and the bytes stay where they were packed.
 func (s *Session) insert(seed uint32, kernel, bias uintptr, fingerprintID uint32, packed uintptr, size uint64) uintptr {
 	progress, address := s.insertQuietly(seed, kernel, bias, fingerprintID, packed, size)
-	if progress != nil && s.cache.options.Progress != nil {
-		s.cache.options.Progress(*progress)
+	if progress != nil {
+		s.tell(*progress)
 	}
 	return address
+}
+
+// tell calls the host's progress function. Its panic must not keep XNNPACK from the address.
+func (s *Session) tell(p Progress) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.fail(fmt.Errorf("panic in Options.Progress: %v", r))
+		}
+	}()
+	if s.cache.options.Progress != nil {
+		s.cache.options.Progress(p)
+	}
 }
 
 func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID uint32, packed uintptr, size uint64) (*Progress, uintptr) {
@@ -139,10 +159,9 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w, named := s.weight(kernel, bias, fingerprintID)
-	key := seedKey{w.key, seed}
+	w := s.weight(kernel, bias, fingerprintID)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
-		if e := s.answered[key]; named && e != nil {
+		if e := s.answered[seedKey{w.key, seed}]; w.named && e != nil {
 			return nil, addressOf(e.data)
 		}
 	}
@@ -152,50 +171,41 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 		return nil, packed
 	}
 	delete(s.packings, packed)
-	if named && (!w.kernel.filled || w.bias != nil && !w.bias.filled) {
-		s.fail(fmt.Errorf("tensor %q was packed without a look-up: %w", w.kernel.name, ErrNotEager))
-		named = false
+	for _, src := range w.sources() {
+		if !src.filled {
+			s.fail(fmt.Errorf("tensor %q was packed without a look-up: %w", src.name, ErrNotEager))
+			w.named = false
+		}
 	}
 	c.stats.PackingTime += time.Since(p.start)
 	p.data = p.data[:size:size]
-	e := s.settlePacking(w, named, seed, p)
-	s.use(e)
-	if named {
-		s.answered[key] = e
+	var e *entry
+	if w.named {
+		e = s.settle(w, seed, p)
+		s.answered[seedKey{w.key, seed}] = e
+	} else {
+		e = s.settleUnnamed(p)
 	}
+	s.use(e)
 	return &Progress{Name: e.name(), Bytes: int64(size), Done: s.done, Total: s.total}, addressOf(e.data)
 }
 
-// settlePacking finds or makes the entry for what was just packed.
-func (s *Session) settlePacking(w weight, named bool, seed uint32, p packing) *entry {
+// settle finds or makes the entry for what was just packed under a name.
+func (s *Session) settle(w weight, seed uint32, p packing) *entry {
 	c := s.cache
-	if !named {
-		return s.settleUnnamed(p)
+	e, variant := s.compare(w, seed, p)
+	if e == nil && p.kind != inFile && c.store != nil {
+		s.becomeWriter()
+		e, variant = s.compare(w, seed, p) // another process may have packed it while we waited
 	}
-	key := seedKey{w.key, seed}
-	variant := false
-	for _, e := range c.candidates(w.key) {
-		if bytes.Equal(e.data, p.data) { // equal bytes are right, whoever packed them from what
-			s.discard(p)
-			s.adopt(key, w, e)
-			c.stats.Reused.add(len(e.data))
-			return e
-		}
-		same, err := sameContent(w, e)
-		if err != nil {
-			s.fail(err)
-		}
-		if same && (e.record.Seed == seed || c.seeds[key] == e) {
-			variant = true
-			s.setFlag(e, format.Variant)
-		}
+	if e != nil {
+		s.discard(p)
+		c.stats.Reused.add(len(e.data))
+		return e
 	}
-	e := &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias}
+	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, verified: true}
 	if variant {
 		e.record.Flags |= format.Variant
-	}
-	if w.bias == nil {
-		s.unbiased = append(s.unbiased, e)
 	}
 	s.place(e, p)
 	if e.reason == "" {
@@ -208,53 +218,95 @@ func (s *Session) settlePacking(w weight, named bool, seed uint32, p packing) *e
 	return e
 }
 
-// place gives an entry its memory: where it was packed, unless that was scratch.
+// compare looks for an entry with the bytes that were packed. Equal bytes are right, whoever packed them from what. If
+// there are other bytes under the same key for the same content, both are variants, unless the stored ones are damaged.
+func (s *Session) compare(w weight, seed uint32, p packing) (equal *entry, variant bool) {
+	c, key := s.cache, seedKey{w.key, seed}
+	candidates := c.candidates(w.key)
+	for _, e := range candidates {
+		if bytes.Equal(e.data, p.data) {
+			s.adopt(key, w, e)
+			return e, false
+		}
+	}
+	for _, e := range candidates {
+		same, err := sameContent(w, e)
+		if err != nil {
+			s.fail(err)
+		}
+		switch {
+		case !same, e.record.Seed != seed && c.seeds[key] != e, !c.intact(e):
+		case c.options.Verify == VerifyRepack && e.committed && !e.verified && e.record.Flags&format.Variant == 0:
+			c.damagedPayload(e)
+		default:
+			variant = true
+			c.setFlag(e, format.Variant)
+		}
+	}
+	return nil, variant
+}
+
+// intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
+// generation.
+func (c *Cache) intact(e *entry) bool {
+	if !e.committed || format.Sum(e.data) == e.record.Sum {
+		return true
+	}
+	c.damagedPayload(e)
+	return false
+}
+
+func (c *Cache) damagedPayload(e *entry) {
+	c.stats.DamagedPayloads++
+	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.path, e.name(), ErrCorrupt))
+	e.suspect = true
+	if c.loaded(e) {
+		c.bad[e.record.Offset] = true
+	}
+	c.dirty = true
+}
+
+// place gives an entry its memory: where it was packed, unless that is only for comparing.
 func (s *Session) place(e *entry, p packing) {
 	c := s.cache
-	if p.kind == inScratch {
-		kept := p
-		if !s.keepScratch(&kept) {
+	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
+		kind, r, err := s.reserveKept(uint64(len(p.data)))
+		if err != nil {
+			s.fail(err)
 			s.giveUp(p)
 			e.data, e.region, e.reason = p.data, p.region, ReasonDisk
 			return
 		}
-		copy(kept.data, p.data)
+		copy(r.data, p.data)
 		s.discard(p)
-		p = kept
+		p.kind, p.reservation = kind, r
 	}
 	e.data, e.region = p.data, p.region
 	switch {
-	case p.kind == inFile:
+	case p.kind != inFile:
+		if c.store != nil {
+			e.reason = s.noFile
+		}
+	default:
+		c.store.filled(p.reservation)
+		e.file = p.region.file
+		if e.file != c.store.id {
+			return // the file was replaced meanwhile: the entry lasts as long as it is used
+		}
 		e.fresh = true
 		e.record.Offset, e.record.Size = p.offset(), uint64(len(p.data))
-		c.store.filled(p.reservation)
 		c.fresh = append(c.fresh, e)
-	case c.store != nil:
-		e.reason = s.noFile
+		if f := c.store.foreign; f != nil && f.has(e.name(), e.data) {
+			c.stats.Adopted.add(len(e.data))
+		}
 	}
 }
 
 // giveUp leaves a packing where it is, for good, when there is no memory for a copy.
 func (s *Session) giveUp(p packing) {
-	switch p.kind {
-	case inScratch: // the packing's reference to the region goes to the entry
+	if p.kind == inScratch { // the packing's reference to the region goes to the entry
 		s.cache.note(s.dropScratch())
-	case inFile: // the space stays ours for as long as it is not filled
-	case inPrivate:
 	}
-}
-
-// keepScratch reserves lasting space for what was packed into scratch.
-func (s *Session) keepScratch(p *packing) bool {
-	s.cache.mu.Unlock()
-	kind, r, err := s.reserveKept(uint64(len(p.data)))
-	s.cache.mu.Lock()
-	if err != nil {
-		s.fail(err)
-		return false
-	}
-	p.kind, p.reservation = kind, r
-	return true
 }
 
 // settleUnnamed keeps what nothing identifies in private memory, once for each content.
@@ -287,15 +339,14 @@ func (s *Session) settleUnnamed(p packing) *entry {
 
 // discard gives up the space of a packing whose bytes are elsewhere.
 func (s *Session) discard(p packing) {
-	c := s.cache
 	switch p.kind {
 	case inFile:
-		c.note(c.store.cancel(p.reservation))
+		s.cache.note(s.cache.store.cancel(p.reservation))
 	case inScratch:
 		s.busy = false
-		c.note(p.region.release())
+		s.cache.note(p.region.release())
 	case inPrivate:
-		c.note(p.region.release())
+		s.cache.note(p.region.release())
 	}
 }
 
@@ -307,32 +358,45 @@ func (s *Session) adopt(key seedKey, w weight, e *entry) {
 		c.seeds[key] = e
 	}
 	if s.answered[key] == e {
-		s.setFlag(e, format.Tied)
+		c.setFlag(e, format.Tied)
 	}
+	if e.committed && !e.verified && c.options.Verify == VerifyRepack {
+		c.stats.Verified.add(len(e.data))
+	}
+	e.verified = true
 	s.restamp(w, e)
 }
 
-// restamp brings an entry's stamps up to date, so that the next look-up need not compare digests. Where one content comes
-// from several sources, the first keeps its stamps: they would be rewritten with every change of source.
+// restamp brings an entry's stamps and digests up to date with content that was just seen to be packed into its bytes, or
+// to have its digest, so that the next look-up need not compare. Where one content comes from several sources, the first
+// keeps its stamps: they would be rewritten with every change of source.
 func (s *Session) restamp(w weight, e *entry) {
-	if e.kernel != nil || e.record.Source != format.Digest(w.kernel.origin) {
+	if e.kernel != nil || e.reason != "" || e.record.Source != format.Digest(w.kernel.origin) {
 		return
 	}
-	update := func(src *source, stamp *format.Digest) {
-		if src != nil && src.stamp != (Digest{}) && *stamp != format.Digest(src.stamp) {
-			*stamp = format.Digest(src.stamp)
-			s.cache.dirty = true
+	update := func(src *source, stamp, digest *format.Digest) {
+		if src == nil || src.stamp != (Digest{}) && *stamp == format.Digest(src.stamp) {
+			return
 		}
+		d, err := src.contentDigest()
+		if err != nil || src.stamp == (Digest{}) && *digest == format.Digest(d) {
+			return
+		}
+		*stamp, *digest = format.Digest(src.stamp), format.Digest(d)
+		e.changed, s.cache.dirty = true, true
 	}
-	update(w.kernel, &e.record.KernelStamp)
-	update(w.bias, &e.record.BiasStamp)
+	update(w.kernel, &e.record.KernelStamp, &e.record.KernelDigest)
+	update(w.bias, &e.record.BiasStamp, &e.record.BiasDigest)
 }
 
-func (s *Session) setFlag(e *entry, flag format.Flags) {
-	if e.record.Flags&flag == 0 {
-		s.cache.keep(e)
-		e.record.Flags |= flag
-		s.cache.dirty = true
+func (c *Cache) setFlag(e *entry, flag format.Flags) {
+	if e.record.Flags&flag != 0 {
+		return
+	}
+	c.keep(e)
+	e.record.Flags |= flag
+	if e.reason == "" {
+		e.changed, c.dirty = true, true
 	}
 }
 

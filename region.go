@@ -4,7 +4,8 @@ package xpwc
 // address of what lies in it is what XNNPACK holds, so it never moves.
 type region struct {
 	data   []byte
-	offset uint64 // in the file; 0 for anonymous memory
+	offset uint64   // in the file; 0 for anonymous memory
+	file   [16]byte // identity of the file
 	unmap  func([]byte) error
 
 	refs   int  // entries and reservations in it, and its owner

@@ -25,8 +25,7 @@ type Session struct {
 
 	sources   map[string]*source
 	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
-	aliases   int
-	digests   sync.WaitGroup // of digests that are computed while XNNPACK packs
+	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
 	announced *announcement
 	packings  map[uintptr]packing
@@ -34,9 +33,8 @@ type Session struct {
 	scratch   *region            // packing space for what is compared before it is kept
 	busy      bool               // the scratch is being packed into
 	used      map[*entry]bool
-	unbiased  []*entry // packed here under a key without a bias: one may be packed in all the same
-	writing   bool     // this session keeps the process the file's writer
-	noFile    Reason   // why this session packs into private memory, or ""
+	writing   bool   // this session keeps the process the file's writer
+	noFile    Reason // why this session packs into private memory, or ""
 
 	done, total int64 // Progress
 }
@@ -46,7 +44,7 @@ type Session struct {
 func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closing {
 		return nil, fmt.Errorf("new session: cache %s: %w", c.path, ErrClosed)
 	}
 	if err := c.refresh(); err != nil {
@@ -95,7 +93,8 @@ func Retain() LoadOption { return LoadOption{retain: true} }
 // Quantized makes the quantisation parameters that a kernel is packed with part of its key, in any form that differs
 // when they do: XNNPACK packs in scales and zero points, and with a dynamically quantised input the bias, but leaves them
 // out of its own key. Without it, two uses of one kernel with different parameters are told apart only within one
-// session. xnnpack.QuantizationKey makes the bytes.
+// session, by packing and comparing. No bytes, but not nil, say that there are no such parameters.
+// xnnpack.QuantizationKey makes the bytes. Given several times for one tensor, all of them are its key.
 func Quantized(parameters []byte) LoadOption {
 	return LoadOption{quantization: parameters}
 }
@@ -142,7 +141,7 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		}
 	}
 	if o.quantization != nil {
-		src.quantization = DigestOf(o.quantization)
+		src.tell(o.quantization)
 	}
 	if o.eager {
 		if err := src.fill(); err != nil {
@@ -208,14 +207,14 @@ func (s *Session) finalize() {
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
 	}
-	s.suspectHiddenBias()
 	for e := range s.used {
 		s.identify(e)
 	}
-	s.packings, s.announced, s.answered, s.unbiased = nil, nil, nil, nil
+	s.packings, s.announced, s.answered = nil, nil, nil
 	if s.writing {
 		s.writing = false
 		c.writers--
+		c.idle.Broadcast()
 		c.startCommit()
 	} else if c.dirty {
 		c.commitChanges()
@@ -231,25 +230,9 @@ func (s *Session) finalize() {
 	s.provider.finalize()
 }
 
-// suspectHiddenBias refuses to keep what may have been packed with a bias whose content was not there: XNNPACK reads the
-// bias of operators with dynamically quantised input without ever naming it.
-func (s *Session) suspectHiddenBias() {
-	if len(s.unbiased) == 0 {
-		return
-	}
-	for _, src := range s.sources {
-		if !src.filled && !src.consumed {
-			s.fail(fmt.Errorf("tensor %q may have been packed: %w", src.name, ErrNotEager))
-			for _, e := range s.unbiased {
-				e.suspect = true
-			}
-		}
-	}
-}
-
 // identify writes into an entry's record what it was packed from. From then on it can be committed.
 func (s *Session) identify(e *entry) {
-	if e.suspect || e.kernel == nil || s.sources[e.kernel.name] != e.kernel && !s.aliased(e.kernel) {
+	if e.kernel == nil || s.sources[e.kernel.name] != e.kernel && !s.aliased(e.kernel) {
 		return // found, or packed by another session, which will do it
 	}
 	kernel, bias := e.kernel, e.bias
@@ -261,11 +244,11 @@ func (s *Session) identify(e *entry) {
 		e.record.BiasStamp, e.record.BiasDigest = format.Digest(bias.stamp), format.Digest(digest)
 		err = errors.Join(err, biasErr)
 	}
+	e.kernel, e.bias = nil, nil
 	if err != nil {
 		s.fail(err)
-		return // it stays in memory, but nobody could tell what it was packed from
+		e.suspect = true // nobody could tell what it was packed from
 	}
-	e.kernel, e.bias = nil, nil
 }
 
 func (s *Session) aliased(src *source) bool {
@@ -298,6 +281,7 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	s.provider.free()
+	s.provider = provider{}
 	var errs []error
 	for _, src := range s.sources {
 		errs = append(errs, src.free())
@@ -311,5 +295,9 @@ func (s *Session) Close() error {
 	}
 	s.used = nil
 	c.sessions--
+	c.idle.Broadcast()
+	if c.store != nil && c.store.locked && c.writers == 0 {
+		c.startCommit() // gives the lock to others, if nothing is to be committed
+	}
 	return errors.Join(errs...)
 }

@@ -1,23 +1,25 @@
 package xpwc
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"sync"
-
-	"xpwc/internal/format"
 )
 
 // A source is an unpacked tensor as a session loaded it.
 type source struct {
-	name         string
-	tensor       Tensor
-	quantization Digest
-	content      []byte // at the address XNNPACK knows it by
-	memory       *region
-	filled       bool
-	retain       bool
-	consumed     bool
-	released     bool
+	name          string
+	tensor        Tensor
+	quantizations []Digest // what Quantized told, sorted
+	told          bool     // Quantized was given, if only to say that there is nothing to tell
+	content       []byte   // at the address XNNPACK knows it by
+	memory        *region
+	filled        bool
+	retain        bool
+	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
+	isKernel      bool // a key named it as one
+	released      bool
 
 	origin Digest // digest of Identity.Source
 	stamp  Digest // digest of Identity.Stamp, zero if there is none
@@ -52,6 +54,34 @@ func newSource(name string, t Tensor) (*source, error) {
 	return s, nil
 }
 
+// tell adds quantisation parameters. One kernel may be packed with several; then all of them are its key.
+func (s *source) tell(parameters []byte) {
+	s.told = true
+	if len(parameters) == 0 {
+		return
+	}
+	d := DigestOf(parameters)
+	at, known := slices.BinarySearchFunc(s.quantizations, d, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) })
+	if !known {
+		s.quantizations = slices.Insert(s.quantizations, at, d)
+	}
+}
+
+// quantization returns one digest for all that was told, zero for nothing.
+func (s *source) quantization() Digest {
+	switch len(s.quantizations) {
+	case 0:
+		return Digest{}
+	case 1:
+		return s.quantizations[0]
+	}
+	var all []byte
+	for _, d := range s.quantizations {
+		all = append(all, d[:]...)
+	}
+	return DigestOf(all)
+}
+
 // fill computes the content if it is not there yet.
 func (s *source) fill() error {
 	if s.filled {
@@ -64,34 +94,19 @@ func (s *source) fill() error {
 	return nil
 }
 
-// contentDigest returns the digest of the content, computing it the first time. The content must be there, or the tensor
-// have a Digest function. It may be called from several goroutines.
+// contentDigest returns the digest of the content, computing it, and if need be the content, the first time. It may be
+// called from several goroutines once the content is there.
 func (s *source) contentDigest() (Digest, error) {
 	s.once.Do(func() {
 		if f := s.tensor.Identity.Digest; f != nil {
 			s.digest, s.err = f()
-		} else {
+			return
+		}
+		if s.err = s.fill(); s.err == nil {
 			s.digest = DigestOf(s.content)
 		}
 	})
 	return s.digest, s.err
-}
-
-// is reports whether the source has the content that a record's stamp and digest tell.
-func (s *source) is(stamp, digest format.Digest) (bool, error) {
-	if s.stamp != (Digest{}) && s.stamp == Digest(stamp) {
-		return true, nil
-	}
-	d, err := s.contentDigest()
-	return err == nil && d == Digest(digest), err
-}
-
-// fillForDigest computes the content where only its digest can tell it from another.
-func (s *source) fillForDigest(stamp format.Digest) error {
-	if s.tensor.Identity.Digest != nil || s.stamp != (Digest{}) && s.stamp == Digest(stamp) {
-		return nil
-	}
-	return s.fill()
 }
 
 // free gives back what the source holds. XNNPACK must not read it any more.

@@ -15,8 +15,6 @@ const (
 	ReasonBusy Reason = "busy"
 	// ReasonDisk: reserving or mapping file space failed; Stats.LastError says how.
 	ReasonDisk Reason = "disk"
-	// ReasonForeign: the file is ExecuTorch's.
-	ReasonForeign Reason = "foreign"
 )
 
 // A Count is a number of entries and their bytes.
@@ -37,6 +35,14 @@ type Stats struct {
 	// Reused counts packings that turned out equal to an entry the cache had: XNNPACK packs some operators without asking
 	// first. The entry is used and nothing is written.
 	Reused Count
+	// Adopted counts, of those packed, the ones that ExecuTorch's file at the path had in the same bytes.
+	Adopted Count
+	// Verified counts payloads that Options.Verify found right; DamagedPayloads those that were found wrong, whenever they
+	// were looked at. These are packed afresh.
+	Verified        Count
+	DamagedPayloads int64
+	// Compactions of the file by this process.
+	Compactions int64
 	// Private counts packings that are in private memory, by reason.
 	Private map[Reason]Count
 	// PackingTime is what XNNPACK's packing took, from reserving space to handing it in.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"math"
 	"slices"
 
 	"xpwc/internal/format"
@@ -27,9 +27,8 @@ type store struct {
 	insecure bool
 	readOnly bool
 
-	// The seam for tests.
-	openDisk   func(path string, writable, insecure bool) (disk, error)
-	createDisk func(path string) (disk, error)
+	prefetch bool
+	files    files
 
 	disk  disk // nil while there is no file
 	id    [16]byte
@@ -42,18 +41,22 @@ type store struct {
 	segment  *region   // where the next reservation comes from, or nil
 	writable []*region // segments not yet read-only
 	growth   uint64    // size of the next segment
+	grown    bool      // the file has space behind the committed end
+
+	foreign *foreignFile // ExecuTorch's file at the path, until a native one replaces it
+	takes   string       // the path that the file being written replaces with its first commit, or ""
 }
 
 // load opens the file and reads the generation in force. It leaves the store empty, without an error, when there is no
 // file. ErrCorrupt, ErrVersion, ErrNotCache and ErrForeign say what else there is.
 func (st *store) load() error {
-	d, err := st.openDisk(st.path, !st.readOnly, st.insecure)
+	d, err := st.files.Open(st.path, !st.readOnly, st.insecure)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if (errors.Is(err, fs.ErrPermission) || errors.Is(err, errReadOnlyFileSystem)) && !st.readOnly {
 		st.readOnly = true
-		d, err = st.openDisk(st.path, false, st.insecure)
+		d, err = st.files.Open(st.path, false, st.insecure)
 	}
 	if err != nil {
 		return fmt.Errorf("open cache: %w", err)
@@ -61,7 +64,9 @@ func (st *store) load() error {
 	st.disk = d
 	if err := st.reload(); err != nil {
 		st.disk = nil
-		_ = d.Close()
+		if st.foreign == nil {
+			_ = d.Close()
+		}
 		return err
 	}
 	return nil
@@ -81,6 +86,9 @@ func (st *store) reload() error {
 	h, err := format.DecodeHeader(block)
 	switch {
 	case size <= format.HeaderSize && !slices.ContainsFunc(block, func(b byte) bool { return b != 0 }):
+		if st.id != [16]byte{} {
+			return fmt.Errorf("%s: %w: it was emptied", st.path, ErrCorrupt)
+		}
 		return nil // as a crash between creating the file and writing its header leaves it
 	case errors.Is(err, format.ErrMagic):
 		return st.notOurs(size)
@@ -89,7 +97,7 @@ func (st *store) reload() error {
 	case err != nil:
 		return fmt.Errorf("%s: %w (%w)", st.path, ErrCorrupt, err)
 	}
-	if h.ID == st.id && h.Current.Generation == st.slot.Generation {
+	if h.ID == st.id && h.Current == st.slot {
 		if uint64(size) < st.slot.End {
 			return fmt.Errorf("%s: %w: it was truncated to %d bytes of %d", st.path, ErrCorrupt, size, st.slot.End)
 		}
@@ -103,9 +111,18 @@ func (st *store) reload() error {
 	if slot.End > uint64(size) {
 		return fmt.Errorf("%s: %w: it has %d bytes of %d", st.path, ErrCorrupt, size, slot.End)
 	}
+	if slot.End > math.MaxInt {
+		return fmt.Errorf("%s: %w: its %d bytes cannot be mapped", st.path, ErrCorrupt, slot.End)
+	}
 	data, err := st.disk.Map(0, int(slot.End), false)
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
+	}
+	if st.prefetch {
+		if err := prefetch(data); err != nil {
+			_ = st.disk.Unmap(data)
+			return fmt.Errorf("%s: %w: its bytes cannot be read (%w)", st.path, ErrCorrupt, err)
+		}
 	}
 	index, err := format.DecodeIndex(data[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot)
 	if err != nil {
@@ -116,24 +133,8 @@ func (st *store) reload() error {
 		return err
 	}
 	st.id, st.slot, st.index = h.ID, slot, index
-	st.base = &region{data: data, unmap: st.disk.Unmap, refs: 1, sealed: true}
+	st.base = &region{data: data, file: h.ID, unmap: st.disk.Unmap, refs: 1, sealed: true}
 	return nil
-}
-
-// notOurs tells a file written by ExecuTorch from one that is no cache at all.
-func (st *store) notOurs(size int64) error {
-	_, _, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
-		_, err := st.disk.ReadAt(b, int64(offset))
-		return err
-	})
-	switch {
-	case err == nil:
-		return fmt.Errorf("%s: %w", st.path, ErrForeign)
-	case errors.Is(err, format.ErrCorrupt), errors.Is(err, format.ErrVersion):
-		return fmt.Errorf("%s: %w (%w)", st.path, ErrForeign, err)
-	default:
-		return fmt.Errorf("%s: %w", st.path, ErrNotCache)
-	}
 }
 
 func (st *store) dropBase() error {
@@ -151,6 +152,9 @@ func (st *store) refresh() error {
 		return nil // nobody else writes
 	}
 	if st.disk == nil {
+		if st.foreign != nil {
+			return nil
+		}
 		return st.load()
 	}
 	replaced, err := st.disk.Replaced()
@@ -165,12 +169,25 @@ func (st *store) refresh() error {
 
 // reopen follows the path to the file that is there now. Mappings of the old one stay for whoever uses them.
 func (st *store) reopen() error {
-	old := st.disk
-	st.disk, st.id, st.slot, st.index = nil, [16]byte{}, format.Slot{}, nil
-	if err := errors.Join(st.dropBase(), old.Close()); err != nil {
-		return fmt.Errorf("cache %s: %w", st.path, err)
+	foreign := st.foreign
+	st.foreign = nil
+	if err := errors.Join(foreign.close(), st.abandon()); err != nil {
+		return err
 	}
 	return st.load()
+}
+
+// abandon forgets the file. Mappings of it stay for whoever uses them.
+func (st *store) abandon() error {
+	var errs []error
+	if st.disk != nil {
+		errs = append(errs, st.disk.Close())
+	}
+	st.disk, st.id, st.slot, st.index = nil, [16]byte{}, format.Slot{}, nil
+	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
+		return fmt.Errorf("cache %s: %w", st.path, err)
+	}
+	return nil
 }
 
 // begin makes this process the writer, creating the file if there is none. ok is false if another process is the
@@ -178,6 +195,9 @@ func (st *store) reopen() error {
 func (st *store) begin() (ok bool, err error) {
 	if st.locked {
 		return true, nil
+	}
+	if st.foreign != nil {
+		return st.beginReplacement()
 	}
 	if st.disk == nil {
 		if err := st.create(); err != nil {
@@ -207,7 +227,7 @@ func (st *store) prepare() error {
 		return err
 	}
 	if st.id == [16]byte{} {
-		if err := st.writeHeader(); err != nil {
+		if err := errors.Join(st.writeHeader(), st.files.SyncDir(st.path)); err != nil {
 			return err
 		}
 	}
@@ -226,7 +246,7 @@ func (st *store) prepare() error {
 }
 
 func (st *store) create() error {
-	d, err := st.createDisk(st.path)
+	d, err := st.files.Create(st.path)
 	if errors.Is(err, fs.ErrExist) {
 		if err := st.load(); err != nil {
 			return err
@@ -261,202 +281,32 @@ func (st *store) writeHeader() error {
 	return st.dropBase()
 }
 
-// setAsideDamaged renames a damaged file to PATH.damaged, so that a new one can take its place and the old one can be
-// looked at. If another process has put a good file there since, it is loaded instead.
-func (st *store) setAsideDamaged() error {
-	err := st.load()
-	if err == nil || !errors.Is(err, ErrCorrupt) {
-		return err
-	}
-	d, err := st.openDisk(st.path, true, st.insecure)
-	if err != nil {
-		return fmt.Errorf("open the damaged cache: %w", err)
-	}
-	defer func() { _ = d.Close() }()
-	if ok, err := d.TryLock(); err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("%s: %w", st.path, errReplaced))
-	}
-	if replaced, err := d.Replaced(); err != nil || replaced {
-		return errors.Join(err, fmt.Errorf("%s: %w", st.path, errReplaced))
-	}
-	if err := os.Rename(st.path, st.path+".damaged"); err != nil {
-		return fmt.Errorf("set the damaged cache aside: %w", err)
-	}
-	return nil
-}
-
-// reserve returns n bytes of the file, mapped and with disk space behind them.
-func (st *store) reserve(n uint64) (reservation, error) {
-	start := alignUp(st.tail, packedAlignment)
-	if st.segment == nil || start+n > st.segment.end() {
-		if err := st.grow(start, n); err != nil {
-			return reservation{}, err
-		}
-	}
-	at := start - st.segment.offset
-	st.tail = start + n
-	st.segment.open++
-	return reservation{region: st.segment.retain(), data: st.segment.data[at : at+n : at+n]}, nil
-}
-
-// grow maps a new segment that has room for n bytes at file offset start. It begins with the page that start lies in,
-// mapped a second time, so that payloads are packed densely across segments.
-func (st *store) grow(start, n uint64) error {
-	granularity := uint64(mapGranularity())
-	offset := start &^ (granularity - 1)
-	need := alignUp(start+n-offset, granularity)
-	st.growth = min(max(2*st.growth, firstSegment), lastSegment)
-	size := max(need, st.growth)
-	err := st.disk.Allocate(int64(offset), int64(size))
-	if err != nil && size > need { // a nearly full disk may still have room for this one
-		st.growth, size = 0, need
-		err = st.disk.Allocate(int64(offset), int64(size))
-	}
-	if err != nil {
-		return err
-	}
-	data, err := st.disk.Map(int64(offset), int(size), true)
-	if err != nil {
-		return err
-	}
-	if err := st.retire(); err != nil {
-		_ = st.disk.Unmap(data)
-		return err
-	}
-	st.segment = &region{data: data, offset: offset, unmap: st.disk.Unmap, refs: 1}
-	st.writable = append(st.writable, st.segment.retain())
-	return nil
-}
-
-// retire ends reserving from the current segment.
-func (st *store) retire() error {
-	if st.segment == nil {
-		return nil
-	}
-	r := st.segment
-	st.segment = nil
-	return r.release()
-}
-
-// filled takes note that nothing will be written to a reservation any more.
-func (st *store) filled(r reservation) { r.region.open-- }
-
-// cancel gives up a reservation that nothing was packed into. Its reference is released too.
-func (st *store) cancel(r reservation) error {
-	st.filled(r)
-	if start := r.offset(); st.segment == r.region && start+uint64(len(r.data)) == st.tail {
-		st.tail = start
-	}
-	return r.region.release()
-}
-
-// A commit is a new generation on its way to the disk.
-type commit struct {
-	disk  disk
-	id    [16]byte
-	slot  format.Slot
-	block []byte // index and trailer
-}
-
-// prepareCommit lays out a new generation with these records behind everything that is reserved. Space for it is
-// allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it covers
-// becomes read-only in memory. The next reservation comes after it. Once it is written, it is to become the store's slot.
-func (st *store) prepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry, trailerVersion uint32) (*commit, error) {
-	slot := format.Slot{
-		Generation:  st.slot.Generation + 1,
-		IndexOffset: alignUp(st.tail, packedAlignment),
-		Records:     uint64(len(records)),
-	}
-	index, err := format.EncodeIndex(slot.Generation, layouts, records)
-	if err != nil {
-		return nil, err
-	}
-	slot.IndexSize, slot.IndexSum = uint64(len(index)), format.Sum(index)
-	for i, r := range records { // sorted by EncodeIndex
-		if i == 0 || r.Offset != records[i-1].Offset {
-			slot.PayloadBytes += r.Size
-		}
-	}
-	trailerAt := slot.IndexOffset + slot.IndexSize
-	trailer = append([]format.TrailerEntry{
-		{Name: format.HeaderEntry, Size: format.HeaderSize},
-		{Name: format.IndexEntry, Offset: slot.IndexOffset, Size: slot.IndexSize},
-	}, trailer...)
-	block := append(index, format.EncodeTrailer(trailer, trailerAt, trailerVersion)...)
-	slot.End = slot.IndexOffset + uint64(len(block))
-	slot.DeadBytes = slot.End - format.HeaderSize - slot.PayloadBytes - uint64(len(block))
-
-	if err := st.disk.Allocate(int64(slot.IndexOffset), int64(len(block))); err != nil {
-		return nil, err
-	}
-	if err := st.disk.Truncate(int64(slot.End)); err != nil {
-		return nil, fmt.Errorf("cache %s: %w", st.path, err)
-	}
-	st.tail, st.growth = slot.End, 0
-	if err := errors.Join(st.retire(), st.seal()); err != nil {
-		return nil, fmt.Errorf("cache %s: %w", st.path, err)
-	}
-	return &commit{disk: st.disk, id: st.id, slot: slot, block: block}, nil
-}
-
-// write brings the commit to the disk in the order that leaves the old or the new generation in force at every instant:
-// payloads, index, slot, each flushed before the next. It may run while the store is used.
-func (c *commit) write() error {
-	if err := c.disk.Flush(); err != nil {
-		return err
-	}
-	if _, err := c.disk.WriteAt(c.block, int64(c.slot.IndexOffset)); err != nil {
-		return fmt.Errorf("cache: %w", err)
-	}
-	if err := c.disk.Flush(); err != nil {
-		return err
-	}
-	slot, at := c.slot.Encode(c.id)
-	if _, err := c.disk.WriteAt(slot, at); err != nil {
-		return fmt.Errorf("cache: %w", err)
-	}
-	return c.disk.Flush()
-}
-
-// seal makes read-only what nothing will be packed into any more. It must come before the flush: see makeReadOnly.
-func (st *store) seal() error {
-	var errs []error
-	still := st.writable[:0]
-	for _, r := range st.writable {
-		if r.open > 0 {
-			still = append(still, r)
-			continue
-		}
-		errs = append(errs, st.disk.Seal(r.data))
-		r.sealed = true
-		errs = append(errs, r.release())
-	}
-	clear(st.writable[len(still):])
-	st.writable = still
-	return errors.Join(errs...)
-}
-
-// end gives the writer's lock to others. The next writer gives what was reserved since the last commit back to the file
-// system, so nothing of it may be in use any more.
+// end gives the writer's lock to others, and what was reserved since the last commit back to the file system: nothing of
+// it may be in use any more.
 func (st *store) end() error {
 	if !st.locked {
 		return nil
 	}
 	st.locked = false
 	errs := []error{st.retire()}
+	if st.grown { // what was reserved and not needed
+		errs = append(errs, st.disk.Truncate(int64(max(st.slot.End, format.HeaderSize))))
+		st.grown = false
+	}
 	for _, r := range st.writable {
 		errs = append(errs, r.release())
 	}
 	st.writable, st.growth = nil, 0
-	return errors.Join(append(errs, st.disk.Unlock())...)
+	errs = append(errs, st.disk.Unlock())
+	if st.takes != "" { // nothing was committed: the file at the path stays
+		errs = append(errs, st.giveUpReplacement())
+	}
+	return errors.Join(errs...)
 }
 
 // close gives up the file. Regions that entries refer to stay mapped until those are released.
 func (st *store) close() error {
-	if st.disk == nil {
-		return nil
-	}
-	err := errors.Join(st.end(), st.dropBase(), st.disk.Close())
-	st.disk, st.index = nil, nil
-	return err
+	errs := []error{st.end(), st.foreign.close(), st.abandon()}
+	st.foreign = nil
+	return errors.Join(errs...)
 }

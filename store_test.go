@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"xpwc/internal/format"
 )
 
 // These tests make the calls that XNNPACK makes, without XNNPACK, so that they run where there is none. The packing is a
@@ -50,6 +46,12 @@ func open(t testing.TB, c *Cache, tensors map[string][]byte) *opened {
 	t.Helper()
 	s, err := c.NewSession(MapOf(tensors))
 	require.NoError(t, err)
+	return packAll(t, s, tensors)
+}
+
+// packAll makes the calls of a runtime's creation, and finalizes the session.
+func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
+	t.Helper()
 	o := &opened{s, map[string]packedAt{}}
 	for name := range tensors {
 		content, err := s.Load(name)
@@ -67,7 +69,7 @@ func open(t testing.TB, c *Cache, tensors map[string][]byte) *opened {
 		o.at[name] = packedAt{bytesAt(t, s, address, len(want)), want}
 	}
 	o.check(t)
-	_, err = s.Finalize()
+	_, err := s.Finalize()
 	require.NoError(t, err)
 	o.check(t)
 	return o
@@ -268,6 +270,53 @@ func (d faultyDisk) fail() error {
 	return nil
 }
 
+// faultyFiles make faulty disks, and count along.
+type faultyFiles struct {
+	files
+	calls  *int
+	failAt int
+	err    error
+}
+
+func (f faultyFiles) count() error { return faultyDisk{nil, f.calls, f.failAt, f.err}.fail() }
+
+func (f faultyFiles) Open(path string, writable, insecure bool) (disk, error) {
+	d, err := f.files.Open(path, writable, insecure)
+	if err != nil {
+		return nil, err
+	}
+	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
+}
+
+func (f faultyFiles) Create(path string) (disk, error) {
+	if err := f.count(); err != nil {
+		return nil, err
+	}
+	d, err := f.files.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
+}
+
+func (f faultyFiles) Rename(from, to string) error {
+	if err := f.count(); err != nil {
+		return err
+	}
+	return f.files.Rename(from, to)
+}
+
+func (f faultyFiles) Remove(path string) error {
+	if err := f.count(); err != nil {
+		return err
+	}
+	return f.files.Remove(path)
+}
+
+func (f faultyFiles) SyncDir(path string) error {
+	return errors.Join(f.count(), f.files.SyncDir(path))
+}
+
 func (d faultyDisk) WriteAt(b []byte, offset int64) (int, error) {
 	if err := d.fail(); err != nil {
 		n, _ := d.disk.WriteAt(b[:len(b)/2], offset) // as a full disk does
@@ -325,12 +374,8 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 
 			calls := 0
 			c = mustOpen(t, path, nil)
-			inner := c.store.disk
-			c.store.disk = faultyDisk{inner, &calls, at, fault}
-			c.store.openDisk = func(path string, writable, insecure bool) (disk, error) {
-				d, err := openDisk(path, writable, insecure)
-				return faultyDisk{d, &calls, at, fault}, err
-			}
+			c.store.disk = faultyDisk{c.store.disk, &calls, at, fault}
+			c.store.files = faultyFiles{c.store.files, &calls, at, fault}
 			o := open(t, c, all)
 			saveErr := c.Save()
 			o.close(t)
@@ -357,10 +402,7 @@ func TestAnEmptyFileThatCannotBeGrownIsNoError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
 	calls := 0
-	c.store.createDisk = func(path string) (disk, error) {
-		d, err := createDisk(path)
-		return faultyDisk{d, &calls, 2, syscall.ENOSPC}, err
-	}
+	c.store.files = faultyFiles{c.store.files, &calls, 3, syscall.ENOSPC}
 	o := open(t, c, someTensors(2, 100))
 	require.EqualValues(t, 2, c.Stats().Private[ReasonDisk].Entries)
 	require.ErrorIs(t, c.Stats().LastError, syscall.ENOSPC)
@@ -378,27 +420,4 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 	}
 	o.close(t)
 	require.NoError(t, c.Close())
-}
-
-func TestVersionsAreToldApart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
-	header := format.NewHeader([16]byte{1})
-	require.NoError(t, os.WriteFile(path, header, 0o600))
-	c := mustOpen(t, path, nil)
-	require.NoError(t, c.Close())
-
-	trailer := format.EncodeTrailer([]format.TrailerEntry{{Name: "w", Offset: 0, Size: 64, Seed: 1}}, 64, format.TrailerV2)
-	require.NoError(t, os.WriteFile(path, append(make([]byte, 64), trailer...), 0o600))
-	_, err := Open(path, &Options{Strict: true})
-	require.ErrorIs(t, err, ErrForeign)
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
-	c = mustOpen(t, path, nil)
-	open(t, c, someTensors(1, 100)).close(t)
-	require.EqualValues(t, 1, c.Stats().Private[ReasonForeign].Entries)
-	require.NoError(t, c.Close())
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(before, after), "ExecuTorch's file is left alone")
-	require.NotErrorIs(t, err, fs.ErrNotExist)
 }

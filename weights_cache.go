@@ -23,6 +23,7 @@ type Cache struct {
 
 	mu       sync.Mutex
 	openings int
+	closing  bool
 	closed   bool
 	sessions int
 	writers  int // sessions that pack into the file
@@ -33,16 +34,20 @@ type Cache struct {
 
 	live    map[format.Key][]*entry // what sessions use or used, and what was packed here
 	unnamed map[Digest][]*entry     // by digest of the packed bytes
+	known   loadedIndex             // what live was found through
 	seeds   map[seedKey]*entry      // other seeds under which this process packed an entry's very bytes
 	fresh   []*entry                // packed here and not in the loaded index
 
-	dirty      bool // an entry of the file changed its flags or stamps
+	bad        map[uint64]bool // offsets of payloads of the loaded index that turned out damaged
+	dirty      bool            // an entry of the file changed its flags or stamps, or is bad
 	committing bool
+	compacting bool
 	again      bool
-	idle       *sync.Cond // committing became false
+	idle       *sync.Cond // a commit, a compaction or a session's packing ended
 	commitErr  error      // of the last commit
 
 	stats Stats
+	now   func() int64 // seconds since 1970
 }
 
 type seedKey struct {
@@ -74,14 +79,37 @@ func Open(path string, options *Options) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
+	for {
+		c, err := openOnce(path, o)
+		if c != nil || err != nil {
+			return c, err
+		}
+	}
+}
+
+// openOnce finds the open cache of a path or makes one. It returns neither when one was just being closed.
+func openOnce(path string, o Options) (*Cache, error) {
 	registry.Lock()
 	defer registry.Unlock()
 	if c := registry.caches[path]; c != nil {
-		if !c.options.same(o) {
-			return nil, fmt.Errorf("cache %s: %w", path, ErrOtherOptions)
-		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		switch {
+		case c.closing:
+			registry.Unlock()
+			for !c.closed {
+				c.idle.Wait()
+			}
+			c.mu.Unlock() // the registry's lock comes first
+			registry.Lock()
+			c.mu.Lock()
+			if registry.caches[path] == c {
+				delete(registry.caches, path)
+			}
+			return nil, nil
+		case !c.options.same(o):
+			return nil, fmt.Errorf("cache %s: %w", path, ErrOtherOptions)
+		}
 		c.openings++
 		return c, nil
 	}
@@ -125,6 +153,8 @@ func newCache(path string, o Options) (*Cache, error) {
 		live:     map[format.Key][]*entry{},
 		unnamed:  map[Digest][]*entry{},
 		seeds:    map[seedKey]*entry{},
+		bad:      map[uint64]bool{},
+		now:      func() int64 { return time.Now().Unix() },
 	}
 	c.idle = sync.NewCond(&c.mu)
 	c.stats.Private = map[Reason]Count{}
@@ -132,11 +162,11 @@ func newCache(path string, o Options) (*Cache, error) {
 		return c, nil
 	}
 	c.store = &store{
-		path:       path,
-		insecure:   o.AllowUnsafeFile,
-		readOnly:   o.ReadOnly,
-		openDisk:   openDisk,
-		createDisk: createDisk,
+		path:     path,
+		insecure: o.AllowUnsafeFile,
+		readOnly: o.ReadOnly,
+		prefetch: o.Prefetch,
+		files:    osFiles{},
 	}
 	if err := c.accept(c.store.load()); err != nil {
 		return nil, err
@@ -153,15 +183,18 @@ func (c *Cache) accept(err error) error {
 		}
 		return nil
 	case c.options.Strict:
-		return err
+		return errors.Join(err, c.store.close())
 	case errors.Is(err, ErrCorrupt):
 		c.damaged, c.stats.Damaged = true, err
+		c.distrust()
 		if c.store.readOnly {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
 	case errors.Is(err, ErrForeign):
-		c.blocked, c.stats.LastError = ReasonForeign, err
+		if c.store.readOnly {
+			c.blocked = ReasonReadOnly
+		}
 		return nil
 	default:
 		return err
@@ -170,47 +203,72 @@ func (c *Cache) accept(err error) error {
 
 // refresh picks up a newer generation that another process committed.
 func (c *Cache) refresh() error {
-	if c.store == nil || c.damaged || c.blocked == ReasonForeign {
+	if c.store == nil || c.damaged {
 		return nil
 	}
-	before := c.store.index
-	err := c.accept(c.store.refresh())
-	if c.store.index != before {
+	defer c.noticeReload()
+	return c.accept(c.store.refresh())
+}
+
+// noticeReload compares what the store has loaded with what the cache knows of it. It follows everything that may load
+// another generation or another file.
+func (c *Cache) noticeReload() {
+	if now := (loadedIndex{c.store.id, c.store.index}); now != c.known {
+		c.known = now
 		c.forgetLoaded()
 	}
-	return err
+}
+
+// loadedIndex tells one loaded generation from another.
+type loadedIndex struct {
+	file  [16]byte
+	index *format.Index
+}
+
+// distrust keeps new sessions from memory whose file is damaged: it may be cut off.
+func (c *Cache) distrust() {
+	for _, entries := range c.live {
+		for _, e := range entries {
+			e.suspect = e.suspect || e.reason == "" && e.committed
+		}
+	}
+	c.note(c.store.abandon())
+	c.noticeReload()
+}
+
+// loaded reports whether an entry is one of the loaded index.
+func (c *Cache) loaded(e *entry) bool {
+	return !e.fresh && e.reason == "" && c.store != nil && e.file == c.store.id
 }
 
 // forgetLoaded drops what was found through an index that is no longer the loaded one. Entries in use stay: their memory
 // does not change.
 func (c *Cache) forgetLoaded() {
+	here := c.store.id
+	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool {
+		// What was committed is in the new index, unless that is of another file; what was not is lost with the file.
+		gone := e.committed || e.file != here
+		if gone {
+			e.fresh = false
+		}
+		return gone
+	})
 	for key, entries := range c.live {
-		kept := entries[:0]
-		for _, e := range entries {
-			if e.sessions > 0 || e.reason != "" || !e.committed && e.fresh {
-				kept = append(kept, e)
-				continue
+		kept := slices.DeleteFunc(entries, func(e *entry) bool {
+			if e.sessions > 0 || e.reason != "" || e.fresh || e.changed && e.file == here {
+				return false
 			}
 			c.note(e.region.release())
 			c.forgetSeeds(e)
-		}
-		clear(entries[len(kept):])
+			return true
+		})
 		if len(kept) == 0 {
 			delete(c.live, key)
 		} else {
 			c.live[key] = kept
 		}
 	}
-	fresh := c.fresh[:0]
-	for _, e := range c.fresh {
-		if e.committed { // the new index has it
-			e.fresh = false
-			continue
-		}
-		fresh = append(fresh, e)
-	}
-	clear(c.fresh[len(fresh):])
-	c.fresh = fresh
+	c.bad = map[uint64]bool{}
 }
 
 func (c *Cache) forgetSeeds(e *entry) {
@@ -231,8 +289,12 @@ func (c *Cache) candidates(key format.Key) []*entry {
 search:
 	for i := range c.store.index.Find(key) {
 		r := c.store.index.Record(i)
+		if c.bad[r.Offset] {
+			continue
+		}
 		for _, e := range c.live[key] {
-			if !e.fresh && e.reason == "" && e.record.Offset == r.Offset {
+			if c.loaded(e) && e.record.Offset == r.Offset {
+				e.record.Flags |= r.Flags // which another process may have set
 				continue search
 			}
 		}
@@ -240,6 +302,7 @@ search:
 			record:    r,
 			data:      c.store.base.data[r.Offset : r.Offset+r.Size : r.Offset+r.Size],
 			region:    c.store.base,
+			file:      c.store.id,
 			committed: true,
 		})
 	}
@@ -255,8 +318,8 @@ func (c *Cache) keep(e *entry) {
 	e.region.retain()
 }
 
-// release ends a session's use of an entry. A private entry nobody uses is freed at once; others stay for the next
-// session.
+// release ends a session's use of an entry. A private entry nobody uses, or one of a file that is no longer in place, is
+// freed at once; others stay for the next session.
 func (c *Cache) release(e *entry) {
 	e.sessions--
 	if e.sessions > 0 {
@@ -264,9 +327,13 @@ func (c *Cache) release(e *entry) {
 	}
 	if e.reason == "" {
 		c.stats.MappedBytes -= int64(len(e.data))
-		return
+		if c.store == nil || !e.suspect && !e.moved && (e.fresh || c.loaded(e)) {
+			return
+		}
+		c.fresh = without(c.fresh, e)
+	} else {
+		c.stats.PrivateBytes -= int64(len(e.data))
 	}
-	c.stats.PrivateBytes -= int64(len(e.data))
 	if e.reason == ReasonUnnamed {
 		c.unnamed[Digest(e.record.Sum)] = without(c.unnamed[Digest(e.record.Sum)], e)
 		if len(c.unnamed[Digest(e.record.Sum)]) == 0 {
@@ -295,32 +362,38 @@ func without(entries []*entry, e *entry) []*entry {
 
 // beginWriting makes this process the writer of the file, waiting for another one within limits. It returns the reason
 // why it is not, or "". c.mu is held, but not while waiting.
-func (c *Cache) beginWriting() Reason {
+func (c *Cache) beginWriting(compacting bool) Reason {
 	deadline := time.Now().Add(c.options.WriterWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if c.blocked != "" {
 			return c.blocked
 		}
-		ok, err := c.tryBegin()
-		switch {
-		case errors.Is(err, errReplaced):
-			err = c.accept(c.store.reopen())
-			c.forgetLoaded()
-			if err == nil {
-				continue
-			}
-			fallthrough
-		case err != nil:
-			c.note(err)
-			if errors.Is(err, fs.ErrPermission) || errors.Is(err, errReadOnlyFileSystem) {
-				c.blocked = ReasonReadOnly
-				return c.blocked
-			}
-			return ReasonDisk
-		case ok:
+		var ok bool
+		var err error
+		if compacting || !c.compacting {
+			ok, err = c.tryBegin()
+		}
+		if ok {
 			return ""
 		}
-		if time.Now().After(deadline) {
+		retry := err == nil
+		if errors.Is(err, errReplaced) {
+			err = c.accept(c.store.reopen())
+			retry = err == nil
+		} else if errors.Is(err, ErrCorrupt) {
+			err = c.accept(err)
+			retry = err == nil
+		}
+		c.noticeReload()
+		switch {
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, errReadOnlyFileSystem):
+			c.note(err)
+			c.blocked = ReasonReadOnly
+			return c.blocked
+		case !retry:
+			c.note(err)
+			return ReasonDisk
+		case time.Now().After(deadline):
 			return ReasonBusy
 		}
 		c.mu.Unlock()
@@ -330,24 +403,20 @@ func (c *Cache) beginWriting() Reason {
 }
 
 func (c *Cache) tryBegin() (bool, error) {
+	defer c.noticeReload()
 	if c.damaged {
 		if err := c.store.setAsideDamaged(); err != nil {
 			return false, err
 		}
 		c.damaged = false
 	}
-	before := c.store.index
-	ok, err := c.store.begin()
-	if c.store.index != before {
-		c.forgetLoaded()
-	}
-	return ok, err
+	return c.store.begin()
 }
 
 // commitChanges starts a commit of changed flags and stamps, if this process can become the writer at once. If not, the
 // next commit brings them along.
 func (c *Cache) commitChanges() {
-	if c.store == nil || c.blocked != "" || c.damaged {
+	if c.store == nil || c.blocked != "" || c.damaged || c.compacting || c.store.foreign != nil {
 		return
 	}
 	if ok, err := c.tryBegin(); err != nil || !ok {
@@ -362,7 +431,7 @@ func (c *Cache) commitChanges() {
 func (c *Cache) Save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closing {
 		return fmt.Errorf("cache %s: %w", c.path, ErrClosed)
 	}
 	return c.save()
@@ -371,7 +440,7 @@ func (c *Cache) Save() error {
 func (c *Cache) save() error {
 	c.commitErr = nil
 	c.startCommit()
-	for c.committing {
+	for c.committing || c.compacting {
 		c.idle.Wait()
 	}
 	return c.commitErr
@@ -380,22 +449,32 @@ func (c *Cache) save() error {
 // Close saves and gives up the cache; the last Close of a path unmaps it. It returns ErrInUse, and leaves the cache
 // open, while sessions are open: their runtimes use its memory. An error of saving is returned, but closes all the same.
 func (c *Cache) Close() error {
+	err := c.close()
 	registry.Lock()
 	defer registry.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return fmt.Errorf("cache %s: %w", c.path, ErrClosed)
+	if c.closed && registry.caches[c.path] == c {
+		delete(registry.caches, c.path)
 	}
-	if c.openings > 1 {
+	return err
+}
+
+func (c *Cache) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closing:
+		return fmt.Errorf("cache %s: %w", c.path, ErrClosed)
+	case c.openings > 1:
 		c.openings--
 		return c.save()
-	}
-	if c.sessions > 0 {
+	case c.sessions > 0:
 		return fmt.Errorf("cache %s: %d %w", c.path, c.sessions, ErrInUse)
 	}
+	c.closing = true // no session can begin any more
 	errs := []error{c.save()}
-	c.closed = true
+	c.describeFile()
 	for _, entries := range c.live {
 		for _, e := range entries {
 			errs = append(errs, e.region.release())
@@ -405,8 +484,9 @@ func (c *Cache) Close() error {
 	errs = append(errs, c.arena.drop())
 	if c.store != nil {
 		errs = append(errs, c.store.close())
-		delete(registry.caches, c.path)
 	}
+	c.closed = true
+	c.idle.Broadcast()
 	return errors.Join(errs...)
 }
 
@@ -414,15 +494,21 @@ func (c *Cache) Close() error {
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.describeFile()
 	s := c.stats
 	s.Private = map[Reason]Count{}
 	for reason, count := range c.stats.Private {
 		s.Private[reason] = count
 	}
-	if c.store != nil && c.store.slot.Generation > 0 {
-		slot := c.store.slot
-		s.Generation, s.Entries = slot.Generation, int(slot.Records)
-		s.FileBytes, s.PayloadBytes, s.DeadBytes = int64(slot.End), int64(slot.PayloadBytes), int64(slot.DeadBytes)
-	}
 	return s
+}
+
+// describeFile brings the figures of the file up to date, for as long as it is open.
+func (c *Cache) describeFile() {
+	if c.store == nil || c.closed {
+		return
+	}
+	slot := c.store.slot
+	c.stats.Generation, c.stats.Entries = slot.Generation, int(slot.Records)
+	c.stats.FileBytes, c.stats.PayloadBytes, c.stats.DeadBytes = int64(slot.End), int64(slot.PayloadBytes), int64(slot.DeadBytes)
 }

@@ -134,8 +134,6 @@ func (c *constant) loadOptions() []xpwc.LoadOption {
 	} else {
 		opts = append(opts, xpwc.PackOnly())
 	}
-	if len(c.packing) > 0 {
-		opts = append(opts, xpwc.Quantized(c.packing))
-	}
-	return opts
+	// Also if there is nothing to tell: a cache may then rely on what it is not told.
+	return append(opts, xpwc.Quantized(append([]byte{}, c.packing...)))
 }

@@ -1,52 +1,21 @@
 package tflite
 
 import (
+	"errors"
 	"fmt"
-	"sync"
+	"io/fs"
 
 	"xpwc"
+	"xpwc/internal/mapped"
 )
-
-// file is a mapped model file, shared by the Model and everything that reads its constants.
-type file struct {
-	path  string // absolute
-	stamp string // device, inode, size and modification time when it was opened
-
-	mu     sync.RWMutex // held for reading while the mapping is read
-	data   []byte
-	mapped int64 // length of the mapping, whole pages
-	closed bool
-}
-
-// read calls f with the file's bytes, which it must not keep.
-func (f *file) read(do func(data []byte) error) error {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if f.closed {
-		return fmt.Errorf("%s: %w", f.path, ErrClosed)
-	}
-	return do(f.data)
-}
-
-func (f *file) close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return nil
-	}
-	f.closed = true
-	err := unmapFile(f.data)
-	f.data = nil
-	return err
-}
 
 // dataMap gives the constants that nodes use, by unique name. It is read-only once made.
 type dataMap struct {
-	file      *file
+	file      *mapped.File
 	constants map[string]*constant
 }
 
-func newDataMap(f *file, p *plan) *dataMap {
+func newDataMap(f *mapped.File, p *plan) *dataMap {
 	m := &dataMap{file: f, constants: make(map[string]*constant, len(p.constants))}
 	for _, c := range p.constants {
 		m.constants[p.graph.tensors[c.tensor].name] = c
@@ -54,28 +23,38 @@ func newDataMap(f *file, p *plan) *dataMap {
 	return m
 }
 
+// read calls do with the file's bytes, which it must not keep.
+func (m *dataMap) read(do func(data []byte) error) error {
+	err := m.file.View(do)
+	if errors.Is(err, fs.ErrClosed) {
+		return fmt.Errorf("%s: %w", m.file.Path(), ErrClosed)
+	}
+	return err
+}
+
 // Tensor implements [xpwc.DataMap].
 func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	c, ok := m.constants[name]
 	if !ok {
-		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", m.file.path, name, xpwc.ErrUnknownTensor)
+		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", m.file.Path(), name, xpwc.ErrUnknownTensor)
 	}
 	t := xpwc.Tensor{
 		Identity: xpwc.Identity{
-			Source: m.file.path,
-			Stamp:  fmt.Sprintf("%s:%d+%d:%s", m.file.stamp, c.source.offset, c.source.size, c.conversion()),
+			Source: m.file.Path(),
+			Stamp:  fmt.Sprintf("%s:%d+%d:%s", m.file.Stamp(), c.source.offset, c.source.size, c.conversion()),
 			Digest: func() (d xpwc.Digest, err error) {
-				err = m.file.read(func(data []byte) error { d = c.digest(data); return nil })
+				err = m.read(func(data []byte) error { d = c.digest(data); return nil })
 				return d, err
 			},
 		},
 		Release: func() {
-			// Nothing is lost if this cannot be done: the pages are clean and the system takes them back when it needs them.
-			_ = m.file.read(func(data []byte) error { dropPages(c.source.in(data)); return nil })
+			if data := m.file.Data(); data != nil {
+				m.file.Drop(c.source.in(data))
+			}
 		},
 	}
-	err := m.file.read(func(data []byte) error {
-		if c.inPlace(m.file.mapped) {
+	err := m.read(func(data []byte) error {
+		if c.inPlace(m.file.Readable()) {
 			t.Data = c.source.in(data)
 		}
 		return nil
@@ -86,7 +65,7 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	if t.Data == nil {
 		t.Size = c.size
 		t.Fill = func(dst []byte) error {
-			return m.file.read(func(data []byte) error { return c.fill(dst, data) })
+			return m.read(func(data []byte) error { return c.fill(dst, data) })
 		}
 	}
 	return t, nil

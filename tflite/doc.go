@@ -4,18 +4,24 @@
 //	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
+//	err = subgraph.Delete()
+//	_, err = session.Finalize()                         // weights that packing consumed leave the memory
+//	… runtime.Reshape(), runtime.Setup(…) with the IDs of m.Inputs() and m.Outputs(), runtime.Invoke()
+//	err = runtime.Delete()
+//	err = session.Close()
+//	err = m.Close()
 //
 // A [Model] is a read-only mapping. Its constants go to XNNPACK from where they lie in the mapping; those that the file has in half
 // precision (DEQUANTIZE) or sparse (DENSIFY) are computed only when their content is asked for, which with a cache that
-// already has the packed weights is never.
+// already has the packed weights is never, but for those that [Model.Subgraph] loads eagerly.
 //
 // # What is supported
 //
-// Values are single precision: ABS, ADD, AVERAGE_POOL_2D, CONCATENATION, CONV_2D, DENSIFY, DEPTH_TO_SPACE, DEPTHWISE_CONV_2D,
+// Values are in single precision: ABS, ADD, AVERAGE_POOL_2D, CONCATENATION, CONV_2D, DENSIFY, DEPTH_TO_SPACE, DEPTHWISE_CONV_2D,
 // DEQUANTIZE, DIV, FULLY_CONNECTED, HARD_SWISH, LEAKY_RELU, LOGISTIC, MAX_POOL_2D, MAXIMUM, MEAN, MINIMUM, MUL, PAD, PADV2,
 // PRELU, QUANTIZE, RELU, RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, SOFTMAX, SUB, TANH, TRANSPOSE_CONV, and MediaPipe's custom
 // operator Convolution2DTransposeBias. ADD, CONV_2D, DEPTHWISE_CONV_2D, DEQUANTIZE, FULLY_CONNECTED, MUL, QUANTIZE, RESHAPE and SUB also
-// take values of int8 (weights with one scale or one for each channel) and uint8. Weights are constant. Activations NONE, RELU,
+// take quantized values of int8 (weights with one scale or one for each channel) and uint8. Weights are constant. Activations NONE, RELU,
 // RELU_N1_TO_1 and RELU6 can be fused. Anything else is an error that names the operator and its index.
 //
 // Each operator computes what TensorFlow Lite's reference kernel does. Shapes follow from those of the model's inputs; what

@@ -206,20 +206,15 @@ func TestDamagedFilesNeverCrash(t *testing.T) {
 // exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not. It returns whether the
 // model could be made into a subgraph.
 func exercise(t testing.TB, b []byte) bool {
-	buffer, err := xnnpack.NewBuffer(len(b))
-	require.NoError(t, err)
-	defer buffer.Free()
-	data := buffer.Bytes()
-	copy(data, b)
-	p, err := load(data)
+	p, err := load(b)
 	if err != nil {
 		return false
 	}
-	f := &file{path: "model", data: data, mapped: int64(len(data)) + overread}
-	m := &Model{file: f, plan: p, data: newDataMap(f, p)}
 	if weight(p) > 1<<24 {
 		return false // nothing wrong with it, but too much to compute
 	}
+	m := openBytes(t, b)
+	defer func() { require.NoError(t, m.Close()) }()
 	l := m.NewLoader()
 	defer func() { require.NoError(t, l.Close()) }()
 	s, err := m.Subgraph(l)
@@ -248,6 +243,20 @@ func exercise(t testing.TB, b []byte) bool {
 		_ = r.Invoke()
 	}
 	return true
+}
+
+// openBytes opens a model that consists of b. Its file goes at once: there are many of them.
+func openBytes(t testing.TB, b []byte) *Model {
+	t.Helper()
+	f, err := os.CreateTemp("", "*.tflite")
+	require.NoError(t, err)
+	defer os.Remove(f.Name())
+	_, err = f.Write(b)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	m, err := Open(f.Name())
+	require.NoError(t, err)
+	return m
 }
 
 // weight estimates how much there is to compute and to keep.

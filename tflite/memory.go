@@ -8,8 +8,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Memory is a [Loader] for running a model without a cache: constants that lie in the file are used there, the others are computed
-// into C memory at once. It is safe for use from many goroutines.
+// Memory is a [Loader] for running a model without a cache: constants that XNNPACK can use as they are in the file are used there, the
+// others are computed into C memory at once. Its methods may be called from many goroutines.
 type Memory struct {
 	data *dataMap
 
@@ -32,14 +32,14 @@ func (l *loaded) free() {
 	l.drop()
 }
 
-// NewLoader returns a loader that keeps everything in memory. The caller closes it after the runtime's deletion and before the
-// model is closed.
+// NewLoader returns a loader for [Model.Subgraph] that needs no cache. The caller calls its Finalize once the runtime is created, and
+// its Close when the runtime is deleted and before the model is closed.
 func (m *Model) NewLoader() *Memory {
 	return &Memory{data: m.data, loaded: map[string]*loaded{}}
 }
 
 // Load implements [Loader]. Options make no difference: everything is there on return, and stays until Finalize or Close. A name
-// that was loaded before gives the same memory.
+// that was loaded before gives the same memory. The error matches [xpwc.ErrUnknownTensor], [ErrClosed] or [xnnpack.OutOfMemory].
 func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
 }
 
 // Finalize frees what the runtime has packed, which it reads no more, and keeps what it reads at inference. It is called when the
-// last runtime is created; loading anew computes anew.
+// last runtime is created: what was freed is computed anew when it is loaded again.
 func (l *Memory) Finalize() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *Memory) Finalize() {
 	}
 }
 
-// Close frees everything. Runtimes whose constants were loaded here must be deleted before. Closing twice is harmless.
+// Close frees everything. Runtimes whose constants were loaded here must be deleted before. It never fails; closing twice is harmless.
 func (l *Memory) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,99 +3,51 @@ package tflite
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"xpwc"
+	"xpwc/internal/mapped"
 	"xpwc/xnnpack"
 )
 
 // Model is a .tflite file mapped into memory, checked and ready to be made into subgraphs. Its methods may be called from many
 // goroutines.
 type Model struct {
-	file *file
+	file *mapped.File
 	plan *plan
 	data *dataMap
 }
 
 // Value is an input or an output of a model.
 type Value struct {
-	// ID is the value's external ID in every subgraph made of the model.
+	// ID is the value's external ID in every subgraph made of the model: what [xnnpack.Runtime.Setup] knows its memory by.
 	ID xnnpack.ValueID
 	// Name is the tensor's name in the file, made unique.
 	Name string
-	// Shape is the tensor's shape; images are [batch, height, width, channels].
+	// Shape is the tensor's shape; images are [batch, height, width, channels]. Elements lie row by row.
 	Shape []int
-	// Type is the type of the elements.
+	// Type is the type of the elements: Float32, or one of integers, which are quantized.
 	Type TensorType
 	// Scale and ZeroPoint say what quantized elements mean: Scale * (element - ZeroPoint). Scale is 0 if they are not quantized.
 	Scale     float32
 	ZeroPoint int
 }
 
-// Open maps a model read-only and checks all of it: an error it returns matches [ErrMalformed], [ErrUnsupportedOp], [ErrUnsupported]
-// or what the operating system returned, and names the file. The file must not be changed in place while the model is open, as
-// for any mapping; replacing it by another is harmless. The caller closes the model when everything made of it is closed.
+// Open maps a model read-only and checks all of it. The error matches [ErrMalformed], [ErrUnsupportedOp], [ErrUnsupported] or what the
+// operating system returned, and names the file. The file must not be changed in place while the model is open, as for any mapping;
+// replacing it by another is harmless. The caller closes the model when everything made of it is closed.
 //
 // Only the first subgraph of a file is read, which is the main one.
 func Open(path string) (*Model, error) {
-	m, err := open(path)
+	f, err := mapped.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open model %s: %w", path, err)
+		return nil, fmt.Errorf("open model: %w", err)
 	}
-	return m, nil
-}
-
-func open(path string) (*Model, error) {
-	absolute, err := filepath.Abs(path)
+	p, err := load(f.Data())
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(fmt.Errorf("open model %s: %w", path, err), f.Close())
 	}
-	// Looked at before it is opened, since opening a pipe would wait for a writer.
-	info, err := os.Stat(absolute)
-	if err != nil {
-		return nil, cause(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	f, err := os.Open(absolute)
-	if err != nil {
-		return nil, cause(err)
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, cause(err)
-	}
-	size := int(info.Size())
-	if size == 0 || int64(size) != info.Size() {
-		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, info.Size())
-	}
-	stamp, err := fileStamp(f)
-	if err != nil {
-		return nil, err
-	}
-	data, err := mapFile(f, size)
-	if err != nil {
-		return nil, err
-	}
-	page := int64(os.Getpagesize())
-	mapped := &file{path: absolute, stamp: stamp, data: data, mapped: (int64(size) + page - 1) / page * page}
-	p, err := load(data)
-	if err != nil {
-		return nil, errors.Join(err, mapped.close())
-	}
-	return &Model{file: mapped, plan: p, data: newDataMap(mapped, p)}, nil
-}
-
-// cause leaves out the path that an error of package os repeats.
-func cause(err error) error {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		return p.Err
-	}
-	return err
+	return &Model{file: f, plan: p, data: newDataMap(f, p)}, nil
 }
 
 // load does everything that needs only the file's bytes.
@@ -109,12 +61,12 @@ func load(data []byte) (*plan, error) {
 
 // Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model must be gone
 // before; what is asked of the model or its data map afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
-func (m *Model) Close() error { return m.file.close() }
+func (m *Model) Close() error { return m.file.Close() }
 
-// Inputs returns the model's inputs, in the model's own order.
+// Inputs returns the model's inputs, in the model's own order. They can be asked for after Close too.
 func (m *Model) Inputs() []Value { return m.external(m.plan.graph.inputs, 0) }
 
-// Outputs returns the model's outputs, in the model's own order.
+// Outputs returns the model's outputs likewise.
 func (m *Model) Outputs() []Value { return m.external(m.plan.graph.outputs, len(m.plan.graph.inputs)) }
 
 func (m *Model) external(tensors []int, first int) []Value {
@@ -135,15 +87,17 @@ func (m *Model) external(tensors []int, first int) []Value {
 	return out
 }
 
-// DataMap returns the constants that the model's nodes use, by name. A name that several tensors of the file have, and an empty
-// one, is made unique by '#' and the tensor's index. Constants in half precision that the file has widened by DEQUANTIZE, and sparse
-// ones that it has made dense by DENSIFY, come under the name of the result, and are computed when their content is asked
-// for. The others lie in the mapping. The data map may be used until the model is closed.
+// DataMap returns the constants that the model's nodes use, by name, for [xpwc.Cache.NewSession]. A name that several tensors of the
+// file have, and an empty one, is made unique by '#' and the tensor's index. Constants in half precision that the model widens by
+// DEQUANTIZE, and sparse ones that it makes dense by DENSIFY, come under the name of the result, and are computed when their
+// content is asked for. So are those that XNNPACK cannot read where they lie: behind them it may read past the end of the mapping,
+// or their address is not a multiple of an element's size. The others lie in the mapping. The data map may be used until the model is
+// closed.
 func (m *Model) DataMap() xpwc.DataMap { return m.data }
 
-// Loader gives the content of a model's constants by name: an [xpwc.Session], or the model's own [Memory]. What it returns must
-// stay where it is until the runtime exists, or as long as the options say. Content that is not loaded eagerly must be there
-// when XNNPACK packs it, which a session sees from a look-up.
+// Loader gives the content of a model's constants by name: an [xpwc.Session], or the model's own [Memory]. What it returns lies outside
+// the Go heap, and stays where it is until the runtime is created, or, with [xpwc.Retain], deleted. The content is there on return
+// with [xpwc.Eager], and otherwise at the latest when XNNPACK packs it, which a session sees from a look-up.
 type Loader interface {
 	Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
 }
@@ -151,12 +105,12 @@ type Loader interface {
 // Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how XNNPACK uses
 // it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs them without a look-up
 // (depthwise convolution, deconvolution); those read at inference (operands of elementwise operators) with [xpwc.Eager] and
-// [xpwc.Retain]; quantized weights also with [xpwc.Quantized].
+// [xpwc.Retain]; all with [xpwc.Quantized].
 //
 // The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with HintSparseInference
 // or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK reads weights without a look-up.
 func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) {
-	if err := m.file.read(func([]byte) error { return nil }); err != nil {
+	if err := m.data.read(func([]byte) error { return nil }); err != nil {
 		return nil, err
 	}
 	s, err := m.plan.emit(func(name string, c *constant) ([]byte, error) {
@@ -170,7 +124,7 @@ func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) {
 		return b, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.file.path, err)
+		return nil, fmt.Errorf("%s: %w", m.file.Path(), err)
 	}
 	return s, nil
 }

@@ -1,8 +1,6 @@
 package tflite
 
-import (
-	"xpwc/xnnpack"
-)
+import "xpwc/xnnpack"
 
 // window is how a kernel or pool moves over an image, along one dimension.
 type window struct{ size, stride, dilation int }
@@ -62,6 +60,33 @@ func (c *call) samePadding(slot int) bool {
 	return p == paddingSame
 }
 
+// convolutionSlots says where a convolution's options are.
+type convolutionSlots struct{ padding, strideH, strideW, dilationH, dilationW, activation int }
+
+// convolution is what the two kinds of convolution have in common.
+type convolution struct {
+	bias             bool
+	stride, dilation xnnpack.Size
+	same             bool
+	limits           xnnpack.Range
+}
+
+// convolution plans a convolution of input 0 with the filter, input 1, and perhaps a bias, input 2.
+func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs int, how use) (k convolution) {
+	c.use(filter, how)
+	k.bias = c.bias(2, outputs, how)
+	c.weightTypes(0, in, filter, 2)
+	o := c.op.options
+	y := c.window(filter.shape[1], int(o.int32(slots.strideH, 0)), int(o.int32(slots.dilationH, 1)))
+	x := c.window(filter.shape[2], int(o.int32(slots.strideW, 0)), int(o.int32(slots.dilationW, 1)))
+	k.stride = xnnpack.Size{Height: y.stride, Width: x.stride}
+	k.dilation = xnnpack.Size{Height: y.dilation, Width: x.dilation}
+	k.same, k.limits = c.samePadding(slots.padding), c.activation(slots.activation)
+	height, width := c.slides(y, x, in.shape, k.same)
+	c.define(0, in.shape[0], height, width, outputs)
+	return k
+}
+
 // CONV_2D: input [N, H, W, C], filter [outputs, height, width, C/groups], bias [outputs] or none.
 func planConv2D(c *call) func(*emitter) error {
 	if !c.arity(2, 3) {
@@ -83,20 +108,12 @@ func planConv2D(c *call) func(*emitter) error {
 		// XNNPACK makes this a depthwise convolution.
 		how = usePackedBlind
 	}
-	c.use(filter, how)
-	bias := c.bias(2, outputs, how)
-	c.weightTypes(0, in, filter, 2)
-	o := c.op.options
-	y := c.window(filter.shape[1], int(o.int32(convStrideH, 0)), int(o.int32(convDilationH, 1)))
-	x := c.window(filter.shape[2], int(o.int32(convStrideW, 0)), int(o.int32(convDilationW, 1)))
-	same, limits := c.samePadding(convPadding), c.activation(convActivation)
-	height, width := c.slides(y, x, in.shape, same)
-	c.define(0, in.shape[0], height, width, outputs)
+	slots := convolutionSlots{convPadding, convStrideH, convStrideW, convDilationH, convDilationW, convActivation}
+	k := c.convolution(slots, in, filter, outputs, how)
 	return func(e *emitter) error {
 		return e.s.Convolution2D(xnnpack.Convolution2D{
-			Input: e.input(c, 0), Filter: e.input(c, 1), Bias: e.optional(c, 2, bias), Output: e.output(c, 0),
-			Stride: xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: y.dilation, Width: x.dilation},
-			Groups: groups, SamePadding: same, Activation: limits,
+			Input: e.input(c, 0), Filter: e.input(c, 1), Bias: e.optional(c, 2, k.bias), Output: e.output(c, 0),
+			Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same, Activation: k.limits,
 		})
 	}
 }
@@ -121,20 +138,14 @@ func planDepthwiseConv2D(c *call) func(*emitter) error {
 		// With a multiplier there are several outputs in a group, for which XNNPACK uses matrix multiplication.
 		how = usePacked
 	}
-	c.use(filter, how)
-	bias := c.bias(2, outputs, how)
-	c.weightTypes(0, in, filter, 2)
-	o := c.op.options
-	y := c.window(filter.shape[1], int(o.int32(depthwiseStrideH, 0)), int(o.int32(depthwiseDilationH, 1)))
-	x := c.window(filter.shape[2], int(o.int32(depthwiseStrideW, 0)), int(o.int32(depthwiseDilationW, 1)))
-	same, limits := c.samePadding(depthwisePadding), c.activation(depthwiseActivation)
-	height, width := c.slides(y, x, in.shape, same)
-	c.define(0, in.shape[0], height, width, outputs)
+	slots := convolutionSlots{
+		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW, depthwiseActivation,
+	}
+	k := c.convolution(slots, in, filter, outputs, how)
 	return func(e *emitter) error {
 		return e.s.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{
-			Input: e.input(c, 0), Filter: e.input(c, 1), Bias: e.optional(c, 2, bias), Output: e.output(c, 0),
-			Stride: xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: y.dilation, Width: x.dilation},
-			DepthMultiplier: outputs / channels, SamePadding: same, Activation: limits,
+			Input: e.input(c, 0), Filter: e.input(c, 1), Bias: e.optional(c, 2, k.bias), Output: e.output(c, 0),
+			Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same, Activation: k.limits,
 		})
 	}
 }

@@ -5,21 +5,21 @@ import "fmt"
 // Datatype is the type of a tensor's elements (enum xnn_datatype).
 type Datatype int
 
-// The datatypes of xnnpack.h. The comment gives the form in which the elements are stored.
+// The datatypes of xnnpack.h. The comment says how an element is stored, and which fields of Quantization count.
 const (
 	Float32       Datatype = 1  // IEEE 754 single precision
 	Float16       Datatype = 2  // IEEE 754 half precision
-	QInt8         Datatype = 3  // int8, one scale and zero point
-	QUint8        Datatype = 4  // uint8, one scale and zero point
-	QInt32        Datatype = 5  // int32, one scale
-	ChannelQInt8  Datatype = 6  // int8, a scale for each channel
-	ChannelQInt32 Datatype = 7  // int32, a scale for each channel
-	ChannelQInt4  Datatype = 8  // two to a byte, low half first, a scale for each channel
-	DynamicQInt8  Datatype = 9  // int8, quantised at inference; only ever an internal value
-	PackedQInt8   Datatype = 10 // as DynamicQInt8, packed for the kernel; only ever an internal value
+	QInt8         Datatype = 3  // int8; Scale, ZeroPoint
+	QUint8        Datatype = 4  // uint8; Scale, ZeroPoint
+	QInt32        Datatype = 5  // int32; Scale
+	ChannelQInt8  Datatype = 6  // int8; Scales, ChannelDim
+	ChannelQInt32 Datatype = 7  // int32; Scales, ChannelDim
+	ChannelQInt4  Datatype = 8  // 4 bits, two to a byte, low half first; Scales, ChannelDim, ZeroPoint
+	DynamicQInt8  Datatype = 9  // int8, quantised at inference, only ever an internal value; NonBatchDims
+	PackedQInt8   Datatype = 10 // as DynamicQInt8, packed for the kernel
 	Int32         Datatype = 11 // int32
-	BlockQInt4    Datatype = 12 // two to a byte, low half first, a bfloat16 scale for each block of a channel
-	PackedFloat32 Datatype = 13 // packed for the kernel; only ever an internal value
+	BlockQInt4    Datatype = 12 // 4 bits, two to a byte, low half first; BlockSize, BlockScales, ChannelDim, ZeroPoint
+	PackedFloat32 Datatype = 13 // packed for the kernel, only ever an internal value
 	BFloat16      Datatype = 14 // the upper half of an IEEE 754 single
 )
 
@@ -63,8 +63,9 @@ func (d Datatype) internalOnly() bool {
 }
 
 // ByteSize returns how many bytes a tensor of type d and of the given shape takes. Elements are packed without gaps, except that a
-// row (the last dimension) of 4-bit elements is rounded up to a whole byte. It fails if a dimension is negative, if there are more
-// than MaxTensorDims, or if the size does not fit an int.
+// row (the last dimension) of 4-bit elements is rounded up to a whole byte. No shape at all is one element. The error matches
+// UnsupportedParameter if there are more than MaxTensorDims dimensions, and InvalidParameter if one is negative, the size does not fit
+// an int, or d is no datatype.
 func (d Datatype) ByteSize(shape []int) (int, error) {
 	bits := d.Size()
 	if bits == 0 {

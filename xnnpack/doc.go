@@ -1,5 +1,5 @@
-// Package xnnpack binds XNNPACK's subgraph API: tensors and nodes are defined in a [Subgraph], a [Runtime] is made of it, and the
-// runtime is reshaped, set up with the caller's buffers and invoked.
+// Package xnnpack binds XNNPACK's subgraph API: values (tensors) and the nodes (operators) between them are defined in a [Subgraph], a
+// [Runtime] is made of it, and the runtime is reshaped, set up with the caller's buffers and invoked. The example shows all of it.
 //
 // The functions, their arguments and the meaning of every field follow the header xnnpack.h of XNNPACK commit 4ea82e5
 // (2024-11-08). Only forms that headers up to August 2026 still have are used, so the package compiles against either.
@@ -18,6 +18,12 @@
 //
 // Nothing here has a finalizer: what is created is deleted by the caller. Deleting twice is harmless, and using what was deleted is
 // an error that matches [InvalidState].
+//
+// # Errors
+//
+// Every error matches a [Status] (errors.Is): the one XNNPACK returned, or that of a check of this package, which refuses what XNNPACK
+// takes on trust. All but those of [Datatype.ByteSize] are of type *[Error], which has the operands' names and shapes. XNNPACK checks
+// some combinations of types and shapes only in [NewRuntime] or [Runtime.Reshape].
 //
 // # Threads
 //

@@ -132,6 +132,13 @@ func TestBadNodesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.ErrorIs(t, s.Convolution2D(n), xnnpack.InvalidParameter) })
 	}
 
+	image := func(shape ...int) xnnpack.ValueID {
+		id, err := s.Tensor(float("image", shape...))
+		require.NoError(t, err)
+		return id
+	}
+	scalar, small, part := image(), image(1, 2, 5, 4), image(1, 5, 5, 2)
+	window := xnnpack.Size{Height: 2, Width: 2}
 	invalid := map[string]error{
 		"axis past the rank":      s.StaticReduce(xnnpack.StaticReduce{Axes: []int{4}, Input: 0, Output: 1}),
 		"axis twice":              s.StaticReduce(xnnpack.StaticReduce{Axes: []int{-1, 3}, Input: 0, Output: 1}),
@@ -147,6 +154,24 @@ func TestBadNodesAreRefused(t *testing.T) {
 		"transposed filter":       s.FullyConnected(xnnpack.FullyConnected{Input: 2, Filter: tensor(5, 6), Bias: xnnpack.InvalidValue, Output: 1, TransposeWeights: true}),
 		"matrix of one dimension": s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: 2, B: bias, Output: 1}),
 		"inner dimensions differ": s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: 2, B: tensor(5, 6), Output: 1}),
+		"no window":               s.MaxPooling2D(xnnpack.MaxPooling2D{Input: 0, Output: small}),
+		"window over the edge":    s.MaxPooling2D(xnnpack.MaxPooling2D{Pooling: xnnpack.Size{Height: 6, Width: 1}, Input: 0, Output: small}),
+		"dilated over the edge":   s.MaxPooling2D(xnnpack.MaxPooling2D{Pooling: window, Dilation: xnnpack.Size{Height: 1, Width: 5}, Input: 0, Output: small}),
+		"mean over the edge":      s.AveragePooling2D(xnnpack.AveragePooling2D{Pooling: xnnpack.Size{Height: 1, Width: 6}, Input: 0, Output: small}),
+		"kernel over the edge":    s.Convolution2D(xnnpack.Convolution2D{Input: small, Filter: kernel, Bias: bias, Output: 1}),
+		"depthwise over the edge": s.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: small, Filter: tensor(1, 3, 3, 4), Bias: xnnpack.InvalidValue, Output: 0}),
+		"permutation too short":   s.StaticTranspose(xnnpack.StaticTranspose{Permutation: []int{0, 1, 2}, Input: 0, Output: 1}),
+		"permutation too long":    s.StaticTranspose(xnnpack.StaticTranspose{Permutation: []int{0, 1, 2, 3, 4}, Input: 0, Output: 1}),
+		"new axes not ascending":  s.StaticExpandDims(xnnpack.StaticExpandDims{Axes: []int{1, 0}, Input: 2, Output: 1}),
+		"new axis twice":          s.StaticExpandDims(xnnpack.StaticExpandDims{Axes: []int{1, 1}, Input: 2, Output: 1}),
+		"new axis past the rank":  s.StaticExpandDims(xnnpack.StaticExpandDims{Axes: []int{3}, Input: 2, Output: 1}),
+		"slice of nothing":        s.StaticSlice(xnnpack.StaticSlice{Offsets: []int{0, 1}, Sizes: []int{1, 0}, Input: 2, Output: 1}),
+		"join of other sizes":     s.Concatenate(xnnpack.Concatenate{Axis: 3, Inputs: []xnnpack.ValueID{0, small}, Output: 1}),
+		"join of other ranks":     s.Concatenate(xnnpack.Concatenate{Axis: 1, Inputs: []xnnpack.ValueID{2, scalar}, Output: 1}),
+		"join past the rank":      s.Concatenate(xnnpack.Concatenate{Axis: -5, Inputs: []xnnpack.ValueID{0, 0}, Output: 1}),
+		"uneven parts":            s.EvenSplit(xnnpack.EvenSplit{Axis: 1, Input: 0, Outputs: []xnnpack.ValueID{part, part}}),
+		"parts past the rank":     s.EvenSplit(xnnpack.EvenSplit{Axis: 4, Input: 0, Outputs: []xnnpack.ValueID{part, part}}),
+		"softmax of a scalar":     s.Softmax(xnnpack.Softmax{Input: scalar, Output: scalar}),
 		"activation is empty":     s.FullyConnected(xnnpack.FullyConnected{Input: 2, Filter: tensor(6, 4), Bias: bias, Output: 1, Activation: xnnpack.Range{Min: 2, Max: 1}}),
 	}
 	for name, err := range invalid {

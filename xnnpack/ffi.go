@@ -3,6 +3,7 @@ package xnnpack
 // This is the package's whole C boundary: thin calls, Go types in and out. What the arguments must satisfy is checked by the callers.
 
 /*
+#cgo CFLAGS: -Wall -Wextra
 #cgo LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
 #include <stdlib.h>
 #include "shims.h"
@@ -20,15 +21,16 @@ const (
 	InvalidValue ValueID = math.MaxUint32
 	// MaxTensorDims is the largest number of dimensions of a tensor (XNN_MAX_TENSOR_DIMS).
 	MaxTensorDims = C.XNN_MAX_TENSOR_DIMS
-	// ExtraBytes is how far past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
+	// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
 	ExtraBytes = C.XNN_EXTRA_BYTES
-	// MinBlockSize is the smallest block of a blockwise quantised tensor (XNN_MIN_BLOCKSIZE).
+	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements; larger ones are multiples of it (XNN_MIN_BLOCKSIZE).
 	MinBlockSize = C.XNN_MIN_BLOCKSIZE
 )
 
 // Flags of a runtime (XNN_FLAG_*).
 const (
-	// HintSparseInference lets XNNPACK turn a chain of suitable convolutions into NCHW layout with sparse kernels.
+	// HintSparseInference lets XNNPACK compute chains of suitable convolutions in NCHW layout, those with mostly zero weights by
+	// sparse kernels. It then reads weights without asking the weights cache first.
 	HintSparseInference RuntimeFlags = C.XNN_FLAG_HINT_SPARSE_INFERENCE
 	// HintFP16Inference lets XNNPACK compute a float32 model in half precision. Static tensors are then converted into memory of its
 	// own, whose addresses the weights cache gets to see instead of the caller's, and the subgraph makes only one runtime.
@@ -37,9 +39,9 @@ const (
 	ForceFP16Inference RuntimeFlags = C.XNN_FLAG_FORCE_FP16_INFERENCE
 	// BasicProfiling makes Runtime.Profile available.
 	BasicProfiling RuntimeFlags = C.XNN_FLAG_BASIC_PROFILING
-	// YieldWorkers lets the threads of the pool sleep after each inference.
+	// YieldWorkers lets the threads of the pool sleep after each inference, in place of spinning for a while.
 	YieldWorkers RuntimeFlags = C.XNN_FLAG_YIELD_WORKERS
-	// TransientIndirectionBuffer trades speed for the memory of convolutions' indirection buffers.
+	// TransientIndirectionBuffer makes convolutions compute their indirection buffers anew at each inference: slower, for less memory.
 	TransientIndirectionBuffer RuntimeFlags = C.XNN_FLAG_TRANSIENT_INDIRECTION_BUFFER
 )
 
@@ -55,9 +57,9 @@ const (
 	flagExternalOutput = C.XNN_VALUE_FLAG_EXTERNAL_OUTPUT
 )
 
-// WeightsCache is where a runtime puts its packed weights, or finds them.
+// WeightsCache is where a runtime puts its packed weights, or finds them: an xpwc.Session, or a [HeapWeightsCache].
 type WeightsCache interface {
-	// Provider returns a struct xnn_weights_cache_provider that stays valid until every runtime created with it is deleted.
+	// Provider returns a *struct xnn_weights_cache_provider in C memory that stays valid until every runtime created with it is deleted.
 	Provider() unsafe.Pointer
 }
 

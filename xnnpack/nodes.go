@@ -1,23 +1,26 @@
 package xnnpack
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // UnaryOperator is an elementwise operator of one operand (enum xnn_unary_operator). The numbers are this package's own.
 type UnaryOperator int
 
 // The unary operators. XNNPACK calls those from CubeRoot on experimental.
 const (
-	Abs UnaryOperator = iota
-	BankersRounding
+	Abs             UnaryOperator = iota
+	BankersRounding               // to the nearest integer, halves to the even one
 	Ceiling
 	Clamp           // to Unary.Limits
-	ConvertElements // from the input's type to the output's
-	ELU             // with Unary.Alpha
+	ConvertElements // see Convert
+	ELU             // x, and Alpha*(exp(x)-1) where x is negative
 	Exp
 	Floor
-	GELU
-	HardSwish
-	LeakyReLU // with Unary.NegativeSlope
+	GELU      // x/2 * (1+erf(x/√2))
+	HardSwish // x/6 * min(max(x+3, 0), 6)
+	LeakyReLU // x, and NegativeSlope*x where x is negative
 	Log
 	Negate
 	Sigmoid
@@ -37,12 +40,12 @@ const (
 // Unary is xnn_define_unary: Output = Op(Input), element by element.
 type Unary struct {
 	Op     UnaryOperator
-	Input  ValueID
-	Output ValueID
+	Input  ValueID // of any shape
+	Output ValueID // of the same shape
 
-	Limits        Range   // of Clamp
-	Alpha         float32 // of ELU: the factor of negative elements
-	NegativeSlope float32 // of LeakyReLU: the factor of negative elements
+	Limits        Range   // for Clamp
+	Alpha         float32 // for ELU
+	NegativeSlope float32 // for LeakyReLU
 }
 
 // Unary adds the node.
@@ -64,7 +67,8 @@ func (s *Subgraph) Unary(n Unary) error {
 	return s.oneToOne(op, n.Input, n.Output, func() Status { return s.g.unary(n.Op, a, b, n.Input, n.Output) })
 }
 
-// Convert changes the type of the elements: between float types, to and from quantised ones, and to DynamicQInt8.
+// Convert changes the type of the elements: between float types, to and from quantised ones, and from a float type to DynamicQInt8,
+// which is how the input of a node with dynamically quantised weights is made. The shapes are the same.
 type Convert struct{ Input, Output ValueID }
 
 // Convert adds the node.
@@ -86,8 +90,8 @@ const (
 	Maximum
 	Minimum
 	CopySign
-	SquaredDifference
-	PReLUOperator // see PReLU
+	SquaredDifference // (A-B)²
+	PReLUOperator     // A, and A*B where A is negative
 	Modulus
 	Atan2
 	Pow
@@ -99,8 +103,8 @@ const (
 	ShiftRightArithmetic
 )
 
-// Binary is xnn_define_binary: Output = Activation(Op(A, B)), element by element; shapes are broadcast. A static operand is read at
-// inference.
+// Binary is xnn_define_binary: Output = Op(A, B), element by element, limited to Activation. Shapes are aligned at their last
+// dimensions; a dimension that is missing or 1 is repeated. The types are the same. A static operand is read at inference.
 type Binary struct {
 	Op         BinaryOperator
 	A, B       ValueID
@@ -118,13 +122,14 @@ func (s *Subgraph) Binary(n Binary) error {
 	return s.node(op, operands, nil, func() Status { return s.g.binary(n.Op, n.Activation.bounded(), n.A, n.B, n.Output) })
 }
 
-// MaxPooling2D is xnn_define_max_pooling_2d.
+// MaxPooling2D is xnn_define_max_pooling_2d: each pixel of Output is the maximum of those under a window, channel by channel. Padded
+// pixels do not count.
 type MaxPooling2D struct {
 	Input, Output ValueID // [batch, height, width, channels]
 	Padding       Padding // zero with SamePadding
-	SamePadding   bool
-	Pooling       Size
-	Stride        Size
+	SamePadding   bool    // TensorFlow's SAME padding (XNN_FLAG_TENSORFLOW_SAME_PADDING)
+	Pooling       Size    // of the window, more than one pixel
+	Stride        Size    // not larger than Pooling
 	Dilation      Size
 	Activation    Range
 }
@@ -132,23 +137,23 @@ type MaxPooling2D struct {
 // MaxPooling2D adds the node.
 func (s *Subgraph) MaxPooling2D(n MaxPooling2D) error {
 	n.Activation = n.Activation.bounded()
-	n.Pooling.orOne()
 	n.Stride.orOne()
 	n.Dilation.orOne()
-	return s.node("define max pooling 2d", inOut(n.Input, n.Output), func(v []*value) error {
-		if err := checkPooled(v); err != nil {
+	return s.resized("define max pooling 2d", n.Input, n.Output, func(in *value) error {
+		if err := checkSettings(n.Padding, n.Pooling, n.Stride, n.Dilation); err != nil {
 			return err
 		}
-		return checkSettings(n.Padding, n.Pooling, n.Stride, n.Dilation)
+		return checkWindow(in, n.Padding, n.SamePadding, n.Pooling, n.Dilation)
 	}, func() Status { return s.g.maxPooling(&n, samePadding(n.SamePadding)) })
 }
 
-// AveragePooling2D is xnn_define_average_pooling_2d; padded elements do not count.
+// AveragePooling2D is xnn_define_average_pooling_2d: each pixel of Output is the mean of those under a window, channel by channel.
+// Padded pixels do not count.
 type AveragePooling2D struct {
-	Input, Output ValueID // [batch, height, width, channels]
+	Input, Output ValueID // [batch, height, width, channels], Float32 or Float16
 	Padding       Padding // zero with SamePadding
-	SamePadding   bool
-	Pooling       Size
+	SamePadding   bool    // TensorFlow's SAME padding (XNN_FLAG_TENSORFLOW_SAME_PADDING)
+	Pooling       Size    // of the window
 	Stride        Size
 	Activation    Range
 }
@@ -156,13 +161,12 @@ type AveragePooling2D struct {
 // AveragePooling2D adds the node.
 func (s *Subgraph) AveragePooling2D(n AveragePooling2D) error {
 	n.Activation = n.Activation.bounded()
-	n.Pooling.orOne()
 	n.Stride.orOne()
-	return s.node("define average pooling 2d", inOut(n.Input, n.Output), func(v []*value) error {
-		if err := checkPooled(v); err != nil {
+	return s.resized("define average pooling 2d", n.Input, n.Output, func(in *value) error {
+		if err := checkSettings(n.Padding, n.Pooling, n.Stride); err != nil {
 			return err
 		}
-		return checkSettings(n.Padding, n.Pooling, n.Stride)
+		return checkWindow(in, n.Padding, n.SamePadding, n.Pooling, Size{1, 1})
 	}, func() Status { return s.g.averagePooling(&n, samePadding(n.SamePadding)) })
 }
 
@@ -175,11 +179,11 @@ const (
 	ReduceMean
 )
 
-// StaticReduce is xnn_define_static_reduce: sum or mean over Axes, which may be negative to count from the last.
+// StaticReduce is xnn_define_static_reduce: the sum or mean over some dimensions. Output has the other ones, in Input's order.
 type StaticReduce struct {
 	Op            ReduceOperator
-	Axes          []int
-	KeepDims      bool // leave reduced axes with length 1 (XNN_FLAG_KEEP_DIMS)
+	Axes          []int // at least one, all different; a negative one counts from the last
+	KeepDims      bool  // Output has the dimensions of Axes too, with length 1 (XNN_FLAG_KEEP_DIMS)
 	Input, Output ValueID
 }
 
@@ -194,15 +198,14 @@ func (s *Subgraph) StaticReduce(n StaticReduce) error {
 		flags |= flagKeepDims
 	}
 	return s.node(op, inOut(n.Input, n.Output), func(v []*value) error {
-		rank := len(v[0].shape)
 		seen := map[int]bool{}
 		for _, axis := range n.Axes {
-			at := axis
-			if at < 0 {
-				at += rank
+			at, err := resolveAxis(axis, v[0].shape)
+			if err != nil {
+				return err
 			}
-			if at < 0 || at >= rank || seen[at] {
-				return fmt.Errorf("axes %v are not distinct axes of %d dimensions: %w", n.Axes, rank, InvalidParameter)
+			if seen[at] {
+				return fmt.Errorf("axes %v are not distinct: %w", n.Axes, InvalidParameter)
 			}
 			seen[at] = true
 		}
@@ -210,92 +213,99 @@ func (s *Subgraph) StaticReduce(n StaticReduce) error {
 	}, func() Status { return s.g.reduce(n.Op, n.Axes, n.Input, n.Output, flags) })
 }
 
-// StaticConstantPad is xnn_define_static_constant_pad: Pre[i] and Post[i] elements of Value before and after dimension i.
+// StaticConstantPad is xnn_define_static_constant_pad: Input with more elements around it.
 type StaticConstantPad struct {
-	Pre, Post     []int
-	Value         float32
+	Pre, Post     []int   // how many come before and after those of Input, for each dimension
+	Value         float32 // of the new elements
 	Input, Output ValueID
 }
 
 // StaticConstantPad adds the node.
 func (s *Subgraph) StaticConstantPad(n StaticConstantPad) error {
-	return s.node("define static constant pad", inOut(n.Input, n.Output), func(v []*value) error {
-		rank := len(v[0].shape)
-		if len(n.Pre) != rank || len(n.Post) != rank {
-			return fmt.Errorf("paddings %v and %v for %d dimensions: %w", n.Pre, n.Post, rank, InvalidParameter)
-		}
-		if err := checkNumbers(n.Pre...); err != nil {
-			return err
-		}
-		return checkNumbers(n.Post...)
-	}, func() Status { return s.g.constantPad(n.Pre, n.Post, n.Value, n.Input, n.Output) })
+	return s.paired("define static constant pad", n.Pre, n.Post, n.Input, n.Output, func() Status {
+		return s.g.constantPad(n.Pre, n.Post, n.Value, n.Input, n.Output)
+	})
 }
 
-// StaticReshape is xnn_define_static_reshape: the same elements in another shape. One dimension may be 0: it takes what is left.
+// StaticReshape is xnn_define_static_reshape: the same elements in another shape.
 type StaticReshape struct {
-	Shape         []int
+	Shape         []int // of Output; one dimension may be 0: it takes what is left
 	Input, Output ValueID
 }
 
 // StaticReshape adds the node.
 func (s *Subgraph) StaticReshape(n StaticReshape) error {
-	return s.listed("define static reshape", n.Shape, n.Input, n.Output, func() Status { return s.g.reshape(n.Shape, n.Input, n.Output) })
+	return s.listed("define static reshape", n.Shape, n.Input, n.Output, nil, func() Status {
+		return s.g.reshape(n.Shape, n.Input, n.Output)
+	})
 }
 
-// StaticTranspose is xnn_define_static_transpose: dimension i of Output is dimension Permutation[i] of Input.
+// StaticTranspose is xnn_define_static_transpose: Input with its dimensions in another order.
 type StaticTranspose struct {
-	Permutation   []int
+	Permutation   []int // dimension i of Output is dimension Permutation[i] of Input
 	Input, Output ValueID
 }
 
 // StaticTranspose adds the node.
 func (s *Subgraph) StaticTranspose(n StaticTranspose) error {
-	return s.listed("define static transpose", n.Permutation, n.Input, n.Output, func() Status {
+	return s.listed("define static transpose", n.Permutation, n.Input, n.Output, func(rank int) error {
+		if len(n.Permutation) != rank {
+			return fmt.Errorf("%v is no permutation of %d dimensions: %w", n.Permutation, rank, InvalidParameter)
+		}
+		return nil
+	}, func() Status {
 		return s.g.transpose(n.Permutation, n.Input, n.Output)
 	})
 }
 
-// StaticExpandDims is xnn_define_static_expand_dims: new dimensions of length 1, at the given places of Output's shape.
+// StaticExpandDims is xnn_define_static_expand_dims: Input with more dimensions, of length 1.
 type StaticExpandDims struct {
-	Axes          []int
+	Axes          []int // which dimensions of Output are new, in ascending order
 	Input, Output ValueID
 }
 
 // StaticExpandDims adds the node.
 func (s *Subgraph) StaticExpandDims(n StaticExpandDims) error {
-	return s.listed("define static expand dims", n.Axes, n.Input, n.Output, func() Status {
+	return s.listed("define static expand dims", n.Axes, n.Input, n.Output, func(rank int) error {
+		rank += len(n.Axes)
+		for i, axis := range n.Axes {
+			if axis >= rank || i > 0 && axis <= n.Axes[i-1] {
+				return fmt.Errorf("axes %v are not ascending ones of %d dimensions: %w", n.Axes, rank, InvalidParameter)
+			}
+		}
+		return nil
+	}, func() Status {
 		return s.g.expandDims(n.Axes, n.Input, n.Output)
 	})
 }
 
-// StaticSlice is xnn_define_static_slice: Sizes[i] elements from Offsets[i] on along dimension i.
+// StaticSlice is xnn_define_static_slice: a part of Input.
 type StaticSlice struct {
-	Offsets, Sizes []int
-	Input, Output  ValueID
+	Offsets       []int // where it begins, for each dimension
+	Sizes         []int // how many elements it has, for each dimension; none is 0
+	Input, Output ValueID
 }
 
 // StaticSlice adds the node.
 func (s *Subgraph) StaticSlice(n StaticSlice) error {
-	return s.node("define static slice", inOut(n.Input, n.Output), func(v []*value) error {
-		rank := len(v[0].shape)
-		if len(n.Offsets) != rank || len(n.Sizes) != rank {
-			return fmt.Errorf("offsets %v and sizes %v for %d dimensions: %w", n.Offsets, n.Sizes, rank, InvalidParameter)
-		}
-		if err := checkNumbers(n.Offsets...); err != nil {
-			return err
-		}
-		return checkNumbers(n.Sizes...)
-	}, func() Status { return s.g.slice(n.Offsets, n.Sizes, n.Input, n.Output) })
+	const op = "define static slice"
+	// XNNPACK would take 0 for Input's whole length, whatever the offset is.
+	if slices.Contains(n.Sizes, 0) {
+		return reject(InvalidParameter, op, "", "sizes %v, none can be 0", n.Sizes)
+	}
+	return s.paired(op, n.Offsets, n.Sizes, n.Input, n.Output, func() Status {
+		return s.g.slice(n.Offsets, n.Sizes, n.Input, n.Output)
+	})
 }
 
-// Concatenate joins 2 to 5 values along Axis.
+// Concatenate joins 2 to 5 values (xnn_define_concatenate2 to 5). The caller joins more of them step by step, by several nodes.
 type Concatenate struct {
-	Axis   int
-	Inputs []ValueID
+	Axis   int       // the dimension along which they are joined; a negative one counts from the last
+	Inputs []ValueID // their other dimensions and their types are the same
 	Output ValueID
 }
 
-// Concatenate adds the node. More than 5 inputs are joined by several nodes, with internal values between them.
+// Concatenate adds the node.
 func (s *Subgraph) Concatenate(n Concatenate) error {
 	const op = "define concatenate"
 	if len(n.Inputs) < 2 || len(n.Inputs) > 5 {
@@ -306,14 +316,26 @@ func (s *Subgraph) Concatenate(n Concatenate) error {
 		operands = append(operands, operand{role: fmt.Sprint("input ", i), id: id})
 	}
 	operands = append(operands, operand{role: "output", id: n.Output})
-	return s.node(op, operands, func([]*value) error { return checkAxis(n.Axis) }, func() Status {
-		return s.g.concatenate(n.Axis, n.Inputs, n.Output)
-	})
+	return s.node(op, operands, func(v []*value) error {
+		first := v[0].shape
+		axis, err := resolveAxis(n.Axis, first)
+		if err != nil {
+			return err
+		}
+		for _, in := range v[1 : len(v)-1] {
+			for i := range max(len(in.shape), len(first)) {
+				if len(in.shape) != len(first) || i != axis && in.shape[i] != first[i] {
+					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d: %w", first, in.shape, axis, InvalidParameter)
+				}
+			}
+		}
+		return nil
+	}, func() Status { return s.g.concatenate(n.Axis, n.Inputs, n.Output) })
 }
 
-// EvenSplit cuts Input along Axis into 2 to 4 values of equal size.
+// EvenSplit cuts a value into 2 to 4 of equal size (xnn_define_even_split2 to 4).
 type EvenSplit struct {
-	Axis    int
+	Axis    int // the dimension that is cut, a multiple of the number of outputs; a negative one counts from the last
 	Input   ValueID
 	Outputs []ValueID
 }
@@ -328,16 +350,24 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 	for i, id := range n.Outputs {
 		operands = append(operands, operand{role: fmt.Sprint("output ", i), id: id})
 	}
-	return s.node(op, operands, func([]*value) error { return checkAxis(n.Axis) }, func() Status {
-		return s.g.evenSplit(n.Axis, n.Input, n.Outputs)
-	})
+	return s.node(op, operands, func(v []*value) error {
+		axis, err := resolveAxis(n.Axis, v[0].shape)
+		if err != nil {
+			return err
+		}
+		if length := v[0].shape[axis]; length%len(n.Outputs) != 0 {
+			return fmt.Errorf("%d elements cannot be cut into %d equal parts: %w", length, len(n.Outputs), InvalidParameter)
+		}
+		return nil
+	}, func() Status { return s.g.evenSplit(n.Axis, n.Input, n.Outputs) })
 }
 
-// StaticResizeBilinear2D is xnn_define_static_resize_bilinear_2d. Pixel centres are at halves unless AlignCorners or LegacyMode is set.
+// StaticResizeBilinear2D is xnn_define_static_resize_bilinear_2d: an image in another size, interpolated. Without AlignCorners and
+// LegacyMode a pixel's centre is at half its width and height.
 type StaticResizeBilinear2D struct {
-	NewSize       Size
-	AlignCorners  bool    // XNN_FLAG_ALIGN_CORNERS
-	LegacyMode    bool    // as TensorFlow 1.x (XNN_FLAG_TENSORFLOW_LEGACY_MODE)
+	NewSize       Size    // of Output, in pixels
+	AlignCorners  bool    // the centres of the corner pixels stay where they are (XNN_FLAG_ALIGN_CORNERS)
+	LegacyMode    bool    // a pixel's centre is its top left corner, as in TensorFlow 1.x (XNN_FLAG_TENSORFLOW_LEGACY_MODE)
 	Input, Output ValueID // [batch, height, width, channels]
 }
 
@@ -350,23 +380,25 @@ func (s *Subgraph) StaticResizeBilinear2D(n StaticResizeBilinear2D) error {
 	if n.LegacyMode {
 		flags |= flagLegacyMode
 	}
-	return s.node("define static resize bilinear 2d", inOut(n.Input, n.Output), func(v []*value) error {
-		if err := checkPooled(v); err != nil {
-			return err
-		}
+	return s.resized("define static resize bilinear 2d", n.Input, n.Output, func(*value) error {
 		return checkNumbers(n.NewSize.Height, n.NewSize.Width)
 	}, func() Status { return s.g.resizeBilinear(n.NewSize, n.Input, n.Output, flags) })
 }
 
-// Softmax is xnn_define_softmax, over the last dimension.
+// Softmax is xnn_define_softmax: exp(x) divided by the sum of all exp(x) along the last dimension. The shapes are the same.
 type Softmax struct{ Input, Output ValueID }
 
 // Softmax adds the node.
 func (s *Subgraph) Softmax(n Softmax) error {
-	return s.oneToOne("define softmax", n.Input, n.Output, func() Status { return s.g.softmax(n.Input, n.Output) })
+	return s.node("define softmax", inOut(n.Input, n.Output), func(v []*value) error {
+		if len(v[0].shape) == 0 {
+			return fmt.Errorf("the input needs a dimension: %w", InvalidParameter)
+		}
+		return nil
+	}, func() Status { return s.g.softmax(n.Input, n.Output) })
 }
 
-// Copy is xnn_define_copy.
+// Copy is xnn_define_copy: Output has the type, shape and elements of Input.
 type Copy struct{ Input, Output ValueID }
 
 // Copy adds the node.
@@ -374,10 +406,11 @@ func (s *Subgraph) Copy(n Copy) error {
 	return s.oneToOne("define copy", n.Input, n.Output, func() Status { return s.g.copy(n.Input, n.Output) })
 }
 
-// DepthToSpace2D is xnn_define_depth_to_space_2d: channels become blocks of BlockSize by BlockSize pixels.
+// DepthToSpace2D is xnn_define_depth_to_space_2d: the channels of a pixel become a block of pixels, row by row.
 type DepthToSpace2D struct {
-	BlockSize     int
-	Input, Output ValueID // [batch, height, width, channels]
+	BlockSize int     // height and width of a block in pixels, at least 2
+	Input     ValueID // [batch, height, width, BlockSize * BlockSize * channels]
+	Output    ValueID // [batch, height * BlockSize, width * BlockSize, channels]
 }
 
 // DepthToSpace2D adds the node.
@@ -388,8 +421,9 @@ func (s *Subgraph) DepthToSpace2D(n DepthToSpace2D) error {
 
 // SpaceToDepth2D is xnn_define_space_to_depth_2d, the inverse of DepthToSpace2D.
 type SpaceToDepth2D struct {
-	BlockSize     int
-	Input, Output ValueID // [batch, height, width, channels]
+	BlockSize int     // height and width of a block in pixels, at least 2
+	Input     ValueID // [batch, height * BlockSize, width * BlockSize, channels]
+	Output    ValueID // [batch, height, width, BlockSize * BlockSize * channels]
 }
 
 // SpaceToDepth2D adds the node.
@@ -406,27 +440,48 @@ func (s *Subgraph) oneToOne(op string, in, out ValueID, define func() Status) er
 	return s.node(op, inOut(in, out), nil, define)
 }
 
-// listed adds a node with one number for each of at most MaxTensorDims dimensions.
-func (s *Subgraph) listed(op string, list []int, in, out ValueID, define func() Status) error {
-	return s.node(op, inOut(in, out), func([]*value) error {
+// listed adds a node with a list of at most MaxTensorDims numbers, which check (if not nil) compares with the rank of the input.
+func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(rank int) error, define func() Status) error {
+	return s.node(op, inOut(in, out), func(v []*value) error {
 		if len(list) > MaxTensorDims {
 			return fmt.Errorf("%v has more than %d dimensions: %w", list, MaxTensorDims, UnsupportedParameter)
 		}
-		return checkNumbers(list...)
+		if err := checkNumbers(list...); err != nil || check == nil {
+			return err
+		}
+		return check(len(v[0].shape))
 	}, define)
 }
 
-func checkPooled(v []*value) error {
-	in, out := v[0].shape, v[1].shape
-	if len(in) != 4 || len(out) != 4 || in[3] != out[3] {
-		return fmt.Errorf("input and output must have the shape [batch, height, width, channels]: %w", InvalidParameter)
-	}
-	return nil
+// paired adds a node with two numbers for each dimension of its input.
+func (s *Subgraph) paired(op string, a, b []int, in, out ValueID, define func() Status) error {
+	return s.node(op, inOut(in, out), func(v []*value) error {
+		if rank := len(v[0].shape); len(a) != rank || len(b) != rank {
+			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions: %w", a, b, rank, InvalidParameter)
+		}
+		return checkNumbers(slices.Concat(a, b)...)
+	}, define)
 }
 
-func checkAxis(axis int) error {
-	if axis < -MaxTensorDims || axis >= MaxTensorDims {
-		return fmt.Errorf("axis %d: %w", axis, InvalidParameter)
+// resized adds a node that makes images of another height and width. settings is given the input.
+func (s *Subgraph) resized(op string, in, out ValueID, settings func(in *value) error, define func() Status) error {
+	return s.node(op, inOut(in, out), func(v []*value) error {
+		x, y := v[0].shape, v[1].shape
+		if len(x) != 4 || len(y) != 4 || x[3] != y[3] {
+			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]: %w", InvalidParameter)
+		}
+		return settings(v[0])
+	}, define)
+}
+
+// resolveAxis returns which dimension of the shape an axis is that may be negative to count from the last.
+func resolveAxis(axis int, shape []int) (int, error) {
+	at := axis
+	if at < 0 {
+		at += len(shape)
 	}
-	return nil
+	if at < 0 || at >= len(shape) {
+		return 0, fmt.Errorf("%d is no axis of shape %v: %w", axis, shape, InvalidParameter)
+	}
+	return at, nil
 }

@@ -2,10 +2,10 @@ package xnnpack
 
 import "fmt"
 
-// Padding is implicit padding around an image, in pixels.
+// Padding is how many pixels are thought to lie around an image. Their value is zero; pooling leaves them out.
 type Padding struct{ Top, Right, Bottom, Left int }
 
-// Size is an extent in two dimensions. As a stride, dilation or pooling factor, the zero Size stands for 1 by 1.
+// Size is a height and a width in pixels. As a stride or a dilation, the zero Size stands for 1 by 1.
 type Size struct{ Height, Width int }
 
 func (s *Size) orOne() {
@@ -14,11 +14,12 @@ func (s *Size) orOne() {
 	}
 }
 
-// FullyConnected is xnn_define_fully_connected: Output = Activation(Input * Filterᵀ + Bias), over the last dimension of Input.
+// FullyConnected is xnn_define_fully_connected: Output = Input * Filterᵀ + Bias, over the last dimension of Input, limited to Activation.
+// With a Float32 Input and a quantised Filter XNNPACK multiplies the Bias by the Filter's scales too.
 type FullyConnected struct {
 	Input  ValueID // [..., input channels]
-	Filter ValueID // [output channels, input channels], or the reverse with TransposeWeights
-	Bias   ValueID // [output channels], or InvalidValue; a float one of a Float32 input and a quantised filter is multiplied by its scales
+	Filter ValueID // [output channels, input channels], or [input channels, output channels] with TransposeWeights
+	Bias   ValueID // [output channels], or InvalidValue for none
 	Output ValueID // [..., output channels]
 
 	Activation       Range
@@ -55,18 +56,19 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 	}, func() Status { return s.g.fullyConnected(&n, flags) })
 }
 
-// Convolution2D is xnn_define_convolution_2d. The kernel's size and the channels of a group are those of the filter's shape.
+// Convolution2D is xnn_define_convolution_2d: each pixel of Output is made of those of Input under the kernel, limited to Activation.
+// The kernel's size and the channels of a group are those of the filter's shape.
 type Convolution2D struct {
 	Input  ValueID // [batch, height, width, groups * group input channels]
 	Filter ValueID // [groups * group output channels, kernel height, kernel width, group input channels]
-	Bias   ValueID // [groups * group output channels], or InvalidValue
+	Bias   ValueID // [groups * group output channels], or InvalidValue for none
 	Output ValueID // [batch, height, width, groups * group output channels]
 
 	Padding     Padding // zero with SamePadding
 	SamePadding bool    // TensorFlow's SAME padding (XNN_FLAG_TENSORFLOW_SAME_PADDING)
 	Stride      Size
-	Dilation    Size
-	Groups      int // 0 stands for 1
+	Dilation    Size // distance of the pixels that the kernel takes
+	Groups      int  // 0 stands for 1
 	Activation  Range
 }
 
@@ -78,28 +80,27 @@ func (s *Subgraph) Convolution2D(n Convolution2D) error {
 	if n.Groups == 0 {
 		n.Groups = 1
 	}
-	var filter []int
-	return s.node("define convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
-		filter = v[1].shape
+	return s.grouped("define convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups, func(in *value, kernel Size) error {
 		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
 			return err
 		}
-		return checkGrouped(v, n.Groups)
-	}, func() Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
+		return checkWindow(in, n.Padding, n.SamePadding, kernel, n.Dilation)
+	}, func(filter []int) Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
 }
 
-// DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d. The kernel's size and the channels are those of the filter's shape.
+// DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to Activation. The
+// kernel's size and the channels are those of the filter's shape.
 type DepthwiseConvolution2D struct {
 	Input  ValueID // [batch, height, width, input channels]
 	Filter ValueID // [1, kernel height, kernel width, input channels * multiplier]
-	Bias   ValueID // [input channels * multiplier], or InvalidValue
+	Bias   ValueID // [input channels * multiplier], or InvalidValue for none
 	Output ValueID // [batch, height, width, input channels * multiplier]
 
 	Padding         Padding // zero with SamePadding
 	SamePadding     bool    // TensorFlow's SAME padding (XNN_FLAG_TENSORFLOW_SAME_PADDING)
 	Stride          Size
-	Dilation        Size
-	DepthMultiplier int // output channels for each input channel; 0 stands for 1
+	Dilation        Size // distance of the pixels that the kernel takes
+	DepthMultiplier int  // output channels for each input channel; 0 stands for 1
 	Activation      Range
 }
 
@@ -123,30 +124,33 @@ func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
 		if n.DepthMultiplier < 0 || filter[3]%n.DepthMultiplier != 0 {
 			return fmt.Errorf("the filter's %d channels are no multiple of the depth multiplier %d: %w", filter[3], n.DepthMultiplier, InvalidParameter)
 		}
-		if err := checkImage(v[0], "input", filter[3]/n.DepthMultiplier); err != nil {
+		if err := checkImages(v[0], v[3], filter[3]/n.DepthMultiplier, filter[3]); err != nil {
 			return err
 		}
-		if err := checkImage(v[3], "output", filter[3]); err != nil {
+		if err := checkBias(v[2], filter[3]); err != nil {
 			return err
 		}
-		return checkBias(v[2], filter[3])
+		return checkWindow(v[0], n.Padding, n.SamePadding, Size{filter[1], filter[2]}, n.Dilation)
 	}, func() Status { return s.g.depthwise(&n, filter, samePadding(n.SamePadding)) })
 }
 
-// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution. The kernel's size and the channels of a group are those
-// of the filter's shape. Along each axis the output has
-// stride*(input-1) + adjustment + (kernel-1)*dilation + 1 - padding elements.
+// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size and the channels
+// of a group are those of the filter's shape. The height of Output is
+//
+//	Stride*(input height - 1) + Adjustment + Dilation*(kernel height - 1) + 1 - Padding.Top - Padding.Bottom
+//
+// and its width likewise.
 type Deconvolution2D struct {
 	Input  ValueID // [batch, height, width, groups * group input channels]
 	Filter ValueID // [groups * group output channels, kernel height, kernel width, group input channels]
-	Bias   ValueID // [groups * group output channels], or InvalidValue
+	Bias   ValueID // [groups * group output channels], or InvalidValue for none
 	Output ValueID // [batch, height, width, groups * group output channels]
 
 	Padding    Padding // taken off the output
 	Adjustment Size    // added to the output's bottom and right
 	Stride     Size    // the header's upsampling
-	Dilation   Size
-	Groups     int // 0 stands for 1
+	Dilation   Size    // distance of the pixels that the kernel reaches
+	Groups     int     // 0 stands for 1
 	Activation Range
 }
 
@@ -158,20 +162,12 @@ func (s *Subgraph) Deconvolution2D(n Deconvolution2D) error {
 	if n.Groups == 0 {
 		n.Groups = 1
 	}
-	var filter []int
-	return s.node("define deconvolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
-		filter = v[1].shape
-		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
-			return err
-		}
-		if err := checkNumbers(n.Adjustment.Height, n.Adjustment.Width); err != nil {
-			return err
-		}
-		return checkGrouped(v, n.Groups)
-	}, func() Status { return s.g.deconvolution(&n, filter) })
+	return s.grouped("define deconvolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups, func(*value, Size) error {
+		return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation)
+	}, func(filter []int) Status { return s.g.deconvolution(&n, filter) })
 }
 
-// PReLU puts out Input where it is positive and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at inference.
+// PReLU is Input where that is positive, and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at inference.
 type PReLU struct {
 	Input  ValueID // [..., channels]
 	Slope  ValueID // [channels], of Input's type
@@ -186,7 +182,8 @@ func (s *Subgraph) PReLU(n PReLU) error {
 	})
 }
 
-// BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each of the batch. A static B is packed.
+// BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each matrix of the batch. A batch dimension that is
+// missing or 1 is repeated. A static B is packed, unless it is Float16.
 type BatchMatrixMultiply struct {
 	A      ValueID // [batch..., m, k]
 	B      ValueID // [batch..., k, n], or [batch..., n, k] with TransposeB
@@ -234,34 +231,56 @@ func samePadding(same bool) uint32 {
 	return 0
 }
 
-// checkGrouped checks a convolution's operands against each other: XNNPACK reads as many elements as the node says, whatever the
-// tensors' shapes are.
-func checkGrouped(v []*value, groups int) error {
-	filter := v[1].shape
-	if len(filter) != 4 || anyZero(filter) {
-		return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w", InvalidParameter)
-	}
-	if groups < 0 || filter[0]%groups != 0 {
-		return fmt.Errorf("%d output channels do not make %d groups: %w", filter[0], groups, InvalidParameter)
-	}
-	channels, ok := multiply(filter[3], groups)
-	if !ok {
-		return fmt.Errorf("%d groups are too many: %w", groups, InvalidParameter)
-	}
-	if err := checkImage(v[0], "input", channels); err != nil {
-		return err
-	}
-	if err := checkImage(v[3], "output", filter[0]); err != nil {
-		return err
-	}
-	return checkBias(v[2], filter[0])
+// grouped adds a convolution or its transpose, and checks its operands against each other: XNNPACK reads as many elements as the
+// node says, whatever the tensors' shapes are. define is given the filter's shape.
+func (s *Subgraph) grouped(op string, operands []operand, groups int,
+	settings func(in *value, kernel Size) error, define func(filter []int) Status) error {
+	var filter []int
+	return s.node(op, operands, func(v []*value) error {
+		filter = v[1].shape
+		if len(filter) != 4 || anyZero(filter) {
+			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w", InvalidParameter)
+		}
+		if groups < 0 || filter[0]%groups != 0 {
+			return fmt.Errorf("%d output channels do not make %d groups: %w", filter[0], groups, InvalidParameter)
+		}
+		channels, ok := multiply(filter[3], groups)
+		if !ok {
+			return fmt.Errorf("%d groups are too many: %w", groups, InvalidParameter)
+		}
+		if err := checkImages(v[0], v[3], channels, filter[0]); err != nil {
+			return err
+		}
+		if err := checkBias(v[2], filter[0]); err != nil {
+			return err
+		}
+		return settings(v[0], Size{filter[1], filter[2]})
+	}, func() Status { return define(filter) })
 }
 
-func checkImage(v *value, role string, channels int) error {
-	if len(v.shape) != 4 || v.shape[3] != channels {
-		return fmt.Errorf("the %s's shape must be [batch, height, width, %d]: %w", role, channels, InvalidParameter)
+func checkImages(in, out *value, inChannels, outChannels int) error {
+	if len(in.shape) != 4 || in.shape[3] != inChannels {
+		return fmt.Errorf("the input's shape must be [batch, height, width, %d]: %w", inChannels, InvalidParameter)
+	}
+	if len(out.shape) != 4 || out.shape[3] != outChannels {
+		return fmt.Errorf("the output's shape must be [batch, height, width, %d]: %w", outChannels, InvalidParameter)
 	}
 	return nil
+}
+
+// checkWindow checks that a kernel or pooling window fits the padded image: XNNPACK puts a larger one at one place all the same, and
+// reads pixels that are not there. SAME padding makes any window fit.
+func checkWindow(image *value, p Padding, same bool, window, dilation Size) error {
+	fits := func(image, padding, window, dilation int) bool {
+		reach, ok := multiply(max(window-1, 0), dilation)
+		return ok && reach < image+padding
+	}
+	height, width := image.shape[1], image.shape[2]
+	if same || fits(height, p.Top+p.Bottom, window.Height, dilation.Height) && fits(width, p.Left+p.Right, window.Width, dilation.Width) {
+		return nil
+	}
+	return fmt.Errorf("a window of %v with dilation %v does not fit an image of %d by %d with padding %+v: %w",
+		window, dilation, height, width, p, InvalidParameter)
 }
 
 func checkBias(v *value, channels int) error {

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// QuantizationKey describes how the given tensors are quantised, in canonical bytes: two calls return the same bytes exactly if the
-// types, scales, zero points, block sizes and channel dimensions are the same bit by bit, and, with a dynamically quantised input,
-// the bias' data: XNNPACK then packs the bias in without naming it in its key, so it must be loaded with its content. Names, shapes
-// and other data do not count.
+// QuantizationKey describes how the tensors of a node are quantised: what XNNPACK makes of a kernel when it packs it depends on that, yet
+// the key it gives a weights cache does not contain it. A host gives these bytes to its cache (xpwc.Quantized), which then tells one
+// kernel under two quantisations apart.
 //
-// The tensors are those that a node packs with: kernel, bias, input and output, in this order; one that is missing is a zero Tensor.
-// What packing makes of a kernel depends on them, yet XNNPACK's weights cache key does not contain them: a host that may see one
-// kernel under two quantisations gives these bytes to its cache. The result is nil if none of the tensors is quantised.
+// The tensors are the node's kernel, bias, input and output, in this order; one that is missing is a zero Tensor. Two calls return
+// the same bytes exactly if types, scales, zero points, block sizes and channel dimensions are the same bit by bit. Names, shapes and
+// Data do not count, with one exception: if the input is dynamically quantised, XNNPACK packs the bias in without naming it
+// in its key, so the bias' Data counts and must be there. The result is nil if none of the tensors is quantised.
 func QuantizationKey(tensors ...Tensor) []byte {
 	const version = 1
 	key := []byte{version}

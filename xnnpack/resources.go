@@ -45,14 +45,15 @@ func (s *shared) close() {
 	}
 }
 
-// Threadpool is a pool of threads that runtimes compute on (pthreadpool).
+// Threadpool is a pool of threads that runtimes compute on (pthreadpool). Runtimes that are never used at the same time can share one.
 type Threadpool struct {
 	shared
 	t cThreadpool
 	n int
 }
 
-// NewThreadpool starts a pool of the given number of threads, the caller's own included; 0 is one for each processor.
+// NewThreadpool starts a pool of the given number of threads, the one that calls Invoke included; 0 is one for each processor. The error
+// matches InvalidParameter or OutOfMemory. The caller closes the pool.
 func NewThreadpool(threads int) (*Threadpool, error) {
 	op, subject := "create thread pool", fmt.Sprint(threads, " threads")
 	if threads < 0 || threads > 1<<16 {
@@ -73,13 +74,14 @@ func (p *Threadpool) Threads() int { return p.n }
 // Close ends the threads, as soon as the last runtime that was made with the pool is deleted. Closing twice is harmless.
 func (p *Threadpool) Close() { p.close() }
 
-// Workspace is the memory runtimes keep intermediate values in. Runtimes that are never invoked at the same time can share one.
+// Workspace is the memory runtimes keep intermediate values in. Runtimes that are never used at the same time can share one; it is then
+// as large as the largest of them needs.
 type Workspace struct {
 	shared
 	w cWorkspace
 }
 
-// NewWorkspace makes a workspace; it grows as the runtimes that use it need.
+// NewWorkspace makes an empty workspace; it grows as the runtimes that use it need. The caller releases it.
 func NewWorkspace() (*Workspace, error) {
 	if err := Initialize(); err != nil {
 		return nil, err
@@ -96,13 +98,14 @@ func NewWorkspace() (*Workspace, error) {
 // Release gives the memory back, as soon as the last runtime that was made with the workspace is deleted. Releasing twice is harmless.
 func (w *Workspace) Release() { w.close() }
 
-// HeapWeightsCache is XNNPACK's own weights cache: packed weights live in anonymous memory, shared by the runtimes created with it.
+// HeapWeightsCache is XNNPACK's own weights cache: packed weights live in anonymous memory, and equal ones are shared by the runtimes
+// created with it. Nothing is kept beyond the process.
 type HeapWeightsCache struct {
 	shared
 	c cWeightsCache
 }
 
-// NewWeightsCache makes an empty cache.
+// NewWeightsCache makes an empty cache. The caller deletes it.
 func NewWeightsCache() (*HeapWeightsCache, error) {
 	if err := Initialize(); err != nil {
 		return nil, err
@@ -116,8 +119,9 @@ func NewWeightsCache() (*HeapWeightsCache, error) {
 	return h, nil
 }
 
-// Finalize closes the cache to new weights; it must be called after the runtimes are created and before one is set up. A soft
-// finalization lets more runtimes be created from weights that are in the cache already, for some more memory.
+// Finalize closes the cache to new weights; it must be called once, after runtimes are created and before one is set up. A soft
+// finalization lets more runtimes be created from weights that are in the cache already, for some more memory: at most as much as the
+// largest packed weights. The error matches InvalidState if the cache is finalized or deleted already.
 func (c *HeapWeightsCache) Finalize(soft bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

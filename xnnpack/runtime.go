@@ -18,15 +18,17 @@ type RuntimeOptions struct {
 	// WeightsCache takes the packed weights; nil lets the runtime keep its own. It must outlive the runtime, and must be finalized after
 	// NewRuntime and before Setup.
 	WeightsCache WeightsCache
-	// Workspace holds intermediate values; nil gives the runtime one of its own.
+	// Workspace holds intermediate values; nil gives the runtime one of its own. It may be released before the runtime is deleted.
 	Workspace *Workspace
-	// Threadpool computes; nil computes on the calling thread.
+	// Threadpool computes; nil computes on the calling thread. It may be closed before the runtime is deleted.
 	Threadpool *Threadpool
-	Flags      RuntimeFlags
+	// Flags are or-ed together.
+	Flags RuntimeFlags
 }
 
-// Runtime executes a model. It is used so: ReshapeExternal if a shape differs from the subgraph's, Reshape, Setup, Invoke.
-// Invoke can be repeated; after ReshapeExternal all of the rest is due again.
+// Runtime executes a model. It is used so: ReshapeExternal if an input's shape differs from the subgraph's, Reshape, Setup, Invoke.
+// Invoke can be repeated, with other content in the same memory. Other memory takes a Setup; another shape takes all of it again.
+// What is called too early is an error that matches InvalidState.
 type Runtime struct {
 	mu        sync.Mutex
 	r         cRuntime
@@ -47,7 +49,9 @@ const (
 	stateDeleted
 )
 
-// NewRuntime packs the weights of s and makes it executable. A nil o is the zero RuntimeOptions. The subgraph can be deleted afterwards.
+// NewRuntime packs the weights of s and makes it executable. A nil o is the zero RuntimeOptions. The subgraph can be deleted afterwards,
+// or be made into more runtimes. The error matches UnsupportedHardware where this CPU has no kernel for a node, InvalidState if s or
+// one of the options is deleted already; of a weights cache that fails XNNPACK says only OutOfMemory. The caller deletes the runtime.
 func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	const op = "create runtime"
 	if o == nil {
@@ -100,7 +104,7 @@ func (r *Runtime) letGo() {
 	r.uses, r.keep = nil, nil
 }
 
-// Delete frees the runtime, and unpins the buffers. Deleting twice is harmless.
+// Delete frees the runtime and lets go of the memory given to Setup. Deleting twice is harmless.
 func (r *Runtime) Delete() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +134,8 @@ func (r *Runtime) external(op string, id ValueID) (*value, error) {
 func deletedRuntime(op string) error { return reject(InvalidState, op, "", "the runtime is deleted") }
 
 // ReshapeExternal gives an input another shape, of the rank it was defined with. Reshape then computes the other shapes.
-// XNNPACK trusts the dimensions that weights are multiplied with (channels): they must stay as defined.
+// XNNPACK takes the shape on trust: the dimensions that weights are multiplied with (channels) must stay as defined, and images must
+// not become smaller than a window that moves over them.
 func (r *Runtime) ReshapeExternal(id ValueID, shape []int) error {
 	const op = "reshape external value"
 	r.mu.Lock()
@@ -162,7 +167,8 @@ func (r *Runtime) ExternalShape(id ValueID) ([]int, error) {
 	return shape, check(status, op, describe(id, v.name))
 }
 
-// Reshape propagates the shapes of the inputs through the model and plans its memory. Setup is due afterwards.
+// Reshape computes all shapes from those of the inputs, and plans the memory. Setup is due afterwards. The error matches
+// InvalidParameter if shapes do not fit together.
 func (r *Runtime) Reshape() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,9 +183,10 @@ func (r *Runtime) Reshape() error {
 	return nil
 }
 
-// Setup gives the runtime the memory of all its external values. Each slice must be long enough for its value's shape after Reshape
-// (ExternalShape). The runtime reads and writes the slices until the next Setup or Delete; those on the Go heap are pinned meanwhile.
-// XNNPACK may read, not write, ExtraBytes past the end of an input: use a Buffer, which has them.
+// Setup gives the runtime the memory of all its external values, dense and row by row. Each slice must be long enough for its value's
+// shape after Reshape (ExternalShape, Datatype.ByteSize), else the error matches InvalidParameter. The runtime keeps the slices until
+// the next Setup or Delete; those on the Go heap are pinned meanwhile. XNNPACK may read, not write, ExtraBytes past the end of an
+// input: use a Buffer, which has them.
 func (r *Runtime) Setup(values map[ValueID][]byte) error {
 	const op = "set up runtime"
 	r.mu.Lock()
@@ -229,7 +236,8 @@ func (r *Runtime) Setup(values map[ValueID][]byte) error {
 	return nil
 }
 
-// Invoke computes the outputs from the inputs, in the memory given to Setup, and returns when it is done.
+// Invoke computes the outputs from the inputs, in the memory given to Setup, and returns when it is done. Nobody may write to that
+// memory meanwhile.
 func (r *Runtime) Invoke() error {
 	const op = "invoke runtime"
 	r.mu.Lock()
@@ -249,8 +257,8 @@ type OperatorTiming struct {
 	Time time.Duration
 }
 
-// Profile returns the operators in the order of execution, with the times of the last Invoke in microseconds. The runtime must have
-// been created with BasicProfiling, else the error matches InvalidState.
+// Profile returns the operators in the order of execution with their times in the last Invoke, to the microsecond. The runtime must
+// have been created with BasicProfiling, else the error matches InvalidState.
 func (r *Runtime) Profile() ([]OperatorTiming, error) {
 	const op = "profile runtime"
 	r.mu.Lock()

@@ -39,7 +39,7 @@ func (s Status) Error() string {
 	return fmt.Sprintf("status %d", int(s))
 }
 
-// Error says which call failed, on what, and how. It unwraps to its Status.
+// Error says what failed, on what, and why. It unwraps to its Status.
 type Error struct {
 	Op      string // what was being done, e.g. "define fully connected"
 	Subject string // what it was done to, e.g. `input 0 "x", filter 3 "w", output 1 "y"`

@@ -24,7 +24,8 @@ func (c *constants) release() {
 	}
 }
 
-// Subgraph is a model under construction: tensors and the nodes between them. Once a runtime is made of it, it can be deleted.
+// Subgraph is a model under construction: values and the nodes between them. Nodes are added in the order in which they are to compute.
+// Once a runtime is made of it, it can be deleted.
 type Subgraph struct {
 	mu        sync.Mutex
 	g         cSubgraph
@@ -34,8 +35,8 @@ type Subgraph struct {
 	constants *constants
 }
 
-// NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are reserved for Input and Output; the IDs that Tensor gives
-// out come after them.
+// NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; those that Tensor gives out come
+// after them. The caller deletes the subgraph.
 func NewSubgraph(externalValues int) (*Subgraph, error) {
 	op, subject := "create subgraph", fmt.Sprint(externalValues, " external values")
 	if externalValues < 0 || externalValues > 1<<24 {
@@ -66,18 +67,21 @@ func (s *Subgraph) Delete() error {
 	return nil
 }
 
-// Tensor defines an internal value, static if t.Data is given, and returns its ID.
+// Tensor defines an internal value, static if t.Data is given, and returns its ID. The error matches InvalidParameter or
+// UnsupportedParameter if t contradicts itself, for instance if Data is shorter than Type and Shape say.
 func (s *Subgraph) Tensor(t Tensor) (ValueID, error) {
 	return s.define("define tensor", InvalidValue, t, 0)
 }
 
-// Input defines the external value id as an input: its content is given to Runtime.Setup.
+// Input defines the external value id, below NewSubgraph's number, as an input: its content is given to Runtime.Setup. The errors are
+// those of Tensor; t.Data must be nil.
 func (s *Subgraph) Input(id ValueID, t Tensor) error {
 	_, err := s.define("define input", id, t, flagExternalInput)
 	return err
 }
 
-// Output defines the external value id as an output: its memory is given to Runtime.Setup.
+// Output defines the external value id, below NewSubgraph's number, as an output: its memory is given to Runtime.Setup. The errors are
+// those of Tensor; t.Data must be nil.
 func (s *Subgraph) Output(id ValueID, t Tensor) error {
 	_, err := s.define("define output", id, t, flagExternalOutput)
 	return err
@@ -187,7 +191,8 @@ func (s *Subgraph) subject(operands []operand) string {
 	return b.String()
 }
 
-// Range bounds what a node puts out. The zero Range is unbounded.
+// Range is what the real (not the stored) values that a node puts out are limited to, e.g. {0, 6} for a fused ReLU6. The zero Range does
+// not limit them; where there is only one bound, the other is an infinity.
 type Range struct{ Min, Max float32 }
 
 // bounded replaces the zero Range by the infinite one.

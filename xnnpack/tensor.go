@@ -10,23 +10,25 @@ import (
 type ValueID uint32
 
 // Quantization says what the stored integers of a quantised tensor mean: real = scale * (stored - ZeroPoint). Which fields count
-// depends on the datatype.
+// depends on the datatype; the others are ignored. Scales are positive normal numbers.
 type Quantization struct {
 	// Scale is the one scale of QInt8, QUint8 and QInt32.
 	Scale float32
-	// ZeroPoint is the stored value of real zero: of QInt8, QUint8 and, if the 4-bit values are unsigned, 8 for ChannelQInt4 and
-	// BlockQInt4 (0 if they are signed).
+	// ZeroPoint is the stored value of real zero: of QInt8 and QUint8 any; of ChannelQInt4 and BlockQInt4 8 if the stored values are
+	// unsigned, 0 if they are signed; of all others 0.
 	ZeroPoint int32
 	// Scales holds one scale for each index of dimension ChannelDim: ChannelQInt8, ChannelQInt32, ChannelQInt4. The factor B of a
 	// BatchMatrixMultiply has as many again for each matrix of its batch.
 	Scales []float32
-	// ChannelDim is the dimension that Scales and BlockScales run along.
+	// ChannelDim is the dimension that Scales and BlockScales run along: 0 for [output channels, ...].
 	ChannelDim int
-	// BlockSize is how many elements of a channel share a scale of BlockScales: BlockQInt4, at least MinBlockSize.
+	// BlockSize is how many elements of a channel share a scale of BlockScales: BlockQInt4, a multiple of MinBlockSize.
 	BlockSize int
-	// BlockScales holds the bfloat16 scales of BlockQInt4, [channel][block] with channels*elements/BlockSize entries.
+	// BlockScales holds the scales of BlockQInt4 as the bits of bfloat16 numbers, those of the first channel first. The tensor is [channels,
+	// elements], or the reverse by ChannelDim, and has elements/BlockSize scales for each channel.
 	BlockScales []uint16
-	// NonBatchDims is how many trailing dimensions of DynamicQInt8 and PackedQInt8 share one set of parameters.
+	// NonBatchDims is how many trailing dimensions of DynamicQInt8 and PackedQInt8 share one scale and zero point, which XNNPACK
+	// computes at inference: 1 for each row its own.
 	NonBatchDims int
 }
 
@@ -35,11 +37,14 @@ type Tensor struct {
 	// Name is for error messages only.
 	Name string
 	Type Datatype
-	// Shape gives the dimensions, outermost first.
+	// Shape gives the dimensions, outermost first. Nodes are checked against it when they are defined; those of internal values and
+	// outputs are computed anew by Runtime.Reshape.
 	Shape []int
-	// Data is the content of a static tensor, little-endian, dense, row by row; nil makes the tensor dynamic. The memory belongs to the
-	// caller and is not copied: the package documentation says where it must lie and how long it must stay readable.
-	Data         []byte
+	// Data is the content of a static tensor, little-endian, dense, row by row; nil makes the tensor dynamic (computed, or given to
+	// Runtime.Setup). The memory belongs to the caller and is not copied: the package documentation says where it must lie and how
+	// long it must stay readable.
+	Data []byte
+	// Quantization is ignored for the types that are not quantised. It is copied.
 	Quantization Quantization
 }
 

@@ -74,7 +74,7 @@ measured after the first inference, and in the cold run after the cache is saved
 	f.StringVar(&o.dir, "dir", "demo", "`DIR` for the cache file and generated weights, created if it is not there")
 	f.StringVar(&o.json, "json", "", "also write the figures to `FILE`, a JSON list with an object for each mode")
 	f.IntVar(&o.layers, "layers", llama.LayersFor(demoBytes), "number `N` of layers of the model llama")
-	f.IntVar(&o.threads, "threads", 1, "number `N` of threads to compute with, 0 for one for each processor")
+	threadsFlag(cmd, &o.threads)
 	f.BoolVar(&o.shared, "shared", false, "show what a second method with the same weights costs")
 	return cmd
 }

@@ -105,9 +105,6 @@ func newMeasureCommand() *cobra.Command {
 
 func measure(t target, mode string, stderr io.Writer) (r *measured, err error) {
 	r = &measured{measurement: measurement{Mode: mode}}
-	if err := xnnpack.Initialize(); err != nil {
-		return nil, err
-	}
 	m, err := t.open()
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ written to output_<k>.f32.`,
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
 	f.StringVar(&o.input, "input", "", "`FILE` of the inputs' float32")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
-	f.IntVar(&o.threads, "threads", 1, "number `N` of threads to compute with, 0 for one for each processor")
+	threadsFlag(cmd, &o.threads)
 	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
 	return cmd
 }
@@ -136,6 +136,10 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 		return out.Encode(report)
 	}
 	return report.print(stdout)
+}
+
+func threadsFlag(cmd *cobra.Command, n *int) {
+	cmd.Flags().IntVar(n, "threads", 1, "number `N` of threads to compute with, 0 for one for each processor")
 }
 
 func checkThreads(n int) error {

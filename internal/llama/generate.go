@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+
+	"xpwc/internal/mapped"
 )
 
 // chunkSize divides the size of every matrix.
@@ -46,28 +48,20 @@ func (s Stack) Generate(ctx context.Context, path string, progress func(done, to
 
 // isAt reports whether path is a complete file of the stack's weights.
 func (s Stack) isAt(path string) bool {
-	f, err := os.Open(path)
+	f, err := mapped.Open(path)
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	return s.checkFile(f) == nil
+	complete := s.checkContent(f.Data()) == nil
+	return f.Close() == nil && complete
 }
 
-func (s Stack) checkFile(f *os.File) error {
+func (s Stack) checkContent(data []byte) error {
 	_, at := s.places()
-	info, err := f.Stat()
-	if err != nil {
-		return err
+	if len(data) != at+trailerSize {
+		return fmt.Errorf("%w: %d bytes, not %d", ErrNotWeights, len(data), at+trailerSize)
 	}
-	if info.Size() != int64(at)+trailerSize {
-		return fmt.Errorf("%w: %d bytes, not %d", ErrNotWeights, info.Size(), int64(at)+trailerSize)
-	}
-	got := make([]byte, trailerSize)
-	if _, err := f.ReadAt(got, int64(at)); err != nil {
-		return err
-	}
-	if !bytes.Equal(got, s.trailer()) {
+	if !bytes.Equal(data[at:], s.trailer()) {
 		return fmt.Errorf("%w: its trailer is another", ErrNotWeights)
 	}
 	return nil

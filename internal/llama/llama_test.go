@@ -154,6 +154,29 @@ type failing struct{}
 
 func (failing) Load(string, ...xpwc.LoadOption) ([]byte, error) { return nil, errFailing }
 
+func TestAClosedModelRefusesToBeUsed(t *testing.T) {
+	for name, stack := range map[string]llama.Stack{"int8": {Layers: 1}, "float32": {Layers: 1, Float32: true}} {
+		t.Run(name, func(t *testing.T) {
+			m, err := stack.Open(generated(t, stack))
+			require.NoError(t, err)
+			const weight = "model.layers.0.mlp.up_proj.weight"
+			tensor, err := m.DataMap().Tensor(weight)
+			require.NoError(t, err)
+			l := m.NewLoader()
+			require.NoError(t, m.Close())
+			require.NoError(t, m.Close())
+			_, err = m.DataMap().Tensor(weight)
+			require.ErrorIs(t, err, os.ErrClosed)
+			_, err = l.Load(weight)
+			require.ErrorIs(t, err, os.ErrClosed)
+			_, err = m.Subgraph(l)
+			require.ErrorIs(t, err, os.ErrClosed)
+			tensor.Release()
+			l.Finalize()
+		})
+	}
+}
+
 func TestLayersComeClosestToABudget(t *testing.T) {
 	layer := llama.Stack{Layers: 1}.WeightBytes()
 	require.Equal(t, 1, llama.LayersFor(0))

@@ -1,89 +1,89 @@
 package llama
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"xpwc"
+	"xpwc/internal/mapped"
 	"xpwc/xnnpack"
 )
 
 // ErrNotWeights is matched by the error of opening a file that is not a complete file of the stack's weights.
 var ErrNotWeights = errors.New("not the weights of this stack")
 
-// Model is a stack with its weights, which lie in a read-only mapping of their file. Its methods may be called from many goroutines.
+// Model is a stack with its weights, which lie in a read-only mapping of their file. Its methods may be called from many goroutines;
+// what is asked of it after Close is an error that matches os.ErrClosed.
 type Model struct {
-	stack   Stack
-	path    string // absolute
-	stamp   string
-	mapping *mapping
-	places  map[string]place
-	// quantized tells the matrices' scales apart, for xpwc.Quantized. They are summed up when the file is opened, not for each subgraph.
-	quantized map[string]xpwc.Digest
+	stack    Stack
+	file     *mapped.File
+	matrices map[string]weights
+}
+
+// weights is a matrix in the file, with what is read and summed up once, when the file is opened, and not for each subgraph.
+type weights struct {
+	place
+	filter    xnnpack.Tensor // without its data
+	quantized []byte         // for xpwc.Quantized; no bytes if it is not
 }
 
 // Open maps the weights that Generate wrote. The error matches ErrLayers, ErrNotWeights or what the operating system returned, and
-// names the file. The caller closes the model when all sessions, loaders and subgraphs made of it are closed.
+// names the file. The caller closes the model when all sessions, loaders and runtimes made of it are closed.
 func (s Stack) Open(path string) (*Model, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	absolute, err := filepath.Abs(path)
+	f, err := mapped.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open weights: %w", err)
 	}
-	f, err := os.Open(absolute)
-	if err != nil {
-		return nil, err
+	m := &Model{stack: s, file: f, matrices: map[string]weights{}}
+	if err := f.View(m.read); err != nil {
+		return nil, errors.Join(fmt.Errorf("open weights %s: %w", path, err), f.Close())
 	}
-	defer f.Close()
-	if err := s.checkFile(f); err != nil {
-		return nil, fmt.Errorf("open weights %s: %w", path, err)
-	}
-	m := &Model{stack: s, path: absolute, places: map[string]place{}}
-	places, end := s.places()
-	for i, p := range places {
-		m.places[weightName(i/len(kinds), i%len(kinds))] = p
-	}
-	if m.stamp, err = fileStamp(f); err != nil {
-		return nil, fmt.Errorf("open weights %s: %w", path, err)
-	}
-	if m.mapping, err = mapFile(f, end+trailerSize); err != nil {
-		return nil, fmt.Errorf("open weights %s: %w", path, err)
-	}
-	m.sumScales()
 	return m, nil
 }
 
-func (m *Model) sumScales() {
-	m.quantized = map[string]xpwc.Digest{}
-	if m.stack.Float32 {
-		return
+func (m *Model) read(data []byte) error {
+	if err := m.stack.checkContent(data); err != nil {
+		return err
 	}
-	for layer := range m.stack.Layers {
-		for kind, k := range kinds {
-			t := m.filter(layer, kind)
-			m.quantized[t.Name] = xpwc.DigestOf(xnnpack.QuantizationKey(t, xnnpack.Tensor{}, dynamic(k.in), xnnpack.Tensor{Type: xnnpack.Float32}))
+	places, _ := m.stack.places()
+	for i, p := range places {
+		k := kinds[i%len(kinds)]
+		w := weights{place: p, quantized: []byte{}}
+		w.filter = xnnpack.Tensor{Name: weightName(i/len(kinds), i%len(kinds)), Type: xnnpack.Float32, Shape: []int{k.out, k.in}}
+		if !m.stack.Float32 {
+			w.filter.Type = xnnpack.ChannelQInt8
+			w.filter.Quantization.Scales = make([]float32, k.out)
+			if _, err := binary.Decode(data[p.scales:], binary.LittleEndian, w.filter.Quantization.Scales); err != nil {
+				return err
+			}
+			out := xnnpack.Tensor{Type: xnnpack.Float32}
+			sum := xpwc.DigestOf(xnnpack.QuantizationKey(w.filter, xnnpack.Tensor{}, dynamic(k.in), out))
+			w.quantized = sum[:]
 		}
+		m.matrices[w.filter.Name] = w
 	}
+	return nil
 }
 
-// filter describes a matrix, without its data.
-func (m *Model) filter(layer, kind int) xnnpack.Tensor {
-	k := kinds[kind]
-	t := xnnpack.Tensor{Name: weightName(layer, kind), Type: xnnpack.Float32, Shape: []int{k.out, k.in}}
-	if !m.stack.Float32 {
-		p := m.places[t.Name]
-		t.Type = xnnpack.ChannelQInt8
-		t.Quantization.Scales = float32s(m.mapping.data[p.scales : p.scales+4*k.out])
+// find returns a matrix by its name, and its bytes in the mapping.
+func (m *Model) find(name string) (w weights, content []byte, err error) {
+	w, ok := m.matrices[name]
+	if !ok {
+		return w, nil, fmt.Errorf("%s: tensor %q: %w", m.file.Path(), name, xpwc.ErrUnknownTensor)
 	}
-	return t
+	err = m.file.View(func(data []byte) error {
+		content = data[w.offset : w.offset+w.size]
+		return nil
+	})
+	return w, content, err
 }
 
 // Close unmaps the weights. Closing twice is harmless.
-func (m *Model) Close() error { return m.mapping.close() }
+func (m *Model) Close() error { return m.file.Close() }
 
 // DataMap returns the matrices by name. Their bytes lie in the mapping, whose pages are given back when a session needs them no more.
 func (m *Model) DataMap() xpwc.DataMap { return dataMap{m} }
@@ -92,18 +92,17 @@ type dataMap struct{ m *Model }
 
 // Tensor implements [xpwc.DataMap].
 func (d dataMap) Tensor(name string) (xpwc.Tensor, error) {
-	p, ok := d.m.places[name]
-	if !ok {
-		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", d.m.path, name, xpwc.ErrUnknownTensor)
+	w, b, err := d.m.find(name)
+	if err != nil {
+		return xpwc.Tensor{}, err
 	}
-	b := d.m.mapping.data[p.offset : p.offset+p.size]
 	return xpwc.Tensor{
 		Data: b,
 		Identity: xpwc.Identity{
-			Source: d.m.path,
-			Stamp:  fmt.Sprintf("%s:%d+%d", d.m.stamp, p.offset, p.size),
+			Source: d.m.file.Path(),
+			Stamp:  fmt.Sprintf("%s:%d+%d", d.m.file.Stamp(), w.offset, w.size),
 		},
-		Release: func() { d.m.mapping.drop(b) },
+		Release: func() { d.m.file.Drop(b) },
 	}, nil
 }
 
@@ -115,13 +114,10 @@ func (m *Model) NewLoader() *Memory { return &Memory{m} }
 
 // Load implements [Loader]; the options make no difference.
 func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
-	p, ok := l.m.places[name]
-	if !ok {
-		return nil, fmt.Errorf("load tensor %q: %w", name, xpwc.ErrUnknownTensor)
-	}
-	return l.m.mapping.data[p.offset : p.offset+p.size], nil
+	_, b, err := l.m.find(name)
+	return b, err
 }
 
 // Finalize gives back the pages of the weights, which packing has consumed. It is called when the runtime is created; loading anew reads
 // the file again.
-func (l *Memory) Finalize() { l.m.mapping.drop(l.m.mapping.data) }
+func (l *Memory) Finalize() { l.m.file.Drop(l.m.file.Data()) }

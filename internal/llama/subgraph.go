@@ -165,12 +165,9 @@ func (b *builder) weight(kind int) xnnpack.ValueID {
 	if b.err != nil {
 		return xnnpack.InvalidValue
 	}
-	t := b.model.filter(b.layer, kind)
-	var options []xpwc.LoadOption
-	if digest, ok := b.model.quantized[t.Name]; ok {
-		options = append(options, xpwc.Quantized(digest[:]))
-	}
-	data, err := b.loader.Load(t.Name, options...)
+	w := b.model.matrices[weightName(b.layer, kind)]
+	t := w.filter
+	data, err := b.loader.Load(t.Name, xpwc.Quantized(w.quantized))
 	if err != nil {
 		b.do(fmt.Errorf("load tensor %q: %w", t.Name, err))
 		return xnnpack.InvalidValue

@@ -3,6 +3,7 @@
 package recorder
 
 /*
+#cgo CFLAGS: -Wall -Wextra
 #include "recorder.h"
 */
 import "C"

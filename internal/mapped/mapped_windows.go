@@ -1,4 +1,4 @@
-package tflite
+package mapped
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// mapFile maps a whole file read-only. The view outlives the descriptor and the mapping object's handle.
+// mapFile returns a view, which outlives the handle of the mapping object.
 func mapFile(f *os.File, size int) ([]byte, error) {
 	h, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, windows.PAGE_READONLY, 0, 0, nil)
 	if err != nil {
@@ -23,20 +23,16 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size), nil
 }
 
-func unmapFile(b []byte) error {
-	return windows.UnmapViewOfFile(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-}
+func unmapFile(b []byte) error { return windows.UnmapViewOfFile(address(b)) }
 
 // dropPages does nothing: Windows trims clean pages of a view by itself.
 func dropPages([]byte) {}
 
-// fileStamp changes whenever the file's content does, short of a change that hides its time.
-func fileStamp(f *os.File) (string, error) {
+// identity tells a file from all others of the system.
+func identity(f *os.File) (string, error) {
 	var i windows.ByHandleFileInformation
 	if err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &i); err != nil {
 		return "", err
 	}
-	size := uint64(i.FileSizeHigh)<<32 | uint64(i.FileSizeLow)
-	index := uint64(i.FileIndexHigh)<<32 | uint64(i.FileIndexLow)
-	return fmt.Sprintf("%d:%d:%d:%d", i.VolumeSerialNumber, index, size, i.LastWriteTime.Nanoseconds()), nil
+	return fmt.Sprintf("%d:%d", i.VolumeSerialNumber, uint64(i.FileIndexHigh)<<32|uint64(i.FileIndexLow)), nil
 }

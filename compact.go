@@ -1,0 +1,195 @@
+package xpwc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"xpwc/internal/format"
+)
+
+// Compact rewrites the file without its dead bytes, and without payloads whose checksum is wrong. The new file takes the
+// old one's place by a rename: other processes keep what they have mapped, and find the new file with their next session.
+// It waits for sessions of this process that are packing, and for another process that is, up to Options.WriterWait;
+// ErrBusy after that. The cache does it by itself when a quarter of the file is dead.
+func (c *Cache) Compact() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.closing && (c.committing || c.compacting || c.writers > 0) {
+		c.idle.Wait()
+	}
+	switch {
+	case c.closing:
+		return fmt.Errorf("cache %s: %w", c.path, ErrClosed)
+	case c.store == nil:
+		return nil
+	}
+	// From here on no session of this process becomes a writer, no commit starts, and Close waits.
+	c.compacting = true
+	defer func() {
+		c.note(c.endIfIdle())
+		c.compacting = false
+		if c.again {
+			c.startCommit()
+		}
+		c.idle.Broadcast()
+	}()
+	switch reason := c.beginWriting(true); reason {
+	case "":
+	case ReasonBusy:
+		return fmt.Errorf("compact cache %s: %w", c.path, ErrBusy)
+	default:
+		return fmt.Errorf("compact cache %s: not written to (%s): %w", c.path, reason, cmp.Or(c.stats.LastError, ErrReadOnly))
+	}
+	if err := c.commitOnce(); err != nil {
+		return err
+	}
+	if len(c.uncommitted()) > 0 {
+		return fmt.Errorf("compact cache %s: %w", c.path, cmp.Or(c.commitErr, ErrBusy))
+	}
+	return c.compact()
+}
+
+// worthCompacting reports whether enough of the file is dead.
+func (c *Cache) worthCompacting() bool {
+	slot := c.store.slot
+	return slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > minDeadBytes || c.overCap(slot.End)
+}
+
+// minDeadBytes is what is not worth rewriting any file for.
+const minDeadBytes = 16 << 10
+
+func (c *Cache) overCap(size uint64) bool {
+	return c.options.MaxBytes > 0 && size > uint64(c.options.MaxBytes)
+}
+
+// compact writes the new file and puts it in place. This process is the writer, and nothing is uncommitted. c.mu is held,
+// but not while copying.
+func (c *Cache) compact() error {
+	old := c.store
+	if old.takes != "" || old.slot.Generation == 0 {
+		return nil
+	}
+	records := c.withinCap(c.records(nil))
+	payloads := make([][]byte, len(records))
+	fresh := map[uint64]*entry{}
+	for _, e := range c.fresh {
+		fresh[e.record.Offset] = e
+	}
+	for i, r := range records {
+		if e := fresh[r.Offset]; e != nil {
+			payloads[i] = e.data
+		} else {
+			payloads[i] = old.base.data[r.Offset : r.Offset+r.Size]
+		}
+	}
+	base := old.base
+	if base != nil {
+		base.retain()
+		defer func() { c.note(base.release()) }()
+	}
+
+	c.dirty = false // what changes from here on is not in the new file
+	c.mu.Unlock()
+	next, plan, err := c.rewrite(old, records, payloads)
+	c.mu.Lock()
+	beside := old.path + ".compact"
+	if next.disk != nil {
+		err = errors.Join(err, next.disk.Close())
+	}
+	if err == nil {
+		var replaced bool
+		if replaced, err = old.disk.Replaced(); err == nil && replaced {
+			err = errReplaced
+		}
+	}
+	if err == nil {
+		err = old.files.Rename(beside, old.path)
+	}
+	if err != nil {
+		c.dirty = true
+		return errors.Join(fmt.Errorf("compact cache: %w", err), old.files.Remove(beside))
+	}
+	c.stats.Compactions++
+	c.stats.DamagedPayloads += int64(next.damaged)
+	c.stats.WrittenBytes += int64(plan.slot.End)
+	from := old.id
+	err = errors.Join(old.files.SyncDir(old.path), old.end(), old.reopen())
+	for _, entries := range c.live {
+		for _, e := range entries {
+			if at, ok := next.moved[e.record.Offset]; ok && e.file == from && e.reason == "" && e.committed {
+				e.file, e.record.Offset, e.moved, e.fresh = next.id, at, true, false
+			}
+		}
+	}
+	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.moved })
+	c.noticeReload()
+	return err
+}
+
+// A rewriting is the new file of a compaction.
+type rewriting struct {
+	*store
+	moved   map[uint64]uint64 // where payloads are now, by where they were
+	damaged int
+}
+
+// rewrite makes the new file beside the old one. Neither the cache nor the old store is touched.
+func (c *Cache) rewrite(old *store, records []format.Record, payloads [][]byte) (next rewriting, plan *commit, err error) {
+	beside := old.path + ".compact"
+	next = rewriting{&store{path: beside, files: old.files, locked: true}, map[uint64]uint64{}, 0}
+	if err := old.files.Remove(beside); err != nil { // what a killed process left: the writer's lock is ours
+		return next, nil, err
+	}
+	if next.disk, err = old.files.Create(beside); err != nil {
+		next.disk = nil
+		return next, nil, err
+	}
+	if err := next.writeHeader(); err != nil {
+		return next, nil, err
+	}
+	next.slot.Generation = old.slot.Generation
+	next.tail = format.HeaderSize
+	kept := make([]format.Record, 0, len(records))
+	for i, r := range records {
+		at, ok := next.moved[r.Offset] // two records may share a payload
+		if !ok {
+			if format.Sum(payloads[i]) != r.Sum {
+				next.damaged++
+				continue
+			}
+			if at, err = next.write(payloads[i]); err != nil {
+				return next, nil, err
+			}
+			next.moved[r.Offset] = at
+		}
+		r.Offset = at
+		kept = append(kept, r)
+	}
+	plan, err = next.prepareCommit(c.layouts(old.index, kept), kept, c.trailer(kept), uint32(c.options.TrailerVersion))
+	if err != nil {
+		return next, nil, err
+	}
+	return next, plan, plan.write()
+}
+
+// withinCap leaves out the records used longest ago until the file keeps to its size cap.
+func (c *Cache) withinCap(records []format.Record) []format.Record {
+	if c.options.MaxBytes <= 0 {
+		return records
+	}
+	const perRecord = 512 // index, trailer and alignment, generously
+	total := uint64(format.HeaderSize)
+	byUse := slices.Clone(records)
+	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(a.UsedAt, b.UsedAt) })
+	kept := map[uint64]bool{}
+	for _, r := range byUse {
+		size := alignUp(r.Size, packedAlignment) + perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
+		if !c.overCap(total + size) {
+			total += size
+			kept[r.Offset] = true
+		}
+	}
+	return slices.DeleteFunc(records, func(r format.Record) bool { return !kept[r.Offset] })
+}

@@ -1,0 +1,175 @@
+package xpwc
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+
+	"xpwc/internal/format"
+)
+
+// smallFile packs a few tensors and returns the file's bytes, with where its structures are.
+func smallFile(t *testing.T, tensors map[string][]byte) (content []byte, slot format.Slot) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Save())
+	slot = c.store.slot
+	require.NoError(t, c.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return content, slot
+}
+
+// survive opens a file that may be damaged in any way and packs with it: whatever happens, the bytes are right. It
+// reports whether the file was believed.
+func survive(t *testing.T, path string, content []byte, tensors map[string][]byte, o *Options) (hits int64) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	c, err := Open(path, o)
+	if err != nil {
+		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotCache) || errors.Is(err, ErrVersion) {
+			return 0
+		}
+		require.NoError(t, err)
+	}
+	open(t, c, tensors).close(t)
+	hits = c.Stats().Hits.Entries
+	require.NoError(t, c.Close())
+	return hits
+}
+
+func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
+	tensors := someTensors(2, 60)
+	content, slot := smallFile(t, tensors)
+	path := filepath.Join(t.TempDir(), "cache")
+	flipped, believed := 0, 0
+	for at := range content {
+		if at >= format.HeaderSize && at < int(slot.IndexOffset) {
+			continue // payloads: see the tests of Options.Verify
+		}
+		inGap := at > 41 && at < 512 || at >= 512+128 && at < 1024 || at >= 1024+128 && at < format.HeaderSize
+		for bit := range 8 {
+			if inGap && bit > 0 {
+				continue // nothing is there
+			}
+			damaged := slices.Clone(content)
+			damaged[at] ^= 1 << bit
+			if survive(t, path, damaged, tensors, &Options{ReadOnly: true}) > 0 {
+				believed++
+			}
+			flipped++
+		}
+	}
+	t.Logf("%d bits flipped, %d files still believed", flipped, believed)
+	require.Greater(t, flipped, 8000)
+}
+
+func TestEveryPrefixOfAFileIsSurvived(t *testing.T) {
+	tensors := someTensors(2, 60)
+	content, _ := smallFile(t, tensors)
+	path := filepath.Join(t.TempDir(), "cache")
+	for n := range content {
+		require.Zero(t, survive(t, path, content[:n], tensors, &Options{ReadOnly: true}), "the first %d bytes", n)
+	}
+}
+
+func TestSplicedFilesAreSurvived(t *testing.T) {
+	tensors, others := someTensors(3, 700), someTensors(5, 300)
+	a, _ := smallFile(t, tensors)
+	b, _ := smallFile(t, others)
+	path := filepath.Join(t.TempDir(), "cache")
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 1000 {
+		cut, resume := random.IntN(len(a)), random.IntN(len(b))
+		spliced := slices.Concat(a[:cut], b[resume:])
+		if random.IntN(2) == 0 { // a stretch of one in the other
+			n := random.IntN(min(len(a)-cut, len(b)-resume))
+			spliced = slices.Concat(a[:cut], b[resume:resume+n], a[cut+n:])
+		}
+		if cut >= format.HeaderSize && len(spliced) == len(a) {
+			continue // it may differ in payloads alone, which are not checked by default
+		}
+		survive(t, path, spliced, tensors, &Options{ReadOnly: true, Verify: VerifyOnUse})
+	}
+}
+
+// What another version of the format wrote is neither used nor touched.
+func TestAFileOfAnotherVersionIsLeftAlone(t *testing.T) {
+	content, _ := smallFile(t, someTensors(1, 50))
+	content[8]++
+	binary.LittleEndian.PutUint64(content[32:], xxh3.Hash(content[:32]))
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	_, err := Open(path, nil)
+	require.ErrorIs(t, err, ErrVersion)
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, content, after)
+}
+
+// A damaged payload is found where payloads are checked, packed afresh, and gone from the file.
+func TestDamagedPayloads(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	for name, c := range map[string]struct {
+		verify          Verify
+		damaged, wanted int64
+	}{
+		"on use":    {VerifyOnUse, 1, 2},
+		"by repack": {VerifyRepack, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			content, _ := smallFile(t, tensors)
+			content[format.HeaderSize+100] ^= 4
+			path := filepath.Join(t.TempDir(), "cache")
+			require.NoError(t, os.WriteFile(path, content, 0o600))
+
+			cache := mustOpen(t, path, &Options{Verify: c.verify})
+			open(t, cache, tensors).close(t)
+			require.NoError(t, cache.Close())
+			s := cache.Stats()
+			require.Equal(t, c.damaged, s.DamagedPayloads)
+			require.Equal(t, c.wanted, s.Verified.Entries)
+			require.EqualValues(t, 1, s.Packed.Entries)
+			require.ErrorIs(t, s.LastError, ErrCorrupt)
+
+			cache = mustOpen(t, path, &Options{Verify: VerifyOnUse, Strict: true})
+			open(t, cache, tensors).close(t)
+			require.NoError(t, cache.Close())
+			s = cache.Stats()
+			require.Zero(t, s.DamagedPayloads)
+			require.EqualValues(t, 3, s.Hits.Entries)
+			require.Equal(t, 3, s.Entries)
+		})
+	}
+}
+
+func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	for _, verify := range []Verify{VerifyStructure, VerifyOnUse, VerifyRepack} {
+		content, _ := smallFile(t, tensors)
+		path := filepath.Join(t.TempDir(), "cache")
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		c := mustOpen(t, path, &Options{Verify: verify, Prefetch: true})
+		open(t, c, tensors).close(t)
+		open(t, c, tensors).close(t)
+		s := c.Stats()
+		require.NoError(t, c.Close())
+		require.Zero(t, s.Packed.Entries)
+		require.Zero(t, s.WrittenBytes)
+		require.Zero(t, s.DamagedPayloads)
+		require.EqualValues(t, map[Verify]int{VerifyStructure: 0, VerifyOnUse: 3, VerifyRepack: 3}[verify], s.Verified.Entries)
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, content, after)
+	}
+}

@@ -1,0 +1,331 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/format"
+	"xpwc/xnnpack"
+	"xpwc/xnnpack/optable"
+)
+
+// readIndex reads a cache file's records.
+func readIndex(t testing.TB, path string) (file []byte, index *format.Index) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	h, err := format.DecodeHeader(file)
+	require.NoError(t, err)
+	index, err = format.DecodeIndex(file[h.Current.IndexOffset:h.Current.IndexOffset+h.Current.IndexSize], h.Current)
+	require.NoError(t, err)
+	return file, index
+}
+
+func caseNamed(t testing.TB, name string) optable.Case {
+	t.Helper()
+	cases := optable.Cases()
+	i := slices.IndexFunc(cases, func(c optable.Case) bool { return c.Name == name })
+	require.GreaterOrEqual(t, i, 0, "no case %s", name)
+	return cases[i]
+}
+
+// The two packings of DESIGN, fact 5: with AVX-512 masked off they have one seed and one size with and without AVX-VNNI,
+// and other bytes. A file that moves between two such machines must serve each its own.
+var collisions = []string{"fully-connected-qs8-qc8w-64x48", "fully-connected-qd8-f32-qc4w-64x48"}
+
+func TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile(t *testing.T) {
+	if dir := os.Getenv(envDir); dir != "" {
+		c := openCache(t, filepath.Join(dir, "cache"), nil)
+		for _, name := range collisions {
+			op := caseNamed(t, name)
+			plain, err := op.RunChecked(nil, nil, nil)
+			require.NoError(t, err)
+			require.Equal(t, plain, runCase(t, c, op))
+		}
+		s := c.Stats()
+		if os.Getenv("XPWC_TEST_WARM") != "" {
+			require.Zero(t, s.Misses)
+			require.Zero(t, s.WrittenBytes)
+		} else {
+			require.EqualValues(t, 2, s.Packed.Entries)
+		}
+		return
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("feature masks are for x86-64")
+	}
+	dir := t.TempDir()
+	run := func(level string, env ...string) {
+		inProcess(t, "TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile", append(env, envCPU+"="+level, envDir+"="+dir)...)
+	}
+	run("avx2")
+	run("avxvnni")
+	run("avx2", "XPWC_TEST_WARM=1")
+	run("avxvnni", "XPWC_TEST_WARM=1")
+
+	file, index := readIndex(t, filepath.Join(dir, "cache"))
+	require.Len(t, index.Layouts(), 2)
+	bySeed := map[uint32][]format.Record{}
+	for i := range index.Len() {
+		r := index.Record(i)
+		bySeed[r.Seed] = append(bySeed[r.Seed], r)
+	}
+	require.Len(t, bySeed, 2, "each seed has both packings")
+	for seed, records := range bySeed {
+		require.Len(t, records, 2)
+		a, b := records[0], records[1]
+		require.Equal(t, a.Size, b.Size)
+		require.NotEqual(t, a.Layout, b.Layout)
+		require.False(t, bytes.Equal(file[a.Offset:a.Offset+a.Size], file[b.Offset:b.Offset+b.Size]), "seed %#x", seed)
+	}
+	require.Contains(t, bySeed, uint32(0x4d))
+	require.Contains(t, bySeed, uint32(0x4a))
+}
+
+// twoScales is a model that uses one int8 kernel twice, with these scales; only tells the cache about them if told to.
+type twoScales struct {
+	scales [2]float32
+	tell   bool
+}
+
+const scaledWidth = 32
+
+func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
+	t.Helper()
+	kernel := floats(scaledWidth*scaledWidth/4, 3) // any bytes do
+	g, err := xnnpack.NewSubgraph(2)
+	require.NoError(t, err)
+	row := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, scaledWidth}}
+	require.NoError(t, errors.Join(g.Input(0, row), g.Output(1, row)))
+	options := &xnnpack.RuntimeOptions{}
+	var session *xpwc.Session
+	data := kernel
+	if c != nil {
+		session, err = c.NewSession(xpwc.MapOf(map[string][]byte{"kernel": kernel, "kernel again": kernel}))
+		require.NoError(t, err)
+		options.WeightsCache = session
+		if !m.tell {
+			data, err = session.Load("kernel")
+			require.NoError(t, err)
+		}
+	} else {
+		b, err := xnnpack.NewBuffer(len(kernel))
+		require.NoError(t, err)
+		defer b.Free()
+		copy(b.Bytes(), kernel)
+		data = b.Bytes()
+	}
+	in := xnnpack.ValueID(0)
+	for i, scale := range m.scales {
+		scales := slices.Repeat([]float32{scale}, scaledWidth)
+		w := xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{scaledWidth, scaledWidth}, Quantization: xnnpack.Quantization{Scales: scales}}
+		quantised := xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: row.Shape, Quantization: xnnpack.Quantization{NonBatchDims: 1}}
+		w.Data = data
+		if m.tell && session != nil {
+			name := []string{"kernel", "kernel again"}[i]
+			w.Data, err = session.Load(name, xpwc.Quantized(xnnpack.QuantizationKey(w, xnnpack.Tensor{}, quantised, row)))
+			require.NoError(t, err)
+		}
+		q, err := g.Tensor(quantised)
+		require.NoError(t, err)
+		k, err := g.Tensor(w)
+		require.NoError(t, err)
+		out := xnnpack.ValueID(1)
+		if i == 0 {
+			out, err = g.Tensor(row)
+			require.NoError(t, err)
+		}
+		require.NoError(t, g.Convert(xnnpack.Convert{Input: in, Output: q}))
+		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: q, Filter: k, Bias: xnnpack.InvalidValue, Output: out}))
+		in = out
+	}
+	r, err := xnnpack.NewRuntime(g, options)
+	require.NoError(t, err)
+	require.NoError(t, g.Delete())
+	if session != nil {
+		_, err = session.Finalize()
+		require.NoError(t, err)
+		defer func() { require.NoError(t, session.Close()) }()
+	}
+	defer func() { require.NoError(t, r.Delete()) }()
+	return chain{width: scaledWidth}.infer(t, r)
+}
+
+func TestOneKernelUnderTwoScalesIsTwoWeights(t *testing.T) {
+	for _, tell := range []bool{true, false} {
+		m := twoScales{[2]float32{0.01, 0.02}, tell}
+		want := m.run(t, nil)
+		path := cachePath(t)
+		for start := range 3 {
+			c := openCache(t, path, nil)
+			require.Equal(t, want, m.run(t, c), "start %d, told of the scales: %t", start, tell)
+			s := c.Stats()
+			require.NoError(t, c.Close())
+			if start == 0 {
+				require.EqualValues(t, 2, s.Packed.Entries)
+				continue
+			}
+			require.Zero(t, s.Packed.Entries)
+			require.Zero(t, s.WrittenBytes)
+			if tell {
+				require.EqualValues(t, 2, s.Hits.Entries, "the key tells them apart")
+			} else {
+				require.EqualValues(t, 2, s.Reused.Entries, "only comparing tells them apart")
+			}
+		}
+		_, index := readIndex(t, path)
+		for i := range index.Len() {
+			require.Equal(t, !tell, index.Record(i).Flags&format.Variant != 0)
+		}
+	}
+}
+
+func TestAnotherModelWithOtherScalesIsToldApart(t *testing.T) {
+	path := cachePath(t)
+	for range 2 {
+		for _, scales := range [][2]float32{{0.01, 0.02}, {0.03, 0.04}} {
+			m := twoScales{scales, true}
+			c := openCache(t, path, nil)
+			require.Equal(t, m.run(t, nil), m.run(t, c))
+			require.NoError(t, c.Close())
+		}
+	}
+}
+
+// reused gives every tensor at one address, as an allocator does that hands freed memory out again.
+type reused struct {
+	buffer  *xnnpack.Buffer
+	tensors map[string][]byte
+}
+
+func (d *reused) Tensor(name string) (xpwc.Tensor, error) {
+	content, ok := d.tensors[name]
+	if !ok {
+		return xpwc.Tensor{}, xpwc.ErrUnknownTensor
+	}
+	copy(d.buffer.Bytes(), content)
+	return xpwc.Tensor{Data: d.buffer.Bytes()[:len(content)]}, nil
+}
+
+func TestAnAddressHandedOutAgainNeverFindsTheOldName(t *testing.T) {
+	buffer, err := xnnpack.NewBuffer(4 * 64 * 64)
+	require.NoError(t, err)
+	defer buffer.Free()
+	path := cachePath(t)
+	var models []chain
+	tensors := map[string][]byte{}
+	for i, name := range []string{"a", "b", "c"} {
+		m := chain{width: 64, layers: [][2]string{{name, ""}}}
+		models = append(models, m)
+		tensors[name] = m.weights(uint32(i))[name]
+	}
+	for range 2 {
+		c := openCache(t, path, nil)
+		data := &reused{buffer, tensors}
+		var open []*model
+		for _, m := range models { // all are open at once: their sources are freed, their runtimes live
+			open = append(open, m.open(t, c, data))
+		}
+		for i, m := range models {
+			require.Equal(t, m.plain(t, tensors), m.infer(t, open[i].runtime))
+			open[i].close(t)
+		}
+		require.NoError(t, c.Close())
+	}
+}
+
+// executorchFile writes what ExecuTorch's cache would have of a native file's payloads.
+func executorchFile(t testing.TB, native, to string, version uint32, change func(entries []format.TrailerEntry, file []byte)) {
+	file, index := readIndex(t, native)
+	var out []byte
+	var entries []format.TrailerEntry
+	for i := range index.Len() {
+		r := index.Record(i)
+		out = append(out, make([]byte, -len(out)&4095)...) // ExecuTorch rounds to pages
+		entries = append(entries, format.TrailerEntry{Name: r.Kernel + r.Bias, Offset: uint64(len(out)), Size: r.Size, Seed: r.Seed})
+		out = append(out, file[r.Offset:r.Offset+r.Size]...)
+	}
+	if change != nil {
+		change(entries, out)
+	}
+	out = append(out, format.EncodeTrailer(entries, uint64(len(out)), version)...)
+	require.NoError(t, os.WriteFile(to, out, 0o600))
+}
+
+func TestExecuTorchsFilesAreAdopted(t *testing.T) {
+	tensors := threeLayers.weights(1)
+	want := threeLayers.plain(t, tensors)
+	native := cachePath(t)
+	c := openCache(t, native, nil)
+	threeLayers.run(t, c, xpwc.MapOf(tensors))
+	require.NoError(t, c.Close())
+
+	for name, f := range map[string]struct {
+		version uint32
+		change  func([]format.TrailerEntry, []byte)
+		adopted int64
+	}{
+		"version 1":            {format.TrailerV1, nil, 3},
+		"version 2":            {format.TrailerV2, nil, 3},
+		"a wrong payload":      {format.TrailerV2, func(e []format.TrailerEntry, file []byte) { file[e[1].Offset+9] ^= 1 }, 2},
+		"payloads exchanged":   {format.TrailerV2, func(e []format.TrailerEntry, _ []byte) { e[0].Name, e[2].Name = e[2].Name, e[0].Name }, 1},
+		"a payload of no size": {format.TrailerV1, func(e []format.TrailerEntry, _ []byte) { e[0].Size = 0 }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := cachePath(t)
+			executorchFile(t, native, path, f.version, f.change)
+			before, err := os.Stat(path)
+			require.NoError(t, err)
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+
+			readOnly := openCache(t, path, &xpwc.Options{ReadOnly: true})
+			require.Equal(t, want, threeLayers.run(t, readOnly, xpwc.MapOf(tensors)))
+			require.NoError(t, readOnly.Close())
+			unchanged, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(content, unchanged))
+			_, err = xpwc.Open(path, &xpwc.Options{Strict: true})
+			require.ErrorIs(t, err, xpwc.ErrForeign)
+
+			c := openCache(t, path, nil)
+			require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)))
+			require.NoError(t, c.Close())
+			require.Equal(t, f.adopted, c.Stats().Adopted.Entries)
+			require.EqualValues(t, 3, c.Stats().Packed.Entries)
+			after, err := os.Stat(path)
+			require.NoError(t, err)
+			require.False(t, os.SameFile(before, after), "another inode: whoever has the old one mapped keeps it")
+			require.NoFileExists(t, path+".native")
+
+			c = openCache(t, path, &xpwc.Options{Strict: true})
+			require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)))
+			require.EqualValues(t, 3, c.Stats().Hits.Entries)
+		})
+	}
+}
+
+func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
+	tensors := threeLayers.weights(1)
+	native, path := cachePath(t), cachePath(t)
+	c := openCache(t, native, nil)
+	threeLayers.run(t, c, xpwc.MapOf(tensors))
+	require.NoError(t, c.Close())
+	executorchFile(t, native, path, format.TrailerV2, func(e []format.TrailerEntry, _ []byte) { e[1].Offset = 1 << 40 })
+	c = openCache(t, path, nil)
+	require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrCorrupt)
+	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, xpwc.MapOf(tensors)))
+	require.NoError(t, c.Close())
+	require.FileExists(t, path+".damaged")
+	require.Equal(t, 3, c.Stats().Entries)
+}

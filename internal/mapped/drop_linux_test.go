@@ -1,0 +1,52 @@
+package mapped_test
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// resident is how many bytes of a mapped file this process has in its memory.
+func resident(t *testing.T, path string) int {
+	t.Helper()
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	require.NoError(t, err)
+	found := false
+	for line := range bytes.Lines(smaps) {
+		fields := bytes.Fields(line)
+		if bytes.HasSuffix(bytes.TrimSpace(line), []byte(path)) {
+			found = true
+		} else if found && len(fields) == 3 && string(fields[0]) == "Rss:" {
+			n, err := strconv.Atoi(string(fields[1]))
+			require.NoError(t, err)
+			return n << 10
+		}
+	}
+	require.True(t, found, "%s is not mapped", path)
+	return 0
+}
+
+func TestOnlyPagesThatLieEntirelyInARangeAreDropped(t *testing.T) {
+	const pages = 67 // far too few for a huge page, which goes as a whole
+	path := write(t, content(pages*page))
+	for _, c := range []struct{ from, to, kept int }{
+		{0, pages * page, 0},
+		{page, 2 * page, pages - 1},
+		{1, pages * page, 1},
+		{0, pages*page - 1, 1},
+		{page - 1, (pages-1)*page + 1, 2},
+		{page + 1, 3*page - 1, pages},
+		{page + 1, page + 2, pages},
+		{3 * page, 3 * page, pages},
+	} {
+		f := open(t, path)
+		require.True(t, bytes.Equal(content(pages*page), f.Data()))
+		require.Equal(t, pages*page, resident(t, path))
+		f.Drop(f.Data()[c.from:c.to])
+		require.Equal(t, c.kept*page, resident(t, path), "%d to %d", c.from, c.to)
+		require.NoError(t, f.Close())
+	}
+}

@@ -1,0 +1,141 @@
+// Package mapped maps files read-only into memory.
+package mapped
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"unsafe"
+)
+
+// File is a file mapped read-only as a whole. The memory lies outside the Go heap, so C code may keep pointers into it until Close.
+// The file must not be changed in place meanwhile; where it was cut off, reading ends the process. Replacing it by another is
+// harmless. Methods may be called from many goroutines.
+type File struct {
+	path  string
+	stamp string
+	size  int
+
+	mu   sync.RWMutex // held for reading while the mapping is read
+	data []byte       // nil once closed
+}
+
+// Open maps the regular file at path; an empty one is a File without bytes. The error is a *fs.PathError that has the path as given
+// and what the operating system returned. The caller closes the file.
+func Open(path string) (*File, error) {
+	f, err := open(path)
+	if err != nil {
+		if p := (*fs.PathError)(nil); errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return f, nil
+}
+
+func open(path string) (*File, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// Looked at before it is opened, since opening a pipe would wait for a writer.
+	info, err := os.Stat(absolute)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := os.Open(absolute)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // the mapping outlives the descriptor
+	if info, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	size := int(info.Size())
+	if int64(size) != info.Size() {
+		return nil, fmt.Errorf("%d bytes are too many to map", info.Size())
+	}
+	id, err := identity(f)
+	if err != nil {
+		return nil, err
+	}
+	data := []byte{}
+	if size > 0 { // there are no empty mappings
+		if data, err = mapFile(f, size); err != nil {
+			return nil, err
+		}
+	}
+	stamp := fmt.Sprintf("%s:%d:%d", id, size, info.ModTime().UnixNano())
+	return &File{path: absolute, stamp: stamp, size: size, data: data}, nil
+}
+
+// Path returns the file's absolute path.
+func (f *File) Path() string { return f.path }
+
+// Stamp tells the content from any other without reading it: device, inode, size and modification time when the file was opened.
+// It changes whenever the content does, short of a change that hides its time.
+func (f *File) Stamp() string { return f.stamp }
+
+// Readable returns how many bytes can be read from where Data begins: the file's size in whole pages. Those after its end are zero.
+func (f *File) Readable() int64 {
+	page := int64(os.Getpagesize())
+	return (int64(f.size) + page - 1) / page * page
+}
+
+// Data returns the mapping, and nil after Close, at which its memory becomes unreadable: who may run beside Close uses View.
+func (f *File) Data() []byte {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.data
+}
+
+// View calls do with the mapping, which it must neither keep nor close: Close waits for it. View returns what do does, or, after
+// Close, an error that matches [fs.ErrClosed] and names the file.
+func (f *File) View(do func(data []byte) error) error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.data == nil {
+		return &fs.PathError{Op: "read", Path: f.path, Err: fs.ErrClosed}
+	}
+	return do(f.data)
+}
+
+// Drop gives back the memory of the pages that lie entirely in b, a part of Data. They are clean: whoever reads them again gets them
+// from the file. Nothing is lost if it cannot be done, since the system takes clean pages back when it needs them; so there is no
+// error, also not if b is no part of Data or the file is closed.
+func (f *File) Drop(b []byte) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	offset := address(b) - address(f.data) // great if b begins before the mapping
+	if offset > uintptr(len(f.data)) || uintptr(len(b)) > uintptr(len(f.data))-offset {
+		return
+	}
+	page := os.Getpagesize()
+	from, to := (int(offset)+page-1)&^(page-1), (int(offset)+len(b))&^(page-1)
+	if from < to {
+		dropPages(f.data[from:to])
+	}
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// Close unmaps the file. Closing twice is harmless.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	data := f.data
+	f.data = nil
+	if len(data) == 0 {
+		return nil
+	}
+	if err := unmapFile(data); err != nil {
+		return &fs.PathError{Op: "unmap", Path: f.path, Err: err}
+	}
+	return nil
+}

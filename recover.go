@@ -1,0 +1,137 @@
+package xpwc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"xpwc/internal/format"
+)
+
+// What is at the path but is no cache of ours, or no longer.
+
+// notOurs tells a file written by ExecuTorch from one that is no cache at all.
+func (st *store) notOurs(size int64) error {
+	entries, _, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
+		_, err := st.disk.ReadAt(b, int64(offset))
+		return err
+	})
+	switch {
+	case errors.Is(err, format.ErrCorrupt), errors.Is(err, format.ErrVersion):
+		return fmt.Errorf("%s: its trailer: %w (%w)", st.path, ErrCorrupt, err)
+	case err != nil:
+		return fmt.Errorf("%s: %w", st.path, ErrNotCache)
+	}
+	f := &foreignFile{entries: map[string]format.TrailerEntry{}}
+	for _, e := range entries {
+		f.entries[e.Name] = e
+	}
+	if f.data, err = st.disk.Map(0, int(size), false); err != nil {
+		return fmt.Errorf("cache: %w", err)
+	}
+	f.disk = st.disk
+	st.foreign = f
+	return fmt.Errorf("%s: %w", st.path, ErrForeign)
+}
+
+// A foreignFile is ExecuTorch's cache file. It tells names and seeds, but neither the layout its entries were packed for
+// nor the content they were packed from, so nothing of it is used before the same was packed here once.
+type foreignFile struct {
+	disk    disk
+	data    []byte
+	entries map[string]format.TrailerEntry
+}
+
+// has reports whether the file has these bytes under this name. A file of version 1 tells no seeds; they do not matter
+// once the bytes are compared.
+func (f *foreignFile) has(name string, packed []byte) bool {
+	e, ok := f.entries[name]
+	return ok && e.Size == uint64(len(packed)) && bytes.Equal(f.data[e.Offset:e.Offset+e.Size], packed)
+}
+
+func (f *foreignFile) close() error {
+	if f == nil {
+		return nil
+	}
+	return errors.Join(f.disk.Unmap(f.data), f.disk.Close())
+}
+
+// beginReplacement begins a native file beside ExecuTorch's, which it takes the place of with its first commit. ok is false
+// if another process is the writer of ExecuTorch's file.
+func (st *store) beginReplacement() (ok bool, err error) {
+	if ok, err := st.foreign.disk.TryLock(); err != nil || !ok {
+		return false, err
+	}
+	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
+		if replaced {
+			err = fmt.Errorf("cache %s: %w", st.path, errReplaced)
+		}
+		return false, errors.Join(err, st.foreign.disk.Unlock())
+	}
+	beside := st.path + ".native"
+	err = st.files.Remove(beside) // what a killed process left: its lock was ours to get
+	if err == nil {
+		st.disk, err = st.files.Create(beside)
+	}
+	if err != nil {
+		st.disk = nil
+		return false, errors.Join(fmt.Errorf("create cache: %w", err), st.foreign.disk.Unlock())
+	}
+	st.takes, st.locked = st.path, true
+	ok, err = st.disk.TryLock()
+	if err == nil && ok {
+		err = st.writeHeader()
+	}
+	if err != nil || !ok {
+		return false, errors.Join(err, st.end())
+	}
+	st.tail = format.HeaderSize
+	return true, nil
+}
+
+// giveUpReplacement leaves ExecuTorch's file where it is.
+func (st *store) giveUpReplacement() error {
+	st.takes = ""
+	return errors.Join(st.abandon(), st.files.Remove(st.path+".native"), st.foreign.disk.Unlock())
+}
+
+// takePlace puts the file that was just committed first in the place of ExecuTorch's.
+func (st *store) takePlace() error {
+	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
+		return errors.Join(err, fmt.Errorf("replace ExecuTorch's cache %s: %w", st.path, errReplaced))
+	}
+	if err := st.files.Rename(st.path+".native", st.takes); err != nil {
+		return fmt.Errorf("replace ExecuTorch's cache: %w", err)
+	}
+	st.disk.Moved(st.takes)
+	foreign := st.foreign
+	st.takes, st.foreign = "", nil
+	return errors.Join(st.files.SyncDir(st.path), foreign.close())
+}
+
+// setAsideDamaged renames a damaged file to PATH.damaged, so that a new one can take its place and the old one can be
+// looked at. If another process has put a good file there since, it is loaded instead.
+func (st *store) setAsideDamaged() error {
+	if err := st.abandon(); err != nil {
+		return err
+	}
+	err := st.load()
+	if err == nil || !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	d, err := st.files.Open(st.path, true, st.insecure)
+	if err != nil {
+		return fmt.Errorf("open the damaged cache: %w", err)
+	}
+	defer func() { _ = d.Close() }()
+	if ok, err := d.TryLock(); err != nil || !ok {
+		return errors.Join(err, fmt.Errorf("%s: %w", st.path, errReplaced))
+	}
+	if replaced, err := d.Replaced(); err != nil || replaced {
+		return errors.Join(err, fmt.Errorf("%s: %w", st.path, errReplaced))
+	}
+	if err := st.files.Rename(st.path, st.path+".damaged"); err != nil {
+		return fmt.Errorf("set the damaged cache aside: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,565 @@
+package xpwc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What once went wrong, or nearly.
+
+// packWeight makes the calls XNNPACK makes for one weight: packed is what the kernel would write. hit tells a look-up hit.
+func packWeight(t testing.TB, s *Session, seed uint32, kernel, bias uintptr, packed []byte) (got []byte, hit bool) {
+	t.Helper()
+	a := s.lookUp(seed, kernel, bias, 0)
+	hit = a != notFound
+	if !hit {
+		space := s.reserve(uint64(len(packed)))
+		require.NotNil(t, space)
+		copy(space, packed)
+		a = s.insert(seed, kernel, bias, 0, addressOf(space), uint64(len(packed)))
+	}
+	return bytesAt(t, s, a, len(packed)), hit
+}
+
+func load(t testing.TB, s *Session, name string, o ...LoadOption) uintptr {
+	t.Helper()
+	b, err := s.Load(name, o...)
+	require.NoError(t, err)
+	return addressOf(b)
+}
+
+func newSession(t testing.TB, c *Cache, m map[string][]byte) *Session {
+	t.Helper()
+	s, err := c.NewSession(MapOf(m))
+	require.NoError(t, err)
+	return s
+}
+
+func finish(t testing.TB, s *Session) {
+	t.Helper()
+	_, err := s.Finalize()
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
+type flushingDisk struct {
+	disk
+	flush func() error
+}
+
+func (d flushingDisk) Flush() error {
+	if d.flush != nil {
+		if err := d.flush(); err != nil {
+			return err
+		}
+	}
+	return d.disk.Flush()
+}
+
+type wrappedFiles struct {
+	files
+	wrap func(disk, error) (disk, error)
+}
+
+func (f wrappedFiles) Create(path string) (disk, error) { return f.wrap(f.files.Create(path)) }
+
+type tensorMap map[string]Tensor
+
+func (m tensorMap) Tensor(name string) (Tensor, error) { return m[name], nil }
+
+// waitForCommit waits for the commit under way without starting another.
+func (c *Cache) waitForCommit() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.committing {
+		c.idle.Wait()
+	}
+	return c.commitErr
+}
+
+// What was committed to a file that is gone is not in the file that takes its place.
+func TestAFileDeletedWhileOpenLeavesNothingOfItsIndex(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	a, b := contentOf("a", 1000), contentOf("b", 1000)
+	c := mustOpen(t, path, nil)
+	open(t, c, map[string][]byte{"a": a}).close(t)
+	require.NoError(t, c.Save())
+	require.NoError(t, os.Remove(path))
+	open(t, c, map[string][]byte{"b": b}).close(t)
+	require.NoError(t, c.Close())
+
+	c = mustOpen(t, path, &Options{Strict: true})
+	open(t, c, map[string][]byte{"b": b}).close(t)
+	open(t, c, map[string][]byte{"a": a}).close(t)
+	require.NoError(t, c.Close())
+}
+
+func TestAFileDeletedWhileOpenLeavesNothingOfItsPayloads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, map[string][]byte{"a": contentOf("a", 1000)}).close(t)
+	require.NoError(t, c.Save())
+	require.NoError(t, os.Remove(path))
+	open(t, c, map[string][]byte{"b": contentOf("b", 5000)}).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, &Options{Strict: true})
+	require.NoError(t, c.Close())
+}
+
+func TestAnEntryOfAReplacedFileIsNotMistakenForOneOfTheNewFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	v1, v2 := contentOf("one", 1000), contentOf("two", 1000)
+	c := mustOpen(t, path, nil)
+	o := open(t, c, map[string][]byte{"w": v1})
+	require.NoError(t, c.Save())
+
+	require.NoError(t, os.Remove(path))
+	theirs := otherProcess(t, path)
+	open(t, theirs, map[string][]byte{"w": v2}).close(t)
+	require.NoError(t, theirs.Close())
+
+	open(t, c, map[string][]byte{"x": contentOf("x", 100)}).close(t)
+	o.close(t)
+	require.NoError(t, c.Close())
+
+	c = mustOpen(t, path, &Options{Strict: true})
+	open(t, c, map[string][]byte{"w": v1}).close(t)
+	require.NoError(t, c.Close())
+}
+
+// The next session of a cache whose file was cut off touches nothing of it.
+func TestATruncatedFileIsNotServedFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := someTensors(1, 100_000)
+	c := mustOpen(t, path, nil)
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+	for _, size := range []int64{5000, 0} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			p := filepath.Join(t.TempDir(), "copy")
+			require.NoError(t, os.WriteFile(p, content, 0o600))
+			c := mustOpen(t, p, nil)
+			require.NoError(t, os.Truncate(p, size))
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			defer func() { require.Nil(t, recover(), "SIGBUS") }()
+			open(t, c, m)
+		})
+	}
+}
+
+func TestAFileDamagedWhileOpenIsSucceededByAGoodOne(t *testing.T) {
+	for _, size := range []int64{5000, 0} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			c := mustOpen(t, path, nil)
+			open(t, c, map[string][]byte{"a": contentOf("a", 10_000)}).close(t)
+			require.NoError(t, c.Save())
+			require.NoError(t, os.Truncate(path, size))
+			open(t, c, map[string][]byte{"b": contentOf("b", 1000)}).close(t)
+			require.NoError(t, c.Close())
+			c, err := Open(path, &Options{Strict: true})
+			require.NoError(t, err)
+			open(t, c, map[string][]byte{"b": contentOf("b", 1000)}).close(t)
+			require.NoError(t, c.Close())
+		})
+	}
+}
+
+// The slot may have reached the disk although its flush failed. Who loaded it must not take the retry for the same.
+func TestAFailedCommitAndItsRetryAreTwoGenerations(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	n := 0
+	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+		return flushingDisk{d, func() error {
+			if n++; n == 4 { // header; payloads, index, SLOT
+				return syscall.EIO
+			}
+			return nil
+		}}, err
+	}}
+	o := open(t, c, map[string][]byte{"a": contentOf("a", 1000)})
+	require.ErrorIs(t, c.waitForCommit(), syscall.EIO)
+	theirs := otherProcess(t, path)
+	require.EqualValues(t, 1, theirs.Stats().Generation)
+	big := open(t, c, map[string][]byte{"b": contentOf("b", 300_000)})
+	require.NoError(t, c.Save())
+	require.EqualValues(t, 1, c.Stats().Generation)
+	before, _ := os.Stat(path)
+
+	open(t, theirs, map[string][]byte{"z": contentOf("z", 10)}).close(t)
+	require.NoError(t, theirs.Close())
+	after, _ := os.Stat(path)
+	t.Log(before.Size(), after.Size())
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { require.Nil(t, recover(), "SIGBUS in a running session of the first process") }()
+	o.check(t)
+	big.check(t)
+}
+
+// Two uses that are packed alike say nothing about a third.
+func TestAThirdUseWithOtherParametersIsToldApart(t *testing.T) {
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
+	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
+	w := load(t, s, "w")
+	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
+	got, _ := packWeight(t, s, 7, w, 0, p1)
+	require.Equal(t, p1, got)
+	got, _ = packWeight(t, s, 7, w, 0, p1)
+	require.Equal(t, p1, got)
+	got, hit := packWeight(t, s, 7, w, 0, p2)
+	require.Equal(t, p2, got, "hit: %v", hit)
+	finish(t, s)
+}
+
+func TestAKernelWithABiasNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
+	c := mustOpen(t, "", nil)
+	want := contentOf("w", 100)
+	s := newSession(t, c, map[string][]byte{"w": want})
+	content, err := s.Load("w")
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(7, addressOf(content), 12345, 0))
+	space := s.reserve(100)
+	copy(space, content) // packing
+	packed := bytes.Clone(space)
+	s.insert(7, addressOf(content), 12345, 0, addressOf(space), 100)
+	_, err = s.Finalize()
+	require.True(t, err != nil || bytes.Equal(want, packed), "packed from zeros, no error")
+	require.NoError(t, s.Close())
+}
+
+func TestABiasOfAKernelNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
+	c := mustOpen(t, "", nil)
+	want := contentOf("b", 100)
+	s := newSession(t, c, map[string][]byte{"b": want})
+	content, err := s.Load("b")
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(7, 12345, addressOf(content), 0))
+	space := s.reserve(100)
+	copy(space, content) // packing
+	packed := bytes.Clone(space)
+	s.insert(7, 12345, addressOf(content), 0, addressOf(space), 100)
+	_, err = s.Finalize()
+	require.True(t, err != nil || bytes.Equal(want, packed), "packed from zeros, no error")
+	require.NoError(t, s.Close())
+}
+
+// XNNPACK copied zeros: nothing of it may be kept under the tensor's digest.
+func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := map[string][]byte{"w": contentOf("w", 100), "b": contentOf("b", 100)}
+	c := mustOpen(t, path, nil)
+	s := newSession(t, c, m)
+	w, err := s.Load("w")
+	require.NoError(t, err)
+	copied, err := newAnonymousRegion(100)
+	require.NoError(t, err)
+	copy(copied.data, w)
+	s.alias(addressOf(copied.data), addressOf(w))
+	packed := bytes.Clone(copied.data[:100])
+	packWeight(t, s, 7, addressOf(copied.data), load(t, s, "b"), packed)
+	_, err = s.Finalize()
+	require.ErrorIs(t, err, ErrNotEager, "zeros were packed and are committed under the true content's digest")
+}
+
+// The trailer stays the very last of the file.
+func TestWhatWasReservedAndNotUsedIsGivenBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, someTensors(1, 1000)).close(t)
+	require.NoError(t, c.Save())
+	before, _ := os.Stat(path)
+	s := newSession(t, c, map[string][]byte{"a": contentOf("a", 100)})
+	require.Equal(t, notFound, s.lookUp(1, load(t, s, "a"), 0, 0))
+	require.NotNil(t, s.reserve(1000))
+	require.NoError(t, s.Close()) // the runtime's creation failed
+	require.NoError(t, c.Close())
+	after, _ := os.Stat(path)
+	require.Equal(t, before.Size(), after.Size())
+}
+
+func TestADigestThatFailsConcernsItsSessionAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	content := contentOf("w", 100)
+	bad := errors.New("transient")
+	tensor := Tensor{Size: 100, Fill: func(b []byte) error { copy(b, content); return nil }}
+	tensor.Identity.Digest = func() (Digest, error) { return Digest{}, bad }
+	s, err := c.NewSession(tensorMap{"w": tensor})
+	require.NoError(t, err)
+	packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
+	_, err = s.Finalize()
+	require.ErrorIs(t, err, bad)
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Save())
+
+	t.Run("lock", func(t *testing.T) {
+		theirs := otherProcess(t, path)
+		open(t, theirs, someTensors(1, 10)).close(t)
+		require.Empty(t, theirs.Stats().Private)
+		require.NoError(t, theirs.Close())
+	})
+	t.Run("error", func(t *testing.T) {
+		s := newSession(t, c, map[string][]byte{"w": content})
+		packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
+		_, err = s.Finalize()
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := map[string][]byte{"w": contentOf("w", 100), "x": contentOf("x", 100)}
+	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
+	mine := mustOpen(t, path, nil)
+	inUse := newSession(t, mine, m)
+	packWeight(t, inUse, 7, load(t, inUse, "w"), 0, p1)
+	_, err := inUse.Finalize()
+	require.NoError(t, err)
+	require.NoError(t, mine.Save())
+
+	both := func(c *Cache) {
+		s := newSession(t, c, m)
+		got, _ := packWeight(t, s, 7, load(t, s, "w"), 0, p1)
+		require.Equal(t, p1, got)
+		got, _ = packWeight(t, s, 7, load(t, s, "w"), 0, p2)
+		require.Equal(t, p2, got)
+		finish(t, s)
+	}
+	theirs := otherProcess(t, path)
+	both(theirs) // both are variants now
+	require.NoError(t, theirs.Close())
+	only2 := func(c *Cache) []byte {
+		s := newSession(t, c, m)
+		got, _ := packWeight(t, s, 7, load(t, s, "w"), 0, p2)
+		finish(t, s)
+		return got
+	}
+	theirs = otherProcess(t, path)
+	require.Equal(t, p2, only2(theirs), "as long as the flags are there")
+	require.NoError(t, theirs.Close())
+
+	t.Run("here", func(t *testing.T) { require.Equal(t, p2, only2(mine)) })
+	s := newSession(t, mine, m)
+	packWeight(t, s, 7, load(t, s, "x"), 0, p1) // anything to commit
+	finish(t, s)
+	require.NoError(t, inUse.Close())
+	require.NoError(t, mine.Close())
+	theirs = otherProcess(t, path)
+	require.Equal(t, p2, only2(theirs), "in the file")
+	require.NoError(t, theirs.Close())
+}
+
+func TestAKernelWithTwoQuantisationsHasBothAsItsKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := map[string][]byte{"w": contentOf("w", 100)}
+	q1, q2 := []byte("scale 1"), []byte("scale 2")
+	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
+	c := mustOpen(t, path, nil)
+	s := newSession(t, c, m)
+	w := load(t, s, "w", Quantized(q1))
+	load(t, s, "w", Quantized(q2))
+	packWeight(t, s, 7, w, 0, p1) // the operator with scale 1; creating the next one fails
+	finish(t, s)
+	s = newSession(t, c, m)
+	got, _ := packWeight(t, s, 7, load(t, s, "w", Quantized(q2)), 0, p2)
+	require.Equal(t, p2, got)
+	finish(t, s)
+}
+
+func TestWeightsThatCannotBeComputedFailTheCreation(t *testing.T) {
+	c := mustOpen(t, "", nil)
+	tensor := Tensor{Size: 100, Fill: func(b []byte) error { return errors.New("cannot read") }}
+	s, err := c.NewSession(tensorMap{"w": tensor})
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(7, load(t, s, "w"), 0, 0))
+	require.Nil(t, s.reserve(100), "creation of the runtime must fail")
+}
+
+func TestTwoReservationsWithoutLookUpAreBothKept(t *testing.T) {
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
+	s := newSession(t, c, map[string][]byte{"v": contentOf("v", 100), "w": contentOf("w", 100)})
+	v, w := load(t, s, "v", Eager()), load(t, s, "w", Eager())
+	a, b := s.reserve(100), s.reserve(100)
+	copy(a, bytes.Repeat([]byte{1}, 100))
+	copy(b, bytes.Repeat([]byte{2}, 100))
+	s.insert(7, v, 0, 0, addressOf(a), 100)
+	s.insert(7, w, 0, 0, addressOf(b), 100)
+	finish(t, s)
+	require.NoError(t, c.Save())
+	require.Equal(t, 2, c.Stats().Entries)
+	require.NoError(t, c.Close())
+}
+
+func TestSaveTellsOfAFileThatIsGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
+	packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
+	require.NoError(t, os.Remove(path))
+	finish(t, s)
+	err := c.Save()
+	_, statErr := os.Stat(path)
+	require.True(t, err != nil || statErr == nil, "Save: %v, file: %v", err, statErr)
+	require.NoError(t, c.Close())
+}
+
+func TestOtherContentThatPacksToTheSameBytesIsFoundTheNextTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	p := bytes.Repeat([]byte{1}, 200)
+	c := mustOpen(t, path, nil)
+	for i, content := range [][]byte{contentOf("1", 100), contentOf("2", 100), contentOf("2", 100)} {
+		s := newSession(t, c, map[string][]byte{"w": content})
+		_, hit := packWeight(t, s, 7, load(t, s, "w"), 0, p)
+		finish(t, s)
+		require.NoError(t, c.Save())
+		require.Equal(t, i == 2, hit)
+	}
+	require.NoError(t, c.Close())
+}
+
+func TestAPrivateEntryNeverCausesACommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := otherProcess(t, path)
+	open(t, c, someTensors(1, 100)).close(t)
+	require.NoError(t, c.Save())
+	theirs := otherProcess(t, path)
+	blocker := newSession(t, theirs, someTensors(2, 77))
+	blocker.lookUp(1, load(t, blocker, "tensor 1"), 0, 0) // has the lock
+	at := func(stamp string) *Session {
+		content := contentOf("w", 100)
+		s, err := c.NewSession(tensorMap{"w": {Data: content, Identity: Identity{Source: "model", Stamp: stamp}}})
+		require.NoError(t, err)
+		packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
+		return s
+	}
+	first := at("1")
+	_, err := first.Finalize()
+	require.NoError(t, err)
+	require.NoError(t, blocker.Close())
+	require.NoError(t, theirs.Close())
+	before := c.Stats().Generation
+	second := at("2")
+	_, err = second.Finalize()
+	require.NoError(t, err)
+	require.NoError(t, c.Save())
+	require.Equal(t, before, c.Stats().Generation)
+}
+
+func TestWhatADamagedFileHeldIsNotInItsSuccessor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, map[string][]byte{"a": contentOf("a", 1000)}).close(t)
+	require.NoError(t, c.Save())
+	require.NoError(t, os.Truncate(path, 5000))
+	open(t, c, map[string][]byte{"b": contentOf("b", 1000)}).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, &Options{Strict: true})
+	open(t, c, map[string][]byte{"a": contentOf("a", 1000)}).close(t)
+	require.NoError(t, c.Close())
+}
+
+func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := map[string][]byte{"w": contentOf("w", 1000)}
+	p := packedFrom(m["w"])
+	c := mustOpen(t, path, nil)
+	s := newSession(t, c, m)
+	packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p)
+	finish(t, s)
+	require.NoError(t, c.Save())
+	atCopy, copyOn := make(chan bool), make(chan bool)
+	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+		atCopy <- true
+		<-copyOn
+		return d, err
+	}}
+	compacted := make(chan error)
+	go func() { compacted <- c.Compact() }()
+	<-atCopy
+	s = newSession(t, c, m)
+	packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p)
+	packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p) // tied
+	finish(t, s)
+	close(copyOn)
+	require.NoError(t, <-compacted)
+	s = newSession(t, c, m)
+	packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p)
+	_, hit := packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p)
+	require.True(t, hit)
+	finish(t, s)
+	require.NoError(t, c.Close())
+}
+
+func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
+	c := mustOpen(t, filepath.Join(t.TempDir(), "c"), &Options{Progress: func(Progress) { panic("x") }})
+	s, err := c.NewSession(MapOf(map[string][]byte{"w": contentOf("w", 100)}))
+	require.NoError(t, err)
+	b, _ := s.Load("w", Eager())
+	space := s.reserve(100)        // blind: scratch
+	var address = addressOf(space) // as xpwcLookUpOrInsert does
+	func() {
+		defer func() { recover() }()
+		address = s.insert(7, addressOf(b), 0, 0, addressOf(space), 100)
+	}()
+	bytesAt(t, s, address, 100)
+}
+
+// A compaction does not put its file in the place of one it has not copied.
+func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, someTensors(2, 1000)).close(t)
+	require.NoError(t, c.Save())
+	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+		require.NoError(t, os.Rename(path, path+".moved"))
+		theirs := otherProcess(t, path)
+		open(t, theirs, map[string][]byte{"theirs": contentOf("t", 100)}).close(t)
+		require.NoError(t, theirs.Close())
+		return d, err
+	}}
+	require.ErrorIs(t, c.Compact(), errReplaced)
+	require.NoError(t, c.Close())
+	require.NoFileExists(t, path+".compact")
+	c = mustOpen(t, path, &Options{Strict: true})
+	open(t, c, map[string][]byte{"theirs": contentOf("t", 100)}).close(t)
+	require.EqualValues(t, 1, c.Stats().Hits.Entries)
+	require.NoError(t, c.Close())
+}
+
+// A bias that XNNPACK will pack without naming it is computed by the look-up that misses.
+func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
+	c := mustOpen(t, "", nil)
+	m := map[string][]byte{"w": contentOf("w", 1000), "v": contentOf("v", 1000), "b": contentOf("b", 100), "unlike a bias": contentOf("x", 1<<20)}
+	s := newSession(t, c, m)
+	load(t, s, "unlike a bias")
+	b, err := s.Load("b", PackOnly())
+	require.NoError(t, err)
+	packWeight(t, s, 7, load(t, s, "w"), addressOf(b), make([]byte, 100))
+	finish(t, s)
+
+	s = newSession(t, c, m)
+	big, err := s.Load("unlike a bias")
+	require.NoError(t, err)
+	b, err = s.Load("b", PackOnly())
+	require.NoError(t, err)
+	_, hit := packWeight(t, s, 7, load(t, s, "w"), addressOf(b), make([]byte, 100))
+	require.True(t, hit)
+	require.NotEqual(t, m["b"], b, "not for a hit")
+	require.Equal(t, notFound, s.lookUp(7, load(t, s, "v"), 0, 0))
+	require.Equal(t, m["b"], b)
+	require.NotEqual(t, m["unlike a bias"], big)
+	finish(t, s)
+	require.NoError(t, c.Close())
+}

@@ -1,0 +1,180 @@
+package xpwc
+
+import (
+	"errors"
+	"fmt"
+
+	"xpwc/internal/format"
+)
+
+// reserve returns n bytes of the file, mapped and with disk space behind them.
+func (st *store) reserve(n uint64) (reservation, error) {
+	start := alignUp(st.tail, packedAlignment)
+	if st.segment == nil || start+n > st.segment.end() {
+		if err := st.grow(start, n); err != nil {
+			return reservation{}, err
+		}
+	}
+	at := start - st.segment.offset
+	st.tail = start + n
+	st.segment.open++
+	return reservation{region: st.segment.retain(), data: st.segment.data[at : at+n : at+n]}, nil
+}
+
+// grow maps a new segment that has room for n bytes at file offset start. It begins with the page that start lies in,
+// mapped a second time, so that payloads are packed densely across segments.
+func (st *store) grow(start, n uint64) error {
+	granularity := uint64(mapGranularity())
+	offset := start &^ (granularity - 1)
+	need := alignUp(start+n-offset, granularity)
+	st.growth = min(max(2*st.growth, firstSegment), lastSegment)
+	size := max(need, st.growth)
+	st.grown = true
+	err := st.disk.Allocate(int64(offset), int64(size))
+	if err != nil && size > need { // a nearly full disk may still have room for this one
+		st.growth, size = 0, need
+		err = st.disk.Allocate(int64(offset), int64(size))
+	}
+	if err != nil {
+		return err
+	}
+	data, err := st.disk.Map(int64(offset), int(size), true)
+	if err != nil {
+		return err
+	}
+	if err := st.retire(); err != nil {
+		_ = st.disk.Unmap(data)
+		return err
+	}
+	st.segment = &region{data: data, offset: offset, file: st.id, unmap: st.disk.Unmap, refs: 1}
+	st.writable = append(st.writable, st.segment.retain())
+	return nil
+}
+
+// retire ends reserving from the current segment.
+func (st *store) retire() error {
+	if st.segment == nil {
+		return nil
+	}
+	r := st.segment
+	st.segment = nil
+	return r.release()
+}
+
+// write copies a payload to the end of the file, without mapping it, and returns its offset.
+func (st *store) write(payload []byte) (offset uint64, err error) {
+	offset = alignUp(st.tail, packedAlignment)
+	if err := st.disk.Allocate(int64(offset), int64(len(payload))); err != nil {
+		return 0, err
+	}
+	if _, err := st.disk.WriteAt(payload, int64(offset)); err != nil {
+		return 0, fmt.Errorf("cache: %w", err)
+	}
+	st.tail = offset + uint64(len(payload))
+	return offset, nil
+}
+
+// filled takes note that nothing will be written to a reservation any more.
+func (st *store) filled(r reservation) { r.region.open-- }
+
+// cancel gives up a reservation that nothing was packed into. Its reference is released too.
+func (st *store) cancel(r reservation) error {
+	st.filled(r)
+	if start := r.offset(); st.segment == r.region && start+uint64(len(r.data)) == st.tail {
+		st.tail = start
+	}
+	return r.region.release()
+}
+
+// A commit is a new generation on its way to the disk.
+type commit struct {
+	disk  disk
+	id    [16]byte
+	slot  format.Slot
+	block []byte // index and trailer
+}
+
+// prepareCommit lays out a new generation with these records behind everything that is reserved. Space for it is
+// allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it covers
+// becomes read-only in memory. The next reservation comes after it.
+func (st *store) prepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry, trailerVersion uint32) (*commit, error) {
+	slot := format.Slot{
+		Generation:  st.slot.Generation + 1,
+		IndexOffset: alignUp(st.tail, packedAlignment),
+		Records:     uint64(len(records)),
+	}
+	index, err := format.EncodeIndex(slot.Generation, layouts, records)
+	if err != nil {
+		return nil, err
+	}
+	slot.IndexSize, slot.IndexSum = uint64(len(index)), format.Sum(index)
+	for i, r := range records { // sorted by EncodeIndex
+		if i == 0 || r.Offset != records[i-1].Offset {
+			slot.PayloadBytes += r.Size
+		}
+	}
+	trailerAt := slot.IndexOffset + slot.IndexSize
+	trailer = append([]format.TrailerEntry{
+		{Name: format.HeaderEntry, Size: format.HeaderSize},
+		{Name: format.IndexEntry, Offset: slot.IndexOffset, Size: slot.IndexSize},
+	}, trailer...)
+	block := append(index, format.EncodeTrailer(trailer, trailerAt, trailerVersion)...)
+	slot.End = slot.IndexOffset + uint64(len(block))
+	slot.DeadBytes = slot.End - format.HeaderSize - slot.PayloadBytes - uint64(len(block))
+
+	st.grown = true // until it is written
+	if err := st.disk.Allocate(int64(slot.IndexOffset), int64(len(block))); err != nil {
+		return nil, err
+	}
+	if err := st.disk.Truncate(int64(slot.End)); err != nil {
+		return nil, fmt.Errorf("cache %s: %w", st.path, err)
+	}
+	st.tail, st.growth = slot.End, 0
+	if err := errors.Join(st.retire(), st.seal()); err != nil {
+		return nil, fmt.Errorf("cache %s: %w", st.path, err)
+	}
+	return &commit{disk: st.disk, id: st.id, slot: slot, block: block}, nil
+}
+
+// write brings the commit to the disk in the order that leaves the old or the new generation in force at every instant:
+// payloads, index, slot, each flushed before the next. It may run while the store is used.
+func (c *commit) write() error {
+	if err := c.disk.Flush(); err != nil {
+		return err
+	}
+	if _, err := c.disk.WriteAt(c.block, int64(c.slot.IndexOffset)); err != nil {
+		return fmt.Errorf("cache: %w", err)
+	}
+	if err := c.disk.Flush(); err != nil {
+		return err
+	}
+	slot, at := c.slot.Encode(c.id)
+	if _, err := c.disk.WriteAt(slot, at); err != nil {
+		return fmt.Errorf("cache: %w", err)
+	}
+	return c.disk.Flush()
+}
+
+// committed takes note of a commit that was written.
+func (st *store) committed(c *commit) {
+	st.slot = c.slot
+	st.grown = st.tail > c.slot.End
+}
+
+// seal makes read-only what nothing will be packed into any more. It must come before the flush: see makeReadOnly.
+func (st *store) seal() error {
+	var errs []error
+	still := st.writable[:0]
+	for _, r := range st.writable {
+		if r.open > 0 {
+			still = append(still, r)
+			continue
+		}
+		errs = append(errs, st.disk.Seal(r.data))
+		r.sealed = true
+		errs = append(errs, r.release())
+	}
+	clear(st.writable[len(still):])
+	st.writable = still
+	return errors.Join(errs...)
+}
