@@ -29,8 +29,12 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 	}
 	e, same := s.find(w, seed)
 	if e == nil && !same {
+		before := s.writing
 		s.becomeWriter()
 		e, same = s.find(w, seed) // it may be what another process packed while we waited
+		if !before && (e != nil || same) {
+			s.stopWriting() // others wait too
+		}
 	}
 	if e != nil {
 		s.use(e)

@@ -49,6 +49,20 @@ func (s *Session) becomeWriter() {
 	}
 }
 
+// stopWriting gives the writer's lock up, unless something else in this process needs it.
+func (s *Session) stopWriting() {
+	if !s.writing {
+		return
+	}
+	c := s.cache
+	s.writing = false
+	c.writers--
+	c.idle.Broadcast()
+	if !c.committing && !c.compacting { // which end with the same
+		c.note(c.endIfIdle())
+	}
+}
+
 // reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
 func (s *Session) reserve(n uint64) []byte {
 	s.mu.Lock()

@@ -133,5 +133,5 @@ func (st *store) setAsideDamaged() error {
 	if err := st.files.Rename(st.path, st.path+".damaged"); err != nil {
 		return fmt.Errorf("set the damaged cache aside: %w", err)
 	}
-	return nil
+	return st.files.SyncDir(st.path)
 }

@@ -215,7 +215,7 @@ func (s *Session) finalize() {
 		s.writing = false
 		c.writers--
 		c.idle.Broadcast()
-		c.startCommit()
+		c.startCommit() // and the lock is given up after it
 	} else if c.dirty {
 		c.commitChanges()
 	}

@@ -37,6 +37,7 @@ type store struct {
 	base  *region       // the committed part of the file as it was loaded
 
 	locked   bool      // we are the writer
+	settled  bool      // the file's header and name are on stable storage
 	tail     uint64    // file offset behind the last reservation
 	segment  *region   // where the next reservation comes from, or nil
 	writable []*region // segments not yet read-only
@@ -183,7 +184,7 @@ func (st *store) abandon() error {
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
-	st.disk, st.id, st.slot, st.index = nil, [16]byte{}, format.Slot{}, nil
+	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
@@ -227,9 +228,16 @@ func (st *store) prepare() error {
 		return err
 	}
 	if st.id == [16]byte{} {
-		if err := errors.Join(st.writeHeader(), st.files.SyncDir(st.path)); err != nil {
+		if err := st.writeHeader(); err != nil {
 			return err
 		}
+	}
+	// Whoever wrote the header, or renamed the file into place, may have been killed before that was on stable storage.
+	if !st.settled {
+		if err := errors.Join(st.disk.Flush(), st.files.SyncDir(st.path)); err != nil {
+			return fmt.Errorf("cache %s: %w", st.path, err)
+		}
+		st.settled = true
 	}
 	size, err := st.disk.Size()
 	if err != nil {
@@ -263,8 +271,8 @@ func (st *store) create() error {
 	return nil
 }
 
-// writeHeader makes an empty file a cache. The header is flushed at once: without it, nobody would know after a power
-// failure whose file this is.
+// writeHeader makes an empty file a cache. In place at its path, the header must be flushed before the file grows: without
+// it, nobody would know after a power failure whose file this is.
 func (st *store) writeHeader() error {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
@@ -273,9 +281,6 @@ func (st *store) writeHeader() error {
 	}
 	if _, err := st.disk.WriteAt(format.NewHeader(id), 0); err != nil {
 		return fmt.Errorf("cache: %w", err)
-	}
-	if err := st.disk.Flush(); err != nil {
-		return err
 	}
 	st.id, st.slot, st.index = id, format.Slot{}, nil
 	return st.dropBase()

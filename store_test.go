@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -257,14 +258,13 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 // A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.
 type faultyDisk struct {
 	disk
-	calls  *int
-	failAt int
+	calls  *atomic.Int64
+	failAt int64
 	err    error
 }
 
 func (d faultyDisk) fail() error {
-	*d.calls++
-	if *d.calls == d.failAt {
+	if d.calls.Add(1) == d.failAt {
 		return d.err
 	}
 	return nil
@@ -273,8 +273,8 @@ func (d faultyDisk) fail() error {
 // faultyFiles make faulty disks, and count along.
 type faultyFiles struct {
 	files
-	calls  *int
-	failAt int
+	calls  *atomic.Int64
+	failAt int64
 	err    error
 }
 
@@ -365,28 +365,26 @@ func (d faultyDisk) Replaced() (bool, error) {
 func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 	first, all := someTensors(2, 3000), someTensors(4, 3000)
 	for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
-		for at := 1; ; at++ {
-			require.Less(t, at, 100)
+		for at := int64(1); ; at++ {
+			require.Less(t, at, int64(100))
 			path := filepath.Join(t.TempDir(), "cache")
 			c := mustOpen(t, path, nil)
 			open(t, c, first).close(t)
 			require.NoError(t, c.Close())
 
-			calls := 0
+			var calls atomic.Int64
 			c = mustOpen(t, path, nil)
 			c.store.disk = faultyDisk{c.store.disk, &calls, at, fault}
 			c.store.files = faultyFiles{c.store.files, &calls, at, fault}
 			o := open(t, c, all)
 			saveErr := c.Save()
 			o.close(t)
-			if calls >= at {
-				s := c.Stats()
-				require.True(t, saveErr != nil || s.LastError != nil || s.Entries == 4, "call %d failed silently", at)
-			}
-			_ = c.Close()
-			if calls < at {
+			closeErr := c.Close()
+			if calls.Load() < at {
 				break // there was no such call: all have been tried
 			}
+			s := c.Stats()
+			require.True(t, errors.Join(saveErr, closeErr, s.LastError) != nil || s.Entries == 4, "call %d failed silently", at)
 
 			c = mustOpen(t, path, &Options{Strict: true})
 			open(t, c, first).close(t)
@@ -401,7 +399,7 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 func TestAnEmptyFileThatCannotBeGrownIsNoError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
-	calls := 0
+	var calls atomic.Int64
 	c.store.files = faultyFiles{c.store.files, &calls, 3, syscall.ENOSPC}
 	o := open(t, c, someTensors(2, 100))
 	require.EqualValues(t, 2, c.Stats().Private[ReasonDisk].Entries)

@@ -1,0 +1,486 @@
+package xpwc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// A memDir is a directory in memory that several processes can have open. It records what would have to reach a disk:
+// power_test.go replays that up to any moment.
+type memDir struct {
+	mu      sync.Mutex
+	names   map[string]*inode
+	inodes  []*inode
+	initial map[string]*inode // the names when recording began, all on the disk
+	record  bool
+	steps   []step
+	misuse  error // what would have ended a real process with a signal
+}
+
+// An inode is a file's content. Mappings are slices of its memory, so they are shared with each other and with the file.
+type inode struct {
+	number   int
+	memory   []byte // of fixed size, but for an image that is only looked at
+	size     int64
+	largest  int64 // that size has been: beyond it, memory is zeros
+	locked   *memDisk
+	writable [][]byte // mappings that may be written to
+
+	// While recording:
+	initial     []byte // what is on the disk when recording begins
+	initialSize int64
+	seen        []byte // what the steps amount to: memory differs where it was written to through mappings since
+}
+
+// A step is one call that changes what is or may be on the disk, or what was written through mappings before it.
+type step struct {
+	call    string
+	inode   *inode
+	patches []patch
+	size    int64 // of the file afterwards
+	flush   bool
+
+	names   []nameChange // all of them or none
+	syncDir bool
+}
+
+type patch struct {
+	offset int64
+	bytes  []byte
+}
+
+type nameChange struct {
+	name  string
+	inode *inode // nil: removed
+}
+
+// inodeMemory is memory for inodes, zeroed, with room for a small file and the first segment preallocated behind it. To get
+// it from the system anew for each of thousands of images would take most of the time.
+var inodeMemory struct {
+	sync.Mutex
+	free [][]byte
+}
+
+func newInodeMemory() []byte {
+	m := &inodeMemory
+	m.Lock()
+	defer m.Unlock()
+	if len(m.free) == 0 {
+		return make([]byte, 10<<20)
+	}
+	b := m.free[len(m.free)-1]
+	m.free = m.free[:len(m.free)-1]
+	return b
+}
+
+func newMemDir(t testing.TB) *memDir {
+	d := &memDir{names: map[string]*inode{}}
+	t.Cleanup(d.free)
+	return d
+}
+
+// free gives the memory back. No process may have anything open.
+func (d *memDir) free() {
+	for _, i := range d.inodes {
+		for _, b := range [][]byte{i.memory, i.seen} {
+			if b != nil {
+				clear(b[:alignedSize(i.largest)])
+				inodeMemory.Lock()
+				inodeMemory.free = append(inodeMemory.free, b)
+				inodeMemory.Unlock()
+			}
+		}
+	}
+	d.inodes, d.names = nil, nil
+}
+
+// add makes an empty inode.
+func (d *memDir) add() *inode {
+	i := &inode{number: len(d.inodes), memory: newInodeMemory()}
+	if d.record {
+		i.seen = newInodeMemory()
+	}
+	d.inodes = append(d.inodes, i)
+	return i
+}
+
+// put has a file in the directory, before anything is recorded.
+func (d *memDir) put(name string, content []byte, size int64) {
+	i := d.add()
+	i.resize(size)
+	copy(i.memory, content)
+	d.names[name] = i
+}
+
+// startRecording takes all there is for being on the disk.
+func (d *memDir) startRecording() {
+	d.record, d.initial = true, maps.Clone(d.names)
+	for _, i := range d.inodes {
+		used := alignedSize(int64(len(bytes.TrimRight(i.memory[:i.size], "\x00"))))
+		i.initial, i.initialSize = bytes.Clone(i.memory[:min(used, i.size)]), i.size
+		i.seen = newInodeMemory()
+		copy(i.seen, i.initial)
+	}
+}
+
+const sector = 512
+
+// notice records what was written through mappings since the last call.
+func (d *memDir) notice() {
+	if !d.record {
+		return
+	}
+	for _, i := range d.inodes {
+		var patches []patch
+		for _, m := range i.writable {
+			from := int64(addressOf(m) - addressOf(i.memory))
+			for at := from; at < from+int64(len(m)); at += pageUnit {
+				if bytes.Equal(i.memory[at:at+pageUnit], i.seen[at:at+pageUnit]) {
+					continue
+				}
+				for s := at; s < at+pageUnit; s += sector {
+					if now := i.memory[s : s+sector]; !bytes.Equal(now, i.seen[s:s+sector]) {
+						patches = append(patches, patch{s, bytes.Clone(now)})
+						copy(i.seen[s:], now)
+						if s+sector > alignedSize(i.size) {
+							d.misuse = fmt.Errorf("a mapping was written to at %d, behind the file's end at %d", s, i.size)
+						}
+					}
+				}
+			}
+		}
+		if patches != nil {
+			d.steps = append(d.steps, step{call: "writing through mappings", inode: i, patches: patches, size: i.size})
+		}
+	}
+}
+
+// alignedSize returns the end of the file's last page.
+func alignedSize(size int64) int64 { return (size + pageUnit - 1) &^ (pageUnit - 1) }
+
+func (d *memDir) note(s step) {
+	if d.record {
+		d.steps = append(d.steps, s)
+	}
+}
+
+// resize changes a file's size. What is cut off reads as zeros should the file grow again.
+func (i *inode) resize(size int64) {
+	if size < i.size {
+		clear(i.memory[size:i.size])
+		if i.seen != nil {
+			clear(i.seen[size:i.size])
+		}
+	}
+	i.size, i.largest = size, max(size, i.largest)
+}
+
+// A memProcess is what one process sees of the directory. It can be killed, and can be made to forget a flush.
+type memProcess struct {
+	dir *memDir
+
+	killAt  int                            // the call at which it is killed, counted from 1; 0: none
+	onCall  func()                         // called before each call
+	forgets func(flush, after string) bool // whether it does not do a flush, of a path or \"directory\", after that step
+	calls   int
+	dead    bool
+	disks   []*memDisk
+}
+
+func (d *memDir) process() *memProcess { return &memProcess{dir: d} }
+
+var errKilled = errors.New("the process was killed")
+
+// enter begins a call that changes something. The caller unlocks the directory if there is no error.
+func (p *memProcess) enter() error {
+	if p.onCall != nil {
+		p.onCall()
+	}
+	p.dir.mu.Lock()
+	p.calls++
+	if p.calls == p.killAt {
+		p.dead = true
+		for _, d := range p.disks {
+			d.unlock()
+		}
+	}
+	p.dir.notice()
+	if p.dead {
+		p.dir.mu.Unlock()
+		return errKilled
+	}
+	return nil
+}
+
+// look begins a call that changes nothing.
+func (p *memProcess) look() error {
+	p.dir.mu.Lock()
+	if p.dead {
+		p.dir.mu.Unlock()
+		return errKilled
+	}
+	return nil
+}
+
+// flushing reports whether a flush is to be done.
+func (p *memProcess) flushing(what string) bool {
+	steps := p.dir.steps
+	return p.forgets == nil || len(steps) == 0 || !p.forgets(what, steps[len(steps)-1].call)
+}
+
+func (p *memProcess) opened(i *inode, path string) disk {
+	d := &memDisk{process: p, inode: i, path: path}
+	p.disks = append(p.disks, d)
+	return d
+}
+
+func (p *memProcess) Open(path string, _, _ bool) (disk, error) {
+	if err := p.look(); err != nil {
+		return nil, err
+	}
+	defer p.dir.mu.Unlock()
+	i := p.dir.names[path]
+	if i == nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return p.opened(i, path), nil
+}
+
+func (p *memProcess) Create(path string) (disk, error) {
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	defer p.dir.mu.Unlock()
+	if p.dir.names[path] != nil {
+		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	i := p.dir.add()
+	p.dir.names[path] = i
+	p.dir.note(step{call: "create " + path, names: []nameChange{{path, i}}})
+	return p.opened(i, path), nil
+}
+
+func (p *memProcess) Rename(from, to string) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.dir.mu.Unlock()
+	i := p.dir.names[from]
+	if i == nil {
+		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
+	delete(p.dir.names, from)
+	p.dir.names[to] = i
+	p.dir.note(step{call: "rename " + from + " to " + to, names: []nameChange{{from, nil}, {to, i}}})
+	return nil
+}
+
+func (p *memProcess) Remove(path string) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.dir.mu.Unlock()
+	if p.dir.names[path] != nil {
+		delete(p.dir.names, path)
+		p.dir.note(step{call: "remove " + path, names: []nameChange{{path, nil}}})
+	}
+	return nil
+}
+
+func (p *memProcess) SyncDir(string) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.dir.mu.Unlock()
+	if p.flushing("directory") {
+		p.dir.note(step{call: "flush the directory", syncDir: true})
+	}
+	return nil
+}
+
+// A memDisk is a file that a process has open.
+type memDisk struct {
+	process *memProcess
+	inode   *inode
+	path    string
+}
+
+func (d *memDisk) ReadAt(b []byte, offset int64) (int, error) {
+	if err := d.process.look(); err != nil {
+		return 0, err
+	}
+	defer d.process.dir.mu.Unlock()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if offset >= d.inode.size {
+		return 0, io.EOF
+	}
+	available := min(int64(len(b)), d.inode.size-offset)
+	clear(b[:available]) // an image has no memory for zeros at its end
+	if offset < int64(len(d.inode.memory)) {
+		copy(b[:available], d.inode.memory[offset:])
+	}
+	if available < int64(len(b)) {
+		return int(available), io.EOF
+	}
+	return len(b), nil
+}
+
+func (d *memDisk) WriteAt(b []byte, offset int64) (int, error) {
+	i, err := d.change(offset + int64(len(b)))
+	if err != nil {
+		return 0, err
+	}
+	defer d.process.dir.mu.Unlock()
+	copy(i.memory[offset:], b)
+	if i.seen != nil {
+		copy(i.seen[offset:], b)
+	}
+	i.resize(max(i.size, offset+int64(len(b))))
+	d.process.dir.note(step{
+		call:  fmt.Sprintf("write %d bytes of %s at %d", len(b), d.path, offset),
+		inode: i, patches: []patch{{offset, bytes.Clone(b)}}, size: i.size,
+	})
+	return len(b), nil
+}
+
+// change begins a call that needs the file's memory up to an end.
+func (d *memDisk) change(end int64) (*inode, error) {
+	if err := d.process.enter(); err != nil {
+		return nil, err
+	}
+	if end > int64(len(d.inode.memory)) {
+		d.process.dir.mu.Unlock()
+		return nil, &fs.PathError{Op: "write", Path: d.path, Err: syscall.ENOSPC}
+	}
+	return d.inode, nil
+}
+
+func (d *memDisk) Size() (int64, error) {
+	if err := d.process.look(); err != nil {
+		return 0, err
+	}
+	defer d.process.dir.mu.Unlock()
+	return d.inode.size, nil
+}
+
+func (d *memDisk) Allocate(offset, size int64) error {
+	i, err := d.change(offset + size)
+	if err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	if offset+size > i.size {
+		i.resize(offset + size)
+		d.process.dir.note(step{call: fmt.Sprintf("allocate %s up to %d", d.path, i.size), inode: i, size: i.size})
+	}
+	return nil
+}
+
+func (d *memDisk) Truncate(size int64) error {
+	i, err := d.change(size)
+	if err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	if size != i.size {
+		i.resize(size)
+		d.process.dir.note(step{call: fmt.Sprintf("truncate %s to %d", d.path, size), inode: i, size: size})
+	}
+	return nil
+}
+
+func (d *memDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+	if err := d.process.look(); err != nil {
+		return nil, err
+	}
+	defer d.process.dir.mu.Unlock()
+	end := offset + int64(size)
+	if end > int64(len(d.inode.memory)) || end > alignedSize(d.inode.size) || offset%int64(mapGranularity()) != 0 {
+		return nil, &fs.PathError{Op: "map", Path: d.path, Err: syscall.EINVAL}
+	}
+	b := d.inode.memory[offset:end:end]
+	if writable {
+		d.inode.writable = append(d.inode.writable, b)
+	}
+	return b, nil
+}
+
+// Seal ends writing through a mapping. A real one faults then; here it shows as bytes that no image has.
+func (d *memDisk) Seal(b []byte) error {
+	if err := d.process.enter(); err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	d.forgetMapping(b)
+	return nil
+}
+
+func (d *memDisk) Unmap(b []byte) error {
+	d.process.dir.mu.Lock()
+	defer d.process.dir.mu.Unlock()
+	d.process.dir.notice()
+	d.forgetMapping(b)
+	return nil
+}
+
+func (d *memDisk) forgetMapping(b []byte) {
+	d.inode.writable = slices.DeleteFunc(d.inode.writable, func(m []byte) bool { return addressOf(m) == addressOf(b) && len(m) == len(b) })
+}
+
+func (d *memDisk) Flush() error {
+	if err := d.process.enter(); err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	if d.process.flushing(d.path) {
+		d.process.dir.note(step{call: "flush " + d.path, inode: d.inode, size: d.inode.size, flush: true})
+	}
+	return nil
+}
+
+func (d *memDisk) TryLock() (bool, error) {
+	if err := d.process.look(); err != nil {
+		return false, err
+	}
+	defer d.process.dir.mu.Unlock()
+	if d.inode.locked != nil && d.inode.locked != d {
+		return false, nil
+	}
+	d.inode.locked = d
+	return true, nil
+}
+
+func (d *memDisk) Unlock() error {
+	d.process.dir.mu.Lock()
+	defer d.process.dir.mu.Unlock()
+	d.unlock()
+	return nil
+}
+
+func (d *memDisk) unlock() {
+	if d.inode.locked == d {
+		d.inode.locked = nil
+	}
+}
+
+func (d *memDisk) Replaced() (bool, error) {
+	if err := d.process.look(); err != nil {
+		return false, err
+	}
+	defer d.process.dir.mu.Unlock()
+	return d.process.dir.names[d.path] != d.inode, nil
+}
+
+func (d *memDisk) Moved(path string) { d.path = path }
+
+func (d *memDisk) Close() error { return d.Unlock() }

@@ -1,0 +1,279 @@
+package xpwc
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// A replay is the disk at one moment of a recording: what a power failure would certainly leave, and what it may leave.
+type replay struct {
+	buffers map[string][]byte
+	files   map[*inode]*replayed
+	synced  map[string]*inode // names
+	names   []step            // changes of names since
+}
+
+// A replayed file.
+type replayed struct {
+	durable []byte // at the last flush; as long as now
+	now     []byte // with all that was written since, up to the highest byte ever written
+	sizes   []int64
+	since   [3]versions // what was written since the last flush, in units of each of the tornUnits
+}
+
+// A power failure leaves whole units of what was not flushed: pages, sectors, or, which the store bears too, the words that
+// a sector had got to.
+var tornUnits = [3]int64{pageUnit, sector, 64}
+
+const pageUnit = 4096
+
+// versions are the contents that each unit has had since the last flush.
+type versions struct {
+	order []int64 // of the units' first changes
+	of    map[int64][][]byte
+}
+
+func newReplay(d *memDir) *replay {
+	r := &replay{buffers: map[string][]byte{}, files: map[*inode]*replayed{}, synced: maps.Clone(d.initial)}
+	for _, i := range d.inodes {
+		r.files[i] = newReplayed(slices.Clone(i.initial), i.initialSize)
+	}
+	return r
+}
+
+func newReplayed(content []byte, size int64) *replayed {
+	f := &replayed{durable: content, now: slices.Clone(content), sizes: []int64{size}}
+	f.flushed()
+	return f
+}
+
+func (f *replayed) flushed() {
+	f.sizes = f.sizes[len(f.sizes)-1:]
+	for g, unit := range tornUnits {
+		for _, at := range f.since[g].order {
+			copy(f.durable[at:], f.now[at:min(at+unit, int64(len(f.now)))])
+		}
+		f.since[g] = versions{of: map[int64][][]byte{}}
+	}
+}
+
+func (r *replay) apply(s step) {
+	switch {
+	case s.names != nil:
+		r.names = append(r.names, s)
+	case s.syncDir:
+		for _, change := range r.names {
+			change.applyTo(r.synced)
+		}
+		r.names = nil
+	case s.flush:
+		r.files[s.inode].flushed()
+	default:
+		r.files[s.inode].write(s)
+	}
+}
+
+func (s step) applyTo(names map[string]*inode) {
+	for _, change := range s.names {
+		if change.inode == nil {
+			delete(names, change.name)
+		} else {
+			names[change.name] = change.inode
+		}
+	}
+}
+
+func (f *replayed) write(s step) {
+	size := f.sizes[len(f.sizes)-1]
+	if cut := int64(len(f.now)); s.size < cut && s.size < size {
+		clear(f.now[s.size:])
+		f.changed(s.size, cut)
+	}
+	for _, p := range s.patches {
+		end := p.offset + int64(len(p.bytes))
+		if missing := end - int64(len(f.now)); missing > 0 {
+			f.now = append(f.now, make([]byte, missing)...)
+			f.durable = append(f.durable, make([]byte, missing)...)
+		}
+		copy(f.now[p.offset:], p.bytes)
+	}
+	for g, unit := range tornUnits { // a unit with several patches of one step changes once
+		last := int64(-1)
+		for _, p := range s.patches {
+			for at := max(p.offset/unit, last+1); at*unit < p.offset+int64(len(p.bytes)); at++ {
+				f.since[g].add(f.now, at*unit, unit)
+				last = at
+			}
+		}
+	}
+	if s.size != size {
+		f.sizes = append(f.sizes, s.size)
+	}
+}
+
+func (f *replayed) changed(from, to int64) {
+	for g, unit := range tornUnits {
+		for at := from / unit * unit; at < to; at += unit {
+			f.since[g].add(f.now, at, unit)
+		}
+	}
+}
+
+func (v *versions) add(now []byte, at, unit int64) {
+	if v.of[at] == nil {
+		v.order = append(v.order, at)
+	}
+	v.of[at] = append(v.of[at], slices.Clone(now[at:min(at+unit, int64(len(now)))]))
+}
+
+// A failure says what of the unflushed a power failure leaves.
+type failure struct {
+	unit   int // index into tornUnits
+	units  subset
+	size   subset
+	names  subset
+	seed   uint64
+	random *rand.Rand
+}
+
+type subset int
+
+const (
+	leaveNone subset = iota
+	leaveAll
+	leaveSome      // each by chance
+	leaveOne       // one
+	leaveAllButOne // the others
+	leaveAnyAge    // each by chance, and not always as it was last
+)
+
+func (s subset) String() string {
+	return [...]string{"none", "all", "some", "one", "all but one", "some, of any age"}[s]
+}
+
+func (f failure) String() string {
+	return fmt.Sprintf("torn at %d bytes; left of unflushed content: %v, sizes: %v, names: %v; seed %d", tornUnits[f.unit], f.units, f.size, f.names, f.seed)
+}
+
+// extremes are the failures that leave all or nothing of each kind.
+func extremes(unit int) []failure {
+	var fs []failure
+	for _, units := range []subset{leaveNone, leaveAll} {
+		for _, size := range []subset{leaveNone, leaveAll} {
+			for _, names := range []subset{leaveNone, leaveAll} {
+				fs = append(fs, failure{unit: unit, units: units, size: size, names: names})
+			}
+		}
+	}
+	return fs
+}
+
+// randomFailure leaves what the seed says.
+func randomFailure(unit int, seed uint64) failure {
+	random := rand.New(rand.NewPCG(seed, uint64(unit)))
+	content := []subset{leaveNone, leaveAll, leaveSome, leaveSome, leaveSome, leaveOne, leaveAllButOne, leaveAnyAge}
+	few := []subset{leaveNone, leaveAll, leaveSome}
+	return failure{
+		unit: unit, seed: seed, random: random,
+		units: content[random.IntN(len(content))], size: few[random.IntN(len(few))], names: few[random.IntN(len(few))],
+	}
+}
+
+// namesAfter returns the names that the failure leaves.
+func (r *replay) namesAfter(f failure) map[string]*inode {
+	names := r.synced
+	if len(r.names) == 0 || f.names == leaveNone {
+		return names
+	}
+	names = maps.Clone(names)
+	upTo := len(r.names)
+	gaps := false
+	if f.names == leaveSome {
+		upTo = f.random.IntN(upTo + 1)
+		gaps = f.random.IntN(2) == 0 // a journal keeps the order, but not every file system has one
+	}
+	for _, change := range r.names[:upTo] {
+		if !gaps || f.random.IntN(2) == 0 {
+			change.applyTo(names)
+		}
+	}
+	return names
+}
+
+// imageAfter returns the directory that the failure leaves, to be used before the next call, and a number that differs if
+// the choice did.
+func (r *replay) imageAfter(f failure) (image *memDir, choice uint64) {
+	image = &memDir{names: map[string]*inode{}}
+	names := r.namesAfter(f)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		from := r.files[names[name]]
+		content, size, chosen := from.contentAfter(f, r.buffers[name])
+		r.buffers[name] = content
+		image.names[name] = &inode{memory: content, size: size}
+		choice = mix(choice, chosen)
+		choice = mix(choice, uint64(names[name].number))
+		if len(from.since[f.unit].order) > 0 {
+			choice = mix(choice, uint64(f.unit))
+		}
+	}
+	return image, choice
+}
+
+func mix(sum, n uint64) uint64 {
+	sum = (sum ^ (n + 1)) * 0x9e3779b97f4a7c15
+	return sum ^ sum>>29
+}
+
+// contentAfter returns what the failure leaves of a file: its size, its content up to there or up to where only zeros
+// follow, in buffer if that is large enough, and a number that differs if the choice did.
+func (f *replayed) contentAfter(by failure, buffer []byte) (content []byte, size int64, choice uint64) {
+	pick := func(s subset, n int) int { // of n, 0 the oldest
+		switch {
+		case s == leaveNone:
+			return 0
+		case s == leaveAll:
+			return n - 1
+		default:
+			return by.random.IntN(n)
+		}
+	}
+	at := pick(by.size, len(f.sizes))
+	size, choice = f.sizes[at], uint64(at)
+
+	content = append(buffer[:0], f.durable...)
+	since := &f.since[by.unit]
+	special, chance := 0, 0.5
+	if by.random != nil && len(since.order) > 0 {
+		special, chance = by.random.IntN(len(since.order)), by.random.Float64()
+	}
+	for i, unit := range since.order {
+		versions := since.of[unit]
+		version := len(versions) // 0: as it was flushed
+		switch by.units {
+		case leaveNone:
+			version = 0
+		case leaveAll:
+		case leaveSome:
+			if by.random.Float64() >= chance {
+				version = 0
+			}
+		case leaveOne:
+			if i != special {
+				version = 0
+			}
+		case leaveAllButOne:
+			if i == special {
+				version = 0
+			}
+		case leaveAnyAge:
+			version = by.random.IntN(version + 1)
+		}
+		if version > 0 {
+			copy(content[unit:], versions[version-1])
+		}
+		choice = mix(choice, uint64(version))
+	}
+	return content[:min(size, int64(len(content)))], size, choice
+}

@@ -1,0 +1,340 @@
+package xpwc
+
+import (
+	"bytes"
+	"iter"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// The scenarios of one process.
+
+func firstGeneration(s *scenario) {
+	s.dir.startRecording()
+	c := s.open(s.dir.process())
+	s.commit(c, s.tensors(0, 1+s.random.IntN(5)))
+	require.NoError(s.t, c.Close())
+}
+
+func severalGenerations(s *scenario) {
+	s.dir.startRecording()
+	c := s.open(s.dir.process())
+	for range 4 {
+		s.commit(c, s.tensors(s.random.IntN(4), 1+s.random.IntN(3)))
+		if s.random.IntN(2) == 0 { // whether it is the same process or the next one
+			require.NoError(s.t, c.Close())
+			c = s.open(s.dir.process())
+		}
+	}
+	require.NoError(s.t, c.Close())
+}
+
+// One session packs slowly, also while others' commits are on their way to the disk.
+func commitsWhilePacking(s *scenario) {
+	s.dir.startRecording()
+	p := s.dir.process()
+	c := s.open(p)
+	slow := s.tensors(100, 2)
+	session, err := c.NewSession(slow)
+	require.NoError(s.t, err)
+	for i, name := range slices.Sorted(maps.Keys(slow)) {
+		packed := packedFrom(slow[name])
+		space, err := beginPacking(session, name, len(packed))
+		require.NoError(s.t, err)
+		done := 0
+		p.onCall = func() {
+			done += copy(space[done:], packed[done:min(len(packed), done+len(packed)/8)])
+		}
+		for j := range 2 {
+			s.commit(c, s.tensors(3*i+j, 2))
+		}
+		p.onCall = nil
+		copy(space, packed)
+		endPacking(session, name, space)
+	}
+	_, err = session.Finalize()
+	require.NoError(s.t, err)
+	require.NoError(s.t, c.Save())
+	s.promise(c, slow)
+	require.NoError(s.t, session.Close())
+	require.NoError(s.t, c.Close())
+}
+
+func compaction(s *scenario) {
+	s.dir.startRecording()
+	c := s.open(s.dir.process())
+	for range 2 {
+		s.commit(c, s.tensors(0, 3))
+		s.commit(c, s.tensors(1, 2))
+		s.compact(c)
+	}
+	s.commit(c, s.tensors(2, 2))
+	require.NoError(s.t, c.Close())
+}
+
+func automaticCompaction(s *scenario) {
+	c := s.open(s.dir.process())
+	for c.Stats().DeadBytes < minDeadBytes/2 { // what leads up to it need not be replayed
+		s.commit(c, s.tensors(0, 2))
+	}
+	require.Zero(s.t, c.Stats().Compactions)
+	require.NoError(s.t, c.Close())
+	s.keepLast()
+	s.dir.startRecording()
+	c = s.open(s.dir.process())
+	for c.Stats().Compactions == 0 {
+		s.commit(c, s.tensors(0, 5))
+	}
+	s.commit(c, s.tensors(1, 2))
+	require.NoError(s.t, c.Close())
+}
+
+// keepLast forgets the states that led to the last one.
+func (s *scenario) keepLast() {
+	last := s.last()
+	last.promised = 0
+	s.states = []state{{}, last}
+}
+
+// startWithExecuTorch puts a file of ExecuTorch's at the path, with some of a model's packed weights.
+func (s *scenario) startWithExecuTorch(m model) {
+	var file []byte
+	var entries []format.TrailerEntry
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		packed := packedFrom(m[name])
+		file = append(file, make([]byte, alignUp(uint64(len(file)), packedAlignment)-uint64(len(file)))...)
+		entries = append(entries, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(packed)), Seed: 42})
+		file = append(file, packed...)
+	}
+	file = append(file, format.EncodeTrailer(entries, uint64(len(file)), format.TrailerV2)...)
+	s.dir.put(powerPath, file, int64(len(file)))
+	s.states = []state{{refused: ErrForeign, raw: file}}
+}
+
+func replacingExecuTorchs(s *scenario) {
+	m := s.tensors(0, 4)
+	s.startWithExecuTorch(m)
+	s.dir.startRecording()
+	c := s.open(s.dir.process())
+	s.commit(c, m)
+	require.EqualValues(s.t, 4, c.Stats().Adopted.Entries)
+	s.commit(c, s.tensors(2, 3))
+	require.NoError(s.t, c.Close())
+}
+
+func settingADamagedFileAside(s *scenario) {
+	c := s.open(s.dir.process())
+	s.commit(c, s.tensors(0, 4))
+	indexAt := c.store.slot.IndexOffset
+	require.NoError(s.t, c.Close())
+	i := s.dir.names[powerPath]
+	i.memory[indexAt+uint64(s.random.IntN(64))] ^= 1
+	s.states = []state{{refused: ErrCorrupt, raw: bytes.Clone(i.memory[:i.size]), gone: true}}
+	s.dir.startRecording()
+	c = s.open(s.dir.process())
+	s.commit(c, s.tensors(0, 4))
+	require.NoError(s.t, c.Close())
+}
+
+// What a process is killed at.
+var interrupted = map[string]struct {
+	start   func(s *scenario)
+	compact bool
+}{
+	"the first packing":           {start: func(*scenario) {}},
+	"a later packing":             {start: startWithACommit},
+	"compacting":                  {start: startWithACommit, compact: true},
+	"replacing ExecuTorch's file": {start: func(s *scenario) { s.startWithExecuTorch(s.tensors(0, 3)) }},
+}
+
+func startWithACommit(s *scenario) {
+	c := s.open(s.dir.process())
+	s.commit(c, s.tensors(0, 3))
+	require.NoError(s.t, c.Close())
+	s.keepLast()
+}
+
+// recordKilled has one process killed at one of its calls and another go on. It reports whether there was such a call.
+func recordKilled(s *scenario, start func(*scenario), compact bool, call int) bool {
+	start(s)
+	s.dir.startRecording()
+	before := s.last().generation
+	killed := s.dir.process()
+	killed.killAt = call
+	m := s.tensors(1, 3)
+	if c, err := openOn(killed, &Options{WriterWait: -1}); err == nil {
+		session, err := packModel(c, m)
+		_ = c.Save()
+		if compact {
+			_ = c.Compact()
+		}
+		if err == nil {
+			_ = session.Close()
+		}
+		_ = c.Close() // gives back its memory; the directory no longer hears of it
+	}
+	c := s.open(s.dir.process())
+	if got := c.Stats().Generation; got > before { // nobody was promised it
+		s.states = append(s.states, s.with(m, c, never))
+	}
+	s.commit(c, s.tensors(2, 3))
+	s.commit(c, s.tensors(3, 1))
+	require.NoError(s.t, c.Close())
+	return killed.dead
+}
+
+// recordNext has the next process write to an image.
+func recordNext(t *testing.T, image *memDir, found state, seed uint64) *scenario {
+	s := &scenario{t: t, random: rand.New(rand.NewPCG(seed, 2)), dir: image, states: []state{{}}}
+	switch found.promised = 0; {
+	case found.refused != nil:
+		s.states = []state{found}
+	case found.generation > 0:
+		s.states = append(s.states, found)
+	}
+	s.dir.startRecording()
+	c := s.open(image.process())
+	s.commit(c, s.tensors(1, 3))
+	if s.random.IntN(2) == 0 {
+		s.compact(c)
+	}
+	require.NoError(t, c.Close())
+	return s
+}
+
+// At least so many images are looked at; with -short or the race detector, a tenth.
+const powerImages = 100_000
+
+func TestPowerFailsAtAnyMoment(t *testing.T) {
+	fewer := 1
+	if testing.Short() || raceDetector() {
+		fewer = 10
+	}
+	const seed, goOnEvery = 3_000, 20
+	var images, nextSessions atomic.Int64
+	look := func(s *scenario, seed uint64, perMoment int) {
+		s.t.Helper()
+		n, err := s.replay(imaging{seed: seed, perMoment: perMoment, goOnEvery: goOnEvery})
+		images.Add(int64(n))
+		nextSessions.Add(int64(n / goOnEvery))
+		require.NoError(s.t, err, "seed %d", seed)
+		s.dir.free()
+	}
+	records := map[string]func(*scenario){
+		"the first generation":         firstGeneration,
+		"several generations":          severalGenerations,
+		"commits while another packs":  commitsWhilePacking,
+		"compaction":                   compaction,
+		"automatic compaction":         automaticCompaction,
+		"replacing ExecuTorch's file":  replacingExecuTorchs,
+		"setting a damaged file aside": settingADamagedFileAside,
+	}
+	t.Run("during", func(t *testing.T) { // returns when its parallel tests have ended
+		for name, record := range records {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				for seed := range seeds(seed, 20/fewer) {
+					s := newScenario(t, seed)
+					record(s)
+					look(s, seed, 20)
+				}
+			})
+			t.Run(name+", and again after it", func(t *testing.T) {
+				t.Parallel()
+				s := newScenario(t, seed)
+				record(s)
+				again := uint64(seed)
+				_, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 5 * fewer, visit: func(image *memDir, found state) {
+					again++
+					look(recordNext(t, image, found, again), again, 2)
+				}})
+				require.NoError(t, err)
+			})
+		}
+		for name, k := range interrupted {
+			t.Run(name+" by a process that was killed", func(t *testing.T) {
+				t.Parallel()
+				for call, more := 1, true; more; call++ {
+					seed := uint64(seed + call)
+					s := newScenario(t, seed)
+					more = recordKilled(s, k.start, k.compact, call)
+					look(s, seed, 10/fewer)
+				}
+			})
+		}
+	})
+	t.Logf("%d images, %d of them written to by a next session", images.Load(), nextSessions.Load())
+	require.GreaterOrEqual(t, images.Load(), int64(powerImages/fewer))
+}
+
+func seeds(first uint64, n int) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for i := range uint64(n) {
+			if !yield(first + i) {
+				return
+			}
+		}
+	}
+}
+
+// raceDetector reports whether this is a build with the race detector, which makes everything about ten times as slow.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// Were a flush left out, an image would show it. (Only that of the payloads would not be missed: the index' covers it.)
+func TestPowerFailureShowsAMissingFlush(t *testing.T) {
+	record := func(forgets func(flush, after string) bool) error {
+		s := newScenario(t, 1)
+		s.dir.startRecording()
+		p := s.dir.process()
+		p.forgets = forgets
+		c := s.open(p)
+		s.commit(c, s.tensors(0, 3))
+		s.commit(c, s.tensors(1, 3))
+		s.compact(c)
+		require.NoError(t, c.Close())
+		_, err := s.replay(imaging{seed: 1, perMoment: 20, goOnEvery: math.MaxInt})
+		return err
+	}
+	require.NoError(t, record(nil))
+	wrote := func(bytes, file string) func(flush, after string) bool {
+		return func(_, after string) bool { return strings.HasPrefix(after, "write "+bytes+" bytes of "+file+" at ") }
+	}
+	header, slot := wrote("4096", powerPath), wrote("128", powerPath)
+	renamed := func(after string) bool { return strings.HasPrefix(after, "rename ") }
+	for name, forgets := range map[string]func(flush, after string) bool{
+		"of the header": header,
+		"of a slot":     slot,
+		"of an index": func(flush, after string) bool {
+			return flush == powerPath && strings.HasPrefix(after, "write ") && !header(flush, after) && !slot(flush, after)
+		},
+		"of the slot of a file to be renamed": wrote("128", powerPath+".compact"),
+		"of a new file's name":                func(flush, after string) bool { return flush == "directory" && !renamed(after) },
+		"of a renamed file's name":            func(flush, after string) bool { return flush == "directory" && renamed(after) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			forgot := 0
+			err := record(func(flush, after string) bool {
+				if forgets(flush, after) {
+					forgot++
+					return true
+				}
+				return false
+			})
+			require.NotZero(t, forgot)
+			require.Error(t, err)
+		})
+	}
+}

@@ -1,0 +1,355 @@
+package xpwc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
+// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not older
+// than what Save or Compact promised, with every byte as it was packed.
+
+// powerPath is the cache file in the memDir.
+const powerPath = "cache"
+
+// A model is what one model's file has: content that changes supersedes what was packed from it before.
+type model map[string][]byte
+
+func (m model) Tensor(name string) (Tensor, error) {
+	t, err := MapOf(m).Tensor(name)
+	t.Identity.Source = "model"
+	return t, err
+}
+
+// A scenario is a recording, with what the file must hold.
+type scenario struct {
+	t      *testing.T
+	random *rand.Rand
+	dir    *memDir
+	states []state
+}
+
+// A state is what the file holds from the previous state's generation, exclusive, up to this one's.
+type state struct {
+	generation uint64
+	slot       format.Slot // of that very generation
+	packed     map[string][]byte
+	promised   int // from this number of steps on, nothing older is acceptable
+
+	// A file that is no cache of ours, or no longer: what it is refused with, and its bytes.
+	refused error
+	raw     []byte
+	gone    bool // it may be set aside, or not be there
+}
+
+const never = math.MaxInt
+
+func newScenario(t *testing.T, seed uint64) *scenario {
+	s := &scenario{t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: newMemDir(t)}
+	s.states = []state{{}}
+	return s
+}
+
+func (s *scenario) last() state { return s.states[len(s.states)-1] }
+
+// tensors returns n tensors of random content, of names that start at first.
+func (s *scenario) tensors(first, n int) model {
+	m := model{}
+	for i := range n {
+		b := make([]byte, 1+s.random.IntN(3000))
+		for j := range b {
+			b[j] = byte(s.random.Uint32())
+		}
+		m[fmt.Sprint("tensor ", first+i)] = b
+	}
+	return m
+}
+
+// openOn opens the cache as newCache does, in this directory.
+func openOn(p *memProcess, o *Options) (*Cache, error) {
+	c, err := newCache("", o.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	c.path = powerPath
+	c.store = &store{path: powerPath, files: p}
+	if err := c.accept(c.store.load()); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *scenario) open(p *memProcess) *Cache {
+	c, err := openOn(p, &Options{WriterWait: -1})
+	require.NoError(s.t, err)
+	return c
+}
+
+// packModel has a session pack or find a model's tensors, in the order of their names.
+func packModel(c *Cache, m model) (*Session, error) {
+	s, err := c.NewSession(m)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if err := packTensor(s, name, m[name]); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	_, err = s.Finalize()
+	for e := range s.used {
+		if !bytes.Equal(e.data, packedFrom(m[e.record.Kernel])) {
+			err = errors.Join(err, fmt.Errorf("%s is not what was packed", e.record.Kernel))
+		}
+	}
+	return s, err
+}
+
+func packTensor(s *Session, name string, content []byte) error {
+	space, err := beginPacking(s, name, len(content)+64)
+	if space != nil {
+		copy(space, packedFrom(content))
+		endPacking(s, name, space)
+	}
+	return err
+}
+
+// beginPacking returns the space for the packed bytes, or nil if they are there.
+func beginPacking(s *Session, name string, size int) ([]byte, error) {
+	content, err := s.Load(name)
+	if err != nil || s.lookUp(42, addressOf(content), 0, 0) != notFound {
+		return nil, err
+	}
+	space := s.reserve(uint64(size))
+	if space == nil {
+		err = errors.New("no space to pack into")
+	}
+	return space, err
+}
+
+func endPacking(s *Session, name string, space []byte) {
+	s.insert(42, addressOf(s.sources[name].content), 0, 0, addressOf(space), uint64(len(space)))
+}
+
+// commit packs a model and waits until it is promised to stay.
+func (s *scenario) commit(c *Cache, m model) {
+	s.t.Helper()
+	session, err := packModel(c, m)
+	require.NoError(s.t, err)
+	require.NoError(s.t, c.Save())
+	s.promise(c, m)
+	require.NoError(s.t, session.Close())
+}
+
+// promise takes note that the file holds what it held before and the model.
+func (s *scenario) promise(c *Cache, m model) {
+	require.Empty(s.t, c.Stats().Private)
+	s.states = append(s.states, s.with(m, c, len(s.dir.steps)))
+}
+
+func (s *scenario) with(m model, c *Cache, promised int) state {
+	packed := maps.Clone(s.last().packed)
+	if packed == nil {
+		packed = map[string][]byte{}
+	}
+	for name, content := range m {
+		packed[name] = packedFrom(content)
+	}
+	return state{generation: c.store.slot.Generation, slot: c.store.slot, packed: packed, promised: promised}
+}
+
+func (s *scenario) compact(c *Cache) {
+	require.NoError(s.t, c.Compact())
+	s.promise(c, nil)
+}
+
+// least returns what was promised last after so many steps.
+func (s *scenario) least(steps int) (least state) {
+	for _, st := range s.states {
+		if st.promised <= steps {
+			least = st
+		}
+	}
+	return least
+}
+
+// holding returns the state that a generation belongs to.
+func (s *scenario) holding(generation uint64) (state, bool) {
+	for _, st := range s.states {
+		if st.refused == nil && generation <= st.generation {
+			return st, true
+		}
+	}
+	return state{}, false
+}
+
+// check opens the directory as an image of the disk after so many steps.
+func (s *scenario) check(image *memDir, steps int) (found state, err error) {
+	least := s.least(steps)
+	c, err := openOn(image.process(), &Options{Strict: true})
+	if err != nil {
+		return least, s.checkRefused(image, least, err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	slot := c.store.slot
+	if least.refused != nil && !least.gone && slot.Generation == 0 || slot.Generation < least.generation {
+		return state{}, fmt.Errorf("generation %d is in force, but %d was promised", slot.Generation, least.generation)
+	}
+	if slot.Generation == 0 {
+		return state{}, s.checkSetAside(image, least)
+	}
+	found, ok := s.holding(slot.Generation)
+	if !ok {
+		return state{}, fmt.Errorf("generation %d, which nobody committed", slot.Generation)
+	}
+	if found.generation == slot.Generation && found.slot != slot {
+		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot, found.slot)
+	}
+	found.generation, found.slot = slot.Generation, slot
+	if n := c.store.index.Len(); n != len(found.packed) {
+		return state{}, fmt.Errorf("generation %d has %d records instead of %d", slot.Generation, n, len(found.packed))
+	}
+	for i := range c.store.index.Len() {
+		r := c.store.index.Record(i)
+		b := c.store.base.data[r.Offset : r.Offset+r.Size]
+		if !bytes.Equal(b, found.packed[r.Kernel]) || format.Sum(b) != r.Sum {
+			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
+		}
+	}
+	return found, s.checkSetAside(image, least)
+}
+
+// checkRefused accepts a file that was not of ours before, as long as nothing of it was lost.
+func (s *scenario) checkRefused(image *memDir, least state, err error) error {
+	if least.refused == nil || !errors.Is(err, least.refused) {
+		return fmt.Errorf("does not open: %w", err)
+	}
+	if i := image.names[powerPath]; !bytes.Equal(i.memory[:i.size], least.raw) {
+		return errors.New("the file that was there before has changed")
+	}
+	return nil
+}
+
+// checkSetAside expects a damaged file not to be lost when it is no longer at the path.
+func (s *scenario) checkSetAside(image *memDir, least state) error {
+	if !least.gone {
+		return nil
+	}
+	if i := image.names[powerPath+".damaged"]; i == nil || !bytes.Equal(i.memory[:i.size], least.raw) {
+		return errors.New("the damaged file was lost")
+	}
+	return nil
+}
+
+// nextSession has the next process pack into an image, commit, and another one find it all.
+func nextSession(image *memDir, found state, m model) error {
+	c, err := openOn(image.process(), nil)
+	if err != nil {
+		return err
+	}
+	session, err := packModel(c, m)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(c.Save(), session.Close(), c.Close())
+	stats := c.Stats()
+	if err = errors.Join(err, stats.LastError); err != nil {
+		return fmt.Errorf("the next session: %w", err)
+	}
+	if len(stats.Private) > 0 || stats.Generation <= found.generation {
+		return fmt.Errorf("the next session committed nothing: generation %d, private %v", stats.Generation, stats.Private)
+	}
+	c, err = openOn(image.process(), &Options{Strict: true})
+	if err != nil {
+		return fmt.Errorf("does not open after the next session: %w", err)
+	}
+	for i := range c.store.index.Len() {
+		r := c.store.index.Record(i)
+		want := found.packed[r.Kernel]
+		if content, again := m[r.Kernel]; again {
+			want = packedFrom(content)
+		}
+		if !bytes.Equal(c.store.base.data[r.Offset:r.Offset+r.Size], want) {
+			return fmt.Errorf("%s is wrong after the next session", r.Kernel)
+		}
+	}
+	session, err = packModel(c, m)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(session.Close(), c.Close())
+	if stats := c.Stats(); stats.Misses != 0 {
+		err = errors.Join(err, fmt.Errorf("%d look-ups missed after the next session", stats.Misses))
+	}
+	return err
+}
+
+// An imaging is how many images are made of a recording.
+type imaging struct {
+	seed      uint64
+	perMoment int                              // with each granularity, besides the extremes
+	goOnEvery int                              // one in so many images is written to by a next session
+	visit     func(image *memDir, found state) // what is done with these, instead of a next session
+}
+
+// replay looks at images of every moment of the recording. It returns how many different ones it looked at.
+func (s *scenario) replay(im imaging) (images int, err error) {
+	if s.dir.misuse != nil {
+		return 0, s.dir.misuse
+	}
+	r := newReplay(s.dir)
+	for steps := 0; steps <= len(s.dir.steps); steps++ {
+		last := "nothing"
+		if steps > 0 {
+			r.apply(s.dir.steps[steps-1])
+			last = s.dir.steps[steps-1].call
+		}
+		seen := map[uint64]bool{}
+		for unit := range tornUnits {
+			failures := extremes(unit)
+			for n := range im.perMoment {
+				failures = append(failures, randomFailure(unit, im.seed<<32|uint64(steps)<<16|uint64(n)))
+			}
+			for _, f := range failures {
+				image, choice := r.imageAfter(f)
+				if seen[choice] {
+					continue
+				}
+				seen[choice] = true
+				images++
+				found, err := s.check(image, steps)
+				if err == nil && images%im.goOnEvery == 0 {
+					err = s.goOn(image, found, im.visit)
+				}
+				if err != nil {
+					return images, fmt.Errorf("power fails after step %d of %d (%s), %v: %w", steps, len(s.dir.steps), last, f, err)
+				}
+			}
+		}
+	}
+	return images, nil
+}
+
+// goOn writes to an image.
+func (s *scenario) goOn(image *memDir, found state, visit func(*memDir, state)) error {
+	d := &memDir{names: map[string]*inode{}}
+	defer d.free()
+	for name, i := range image.names {
+		d.put(name, i.memory, i.size)
+	}
+	if visit != nil {
+		visit(d, found)
+		return nil
+	}
+	return nextSession(d, found, s.tensors(1, 2))
+}
