@@ -90,6 +90,7 @@ func (c *Cache) compact() error {
 		defer func() { c.note(base.release()) }()
 	}
 
+	dirty := c.dirty
 	c.dirty = false // what changes from here on is not in the new file
 	c.mu.Unlock()
 	next, plan, err := c.rewrite(old, records, payloads)
@@ -108,7 +109,7 @@ func (c *Cache) compact() error {
 		err = old.files.Rename(beside, old.path)
 	}
 	if err != nil {
-		c.dirty = true
+		c.dirty = c.dirty || dirty
 		return errors.Join(fmt.Errorf("compact cache: %w", err), old.files.Remove(beside))
 	}
 	c.stats.Compactions++

@@ -17,17 +17,32 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
 	}
+	w := s.weight(kernel, bias, fingerprintID)
+	e, same := s.answer(w, seed)
+	if e != nil {
+		return addressOf(e.data)
+	}
+	// The cache is not locked while the content is computed, which may take long.
+	s.announced = &announcement{named: w.named, compare: same, failed: s.fillFor(w)}
+	if w.named {
+		for _, src := range w.sources() {
+			s.digests.Go(func() { _, _ = src.contentDigest() })
+		}
+	}
+	return notFound
+}
+
+// answer returns the entry that a look-up hits, or nil. same tells whether what will be packed is to be compared with
+// something stored.
+func (s *Session) answer(w weight, seed uint32) (e *entry, same bool) {
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-
-	w := s.weight(kernel, bias, fingerprintID)
 	if !w.named {
 		c.stats.Misses++
-		s.announced = &announcement{failed: s.fillFor(w)}
-		return notFound
+		return nil, false
 	}
-	e, same := s.find(w, seed)
+	e, same = s.find(w, seed)
 	if e == nil && !same {
 		before := s.writing
 		s.becomeWriter()
@@ -36,19 +51,15 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 			s.stopWriting() // others wait too
 		}
 	}
-	if e != nil {
-		s.use(e)
-		s.restamp(w, e)
-		s.answered[seedKey{w.key, seed}] = e
-		c.stats.Hits.add(len(e.data))
-		return addressOf(e.data)
+	if e == nil {
+		c.stats.Misses++
+		return nil, same
 	}
-	c.stats.Misses++
-	s.announced = &announcement{named: true, compare: same, failed: s.fillFor(w)}
-	for _, src := range w.sources() {
-		s.digests.Go(func() { _, _ = src.contentDigest() })
-	}
-	return notFound
+	s.use(e)
+	s.restamp(w, e)
+	s.answered[seedKey{w.key, seed}] = e
+	c.stats.Hits.add(len(e.data))
+	return e, same
 }
 
 // A weight is what a key of XNNPACK's stands for.

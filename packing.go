@@ -346,6 +346,10 @@ func (s *Session) settleUnnamed(p packing) *entry {
 	}
 	e := &entry{reason: ReasonUnnamed, data: p.data, region: p.region}
 	e.record.Sum = format.Digest(sum)
+	if p.kind == inFile { // for want of memory; its space must not be given away
+		e.fresh, e.suspect, e.file = true, true, p.region.file
+		c.fresh = append(c.fresh, e)
+	}
 	c.unnamed[sum] = append(c.unnamed[sum], e)
 	s.countPrivate(e)
 	return e

@@ -116,7 +116,10 @@ func (st *store) setAsideDamaged() error {
 		return err
 	}
 	err := st.load()
-	if err == nil || !errors.Is(err, ErrCorrupt) {
+	if err == nil && st.disk != nil && st.id == [16]byte{} { // emptied: others may still have mapped what was in it
+		err = errors.Join(ErrCorrupt, st.abandon())
+	}
+	if !errors.Is(err, ErrCorrupt) {
 		return err
 	}
 	d, err := st.files.Open(st.path, true, st.insecure)

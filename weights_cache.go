@@ -330,10 +330,10 @@ func (c *Cache) release(e *entry) {
 		if c.store == nil || !e.suspect && !e.moved && (e.fresh || c.loaded(e)) {
 			return
 		}
-		c.fresh = without(c.fresh, e)
 	} else {
 		c.stats.PrivateBytes -= int64(len(e.data))
 	}
+	c.fresh = without(c.fresh, e)
 	if e.reason == ReasonUnnamed {
 		c.unnamed[Digest(e.record.Sum)] = without(c.unnamed[Digest(e.record.Sum)], e)
 		if len(c.unnamed[Digest(e.record.Sum)]) == 0 {

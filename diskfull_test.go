@@ -1,0 +1,436 @@
+//go:build linux || darwin
+
+package xpwc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is in the file when its disk is full, and what is packed then. The sizes are no multiples of anything.
+func tensorsBefore() OneModel { return fullModel(0, "old") }
+func tensorsAfter() OneModel  { return fullModel(3, "new") }
+
+// fullModel has three tensors that stay, three with the content of a version, and others that are new.
+func fullModel(others int, version string) OneModel {
+	m := OneModel{}
+	for i := range 3 {
+		m[fmt.Sprint("kept ", i)] = contentOf("kept", 1000+2100*i)
+		m[fmt.Sprint("changed ", i)] = contentOf(version, 700+900*i)
+	}
+	for i := range others {
+		m[fmt.Sprint("added ", i)] = contentOf("added", 3000*i+1111)
+	}
+	return m
+}
+
+// An outcome is what a process reports of its work on a disk that may be full.
+type outcome struct {
+	Found, Packed, Private int64
+	Full                   bool   // the reason counted, and the error behind it
+	Err                    string // of Save or Compact
+	Compactions            int64
+}
+
+// noSpace reports whether an error is one of a disk that is full, a quota or a limit.
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// packOnFullDisk packs the new tensors, whatever the disk says, and reports how it went. An error is one that a full disk
+// does not excuse.
+func packOnFullDisk(path string) (o outcome, err error) {
+	c, err := Open(path, nil)
+	if err != nil {
+		return o, err
+	}
+	s, _, err := tensorsAfter().pack(c)
+	if err != nil {
+		return o, err
+	}
+	saveErr := c.Save()
+	stats := c.Stats()
+	o = outcome{Found: stats.Hits.Entries, Packed: stats.Packed.Entries, Private: stats.Private[ReasonDisk].Entries}
+	if saveErr != nil {
+		o.Err = saveErr.Error()
+		if !noSpace(saveErr) {
+			return o, saveErr
+		}
+	}
+	o.Full = noSpace(stats.LastError)
+	for e := range s.used { // committed or not, it stays what it is
+		if !inModel(tensorsAfter(), e.data) {
+			return o, fmt.Errorf("%s has changed", e.name())
+		}
+	}
+	err = s.Close()
+	if closeErr := c.Close(); !noSpace(closeErr) {
+		err = errors.Join(err, closeErr)
+	}
+	return o, err
+}
+
+func inModel(m OneModel, packed []byte) bool {
+	for _, content := range m {
+		if string(packedFrom(content)) == string(packed) {
+			return true
+		}
+	}
+	return false
+}
+
+// compactOnFullDisk compacts the cache of the old tensors and looks whether all are there afterwards.
+func compactOnFullDisk(path string) (o outcome, err error) {
+	c, err := Open(path, nil)
+	if err != nil {
+		return o, err
+	}
+	s, _, err := tensorsBefore().pack(c)
+	if err != nil {
+		return o, err
+	}
+	if err := c.Compact(); err != nil {
+		o.Err = err.Error()
+		if !noSpace(err) {
+			return o, err
+		}
+	}
+	again, found, err := tensorsBefore().pack(c)
+	if err != nil {
+		return o, err
+	}
+	stats := c.Stats()
+	o.Found, o.Packed, o.Compactions = int64(found), stats.Packed.Entries, stats.Compactions
+	return o, errors.Join(s.Close(), again.Close(), c.Close())
+}
+
+// onFullDisk is what a child does.
+func onFullDisk(path, work string) error {
+	do := packOnFullDisk
+	if work == "compact" {
+		do = compactOnFullDisk
+	}
+	o, err := do(path)
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(o)
+	fmt.Println("outcome", string(line))
+	return err
+}
+
+// makeCache writes a cache of the old tensors, with dead bytes among them.
+func makeCache(t *testing.T, path string) {
+	t.Helper()
+	c := mustOpen(t, path, nil)
+	for _, m := range []OneModel{fullModel(0, "older"), tensorsBefore()} {
+		s, _, err := m.pack(c)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		require.NoError(t, c.Save())
+	}
+	require.NoError(t, c.Close())
+	require.Greater(t, c.Stats().DeadBytes, int64(3000))
+	require.Zero(t, c.Stats().Compactions)
+}
+
+// requireFound requires that a strictly opened cache has all of the tensors and nothing beside it lies around.
+func requireFound(t *testing.T, path string, m OneModel) {
+	t.Helper()
+	c := mustOpen(t, path, &Options{Strict: true, ReadOnly: true, Verify: VerifyOnUse})
+	s, found, err := m.pack(c)
+	require.NoError(t, err)
+	require.Equal(t, len(m), found)
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+	require.NoFileExists(t, path+".compact")
+	require.NoFileExists(t, path+".damaged")
+}
+
+// requireBridged requires that a process that packed on a disk that may have been full lost and hid nothing. before is what
+// was in the file before, or nil.
+func requireBridged(t *testing.T, path string, o outcome, before OneModel) {
+	t.Helper()
+	all := int64(len(tensorsAfter()))
+	require.Equal(t, all, o.Found+o.Packed+o.Private)
+	if before != nil {
+		require.EqualValues(t, 3, o.Found)
+	}
+	if o.Private > 0 || o.Err != "" {
+		require.True(t, o.Full, "the reason is told")
+	}
+	c := mustOpen(t, path, &Options{Strict: true, ReadOnly: true, Verify: VerifyOnUse})
+	if o.Err == "" {
+		s, found, err := tensorsAfter().pack(c)
+		require.NoError(t, err)
+		require.EqualValues(t, o.Found+o.Packed, found, "what is not private is in the file")
+		require.NoError(t, s.Close())
+	}
+	require.NoError(t, c.Close())
+	if before != nil && (o.Err != "" || o.Packed == 0) {
+		requireFound(t, path, before)
+	}
+	if info, err := os.Stat(path); err == nil {
+		require.LessOrEqual(t, info.Size(), max(4096, c.Stats().FileBytes), "space that is not used is given back")
+	}
+}
+
+// requirePersists requires that with space again the next start packs what is missing, and the one after nothing.
+func requirePersists(t *testing.T, path string) {
+	t.Helper()
+	c := mustOpen(t, path, &Options{Strict: true})
+	s, _, err := tensorsAfter().pack(c)
+	require.NoError(t, err)
+	require.NoError(t, c.Save())
+	require.Empty(t, c.Stats().Private)
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+	requireFound(t, path, tensorsAfter())
+}
+
+// The limit on the size of files, from nothing to everything. The system sends SIGXFSZ to who runs into it.
+func TestAFileSizeLimitIsBridged(t *testing.T) {
+	if path := os.Getenv(envChild); path != "" {
+		var limit syscall.Rlimit
+		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+		work, size, _ := strings.Cut(os.Getenv(envRound), " ")
+		n, err := strconv.ParseUint(size, 10, 64)
+		require.NoError(t, err)
+		limit.Cur = n
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+		require.NoError(t, onFullDisk(path, work))
+		return
+	}
+	const step = 1024
+	points := atEveryPoint(t, t.TempDir(), step, func(path, work string, limit int) outcome {
+		return startOnFullDisk(t, "TestAFileSizeLimitIsBridged", path, fmt.Sprint(work, " ", limit))
+	})
+	t.Logf("%d limits", points)
+}
+
+func startOnFullDisk(t *testing.T, test, path, request string) (o outcome) {
+	t.Helper()
+	child := StartChild(t, test, nil, envChild+"="+path, envRound+"="+request)
+	line := child.Await(t, "outcome")
+	child.Pass(t)
+	require.NoError(t, json.Unmarshal([]byte(line), &o))
+	return o
+}
+
+// atEveryPoint tries a new cache, one with an earlier generation, and compacting, each with the disk full at every point,
+// in steps of so many bytes, until everything fits. run does the work with so much space. It returns the number of points.
+func atEveryPoint(t *testing.T, dir string, step int, run func(path, work string, space int) outcome) (points int) {
+	path := filepath.Join(dir, "cache")
+	requireFits := func(space int) {
+		require.Less(t, space, 1<<20, "it never fits")
+		points++
+	}
+	for _, before := range []OneModel{nil, tensorsBefore()} {
+		fitted := 0
+		for space := 0; fitted < 3; space += step {
+			requireFits(space)
+			if before != nil {
+				makeCache(t, path)
+			}
+			o := run(path, "pack", space)
+			requireBridged(t, path, o, before)
+			if o.Private == 0 && o.Err == "" {
+				fitted++
+			}
+			if space == 0 {
+				require.Zero(t, fitted)
+			}
+			requirePersists(t, path)
+			require.NoError(t, os.Remove(path))
+		}
+	}
+	fitted := 0
+	for space := 0; fitted < 3; space += step {
+		requireFits(space)
+		makeCache(t, path)
+		o := run(path, "compact", space)
+		require.EqualValues(t, len(tensorsBefore()), o.Found)
+		require.Zero(t, o.Packed)
+		require.Equal(t, o.Err == "", o.Compactions == 1)
+		if o.Err == "" {
+			fitted++
+		}
+		if space == 0 {
+			require.Zero(t, fitted)
+		}
+		requireFound(t, path, tensorsBefore())
+		requirePersists(t, path)
+		require.NoError(t, os.Remove(path))
+	}
+	return points
+}
+
+// A file that a stranger cuts off takes what was mapped behind its end with it. The next session must not touch it.
+func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
+	tensors := someTensors(5, 30_000)
+	if path := os.Getenv(envChild); path != "" { // in a process of its own, which SIGBUS may end
+		how, size, _ := strings.Cut(os.Getenv(envRound), " ")
+		n, err := strconv.ParseInt(size, 10, 64)
+		require.NoError(t, err)
+		c := mustOpen(t, path, &Options{Prefetch: strings.Contains(how, "prefetch")})
+		first := open(t, c, tensors)
+		require.NoError(t, c.Save())
+		require.NoError(t, c.Stats().Damaged)
+		if strings.Contains(how, "closed") {
+			first.close(t)
+		}
+		require.NoError(t, os.Truncate(path, n))
+		second := open(t, c, tensors)
+		require.Error(t, c.Stats().Damaged)
+		require.NoError(t, c.Save())
+		if !strings.Contains(how, "closed") {
+			require.NoError(t, first.Close()) // its weights are gone
+		}
+		second.close(t)
+		require.NoError(t, c.Close())
+		fmt.Println("noticed")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "whole")
+	c := mustOpen(t, path, nil)
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, size := range []int{0, 100, 4096, 5000, 100_000, len(whole) - 1} {
+		for _, how := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch", "packed,prefetch"} {
+			t.Run(fmt.Sprint(how, " ", size), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "cache")
+				if strings.Contains(how, "found") {
+					require.NoError(t, os.WriteFile(path, whole, 0o600))
+				}
+				child := StartChild(t, "TestTheNextSessionNoticesThatTheFileWasTruncated", nil,
+					envChild+"="+path, envRound+"="+fmt.Sprint(how, " ", size))
+				child.Await(t, "noticed")
+				child.Pass(t)
+				c := mustOpen(t, path, &Options{Strict: true})
+				open(t, c, tensors).close(t)
+				require.Zero(t, c.Stats().Misses, "it was packed afresh")
+				require.NoError(t, c.Close())
+				aside, err := os.Stat(path + ".damaged")
+				require.NoError(t, err)
+				require.EqualValues(t, size, aside.Size(), "what the first session has mapped is not written to")
+			})
+		}
+	}
+}
+
+// The file is sparse here: there need not be so much space.
+func TestAFileBeyondFourGiB(t *testing.T) {
+	if strconv.IntSize < 64 {
+		t.Skip("no address space for it")
+	}
+	const beyond = 5 << 30
+	path := filepath.Join(t.TempDir(), "cache")
+	low, all := someTensors(2, 5000), someTensors(5, 5000)
+	c := otherProcess(t, path)
+	open(t, c, low).close(t)
+	require.NoError(t, c.Save())
+
+	c.mu.Lock()
+	ok, err := c.store.begin()
+	require.True(t, ok)
+	require.NoError(t, err)
+	c.store.tail = beyond
+	c.writers++ // so much is dead now that it would be compacted at once
+	c.mu.Unlock()
+	open(t, c, all).close(t)
+	require.NoError(t, c.Save())
+	require.Greater(t, c.Stats().FileBytes, int64(beyond))
+	c.mu.Lock()
+	c.writers--
+	require.NoError(t, c.endIfIdle())
+	c.mu.Unlock()
+	require.NoError(t, c.Close())
+
+	c = mustOpen(t, path, &Options{Strict: true, ReadOnly: true, Verify: VerifyOnUse})
+	o := open(t, c, all)
+	behind := 0
+	for e := range o.used {
+		if e.record.Offset > math.MaxUint32 {
+			behind++
+		}
+	}
+	require.Equal(t, 3, behind)
+	o.close(t)
+	stats := c.Stats()
+	require.EqualValues(t, 5, stats.Verified.Entries)
+	require.Zero(t, stats.Misses)
+	require.Greater(t, stats.FileBytes, int64(beyond))
+	require.NoError(t, c.Close())
+
+	c = mustOpen(t, path, nil)
+	more := someTensors(6, 5000)
+	o = open(t, c, more) // is packed behind the others
+	for e := range o.used {
+		if e.fresh {
+			require.Greater(t, e.record.Offset, uint64(beyond))
+		}
+	}
+	require.NoError(t, c.Compact())
+	o.check(t)
+	o.close(t)
+	require.NoError(t, c.Close())
+	require.Less(t, c.Stats().FileBytes, int64(1<<20))
+
+	c = mustOpen(t, path, &Options{Strict: true})
+	open(t, c, more).close(t)
+	require.Zero(t, c.Stats().Misses)
+	require.NoError(t, c.Close())
+}
+
+// A file that took the place of another holds what was packed into it and nothing else: where the old one had a payload, it
+// has another one.
+func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
+	old := map[string][]byte{"old": contentOf("old", 5000)}
+	other := map[string][]byte{"other": contentOf("other", 5000)}
+	for name, end := range map[string]func(path string) error{
+		"truncated": func(path string) error { return os.Truncate(path, 5000) },
+		"emptied":   func(path string) error { return os.Truncate(path, 0) },
+		"removed":   os.Remove,
+		"replaced": func(path string) error {
+			c := mustOpen(t, path+".other", nil)
+			open(t, c, map[string][]byte{"third": contentOf("third", 5000)}).close(t)
+			return errors.Join(c.Close(), os.Rename(path+".other", path))
+		},
+	} {
+		for _, packedHere := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, packed here %v", name, packedHere), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "cache")
+				c := mustOpen(t, path, nil)
+				open(t, c, old).close(t)
+				if packedHere {
+					require.NoError(t, c.Save())
+				} else {
+					require.NoError(t, c.Close())
+					c = mustOpen(t, path, nil)
+				}
+				require.NoError(t, end(path))
+				open(t, c, other).close(t)
+				require.NoError(t, c.Close())
+
+				c = mustOpen(t, path, &Options{Strict: true})
+				open(t, c, other).close(t)
+				require.EqualValues(t, 1, c.Stats().Hits.Entries)
+				open(t, c, old).close(t) // checks the bytes
+				require.EqualValues(t, 1, c.Stats().Misses)
+				require.NoError(t, c.Close())
+			})
+		}
+	}
+}
