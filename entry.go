@@ -1,6 +1,10 @@
 package xpwc
 
-import "xpwc/internal/format"
+import (
+	"slices"
+
+	"xpwc/internal/format"
+)
 
 // An entry is one packed payload in memory.
 type entry struct {
@@ -24,3 +28,146 @@ type entry struct {
 
 // name returns what the entry is called in ExecuTorch's trailer and in what Session.Finalize returns.
 func (e *entry) name() string { return e.record.Kernel + e.record.Bias }
+
+// candidates returns all entries under a key, whatever their seeds and contents.
+func (c *Cache) candidates(key format.Key) []*entry {
+	live := slices.DeleteFunc(slices.Clone(c.live[key]), func(e *entry) bool { return e.suspect })
+	if c.store == nil || c.store.index == nil {
+		return live
+	}
+	all := live
+search:
+	for i := range c.store.index.Find(key) {
+		r := c.store.index.Record(i)
+		if c.bad[r.Offset] {
+			continue
+		}
+		for _, e := range c.live[key] {
+			if c.loaded(e) && e.record.Offset == r.Offset {
+				e.record.Flags |= r.Flags // which another process may have set
+				continue search
+			}
+		}
+		all = append(all, &entry{
+			record:    r,
+			data:      c.store.base.data[r.Offset : r.Offset+r.Size : r.Offset+r.Size],
+			region:    c.store.base,
+			file:      c.store.id,
+			committed: true,
+		})
+	}
+	return all
+}
+
+// keep makes an entry found through the index, or packed just now, one that later look-ups find in memory.
+func (c *Cache) keep(e *entry) {
+	if slices.Contains(c.live[e.record.Key], e) {
+		return
+	}
+	c.live[e.record.Key] = append(c.live[e.record.Key], e)
+	e.region.retain()
+}
+
+// release ends a session's use of an entry. A private entry nobody uses, or one of a file that is no longer in place, is
+// freed at once; others stay for the next session.
+func (c *Cache) release(e *entry) {
+	e.sessions--
+	if e.sessions > 0 {
+		return
+	}
+	if e.reason == "" {
+		c.stats.MappedBytes -= int64(len(e.data))
+		if c.store == nil || !e.suspect && !e.moved && (e.fresh || c.loaded(e)) {
+			return
+		}
+	} else {
+		c.stats.PrivateBytes -= int64(len(e.data))
+	}
+	c.fresh = without(c.fresh, e)
+	if e.reason == ReasonUnnamed {
+		c.unnamed[Digest(e.record.Sum)] = without(c.unnamed[Digest(e.record.Sum)], e)
+		if len(c.unnamed[Digest(e.record.Sum)]) == 0 {
+			delete(c.unnamed, Digest(e.record.Sum))
+		}
+	} else {
+		c.live[e.record.Key] = without(c.live[e.record.Key], e)
+		if len(c.live[e.record.Key]) == 0 {
+			delete(c.live, e.record.Key)
+		}
+		c.forgetSeeds(e)
+	}
+	c.note(e.region.release())
+}
+
+func without(entries []*entry, e *entry) []*entry {
+	return slices.DeleteFunc(entries, func(other *entry) bool { return other == e })
+}
+
+// loaded reports whether an entry is one of the loaded index.
+func (c *Cache) loaded(e *entry) bool {
+	return !e.fresh && e.reason == "" && c.store != nil && e.file == c.store.id
+}
+
+// distrust keeps new sessions from memory whose file is damaged: it may be cut off.
+func (c *Cache) distrust() {
+	for _, entries := range c.live {
+		for _, e := range entries {
+			e.suspect = e.suspect || e.reason == "" && e.committed
+		}
+	}
+	c.note(c.store.abandon())
+	c.noticeReload()
+}
+
+// noticeReload compares what the store has loaded with what the cache knows of it. It follows everything that may load
+// another generation or another file.
+func (c *Cache) noticeReload() {
+	if now := (loadedIndex{c.store.id, c.store.index}); now != c.known {
+		c.known = now
+		c.forgetLoaded()
+	}
+}
+
+// loadedIndex tells one loaded generation from another.
+type loadedIndex struct {
+	file  [16]byte
+	index *format.Index
+}
+
+// forgetLoaded drops what was found through an index that is no longer the loaded one. Entries in use stay: their memory
+// does not change.
+func (c *Cache) forgetLoaded() {
+	here := c.store.id
+	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool {
+		// What was committed is in the new index, unless that is of another file; what was not is lost with the file.
+		gone := e.committed || e.file != here
+		if gone {
+			e.fresh = false
+		}
+		return gone
+	})
+	for key, entries := range c.live {
+		kept := slices.DeleteFunc(entries, func(e *entry) bool {
+			if e.sessions > 0 || e.reason != "" || e.fresh || e.changed && e.file == here {
+				return false
+			}
+			c.note(e.region.release())
+			c.forgetSeeds(e)
+			return true
+		})
+		if len(kept) == 0 {
+			delete(c.live, key)
+		} else {
+			c.live[key] = kept
+		}
+	}
+	c.bad = map[uint64]bool{}
+}
+
+func (c *Cache) forgetSeeds(e *entry) {
+	for k, other := range c.seeds {
+		if other == e {
+			delete(c.seeds, k)
+		}
+	}
+}

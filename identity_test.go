@@ -329,3 +329,52 @@ func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
 	require.FileExists(t, path+".damaged")
 	require.Equal(t, 3, c.Stats().Entries)
 }
+
+// What the layout fingerprint is for: where anything packs differently, it differs. Every operator and datatype is packed
+// on every level of CPU, and levels of one fingerprint must have packed the same bytes.
+func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
+	if dir := os.Getenv(envDir); dir != "" {
+		c := openCache(t, filepath.Join(dir, os.Getenv(envCPU)), nil)
+		for _, op := range optable.Cases() {
+			if _, err := op.Run(nil, nil, nil); errors.Is(err, xnnpack.UnsupportedHardware) {
+				continue
+			}
+			runCase(t, c, op)
+		}
+		return
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("feature masks are for x86-64")
+	}
+	type packed struct {
+		kernel, bias, quantization format.Digest
+		seed                       uint32
+		size                       uint64
+	}
+	dir := t.TempDir()
+	layouts := map[format.Digest]map[packed]map[format.Digest]bool{}
+	levels := map[format.Digest][]string{}
+	for _, level := range xnnpack.CPULevels() {
+		inProcess(t, "TestTheLayoutFingerprintTellsPackingsApart", envCPU+"="+level, envDir+"="+dir)
+		_, index := readIndex(t, filepath.Join(dir, level))
+		require.Len(t, index.Layouts(), 1)
+		layout := index.Layouts()[0].Fingerprint
+		levels[layout] = append(levels[layout], level)
+		sums := map[packed]map[format.Digest]bool{}
+		for i := range index.Len() {
+			r := index.Record(i)
+			key := packed{r.KernelDigest, r.BiasDigest, r.Quantization, r.Seed, r.Size}
+			if sums[key] == nil {
+				sums[key] = map[format.Digest]bool{}
+			}
+			sums[key][r.Sum] = true
+		}
+		require.Greater(t, len(sums), 100)
+		if before := layouts[layout]; before != nil {
+			require.Equal(t, before, sums, "levels %v have one fingerprint", levels[layout])
+		}
+		layouts[layout] = sums
+	}
+	t.Logf("levels by fingerprint: %v", levels)
+	require.Greater(t, len(layouts), 4)
+}

@@ -12,6 +12,7 @@ import (
 
 	"xpwc"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/optable"
 )
 
 // A chain is a model of fully connected layers, each width x width, with the weights and the bias of these names.
@@ -104,24 +105,20 @@ func (m chain) infer(t testing.TB, r *xnnpack.Runtime) []float32 {
 	return append([]float32(nil), out.Float32s()...)
 }
 
+// outside gives tensors in C memory that no session knows.
+func outside(tensors map[string][]byte) (load loader, free func()) {
+	var memory optable.Memory
+	return func(name string, _ ...xpwc.LoadOption) ([]byte, error) {
+		return memory.Load(optable.Weight{Name: name, Content: tensors[name]})
+	}, memory.Free
+}
+
 // plain is the chain's output without a cache.
 func (m chain) plain(t testing.TB, tensors map[string][]byte) []float32 {
 	t.Helper()
-	var buffers []*xnnpack.Buffer
-	defer func() {
-		for _, b := range buffers {
-			b.Free()
-		}
-	}()
-	r, err := m.create(nil, func(name string, _ ...xpwc.LoadOption) ([]byte, error) {
-		b, err := xnnpack.NewBuffer(len(tensors[name]))
-		if err != nil {
-			return nil, err
-		}
-		buffers = append(buffers, b)
-		copy(b.Bytes(), tensors[name])
-		return b.Bytes(), nil
-	})
+	load, free := outside(tensors)
+	defer free()
+	r, err := m.create(nil, load)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Delete()) }()
 	return m.infer(t, r)

@@ -192,16 +192,8 @@ func TestUnnamedWeightsStayPrivate(t *testing.T) {
 	open := func() (*xpwc.Session, *xnnpack.Runtime, func()) {
 		s, err := c.NewSession(nil)
 		require.NoError(t, err)
-		var buffers []*xnnpack.Buffer
-		r, err := threeLayers.create(s, func(name string, _ ...xpwc.LoadOption) ([]byte, error) {
-			b, err := xnnpack.NewBuffer(len(tensors[name]))
-			if err != nil {
-				return nil, err
-			}
-			buffers = append(buffers, b)
-			copy(b.Bytes(), tensors[name])
-			return b.Bytes(), nil
-		})
+		load, free := outside(tensors)
+		r, err := threeLayers.create(s, load)
 		require.NoError(t, err)
 		names, err := s.Finalize()
 		require.NoError(t, err)
@@ -209,9 +201,7 @@ func TestUnnamedWeightsStayPrivate(t *testing.T) {
 		return s, r, func() {
 			require.NoError(t, r.Delete())
 			require.NoError(t, s.Close())
-			for _, b := range buffers {
-				b.Free()
-			}
+			free()
 		}
 	}
 	_, r1, close1 := open()
