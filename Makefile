@@ -16,6 +16,13 @@ FUZZ ?= 20000x
 
 export CGO_CFLAGS ?= -O2 -g
 
+ifneq ($(words $(CURDIR)),1)
+$(error the path "$(CURDIR)" has a space in it, which make and cgo cannot handle; clone elsewhere)
+endif
+
+# What `go env -w` set counts too: the settings below would hide it.
+user_goflags := $(shell go env GOFLAGS)
+
 ifeq ($(XNNPACK),debian)
 arch := $(shell dpkg --print-architecture 2>/dev/null)
 root := $(CURDIR)/third_party/$(arch)
@@ -33,12 +40,15 @@ fetch_xnnpack := third_party/fetch-xnnpack
 else ifeq ($(XNNPACK),system)
 fetch_xnnpack := true
 else
+ifeq ($(wildcard $(XNNPACK)/include/xnnpack.h),)
+$(error XNNPACK=$(XNNPACK): there is no include/xnnpack.h; give the prefix XNNPACK is installed under, or system, or debian)
+endif
 xnnpack_cflags = -I$(XNNPACK)/include
 xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib
 fetch_xnnpack := true
 endif
 
-settings = CGO_ENABLED=1 GOFLAGS='$(strip $(GOFLAGS) $(goflags))' CGO_CFLAGS='$(strip $(CGO_CFLAGS) $(xnnpack_cflags))' \
+settings = CGO_ENABLED=1 GOFLAGS='$(strip $(user_goflags) $(goflags))' CGO_CFLAGS='$(strip $(CGO_CFLAGS) $(xnnpack_cflags))' \
 	CGO_LDFLAGS='$(strip $(CGO_LDFLAGS) $(xnnpack_ldflags))'
 go = $(settings) go
 
@@ -63,17 +73,18 @@ env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
 
 .PHONY: build
 build: xnnpack ## build the tool: bin/xpwc
+	@[ -e bin/xpwc ] || echo "building bin/xpwc" >&2
 	@$(go) build -o bin/xpwc ./cmd/xpwc
 
 .PHONY: demo
 demo: build ## run a model without a cache, cold and warm (MODEL=, LAYERS=, JSON=)
 	@$(if $(MODEL),,third_party/fetch-models)
-	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
+	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
 
 .PHONY: demo-shared
-demo-shared: build ## two runtimes that share weights, without and with the cache (MODEL=, LAYERS=)
+demo-shared: build ## two runtimes that share weights, without and with the cache (MODEL=, LAYERS=, JSON=)
 	@$(if $(MODEL),,third_party/fetch-models)
-	@bin/xpwc demo --shared $(if $(LAYERS),--layers $(LAYERS)) $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
+	@bin/xpwc demo --shared $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
 
 .PHONY: test
 test: third_party bin/staticcheck ## run everything: formatting, vet, staticcheck, tests with the race detector, fuzz targets
@@ -84,7 +95,7 @@ test: third_party bin/staticcheck ## run everything: formatting, vet, staticchec
 	@CGO_ENABLED=0 go vet $(pure)
 	@echo "tests without cgo"
 	@CGO_ENABLED=0 go test $(pure)
-	@echo "tests on the real library, with the race detector"
+	@echo "tests on the real library, with the race detector (some minutes)"
 	@$(go) test -race -timeout 60m ./...
 	@$(MAKE) --no-print-directory fuzz
 
@@ -106,7 +117,7 @@ bin/staticcheck: go.mod go.sum
 
 .PHONY: bench
 bench: third_party ## measure: ratios of cached to uncached, in one run
-	$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 7 .
+	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 7 .
 
 .PHONY: clean
 clean: ## remove what was built and fetched

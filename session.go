@@ -178,8 +178,8 @@ func (s *Session) fail(err error) {
 // Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set up.
 // It gives back the unpacked tensors that packing consumed and starts bringing what was packed to the disk, without
 // waiting for it. It returns the sorted names of the packed weights that the runtime uses, each the weights' name
-// directly followed by the bias' name. The error is the first that a callback met; the runtime is right all the same,
-// unless its creation failed.
+// directly followed by the bias' name. The error is the first that a callback met. If it matches ErrNotEager the runtime
+// must not be used; otherwise the runtime is right all the same, if it could be created.
 func (s *Session) Finalize() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

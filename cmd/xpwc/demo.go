@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc"
 	"xpwc/internal/llama"
 )
 
@@ -103,7 +104,7 @@ func prepare(ctx context.Context, name string, o demoOptions, stderr io.Writer) 
 		title = fmt.Sprintf("llama, %s, qd8-f32-qc8w", plural(o.layers, "layer"))
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
-		bar := newProgress(stderr, "generating "+t.path)
+		bar := newProgress(stderr, "generating")
 		err := llama.Stack{Layers: o.layers}.Generate(ctx, t.path, bar.update)
 		bar.finish()
 		if err != nil {
@@ -124,7 +125,10 @@ func prepare(ctx context.Context, name string, o demoOptions, stderr io.Writer) 
 	if err != nil {
 		return target{}, "", err
 	}
-	t.cache = filepath.Join(o.dir, base+".xpwc")
+	if err := os.MkdirAll(o.dir, 0o777); err != nil {
+		return target{}, "", err
+	}
+	t.cache = filepath.Join(o.dir, base+".demo.xpwc")
 	return t, fmt.Sprintf("%s, %s", title, mebibytes(n)), nil
 }
 
@@ -168,7 +172,15 @@ func (t target) withoutCache() target {
 	return t
 }
 
+// removeCache removes what an earlier demo left; anything that is not a cache stays, and is an error.
 func (t target) removeCache() error {
+	c, err := xpwc.Open(t.cache, &xpwc.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	if err := c.Close(); err != nil {
+		return err
+	}
 	if err := os.Remove(t.cache); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -195,21 +207,20 @@ func demoModes(ctx context.Context, t target, title, jsonFile string, stdout, st
 		}
 		all = append(all, &r)
 	}
-	if jsonFile != "" {
-		list := make([]measurement, len(all))
-		for i, r := range all {
-			list[i] = r.measurement
-		}
-		if err := writeJSON(jsonFile, list); err != nil {
-			return err
-		}
-	}
 	fmt.Fprintf(stdout, "\n%s\n\n", title)
 	if err := modesTable(all).print(stdout); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout)
-	return summarize(stdout, all[0], all[1], all[2])
+	err := summarize(stdout, all[0], all[1], all[2])
+	if jsonFile != "" {
+		list := make([]measurement, len(all))
+		for i, r := range all {
+			list[i] = r.measurement
+		}
+		err = errors.Join(err, writeJSON(jsonFile, list))
+	}
+	return err
 }
 
 func writeJSON(path string, v any) error {
@@ -287,7 +298,7 @@ func summarize(w io.Writer, uncached, cold, warm *measured) error {
 			100*float64(cold.FileBytes-cold.PayloadBytes)/float64(cold.PayloadBytes))
 	}
 	if uncached.OutputSHA256 == cold.OutputSHA256 && cold.OutputSHA256 == warm.OutputSHA256 {
-		fmt.Fprintf(w, "The three outputs are identical bit for bit (SHA-256 %s).\n", warm.OutputSHA256)
+		fmt.Fprintf(w, "The three outputs are identical bit for bit.\nSHA-256 %s\n", warm.OutputSHA256)
 		return nil
 	}
 	for _, r := range []*measured{uncached, cold, warm} {

@@ -242,12 +242,25 @@ func TestDemoComparesTheModes(t *testing.T) {
 	code, out, stderr := xpwcIn(t, dir, "demo", faceModel(t), "--json", "modes.json", "--dir", "work")
 	require.Zero(t, code, stderr)
 	modes := requireModes(t, filepath.Join(dir, "modes.json"))
-	require.Contains(t, out, "identical bit for bit (SHA-256 "+modes[0].OutputSHA256)
-	require.FileExists(t, filepath.Join(dir, "work", "face_detection_short_range.xpwc"))
+	require.Contains(t, out, "identical bit for bit.\nSHA-256 "+modes[0].OutputSHA256)
+	require.FileExists(t, filepath.Join(dir, "work", "face_detection_short_range.demo.xpwc"))
 
 	code, _, stderr = xpwcIn(t, dir, "demo", faceModel(t), "--json", "modes.json", "--dir", "work")
 	require.Zero(t, code, stderr)
 	requireModes(t, filepath.Join(dir, "modes.json")) // the cold run is cold although there was a cache
+
+	notes := filepath.Join(dir, "work", "face_detection_short_range.demo.xpwc")
+	require.NoError(t, os.WriteFile(notes, []byte("my notes"), 0o600))
+	code, _, stderr = xpwcIn(t, dir, "demo", faceModel(t), "--dir", "work")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "not a packed weights cache")
+	content, err := os.ReadFile(notes)
+	require.NoError(t, err)
+	require.Equal(t, "my notes", string(content))
+
+	code, out, _ = xpwcIn(t, dir, "demo", faceModel(t), "--json", "none/modes.json")
+	require.NotZero(t, code)
+	require.Contains(t, out, "identical bit for bit", "what was measured is told all the same")
 }
 
 // The promise of a warm start on a real model of some size: nothing is packed, nothing is written, and the packed weights

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -144,6 +145,9 @@ func measure(t target, mode string, stderr io.Writer) (r *measured, err error) {
 	}
 	r.countCache(t.cache, e.cache.Stats())
 	info, err := os.Stat(t.cache)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil // it could not be created; the notes say why
+	}
 	if err != nil {
 		return nil, err
 	}
