@@ -96,16 +96,20 @@ func (c *Cache) commitOnce() error {
 	c.mu.Lock()
 	if err != nil {
 		c.dirty = true
+		c.store.failed(plan)
 		return err
 	}
 	c.store.committed(plan)
-	if replaced, err := c.store.disk.Replaced(); err != nil || replaced {
-		return c.lostFile(err)
+	replaced, err := c.store.disk.Replaced()
+	if err == nil && !replaced && c.store.takes != "" {
+		err = c.store.takePlace()
 	}
-	if c.store.takes != "" {
-		if err := c.store.takePlace(); err != nil {
-			return err
-		}
+	if replaced || errors.Is(err, errReplaced) {
+		return c.lostFile()
+	}
+	if err != nil { // nobody knows whose file it is: it stays ours, and the next commit tries again
+		c.dirty = true
+		return err
 	}
 	for _, e := range entries {
 		e.committed = true
@@ -116,11 +120,10 @@ func (c *Cache) commitOnce() error {
 
 // lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer. What
 // was packed stays in memory for those who use it.
-func (c *Cache) lostFile(err error) error {
-	if err == nil {
-		err = fmt.Errorf("cache %s: what was packed is not in it: %w", c.path, errReplaced)
-	}
-	err = errors.Join(err, c.store.end(), c.accept(c.store.reopen()))
+func (c *Cache) lostFile() error {
+	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.path, errReplaced)
+	c.store.grown = false // runtimes use, and sessions still pack into, what lies behind its end
+	err := errors.Join(c.lost, c.store.end(), c.accept(c.store.reopen()))
 	c.noticeReload()
 	return err
 }

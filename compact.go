@@ -78,16 +78,14 @@ func (c *Cache) compact() error {
 		fresh[e.record.Offset] = e
 	}
 	for i, r := range records {
+		from := old.base
 		if e := fresh[r.Offset]; e != nil {
-			payloads[i] = e.data
+			from, payloads[i] = e.region, e.data
 		} else {
-			payloads[i] = old.base.data[r.Offset : r.Offset+r.Size]
+			payloads[i] = from.data[r.Offset : r.Offset+r.Size]
 		}
-	}
-	base := old.base
-	if base != nil {
-		base.retain()
-		defer func() { c.note(base.release()) }()
+		from.retain() // while it is copied
+		defer func() { c.note(from.release()) }()
 	}
 
 	dirty := c.dirty

@@ -18,6 +18,7 @@ type entry struct {
 
 	// Of an entry packed by this process, until its session is finalized: where its stamps and digests come from.
 	kernel, bias *source
+	by           *Session
 	fresh        bool // not in the loaded index
 	committed    bool // on the disk
 	suspect      bool // damaged, or its file is: for the sessions alone that use it already

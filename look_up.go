@@ -121,9 +121,12 @@ func (s *Session) consume(src *source) {
 func (s *Session) fillFor(w weight) (failed bool) {
 	needed := w.sources()
 	if !w.hasBias && (w.kernel == nil || !w.kernel.told) {
-		const atLeast = 64 << 10
+		largest := 64 << 10 // of what could be a bias
+		if w.kernel != nil {
+			largest = max(largest, len(w.kernel.content))
+		}
 		for _, src := range s.sources {
-			if !src.filled && !src.isKernel && (w.kernel == nil || len(src.content) <= max(len(w.kernel.content), atLeast)) {
+			if !src.filled && !src.isKernel && len(src.content) <= largest {
 				needed = append(needed, src)
 			}
 		}

@@ -33,9 +33,11 @@ func detachDirty(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no mor
 
 // prefetch reads a mapping's pages in, so that bytes that cannot be read are an error here and not a signal later.
 func prefetch(b []byte) error {
-	err := unix.Madvise(b, unix.MADV_POPULATE_READ)
-	if errors.Is(err, unix.EINVAL) { // before Linux 5.14
-		return unix.Madvise(b, unix.MADV_WILLNEED)
+	switch err := unix.Madvise(b, unix.MADV_POPULATE_READ); {
+	case errors.Is(err, unix.EFAULT), errors.Is(err, unix.EHWPOISON):
+		return err
+	case err != nil: // before Linux 5.14, or short of memory
+		_ = unix.Madvise(b, unix.MADV_WILLNEED) // no more than a hint
 	}
-	return err
+	return nil
 }

@@ -42,6 +42,7 @@ func (s *Session) becomeWriter() {
 		}
 		c.writers-- // the file was replaced: begin anew with the one that is there now
 		s.writing = false
+		c.idle.Broadcast()
 	}
 	if s.noFile = c.beginWriting(false); s.noFile == "" {
 		s.writing = true
@@ -217,7 +218,7 @@ func (s *Session) settle(w weight, seed uint32, p packing) *entry {
 		c.stats.Reused.add(len(e.data))
 		return e
 	}
-	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, verified: true}
+	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true}
 	if variant {
 		e.record.Flags |= format.Variant
 	}

@@ -22,15 +22,11 @@ func (st *store) notOurs(size int64) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", st.path, ErrNotCache)
 	}
-	f := &foreignFile{entries: map[string]format.TrailerEntry{}}
+	f := &foreignFile{disk: st.disk, entries: map[string]format.TrailerEntry{}}
 	for _, e := range entries {
 		f.entries[e.Name] = e
 	}
-	if f.data, err = st.disk.Map(0, int(size), false); err != nil {
-		return fmt.Errorf("cache: %w", err)
-	}
-	f.disk = st.disk
-	st.foreign = f
+	st.foreign, st.disk = f, nil
 	return fmt.Errorf("%s: %w", st.path, ErrForeign)
 }
 
@@ -38,7 +34,6 @@ func (st *store) notOurs(size int64) error {
 // nor the content they were packed from, so nothing of it is used before the same was packed here once.
 type foreignFile struct {
 	disk    disk
-	data    []byte
 	entries map[string]format.TrailerEntry
 }
 
@@ -46,14 +41,25 @@ type foreignFile struct {
 // once the bytes are compared.
 func (f *foreignFile) has(name string, packed []byte) bool {
 	e, ok := f.entries[name]
-	return ok && e.Size == uint64(len(packed)) && bytes.Equal(f.data[e.Offset:e.Offset+e.Size], packed)
+	if !ok || e.Size != uint64(len(packed)) {
+		return false
+	}
+	block := make([]byte, 1<<20) // not mapped: it may be cut off
+	for at := 0; at < len(packed); {
+		b := block[:min(len(block), len(packed)-at)]
+		if _, err := f.disk.ReadAt(b, int64(e.Offset)+int64(at)); err != nil || !bytes.Equal(b, packed[at:at+len(b)]) {
+			return false
+		}
+		at += len(b)
+	}
+	return true
 }
 
 func (f *foreignFile) close() error {
 	if f == nil {
 		return nil
 	}
-	return errors.Join(f.disk.Unmap(f.data), f.disk.Close())
+	return f.disk.Close()
 }
 
 // beginReplacement begins a native file beside ExecuTorch's, which it takes the place of with its first commit. ok is false

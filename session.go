@@ -232,7 +232,7 @@ func (s *Session) finalize() {
 
 // identify writes into an entry's record what it was packed from. From then on it can be committed.
 func (s *Session) identify(e *entry) {
-	if e.kernel == nil || s.sources[e.kernel.name] != e.kernel && !s.aliased(e.kernel) {
+	if e.kernel == nil || e.by != s {
 		return // found, or packed by another session, which will do it
 	}
 	kernel, bias := e.kernel, e.bias
@@ -244,20 +244,11 @@ func (s *Session) identify(e *entry) {
 		e.record.BiasStamp, e.record.BiasDigest = format.Digest(bias.stamp), format.Digest(digest)
 		err = errors.Join(err, biasErr)
 	}
-	e.kernel, e.bias = nil, nil
+	e.kernel, e.bias, e.by = nil, nil, nil
 	if err != nil {
 		s.fail(err)
 		e.suspect = true // nobody could tell what it was packed from
 	}
-}
-
-func (s *Session) aliased(src *source) bool {
-	for _, other := range s.addresses {
-		if other == src {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Session) note(err error) {

@@ -16,6 +16,7 @@ type source struct {
 	content       []byte   // at the address XNNPACK knows it by
 	memory        *region
 	filled        bool
+	fillErr       error // Fill is called once
 	retain        bool
 	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
 	isKernel      bool // a key named it as one
@@ -84,14 +85,12 @@ func (s *source) quantization() Digest {
 
 // fill computes the content if it is not there yet.
 func (s *source) fill() error {
-	if s.filled {
-		return nil
+	if s.filled || s.fillErr != nil {
+		return s.fillErr
 	}
-	if err := s.tensor.Fill(s.content); err != nil {
-		return err
-	}
-	s.filled = true
-	return nil
+	s.fillErr = s.tensor.Fill(s.content)
+	s.filled = s.fillErr == nil
+	return s.fillErr
 }
 
 // contentDigest returns the digest of the content, computing it, and if need be the content, the first time. It may be

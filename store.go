@@ -42,6 +42,7 @@ type store struct {
 	segment  *region   // where the next reservation comes from, or nil
 	writable []*region // segments not yet read-only
 	growth   uint64    // size of the next segment
+	maybe    uint64    // end of a generation that failed to be committed but may be in force, or 0
 	grown    bool      // the file has space behind the committed end
 
 	foreign *foreignFile // ExecuTorch's file at the path, until a native one replaces it
@@ -104,6 +105,9 @@ func (st *store) reload() error {
 		}
 		return nil
 	}
+	if st.id != [16]byte{} && h.ID != st.id {
+		return fmt.Errorf("%s: %w: another cache was written over it", st.path, ErrCorrupt)
+	}
 	slot := h.Current
 	if slot.Generation == 0 {
 		st.id, st.slot, st.index = h.ID, slot, nil
@@ -153,10 +157,14 @@ func (st *store) refresh() error {
 		return nil // nobody else writes
 	}
 	if st.disk == nil {
-		if st.foreign != nil {
-			return nil
+		if st.foreign == nil {
+			return st.load()
 		}
-		return st.load()
+		replaced, err := st.foreign.disk.Replaced()
+		if err == nil && replaced {
+			err = st.reopen()
+		}
+		return err
 	}
 	replaced, err := st.disk.Replaced()
 	if err != nil {
@@ -184,6 +192,7 @@ func (st *store) abandon() error {
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
+	st.maybe = 0
 	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -210,6 +219,10 @@ func (st *store) begin() (ok bool, err error) {
 	}
 	st.locked = true
 	if err := st.prepare(); err != nil {
+		if st.foreign != nil { // whose disk it is now
+			st.locked = false
+			return false, errors.Join(err, st.foreign.disk.Unlock())
+		}
 		return false, errors.Join(err, st.end())
 	}
 	return true, nil
@@ -295,7 +308,7 @@ func (st *store) end() error {
 	st.locked = false
 	errs := []error{st.retire()}
 	if st.grown { // what was reserved and not needed
-		errs = append(errs, st.disk.Truncate(int64(max(st.slot.End, format.HeaderSize))))
+		errs = append(errs, st.disk.Truncate(int64(max(st.slot.End, st.maybe, format.HeaderSize))))
 		st.grown = false
 	}
 	for _, r := range st.writable {

@@ -92,6 +92,7 @@ type commit struct {
 	id    [16]byte
 	slot  format.Slot
 	block []byte // index and trailer
+	begun bool   // the slot may be on the disk
 }
 
 // prepareCommit lays out a new generation with these records behind everything that is reserved. Space for it is
@@ -149,15 +150,23 @@ func (c *commit) write() error {
 		return err
 	}
 	slot, at := c.slot.Encode(c.id)
+	c.begun = true
 	if _, err := c.disk.WriteAt(slot, at); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
 	return c.disk.Flush()
 }
 
+// failed takes note of a commit that was not written. If its slot may have been, what it refers to must not be cut off.
+func (st *store) failed(c *commit) {
+	if c.begun {
+		st.maybe = c.slot.End
+	}
+}
+
 // committed takes note of a commit that was written.
 func (st *store) committed(c *commit) {
-	st.slot = c.slot
+	st.slot, st.maybe = c.slot, 0
 	st.grown = st.tail > c.slot.End
 }
 

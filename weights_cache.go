@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,6 +45,7 @@ type Cache struct {
 	again      bool
 	idle       *sync.Cond // a commit, a compaction or a session's packing ended
 	commitErr  error      // of the last commit
+	lost       error      // something packed is in a file that is no longer in place; Save tells once
 
 	stats Stats
 	now   func() int64 // seconds since 1970
@@ -175,6 +177,12 @@ func newCache(path string, o Options) (*Cache, error) {
 
 // accept turns what loading the file found into what it means for the cache; the error is one for the caller of Open.
 func (c *Cache) accept(err error) error {
+	for _, gone := range []error{ErrCorrupt, ErrForeign, ErrVersion, ErrNotCache} {
+		if errors.Is(err, gone) { // what was mapped may be cut off or written over
+			c.distrust()
+			break
+		}
+	}
 	switch {
 	case err == nil:
 		if c.store.readOnly {
@@ -185,12 +193,12 @@ func (c *Cache) accept(err error) error {
 		return errors.Join(err, c.store.close())
 	case errors.Is(err, ErrCorrupt):
 		c.damaged, c.stats.Damaged = true, err
-		c.distrust()
 		if c.store.readOnly {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
 	case errors.Is(err, ErrForeign):
+		c.damaged = false
 		if c.store.readOnly {
 			c.blocked = ReasonReadOnly
 		}
@@ -202,9 +210,10 @@ func (c *Cache) accept(err error) error {
 
 // refresh picks up a newer generation that another process committed.
 func (c *Cache) refresh() error {
-	if c.store == nil || c.damaged {
-		return nil
+	if c.store == nil || c.damaged && !c.store.readOnly {
+		return nil // it is set aside with the first miss
 	}
+	c.damaged = false // or somebody else has
 	defer c.noticeReload()
 	return c.accept(c.store.refresh())
 }
@@ -233,7 +242,9 @@ func (c *Cache) save() error {
 	for c.committing || c.compacting {
 		c.idle.Wait()
 	}
-	return c.commitErr
+	err := cmp.Or(c.commitErr, c.lost)
+	c.lost = nil
+	return err
 }
 
 // Close saves and gives up the cache; the last Close of a path unmaps it. It returns ErrInUse, and leaves the cache

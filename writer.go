@@ -26,7 +26,7 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 		if errors.Is(err, errReplaced) {
 			err = c.accept(c.store.reopen())
 			retry = err == nil
-		} else if errors.Is(err, ErrCorrupt) {
+		} else if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrForeign) {
 			err = c.accept(err)
 			retry = err == nil
 		}
@@ -66,7 +66,7 @@ func (c *Cache) commitChanges() {
 		return
 	}
 	if ok, err := c.tryBegin(); err != nil || !ok {
-		c.note(err)
+		c.note(c.accept(err))
 		return
 	}
 	c.startCommit()

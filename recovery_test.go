@@ -1,0 +1,351 @@
+package xpwc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// executorchFileOf is what ExecuTorch would have written of the tensors, as packedFrom packs them.
+func executorchFileOf(tensors map[string][]byte) []byte {
+	file := make([]byte, 4096)
+	var entries []format.TrailerEntry
+	for name, content := range tensors {
+		p := packedFrom(content)
+		entries = append(entries, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(p)), Seed: 42})
+		file = append(file, p...)
+		file = append(file, make([]byte, -len(file)&4095)...)
+	}
+	return append(file, format.EncodeTrailer(entries, uint64(len(file)), 2)...)
+}
+
+// noFault turns a signal of a missing page into a failure of the test.
+func noFault(t *testing.T) func() {
+	old := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(old)
+		if r := recover(); r != nil {
+			t.Errorf("SIGBUS: %v", r)
+		}
+	}
+}
+
+// replacedDisk calls a function before it looks at the path.
+type replacedDisk struct {
+	disk
+	replaced func() error
+}
+
+func (d replacedDisk) Replaced() (bool, error) {
+	if err := d.replaced(); err != nil {
+		return false, err
+	}
+	return d.disk.Replaced()
+}
+
+// Sessions that pack while a commit is written keep their memory when the file turns out to be gone.
+func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, &Options{WriterWait: -1})
+	slow := newSession(t, c, map[string][]byte{"slow": contentOf("slow", 100_000), "s2": contentOf("s2", 300_000)})
+	var space []byte
+	var kernel uintptr
+	n := 0
+	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+		return flushingDisk{d, func() error {
+			n++
+			if n == 2 { // header; payloads
+				kernel = load(t, slow, "slow")
+				require.Equal(t, notFound, slow.lookUp(1, kernel, 0, 0))
+				space = slow.reserve(100_000)
+				require.NoError(t, os.Rename(path, path+".moved"))
+			}
+			return nil
+		}}, err
+	}}
+	open(t, c, map[string][]byte{"quick": contentOf("q", 100)}).close(t)
+	_ = c.waitForCommit()
+	defer noFault(t)()
+	for i := range space {
+		space[i] = 1 // XNNPACK packs
+	}
+}
+
+// The slot may be in force although its flush failed.
+func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, someTensors(2, 1000)).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	n := 0
+	c.store.disk = flushingDisk{c.store.disk, func() error {
+		if n++; n >= 4 { // settle; payloads, index, SLOT, and all after
+			return syscall.EIO
+		}
+		return nil
+	}}
+	open(t, c, someTensors(4, 1000)).close(t)
+	require.ErrorIs(t, c.Close(), syscall.EIO)
+	c, err := Open(path, &Options{Strict: true})
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
+	m := map[string][]byte{"w": contentOf("w", 100_000)}
+	other := filepath.Join(t.TempDir(), "other")
+	oc := mustOpen(t, other, nil)
+	open(t, oc, map[string][]byte{"x": contentOf("x", 150_000)}).close(t)
+	require.NoError(t, oc.Close())
+	native, err := os.ReadFile(other)
+	require.NoError(t, err)
+	version := bytes.Clone(native)
+	version[8] = 9
+	copy(version[32:], make([]byte, 8))
+	for name, content := range map[string][]byte{
+		"ExecuTorch":       executorchFileOf(map[string][]byte{"w": contentOf("v", 200_000)}),
+		"ExecuTorch small": executorchFileOf(map[string][]byte{"w": contentOf("v", 100)}),
+		"something else":   bytes.Repeat([]byte("garbage!"), 50_000),
+		"native, in use":   native,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			c := mustOpen(t, path, nil)
+			open(t, c, m).close(t)
+			require.NoError(t, c.Close())
+			c = mustOpen(t, path, nil)
+			running := open(t, c, m)
+			if name != "native, in use" {
+				require.NoError(t, running.Close())
+			}
+			require.NoError(t, os.WriteFile(path, content, 0o600))
+			defer noFault(t)()
+			s := newSession(t, c, m)
+			k := load(t, s, "w")
+			a := s.lookUp(42, k, 0, 0)
+			if a == notFound {
+				return
+			}
+			require.True(t, bytes.Equal(packedFrom(m["w"]), bytesAt(t, s, a, 100_064)), "hit on overwritten bytes")
+		})
+	}
+}
+
+func TestSaveTellsOfALossThatWasNoticedBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
+	packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
+	require.NoError(t, os.Remove(path))
+	finish(t, s)
+	_ = c.waitForCommit()
+	err := c.Save()
+	_, statErr := os.Stat(path)
+	require.True(t, err != nil || statErr == nil, "Save: %v, file: %v", err, statErr)
+}
+
+func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := map[string][]byte{"w": contentOf("w", 1000)}
+	require.NoError(t, os.WriteFile(path, executorchFileOf(m), 0o600))
+	c := mustOpen(t, path, nil)
+	s := newSession(t, c, m)
+	packWeight(t, s, 42, load(t, s, "w"), 0, packedFrom(m["w"]))
+	require.NoError(t, os.WriteFile(path+".new", executorchFileOf(m), 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+	finish(t, s)
+	_ = c.waitForCommit()
+	for i := range 3 {
+		open(t, c, map[string][]byte{"v": contentOf("v", 1000)}).close(t)
+		err := c.Save()
+		if i == 2 {
+			require.NoError(t, err)
+		}
+	}
+}
+
+func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	slow := newSession(t, c, map[string][]byte{"slow": contentOf("slow", 1000)})
+	n, f := 0, 0
+	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+		d = replacedDisk{d, func() error {
+			if n++; n == 2 { // begin; after the commit
+				return syscall.EIO
+			}
+			return nil
+		}}
+		return flushingDisk{d, func() error {
+			if f++; f == 2 {
+				p := bytes.Repeat([]byte{1}, 1000)
+				packWeight(t, slow, 1, load(t, slow, "slow"), 0, p)
+			}
+			return nil
+		}}, err
+	}}
+	o := open(t, c, map[string][]byte{"a": contentOf("a", 1000)})
+	_ = c.waitForCommit()
+	_ = c.Save()
+	_, err := slow.Finalize()
+	require.NoError(t, err)
+	_ = c.Save()
+	o2 := open(t, c, map[string][]byte{"b": contentOf("b", 3000)})
+	_ = c.Save()
+	defer noFault(t)()
+	o.close(t)
+	o2.close(t)
+	require.NoError(t, slow.Close())
+	require.NoError(t, c.Close())
+	c, err = Open(path, &Options{Strict: true, Verify: VerifyOnUse})
+	require.NoError(t, err)
+	require.LessOrEqual(t, c.Stats().Entries, 3)
+}
+
+func TestAReadOnlyCacheSeesWhatOthersRepaired(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := someTensors(1, 1000)
+	c := mustOpen(t, path, nil)
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+	good, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(path, 4500))
+	c = mustOpen(t, path, &Options{ReadOnly: true})
+	open(t, c, m).close(t)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.WriteFile(path, good, 0o600))
+	open(t, c, m).close(t)
+	require.EqualValues(t, 1, c.Stats().Hits.Entries)
+}
+
+func TestExecuTorchsFileCutOffWhileOpenIsSurvived(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := map[string][]byte{"w": contentOf("w", 100_000)}
+	require.NoError(t, os.WriteFile(path, executorchFileOf(m), 0o600))
+	c := mustOpen(t, path, nil)
+	require.NoError(t, os.Truncate(path, 0))
+	defer noFault(t)()
+	s := newSession(t, c, m)
+	packWeight(t, s, 42, load(t, s, "w"), 0, packedFrom(m["w"]))
+	_, err := s.Finalize()
+	require.NoError(t, err)
+}
+
+func TestStrictDoesNotServeFromATruncatedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := map[string][]byte{"w": contentOf("w", 100_000)}
+	c := mustOpen(t, path, nil)
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, &Options{Strict: true})
+	running := open(t, c, m)
+	require.NoError(t, os.Truncate(path, 5000))
+	_, err := c.NewSession(MapOf(m))
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, os.Remove(path))
+	defer noFault(t)()
+	s := newSession(t, c, m)
+	got, hit := packWeight(t, s, 42, load(t, s, "w"), 0, packedFrom(m["w"]))
+	require.True(t, bytes.Equal(packedFrom(m["w"]), got), "hit: %v", hit)
+	_ = running
+}
+
+func TestFillIsCalledOnceEvenIfItFails(t *testing.T) {
+	c := mustOpen(t, "", nil)
+	var calls atomic.Int64
+	tensor := Tensor{Size: 100, Fill: func(b []byte) error { calls.Add(1); return errors.New("cannot read") }}
+	s, err := c.NewSession(tensorMap{"w": tensor})
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(7, load(t, s, "w"), 0, 0))
+	require.Nil(t, s.reserve(100))
+	_, _ = s.Finalize()
+	require.EqualValues(t, 1, calls.Load())
+}
+
+func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, &Options{WriterWait: -1})
+	m := map[string][]byte{"v": contentOf("v", 100), "w": contentOf("w", 100)}
+	s := newSession(t, c, m)
+	v, w := load(t, s, "v", Eager()), load(t, s, "w", Eager())
+	r, err := newAnonymousRegion(100)
+	require.NoError(t, err)
+	k := addressOf(r.data)
+	s.alias(k, v)
+	packWeight(t, s, 1, k, 0, bytes.Repeat([]byte{1}, 100))
+	s.alias(k, w)
+	packWeight(t, s, 1, k, 0, bytes.Repeat([]byte{2}, 100))
+	finish(t, s)
+	require.NoError(t, c.Save())
+	require.Equal(t, 2, c.Stats().Entries)
+}
+
+func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, &Options{MaxBytes: 1000})
+	o := open(t, c, someTensors(2, 3000))
+	require.NoError(t, c.Save())
+	o.check(t)
+	o.close(t)
+	open(t, c, someTensors(2, 3000)).close(t)
+	require.NoError(t, c.Close())
+}
+
+// Everything at once: sessions of changing tensors, compactions, saves, closes, and somebody who moves the file away.
+func TestCachesThatAreOpenedClosedCompactedAndLost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 60 {
+				c, err := Open(path, &Options{WriterWait: 5 * time.Millisecond, MaxBytes: 300_000})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for range 1 + random.IntN(4) {
+					tensors, n := map[string][]byte{}, random.IntN(12)
+					for i := range 3 {
+						name := fmt.Sprint("t", n+i)
+						tensors[name] = contentOf(fmt.Sprint(name, random.IntN(3)), 9000+100*(n+i))
+					}
+					open(t, c, tensors).close(t)
+					switch random.IntN(8) {
+					case 0:
+						_ = c.Compact()
+					case 1:
+						_ = c.Save()
+					case 2:
+						if random.IntN(5) == 0 {
+							_ = os.Rename(path, path+".gone")
+						}
+					}
+				}
+				for errors.Is(c.Close(), ErrInUse) { // by another goroutine's session
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	open(t, c, someTensors(1, 100)).close(t)
+	require.NoError(t, c.Close())
+}
