@@ -107,6 +107,18 @@ func (r *stackRuntime) delete(b *testing.B) {
 	}
 }
 
+// packed returns the path of a cache that has the model's packed weights.
+func packed(b *testing.B, m *llama.Model) string {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "cache")
+	c, err := xpwc.Open(path, nil)
+	require.NoError(b, err)
+	r, _ := create(b, m, c)
+	r.delete(b)
+	require.NoError(b, c.Close())
+	return path
+}
+
 func median(times []time.Duration) float64 {
 	times = slices.Sorted(slices.Values(times))
 	return float64(times[len(times)/2])
@@ -147,14 +159,7 @@ func BenchmarkCreate(b *testing.B) {
 // BenchmarkSteadyInference compares inference on mapped packed weights with inference on XNNPACK's own heap.
 func BenchmarkSteadyInference(b *testing.B) {
 	m := benchModel(b)
-	path := filepath.Join(b.TempDir(), "cache")
-	c, err := xpwc.Open(path, nil)
-	require.NoError(b, err)
-	cold, _ := create(b, m, c)
-	cold.delete(b)
-	require.NoError(b, c.Close())
-
-	c, err = xpwc.Open(path, nil)
+	c, err := xpwc.Open(packed(b, m), nil)
 	require.NoError(b, err)
 	mapped, _ := create(b, m, c)
 	heap, _ := create(b, m, nil)
@@ -179,12 +184,7 @@ func BenchmarkSteadyInference(b *testing.B) {
 // BenchmarkVerify compares warm loads that check more or less, with creating the runtime without a cache.
 func BenchmarkVerify(b *testing.B) {
 	m := benchModel(b)
-	path := filepath.Join(b.TempDir(), "cache")
-	c, err := xpwc.Open(path, nil)
-	require.NoError(b, err)
-	r, _ := create(b, m, c)
-	r.delete(b)
-	require.NoError(b, c.Close())
+	path := packed(b, m)
 	modes := []struct {
 		name    string
 		options xpwc.Options

@@ -104,7 +104,7 @@ func (c *Cache) commitOnce() error {
 	if err == nil && !replaced && c.store.takes != "" {
 		err = c.store.takePlace()
 	}
-	if replaced || errors.Is(err, errReplaced) {
+	if replaced || errors.Is(err, ErrReplaced) {
 		return c.lostFile()
 	}
 	if err != nil { // nobody knows whose file it is: it stays ours, and the next commit tries again
@@ -121,7 +121,7 @@ func (c *Cache) commitOnce() error {
 // lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer. What
 // was packed stays in memory for those who use it.
 func (c *Cache) lostFile() error {
-	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.path, errReplaced)
+	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.path, ErrReplaced)
 	c.store.grown = false // runtimes use, and sessions still pack into, what lies behind its end
 	err := errors.Join(c.lost, c.store.end(), c.accept(c.store.reopen()))
 	c.noticeReload()

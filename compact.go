@@ -93,22 +93,21 @@ func (c *Cache) compact() error {
 	c.mu.Unlock()
 	next, plan, err := c.rewrite(old, records, payloads)
 	c.mu.Lock()
-	beside := old.path + ".compact"
 	if next.disk != nil {
 		err = errors.Join(err, next.disk.Close())
 	}
 	if err == nil {
 		var replaced bool
 		if replaced, err = old.disk.Replaced(); err == nil && replaced {
-			err = errReplaced
+			err = ErrReplaced
 		}
 	}
 	if err == nil {
-		err = old.files.Rename(beside, old.path)
+		err = old.files.Rename(next.path, old.path)
 	}
 	if err != nil {
 		c.dirty = c.dirty || dirty
-		return errors.Join(fmt.Errorf("compact cache: %w", err), old.files.Remove(beside))
+		return errors.Join(fmt.Errorf("compact cache: %w", err), old.files.Remove(next.path))
 	}
 	c.stats.Compactions++
 	c.stats.DamagedPayloads += int64(next.damaged)
@@ -136,12 +135,11 @@ type rewriting struct {
 
 // rewrite makes the new file beside the old one. Neither the cache nor the old store is touched.
 func (c *Cache) rewrite(old *store, records []format.Record, payloads [][]byte) (next rewriting, plan *commit, err error) {
-	beside := old.path + ".compact"
-	next = rewriting{&store{path: beside, files: old.files, locked: true}, map[uint64]uint64{}, 0}
-	if err := old.files.Remove(beside); err != nil { // what a killed process left: the writer's lock is ours
+	next = rewriting{&store{path: old.path + ".compact", files: old.files, locked: true}, map[uint64]uint64{}, 0}
+	if err := next.files.Remove(next.path); err != nil { // what a killed process left: the writer's lock is ours
 		return next, nil, err
 	}
-	if next.disk, err = old.files.Create(beside); err != nil {
+	if next.disk, err = next.files.Create(next.path); err != nil {
 		next.disk = nil
 		return next, nil, err
 	}

@@ -86,18 +86,21 @@ func (c *Cache) release(e *entry) {
 	}
 	c.fresh = without(c.fresh, e)
 	if e.reason == ReasonUnnamed {
-		c.unnamed[Digest(e.record.Sum)] = without(c.unnamed[Digest(e.record.Sum)], e)
-		if len(c.unnamed[Digest(e.record.Sum)]) == 0 {
-			delete(c.unnamed, Digest(e.record.Sum))
-		}
+		set(c.unnamed, Digest(e.record.Sum), without(c.unnamed[Digest(e.record.Sum)], e))
 	} else {
-		c.live[e.record.Key] = without(c.live[e.record.Key], e)
-		if len(c.live[e.record.Key]) == 0 {
-			delete(c.live, e.record.Key)
-		}
+		set(c.live, e.record.Key, without(c.live[e.record.Key], e))
 		c.forgetSeeds(e)
 	}
 	c.note(e.region.release())
+}
+
+// set keeps a key only while there are entries under it.
+func set[K comparable](m map[K][]*entry, key K, entries []*entry) {
+	if len(entries) == 0 {
+		delete(m, key)
+		return
+	}
+	m[key] = entries
 }
 
 func without(entries []*entry, e *entry) []*entry {
@@ -148,19 +151,14 @@ func (c *Cache) forgetLoaded() {
 		return gone
 	})
 	for key, entries := range c.live {
-		kept := slices.DeleteFunc(entries, func(e *entry) bool {
+		set(c.live, key, slices.DeleteFunc(entries, func(e *entry) bool {
 			if e.sessions > 0 || e.reason != "" || e.fresh || e.changed && e.file == here {
 				return false
 			}
 			c.note(e.region.release())
 			c.forgetSeeds(e)
 			return true
-		})
-		if len(kept) == 0 {
-			delete(c.live, key)
-		} else {
-			c.live[key] = kept
-		}
+		}))
 	}
 	c.bad = map[uint64]bool{}
 }

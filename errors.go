@@ -5,11 +5,8 @@ import (
 	"syscall"
 )
 
-// Conditions the store tells its cache; they do not reach callers.
-var (
-	errReadOnlyFileSystem = syscall.EROFS
-	errReplaced           = errors.New("the file was replaced while it was opened")
-)
+// errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
+const errReadOnlyFileSystem = syscall.EROFS
 
 // Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
 var (
@@ -39,6 +36,9 @@ var (
 	ErrOtherOptions = errors.New("already open with other options")
 	// ErrBusy: another process is writing to the file.
 	ErrBusy = errors.New("another process is writing to the file; try again later")
+	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
+	// as sessions use it; the next session follows the path.
+	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = errors.New("the cache is read-only")
 	// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.

@@ -43,11 +43,9 @@ func (s *Session) answer(w weight, seed uint32) (e *entry, same bool) {
 		return nil, false
 	}
 	e, same = s.find(w, seed)
-	if e == nil && !same {
-		before := s.writing
-		s.becomeWriter()
+	if e == nil && !same && s.becomeWriter() {
 		e, same = s.find(w, seed) // it may be what another process packed while we waited
-		if !before && (e != nil || same) {
+		if e != nil || same {
 			s.stopWriting() // others wait too
 		}
 	}

@@ -30,15 +30,16 @@ const (
 	inPrivate
 )
 
-// becomeWriter makes this process the file's writer for as long as the session packs. c.mu is released while it waits.
-func (s *Session) becomeWriter() {
+// becomeWriter makes this process the file's writer for as long as the session packs. c.mu is released while it waits: it
+// reports whether what the cache holds may have changed since.
+func (s *Session) becomeWriter() (changed bool) {
 	c := s.cache
 	if s.noFile != "" || c.store == nil {
-		return
+		return false
 	}
 	if s.writing {
 		if c.store.locked {
-			return
+			return false
 		}
 		c.writers-- // the file was replaced: begin anew with the one that is there now
 		s.writing = false
@@ -48,6 +49,7 @@ func (s *Session) becomeWriter() {
 		s.writing = true
 		c.writers++
 	}
+	return true
 }
 
 // stopWriting gives the writer's lock up, unless something else in this process needs it.
@@ -209,8 +211,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 func (s *Session) settle(w weight, seed uint32, p packing) *entry {
 	c := s.cache
 	e, variant := s.compare(w, seed, p)
-	if e == nil && p.kind != inFile && c.store != nil {
-		s.becomeWriter()
+	if e == nil && p.kind != inFile && s.becomeWriter() {
 		e, variant = s.compare(w, seed, p) // another process may have packed it while we waited
 	}
 	if e != nil {

@@ -70,7 +70,7 @@ func (st *store) beginReplacement() (ok bool, err error) {
 	}
 	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
 		if replaced {
-			err = fmt.Errorf("cache %s: %w", st.path, errReplaced)
+			err = fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
 		}
 		return false, errors.Join(err, st.foreign.disk.Unlock())
 	}
@@ -104,7 +104,7 @@ func (st *store) giveUpReplacement() error {
 // takePlace puts the file that was just committed first in the place of ExecuTorch's.
 func (st *store) takePlace() error {
 	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
-		return errors.Join(err, fmt.Errorf("replace ExecuTorch's cache %s: %w", st.path, errReplaced))
+		return errors.Join(err, fmt.Errorf("replace ExecuTorch's cache %s: %w", st.path, ErrReplaced))
 	}
 	if err := st.files.Rename(st.path+".native", st.takes); err != nil {
 		return fmt.Errorf("replace ExecuTorch's cache: %w", err)
@@ -134,10 +134,10 @@ func (st *store) setAsideDamaged() error {
 	}
 	defer func() { _ = d.Close() }()
 	if ok, err := d.TryLock(); err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("%s: %w", st.path, errReplaced))
+		return errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
 	}
 	if replaced, err := d.Replaced(); err != nil || replaced {
-		return errors.Join(err, fmt.Errorf("%s: %w", st.path, errReplaced))
+		return errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
 	}
 	if err := st.files.Rename(st.path, st.path+".damaged"); err != nil {
 		return fmt.Errorf("set the damaged cache aside: %w", err)

@@ -146,19 +146,6 @@ func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 	}
 }
 
-func TestSaveTellsOfALossThatWasNoticedBefore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
-	c := mustOpen(t, path, nil)
-	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
-	packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
-	require.NoError(t, os.Remove(path))
-	finish(t, s)
-	_ = c.waitForCommit()
-	err := c.Save()
-	_, statErr := os.Stat(path)
-	require.True(t, err != nil || statErr == nil, "Save: %v, file: %v", err, statErr)
-}
-
 func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	m := map[string][]byte{"w": contentOf("w", 1000)}

@@ -403,16 +403,21 @@ func TestTwoReservationsWithoutLookUpAreBothKept(t *testing.T) {
 }
 
 func TestSaveTellsOfAFileThatIsGone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
-	c := mustOpen(t, path, nil)
-	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
-	packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
-	require.NoError(t, os.Remove(path))
-	finish(t, s)
-	err := c.Save()
-	_, statErr := os.Stat(path)
-	require.True(t, err != nil || statErr == nil, "Save: %v, file: %v", err, statErr)
-	require.NoError(t, c.Close())
+	for _, noticedBefore := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "cache")
+		c := mustOpen(t, path, nil)
+		s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
+		packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
+		require.NoError(t, os.Remove(path))
+		finish(t, s)
+		if noticedBefore {
+			_ = c.waitForCommit()
+		}
+		err := c.Save()
+		_, statErr := os.Stat(path)
+		require.True(t, err != nil || statErr == nil, "Save: %v, file: %v", err, statErr)
+		require.NoError(t, c.Close())
+	}
 }
 
 func TestOtherContentThatPacksToTheSameBytesIsFoundTheNextTime(t *testing.T) {
@@ -529,7 +534,7 @@ func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
 		require.NoError(t, theirs.Close())
 		return d, err
 	}}
-	require.ErrorIs(t, c.Compact(), errReplaced)
+	require.ErrorIs(t, c.Compact(), ErrReplaced)
 	require.NoError(t, c.Close())
 	require.NoFileExists(t, path+".compact")
 	c = mustOpen(t, path, &Options{Strict: true})

@@ -235,7 +235,7 @@ func (st *store) prepare() error {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
 	if replaced {
-		return fmt.Errorf("cache %s: %w", st.path, errReplaced)
+		return fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
 	}
 	if err := st.reload(); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (st *store) create() error {
 			return err
 		}
 		if st.disk == nil {
-			return fmt.Errorf("cache %s: %w", st.path, errReplaced)
+			return fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
 		}
 		return nil
 	}

@@ -23,7 +23,7 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 			return ""
 		}
 		retry := err == nil
-		if errors.Is(err, errReplaced) {
+		if errors.Is(err, ErrReplaced) {
 			err = c.accept(c.store.reopen())
 			retry = err == nil
 		} else if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrForeign) {

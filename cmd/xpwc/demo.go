@@ -125,9 +125,6 @@ func prepare(ctx context.Context, name string, o demoOptions, stderr io.Writer) 
 	if err != nil {
 		return target{}, "", err
 	}
-	if err := os.MkdirAll(o.dir, 0o777); err != nil {
-		return target{}, "", err
-	}
 	t.cache = filepath.Join(o.dir, base+".demo.xpwc")
 	return t, fmt.Sprintf("%s, %s", title, mebibytes(n)), nil
 }
