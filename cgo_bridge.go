@@ -2,7 +2,7 @@ package xpwc
 
 /*
 #cgo CFLAGS: -std=gnu11 -Wall -Wextra
-#cgo LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
+#cgo !xpwc_host LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
 #include <stdlib.h>
 #include "callbacks.h"
 */

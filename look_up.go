@@ -202,17 +202,42 @@ func sameContent(w weight, e *entry) (bool, error) {
 	return pair(w.bias, e.bias, e.record.BiasStamp, e.record.BiasDigest)
 }
 
+// Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy in its place: what is packed from
+// alias goes by the name of original, which Load returned. Only their addresses count. alias must stay readable until
+// Finalize. XNNPACK of March 2026 and later tells of its own copies itself. Errors: ErrUnknownTensor if original is nothing
+// that Load returned, ErrNotEager if its content is yet to be computed, ErrFinalized, ErrClosed.
+func (s *Session) Alias(alias, original []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch src := s.addresses[addressOf(original)]; {
+	case s.closed:
+		return fmt.Errorf("alias: %w", ErrClosed)
+	case s.finalized:
+		return fmt.Errorf("alias: %w", ErrFinalized)
+	case src == nil:
+		return fmt.Errorf("alias: the original was not loaded: %w", ErrUnknownTensor)
+	default:
+		return s.addAlias(addressOf(alias), src)
+	}
+}
+
 // alias serves XNNPACK's alias_data: it converted or copied a constant, and the copy stands for the original.
 func (s *Session) alias(alias, original uintptr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	src := s.addresses[original]
-	if src == nil || alias == original {
-		return
+	if src := s.addresses[original]; src != nil {
+		if err := s.addAlias(alias, src); err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+func (s *Session) addAlias(alias uintptr, src *source) error {
+	if s.addresses[alias] == src {
+		return nil
 	}
 	if !src.filled {
-		s.fail(fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager))
-		return
+		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)
 	}
 	s.addresses[alias] = &source{
 		name:          src.name + "#alias",
@@ -223,4 +248,5 @@ func (s *Session) alias(alias, original uintptr) {
 		origin:        src.origin,
 		stamp:         src.stamp,
 	}
+	return nil
 }

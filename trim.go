@@ -1,0 +1,68 @@
+package xpwc
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Trim gives back the memory of packed weights that no session uses. A cache without a file forgets them. One with a file
+// maps it anew, if no session is open, so that its pages no longer count as this process's: they stay in the file, and in
+// the system's page cache. Trim waits for a commit that is being written. Errors: ErrClosed, and those of mapping.
+func (c *Cache) Trim() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.closing && (c.committing || c.compacting) {
+		c.idle.Wait()
+	}
+	switch {
+	case c.closing:
+		return fmt.Errorf("trim cache %s: %w", c.path, ErrClosed)
+	case c.store == nil:
+		return c.trimMemory()
+	case c.sessions > 0 || c.store.locked || c.store.disk == nil || c.damaged:
+		return nil // what is mapped is in use, or yet to be committed, or nothing
+	}
+	defer c.noticeReload()
+	return c.accept(c.store.reopen())
+}
+
+func (c *Cache) trimMemory() error {
+	for key, entries := range c.live {
+		set(c.live, key, slices.DeleteFunc(entries, func(e *entry) bool {
+			if e.sessions > 0 {
+				return false
+			}
+			c.forgetSeeds(e)
+			c.note(e.region.release())
+			return true
+		}))
+	}
+	if c.sessions > 0 {
+		return nil
+	}
+	return c.arena.drop()
+}
+
+// Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the
+// weights' name directly followed by the bias' name. Variants of one name are one.
+func (c *Cache) Names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for _, entries := range c.live {
+		for _, e := range entries {
+			if !e.suspect {
+				names = append(names, e.name())
+			}
+		}
+	}
+	if c.store != nil && c.store.index != nil {
+		for i := range c.store.index.Len() {
+			if r := c.store.index.Record(i); r.Layout == c.layout.Fingerprint && !c.bad[r.Offset] {
+				names = append(names, r.Kernel+r.Bias)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
