@@ -79,7 +79,7 @@ type LoadOption struct {
 // Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
 // names it: the weights of operators that it packs unasked (depthwise convolution, deconvolution, NCHW convolution), the
 // bias of operators with dynamically quantised input, which is packed in but left out of the key, and what is read at
-// inference.
+// inference. XNNPACK of 2026 also converts weights that the CPU has no arithmetic for (f16) before it looks them up.
 func Eager() LoadOption { return LoadOption{eager: true} }
 
 // PackOnly says that nothing but packing reads the content, so that Session.Finalize can give it back even if XNNPACK

@@ -110,6 +110,9 @@ func (b *builder) static(t tensor, when reading, quantized []byte) (xnnpack.Valu
 
 // weights defines a kernel and, if there is one, a bias, of a node with the given input and output.
 func (b *builder) weights(kernel tensor, bias *tensor, in, out tensor, dynamic int, when reading) (k, c xnnpack.ValueID, err error) {
+	if kernel.Type == xnnpack.Float16 { // XNNPACK of 2026 converts it first, where the CPU has no arithmetic for it
+		when = max(when, atCreation)
+	}
 	input, biasWhen := in.Tensor, when
 	if dynamic > 0 {
 		input = xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Quantization: xnnpack.Quantization{NonBatchDims: dynamic}}

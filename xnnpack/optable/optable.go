@@ -33,7 +33,7 @@ type Case struct {
 	Name string
 	// Announced tells that every weight-bearing node of the case looks its weights up in the cache before it packs them.
 	Announced bool
-	// Packs is how many entries the case puts into an empty weights cache; Varies if that depends on the CPU.
+	// Packs is how many entries the case puts into an empty weights cache; Varies if that depends on the CPU or on the version of XNNPACK.
 	Packs int
 	// Flags are those the runtime must be created with.
 	Flags xnnpack.RuntimeFlags
@@ -41,7 +41,7 @@ type Case struct {
 	define func(b *builder) error
 }
 
-// Varies stands for a number that depends on the CPU.
+// Varies stands for a number that depends on the CPU, or on the version of XNNPACK.
 const Varies = -1
 
 // Port is an external value of a model.
