@@ -190,7 +190,10 @@ func (c *Cache) records(entries []*entry) []format.Record {
 // layouts returns the layouts of the records, with what is known of each.
 func (c *Cache) layouts(loaded *format.Index, records []format.Record) []format.Layout {
 	var layouts []format.Layout
-	known := map[format.Digest]format.Layout{c.layout.Fingerprint: c.layout}
+	known := map[format.Digest]format.Layout{}
+	if here, err := currentLayout(); err == nil { // else nothing was packed for it
+		known[here.Fingerprint] = here
+	}
 	if loaded != nil {
 		for _, l := range loaded.Layouts() {
 			known[l.Fingerprint] = l
@@ -208,10 +211,11 @@ func (c *Cache) layouts(loaded *format.Index, records []format.Record) []format.
 
 // trailer lists for ExecuTorch what it can use here: of this machine's layout, one entry a name.
 func (c *Cache) trailer(records []format.Record) []format.TrailerEntry {
+	here, _ := currentLayout()
 	var entries []format.TrailerEntry
 	at := map[string]int{}
 	for _, r := range records {
-		if r.Layout != c.layout.Fingerprint {
+		if r.Layout != here.Fingerprint {
 			continue
 		}
 		e := format.TrailerEntry{Name: r.Kernel + r.Bias, Offset: r.Offset, Size: r.Size, Seed: r.Seed}

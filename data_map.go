@@ -31,8 +31,13 @@ type Tensor struct {
 	// Identity tells this content from any other that may come under the same name.
 	Identity Identity
 
+	// Evict, if not nil, is called when the content was read, by packing or for its digest, and will hardly be read again: a
+	// mapped source gives its pages back here, so that only one tensor's at a time are in memory. It must stay readable. It
+	// may be called from any goroutine, and again if it is read again, but not for tensors loaded with Retain.
+	Evict func()
+
 	// Release, if not nil, is called once, when the session needs Data no more: by Session.Finalize if packing consumed it,
-	// by Session.Close otherwise. A mapped source gives its pages back here.
+	// by Session.Close otherwise.
 	Release func()
 }
 

@@ -23,9 +23,10 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 		return addressOf(e.data)
 	}
 	// The cache is not locked while the content is computed, which may take long.
-	s.announced = &announcement{named: w.named, compare: same, failed: s.fillFor(w)}
-	if w.named {
-		for _, src := range w.sources() {
+	s.announced = &announcement{named: w.named, compare: same, failed: s.fillFor(w), sources: w.sources()}
+	for _, src := range s.announced.sources {
+		src.willRead() // to be packed
+		if w.named {
 			s.digests.Go(func() { _, _ = src.contentDigest() })
 		}
 	}
@@ -80,12 +81,16 @@ func (w weight) sources() []*source {
 
 // weight names what XNNPACK asks for. A bias without a name makes the whole unnamed: its bytes are packed in.
 func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) weight {
+	layout, err := currentLayout()
+	if err != nil {
+		s.fail(err) // what is packed now could not be told from what others pack
+	}
 	w := weight{
-		key:     format.Key{Layout: s.cache.layout.Fingerprint, FingerprintID: fingerprintID},
+		key:     format.Key{Layout: layout.Fingerprint, FingerprintID: fingerprintID},
 		kernel:  s.addresses[kernel],
 		hasBias: bias != 0,
 	}
-	w.named = w.kernel != nil
+	w.named = w.kernel != nil && err == nil
 	if w.kernel != nil {
 		w.kernel.isKernel = true
 		w.key.Kernel = w.kernel.name
@@ -107,7 +112,7 @@ func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) weight {
 func (s *Session) consume(src *source) {
 	if !src.consumed {
 		src.consumed = true
-		if !src.retain {
+		if !src.retain.Load() {
 			s.done += int64(len(src.content))
 		}
 	}

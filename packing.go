@@ -13,13 +13,15 @@ type announcement struct {
 	named   bool
 	compare bool // there is something stored that the packing may turn out equal to
 	failed  bool // what is to be packed could not be computed
+	sources []*source
 }
 
 // A packing is space that XNNPACK packs into.
 type packing struct {
 	reservation
-	kind  packingKind
-	start time.Time
+	kind    packingKind
+	start   time.Time
+	sources []*source // that will be read for it, as far as it was announced
 }
 
 type packingKind int
@@ -95,6 +97,9 @@ func (s *Session) reserve(n uint64) []byte {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
 		return nil
 	}
+	if announced != nil {
+		p.sources = announced.sources
+	}
 	s.packings[addressOf(p.data)] = p
 	return p.data
 }
@@ -149,7 +154,10 @@ func (s *Session) dropScratch() error {
 // insert serves XNNPACK's look_up_or_insert: the address where size bytes equal to those at the packed address stay.
 // It never fails: what goes wrong is kept for Finalize, and the bytes stay where they were packed.
 func (s *Session) insert(seed uint32, kernel, bias uintptr, fingerprintID uint32, packed uintptr, size uint64) uintptr {
-	progress, address := s.insertQuietly(seed, kernel, bias, fingerprintID, packed, size)
+	progress, read, address := s.insertQuietly(seed, kernel, bias, fingerprintID, packed, size)
+	for _, src := range read {
+		src.didRead()
+	}
 	if progress != nil {
 		s.tell(*progress)
 	}
@@ -170,7 +178,7 @@ func (s *Session) tell(p Progress) {
 	}
 }
 
-func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID uint32, packed uintptr, size uint64) (*Progress, uintptr) {
+func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID uint32, packed uintptr, size uint64) (progress *Progress, read []*source, address uintptr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.cache
@@ -179,15 +187,21 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 	w := s.weight(kernel, bias, fingerprintID)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if e := s.answered[seedKey{w.key, seed}]; w.named && e != nil {
-			return nil, addressOf(e.data)
+			return nil, nil, addressOf(e.data)
 		}
 	}
 	p, ok := s.packings[packed]
 	if !ok || size > uint64(len(p.data)) {
 		s.fail(fmt.Errorf("XNNPACK hands in %d bytes at %#x, which were not reserved", size, packed))
-		return nil, packed
+		return nil, nil, packed
 	}
 	delete(s.packings, packed)
+	if read = p.sources; read == nil { // packed without a look-up
+		read = w.sources()
+		for _, src := range read {
+			src.willRead()
+		}
+	}
 	for _, src := range w.sources() {
 		if !src.filled {
 			s.fail(fmt.Errorf("tensor %q was packed without a look-up: %w", src.name, ErrNotEager))
@@ -204,7 +218,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 		e = s.settleUnnamed(p)
 	}
 	s.use(e)
-	return &Progress{Name: e.name(), Bytes: int64(size), Done: s.done, Total: s.total}, addressOf(e.data)
+	return &Progress{Name: e.name(), Bytes: int64(size), Done: s.done, Total: s.total}, read, addressOf(e.data)
 }
 
 // settle finds or makes the entry for what was just packed under a name.
@@ -294,6 +308,7 @@ func (s *Session) place(e *entry, p packing) {
 			return
 		}
 		copy(r.data, p.data)
+		c.stats.CopiedBytes += int64(len(p.data))
 		s.discard(p)
 		p.kind, p.reservation = kind, r
 	}
@@ -339,6 +354,7 @@ func (s *Session) settleUnnamed(p packing) *entry {
 	if p.kind != inPrivate {
 		if r, err := c.arena.alloc(uint64(len(p.data))); err == nil {
 			copy(r.data, p.data)
+			c.stats.CopiedBytes += int64(len(p.data))
 			s.discard(p)
 			p = packing{reservation: r, kind: inPrivate}
 		} else {

@@ -133,8 +133,7 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 	if o.packOnly {
 		s.consume(src)
 	}
-	if o.retain && !src.retain {
-		src.retain = true
+	if o.retain && !src.retain.Swap(true) {
 		s.total -= int64(len(src.content))
 		if src.consumed {
 			s.done -= int64(len(src.content))
@@ -222,7 +221,7 @@ func (s *Session) finalize() {
 	c.mu.Unlock()
 	s.note(s.dropScratch())
 	for _, src := range s.sources {
-		if src.consumed && !src.retain {
+		if src.consumed && !src.retain.Load() {
 			s.note(src.free())
 		}
 	}

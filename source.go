@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // A source is an unpacked tensor as a session loaded it.
@@ -17,10 +18,12 @@ type source struct {
 	memory        *region
 	filled        bool
 	fillErr       error // Fill is called once
-	retain        bool
+	retain        atomic.Bool
 	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
 	isKernel      bool // a key named it as one
 	released      bool
+
+	readers atomic.Int32 // of the content, now or soon; see read
 
 	origin Digest // digest of Identity.Source
 	stamp  Digest // digest of Identity.Stamp, zero if there is none
@@ -93,10 +96,21 @@ func (s *source) fill() error {
 	return s.fillErr
 }
 
+// willRead says that the content is about to be read, until as many calls of didRead. The last reader gives it up.
+func (s *source) willRead() { s.readers.Add(1) }
+
+func (s *source) didRead() {
+	if s.readers.Add(-1) == 0 && s.tensor.Evict != nil && !s.retain.Load() {
+		s.tensor.Evict()
+	}
+}
+
 // contentDigest returns the digest of the content, computing it, and if need be the content, the first time. It may be
 // called from several goroutines once the content is there.
 func (s *source) contentDigest() (Digest, error) {
 	s.once.Do(func() {
+		s.willRead()
+		defer s.didRead()
 		if f := s.tensor.Identity.Digest; f != nil {
 			s.digest, s.err = f()
 			return

@@ -45,6 +45,9 @@ type Stats struct {
 	Compactions int64
 	// Private counts packings that are in private memory, by reason.
 	Private map[Reason]Count
+	// CopiedBytes counts packed bytes that were copied to where they stay: those of operators that are packed without a
+	// look-up. All others are used where the packing kernels wrote them.
+	CopiedBytes int64
 	// PackingTime is what XNNPACK's packing took, from reserving space to handing it in.
 	PackingTime time.Duration
 

@@ -56,9 +56,10 @@ func (c *Cache) Names() []string {
 			}
 		}
 	}
+	here, _ := currentLayout()
 	if c.store != nil && c.store.index != nil {
 		for i := range c.store.index.Len() {
-			if r := c.store.index.Record(i); r.Layout == c.layout.Fingerprint && !c.bad[r.Offset] {
+			if r := c.store.index.Record(i); r.Layout == here.Fingerprint && !c.bad[r.Offset] {
 				names = append(names, r.Kernel+r.Bias)
 			}
 		}

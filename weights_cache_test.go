@@ -250,6 +250,7 @@ type counted struct {
 	mu       sync.Mutex
 	tensors  map[string][]byte
 	filled   []string
+	evicted  []string
 	released []string
 }
 
@@ -267,6 +268,7 @@ func (d *counted) Tensor(name string) (xpwc.Tensor, error) {
 		Size:     len(content),
 		Fill:     func(dst []byte) error { note(&d.filled); copy(dst, content); return nil },
 		Identity: xpwc.Identity{Source: "test", Stamp: fmt.Sprint(len(content))},
+		Evict:    func() { note(&d.evicted) },
 		Release:  func() { note(&d.released) },
 	}, nil
 }
@@ -308,6 +310,30 @@ func TestFinalizeGivesBackWhatPackingConsumedAndCloseTheRest(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.ElementsMatch(t, []string{"w1", "b1", "w2", "w3", "b3", "unused"}, data.released)
 	require.NoError(t, s.Close(), "closing twice is harmless")
+}
+
+func TestAContentThatWasPackedIsGivenUpAtOnce(t *testing.T) {
+	path := cachePath(t)
+	data := &counted{tensors: threeLayers.weights(1)}
+	c := openCache(t, path, nil)
+	s, err := c.NewSession(data)
+	require.NoError(t, err)
+	_, err = s.Load("w2", xpwc.Retain())
+	require.NoError(t, err)
+	r, err := threeLayers.create(s, s.Load)
+	require.NoError(t, err)
+	_, err = s.Finalize()
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"w1", "b1", "w3", "b3"}, data.evicted, "w2 is kept")
+	require.NoError(t, r.Delete())
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+	require.Zero(t, c.Stats().CopiedBytes)
+
+	data = &counted{tensors: data.tensors}
+	c = openCache(t, path, nil)
+	threeLayers.run(t, c, data)
+	require.Empty(t, data.evicted, "nothing was read")
 }
 
 func TestProgressTellsOfEachEntryPacked(t *testing.T) {

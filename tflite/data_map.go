@@ -47,7 +47,7 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 				return d, err
 			},
 		},
-		Release: func() {
+		Evict: func() {
 			if data := m.file.Data(); data != nil {
 				m.file.Drop(c.source.in(data))
 			}

@@ -53,7 +53,7 @@ func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	got := &loaded{bytes: t.Data, drop: t.Release, retain: l.data.constants[name].use&useInference != 0}
+	got := &loaded{bytes: t.Data, drop: t.Evict, retain: l.data.constants[name].use&useInference != 0}
 	if got.bytes == nil {
 		if got.buffer, err = xnnpack.NewBuffer(t.Size); err != nil {
 			return nil, fmt.Errorf("load tensor %q: %w", name, err)

@@ -155,7 +155,7 @@ func TestWeightsInSinglePrecisionAreUsedWhereTheyLie(t *testing.T) {
 	digest, err := kernel.Identity.Digest()
 	require.NoError(t, err)
 	require.Equal(t, xpwc.DigestOf(kernel.Data), digest)
-	kernel.Release()
+	kernel.Evict()
 	require.Equal(t, littleEndian(wave(15)), kernel.Data, "released pages are read again from the file")
 
 	_, err = model.DataMap().Tensor("end of the file")
@@ -322,7 +322,7 @@ func TestAClosedModelRefusesToBeUsed(t *testing.T) {
 	require.ErrorIs(t, tensor.Fill(make([]byte, tensor.Size)), ErrClosed)
 	_, err = tensor.Identity.Digest()
 	require.ErrorIs(t, err, ErrClosed)
-	tensor.Release()
+	tensor.Evict()
 	_, err = m.Subgraph(l)
 	require.ErrorIs(t, err, ErrClosed)
 	require.NoError(t, l.Close())

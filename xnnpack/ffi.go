@@ -163,10 +163,6 @@ func (m cMemory) float32s() []float32 {
 	return unsafe.Slice((*float32)(m.pointer()), len(m.bytes)/4)
 }
 
-func (m cMemory) uint16s() []uint16 {
-	return unsafe.Slice((*uint16)(m.pointer()), len(m.bytes)/2)
-}
-
 type cSubgraph struct{ p C.xnn_subgraph_t }
 
 func cNewSubgraph(externalValues int) (cSubgraph, Status) {
@@ -187,7 +183,7 @@ func toDims(shape []int) *cDims {
 	return &d
 }
 
-func (g cSubgraph) define(t *Tensor, scales cMemory, external ValueID, flags uint32) (ValueID, Status) {
+func (g cSubgraph) define(t *Tensor, external ValueID, flags uint32) (ValueID, Status) {
 	var (
 		id   C.uint32_t
 		s    C.enum_xnn_status
@@ -204,10 +200,10 @@ func (g cSubgraph) define(t *Tensor, scales cMemory, external ValueID, flags uin
 	case QInt8, QUint8, QInt32:
 		s = C.xnn_define_quantized_tensor_value(g.p, kind, zero, C.float(q.Scale), rank, dims, data, ext, flag, &id)
 	case ChannelQInt8, ChannelQInt32, ChannelQInt4:
-		s = C.xnn_define_channelwise_quantized_tensor_value_v2(g.p, kind, zero, (*C.float)(scales.pointer()), rank,
+		s = C.xnn_define_channelwise_quantized_tensor_value_v2(g.p, kind, zero, (*C.float)(unsafe.SliceData(q.Scales)), rank,
 			C.size_t(q.ChannelDim), dims, data, ext, flag, &id)
 	case BlockQInt4:
-		s = C.xnn_define_blockwise_quantized_tensor_value(g.p, kind, zero, (*C.uint16_t)(scales.pointer()), rank,
+		s = C.xnn_define_blockwise_quantized_tensor_value(g.p, kind, zero, (*C.uint16_t)(unsafe.SliceData(q.BlockScales)), rank,
 			C.size_t(q.ChannelDim), C.size_t(q.BlockSize), dims, data, ext, flag, &id)
 	case DynamicQInt8, PackedQInt8:
 		s = C.xnn_define_dynamically_quantized_tensor_value(g.p, kind, rank, C.size_t(q.NonBatchDims), dims, ext, flag, &id)

@@ -4,24 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 )
 
-// constants owns the copies of scales that XNNPACK points to, for a subgraph and the runtimes made of it.
+// constants holds the scales that XNNPACK points to in place, for a subgraph and the runtimes made of it.
 type constants struct {
 	refs   atomic.Int64
-	blocks []*cMemory
+	scales runtime.Pinner
 }
 
 func (c *constants) release() {
 	if c.refs.Add(-1) > 0 {
 		return
 	}
-	for _, m := range c.blocks {
-		m.free()
-	}
+	c.scales.Unpin()
 }
 
 // Subgraph is a model under construction: values and the nodes between them. Nodes are added in the order in which they are to compute.
@@ -104,17 +103,12 @@ func (s *Subgraph) define(op string, id ValueID, t Tensor, flags uint32) (ValueI
 	if _, err := t.validate(external); err != nil {
 		return InvalidValue, wrap(op, subject, err)
 	}
-	scales, ok := t.copyScales()
-	if !ok {
-		return InvalidValue, check(OutOfMemory, op, subject)
-	}
-	if scales == nil {
-		scales = &cMemory{}
-	} else {
-		s.constants.blocks = append(s.constants.blocks, scales)
-	}
-	got, status := s.g.define(&t, *scales, id, flags)
+	t.pinScales(&s.constants.scales)
+	got, status := s.g.define(&t, id, flags)
 	if status != Success {
+		if err := t.validateScales(); err != nil && status == InvalidParameter {
+			return InvalidValue, wrap(op, subject, err)
+		}
 		return InvalidValue, check(status, op, subject)
 	}
 	s.values[got] = t.remember(external)

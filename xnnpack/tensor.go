@@ -3,6 +3,7 @@ package xnnpack
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 )
 
@@ -44,7 +45,8 @@ type Tensor struct {
 	// Runtime.Setup). The memory belongs to the caller and is not copied: the package documentation says where it must lie and how
 	// long it must stay readable.
 	Data []byte
-	// Quantization is ignored for the types that are not quantised. It is copied.
+	// Quantization is ignored for the types that are not quantised. Its slices are not copied: they must not be changed until the
+	// subgraph and all runtimes made of it are deleted.
 	Quantization Quantization
 }
 
@@ -80,13 +82,12 @@ func (t *Tensor) validateQuantization() error {
 		if err := t.validateChannelDim(); err != nil {
 			return err
 		}
-		if channels := t.Shape[q.ChannelDim]; len(q.Scales) != channels && len(q.Scales) != channels*matrices(t.Shape) {
+		switch channels := t.Shape[q.ChannelDim]; len(q.Scales) {
+		case channels: // XNNPACK checks them itself
+		case channels * matrices(t.Shape):
+			return t.validateScales()
+		default:
 			return fmt.Errorf("%d scales for %d channels: %w", len(q.Scales), channels, InvalidParameter)
-		}
-		for i, s := range q.Scales {
-			if !validScale(s) {
-				return fmt.Errorf("scale %g of channel %d is not a positive normal number: %w", s, i, InvalidParameter)
-			}
 		}
 	case BlockQInt4:
 		return t.validateBlocks()
@@ -96,6 +97,15 @@ func (t *Tensor) validateQuantization() error {
 		}
 		if len(t.Shape) == 0 {
 			return fmt.Errorf("%v needs a dimension: %w", t.Type, InvalidParameter)
+		}
+	}
+	return nil
+}
+
+func (t *Tensor) validateScales() error {
+	for i, s := range t.Quantization.Scales {
+		if !validScale(s) {
+			return fmt.Errorf("scale %g of channel %d is not a positive normal number: %w", s, i, InvalidParameter)
 		}
 	}
 	return nil
@@ -146,27 +156,14 @@ func validScale(s float32) bool {
 	return s >= smallestNormal && s <= math.MaxFloat32
 }
 
-// copyScales moves the scales to C memory, where XNNPACK may keep a pointer to them; nil if the tensor has none.
-func (t *Tensor) copyScales() (*cMemory, bool) {
-	var size int
-	switch t.Type {
-	case ChannelQInt8, ChannelQInt32, ChannelQInt4:
-		size = 4 * len(t.Quantization.Scales)
-	case BlockQInt4:
-		size = 2 * len(t.Quantization.BlockScales)
-	default:
-		return nil, true
+// pinScales keeps the scales where they are, for XNNPACK to keep a pointer to them.
+func (t *Tensor) pinScales(p *runtime.Pinner) {
+	if q := &t.Quantization; len(q.Scales) > 0 {
+		p.Pin(&q.Scales[0])
 	}
-	m, ok := cAllocate(size)
-	if !ok {
-		return nil, false
+	if q := &t.Quantization; len(q.BlockScales) > 0 {
+		p.Pin(&q.BlockScales[0])
 	}
-	if t.Type == BlockQInt4 {
-		copy(m.uint16s(), t.Quantization.BlockScales)
-	} else {
-		copy(m.float32s(), t.Quantization.Scales)
-	}
-	return &m, true
 }
 
 // value is what the binding remembers of a defined tensor, to check nodes and buffers against.

@@ -171,7 +171,7 @@ func TestAClosedModelRefusesToBeUsed(t *testing.T) {
 			require.ErrorIs(t, err, os.ErrClosed)
 			_, err = m.Subgraph(l)
 			require.ErrorIs(t, err, os.ErrClosed)
-			tensor.Release()
+			tensor.Evict()
 			l.Finalize()
 		})
 	}

@@ -102,7 +102,7 @@ func (d dataMap) Tensor(name string) (xpwc.Tensor, error) {
 			Source: d.m.file.Path(),
 			Stamp:  fmt.Sprintf("%s:%d+%d", d.m.file.Stamp(), w.offset, w.size),
 		},
-		Release: func() { d.m.file.Drop(b) },
+		Evict: func() { d.m.file.Drop(b) },
 	}, nil
 }
 
