@@ -27,7 +27,11 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 	for _, src := range s.announced.sources {
 		src.willRead() // to be packed
 		if w.named {
-			s.digests.Go(func() { _, _ = src.contentDigest() })
+			src.willRead()
+			s.digests.Go(func() {
+				_, _ = src.contentDigest()
+				src.didRead()
+			})
 		}
 	}
 	return notFound
