@@ -13,6 +13,7 @@ import "C"
 import (
 	"math"
 	"runtime"
+	"runtime/cgo"
 	"unsafe"
 )
 
@@ -129,6 +130,23 @@ func cLimitCPU(level int) bool { return bool(C.xpwc_limit_cpu(cpuLevels[level]))
 
 func cWidenF16(n int, src, dst []byte) Status {
 	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))))
+}
+
+// pinned keeps Go memory in place for C to point to. A subgraph that is never deleted leaks it, like its C memory: without the handle,
+// the garbage collector would end the process when it comes upon the pins.
+type pinned struct {
+	pinner *runtime.Pinner
+	handle cgo.Handle
+}
+
+func newPinned() pinned {
+	p := &runtime.Pinner{}
+	return pinned{p, cgo.NewHandle(p)}
+}
+
+func (p pinned) release() {
+	p.pinner.Unpin()
+	p.handle.Delete()
 }
 
 // cMemory is a block of C memory: bytes is 64-byte aligned and followed by slack that may be read.

@@ -37,6 +37,17 @@ func TestARuntimeOutlivesItsSubgraph(t *testing.T) {
 	requireClose(t, []float32{3, 6, 12}, out.Float32s())
 }
 
+func TestASubgraphThatIsForgottenHarmsNothing(t *testing.T) {
+	s, err := xnnpack.NewSubgraph(0)
+	require.NoError(t, err)
+	_, err = s.Tensor(xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{3, 2}, Data: buffer(t, 6).Bytes(),
+		Quantization: xnnpack.Quantization{Scales: []float32{1, 2, 4}}})
+	require.NoError(t, err)
+	for range 3 { // s is garbage
+		runtime.GC()
+	}
+}
+
 func TestDeletedObjectsGiveErrors(t *testing.T) {
 	s := sum(t, 4)
 	r := newRuntime(t, s, nil)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,14 +12,14 @@ import (
 // constants holds the scales that XNNPACK points to in place, for a subgraph and the runtimes made of it.
 type constants struct {
 	refs   atomic.Int64
-	scales runtime.Pinner
+	scales pinned
 }
 
 func (c *constants) release() {
 	if c.refs.Add(-1) > 0 {
 		return
 	}
-	c.scales.Unpin()
+	c.scales.release()
 }
 
 // Subgraph is a model under construction: values and the nodes between them. Nodes are added in the order in which they are to compute.
@@ -48,7 +47,7 @@ func NewSubgraph(externalValues int) (*Subgraph, error) {
 	if s != Success {
 		return nil, check(s, op, subject)
 	}
-	c := &constants{}
+	c := &constants{scales: newPinned()}
 	c.refs.Store(1)
 	return &Subgraph{g: g, externals: externalValues, values: map[ValueID]*value{}, constants: c}, nil
 }
@@ -103,7 +102,7 @@ func (s *Subgraph) define(op string, id ValueID, t Tensor, flags uint32) (ValueI
 	if _, err := t.validate(external); err != nil {
 		return InvalidValue, wrap(op, subject, err)
 	}
-	t.pinScales(&s.constants.scales)
+	t.pinScales(s.constants.scales)
 	got, status := s.g.define(&t, id, flags)
 	if status != Success {
 		if err := t.validateScales(); err != nil && status == InvalidParameter {

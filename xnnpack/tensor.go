@@ -3,7 +3,6 @@ package xnnpack
 import (
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 )
 
@@ -157,12 +156,12 @@ func validScale(s float32) bool {
 }
 
 // pinScales keeps the scales where they are, for XNNPACK to keep a pointer to them.
-func (t *Tensor) pinScales(p *runtime.Pinner) {
+func (t *Tensor) pinScales(p pinned) {
 	if q := &t.Quantization; len(q.Scales) > 0 {
-		p.Pin(&q.Scales[0])
+		p.pinner.Pin(&q.Scales[0])
 	}
 	if q := &t.Quantization; len(q.BlockScales) > 0 {
-		p.Pin(&q.BlockScales[0])
+		p.pinner.Pin(&q.BlockScales[0])
 	}
 }
 
