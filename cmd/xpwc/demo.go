@@ -6,26 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"xpwc"
 	"xpwc/internal/llama"
 )
 
-const (
-	defaultModel = "third_party/models/pose_landmark_heavy.tflite"
-	llamaModelID = "llama"
-	// demoBytes is about how much the generated stack has of weights unless it is told.
-	demoBytes = 500e6
-)
+// demoBytes is about how much the generated stack has of weights unless it is told.
+const demoBytes = 500e6
 
 type demoOptions struct {
 	dir, json string
@@ -59,11 +49,8 @@ measured after the first inference, and in the cold run after the cache is saved
 			if len(args) > 0 {
 				name = args[0]
 			}
-			if cmd.Flags().Changed("layers") && name != llamaModelID {
-				return usagef("--layers is for the model llama, not for %s", name)
-			}
-			if o.layers < 1 || o.layers > llama.MaxLayers {
-				return usagef("--layers %d: must be from 1 to %d", o.layers, llama.MaxLayers)
+			if err := checkLayers(cmd, name, o.layers); err != nil {
+				return err
 			}
 			if err := checkThreads(o.threads); err != nil {
 				return err
@@ -80,108 +67,27 @@ measured after the first inference, and in the cold run after the cache is saved
 	return cmd
 }
 
-func demo(ctx context.Context, name string, o demoOptions, stdout, stderr io.Writer) error {
-	if err := os.MkdirAll(o.dir, 0o777); err != nil {
-		return err
+// checkLayers looks at the flag --layers.
+func checkLayers(cmd *cobra.Command, model string, layers int) error {
+	if cmd.Flags().Changed("layers") && model != llamaModelID {
+		return usagef("--layers is for the model llama, not for %s", model)
 	}
-	t, title, err := prepare(ctx, name, o, stderr)
-	if err != nil {
-		return err
-	}
-	if o.shared {
-		return demoShared(ctx, t, title, o.json, stdout, stderr)
-	}
-	return demoModes(ctx, t, title, o.json, stdout, stderr)
-}
-
-// prepare makes the model's file ready, in the page cache too, so that no mode has to wait for the disk on behalf of the others.
-func prepare(ctx context.Context, name string, o demoOptions, stderr io.Writer) (target, string, error) {
-	t := target{path: name, threads: o.threads}
-	title, base := filepath.Base(name), strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-	if name == llamaModelID {
-		base = fmt.Sprintf("llama-qc8w-%d", o.layers)
-		t.layers, t.path = o.layers, filepath.Join(o.dir, base+".weights")
-		title = fmt.Sprintf("llama, %s, qd8-f32-qc8w", plural(o.layers, "layer"))
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-		defer stop()
-		bar := newProgress(stderr, "generating")
-		err := llama.Stack{Layers: o.layers}.Generate(ctx, t.path, bar.update)
-		bar.finish()
-		if err != nil {
-			return target{}, "", err
-		}
-	}
-	m, err := t.open() // its errors are better told once than by a process for each mode
-	if err != nil {
-		if name == defaultModel && errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; name a model, or fetch this one with make third_party", err)
-		}
-		return target{}, "", err
-	}
-	if err := m.Close(); err != nil {
-		return target{}, "", err
-	}
-	n, err := readThrough(t.path)
-	if err != nil {
-		return target{}, "", err
-	}
-	t.cache = filepath.Join(o.dir, base+".demo.xpwc")
-	return t, fmt.Sprintf("%s, %s", title, mebibytes(n)), nil
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func readThrough(path string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	return io.Copy(struct{ io.Writer }{io.Discard}, f)
-}
-
-// start runs this program with the hidden command that measures, and decodes what it tells.
-func (t target) start(ctx context.Context, result any, stderr io.Writer, flags ...string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	args := append([]string{"measure", "--layers", strconv.Itoa(t.layers), "--threads", strconv.Itoa(t.threads)}, flags...)
-	if t.cache != "" {
-		args = append(args, "--cache", t.cache)
-	}
-	cmd := exec.CommandContext(ctx, self, append(args, "--", t.path)...)
-	cmd.Stderr = stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("the process that measures: %w", err)
-	}
-	return json.Unmarshal(out, result)
-}
-
-func (t target) withoutCache() target {
-	t.cache = ""
-	return t
-}
-
-// removeCache removes what an earlier demo left; anything that is not a cache stays, and is an error.
-func (t target) removeCache() error {
-	c, err := xpwc.Open(t.cache, &xpwc.Options{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	if err := c.Close(); err != nil {
-		return err
-	}
-	if err := os.Remove(t.cache); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if layers < 1 || layers > llama.MaxLayers {
+		return usagef("--layers %d: must be from 1 to %d", layers, llama.MaxLayers)
 	}
 	return nil
+}
+
+func demo(ctx context.Context, name string, o demoOptions, stdout, stderr io.Writer) error {
+	p, err := prepare(ctx, name, o.dir, llama.Stack{Layers: o.layers}, o.threads, stderr)
+	if err != nil {
+		return err
+	}
+	t := p.withCache(filepath.Join(o.dir, p.base+".demo.xpwc"))
+	if o.shared {
+		return demoShared(ctx, t, p.title, o.json, stdout, stderr)
+	}
+	return demoModes(ctx, t, p.title, o.json, stdout, stderr)
 }
 
 func demoModes(ctx context.Context, t target, title, jsonFile string, stdout, stderr io.Writer) error {
@@ -193,7 +99,7 @@ func demoModes(ctx context.Context, t target, title, jsonFile string, stdout, st
 		mode, what string
 		target     target
 	}{
-		{modeNone, "without a cache", t.withoutCache()},
+		{modeNone, "without a cache", t.withCache("")},
 		{modeCold, "cold: packing into " + t.cache, t},
 		{modeWarm, "warm: mapping " + t.cache, t},
 	} {

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+
+	"xpwc"
+	"xpwc/xnnpack"
 )
 
 // demoShared repeats the experiment of ExecuTorch PR 9155: two methods that share weights, in one process, with a cache and without.
@@ -13,7 +17,7 @@ func demoShared(ctx context.Context, t target, title, jsonFile string, stdout, s
 	}
 	var without, with twice
 	fmt.Fprintln(stderr, "two methods without a cache")
-	if err := t.withoutCache().start(ctx, &without, stderr, "--twice"); err != nil {
+	if err := t.withCache("").start(ctx, &without, stderr, "--twice"); err != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "two methods on one cache")
@@ -47,4 +51,69 @@ func demoShared(ctx context.Context, t target, title, jsonFile string, stdout, s
 	}
 	fmt.Fprintf(stdout, "All outputs are identical bit for bit.\nSHA-256 %s\n", with.Sum)
 	return nil
+}
+
+// twice is what a process tells that ran two runtimes of one model.
+type twice struct {
+	Cache       bool   `json:"cache"`
+	Before      int64  `json:"before_rss_bytes"`
+	AfterFirst  int64  `json:"after_first_rss_bytes"`
+	AfterSecond int64  `json:"after_second_rss_bytes"`
+	Sum         string `json:"output_sha256"`
+}
+
+// measureTwice loads and runs a model two times in this process, as two methods that share all their weights. Where the system
+// does not tell the memory, its figures are 0.
+func measureTwice(t target) (r *twice, err error) {
+	r = &twice{Cache: t.cache != ""}
+	if err := xnnpack.Initialize(); err != nil {
+		return nil, err
+	}
+	m, err := t.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := r.takeRSS(&r.Before); err != nil {
+		return nil, err
+	}
+	for _, after := range []*int64{&r.AfterFirst, &r.AfterSecond} {
+		e, loadErr := load(m, packedIn(t.cache, &xpwc.Options{}), t.threads)
+		if loadErr != nil {
+			return nil, loadErr
+		}
+		defer func() { err = errors.Join(err, e.Close()) }()
+		if err := r.method(e, after); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// method runs one of the two, and measures.
+func (r *twice) method(e *execution, after *int64) error {
+	e.fillKnuth()
+	if _, err := e.infer(); err != nil {
+		return err
+	}
+	if e.cache != nil {
+		if err := errors.Join(e.cache.Save(), e.touch()); err != nil {
+			return err
+		}
+	}
+	sum := e.outputSum()
+	if r.Sum != "" && r.Sum != sum {
+		return errors.New("the outputs of the two runtimes differ")
+	}
+	r.Sum = sum
+	return r.takeRSS(after)
+}
+
+func (r *twice) takeRSS(to *int64) error {
+	m, err := measureMemory()
+	if errors.Is(err, errNoMemoryFigures) {
+		return nil
+	}
+	*to = m.RSS
+	return err
 }

@@ -27,6 +27,7 @@ type execution struct {
 	pool    *xnnpack.Threadpool
 	runtime *xnnpack.Runtime
 	times   loadTimes
+	faults  faults // while loading
 	inputs  []*xnnpack.Buffer
 	outputs []*xnnpack.Buffer
 
@@ -35,9 +36,9 @@ type execution struct {
 	closers []func() error // in the order in which things were opened
 }
 
-// load opens the cache at path, or none if it is empty, and creates a runtime of the model. The model must stay open until the
-// execution is closed.
-func load(m model, path string, threads int, progress func(xpwc.Progress)) (e *execution, err error) {
+// load creates a runtime of the model, with its packed weights where the backing has them. The model must stay open until the execution
+// is closed. XNNPACK is initialized and the threads are started before the clock is.
+func load(m model, b backing, threads int) (e *execution, err error) {
 	e = &execution{model: m}
 	defer func() {
 		if err != nil {
@@ -54,39 +55,13 @@ func load(m model, path string, threads int, progress func(xpwc.Progress)) (e *e
 		}
 		e.closers = append(e.closers, func() error { e.pool.Close(); return nil })
 	}
-	if path == "" {
-		err = e.loadUncached()
-	} else {
-		err = e.loadCached(path, progress)
-	}
+	before := pageFaults()
+	err = b(e)
+	e.faults = pageFaults().since(before)
 	if err != nil {
 		return e, err
 	}
 	return e, e.allocate()
-}
-
-func (e *execution) loadUncached() error {
-	l := e.model.uncached()
-	e.closers = append(e.closers, l.Close)
-	return e.create(l, nil, time.Now(), func() error { l.Finalize(); return nil })
-}
-
-func (e *execution) loadCached(path string, progress func(xpwc.Progress)) error {
-	start := time.Now()
-	cache, err := xpwc.Open(path, &xpwc.Options{Progress: progress})
-	if err != nil {
-		return err
-	}
-	e.times.open = time.Since(start)
-	e.cache = cache
-	e.closers = append(e.closers, cache.Close)
-	start = time.Now()
-	session, err := cache.NewSession(e.model.dataMap())
-	if err != nil {
-		return err
-	}
-	e.closers = append(e.closers, session.Close)
-	return e.create(session, session, start, func() error { _, err := session.Finalize(); return err })
 }
 
 // create makes the subgraph and of it the runtime; loading began at start.

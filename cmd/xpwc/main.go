@@ -66,6 +66,6 @@ func newRootCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return usagef("no command given") },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newRunCommand(), newDemoCommand(), newMeasureCommand())
+	root.AddCommand(newRunCommand(), newDemoCommand(), newBenchCommand(), newMeasureCommand())
 	return root
 }

@@ -8,21 +8,27 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"xpwc"
-	"xpwc/internal/llama"
-	"xpwc/xnnpack"
+	"xpwc/internal/ideal"
 )
 
-// The ways in which demo runs a model.
+// The ways in which a model is run.
 const (
-	modeNone = "none" // without a cache
-	modeCold = "cold" // packing into a new cache file
-	modeWarm = "warm" // from the file that the cold run wrote
+	modeNone        = "none"         // without a cache
+	modeXNNPACK     = "xnnpack"      // with XNNPACK's own cache
+	modeIdeal       = "ideal"        // with a cache that knows everything in advance
+	modeCold        = "cold"         // packing into a new cache file
+	modeWarm        = "warm"         // from the file that the cold run wrote
+	modeDropped     = "dropped"      // warm, when the file is not in the page cache, with Options.Prefetch
+	modeDroppedLazy = "dropped-lazy" // the same without it
+
+	modeRecord = "record" // not measured: writes the file of modeIdeal
 )
 
 // measurement is what demo --json writes for each mode.
@@ -46,32 +52,24 @@ type measurement struct {
 // measured is what the process of one mode tells the one that started it.
 type measured struct {
 	measurement
-	OpenMS      float64       `json:"open_ms"`
-	LoadMS      float64       `json:"load_ms"`
-	FinalizeMS  float64       `json:"finalize_ms"`
-	SteadyMS    float64       `json:"steady_ms"`
-	MemoryKnown bool          `json:"memory_known"` // the system tells the memory figures
-	Reused      int64         `json:"reused"`
-	Reasons     []xpwc.Reason `json:"reasons,omitempty"`
-	Notes       []string      `json:"notes,omitempty"`
+	OpenMS          float64       `json:"open_ms"`
+	LoadMS          float64       `json:"load_ms"`
+	FinalizeMS      float64       `json:"finalize_ms"`
+	SteadyMS        float64       `json:"steady_ms"`
+	CommitMS        float64       `json:"commit_ms,omitempty"` // cold: from the end of finalize to what was packed being on the disk
+	LoadFaults      faults        `json:"load_faults"`
+	InferenceFaults faults        `json:"first_inference_faults"`
+	MemoryKnown     bool          `json:"memory_known"`         // the system tells the memory figures
+	AfterLoad       *memory       `json:"after_load,omitempty"` // not if the first inference followed at once
+	AfterInference  memory        `json:"after_first_inference"`
+	PeakRSSBytes    int64         `json:"peak_rss_bytes"` // until the first inference; cold: until the cache is saved
+	CopiedBytes     int64         `json:"copied_bytes"`
+	Reused          int64         `json:"reused"`
+	Reasons         []xpwc.Reason `json:"reasons,omitempty"`
+	Notes           []string      `json:"notes,omitempty"`
 }
 
-// target is a model that is measured, as the command line of a measuring process gives it.
-type target struct {
-	path    string
-	layers  int // of the llama stack whose weights are at path; 0 for a .tflite file
-	threads int
-	cache   string // "" without one
-}
-
-func (t target) open() (model, error) {
-	if t.layers > 0 {
-		return openLlama(llama.Stack{Layers: t.layers}, t.path)
-	}
-	return openTflite(t.path)
-}
-
-// newMeasureCommand is what demo starts itself with, for each mode anew.
+// newMeasureCommand is what demo and bench start this program with, for each mode anew.
 func newMeasureCommand() *cobra.Command {
 	var t target
 	var mode string
@@ -84,9 +82,12 @@ func newMeasureCommand() *cobra.Command {
 			t.path = args[0]
 			var result any
 			var err error
-			if twice {
+			switch {
+			case twice:
 				result, err = measureTwice(t)
-			} else {
+			case mode == modeRecord:
+				result, err = record(t)
+			default:
 				result, err = measure(t, mode, cmd.ErrOrStderr())
 			}
 			if err != nil {
@@ -98,7 +99,8 @@ func newMeasureCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&mode, "mode", modeNone, "")
 	f.StringVar(&t.cache, "cache", "", "")
-	f.IntVar(&t.layers, "layers", 0, "")
+	f.IntVar(&t.stack.Layers, "layers", 0, "")
+	f.BoolVar(&t.stack.Float32, "float32", false, "")
 	f.IntVar(&t.threads, "threads", 1, "")
 	f.BoolVar(&twice, "twice", false, "")
 	return cmd
@@ -112,19 +114,44 @@ func measure(t target, mode string, stderr io.Writer) (r *measured, err error) {
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	bar := newProgress(stderr, "packing")
-	e, err := load(m, t.cache, t.threads, bar.packed)
+	var b backing
+	switch mode {
+	case modeXNNPACK:
+		b = packedInHeapCache
+	case modeIdeal:
+		known, err := ideal.Open(t.cache)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, checkAnswers(known), known.Close()) }()
+		b = packedInIdeal(known)
+	default:
+		b = packedIn(t.cache, &xpwc.Options{Progress: bar.packed, Prefetch: mode == modeDropped})
+	}
+	runtime.GC() // what came before shall not be collected on the clock
+	e, err := load(m, b, t.threads)
 	bar.finish()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	var saved <-chan saving
+	if mode == modeCold {
+		saved = save(e.cache)
+	}
+	if mode != modeDropped && mode != modeDroppedLazy { // there the first answer is waited for
+		if r.AfterLoad, err = r.memory(); err != nil {
+			return nil, err
+		}
+	}
 	e.fillKnuth()
-	first, err := e.infer()
-	if err != nil {
+	if err := r.infer(e); err != nil {
 		return nil, err
 	}
 	if mode == modeCold {
-		if err := e.settle(); err != nil {
+		s := <-saved
+		r.CommitMS = milliseconds(s.took)
+		if err := errors.Join(s.err, e.touch()); err != nil {
 			return nil, err
 		}
 	}
@@ -133,43 +160,70 @@ func measure(t target, mode string, stderr io.Writer) (r *measured, err error) {
 	}
 	r.OpenMS, r.LoadMS, r.FinalizeMS = milliseconds(e.times.open), milliseconds(e.times.load), milliseconds(e.times.finalize)
 	r.CreateRuntimeMS, r.TotalLoadMS = milliseconds(e.times.create), milliseconds(e.times.total())
-	r.FirstInferenceMS = milliseconds(first)
+	r.LoadFaults = e.faults
 	r.OutputSHA256 = e.outputSum()
 	steady, err := e.steady()
 	if err != nil {
 		return nil, err
 	}
 	r.SteadyMS = milliseconds(steady)
-	if t.cache == "" {
-		return r, nil
-	}
-	r.countCache(t.cache, e.cache.Stats())
-	info, err := os.Stat(t.cache)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil // it could not be created; the notes say why
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.FileBytes = info.Size()
-	return r, nil
+	return r, r.countCache(t.cache, e.cache)
 }
 
-func (r *measured) takeMemory() error {
-	m, err := measureMemory()
-	if errors.Is(err, errNoMemoryFigures) {
-		return nil
+// infer is the first inference.
+func (r *measured) infer(e *execution) error {
+	before := pageFaults()
+	first, err := e.infer()
+	if err != nil {
+		return err
 	}
-	r.MemoryKnown = err == nil
-	r.RSSAnonBytes, r.RSSFileBytes, r.PrivateDirtyBytes = m.RSSAnon, m.RSSFile, m.PrivateDirty
+	r.InferenceFaults = pageFaults().since(before)
+	r.FirstInferenceMS = milliseconds(first)
+	m, err := r.memory()
+	if m != nil {
+		r.AfterInference = *m
+	}
 	return err
 }
 
-func (r *measured) countCache(path string, s xpwc.Stats) {
+// memory returns nil where the system does not tell.
+func (r *measured) memory() (*memory, error) {
+	m, err := measureMemory()
+	if errors.Is(err, errNoMemoryFigures) {
+		return nil, nil
+	}
+	r.MemoryKnown = err == nil
+	return &m, err
+}
+
+// takeMemory takes the figures of the demo.
+func (r *measured) takeMemory() error {
+	m, err := r.memory()
+	if m != nil {
+		r.RSSAnonBytes, r.RSSFileBytes, r.PrivateDirtyBytes, r.PeakRSSBytes = m.RSSAnon, m.RSSFile, m.PrivateDirty, m.Peak
+	}
+	return err
+}
+
+func (r *measured) countCache(path string, cache *xpwc.Cache) error {
+	if cache == nil {
+		return nil
+	}
+	s := cache.Stats()
 	c := reportCache(path, s)
 	r.Hits, r.Packed, r.Private, r.Reused = c.Hits, c.Packed, c.Private, c.Reused
 	r.BytesWritten, r.PayloadBytes = c.BytesWritten, c.PayloadBytes
 	r.Reasons, r.Notes = c.Reasons, c.Notes
+	r.CopiedBytes = s.CopiedBytes
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it could not be created; the notes say why
+	}
+	if err != nil {
+		return err
+	}
+	r.FileBytes = info.Size()
+	return nil
 }
 
 // steady returns the median of further inferences: at least 5, and more while they take less than a second together.
@@ -189,11 +243,25 @@ func (e *execution) steady() (time.Duration, error) {
 	return times[len(times)/2], nil
 }
 
-// settle waits for the disk and touches all weights again: a commit takes their pages out of this process' memory for a while.
-func (e *execution) settle() error {
-	if err := e.cache.Save(); err != nil {
-		return err
-	}
+// saving is what waiting for the disk took.
+type saving struct {
+	took time.Duration
+	err  error
+}
+
+// save waits for the disk, beside what goes on meanwhile.
+func save(c *xpwc.Cache) <-chan saving {
+	done := make(chan saving, 1)
+	start := time.Now()
+	go func() {
+		err := c.Save()
+		done <- saving{time.Since(start), err}
+	}()
+	return done
+}
+
+// touch has all weights in this process' memory: a commit takes their pages out of it for a while.
+func (e *execution) touch() error {
 	_, err := e.infer()
 	return err
 }
@@ -205,69 +273,4 @@ func (e *execution) outputSum() string {
 		h.Write(b.Bytes())
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// twice is what a process tells that ran two runtimes of one model.
-type twice struct {
-	Cache       bool   `json:"cache"`
-	Before      int64  `json:"before_rss_bytes"`
-	AfterFirst  int64  `json:"after_first_rss_bytes"`
-	AfterSecond int64  `json:"after_second_rss_bytes"`
-	Sum         string `json:"output_sha256"`
-}
-
-// measureTwice loads and runs a model two times in this process, as two methods that share all their weights. Where the system
-// does not tell the memory, its figures are 0.
-func measureTwice(t target) (r *twice, err error) {
-	r = &twice{Cache: t.cache != ""}
-	if err := xnnpack.Initialize(); err != nil {
-		return nil, err
-	}
-	m, err := t.open()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	if err := r.takeRSS(&r.Before); err != nil {
-		return nil, err
-	}
-	for _, after := range []*int64{&r.AfterFirst, &r.AfterSecond} {
-		e, loadErr := load(m, t.cache, t.threads, nil)
-		if loadErr != nil {
-			return nil, loadErr
-		}
-		defer func() { err = errors.Join(err, e.Close()) }()
-		if err := r.method(e, after); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-// method runs one of the two, and measures.
-func (r *twice) method(e *execution, after *int64) error {
-	e.fillKnuth()
-	if _, err := e.infer(); err != nil {
-		return err
-	}
-	if e.cache != nil {
-		if err := e.settle(); err != nil {
-			return err
-		}
-	}
-	sum := e.outputSum()
-	if r.Sum != "" && r.Sum != sum {
-		return errors.New("the outputs of the two runtimes differ")
-	}
-	r.Sum = sum
-	return r.takeRSS(after)
-}
-
-func (r *twice) takeRSS(to *int64) error {
-	m, err := measureMemory()
-	if errors.Is(err, errNoMemoryFigures) {
-		return nil
-	}
-	*to = m.RSS
-	return err
 }

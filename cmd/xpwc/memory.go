@@ -18,6 +18,8 @@ type memory struct {
 	RSSAnon      int64 `json:"rss_anon_bytes"`
 	RSSFile      int64 `json:"rss_file_bytes"`
 	PrivateDirty int64 `json:"private_dirty_bytes"`
+	PSS          int64 `json:"pss_bytes"`
+	Peak         int64 `json:"peak_rss_bytes"` // of the process so far
 }
 
 // measureMemory gives this process' memory after the Go heap's free pages have been given back to the system.
@@ -38,6 +40,8 @@ func parseMemory(status, rollup []byte) (memory, error) {
 		{&m.RSSAnon, status, "RssAnon"},
 		{&m.RSSFile, status, "RssFile"},
 		{&m.PrivateDirty, rollup, "Private_Dirty"},
+		{&m.PSS, rollup, "Pss"},
+		{&m.Peak, status, "VmHWM"},
 	} {
 		var err error
 		if *f.to, err = kilobytes(f.text, f.name); err != nil {
@@ -65,4 +69,14 @@ func kilobytes(text []byte, name string) (int64, error) {
 		return int64(n) * 1024, nil
 	}
 	return 0, fmt.Errorf("%s is not listed", name)
+}
+
+// faults is how often a page of memory was not there: minor ones are answered from memory, major ones by the disk.
+type faults struct {
+	Minor int64 `json:"minor"`
+	Major int64 `json:"major"`
+}
+
+func (f faults) since(before faults) faults {
+	return faults{f.Minor - before.Minor, f.Major - before.Major}
 }

@@ -3,3 +3,5 @@
 package main
 
 func readMemory() (memory, error) { return memory{}, errNoMemoryFigures }
+
+func pageFaults() faults { return faults{} }

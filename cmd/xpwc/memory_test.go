@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const status = "Name:\txpwc\nVmPeak:\t  999 kB\nVmRSS:\t   62 kB\nRssAnon:\t      12 kB\nRssFile:\t      50 kB\nThreads:\t3\n"
-const rollup = "00400000-7ffd000 ---p 00000000 00:00 0  [rollup]\nRss:  62 kB\nPrivate_Clean:   8 kB\nPrivate_Dirty:   13 kB\n"
+const status = "Name:\txpwc\nVmPeak:\t  999 kB\nVmHWM:\t   70 kB\nVmRSS:\t   62 kB\nRssAnon:\t      12 kB\nRssFile:\t      50 kB\nThreads:\t3\n"
+const rollup = "00400000-7ffd000 ---p 00000000 00:00 0  [rollup]\nRss:  62 kB\nPss_Dirty:   3 kB\nPss:   40 kB\nPrivate_Clean:   8 kB\nPrivate_Dirty:   13 kB\n"
 
 func TestMemoryFiguresAreThoseOfTheKernel(t *testing.T) {
 	m, err := parseMemory([]byte(status), []byte(rollup))
 	require.NoError(t, err)
-	require.Equal(t, memory{RSS: 62 << 10, RSSAnon: 12 << 10, RSSFile: 50 << 10, PrivateDirty: 13 << 10}, m)
+	require.Equal(t, memory{RSS: 62 << 10, RSSAnon: 12 << 10, RSSFile: 50 << 10, PrivateDirty: 13 << 10, PSS: 40 << 10, Peak: 70 << 10}, m)
 }
 
 func TestMissingAndStrangeFiguresAreErrors(t *testing.T) {
@@ -35,6 +35,8 @@ func TestThisProcessHasMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, m.RSSAnon)
 	require.GreaterOrEqual(t, m.RSS, m.RSSAnon+m.RSSFile)
+	require.Positive(t, m.Peak)
+	require.Positive(t, m.PSS)
 }
 
 func FuzzParseMemory(f *testing.F) {
@@ -47,7 +49,7 @@ func FuzzParseMemory(f *testing.F) {
 			require.Zero(t, m)
 			return
 		}
-		for _, n := range []int64{m.RSS, m.RSSAnon, m.RSSFile, m.PrivateDirty} {
+		for _, n := range []int64{m.RSS, m.RSSAnon, m.RSSFile, m.PrivateDirty, m.PSS, m.Peak} {
 			require.GreaterOrEqual(t, n, int64(0))
 			require.Zero(t, n%1024)
 		}

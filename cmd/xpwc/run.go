@@ -93,7 +93,7 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	bar := newProgress(stderr, "packing")
-	e, err := load(m, o.cache, o.threads, bar.packed)
+	e, err := load(m, packedIn(o.cache, &xpwc.Options{Progress: bar.packed}), o.threads)
 	bar.finish()
 	if err != nil {
 		return err

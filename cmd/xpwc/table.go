@@ -32,15 +32,18 @@ const none = "-"
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// ms writes milliseconds with three digits that count.
-func ms(v float64) string {
+// ms writes milliseconds.
+func ms(v float64) string { return digits(v) + " ms" }
+
+// digits writes a number with three digits that count, and at most two after the point.
+func digits(v float64) string {
 	switch {
 	case v < 10:
-		return fmt.Sprintf("%.2f ms", v)
+		return fmt.Sprintf("%.2f", v)
 	case v < 100:
-		return fmt.Sprintf("%.1f ms", v)
+		return fmt.Sprintf("%.1f", v)
 	}
-	return fmt.Sprintf("%.0f ms", v)
+	return fmt.Sprintf("%.0f", v)
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"time"
+
+	"xpwc"
+	"xpwc/internal/ideal"
+	"xpwc/xnnpack"
+)
+
+// A backing is where the packed weights of a runtime are. It creates the execution's runtime, and takes the times; what it opens is
+// closed with the execution.
+type backing func(e *execution) error
+
+// packedIn is a cache file, or packedInHeap if there is no path.
+func packedIn(path string, o *xpwc.Options) backing {
+	if path == "" {
+		return packedInHeap
+	}
+	return func(e *execution) error {
+		start := time.Now()
+		cache, err := xpwc.Open(path, o)
+		if err != nil {
+			return err
+		}
+		e.times.open = time.Since(start)
+		e.cache = cache
+		e.closers = append(e.closers, cache.Close)
+		start = time.Now()
+		session, err := cache.NewSession(e.model.dataMap())
+		if err != nil {
+			return err
+		}
+		e.closers = append(e.closers, session.Close)
+		return e.create(session, session, start, func() error { _, err := session.Finalize(); return err })
+	}
+}
+
+// packedInHeap is XNNPACK's memory, without any cache.
+func packedInHeap(e *execution) error {
+	return e.createUncached(nil, func() error { return nil })
+}
+
+// packedInHeapCache is XNNPACK's own cache.
+func packedInHeapCache(e *execution) error {
+	start := time.Now()
+	cache, err := xnnpack.NewWeightsCache()
+	if err != nil {
+		return err
+	}
+	e.times.open = time.Since(start)
+	e.closers = append(e.closers, func() error { cache.Delete(); return nil })
+	return e.createUncached(cache, func() error { return cache.Finalize(false) })
+}
+
+// packedInIdeal is a cache that knows everything, or records it. It must stay open until the execution is closed.
+func packedInIdeal(c *ideal.Cache) backing {
+	return func(e *execution) error { return e.createUncached(c, func() error { return nil }) }
+}
+
+// createUncached creates the runtime from the model's own memory. That what packing has read is given back is not on the clock: nobody
+// needs to.
+func (e *execution) createUncached(cache xnnpack.WeightsCache, finalize func() error) error {
+	start := time.Now()
+	l := e.model.uncached()
+	e.closers = append(e.closers, l.Close)
+	err := e.create(l, cache, start, finalize)
+	l.Finalize()
+	return err
+}

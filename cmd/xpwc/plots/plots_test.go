@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// written is a file of figures of three modes.
+func written(t testing.TB) string {
+	t.Helper()
+	r := result{Name: "x", Model: "model", Read: &spread{400, 390, 420}}
+	for i, name := range []string{"none", "warm", "dropped"} {
+		figures := map[string]spread{"peak_rss_bytes": {Median: 2 << 30}, "first_rss_anon_bytes": {Median: 1 << 30},
+			"first_rss_file_bytes": {Median: 1 << 20}}
+		for _, f := range []string{"total_load_ms", "first_answer_ms"} {
+			figures[f] = spread{float64(i + 2), float64(i + 1), float64(i + 1000)}
+		}
+		r.Modes = append(r.Modes, mode{Mode: name, Figures: figures})
+	}
+	content, err := json.Marshal(report{[]result{r}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "bench.json")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+func TestTheSameFiguresGiveTheSamePlots(t *testing.T) {
+	figures := written(t)
+	dir := filepath.Join(t.TempDir(), "new")
+	drawn := map[string]string{}
+	for range 2 {
+		require.NoError(t, run([]string{figures, dir}))
+		for _, name := range []string{"load", "memory", "dropped"} {
+			svg, err := os.ReadFile(filepath.Join(dir, "x-"+name+".svg"))
+			require.NoError(t, err)
+			requireXML(t, string(svg))
+			require.Contains(t, string(svg), "model")
+			if before, ok := drawn[name]; ok {
+				require.Equal(t, before, string(svg))
+			}
+			drawn[name] = string(svg)
+		}
+	}
+}
+
+func requireXML(t testing.TB, text string) {
+	t.Helper()
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+	}
+}
+
+func TestMistakesAreTold(t *testing.T) {
+	dir := t.TempDir()
+	garbage := filepath.Join(dir, "garbage")
+	require.NoError(t, os.WriteFile(garbage, []byte("{"), 0o600))
+	require.ErrorContains(t, run(nil), "xpwc bench --json")
+	require.ErrorIs(t, run([]string{filepath.Join(dir, "absent"), dir}), os.ErrNotExist)
+	require.ErrorContains(t, run([]string{garbage, dir}), garbage)
+	require.Error(t, run([]string{written(t), garbage}))
+}
+
+func TestFiguresAreShort(t *testing.T) {
+	for want, v := range map[string]float64{"0.00": 0.004, "0.25": 0.25, "9.99": 9.99, "10.0": 10, "123": 123.4, "12345": 12345} {
+		require.Equal(t, want, digits(v))
+	}
+}
