@@ -23,6 +23,9 @@ type File struct {
 	data []byte       // nil once closed
 }
 
+// ErrNotRegular: what is to be mapped is a directory, a pipe or the like.
+var ErrNotRegular = errors.New("not a regular file")
+
 // Open maps the regular file at path; an empty one is a File without bytes. The error is a *fs.PathError that has the path as given
 // and what the operating system returned. The caller closes the file.
 func Open(path string) (*File, error) {
@@ -47,7 +50,7 @@ func open(path string) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
+		return nil, ErrNotRegular
 	}
 	f, err := os.Open(absolute)
 	if err != nil {
@@ -61,7 +64,7 @@ func open(path string) (*File, error) {
 	if int64(size) != info.Size() {
 		return nil, fmt.Errorf("%d bytes are too many to map", info.Size())
 	}
-	id, err := identity(f)
+	stamp, err := Stamp(f.Fd())
 	if err != nil {
 		return nil, err
 	}
@@ -71,15 +74,13 @@ func open(path string) (*File, error) {
 			return nil, err
 		}
 	}
-	stamp := fmt.Sprintf("%s:%d:%d", id, size, info.ModTime().UnixNano())
 	return &File{path: absolute, stamp: stamp, size: size, data: data}, nil
 }
 
 // Path returns the file's absolute path.
 func (f *File) Path() string { return f.path }
 
-// Stamp tells the content from any other without reading it: device, inode, size and modification time when the file was opened.
-// It changes whenever the content does, short of a change that hides its time.
+// Stamp is what the function Stamp returned when the file was opened.
 func (f *File) Stamp() string { return f.stamp }
 
 // Readable returns how many bytes can be read from where Data begins: the file's size in whole pages. Those after its end are zero.
