@@ -11,6 +11,8 @@ XNNPACK ?= debian
 MODEL ?=
 LAYERS ?=
 JSON ?=
+PLOTS ?=
+RUNS ?=
 BENCH ?= .
 FUZZ ?= 20000x
 
@@ -44,7 +46,7 @@ ifeq ($(wildcard $(XNNPACK)/include/xnnpack.h),)
 $(error XNNPACK=$(XNNPACK): there is no include/xnnpack.h; give the prefix XNNPACK is installed under, or system, or debian)
 endif
 xnnpack_cflags = -I$(XNNPACK)/include
-xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib
+xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib $(if $(wildcard $(XNNPACK)/lib/libXNNPACK.so),,-lstdc++) # a static one has C++ in it
 fetch_xnnpack := true
 endif
 
@@ -57,7 +59,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: third_party
-third_party: xnnpack models ## fetch the pinned XNNPACK and the models of the tests
+third_party: xnnpack models ## fetch the pinned XNNPACK, and the models and ExecuTorch's headers for the tests
+	@third_party/fetch-executorch
 
 .PHONY: xnnpack
 xnnpack:
@@ -76,6 +79,42 @@ build: xnnpack ## build the tool: bin/xpwc
 	@[ -e bin/xpwc ] || echo "building bin/xpwc" >&2
 	@$(go) build -o bin/xpwc ./cmd/xpwc
 
+# The library has no XNNPACK: it is compiled against the header, and calls the host's. So none of the flags that find one
+# may get into it, not even those that a shell has from `make env`.
+version := $(shell sed -n 's/^\#define XPWC_VERSION "\(.*\)"/\1/p' capi/include/xpwc.h)
+soversion := $(firstword $(subst ., ,$(version)))
+lib_go = $(settings) GOFLAGS='$(user_goflags)' CGO_LDFLAGS='$(filter-out $(xnnpack_ldflags),$(CGO_LDFLAGS))' \
+	go build -trimpath -tags xpwc_host
+exported = sed -n 's/^[a-z].* \(xpwc_[a-z_]*\)(.*/\1;/p' capi/include/xpwc.h
+
+.PHONY: lib
+lib: xnnpack ## build the C library: lib/libxpwc.a, lib/libxpwc.so (XNNPACK=)
+	@echo "building lib/libxpwc.a and lib/libxpwc.so" >&2
+	@mkdir -p lib
+	@echo "{ global: $$($(exported)) local: *; };" >lib/exports.map
+	@$(lib_go) -buildmode=c-archive -o lib/libxpwc.a ./capi
+	@objcopy --redefine-sym fatalf=_cgo_fatalf lib/libxpwc.a # the one name of Go's runtime that a host may have too
+	@$(lib_go) -buildmode=c-shared -o lib/libxpwc.so.$(soversion) \
+		-ldflags='-extldflags "-Wl,-soname,libxpwc.so.$(soversion) -Wl,--version-script=$(CURDIR)/lib/exports.map"' ./capi
+	@ln -sf libxpwc.so.$(soversion) lib/libxpwc.so
+	@rm -f lib/*.h # what cgo declares; hosts include xpwc.h
+
+PREFIX ?= /usr/local
+dest = $(DESTDIR)$(PREFIX)
+fill_in = sed 's/@VERSION@/$(version)/; s/@SOVERSION@/$(soversion)/'
+
+.PHONY: install
+install: lib ## install the C library, its headers, pkg-config files and CMake package (PREFIX=, DESTDIR=)
+	@mkdir -p '$(dest)/include' '$(dest)/lib/pkgconfig' '$(dest)/lib/cmake/xpwc'
+	@install -m 644 capi/include/*.h capi/include/*.hpp '$(dest)/include'
+	@install -m 644 lib/libxpwc.a '$(dest)/lib'
+	@install -m 755 lib/libxpwc.so.$(soversion) '$(dest)/lib'
+	@ln -sf libxpwc.so.$(soversion) '$(dest)/lib/libxpwc.so'
+	@for file in xpwc.pc xpwc-static.pc; do \
+		$(fill_in) "capi/install/$$file.in" >"$(dest)/lib/pkgconfig/$$file"; done
+	@for file in xpwc-config.cmake xpwc-config-version.cmake; do \
+		$(fill_in) "capi/install/$$file.in" >"$(dest)/lib/cmake/xpwc/$$file"; done
+
 .PHONY: demo
 demo: build ## run a model without a cache, cold and warm (MODEL=, LAYERS=, JSON=)
 	@$(if $(MODEL),,third_party/fetch-models)
@@ -85,6 +124,20 @@ demo: build ## run a model without a cache, cold and warm (MODEL=, LAYERS=, JSON
 demo-shared: build ## two runtimes that share weights, without and with the cache (MODEL=, LAYERS=, JSON=)
 	@$(if $(MODEL),,third_party/fetch-models)
 	@bin/xpwc demo --shared $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
+
+# Where the host looks for XNNPACK; empty for where the compiler does.
+xnnpack_root = $(if $(filter debian,$(XNNPACK)),$(root)/usr,$(filter-out system,$(XNNPACK)))
+stage := $(CURDIR)/lib/stage
+
+.PHONY: demo-host
+demo-host: xnnpack ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19988 (needs cmake, 1.3 GB in demo/)
+	@command -v cmake >/dev/null || { echo "demo-host needs cmake" >&2; exit 1; }
+	@$(MAKE) --no-print-directory install PREFIX='$(stage)' DESTDIR=
+	@echo "building examples/host" >&2
+	@cmake -S examples/host -B lib/host --log-level=WARNING -DCMAKE_PREFIX_PATH='$(stage)' -DXNNPACK_ROOT='$(xnnpack_root)' \
+		-DCMAKE_EXE_LINKER_FLAGS='$(xnnpack_ldflags)' >/dev/null
+	@cmake --build lib/host -j2 >lib/host/log || { cat lib/host/log; exit 1; }
+	@lib/host/host demo demo/host
 
 .PHONY: test
 test: third_party bin/staticcheck ## run everything: formatting, vet, staticcheck, tests with the race detector, fuzz targets
@@ -115,10 +168,14 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 bin/staticcheck: go.mod go.sum
 	@CGO_ENABLED=0 go build -o $@ honnef.co/go/tools/cmd/staticcheck
 
+figures = $(or $(JSON),bin/bench.json)
+
 .PHONY: bench
-bench: third_party ## measure: ratios of cached to uncached, in one run
+bench: third_party build ## measure against every alternative and the limit (MODEL=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
+	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --json '$(figures)' $(if $(MODEL),'$(MODEL)')
+	@$(if $(PLOTS),$(go) run ./cmd/xpwc/plots '$(figures)' '$(PLOTS)')
 	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 7 .
 
 .PHONY: clean
 clean: ## remove what was built and fetched
-	rm -rf bin demo third_party/.apt third_party/amd64 third_party/arm64 third_party/models
+	rm -rf bin lib demo third_party/.apt third_party/amd64 third_party/arm64 third_party/models third_party/executorch

@@ -1,0 +1,79 @@
+// The functions of xpwc.h whose arguments must not all be seen by Go as pointers.
+
+#include "host.h"
+
+#include <stdlib.h>
+
+#include "_cgo_export.h"
+
+xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache) {
+  struct xpwc_options o = {0};
+  const bool valid = options == NULL || xpwc_read_struct(&o, sizeof(o), options, options->struct_size);
+  return xpwcOpen(
+      path, valid, o.flags, o.verify, o.writer_wait_ms, o.max_bytes, o.trailer_version, o.log_level, (uintptr_t)o.log,
+      (uintptr_t)o.progress, (uintptr_t)o.context, cache);
+}
+
+xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* data, xpwc_session* session) {
+  struct xpwc_data_map m = {0};
+  const bool valid = data == NULL || xpwc_read_struct(&m, sizeof(m), data, data->struct_size);
+  return xpwcSessionBegin(
+      cache, data != NULL, valid, (uintptr_t)m.get, (uintptr_t)m.context, m.tensors, m.tensor_count, session);
+}
+
+xpwc_status xpwc_session_load(
+    xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size) {
+  struct xpwc_load_options o = {0};
+  const bool valid = options == NULL || xpwc_read_struct(&o, sizeof(o), options, options->struct_size);
+  return xpwcSessionLoad(
+      session, name, valid, o.flags, xpwc_go_address(o.quantization), o.quantization_size, data, size);
+}
+
+xpwc_status xpwc_session_alias(xpwc_session session, const void* alias, const void* original) {
+  return xpwcSessionAlias(session, xpwc_go_address(alias), xpwc_go_address(original));
+}
+
+xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]) {
+  return xpwcDigest(xpwc_go_address(data), size, digest);
+}
+
+void xpwc_names_free(const char* const* names) { free((void*)names); }
+
+const char* xpwc_version(void) { return XPWC_VERSION; }
+
+static _Thread_local char last_error[xpwc_last_error_size];
+
+const char* xpwc_last_error(void) { return last_error; }
+
+char* xpwc_last_error_buffer(void) { return last_error; }
+
+const char* xpwc_status_string(xpwc_status status) {
+  switch (status) {
+#define NAME(status) \
+  case status:       \
+    return #status;
+    NAME(XPWC_OK)
+    NAME(XPWC_INVALID_ARGUMENT)
+    NAME(XPWC_INVALID_HANDLE)
+    NAME(XPWC_UNKNOWN_TENSOR)
+    NAME(XPWC_NO_DATA_MAP)
+    NAME(XPWC_NOT_EAGER)
+    NAME(XPWC_FINALIZED)
+    NAME(XPWC_IN_USE)
+    NAME(XPWC_NOT_CACHE)
+    NAME(XPWC_UNSAFE_FILE)
+    NAME(XPWC_CORRUPT)
+    NAME(XPWC_FOREIGN)
+    NAME(XPWC_VERSION_MISMATCH)
+    NAME(XPWC_OTHER_OPTIONS)
+    NAME(XPWC_BUSY)
+    NAME(XPWC_REPLACED)
+    NAME(XPWC_READ_ONLY_CACHE)
+    NAME(XPWC_OUT_OF_MEMORY)
+    NAME(XPWC_SYSTEM_ERROR)
+    NAME(XPWC_CALLBACK_FAILED)
+    NAME(XPWC_INTERNAL)
+#undef NAME
+  }
+  return "unknown xpwc_status";
+}

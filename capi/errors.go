@@ -1,0 +1,127 @@
+package main
+
+// #cgo CFLAGS: -std=gnu11 -Wall -Wextra
+// #include "host.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"xpwc"
+	"xpwc/internal/mapped"
+)
+
+var (
+	errInvalidHandle   = errors.New("the handle was closed, or never was one")
+	errInvalidArgument = errors.New("invalid argument")
+)
+
+func invalid(format string, arguments ...any) error {
+	return fmt.Errorf("%w: %s", errInvalidArgument, fmt.Sprintf(format, arguments...))
+}
+
+// A panicError is a defect of this library that was contained.
+type panicError struct{ value any }
+
+func (e panicError) Error() string { return fmt.Sprintf("defect in libxpwc: %v", e.value) }
+
+// A callbackError is a status that a callback of the host's returned.
+type callbackError struct {
+	callback string
+	status   C.xpwc_status
+}
+
+func (e callbackError) Error() string {
+	return fmt.Sprintf("the host's %s returned status %d, %s", e.callback, e.status, C.GoString(C.xpwc_status_string(e.status)))
+}
+
+// result returns the status to hand on: one that the host made up is not to be taken for one of a later version's.
+func (e callbackError) result() C.xpwc_status {
+	if e.status > C.XPWC_OK && e.status <= C.XPWC_INTERNAL {
+		return e.status
+	}
+	return C.XPWC_CALLBACK_FAILED
+}
+
+// statuses are tried in this order.
+var statuses = []struct {
+	err    error
+	status C.xpwc_status
+}{
+	{errInvalidArgument, C.XPWC_INVALID_ARGUMENT},
+	{mapped.ErrNotRegular, C.XPWC_INVALID_ARGUMENT},
+	{errInvalidHandle, C.XPWC_INVALID_HANDLE},
+	{xpwc.ErrClosed, C.XPWC_INVALID_HANDLE},
+	{xpwc.ErrUnknownTensor, C.XPWC_UNKNOWN_TENSOR},
+	{xpwc.ErrNoDataMap, C.XPWC_NO_DATA_MAP},
+	{xpwc.ErrNotEager, C.XPWC_NOT_EAGER},
+	{xpwc.ErrFinalized, C.XPWC_FINALIZED},
+	{xpwc.ErrInUse, C.XPWC_IN_USE},
+	{xpwc.ErrNotCache, C.XPWC_NOT_CACHE},
+	{xpwc.ErrUnsafeFile, C.XPWC_UNSAFE_FILE},
+	{xpwc.ErrCorrupt, C.XPWC_CORRUPT},
+	{xpwc.ErrForeign, C.XPWC_FOREIGN},
+	{xpwc.ErrVersion, C.XPWC_VERSION_MISMATCH},
+	{xpwc.ErrOtherOptions, C.XPWC_OTHER_OPTIONS},
+	{xpwc.ErrBusy, C.XPWC_BUSY},
+	{xpwc.ErrReplaced, C.XPWC_REPLACED},
+	{xpwc.ErrReadOnly, C.XPWC_READ_ONLY_CACHE},
+	{syscall.ENOMEM, C.XPWC_OUT_OF_MEMORY},
+}
+
+func statusOf(err error) C.xpwc_status {
+	if err == nil {
+		return C.XPWC_OK
+	}
+	if e := (callbackError{}); errors.As(err, &e) {
+		return e.result()
+	}
+	for _, s := range statuses {
+		if errors.Is(err, s.err) {
+			return s.status
+		}
+	}
+	if errno, path := syscall.Errno(0), (*fs.PathError)(nil); errors.As(err, &errno) || errors.As(err, &path) {
+		return C.XPWC_SYSTEM_ERROR
+	}
+	return C.XPWC_INTERNAL
+}
+
+// call does what an exported function is for, and makes its error the status, this thread's message and a line of the log. l
+// may be nil.
+func call(l *hostCallbacks, do func() error) C.xpwc_status {
+	err := contain(do)
+	if err == nil {
+		return C.XPWC_OK
+	}
+	message := strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", "; "), "\x00", "?")
+	l.log(C.XPWC_LOG_ERROR, message)
+	setLastError(message) // after the log's callback, which may have failed calls of its own
+	return statusOf(err)
+}
+
+// contain turns a panic, which must not unwind into C, into an error.
+func contain(do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicError{r}
+		}
+	}()
+	return do()
+}
+
+// setLastError leaves out the middle of what is too long: the beginning says what failed, and the end what to do.
+func setLastError(message string) {
+	buffer := unsafe.Slice((*byte)(unsafe.Pointer(C.xpwc_last_error_buffer())), C.xpwc_last_error_size)
+	if room := len(buffer) - 1; len(message) > room {
+		const gap = " … "
+		half := (room - len(gap)) / 2
+		message = strings.ToValidUTF8(message[:half], "") + gap + strings.ToValidUTF8(message[len(message)-half:], "")
+	}
+	buffer[copy(buffer, message)] = 0
+}

@@ -1,0 +1,53 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// examples/host as its README says to build it. Its experiments take long (make demo-host): here it only has to start.
+
+const example = "../examples/host"
+
+func requireStarts(t *testing.T, host string) {
+	t.Helper()
+	out, err := exec.Command(host).CombinedOutput()
+	var exit *exec.ExitError
+	require.True(t, errors.As(err, &exit), "%v\n%s", err, out)
+	require.Equal(t, 2, exit.ExitCode())
+	require.Contains(t, string(out), "usage: host")
+}
+
+func TestTheExampleBuildsWithCMake(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("cmake"); err != nil {
+		t.Skip("there is no cmake")
+	}
+	header := filepath.Dir(filepath.Dir(xnnpackHeader(t)))
+	build := t.TempDir()
+	require.NoError(t, tool("", nil, "cmake", "-S", example, "-B", build, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS=-Werror",
+		"-DCMAKE_PREFIX_PATH="+filepath.Join(installed(t), prefix), "-DXNNPACK_ROOT="+header,
+		"-DCMAKE_EXE_LINKER_FLAGS="+strings.Join(settings(t, "CGO_LDFLAGS"), " ")))
+	require.NoError(t, tool("", nil, "cmake", "--build", build))
+	requireStarts(t, filepath.Join(build, "host"))
+}
+
+func TestTheExampleBuildsWithPkgConfig(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("pkg-config"); err != nil {
+		t.Skip("there is no pkg-config")
+	}
+	lib := filepath.Join(installed(t), prefix, "lib")
+	build := t.TempDir()
+	require.NoError(t, tool(example, nil, "make", "BUILD="+build, "XPWC=xpwc", "CXXFLAGS=-O0 -Werror",
+		"PKG_CONFIG_PATH="+filepath.Join(lib, "pkgconfig"), "XNNPACK_CFLAGS="+strings.Join(settings(t, "CGO_CFLAGS"), " "),
+		"LDFLAGS=-Wl,-rpath,"+lib+" "+strings.Join(settings(t, "CGO_LDFLAGS"), " ")))
+	requireStarts(t, filepath.Join(build, "host"))
+}

@@ -1,0 +1,124 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What users of ExecuTorch rely on, as testdata/executorch/scenarios.cc has it: each scenario is a process, and the scenarios of
+// one behaviour share a directory.
+var executorchBehaviours = map[string][]string{
+	"Methods share packed weights":                {"methods_share_packed_weights"},
+	"Reloading a model does not grow the file":    {"reloading_does_not_grow_the_file"},
+	"Saving nothing new leaves the file as it is": {"saving_nothing_new_leaves_the_file"},
+	"A second process packs nothing": {
+		"first_process_packs",
+		"next_process_packs_nothing",
+		"next_process_packs_nothing",
+	},
+	"Names in memory are counted":                                 {"names_in_memory_are_counted"},
+	"Names in the file stay":                                      {"names_in_the_file_stay"},
+	"Constants are listed until the runtime is finalized":         {"unpacked_names_are_listed"},
+	"Kernels are freed when the runtime is finalized":             {"kernels_are_freed_by_finalize"},
+	"Slopes stay readable":                                        {"slopes_stay_readable"},
+	"Of two runtimes with the same names one can go":              {"equal_names_one_destroyed"},
+	"Replacing a model by itself piles nothing up":                {"handing_over_piles_nothing_up"},
+	"The same names may have other contents":                      {"same_names_other_contents"},
+	"Nothing but the packed weights need tell two runtimes apart": {"same_names_nothing_else_to_tell_by"},
+	"Packed weights in memory are given back":                     {"memory_is_given_back"},
+	"Wild deletions are harmless":                                 {"wild_deletions_are_harmless"},
+	"The same scales are found again": {
+		"first_process_packs_quantized",
+		"same_scales_in_the_next_process",
+	},
+	"Other scales under the same kernel are right in the next process": {
+		"first_process_packs_quantized",
+		"other_scales_in_the_next_process",
+		"same_scales_in_the_next_process",
+	},
+	"Scales that cannot be seen can be told": {
+		"first_process_tells_scales",
+		"next_process_tells_other_scales",
+	},
+	"Telling scales at the wrong time is an error":         {"telling_at_the_wrong_time"},
+	"A failed compilation leaves nothing behind":           {"failed_compilation"},
+	"Calls in the wrong order get errors":                  {"misuse_gets_errors"},
+	"The provider is safe outside of a runtime's creation": {"provider_outside_of_creation"},
+	"A file that is no cache is left alone":                {"foreign_file_is_left_alone"},
+	"Without its directory the cache is in memory":         {"missing_directory"},
+	"Two caches of one path share the file":                {"two_caches_of_a_path"},
+	"Runtimes are executed while others are created":       {"executing_while_creating"},
+	"The manager has one cache for each path":              {"manager"},
+}
+
+// executorch returns the directory of ExecuTorch's headers and runtime.
+func executorch(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("..", "third_party", "executorch"))
+	require.NoError(t, err)
+	buildOnce(t, "executorch", func(string) error { return tool("..", nil, "third_party/fetch-executorch") })
+	return dir
+}
+
+// The flags are in a file, relative to this directory. XNNPACK comes before libexecutorch, which would otherwise bring the
+// system's libm into a process that needs that of third_party.
+var executorchFlags = []string{"@testdata/executorch/flags"}
+
+func TestExecuTorchKeepsItsBehaviour(t *testing.T) {
+	t.Parallel()
+	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib")}
+	for _, c := range compilersFor("scenarios.cc") {
+		for _, l := range []linkage{static, shared} {
+			p := program{source: "executorch/scenarios.cc", compiler: c, linkage: l, flags: executorchFlags}
+			for behaviour, scenarios := range executorchBehaviours {
+				t.Run(strings.Join([]string{behaviour, c.command, string(l)}, "/"), func(t *testing.T) {
+					t.Parallel()
+					dir := t.TempDir()
+					for _, scenario := range scenarios {
+						p.run(t, env, scenario, dir)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestExecuTorchsHeadersNeedNeitherExceptionsNorAnOldXNNPACK(t *testing.T) {
+	t.Parallel()
+	executorch(t)
+	for _, c := range compilersFor("scenarios.cc") {
+		for name, flags := range map[string][]string{
+			"without exceptions and RTTI": {"-fno-exceptions", "-fno-rtti"},
+			"XNNPACK of March 2026":       {"-I" + grown(t)},
+			"C++20":                       {"-std=c++20"},
+			"included twice":              {"-include", "xpwc_executorch.hpp"},
+		} {
+			t.Run(c.command+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				args := append([]string{"-fsyntax-only"}, warnings...)
+				args = append(append(args, c.flags...), flags...)
+				args = append(append(args, "-Iinclude"), executorchFlags...)
+				args = append(append(args, settings(t, "CGO_CFLAGS")...), filepath.Join("testdata", "executorch", "includes.cc"))
+				require.NoError(t, tool("", nil, c.command, args...))
+			})
+		}
+	}
+}
+
+func TestExecuTorchsConstantsMayBeCopiedByXNNPACK(t *testing.T) {
+	t.Parallel()
+	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib")}
+	flag := "-I" + grown(t)
+	lib := library(t, "grown", []string{"CGO_CFLAGS=" + flag})
+	for _, c := range compilersFor("alias.cc") {
+		t.Run(c.command, func(t *testing.T) {
+			p := program{source: "executorch/alias.cc", compiler: c, linkage: static, flags: append([]string{flag}, executorchFlags...), lib: lib}
+			p.run(t, env, t.TempDir())
+		})
+	}
+}

@@ -1,0 +1,92 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheHeaderCompilesAloneInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	standards := map[string][]string{
+		"c":   {"c99", "c11", "c17", "gnu99", "gnu2x"},
+		"c++": {"c++11", "c++14", "c++17", "c++20", "gnu++20"},
+	}
+	for _, c := range compilers {
+		if c.missing() {
+			continue
+		}
+		language := c.flags[1]
+		for _, standard := range standards[language] {
+			t.Run(c.command+" "+standard, func(t *testing.T) {
+				t.Parallel()
+				source := filepath.Join(t.TempDir(), "alone."+language)
+				require.NoError(t, os.WriteFile(source, []byte("#include <xpwc.h>\n#include <xpwc.h>\n"), 0o600))
+				args := append([]string{"-fsyntax-only", "-x", language, "-std=" + standard}, warnings...)
+				args = append(args, "-I"+filepath.Join(installed(t), prefix, "include"))
+				require.NoError(t, tool("", nil, c.command, append(append(args, settings(t, "CGO_CFLAGS")...), source)...))
+			})
+		}
+	}
+}
+
+// xnnpackHeader returns the path of the xnnpack.h at hand.
+func xnnpackHeader(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command("gcc", append(settings(t, "CGO_CFLAGS"), "-M", "-x", "c", "-")...)
+	cmd.Stdin = strings.NewReader("#include <xnnpack.h>\n")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	for _, path := range strings.Fields(string(out)) {
+		if filepath.Base(path) == "xnnpack.h" {
+			return path
+		}
+	}
+	require.Fail(t, "no xnnpack.h", "%s", out)
+	return ""
+}
+
+// grown returns a directory with the xnnpack.h at hand, made as one of March 2026 and later.
+func grown(t *testing.T) string {
+	t.Helper()
+	return buildOnce(t, "grown", func(dir string) error {
+		header, err := os.ReadFile(xnnpackHeader(t))
+		if err != nil {
+			return err
+		}
+		for _, member := range []struct{ last, added string }{
+			{"  const void* bias;\n};\n", "  uint32_t fingerprint_id;\n"},
+			{"  enum xnn_status (*delete_cache)(void* context);\n};\n", "  enum xnn_status (*alias_data)(void* context, void* alias, void* original);\n"},
+		} {
+			if bytes.Contains(header, []byte(member.added)) {
+				continue // it is that new
+			}
+			require.Equal(t, 1, bytes.Count(header, []byte(member.last)), "xnnpack.h has no place for %s", member.added)
+			end := strings.TrimSuffix(member.last, "};\n")
+			header = bytes.Replace(header, []byte(member.last), []byte(end+member.added+"};\n"), 1)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, "xnnpack.h"), header, 0o600)
+	})
+}
+
+func TestTheLibraryServesANewerXNNPACK(t *testing.T) {
+	t.Parallel()
+	flag := "-I" + grown(t)
+	lib := library(t, "grown", []string{"CGO_CFLAGS=" + flag})
+	for _, c := range append(compilersFor("newer.c"), compilersFor("newer.cc")...) {
+		t.Run(c.command, func(t *testing.T) {
+			p := program{source: "newer.c", compiler: c, linkage: static, flags: []string{flag}, lib: lib}
+			p.run(t, nil, t.TempDir())
+		})
+	}
+}

@@ -1,0 +1,120 @@
+#include "host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void view_tensor(const struct xpwc_tensor* tensor, struct xpwc_tensor_view* view) {
+  view->name = tensor->name;
+  view->data = tensor->fill == NULL && tensor->size > 0 ? xpwc_go_address(tensor->data) : NULL;
+  view->size = tensor->size;
+  view->both = tensor->fill != NULL && tensor->data != NULL;
+  view->address = (uintptr_t)tensor->data;
+  view->fill = (uintptr_t)tensor->fill;
+  view->release = (uintptr_t)tensor->release;
+  view->context = (uintptr_t)tensor->context;
+  view->source = tensor->source;
+  view->stamp = tensor->stamp;
+  view->digest = tensor->digest;
+}
+
+// The callbacks that a thread is in, innermost first.
+struct frame {
+  uintptr_t cache;
+  const struct frame* outer;
+};
+
+static _Thread_local const struct frame* frames;
+
+bool xpwc_in_callback(uintptr_t cache) {
+  for (const struct frame* frame = frames; frame != NULL; frame = frame->outer) {
+    if (cache == 0 || frame->cache == cache) {
+      return true;
+    }
+  }
+  return false;
+}
+
+xpwc_status xpwc_call_get(struct xpwc_callback get, const char* name, struct xpwc_tensor_view* view) {
+  xpwc_status (*function)(void*, const char*, struct xpwc_tensor*) =
+      (xpwc_status(*)(void*, const char*, struct xpwc_tensor*))get.function;
+  struct xpwc_tensor tensor = {.struct_size = sizeof(tensor)};
+  const struct frame frame = {get.cache, frames};
+  frames = &frame;
+  const xpwc_status status = function((void*)get.context, name, &tensor);
+  frames = frame.outer;
+  view_tensor(&tensor, view);
+  return status;
+}
+
+xpwc_status xpwc_call_fill(struct xpwc_callback fill, void* dst, size_t size) {
+  xpwc_status (*function)(void*, void*, size_t) = (xpwc_status(*)(void*, void*, size_t))fill.function;
+  const struct frame frame = {fill.cache, frames};
+  frames = &frame;
+  const xpwc_status status = function((void*)fill.context, dst, size);
+  frames = frame.outer;
+  return status;
+}
+
+void xpwc_call_release(struct xpwc_callback release, uintptr_t data, size_t size) {
+  void (*function)(void*, const void*, size_t) = (void (*)(void*, const void*, size_t))release.function;
+  const struct frame frame = {release.cache, frames};
+  frames = &frame;
+  function((void*)release.context, (const void*)data, size);
+  frames = frame.outer;
+}
+
+void xpwc_call_log(struct xpwc_callback log, xpwc_log_level level, const char* message) {
+  void (*function)(void*, xpwc_log_level, const char*) = (void (*)(void*, xpwc_log_level, const char*))log.function;
+  const struct frame frame = {log.cache, frames};
+  frames = &frame;
+  function((void*)log.context, level, message);
+  frames = frame.outer;
+}
+
+void xpwc_call_progress(
+    struct xpwc_callback progress, const char* name, uint64_t bytes, uint64_t done, uint64_t total) {
+  void (*function)(void*, const struct xpwc_progress*) =
+      (void (*)(void*, const struct xpwc_progress*))progress.function;
+  const struct xpwc_progress told = {
+      .struct_size = sizeof(told), .name = name, .bytes = bytes, .done = done, .total = total};
+  const struct frame frame = {progress.cache, frames};
+  frames = &frame;
+  function((void*)progress.context, &told);
+  frames = frame.outer;
+}
+
+void* xpwc_go_address(const void* address) { return (uintptr_t)address < 4096 ? NULL : (void*)address; }
+
+char** xpwc_strings_new(size_t count, size_t bytes, char** text) {
+  char** strings = malloc((count + 1) * sizeof(*strings) + bytes);
+  if (strings != NULL) {
+    strings[count] = NULL;
+    *text = (char*)(strings + count + 1);
+  }
+  return strings;
+}
+
+bool xpwc_read_struct(void* to, size_t known, const void* from, size_t given) {
+  const size_t greatest = 4096; // so that a size never set does no harm
+  if (given < sizeof(size_t) || given > greatest) {
+    return false;
+  }
+  for (size_t i = known; i < given; i++) {
+    if (((const char*)from)[i] != 0) {
+      return false;
+    }
+  }
+  memset(to, 0, known);
+  memcpy(to, from, given < known ? given : known);
+  return true;
+}
+
+bool xpwc_view_table(const struct xpwc_tensor* tensors, size_t distance, size_t index, struct xpwc_tensor_view* view) {
+  const struct xpwc_tensor* at = (const struct xpwc_tensor*)((const char*)tensors + index * distance);
+  struct xpwc_tensor tensor;
+  if (at->struct_size != distance || !xpwc_read_struct(&tensor, sizeof(tensor), at, distance)) {
+    return false;
+  }
+  view_tensor(&tensor, view);
+  return true;
+}

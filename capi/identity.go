@@ -1,0 +1,65 @@
+package main
+
+// #include "host.h"
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"xpwc"
+	"xpwc/internal/mapped"
+)
+
+// hostBytes views memory of the host's. No bytes are an empty slice, not nil.
+func hostBytes(data unsafe.Pointer, size C.size_t) ([]byte, error) {
+	switch {
+	case size == 0:
+		return []byte{}, nil
+	case data == nil:
+		return nil, invalid("its address is no address, its size %d", size)
+	case size > math.MaxInt || uintptr(size) > math.MaxUint-uintptr(data):
+		return nil, invalid("its size is %d", size)
+	}
+	return unsafe.Slice((*byte)(data), size), nil
+}
+
+//export xpwcDigest
+func xpwcDigest(data unsafe.Pointer, size C.size_t, digest *C.uint8_t) C.xpwc_status {
+	return call(nil, func() error {
+		if digest == nil {
+			return invalid("xpwc_digest: digest is NULL")
+		}
+		out := (*xpwc.Digest)(unsafe.Pointer(digest))
+		*out = xpwc.Digest{}
+		content, err := hostBytes(data, size)
+		if err != nil {
+			return fmt.Errorf("xpwc_digest: data: %w", err)
+		}
+		*out = xpwc.DigestOf(content)
+		return nil
+	})
+}
+
+//export xpwc_file_stamp
+func xpwc_file_stamp(descriptor C.int, stamp *C.char, capacity C.size_t) C.xpwc_status {
+	if stamp != nil && capacity > 0 {
+		*stamp = 0
+	}
+	return call(nil, func() error {
+		if stamp == nil {
+			return invalid("xpwc_file_stamp: stamp is NULL")
+		}
+		text, err := mapped.Stamp(uintptr(descriptor))
+		if err != nil {
+			return fmt.Errorf("xpwc_file_stamp: %w", err)
+		}
+		if capacity <= C.size_t(len(text)) {
+			return invalid("xpwc_file_stamp: capacity is %d, %d are needed", capacity, len(text)+1)
+		}
+		out := unsafe.Slice((*byte)(unsafe.Pointer(stamp)), len(text)+1)
+		out[copy(out, text)] = 0
+		return nil
+	})
+}

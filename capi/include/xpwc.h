@@ -1,0 +1,409 @@
+// xpwc: a cache for XNNPACK's packed weights. C API, C99.
+//
+// XNNPACK packs every weight matrix when a runtime is created. With a session's provider given to xnn_create_runtime_v4 it
+// packs into a memory-mapped file instead, and the next process that opens the file packs nothing.
+//
+//   xpwc_cache cache;
+//   xpwc_open("model.xpwc", NULL, &cache);
+//
+//   xpwc_session session;                                       // one for each runtime
+//   xpwc_session_begin(cache, &data_map, &session);
+//   xpwc_session_load(session, "layers.0.weight", NULL, &weights, &size);   // weights go to xnn_define_tensor_value
+//   xpwc_session_provider(session, &provider);
+//   xnn_create_runtime_v4(subgraph, provider, workspace, threadpool, flags, &runtime);
+//   xpwc_session_finalize(session, &names, &count);             // sources are freed, the disk is written in the background
+//   ... xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ...
+//   xnn_delete_runtime(runtime);
+//   xpwc_session_end(session);
+//
+//   xpwc_close(cache);                                          // waits for the disk
+//
+// Errors. Every function returns a status, and xpwc_last_error says more. No function aborts, throws or exits. A pointer
+// that must not be NULL but is, is XPWC_INVALID_ARGUMENT. When a function fails, what it returns through pointers is zero.
+// A cache never makes a model fail that would run without it: if the file cannot be written or is damaged, the disk is
+// full, or another process is packing for too long, weights are packed into private memory, and xpwc_cache_stats and the
+// log tell.
+//
+// Handles. A handle is a number, not an address. One that was closed, or never was, is XPWC_INVALID_HANDLE in every call,
+// closing included; its number does not come again. A handle of zeroes is never valid.
+//
+// Threads. All functions may be called from any thread, also at the same time with the same handle; so may XNNPACK call a
+// provider. Executing runtimes never wait for the cache. The host's callbacks are called on the thread that made the call,
+// or that creates the runtime, unless said otherwise. They must return (no exceptions, no longjmp), and not open caches nor
+// call this library with the same cache or its sessions, nor wait for a thread that does: locks may be held. On their own
+// thread such calls are XPWC_INVALID_ARGUMENT.
+//
+// Structs begin with their size, so that they can grow. A host's shorter struct is one whose other members are zero; in a
+// longer one the members that the library does not know must be zero, or it is XPWC_INVALID_ARGUMENT, as are sizes of 0 and
+// above 4,096.
+//
+// Strings are UTF-8 or any other bytes, and end with a NUL. Those given to a function are copied before it returns.
+//
+// Linking. The library has no XNNPACK of its own: it was compiled against the header of the host's and calls the host's.
+//
+// Processes and signals. The library is written in Go: its runtime starts threads of its own when the library is loaded,
+// and works on this library's behalf only when it is called. It handles SIGSEGV, SIGBUS, SIGFPE and SIGPIPE until the host
+// installs handlers of its own, and passes those on that are not its own to the handlers that were there before; a handler
+// of SIGURG that was there before works from the first call on, and may be called for the library's own interrupts. The host
+// must install its handlers with SA_ONSTACK and must not block these signals. Not supported: to unload the library (dlclose),
+// to call it in a child of fork without exec (executing runtimes that exist is safe there), and a second library written in
+// Go in the same process, unless both are linked into it statically as one archive.
+#ifndef XPWC_H
+#define XPWC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xnnpack.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Version of this header and of the library it came with.
+#define XPWC_VERSION "0.4.0"
+
+// What a call came to. Statuses are never renumbered; later versions may add some.
+typedef enum xpwc_status {
+  XPWC_OK = 0,
+  // A pointer is NULL, a struct_size makes no sense, a value is not among those the function knows, or a callback of the
+  // cache's made the call.
+  XPWC_INVALID_ARGUMENT = 1,
+  // The cache or session was closed before, or never was.
+  XPWC_INVALID_HANDLE = 2,
+  // The data map has no tensor of that name.
+  XPWC_UNKNOWN_TENSOR = 3,
+  // The session was begun without a data map.
+  XPWC_NO_DATA_MAP = 4,
+  // XNNPACK packed a computed tensor before its content was there: load it with XPWC_LOAD_EAGER. The runtime must not be used.
+  XPWC_NOT_EAGER = 5,
+  // The call belongs before xpwc_session_finalize.
+  XPWC_FINALIZED = 6,
+  // The cache still has sessions, whose runtimes use its memory. It stays open.
+  XPWC_IN_USE = 7,
+  // The file is not one that xpwc or ExecuTorch wrote. It is never touched.
+  XPWC_NOT_CACHE = 8,
+  // Another user could change the file, or it is not a regular file. Correct its owner and mode, or XPWC_ALLOW_UNSAFE_FILE.
+  XPWC_UNSAFE_FILE = 9,
+  // The file is a cache, but damaged. Without XPWC_STRICT it is set aside and packed afresh instead.
+  XPWC_CORRUPT = 10,
+  // With XPWC_STRICT: ExecuTorch wrote the file, so nothing tells which CPU it was packed for.
+  XPWC_FOREIGN = 11,
+  // The file was written in a format of another version of xpwc.
+  XPWC_VERSION_MISMATCH = 12,
+  // The path is open in this process with other options.
+  XPWC_OTHER_OPTIONS = 13,
+  // Another process is writing to the file; try again later.
+  XPWC_BUSY = 14,
+  // The file was removed or replaced while it was being written.
+  XPWC_REPLACED = 15,
+  // The file cannot be written to, or XPWC_READ_ONLY was set.
+  XPWC_READ_ONLY_CACHE = 16,
+  // There is no memory.
+  XPWC_OUT_OF_MEMORY = 17,
+  // The system reported an error; xpwc_last_error has its words.
+  XPWC_SYSTEM_ERROR = 18,
+  // A callback of the host failed with a status that is none of these.
+  XPWC_CALLBACK_FAILED = 19,
+  // xnn_initialize failed, or a defect of this library was contained.
+  XPWC_INTERNAL = 20
+} xpwc_status;
+
+// Returns the status' name, for instance "XPWC_IN_USE"; never NULL. Static storage.
+const char* xpwc_status_string(xpwc_status status);
+
+// Returns what the last failing call on this thread had to say: a sentence with the path or name concerned, and what to
+// do. Never NULL; empty before the first failure. The thread owns it: valid until the next call into this library on it.
+const char* xpwc_last_error(void);
+
+// Returns the XPWC_VERSION that the library was built with. Static storage.
+const char* xpwc_version(void);
+
+// A cache: the packed weights behind one path. Zero-initialise it; XPWC_OK makes it valid.
+typedef struct xpwc_cache {
+  uint64_t id;
+} xpwc_cache;
+
+// A session: what spans one xnn_runtime_t. Zero-initialise it; XPWC_OK makes it valid.
+typedef struct xpwc_session {
+  uint64_t id;
+} xpwc_session;
+
+// Levels of the log.
+typedef enum xpwc_log_level {
+  XPWC_LOG_DEBUG = 0,
+  // What was done: opened, packed, committed.
+  XPWC_LOG_INFO = 1,
+  // Something was bridged: weights are in private memory, a damaged file was set aside.
+  XPWC_LOG_WARNING = 2,
+  // A call failed. xpwc_last_error has the same text.
+  XPWC_LOG_ERROR = 3
+} xpwc_log_level;
+
+// What is told of each entry that was packed while a runtime is created.
+typedef struct xpwc_progress {
+  // sizeof(struct xpwc_progress) in the library; members behind it are not there.
+  size_t struct_size;
+  // The entry's name: the weights' directly followed by the bias'; empty for unnamed weights. Valid during the call.
+  const char* name;
+  // Bytes packed for this entry.
+  uint64_t bytes;
+  // Bytes of unpacked tensors of the session: those that were packed or found in the cache so far, and all that were loaded.
+  uint64_t done;
+  uint64_t total;
+} xpwc_progress;
+
+// How far what is in the file is checked. Opening always checks all of its structure.
+typedef enum xpwc_verify {
+  // Packed weights are not read.
+  XPWC_VERIFY_STRUCTURE = 0,
+  // Packed weights' checksums are checked when they are found first. Damaged ones are packed afresh.
+  XPWC_VERIFY_ON_USE = 1,
+  // Everything is packed once more and compared.
+  XPWC_VERIFY_REPACK = 2
+} xpwc_verify;
+
+// Flags of xpwc_options.
+enum {
+  // Use what is in the file, never write to it.
+  XPWC_READ_ONLY = 1 << 0,
+  // A damaged file, or one of ExecuTorch's, is an error instead of being replaced.
+  XPWC_STRICT = 1 << 1,
+  // Open the file even if it is a symbolic link, belongs to another user, or others may write to it.
+  XPWC_ALLOW_UNSAFE_FILE = 1 << 2,
+  // Read the whole file into memory when it is opened.
+  XPWC_PREFETCH = 1 << 3
+};
+
+// Options of xpwc_open. Zero-initialise it and set struct_size to sizeof(struct xpwc_options); zeroes mean the defaults.
+typedef struct xpwc_options {
+  size_t struct_size;
+  // XPWC_READ_ONLY and its like. An unknown flag is XPWC_INVALID_ARGUMENT.
+  uint32_t flags;
+  xpwc_verify verify;
+  // Milliseconds that a session which must pack waits for another process that is packing into the file, before it packs
+  // into private memory. 0 means 10,000; a negative value does not wait.
+  int64_t writer_wait_ms;
+  // Bytes that the file is kept to, by dropping the entries used longest ago. 0 for no limit.
+  uint64_t max_bytes;
+  // Version of the index for ExecuTorch at the end of the file: 2 (0 means it) or 1.
+  uint32_t trailer_version;
+  // Messages below it are not logged.
+  xpwc_log_level log_level;
+  // Called with each message, on any thread, maybe on several at once. message is valid during the call. May be NULL. Like
+  // progress it must stay callable until xpwc_close of this handle has returned.
+  void (*log)(void* context, xpwc_log_level level, const char* message);
+  // Called after each packed entry, on the thread that creates the runtime. Where one path is opened several times, the
+  // first opening's is called. May be NULL.
+  void (*progress)(void* context, const struct xpwc_progress* progress);
+  // Given to log and progress.
+  void* context;
+} xpwc_options;
+
+// Opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights are packed.
+// Its directory must exist. An empty path is a cache in memory. Opening a path again in this process gives another handle
+// for the same cache, with the same options or XPWC_OTHER_OPTIONS. options may be NULL. *cache is to be closed.
+// Errors also: XPWC_NOT_CACHE, XPWC_UNSAFE_FILE, XPWC_VERSION_MISMATCH, XPWC_SYSTEM_ERROR; XPWC_CORRUPT and XPWC_FOREIGN
+// with XPWC_STRICT.
+xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
+
+// Waits until everything that finalized sessions packed is on stable storage, and gives up the handle. XPWC_IN_USE, and the
+// handle stays valid, while it is the path's last and sessions are open. With any other error the handle is closed.
+xpwc_status xpwc_close(xpwc_cache cache);
+
+// Waits until everything that finalized sessions packed is on stable storage. An error says what kept it from getting there;
+// what was packed stays usable in this process, and the next commit tries again.
+xpwc_status xpwc_cache_save(xpwc_cache cache);
+
+// Writes the file anew without dead bytes and puts it in the old one's place. Runtimes go on using the old one's memory.
+// Waits until no session of this process is packing: not to be called between a runtime's creation and
+// xpwc_session_finalize on one thread. XPWC_BUSY if another process is packing into the file for longer than
+// writer_wait_ms.
+xpwc_status xpwc_cache_compact(xpwc_cache cache);
+
+// Gives back the memory of packed weights that no session uses. A cache in memory forgets them; one with a file keeps
+// them there and maps them again when they are looked up.
+xpwc_status xpwc_cache_trim(xpwc_cache cache);
+
+// Lists the sorted names of the packed weights that this machine can use, of the file and of sessions: each the weights'
+// name directly followed by the bias'. *names has *count strings; it is to be freed with xpwc_names_free.
+xpwc_status xpwc_cache_names(xpwc_cache cache, const char* const** names, size_t* count);
+
+// Frees what xpwc_cache_names gave. NULL is harmless.
+void xpwc_names_free(const char* const* names);
+
+// A number of entries and their bytes.
+typedef struct xpwc_count {
+  uint64_t entries;
+  uint64_t bytes;
+} xpwc_count;
+
+// What a cache has done since it was opened in this process, and what its file is like.
+typedef struct xpwc_stats {
+  // To be set to sizeof(struct xpwc_stats) by the host. The members it covers are filled in; those that the library does not
+  // know are left as they are.
+  size_t struct_size;
+  // Look-ups answered from the cache, with the bytes they served; and the others.
+  xpwc_count hits;
+  uint64_t misses;
+  // Entries packed and put into the cache.
+  xpwc_count packed;
+  // Packings that turned out equal to an entry the cache had: some operators are packed without a look-up.
+  xpwc_count reused;
+  // Of those packed, the ones that ExecuTorch's file at the path had in the same bytes.
+  xpwc_count adopted;
+  // Packed weights that verifying found right, and the number found wrong.
+  xpwc_count verified;
+  uint64_t damaged_payloads;
+  // Packings in private memory: because the weights have no name, the file cannot be written, another process was packing
+  // into it for too long, or file space could not be had.
+  xpwc_count private_unnamed;
+  xpwc_count private_read_only;
+  xpwc_count private_busy;
+  xpwc_count private_disk;
+  // What packing took, from reserving space to handing it in.
+  uint64_t packing_nanoseconds;
+  // What open sessions use now, of the file and of private memory.
+  uint64_t mapped_bytes;
+  uint64_t private_bytes;
+  // Number of the commit in force, 0 while there is none, and the file of that commit.
+  uint64_t generation;
+  uint64_t entries;
+  uint64_t file_bytes;
+  uint64_t payload_bytes;
+  uint64_t dead_bytes;
+  // Written to the file by this process.
+  uint64_t written_bytes;
+  uint64_t compactions;
+  // 1 if a damaged file was set aside.
+  uint64_t damaged;
+} xpwc_stats;
+
+// Fills in *stats, whose struct_size must be set.
+xpwc_status xpwc_cache_stats(xpwc_cache cache, struct xpwc_stats* stats);
+
+// An unpacked tensor, as the host's data map gives it.
+typedef struct xpwc_tensor {
+  // sizeof(struct xpwc_tensor). Set by the library before it calls xpwc_data_map.get, and by the host in a table.
+  size_t struct_size;
+  // In a table, the tensor's name. Otherwise not looked at.
+  const char* name;
+  // The content, which must stay readable and unchanged until release is called, or, without it, until xpwc_session_end. Must
+  // be NULL if fill is set, and not if it is not and there are bytes.
+  const void* data;
+  // Bytes of the content.
+  size_t size;
+  // For content that must be computed (widened, decompressed): writes all size bytes of dst, memory that the session owns.
+  // Called at most once, and not at all when everything packed from the tensor is found in the cache. Any status but
+  // XPWC_OK is handed to the caller of xpwc_session_load or xpwc_session_finalize. May be NULL.
+  xpwc_status (*fill)(void* context, void* dst, size_t size);
+  // Called once, when the session needs data and context no more: by xpwc_session_finalize if packing consumed the tensor, by
+  // xpwc_session_end otherwise. It is called for every tensor that get gave with XPWC_OK, also if that made no sense, and for
+  // every tensor of a table that was loaded. May be NULL.
+  void (*release)(void* context, const void* data, size_t size);
+  // Given to fill and release.
+  void* context;
+  // Identity of the content: packed weights are reused only for the content they were packed from.
+  // Names where the tensor comes from, for instance the model's absolute path. NULL for nothing.
+  const char* source;
+  // Changes whenever the content does and costs nothing to obtain: a content hash that the model's file has, or
+  // xpwc_file_stamp with the tensor's position in the file. NULL or empty if there is none, or it is not certain.
+  const char* stamp;
+  // xpwc_digest of the content, or of what determines it (the compressed bytes), for when there is no stamp, or it changed. If
+  // NULL it is computed from the content, which then must be read.
+  const uint8_t* digest;
+} xpwc_tensor;
+
+// The host's unpacked tensors by name. Zero-initialise it and set struct_size to sizeof(struct xpwc_data_map). A session asks
+// at most once for a name.
+typedef struct xpwc_data_map {
+  size_t struct_size;
+  // Fills in *tensor, which is zero but for struct_size. XPWC_UNKNOWN_TENSOR if there is none of that name; any other status
+  // but XPWC_OK is handed to the caller of xpwc_session_load. Must stay callable until xpwc_session_finalize. If it is NULL,
+  // the table is used.
+  xpwc_status (*get)(void* context, const char* name, struct xpwc_tensor* tensor);
+  // Given to get.
+  void* context;
+  // A table of tensors instead, whose distance is tensors[0].struct_size: all have the same, and names of their own. It is
+  // copied with its strings and digests; what data points to is not.
+  const struct xpwc_tensor* tensors;
+  size_t tensor_count;
+} xpwc_data_map;
+
+// Begins a session. data may be NULL if nothing is loaded: then all weights are unnamed and packed into private memory.
+// What other processes committed to the file by now is picked up. *session is to be ended.
+xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* data, xpwc_session* session);
+
+// Flags of xpwc_load_options.
+enum {
+  // The content is in memory when xpwc_session_load returns. Needed for computed tensors that XNNPACK reads without a look-up
+  // that names them: weights of depthwise convolution, deconvolution and NCHW convolution, the bias of operators with
+  // dynamically quantised input, and what is read at inference.
+  XPWC_LOAD_EAGER = 1 << 0,
+  // Nothing but packing reads the content, so that it can go with xpwc_session_finalize even if XNNPACK packed it without the
+  // cache's knowledge.
+  XPWC_LOAD_PACK_ONLY = 1 << 1,
+  // The content is kept until xpwc_session_end, for tensors that are also read at inference (PReLU slopes, constants of
+  // elementwise operators).
+  XPWC_LOAD_RETAIN = 1 << 2,
+  // quantization is set, if only to say that there is none.
+  XPWC_LOAD_QUANTIZED = 1 << 3
+};
+
+// How a tensor is loaded. Zero-initialise it and set struct_size to sizeof(struct xpwc_load_options).
+typedef struct xpwc_load_options {
+  size_t struct_size;
+  // XPWC_LOAD_EAGER and its like. An unknown flag is XPWC_INVALID_ARGUMENT.
+  uint32_t flags;
+  // With XPWC_LOAD_QUANTIZED, what XNNPACK packs in but leaves out of its key, in any form that differs when it does: scales,
+  // zero point, block size and, where the input is quantised dynamically, the bias. Two models that differ in these alone
+  // get each other's packed weights if they are not told here. Digests of them (xpwc_digest) do. Without the flag,
+  // quantization_size must be 0.
+  const void* quantization;
+  size_t quantization_size;
+} xpwc_load_options;
+
+// Returns the tensor of that name: the address to give to XNNPACK, and its size in bytes. The content of a computed tensor is
+// there once XNNPACK is about to pack it. The session owns it: until xpwc_session_finalize if packing consumed it, else until
+// xpwc_session_end. Loading a name again gives the same address and adds to its options. options may be NULL; so may size.
+// Errors also: XPWC_UNKNOWN_TENSOR, XPWC_NO_DATA_MAP, XPWC_FINALIZED, and what the data map's callbacks return.
+xpwc_status xpwc_session_load(
+    xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size);
+
+// Says that the host has copied or converted a loaded tensor, and gives XNNPACK the copy's address in its place: what is packed
+// from alias goes by a name that begins with original's. alias must stay readable until xpwc_session_finalize. XNNPACK of March 2026 and
+// later tells its own copies itself. XPWC_UNKNOWN_TENSOR if original is no address that xpwc_session_load gave, XPWC_NOT_EAGER if
+// its content is yet to be computed.
+xpwc_status xpwc_session_alias(xpwc_session session, const void* alias, const void* original);
+
+// Returns what to give to xnn_create_runtime_v4 (as xnn_weights_cache_t). The session owns it: valid until xpwc_session_end,
+// which must come after xnn_delete_runtime. It serves one runtime.
+xpwc_status xpwc_session_provider(xpwc_session session, struct xnn_weights_cache_provider** provider);
+
+// Ends the creation of the runtime: to be called when xnn_create_runtime_v4 has returned, before the runtime is set up. Frees
+// the unpacked tensors that packing consumed and starts writing what was packed, without waiting for the disk.
+// *names is an array of *count sorted names of the packed weights that the runtime uses, owned by the session until its end;
+// either may be NULL. The error is the first that a callback of XNNPACK's met. With XPWC_NOT_EAGER, or if a fill failed, the
+// runtime must not be used; otherwise it is right all the same, if it could be created. The session is finalized in any case.
+xpwc_status xpwc_session_finalize(xpwc_session session, const char* const** names, size_t* count);
+
+// Ends the session, also if it returns an error; the runtime must have been deleted.
+xpwc_status xpwc_session_end(xpwc_session session);
+
+// Computes the 128-bit digest of size bytes, for xpwc_tensor.digest and xpwc_load_options.quantization. data may be NULL
+// if size is 0. It guards against accidents, not against an adversary.
+xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
+
+// Size that suffices for xpwc_file_stamp.
+#define XPWC_FILE_STAMP_SIZE 128
+
+// Writes to stamp, of capacity bytes, a text that changes when the open file's content does: device, inode, size and times of
+// modification and change. A stamp of a tensor in the file is this with the tensor's position appended. The descriptor stays
+// the host's. XPWC_INVALID_ARGUMENT if capacity is too small, or the file is not a regular one.
+xpwc_status xpwc_file_stamp(int file_descriptor, char* stamp, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,472 @@
+// xpwc: a cache for XNNPACK's packed weights. C++17 over xpwc.h, header-only; what is said there holds here.
+//
+//   auto cache = xpwc::Cache::open("model.xpwc");
+//   if (!cache) return fail(cache.status().message());
+//
+//   auto session = cache->begin(&data_map);                      // one for each runtime
+//   auto weights = session->load("layers.0.weight");             // weights->data goes to xnn_define_tensor_value
+//   xnn_create_runtime_v4(subgraph, session->provider(), workspace, threadpool, flags, &runtime);
+//   xpwc::Status status = session->finalize();                   // sources are freed, the disk is written in the background
+//   ... xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ...
+//   xnn_delete_runtime(runtime);                                 // before the session goes
+//
+// Nothing here throws, and it compiles with -fno-exceptions -fno-rtti. Callbacks and data maps must not throw either: the
+// library calls them through C and Go, so an exception that leaves one ends the program. A Cache or Session that was moved
+// from or ended is like a closed handle: XPWC_INVALID_HANDLE.
+#ifndef XPWC_HPP
+#define XPWC_HPP
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "xpwc.h"
+
+namespace xpwc {
+
+// What a call came to: a status of xpwc.h, and a sentence that says more.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  explicit Status(xpwc_status code, std::string message = {}) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const { return code_ == XPWC_OK; }
+  xpwc_status code() const { return code_; }
+  // The code's name, for instance "XPWC_IN_USE".
+  const char* name() const { return xpwc_status_string(code_); }
+  // What xpwc_last_error said, with the message of the host's callback if it was one that failed.
+  const std::string& message() const { return message_; }
+
+ private:
+  xpwc_status code_ = XPWC_OK;
+  std::string message_;
+};
+
+// A T, or the Status that tells why there is none. To be asked before it is dereferenced.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  // status must not be ok.
+  Result(Status status) : status_(std::move(status)) {}
+
+  bool ok() const { return value_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  const Status& status() const { return status_; }
+
+  T& operator*() & { return *value_; }
+  const T& operator*() const& { return *value_; }
+  T&& operator*() && { return *std::move(value_); }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+// 128 bits that differ when the content does.
+using Digest = std::array<std::uint8_t, 16>;
+
+// Bytes that somebody else owns.
+struct Bytes {
+  const void* data = nullptr;
+  std::size_t size = 0;
+};
+
+// xpwc_stats and xpwc_progress, as the library filled them in.
+using Stats = xpwc_stats;
+using Progress = xpwc_progress;
+
+// Options of Cache::open: those of xpwc_options.
+struct Options {
+  bool read_only = false;
+  bool strict = false;
+  bool allow_unsafe_file = false;
+  bool prefetch = false;
+  xpwc_verify verify = XPWC_VERIFY_STRUCTURE;
+  // How long a session that must pack waits for another process that is packing. 0 means 10 s; negative, not at all.
+  std::chrono::milliseconds writer_wait{0};
+  std::uint64_t max_bytes = 0;
+  std::uint32_t trailer_version = 0;
+  xpwc_log_level log_level = XPWC_LOG_INFO;
+  // Called on any thread, maybe on several at once.
+  std::function<void(xpwc_log_level, std::string_view message)> log;
+  // Called after each packed entry, on the thread that creates the runtime.
+  std::function<void(const Progress&)> progress;
+};
+
+// An unpacked tensor, as a data map gives it: xpwc_tensor.
+struct Tensor {
+  // The content; must stay readable and unchanged until release is called. nullptr if fill is set.
+  const void* data = nullptr;
+  std::size_t size = 0;
+  // Writes all size bytes of dst, for content that must be computed. Called at most once, and only if it is packed.
+  std::function<Status(void* dst, std::size_t size)> fill;
+  // Called once when the session needs data no more.
+  std::function<void(const void* data, std::size_t size)> release;
+  // Where the tensor comes from; what changes whenever the content does; the content's digest. Each may be left empty.
+  std::string source;
+  std::string stamp;
+  std::optional<Digest> digest;
+};
+
+// The host's unpacked tensors by name. It must outlive Session::finalize, and be thread-safe if several sessions use it.
+class DataMap {
+ public:
+  virtual ~DataMap() = default;
+  // Fills in tensor. XPWC_UNKNOWN_TENSOR if there is none of that name; any other failure reaches the caller of
+  // Session::load. A session asks at most once for a name.
+  virtual Status tensor(std::string_view name, Tensor& tensor) = 0;
+};
+
+// A DataMap of tensors that are all known beforehand. It must not be added to while sessions use it.
+class TensorTable final : public DataMap {
+ public:
+  // Adds a tensor or replaces the one of that name. What it points to is not copied.
+  void add(std::string name, Tensor tensor) { tensors_.insert_or_assign(std::move(name), std::move(tensor)); }
+
+  Status tensor(std::string_view name, Tensor& tensor) override {
+    const auto found = tensors_.find(std::string(name));
+    if (found == tensors_.end()) {
+      return Status(XPWC_UNKNOWN_TENSOR);
+    }
+    tensor = found->second;
+    return Status();
+  }
+
+ private:
+  std::unordered_map<std::string, Tensor> tensors_;
+};
+
+// How a tensor is loaded: xpwc_load_options.
+struct LoadOptions {
+  bool eager = false;
+  bool pack_only = false;
+  bool retain = false;
+  // What XNNPACK packs in but leaves out of its key: scales, zero point, block size, and the bias where the input is quantised
+  // dynamically; empty bytes say that there is nothing of it. Needed only during the call.
+  std::optional<Bytes> quantization;
+};
+
+// A tensor that was loaded. The session owns it.
+struct Loaded {
+  const void* data = nullptr;
+  std::size_t size = 0;
+};
+
+namespace detail {
+
+inline Status check(xpwc_status code) { return code == XPWC_OK ? Status() : Status(code, xpwc_last_error()); }
+
+constexpr std::uint32_t flag(bool set, std::uint32_t value) { return set ? value : 0; }
+
+// A text for C. One with a NUL inside would be another there.
+inline Status c_string(std::string_view text, std::string& copy) {
+  if (text.find('\0') != std::string_view::npos) {
+    return Status(XPWC_INVALID_ARGUMENT, "a path or name has a NUL in it");
+  }
+  copy.assign(text);
+  return Status();
+}
+
+// An open handle, and what the library calls on its behalf.
+struct CacheState {
+  ~CacheState() { xpwc_close(cache); }
+
+  xpwc_cache cache{};
+  std::function<void(xpwc_log_level, std::string_view)> log;
+  std::function<void(const Progress&)> progress;
+};
+
+// What a session's callbacks need. It also keeps what they said, for which a status of C's has no room.
+struct SessionState {
+  // Hands on a callback's status.
+  xpwc_status keep(Status status) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!status.ok() && failure.ok()) {
+      failure = std::move(status);
+      return failure.code();
+    }
+    return status.code();
+  }
+
+  DataMap* data = nullptr;
+  std::mutex mutex;
+  Status failure;
+};
+
+// The status of a session's call, with what the callback said that made it fail.
+inline Status check(xpwc_status code, SessionState* state) {
+  Status status = check(code);
+  if (status.ok() || state == nullptr) {
+    return status;
+  }
+  const std::lock_guard<std::mutex> lock(state->mutex);
+  const Status said = std::exchange(state->failure, Status());
+  const bool because = !said.ok() && (said.code() == code || code == XPWC_CALLBACK_FAILED);
+  return because && !said.message().empty() ? Status(code, status.message() + ": " + said.message()) : status;
+}
+
+// A tensor on loan to a session.
+struct Lent {
+  Tensor tensor;
+  SessionState* state;
+};
+
+inline void log(void* context, xpwc_log_level level, const char* message) noexcept {
+  static_cast<CacheState*>(context)->log(level, message);
+}
+
+inline void progress(void* context, const xpwc_progress* progress) noexcept {
+  static_cast<CacheState*>(context)->progress(*progress);
+}
+
+inline xpwc_status fill(void* context, void* dst, std::size_t size) noexcept {
+  auto* lent = static_cast<Lent*>(context);
+  return lent->state->keep(lent->tensor.fill(dst, size));
+}
+
+inline void release(void* context, const void* data, std::size_t size) noexcept {
+  const std::unique_ptr<Lent> lent(static_cast<Lent*>(context));
+  if (lent->tensor.release) {
+    lent->tensor.release(data, size);
+  }
+}
+
+inline xpwc_status get(void* context, const char* name, xpwc_tensor* out) noexcept {
+  auto* state = static_cast<SessionState*>(context);
+  auto lent = std::unique_ptr<Lent>(new (std::nothrow) Lent{{}, state});
+  if (!lent) {
+    return XPWC_OUT_OF_MEMORY;
+  }
+  Tensor& tensor = lent->tensor;
+  Status status = state->data->tensor(name, tensor);
+  if (!status.ok()) {
+    return state->keep(std::move(status));
+  }
+  out->data = tensor.data;
+  out->size = tensor.size;
+  out->fill = tensor.fill ? fill : nullptr;
+  out->release = release;
+  out->source = tensor.source.c_str();
+  out->stamp = tensor.stamp.c_str();
+  out->digest = tensor.digest ? tensor.digest->data() : nullptr;
+  out->context = lent.release();
+  return XPWC_OK;
+}
+
+}  // namespace detail
+
+// Spans one xnn_runtime_t: begins before it is created, and must go after it was deleted. Made by Cache::begin. Keeps the cache
+// open.
+class Session {
+ public:
+  Session(Session&& other) noexcept { *this = std::move(other); }
+  Session& operator=(Session&& other) noexcept {
+    if (this != &other) {
+      if (state_) {
+        (void)end();
+      }
+      cache_ = std::move(other.cache_);
+      state_ = std::move(other.state_);
+      session_ = std::exchange(other.session_, {});
+      provider_ = std::exchange(other.provider_, nullptr);
+    }
+    return *this;
+  }
+  ~Session() {
+    if (state_) {
+      (void)end();
+    }
+  }
+
+  // The tensor of that name: the address to give to XNNPACK. See xpwc_session_load.
+  Result<Loaded> load(std::string_view name, const LoadOptions& options = {}) {
+    std::string copy;
+    if (Status status = detail::c_string(name, copy); !status.ok()) {
+      return status;
+    }
+    xpwc_load_options c{};
+    c.struct_size = sizeof(c);
+    c.flags = detail::flag(options.eager, XPWC_LOAD_EAGER) | detail::flag(options.pack_only, XPWC_LOAD_PACK_ONLY) |
+        detail::flag(options.retain, XPWC_LOAD_RETAIN) | detail::flag(options.quantization.has_value(), XPWC_LOAD_QUANTIZED);
+    if (options.quantization) {
+      c.quantization = options.quantization->data;
+      c.quantization_size = options.quantization->size;
+    }
+    Loaded loaded;
+    const xpwc_status code = xpwc_session_load(session_, copy.c_str(), &c, &loaded.data, &loaded.size);
+    if (code != XPWC_OK) {
+      return detail::check(code, state_.get());
+    }
+    return loaded;
+  }
+
+  // Says that alias is the host's copy of a loaded tensor. See xpwc_session_alias.
+  Status alias(const void* alias, const void* original) {
+    return detail::check(xpwc_session_alias(session_, alias, original));
+  }
+
+  // What to give to xnn_create_runtime_v4. nullptr once the session has ended.
+  xnn_weights_cache_t provider() const { return provider_; }
+
+  // Ends the creation of the runtime; to be called before it is set up. names, if not nullptr, becomes the sorted names of the
+  // packed weights the runtime uses, valid until the session ends. After XPWC_NOT_EAGER, or if a fill failed, the runtime must
+  // not be used; otherwise it is right all the same. See xpwc_session_finalize.
+  Status finalize(std::vector<std::string_view>* names = nullptr) {
+    const char* const* c = nullptr;
+    std::size_t count = 0;
+    const xpwc_status code = xpwc_session_finalize(session_, &c, &count);
+    if (names != nullptr) {
+      names->assign(c, c + count);
+    }
+    return detail::check(code, state_.get());
+  }
+
+  // What the destructor does, with its status.
+  Status end() {
+    Status status = detail::check(xpwc_session_end(std::exchange(session_, {})));
+    provider_ = nullptr;
+    state_.reset();
+    cache_.reset();
+    return status;
+  }
+
+  // The handle for calls to xpwc.h. It stays this object's.
+  xpwc_session handle() const { return session_; }
+
+ private:
+  friend class Cache;
+  Session() = default;
+
+  std::shared_ptr<detail::CacheState> cache_;
+  std::unique_ptr<detail::SessionState> state_;
+  xpwc_session session_{};
+  xnn_weights_cache_t provider_ = nullptr;
+};
+
+// The packed weights behind one path. Its sessions keep it open when this object goes before they do.
+class Cache {
+ public:
+  // Opens the cache file at path, or a cache in memory if path is empty. See xpwc_open.
+  static Result<Cache> open(std::string_view path, Options options = {}) {
+    std::string copy;
+    if (Status status = detail::c_string(path, copy); !status.ok()) {
+      return status;
+    }
+    auto state = std::make_shared<detail::CacheState>();
+    state->log = std::move(options.log);
+    state->progress = std::move(options.progress);
+    xpwc_options c{};
+    c.struct_size = sizeof(c);
+    c.flags = detail::flag(options.read_only, XPWC_READ_ONLY) | detail::flag(options.strict, XPWC_STRICT) |
+        detail::flag(options.allow_unsafe_file, XPWC_ALLOW_UNSAFE_FILE) | detail::flag(options.prefetch, XPWC_PREFETCH);
+    c.verify = options.verify;
+    c.writer_wait_ms = options.writer_wait.count();
+    c.max_bytes = options.max_bytes;
+    c.trailer_version = options.trailer_version;
+    c.log_level = options.log_level;
+    c.log = state->log ? detail::log : nullptr;
+    c.progress = state->progress ? detail::progress : nullptr;
+    c.context = state.get();
+    if (Status status = detail::check(xpwc_open(copy.c_str(), &c, &state->cache)); !status.ok()) {
+      return status;
+    }
+    return Cache(std::move(state));
+  }
+
+  Cache(Cache&&) noexcept = default;
+  Cache& operator=(Cache&&) noexcept = default;
+  // Waits for the disk, here or when the last session ends. What goes wrong then is only logged: save before, to know.
+  ~Cache() = default;
+
+  // Begins a session. data may be nullptr if nothing will be loaded. See xpwc_session_begin.
+  Result<Session> begin(DataMap* data) {
+    auto state = std::make_unique<detail::SessionState>();
+    state->data = data;
+    xpwc_data_map c{};
+    c.struct_size = sizeof(c);
+    c.get = detail::get;
+    c.context = state.get();
+    Session session;
+    if (Status status = detail::check(xpwc_session_begin(handle(), data ? &c : nullptr, &session.session_)); !status.ok()) {
+      return status;
+    }
+    session.state_ = std::move(state);
+    session.cache_ = state_;
+    if (Status status = detail::check(xpwc_session_provider(session.session_, &session.provider_)); !status.ok()) {
+      return status;
+    }
+    return session;
+  }
+
+  // Waits until everything packed is on stable storage and closes the cache. XPWC_IN_USE, and it stays open, while there are
+  // sessions.
+  Status close() { return detail::check(xpwc_close(handle())); }
+  Status save() { return detail::check(xpwc_cache_save(handle())); }
+  Status compact() { return detail::check(xpwc_cache_compact(handle())); }
+  Status trim() { return detail::check(xpwc_cache_trim(handle())); }
+
+  // The sorted names of the packed weights that this machine can use.
+  Result<std::vector<std::string>> names() const {
+    const char* const* c = nullptr;
+    std::size_t count = 0;
+    if (Status status = detail::check(xpwc_cache_names(handle(), &c, &count)); !status.ok()) {
+      return status;
+    }
+    std::vector<std::string> names(c, c + count);
+    xpwc_names_free(c);
+    return names;
+  }
+
+  Result<Stats> stats() const {
+    Stats stats{};
+    stats.struct_size = sizeof(stats);
+    if (Status status = detail::check(xpwc_cache_stats(handle(), &stats)); !status.ok()) {
+      return status;
+    }
+    return stats;
+  }
+
+  // The handle for calls to xpwc.h. It stays this object's, and sessions begun with it must be ended before this object goes.
+  xpwc_cache handle() const { return state_ ? state_->cache : xpwc_cache{}; }
+
+ private:
+  explicit Cache(std::shared_ptr<detail::CacheState> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<detail::CacheState> state_;
+};
+
+// Computes the digest of a content, for Tensor::digest and LoadOptions::quantization.
+inline Result<Digest> digest(Bytes content) {
+  Digest digest{};
+  if (Status status = detail::check(xpwc_digest(content.data, content.size, digest.data())); !status.ok()) {
+    return status;
+  }
+  return digest;
+}
+
+// A text that changes when the open file's content does. With a tensor's position in the file it is the tensor's stamp.
+inline Result<std::string> file_stamp(int file_descriptor) {
+  char stamp[XPWC_FILE_STAMP_SIZE] = "";
+  if (Status status = detail::check(xpwc_file_stamp(file_descriptor, stamp, sizeof(stamp))); !status.ok()) {
+    return status;
+  }
+  return std::string(stamp);
+}
+
+}  // namespace xpwc
+
+#endif

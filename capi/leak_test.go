@@ -1,0 +1,78 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a process has: see cycles.c.
+type possessions struct {
+	resident, allocated, descriptors, threads, mappings int
+}
+
+// least returns the smallest of each that cycles.c saw in a range of cycles: garbage collection makes memory go up and down.
+func least(t *testing.T, out string, from, to int) possessions {
+	t.Helper()
+	var least possessions
+	seen := 0
+	for line := range strings.Lines(out) {
+		var cycle int
+		var p possessions
+		_, err := fmt.Sscan(line, &cycle, &p.resident, &p.allocated, &p.descriptors, &p.threads, &p.mappings)
+		require.NoError(t, err, line)
+		if cycle < from || cycle > to {
+			continue
+		}
+		if seen++; seen == 1 {
+			least = p
+		}
+		least = possessions{
+			min(least.resident, p.resident), min(least.allocated, p.allocated), min(least.descriptors, p.descriptors),
+			min(least.threads, p.threads), min(least.mappings, p.mappings),
+		}
+	}
+	require.Positive(t, seen)
+	return least
+}
+
+// growth returns what 8,000 cycles have added.
+func growth(t *testing.T, leak int) possessions {
+	t.Helper()
+	p := program{source: "cycles.c", compiler: compilersFor("cycles.c")[0], linkage: static}
+	// With Go's usual setting its heap is 4 MiB before anything is collected, which a leak would first have to fill.
+	out := p.run(t, []string{"GOGC=10"}, t.TempDir(), "10000", fmt.Sprint(leak))
+	early, late := least(t, out, 1000, 2000), least(t, out, 9000, 10000)
+	t.Logf("%+v, later %+v", early, late)
+	return possessions{
+		late.resident - early.resident, late.allocated - early.allocated, late.descriptors - early.descriptors,
+		late.threads - early.threads, late.mappings - early.mappings,
+	}
+}
+
+// What 100 bytes a cycle would come to is 800,000.
+const (
+	residentLimit  = 500_000
+	allocatedLimit = 40_000 // what C has allocated is known to the byte, but threads of Go's, which may still be added, have some
+)
+
+func TestTenThousandCyclesLeakNothing(t *testing.T) {
+	t.Parallel()
+	g := growth(t, 0)
+	require.Less(t, g.resident, residentLimit)
+	require.Less(t, g.allocated, allocatedLimit)
+	require.LessOrEqual(t, g.descriptors, 0)
+	require.LessOrEqual(t, g.threads, 8)
+	require.LessOrEqual(t, g.mappings, 8*4)
+}
+
+func TestALeakOfAHundredBytesIsSeen(t *testing.T) {
+	t.Parallel()
+	g := growth(t, 100)
+	require.Greater(t, g.resident, residentLimit)
+	require.Greater(t, g.allocated, allocatedLimit)
+}

@@ -1,0 +1,207 @@
+package main
+
+// #include "host.h"
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"xpwc"
+)
+
+// A session is what a session's handle stands for.
+type session struct {
+	*xpwc.Session
+	cache *cache
+	data  *dataMap // nil if there is none
+
+	ended atomic.Bool
+
+	mu    sync.Mutex
+	names C.xpwc_strings // once finalized
+	count int
+}
+
+//export xpwcSessionBegin
+func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, context C.uintptr_t, tensors *C.xpwc_const_tensor, n C.size_t,
+	handle *C.xpwc_session,
+) C.xpwc_status {
+	zero(handle)
+	return withCache(of, func(c *cache) error {
+		switch {
+		case handle == nil:
+			return invalid("xpwc_session_begin: session is NULL")
+		case !bool(valid):
+			return invalid("xpwc_session_begin: data.struct_size is wrong, or an unknown member is set")
+		}
+		s := &session{cache: c}
+		var data xpwc.DataMap
+		if some {
+			var err error
+			if s.data, err = newDataMap(C.struct_xpwc_callback{get, context, c.number()}, tensors, n); err != nil {
+				return fmt.Errorf("xpwc_session_begin: %w", err)
+			}
+			data = s.data
+		}
+		var err error
+		if s.Session, err = c.NewSession(data); err != nil {
+			return err
+		}
+		handle.id = C.uint64_t(handles.add(s))
+		c.report()
+		return nil
+	})
+}
+
+// openSession returns the session of a handle.
+func openSession(handle C.xpwc_session) (*session, error) {
+	s, err := resolve[*session](&handles, uint64(handle.id))
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	if err := s.cache.checkCaller(); err != nil {
+		return nil, err
+	}
+	if s.ended.Load() {
+		return nil, fmt.Errorf("session: %w", errInvalidHandle)
+	}
+	return s, nil
+}
+
+// withSession calls do with the session of a handle.
+func withSession(handle C.xpwc_session, do func(*session) error) C.xpwc_status {
+	s, err := openSession(handle)
+	if err != nil {
+		return call(nil, func() error { return err })
+	}
+	return call(s.cache.host, func() error { return do(s) })
+}
+
+//export xpwcSessionLoad
+func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.bool, flags C.uint32_t,
+	quantization unsafe.Pointer, quantizationSize C.size_t, data *C.xpwc_const_pointer, size *C.size_t,
+) C.xpwc_status {
+	zero(data)
+	zero(size)
+	return withSession(handle, func(s *session) error {
+		const known = C.XPWC_LOAD_EAGER | C.XPWC_LOAD_PACK_ONLY | C.XPWC_LOAD_RETAIN | C.XPWC_LOAD_QUANTIZED
+		switch {
+		case name == nil || data == nil:
+			return invalid("xpwc_session_load: name or data is NULL")
+		case !bool(valid):
+			return invalid("xpwc_session_load: options.struct_size is wrong, or an unknown member is set")
+		case flags&^known != 0:
+			return invalid("xpwc_session_load: unknown flags %#x", flags&^known)
+		case flags&C.XPWC_LOAD_QUANTIZED == 0 && quantizationSize > 0:
+			return invalid("xpwc_session_load: quantization without XPWC_LOAD_QUANTIZED")
+		}
+		parameters, err := hostBytes(quantization, quantizationSize)
+		if err != nil {
+			return fmt.Errorf("xpwc_session_load: quantization: %w", err)
+		}
+		var options []xpwc.LoadOption
+		for _, o := range []struct {
+			flag   C.uint32_t
+			option xpwc.LoadOption
+		}{
+			{C.XPWC_LOAD_EAGER, xpwc.Eager()},
+			{C.XPWC_LOAD_PACK_ONLY, xpwc.PackOnly()},
+			{C.XPWC_LOAD_RETAIN, xpwc.Retain()},
+			{C.XPWC_LOAD_QUANTIZED, xpwc.Quantized(parameters)},
+		} {
+			if flags&o.flag != 0 {
+				options = append(options, o.option)
+			}
+		}
+		content, err := s.Load(C.GoString(name), options...)
+		if err != nil {
+			return err
+		}
+		*data = C.xpwc_const_pointer(unsafe.Pointer(unsafe.SliceData(content)))
+		if size != nil {
+			*size = C.size_t(len(content))
+		}
+		return nil
+	})
+}
+
+//export xpwcSessionAlias
+func xpwcSessionAlias(handle C.xpwc_session, alias, original unsafe.Pointer) C.xpwc_status {
+	return withSession(handle, func(s *session) error {
+		if alias == nil || original == nil {
+			return invalid("xpwc_session_alias: alias or original is NULL")
+		}
+		return s.Alias(unsafe.Slice((*byte)(alias), 1), unsafe.Slice((*byte)(original), 1))
+	})
+}
+
+//export xpwc_session_provider
+func xpwc_session_provider(handle C.xpwc_session, provider **C.struct_xnn_weights_cache_provider) C.xpwc_status {
+	zero(provider)
+	return withSession(handle, func(s *session) error {
+		if provider == nil {
+			return invalid("xpwc_session_provider: provider is NULL")
+		}
+		*provider = (*C.struct_xnn_weights_cache_provider)(s.Provider())
+		return nil
+	})
+}
+
+//export xpwc_session_finalize
+func xpwc_session_finalize(handle C.xpwc_session, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
+	zero(names)
+	zero(count)
+	return withSession(handle, func(s *session) error {
+		defer s.cache.report()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		used, err := s.Finalize()
+		if err != nil {
+			return err
+		}
+		if s.names == nil {
+			if s.names, err = newStrings(used); err != nil {
+				return err
+			}
+			s.count = len(used)
+		}
+		if names != nil {
+			*names = s.names
+		}
+		if count != nil {
+			*count = C.size_t(s.count)
+		}
+		return nil
+	})
+}
+
+//export xpwc_session_end
+func xpwc_session_end(handle C.xpwc_session) C.xpwc_status {
+	s, err := openSession(handle)
+	if err != nil {
+		return call(nil, func() error { return err })
+	}
+	defer handles.remove(uint64(handle.id))
+	return call(s.cache.host, func() error {
+		if s.ended.Swap(true) {
+			return fmt.Errorf("session: %w", errInvalidHandle) // another thread is ending it
+		}
+		defer s.cache.report()
+		defer s.free()
+		return s.Close()
+	})
+}
+
+// free gives back what the session holds for the host. It is closed.
+func (s *session) free() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.data != nil {
+		s.data.end()
+	}
+	freeStrings(s.names)
+	s.names = nil
+}

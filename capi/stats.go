@@ -1,0 +1,68 @@
+package main
+
+// #include "host.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"xpwc"
+)
+
+//export xpwc_cache_stats
+func xpwc_cache_stats(handle C.xpwc_cache, stats *C.struct_xpwc_stats) C.xpwc_status {
+	fill := func(from *C.struct_xpwc_stats) { // what the host's struct covers
+		from.struct_size = stats.struct_size
+		n := min(uintptr(stats.struct_size), unsafe.Sizeof(*from))
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(stats)), n), unsafe.Slice((*byte)(unsafe.Pointer(from)), n))
+	}
+	valid := stats != nil && uintptr(stats.struct_size) >= unsafe.Sizeof(stats.struct_size)
+	if valid {
+		fill(&C.struct_xpwc_stats{})
+	}
+	return withCache(handle, func(c *cache) error {
+		switch {
+		case stats == nil:
+			return invalid("xpwc_cache_stats: stats is NULL")
+		case !valid:
+			return invalid("xpwc_cache_stats: stats.struct_size is %d", stats.struct_size)
+		}
+		s := c.Stats()
+		fill(&C.struct_xpwc_stats{
+			hits:                count(s.Hits),
+			misses:              C.uint64_t(s.Misses),
+			packed:              count(s.Packed),
+			reused:              count(s.Reused),
+			adopted:             count(s.Adopted),
+			verified:            count(s.Verified),
+			damaged_payloads:    C.uint64_t(s.DamagedPayloads),
+			private_unnamed:     count(s.Private[xpwc.ReasonUnnamed]),
+			private_read_only:   count(s.Private[xpwc.ReasonReadOnly]),
+			private_busy:        count(s.Private[xpwc.ReasonBusy]),
+			private_disk:        count(s.Private[xpwc.ReasonDisk]),
+			packing_nanoseconds: C.uint64_t(s.PackingTime.Nanoseconds()),
+			mapped_bytes:        C.uint64_t(s.MappedBytes),
+			private_bytes:       C.uint64_t(s.PrivateBytes),
+			generation:          C.uint64_t(s.Generation),
+			entries:             C.uint64_t(s.Entries),
+			file_bytes:          C.uint64_t(s.FileBytes),
+			payload_bytes:       C.uint64_t(s.PayloadBytes),
+			dead_bytes:          C.uint64_t(s.DeadBytes),
+			written_bytes:       C.uint64_t(s.WrittenBytes),
+			compactions:         C.uint64_t(s.Compactions),
+			damaged:             C.uint64_t(flag(s.Damaged != nil)),
+		})
+		return nil
+	})
+}
+
+func count(c xpwc.Count) C.struct_xpwc_count {
+	return C.struct_xpwc_count{entries: C.uint64_t(c.Entries), bytes: C.uint64_t(c.Bytes)}
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,32 @@
+// A host of XNNPACK with xpwc: see README.md.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench.h"
+#include "experiments.h"
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const std::string command = arguments.empty() ? "" : arguments[0];
+  Status status;
+  if (command == "demo" && arguments.size() == 2) {
+    status = demo(arguments[1]);
+  } else if (command == "bench" && arguments.size() == 2) {
+    status = bench(arguments[1]);
+  } else if (command == "measure") {
+    status = measure({arguments.begin() + 1, arguments.end()});
+  } else {
+    std::fprintf(
+        stderr,
+        "usage: host demo DIR    two experiments, in memory and time; needs 1.3 GB in DIR while it runs\n"
+        "       host bench DIR   what the cache's calls cost\n");
+    return 2;
+  }
+  if (!status.ok()) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "host: %s\n", status.message().c_str());
+    return 1;
+  }
+  return 0;
+}
