@@ -9,11 +9,11 @@ package xpwc
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/cgo"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"xpwc/internal/format"
@@ -30,7 +30,7 @@ func newProvider(s *Session) (provider, error) {
 	c := C.xpwc_provider_new(C.uintptr_t(handle))
 	if c == nil {
 		handle.Delete()
-		return provider{}, errors.New("new session: no memory for its provider")
+		return provider{}, fmt.Errorf("new session: its provider: %w", syscall.ENOMEM)
 	}
 	return provider{c, handle}, nil
 }

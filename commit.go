@@ -3,6 +3,7 @@ package xpwc
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"xpwc/internal/format"
 )
@@ -26,7 +27,7 @@ func (c *Cache) commitAll() {
 	for {
 		c.again = false
 		err := c.commitOnce()
-		if err == nil && c.writers == 0 && len(c.uncommitted()) == 0 && c.store.locked && c.worthCompacting() {
+		if err == nil && c.writers == 0 && !c.hasUncommitted() && c.store.locked && c.worthCompacting() {
 			c.compacting = true
 			c.note(c.compact())
 			c.compacting = false
@@ -46,28 +47,22 @@ func (c *Cache) commitAll() {
 // endIfIdle gives the writer's lock to others if nobody here needs it. While something uncommitted is in memory we must
 // stay the writer: the next one would give its space away.
 func (c *Cache) endIfIdle() error {
-	if c.writers > 0 || len(c.uncommitted()) > 0 {
+	if c.writers > 0 || c.hasUncommitted() {
 		return nil
 	}
 	return c.store.end()
 }
 
-// uncommitted returns the entries in file space that no generation on the disk has.
-func (c *Cache) uncommitted() []*entry {
-	var entries []*entry
-	for _, e := range c.fresh {
-		if !e.committed && (!e.suspect || e.sessions > 0) {
-			entries = append(entries, e)
-		}
-	}
-	return entries
-}
+// uncommitted reports whether an entry is in file space and in no generation on the disk.
+func (e *entry) uncommitted() bool { return !e.committed && (!e.suspect || e.sessions > 0) }
+
+func (c *Cache) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
 
 // commitOnce commits what sessions have finalized. c.mu is held, but not while hashing and writing.
 func (c *Cache) commitOnce() error {
 	var entries []*entry
-	for _, e := range c.uncommitted() {
-		if e.kernel == nil && !e.suspect { // its session is finalized, see identify
+	for _, e := range c.fresh {
+		if e.uncommitted() && e.kernel == nil && !e.suspect { // its session is finalized, see identify
 			entries = append(entries, e)
 		}
 	}
@@ -85,7 +80,10 @@ func (c *Cache) commitOnce() error {
 		e.record.Sum = sums[i]
 		written += int64(len(e.data))
 	}
-	records := c.records(entries)
+	records, err := c.records(entries)
+	if err != nil {
+		return err
+	}
 	plan, err := c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
 	if err != nil {
 		return err
@@ -121,7 +119,7 @@ func (c *Cache) commitOnce() error {
 // lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer. What
 // was packed stays in memory for those who use it.
 func (c *Cache) lostFile() error {
-	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.path, ErrReplaced)
+	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
 	c.store.grown = false // runtimes use, and sessions still pack into, what lies behind its end
 	err := errors.Join(c.lost, c.store.end(), c.accept(c.store.reopen()))
 	c.noticeReload()
@@ -130,41 +128,32 @@ func (c *Cache) lostFile() error {
 
 // records returns what the next generation consists of: the loaded index with what changed in memory, what this process
 // committed since, and the entries to be committed now; without what newer ones supersede.
-func (c *Cache) records(entries []*entry) []format.Record {
+func (c *Cache) records(entries []*entry) ([]format.Record, error) {
 	now := c.now()
-	committing := map[*entry]bool{}
 	for _, e := range entries {
-		committing[e] = true
+		e.committing = true
 		e.record.PackedAt, e.record.UsedAt = now, now
 	}
-	type weight struct {
-		seedKey
-		source format.Digest
-	}
-	newest := map[weight]*entry{}
-	for _, e := range c.fresh {
-		if e.record.Source != (format.Digest{}) && (e.committed || committing[e]) {
-			newest[weight{seedKey{e.record.Key, e.record.Seed}, e.record.Source}] = e
+	defer func() {
+		for _, e := range entries {
+			e.committing = false
 		}
+	}()
+	index, loaded := c.store.index, 0
+	if index != nil {
+		loaded = index.Len()
 	}
-	superseded := func(r format.Record) bool {
-		e := newest[weight{seedKey{r.Key, r.Seed}, r.Source}]
-		return e != nil && (e.record.KernelDigest != r.KernelDigest || e.record.BiasDigest != r.BiasDigest)
-	}
-
-	var records []format.Record
-	if c.store.index != nil {
-		changed := map[uint64]*entry{}
-		for _, all := range c.live {
-			for _, e := range all {
-				if c.loaded(e) {
-					changed[e.record.Offset] = e
-				}
+	records := make([]format.Record, 0, loaded+len(c.fresh))
+	if index != nil {
+		for i := range loaded {
+			r, err := index.Record(i)
+			if err != nil {
+				return nil, c.store.damaged(err)
 			}
-		}
-		for i := range c.store.index.Len() {
-			r := c.store.index.Record(i)
-			if e := changed[r.Offset]; e != nil && e.record.Key == r.Key && e.record.Seed == r.Seed {
+			for _, e := range c.live[r.Key] {
+				if e.record.Offset != r.Offset || e.record.Seed != r.Seed || !c.loaded(e) {
+					continue
+				}
 				if e.changed {
 					r.Flags |= e.record.Flags
 					r.KernelStamp, r.KernelDigest = e.record.KernelStamp, e.record.KernelDigest
@@ -174,17 +163,31 @@ func (c *Cache) records(entries []*entry) []format.Record {
 					r.UsedAt = now
 				}
 			}
-			if !superseded(r) && !c.bad[r.Offset] {
+			if !c.superseded(&r) && !c.bad[r.Offset] {
 				records = append(records, r)
 			}
 		}
 	}
 	for _, e := range c.fresh {
-		if (e.committed || committing[e]) && !e.suspect && !superseded(e.record) {
+		if (e.committed || e.committing) && !e.suspect && !c.superseded(&e.record) {
 			records = append(records, e.record)
 		}
 	}
-	return records
+	return records, nil
+}
+
+// superseded reports whether the next generation has the same weight of the same source with another content, packed here
+// later.
+func (c *Cache) superseded(r *format.Record) bool {
+	if r.Source == (format.Digest{}) || len(c.fresh) == 0 {
+		return false
+	}
+	for _, e := range slices.Backward(c.live[r.Key]) {
+		if e.fresh && (e.committed || e.committing) && e.record.Seed == r.Seed && e.record.Source == r.Source {
+			return e.record.KernelDigest != r.KernelDigest || e.record.BiasDigest != r.BiasDigest
+		}
+	}
+	return false
 }
 
 // layouts returns the layouts of the records, with what is known of each.

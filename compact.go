@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"xpwc/internal/format"
 )
@@ -16,12 +17,21 @@ import (
 func (c *Cache) Compact() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !c.closing && (c.committing || c.compacting || c.writers > 0) {
+	patience := c.options.WriterWait
+	deadline := time.Now().Add(patience)
+	defer time.AfterFunc(patience, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.idle.Broadcast()
+	}).Stop()
+	for !c.closing && (c.committing || c.compacting || c.writers > 0 && time.Now().Before(deadline)) {
 		c.idle.Wait()
 	}
 	switch {
+	case c.writers > 0 && !c.closing:
+		return fmt.Errorf("compact cache %s: a session is still packing: %w", c.name(), ErrBusy)
 	case c.closing:
-		return fmt.Errorf("cache %s: %w", c.path, ErrClosed)
+		return fmt.Errorf("cache %s: %w", c.name(), ErrClosed)
 	case c.store == nil:
 		return nil
 	}
@@ -38,15 +48,15 @@ func (c *Cache) Compact() error {
 	switch reason := c.beginWriting(true); reason {
 	case "":
 	case ReasonBusy:
-		return fmt.Errorf("compact cache %s: %w", c.path, ErrBusy)
+		return fmt.Errorf("compact cache %s: %w", c.name(), ErrBusy)
 	default:
-		return fmt.Errorf("compact cache %s: not written to (%s): %w", c.path, reason, cmp.Or(c.stats.LastError, ErrReadOnly))
+		return fmt.Errorf("compact cache %s: not written to (%s): %w", c.name(), reason, cmp.Or(c.stats.LastError, ErrReadOnly))
 	}
 	if err := c.commitOnce(); err != nil {
 		return err
 	}
-	if len(c.uncommitted()) > 0 {
-		return fmt.Errorf("compact cache %s: %w", c.path, cmp.Or(c.commitErr, ErrBusy))
+	if c.hasUncommitted() {
+		return fmt.Errorf("compact cache %s: %w", c.name(), cmp.Or(c.commitErr, ErrBusy))
 	}
 	return c.compact()
 }
@@ -71,12 +81,17 @@ func (c *Cache) compact() error {
 	if old.takes != "" || old.slot.Generation == 0 {
 		return nil
 	}
-	records := c.withinCap(c.records(nil))
+	records, err := c.records(nil)
+	if err != nil {
+		return err
+	}
+	records = c.withinCap(records)
 	payloads := make([][]byte, len(records))
 	fresh := map[uint64]*entry{}
 	for _, e := range c.fresh {
 		fresh[e.record.Offset] = e
 	}
+	copying := map[*region]bool{}
 	for i, r := range records {
 		from := old.base
 		if e := fresh[r.Offset]; e != nil {
@@ -84,8 +99,11 @@ func (c *Cache) compact() error {
 		} else {
 			payloads[i] = from.data[r.Offset : r.Offset+r.Size]
 		}
-		from.retain() // while it is copied
-		defer func() { c.note(from.release()) }()
+		if !copying[from] {
+			copying[from] = true
+			from.retain()
+			defer func() { c.note(from.release()) }()
+		}
 	}
 
 	dirty := c.dirty

@@ -91,7 +91,7 @@ func (m goMap) Tensor(name string) (Tensor, error) {
 // digestOfStrings gives a fixed-size stand-in for text of any length and number; the lengths go in, so that
 // ("ab", "c") and ("a", "bc") differ. No text at all is the zero digest.
 func digestOfStrings(parts ...string) Digest {
-	var buf []byte
+	buf := make([]byte, 0, 512) // on the stack
 	empty := true
 	for _, p := range parts {
 		empty = empty && p == ""

@@ -68,7 +68,7 @@ func packOnFullDisk(path string) (o outcome, err error) {
 		}
 	}
 	o.Full = noSpace(stats.LastError)
-	for e := range s.used { // committed or not, it stays what it is
+	for _, e := range s.used { // committed or not, it stays what it is
 		if !inModel(tensorsAfter(), e.data) {
 			return o, fmt.Errorf("%s has changed", e.name())
 		}
@@ -361,7 +361,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	c = mustOpen(t, path, &Options{Strict: true, ReadOnly: true, Verify: VerifyOnUse})
 	o := open(t, c, all)
 	behind := 0
-	for e := range o.used {
+	for _, e := range o.used {
 		if e.record.Offset > math.MaxUint32 {
 			behind++
 		}
@@ -377,7 +377,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	c = mustOpen(t, path, nil)
 	more := someTensors(6, 5000)
 	o = open(t, c, more) // is packed behind the others
-	for e := range o.used {
+	for _, e := range o.used {
 		if e.fresh {
 			require.Greater(t, e.record.Offset, uint64(beyond))
 		}

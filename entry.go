@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"maps"
 	"slices"
 
 	"xpwc/internal/format"
@@ -25,21 +26,37 @@ type entry struct {
 	changed      bool // its flags, stamps or digests changed since it was committed
 	moved        bool // a compaction copied it: the file has it elsewhere than data
 	verified     bool // the payload was compared with a packing, or with its checksum
+	dropped      bool // not in Cache.live any more
+	committing   bool // part of the generation being written
+
+	surveyed *format.Index // all records of that index under the entry's key are beside it in Cache.live
 }
 
 // name returns what the entry is called in ExecuTorch's trailer and in what Session.Finalize returns.
 func (e *entry) name() string { return e.record.Kernel + e.record.Bias }
 
-// candidates returns all entries under a key, whatever their seeds and contents.
-func (c *Cache) candidates(key format.Key) []*entry {
-	live := slices.DeleteFunc(slices.Clone(c.live[key]), func(e *entry) bool { return e.suspect })
-	if c.store == nil || c.store.index == nil {
-		return live
+// candidates returns all entries under a key, whatever their seeds and contents. The slice is the cache's own. The error,
+// with Options.Strict, is that the loaded index turned out damaged; by default that leaves what is packed afresh.
+func (c *Cache) candidates(key format.Key) ([]*entry, error) {
+	entries := c.live[key]
+	if c.store == nil || c.store.index == nil || len(entries) > 0 && entries[0].surveyed == c.store.index {
+		return sound(entries), nil
 	}
-	all := live
+	err := c.survey(key)
+	if err != nil {
+		err = c.accept(c.store.damaged(err))
+	}
+	return sound(c.live[key]), err
+}
+
+// survey makes entries of all records that the loaded index has under a key.
+func (c *Cache) survey(key format.Key) error {
+	index := c.store.index
 search:
-	for i := range c.store.index.Find(key) {
-		r := c.store.index.Record(i)
+	for r, err := range index.Find(key) {
+		if err != nil {
+			return err
+		}
 		if c.bad[r.Offset] {
 			continue
 		}
@@ -49,7 +66,7 @@ search:
 				continue search
 			}
 		}
-		all = append(all, &entry{
+		c.keep(&entry{
 			record:    r,
 			data:      c.store.base.data[r.Offset : r.Offset+r.Size : r.Offset+r.Size],
 			region:    c.store.base,
@@ -57,15 +74,28 @@ search:
 			committed: true,
 		})
 	}
-	return all
+	for _, e := range c.live[key] {
+		e.surveyed = index
+	}
+	return nil
+}
+
+// sound returns the entries that are not suspect.
+func sound(entries []*entry) []*entry {
+	suspect := func(e *entry) bool { return e.suspect }
+	if !slices.ContainsFunc(entries, suspect) {
+		return entries
+	}
+	return slices.DeleteFunc(slices.Clone(entries), suspect)
 }
 
 // keep makes an entry found through the index, or packed just now, one that later look-ups find in memory.
 func (c *Cache) keep(e *entry) {
-	if slices.Contains(c.live[e.record.Key], e) {
+	entries := c.live[e.record.Key]
+	if slices.Contains(entries, e) {
 		return
 	}
-	c.live[e.record.Key] = append(c.live[e.record.Key], e)
+	c.live[e.record.Key] = append(entries, e)
 	e.region.retain()
 }
 
@@ -84,12 +114,15 @@ func (c *Cache) release(e *entry) {
 	} else {
 		c.stats.PrivateBytes -= int64(len(e.data))
 	}
-	c.fresh = without(c.fresh, e)
+	if e.fresh {
+		c.fresh = without(c.fresh, e)
+	}
 	if e.reason == ReasonUnnamed {
 		set(c.unnamed, Digest(e.record.Sum), without(c.unnamed[Digest(e.record.Sum)], e))
 	} else {
 		set(c.live, e.record.Key, without(c.live[e.record.Key], e))
-		c.forgetSeeds(e)
+		e.dropped = true
+		c.forgetSeeds()
 	}
 	c.note(e.region.release())
 }
@@ -156,17 +189,15 @@ func (c *Cache) forgetLoaded() {
 				return false
 			}
 			c.note(e.region.release())
-			c.forgetSeeds(e)
+			e.dropped = true
 			return true
 		}))
 	}
+	c.forgetSeeds()
 	c.bad = map[uint64]bool{}
 }
 
-func (c *Cache) forgetSeeds(e *entry) {
-	for k, other := range c.seeds {
-		if other == e {
-			delete(c.seeds, k)
-		}
-	}
+// forgetSeeds forgets what it knows of entries that were dropped.
+func (c *Cache) forgetSeeds() {
+	maps.DeleteFunc(c.seeds, func(_ seedKey, e *entry) bool { return e.dropped })
 }

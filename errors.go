@@ -34,8 +34,8 @@ var (
 	ErrVersion = errors.New("cache file of another format version")
 	// ErrOtherOptions: the path is already open in this process with other options.
 	ErrOtherOptions = errors.New("already open with other options")
-	// ErrBusy: another process is writing to the file.
-	ErrBusy = errors.New("another process is writing to the file; try again later")
+	// ErrBusy: another process, or a session of this one, is writing to the file.
+	ErrBusy = errors.New("the file is being written to; try again later")
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
 	// as sessions use it; the next session follows the path.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")

@@ -28,7 +28,15 @@ func readIndex(t testing.TB, path string) (file []byte, index *format.Index) {
 	require.NoError(t, err)
 	index, err = format.DecodeIndex(file[h.Current.IndexOffset:h.Current.IndexOffset+h.Current.IndexSize], h.Current)
 	require.NoError(t, err)
+	require.NoError(t, index.Check())
 	return file, index
+}
+
+func recordOf(t testing.TB, index *format.Index, i int) format.Record {
+	t.Helper()
+	r, err := index.Record(i)
+	require.NoError(t, err)
+	return r
 }
 
 func caseNamed(t testing.TB, name string) optable.Case {
@@ -80,7 +88,7 @@ func TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile(t *testing.T) {
 	require.Len(t, index.Layouts(), 2)
 	bySeed := map[uint32][]format.Record{}
 	for i := range index.Len() {
-		r := index.Record(i)
+		r := recordOf(t, index, i)
 		bySeed[r.Seed] = append(bySeed[r.Seed], r)
 	}
 	require.Len(t, bySeed, 2, "each seed has both packings")
@@ -188,7 +196,7 @@ func TestOneKernelUnderTwoScalesIsTwoWeights(t *testing.T) {
 		}
 		_, index := readIndex(t, path)
 		for i := range index.Len() {
-			require.Equal(t, !tell, index.Record(i).Flags&format.Variant != 0)
+			require.Equal(t, !tell, recordOf(t, index, i).Flags&format.Variant != 0)
 		}
 	}
 }
@@ -253,7 +261,7 @@ func executorchFile(t testing.TB, native, to string, version uint32, change func
 	var out []byte
 	var entries []format.TrailerEntry
 	for i := range index.Len() {
-		r := index.Record(i)
+		r := recordOf(t, index, i)
 		out = append(out, make([]byte, -len(out)&4095)...) // ExecuTorch rounds to pages
 		entries = append(entries, format.TrailerEntry{Name: r.Kernel + r.Bias, Offset: uint64(len(out)), Size: r.Size, Seed: r.Seed})
 		out = append(out, file[r.Offset:r.Offset+r.Size]...)
@@ -365,7 +373,7 @@ func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 		levels[layout] = append(levels[layout], level)
 		sums := map[packed]map[format.Digest]bool{}
 		for i := range index.Len() {
-			r := index.Record(i)
+			r := recordOf(t, index, i)
 			key := packed{r.KernelDigest, r.BiasDigest, r.Quantization, r.Seed, r.Size}
 			if sums[key] == nil {
 				sums[key] = map[format.Digest]bool{}
@@ -380,4 +388,30 @@ func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 	}
 	t.Logf("levels by fingerprint: %v", levels)
 	require.Greater(t, len(layouts), 4)
+}
+
+// XNNPACK's seed is an XOR of shapes, so transposed shapes have one, and zeros have the same bytes in either.
+func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
+	path := cachePath(t)
+	zeros := map[string][]byte{"w": make([]byte, 4*32*8)}
+	for _, shape := range [][]int{{32, 8}, {8, 32}, {32, 8}} {
+		c := openCache(t, path, nil)
+		g, err := xnnpack.NewSubgraph(2)
+		require.NoError(t, err)
+		s, err := c.NewSession(xpwc.MapOf(zeros))
+		require.NoError(t, err)
+		w, err := s.Load("w")
+		require.NoError(t, err)
+		row := func(n int) xnnpack.Tensor { return xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, n}} }
+		require.NoError(t, errors.Join(g.Input(0, row(shape[1])), g.Output(1, row(shape[0]))))
+		k, err := g.Tensor(xnnpack.Tensor{Type: xnnpack.Float32, Shape: shape, Data: w})
+		require.NoError(t, err)
+		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: k, Bias: xnnpack.InvalidValue, Output: 1}))
+		r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: s})
+		require.NoError(t, errors.Join(err, g.Delete()))
+		_, err = s.Finalize()
+		require.NoError(t, err)
+		require.Zero(t, c.Stats().Hits.Entries, "nobody can tell which is meant")
+		require.NoError(t, errors.Join(r.Delete(), s.Close(), c.Close()))
+	}
 }

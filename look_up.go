@@ -2,6 +2,7 @@ package xpwc
 
 import (
 	"fmt"
+	"slices"
 
 	"xpwc/internal/format"
 )
@@ -60,7 +61,7 @@ func (s *Session) answer(w weight, seed uint32) (e *entry, same bool) {
 	}
 	s.use(e)
 	s.restamp(w, e)
-	s.answered[seedKey{w.key, seed}] = e
+	w.setAnswer(seed, e)
 	c.stats.Hits.add(len(e.data))
 	return e, same
 }
@@ -71,6 +72,39 @@ type weight struct {
 	kernel, bias *source // nil if it is something Load never gave out
 	hasBias      bool
 	named        bool
+}
+
+// answer returns what this session's look-ups or packings of the weight came to, or nil.
+func (w weight) answer(seed uint32) *entry {
+	for _, a := range w.kernel.answers {
+		if a.same(w, seed) {
+			return a.entry
+		}
+	}
+	return nil
+}
+
+func (w weight) setAnswer(seed uint32, e *entry) {
+	for i := range w.kernel.answers {
+		if a := &w.kernel.answers[i]; a.same(w, seed) {
+			a.entry = e
+			return
+		}
+	}
+	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Quantization, w.key.FingerprintID, seed, e})
+}
+
+// An answer is what a kernel's look-up with the rest of its key came to.
+type answer struct {
+	bias          *source
+	quantization  format.Digest
+	fingerprintID uint32
+	seed          uint32
+	entry         *entry
+}
+
+func (a *answer) same(w weight, seed uint32) bool {
+	return a.bias == w.bias && a.seed == seed && a.fingerprintID == w.key.FingerprintID && a.quantization == w.key.Quantization
 }
 
 func (w weight) sources() []*source {
@@ -132,8 +166,9 @@ func (s *Session) fillFor(w weight) (failed bool) {
 		if w.kernel != nil {
 			largest = max(largest, len(w.kernel.content))
 		}
-		for _, src := range s.sources {
-			if !src.filled && !src.isKernel && len(src.content) <= largest {
+		s.unfilled = slices.DeleteFunc(s.unfilled, func(src *source) bool { return src.filled })
+		for _, src := range s.unfilled {
+			if !src.isKernel && len(src.content) <= largest {
 				needed = append(needed, src)
 			}
 		}
@@ -151,7 +186,11 @@ func (s *Session) fillFor(w weight) (failed bool) {
 // content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
 func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
 	c, key := s.cache, seedKey{w.key, seed}
-	for _, e := range c.candidates(w.key) {
+	candidates, err := c.candidates(w.key)
+	if err != nil {
+		s.fail(err)
+	}
+	for _, e := range candidates {
 		match, err := sameContent(w, e)
 		if err != nil {
 			s.fail(err)
@@ -163,7 +202,7 @@ func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
 		switch {
 		case answer != nil, e.record.Flags&format.Variant != 0, e.record.Seed != seed && c.seeds[key] != e:
 			continue
-		case s.answered[key] != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.told):
+		case w.answer(seed) != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.told):
 			// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
 			// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
 			continue
@@ -212,7 +251,7 @@ func sameContent(w weight, e *entry) (bool, error) {
 }
 
 // Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy in its place: what is packed from
-// alias goes by the name of original, which Load returned. Only their addresses count. alias must stay readable until
+// alias goes by the name of original, which Load returned, with #alias behind it. Only their addresses count. alias must stay readable until
 // Finalize. XNNPACK of March 2026 and later tells of its own copies itself. Errors: ErrUnknownTensor if original is nothing
 // that Load returned, ErrNotEager if its content is yet to be computed, ErrFinalized, ErrClosed.
 func (s *Session) Alias(alias, original []byte) error {
@@ -248,14 +287,17 @@ func (s *Session) addAlias(alias uintptr, src *source) error {
 	if !src.filled {
 		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)
 	}
-	s.addresses[alias] = &source{
-		name:          src.name + "#alias",
-		tensor:        Tensor{Identity: Identity{Digest: func() (Digest, error) { return src.contentDigest() }}},
-		quantizations: src.quantizations,
-		told:          src.told,
-		filled:        true,
-		origin:        src.origin,
-		stamp:         src.stamp,
+	if src.copied == nil {
+		src.copied = &source{
+			name:          src.name + "#alias",
+			tensor:        Tensor{Identity: Identity{Digest: src.contentDigest}},
+			quantizations: src.quantizations,
+			told:          src.told,
+			filled:        true,
+			origin:        src.origin,
+			stamp:         src.stamp,
+		}
 	}
+	s.addresses[alias] = src.copied
 	return nil
 }

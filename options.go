@@ -7,7 +7,7 @@ type Options struct {
 	// ReadOnly: use what is in the file, never write to it. What is not there is packed into private memory.
 	ReadOnly bool
 
-	// Strict: a damaged file is an error that matches ErrCorrupt. By default it is renamed to NAME.damaged when there is
+	// Strict: a damaged file is an error that matches ErrCorrupt, of Open, NewSession or Finalize. By default it is renamed to NAME.damaged when there is
 	// something to write, and packed afresh; Stats.Damaged tells.
 	Strict bool
 
@@ -37,8 +37,9 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Verify says how far the packed weights in the file are checked. Whatever it is, opening checks all of the file's
-// structure with its checksums, and whatever packing compares is compared to the byte.
+// Verify says how far the packed weights in the file are checked. Whatever it is, all of the file's structure
+// is checked with its checksums before it is used, when the file is opened or, of a file of many thousand entries, when a
+// look-up reads it, and whatever packing compares is compared to the byte.
 type Verify int
 
 const (

@@ -186,8 +186,10 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 	defer c.mu.Unlock()
 	w := s.weight(kernel, bias, fingerprintID)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
-		if e := s.answered[seedKey{w.key, seed}]; w.named && e != nil {
-			return nil, nil, addressOf(e.data)
+		if w.named {
+			if e := w.answer(seed); e != nil {
+				return nil, nil, addressOf(e.data)
+			}
 		}
 	}
 	p, ok := s.packings[packed]
@@ -213,7 +215,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 	var e *entry
 	if w.named {
 		e = s.settle(w, seed, p)
-		s.answered[seedKey{w.key, seed}] = e
+		w.setAnswer(seed, e)
 	} else {
 		e = s.settleUnnamed(p)
 	}
@@ -234,7 +236,9 @@ func (s *Session) settle(w weight, seed uint32, p packing) *entry {
 		return e
 	}
 	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true}
-	if variant {
+	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed from
+	// zeros [4, 8] must not be served for zeros [8, 4].
+	if variant || !w.kernel.told && uniform(w.kernel.content) {
 		e.record.Flags |= format.Variant
 	}
 	s.place(e, p)
@@ -248,11 +252,19 @@ func (s *Session) settle(w weight, seed uint32, p packing) *entry {
 	return e
 }
 
+// uniform reports whether all bytes are the same.
+func uniform(b []byte) bool {
+	return len(b) > 1 && bytes.Equal(b[1:], b[:len(b)-1])
+}
+
 // compare looks for an entry with the bytes that were packed. Equal bytes are right, whoever packed them from what. If
 // there are other bytes under the same key for the same content, both are variants, unless the stored ones are damaged.
 func (s *Session) compare(w weight, seed uint32, p packing) (equal *entry, variant bool) {
 	c, key := s.cache, seedKey{w.key, seed}
-	candidates := c.candidates(w.key)
+	candidates, err := c.candidates(w.key)
+	if err != nil {
+		s.fail(err)
+	}
 	for _, e := range candidates {
 		if bytes.Equal(e.data, p.data) {
 			s.adopt(key, w, e)
@@ -288,7 +300,7 @@ func (c *Cache) intact(e *entry) bool {
 
 func (c *Cache) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
-	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.path, e.name(), ErrCorrupt))
+	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
 	e.suspect = true
 	if c.loaded(e) {
 		c.bad[e.record.Offset] = true
@@ -393,7 +405,7 @@ func (s *Session) adopt(key seedKey, w weight, e *entry) {
 	if e.record.Seed != key.seed {
 		c.seeds[key] = e
 	}
-	if s.answered[key] == e {
+	if w.answer(key.seed) == e {
 		c.setFlag(e, format.Tied)
 	}
 	if e.committed && !e.verified && c.options.Verify == VerifyRepack {
@@ -444,10 +456,7 @@ func (s *Session) countPrivate(e *entry) {
 
 // use keeps an entry for as long as the session is open.
 func (s *Session) use(e *entry) {
-	if s.used[e] {
-		return
-	}
-	s.used[e] = true
+	s.used = append(s.used, e)
 	if e.reason != ReasonUnnamed {
 		s.cache.keep(e)
 	}

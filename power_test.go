@@ -107,7 +107,7 @@ func packModel(c *Cache, m model) (*Session, error) {
 		}
 	}
 	_, err = s.Finalize()
-	for e := range s.used {
+	for _, e := range s.used {
 		if !bytes.Equal(e.data, packedFrom(m[e.record.Kernel])) {
 			err = errors.Join(err, fmt.Errorf("%s is not what was packed", e.record.Kernel))
 		}
@@ -220,7 +220,10 @@ func (s *scenario) check(image *memDir, steps int) (found state, err error) {
 		return state{}, fmt.Errorf("generation %d has %d records instead of %d", slot.Generation, n, len(found.packed))
 	}
 	for i := range c.store.index.Len() {
-		r := c.store.index.Record(i)
+		r, err := c.store.index.Record(i)
+		if err != nil {
+			return state{}, err
+		}
 		b := c.store.base.data[r.Offset : r.Offset+r.Size]
 		if !bytes.Equal(b, found.packed[r.Kernel]) || format.Sum(b) != r.Sum {
 			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
@@ -274,7 +277,10 @@ func nextSession(image *memDir, found state, m model) error {
 		return fmt.Errorf("does not open after the next session: %w", err)
 	}
 	for i := range c.store.index.Len() {
-		r := c.store.index.Record(i)
+		r, err := c.store.index.Record(i)
+		if err != nil {
+			return err
+		}
 		want := found.packed[r.Kernel]
 		if content, again := m[r.Kernel]; again {
 			want = packedFrom(content)

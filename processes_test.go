@@ -106,7 +106,7 @@ func requireOneCopy(t *testing.T, dir string, payload int64) {
 	require.Zero(t, s.Misses)
 	require.Equal(t, len(sixLayers.layers), s.Entries)
 	require.Equal(t, payload, s.PayloadBytes)
-	require.Less(t, s.DeadBytes, int64(128*(s.Entries+1)), "no more than alignment")
+	require.Zero(t, s.DeadBytes)
 	require.NoError(t, c.Close())
 }
 

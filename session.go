@@ -25,16 +25,20 @@ type Session struct {
 
 	sources   map[string]*source
 	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
+	computed  arena               // of tensors whose content is computed
+	unfilled  []*source           // those whose content may yet have to be computed
 	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
 	announced *announcement
 	packings  map[uintptr]packing
-	answered  map[seedKey]*entry // what this session's look-ups and packings of a key came to
-	scratch   *region            // packing space for what is compared before it is kept
-	busy      bool               // the scratch is being packed into
-	used      map[*entry]bool
-	writing   bool   // this session keeps the process the file's writer
-	noFile    Reason // why this session packs into private memory, or ""
+	scratch   *region  // packing space for what is compared before it is kept
+	busy      bool     // the scratch is being packed into
+	used      []*entry // once for each look-up and packing that came to it
+	writing   bool     // this session keeps the process the file's writer
+	noFile    Reason   // why this session packs into private memory, or ""
+
+	lastOrigin       string
+	lastOriginDigest Digest
 
 	done, total int64 // Progress
 }
@@ -45,7 +49,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing {
-		return nil, fmt.Errorf("new session: cache %s: %w", c.path, ErrClosed)
+		return nil, fmt.Errorf("new session: cache %s: %w", c.name(), ErrClosed)
 	}
 	if err := c.refresh(); err != nil {
 		if c.options.Strict {
@@ -59,8 +63,6 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		sources:   map[string]*source{},
 		addresses: map[uintptr]*source{},
 		packings:  map[uintptr]packing{},
-		answered:  map[seedKey]*entry{},
-		used:      map[*entry]bool{},
 	}
 	var err error
 	if s.provider, err = newProvider(s); err != nil {
@@ -155,11 +157,21 @@ func (s *Session) register(name string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := newSource(name, t)
+	src, err := newSource(name, t, &s.computed)
 	if err != nil {
+		if t.Release != nil {
+			t.Release()
+		}
 		return nil, err
 	}
+	if origin := t.Identity.Source; origin != s.lastOrigin { // most tensors of a session come from one
+		s.lastOrigin, s.lastOriginDigest = origin, digestOfStrings(origin)
+	}
+	src.origin = s.lastOriginDigest
 	s.sources[name] = src
+	if !src.filled {
+		s.unfilled = append(s.unfilled, src)
+	}
 	if len(src.content) > 0 {
 		s.addresses[addressOf(src.content)] = src
 	}
@@ -189,7 +201,7 @@ func (s *Session) Finalize() ([]string, error) {
 		s.finalize()
 	}
 	var names []string
-	for e := range s.used {
+	for _, e := range s.used {
 		if e.reason != ReasonUnnamed {
 			names = append(names, e.name())
 		}
@@ -206,10 +218,10 @@ func (s *Session) finalize() {
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
 	}
-	for e := range s.used {
+	for _, e := range s.used {
 		s.identify(e)
 	}
-	s.packings, s.announced, s.answered = nil, nil, nil
+	s.packings, s.announced = nil, nil
 	if s.writing {
 		s.writing = false
 		c.writers--
@@ -225,6 +237,7 @@ func (s *Session) finalize() {
 			s.note(src.free())
 		}
 	}
+	s.note(s.computed.drop())
 	s.addresses = nil
 	s.provider.finalize()
 }
@@ -280,7 +293,7 @@ func (s *Session) Close() error {
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for e := range s.used {
+	for _, e := range s.used {
 		c.release(e)
 	}
 	s.used = nil

@@ -21,6 +21,8 @@ type source struct {
 	retain        atomic.Bool
 	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
 	isKernel      bool // a key named it as one
+	answers       []answer
+	copied        *source // what stands for its copies, or nil
 	released      bool
 
 	readers atomic.Int32 // of the content, now or soon; see read
@@ -36,24 +38,20 @@ type source struct {
 // sourceSlack is how far XNNPACK may read beyond a tensor at inference (XNN_EXTRA_BYTES, at most 128).
 const sourceSlack = 128
 
-func newSource(name string, t Tensor) (*source, error) {
+func newSource(name string, t Tensor, computed *arena) (*source, error) {
 	s := &source{name: name, tensor: t, content: t.Data, filled: t.Fill == nil}
 	if t.Fill != nil {
 		if t.Size < 0 {
 			return nil, fmt.Errorf("its size is %d", t.Size)
 		}
-		memory, err := newAnonymousRegion(uint64(t.Size) + sourceSlack)
+		memory, err := computed.alloc(uint64(t.Size) + sourceSlack)
 		if err != nil {
 			return nil, err
 		}
-		s.memory, s.content = memory, memory.data[:t.Size:t.Size]
+		s.memory, s.content = memory.region, memory.data[:t.Size:t.Size]
 	}
-	id := t.Identity
-	if id.Source != "" {
-		s.origin = digestOfStrings(id.Source)
-	}
-	if id.Stamp != "" {
-		s.stamp = digestOfStrings(id.Source, id.Stamp)
+	if stamp := t.Identity.Stamp; stamp != "" {
+		s.stamp = digestOfStrings(t.Identity.Source, stamp)
 	}
 	return s, nil
 }

@@ -58,7 +58,7 @@ type Stats struct {
 	// Generation is the number of the commit in force, 0 while there is none.
 	Generation uint64
 	// Entries, FileBytes, PayloadBytes and DeadBytes describe the file of that generation. Dead bytes are those that
-	// nothing refers to: old indexes and superseded entries.
+	// nothing refers to: old indexes and superseded entries, but not what aligns payloads.
 	Entries      int
 	FileBytes    int64
 	PayloadBytes int64

@@ -20,6 +20,10 @@ const (
 	lastSegment  = 64 << 20
 )
 
+// checkedAtOnce is the size of an index, some 5,000 records, up to which it is checked completely when it is loaded. What a
+// larger one says is checked when it is read, so that opening a file does not take longer the more it has.
+const checkedAtOnce = 1 << 20
+
 // A store is one cache file: it finds what was committed, reserves space to pack into, and commits. It knows bytes and
 // records but no policy. Its methods must not be called at the same time, except for commit.write.
 type store struct {
@@ -36,6 +40,8 @@ type store struct {
 	index *format.Index // of the generation that was in force when the file was loaded; nil while there is none
 	base  *region       // the committed part of the file as it was loaded
 
+	doubted generation // turned out damaged after it was loaded: checked completely before it is loaded again
+
 	locked   bool      // we are the writer
 	settled  bool      // the file's header and name are on stable storage
 	tail     uint64    // file offset behind the last reservation
@@ -47,6 +53,12 @@ type store struct {
 
 	foreign *foreignFile // ExecuTorch's file at the path, until a native one replaces it
 	takes   string       // the path that the file being written replaces with its first commit, or ""
+}
+
+// A generation of one file.
+type generation struct {
+	file [16]byte
+	slot format.Slot
 }
 
 // load opens the file and reads the generation in force. It leaves the store empty, without an error, when there is no
@@ -130,6 +142,9 @@ func (st *store) reload() error {
 		}
 	}
 	index, err := format.DecodeIndex(data[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot)
+	if err == nil && (slot.IndexSize <= checkedAtOnce || st.doubted == generation{h.ID, slot}) {
+		err = index.Check()
+	}
 	if err != nil {
 		_ = st.disk.Unmap(data)
 		return fmt.Errorf("%s: %w (%w)", st.path, ErrCorrupt, err)
@@ -140,6 +155,12 @@ func (st *store) reload() error {
 	st.id, st.slot, st.index = h.ID, slot, index
 	st.base = &region{data: data, file: h.ID, unmap: st.disk.Unmap, refs: 1, sealed: true}
 	return nil
+}
+
+// damaged returns the error for something in the loaded index that turned out damaged.
+func (st *store) damaged(err error) error {
+	st.doubted = generation{st.id, st.slot}
+	return fmt.Errorf("%s: %w (%w)", st.path, ErrCorrupt, err)
 }
 
 func (st *store) dropBase() error {
@@ -239,6 +260,11 @@ func (st *store) prepare() error {
 	}
 	if err := st.reload(); err != nil {
 		return err
+	}
+	if st.index != nil { // the next generation is made of it
+		if err := st.index.Check(); err != nil {
+			return st.damaged(err)
+		}
 	}
 	if st.id == [16]byte{} {
 		if err := st.writeHeader(); err != nil {

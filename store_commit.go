@@ -104,24 +104,26 @@ func (st *store) prepareCommit(layouts []format.Layout, records []format.Record,
 		IndexOffset: alignUp(st.tail, packedAlignment),
 		Records:     uint64(len(records)),
 	}
-	index, err := format.EncodeIndex(slot.Generation, layouts, records)
+	index, sum, err := format.EncodeIndex(slot.Generation, layouts, records)
 	if err != nil {
 		return nil, err
 	}
-	slot.IndexSize, slot.IndexSum = uint64(len(index)), format.Sum(index)
-	for i, r := range records { // sorted by EncodeIndex
-		if i == 0 || r.Offset != records[i-1].Offset {
-			slot.PayloadBytes += r.Size
+	slot.IndexSize, slot.IndexSum = uint64(len(index)), sum
+	occupied := uint64(0)
+	for i := range records { // sorted by EncodeIndex
+		if i == 0 || records[i].Offset != records[i-1].Offset {
+			slot.PayloadBytes += records[i].Size
+			occupied += alignUp(records[i].Size, packedAlignment)
 		}
 	}
 	trailerAt := slot.IndexOffset + slot.IndexSize
-	trailer = append([]format.TrailerEntry{
-		{Name: format.HeaderEntry, Size: format.HeaderSize},
-		{Name: format.IndexEntry, Offset: slot.IndexOffset, Size: slot.IndexSize},
-	}, trailer...)
+	trailer = append(trailer,
+		format.TrailerEntry{Name: format.HeaderEntry, Size: format.HeaderSize},
+		format.TrailerEntry{Name: format.IndexEntry, Offset: slot.IndexOffset, Size: slot.IndexSize},
+	)
 	block := append(index, format.EncodeTrailer(trailer, trailerAt, trailerVersion)...)
 	slot.End = slot.IndexOffset + uint64(len(block))
-	slot.DeadBytes = slot.End - format.HeaderSize - slot.PayloadBytes - uint64(len(block))
+	slot.DeadBytes = slot.IndexOffset - format.HeaderSize - occupied
 
 	st.grown = true // until it is written
 	if err := st.disk.Allocate(int64(slot.IndexOffset), int64(len(block))); err != nil {

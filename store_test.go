@@ -78,7 +78,7 @@ func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 
 // bytesAt finds the entry that an address belongs to: the session must keep it.
 func bytesAt(t testing.TB, s *Session, address uintptr, n int) []byte {
-	for e := range s.used {
+	for _, e := range s.used {
 		if addressOf(e.data) == address {
 			require.Len(t, e.data, n)
 			return e.data
@@ -413,7 +413,7 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
 	o := open(t, c, someTensors(1, 100))
 	require.NoError(t, c.Save())
-	for e := range o.used {
+	for _, e := range o.used {
 		require.True(t, e.region.sealed)
 	}
 	o.close(t)

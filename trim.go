@@ -16,7 +16,7 @@ func (c *Cache) Trim() error {
 	}
 	switch {
 	case c.closing:
-		return fmt.Errorf("trim cache %s: %w", c.path, ErrClosed)
+		return fmt.Errorf("trim cache %s: %w", c.name(), ErrClosed)
 	case c.store == nil:
 		return c.trimMemory()
 	case c.sessions > 0 || c.store.locked || c.store.disk == nil || c.damaged:
@@ -32,11 +32,12 @@ func (c *Cache) trimMemory() error {
 			if e.sessions > 0 {
 				return false
 			}
-			c.forgetSeeds(e)
+			e.dropped = true
 			c.note(e.region.release())
 			return true
 		}))
 	}
+	c.forgetSeeds()
 	if c.sessions > 0 {
 		return nil
 	}
@@ -58,8 +59,14 @@ func (c *Cache) Names() []string {
 	}
 	here, _ := currentLayout()
 	if c.store != nil && c.store.index != nil {
-		for i := range c.store.index.Len() {
-			if r := c.store.index.Record(i); r.Layout == here.Fingerprint && !c.bad[r.Offset] {
+		index := c.store.index
+		for i := range index.Len() {
+			r, err := index.Record(i)
+			if err != nil {
+				c.note(c.accept(c.store.damaged(err)))
+				break
+			}
+			if r.Layout == here.Fingerprint && !c.bad[r.Offset] {
 				names = append(names, r.Kernel+r.Bias)
 			}
 		}

@@ -214,6 +214,14 @@ func (c *Cache) refresh() error {
 	return c.accept(c.store.refresh())
 }
 
+// name is what error messages call the cache.
+func (c *Cache) name() string {
+	if c.path == "" {
+		return "in memory"
+	}
+	return c.path
+}
+
 // note keeps an error that changes nothing for the caller for Stats to tell.
 func (c *Cache) note(err error) {
 	if err != nil {
@@ -227,7 +235,7 @@ func (c *Cache) Save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing {
-		return fmt.Errorf("cache %s: %w", c.path, ErrClosed)
+		return fmt.Errorf("cache %s: %w", c.name(), ErrClosed)
 	}
 	return c.save()
 }
@@ -262,12 +270,12 @@ func (c *Cache) close() error {
 	defer c.mu.Unlock()
 	switch {
 	case c.closing:
-		return fmt.Errorf("cache %s: %w", c.path, ErrClosed)
+		return fmt.Errorf("cache %s: %w", c.name(), ErrClosed)
 	case c.openings > 1:
 		c.openings--
 		return c.save()
 	case c.sessions > 0:
-		return fmt.Errorf("cache %s: %d %w", c.path, c.sessions, ErrInUse)
+		return fmt.Errorf("cache %s: %d %w", c.name(), c.sessions, ErrInUse)
 	}
 	c.closing = true // no session can begin any more
 	errs := []error{c.save()}

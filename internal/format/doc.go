@@ -4,14 +4,15 @@
 //
 //	header     4,096 bytes: what the file is, and two slots that say where the index in force lies
 //	payloads   packed weights, each 128-byte aligned, in no order, with dead bytes (old indexes, lost tails) between them
-//	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without decoding
+//	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without decoding,
+//	           and with checksums for blocks of it, so that what is read of it can be checked without the rest
 //	trailer    ExecuTorch's index of the same payloads, the very last bytes of the file
 //
 // A commit appends an index and a trailer and then writes one slot, always the one that is not in force. Whoever opens
 // the file takes the valid slot with the higher generation, so a crash at any instant leaves the old or the new index.
 //
-// Nothing is trusted: decoding checks checksums, bounds, overlaps and integer overflow once, so that the accessors of a
-// decoded [Index] cannot fail.
+// Nothing is trusted: checksums, bounds, overlaps and integer overflow are checked before anything is returned, of the root
+// of an [Index] when it is decoded, of the rest when it is read, or all at once by [Index.Check].
 package format
 
 import (
@@ -38,7 +39,7 @@ const (
 	// Alignment of payloads and of the index, in bytes. XNNPACK wants 64 at least; 128 is safe everywhere.
 	Alignment = 128
 	// Version of the file format. It changes when an older reader would misunderstand a newer file.
-	Version = 1
+	Version = 2
 )
 
 // Digest is a 128-bit XXH3 hash, most significant byte first.

@@ -47,7 +47,7 @@ type Header struct {
 //	40     8    end: the file's size with this generation's trailer
 //	48     8    number of records
 //	56     8    payload bytes: the sum of the records' payloads
-//	64     8    dead bytes: what is neither header, payload, index nor trailer of this generation
+//	64     8    dead bytes: what is neither header, payload, index nor trailer of this generation, nor aligns them
 //	72     48   zero
 //	120    8    checksum (XXH3-64, seeded with the first 8 bytes of the file's identity) of bytes 0 to 119
 type Slot struct {

@@ -1,0 +1,239 @@
+package xpwc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// How costs grow with the number of entries. The entries are tiny, so that what is measured is what each one costs.
+var growth = []int{1e3, 1e4, 1e5, 1e6}
+
+const tinyBytes = 64
+
+// A tinyModel is a data map of n tensors of tinyBytes, as a mapped model file has them.
+type tinyModel struct {
+	names   []string
+	content []byte
+}
+
+func newTinyModel(n int) *tinyModel {
+	m := &tinyModel{make([]string, n), make([]byte, n*tinyBytes)}
+	for i := range m.names {
+		m.names[i] = fmt.Sprintf("layers.%d.weight", i)
+		binary.LittleEndian.PutUint64(m.content[i*tinyBytes:], uint64(i)+1)
+	}
+	return m
+}
+
+func (m *tinyModel) bytes(i int) []byte {
+	return m.content[i*tinyBytes : (i+1)*tinyBytes : (i+1)*tinyBytes]
+}
+
+func (m *tinyModel) Tensor(name string) (Tensor, error) {
+	number, _, _ := strings.Cut(strings.TrimPrefix(name, "layers."), ".")
+	i, err := strconv.Atoi(number)
+	if err != nil {
+		return Tensor{}, ErrUnknownTensor
+	}
+	return Tensor{Data: m.bytes(i), Identity: Identity{Source: "/models/tiny", Stamp: name}}, nil
+}
+
+// session begins a session with all tensors loaded.
+func (m *tinyModel) session(t testing.TB, c *Cache) *Session {
+	t.Helper()
+	s, err := c.NewSession(m)
+	require.NoError(t, err)
+	for _, name := range m.names {
+		if _, err := s.Load(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// file makes the file that packing all tensors would.
+func (m *tinyModel) file(t testing.TB) (path string) {
+	t.Helper()
+	layout, err := currentLayout()
+	require.NoError(t, err)
+	records := make([]format.Record, len(m.names))
+	payloads := make([]byte, len(m.names)*packedAlignment)
+	for i := range records {
+		payload := payloads[i*packedAlignment:][:tinyBytes]
+		copy(payload, m.bytes(i))
+		records[i] = format.Record{
+			Key:          format.Key{Layout: layout.Fingerprint, Kernel: m.names[i]},
+			Seed:         1,
+			Offset:       uint64(format.HeaderSize + i*packedAlignment),
+			Size:         tinyBytes,
+			Sum:          format.Sum(payload),
+			Source:       format.Digest(digestOfStrings("/models/tiny")),
+			KernelStamp:  format.Digest(digestOfStrings("/models/tiny", m.names[i])),
+			KernelDigest: format.Digest(DigestOf(m.bytes(i))),
+		}
+	}
+	path = filepath.Join(t.TempDir(), "cache")
+	d, err := osFiles{}.Create(path)
+	require.NoError(t, err)
+	st := &store{path: path, files: osFiles{}, disk: d, locked: true}
+	require.NoError(t, st.writeHeader())
+	st.tail = format.HeaderSize
+	_, err = st.write(payloads)
+	require.NoError(t, err)
+	plan, err := st.prepareCommit([]format.Layout{layout}, records, nil, format.TrailerV2)
+	require.NoError(t, err)
+	require.NoError(t, plan.write())
+	require.NoError(t, d.Close())
+	return path
+}
+
+func forGrowth(b *testing.B, sizes []int, run func(b *testing.B, n int)) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("%.0e", float64(n)), func(b *testing.B) { run(b, n) })
+	}
+}
+
+// BenchmarkOpen is what opening a file of many entries takes, and leaves on the heap.
+func BenchmarkOpen(b *testing.B) {
+	forGrowth(b, growth, func(b *testing.B, n int) {
+		path := newTinyModel(n).file(b)
+		var opening time.Duration
+		heap := heapBytes()
+		for b.Loop() {
+			start := time.Now()
+			c, err := Open(path, &Options{Strict: true})
+			opening += time.Since(start)
+			require.NoError(b, err)
+			b.StopTimer()
+			if heap != 0 {
+				b.ReportMetric(float64(heapBytes()-heap)/float64(n), "heap-B/entry")
+				heap = 0
+			}
+			require.NoError(b, c.Close())
+			b.StartTimer()
+		}
+		b.ReportMetric(float64(opening.Microseconds())/1000/float64(b.N), "ms/open")
+	})
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// BenchmarkPackTiny is what each of many small entries costs, from loading its tensor until it is on stable storage.
+func BenchmarkPackTiny(b *testing.B) {
+	forGrowth(b, growth[1:], func(b *testing.B, n int) {
+		m := newTinyModel(n)
+		var loading, packing, finalizing, saving time.Duration
+		for b.Loop() {
+			path := filepath.Join(b.TempDir(), "cache")
+			c, err := Open(path, nil)
+			require.NoError(b, err)
+			start := time.Now()
+			since := func() time.Duration { d := time.Since(start); start = time.Now(); return d }
+			s := m.session(b, c)
+			loading += since()
+			for i := range n {
+				kernel := addressOf(m.bytes(i))
+				if s.lookUp(1, kernel, 0, 0) != notFound {
+					b.Fatal("found in an empty cache")
+				}
+				space := s.reserve(tinyBytes)
+				copy(space, m.bytes(i))
+				s.insert(1, kernel, 0, 0, addressOf(space), tinyBytes)
+			}
+			packing += since()
+			_, err = s.Finalize()
+			finalizing += since()
+			require.NoError(b, err)
+			require.NoError(b, c.Save())
+			saving += since()
+			b.StopTimer()
+			require.NoError(b, s.Close())
+			require.NoError(b, c.Close())
+			require.Equal(b, n, c.Stats().Entries)
+			require.NoError(b, os.Remove(path))
+			b.StartTimer()
+		}
+		for name, took := range map[string]time.Duration{"load": loading, "pack": packing, "finalize": finalizing, "save": saving,
+			"all": loading + packing + finalizing + saving} {
+			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*n), name+"-ns/entry")
+		}
+	})
+}
+
+// BenchmarkLookUpGrowth is what a look-up that hits takes on a thread of Go's, for a model of a thousand weights in a file
+// that has more and more: the first of each entry in the process, and those of later sessions.
+func BenchmarkLookUpGrowth(b *testing.B) {
+	forGrowth(b, growth, func(b *testing.B, n int) {
+		all := newTinyModel(n)
+		path := all.file(b)
+		m := &tinyModel{names: make([]string, 1000), content: all.content}
+		kernels := make([]uintptr, len(m.names))
+		for i, at := range rand.Perm(n)[:len(m.names)] {
+			m.names[i], kernels[i] = all.names[at], addressOf(all.bytes(at))
+		}
+		lookUp := func(c *Cache) (took time.Duration) {
+			s := m.session(b, c)
+			start := time.Now()
+			for _, kernel := range kernels {
+				if s.lookUp(1, kernel, 0, 0) == notFound {
+					b.Fatal("not found")
+				}
+			}
+			took = time.Since(start)
+			_, err := s.Finalize()
+			require.NoError(b, err)
+			require.NoError(b, s.Close())
+			return took
+		}
+		first, steady := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+		for b.Loop() {
+			c, err := Open(path, &Options{Strict: true})
+			require.NoError(b, err)
+			first = min(first, lookUp(c)) // other load only ever adds
+			for range 10 {
+				steady = min(steady, lookUp(c))
+			}
+			require.NoError(b, c.Close())
+		}
+		b.ReportMetric(float64(first.Nanoseconds())/float64(len(kernels)), "first-ns/hit")
+		b.ReportMetric(float64(steady.Nanoseconds())/float64(len(kernels)), "steady-ns/hit")
+	})
+}
+
+// BenchmarkCandidates is the part of a look-up that finds what the cache has under a key.
+func BenchmarkCandidates(b *testing.B) {
+	forGrowth(b, growth, func(b *testing.B, n int) {
+		m := newTinyModel(n)
+		c, err := Open(m.file(b), &Options{Strict: true})
+		require.NoError(b, err)
+		layout, err := currentLayout()
+		require.NoError(b, err)
+		key := format.Key{Layout: layout.Fingerprint, Kernel: m.names[n/2]}
+		b.ReportAllocs()
+		for b.Loop() {
+			if e, err := c.candidates(key); err != nil || len(e) != 1 {
+				b.Fatal("not found")
+			}
+		}
+		b.StopTimer()
+		require.NoError(b, c.Close())
+	})
+}

@@ -1,0 +1,126 @@
+package format
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
+// Every record's layout must be among layouts. Names must add up to less than 4 GiB and there must be fewer than 2^31
+// records; it returns an error otherwise.
+func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
+	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
+	if !slices.IsSortedFunc(records, byOffset) {
+		slices.SortStableFunc(records, byOffset)
+	}
+	if len(records) >= 1<<31-1 {
+		return nil, Digest{}, corrupt("%d records are too many", len(records))
+	}
+	var names interner
+	for i := range layouts {
+		names.add(layouts[i].Description)
+	}
+	for i := range records {
+		names.add(records[i].Kernel)
+		names.add(records[i].Bias)
+	}
+	if len(names.text) > math.MaxUint32 {
+		return nil, Digest{}, corrupt("the names are longer than 4 GiB")
+	}
+
+	slots := uint64(4)
+	for slots < 2*uint64(len(records)) {
+		slots *= 2
+	}
+	at := arrange(uint64(len(layouts)), uint64(len(records)), slots, uint64(len(names.text)))
+	b := make([]byte, at.end)
+	copy(b, indexMagic)
+	le.PutUint64(b[8:], generation)
+	le.PutUint64(b[16:], uint64(len(records)))
+	le.PutUint32(b[24:], uint32(len(layouts)))
+	le.PutUint32(b[28:], recordSize)
+	le.PutUint64(b[32:], slots)
+	le.PutUint64(b[40:], uint64(len(names.text)))
+	le.PutUint64(b[48:], blockSize)
+
+	number := map[Digest]uint32{}
+	for i, l := range layouts {
+		row := b[indexHeaderSize+layoutSize*i:]
+		copy(row, l.Fingerprint[:])
+		le.PutUint32(row[16:], names.at[l.Description])
+		le.PutUint32(row[20:], uint32(len(l.Description)))
+		number[l.Fingerprint] = uint32(i)
+	}
+	table := b[at.table:at.strings]
+	for i := range records {
+		r := &records[i]
+		layout, known := number[r.Layout]
+		if !known {
+			return nil, Digest{}, corrupt("record %d has an unlisted layout", i)
+		}
+		row := b[at.body+recordSize*uint64(i):][:recordSize]
+		r.encode(row, layout, names.at[r.Kernel], names.at[r.Bias])
+		slot := r.hash() & (slots - 1)
+		for le.Uint32(table[4*slot:]) != 0 {
+			slot = (slot + 1) & (slots - 1)
+		}
+		le.PutUint32(table[4*slot:], uint32(i)+1)
+	}
+	copy(b[at.strings:], names.text)
+	body := b[at.body:]
+	for i := range at.blocks() {
+		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
+	}
+	return b, Sum(b[:at.body]), nil
+}
+
+func block(body []byte, i uint64) []byte {
+	return body[i*blockSize : min((i+1)*blockSize, uint64(len(body)))]
+}
+
+// encode writes a record into its row.
+func (r *Record) encode(row []byte, layout, kernelAt, biasAt uint32) {
+	flags := r.Flags &^ HasBias
+	if r.HasBias {
+		flags |= HasBias
+	}
+	le.PutUint64(row[0:], r.Offset)
+	le.PutUint64(row[8:], r.Size)
+	copy(row[16:], r.Sum[:])
+	le.PutUint32(row[32:], layout)
+	le.PutUint32(row[36:], r.Seed)
+	le.PutUint32(row[40:], r.FingerprintID)
+	le.PutUint32(row[44:], uint32(flags))
+	le.PutUint32(row[48:], kernelAt)
+	le.PutUint32(row[52:], uint32(len(r.Kernel)))
+	le.PutUint32(row[56:], biasAt)
+	le.PutUint32(row[60:], uint32(len(r.Bias)))
+	copy(row[64:], r.Quantization[:])
+	copy(row[80:], r.Source[:])
+	copy(row[96:], r.KernelStamp[:])
+	copy(row[112:], r.KernelDigest[:])
+	copy(row[128:], r.BiasStamp[:])
+	copy(row[144:], r.BiasDigest[:])
+	le.PutUint64(row[160:], uint64(r.PackedAt))
+	le.PutUint64(row[168:], uint64(r.UsedAt))
+}
+
+// An interner collects strings, each once.
+type interner struct {
+	text []byte
+	at   map[string]uint32
+}
+
+// add collects a string. What begins behind 4 GiB has no valid place.
+func (n *interner) add(s string) {
+	if n.at == nil {
+		n.at = map[string]uint32{}
+	}
+	if _, known := n.at[s]; !known {
+		n.at[s] = uint32(len(n.text))
+		n.text = append(n.text, s...)
+	}
+}

@@ -1,0 +1,299 @@
+package format
+
+import (
+	"iter"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+)
+
+// An Index reads an encoded index in place: it keeps the bytes it was given and copies only what it returns. It may be
+// used by several goroutines.
+type Index struct {
+	slot    Slot
+	layouts []Layout
+	sums    []byte
+	body    []byte
+	records []byte // as are the table and the strings, a part of the body
+	table   []byte
+	strings []byte
+
+	checked []atomic.Uint64 // a bit for each block of the body that has its checksum
+	whole   atomic.Bool     // Check found nothing wrong
+}
+
+// DecodeIndex checks the root of the index that slot speaks of. What follows is checked as it is read, unless Check was
+// called before: the accessors return an error that matches ErrCorrupt for what is damaged. What they return without
+// one was stored in that place, and its payload lies within the file and overlaps neither the index nor the payloads
+// before and behind it.
+func DecodeIndex(b []byte, slot Slot) (*Index, error) {
+	size := uint64(len(b))
+	if size != slot.IndexSize || size < indexHeaderSize {
+		return nil, corrupt("the index has %d bytes", size)
+	}
+	n, layouts, slots, text := le.Uint64(b[16:]), uint64(le.Uint32(b[24:])), le.Uint64(b[32:]), le.Uint64(b[40:])
+	if n > size/recordSize || layouts > size/layoutSize || slots > size/4 || text > size {
+		return nil, corrupt("a section of the index lies outside it")
+	}
+	at := arrange(layouts, n, slots, text)
+	if at.end != size {
+		return nil, corrupt("the index has %d bytes, its header says %d", size, at.end)
+	}
+	if Sum(b[:at.body]) != slot.IndexSum {
+		return nil, corrupt("the checksum of the index' root is wrong")
+	}
+	if string(b[:8]) != indexMagic || le.Uint32(b[28:]) != recordSize || le.Uint64(b[48:]) != blockSize {
+		return nil, corrupt("the index is of another kind")
+	}
+	if g := le.Uint64(b[8:]); g != slot.Generation {
+		return nil, corrupt("the index is of generation %d, its slot of generation %d", g, slot.Generation)
+	}
+	if n != slot.Records || slots&(slots-1) != 0 || slots < 2*n {
+		return nil, corrupt("the index has %d records in %d table slots, its slot says %d", n, slots, slot.Records)
+	}
+	x := &Index{
+		slot:    slot,
+		sums:    b[at.sums:at.body],
+		body:    b[at.body:],
+		records: b[at.body:at.table],
+		table:   b[at.table:at.strings],
+		strings: b[at.strings:],
+		checked: make([]atomic.Uint64, (at.blocks()+63)/64),
+	}
+	for i := range layouts {
+		row := b[indexHeaderSize+layoutSize*i:]
+		description, err := x.text(row, 16)
+		if err != nil {
+			return nil, err
+		}
+		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description)})
+	}
+	return x, nil
+}
+
+// Check checks all of the index, and what it says as a whole. Afterwards no accessor can fail.
+func (x *Index) Check() error {
+	if x.whole.Load() {
+		return nil
+	}
+	if err := x.touch(0, uint64(len(x.body))); err != nil {
+		return err
+	}
+	before, total := payload{}, uint64(0)
+	for i := range x.Len() {
+		row := x.records[i*recordSize:][:recordSize]
+		if err := x.checkRow(i, row); err != nil {
+			return err
+		}
+		p := payloadOf(row)
+		if !before.precedes(p) {
+			return corrupt("the payload of record %d overlaps what is before it", i)
+		}
+		if p != before {
+			total += p.size
+		}
+		before = p
+	}
+	if total != x.slot.PayloadBytes {
+		return corrupt("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)
+	}
+	for at := 0; at < len(x.table); at += 4 {
+		if uint64(le.Uint32(x.table[at:])) > x.slot.Records {
+			return corrupt("table slot %d speaks of an unknown record", at/4)
+		}
+	}
+	x.whole.Store(true)
+	return nil
+}
+
+// touch checks the blocks of [from, to) of the body that were not checked before.
+func (x *Index) touch(from, to uint64) error {
+	if from >= to {
+		return nil
+	}
+	for i := from / blockSize; i <= (to-1)/blockSize; i++ {
+		word, bit := &x.checked[i/64], uint64(1)<<(i%64)
+		if word.Load()&bit != 0 {
+			continue
+		}
+		if xxh3.Hash(block(x.body, i)) != le.Uint64(x.sums[sumSize*i:]) {
+			return corrupt("the checksum of block %d of the index is wrong", i)
+		}
+		word.Or(bit)
+	}
+	return nil
+}
+
+// row returns a record's bytes, after checking them and how they fit the records beside it.
+func (x *Index) row(i int) ([]byte, error) {
+	row := x.records[i*recordSize:][:recordSize]
+	if x.whole.Load() {
+		return row, nil
+	}
+	first, last := max(i-1, 0), min(i+1, x.Len()-1)
+	if err := x.touch(uint64(first)*recordSize, uint64(last+1)*recordSize); err != nil {
+		return nil, err
+	}
+	if err := x.checkRow(i, row); err != nil {
+		return nil, err
+	}
+	p := payloadOf(row)
+	if !payloadOf(x.records[first*recordSize:]).precedes(p) || !p.precedes(payloadOf(x.records[last*recordSize:])) {
+		return nil, corrupt("the payload of record %d overlaps one beside it", i)
+	}
+	return row, nil
+}
+
+// A payload is where a record's payload lies.
+type payload struct{ offset, size uint64 }
+
+func payloadOf(row []byte) payload { return payload{le.Uint64(row[0:]), le.Uint64(row[8:])} }
+
+// precedes reports whether q may come after p: behind it, or as the very same payload.
+func (p payload) precedes(q payload) bool {
+	return p == q || q.offset >= p.offset && q.offset-p.offset >= p.size
+}
+
+// checkRow checks what a record says by itself.
+func (x *Index) checkRow(i int, row []byte) error {
+	p := payloadOf(row)
+	if p.size == 0 || p.offset < HeaderSize || p.offset%Alignment != 0 || !span(p.offset, p.size, x.slot.End) {
+		return corrupt("the payload of record %d lies outside the file", i)
+	}
+	if p.offset < x.slot.IndexOffset+x.slot.IndexSize && x.slot.IndexOffset < p.offset+p.size {
+		return corrupt("the payload of record %d overlaps the index", i)
+	}
+	if uint64(le.Uint32(row[32:])) >= uint64(len(x.layouts)) {
+		return corrupt("record %d has an unknown layout", i)
+	}
+	if Flags(le.Uint32(row[44:]))&^knownFlags != 0 {
+		return corrupt("record %d has unknown flags", i)
+	}
+	for _, at := range []int{48, 56} {
+		if !span(uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:])), uint64(len(x.strings))) {
+			return corrupt("a name of record %d lies outside the strings", i)
+		}
+	}
+	return nil
+}
+
+// text returns the string whose offset and length a row has at a place.
+func (x *Index) text(row []byte, at int) ([]byte, error) {
+	start, length := uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:]))
+	if !span(start, length, uint64(len(x.strings))) {
+		return nil, corrupt("a name lies outside the strings")
+	}
+	if !x.whole.Load() {
+		before := uint64(len(x.records) + len(x.table))
+		if err := x.touch(before+start, before+start+length); err != nil {
+			return nil, err
+		}
+	}
+	return x.strings[start:][:length], nil
+}
+
+// Len returns the number of records.
+func (x *Index) Len() int { return len(x.records) / recordSize }
+
+// Layouts returns the layouts that the file has packed weights of.
+func (x *Index) Layouts() []Layout { return x.layouts }
+
+// Record returns record i, which must be from 0 to Len()-1. Records are in the order of their payloads' offsets.
+func (x *Index) Record(i int) (Record, error) {
+	row, err := x.row(i)
+	if err != nil {
+		return Record{}, err
+	}
+	kernel, err := x.text(row, 48)
+	if err != nil {
+		return Record{}, err
+	}
+	bias, err := x.text(row, 56)
+	if err != nil {
+		return Record{}, err
+	}
+	return x.record(row, Key{
+		Layout:        x.layouts[le.Uint32(row[32:])].Fingerprint,
+		FingerprintID: le.Uint32(row[40:]),
+		Quantization:  Digest(row[64:80]),
+		Kernel:        string(kernel),
+		Bias:          string(bias),
+		HasBias:       Flags(le.Uint32(row[44:]))&HasBias != 0,
+	}), nil
+}
+
+func (x *Index) record(row []byte, key Key) Record {
+	return Record{
+		Key:          key,
+		Seed:         le.Uint32(row[36:]),
+		Flags:        Flags(le.Uint32(row[44:])) &^ HasBias,
+		Offset:       le.Uint64(row[0:]),
+		Size:         le.Uint64(row[8:]),
+		Sum:          Digest(row[16:32]),
+		Source:       Digest(row[80:96]),
+		KernelStamp:  Digest(row[96:112]),
+		KernelDigest: Digest(row[112:128]),
+		BiasStamp:    Digest(row[128:144]),
+		BiasDigest:   Digest(row[144:160]),
+		PackedAt:     int64(le.Uint64(row[160:])),
+		UsedAt:       int64(le.Uint64(row[168:])),
+	}
+}
+
+// Find yields all records with that key, without allocating: their names are key's. An error is the last it yields.
+func (x *Index) Find(key Key) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		slots := uint64(len(x.table) / 4)
+		if slots == 0 {
+			return
+		}
+		at := key.hash() & (slots - 1)
+		for range slots { // a table without an empty slot ends the search too
+			row, found, err := x.lookAt(at, key)
+			switch {
+			case err != nil:
+				yield(Record{}, err)
+				return
+			case row == nil:
+				return
+			case found && !yield(x.record(row, key), nil):
+				return
+			}
+			at = (at + 1) & (slots - 1)
+		}
+	}
+}
+
+// lookAt returns the record that a table slot speaks of, or nil if the slot is empty, and whether it has the key.
+func (x *Index) lookAt(slot uint64, key Key) (row []byte, found bool, err error) {
+	whole := x.whole.Load()
+	if !whole {
+		at := uint64(len(x.records)) + 4*slot
+		if err := x.touch(at, at+4); err != nil {
+			return nil, false, err
+		}
+	}
+	number := le.Uint32(x.table[4*slot:])
+	switch {
+	case number == 0:
+		return nil, false, nil
+	case uint64(number) > x.slot.Records:
+		return nil, false, corrupt("table slot %d speaks of an unknown record", slot)
+	}
+	if row, err = x.row(int(number - 1)); err != nil {
+		return nil, false, err
+	}
+	if le.Uint32(row[52:]) != uint32(len(key.Kernel)) || le.Uint32(row[60:]) != uint32(len(key.Bias)) ||
+		(Flags(le.Uint32(row[44:]))&HasBias != 0) != key.HasBias ||
+		x.layouts[le.Uint32(row[32:])].Fingerprint != key.Layout ||
+		le.Uint32(row[40:]) != key.FingerprintID ||
+		Digest(row[64:80]) != key.Quantization {
+		return row, false, nil
+	}
+	kernel, err := x.text(row, 48)
+	if err != nil || string(kernel) != key.Kernel {
+		return row, false, err
+	}
+	bias, err := x.text(row, 56)
+	return row, err == nil && string(bias) == key.Bias, err
+}

@@ -1,0 +1,353 @@
+package format_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+
+	"xpwc/internal/format"
+)
+
+const (
+	blockSize  = 4 << 10
+	recordSize = 192
+)
+
+func decodeWhole(b []byte, slot format.Slot) (*format.Index, error) {
+	x, err := format.DecodeIndex(b, slot)
+	if err != nil {
+		return nil, err
+	}
+	return x, x.Check()
+}
+
+func find(t testing.TB, x *format.Index, key format.Key) (found []format.Record) {
+	t.Helper()
+	for r, err := range x.Find(key) {
+		require.NoError(t, err)
+		found = append(found, r)
+	}
+	return found
+}
+
+// bodyOf returns where the body of an index begins, as its header has it, or false if it cannot be.
+func bodyOf(index []byte) (body uint64, ok bool) {
+	size := uint64(len(index))
+	if size < 128 {
+		return 0, false
+	}
+	le := binary.LittleEndian
+	records, layouts := le.Uint64(index[16:]), uint64(le.Uint32(index[24:]))
+	slots, text := le.Uint64(index[32:]), le.Uint64(index[40:])
+	if records > size || layouts > size || slots > size || text > size {
+		return 0, false
+	}
+	blocks := (records*recordSize + slots*4 + text + blockSize - 1) / blockSize
+	body = (128 + layouts*32 + blocks*8 + 127) &^ 127
+	return body, body+records*recordSize+slots*4+text == size
+}
+
+// seal puts the right sums into an index that was changed, as if whoever wrote it meant it.
+func seal(index []byte) (sum format.Digest) {
+	body, ok := bodyOf(index)
+	if !ok {
+		return format.Sum(index)
+	}
+	sums := 128 + 32*uint64(binary.LittleEndian.Uint32(index[24:]))
+	for at := body; at < uint64(len(index)); at += blockSize {
+		block := index[at:min(at+blockSize, uint64(len(index)))]
+		binary.LittleEndian.PutUint64(index[sums+(at-body)/blockSize*8:], xxh3.Hash(block))
+	}
+	return format.Sum(index[:body])
+}
+
+// A large index is one of many blocks.
+type large struct {
+	bytes   []byte
+	slot    format.Slot
+	records []format.Record
+}
+
+func newLarge(t testing.TB, n int) large {
+	l := large{}
+	for i := range n {
+		l.records = append(l.records, format.Record{
+			Key:    format.Key{Layout: layoutA.Fingerprint, Kernel: fmt.Sprint("layer.", i, ".weight"), Bias: fmt.Sprint("bias ", i/2), HasBias: i%2 == 0},
+			Seed:   uint32(i),
+			Offset: format.HeaderSize + 256*uint64(i/3), // some share a payload
+			Size:   200,
+			Sum:    format.Digest{byte(i), byte(i >> 8)},
+		})
+		if i%2 != 0 {
+			l.records[i].Bias = ""
+		}
+	}
+	index, sum, err := format.EncodeIndex(3, []format.Layout{layoutA, layoutB}, slices.Clone(l.records))
+	require.NoError(t, err)
+	payloads := uint64(n+2) / 3
+	l.bytes, l.slot = index, format.Slot{Generation: 3, IndexOffset: format.HeaderSize + 256*payloads, IndexSize: uint64(len(index)),
+		IndexSum: sum, Records: uint64(n), PayloadBytes: 200 * payloads}
+	l.slot.End = l.slot.IndexOffset + l.slot.IndexSize + 100
+	return l
+}
+
+// read reads every record, in order and by key: each is the one that was written, or an error that matches ErrCorrupt.
+func (l large) read(t testing.TB, b []byte) (failures int) {
+	x, err := format.DecodeIndex(b, l.slot)
+	if err != nil {
+		require.ErrorIs(t, err, format.ErrCorrupt)
+		return 1
+	}
+	require.Equal(t, []format.Layout{layoutA, layoutB}, x.Layouts())
+	for i := range l.records {
+		want := &l.records[i]
+		switch r, err := x.Record(i); {
+		case err != nil:
+			require.ErrorIs(t, err, format.ErrCorrupt)
+			failures++
+		case r != *want:
+			t.Fatalf("record %d is %+v instead of %+v", i, r, want)
+		}
+		found, failed := 0, false
+		for r, err := range x.Find(want.Key) {
+			switch {
+			case err != nil:
+				require.ErrorIs(t, err, format.ErrCorrupt)
+				failed = true
+				failures++
+			case r != *want:
+				t.Fatalf("found %+v instead of %+v", r, want)
+			default:
+				found++
+			}
+		}
+		require.True(t, found == 1 || found == 0 && failed, "record %d was found %d times", i, found)
+	}
+	if err := x.Check(); err != nil {
+		require.ErrorIs(t, err, format.ErrCorrupt)
+		failures++
+	}
+	return failures
+}
+
+func TestALargeIndexReadsBackWithoutBeingCheckedAsAWhole(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 86, 5000} {
+		l := newLarge(t, n)
+		require.Zero(t, l.read(t, l.bytes), "%d records", n)
+	}
+}
+
+func TestAFlippedBitOfALargeIndexIsFoundWhereItMatters(t *testing.T) {
+	l := newLarge(t, 2000)
+	body, ok := bodyOf(l.bytes)
+	require.True(t, ok)
+	b := slices.Clone(l.bytes)
+	step := uint64(2999)
+	if testing.Short() {
+		step = 9973
+	}
+	flipped := 0
+	for at := uint64(0); at < uint64(len(b)); {
+		b[at] ^= 1 << (at % 8)
+		require.NotZero(t, l.read(t, b), "byte %d", at)
+		b[at] ^= 1 << (at % 8)
+		flipped++
+		if at += 1; at >= body {
+			at += step
+		}
+	}
+	t.Logf("%d bits flipped in %d bytes", flipped, len(b))
+}
+
+func TestAPrefixOfAnIndexIsRefused(t *testing.T) {
+	l := newLarge(t, 300)
+	for n := range l.bytes {
+		_, err := format.DecodeIndex(l.bytes[:n], l.slot)
+		require.ErrorIs(t, err, format.ErrCorrupt, "the first %d bytes", n)
+		slot := l.slot
+		slot.IndexSize = uint64(n) // as if it were all
+		_, err = format.DecodeIndex(l.bytes[:n], slot)
+		require.ErrorIs(t, err, format.ErrCorrupt, "the first %d bytes", n)
+	}
+}
+
+// What is wrong with one block says nothing of what lies in others.
+func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
+	l := newLarge(t, 2000)
+	body, _ := bodyOf(l.bytes)
+	b := slices.Clone(l.bytes)
+	b[128+2*32+3*8]++ // the sum of the fourth
+	slot := l.slot
+	slot.IndexSum = format.Sum(b[:body])
+	x, err := format.DecodeIndex(b, slot)
+	require.NoError(t, err)
+	for i, want := range l.records {
+		r, err := x.Record(i)
+		// A record is read with the ones beside it.
+		from, to := (i-1)*recordSize, (i+2)*recordSize
+		if to > 3*blockSize && from < 4*blockSize {
+			require.ErrorIs(t, err, format.ErrCorrupt, "record %d", i)
+			continue
+		}
+		require.NoError(t, err, "record %d", i)
+		require.Equal(t, want, r)
+	}
+	require.ErrorIs(t, x.Check(), format.ErrCorrupt)
+}
+
+func TestAnIndexIsReadByManyAtOnce(t *testing.T) {
+	l := newLarge(t, 3000)
+	x, err := format.DecodeIndex(l.bytes, l.slot)
+	require.NoError(t, err)
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for _, i := range rand.Perm(len(l.records)) {
+				for r, err := range x.Find(l.records[i].Key) {
+					if err != nil || r != l.records[i] {
+						t.Errorf("record %d: %+v, %v", i, r, err)
+					}
+				}
+			}
+			if err := x.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	readers.Wait()
+}
+
+func TestFindingARecordAllocatesNothing(t *testing.T) {
+	l := newLarge(t, 1000)
+	x, err := format.DecodeIndex(l.bytes, l.slot)
+	require.NoError(t, err)
+	for range 2 { // at first by blocks, then checked as a whole
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			for r, err := range x.Find(l.records[700].Key) {
+				if err != nil || r.Offset != l.records[700].Offset {
+					t.Error("found another one")
+				}
+			}
+		}))
+		require.NoError(t, x.Check())
+	}
+}
+
+func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
+	put32, put64 := binary.LittleEndian.PutUint32, binary.LittleEndian.PutUint64
+	const records, rows = 5, 256 // header, layouts, one block sum, zeros
+	for name, damage := range map[string]func(index []byte, slot *format.Slot){
+		"payload behind the end":      func(b []byte, _ *format.Slot) { put64(b[rows+4*recordSize:], 1<<20) },
+		"payload size overflows":      func(b []byte, _ *format.Slot) { put64(b[rows+8:], 1<<64-64) },
+		"payload in the header":       func(b []byte, _ *format.Slot) { put64(b[rows:], 0) },
+		"payload not aligned":         func(b []byte, _ *format.Slot) { put64(b[rows:], 4097) },
+		"payloads overlap":            func(b []byte, _ *format.Slot) { put64(b[rows+8:], 500) },
+		"payload overlaps the index":  func(b []byte, _ *format.Slot) { put64(b[rows+4*recordSize+8:], 1200) },
+		"empty payload":               func(b []byte, _ *format.Slot) { put64(b[rows+8:], 0) },
+		"unknown layout":              func(b []byte, _ *format.Slot) { put32(b[rows+32:], 2) },
+		"unknown flag":                func(b []byte, _ *format.Slot) { b[rows+44] |= 0x80 },
+		"name outside the strings":    func(b []byte, _ *format.Slot) { put32(b[rows+48:], 1<<31) },
+		"name of 4 GiB":               func(b []byte, _ *format.Slot) { put32(b[rows+52:], 1<<32-1) },
+		"description outside":         func(b []byte, _ *format.Slot) { put32(b[128+16:], 1<<31) },
+		"another record count":        func(_ []byte, s *format.Slot) { s.Records++ },
+		"records beyond the index":    func(b []byte, s *format.Slot) { put64(b[16:], 500); s.Records = 500 },
+		"record count overflows":      func(b []byte, s *format.Slot) { put64(b[16:], 1<<60); s.Records = 1 << 60 },
+		"layouts beyond the index":    func(b []byte, _ *format.Slot) { put32(b[24:], 1<<31) },
+		"table not a power of two":    func(b []byte, _ *format.Slot) { put64(b[32:], 15); put64(b[40:], 34) },
+		"table too small":             func(b []byte, _ *format.Slot) { put64(b[32:], 8); put64(b[40:], 62) },
+		"table beyond the index":      func(b []byte, _ *format.Slot) { put64(b[32:], 1<<62) },
+		"table speaks of record 1000": func(b []byte, _ *format.Slot) { put32(b[rows+records*recordSize:], 1000) },
+		"strings beyond the index":    func(b []byte, _ *format.Slot) { put64(b[40:], 1<<63) },
+		"another record size":         func(b []byte, _ *format.Slot) { put32(b[28:], 200) },
+		"another block size":          func(b []byte, _ *format.Slot) { put64(b[48:], 8192) },
+		"another generation":          func(b []byte, _ *format.Slot) { b[8]++ },
+		"fewer payload bytes":         func(_ []byte, s *format.Slot) { s.PayloadBytes-- },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, slot := sampleFile(t)
+			index := file[slot.IndexOffset : slot.IndexOffset+slot.IndexSize]
+			body, ok := bodyOf(index)
+			require.True(t, ok)
+			require.EqualValues(t, rows, body)
+			damage(index, &slot)
+			slot.IndexSum = seal(index)
+			_, err := decodeWhole(index, slot)
+			require.ErrorIs(t, err, format.ErrCorrupt)
+			readAnything(t, index, slot)
+		})
+	}
+}
+
+// readAnything reads an index record by record, whatever it says: what is served lies within the file.
+func readAnything(t testing.TB, index []byte, slot format.Slot) {
+	x, err := format.DecodeIndex(index, slot)
+	if err != nil {
+		return
+	}
+	x.Layouts()
+	for i := range x.Len() {
+		r, err := x.Record(i)
+		if err != nil {
+			require.ErrorIs(t, err, format.ErrCorrupt)
+			continue
+		}
+		require.GreaterOrEqual(t, r.Offset, uint64(format.HeaderSize))
+		require.LessOrEqual(t, r.Offset+r.Size, slot.End)
+		for found, err := range x.Find(r.Key) {
+			if err == nil {
+				require.LessOrEqual(t, found.Offset+found.Size, slot.End)
+			}
+		}
+	}
+}
+
+// What DecodeIndex accepts can be read record by record, and when Check accepts it no accessor fails.
+func FuzzDecodeIndex(f *testing.F) {
+	file, slot := sampleFile(f)
+	f.Add(file[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot.Records, slot.PayloadBytes)
+	empty, _, err := format.EncodeIndex(1, nil, nil)
+	require.NoError(f, err)
+	f.Add(empty, uint64(0), uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, records, payload uint64) {
+		b = slices.Clone(b)
+		s := slot
+		s.IndexSize, s.IndexSum, s.Records, s.PayloadBytes = uint64(len(b)), seal(b), records, payload
+		s.End = s.IndexOffset + s.IndexSize + 20
+		readAnything(t, b, s)
+		x, err := decodeWhole(b, s)
+		if err != nil {
+			require.ErrorIs(t, err, format.ErrCorrupt)
+			return
+		}
+		for i := range x.Len() {
+			r, err := x.Record(i)
+			require.NoError(t, err)
+			find(t, x, r.Key)
+		}
+	})
+}
+
+// Damage anywhere in a large index is found, or does not matter to what is read.
+func FuzzDamagedIndex(f *testing.F) {
+	l := newLarge(f, 400)
+	f.Add(uint32(0), []byte{1})
+	f.Add(uint32(128+2*32), []byte{0xff, 0xff})
+	f.Add(uint32(len(l.bytes)-3), []byte{0x80, 0, 1})
+	f.Fuzz(func(t *testing.T, at uint32, xor []byte) {
+		b := slices.Clone(l.bytes)
+		changed := false
+		for i, v := range xor {
+			if p := int(at) + i; p < len(b) {
+				b[p] ^= v
+				changed = changed || v != 0
+			}
+		}
+		require.Equal(t, changed, l.read(t, b) > 0)
+	})
+}

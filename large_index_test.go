@@ -1,0 +1,214 @@
+package xpwc
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// largeFile is a cache file whose index is too large to be checked as a whole when it is opened.
+func largeFile(t *testing.T) (m *tinyModel, content []byte, slot format.Slot) {
+	t.Helper()
+	m = newTinyModel(6000)
+	content, err := os.ReadFile(m.file(t))
+	require.NoError(t, err)
+	h, err := format.DecodeHeader(content)
+	require.NoError(t, err)
+	require.Greater(t, h.Current.IndexSize, uint64(checkedAtOnce))
+	return m, content, h.Current
+}
+
+// use makes the calls of a runtime that uses these tensors, and checks the bytes it gets for each.
+func (m *tinyModel) use(t *testing.T, c *Cache, tensors []int) (hits int, err error) {
+	t.Helper()
+	s, err := c.NewSession(m)
+	if err != nil {
+		return 0, err
+	}
+	at := map[uintptr]int{}
+	for _, i := range tensors {
+		_, err := s.Load(m.names[i])
+		require.NoError(t, err)
+		kernel := addressOf(m.bytes(i))
+		address := s.lookUp(1, kernel, 0, 0)
+		if address == notFound {
+			space := s.reserve(tinyBytes)
+			require.NotNil(t, space)
+			copy(space, m.bytes(i))
+			address = s.insert(1, kernel, 0, 0, addressOf(space), tinyBytes)
+		} else {
+			hits++
+		}
+		at[address] = i
+	}
+	check := func() {
+		found := 0
+		for _, e := range s.used {
+			i, ok := at[addressOf(e.data)]
+			require.True(t, ok)
+			require.Equal(t, m.bytes(i), e.data, m.names[i])
+			found++
+		}
+		require.Equal(t, len(tensors), found)
+	}
+	check()
+	_, err = s.Finalize()
+	saveErr := c.Save()
+	check()
+	require.NoError(t, s.Close())
+	return hits, errors.Join(err, saveErr)
+}
+
+func everyTensor(m *tinyModel) []int { return rand.Perm(len(m.names)) }
+
+func damagedFile(t *testing.T, content []byte, at uint64) (path string) {
+	t.Helper()
+	content[at] ^= 1 << (at % 8)
+	defer func() { content[at] ^= 1 << (at % 8) }()
+	path = filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+func TestTheRecordsOfALargeFileServe(t *testing.T) {
+	m, content, _ := largeFile(t)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	c := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	hits, err := m.use(t, c, everyTensor(m))
+	require.NoError(t, err)
+	require.Equal(t, len(m.names), hits)
+	require.Len(t, c.Names(), len(m.names))
+	require.NoError(t, c.Close())
+	require.Zero(t, c.Stats().WrittenBytes)
+}
+
+// Wherever a large index is damaged, all bytes are right, and the file is set aside as soon as somebody sees it.
+func TestDamageThatALookUpFindsSetsTheFileAside(t *testing.T) {
+	m, content, slot := largeFile(t)
+	for name, at := range map[string]uint64{
+		"block sums": slot.IndexOffset + 400,
+		"records":    slot.IndexOffset + slot.IndexSize/2,
+		"table":      slot.IndexOffset + slot.IndexSize - uint64(len(m.names)*len("layers.1000.weight")) - 1000,
+		"strings":    slot.IndexOffset + slot.IndexSize - 10,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := damagedFile(t, content, at)
+			damaged, err := os.ReadFile(path)
+			require.NoError(t, err)
+			c := mustOpen(t, path, nil)
+			hits, err := m.use(t, c, everyTensor(m))
+			require.NoError(t, err)
+			require.Less(t, hits, len(m.names))
+			require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+			_, err = m.use(t, c, everyTensor(m)) // what was found before the damage is packed now
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
+			require.Empty(t, c.Stats().Private)
+
+			aside, err := os.ReadFile(path + ".damaged")
+			require.NoError(t, err)
+			require.Equal(t, damaged, aside)
+			c = mustOpen(t, path, &Options{Strict: true})
+			hits, err = m.use(t, c, everyTensor(m))
+			require.NoError(t, err)
+			require.Equal(t, len(m.names), hits)
+			require.NoError(t, c.Close())
+		})
+	}
+}
+
+func TestDamageThatALookUpFindsIsAnErrorOfAStrictCache(t *testing.T) {
+	m, content, slot := largeFile(t)
+	path := damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2)
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	c := mustOpen(t, path, &Options{Strict: true})
+	_, err = m.use(t, c, everyTensor(m))
+	require.ErrorIs(t, err, ErrCorrupt)
+	_, err = c.NewSession(m)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, c.Close())
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+func TestDamageThatALookUpFindsLeavesAReadOnlyFileUnused(t *testing.T) {
+	m, content, slot := largeFile(t)
+	path := damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2)
+	c := mustOpen(t, path, &Options{ReadOnly: true})
+	_, err := m.use(t, c, everyTensor(m))
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+	hits, err := m.use(t, c, []int{1, 2, 3}) // intact ones
+	require.NoError(t, err)
+	require.Zero(t, hits)
+
+	// The file is used again when there is a good one.
+	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+	hits, err = m.use(t, c, everyTensor(m))
+	require.NoError(t, err)
+	require.Equal(t, len(m.names), hits)
+	require.NoError(t, c.Close())
+}
+
+// A generation is made of the one before: damage that no look-up came upon must not get into it.
+func TestAWriterFindsDamageThatNobodyElseDid(t *testing.T) {
+	m, content, slot := largeFile(t)
+	path := damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2)
+	c := mustOpen(t, path, nil)
+	hits, err := m.use(t, c, []int{0})
+	require.NoError(t, err)
+	require.Equal(t, 1, hits)
+	require.NoError(t, c.Stats().Damaged)
+
+	more := newTinyModel(len(m.names) + 1)
+	_, err = more.use(t, c, []int{len(m.names)})
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+	require.FileExists(t, path+".damaged")
+	require.NoError(t, c.Close())
+	require.Equal(t, 1, c.Stats().Entries)
+}
+
+func TestNamesOfADamagedFileAreThoseThatCanBeRead(t *testing.T) {
+	m, content, slot := largeFile(t)
+	c := mustOpen(t, damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2), nil)
+	names := c.Names()
+	require.NotEmpty(t, names)
+	require.Less(t, len(names), len(m.names))
+	require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+	require.NoError(t, c.Close())
+}
+
+func TestNoFlippedBitOfALargeIndexGivesAWrongByte(t *testing.T) {
+	m, content, slot := largeFile(t)
+	flips := 60
+	if testing.Short() {
+		flips = 10
+	}
+	for range flips {
+		at := slot.IndexOffset + rand.Uint64N(slot.IndexSize)
+		path := damagedFile(t, content, at)
+		for _, o := range []Options{{ReadOnly: true}, {Strict: true}} {
+			c, err := Open(path, &o)
+			if err != nil {
+				require.ErrorIs(t, err, ErrCorrupt, "byte %d", at)
+				continue
+			}
+			_, err = m.use(t, c, everyTensor(m)[:500])
+			if err != nil {
+				require.ErrorIs(t, err, ErrCorrupt, "byte %d", at)
+			}
+			require.NoError(t, c.Close())
+		}
+	}
+}
