@@ -18,8 +18,8 @@ void xpwc_provider_free(struct xpwc_provider* provider);
 // From here on is_finalized answers true. Executing threads may be asking at the same time.
 void xpwc_provider_finalize(struct xpwc_provider* provider);
 
-// A way of packing, as the bytes it makes of fixed tensors: see layout.c. On success *bytes is malloc'ed. Returns the
-// status of xnn_initialize, or xnn_status_out_of_memory.
-enum xnn_status xpwc_probe_layout(uint8_t** bytes, size_t* size);
+// Hands the packed bytes of fixed tensors to xpwcLayoutBytes, with that hash: see layout.c. Returns the status of
+// xnn_initialize, or xnn_status_out_of_memory.
+enum xnn_status xpwc_probe_layout(uintptr_t hash);
 
 #endif

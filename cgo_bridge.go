@@ -3,18 +3,20 @@ package xpwc
 /*
 #cgo CFLAGS: -std=gnu11 -Wall -Wextra
 #cgo !xpwc_host LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
-#include <stdlib.h>
 #include "callbacks.h"
 */
 import "C"
 
 import (
+	"encoding/binary"
 	"fmt"
 	"runtime"
 	"runtime/cgo"
 	"sync"
 	"syscall"
 	"unsafe"
+
+	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/format"
 )
@@ -48,15 +50,25 @@ func (s *Session) Provider() unsafe.Pointer { return unsafe.Pointer(s.provider.c
 
 // currentLayout asks XNNPACK how it packs on this machine. The answer cannot change while the process lives.
 var currentLayout = sync.OnceValues(func() (format.Layout, error) {
-	var bytes *C.uint8_t
-	var size C.size_t
-	if status := C.xpwc_probe_layout(&bytes, &size); status != C.xnn_status_success {
+	hash := xxh3.New()
+	handle := cgo.NewHandle(hash)
+	defer handle.Delete()
+	if status := C.xpwc_probe_layout(C.uintptr_t(handle)); status != C.xnn_status_success {
 		return format.Layout{}, fmt.Errorf("initialize XNNPACK: xnn_status %d", int(status))
 	}
-	defer C.free(unsafe.Pointer(bytes))
-	packed := unsafe.Slice((*byte)(unsafe.Pointer(bytes)), int(size))
-	return format.Layout{Fingerprint: format.Sum(packed), Description: runtime.GOARCH}, nil
+	return format.Layout{Fingerprint: hash.Sum128().Bytes(), Description: runtime.GOARCH}, nil
 })
+
+// xpwcLayoutBytes is given what XNNPACK packed of one fixed tensor, with its length, so that no two packings read alike.
+//
+//export xpwcLayoutBytes
+func xpwcLayoutBytes(handle C.uintptr_t, packed unsafe.Pointer, n C.size_t) {
+	hash := cgo.Handle(handle).Value().(*xxh3.Hasher)
+	var size [8]byte
+	binary.LittleEndian.PutUint64(size[:], uint64(n))
+	_, _ = hash.Write(size[:]) // never fails
+	_, _ = hash.Write(unsafe.Slice((*byte)(packed), int(n)))
+}
 
 // The callbacks. A panic must not unwind into C: the session keeps it as its error, and XNNPACK gets the answer that is
 // safe to give when nothing is known.

@@ -26,7 +26,8 @@ type entry struct {
 	changed      bool // its flags, stamps or digests changed since it was committed
 	moved        bool // a compaction copied it: the file has it elsewhere than data
 	verified     bool // the payload was compared with a packing, or with its checksum
-	dropped      bool // not in Cache.live any more
+	kept         bool // was put into Cache.live
+	dropped      bool // is not there any more
 	committing   bool // part of the generation being written
 
 	surveyed *format.Index // all records of that index under the entry's key are beside it in Cache.live
@@ -42,31 +43,35 @@ func (c *Cache) candidates(key format.Key) ([]*entry, error) {
 	if c.store == nil || c.store.index == nil || len(entries) > 0 && entries[0].surveyed == c.store.index {
 		return sound(entries), nil
 	}
-	err := c.survey(key)
+	surveyed, err := c.survey(key, entries)
 	if err != nil {
 		err = c.accept(c.store.damaged(err))
+		return sound(c.live[key]), err
 	}
-	return sound(c.live[key]), err
+	if len(surveyed) > 0 {
+		c.live[key] = surveyed
+	}
+	return sound(surveyed), nil
 }
 
-// survey makes entries of all records that the loaded index has under a key.
-func (c *Cache) survey(key format.Key) error {
-	index := c.store.index
+// survey adds entries of all records that the loaded index has under a key to those in memory.
+func (c *Cache) survey(key format.Key, entries []*entry) ([]*entry, error) {
+	index, before := c.store.index, len(entries)
 search:
 	for r, err := range index.Find(key) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if c.bad[r.Offset] {
 			continue
 		}
-		for _, e := range c.live[key] {
+		for _, e := range entries[:before] {
 			if c.loaded(e) && e.record.Offset == r.Offset {
 				e.record.Flags |= r.Flags // which another process may have set
 				continue search
 			}
 		}
-		c.keep(&entry{
+		entries = append(entries, &entry{
 			record:    r,
 			data:      c.store.base.data[r.Offset : r.Offset+r.Size : r.Offset+r.Size],
 			region:    c.store.base,
@@ -74,10 +79,14 @@ search:
 			committed: true,
 		})
 	}
-	for _, e := range c.live[key] {
+	for _, e := range entries[before:] {
+		e.kept = true
+		e.region.retain()
+	}
+	for _, e := range entries {
 		e.surveyed = index
 	}
-	return nil
+	return entries, nil
 }
 
 // sound returns the entries that are not suspect.
@@ -91,11 +100,11 @@ func sound(entries []*entry) []*entry {
 
 // keep makes an entry found through the index, or packed just now, one that later look-ups find in memory.
 func (c *Cache) keep(e *entry) {
-	entries := c.live[e.record.Key]
-	if slices.Contains(entries, e) {
+	if e.kept {
 		return
 	}
-	c.live[e.record.Key] = append(entries, e)
+	e.kept = true
+	c.live[e.record.Key] = append(c.live[e.record.Key], e)
 	e.region.retain()
 }
 
@@ -162,8 +171,14 @@ func (c *Cache) noticeReload() {
 	if now := (loadedIndex{c.store.id, c.store.index}); now != c.known {
 		c.known = now
 		c.forgetLoaded()
+		if len(c.live) == 0 && now.index != nil {
+			c.live = make(map[format.Key][]*entry, min(now.index.Len(), manyEntries))
+		}
 	}
 }
+
+// manyEntries is as many as memory is made ready for at once.
+const manyEntries = 1024
 
 // loadedIndex tells one loaded generation from another.
 type loadedIndex struct {

@@ -1,5 +1,5 @@
 // Asks XNNPACK how it packs: fixed tensors of every weight-carrying operator family and datatype go through a provider
-// that records the packed bytes. The record changes exactly when packing does, whatever the reason: another CPU, a
+// that hashes the packed bytes. The hash changes exactly when packing does, whatever the reason: another CPU, a
 // hypervisor's mask, another version of XNNPACK.
 
 #include <math.h>
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "callbacks.h"
+
+#include "_cgo_export.h"
 
 // The shapes: odd, and larger than any tile of a micro-kernel, so that tile sizes and the padding of tails show. Two
 // output channels select the narrow kernels some families have.
@@ -97,11 +99,9 @@ static const struct probe probes[] = {
   {batch_matrix_multiply, QD8, QC8, xnn_datatype_invalid, F32, output_channels, 0},
 };
 
-// What the tensors of all probes are made of, and the record of what was packed.
+// What the tensors of all probes are made of, and where what was packed goes.
 struct recorder {
-  uint8_t* bytes;
-  size_t size;
-  size_t capacity;
+  uintptr_t hash; // that the bytes go into
   bool out_of_memory;
 
   void* reserved;
@@ -113,21 +113,6 @@ struct recorder {
   float scales[output_channels];
   uint16_t block_scales[blockwise_input_channels / block_size * output_channels];
 };
-
-static void record(struct recorder* r, const void* bytes, size_t n) {
-  if (r->capacity - r->size < n) {
-    const size_t capacity = 2 * r->capacity + n;
-    uint8_t* grown = realloc(r->bytes, capacity);
-    if (grown == NULL) {
-      r->out_of_memory = true;
-      return;
-    }
-    r->bytes = grown;
-    r->capacity = capacity;
-  }
-  memcpy(r->bytes + r->size, bytes, n);
-  r->size += n;
-}
 
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
   (void)context;
@@ -148,9 +133,7 @@ static size_t look_up_or_insert(
     void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
   (void)key;
   struct recorder* r = context;
-  const uint64_t n = size;
-  record(r, &n, sizeof(n));
-  record(r, packed, size);
+  xpwcLayoutBytes(r->hash, packed, size);
   return (size_t)packed; // the runtime is deleted without being set up
 }
 
@@ -234,7 +217,9 @@ static enum xnn_status define_value(
   }
 }
 
-static enum xnn_status define_node(xnn_subgraph_t subgraph, const struct probe* p, const struct recorder* r) {
+// The external values of the node are first_id and the next.
+static enum xnn_status define_node(
+    xnn_subgraph_t subgraph, const struct probe* p, const struct recorder* r, uint32_t first_id) {
   const size_t oc = p->outputs;
   const bool transposed = (p->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
   const bool image = p->family == convolution || p->family == depthwise || p->family == deconvolution;
@@ -266,7 +251,7 @@ static enum xnn_status define_node(xnn_subgraph_t subgraph, const struct probe* 
   // A dynamically quantised input is the product of a conversion.
   const enum xnn_datatype given = p->input == QD8 ? p->output : p->input;
   enum xnn_status status = define_value(
-      subgraph, given, input_dims, input_shape, 0, NULL, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT, &input_id);
+      subgraph, given, input_dims, input_shape, 0, NULL, first_id, XNN_VALUE_FLAG_EXTERNAL_INPUT, &input_id);
   if (status == xnn_status_success && p->input == QD8) {
     uint32_t converted = XNN_INVALID_VALUE_ID;
     status =
@@ -291,7 +276,8 @@ static enum xnn_status define_node(xnn_subgraph_t subgraph, const struct probe* 
   }
   if (status == xnn_status_success) {
     status = define_value(
-        subgraph, p->output, output_dims, output_shape, 0, NULL, 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &output_id);
+        subgraph, p->output, output_dims, output_shape, 0, NULL, first_id + 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT,
+        &output_id);
   }
   if (status != xnn_status_success) {
     return status;
@@ -318,8 +304,8 @@ static enum xnn_status define_node(xnn_subgraph_t subgraph, const struct probe* 
   return xnn_status_invalid_parameter;
 }
 
-// A probe that this XNNPACK or this CPU does not support leaves its status in the record.
-static void run_probe(const struct probe* p, struct recorder* r) {
+// Packs for count probes at once, in one runtime.
+static enum xnn_status pack(const struct probe* p, size_t count, struct recorder* r) {
   struct {
     struct xnn_weights_cache_provider callbacks;
     void (*unknown[8])(void);
@@ -335,24 +321,36 @@ static void run_probe(const struct probe* p, struct recorder* r) {
 
   xnn_subgraph_t subgraph = NULL;
   xnn_runtime_t runtime = NULL;
-  enum xnn_status status = xnn_create_subgraph(2, 0, &subgraph);
-  if (status == xnn_status_success) {
-    status = define_node(subgraph, p, r);
+  enum xnn_status status = xnn_create_subgraph(2 * (uint32_t)count, 0, &subgraph);
+  for (size_t i = 0; i < count && status == xnn_status_success; i++) {
+    status = define_node(subgraph, &p[i], r, 2 * (uint32_t)i);
   }
   if (status == xnn_status_success) {
     status = xnn_create_runtime_v4(subgraph, &provider.callbacks, NULL, NULL, 0, &runtime);
   }
-  const uint32_t outcome = (uint32_t)status;
-  record(r, &outcome, sizeof(outcome));
   if (runtime != NULL) {
     xnn_delete_runtime(runtime);
   }
   if (subgraph != NULL) {
     xnn_delete_subgraph(subgraph);
   }
+  return status;
 }
 
-enum xnn_status xpwc_probe_layout(uint8_t** bytes, size_t* size) {
+// Where this XNNPACK or this CPU does not support all probes, each is made alone, and one that is not supported leaves its
+// status in the hash.
+static void run_probes(struct recorder* r) {
+  const size_t count = sizeof(probes) / sizeof(probes[0]);
+  if (pack(probes, count, r) == xnn_status_success) {
+    return;
+  }
+  for (size_t i = 0; i < count; i++) {
+    uint32_t outcome = (uint32_t)pack(&probes[i], 1, r);
+    xpwcLayoutBytes(r->hash, &outcome, sizeof(outcome));
+  }
+}
+
+enum xnn_status xpwc_probe_layout(uintptr_t hash) {
   enum xnn_status status = xnn_initialize(NULL);
   if (status != xnn_status_success) {
     return status;
@@ -361,17 +359,12 @@ enum xnn_status xpwc_probe_layout(uint8_t** bytes, size_t* size) {
   if (r == NULL) {
     return xnn_status_out_of_memory;
   }
+  r->hash = hash;
   make_tensors(r);
-  for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
-    run_probe(&probes[i], r);
-  }
+  run_probes(r);
   free(r->reserved);
   if (r->out_of_memory) {
-    free(r->bytes);
     status = xnn_status_out_of_memory;
-  } else {
-    *bytes = r->bytes;
-    *size = r->size;
   }
   free(r);
   return status;

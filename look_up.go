@@ -91,6 +91,9 @@ func (w weight) setAnswer(seed uint32, e *entry) {
 			return
 		}
 	}
+	if w.kernel.answers == nil {
+		w.kernel.answers = w.kernel.oneAnswer[:0]
+	}
 	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Quantization, w.key.FingerprintID, seed, e})
 }
 
@@ -141,8 +144,11 @@ func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) weight {
 			w.key.Bias, w.key.HasBias = w.bias.name, true
 		}
 	}
-	for _, src := range w.sources() {
-		s.consume(src)
+	if w.kernel != nil {
+		s.consume(w.kernel)
+	}
+	if w.bias != nil {
+		s.consume(w.bias)
 	}
 	return w
 }

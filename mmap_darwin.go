@@ -37,5 +37,8 @@ func flushFile(f *os.File) error {
 // detachDirty is for Linux.
 func detachDirty([]byte) {}
 
-// prefetch has a mapping's pages read in. Bytes that cannot be read are a signal all the same on this system.
-func prefetch(b []byte) error { return unix.Madvise(b, unix.MADV_WILLNEED) }
+// preferLargePages is for Linux.
+func preferLargePages([]byte) {}
+
+// populate has a mapping's pages read in. Bytes that cannot be read are a signal all the same on this system.
+func populate(b []byte) error { return unix.Madvise(b, unix.MADV_WILLNEED) }

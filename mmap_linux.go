@@ -31,8 +31,12 @@ func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 // interrupting every processor that runs this process: a first inference beside the commit took four times as long.
 func detachDirty(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more than a hint
 
-// prefetch reads a mapping's pages in, so that bytes that cannot be read are an error here and not a signal later.
-func prefetch(b []byte) error {
+// preferLargePages has the page cache of a mapping made of large pieces, of which one page fault maps all. It depends on how
+// a file is written how fast it is mapped: without, the first inference after a warm load took 6,800 faults, with it 1,500.
+func preferLargePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) } // no more than a hint
+
+// populate reads a mapping's pages in, so that bytes that cannot be read are an error here and not a signal later.
+func populate(b []byte) error {
 	switch err := unix.Madvise(b, unix.MADV_POPULATE_READ); {
 	case errors.Is(err, unix.EFAULT), errors.Is(err, unix.EHWPOISON):
 		return err

@@ -113,5 +113,5 @@ func withinFileSizeLimit(int64) error { return nil }
 // flushDir: NTFS journals names by itself.
 func flushDir(string) error { return nil }
 
-// prefetch is left to the system.
-func prefetch([]byte) error { return nil }
+// populate is left to the system.
+func populate([]byte) error { return nil }

@@ -60,8 +60,9 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	s := &Session{
 		cache:     c,
 		data:      data,
-		sources:   map[string]*source{},
-		addresses: map[uintptr]*source{},
+		sources:   make(map[string]*source, c.usual),
+		addresses: make(map[uintptr]*source, c.usual),
+		used:      make([]*entry, 0, c.usual),
 		packings:  map[uintptr]packing{},
 	}
 	var err error
@@ -285,6 +286,7 @@ func (s *Session) Close() error {
 	s.closed = true
 	s.provider.free()
 	s.provider = provider{}
+	usual := len(s.sources)
 	var errs []error
 	for _, src := range s.sources {
 		errs = append(errs, src.free())
@@ -297,6 +299,7 @@ func (s *Session) Close() error {
 		c.release(e)
 	}
 	s.used = nil
+	c.usual = min(usual, manyEntries)
 	c.sessions--
 	c.idle.Broadcast()
 	if c.store != nil && c.store.locked && c.writers == 0 {

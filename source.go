@@ -22,7 +22,8 @@ type source struct {
 	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
 	isKernel      bool // a key named it as one
 	answers       []answer
-	copied        *source // what stands for its copies, or nil
+	oneAnswer     [1]answer // room for what is usual
+	copied        *source   // what stands for its copies, or nil
 	released      bool
 
 	readers atomic.Int32 // of the content, now or soon; see read

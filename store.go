@@ -31,7 +31,7 @@ type store struct {
 	insecure bool
 	readOnly bool
 
-	prefetch bool
+	fetchAll bool // when the file is loaded
 	files    files
 
 	disk  disk // nil while there is no file
@@ -135,10 +135,10 @@ func (st *store) reload() error {
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	if st.prefetch {
-		if err := prefetch(data); err != nil {
+	if st.fetchAll {
+		if err := st.prefetch(data); err != nil {
 			_ = st.disk.Unmap(data)
-			return fmt.Errorf("%s: %w: its bytes cannot be read (%w)", st.path, ErrCorrupt, err)
+			return err
 		}
 	}
 	index, err := format.DecodeIndex(data[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot)

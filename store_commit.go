@@ -51,14 +51,19 @@ func (st *store) grow(start, n uint64) error {
 	return nil
 }
 
-// retire ends reserving from the current segment.
+// retire ends reserving from the current segment. What is left of it was mapped with what was used, page faults being
+// generous, and is given back.
 func (st *store) retire() error {
 	if st.segment == nil {
 		return nil
 	}
 	r := st.segment
 	st.segment = nil
-	return r.release()
+	var err error
+	if used := alignUp(st.tail-r.offset, uint64(mapGranularity())); used < uint64(len(r.data)) {
+		err = st.disk.Seal(r.data[used:])
+	}
+	return errors.Join(err, r.release())
 }
 
 // write copies a payload to the end of the file, without mapping it, and returns its offset.

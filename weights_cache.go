@@ -25,6 +25,7 @@ type Cache struct {
 	closing  bool
 	closed   bool
 	sessions int
+	usual    int // how many tensors a session loads, as far as is known
 	writers  int // sessions that pack into the file
 	store    *store
 	arena    arena
@@ -162,11 +163,15 @@ func newCache(path string, o Options) (*Cache, error) {
 		path:     path,
 		insecure: o.AllowUnsafeFile,
 		readOnly: o.ReadOnly,
-		prefetch: o.Prefetch,
+		fetchAll: o.Prefetch,
 		files:    osFiles{},
 	}
 	if err := c.accept(c.store.load()); err != nil {
 		return nil, err
+	}
+	c.noticeReload()
+	if c.store.index != nil {
+		c.usual = min(c.store.index.Len(), manyEntries/8)
 	}
 	return c, nil
 }
