@@ -10,7 +10,8 @@ import (
 func (r *benchResult) print(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s; %s of packed weights in %d entries; %s; %s\n", r.Model, mebibytes(r.PayloadBytes), r.Payloads,
 		plural(r.Rounds, "round"), plural(r.Threads, "thread"))
-	fmt.Fprintln(w, "Medians. Before the clock starts the model is mapped and XNNPACK is initialized, in all modes.")
+	fmt.Fprintln(w, "Medians. Before the clock starts the model is mapped and XNNPACK is initialized, in all modes,")
+	fmt.Fprintln(w, "and the memory that a mode will take was just used by somebody: a hypervisor may take back what is free.")
 	for _, t := range []*table{r.times(), r.memoryTable(), r.diskTable(), r.barTable()} {
 		if len(t.rows) == 0 {
 			continue

@@ -101,6 +101,7 @@ func newMeasureCommand() *cobra.Command {
 	f.StringVar(&t.cache, "cache", "", "")
 	f.IntVar(&t.stack.Layers, "layers", 0, "")
 	f.BoolVar(&t.stack.Float32, "float32", false, "")
+	f.Int64Var(&t.back, "back", 0, "")
 	f.IntVar(&t.threads, "threads", 1, "")
 	f.BoolVar(&twice, "twice", false, "")
 	return cmd
@@ -127,6 +128,9 @@ func measure(t target, mode string, stderr io.Writer) (r *measured, err error) {
 		b = packedInIdeal(known)
 	default:
 		b = packedIn(t.cache, &xpwc.Options{Progress: bar.packed, Prefetch: mode == modeDropped})
+	}
+	if err := backMemory(t.back); err != nil {
+		return nil, err
 	}
 	runtime.GC() // what came before shall not be collected on the clock
 	e, err := load(m, b, t.threads)

@@ -99,7 +99,11 @@ func (r *rounds) measure(ctx context.Context, mode, file string) error {
 		return nil
 	}
 	var m measured
-	if err := r.withCache(file).startQuietly(ctx, &m, mode); err != nil {
+	t := r.withCache(file)
+	if mode != modeIdeal && mode != modeWarm { // which take next to no memory
+		t.back = r.result.PayloadBytes * 5 / 4
+	}
+	if err := t.startQuietly(ctx, &m, mode); err != nil {
 		return err
 	}
 	if mode != modeCold && m.Packed > 0 {

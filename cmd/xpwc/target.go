@@ -30,6 +30,7 @@ type target struct {
 	stack   llama.Stack // whose weights are at path; without layers for a .tflite file
 	threads int
 	cache   string // "" without one
+	back    int64  // bytes of memory to touch before the clock starts
 }
 
 func (t target) open() (model, error) {
@@ -111,6 +112,9 @@ func (t target) start(ctx context.Context, result any, stderr io.Writer, flags .
 	args := append([]string{"measure", "--layers", strconv.Itoa(t.stack.Layers), "--threads", strconv.Itoa(t.threads)}, flags...)
 	if t.stack.Float32 {
 		args = append(args, "--float32")
+	}
+	if t.back > 0 {
+		args = append(args, "--back", strconv.FormatInt(t.back, 10))
 	}
 	if t.cache != "" {
 		args = append(args, "--cache", t.cache)
