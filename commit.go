@@ -4,14 +4,47 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"xpwc/internal/format"
 )
+
+// A host that loads one method after another would pack slowly with the disk flushed beside it each time. So what a session
+// packed waits a moment, or while others pack, but not for long.
+const (
+	commitPause  = 100 * time.Millisecond
+	commitWithin = time.Second
+)
+
+// commitSoon starts a commit when no session has been packing for a moment. Save and Close do not wait for it. c.mu is held.
+func (c *Cache) commitSoon() {
+	if c.store == nil || c.closed || c.soon != nil {
+		return
+	}
+	latest := time.Now().Add(commitWithin)
+	var timer *time.Timer
+	timer = time.AfterFunc(commitPause, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch {
+		case c.soon != timer: // a commit was started meanwhile
+		case c.writers > 0 && time.Now().Before(latest):
+			timer.Reset(commitPause)
+		default:
+			c.startCommit()
+		}
+	})
+	c.soon = timer
+}
 
 // startCommit has a goroutine bring to the disk what is not there yet. c.mu is held.
 func (c *Cache) startCommit() {
 	if c.store == nil || c.closed {
 		return
+	}
+	if c.soon != nil {
+		c.soon.Stop()
+		c.soon = nil
 	}
 	if c.committing || c.compacting {
 		c.again = true

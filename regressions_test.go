@@ -75,10 +75,13 @@ type tensorMap map[string]Tensor
 
 func (m tensorMap) Tensor(name string) (Tensor, error) { return m[name], nil }
 
-// waitForCommit waits for the commit under way without starting another.
+// waitForCommit waits for the commit under way, or about to be.
 func (c *Cache) waitForCommit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.soon != nil {
+		c.startCommit()
+	}
 	for c.committing {
 		c.idle.Wait()
 	}

@@ -227,7 +227,7 @@ func (s *Session) finalize() {
 		s.writing = false
 		c.writers--
 		c.idle.Broadcast()
-		c.startCommit() // and the lock is given up after it
+		c.commitSoon() // and the lock is given up after it
 	} else if c.dirty {
 		c.commitChanges()
 	}
@@ -303,7 +303,7 @@ func (s *Session) Close() error {
 	c.sessions--
 	c.idle.Broadcast()
 	if c.store != nil && c.store.locked && c.writers == 0 {
-		c.startCommit() // gives the lock to others, if nothing is to be committed
+		c.commitSoon() // gives the lock to others, if nothing is to be committed
 	}
 	return errors.Join(errs...)
 }

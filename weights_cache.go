@@ -40,6 +40,7 @@ type Cache struct {
 
 	bad        map[uint64]bool // offsets of payloads of the loaded index that turned out damaged
 	dirty      bool            // an entry of the file changed its flags or stamps, or is bad
+	soon       *time.Timer     // starts a commit, or nil
 	committing bool
 	compacting bool
 	again      bool
