@@ -110,12 +110,13 @@ func (m *dataMap) end() {
 
 // A tensor is one of the host's.
 type tensor struct {
-	data          unsafe.Pointer // nil unless there are bytes to read
-	size          C.size_t
-	address       C.uintptr_t
-	fill, release C.struct_xpwc_callback
-	identity      xpwc.Identity
-	released      bool
+	data        unsafe.Pointer // nil unless there are bytes to read
+	size        C.size_t
+	address     C.uintptr_t
+	fill, evict C.struct_xpwc_callback
+	release     C.struct_xpwc_callback
+	identity    xpwc.Identity
+	released    bool
 }
 
 // identityStrings keeps one string for the many tensors of a table that have the same.
@@ -134,6 +135,7 @@ func newTensor(view *C.struct_xpwc_tensor_view, shared *identityStrings, cache C
 		size:     view.size,
 		address:  view.address,
 		fill:     C.struct_xpwc_callback{view.fill, view.context, cache},
+		evict:    C.struct_xpwc_callback{view.evict, view.context, cache},
 		release:  C.struct_xpwc_callback{view.release, view.context, cache},
 		identity: xpwc.Identity{Source: shared.source, Stamp: C.GoString(view.stamp)},
 	}
@@ -158,6 +160,9 @@ func (t *tensor) check(view *C.struct_xpwc_tensor_view) error {
 
 func (t *tensor) unpacked() xpwc.Tensor {
 	u := xpwc.Tensor{Identity: t.identity, Release: t.free}
+	if t.evict.function != 0 {
+		u.Evict = func() { C.xpwc_call_release(t.evict, t.address, t.size) }
+	}
 	if t.fill.function == 0 {
 		u.Data = unsafe.Slice((*byte)(t.data), t.size)
 		return u

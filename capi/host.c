@@ -10,6 +10,7 @@ static void view_tensor(const struct xpwc_tensor* tensor, struct xpwc_tensor_vie
   view->both = tensor->fill != NULL && tensor->data != NULL;
   view->address = (uintptr_t)tensor->data;
   view->fill = (uintptr_t)tensor->fill;
+  view->evict = (uintptr_t)tensor->evict;
   view->release = (uintptr_t)tensor->release;
   view->context = (uintptr_t)tensor->context;
   view->source = tensor->source;

@@ -29,6 +29,7 @@ struct xpwc_tensor_view {
   bool both; // data and fill are set
   uintptr_t address;
   uintptr_t fill;
+  uintptr_t evict;
   uintptr_t release;
   uintptr_t context;
   const char* source;
@@ -48,6 +49,7 @@ struct xpwc_callback {
 
 xpwc_status xpwc_call_get(struct xpwc_callback get, const char* name, struct xpwc_tensor_view* view);
 xpwc_status xpwc_call_fill(struct xpwc_callback fill, void* dst, size_t size);
+// For evict too.
 void xpwc_call_release(struct xpwc_callback release, uintptr_t data, size_t size);
 void xpwc_call_log(struct xpwc_callback log, xpwc_log_level level, const char* message);
 void xpwc_call_progress(

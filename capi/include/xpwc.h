@@ -297,11 +297,15 @@ typedef struct xpwc_tensor {
   // Called at most once, and not at all when everything packed from the tensor is found in the cache. Any status but
   // XPWC_OK is handed to the caller of xpwc_session_load or xpwc_session_finalize. May be NULL.
   xpwc_status (*fill)(void* context, void* dst, size_t size);
+  // Called when the content was read, for packing or for its digest, and will hardly be read again: a mapping gives its
+  // pages back here, so that only one tensor's at a time are in memory. The content must stay readable. Called from any thread,
+  // again if it is read again, not for tensors loaded with XPWC_LOAD_RETAIN, and never after release. May be NULL.
+  void (*evict)(void* context, const void* data, size_t size);
   // Called once, when the session needs data and context no more: by xpwc_session_finalize if packing consumed the tensor, by
   // xpwc_session_end otherwise. It is called for every tensor that get gave with XPWC_OK, also if that made no sense, and for
   // every tensor of a table that was loaded. May be NULL.
   void (*release)(void* context, const void* data, size_t size);
-  // Given to fill and release.
+  // Given to fill, evict and release.
   void* context;
   // Identity of the content: packed weights are reused only for the content they were packed from.
   // Names where the tensor comes from, for instance the model's absolute path. NULL for nothing.

@@ -114,6 +114,8 @@ struct Tensor {
   std::size_t size = 0;
   // Writes all size bytes of dst, for content that must be computed. Called at most once, and only if it is packed.
   std::function<Status(void* dst, std::size_t size)> fill;
+  // Called when the content was read and will hardly be read again, from any thread; it must stay readable.
+  std::function<void(const void* data, std::size_t size)> evict;
   // Called once when the session needs data no more.
   std::function<void(const void* data, std::size_t size)> release;
   // Where the tensor comes from; what changes whenever the content does; the content's digest. Each may be left empty.
@@ -238,6 +240,10 @@ inline xpwc_status fill(void* context, void* dst, std::size_t size) noexcept {
   return lent->state->keep(lent->tensor.fill(dst, size));
 }
 
+inline void evict(void* context, const void* data, std::size_t size) noexcept {
+  static_cast<Lent*>(context)->tensor.evict(data, size);
+}
+
 inline void release(void* context, const void* data, std::size_t size) noexcept {
   const std::unique_ptr<Lent> lent(static_cast<Lent*>(context));
   if (lent->tensor.release) {
@@ -259,6 +265,7 @@ inline xpwc_status get(void* context, const char* name, xpwc_tensor* out) noexce
   out->data = tensor.data;
   out->size = tensor.size;
   out->fill = tensor.fill ? fill : nullptr;
+  out->evict = tensor.evict ? evict : nullptr;
   out->release = release;
   out->source = tensor.source.c_str();
   out->stamp = tensor.stamp.c_str();

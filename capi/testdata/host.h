@@ -64,7 +64,7 @@ typedef struct tensor {
   bool computed;  // given as something to fill in
   bool eager;
   bool retain;
-  int gets, fills, releases;
+  int gets, fills, evictions, releases;
 } tensor;
 
 typedef struct model {
@@ -106,7 +106,7 @@ static inline void model_free(model* m) {
 
 static inline void model_forget_counts(model* m) {
   for (int i = 0; i < TENSORS; i++) {
-    m->tensors[i].gets = m->tensors[i].fills = m->tensors[i].releases = 0;
+    m->tensors[i].gets = m->tensors[i].fills = m->tensors[i].evictions = m->tensors[i].releases = 0;
   }
 }
 
@@ -118,6 +118,14 @@ static inline xpwc_status tensor_fill(void* context, void* to, size_t size) {
   memcpy(to, t->content, size);
   t->fills++;
   return XPWC_OK;
+}
+
+// Called from any thread.
+static inline void tensor_evict(void* context, const void* data, size_t size) {
+  tensor* t = (tensor*)context;
+  REQUIRE(data == (t->computed ? NULL : t->content));
+  REQUIRE(size == t->size);
+  __atomic_fetch_add(&t->evictions, 1, __ATOMIC_SEQ_CST);
 }
 
 static inline void tensor_release(void* context, const void* data, size_t size) {
@@ -135,6 +143,7 @@ static inline void tensor_describe(tensor* t, xpwc_tensor* to) {
   } else {
     to->data = t->content;
   }
+  to->evict = tensor_evict;
   to->release = tensor_release;
   to->context = t;
   to->source = "host.h";
@@ -148,7 +157,7 @@ static inline xpwc_status model_get(void* context, const char* name, xpwc_tensor
     tensor* t = &m->tensors[i];
     if (strcmp(t->name, name) == 0) {
       REQUIRE(to->struct_size == sizeof(*to) && to->data == NULL && to->size == 0 && to->fill == NULL);
-      REQUIRE(to->release == NULL && to->context == NULL && to->source == NULL && to->stamp == NULL && to->digest == NULL);
+      REQUIRE(to->evict == NULL && to->release == NULL && to->context == NULL && to->source == NULL && to->stamp == NULL && to->digest == NULL);
       t->gets++;
       tensor_describe(t, to);
       return XPWC_OK;

@@ -1,7 +1,7 @@
 // idle
 //
-// A process that has the library has the same open descriptors before the library starts, in main, and after a first call. Prints how
-// many threads it has then.
+// A process that has the library has the same open descriptors before the library starts and after a first call. (Between, Go's
+// runtime looks into a file while it starts, in a thread of its own.) Prints how many threads it has then.
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 
@@ -33,8 +33,6 @@ static void list_before(int argc, char** argv, char** environment) {
 __attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**, char**) = list_before;
 
 int main(void) {
-  list("/proc/self/fd", now, sizeof(now));
-  REQUIRE(strcmp(before, now) == 0);
   uint8_t digest[16];
   OK(xpwc_digest("", 0, digest)); // has to wait for the library to be there
   list("/proc/self/fd", now, sizeof(now));

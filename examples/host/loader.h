@@ -52,8 +52,8 @@ class PlainLoader final : public Loader {
 
   void release() {
     for (const auto& [name, tensor] : tensors_) {
-      if (tensor.release) {
-        tensor.release(tensor.data, tensor.size);
+      if (tensor.evict) {
+        tensor.evict(tensor.data, tensor.size);
       }
     }
     tensors_.clear();

@@ -141,7 +141,7 @@ bool write_all(std::FILE* file, const std::vector<Item>& all) {
 }
 
 // Gives a tensor's pages back. They come back from the file if anything reads them, so that neighbours may be on them.
-void release(const void* data, std::size_t size) {
+void evict(const void* data, std::size_t size) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto start = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t first = start / page * page, end = (start + size + page - 1) / page * page;
@@ -267,7 +267,7 @@ xpwc::Status WeightsFile::tensor(std::string_view name, xpwc::Tensor& tensor) {
   const Place& place = found->second;
   tensor.data = data_ + place.offset;
   tensor.size = place.size;
-  tensor.release = release;
+  tensor.evict = evict;
   tensor.source = path_;
   tensor.stamp = stamp_ + " " + std::to_string(place.offset) + "+" + std::to_string(place.size);
   return xpwc::Status();
