@@ -137,6 +137,7 @@ demo-host: xnnpack ## a C++ host repeats ExecuTorch's experiments of PR 9155 and
 	@cmake -S examples/host -B lib/host --log-level=WARNING -DCMAKE_PREFIX_PATH='$(stage)' -DXNNPACK_ROOT='$(xnnpack_root)' \
 		-DCMAKE_EXE_LINKER_FLAGS='$(xnnpack_ldflags)' >/dev/null
 	@cmake --build lib/host -j2 >lib/host/log || { cat lib/host/log; exit 1; }
+	@mkdir -p demo/host
 	@lib/host/host demo demo/host
 
 .PHONY: test

@@ -393,14 +393,21 @@ func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 // XNNPACK's seed is an XOR of shapes, so transposed shapes have one, and zeros have the same bytes in either.
 func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 	path := cachePath(t)
-	zeros := map[string][]byte{"w": make([]byte, 4*32*8)}
-	for _, shape := range [][]int{{32, 8}, {8, 32}, {32, 8}} {
+	zeros := map[string][]byte{"w": make([]byte, 4*32*512)}
+	for i, shape := range [][]int{{32, 512}, {512, 32}, {32, 512}, {512, 32}} {
+		var options []xpwc.LoadOption
+		if i == 2 {
+			path = cachePath(t)
+		}
+		if i > 1 { // that nothing is quantised says nothing about the shape
+			options = append(options, xpwc.Quantized([]byte{}))
+		}
 		c := openCache(t, path, nil)
 		g, err := xnnpack.NewSubgraph(2)
 		require.NoError(t, err)
 		s, err := c.NewSession(xpwc.MapOf(zeros))
 		require.NoError(t, err)
-		w, err := s.Load("w")
+		w, err := s.Load("w", options...)
 		require.NoError(t, err)
 		row := func(n int) xnnpack.Tensor { return xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, n}} }
 		require.NoError(t, errors.Join(g.Input(0, row(shape[1])), g.Output(1, row(shape[0]))))

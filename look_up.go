@@ -297,7 +297,7 @@ func (s *Session) addAlias(alias uintptr, src *source) error {
 		src.copied = &source{
 			name:          src.name + "#alias",
 			tensor:        Tensor{Identity: Identity{Digest: src.contentDigest}},
-			quantizations: src.quantizations,
+			quantizations: slices.Clone(src.quantizations),
 			told:          src.told,
 			filled:        true,
 			origin:        src.origin,

@@ -83,10 +83,10 @@ func (s *Session) reserve(n uint64) []byte {
 	p := packing{start: time.Now()}
 	var err error
 	switch {
+	case announced != nil && announced.failed:
+		return nil
 	case announced == nil || announced.compare:
 		p.kind, p.reservation, err = s.reserveScratch(n)
-	case announced.failed:
-		return nil
 	case announced.named:
 		p.kind, p.reservation, err = s.reserveKept(n)
 	default:
@@ -238,7 +238,7 @@ func (s *Session) settle(w weight, seed uint32, p packing) *entry {
 	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true}
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed from
 	// zeros [4, 8] must not be served for zeros [8, 4].
-	if variant || !w.kernel.told && uniform(w.kernel.content) {
+	if variant || uniform(w.kernel.content) {
 		e.record.Flags |= format.Variant
 	}
 	s.place(e, p)

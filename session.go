@@ -24,6 +24,7 @@ type Session struct {
 	err       error // the first that a callback could not return
 
 	sources   map[string]*source
+	refused   map[string]error    // tensors that were given and released, for want of memory: the data map is asked once
 	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
 	computed  arena               // of tensors whose content is computed
 	unfilled  []*source           // those whose content may yet have to be computed
@@ -154,6 +155,9 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 }
 
 func (s *Session) register(name string) (*source, error) {
+	if err := s.refused[name]; err != nil {
+		return nil, err
+	}
 	t, err := s.data.Tensor(name)
 	if err != nil {
 		return nil, err
@@ -163,6 +167,10 @@ func (s *Session) register(name string) (*source, error) {
 		if t.Release != nil {
 			t.Release()
 		}
+		if s.refused == nil {
+			s.refused = map[string]error{}
+		}
+		s.refused[name] = err
 		return nil, err
 	}
 	if origin := t.Identity.Source; origin != s.lastOrigin { // most tensors of a session come from one
@@ -188,7 +196,7 @@ func (s *Session) fail(err error) {
 }
 
 // Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set up.
-// It gives back the unpacked tensors that packing consumed and starts bringing what was packed to the disk, without
+// It gives back the unpacked tensors that packing consumed and has what was packed brought to the disk in a moment, without
 // waiting for it. It returns the sorted names of the packed weights that the runtime uses, each the weights' name
 // directly followed by the bias' name. The error is the first that a callback met. If it matches ErrNotEager the runtime
 // must not be used; otherwise the runtime is right all the same, if it could be created.

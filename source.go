@@ -59,6 +59,9 @@ func newSource(name string, t Tensor, computed *arena) (*source, error) {
 
 // tell adds quantisation parameters. One kernel may be packed with several; then all of them are its key.
 func (s *source) tell(parameters []byte) {
+	if s.copied != nil {
+		s.copied.tell(parameters)
+	}
 	s.told = true
 	if len(parameters) == 0 {
 		return

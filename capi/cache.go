@@ -5,7 +5,6 @@ package main
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -25,6 +24,38 @@ type cache struct {
 
 	mu     sync.Mutex // held while closing
 	closed atomic.Bool
+
+	users    sync.Mutex
+	sessions int  // begun with this handle and not ended
+	closing  bool // no session begins any more
+}
+
+// use counts a session. It is followed by unuse.
+func (c *cache) use() error {
+	c.users.Lock()
+	defer c.users.Unlock()
+	if c.closing {
+		return fmt.Errorf("cache: %w", errInvalidHandle)
+	}
+	c.sessions++
+	return nil
+}
+
+func (c *cache) unuse() {
+	c.users.Lock()
+	defer c.users.Unlock()
+	c.sessions--
+}
+
+// unused keeps new sessions away, unless there are some: the callbacks of this handle are theirs.
+func (c *cache) unused() error {
+	c.users.Lock()
+	defer c.users.Unlock()
+	if c.sessions > 0 {
+		return fmt.Errorf("%s: %d %w", c.name, c.sessions, xpwc.ErrInUse)
+	}
+	c.closing = true
+	return nil
 }
 
 //export xpwcOpen
@@ -140,10 +171,10 @@ func xpwc_close(handle C.xpwc_cache) C.xpwc_status {
 		if c.closed.Load() {
 			return fmt.Errorf("cache: %w", errInvalidHandle)
 		}
-		err := contain(c.Close)
-		if errors.Is(err, xpwc.ErrInUse) {
+		if err := c.unused(); err != nil {
 			return err
 		}
+		err := contain(c.Close)
 		c.closed.Store(true)
 		c.report()
 		c.host.logf(C.XPWC_LOG_INFO, "%s: closed", c.name)

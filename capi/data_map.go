@@ -160,7 +160,7 @@ func (t *tensor) check(view *C.struct_xpwc_tensor_view) error {
 
 func (t *tensor) unpacked() xpwc.Tensor {
 	u := xpwc.Tensor{Identity: t.identity, Release: t.free}
-	if t.evict.function != 0 {
+	if t.evict.function != 0 && t.fill.function == 0 { // what was computed is the session's
 		u.Evict = func() { C.xpwc_call_release(t.evict, t.address, t.size) }
 	}
 	if t.fill.function == 0 {

@@ -96,8 +96,7 @@ char** xpwc_strings_new(size_t count, size_t bytes, char** text) {
 }
 
 bool xpwc_read_struct(void* to, size_t known, const void* from, size_t given) {
-  const size_t greatest = 4096; // so that a size never set does no harm
-  if (given < sizeof(size_t) || given > greatest) {
+  if (given < sizeof(size_t) || given > xpwc_greatest_struct) {
     return false;
   }
   for (size_t i = known; i < given; i++) {

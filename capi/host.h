@@ -16,6 +16,9 @@ typedef const void* xpwc_const_pointer;
 
 #pragma GCC visibility push(hidden)
 
+// What no struct_size exceeds, so that a size never set does no harm.
+enum { xpwc_greatest_struct = 4096 };
+
 // Copies what a struct of the host's covers of one that is known here; the rest is zero. A host of another version has a longer
 // or a shorter one: what it sets and this library does not know must not be passed over. Returns false if there is
 // such a thing, or if the size makes no sense.

@@ -46,8 +46,12 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, context C.uintpt
 			}
 			data = s.data
 		}
+		if err := c.use(); err != nil {
+			return err
+		}
 		var err error
 		if s.Session, err = c.NewSession(data); err != nil {
+			c.unuse()
 			return err
 		}
 		handle.id = C.uint64_t(handles.add(s))
@@ -145,7 +149,11 @@ func xpwc_session_provider(handle C.xpwc_session, provider **C.struct_xnn_weight
 		if provider == nil {
 			return invalid("xpwc_session_provider: provider is NULL")
 		}
-		*provider = (*C.struct_xnn_weights_cache_provider)(s.Provider())
+		p := (*C.struct_xnn_weights_cache_provider)(s.Provider())
+		if p == nil || s.ended.Load() { // by another thread, just now
+			return fmt.Errorf("session: %w", errInvalidHandle)
+		}
+		*provider = p
 		return nil
 	})
 }
@@ -190,6 +198,7 @@ func xpwc_session_end(handle C.xpwc_session) C.xpwc_status {
 			return fmt.Errorf("session: %w", errInvalidHandle) // another thread is ending it
 		}
 		defer s.cache.report()
+		defer s.cache.unuse()
 		defer s.free()
 		return s.Close()
 	})

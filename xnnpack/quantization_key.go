@@ -10,18 +10,25 @@ import (
 // kernel under two quantisations apart.
 //
 // The tensors are the node's kernel, bias, input and output, in this order; one that is missing is a zero Tensor. Two calls return
-// the same bytes exactly if types, scales, zero points, block sizes and channel dimensions are the same bit by bit. Names, shapes and
-// Data do not count, with one exception: if the input is dynamically quantised, XNNPACK packs the bias in without naming it
-// in its key, so the bias' Data counts and must be there. The result is nil if none of the tensors is quantised.
+// the same bytes exactly if types, scales, zero points, block sizes, channel dimensions and the kernel's shape are the same bit by bit:
+// XNNPACK's key takes [32, 512] for [512, 32]. Names, other shapes and Data do not count, with one exception: if the input is dynamically
+// quantised, XNNPACK packs the bias in without naming it in its key, so the bias' Data counts and must be there. The result is nil if
+// none of the tensors is quantised.
 func QuantizationKey(tensors ...Tensor) []byte {
-	const version = 1
+	const version = 2
 	key := []byte{version}
 	quantised := false
-	const bias, input = 1, 2
+	const kernel, bias, input = 0, 1, 2
 	for i := range tensors {
 		t := &tensors[i]
 		q := &t.Quantization
 		key = append(key, byte(t.Type))
+		if i == kernel {
+			key = append(key, byte(len(t.Shape)))
+			for _, n := range t.Shape {
+				key = binary.LittleEndian.AppendUint64(key, uint64(n))
+			}
+		}
 		if i == bias && len(tensors) > input && tensors[input].Type.dynamic() {
 			key = binary.LittleEndian.AppendUint64(key, uint64(len(t.Data)))
 			key = append(key, t.Data...)

@@ -39,7 +39,8 @@
 //
 // Strings are UTF-8 or any other bytes, and end with a NUL. Those given to a function are copied before it returns.
 //
-// Linking. The library has no XNNPACK of its own: it was compiled against the header of the host's and calls the host's.
+// Linking. The library has no XNNPACK of its own: it was compiled against the header of the host's and calls the host's. The first
+// xpwc_open initialises XNNPACK on a thread of the library's; a host that gives xnn_initialize an allocator does so before.
 //
 // Processes and signals. The library is written in Go: its runtime starts threads of its own when the library is loaded,
 // and works on this library's behalf only when it is called. It handles SIGSEGV, SIGBUS, SIGFPE and SIGPIPE until the host
@@ -208,7 +209,7 @@ typedef struct xpwc_options {
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
 
 // Waits until everything that finalized sessions packed is on stable storage, and gives up the handle. XPWC_IN_USE, and the
-// handle stays valid, while it is the path's last and sessions are open. With any other error the handle is closed.
+// handle stays valid, while sessions that were begun with it are open. With any other error the handle is closed.
 xpwc_status xpwc_close(xpwc_cache cache);
 
 // Waits until everything that finalized sessions packed is on stable storage. An error says what kept it from getting there;
@@ -342,7 +343,8 @@ xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* dat
 enum {
   // The content is in memory when xpwc_session_load returns. Needed for computed tensors that XNNPACK reads without a look-up
   // that names them: weights of depthwise convolution, deconvolution and NCHW convolution, the bias of operators with
-  // dynamically quantised input, and what is read at inference.
+  // dynamically quantised input, weights that XNNPACK of 2026 converts first (f16 and bf16 where the CPU has no arithmetic for
+  // them), and what is read at inference.
   XPWC_LOAD_EAGER = 1 << 0,
   // Nothing but packing reads the content, so that it can go with xpwc_session_finalize even if XNNPACK packed it without the
   // cache's knowledge.
@@ -360,7 +362,8 @@ typedef struct xpwc_load_options {
   // XPWC_LOAD_EAGER and its like. An unknown flag is XPWC_INVALID_ARGUMENT.
   uint32_t flags;
   // With XPWC_LOAD_QUANTIZED, what XNNPACK packs in but leaves out of its key, in any form that differs when it does: scales,
-  // zero point, block size and, where the input is quantised dynamically, the bias. Two models that differ in these alone
+  // zero point, block size and, where the input is quantised dynamically, the bias; also the shape, should one name have the
+  // same bytes in several: XNNPACK's key takes [32, 512] for [512, 32]. Two models that differ in these alone
   // get each other's packed weights if they are not told here. Digests of them (xpwc_digest) do. Without the flag,
   // quantization_size must be 0.
   const void* quantization;
@@ -385,7 +388,7 @@ xpwc_status xpwc_session_alias(xpwc_session session, const void* alias, const vo
 xpwc_status xpwc_session_provider(xpwc_session session, struct xnn_weights_cache_provider** provider);
 
 // Ends the creation of the runtime: to be called when xnn_create_runtime_v4 has returned, before the runtime is set up. Frees
-// the unpacked tensors that packing consumed and starts writing what was packed, without waiting for the disk.
+// the unpacked tensors that packing consumed and has what was packed written in a moment, without waiting for the disk.
 // *names is an array of *count sorted names of the packed weights that the runtime uses, owned by the session until its end;
 // either may be NULL. The error is the first that a callback of XNNPACK's met. With XPWC_NOT_EAGER, or if a fill failed, the
 // runtime must not be used; otherwise it is right all the same, if it could be created. The session is finalized in any case.

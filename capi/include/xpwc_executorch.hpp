@@ -144,7 +144,7 @@ class XNNWeightsCache {
     return Error::Ok;
   }
 
-  // Ends the creation of a runtime: frees the kernels that were packed, and starts writing to the file. Returns what
+  // Ends the creation of a runtime: frees the kernels that were packed, and has the file written in a moment. Returns what
   // names the runtime's packed weights, for delete_packed_data. A runtime without any, but with constants of its own,
   // is given their name, so that it too is deleted.
   Result<std::vector<std::string>> finalize_for_runtime() {
@@ -599,14 +599,15 @@ class XNNWeightsCache {
     return XPWC_OK;
   }
 
-  // Whatever is not a kernel each time it was loaded may be read at inference. What is packed as a bias may well be a
-  // slope too: equal constants have one name.
+  // Whatever is not a kernel may be read at inference, and so may what was loaded more than once, for as many values: that
+  // it was packed as often may be two layers that share one of them. What is packed as a bias may well be a slope too: equal
+  // constants have one name.
   static void retain_what_inference_may_read(Runtime& runtime) {
     xpwc_load_options options{};
     options.struct_size = sizeof(options);
     options.flags = XPWC_LOAD_RETAIN;
     for (const auto& [name, constant] : runtime.constants) {
-      if (constant.packings < constant.loads && !is_exported_scale(name)) {
+      if ((constant.packings == 0 || constant.loads > 1) && !is_exported_scale(name)) {
         const void* address = nullptr;
         xpwc_session_load(runtime.session, name.c_str(), &options, &address, nullptr);
       }

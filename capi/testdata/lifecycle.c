@@ -25,19 +25,20 @@ static void a_cache_stays_open_while_sessions_are(void) {
   FAILS(XPWC_INVALID_HANDLE, xpwc_close(cache));
 }
 
-static void only_the_last_handle_of_a_path_is_in_use(void) {
+static void a_handle_is_in_use_by_its_own_sessions(void) {
   xpwc_cache first, second;
   OK(xpwc_open(path, NULL, &first));
   OK(xpwc_open(path, NULL, &second));
   REQUIRE(first.id != second.id);
   const xpwc_data_map map = model_callbacks(&m);
   opened o = model_open(&m, first, &map);
+  FAILS(XPWC_IN_USE, xpwc_close(first));
+  REQUIRE(cache_stats(second).mapped_bytes > 0);
+  OK(xpwc_close(second));
+  FAILS(XPWC_IN_USE, xpwc_close(first));
+  opened_close(&o);
   OK(xpwc_close(first));
   FAILS(XPWC_INVALID_HANDLE, xpwc_close(first));
-  REQUIRE(cache_stats(second).mapped_bytes > 0);
-  FAILS(XPWC_IN_USE, xpwc_close(second));
-  opened_close(&o);
-  OK(xpwc_close(second));
 }
 
 static void nothing_is_loaded_after_finalize(void) {
@@ -221,7 +222,7 @@ int main(int argc, char** argv) {
   snprintf(path, sizeof(path), "%s/cache", argv[1]);
   model_make(&m, 1);
   a_cache_stays_open_while_sessions_are();
-  only_the_last_handle_of_a_path_is_in_use();
+  a_handle_is_in_use_by_its_own_sessions();
   nothing_is_loaded_after_finalize();
   a_provider_stays_where_it_is_until_the_end();
   an_abandoned_session_releases_everything_at_its_end();
