@@ -300,7 +300,7 @@ typedef struct xpwc_tensor {
   xpwc_status (*fill)(void* context, void* dst, size_t size);
   // Called when the content was read, for packing or for its digest, and will hardly be read again: a mapping gives its
   // pages back here, so that only one tensor's at a time are in memory. The content must stay readable. Called from any thread,
-  // again if it is read again, not for tensors loaded with XPWC_LOAD_RETAIN, and never after release. May be NULL.
+  // again if it is read again, not for tensors with fill or loaded with XPWC_LOAD_RETAIN, and never after release. May be NULL.
   void (*evict)(void* context, const void* data, size_t size);
   // Called once, when the session needs data and context no more: by xpwc_session_finalize if packing consumed the tensor, by
   // xpwc_session_end otherwise. It is called for every tensor that get gave with XPWC_OK, also if that made no sense, and for
