@@ -22,8 +22,9 @@ ifneq ($(words $(CURDIR)),1)
 $(error the path "$(CURDIR)" has a space in it, which make and cgo cannot handle; clone elsewhere)
 endif
 
-# What `go env -w` set counts too: the settings below would hide it.
-user_goflags := $(shell go env GOFLAGS)
+# What `go env -w` set counts too: the settings below would hide it. What a shell has from `make env` does not.
+user_goflags := $(filter-out -ldflags=-linkmode=external,$(shell go env GOFLAGS))
+pure_go := CGO_ENABLED=0 GOFLAGS='$(user_goflags)' go
 
 ifeq ($(XNNPACK),debian)
 arch := $(shell dpkg --print-architecture 2>/dev/null)
@@ -146,9 +147,9 @@ test: third_party bin/staticcheck ## run everything: formatting, vet, staticchec
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
 	@$(go) vet ./...
 	@$(settings) bin/staticcheck ./...
-	@CGO_ENABLED=0 go vet $(pure)
+	@$(pure_go) vet $(pure)
 	@echo "tests without cgo"
-	@CGO_ENABLED=0 go test $(pure)
+	@$(pure_go) test $(pure)
 	@echo "tests on the real library, with the race detector (some minutes)"
 	@$(go) test -race -timeout 60m ./...
 	@$(MAKE) --no-print-directory fuzz
@@ -167,7 +168,7 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
 bin/staticcheck: go.mod go.sum
-	@CGO_ENABLED=0 go build -o $@ honnef.co/go/tools/cmd/staticcheck
+	@$(pure_go) build -o $@ honnef.co/go/tools/cmd/staticcheck
 
 figures = $(or $(JSON),bin/bench.json)
 
