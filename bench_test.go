@@ -4,6 +4,7 @@ package xpwc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ import (
 
 // The benchmarks report ratios of medians, measured alternately in one run: times of this kind are not comparable between
 // machines, nor between runs on one. The work is a stack of Llama-3.2-1B's shape, 4 layers in qd8-f32-qc8w.
-const benchLayers = 4
+var benchStack = llama.Stack{Layers: 4}
 
 // stackRuntime is the stack's runtime with its buffers, ready to be invoked.
 type stackRuntime struct {
@@ -29,9 +30,8 @@ type stackRuntime struct {
 	in, out *xnnpack.Buffer
 }
 
-func benchModel(b *testing.B) *llama.Model {
+func benchModel(b *testing.B, stack llama.Stack) *llama.Model {
 	b.Helper()
-	stack := llama.Stack{Layers: benchLayers}
 	path := filepath.Join(b.TempDir(), "weights")
 	require.NoError(b, stack.Generate(context.Background(), path, nil))
 	m, err := stack.Open(path)
@@ -40,31 +40,49 @@ func benchModel(b *testing.B) *llama.Model {
 	return m
 }
 
+// A stackModel is a *llama.Model, perhaps with other names.
+type stackModel interface {
+	DataMap() xpwc.DataMap
+	NewLoader() *llama.Memory
+	Subgraph(llama.Loader) (*xnnpack.Subgraph, error)
+}
+
 // create makes the runtime as a host does, Finalize included. A nil cache is none.
-func create(b *testing.B, m *llama.Model, c *xpwc.Cache) (r stackRuntime, took time.Duration) {
+func create(b *testing.B, m stackModel, c *xpwc.Cache) (r stackRuntime, took time.Duration) {
 	b.Helper()
 	start := time.Now()
-	var loader llama.Loader
-	options := &xnnpack.RuntimeOptions{}
+	r, err := newStackRuntime(m, c)
+	took = time.Since(start)
+	require.NoError(b, err)
+	return r, took
+}
+
+func newStackRuntime(m stackModel, c *xpwc.Cache) (r stackRuntime, err error) {
 	memory := m.NewLoader()
-	loader = memory
+	var loader llama.Loader = memory
+	options := &xnnpack.RuntimeOptions{}
 	if c != nil {
-		session, err := c.NewSession(m.DataMap())
-		require.NoError(b, err)
-		r.session, loader, options.WeightsCache = session, session, session
+		if r.session, err = c.NewSession(m.DataMap()); err != nil {
+			return r, err
+		}
+		loader, options.WeightsCache = r.session, r.session
 	}
 	g, err := m.Subgraph(loader)
-	require.NoError(b, err)
-	r.Runtime, err = xnnpack.NewRuntime(g, options)
-	require.NoError(b, err)
-	require.NoError(b, g.Delete())
-	if c != nil {
-		_, err = r.session.Finalize()
-		require.NoError(b, err)
-	} else {
-		memory.Finalize()
+	if err != nil {
+		return r, err
 	}
-	return r, time.Since(start)
+	if r.Runtime, err = xnnpack.NewRuntime(g, options); err != nil {
+		return r, err
+	}
+	if err := g.Delete(); err != nil {
+		return r, err
+	}
+	if c == nil {
+		memory.Finalize()
+		return r, nil
+	}
+	_, err = r.session.Finalize()
+	return r, err
 }
 
 func (r *stackRuntime) prepare(b *testing.B) {
@@ -97,18 +115,23 @@ func (r *stackRuntime) invoke(b *testing.B) time.Duration {
 
 func (r *stackRuntime) delete(b *testing.B) {
 	b.Helper()
-	require.NoError(b, r.Delete())
+	require.NoError(b, r.close())
+}
+
+func (r *stackRuntime) close() error {
+	err := r.Delete()
 	if r.session != nil {
-		require.NoError(b, r.session.Close())
+		err = errors.Join(err, r.session.Close())
 	}
 	if r.in != nil {
 		r.in.Free()
 		r.out.Free()
 	}
+	return err
 }
 
 // packed returns the path of a cache that has the model's packed weights.
-func packed(b *testing.B, m *llama.Model) string {
+func packed(b *testing.B, m stackModel) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "cache")
 	c, err := xpwc.Open(path, nil)
@@ -126,7 +149,7 @@ func median(times []time.Duration) float64 {
 
 // BenchmarkCreate compares creating the runtime cold and warm with creating it without a cache.
 func BenchmarkCreate(b *testing.B) {
-	m := benchModel(b)
+	m := benchModel(b, benchStack)
 	dir := b.TempDir()
 	var none, cold, warm []time.Duration
 	for i := range max(b.N, 5) {
@@ -158,7 +181,7 @@ func BenchmarkCreate(b *testing.B) {
 
 // BenchmarkSteadyInference compares inference on mapped packed weights with inference on XNNPACK's own heap.
 func BenchmarkSteadyInference(b *testing.B) {
-	m := benchModel(b)
+	m := benchModel(b, benchStack)
 	c, err := xpwc.Open(packed(b, m), nil)
 	require.NoError(b, err)
 	mapped, _ := create(b, m, c)
@@ -183,7 +206,7 @@ func BenchmarkSteadyInference(b *testing.B) {
 
 // BenchmarkVerify compares warm loads that check more or less, with creating the runtime without a cache.
 func BenchmarkVerify(b *testing.B) {
-	m := benchModel(b)
+	m := benchModel(b, benchStack)
 	path := packed(b, m)
 	modes := []struct {
 		name    string

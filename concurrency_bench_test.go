@@ -1,0 +1,278 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/llama"
+	"xpwc/xnnpack"
+)
+
+// What threads that use one cache at the same time cost each other. All figures are medians of ratios within a round: of
+// several in a row, a machine that does something else beside spoils few.
+const benchRounds = 7
+
+// inParallel has each do its work on a thread of its own, all from the same moment, and returns when the last has done it.
+func inParallel(b *testing.B, work ...func() error) (took time.Duration) {
+	b.Helper()
+	var ready, done sync.WaitGroup
+	begin := make(chan struct{})
+	errs := make([]error, len(work))
+	ready.Add(len(work))
+	for i, do := range work {
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ready.Done()
+			<-begin
+			errs[i] = do()
+		})
+	}
+	ready.Wait()
+	start := time.Now()
+	close(begin)
+	done.Wait()
+	took = time.Since(start)
+	require.NoError(b, errors.Join(errs...))
+	return took
+}
+
+// ratios collects figures by name, one a round, of which only quotients are reported.
+type ratios map[string][]float64
+
+func (r ratios) add(name string, figure float64) { r[name] = append(r[name], figure) }
+
+func (r ratios) report(b *testing.B, name, numerator, denominator string) {
+	b.Helper()
+	quotients := make([]float64, len(r[numerator]))
+	for i := range quotients {
+		quotients[i] = r[numerator][i] / r[denominator][i]
+	}
+	slices.Sort(quotients)
+	b.ReportMetric(quotients[len(quotients)/2], name)
+}
+
+// executions lets each executor invoke its runtime over and over for a while, beside a thread that does something else, if
+// beside is not nil. It returns how many a second they manage together.
+func executions(b *testing.B, executors []stackRuntime, beside func() error) (perSecond float64) {
+	const window = 100 * time.Millisecond
+	repeat := func(do func() error, perSecond *float64) func() error {
+		return func() error {
+			n, start := 0, time.Now()
+			for ; time.Since(start) < window; n++ {
+				if err := do(); err != nil {
+					return err
+				}
+			}
+			*perSecond = float64(n) / time.Since(start).Seconds()
+			return nil
+		}
+	}
+	rates := make([]float64, len(executors)+1)
+	var work []func() error
+	for i, e := range executors {
+		work = append(work, repeat(e.Invoke, &rates[i]))
+	}
+	if beside != nil {
+		work = append(work, repeat(beside, new(float64)))
+	}
+	inParallel(b, work...)
+	for _, rate := range rates {
+		perSecond += rate
+	}
+	return perSecond
+}
+
+// BenchmarkExecutors compares runtimes of one cache, executed by as many threads, with runtimes that have their packed weights
+// to themselves, by executions a second: how they scale with their number, and what is left of it beside a thread that
+// creates and deletes runtimes, warm or without a cache, or that only computes.
+func BenchmarkExecutors(b *testing.B) {
+	m := benchModel(b, llama.Stack{Layers: 1})
+	c, err := xpwc.Open(packed(b, m), nil)
+	require.NoError(b, err)
+	threads := []int{1, 2, 4}
+	most := slices.Max(threads)
+	var with, without []stackRuntime
+	for range most {
+		cached, _ := create(b, m, c)
+		cached.prepare(b)
+		with = append(with, cached)
+		plain, _ := create(b, m, nil)
+		plain.prepare(b)
+		without = append(without, plain)
+	}
+	creating := func(c *xpwc.Cache) func() error {
+		return func() error {
+			r, err := newStackRuntime(m, c)
+			if err != nil {
+				return err
+			}
+			return r.close()
+		}
+	}
+	computing := func() error {
+		for start := time.Now(); time.Since(start) < time.Millisecond; {
+		}
+		return nil
+	}
+	figures := ratios{}
+	executions(b, with, nil)
+	executions(b, without, nil)
+	for range max(b.N, benchRounds) {
+		for _, n := range threads {
+			figures.add(fmt.Sprint("cache ", n), executions(b, with[:n], nil))
+			figures.add(fmt.Sprint("none ", n), executions(b, without[:n], nil))
+			figures.add(fmt.Sprint("cache, creating ", n), executions(b, with[:n], creating(c)))
+			figures.add(fmt.Sprint("cache, computing ", n), executions(b, with[:n], computing))
+			figures.add(fmt.Sprint("none, creating ", n), executions(b, without[:n], creating(nil)))
+		}
+	}
+	require.Equal(b, 7, c.Stats().Entries)
+	require.Zero(b, c.Stats().Misses)
+	for i := range most {
+		with[i].delete(b)
+		without[i].delete(b)
+	}
+	require.NoError(b, c.Close())
+	for _, n := range threads {
+		at := func(name string) string { return fmt.Sprint(name, " ", n) }
+		unit := func(name string) string { return fmt.Sprintf("%s@%d", name, n) }
+		figures.report(b, unit("cache/none"), at("cache"), at("none"))
+		figures.report(b, unit("cache-creating/alone"), at("cache, creating"), at("cache"))
+		figures.report(b, unit("cache-computing/alone"), at("cache, computing"), at("cache"))
+		figures.report(b, unit("none-creating/alone"), at("none, creating"), at("none"))
+		if n > 1 {
+			figures.report(b, fmt.Sprintf("cache-%d/1", n), at("cache"), "cache 1")
+			figures.report(b, fmt.Sprintf("none-%d/1", n), at("none"), "none 1")
+		}
+	}
+}
+
+// A relative is one of several models of one shape whose weights all differ.
+type relative struct {
+	*llama.Model
+	prefix string // of its tensors' names
+}
+
+// relatives makes n models of a layer. What was trained from one model has the same names, by which the cache finds
+// all of them; others have names of their own.
+func relatives(b *testing.B, n int, sameNames bool) (all []relative) {
+	b.Helper()
+	stack := llama.Stack{Layers: 1}
+	first := filepath.Join(b.TempDir(), "weights")
+	require.NoError(b, stack.Generate(context.Background(), first, nil))
+	content, err := os.ReadFile(first)
+	require.NoError(b, err)
+	for i := range n {
+		const step = 1 << 20 // divides the sizes of all matrices
+		for at := 0; at < int(stack.WeightBytes()); at += step {
+			content[at] = byte(i)
+		}
+		path := fmt.Sprint(first, i)
+		require.NoError(b, os.WriteFile(path, content, 0o600))
+		m, err := stack.Open(path)
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, m.Close()) })
+		r := relative{Model: m}
+		if !sameNames {
+			r.prefix = fmt.Sprint("model", i, "/")
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func (r relative) DataMap() xpwc.DataMap { return r }
+
+func (r relative) Tensor(name string) (xpwc.Tensor, error) {
+	return r.Model.DataMap().Tensor(strings.TrimPrefix(name, r.prefix))
+}
+
+func (r relative) Subgraph(l llama.Loader) (*xnnpack.Subgraph, error) {
+	if _, without := l.(*llama.Memory); without {
+		return r.Model.Subgraph(l)
+	}
+	return r.Model.Subgraph(prefixed{l, r.prefix})
+}
+
+// prefixed loads by longer names.
+type prefixed struct {
+	llama.Loader
+	prefix string
+}
+
+func (p prefixed) Load(name string, options ...xpwc.LoadOption) ([]byte, error) {
+	return p.Loader.Load(p.prefix+name, options...)
+}
+
+// BenchmarkCreateAtOnce compares creating runtimes of different models at once, each on a thread of its own, with the same
+// without a cache: cold into one new cache file, and warm.
+func BenchmarkCreateAtOnce(b *testing.B) {
+	for name, same := range map[string]bool{"other-names": false, "same-names": true} {
+		b.Run(name, func(b *testing.B) { benchCreateAtOnce(b, same) })
+	}
+}
+
+func benchCreateAtOnce(b *testing.B, sameNames bool) {
+	threads := []int{1, 2, 4}
+	models := relatives(b, slices.Max(threads), sameNames)
+	path := filepath.Join(b.TempDir(), "cache")
+	createAll := func(n int, c *xpwc.Cache) (seconds float64) {
+		backMemory(b, int64(n)*llama.Stack{Layers: 1}.WeightBytes())
+		runtimes := make([]stackRuntime, n)
+		work := make([]func() error, n)
+		for i := range work {
+			work[i] = func() (err error) {
+				runtimes[i], err = newStackRuntime(models[i], c)
+				return err
+			}
+		}
+		took := inParallel(b, work...)
+		for _, r := range runtimes {
+			r.delete(b)
+		}
+		return took.Seconds()
+	}
+	figures := ratios{}
+	for range max(b.N, benchRounds) {
+		for _, n := range threads {
+			figures.add(fmt.Sprint("none ", n), createAll(n, nil))
+			c, err := xpwc.Open(path, nil)
+			require.NoError(b, err)
+			figures.add(fmt.Sprint("cold ", n), createAll(n, c))
+			require.NoError(b, c.Save())
+			figures.add(fmt.Sprint("warm ", n), createAll(n, c))
+			stats := c.Stats()
+			require.NoError(b, c.Close())
+			require.EqualValues(b, 7*n, stats.Packed.Entries, "the models have nothing in common")
+			require.EqualValues(b, 7*n, stats.Hits.Entries)
+			require.Empty(b, stats.Private)
+			require.NoError(b, os.Remove(path))
+		}
+	}
+	for _, n := range threads {
+		for _, kind := range []string{"none", "cold", "warm"} {
+			mine := fmt.Sprint(kind, " ", n)
+			if kind != "none" {
+				figures.report(b, fmt.Sprintf("%s/none@%d", kind, n), mine, fmt.Sprint("none ", n))
+			}
+			if n > 1 && kind != "warm" {
+				figures.report(b, fmt.Sprintf("%s-%d/1", kind, n), mine, kind+" 1")
+			}
+		}
+	}
+}
