@@ -5,10 +5,12 @@ package xpwc_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -421,4 +423,42 @@ func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 		require.Zero(t, c.Stats().Hits.Entries, "nobody can tell which is meant")
 		require.NoError(t, errors.Join(r.Delete(), s.Close(), c.Close()))
 	}
+}
+
+// Two models that name their tensors alike share a file, as fine-tunes of one do.
+func TestAWarmLoadReadsNothingOfAModelAmongOthersOfTheSameNames(t *testing.T) {
+	path := cachePath(t)
+	var digests atomic.Int64
+	models := []xpwc.DataMap{}
+	for version := range 3 {
+		models = append(models, fineTune{threeLayers.weights(uint32(version + 1)), fmt.Sprint("model ", version), &digests})
+	}
+	run := func() xpwc.Stats {
+		c := openCache(t, path, nil)
+		for _, m := range models {
+			threeLayers.run(t, c, m)
+		}
+		require.NoError(t, c.Close())
+		return c.Stats()
+	}
+	require.EqualValues(t, 9, run().Packed.Entries)
+	digests.Store(0)
+	require.EqualValues(t, 9, run().Hits.Entries)
+	require.Zero(t, digests.Load())
+}
+
+type fineTune struct {
+	tensors map[string][]byte
+	source  string
+	digests *atomic.Int64
+}
+
+func (m fineTune) Tensor(name string) (xpwc.Tensor, error) {
+	t, err := xpwc.MapOf(m.tensors).Tensor(name)
+	digest := t.Identity.Digest
+	t.Identity = xpwc.Identity{Source: m.source, Stamp: "unchanged", Digest: func() (xpwc.Digest, error) {
+		m.digests.Add(1)
+		return digest()
+	}}
+	return t, err
 }

@@ -196,34 +196,60 @@ func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
 	if err != nil {
 		s.fail(err)
 	}
-	for _, e := range candidates {
-		match, err := sameContent(w, e)
-		if err != nil {
-			s.fail(err)
-		}
-		if !match {
-			continue
-		}
+	// What the stamps tell comes first: one name may stand for the weights of several models, and only a digest, which reads
+	// the whole tensor, tells the others' from this one's.
+	usable := func(e *entry) bool {
 		same = true
 		switch {
-		case answer != nil, e.record.Flags&format.Variant != 0, e.record.Seed != seed && c.seeds[key] != e:
-			continue
+		case e.record.Flags&format.Variant != 0, e.record.Seed != seed && c.seeds[key] != e:
+			return false
 		case w.answer(seed) != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.told):
 			// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
 			// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
-			continue
+			return false
 		case e.committed && !e.verified && c.options.Verify == VerifyRepack:
-			continue
+			return false
 		case e.committed && !e.verified && c.options.Verify == VerifyOnUse:
 			if !c.intact(e) {
-				continue
+				return false
 			}
 			c.stats.Verified.add(len(e.data))
 			e.verified = true
 		}
-		answer = e
+		return true
 	}
-	return answer, same
+	for _, e := range candidates {
+		if sameStamps(w, e) && usable(e) {
+			return e, true
+		}
+	}
+	for _, e := range candidates {
+		if sameStamps(w, e) {
+			continue
+		}
+		match, err := sameContent(w, e)
+		if err != nil {
+			s.fail(err)
+		}
+		if match && usable(e) {
+			return e, true
+		}
+	}
+	return nil, same
+}
+
+// sameStamps reports whether an entry was packed from this session's content by what the stamps tell alone, without reading it.
+func sameStamps(w weight, e *entry) bool {
+	pair := func(mine, theirs *source, stamp format.Digest) bool {
+		if mine == nil || mine == theirs {
+			return true
+		}
+		if theirs != nil {
+			stamp = format.Digest(theirs.stamp)
+		}
+		return mine.stamp != (Digest{}) && mine.stamp == Digest(stamp)
+	}
+	return pair(w.kernel, e.kernel, e.record.KernelStamp) && pair(w.bias, e.bias, e.record.BiasStamp)
 }
 
 // sameContent reports whether an entry was packed from the content that this session has under the same names. The error
