@@ -176,7 +176,7 @@ figures = $(or $(JSON),bin/bench.json)
 bench: third_party build ## measure against every alternative and the limit (MODEL=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
 	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --json '$(figures)' $(if $(MODEL),'$(MODEL)')
 	@$(if $(PLOTS),$(go) run ./cmd/xpwc/plots '$(figures)' '$(PLOTS)')
-	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x -count 7 .
+	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x .
 
 .PHONY: clean
 clean: ## remove what was built and fetched
