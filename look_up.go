@@ -191,7 +191,7 @@ func (s *Session) fillFor(w weight) (failed bool) {
 // find returns the entry that answers a look-up, or nil. same tells whether there is any entry of this weight with this
 // content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
 func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
-	c, key := s.cache, seedKey{w.key, seed}
+	c := s.cache
 	candidates, err := c.candidates(w.key)
 	if err != nil {
 		s.fail(err)
@@ -201,7 +201,7 @@ func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
 	usable := func(e *entry) bool {
 		same = true
 		switch {
-		case e.record.Flags&format.Variant != 0, e.record.Seed != seed && c.seeds[key] != e:
+		case e.record.Flags&format.Variant != 0, e.record.Seed != seed && c.seeds[seedKey{w.key, seed}] != e:
 			return false
 		case w.answer(seed) != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.told):
 			// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
@@ -238,25 +238,28 @@ func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
 	return nil, same
 }
 
-// sameStamps reports whether an entry was packed from this session's content by what the stamps tell alone, without reading it.
+// sameStamps reports whether an entry was packed from the content that this session has under the same names, by what the
+// stamps tell alone, without reading it.
 func sameStamps(w weight, e *entry) bool {
-	pair := func(mine, theirs *source, stamp format.Digest) bool {
-		if mine == nil || mine == theirs {
-			return true
-		}
-		if theirs != nil {
-			stamp = format.Digest(theirs.stamp)
-		}
-		return mine.stamp != (Digest{}) && mine.stamp == Digest(stamp)
+	return sameStamp(w.kernel, e.kernel, e.record.KernelStamp) && sameStamp(w.bias, e.bias, e.record.BiasStamp)
+}
+
+// sameStamp compares a tensor of this session with another's, or with what the file says of one.
+func sameStamp(mine, theirs *source, stamp format.Digest) bool {
+	if mine == nil || mine == theirs {
+		return true
 	}
-	return pair(w.kernel, e.kernel, e.record.KernelStamp) && pair(w.bias, e.bias, e.record.BiasStamp)
+	if theirs != nil {
+		stamp = format.Digest(theirs.stamp)
+	}
+	return mine.stamp != (Digest{}) && mine.stamp == Digest(stamp)
 }
 
 // sameContent reports whether an entry was packed from the content that this session has under the same names. The error
 // is one of this session's tensors.
 func sameContent(w weight, e *entry) (bool, error) {
 	pair := func(mine, theirs *source, stamp, digest format.Digest) (bool, error) {
-		if mine == nil || mine == theirs {
+		if sameStamp(mine, theirs, stamp) {
 			return true, nil
 		}
 		if theirs != nil {
@@ -264,10 +267,7 @@ func sameContent(w weight, e *entry) (bool, error) {
 			if err != nil {
 				return false, nil // their session will say so
 			}
-			stamp, digest = format.Digest(theirs.stamp), format.Digest(d)
-		}
-		if mine.stamp != (Digest{}) && mine.stamp == Digest(stamp) {
-			return true, nil
+			digest = format.Digest(d)
 		}
 		d, err := mine.contentDigest()
 		if err != nil {
@@ -283,9 +283,9 @@ func sameContent(w weight, e *entry) (bool, error) {
 }
 
 // Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy in its place: what is packed from
-// alias goes by the name of original, which Load returned, with #alias behind it. Only their addresses count. alias must stay readable until
-// Finalize. XNNPACK of March 2026 and later tells of its own copies itself. Errors: ErrUnknownTensor if original is nothing
-// that Load returned, ErrNotEager if its content is yet to be computed, ErrFinalized, ErrClosed.
+// alias goes by the name of original, which Load returned, with #alias behind it. Only their addresses count. alias must
+// stay readable until Finalize. XNNPACK of March 2026 and later tells of its own copies itself. Errors: ErrUnknownTensor if
+// original is nothing that Load returned, ErrNotEager if its content is yet to be computed, ErrFinalized, ErrClosed.
 func (s *Session) Alias(alias, original []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -315,4 +315,15 @@ static inline xpwc_stats cache_stats(xpwc_cache cache) {
   return stats;
 }
 
+// Writes over all that describes a cache file, but for the magic.
+static inline void damage_cache(const char* path) {
+  FILE* f = fopen(path, "r+b");
+  REQUIRE(f != NULL);
+  REQUIRE(fseek(f, 8, SEEK_SET) == 0);
+  for (int i = 8; i < 4096; i++) {
+    REQUIRE(fputc(0xa5, f) != EOF);
+  }
+  REQUIRE(fclose(f) == 0);
+}
+
 #endif

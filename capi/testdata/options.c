@@ -25,17 +25,6 @@ static void start_with_a_good_file(void) {
   OK(xpwc_close(cache));
 }
 
-// Writes over all that describes the file, but for the magic.
-static void damage(void) {
-  FILE* f = fopen(path, "r+b");
-  REQUIRE(f != NULL);
-  REQUIRE(fseek(f, 8, SEEK_SET) == 0);
-  for (int i = 8; i < 4096; i++) {
-    REQUIRE(fputc(0xa5, f) != EOF);
-  }
-  REQUIRE(fclose(f) == 0);
-}
-
 static void refused(xpwc_status want, const char* file, const xpwc_options* o) {
   xpwc_cache cache = {77};
   FAILS(want, xpwc_open(file, o, &cache));
@@ -74,7 +63,7 @@ static void read_only(void) {
 
 static void a_damaged_file(void) {
   start_with_a_good_file();
-  damage();
+  damage_cache(path);
   xpwc_options o = defaults();
   o.flags = XPWC_STRICT;
   refused(XPWC_CORRUPT, path, &o);
