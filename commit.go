@@ -183,7 +183,7 @@ func (c *Cache) records(entries []*entry) ([]format.Record, error) {
 			if err != nil {
 				return nil, c.store.damaged(err)
 			}
-			for _, e := range c.live[r.Key] {
+			for _, e := range c.live[r.Kernel].under(&r.Key) {
 				if e.record.Offset != r.Offset || e.record.Seed != r.Seed || !c.loaded(e) {
 					continue
 				}
@@ -215,7 +215,7 @@ func (c *Cache) superseded(r *format.Record) bool {
 	if r.Source == (format.Digest{}) || len(c.fresh) == 0 {
 		return false
 	}
-	for _, e := range slices.Backward(c.live[r.Key]) {
+	for _, e := range slices.Backward(c.live[r.Kernel].under(&r.Key)) {
 		if e.fresh && (e.committed || e.committing) && e.record.Seed == r.Seed && e.record.Source == r.Source {
 			return e.record.KernelDigest != r.KernelDigest || e.record.BiasDigest != r.BiasDigest
 		}

@@ -132,8 +132,8 @@ func (c *Cache) compact() error {
 	c.stats.WrittenBytes += int64(plan.slot.End)
 	from := old.id
 	err = errors.Join(old.files.SyncDir(old.path), old.end(), old.reopen())
-	for _, entries := range c.live {
-		for _, e := range entries {
+	for _, f := range c.live {
+		for _, e := range f.entries {
 			if at, ok := next.moved[e.record.Offset]; ok && e.file == from && e.reason == "" && e.committed {
 				e.file, e.record.Offset, e.moved, e.fresh = next.id, at, true, false
 			}

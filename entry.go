@@ -36,66 +36,54 @@ type entry struct {
 // name returns what the entry is called in ExecuTorch's trailer and in what Session.Finalize returns.
 func (e *entry) name() string { return e.record.Kernel + e.record.Bias }
 
-// candidates returns all entries under a key, whatever their seeds and contents. The slice is the cache's own. The error,
-// with Options.Strict, is that the loaded index turned out damaged; by default that leaves what is packed afresh.
-func (c *Cache) candidates(key format.Key) ([]*entry, error) {
-	entries := c.live[key]
+// candidates returns all entries under a key of a family, whatever their seeds and contents. The slice is the cache's own.
+// The error, with Options.Strict, is that the loaded index turned out damaged; by default that leaves what is packed afresh.
+func (c *Cache) candidates(key *format.Key, f *family) ([]*entry, error) {
+	entries := f.under(key)
 	if c.store == nil || c.store.index == nil || len(entries) > 0 && entries[0].surveyed == c.store.index {
 		return sound(entries), nil
 	}
-	surveyed, err := c.survey(key, entries)
-	if err != nil {
+	if err := c.survey(key, entries); err != nil {
 		err = c.accept(c.store.damaged(err))
-		return sound(c.live[key]), err
+		return sound(c.live[key.Kernel].under(key)), err // it may be another family
 	}
-	if len(surveyed) > 0 {
-		c.live[key] = surveyed
-	}
-	return sound(surveyed), nil
+	return sound(f.under(key)), nil
 }
 
-// survey adds entries of all records that the loaded index has under a key to those in memory.
-func (c *Cache) survey(key format.Key, entries []*entry) ([]*entry, error) {
-	index, before := c.store.index, len(entries)
+// survey adds entries of all records that the loaded index has under a key to those in memory, which are given.
+func (c *Cache) survey(key *format.Key, known []*entry) error {
+	index := c.store.index
+	var found []*entry
 search:
-	for r, err := range index.Find(key) {
+	for r, err := range index.Find(*key) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if c.bad[r.Offset] {
 			continue
 		}
-		for _, e := range entries[:before] {
+		for _, e := range known {
 			if c.loaded(e) && e.record.Offset == r.Offset {
 				e.record.Flags |= r.Flags // which another process may have set
 				continue search
 			}
 		}
-		entries = append(entries, &entry{
+		found = append(found, &entry{
 			record:    r,
 			data:      c.store.base.data[r.Offset : r.Offset+r.Size : r.Offset+r.Size],
 			region:    c.store.base,
 			file:      c.store.id,
 			committed: true,
+			surveyed:  index,
 		})
 	}
-	for _, e := range entries[before:] {
-		e.kept = true
-		e.region.retain()
-	}
-	for _, e := range entries {
+	for _, e := range known {
 		e.surveyed = index
 	}
-	return entries, nil
-}
-
-// sound returns the entries that are not suspect.
-func sound(entries []*entry) []*entry {
-	suspect := func(e *entry) bool { return e.suspect }
-	if !slices.ContainsFunc(entries, suspect) {
-		return entries
+	for _, e := range found {
+		c.keep(e)
 	}
-	return slices.DeleteFunc(slices.Clone(entries), suspect)
+	return nil
 }
 
 // keep makes an entry found through the index, or packed just now, one that later look-ups find in memory.
@@ -104,7 +92,8 @@ func (c *Cache) keep(e *entry) {
 		return
 	}
 	e.kept = true
-	c.live[e.record.Key] = append(c.live[e.record.Key], e)
+	f := c.family(e.record.Kernel)
+	f.entries = append(f.entries, e)
 	e.region.retain()
 }
 
@@ -127,22 +116,16 @@ func (c *Cache) release(e *entry) {
 		c.fresh = without(c.fresh, e)
 	}
 	if e.reason == ReasonUnnamed {
-		set(c.unnamed, Digest(e.record.Sum), without(c.unnamed[Digest(e.record.Sum)], e))
+		sum := Digest(e.record.Sum)
+		if c.unnamed[sum] = without(c.unnamed[sum], e); len(c.unnamed[sum]) == 0 {
+			delete(c.unnamed, sum)
+		}
 	} else {
-		set(c.live, e.record.Key, without(c.live[e.record.Key], e))
+		c.without(e.record.Kernel, func(other *entry) bool { return other == e })
 		e.dropped = true
 		c.forgetSeeds()
 	}
 	c.note(e.region.release())
-}
-
-// set keeps a key only while there are entries under it.
-func set[K comparable](m map[K][]*entry, key K, entries []*entry) {
-	if len(entries) == 0 {
-		delete(m, key)
-		return
-	}
-	m[key] = entries
 }
 
 func without(entries []*entry, e *entry) []*entry {
@@ -156,8 +139,8 @@ func (c *Cache) loaded(e *entry) bool {
 
 // distrust keeps new sessions from memory whose file is damaged: it may be cut off.
 func (c *Cache) distrust() {
-	for _, entries := range c.live {
-		for _, e := range entries {
+	for _, f := range c.live {
+		for _, e := range f.entries {
 			e.suspect = e.suspect || e.reason == "" && e.committed
 		}
 	}
@@ -172,7 +155,7 @@ func (c *Cache) noticeReload() {
 		c.known = now
 		c.forgetLoaded()
 		if len(c.live) == 0 && now.index != nil {
-			c.live = make(map[format.Key][]*entry, min(now.index.Len(), manyEntries))
+			c.live = make(map[string]*family, min(now.index.Len(), manyEntries))
 		}
 	}
 }
@@ -198,15 +181,15 @@ func (c *Cache) forgetLoaded() {
 		}
 		return gone
 	})
-	for key, entries := range c.live {
-		set(c.live, key, slices.DeleteFunc(entries, func(e *entry) bool {
+	for kernel := range c.live {
+		c.without(kernel, func(e *entry) bool {
 			if e.sessions > 0 || e.reason != "" || e.fresh || e.changed && e.file == here {
 				return false
 			}
 			c.note(e.region.release())
 			e.dropped = true
 			return true
-		}))
+		})
 	}
 	c.forgetSeeds()
 	c.bad = map[uint64]bool{}

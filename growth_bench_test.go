@@ -229,7 +229,7 @@ func BenchmarkCandidates(b *testing.B) {
 		key := format.Key{Layout: layout.Fingerprint, Kernel: m.names[n/2]}
 		b.ReportAllocs()
 		for b.Loop() {
-			if e, err := c.candidates(key); err != nil || len(e) != 1 {
+			if e, err := c.candidates(&key, c.family(key.Kernel)); err != nil || len(e) != 1 {
 				b.Fatal("not found")
 			}
 		}

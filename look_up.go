@@ -40,7 +40,7 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 
 // answer returns the entry that a look-up hits, or nil. same tells whether what will be packed is to be compared with
 // something stored.
-func (s *Session) answer(w weight, seed uint32) (e *entry, same bool) {
+func (s *Session) answer(w *weight, seed uint32) (e *entry, same bool) {
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ type weight struct {
 }
 
 // answer returns what this session's look-ups or packings of the weight came to, or nil.
-func (w weight) answer(seed uint32) *entry {
+func (w *weight) answer(seed uint32) *entry {
 	for _, a := range w.kernel.answers {
 		if a.same(w, seed) {
 			return a.entry
@@ -84,7 +84,7 @@ func (w weight) answer(seed uint32) *entry {
 	return nil
 }
 
-func (w weight) setAnswer(seed uint32, e *entry) {
+func (w *weight) setAnswer(seed uint32, e *entry) {
 	for i := range w.kernel.answers {
 		if a := &w.kernel.answers[i]; a.same(w, seed) {
 			a.entry = e
@@ -106,11 +106,11 @@ type answer struct {
 	entry         *entry
 }
 
-func (a *answer) same(w weight, seed uint32) bool {
+func (a *answer) same(w *weight, seed uint32) bool {
 	return a.bias == w.bias && a.seed == seed && a.fingerprintID == w.key.FingerprintID && a.quantization == w.key.Quantization
 }
 
-func (w weight) sources() []*source {
+func (w *weight) sources() []*source {
 	var known []*source
 	for _, src := range []*source{w.kernel, w.bias} {
 		if src != nil {
@@ -120,18 +120,16 @@ func (w weight) sources() []*source {
 	return known
 }
 
-// weight names what XNNPACK asks for. A bias without a name makes the whole unnamed: its bytes are packed in.
-func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) weight {
-	layout, err := currentLayout()
-	if err != nil {
-		s.fail(err) // what is packed now could not be told from what others pack
-	}
-	w := weight{
-		key:     format.Key{Layout: layout.Fingerprint, FingerprintID: fingerprintID},
+// weight names what XNNPACK asks for, until the next call of it. A bias without a name makes the whole unnamed: its bytes
+// are packed in.
+func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) *weight {
+	w := &s.asked
+	*w = weight{
+		key:     format.Key{Layout: s.layout(), FingerprintID: fingerprintID},
 		kernel:  s.addresses[kernel],
 		hasBias: bias != 0,
 	}
-	w.named = w.kernel != nil && err == nil
+	w.named = w.kernel != nil && s.layoutErr == nil
 	if w.kernel != nil {
 		w.kernel.isKernel = true
 		w.key.Kernel = w.kernel.name
@@ -153,6 +151,19 @@ func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) weight {
 	return w
 }
 
+// layout returns the fingerprint of how XNNPACK packs here. Without one, what is packed could not be told from what others
+// pack.
+func (s *Session) layout() format.Digest {
+	if !s.layoutKnown {
+		layout, err := currentLayout()
+		if err != nil {
+			s.fail(err)
+		}
+		s.here, s.layoutErr, s.layoutKnown = layout.Fingerprint, err, true
+	}
+	return s.here
+}
+
 func (s *Session) consume(src *source) {
 	if !src.consumed {
 		src.consumed = true
@@ -165,7 +176,7 @@ func (s *Session) consume(src *source) {
 // fillFor computes what packing is about to read. XNNPACK packs the bias of operators with dynamically quantised input
 // without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has told
 // all that is packed in. It reports whether something could not be computed.
-func (s *Session) fillFor(w weight) (failed bool) {
+func (s *Session) fillFor(w *weight) (failed bool) {
 	needed := w.sources()
 	if !w.hasBias && (w.kernel == nil || !w.kernel.told) {
 		largest := 64 << 10 // of what could be a bias
@@ -190,12 +201,9 @@ func (s *Session) fillFor(w weight) (failed bool) {
 
 // find returns the entry that answers a look-up, or nil. same tells whether there is any entry of this weight with this
 // content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
-func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
+func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 	c := s.cache
-	candidates, err := c.candidates(w.key)
-	if err != nil {
-		s.fail(err)
-	}
+	candidates := s.candidates(w)
 	// What the stamps tell comes first: one name may stand for the weights of several models, and only a digest, which reads
 	// the whole tensor, tells the others' from this one's.
 	usable := func(e *entry) bool {
@@ -238,9 +246,21 @@ func (s *Session) find(w weight, seed uint32) (answer *entry, same bool) {
 	return nil, same
 }
 
+// candidates returns all entries under a weight's key.
+func (s *Session) candidates(w *weight) []*entry {
+	if f := w.kernel.family; f == nil || f.gone {
+		w.kernel.family = s.cache.family(w.kernel.name)
+	}
+	entries, err := s.cache.candidates(&w.key, w.kernel.family)
+	if err != nil {
+		s.fail(err)
+	}
+	return entries
+}
+
 // sameStamps reports whether an entry was packed from the content that this session has under the same names, by what the
 // stamps tell alone, without reading it.
-func sameStamps(w weight, e *entry) bool {
+func sameStamps(w *weight, e *entry) bool {
 	return sameStamp(w.kernel, e.kernel, e.record.KernelStamp) && sameStamp(w.bias, e.bias, e.record.BiasStamp)
 }
 
@@ -257,7 +277,7 @@ func sameStamp(mine, theirs *source, stamp format.Digest) bool {
 
 // sameContent reports whether an entry was packed from the content that this session has under the same names. The error
 // is one of this session's tensors.
-func sameContent(w weight, e *entry) (bool, error) {
+func sameContent(w *weight, e *entry) (bool, error) {
 	pair := func(mine, theirs *source, stamp, digest format.Digest) (bool, error) {
 		if sameStamp(mine, theirs, stamp) {
 			return true, nil

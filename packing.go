@@ -224,7 +224,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 }
 
 // settle finds or makes the entry for what was just packed under a name.
-func (s *Session) settle(w weight, seed uint32, p packing) *entry {
+func (s *Session) settle(w *weight, seed uint32, p packing) *entry {
 	c := s.cache
 	e, variant := s.compare(w, seed, p)
 	if e == nil && p.kind != inFile && s.becomeWriter() {
@@ -259,12 +259,9 @@ func uniform(b []byte) bool {
 
 // compare looks for an entry with the bytes that were packed. Equal bytes are right, whoever packed them from what. If
 // there are other bytes under the same key for the same content, both are variants, unless the stored ones are damaged.
-func (s *Session) compare(w weight, seed uint32, p packing) (equal *entry, variant bool) {
+func (s *Session) compare(w *weight, seed uint32, p packing) (equal *entry, variant bool) {
 	c, key := s.cache, seedKey{w.key, seed}
-	candidates, err := c.candidates(w.key)
-	if err != nil {
-		s.fail(err)
-	}
+	candidates := s.candidates(w)
 	for _, e := range candidates {
 		if bytes.Equal(e.data, p.data) {
 			s.adopt(key, w, e)
@@ -399,7 +396,7 @@ func (s *Session) discard(p packing) {
 }
 
 // adopt takes note that a packing under key gave the bytes of an entry.
-func (s *Session) adopt(key seedKey, w weight, e *entry) {
+func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 	c := s.cache
 	c.keep(e)
 	if e.record.Seed != key.seed {
@@ -418,7 +415,7 @@ func (s *Session) adopt(key seedKey, w weight, e *entry) {
 // restamp brings an entry's stamps and digests up to date with content that was just seen to be packed into its bytes, or
 // to have its digest, so that the next look-up need not compare. Where one content comes from several sources, the first
 // keeps its stamps: they would be rewritten with every change of source.
-func (s *Session) restamp(w weight, e *entry) {
+func (s *Session) restamp(w *weight, e *entry) {
 	if e.kernel != nil || e.reason != "" || e.record.Source != format.Digest(w.kernel.origin) {
 		return
 	}

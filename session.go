@@ -30,6 +30,11 @@ type Session struct {
 	unfilled  []*source           // those whose content may yet have to be computed
 	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
+	here        format.Digest // fingerprint of this machine's layout
+	layoutErr   error
+	layoutKnown bool
+
+	asked     weight // what the callback that is being served names
 	announced *announcement
 	packings  map[uintptr]packing
 	scratch   *region  // packing space for what is compared before it is kept
@@ -185,6 +190,9 @@ func (s *Session) register(name string) (*source, error) {
 		s.addresses[addressOf(src.content)] = src
 	}
 	s.total += int64(len(src.content))
+	s.cache.mu.Lock()
+	src.family = s.cache.live[name]
+	s.cache.mu.Unlock()
 	return src, nil
 }
 

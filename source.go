@@ -11,25 +11,25 @@ import (
 // A source is an unpacked tensor as a session loaded it.
 type source struct {
 	name          string
-	tensor        Tensor
+	content       []byte   // at the address XNNPACK knows it by
 	quantizations []Digest // what Quantized told, sorted
 	told          bool     // Quantized was given, if only to say that there is nothing to tell
-	content       []byte   // at the address XNNPACK knows it by
-	memory        *region
 	filled        bool
-	fillErr       error // Fill is called once
-	retain        atomic.Bool
 	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
 	isKernel      bool // a key named it as one
+	released      bool
+	retain        atomic.Bool
+	readers       atomic.Int32 // of the content, now or soon; see willRead
+	origin        Digest       // of Identity.Source
+	stamp         Digest       // of Identity.Stamp, zero if there is none
+	family        *family      // what the cache has of its name, if it is known
 	answers       []answer
 	oneAnswer     [1]answer // room for what is usual
-	copied        *source   // what stands for its copies, or nil
-	released      bool
 
-	readers atomic.Int32 // of the content, now or soon; see read
-
-	origin Digest // digest of Identity.Source
-	stamp  Digest // digest of Identity.Stamp, zero if there is none
+	tensor  Tensor
+	memory  *region
+	fillErr error   // Fill is called once
+	copied  *source // what stands for its copies, or nil
 
 	once   sync.Once
 	digest Digest

@@ -30,15 +30,15 @@ func (c *Cache) Trim() error {
 }
 
 func (c *Cache) trimMemory() error {
-	for key, entries := range c.live {
-		set(c.live, key, slices.DeleteFunc(entries, func(e *entry) bool {
+	for kernel := range c.live {
+		c.without(kernel, func(e *entry) bool {
 			if e.sessions > 0 {
 				return false
 			}
 			e.dropped = true
 			c.note(e.region.release())
 			return true
-		}))
+		})
 	}
 	c.forgetSeeds()
 	if c.sessions > 0 {
@@ -53,8 +53,8 @@ func (c *Cache) Names() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var names []string
-	for _, entries := range c.live {
-		for _, e := range entries {
+	for _, f := range c.live {
+		for _, e := range f.entries {
 			if !e.suspect {
 				names = append(names, e.name())
 			}

@@ -32,11 +32,11 @@ type Cache struct {
 	blocked  Reason // why the file cannot be written to, or ""
 	damaged  bool   // the file is to be set aside before anything is written
 
-	live    map[format.Key][]*entry // what sessions use or used, and what was packed here
-	unnamed map[Digest][]*entry     // by digest of the packed bytes
-	known   loadedIndex             // what live was found through
-	seeds   map[seedKey]*entry      // other seeds under which this process packed an entry's very bytes
-	fresh   []*entry                // packed here and not in the loaded index
+	live    map[string]*family  // by the kernel's name: what sessions use or used, and what was packed here
+	unnamed map[Digest][]*entry // by digest of the packed bytes
+	known   loadedIndex         // what live was found through
+	seeds   map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
+	fresh   []*entry            // packed here and not in the loaded index
 
 	bad        map[uint64]bool // offsets of payloads of the loaded index that turned out damaged
 	dirty      bool            // an entry of the file changed its flags or stamps, or is bad
@@ -149,7 +149,7 @@ func newCache(path string, o Options) (*Cache, error) {
 		path:     path,
 		options:  o,
 		openings: 1,
-		live:     map[format.Key][]*entry{},
+		live:     map[string]*family{},
 		unnamed:  map[Digest][]*entry{},
 		seeds:    map[seedKey]*entry{},
 		bad:      map[uint64]bool{},
@@ -286,8 +286,8 @@ func (c *Cache) close() error {
 	c.closing = true // no session can begin any more
 	errs := []error{c.save()}
 	c.describeFile()
-	for _, entries := range c.live {
-		for _, e := range entries {
+	for _, f := range c.live {
+		for _, e := range f.entries {
 			errs = append(errs, e.region.release())
 		}
 	}
