@@ -71,6 +71,10 @@ xnnpack:
 models:
 	@third_party/fetch-models
 
+.PHONY: tools
+tools: ## install what the tests for other architectures and systems need of Debian's (as root)
+	@third_party/install-tools
+
 .PHONY: env
 env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
 	@echo "export $(settings)"
