@@ -2,6 +2,7 @@ package xpwc
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/zeebo/xxh3"
@@ -86,6 +87,32 @@ func (m goMap) Tensor(name string) (Tensor, error) {
 			Digest: func() (Digest, error) { return DigestOf(content), nil },
 		},
 	}, nil
+}
+
+// Nested returns the data map of a scope within another, as a control-flow subgraph's within its parent's: a name that inner
+// does not know is outer's. Only [ErrUnknownTensor] falls through; any other error of inner is returned. A tensor keeps the
+// identity it has in its own scope, so that sessions of both scopes on one [Cache] pack an outer weight once, and a name that
+// inner shadows stands for a weight of its own. Scopes that give one name to two tensors need Identity.Source to tell these
+// apart: packed weights of the same name and source but other content supersede each other in the file. Either may be nil: a
+// scope without tensors.
+func Nested(inner, outer DataMap) DataMap {
+	switch {
+	case inner == nil:
+		return outer
+	case outer == nil:
+		return inner
+	}
+	return nested{inner, outer}
+}
+
+type nested struct{ inner, outer DataMap }
+
+func (m nested) Tensor(name string) (Tensor, error) {
+	t, err := m.inner.Tensor(name)
+	if errors.Is(err, ErrUnknownTensor) {
+		return m.outer.Tensor(name)
+	}
+	return t, err
 }
 
 // digestOfStrings gives a fixed-size stand-in for text of any length and number; the lengths go in, so that
