@@ -220,6 +220,9 @@ func (c *Cache) refresh() error {
 	return c.accept(c.store.refresh())
 }
 
+// Path returns the absolute path of the cache file, or "" for a cache in memory.
+func (c *Cache) Path() string { return c.path }
+
 // name is what error messages call the cache.
 func (c *Cache) name() string {
 	if c.path == "" {

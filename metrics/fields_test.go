@@ -1,0 +1,98 @@
+package metrics
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+)
+
+// samples gives the figures of some stats by name and reason.
+func samples(t *testing.T, s xpwc.Stats) map[string]float64 {
+	t.Helper()
+	collected := make(chan prometheus.Metric, 100)
+	collect(s, "a", collected)
+	close(collected)
+	figures := map[string]float64{}
+	for m := range collected {
+		var sample dto.Metric
+		require.NoError(t, m.Write(&sample))
+		name := m.Desc().String()
+		for _, l := range sample.Label {
+			name += " " + l.GetValue()
+		}
+		_, twice := figures[name]
+		require.False(t, twice, name)
+		figures[name] = sample.GetCounter().GetValue() + sample.GetGauge().GetValue()
+	}
+	return figures
+}
+
+func asJSON(t *testing.T, s xpwc.Stats) string {
+	t.Helper()
+	b, err := json.Marshal(published(s))
+	require.NoError(t, err)
+	return string(b)
+}
+
+// numbers returns Stats that differ from the zero value in one number each, by where.
+func numbers(t *testing.T) map[string]xpwc.Stats {
+	all := map[string]xpwc.Stats{}
+	set := func(where string, value func(*xpwc.Stats) reflect.Value, to any) {
+		var s xpwc.Stats
+		v := value(&s)
+		v.Set(reflect.ValueOf(to).Convert(v.Type()))
+		all[where] = s
+	}
+	for f := range reflect.TypeFor[xpwc.Stats]().Fields() {
+		field := func(s *xpwc.Stats) reflect.Value { return reflect.ValueOf(s).Elem().FieldByIndex(f.Index) }
+		switch f.Type {
+		case reflect.TypeFor[xpwc.Count]():
+			set(f.Name+".Entries", func(s *xpwc.Stats) reflect.Value { return field(s).FieldByName("Entries") }, 3)
+			set(f.Name+".Bytes", func(s *xpwc.Stats) reflect.Value { return field(s).FieldByName("Bytes") }, 3)
+			require.Equal(t, 2, f.Type.NumField(), "Count has grown")
+		case reflect.TypeFor[map[xpwc.Reason]xpwc.Count]():
+			for _, reason := range []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonDisk, "new"} {
+				set(f.Name+".Entries "+string(reason), field, map[xpwc.Reason]xpwc.Count{reason: {Entries: 3}})
+				set(f.Name+".Bytes "+string(reason), field, map[xpwc.Reason]xpwc.Count{reason: {Bytes: 3}})
+			}
+		case reflect.TypeFor[error]():
+			set(f.Name, field, errors.New("something"))
+		case reflect.TypeFor[time.Duration]():
+			set(f.Name, field, 3*time.Second)
+		default:
+			require.True(t, f.Type.ConvertibleTo(reflect.TypeFor[float64]()), "Stats.%s is of a type that is new here", f.Name)
+			set(f.Name, field, 3)
+		}
+	}
+	return all
+}
+
+func TestEveryFieldOfStatsIsAMetricOfItsOwn(t *testing.T) {
+	none := samples(t, xpwc.Stats{})
+	nothing := asJSON(t, xpwc.Stats{})
+	told := map[string]string{} // which field a metric tells of
+	for where, s := range numbers(t) {
+		var changed []string
+		for name, value := range samples(t, s) {
+			if value != none[name] {
+				require.Contains(t, []float64{1, 3}, value, name)
+				changed = append(changed, name)
+			}
+		}
+		require.Len(t, changed, 1, "metrics that tell of Stats.%s", where)
+		require.Empty(t, told[changed[0]], "%s tells of Stats.%s too", changed[0], where)
+		told[changed[0]] = where
+		require.NotEqual(t, nothing, asJSON(t, s), "expvar tells of Stats.%s", where)
+	}
+	for name := range none {
+		require.NotEmpty(t, told[name], "%s tells of nothing", name)
+	}
+}

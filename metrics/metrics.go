@@ -1,0 +1,97 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"xpwc"
+)
+
+// A metric is one figure of a cache: value gives it, or, for each reason, private.
+type metric struct {
+	description *prometheus.Desc
+	kind        prometheus.ValueType
+	value       func(*xpwc.Stats) float64
+	private     func(xpwc.Count) float64
+}
+
+func counter(name, help string, value func(*xpwc.Stats) float64) metric {
+	return metric{description: describe(name, help), kind: prometheus.CounterValue, value: value}
+}
+
+func gauge(name, help string, value func(*xpwc.Stats) float64) metric {
+	return metric{description: describe(name, help), kind: prometheus.GaugeValue, value: value}
+}
+
+func privateCounter(name, help string, value func(xpwc.Count) float64) metric {
+	return metric{description: describe(name, help, "reason"), kind: prometheus.CounterValue, private: value}
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName("xpwc", "", name), help, append([]string{"path"}, labels...), nil)
+}
+
+func entries(c xpwc.Count) float64 { return float64(c.Entries) }
+func bytes(c xpwc.Count) float64   { return float64(c.Bytes) }
+
+func flag(set bool) float64 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// metrics are all there are, in the order of Stats' fields.
+var metrics = []metric{
+	counter("hits_total", "Look-ups answered from the cache.",
+		func(s *xpwc.Stats) float64 { return entries(s.Hits) }),
+	counter("hit_bytes_total", "Bytes of packed weights that look-ups were answered with.",
+		func(s *xpwc.Stats) float64 { return bytes(s.Hits) }),
+	counter("misses_total", "Look-ups not answered from the cache.",
+		func(s *xpwc.Stats) float64 { return float64(s.Misses) }),
+	counter("packed_total", "Entries packed and put into the cache.",
+		func(s *xpwc.Stats) float64 { return entries(s.Packed) }),
+	counter("packed_bytes_total", "Bytes packed and put into the cache.",
+		func(s *xpwc.Stats) float64 { return bytes(s.Packed) }),
+	counter("reused_total", "Packings that turned out equal to an entry of the cache.",
+		func(s *xpwc.Stats) float64 { return entries(s.Reused) }),
+	counter("reused_bytes_total", "Bytes of packings that turned out equal to an entry of the cache.",
+		func(s *xpwc.Stats) float64 { return bytes(s.Reused) }),
+	counter("adopted_total", "Entries packed that ExecuTorch's file at the path had in the same bytes.",
+		func(s *xpwc.Stats) float64 { return entries(s.Adopted) }),
+	counter("adopted_bytes_total", "Bytes packed that ExecuTorch's file at the path had too.",
+		func(s *xpwc.Stats) float64 { return bytes(s.Adopted) }),
+	counter("verified_total", "Payloads of the file that were checked and found right.",
+		func(s *xpwc.Stats) float64 { return entries(s.Verified) }),
+	counter("verified_bytes_total", "Bytes of payloads that were checked and found right.",
+		func(s *xpwc.Stats) float64 { return bytes(s.Verified) }),
+	counter("damaged_payloads_total", "Payloads of the file that were found wrong, and packed afresh.",
+		func(s *xpwc.Stats) float64 { return float64(s.DamagedPayloads) }),
+	counter("compactions_total", "Compactions of the file by this process.",
+		func(s *xpwc.Stats) float64 { return float64(s.Compactions) }),
+	privateCounter("private_packed_total", "Entries packed into private memory, by reason.", entries),
+	privateCounter("private_packed_bytes_total", "Bytes packed into private memory, by reason.", bytes),
+	counter("copied_bytes_total", "Packed bytes that were copied to where they stay.",
+		func(s *xpwc.Stats) float64 { return float64(s.CopiedBytes) }),
+	counter("packing_seconds_total", "Time that XNNPACK's packing took.",
+		func(s *xpwc.Stats) float64 { return s.PackingTime.Seconds() }),
+	gauge("mapped_bytes", "Bytes of the file that open sessions use.",
+		func(s *xpwc.Stats) float64 { return float64(s.MappedBytes) }),
+	gauge("private_bytes", "Bytes of private memory that open sessions use.",
+		func(s *xpwc.Stats) float64 { return float64(s.PrivateBytes) }),
+	gauge("generation", "Number of the commit in force, 0 while there is none.",
+		func(s *xpwc.Stats) float64 { return float64(s.Generation) }),
+	gauge("entries", "Entries in the file.",
+		func(s *xpwc.Stats) float64 { return float64(s.Entries) }),
+	gauge("file_bytes", "Size of the file.",
+		func(s *xpwc.Stats) float64 { return float64(s.FileBytes) }),
+	gauge("payload_bytes", "Bytes of packed weights in the file.",
+		func(s *xpwc.Stats) float64 { return float64(s.PayloadBytes) }),
+	gauge("dead_bytes", "Bytes of the file that nothing refers to.",
+		func(s *xpwc.Stats) float64 { return float64(s.DeadBytes) }),
+	counter("written_bytes_total", "Bytes that this process wrote to the file.",
+		func(s *xpwc.Stats) float64 { return float64(s.WrittenBytes) }),
+	gauge("damaged", "1 if the file was found damaged since the cache was opened.",
+		func(s *xpwc.Stats) float64 { return flag(s.Damaged != nil) }),
+	gauge("failed", "1 if something failed since the cache was opened, and was bridged or is yet to be retried.",
+		func(s *xpwc.Stats) float64 { return flag(s.LastError != nil) }),
+}

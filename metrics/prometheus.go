@@ -1,0 +1,82 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"xpwc"
+)
+
+// NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in _total,
+// and what has a reason has the label reason, one of [xpwc.Reason]. A cache that is given twice is collected once.
+// The caller registers it, and may do so with a registerer that wraps it in labels of its own.
+func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
+	return collector(named(caches))
+}
+
+type collector []namedCache
+
+// Describe implements [prometheus.Collector].
+func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
+	for i := range metrics {
+		descriptions <- metrics[i].description
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c collector) Collect(samples chan<- prometheus.Metric) {
+	for _, cache := range c {
+		collect(cache.Stats(), cache.name, samples)
+	}
+}
+
+func collect(s xpwc.Stats, path string, samples chan<- prometheus.Metric) {
+	for _, m := range metrics {
+		if m.value != nil {
+			samples <- prometheus.MustNewConstMetric(m.description, m.kind, m.value(&s), path)
+			continue
+		}
+		for _, reason := range reasons(s.Private) {
+			samples <- prometheus.MustNewConstMetric(m.description, m.kind, m.private(s.Private[reason]), path, string(reason))
+		}
+	}
+}
+
+// reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be seen.
+func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
+	known := []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonDisk}
+	for _, reason := range slices.Sorted(maps.Keys(private)) {
+		if !slices.Contains(known, reason) {
+			known = append(known, reason)
+		}
+	}
+	return known
+}
+
+// A namedCache is a cache with what it is called.
+type namedCache struct {
+	*xpwc.Cache
+	name string
+}
+
+func named(caches []*xpwc.Cache) []namedCache {
+	var all []namedCache
+	inMemory := 0
+	for i, c := range caches {
+		if slices.Contains(caches[:i], c) {
+			continue
+		}
+		name := c.Path()
+		if name == "" {
+			name = "memory"
+			if inMemory++; inMemory > 1 {
+				name = fmt.Sprint("memory ", inMemory)
+			}
+		}
+		all = append(all, namedCache{c, name})
+	}
+	return all
+}
