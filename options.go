@@ -56,6 +56,8 @@ const (
 type Progress struct {
 	// Name of the entry: the weights' name directly followed by the bias' name; empty for unnamed weights.
 	Name string
+	// Session that packed it: it tells sessions apart that pack at the same time. Its methods must not be called here.
+	Session *Session
 	// Bytes packed for this entry.
 	Bytes int64
 	// Done and Total count bytes of unpacked tensors of the session: those that packing has consumed, or found in the cache,

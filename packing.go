@@ -220,7 +220,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 		e = s.settleUnnamed(p)
 	}
 	s.use(e)
-	return &Progress{Name: e.name(), Bytes: int64(size), Done: s.done, Total: s.total}, read, addressOf(e.data)
+	return &Progress{Name: e.name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}, read, addressOf(e.data)
 }
 
 // settle finds or makes the entry for what was just packed under a name.

@@ -109,11 +109,13 @@ type Loader interface {
 //
 // The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with HintSparseInference
 // or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK reads weights without a look-up.
-func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) {
+func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) { return m.subgraph(m.plan, l) }
+
+func (m *Model) subgraph(p *plan, l Loader) (*xnnpack.Subgraph, error) {
 	if err := m.data.read(func([]byte) error { return nil }); err != nil {
 		return nil, err
 	}
-	s, err := m.plan.emit(func(name string, c *constant) ([]byte, error) {
+	s, err := p.emit(func(name string, c *constant) ([]byte, error) {
 		b, err := l.Load(name, c.loadOptions()...)
 		if err != nil {
 			return nil, fmt.Errorf("load tensor %q: %w", name, err)

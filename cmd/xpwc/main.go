@@ -67,5 +67,6 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newRunCommand(), newDemoCommand(), newBenchCommand(), newMeasureCommand())
+	root.AddCommand(newPackCommand(), newPackIntoCommand())
 	return root
 }

@@ -30,7 +30,7 @@ func newProgress(w io.Writer, what string) *progress {
 	return &progress{w: w, what: what, onTerm: ok && term.IsTerminal(int(f.Fd()))}
 }
 
-// update tells that done of total bytes are ready.
+// update tells that done of total bytes are ready. It is not for several goroutines at the same time.
 func (p *progress) update(done, total int64) {
 	if p.onTerm {
 		if p.bar == nil {
@@ -38,6 +38,9 @@ func (p *progress) update(done, total int64) {
 				progressbar.OptionSetWriter(p.w),
 				progressbar.OptionSetDescription(p.what),
 				progressbar.OptionSetWidth(30),
+				progressbar.OptionShowBytes(true),
+				progressbar.OptionShowCount(),
+				progressbar.OptionUseIECUnits(true),
 				progressbar.OptionThrottle(100*time.Millisecond),
 				progressbar.OptionClearOnFinish(),
 			)

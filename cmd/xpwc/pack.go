@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+	"xpwc/xnnpack"
+)
+
+type packOptions struct {
+	output string
+	levels []string
+	jobs   int
+	json   bool
+}
+
+func newPackCommand() *cobra.Command {
+	var o packOptions
+	cmd := &cobra.Command{
+		Use:   "pack MODEL -o FILE",
+		Short: "Pack a model's weights ahead of time",
+		Long: `Packs the weights of a .tflite model into a cache file, when it is built, installed or deployed: whoever loads the model with that
+cache packs nothing.
+
+What is packed is right for CPUs for which XNNPACK chooses the kernels it chooses here. --cpu packs for lesser ones of x86, each level
+beside the others in the one file; a program finds what its own CPU needs.
+
+FILE appears when it is complete, with one rename. If it is there already, what it has stays and what it lacks is added, in a
+copy that takes its place: programs that use it go on with the old one. MODEL is only read.`,
+		Example: `  xpwc pack pose.tflite -o pose.xpwc
+  xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return packModel(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to")
+	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+strings.Join(xnnpack.CPULevels(), ", "))
+	jobsFlag(cmd, &o.jobs)
+	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
+	return cmd
+}
+
+func jobsFlag(cmd *cobra.Command, n *int) {
+	cmd.Flags().IntVarP(n, "jobs", "j", 0, "number `N` of cores to pack on, 0 for all")
+}
+
+// packReport is what xpwc pack tells.
+type packReport struct {
+	Model        string        `json:"model"`
+	Output       string        `json:"output"`
+	Jobs         int           `json:"jobs"`
+	Levels       []packedLevel `json:"levels"`
+	Entries      int           `json:"entries"` // of the whole file
+	PayloadBytes int64         `json:"payload_bytes"`
+	FileBytes    int64         `json:"file_bytes"`
+}
+
+func packModel(ctx context.Context, model string, o packOptions, stdout, stderr io.Writer) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	m, err := openPackable(model) // its errors are better told before anything is made
+	if err != nil {
+		return err
+	}
+	if err := m.Close(); err != nil {
+		return err
+	}
+	s, err := newStage(o.output, true, model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if s.before != nil {
+		if err := checkCache(o.output); err != nil {
+			return err
+		}
+	}
+	report := packReport{Model: model, Output: o.output, Jobs: o.jobs}
+	written := s.before == nil
+	for _, level := range o.levels {
+		p, err := packLevel(ctx, model, s.file(), level, o.jobs, stderr)
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted; nothing was written to %s", o.output)
+		}
+		if err != nil {
+			return err
+		}
+		written = written || p.Written > 0
+		report.Levels = append(report.Levels, p)
+		report.Entries, report.PayloadBytes, report.FileBytes = p.file.Entries, p.file.PayloadBytes, p.file.FileBytes
+	}
+	if written {
+		if err := s.publish(); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		out := json.NewEncoder(stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(report)
+	}
+	return report.print(stdout)
+}
+
+func (o *packOptions) check() error {
+	if o.output == "" {
+		return usagef("-o FILE is missing")
+	}
+	if err := checkJobs(&o.jobs); err != nil {
+		return err
+	}
+	known := xnnpack.CPULevels()
+	var levels []string
+	for _, level := range o.levels {
+		if !slices.Contains(known, level) {
+			return usagef("--cpu %s: known are %s", level, strings.Join(known, ", "))
+		}
+		if !slices.Contains(levels, level) {
+			levels = append(levels, level)
+		}
+	}
+	if o.levels = levels; len(levels) == 0 {
+		return usagef("--cpu: no level is given")
+	}
+	return nil
+}
+
+func checkJobs(n *int) error {
+	if *n < 0 || *n > 1<<10 {
+		return usagef("--jobs %d: must be from 0 to %d", *n, 1<<10)
+	}
+	if *n == 0 {
+		*n = runtime.GOMAXPROCS(0)
+	}
+	return nil
+}
+
+// checkCache fails if there is something else at the path than a sound cache, which a program would get over by packing afresh.
+func checkCache(path string) error {
+	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true, Strict: true})
+	switch {
+	case errors.Is(err, xpwc.ErrCorrupt), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
+		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
+	case err != nil:
+		return err
+	}
+	return c.Close()
+}
+
+func (r *packReport) print(w io.Writer) error {
+	var t table
+	header := []string{""}
+	rows := [][]string{{"entries packed"}, {"bytes packed"}, {"found in the file"}, {"packed again, found equal"}, {"in private memory"}, {"time packing"}, {"time in all"}}
+	for _, l := range r.Levels {
+		header = append(header, l.CPU)
+		for i, cell := range []string{
+			fmt.Sprint(l.Packed), size(l.PackedBytes), fmt.Sprint(l.Found), fmt.Sprint(l.Reused), privateCell(l.Private, l.Reasons), ms(l.PackingMS), ms(l.TotalMS),
+		} {
+			rows[i] = append(rows[i], cell)
+		}
+	}
+	t.row(header...)
+	for _, row := range rows {
+		t.row(row...)
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n", r.Output, r.Entries, size(r.PayloadBytes), size(r.FileBytes))
+	return err
+}

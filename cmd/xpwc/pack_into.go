@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+	"xpwc/tflite"
+	"xpwc/xnnpack"
+)
+
+// packable is a model whose weights can be packed by several runtimes at the same time.
+type packable interface {
+	DataMap() xpwc.DataMap
+	// whole makes the subgraph of all of the model.
+	whole(loader) (*xnnpack.Subgraph, error)
+	// shares divides its weights among up to n subgraphs.
+	shares(n int) []share
+	Close() error
+}
+
+type share struct {
+	bytes    int64 // unpacked
+	subgraph func(loader) (*xnnpack.Subgraph, error)
+}
+
+func openPackable(path string) (packable, error) {
+	m, err := tflite.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return packableTflite{m}, nil
+}
+
+type packableTflite struct{ *tflite.Model }
+
+func (m packableTflite) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+
+func (m packableTflite) shares(n int) []share {
+	var shares []share
+	for _, s := range m.Shares(n) {
+		shares = append(shares, share{s.Bytes(), func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
+	}
+	return shares
+}
+
+// packedLevel is what packing for one level of CPU came to.
+type packedLevel struct {
+	CPU         string        `json:"cpu"`
+	Packed      int64         `json:"packed"`
+	PackedBytes int64         `json:"packed_bytes"`
+	Found       int64         `json:"found"`
+	Reused      int64         `json:"reused"`
+	Private     int64         `json:"private"`
+	Reasons     []xpwc.Reason `json:"private_reasons,omitempty"`
+	Late        int64         `json:"packed_by_the_whole"` // not by a share
+	Written     int64         `json:"bytes_written"`
+	PackingMS   float64       `json:"packing_ms"` // the sum over all cores
+	TotalMS     float64       `json:"total_ms"`
+
+	file fileFigures
+}
+
+// fileFigures describe the cache file.
+type fileFigures struct {
+	Entries      int   `json:"entries"`
+	PayloadBytes int64 `json:"payload_bytes"`
+	FileBytes    int64 `json:"file_bytes"`
+}
+
+// packedInto is what the process of one level tells the one that started it.
+type packedInto struct {
+	Level packedLevel `json:"level"`
+	File  fileFigures `json:"file"`
+}
+
+// packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once, and its packing cannot be stopped
+// but with the process.
+func packLevel(ctx context.Context, model, cache, level string, jobs int, stderr io.Writer) (packedLevel, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return packedLevel{}, err
+	}
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(jobs), "--", model, cache)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, stderr
+	if err := cmd.Run(); err != nil {
+		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, err)
+	}
+	var p packedInto
+	if err := json.Unmarshal(out.Bytes(), &p); err != nil {
+		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, err)
+	}
+	p.Level.file = p.File
+	return p.Level, nil
+}
+
+// newPackIntoCommand is what pack starts this program with, for each level anew.
+func newPackIntoCommand() *cobra.Command {
+	var level string
+	var jobs int
+	cmd := &cobra.Command{
+		Use:    "pack-into MODEL CACHE",
+		Hidden: true,
+		Args:   usage(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
+				return err
+			}
+			p, err := packInto(args[0], args[1], level, jobs, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
+		},
+	}
+	cmd.Flags().StringVar(&level, "cpu", "native", "")
+	jobsFlag(cmd, &jobs)
+	return cmd
+}
+
+func packInto(model, path, level string, jobs int, stderr io.Writer) (p *packedInto, err error) {
+	start := time.Now()
+	m, err := openPackable(model)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	shares := m.shares(jobs)
+	bar := newPackingProgress(stderr, "packing for "+level, shares)
+	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cache.Close()) }()
+	if err := packShares(cache, m, shares); err != nil {
+		return nil, err
+	}
+	bar.finish()
+	shared := cache.Stats()
+	// What an ordinary load would still look for in vain is packed now; and this is a load as any other.
+	if err := packOne(cache, m.DataMap(), m.whole); err != nil {
+		return nil, err
+	}
+	if err := cache.Save(); err != nil {
+		return nil, err
+	}
+	all := cache.Stats()
+	p = &packedInto{
+		Level: packedLevel{
+			CPU: level, Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
+			Late: all.Packed.Entries - shared.Packed.Entries, Written: all.WrittenBytes,
+			PackingMS: milliseconds(all.PackingTime), TotalMS: milliseconds(time.Since(start)),
+		},
+		File: fileFigures{Entries: all.Entries, PayloadBytes: all.PayloadBytes, FileBytes: all.FileBytes},
+	}
+	p.Level.Private, p.Level.Reasons = private(shared)
+	for _, reason := range p.Level.Reasons {
+		if reason != xpwc.ReasonUnnamed {
+			return nil, fmt.Errorf("not everything could be packed into the file (%s): %w", reason, all.LastError)
+		}
+	}
+	return p, nil
+}
+
+// packShares packs each share on a goroutine of its own.
+func packShares(cache *xpwc.Cache, m packable, shares []share) error {
+	errs := make([]error, len(shares))
+	var group sync.WaitGroup
+	for i, s := range shares {
+		group.Go(func() { errs[i] = packOne(cache, m.DataMap(), s.subgraph) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// packOne has the cache hold everything that a runtime of a subgraph looks up.
+func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(loader) (*xnnpack.Subgraph, error)) (err error) {
+	session, err := cache.NewSession(data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	subgraph, err := make(session)
+	if err != nil {
+		return err
+	}
+	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
+	_, failed := session.Finalize() // why XNNPACK failed may be for the session to tell
+	err = errors.Join(err, failed, subgraph.Delete())
+	if runtime != nil {
+		err = errors.Join(err, runtime.Delete())
+	}
+	return err
+}
+
+// packingProgress adds up what several sessions tell of.
+type packingProgress struct {
+	*progress
+	total int64
+
+	mu   sync.Mutex
+	done map[*xpwc.Session]int64
+}
+
+func newPackingProgress(w io.Writer, what string, shares []share) *packingProgress {
+	p := &packingProgress{progress: newProgress(w, what), done: map[*xpwc.Session]int64{}}
+	for _, s := range shares {
+		p.total += s.bytes
+	}
+	p.update(0, p.total)
+	return p
+}
+
+func (p *packingProgress) packed(now xpwc.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done[now.Session] = now.Done
+	var done int64
+	for _, n := range p.done {
+		done += n
+	}
+	p.update(min(done, p.total), p.total)
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/xnnpack"
+)
+
+// packJSON is a successful xpwc pack --json.
+func packJSON(t testing.TB, dir string, args ...string) (report packReport) {
+	t.Helper()
+	code, out, stderr := xpwcIn(t, dir, append([]string{"pack", "--json"}, args...)...)
+	require.Zero(t, code, stderr)
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	requireNoStage(t, dir)
+	return report
+}
+
+// requireNoStage checks that nothing half-made was left in a directory.
+func requireNoStage(t testing.TB, dir string) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(dir, ".xpwc-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestAModelThatWasPackedAheadOfTimePacksNothing(t *testing.T) {
+	dir := t.TempDir()
+	models, err := filepath.Glob(filepath.Join(filepath.Dir(faceModel(t)), "*.tflite"))
+	require.NoError(t, err)
+	require.NotEmpty(t, models)
+	for _, model := range models {
+		name := filepath.Base(model)
+		t.Run(name, func(t *testing.T) {
+			report := packJSON(t, dir, model, "-o", name+".xpwc", "--jobs", "3")
+			require.Len(t, report.Levels, 1)
+			require.Positive(t, report.Levels[0].Packed)
+			require.Zero(t, report.Levels[0].Late, "the shares pack everything")
+			require.EqualValues(t, report.Levels[0].Packed, report.Entries)
+			info, err := os.Stat(filepath.Join(dir, name+".xpwc"))
+			require.NoError(t, err)
+			require.Equal(t, report.FileBytes, info.Size())
+
+			plain, _ := runJSON(t, dir, model)
+			warm, _ := runJSON(t, dir, model, "--cache", name+".xpwc")
+			require.Equal(t, plain.Outputs, warm.Outputs)
+			require.Zero(t, warm.Cache.Packed)
+			require.Zero(t, warm.Cache.Private)
+			require.Zero(t, warm.Cache.BytesWritten)
+			require.Equal(t, report.Levels[0].Packed, warm.Cache.Hits+warm.Cache.Reused)
+		})
+	}
+}
+
+func TestPackingForLesserCPUs(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		code, _, stderr := xpwcIn(t, t.TempDir(), "pack", faceModel(t), "-o", "c", "--cpu", "sse2")
+		require.Equal(t, exitUsage, code)
+		require.Contains(t, stderr, "native")
+		return
+	}
+	dir := t.TempDir()
+	// This CPU's entries come last: they are found only if the levels before were packed for lesser ones.
+	report := packJSON(t, dir, faceModel(t), "-o", "all.xpwc", "--cpu", "sse2", "--cpu", "avx,native,sse2")
+	require.Len(t, report.Levels, 3)
+	total := int64(0)
+	for i, level := range []string{"sse2", "avx", "native"} {
+		require.Equal(t, level, report.Levels[i].CPU)
+		total += report.Levels[i].Packed
+	}
+	require.EqualValues(t, total, report.Entries)
+	require.Positive(t, report.Levels[0].Packed)
+	warm, _ := runJSON(t, dir, faceModel(t), "--cache", "all.xpwc")
+	require.Zero(t, warm.Cache.Packed)
+
+	alone := packJSON(t, dir, faceModel(t), "-o", "sse2.xpwc", "--cpu", "sse2")
+	require.Equal(t, report.Levels[0].Packed, alone.Levels[0].Packed)
+	before, err := os.ReadFile(filepath.Join(dir, "all.xpwc"))
+	require.NoError(t, err)
+	again := packJSON(t, dir, faceModel(t), "-o", "all.xpwc", "--cpu", "avx")
+	require.Zero(t, again.Levels[0].Packed)
+	require.Positive(t, again.Levels[0].Found)
+	after, err := os.ReadFile(filepath.Join(dir, "all.xpwc"))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+func TestPackingAddsToWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	selfie := testModel(t, "selfie_segmentation.tflite")
+	first := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
+	require.NoError(t, os.Chmod(filepath.Join(dir, "c.xpwc"), 0o640))
+	before, err := os.Stat(filepath.Join(dir, "c.xpwc"))
+	require.NoError(t, err)
+	second := packJSON(t, dir, selfie, "-o", "c.xpwc")
+	require.EqualValues(t, int64(first.Entries)+second.Levels[0].Packed, second.Entries)
+	for _, model := range []string{faceModel(t), selfie} {
+		warm, _ := runJSON(t, dir, model, "--cache", "c.xpwc")
+		require.Zero(t, warm.Cache.Packed)
+		require.Zero(t, warm.Cache.BytesWritten)
+	}
+	after, err := os.Stat(filepath.Join(dir, "c.xpwc"))
+	require.NoError(t, err)
+	require.False(t, os.SameFile(before, after), "who has the old file open keeps it")
+	require.Equal(t, before.Mode(), after.Mode())
+}
+
+func TestPackNeverWritesToItsInput(t *testing.T) {
+	dir := t.TempDir()
+	content, err := os.ReadFile(faceModel(t))
+	require.NoError(t, err)
+	model := filepath.Join(dir, "m.tflite")
+	require.NoError(t, os.WriteFile(model, content, 0o600))
+	require.NoError(t, os.Link(model, filepath.Join(dir, "hard")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
+	outputs := []string{"m.tflite", "d/../m.tflite", model, "hard"}
+	if os.Symlink("m.tflite", filepath.Join(dir, "soft")) == nil {
+		require.NoError(t, os.Symlink(dir, filepath.Join(dir, "d", "up")))
+		outputs = append(outputs, "soft", "d/up/m.tflite")
+	}
+	for _, output := range outputs {
+		for _, input := range []string{"m.tflite", "hard"} {
+			code, out, stderr := xpwcIn(t, dir, "pack", input, "-o", output)
+			require.Equal(t, exitUsage, code, output)
+			require.Empty(t, out)
+			require.Contains(t, stderr, "the same file")
+			after, err := os.ReadFile(model)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(content, after))
+		}
+	}
+	requireNoStage(t, dir)
+}
+
+func TestPackLeavesWhatIsNoSoundCacheAlone(t *testing.T) {
+	dir := t.TempDir()
+	packed := packJSON(t, dir, faceModel(t), "-o", "cut.xpwc")
+	require.NoError(t, os.Truncate(filepath.Join(dir, "cut.xpwc"), packed.FileBytes/2))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), bytes.Repeat([]byte("not a cache\n"), 1000), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
+	for name, says := range map[string]string{"cut.xpwc": "damaged", "notes.txt": "not a packed weights cache", "d": "no regular file", "none/c": "no such file"} {
+		before, _ := os.ReadFile(filepath.Join(dir, name))
+		code, out, stderr := xpwcIn(t, dir, "pack", faceModel(t), "-o", name)
+		require.NotEqual(t, exitOK, code, name)
+		require.Empty(t, out)
+		require.Contains(t, stderr, says)
+		after, _ := os.ReadFile(filepath.Join(dir, name))
+		require.Equal(t, before, after)
+	}
+	requireNoStage(t, dir)
+}
+
+func TestPackTellsAWrongCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{faceModel(t)}, "-o FILE"},
+		{[]string{"-o", "c"}, "arg"},
+		{[]string{faceModel(t), "-o", "c", "--cpu", "pentium"}, "sse2"},
+		{[]string{faceModel(t), "-o", "c", "--cpu", ""}, "--cpu"},
+		{[]string{faceModel(t), "-o", "c", "--jobs", "-1"}, "--jobs"},
+	} {
+		if runtime.GOARCH != "amd64" && c.says == "sse2" {
+			c.says = "native"
+		}
+		code, _, stderr := xpwcIn(t, dir, append([]string{"pack"}, c.args...)...)
+		require.Equal(t, exitUsage, code, stderr)
+		require.Contains(t, stderr, c.says)
+	}
+	code, _, stderr := xpwcIn(t, dir, "pack", "missing.tflite", "-o", "c")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "missing.tflite")
+	require.NoFileExists(t, filepath.Join(dir, "c"))
+}
+
+func TestAnInterruptedPackLeavesNothingBehind(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no interrupt to send to a single process")
+	}
+	dir := t.TempDir()
+	model := testModel(t, "pose_landmark_heavy.tflite")
+	packJSON(t, dir, faceModel(t), "-o", "there.xpwc")
+	for _, output := range []string{"there.xpwc", "new.xpwc"} {
+		before, _ := os.ReadFile(filepath.Join(dir, output))
+		args := []string{"pack", model, "-o", output}
+		for _, level := range xnnpack.CPULevels() { // long enough to be interrupted
+			args = append(args, "--cpu", level)
+		}
+		cmd := exec.Command(tool, args...)
+		cmd.Dir = dir
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		require.NoError(t, cmd.Start())
+		require.Eventually(t, func() bool {
+			packing, err := filepath.Glob(filepath.Join(dir, ".xpwc-*", "*"))
+			return err == nil && len(packing) > 0 && sizeOf(packing[0]) > 1<<20
+		}, time.Minute, time.Millisecond)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		require.Equal(t, exitFailed, exit.ExitCode())
+		require.Contains(t, stderr.String(), "interrupted")
+		requireNoStage(t, dir)
+		after, err := os.ReadFile(filepath.Join(dir, output))
+		if before == nil {
+			require.True(t, errors.Is(err, fs.ErrNotExist))
+		}
+		require.Equal(t, before, after)
+	}
+}
+
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}

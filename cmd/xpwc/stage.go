@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A stage is a directory beside an output file, in which the file is made before it appears at its path. Programs may leave what they
+// like in it: it is removed as a whole.
+type stage struct {
+	path   string // of the output
+	dir    string
+	before fs.FileInfo // of the file at path when the stage was made, or nil
+	mode   fs.FileMode // of the output
+}
+
+// stagedName is the file in a stage.
+const stagedName = "packing.xpwc"
+
+// newStage makes the stage of an output. The inputs must be other files, however their paths are written or linked: an error of that is
+// a usage error. With keep, what is at the path already is copied into the stage, to be added to.
+func newStage(path string, keep bool, inputs ...string) (s *stage, err error) {
+	s = &stage{path: path}
+	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		s.before, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.before != nil {
+		if err := s.checkOutput(inputs); err != nil {
+			return nil, err
+		}
+	}
+	if s.dir, err = os.MkdirTemp(filepath.Dir(path), ".xpwc-*"); err != nil {
+		return nil, err
+	}
+	if err := s.create(keep); err != nil {
+		return nil, errors.Join(err, s.remove())
+	}
+	return s, nil
+}
+
+func (s *stage) checkOutput(inputs []string) error {
+	at, err := os.Stat(s.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, input := range inputs {
+		if info, err := os.Stat(input); err == nil && at != nil && os.SameFile(info, at) {
+			return usagef("-o %s is the same file as the input %s; choose another path", s.path, input)
+		}
+	}
+	if !s.before.Mode().IsRegular() {
+		return usagef("-o %s is there and is no regular file; choose another path, or remove it", s.path)
+	}
+	return nil
+}
+
+// create makes the staged file. A build's products may be read by others, unlike a cache that a program makes for itself.
+func (s *stage) create(keep bool) error {
+	f, err := os.OpenFile(s.file(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	s.mode = info.Mode().Perm()
+	if s.before != nil {
+		s.mode = s.before.Mode().Perm()
+	}
+	if s.before != nil && keep {
+		err = copyFrom(f, s.path)
+	}
+	return errors.Join(err, f.Close())
+}
+
+func copyFrom(f *os.File, path string) error {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	_, err = io.Copy(f, from)
+	return err
+}
+
+func (s *stage) file() string { return filepath.Join(s.dir, stagedName) }
+
+// publish puts the staged file, which is on stable storage, at its path. If the file there is another than when the stage was made, it
+// stays, and the error says so.
+func (s *stage) publish() error {
+	now, err := os.Lstat(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		now, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	if changed(s.before, now) {
+		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
+	}
+	if err := errors.Join(os.Chmod(s.file(), s.mode), os.Rename(s.file(), s.path)); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(s.path))
+}
+
+func changed(before, now fs.FileInfo) bool {
+	if before == nil || now == nil {
+		return before != nil || now != nil
+	}
+	return !os.SameFile(before, now) || before.Size() != now.Size() || !before.ModTime().Equal(now.ModTime())
+}
+
+// syncDir returns when the names in a directory are on stable storage, where a system can tell.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	_ = f.Sync() // Windows flushes no directories
+	return f.Close()
+}
+
+func (s *stage) remove() error { return os.RemoveAll(s.dir) }
