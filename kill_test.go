@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/reexec"
 )
 
 // A Child is this test binary, running one of its tests in a process of its own. What it says goes line by line over its
@@ -39,7 +41,7 @@ type Child struct {
 // pipe of its own.
 func StartChild(t testing.TB, test string, input *os.File, env ...string) *Child {
 	t.Helper()
-	c := &Child{Cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.count=1")}
+	c := &Child{Cmd: reexec.Command("-test.run=^"+test+"$", "-test.count=1")}
 	// The race detector waits a second at the end of every process otherwise.
 	c.Env = append(append(os.Environ(), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0"), env...)
 	c.Stderr = &c.errs

@@ -5,11 +5,11 @@ package xpwc_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/reexec"
 	"xpwc/xnnpack"
 )
 
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 // inProcess runs one test of this binary in a process of its own and fails with its output if it fails.
 func inProcess(t *testing.T, test string, env ...string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.count=1", "-test.v")
+	cmd := reexec.Command("-test.run=^"+test+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s with %v:\n%s", test, env, out)

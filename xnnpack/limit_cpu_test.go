@@ -2,12 +2,12 @@ package xnnpack_test
 
 import (
 	"os"
-	"os/exec"
 	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/reexec"
 	"xpwc/xnnpack"
 )
 
@@ -15,9 +15,7 @@ import (
 func TestLimitCPUKnowsItsLevels(t *testing.T) {
 	const variable = "XNNPACK_TEST_FRESH_PROCESS"
 	if os.Getenv(variable) == "" {
-		program, err := os.Executable()
-		require.NoError(t, err)
-		command := exec.Command(program, "-test.run=^TestLimitCPUKnowsItsLevels$")
+		command := reexec.Command("-test.run=^TestLimitCPUKnowsItsLevels$")
 		command.Env = append(os.Environ(), variable+"=1")
 		output, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", output)

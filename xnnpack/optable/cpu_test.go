@@ -3,11 +3,11 @@ package optable_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/reexec"
 	"xpwc/xnnpack"
 )
 
@@ -28,13 +28,11 @@ func TestEveryOperatorComputesWhatItShouldOnLesserCPUs(t *testing.T) {
 	if os.Getenv(levelVariable) != "" {
 		t.Skip("this is the process of one level")
 	}
-	program, err := os.Executable()
-	require.NoError(t, err)
 	levels := xnnpack.CPULevels()
 	for _, level := range levels[:len(levels)-1] {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			command := exec.Command(program, "-test.run=^(TestEveryOperatorComputesWhatItShould|TestAnnounced.*)$")
+			command := reexec.Command("-test.run=^(TestEveryOperatorComputesWhatItShould|TestAnnounced.*)$")
 			command.Env = append(os.Environ(), levelVariable+"="+level)
 			output, err := command.CombinedOutput()
 			require.NoError(t, err, "%s", output)
