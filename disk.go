@@ -32,7 +32,10 @@ type disk interface {
 	// Allocate reserves space, extending the file: a later write into [offset, offset+size) cannot find the disk full.
 	Allocate(offset, size int64) error
 	Truncate(size int64) error
-	// Map maps size bytes from offset, a multiple of mapGranularity.
+	// Granularity is what the offset of a mapping must be a multiple of, and where the part of one that is sealed must begin: a page, or
+	// more, of whatever size this system has.
+	Granularity() uint64
+	// Map maps size bytes from offset.
 	Map(offset int64, size int, writable bool) ([]byte, error)
 	// Seal makes a mapping read-only.
 	Seal(b []byte) error
@@ -139,6 +142,8 @@ func (d *osDisk) Allocate(offset, size int64) error {
 	}
 	return nil
 }
+
+func (d *osDisk) Granularity() uint64 { return uint64(mapGranularity()) }
 
 func (d *osDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	return mapFile(d.File, offset, size, writable)

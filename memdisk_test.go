@@ -23,6 +23,8 @@ type memDir struct {
 	record  bool
 	steps   []step
 	misuse  error // what would have ended a real process with a signal
+
+	granularity uint64 // of mappings
 }
 
 // An inode is a file's content. Mappings are slices of its memory, so they are shared with each other and with the file.
@@ -82,7 +84,7 @@ func newInodeMemory() []byte {
 }
 
 func newMemDir(t testing.TB) *memDir {
-	d := &memDir{names: map[string]*inode{}}
+	d := &memDir{names: map[string]*inode{}, granularity: uint64(mapGranularity())}
 	t.Cleanup(d.free)
 	return d
 }
@@ -399,13 +401,15 @@ func (d *memDisk) Truncate(size int64) error {
 	return nil
 }
 
+func (d *memDisk) Granularity() uint64 { return d.process.dir.granularity }
+
 func (d *memDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	if err := d.process.look(); err != nil {
 		return nil, err
 	}
 	defer d.process.dir.mu.Unlock()
 	end := offset + int64(size)
-	if end > int64(len(d.inode.memory)) || end > alignedSize(d.inode.size) || offset%int64(mapGranularity()) != 0 {
+	if end > int64(len(d.inode.memory)) || end > alignedSize(d.inode.size) || uint64(offset)%d.Granularity() != 0 {
 		return nil, &fs.PathError{Op: "map", Path: d.path, Err: syscall.EINVAL}
 	}
 	b := d.inode.memory[offset:end:end]
@@ -421,6 +425,9 @@ func (d *memDisk) Seal(b []byte) error {
 		return err
 	}
 	defer d.process.dir.mu.Unlock()
+	if uint64(addressOf(b)-addressOf(d.inode.memory))%d.Granularity() != 0 {
+		return &fs.PathError{Op: "seal", Path: d.path, Err: syscall.EINVAL}
+	}
 	d.forgetMapping(b)
 	return nil
 }
@@ -433,8 +440,12 @@ func (d *memDisk) Unmap(b []byte) error {
 	return nil
 }
 
+// forgetMapping forgets one mapping: there may be others of the same stretch.
 func (d *memDisk) forgetMapping(b []byte) {
-	d.inode.writable = slices.DeleteFunc(d.inode.writable, func(m []byte) bool { return addressOf(m) == addressOf(b) && len(m) == len(b) })
+	same := func(m []byte) bool { return addressOf(m) == addressOf(b) && len(m) == len(b) }
+	if i := slices.IndexFunc(d.inode.writable, same); i >= 0 {
+		d.inode.writable = slices.Delete(d.inode.writable, i, i+1)
+	}
 }
 
 func (d *memDisk) Flush() error {

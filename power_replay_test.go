@@ -13,6 +13,8 @@ type replay struct {
 	files   map[*inode]*replayed
 	synced  map[string]*inode // names
 	names   []step            // changes of names since
+
+	granularity uint64 // of mappings
 }
 
 // A replayed file.
@@ -36,7 +38,7 @@ type versions struct {
 }
 
 func newReplay(d *memDir) *replay {
-	r := &replay{buffers: map[string][]byte{}, files: map[*inode]*replayed{}, synced: maps.Clone(d.initial)}
+	r := &replay{buffers: map[string][]byte{}, files: map[*inode]*replayed{}, synced: maps.Clone(d.initial), granularity: d.granularity}
 	for _, i := range d.inodes {
 		r.files[i] = newReplayed(slices.Clone(i.initial), i.initialSize)
 	}
@@ -205,7 +207,7 @@ func (r *replay) namesAfter(f failure) map[string]*inode {
 // imageAfter returns the directory that the failure leaves, to be used before the next call, and a number that differs if
 // the choice did.
 func (r *replay) imageAfter(f failure) (image *memDir, choice uint64) {
-	image = &memDir{names: map[string]*inode{}}
+	image = &memDir{names: map[string]*inode{}, granularity: r.granularity}
 	names := r.namesAfter(f)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		from := r.files[names[name]]

@@ -2,6 +2,7 @@ package xpwc
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -275,6 +276,32 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 	})
 	t.Logf("%d images, %d of them written to by a next session", images.Load(), nextSessions.Load())
 	require.GreaterOrEqual(t, images.Load(), int64(powerImages/fewer))
+}
+
+// Systems differ in the size of a page: 16 KiB on Apple's, up to 64 KiB on Linux for arm64. None may show in what the store does but
+// in how it maps.
+func TestPagesMayBeOfAnySize(t *testing.T) {
+	for _, granularity := range []uint64{4 << 10, 16 << 10, 64 << 10} {
+		for name, record := range map[string]func(*scenario){
+			"several generations":         severalGenerations,
+			"commits while another packs": commitsWhilePacking,
+			"compaction":                  compaction,
+			"automatic compaction":        automaticCompaction,
+		} {
+			t.Run(fmt.Sprintf("%d KiB, %s", granularity>>10, name), func(t *testing.T) {
+				t.Parallel()
+				for seed := range seeds(4_000, 4) {
+					s := newScenario(t, seed)
+					s.dir.granularity = granularity
+					record(s)
+					images, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 10})
+					require.NoError(t, err, "seed %d", seed)
+					require.Greater(t, images, 100)
+					s.dir.free()
+				}
+			})
+		}
+	}
 }
 
 func seeds(first uint64, n int) iter.Seq[uint64] {

@@ -348,7 +348,7 @@ func (s *scenario) replay(im imaging) (images int, err error) {
 
 // goOn writes to an image.
 func (s *scenario) goOn(image *memDir, found state, visit func(*memDir, state)) error {
-	d := &memDir{names: map[string]*inode{}}
+	d := &memDir{names: map[string]*inode{}, granularity: image.granularity}
 	defer d.free()
 	for name, i := range image.names {
 		d.put(name, i.memory, i.size)

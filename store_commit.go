@@ -24,7 +24,7 @@ func (st *store) reserve(n uint64) (reservation, error) {
 // grow maps a new segment that has room for n bytes at file offset start. It begins with the page that start lies in,
 // mapped a second time, so that payloads are packed densely across segments.
 func (st *store) grow(start, n uint64) error {
-	granularity := uint64(mapGranularity())
+	granularity := st.disk.Granularity()
 	offset := start &^ (granularity - 1)
 	need := alignUp(start+n-offset, granularity)
 	st.growth = min(max(2*st.growth, firstSegment), lastSegment)
@@ -60,7 +60,7 @@ func (st *store) retire() error {
 	r := st.segment
 	st.segment = nil
 	var err error
-	if used := alignUp(st.tail-r.offset, uint64(mapGranularity())); used < uint64(len(r.data)) {
+	if used := alignUp(st.tail-r.offset, st.disk.Granularity()); used < uint64(len(r.data)) {
 		err = st.disk.Seal(r.data[used:])
 	}
 	return errors.Join(err, r.release())
