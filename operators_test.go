@@ -5,7 +5,7 @@ package xpwc_test
 import (
 	"errors"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,13 +86,10 @@ func TestOutputsAreTheSameWithoutACacheColdAndWarm(t *testing.T) {
 
 // The kernels of lesser CPUs pack differently.
 func TestOutputsAreTheSameOnEveryCPU(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skip("feature masks are for x86-64")
-	}
-	for _, level := range xnnpack.CPULevels() {
-		t.Run(level, func(t *testing.T) {
-			t.Parallel()
-			inProcess(t, "TestOutputsAreTheSameWithoutACacheColdAndWarm", envCPU+"="+level)
-		})
-	}
+	onEachCPU(t, func(t *testing.T, cpu optable.CPU) {
+		t.Parallel()
+		out := inProcess(t, "TestOutputsAreTheSameWithoutACacheColdAndWarm", cpu.Environment)
+		t.Logf("%s: %d operators cold and warm, %d it has no kernel for", cpu.Name,
+			strings.Count(out, "    --- PASS"), strings.Count(out, "    --- SKIP"))
+	})
 }

@@ -126,6 +126,8 @@ var cpuLevels = [...]C.enum_xpwc_cpu_level{
 
 func cInitialize() Status { return Status(C.xnn_initialize(nil)) }
 
+func cHasCPULevel(level int) bool { return bool(C.xpwc_has_cpu_level(cpuLevels[level])) }
+
 func cLimitCPU(level int) bool { return bool(C.xpwc_limit_cpu(cpuLevels[level])) }
 
 func cWidenF16(n int, src, dst []byte) Status {

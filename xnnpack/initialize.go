@@ -42,9 +42,10 @@ func CPULevels() []string {
 	return append(slices.Clone(levelNames), "native")
 }
 
-// LimitCPU makes XNNPACK choose its kernels as on a lesser CPU. A level is a ceiling: features above it are hidden, features below it
-// that this CPU lacks stay missing. It acts on the whole process and must come before anything else of this package: once XNNPACK
-// is initialized the error matches InvalidState. The levels, and a CPU each stands for:
+// LimitCPU makes XNNPACK choose its kernels as on a lesser CPU. A level is a ceiling: features above it are hidden. If this CPU lacks
+// what the level adds to those below it, nothing is hidden and the error matches UnsupportedHardware. LimitCPU acts on the whole
+// process and must come before anything else of this package: once XNNPACK is initialized the error matches InvalidState. The
+// levels, and a CPU each stands for:
 //
 //	sse2            the baseline of amd64
 //	ssse3           Core 2
@@ -75,6 +76,9 @@ func LimitCPU(level string) error {
 		return reject(InvalidParameter, op, fmt.Sprintf("%q", level), "no such level; known are %s", strings.Join(CPULevels(), ", "))
 	case runtime.GOARCH != "amd64":
 		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does", runtime.GOARCH)
+	case !cHasCPULevel(i):
+		return reject(UnsupportedHardware, op, level, "this CPU does not have what that level adds; choose another of %s",
+			strings.Join(CPULevels(), ", "))
 	case !cLimitCPU(i):
 		return reject(UnsupportedHardware, op, level, "cpuinfo found no features to hide")
 	}

@@ -1,6 +1,7 @@
 package xnnpack_test
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"testing"
@@ -27,9 +28,16 @@ func TestLimitCPUKnowsItsLevels(t *testing.T) {
 	levels := xnnpack.CPULevels()
 	require.Equal(t, "native", levels[len(levels)-1])
 	for _, level := range levels {
-		require.NoError(t, xnnpack.LimitCPU(level))
+		if err := xnnpack.LimitCPU(level); !errors.Is(err, xnnpack.UnsupportedHardware) {
+			require.NoError(t, err)
+		}
 	}
-	if runtime.GOARCH != "amd64" {
+	if runtime.GOARCH == "amd64" {
+		err := xnnpack.LimitCPU("avx2") // on what is now, since the first of the levels, an SSE2 processor
+		require.ErrorIs(t, err, xnnpack.UnsupportedHardware)
+		require.ErrorContains(t, err, "avx2")
+		require.NoError(t, xnnpack.LimitCPU("sse2"))
+	} else {
 		require.ErrorIs(t, xnnpack.LimitCPU("sse2"), xnnpack.UnsupportedHardware)
 	}
 	require.NoError(t, xnnpack.Initialize())

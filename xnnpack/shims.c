@@ -79,6 +79,40 @@ enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst) {
                                       /*batch_size=*/1, n, n, n, NULL, src, dst);
 }
 
+bool xpwc_has_cpu_level(enum xpwc_cpu_level level) {
+#if CPUINFO_ARCH_X86_64
+  if (!cpuinfo_initialize()) {
+    return false;
+  }
+  const struct cpuinfo_x86_isa* has = &cpuinfo_isa;
+  switch (level) {
+    case xpwc_cpu_sse2:
+      return true;
+    case xpwc_cpu_ssse3:
+      return has->ssse3;
+    case xpwc_cpu_sse4_1:
+      return has->sse4_1;
+    case xpwc_cpu_avx:
+      return has->avx;
+    case xpwc_cpu_fma3:
+      return has->fma3 && has->f16c;
+    case xpwc_cpu_avx2:
+      return has->avx2;
+    case xpwc_cpu_avxvnni:
+      return has->avxvnni;
+    case xpwc_cpu_avx512:
+      return has->avx512f && has->avx512cd && has->avx512bw && has->avx512dq && has->avx512vl;
+    case xpwc_cpu_avx512vnni:
+      return has->avx512vnni;
+    case xpwc_cpu_avx512vnnigfni:
+      return has->gfni && has->avx512vbmi;
+  }
+#else
+  (void) level;
+#endif
+  return false;
+}
+
 bool xpwc_limit_cpu(enum xpwc_cpu_level level) {
 #if CPUINFO_ARCH_X86_64
   if (!cpuinfo_initialize()) {
