@@ -1,0 +1,137 @@
+package safetensors
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"xpwc"
+	"xpwc/internal/mapped"
+	"xpwc/internal/tensorfile"
+)
+
+// File is a safetensors file, or all files of a sharded model, mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be
+// called from many goroutines.
+type File struct {
+	path     string
+	shards   []*mapped.File
+	tensors  []located // by file, then by position
+	byName   map[string]int
+	metadata map[string]string
+}
+
+// located is a tensor in the file that has it.
+type located struct {
+	entry
+	file  *mapped.File
+	place tensorfile.Place
+}
+
+// Tensor is a tensor as a file has it, or as Write is given it.
+type Tensor struct {
+	Name  string
+	Dtype Dtype
+	// Shape is empty for a scalar. Elements lie row by row, little-endian.
+	Shape []int
+	// Data is the content. That of an open File lies in its mapping: it can be read until Close, and must not be written to.
+	Data []byte
+}
+
+// Open maps a safetensors file read-only and checks its header against it; a path that ends in .json is taken for the index of a sharded
+// model (model.safetensors.index.json), whose files are opened all. Tensors' bytes are not read. The error matches [ErrMalformed] or what
+// the operating system returned, and names the file. Files must not be changed in place while they are open, as for any mapping;
+// replacing one by another is harmless. The caller closes the file when everything that uses its tensors is closed.
+func Open(path string) (*File, error) {
+	open := openFile
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		open = openIndex
+	}
+	f, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open safetensors file: %w", err)
+	}
+	return f, nil
+}
+
+func openFile(path string) (*File, error) {
+	m, err := mapped.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := parse(m.Data())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.Close())
+	}
+	f := &File{path: m.Path(), shards: []*mapped.File{m}, metadata: h.metadata}
+	f.add(m, h, func(string) bool { return true })
+	return f, nil
+}
+
+// add takes over the tensors of a shard that are wanted.
+func (f *File) add(m *mapped.File, h *header, wanted func(name string) bool) {
+	if f.byName == nil {
+		f.byName = make(map[string]int, len(h.tensors))
+	}
+	for _, e := range h.tensors {
+		if !wanted(e.name) {
+			continue
+		}
+		f.byName[e.name] = len(f.tensors)
+		f.tensors = append(f.tensors, located{entry: e, file: m, place: tensorfile.Place{
+			Offset: h.data + e.begin, Size: e.end - e.begin, Alignment: e.dtype.alignment(),
+		}})
+	}
+}
+
+// Path returns the absolute path of what was opened.
+func (f *File) Path() string { return f.path }
+
+// Metadata returns a copy of the file's free text, __metadata__. That of a sharded model is its index's: what is no string there comes as
+// its JSON.
+func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
+
+// Tensors returns all tensors in the order they lie in the file; a sharded model's files come by name. After Close they have no Data.
+func (f *File) Tensors() []Tensor {
+	out := make([]Tensor, len(f.tensors))
+	for i := range f.tensors {
+		out[i] = f.tensors[i].tensor()
+	}
+	return out
+}
+
+// Lookup returns the tensor of that name, and whether there is one.
+func (f *File) Lookup(name string) (Tensor, bool) {
+	i, ok := f.byName[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return f.tensors[i].tensor(), true
+}
+
+func (t *located) tensor() Tensor {
+	return Tensor{Name: t.name, Dtype: t.dtype, Shape: slices.Clone(t.shape), Data: t.place.In(t.file.Data())}
+}
+
+// Tensor implements [xpwc.DataMap]. The content lies in the mapping and is never copied, but for what C code could not read there: an
+// address that is no multiple of an element's size, or fewer than 128 bytes of the mapping behind the end. Those are copied when their
+// content is asked for. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
+func (f *File) Tensor(name string) (xpwc.Tensor, error) {
+	i, ok := f.byName[name]
+	if !ok {
+		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", f.path, name, xpwc.ErrUnknownTensor)
+	}
+	return tensorfile.Tensor(f.tensors[i].file, f.tensors[i].place, ErrClosed)
+}
+
+// Close unmaps the file. Sessions, and runtimes that read tensors at inference, must be gone before; what takes the file's bytes afterwards
+// is an error that matches [ErrClosed]. Closing twice is harmless.
+func (f *File) Close() error {
+	var errs []error
+	for _, m := range f.shards {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,160 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// lengthSize is the size of the number before the header, which is the header's length.
+	lengthSize = 8
+	// maxHeader is the longest header that the reference reads.
+	maxHeader = 100_000_000
+	// metadataName is the header's one member that is no tensor.
+	metadataName = "__metadata__"
+)
+
+// header is what a file says of its tensors.
+type header struct {
+	metadata map[string]string
+	tensors  []entry // by position
+	data     int64   // where in the file the tensors' bytes begin
+}
+
+// entry is one tensor; begin and end are relative to where the tensors' bytes begin.
+type entry struct {
+	name       string
+	dtype      Dtype
+	shape      []int
+	begin, end int64
+}
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+}
+
+// parse reads the header of a file with these bytes, and checks it against them.
+func parse(file []byte) (*header, error) {
+	if len(file) < lengthSize {
+		return nil, malformed("%d bytes are no header", len(file))
+	}
+	n := binary.LittleEndian.Uint64(file)
+	switch {
+	case n > maxHeader:
+		return nil, malformed("a header of %d bytes, more than %d", n, maxHeader)
+	case n > uint64(len(file)-lengthSize):
+		return nil, malformed("a header of %d bytes in a file of %d", n, len(file))
+	}
+	text := file[lengthSize:][:n]
+	if n == 0 || text[0] != '{' {
+		return nil, malformed("the header does not begin with '{'")
+	}
+	h, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	h.data = lengthSize + int64(n)
+	return h, h.check(int64(len(file)) - h.data)
+}
+
+// decode reads the header's JSON. What it takes is what the format's JSON schema allows, less names that come twice.
+func decode(text []byte) (*header, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, malformed("header: %v", err)
+	}
+	h := &header{}
+	for d.PeekKind() != jsontext.KindEndObject {
+		token, err := d.ReadToken()
+		if err != nil {
+			return nil, malformed("header: %v", err)
+		}
+		name := token.String()
+		if name == metadataName {
+			if h.metadata, err = decodeMetadata(d); err != nil {
+				return nil, malformed("header: %s: %v", metadataName, err)
+			}
+			continue
+		}
+		e, err := decodeEntry(d)
+		if err != nil {
+			return nil, malformed("header: tensor %q: %v", name, err)
+		}
+		e.name = name
+		h.tensors = append(h.tensors, e)
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, malformed("header: %v", err)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, malformed("header: something follows the object")
+	}
+	return h, nil
+}
+
+func decodeMetadata(d *jsontext.Decoder) (map[string]string, error) {
+	var raw map[string]*string
+	if err := json.UnmarshalDecode(d, &raw); err != nil {
+		return nil, err
+	}
+	metadata := make(map[string]string, len(raw))
+	for k, v := range raw {
+		if v == nil {
+			return nil, fmt.Errorf("%q is no string", k)
+		}
+		metadata[k] = *v
+	}
+	return metadata, nil
+}
+
+func decodeEntry(d *jsontext.Decoder) (entry, error) {
+	var raw struct {
+		Dtype   string  `json:"dtype"`
+		Shape   []int   `json:"shape"`
+		Offsets []int64 `json:"data_offsets"`
+	}
+	if err := json.UnmarshalDecode(d, &raw, json.RejectUnknownMembers(true)); err != nil {
+		return entry{}, err
+	}
+	if raw.Shape == nil || len(raw.Offsets) != 2 {
+		return entry{}, errors.New("dtype, shape and two data_offsets are needed")
+	}
+	return entry{dtype: Dtype(raw.Dtype), shape: raw.Shape, begin: raw.Offsets[0], end: raw.Offsets[1]}, nil
+}
+
+// check orders the tensors by position and sees that they cover the size bytes that follow the header: each begins where the one before
+// ends, as the reference demands, so that nothing else can hide in a file.
+func (h *header) check(size int64) error {
+	slices.SortFunc(h.tensors, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
+	})
+	at := int64(0)
+	for _, e := range h.tensors {
+		if e.begin != at || e.end < e.begin {
+			return malformed("tensor %q: bytes %d to %d, where the tensor before ends at %d", e.name, e.begin, e.end, at)
+		}
+		if e.end > size {
+			return malformed("tensor %q: bytes %d to %d of %d", e.name, e.begin, e.end, size)
+		}
+		want, err := byteSize(e.dtype, e.shape)
+		if err != nil {
+			return malformed("tensor %q: %v", e.name, err)
+		}
+		if e.end-e.begin != want {
+			return malformed("tensor %q: %d bytes for shape %v of %s, which has %d", e.name, e.end-e.begin, e.shape, e.dtype, want)
+		}
+		at = e.end
+	}
+	if at != size {
+		return malformed("%d bytes follow the last tensor", size-at)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// PaddingPrefix begins the names of tensors that Write puts in for alignment: the format has no room for bytes of no tensor. They are
+// U8 of one dimension, all zero, and mean nothing; Write leaves out any it is given.
+const PaddingPrefix = "__padding__."
+
+const (
+	// minAlignment is what the reference aligns the tensors' bytes to.
+	minAlignment = 8
+	maxAlignment = 64 << 20
+)
+
+// WriteOptions of [Write]; nil and the zero value mean the defaults.
+type WriteOptions struct {
+	// Metadata is free text, which becomes __metadata__.
+	Metadata map[string]string
+
+	// Alignment is a power of two: where in the file the first tensor begins is a multiple of it, for which the header is filled up with
+	// spaces. It is 8 at least, which 0 means too, and at most 64 MiB, since a header has 100 MB at most.
+	Alignment int
+
+	// Aligned gives names of tensors that begin at multiples of a power of two in the file, up to 64 MiB, for instance of the granularity
+	// that a system maps files in (65,536 on Windows). They come first, the most aligned foremost.
+	Aligned map[string]int
+}
+
+// Write writes a safetensors file that the reference implementation reads: header, then the tensors' bytes, without holes. After those of
+// WriteOptions.Aligned, tensors come by the alignment of their elements, greatest first, else in the order given, so that every
+// element is aligned in the file. Where the bytes before a tensor do not end at a multiple of its alignment, a tensor of [PaddingPrefix]
+// goes between. The same arguments give the same file. What cannot be written is an error that matches [ErrInvalid], before
+// anything is written; other errors are w's.
+func Write(w io.Writer, tensors []Tensor, options *WriteOptions) error {
+	var o WriteOptions
+	if options != nil {
+		o = *options
+	}
+	l, err := o.layout(tensors)
+	if err != nil {
+		return err
+	}
+	head, err := o.header(l)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for _, t := range l.tensors {
+		if _, err := w.Write(t.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// layout is the tensors in the order of the file, padding among them.
+type layout struct {
+	tensors   []Tensor
+	alignment int // of where the first begins
+}
+
+// aligned is a tensor and what its place in the file must be a multiple of.
+type aligned struct {
+	Tensor
+	alignment int
+	rank      int // those of greater rank come first
+}
+
+func (o *WriteOptions) layout(tensors []Tensor) (*layout, error) {
+	l := &layout{alignment: max(o.Alignment, minAlignment)}
+	if !alignmentOK(l.alignment) {
+		return nil, invalid("alignment %d is no power of two up to %d", o.Alignment, maxAlignment)
+	}
+	known := make(map[string]bool, len(tensors))
+	var all []aligned
+	for _, t := range tensors {
+		if strings.HasPrefix(t.Name, PaddingPrefix) {
+			continue
+		}
+		if err := t.check(); err != nil {
+			return nil, err
+		}
+		if known[t.Name] {
+			return nil, invalid("tensor %q comes twice", t.Name)
+		}
+		known[t.Name] = true
+		a := aligned{Tensor: t, alignment: int(t.Dtype.alignment())}
+		a.rank = a.alignment
+		if n, ok := o.Aligned[t.Name]; ok {
+			if !alignmentOK(n) {
+				return nil, invalid("tensor %q: alignment %d is no power of two up to %d", t.Name, n, maxAlignment)
+			}
+			a.alignment = max(n, a.alignment)
+			a.rank = a.alignment + maxAlignment // before all that need not be here
+		}
+		l.alignment = max(l.alignment, a.alignment)
+		all = append(all, a)
+	}
+	for name := range o.Aligned {
+		if !known[name] {
+			return nil, invalid("no tensor %q to align", name)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b aligned) int { return cmp.Compare(b.rank, a.rank) })
+	at, paddings := 0, 0
+	for _, a := range all {
+		if n := -at & (a.alignment - 1); n > 0 {
+			name := PaddingPrefix + strconv.Itoa(paddings)
+			l.tensors = append(l.tensors, Tensor{Name: name, Dtype: U8, Shape: []int{n}, Data: make([]byte, n)})
+			paddings++
+			at += n
+		}
+		l.tensors = append(l.tensors, a.Tensor)
+		at += len(a.Data)
+	}
+	return l, nil
+}
+
+func alignmentOK(n int) bool { return n > 0 && n <= maxAlignment && bits.OnesCount(uint(n)) == 1 }
+
+// check sees that a tensor can be written.
+func (t *Tensor) check() error {
+	if t.Name == metadataName || !utf8.ValidString(t.Name) {
+		return invalid("a tensor cannot have the name %q", t.Name)
+	}
+	size, err := byteSize(t.Dtype, t.Shape)
+	if err != nil {
+		return invalid("tensor %q: %v", t.Name, err)
+	}
+	if int64(len(t.Data)) != size {
+		return invalid("tensor %q: %d bytes for shape %v of %s, which has %d", t.Name, len(t.Data), t.Shape, t.Dtype, size)
+	}
+	return nil
+}
+
+// header returns the length, the JSON and the spaces that align what follows.
+func (o *WriteOptions) header(l *layout) ([]byte, error) {
+	out := bytes.NewBuffer(make([]byte, lengthSize, 1<<10))
+	e := jsontext.NewEncoder(out)
+	_ = e.WriteToken(jsontext.BeginObject)
+	if len(o.Metadata) > 0 {
+		_ = e.WriteToken(jsontext.String(metadataName))
+		if err := json.MarshalEncode(e, o.Metadata, json.Deterministic(true)); err != nil {
+			return nil, invalid("metadata: %v", err)
+		}
+	}
+	at := 0
+	for _, t := range l.tensors {
+		_ = e.WriteToken(jsontext.String(t.Name))
+		entry := struct {
+			Dtype   Dtype  `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets [2]int `json:"data_offsets"`
+		}{t.Dtype, t.Shape, [2]int{at, at + len(t.Data)}}
+		if err := json.MarshalEncode(e, entry); err != nil {
+			return nil, invalid("tensor %q: %v", t.Name, err)
+		}
+		at += len(t.Data)
+	}
+	if err := e.WriteToken(jsontext.EndObject); err != nil {
+		return nil, invalid("header: %v", err)
+	}
+	head := bytes.TrimRight(out.Bytes(), "\n")
+	n := (len(head) + l.alignment - 1) &^ (l.alignment - 1)
+	head = append(head, bytes.Repeat([]byte{' '}, n-len(head))...)
+	if n-lengthSize > maxHeader {
+		return nil, invalid("a header of %d bytes, more than %d", n-lengthSize, maxHeader)
+	}
+	binary.LittleEndian.PutUint64(head, uint64(n-lengthSize))
+	return head, nil
+}
