@@ -60,7 +60,7 @@ func (c *call) resolve(i int) *value {
 		return v
 	}
 	t := &c.plan.graph.tensors[n]
-	if t.data.size == 0 {
+	if t.data.Size == 0 {
 		c.malformed("input %d, %q, is not computed before it is used", i, t.name)
 		return &value{}
 	}
@@ -139,7 +139,7 @@ func (c *call) integers(i int) []int {
 		c.unsupported("input %d is not a short constant of integers", i)
 		return nil
 	}
-	b := v.constant.source.in(c.file)
+	b := v.constant.source.In(c.file)
 	out := make([]int, 0, len(b)/v.dtype.Size())
 	for ; len(b) > 0; b = b[v.dtype.Size():] {
 		n := int64(int32(binary.LittleEndian.Uint32(b)))
@@ -196,7 +196,7 @@ func (c *call) output(i int) *tensor {
 		return nil
 	}
 	t := &c.plan.graph.tensors[c.op.outputs[i]]
-	if c.plan.values[c.op.outputs[i]].state != undefined || t.data.size != 0 {
+	if c.plan.values[c.op.outputs[i]].state != undefined || t.data.Size != 0 {
 		c.malformed("output %d, %q, is computed twice, or constant", i, t.name)
 		return nil
 	}
@@ -206,7 +206,7 @@ func (c *call) output(i int) *tensor {
 // activation returns the range to which a fused activation limits an output; no activation is the zero Range, no limits.
 func (c *call) activation(slot int) xnnpack.Range {
 	inf := float32(math.Inf(1))
-	switch a := c.op.options.byte(slot); a {
+	switch a := c.op.options.Byte(slot); a {
 	case activationNone:
 		return xnnpack.Range{}
 	case activationReLU:
@@ -235,5 +235,5 @@ func (c *call) scalar(i int) float32 {
 		c.unsupported("input %d is not a constant number", i)
 		return 0
 	}
-	return math.Float32frombits(binary.LittleEndian.Uint32(v.constant.source.in(c.file)))
+	return math.Float32frombits(binary.LittleEndian.Uint32(v.constant.source.In(c.file)))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"xpwc"
+	"xpwc/internal/flatbuf"
 	"xpwc/xnnpack"
 )
 
@@ -26,7 +27,7 @@ const overread = 128
 // spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it lies.
 type constant struct {
 	tensor  int // index of the tensor that operators name
-	source  span
+	source  flatbuf.Span
 	stored  TensorType // as in the file
 	dtype   TensorType // as XNNPACK sees it
 	scatter *scatter
@@ -59,8 +60,8 @@ func newConstant(n int, t *tensor) (*constant, error) {
 		}
 		k.sparse, stored = t.sparsity, k.scatter.stored
 	}
-	if t.data.size != int64(stored)*int64(width) {
-		return nil, fmt.Errorf("%w: %d bytes for %d elements of %v", ErrMalformed, t.data.size, stored, t.dtype)
+	if t.data.Size != int64(stored)*int64(width) {
+		return nil, fmt.Errorf("%w: %d bytes for %d elements of %v", ErrMalformed, t.data.Size, stored, t.dtype)
 	}
 	return k, nil
 }
@@ -70,7 +71,7 @@ func (c *constant) widened() bool { return c.stored == Float16 && c.dtype == Flo
 // inPlace reports whether C code can read the constant in a mapping of the given length.
 func (c *constant) inPlace(mapped int64) bool {
 	return !c.widened() && c.scatter == nil && c.use&useInference == 0 &&
-		c.source.offset%int64(max(c.dtype.Size(), 1)) == 0 && c.source.end()+overread <= mapped
+		c.source.Offset%int64(max(c.dtype.Size(), 1)) == 0 && c.source.End()+overread <= mapped
 }
 
 // fill computes the content that XNNPACK sees from the bytes of the file.
@@ -78,7 +79,7 @@ func (c *constant) fill(dst, file []byte) error {
 	if len(dst) != c.size {
 		return fmt.Errorf("%d bytes of memory for a constant of %d", len(dst), c.size)
 	}
-	src := c.source.in(file)
+	src := c.source.In(file)
 	if !c.widened() {
 		c.spread(dst, src)
 		return nil
@@ -111,7 +112,7 @@ func (c *constant) conversion() string {
 
 // digest is taken over the bytes in the file, which are fewer than those that fill computes and need no computing.
 func (c *constant) digest(file []byte) xpwc.Digest {
-	src := xpwc.DigestOf(c.source.in(file))
+	src := xpwc.DigestOf(c.source.In(file))
 	if !c.widened() && c.scatter == nil {
 		return src
 	}

@@ -41,7 +41,7 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	t := xpwc.Tensor{
 		Identity: xpwc.Identity{
 			Source: m.file.Path(),
-			Stamp:  fmt.Sprintf("%s:%d+%d:%s", m.file.Stamp(), c.source.offset, c.source.size, c.conversion()),
+			Stamp:  fmt.Sprintf("%s:%d+%d:%s", m.file.Stamp(), c.source.Offset, c.source.Size, c.conversion()),
 			Digest: func() (d xpwc.Digest, err error) {
 				err = m.read(func(data []byte) error { d = c.digest(data); return nil })
 				return d, err
@@ -49,13 +49,13 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 		},
 		Evict: func() {
 			if data := m.file.Data(); data != nil {
-				m.file.Drop(c.source.in(data))
+				m.file.Drop(c.source.In(data))
 			}
 		},
 	}
 	err := m.read(func(data []byte) error {
 		if c.inPlace(m.file.Readable()) {
-			t.Data = c.source.in(data)
+			t.Data = c.source.In(data)
 		}
 		return nil
 	})

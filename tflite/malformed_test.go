@@ -170,10 +170,10 @@ func TestOptionsThatLieOutsideTheirTableAreRefused(t *testing.T) {
 	good := m.bytes()
 	g, err := parse(good)
 	require.NoError(t, err)
-	options := g.operators[1].options.t
-	vtable := int(options.Pos) - int(options.GetSOffsetT(options.Pos))
+	options := g.operators[1].options.Position()
+	vtable := int(options) - int(flatbuffers.GetSOffsetT(good[options:]))
 	slot := vtable + 4 + 2*convDilationH
-	if vtable+int(options.GetVOffsetT(flatbuffers.UOffsetT(vtable))) <= slot {
+	if vtable+int(flatbuffers.GetVOffsetT(good[vtable:])) <= slot {
 		slot = vtable + 4 + 2*convStrideH
 	}
 	binary.LittleEndian.PutUint16(good[slot:], 0xfff0)
@@ -285,7 +285,7 @@ func weight(p *plan) float64 {
 		}
 		o := s.op.options
 		if s.op.code == opMaxPool2D || s.op.code == opAveragePool2D {
-			constants = float64(o.int32(poolFilterHeight, 0)) * float64(o.int32(poolFilterWidth, 0))
+			constants = float64(o.Int32(poolFilterHeight, 0)) * float64(o.Int32(poolFilterWidth, 0))
 		}
 		if s.op.code == opTransposeConv || s.op.code == opCustom {
 			constants *= 1 << 10

@@ -53,7 +53,7 @@ func (c *call) pointers(factors ...int) {
 }
 
 func (c *call) samePadding(slot int) bool {
-	p := c.op.options.byte(slot)
+	p := c.op.options.Byte(slot)
 	if p != paddingSame && p != paddingValid {
 		c.malformed("unknown padding %d", p)
 	}
@@ -77,8 +77,8 @@ func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs in
 	k.bias = c.bias(2, outputs, how)
 	c.weightTypes(0, in, filter, 2)
 	o := c.op.options
-	y := c.window(filter.shape[1], int(o.int32(slots.strideH, 0)), int(o.int32(slots.dilationH, 1)))
-	x := c.window(filter.shape[2], int(o.int32(slots.strideW, 0)), int(o.int32(slots.dilationW, 1)))
+	y := c.window(filter.shape[1], int(o.Int32(slots.strideH, 0)), int(o.Int32(slots.dilationH, 1)))
+	x := c.window(filter.shape[2], int(o.Int32(slots.strideW, 0)), int(o.Int32(slots.dilationW, 1)))
 	k.stride = xnnpack.Size{Height: y.stride, Width: x.stride}
 	k.dilation = xnnpack.Size{Height: y.dilation, Width: x.dilation}
 	k.same, k.limits = c.samePadding(slots.padding), c.activation(slots.activation)
@@ -164,7 +164,7 @@ func planFullyConnected(c *call) func(*emitter) error {
 	bias := c.bias(2, outputs, usePacked)
 	c.weightTypes(0, in, filter, 2)
 	o := c.op.options
-	if f := o.byte(fullyConnectedWeightsFormat); f != 0 {
+	if f := o.Byte(fullyConnectedWeightsFormat); f != 0 {
 		c.unsupported("weights in format %d", f)
 	}
 	limits := c.activation(fullyConnectedActivation)
@@ -175,7 +175,7 @@ func planFullyConnected(c *call) func(*emitter) error {
 	}
 	shape := []int{n / channels, outputs}
 	flat := false
-	if rank := len(in.shape); o.bool(fullyConnectedKeepNumDims) {
+	if rank := len(in.shape); o.Bool(fullyConnectedKeepNumDims) {
 		if rank == 0 || in.shape[rank-1] != channels {
 			c.malformed("an input of shape %v for %d input channels", in.shape, channels)
 			return nil

@@ -22,11 +22,11 @@ func planTransposeConvBias(c *call) func(*emitter) error {
 		return nil
 	}
 	const params = 3 * 4
-	if c.op.bytes.size < params {
-		c.malformed("%d bytes of options, not %d", c.op.bytes.size, params)
+	if c.op.bytes.Size < params {
+		c.malformed("%d bytes of options, not %d", c.op.bytes.Size, params)
 		return nil
 	}
-	b := c.op.bytes.in(c.file)
+	b := c.op.bytes.In(c.file)
 	padding := int32(binary.LittleEndian.Uint32(b))
 	strideW, strideH := int(int32(binary.LittleEndian.Uint32(b[4:]))), int(int32(binary.LittleEndian.Uint32(b[8:])))
 	if padding != 1 && padding != 2 {
@@ -64,8 +64,8 @@ func planTransposeConv(c *call) func(*emitter) error {
 		return nil
 	}
 	o := c.op.options
-	y := c.window(filter.shape[1], int(o.int32(transposeConvStrideH, 0)), 1)
-	x := c.window(filter.shape[2], int(o.int32(transposeConvStrideW, 0)), 1)
+	y := c.window(filter.shape[1], int(o.Int32(transposeConvStrideH, 0)), 1)
+	x := c.window(filter.shape[2], int(o.Int32(transposeConvStrideW, 0)), 1)
 	if c.err != nil {
 		return nil
 	}

@@ -28,7 +28,7 @@ func clamp(low, high float64) xnnpack.Unary {
 
 // LEAKY_RELU.
 func planLeakyReLU(c *call) func(*emitter) error {
-	return planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: c.op.options.float32(leakyReluAlpha, 0)})(c)
+	return planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: c.op.options.Float32(leakyReluAlpha, 0)})(c)
 }
 
 // SOFTMAX over the last dimension.
@@ -38,7 +38,7 @@ func planSoftmax(c *call) func(*emitter) error {
 	}
 	in := c.data(0)
 	c.float32s(in)
-	if beta := c.op.options.float32(softmaxBeta, 0); beta != 1 {
+	if beta := c.op.options.Float32(softmaxBeta, 0); beta != 1 {
 		c.unsupported("a beta of %v", beta)
 	}
 	if c.err == nil && len(in.shape) == 0 {

@@ -15,8 +15,8 @@ func planPool(average bool) func(*call) func(*emitter) error {
 		in := c.rank4(0)
 		c.float32s(in)
 		o := c.op.options
-		y := c.window(int(o.int32(poolFilterHeight, 0)), int(o.int32(poolStrideH, 0)), 1)
-		x := c.window(int(o.int32(poolFilterWidth, 0)), int(o.int32(poolStrideW, 0)), 1)
+		y := c.window(int(o.Int32(poolFilterHeight, 0)), int(o.Int32(poolStrideH, 0)), 1)
+		x := c.window(int(o.Int32(poolFilterWidth, 0)), int(o.Int32(poolStrideW, 0)), 1)
 		same, limits := c.samePadding(poolPadding), c.activation(poolActivation)
 		if c.err != nil {
 			return nil
@@ -69,7 +69,7 @@ func planMean(c *call) func(*emitter) error {
 		}
 		reduced[a] = true
 	}
-	keep := c.op.options.bool(reducerKeepDims)
+	keep := c.op.options.Bool(reducerKeepDims)
 	var over, shape []int
 	for i, d := range in.shape {
 		switch {
@@ -132,10 +132,10 @@ func planReshape(c *call) func(*emitter) error {
 	}
 	in := c.data(0)
 	var shape []int
-	if n := c.tensor(1); n != absent && c.plan.graph.tensors[n].data.size != 0 {
+	if n := c.tensor(1); n != absent && c.plan.graph.tensors[n].data.Size != 0 {
 		shape = c.integers(1)
 	} else {
-		shape = ints(c.op.options.int32s(reshapeNewShape))
+		shape = ints(c.op.options.Int32s(reshapeNewShape))
 	}
 	c.sameTypes(in)
 	if c.err != nil {
@@ -184,7 +184,7 @@ func planConcatenation(c *call) func(*emitter) error {
 	if c.err != nil {
 		return nil
 	}
-	axis, rank := int(c.op.options.int32(concatenationAxis, 0)), len(first.shape)
+	axis, rank := int(c.op.options.Int32(concatenationAxis, 0)), len(first.shape)
 	if axis < 0 {
 		axis += rank
 	}
@@ -231,7 +231,7 @@ func planResizeBilinear(c *call) func(*emitter) error {
 	}
 	in, size := c.rank4(0), c.integers(1)
 	c.float32s(in)
-	align, half := c.op.options.bool(resizeAlignCorners), c.op.options.bool(resizeHalfPixelCenters)
+	align, half := c.op.options.Bool(resizeAlignCorners), c.op.options.Bool(resizeHalfPixelCenters)
 	if align && half {
 		c.malformed("both align_corners and half_pixel_centers")
 	}
@@ -264,7 +264,7 @@ func planDepthToSpace(c *call) func(*emitter) error {
 	if c.err != nil {
 		return nil
 	}
-	block := int(c.op.options.int32(depthToSpaceBlockSize, 0))
+	block := int(c.op.options.Int32(depthToSpaceBlockSize, 0))
 	square, err := checkedMul(block, block)
 	if err != nil || block <= 0 || in.shape[3]%square != 0 {
 		c.malformed("blocks of %d for %d channels", block, in.shape[3])

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"xpwc/internal/flatbuf"
 )
 
 // maxRank is XNN_MAX_TENSOR_DIMS of xnnpack.h. A tensor of higher rank is an error only where it is used.
@@ -21,7 +23,7 @@ type tensor struct {
 	name         string // unique in the graph
 	shape        []int32
 	dtype        TensorType
-	data         span // of a constant's bytes; size 0: not a constant
+	data         flatbuf.Span // of a constant's bytes; size 0: not a constant
 	quantization quantization
 	sparsity     *sparsity
 }
@@ -39,8 +41,8 @@ type operator struct {
 	custom  string // name of a custom operator
 	inputs  []int  // tensor indices; absent: an optional operand that is not given
 	outputs []int
-	options table
-	bytes   span // a custom operator's options
+	options flatbuf.Table
+	bytes   flatbuf.Span // a custom operator's options
 }
 
 const absent = -1
@@ -55,101 +57,101 @@ func (o *operator) name() string {
 
 // parse reads the first subgraph of a model, which is the main one.
 func parse(file []byte) (*graph, error) {
-	r := newReader(file)
-	model := r.root(fileIdentifier)
-	if version := model.uint32(modelVersion); r.err == nil && version != schemaVersion {
-		r.fail("schema version %d, not %d", version, schemaVersion)
+	r := flatbuf.New(file, ErrMalformed)
+	model := r.Root(fileIdentifier)
+	if version := model.Uint32(modelVersion); r.Err() == nil && version != schemaVersion {
+		r.Fail("schema version %d, not %d", version, schemaVersion)
 	}
 	p := &parser{r: r, file: file}
 	p.readBuffers(model)
-	codes := model.tables(modelOperatorCodes)
-	subgraphs := model.tables(modelSubgraphs)
-	if r.err == nil && subgraphs.n == 0 {
-		r.fail("it has no subgraph")
+	codes := model.Tables(modelOperatorCodes)
+	subgraphs := model.Tables(modelSubgraphs)
+	if r.Err() == nil && subgraphs.Len() == 0 {
+		r.Fail("it has no subgraph")
 	}
-	main := subgraphs.table(0)
+	main := subgraphs.Table(0)
 	p.readTensors(main)
-	p.g.inputs = p.indices(main.int32s(subgraphInputs), "the model's inputs", false)
-	p.g.outputs = p.indices(main.int32s(subgraphOutputs), "the model's outputs", false)
+	p.g.inputs = p.indices(main.Int32s(subgraphInputs), "the model's inputs", false)
+	p.g.outputs = p.indices(main.Int32s(subgraphOutputs), "the model's outputs", false)
 	p.readOperators(main, codes)
-	if r.err != nil {
-		return nil, r.err
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	uniqueNames(p.g.tensors)
 	return &p.g, nil
 }
 
 type parser struct {
-	r       *reader
+	r       *flatbuf.Reader
 	file    []byte
-	buffers []span
+	buffers []flatbuf.Span
 	g       graph
 }
 
 // external returns the range of the file, outside the flatbuffer, that an offset and a size give.
-func (p *parser) external(offset, size uint64, what string) span {
+func (p *parser) external(offset, size uint64, what string) flatbuf.Span {
 	if offset > uint64(len(p.file)) || size > uint64(len(p.file))-offset {
-		p.r.fail("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, offset, size, len(p.file))
-		return span{}
+		p.r.Fail("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, offset, size, len(p.file))
+		return flatbuf.Span{}
 	}
-	return span{offset: int64(offset), size: int64(size)}
+	return flatbuf.Span{Offset: int64(offset), Size: int64(size)}
 }
 
-func (p *parser) readBuffers(model table) {
-	buffers := model.tables(modelBuffers)
-	for i := 0; i < buffers.n && p.r.err == nil; i++ {
-		t := buffers.table(i)
-		s := t.span(bufferData)
-		if offset := t.uint64(bufferOffset); offset > 1 {
-			s = p.external(offset, t.uint64(bufferSize), "a buffer")
+func (p *parser) readBuffers(model flatbuf.Table) {
+	buffers := model.Tables(modelBuffers)
+	for i := 0; i < buffers.Len() && p.r.Err() == nil; i++ {
+		t := buffers.Table(i)
+		s := t.Span(bufferData)
+		if offset := t.Uint64(bufferOffset); offset > 1 {
+			s = p.external(offset, t.Uint64(bufferSize), "a buffer")
 		}
 		p.buffers = append(p.buffers, s)
 	}
 }
 
-func (p *parser) readTensors(subgraph table) {
-	tensors := subgraph.tables(subgraphTensors)
-	for i := 0; i < tensors.n && p.r.err == nil; i++ {
-		t := tensors.table(i)
+func (p *parser) readTensors(subgraph flatbuf.Table) {
+	tensors := subgraph.Tables(subgraphTensors)
+	for i := 0; i < tensors.Len() && p.r.Err() == nil; i++ {
+		t := tensors.Table(i)
 		v := tensor{
-			name:  t.string(tensorName),
-			shape: t.int32s(tensorShape),
-			dtype: TensorType(t.byte(tensorType)),
+			name:  t.String(tensorName),
+			shape: t.Int32s(tensorShape),
+			dtype: TensorType(t.Byte(tensorType)),
 		}
 		// Buffer 0 is by convention the empty one.
-		if b := t.uint32(tensorBuffer); int64(b) < int64(len(p.buffers)) {
+		if b := t.Uint32(tensorBuffer); int64(b) < int64(len(p.buffers)) {
 			v.data = p.buffers[b]
 		} else if b != 0 {
-			p.r.fail("tensor %d names buffer %d of %d", i, b, len(p.buffers))
+			p.r.Fail("tensor %d names buffer %d of %d", i, b, len(p.buffers))
 		}
-		q := t.table(tensorQuantization)
+		q := t.Table(tensorQuantization)
 		v.quantization = quantization{
-			scales:     q.float32s(quantizationScale),
-			zeroPoints: q.int64s(quantizationZeroPoint),
-			dimension:  int(q.int32(quantizationDimension, 0)),
-			custom:     q.byte(quantizationDetailsType) != 0,
+			scales:     q.Float32s(quantizationScale),
+			zeroPoints: q.Int64s(quantizationZeroPoint),
+			dimension:  int(q.Int32(quantizationDimension, 0)),
+			custom:     q.Byte(quantizationDetailsType) != 0,
 		}
-		if s := t.table(tensorSparsity); s.ok {
+		if s := t.Table(tensorSparsity); s.Present() {
 			v.sparsity = p.readSparsity(s)
 		}
 		p.g.tensors = append(p.g.tensors, v)
 	}
 }
 
-func (p *parser) readSparsity(t table) *sparsity {
+func (p *parser) readSparsity(t flatbuf.Table) *sparsity {
 	s := &sparsity{
-		traversalOrder: t.int32s(sparsityTraversalOrder),
-		blockMap:       t.int32s(sparsityBlockMap),
+		traversalOrder: t.Int32s(sparsityTraversalOrder),
+		blockMap:       t.Int32s(sparsityBlockMap),
 	}
-	dims := t.tables(sparsityDimMetadata)
-	if dims.n > 4*maxRank {
-		p.r.fail("a sparse tensor of %d dimensions", dims.n)
+	dims := t.Tables(sparsityDimMetadata)
+	if dims.Len() > 4*maxRank {
+		p.r.Fail("a sparse tensor of %d dimensions", dims.Len())
 	}
-	for i := 0; i < dims.n && p.r.err == nil; i++ {
-		d := dims.table(i)
+	for i := 0; i < dims.Len() && p.r.Err() == nil; i++ {
+		d := dims.Table(i)
 		s.dims = append(s.dims, sparseDim{
-			format:   d.byte(dimensionFormat),
-			size:     d.int32(dimensionDenseSize, 0),
+			format:   d.Byte(dimensionFormat),
+			size:     d.Int32(dimensionDenseSize, 0),
 			segments: indexVector(d, dimensionSegmentsType, dimensionSegments),
 			indices:  indexVector(d, dimensionIndicesType, dimensionIndices),
 		})
@@ -158,21 +160,21 @@ func (p *parser) readSparsity(t table) *sparsity {
 }
 
 // indexVector reads a union whose members are tables with one vector of unsigned numbers.
-func indexVector(t table, typeSlot, slot int) []int32 {
-	v := t.table(slot)
-	switch kind := t.byte(typeSlot); kind {
+func indexVector(t flatbuf.Table, typeSlot, slot int) []int32 {
+	v := t.Table(slot)
+	switch kind := t.Byte(typeSlot); kind {
 	case 0:
 		return nil
 	case indexVectorInt32:
-		return v.int32s(indexVectorValues)
+		return v.Int32s(indexVectorValues)
 	case indexVectorUint16:
-		return copied(v.vector(indexVectorValues, flatbuffers.SizeUint16), flatbuffers.SizeUint16,
+		return flatbuf.Copied(v.Vector(indexVectorValues, flatbuffers.SizeUint16), flatbuffers.SizeUint16,
 			func(b []byte) int32 { return int32(flatbuffers.GetUint16(b)) })
 	case indexVectorUint8:
-		return copied(v.vector(indexVectorValues, flatbuffers.SizeUint8), flatbuffers.SizeUint8,
+		return flatbuf.Copied(v.Vector(indexVectorValues, flatbuffers.SizeUint8), flatbuffers.SizeUint8,
 			func(b []byte) int32 { return int32(flatbuffers.GetUint8(b)) })
 	default:
-		t.r.fail("a sparse tensor's indices are of unknown kind %d", kind)
+		t.Fail("a sparse tensor's indices are of unknown kind %d", kind)
 		return nil
 	}
 }
@@ -187,38 +189,38 @@ func (p *parser) indices(raw []int32, what string, optional bool) []int {
 		case n == absent && optional:
 			out[i] = absent
 		default:
-			p.r.fail("%s name tensor %d of %d", what, n, len(p.g.tensors))
+			p.r.Fail("%s name tensor %d of %d", what, n, len(p.g.tensors))
 		}
 	}
 	return out
 }
 
-func (p *parser) readOperators(subgraph table, codes vector) {
-	operators := subgraph.tables(subgraphOperators)
-	for i := 0; i < operators.n && p.r.err == nil; i++ {
-		t := operators.table(i)
-		op := operator{index: i, options: t.table(operatorOptions), bytes: t.span(operatorCustomOptions)}
-		code := t.uint32(operatorCodeIndex)
-		if int64(code) >= int64(codes.n) {
-			p.r.fail("operator %d names operator code %d of %d", i, code, codes.n)
+func (p *parser) readOperators(subgraph flatbuf.Table, codes flatbuf.Vector) {
+	operators := subgraph.Tables(subgraphOperators)
+	for i := 0; i < operators.Len() && p.r.Err() == nil; i++ {
+		t := operators.Table(i)
+		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
+		code := t.Uint32(operatorCodeIndex)
+		if int64(code) >= int64(codes.Len()) {
+			p.r.Fail("operator %d names operator code %d of %d", i, code, codes.Len())
 			return
 		}
-		op.code, op.custom = readCode(codes.table(int(code)))
-		if offset := t.uint64(operatorLargeOptionsOffset); offset > 1 {
-			op.bytes = p.external(offset, t.uint64(operatorLargeOptionsSize), "an operator's options")
+		op.code, op.custom = readCode(codes.Table(int(code)))
+		if offset := t.Uint64(operatorLargeOptionsOffset); offset > 1 {
+			op.bytes = p.external(offset, t.Uint64(operatorLargeOptionsSize), "an operator's options")
 		}
-		op.inputs = p.indices(t.int32s(operatorInputs), "an operator's inputs", true)
-		op.outputs = p.indices(t.int32s(operatorOutputs), "an operator's outputs", false)
+		op.inputs = p.indices(t.Int32s(operatorInputs), "an operator's inputs", true)
+		op.outputs = p.indices(t.Int32s(operatorOutputs), "an operator's outputs", false)
 		p.g.operators = append(p.g.operators, op)
 	}
 }
 
 // readCode returns which operator a code stands for. Files older than schema 3a have only the one-byte field, newer ones have
 // both, so the greater is the right one.
-func readCode(t table) (opcode, string) {
-	code := max(opcode(int8(t.byte(codeDeprecatedBuiltin))), opcode(t.int32(codeBuiltin, 0)))
+func readCode(t flatbuf.Table) (opcode, string) {
+	code := max(opcode(int8(t.Byte(codeDeprecatedBuiltin))), opcode(t.Int32(codeBuiltin, 0)))
 	if code == opCustom {
-		return code, t.string(codeCustom)
+		return code, t.String(codeCustom)
 	}
 	return code, ""
 }

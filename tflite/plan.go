@@ -80,7 +80,7 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 	}
 	for _, i := range g.inputs {
 		t := &g.tensors[i]
-		if p.values[i].state != undefined || t.data.size != 0 {
+		if p.values[i].state != undefined || t.data.Size != 0 {
 			return nil, fmt.Errorf("%w: input %q is a constant or listed twice", ErrMalformed, t.name)
 		}
 		shape := ints(t.shape)
@@ -103,7 +103,7 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 		}
 		c := &call{plan: p, op: op, file: file}
 		emit := handler(c)
-		if fault := op.options.r.err; fault != nil {
+		if fault := op.options.Err(); fault != nil {
 			c.err = fault // options are read only now, and one that cannot be read gives whatever is its default
 		}
 		if c.err == nil && len(c.defined) != len(op.outputs) {

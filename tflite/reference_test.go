@@ -68,7 +68,7 @@ func (in *interpreter) array(n int) *array {
 		return in.arrays[n]
 	}
 	t := &in.g.tensors[n]
-	b := t.data.in(in.file)
+	b := t.data.In(in.file)
 	var stored []float64
 	for len(b) > 0 {
 		switch t.dtype {
@@ -166,36 +166,36 @@ func outside(in, kernel, stride, dilation int, padding byte) (out, before int) {
 func (in *interpreter) compute(op *operator) *array {
 	o := op.options
 	x := in.operand(op, 0)
-	i32 := func(slot int, absent int32) int { return int(o.int32(slot, absent)) }
+	i32 := func(slot int, absent int32) int { return int(o.Int32(slot, absent)) }
 	switch op.code {
 	case opConv2D:
-		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), false, o.byte(convPadding),
-			i32(convStrideH, 0), i32(convStrideW, 0), i32(convDilationH, 1), i32(convDilationW, 1)), o.byte(convActivation))
+		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), false, o.Byte(convPadding),
+			i32(convStrideH, 0), i32(convStrideW, 0), i32(convDilationH, 1), i32(convDilationW, 1)), o.Byte(convActivation))
 	case opDepthwiseConv2D:
-		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), true, o.byte(depthwisePadding), i32(depthwiseStrideH, 0),
-			i32(depthwiseStrideW, 0), i32(depthwiseDilationH, 1), i32(depthwiseDilationW, 1)), o.byte(depthwiseActivation))
+		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), true, o.Byte(depthwisePadding), i32(depthwiseStrideH, 0),
+			i32(depthwiseStrideW, 0), i32(depthwiseDilationH, 1), i32(depthwiseDilationW, 1)), o.Byte(depthwiseActivation))
 	case opFullyConnected:
-		return limit(connect(x, in.operand(op, 1), in.operand(op, 2), o.bool(fullyConnectedKeepNumDims)), o.byte(fullyConnectedActivation))
+		return limit(connect(x, in.operand(op, 1), in.operand(op, 2), o.Bool(fullyConnectedKeepNumDims)), o.Byte(fullyConnectedActivation))
 	case opTransposeConv:
 		shape := in.operand(op, 0)
 		k, y := in.operand(op, 1), in.operand(op, 2)
-		_, top := outside(int(shape.v[1]), k.shape[1], i32(transposeConvStrideH, 0), 1, o.byte(transposeConvPadding))
-		_, left := outside(int(shape.v[2]), k.shape[2], i32(transposeConvStrideW, 0), 1, o.byte(transposeConvPadding))
+		_, top := outside(int(shape.v[1]), k.shape[1], i32(transposeConvStrideH, 0), 1, o.Byte(transposeConvPadding))
+		_, left := outside(int(shape.v[2]), k.shape[2], i32(transposeConvStrideW, 0), 1, o.Byte(transposeConvPadding))
 		return limit(scatterKernel(y, k, in.operand(op, 3), i32(transposeConvStrideH, 0), i32(transposeConvStrideW, 0), top, left,
-			int(shape.v[1]), int(shape.v[2])), o.byte(transposeConvActivation))
+			int(shape.v[1]), int(shape.v[2])), o.Byte(transposeConvActivation))
 	case opCustom:
 		return in.transposeConvBias(op)
 	case opAveragePool2D, opMaxPool2D:
-		return limit(pool(x, op.code == opAveragePool2D, o.byte(poolPadding), i32(poolFilterHeight, 0), i32(poolFilterWidth, 0),
-			i32(poolStrideH, 0), i32(poolStrideW, 0)), o.byte(poolActivation))
+		return limit(pool(x, op.code == opAveragePool2D, o.Byte(poolPadding), i32(poolFilterHeight, 0), i32(poolFilterWidth, 0),
+			i32(poolStrideH, 0), i32(poolStrideW, 0)), o.Byte(poolActivation))
 	case opAdd:
-		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a + b }), o.byte(binaryActivation))
+		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a + b }), o.Byte(binaryActivation))
 	case opSub:
-		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a - b }), o.byte(binaryActivation))
+		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a - b }), o.Byte(binaryActivation))
 	case opMul:
-		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a * b }), o.byte(binaryActivation))
+		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a * b }), o.Byte(binaryActivation))
 	case opDiv:
-		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a / b }), o.byte(binaryActivation))
+		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a / b }), o.Byte(binaryActivation))
 	case opMaximum:
 		return pairwise(x, in.operand(op, 1), math.Max)
 	case opMinimum:
@@ -208,7 +208,7 @@ func (in *interpreter) compute(op *operator) *array {
 			return a
 		})
 	case opMean:
-		return mean(x, in.operand(op, 1).v, o.bool(reducerKeepDims))
+		return mean(x, in.operand(op, 1).v, o.Bool(reducerKeepDims))
 	case opPad, opPadV2:
 		fill := 0.0
 		if op.code == opPadV2 {
@@ -216,7 +216,7 @@ func (in *interpreter) compute(op *operator) *array {
 		}
 		return pad(x, in.operand(op, 1).v, fill)
 	case opReshape:
-		shape := ints(o.int32s(reshapeNewShape))
+		shape := ints(o.Int32s(reshapeNewShape))
 		if s := in.operand(op, 1); s != nil {
 			shape = nil
 			for _, d := range s.v {
@@ -241,7 +241,7 @@ func (in *interpreter) compute(op *operator) *array {
 		return join(parts, i32(concatenationAxis, 0))
 	case opResizeBilinear:
 		size := in.operand(op, 1).v
-		return resize(x, int(size[0]), int(size[1]), o.bool(resizeAlignCorners), o.bool(resizeHalfPixelCenters))
+		return resize(x, int(size[0]), int(size[1]), o.Bool(resizeAlignCorners), o.Bool(resizeHalfPixelCenters))
 	case opDepthToSpace:
 		return spread(x, i32(depthToSpaceBlockSize, 0))
 	case opSoftmax:
@@ -272,7 +272,7 @@ func (in *interpreter) elementwise(op *operator) func(float64) float64 {
 	case opAbs:
 		return math.Abs
 	case opLeakyReLU:
-		slope := float64(op.options.float32(leakyReluAlpha, 0))
+		slope := float64(op.options.Float32(leakyReluAlpha, 0))
 		return func(x float64) float64 {
 			if x < 0 {
 				return slope * x
@@ -356,7 +356,7 @@ func connect(x, k, bias *array, keep bool) *array {
 }
 
 func (in *interpreter) transposeConvBias(op *operator) *array {
-	b := op.bytes.in(in.file)
+	b := op.bytes.In(in.file)
 	strideW, strideH := int(binary.LittleEndian.Uint32(b[4:])), int(binary.LittleEndian.Uint32(b[8:]))
 	x, k := in.operand(op, 0), in.operand(op, 1)
 	offH, offW := 0, 0

@@ -1,0 +1,286 @@
+// Package flatbuf reads flatbuffers that nobody vouches for: Google's library trusts its input, so every position is checked first.
+package flatbuf
+
+import (
+	"fmt"
+	"math"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+)
+
+// Reader is the one door to the bytes of a flatbuffer. The flatbuffers library trusts its input, so every position is checked
+// here before the library reads at it. The first fault is kept, and everything read after it is zero or empty:
+// a caller checks Err once, before it trusts what it read.
+type Reader struct {
+	buf []byte
+	// budget bounds what is copied out of the flatbuffer. Vectors of a hostile file may all point at the same bytes, which
+	// would turn a small file into an arbitrary amount of memory; those of an honest file never hold more than the file.
+	budget    int
+	malformed error
+	err       error
+}
+
+// New returns a Reader of the flatbuffer at the start of b, whose faults are errors that match malformed. Positions in a flatbuffer are
+// 31 bits wide: what lies beyond is reached only by the offsets that the schema gives as 64 bits, never through the Reader.
+func New(b []byte, malformed error) *Reader {
+	if len(b) > math.MaxInt32 {
+		b = b[:math.MaxInt32]
+	}
+	return &Reader{buf: b, budget: len(b), malformed: malformed}
+}
+
+// Err returns the first fault, or nil.
+func (r *Reader) Err() error { return r.err }
+
+// Fail records a fault that a caller found, if it is the first.
+func (r *Reader) Fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", r.malformed, fmt.Sprintf(format, args...))
+	}
+}
+
+// fits reports whether the n bytes at pos lie in the flatbuffer, and records a fault if not.
+func (r *Reader) fits(pos, n int64, what string) bool {
+	if r.err != nil {
+		return false
+	}
+	if pos < 0 || n < 0 || pos > int64(len(r.buf)) || n > int64(len(r.buf))-pos {
+		r.Fail("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, pos, n, len(r.buf))
+		return false
+	}
+	return true
+}
+
+func (r *Reader) spend(n int) bool {
+	if r.err != nil {
+		return false
+	}
+	if n > r.budget {
+		r.Fail("its vectors hold more than the file has bytes")
+		return false
+	}
+	r.budget -= n
+	return true
+}
+
+// Root returns the root table of a flatbuffer with the given file identifier.
+func (r *Reader) Root(identifier string) Table {
+	if !r.fits(0, flatbuffers.SizeUOffsetT+int64(len(identifier)), "the header") {
+		return Table{r: r}
+	}
+	if string(r.buf[flatbuffers.SizeUOffsetT:][:len(identifier)]) != identifier {
+		r.Fail("no file identifier %q", identifier)
+		return Table{r: r}
+	}
+	return r.table(int64(flatbuffers.GetUOffsetT(r.buf)))
+}
+
+// Table is a flatbuffers table whose virtual table and inline fields are known to lie in the file. The zero table has no fields.
+type Table struct {
+	r      *Reader
+	t      flatbuffers.Table
+	inline int64 // bytes of the table itself, which no field may leave
+	ok     bool
+}
+
+func (r *Reader) table(pos int64) Table {
+	const header = 2 * flatbuffers.SizeVOffsetT
+	none := Table{r: r}
+	if !r.fits(pos, flatbuffers.SizeSOffsetT, "a table") {
+		return none
+	}
+	vtable := pos - int64(flatbuffers.GetSOffsetT(r.buf[pos:]))
+	if !r.fits(vtable, header, "a virtual table") {
+		return none
+	}
+	size := int64(flatbuffers.GetVOffsetT(r.buf[vtable:]))
+	inline := int64(flatbuffers.GetVOffsetT(r.buf[vtable+flatbuffers.SizeVOffsetT:]))
+	if size < header || size%2 != 0 || inline < flatbuffers.SizeSOffsetT {
+		r.Fail("the virtual table at byte %d has %d bytes for a table of %d", vtable, size, inline)
+		return none
+	}
+	if !r.fits(vtable, size, "a virtual table") || !r.fits(pos, inline, "a table") {
+		return none
+	}
+	return Table{r: r, t: flatbuffers.Table{Bytes: r.buf, Pos: flatbuffers.UOffsetT(pos)}, inline: inline, ok: true}
+}
+
+// Present reports whether there is such a table: the field that would hold it is not absent.
+func (t Table) Present() bool { return t.ok }
+
+// Err returns the first fault of the table's Reader, or nil.
+func (t Table) Err() error { return t.r.err }
+
+// Fail records a fault as the table's Reader does.
+func (t Table) Fail(format string, args ...any) { t.r.Fail(format, args...) }
+
+// Position returns where in the flatbuffer the table begins.
+func (t Table) Position() int64 { return int64(t.t.Pos) }
+
+// field returns the position of an inline field of the given size; ok is false if the table does not have it.
+func (t Table) field(slot int, size int64) (pos int64, ok bool) {
+	if !t.ok || t.r.err != nil {
+		return 0, false
+	}
+	o := int64(t.t.Offset(flatbuffers.VOffsetT(2*flatbuffers.SizeVOffsetT + slot*flatbuffers.SizeVOffsetT)))
+	if o == 0 {
+		return 0, false
+	}
+	if o < flatbuffers.SizeSOffsetT || o+size > t.inline {
+		t.r.Fail("field %d of the table at byte %d leaves the table", slot, t.t.Pos)
+		return 0, false
+	}
+	return int64(t.t.Pos) + o, true
+}
+
+// Byte returns the field in a slot, counted as the schema declares fields, and 0 if it is absent.
+func (t Table) Byte(slot int) byte {
+	if pos, ok := t.field(slot, flatbuffers.SizeByte); ok {
+		return flatbuffers.GetByte(t.r.buf[pos:])
+	}
+	return 0
+}
+
+// Bool returns a field likewise.
+func (t Table) Bool(slot int) bool { return t.Byte(slot) != 0 }
+
+// Int32 returns a field, and what is given if it is absent.
+func (t Table) Int32(slot int, absent int32) int32 {
+	if pos, ok := t.field(slot, flatbuffers.SizeInt32); ok {
+		return flatbuffers.GetInt32(t.r.buf[pos:])
+	}
+	return absent
+}
+
+// Uint32 returns a field, and 0 if it is absent.
+func (t Table) Uint32(slot int) uint32 {
+	if pos, ok := t.field(slot, flatbuffers.SizeUint32); ok {
+		return flatbuffers.GetUint32(t.r.buf[pos:])
+	}
+	return 0
+}
+
+// Uint64 returns a field, and 0 if it is absent.
+func (t Table) Uint64(slot int) uint64 {
+	if pos, ok := t.field(slot, flatbuffers.SizeUint64); ok {
+		return flatbuffers.GetUint64(t.r.buf[pos:])
+	}
+	return 0
+}
+
+// Float32 returns a field, and what is given if it is absent.
+func (t Table) Float32(slot int, absent float32) float32 {
+	if pos, ok := t.field(slot, flatbuffers.SizeFloat32); ok {
+		return flatbuffers.GetFloat32(t.r.buf[pos:])
+	}
+	return absent
+}
+
+// indirect follows the offset that a field holds.
+func (t Table) indirect(slot int) (pos int64, ok bool) {
+	pos, ok = t.field(slot, flatbuffers.SizeUOffsetT)
+	if !ok {
+		return 0, false
+	}
+	return pos + int64(flatbuffers.GetUOffsetT(t.r.buf[pos:])), true
+}
+
+// Table returns a table that is a field, or the zero table.
+func (t Table) Table(slot int) Table {
+	if pos, ok := t.indirect(slot); ok {
+		return t.r.table(pos)
+	}
+	return Table{r: t.r}
+}
+
+// Vector is a vector whose elements are known to lie in the file.
+type Vector struct {
+	r   *Reader
+	pos int64 // of the first element
+	n   int
+	ok  bool // the field is there, if only with no elements
+}
+
+// Vector returns a vector whose elements have that many bytes; an absent one has none.
+func (t Table) Vector(slot int, elementSize int64) Vector {
+	none := Vector{r: t.r}
+	pos, ok := t.indirect(slot)
+	if !ok || !t.r.fits(pos, flatbuffers.SizeUOffsetT, "a vector") {
+		return none
+	}
+	n := int64(flatbuffers.GetUOffsetT(t.r.buf[pos:]))
+	pos += flatbuffers.SizeUOffsetT
+	if !t.r.fits(pos, n*elementSize, "a vector") {
+		return none
+	}
+	return Vector{r: t.r, pos: pos, n: int(n), ok: true}
+}
+
+// Len returns how many elements the vector has.
+func (v Vector) Len() int { return v.n }
+
+// Present reports whether the field is there, if only with no elements.
+func (v Vector) Present() bool { return v.ok }
+
+// Tables returns a vector of tables.
+func (t Table) Tables(slot int) Vector { return t.Vector(slot, flatbuffers.SizeUOffsetT) }
+
+// Table returns an element of a vector of tables.
+func (v Vector) Table(i int) Table {
+	if v.r.err != nil || i < 0 || i >= v.n {
+		return Table{r: v.r}
+	}
+	pos := v.pos + int64(i)*flatbuffers.SizeUOffsetT
+	return v.r.table(pos + int64(flatbuffers.GetUOffsetT(v.r.buf[pos:])))
+}
+
+// Span returns where a vector of bytes lies in the file.
+func (t Table) Span(slot int) Span {
+	v := t.Vector(slot, flatbuffers.SizeByte)
+	return Span{Offset: v.pos, Size: int64(v.n)}
+}
+
+// String returns a copy of a string, and "" if the field is absent.
+func (t Table) String(slot int) string {
+	v := t.Vector(slot, flatbuffers.SizeByte)
+	if !v.r.spend(v.n) {
+		return ""
+	}
+	return string(v.r.buf[v.pos:][:v.n])
+}
+
+// Int32s returns a copy of a vector of int32, and nil if the field is absent.
+func (t Table) Int32s(slot int) []int32 {
+	return Copied(t.Vector(slot, flatbuffers.SizeInt32), flatbuffers.SizeInt32, flatbuffers.GetInt32)
+}
+
+// Int64s returns such a copy.
+func (t Table) Int64s(slot int) []int64 {
+	return Copied(t.Vector(slot, flatbuffers.SizeInt64), flatbuffers.SizeInt64, flatbuffers.GetInt64)
+}
+
+// Float32s returns such a copy.
+func (t Table) Float32s(slot int) []float32 {
+	return Copied(t.Vector(slot, flatbuffers.SizeFloat32), flatbuffers.SizeFloat32, flatbuffers.GetFloat32)
+}
+
+// Copied returns a copy of a vector whose elements have that size, each as get reads it, and nil if the field is absent.
+func Copied[T any](v Vector, size int, get func([]byte) T) []T {
+	if !v.ok || !v.r.spend(v.n*size) {
+		return nil
+	}
+	out := make([]T, v.n)
+	for i := range out {
+		out[i] = get(v.r.buf[v.pos+int64(i*size):])
+	}
+	return out
+}
+
+// Span is a range of a file's bytes.
+type Span struct{ Offset, Size int64 }
+
+// End returns the position behind the last byte.
+func (s Span) End() int64 { return s.Offset + s.Size }
+
+// In returns the bytes; the span must have been checked against the file.
+func (s Span) In(file []byte) []byte { return file[s.Offset:s.End():s.End()] }
