@@ -248,19 +248,5 @@ func (c *Cache) layouts(loaded *format.Index, records []format.Record) []format.
 // trailer lists for ExecuTorch what it can use here: of this machine's layout, one entry a name.
 func (c *Cache) trailer(records []format.Record) []format.TrailerEntry {
 	here, _ := currentLayout()
-	var entries []format.TrailerEntry
-	at := map[string]int{}
-	for _, r := range records {
-		if r.Layout != here.Fingerprint {
-			continue
-		}
-		e := format.TrailerEntry{Name: r.Kernel + r.Bias, Offset: r.Offset, Size: r.Size, Seed: r.Seed}
-		if i, listed := at[e.Name]; listed {
-			entries[i] = e
-			continue
-		}
-		at[e.Name] = len(entries)
-		entries = append(entries, e)
-	}
-	return entries
+	return format.TrailerEntries(here.Fingerprint, records)
 }

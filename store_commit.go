@@ -104,32 +104,10 @@ type commit struct {
 // allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it covers
 // becomes read-only in memory. The next reservation comes after it.
 func (st *store) prepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry, trailerVersion uint32) (*commit, error) {
-	slot := format.Slot{
-		Generation:  st.slot.Generation + 1,
-		IndexOffset: alignUp(st.tail, packedAlignment),
-		Records:     uint64(len(records)),
-	}
-	index, sum, err := format.EncodeIndex(slot.Generation, layouts, records)
+	slot, block, err := format.EncodeGeneration(st.slot.Generation+1, st.tail, layouts, records, trailer, trailerVersion)
 	if err != nil {
 		return nil, err
 	}
-	slot.IndexSize, slot.IndexSum = uint64(len(index)), sum
-	occupied := uint64(0)
-	for i := range records { // sorted by EncodeIndex
-		if i == 0 || records[i].Offset != records[i-1].Offset {
-			slot.PayloadBytes += records[i].Size
-			occupied += alignUp(records[i].Size, packedAlignment)
-		}
-	}
-	trailerAt := slot.IndexOffset + slot.IndexSize
-	trailer = append(trailer,
-		format.TrailerEntry{Name: format.HeaderEntry, Size: format.HeaderSize},
-		format.TrailerEntry{Name: format.IndexEntry, Offset: slot.IndexOffset, Size: slot.IndexSize},
-	)
-	block := append(index, format.EncodeTrailer(trailer, trailerAt, trailerVersion)...)
-	slot.End = slot.IndexOffset + uint64(len(block))
-	slot.DeadBytes = slot.IndexOffset - format.HeaderSize - occupied
-
 	st.grown = true // until it is written
 	if err := st.disk.Allocate(int64(slot.IndexOffset), int64(len(block))); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ package format
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -47,6 +48,18 @@ type Digest [16]byte
 
 // Sum returns the digest of b.
 func Sum(b []byte) Digest { return Digest(xxh3.Hash128(b).Bytes()) }
+
+// String writes the digest in hexadecimal digits.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// A Hash computes the Sum of all that is written to it. The zero value is one of no bytes.
+type Hash struct{ h xxh3.Hasher }
+
+// Write never fails.
+func (h *Hash) Write(b []byte) (int, error) { return h.h.Write(b) }
+
+// Sum returns the digest of what was written.
+func (h *Hash) Sum() Digest { return Digest(h.h.Sum128().Bytes()) }
 
 // Align rounds n up to the next multiple of Alignment. n must be at most 2^63.
 func Align(n uint64) uint64 { return (n + Alignment - 1) &^ (Alignment - 1) }

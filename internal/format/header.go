@@ -110,21 +110,52 @@ func DecodeHeader(b []byte) (Header, error) {
 		return Header{}, corrupt("the header's size is wrong")
 	}
 	h := Header{ID: [16]byte(b[16:32])}
-	for parity, at := range []int{evenSlotOffset, oddSlotOffset} {
-		raw := b[at : at+slotSize]
-		if bytes.Equal(raw, make([]byte, slotSize)) {
-			continue
-		}
-		s, ok := decodeSlot(h.ID, raw, uint64(parity))
-		if !ok {
+	for _, stored := range Slots(h.ID, b) {
+		switch {
+		case stored.State == SlotTorn:
 			h.Torn++
-			continue
-		}
-		if s.Generation > h.Current.Generation {
-			h.Current = s
+		case stored.State == SlotValid && stored.Generation > h.Current.Generation:
+			h.Current = stored.Slot
 		}
 	}
 	return h, nil
+}
+
+// SlotState says what a place for a slot has in it.
+type SlotState int
+
+const (
+	// SlotEmpty was never written.
+	SlotEmpty SlotState = iota
+	// SlotValid checks out.
+	SlotValid
+	// SlotTorn does not check out: a crash while it was written leaves it so, or damage.
+	SlotTorn
+)
+
+// A StoredSlot is a slot at its place in the header.
+type StoredSlot struct {
+	Slot   // zero unless valid
+	State  SlotState
+	Offset uint64 // in the file
+}
+
+// Slots reads the slots of even and of odd generations out of a header block, which must have all its bytes.
+func Slots(id [16]byte, header []byte) [2]StoredSlot {
+	var slots [2]StoredSlot
+	for parity, at := range []uint64{evenSlotOffset, oddSlotOffset} {
+		raw := header[at : at+slotSize]
+		stored := &slots[parity]
+		stored.Offset = at
+		if bytes.Equal(raw, make([]byte, slotSize)) {
+			continue
+		}
+		stored.State = SlotTorn
+		if s, ok := decodeSlot(id, raw, uint64(parity)); ok {
+			stored.Slot, stored.State = s, SlotValid
+		}
+	}
+	return slots
 }
 
 func decodeSlot(id [16]byte, b []byte, parity uint64) (Slot, bool) {

@@ -3,8 +3,6 @@ package format
 import (
 	"iter"
 	"sync/atomic"
-
-	"github.com/zeebo/xxh3"
 )
 
 // An Index reads an encoded index in place: it keeps the bytes it was given and copies only what it returns. It may be
@@ -13,6 +11,7 @@ type Index struct {
 	slot    Slot
 	layouts []Layout
 	sums    []byte
+	bodyAt  uint64 // from the start of the index
 	body    []byte
 	records []byte // as are the table and the strings, a part of the body
 	table   []byte
@@ -54,6 +53,7 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	x := &Index{
 		slot:    slot,
 		sums:    b[at.sums:at.body],
+		bodyAt:  at.body,
 		body:    b[at.body:],
 		records: b[at.body:at.table],
 		table:   b[at.table:at.strings],
@@ -69,59 +69,6 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description)})
 	}
 	return x, nil
-}
-
-// Check checks all of the index, and what it says as a whole. Afterwards no accessor can fail.
-func (x *Index) Check() error {
-	if x.whole.Load() {
-		return nil
-	}
-	if err := x.touch(0, uint64(len(x.body))); err != nil {
-		return err
-	}
-	before, total := payload{}, uint64(0)
-	for i := range x.Len() {
-		row := x.records[i*recordSize:][:recordSize]
-		if err := x.checkRow(i, row); err != nil {
-			return err
-		}
-		p := payloadOf(row)
-		if !before.precedes(p) {
-			return corrupt("the payload of record %d overlaps what is before it", i)
-		}
-		if p != before {
-			total += p.size
-		}
-		before = p
-	}
-	if total != x.slot.PayloadBytes {
-		return corrupt("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)
-	}
-	for at := 0; at < len(x.table); at += 4 {
-		if uint64(le.Uint32(x.table[at:])) > x.slot.Records {
-			return corrupt("table slot %d speaks of an unknown record", at/4)
-		}
-	}
-	x.whole.Store(true)
-	return nil
-}
-
-// touch checks the blocks of [from, to) of the body that were not checked before.
-func (x *Index) touch(from, to uint64) error {
-	if from >= to {
-		return nil
-	}
-	for i := from / blockSize; i <= (to-1)/blockSize; i++ {
-		word, bit := &x.checked[i/64], uint64(1)<<(i%64)
-		if word.Load()&bit != 0 {
-			continue
-		}
-		if xxh3.Hash(block(x.body, i)) != le.Uint64(x.sums[sumSize*i:]) {
-			return corrupt("the checksum of block %d of the index is wrong", i)
-		}
-		word.Or(bit)
-	}
-	return nil
 }
 
 // row returns a record's bytes, after checking them and how they fit the records beside it.
@@ -197,6 +144,9 @@ func (x *Index) Len() int { return len(x.records) / recordSize }
 
 // Layouts returns the layouts that the file has packed weights of.
 func (x *Index) Layouts() []Layout { return x.layouts }
+
+// RecordOffset returns where record i begins, from the start of the index.
+func (x *Index) RecordOffset(i int) uint64 { return x.bodyAt + uint64(i)*recordSize }
 
 // Record returns record i, which must be from 0 to Len()-1. Records are in the order of their payloads' offsets.
 func (x *Index) Record(i int) (Record, error) {

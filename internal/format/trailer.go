@@ -11,7 +11,9 @@ import "math"
 //	start of the entries u64 | number of entries u32 | magic u32 | version u32
 const (
 	trailerMagic = 0x58505743
-	footerSize   = 20
+
+	// FooterSize is the size of what ends every trailer, in bytes.
+	FooterSize = 20
 
 	// TrailerV1 has no seeds; TrailerV2 has them.
 	TrailerV1 = 1
@@ -51,15 +53,27 @@ func EncodeTrailer(entries []TrailerEntry, start uint64, version uint32) []byte 
 	return le.AppendUint32(b, version)
 }
 
+// TrailerSize returns the size in bytes of the trailer of these entries.
+func TrailerSize(entries []TrailerEntry, version uint32) uint64 {
+	n := uint64(FooterSize)
+	for _, e := range entries {
+		n += 20 + uint64(len(e.Name))
+		if version == TrailerV2 {
+			n += 4
+		}
+	}
+	return n
+}
+
 // DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at the
 // offset. It returns ErrMagic if the file has no trailer, ErrVersion for an unknown version, ErrCorrupt for a trailer that
 // does not fit the file, and readAt's errors as they are.
 func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) (entries []TrailerEntry, version uint32, err error) {
-	if fileSize < footerSize || fileSize > math.MaxInt64 {
+	if fileSize < FooterSize || fileSize > math.MaxInt64 {
 		return nil, 0, ErrMagic
 	}
-	footer := make([]byte, footerSize)
-	footerAt := fileSize - footerSize
+	footer := make([]byte, FooterSize)
+	footerAt := fileSize - FooterSize
 	if err := readAt(footer, footerAt); err != nil {
 		return nil, 0, err
 	}

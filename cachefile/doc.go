@@ -1,0 +1,11 @@
+// Package cachefile looks into files of packed weights, and writes new ones of what is in them. It reads the files that package
+// xpwc writes (docs/format.md) and those of ExecuTorch's XNNWeightsCache (pull request 19988). It needs neither XNNPACK nor cgo.
+//
+// A [File] is opened for reading only and without a lock, also while others write to it: it shows the generation that was in
+// force when it was opened, whose bytes nobody changes. Nothing that is read is trusted: what is damaged is an error that
+// tells where. [Verify] looks at everything and lists all that is wrong.
+//
+//	f, err := cachefile.Open("model.xpwc")
+//	for entry, err := range f.Entries() { … }
+//	err = f.Write("mine.xpwc", func(e cachefile.Entry) bool { return e.Layout == here }, cachefile.WriteOptions{})
+package cachefile

@@ -1,0 +1,148 @@
+package cachefile
+
+import (
+	"cmp"
+	"io"
+	"iter"
+	"time"
+
+	"xpwc/internal/format"
+)
+
+// An Entry is one packed payload and what it is found by. Of ExecuTorch's files only Name, Seed (in version 2), Offset and Size
+// are known; the rest is zero.
+type Entry struct {
+	// Name as ExecuTorch has it: the kernel's name directly followed by the bias' name.
+	Name string
+	// Kernel and Bias are the names of the unpacked tensors. HasBias says whether a bias of its own is part of the key.
+	Kernel, Bias string
+	HasBias      bool
+	// Layout is the fingerprint of the layout that it was packed for.
+	Layout Digest
+	// Seed and FingerprintID are those of XNNPACK's look-up key (xnnpack.h); FingerprintID is 0 where XNNPACK has none.
+	Seed, FingerprintID uint32
+	// Quantization is the digest of the quantisation parameters that the host told, zero if it told none.
+	Quantization Digest
+	// Variant: there are several payloads under this key, and only packing tells which one is meant. Tied: one model has several
+	// operators with this key and this payload.
+	Variant, Tied bool
+
+	// Offset and Size say where in the file the payload is, in bytes. Several entries may have the same payload.
+	Offset, Size int64
+	// Sum is the payload's checksum.
+	Sum Digest
+
+	// Source is the digest of where the kernel comes from; the stamps and digests are of the content of kernel and bias
+	// (xpwc.Identity). What was not known is zero.
+	Source                    Digest
+	KernelStamp, KernelDigest Digest
+	BiasStamp, BiasDigest     Digest
+
+	// PackedAt and UsedAt say when it was packed, and when a process that wrote to the file last used it, to the second.
+	PackedAt, UsedAt time.Time
+}
+
+func entryOf(r *format.Record) Entry {
+	return Entry{
+		Name:          r.Kernel + r.Bias,
+		Kernel:        r.Kernel,
+		Bias:          r.Bias,
+		HasBias:       r.HasBias,
+		Layout:        r.Layout,
+		Seed:          r.Seed,
+		FingerprintID: r.FingerprintID,
+		Quantization:  r.Quantization,
+		Variant:       r.Flags&format.Variant != 0,
+		Tied:          r.Flags&format.Tied != 0,
+		Offset:        int64(r.Offset),
+		Size:          int64(r.Size),
+		Sum:           r.Sum,
+		Source:        r.Source,
+		KernelStamp:   r.KernelStamp,
+		KernelDigest:  r.KernelDigest,
+		BiasStamp:     r.BiasStamp,
+		BiasDigest:    r.BiasDigest,
+		PackedAt:      time.Unix(r.PackedAt, 0).UTC(),
+		UsedAt:        time.Unix(r.UsedAt, 0).UTC(),
+	}
+}
+
+func (e *Entry) record() format.Record {
+	var flags format.Flags
+	if e.Variant {
+		flags |= format.Variant
+	}
+	if e.Tied {
+		flags |= format.Tied
+	}
+	return format.Record{
+		Key: format.Key{Layout: e.Layout, FingerprintID: e.FingerprintID, Quantization: e.Quantization,
+			Kernel: e.Kernel, Bias: e.Bias, HasBias: e.HasBias},
+		Seed:         e.Seed,
+		Flags:        flags,
+		Offset:       uint64(e.Offset),
+		Size:         uint64(e.Size),
+		Sum:          e.Sum,
+		Source:       e.Source,
+		KernelStamp:  e.KernelStamp,
+		KernelDigest: e.KernelDigest,
+		BiasStamp:    e.BiasStamp,
+		BiasDigest:   e.BiasDigest,
+		PackedAt:     e.PackedAt.Unix(),
+		UsedAt:       e.UsedAt.Unix(),
+	}
+}
+
+func byOffset(a, b Entry) int { return cmp.Compare(a.Offset, b.Offset) }
+
+// Entries yields the entries in the order of their payloads in the file. In place of one whose record is damaged it yields an
+// error, which matches ErrDamaged, and goes on. ExecuTorch's entries are those its index lists, but for what a native file
+// reserved in it.
+func (f *File) Entries() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for _, e := range f.foreign {
+			if !reserved(e.Name) && !yield(e, nil) {
+				return
+			}
+		}
+		if f.index == nil {
+			return
+		}
+		for i := range f.index.Len() {
+			var e Entry
+			r, err := f.index.Record(i)
+			if err == nil {
+				e = entryOf(&r)
+			} else {
+				err = f.problem(f.slot.IndexOffset+f.index.RecordOffset(i), "record %d: %s", i, plain(err))
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func reserved(name string) bool { return name == format.HeaderEntry || name == format.IndexEntry }
+
+// Payload reads the packed bytes of an entry of this file, as long as the file is open. They are not checked.
+func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f.f, e.Offset, e.Size) }
+
+// Check reads a payload and compares its checksum. The error matches ErrDamaged if it is another; ExecuTorch's entries have none,
+// and are only read.
+func (f *File) Check(e Entry) error { return f.copyPayload(io.Discard, &e) }
+
+// copyPayload copies a payload and checks it.
+func (f *File) copyPayload(to io.Writer, e *Entry) error {
+	var sum format.Hash
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(to, &sum)}, struct{ io.Reader }{f.Payload(*e)}, make([]byte, max(1, min(e.Size, 1<<20))))
+	switch {
+	case err != nil:
+		return err
+	case n < e.Size:
+		return f.problemOf(e, "the file ends after %d of the payload's %d bytes", n, e.Size)
+	case f.format == Native && sum.Sum() != e.Sum:
+		return f.problemOf(e, "the checksum of the payload's %d bytes is wrong", e.Size)
+	}
+	return nil
+}

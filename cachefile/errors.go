@@ -1,0 +1,64 @@
+package cachefile
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned.
+var (
+	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote.
+	ErrNotCache = errors.New("not a packed weights cache")
+	// ErrVersion: the file was written in a format of another version.
+	ErrVersion = errors.New("cache file of another format version")
+	// ErrDamaged: the file is a cache, but damaged. The error is, or wraps, a *Problem.
+	ErrDamaged = errors.New("damaged packed weights cache")
+	// ErrSameFile: a file would be written over the one it is made of, perhaps under another name of it.
+	ErrSameFile = errors.New("is the file that is read; choose another path")
+	// ErrNeedsModel: ExecuTorch's files tell neither the layout of their entries nor what they were packed from. Only packing
+	// the model again, and comparing, makes a native file of one.
+	ErrNeedsModel = errors.New("a native file cannot be made of ExecuTorch's without the model")
+	// ErrNeedsSeeds: ExecuTorch's files of version 1 have no seeds, those of version 2 need them.
+	ErrNeedsSeeds = errors.New("ExecuTorch's version 1 has no seeds, which version 2 needs")
+	// ErrLayouts: ExecuTorch's format has no layouts, so that a file of it can have entries of one only.
+	ErrLayouts = errors.New("the entries are of several layouts; choose one")
+	// ErrAmbiguous: ExecuTorch finds entries by name alone, and this name has others, or this is a variant.
+	ErrAmbiguous = errors.New("ExecuTorch could not tell it from others of its name")
+	// ErrEmpty: ExecuTorch takes a file without entries for a damaged one.
+	ErrEmpty = errors.New("no entries to write")
+)
+
+// A Problem is something wrong in a file. It matches ErrDamaged.
+type Problem struct {
+	// Path of the file.
+	Path string
+	// Offset is where in the file it is, in bytes: that of the structure or payload concerned.
+	Offset int64
+	// What is wrong.
+	What string
+	// Name of the entry that it concerns, or "".
+	Name string
+}
+
+func (p *Problem) Error() string { return p.Path + ": " + p.Place() }
+
+// Place tells everything but the path.
+func (p *Problem) Place() string {
+	if p.Name == "" {
+		return fmt.Sprintf("offset %d: %s", p.Offset, p.What)
+	}
+	return fmt.Sprintf("offset %d: entry %q: %s", p.Offset, p.Name, p.What)
+}
+
+// Unwrap returns ErrDamaged.
+func (*Problem) Unwrap() error { return ErrDamaged }
+
+func (f *File) problem(offset uint64, format string, args ...any) *Problem {
+	return &Problem{Path: f.path, Offset: int64(offset), What: fmt.Sprintf(format, args...)}
+}
+
+func (f *File) problemOf(e *Entry, format string, args ...any) *Problem {
+	p := f.problem(uint64(e.Offset), format, args...)
+	p.Name = e.Name
+	return p
+}

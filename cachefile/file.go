@@ -1,0 +1,189 @@
+package cachefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"xpwc/internal/format"
+)
+
+// A Format is a kind of cache file.
+type Format string
+
+// The formats. A native file carries ExecuTorch's index too, so that ExecuTorch can read it.
+const (
+	Native Format = "native"
+	XPWC1  Format = "xpwc1" // ExecuTorch's, version 1: entries without seeds
+	XPWC2  Format = "xpwc2" // ExecuTorch's, version 2
+)
+
+// A Digest is a 128-bit XXH3 hash, most significant byte first. It is written in 32 hexadecimal digits.
+type Digest = format.Digest
+
+// A File is an open cache file. Its methods may be called from several goroutines, but for Close.
+type File struct {
+	f      *os.File
+	path   string
+	size   uint64
+	format Format
+
+	id    [16]byte
+	slots [2]format.StoredSlot
+	slot  format.Slot   // the generation in force
+	index *format.Index // nil while nothing was committed
+
+	foreign []Entry // of ExecuTorch's file, by offset
+	indexAt uint64  // where the index of ExecuTorch's file begins
+}
+
+// Open opens the regular file at path for reading. The error matches ErrNotCache, ErrVersion or ErrDamaged if the file is not a
+// cache, not of this version, or if its header or the root of its index is damaged; it is the system's if it cannot be read.
+// What is damaged otherwise is told where it is read. The caller closes the file.
+func Open(path string) (*File, error) {
+	f, problems, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range problems {
+		if p.fatal {
+			return nil, errors.Join(p.Problem, f.Close())
+		}
+	}
+	return f, nil
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.f.Close() }
+
+// Path returns the path that the file was opened under.
+func (f *File) Path() string { return f.path }
+
+// A finding is a problem that opening found. One that is fatal leaves nothing to be read.
+type finding struct {
+	*Problem
+	fatal bool
+}
+
+// open reads what there is to read before the entries. The file is open unless it returns an error.
+func open(path string) (*File, []finding, error) {
+	info, err := os.Stat(path) // before it is opened, since opening a pipe would wait for a writer
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s: %w: not a regular file", path, ErrNotCache)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &File{f: file, path: path}
+	findings, err := f.read()
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return f, findings, nil
+}
+
+func (f *File) read() ([]finding, error) {
+	info, err := f.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	f.size = uint64(info.Size())
+	header := make([]byte, min(f.size, format.HeaderSize))
+	if err := f.readAt(header, 0); err != nil {
+		return nil, err
+	}
+	if f.size <= format.HeaderSize && !slices.ContainsFunc(header, func(b byte) bool { return b != 0 }) {
+		f.format = Native // created and not begun
+		return nil, nil
+	}
+	h, err := format.DecodeHeader(header)
+	switch {
+	case errors.Is(err, format.ErrMagic):
+		return f.readForeign()
+	case errors.Is(err, format.ErrVersion):
+		return nil, fmt.Errorf("%s: %w", f.path, ErrVersion)
+	case err != nil:
+		f.format = Native
+		return []finding{{f.problem(0, "%s", plain(err)), true}}, nil
+	}
+	f.format, f.id, f.slot, f.slots = Native, h.ID, h.Current, format.Slots(h.ID, header)
+	return f.readIndex()
+}
+
+// readIndex reads the index that the slot in force speaks of.
+func (f *File) readIndex() (findings []finding, err error) {
+	for parity, s := range f.slots {
+		if s.State == format.SlotTorn {
+			findings = append(findings, finding{f.problem(s.Offset, "the slot of %s generations does not check out: damaged, or being written "+
+				"when a crash came; generation %d is in force", [2]string{"even", "odd"}[parity], f.slot.Generation), false})
+		}
+	}
+	slot := f.slot
+	if slot.Generation == 0 {
+		return findings, nil
+	}
+	if slot.End > f.size {
+		findings = append(findings, finding{f.problem(f.size, "the file ends here, generation %d at %d", slot.Generation, slot.End), true})
+	}
+	if slot.IndexOffset+slot.IndexSize > f.size || slot.IndexSize > math.MaxInt {
+		return findings, nil
+	}
+	b := make([]byte, slot.IndexSize)
+	if err := f.readAt(b, slot.IndexOffset); err != nil {
+		return nil, err
+	}
+	index, err := format.DecodeIndex(b, slot)
+	if err != nil {
+		return append(findings, finding{f.problem(slot.IndexOffset, "%s", plain(err)), true}), nil
+	}
+	f.index = index
+	return findings, nil
+}
+
+// readForeign reads ExecuTorch's index.
+func (f *File) readForeign() ([]finding, error) {
+	trailer, version, err := format.DecodeTrailer(f.size, f.readAt)
+	switch {
+	case errors.Is(err, format.ErrMagic):
+		return nil, fmt.Errorf("%s: %w", f.path, ErrNotCache)
+	case errors.Is(err, format.ErrVersion):
+		return nil, fmt.Errorf("%s: %w: version %d of ExecuTorch's", f.path, ErrVersion, version)
+	}
+	f.format = XPWC2
+	if version == format.TrailerV1 {
+		f.format = XPWC1
+	}
+	if errors.Is(err, format.ErrCorrupt) {
+		return []finding{{f.problem(f.size-format.FooterSize, "%s", plain(err)), true}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.indexAt = f.size - format.TrailerSize(trailer, version)
+	for _, e := range trailer {
+		f.foreign = append(f.foreign, Entry{Name: e.Name, Seed: e.Seed, Offset: int64(e.Offset), Size: int64(e.Size)})
+	}
+	slices.SortStableFunc(f.foreign, byOffset)
+	return nil, nil
+}
+
+// readAt fills b with what is at the offset.
+func (f *File) readAt(b []byte, offset uint64) error {
+	_, err := f.f.ReadAt(b, int64(offset))
+	if errors.Is(err, io.EOF) {
+		return &fs.PathError{Op: "read", Path: f.path, Err: io.ErrUnexpectedEOF}
+	}
+	return err
+}
+
+// plain is what a decoder found, without its sentinel.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), format.ErrCorrupt.Error()+": ") }

@@ -1,0 +1,112 @@
+package cachefile
+
+import "xpwc/internal/format"
+
+// Info describes a file. Sizes are in bytes; those of the parts add up to FileBytes.
+type Info struct {
+	Format Format
+	// Version of the format, ExecuTorch's being 1 or 2.
+	Version int
+	// ID is the identity of a native file, random. No other file has it but its copies, made byte for byte.
+	ID [16]byte
+	// Generation is the number of the commit in force, 0 while there is none.
+	Generation uint64
+	// Slots are the two places in a native file's header that say where a generation's index is, that of even ones first.
+	Slots []Slot
+	// Layouts of a native file, in the order of its index.
+	Layouts []Layout
+	Entries int
+
+	FileBytes, HeaderBytes, PayloadBytes, IndexBytes, TrailerBytes int64
+	// PaddingBytes align payloads and index. DeadBytes are those that nothing refers to; compacting frees them.
+	// UncommittedBytes lie behind the end of the generation in force: a writer is at work, or was killed.
+	PaddingBytes, DeadBytes, UncommittedBytes int64
+}
+
+// A Slot says where the index of a generation is.
+type Slot struct {
+	State      SlotState
+	Offset     int64  // of the slot itself
+	Generation uint64 // 0 unless its checksum is right, as the rest
+	IndexAt    int64
+	IndexBytes int64
+	End        int64 // of the file with this generation
+	Entries    int64
+}
+
+// SlotState says what a slot is.
+type SlotState string
+
+// The states of a slot.
+const (
+	SlotEmpty   SlotState = "empty"    // never written
+	SlotInForce SlotState = "in force" // of the generation that is read
+	SlotOlder   SlotState = "older"    // of a generation before it
+	SlotTorn    SlotState = "torn"     // does not check out: damaged, or being written when a crash came
+)
+
+// A Layout is a way of packing that entries of a file are of.
+type Layout struct {
+	Fingerprint  Digest
+	Description  string
+	Entries      int
+	PayloadBytes int64 // with payloads that several entries share counted once
+}
+
+// Info describes the file. The error is of the first damaged record, and comes with figures of the others all the same.
+func (f *File) Info() (Info, error) {
+	info := Info{Format: f.format, FileBytes: int64(f.size), ID: f.id, Generation: f.slot.Generation}
+	switch f.format {
+	case Native:
+		info.Version = format.Version
+		for _, s := range f.slots {
+			info.Slots = append(info.Slots, f.slotOf(s))
+		}
+	case XPWC1:
+		info.Version = format.TrailerV1
+	case XPWC2:
+		info.Version = format.TrailerV2
+	}
+	number := map[Digest]int{}
+	if f.index != nil {
+		for i, l := range f.index.Layouts() {
+			number[l.Fingerprint] = i
+			info.Layouts = append(info.Layouts, Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+		}
+	}
+	before := Entry{Offset: -1}
+	for e, err := range f.Entries() {
+		info.Entries++
+		if err != nil || f.format != Native {
+			continue
+		}
+		l := &info.Layouts[number[e.Layout]]
+		l.Entries++
+		if e.Offset != before.Offset || e.Layout != before.Layout {
+			l.PayloadBytes += e.Size
+		}
+		before = e
+	}
+	segments, err := f.Map()
+	for _, s := range segments {
+		*map[Kind]*int64{
+			Header: &info.HeaderBytes, Payload: &info.PayloadBytes, Padding: &info.PaddingBytes, OldIndex: &info.DeadBytes,
+			Dead: &info.DeadBytes, Index: &info.IndexBytes, Trailer: &info.TrailerBytes, Uncommitted: &info.UncommittedBytes,
+		}[s.Kind] += s.Size
+	}
+	return info, err
+}
+
+func (f *File) slotOf(s format.StoredSlot) Slot {
+	state := SlotOlder
+	switch {
+	case s.State == format.SlotEmpty:
+		state = SlotEmpty
+	case s.State == format.SlotTorn:
+		state = SlotTorn
+	case s.Generation == f.slot.Generation:
+		state = SlotInForce
+	}
+	return Slot{State: state, Offset: int64(s.Offset), Generation: s.Generation, IndexAt: int64(s.IndexOffset),
+		IndexBytes: int64(s.IndexSize), End: int64(s.End), Entries: int64(s.Records)}
+}

@@ -1,0 +1,124 @@
+package cachefile
+
+import (
+	"slices"
+
+	"xpwc/internal/format"
+)
+
+// A Kind says what bytes of a file are.
+type Kind string
+
+// The kinds of bytes.
+const (
+	Header   Kind = "header"
+	Payload  Kind = "payload"
+	Padding  Kind = "padding"   // aligns what is behind it
+	OldIndex Kind = "old index" // of a generation before the one in force: dead
+	Dead     Kind = "dead"      // nothing refers to it: superseded payloads, old trailers
+	Index    Kind = "index"
+	Trailer  Kind = "trailer" // ExecuTorch's index
+	// Uncommitted is what lies behind the end of the generation in force: a writer is at work or was killed.
+	Uncommitted Kind = "uncommitted"
+)
+
+// A Segment is a stretch of a file.
+type Segment struct {
+	Kind         Kind
+	Offset, Size int64
+	// Name of the entry that a payload is of, of the first if there are several.
+	Name string
+}
+
+// Map says what the bytes of the file are, from its first to its last, without gaps or overlaps. Bytes that only damaged records
+// speak of are taken for dead; the error is of the first such record, and comes with a map all the same.
+func (f *File) Map() ([]Segment, error) {
+	if f.size == 0 {
+		return nil, nil
+	}
+	var segments []Segment
+	var damage error
+	for e, err := range f.Entries() {
+		if err != nil {
+			if damage == nil {
+				damage = err
+			}
+			continue
+		}
+		if e.Size > 0 && uint64(e.Offset) < f.size {
+			segments = append(segments, Segment{Payload, e.Offset, min(e.Size, int64(f.size)-e.Offset), e.Name})
+		}
+	}
+	end := f.size
+	if f.format == Native {
+		slot := f.slot
+		segments = append(segments, Segment{Kind: Header, Size: int64(min(format.HeaderSize, f.size))})
+		end = min(max(slot.End, format.HeaderSize), f.size)
+		if trailerAt := slot.IndexOffset + slot.IndexSize; slot.Generation > 0 && trailerAt <= end {
+			segments = append(segments, Segment{Kind: Index, Offset: int64(slot.IndexOffset), Size: int64(slot.IndexSize)},
+				Segment{Kind: Trailer, Offset: int64(trailerAt), Size: int64(end - trailerAt)})
+		}
+	} else {
+		segments = append(segments, Segment{Kind: Trailer, Offset: int64(f.indexAt), Size: int64(end - f.indexAt)})
+	}
+	if end < f.size {
+		segments = append(segments, Segment{Kind: Uncommitted, Offset: int64(end), Size: int64(f.size - end)})
+	}
+	return f.fillGaps(segments), damage
+}
+
+// fillGaps orders the segments, cuts off where they overlap, and puts padding and dead bytes between them.
+func (f *File) fillGaps(segments []Segment) []Segment {
+	slices.SortStableFunc(segments, func(a, b Segment) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
+	var all []Segment
+	at := int64(0)
+	for _, s := range segments {
+		if s.Offset > at {
+			all = f.gap(all, at, s.Offset)
+			at = s.Offset
+		}
+		if end := s.Offset + s.Size; end > at {
+			s.Offset, s.Size = at, end-at
+			all = append(all, s)
+			at = end
+		}
+	}
+	if size := int64(f.size); at < size {
+		all = f.gap(all, at, size)
+	}
+	return all
+}
+
+// page is what ExecuTorch aligns payloads to.
+const page = 4096
+
+func (f *File) gap(all []Segment, from, to int64) []Segment {
+	begin := int64(format.Align(uint64(from)))
+	if f.format != Native && to%page == 0 && to-from < page {
+		begin = to
+	}
+	if begin = min(begin, to); begin > from {
+		all = append(all, Segment{Kind: Padding, Offset: from, Size: begin - from})
+	}
+	dead := func(kind Kind, from, to int64) {
+		if to > from {
+			all = append(all, Segment{Kind: kind, Offset: from, Size: to - from})
+		}
+	}
+	if f.format == Native {
+		row := make([]byte, format.Alignment)
+		for at := begin; at+format.Alignment <= to; at += format.Alignment {
+			if f.readAt(row, uint64(at)) != nil {
+				break
+			}
+			if size, ok := format.SizeOfIndex(row); ok && size <= uint64(to-at) {
+				dead(Dead, begin, at)
+				dead(OldIndex, at, at+int64(size))
+				begin = at + int64(size)
+				at = int64(format.Align(uint64(begin))) - format.Alignment
+			}
+		}
+	}
+	dead(Dead, begin, to)
+	return all
+}

@@ -1,0 +1,382 @@
+package cachefile_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+	"xpwc/internal/format"
+)
+
+func TestAFileTellsWhatIsInIt(t *testing.T) {
+	f := open(t, write(t, sample(t)))
+	all := entries(t, f)
+	require.Len(t, all, len(weights))
+	for i, w := range weights {
+		e := all[i]
+		require.Equal(t, w.kernel+w.bias, e.Name)
+		require.Equal(t, w.layout.Fingerprint, e.Layout)
+		require.Equal(t, w.seed, e.Seed)
+		require.Equal(t, w.bias != "", e.HasBias)
+		require.Equal(t, time.Unix(1000+w.used, 0).UTC(), e.UsedAt)
+		require.Equal(t, w.flags == format.Variant, e.Variant)
+		require.Equal(t, w.flags == format.Tied, e.Tied)
+		require.NoError(t, f.Check(e))
+		if !w.shared {
+			require.Equal(t, payloadOf(i, w), content(t, f, e))
+		}
+	}
+	require.Equal(t, all[3].Offset, all[4].Offset)
+
+	info, err := f.Info()
+	require.NoError(t, err)
+	require.Equal(t, cachefile.Native, info.Format)
+	require.Equal(t, 2, info.Version)
+	require.Equal(t, id, info.ID)
+	require.EqualValues(t, 1, info.Generation)
+	require.Equal(t, len(weights), info.Entries)
+	require.Equal(t, []cachefile.Layout{
+		{Fingerprint: here.Fingerprint, Description: here.Description, Entries: 4, PayloadBytes: 301_077},
+		{Fingerprint: other.Fingerprint, Description: other.Description, Entries: 2, PayloadBytes: 200_128},
+	}, info.Layouts)
+	require.EqualValues(t, 501_205, info.PayloadBytes)
+	require.Zero(t, info.DeadBytes)
+	require.Equal(t, []cachefile.SlotState{cachefile.SlotEmpty, cachefile.SlotInForce}, []cachefile.SlotState{info.Slots[0].State, info.Slots[1].State})
+}
+
+func requireMapCovers(t testing.TB, f *cachefile.File, size int) []cachefile.Segment {
+	segments, err := f.Map()
+	require.NoError(t, err)
+	at := int64(0)
+	for _, s := range segments {
+		require.Equal(t, at, s.Offset)
+		require.Positive(t, s.Size)
+		at += s.Size
+	}
+	require.EqualValues(t, size, at)
+	return segments
+}
+
+func TestTheMapHasEveryByteOnce(t *testing.T) {
+	m := maker{gap: 256}
+	for i := range weights {
+		if weights[i].shared {
+			continue
+		}
+		m.add(weights[i])
+		m.commit(t)
+	}
+	b := append(m.bytes(), "a writer is at work"...)
+	f := open(t, write(t, b))
+	kinds := map[cachefile.Kind]int{}
+	for _, s := range requireMapCovers(t, f, len(b)) {
+		kinds[s.Kind]++
+	}
+	require.Equal(t, 1, kinds[cachefile.Header])
+	require.Equal(t, 5, kinds[cachefile.Payload])
+	require.Equal(t, 4, kinds[cachefile.OldIndex])
+	require.Equal(t, 1, kinds[cachefile.Index])
+	require.Equal(t, 1, kinds[cachefile.Trailer])
+	require.Equal(t, 1, kinds[cachefile.Uncommitted])
+	info, err := f.Info()
+	require.NoError(t, err)
+	require.EqualValues(t, m.slots[4].DeadBytes, info.DeadBytes)
+	require.EqualValues(t, 19, info.UncommittedBytes)
+	require.EqualValues(t, len(b), info.HeaderBytes+info.PayloadBytes+info.IndexBytes+info.TrailerBytes+
+		info.PaddingBytes+info.DeadBytes+info.UncommittedBytes)
+	require.EqualValues(t, 5, info.Generation)
+	require.Equal(t, cachefile.SlotOlder, info.Slots[0].State)
+
+	b = executorchFile(2, "a", "b", "c")
+	segments := requireMapCovers(t, open(t, write(t, b)), len(b))
+	require.Equal(t, "c", segments[4].Name)
+	require.Equal(t, cachefile.Trailer, segments[6].Kind)
+	require.Equal(t, cachefile.Padding, segments[5].Kind)
+}
+
+func TestAFileWithoutACommitIsEmpty(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"no bytes": nil, "zeros": make([]byte, format.HeaderSize), "a header": format.NewHeader(id),
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, b)
+			f := open(t, path)
+			require.Empty(t, entries(t, f))
+			requireMapCovers(t, f, len(b))
+			info, err := f.Info()
+			require.NoError(t, err)
+			require.Zero(t, info.Generation)
+			requireSound(t, path)
+		})
+	}
+}
+
+func TestWhatIsNoCacheIsRefused(t *testing.T) {
+	_, err := cachefile.Open(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	for name, b := range map[string][]byte{"text": []byte("my notes"), "long": make([]byte, 5000)} {
+		path := write(t, b)
+		_, err := cachefile.Open(path)
+		require.ErrorIs(t, err, cachefile.ErrNotCache, name)
+		require.ErrorContains(t, err, path)
+		_, err = cachefile.Verify(path, nil)
+		require.ErrorIs(t, err, cachefile.ErrNotCache, name)
+	}
+	_, err = cachefile.Open(t.TempDir())
+	require.ErrorIs(t, err, cachefile.ErrNotCache)
+	newer := executorchFile(2, "a")
+	binary.LittleEndian.PutUint32(newer[len(newer)-4:], 3)
+	_, err = cachefile.Open(write(t, newer))
+	require.ErrorIs(t, err, cachefile.ErrVersion)
+}
+
+// Each damage is one of the sample file, and what Verify must say of it: where, and in words.
+func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
+	good := sample(t)
+	h, err := format.DecodeHeader(good)
+	require.NoError(t, err)
+	slot := h.Current
+	body := slot.IndexOffset + 256 // the root: 128, two layouts, two block sums, zeros
+	trailer := slot.IndexOffset + slot.IndexSize
+	flip := func(at uint64) func([]byte) []byte { return func(b []byte) []byte { b[at] ^= 0x10; return b } }
+	rewritten := func(change func(m *maker)) func([]byte) []byte {
+		return func([]byte) []byte {
+			var m maker
+			m.add(weights...)
+			change(&m)
+			m.commit(t)
+			return m.bytes()
+		}
+	}
+	retrailed := func(change func(entries []format.TrailerEntry) []format.TrailerEntry) func([]byte) []byte {
+		return func(b []byte) []byte {
+			entries, version, err := format.DecodeTrailer(uint64(len(b)), func(p []byte, at uint64) error { copy(p, b[at:]); return nil })
+			require.NoError(t, err)
+			b = append(b[:trailer], format.EncodeTrailer(change(entries), trailer, version)...)
+			slot := slot
+			slot.End = uint64(len(b))
+			encoded, at := slot.Encode(id)
+			copy(b[at:], encoded)
+			return b
+		}
+	}
+	reslotted := func(change func(s *format.Slot)) func([]byte) []byte {
+		return func(b []byte) []byte {
+			slot := slot
+			change(&slot)
+			encoded, at := slot.Encode(id)
+			copy(b[at:], encoded)
+			return b
+		}
+	}
+	f := open(t, write(t, good))
+	all := entries(t, f)
+	for name, c := range map[string]struct {
+		damage func([]byte) []byte
+		offset uint64
+		entry  string
+		says   string
+	}{
+		"the header":              {flip(16), 0, "", "the header's checksum"},
+		"the slot in force":       {flip(1024 + 40), 1024, "", "the slot of odd generations"},
+		"the other slot":          {flip(512 + 40), 512, "", "the slot of even generations"},
+		"the root":                {flip(slot.IndexOffset + 20), slot.IndexOffset, "", "index"},
+		"a layout":                {flip(slot.IndexOffset + 130), slot.IndexOffset, "", "checksum of the index' root"},
+		"a record":                {flip(body + 200), slot.IndexOffset, "", "block 0"},
+		"a name":                  {flip(trailer - 1), slot.IndexOffset, "", "block 0"},
+		"the first payload":       {flip(uint64(all[0].Offset)), uint64(all[0].Offset), "convconv.bias", "the payload's 1000 bytes"},
+		"the last payload's end":  {flip(uint64(all[5].Offset + 127)), uint64(all[5].Offset), "scaled", "the payload's 128 bytes"},
+		"a shared payload":        {flip(uint64(all[4].Offset + 3)), uint64(all[4].Offset), "tied", "the payload's 77 bytes"},
+		"the trailer's magic":     {flip(uint64(len(good)) - 8), trailer, "", "unknown magic"},
+		"the trailer's version":   {flip(uint64(len(good)) - 4), trailer, "", "unknown version"},
+		"the trailer's start":     {flip(uint64(len(good)) - 20), trailer, "", "trailer"},
+		"a seed in the trailer":   {flip(trailer + 4 + 13 + 16), trailer, "", "seed 17, is none of the index"},
+		"an offset in it":         {flip(trailer + 4 + 13 + 1), trailer, "", "is none of the index"},
+		"the end is missing":      {func(b []byte) []byte { return b[:len(b)-1] }, uint64(len(good)) - 1, "", "the file ends here"},
+		"the index is missing":    {func(b []byte) []byte { return b[:slot.IndexOffset+10] }, slot.IndexOffset + 10, "", "the file ends here"},
+		"dead bytes":              {reslotted(func(s *format.Slot) { s.DeadBytes++ }), 1024, "", "1 bytes are dead, but it is 0"},
+		"payload bytes":           {reslotted(func(s *format.Slot) { s.PayloadBytes++ }), slot.IndexOffset, "", "501205 bytes, the slot says 501206"},
+		"another generation's":    {reslotted(func(s *format.Slot) { s.Generation = 3 }), slot.IndexOffset, "", "generation 1, its slot of generation 3"},
+		"payloads that overlap":   {rewritten(func(m *maker) { m.records[2].Offset -= 128 }), body + 2*192, "", "record 2 overlaps"},
+		"a payload not aligned":   {rewritten(func(m *maker) { m.records[0].Offset += 64 }), body, "", "record 0"},
+		"a payload in the header": {rewritten(func(m *maker) { m.records[0].Offset = 0 }), body, "", "record 0 lies outside"},
+		"an empty payload":        {rewritten(func(m *maker) { m.records[5].Size = 0 }), body + 5*192, "", "record 5"},
+		"the header is not listed": {retrailed(func(e []format.TrailerEntry) []format.TrailerEntry {
+			return append(e[:3], e[4])
+		}), trailer, "", "it does not list xpwc:header"},
+		"the header elsewhere": {retrailed(func(e []format.TrailerEntry) []format.TrailerEntry {
+			e[3].Size--
+			return e
+		}), trailer, "", "xpwc:header is listed with 4095 bytes"},
+		"a name listed twice": {retrailed(func(e []format.TrailerEntry) []format.TrailerEntry {
+			return append(e, e[0])
+		}), trailer, "", `lists "convconv.bias" twice`},
+		"another layout listed": {retrailed(func(e []format.TrailerEntry) []format.TrailerEntry {
+			return append(e, format.TrailerEntry{Name: "scaled", Offset: uint64(all[5].Offset), Size: 128, Seed: 5})
+		}), trailer, "", "is of another layout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, c.damage(append([]byte(nil), good...)))
+			problems, err := cachefile.Verify(path, nil)
+			require.NoError(t, err)
+			require.NotEmpty(t, problems)
+			var places []string
+			for _, p := range problems {
+				require.ErrorIs(t, &p, cachefile.ErrDamaged)
+				require.Equal(t, path, p.Path)
+				places = append(places, p.Place())
+				if uint64(p.Offset) == c.offset && p.Name == c.entry && strings.Contains(p.What, c.says) {
+					return
+				}
+			}
+			require.Fail(t, "not said", "%d %q %s: %v", c.offset, c.entry, c.says, places)
+		})
+	}
+}
+
+// What lies in no payload and no structure has no meaning; every other bit has.
+func TestVerifyFindsEveryFlippedBit(t *testing.T) {
+	good := sample(t)
+	path := write(t, good)
+	f := open(t, path)
+	segments, err := f.Map()
+	require.NoError(t, err)
+	for _, s := range segments {
+		meant := func(at int64) bool {
+			switch s.Kind {
+			case cachefile.Header:
+				return at < 40 || at >= 512 && at < 640 || at >= 1024 && at < 1152
+			case cachefile.Padding:
+				return false
+			}
+			return true
+		}
+		step := max(1, s.Size/200)
+		for at := s.Offset; at < s.Offset+s.Size; at += step {
+			b := append([]byte(nil), good...)
+			b[at] ^= 1 << (at % 8)
+			require.NoError(t, os.WriteFile(path, b, 0o600))
+			problems, err := cachefile.Verify(path, nil)
+			require.NoError(t, err)
+			require.Equal(t, meant(at), len(problems) > 0, "offset %d in the %s", at, s.Kind)
+		}
+	}
+}
+
+func TestVerifyTellsOfEverythingThatIsWrong(t *testing.T) {
+	b := sample(t)
+	for _, e := range entries(t, open(t, write(t, b))) {
+		b[e.Offset] ^= 1
+		if e.Seed == 3 {
+			b[e.Offset] ^= 1 // the next entry's too
+		}
+	}
+	b[600] = 1
+	b[len(b)-25] ^= 1
+	var done, total int64
+	problems, err := cachefile.Verify(write(t, b), func(d, all int64) { done, total = d, all })
+	require.NoError(t, err)
+	require.Equal(t, total, done)
+	var names []string
+	for i, p := range problems {
+		names = append(names, p.Name)
+		require.True(t, i == 0 || p.Offset >= problems[i-1].Offset)
+	}
+	require.Equal(t, []string{"", "convconv.bias", "dense", "dense", "tied", "scaled", ""}, names)
+}
+
+func TestVerifyLooksAtExecuTorchsIndex(t *testing.T) {
+	good := executorchFile(2, "a", "b")
+	path := write(t, good)
+	requireSound(t, path)
+	trailer := len(good) - 20 - 2*25
+	for name, c := range map[string]struct {
+		damage func(b []byte)
+		says   string
+	}{
+		"a cut-off entry":       {func(b []byte) { b[trailer+1]++ }, "cut off"},
+		"the number":            {func(b []byte) { b[len(b)-12]-- }, "between the trailer's entries"},
+		"a payload outside":     {func(b []byte) { b[trailer+5+7] = 1 }, "outside the file"},
+		"payloads that overlap": {func(b []byte) { copy(b[trailer+25+5:], make([]byte, 8)) }, `overlaps`},
+		"a name twice":          {func(b []byte) { b[trailer+25+4] = 'a' }, "twice"},
+		"not aligned":           {func(b []byte) { b[trailer+25+5] = 32 }, "64 bytes"},
+	} {
+		b := append([]byte(nil), good...)
+		c.damage(b)
+		problems, err := cachefile.Verify(write(t, b), nil)
+		require.NoError(t, err)
+		require.Len(t, problems, 1, name)
+		require.Contains(t, problems[0].What, c.says, name)
+	}
+}
+
+// A damaged block of a large index hides the entries in it, and no others.
+func TestADamagedBlockHidesItsEntries(t *testing.T) {
+	var m maker
+	for i := range 200 {
+		m.add(weight{kernel: fmt.Sprint("w", i), layout: here, size: 10, seed: uint32(i)})
+	}
+	m.commit(t)
+	b := m.bytes()
+	b[m.slots[0].IndexOffset+m.slots[0].IndexSize/2] ^= 1
+	path := write(t, b)
+	f := open(t, path)
+	sound, damaged := 0, 0
+	for e, err := range f.Entries() {
+		if err != nil {
+			require.ErrorIs(t, err, cachefile.ErrDamaged)
+			damaged++
+			continue
+		}
+		require.NoError(t, f.Check(e))
+		sound++
+	}
+	require.Equal(t, 200, sound+damaged)
+	require.Positive(t, sound)
+	require.Positive(t, damaged)
+	_, err := f.Info()
+	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	problems, err := cachefile.Verify(path, nil)
+	require.NoError(t, err)
+	require.Len(t, problems, 1)
+	to := filepath.Join(t.TempDir(), "copy")
+	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
+	left := 0
+	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: func(cachefile.Entry, error) { left++ }}))
+	require.Equal(t, damaged, left)
+	requireSound(t, to)
+}
+
+// FuzzOpen: whatever a file has in it, looking into it neither fails badly nor reads elsewhere, and what is copied is sound.
+func FuzzOpen(f *testing.F) {
+	f.Add(sample(f))
+	f.Add(executorchFile(1, "a", "b"))
+	f.Add(executorchFile(2, "a", "b"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := write(t, b)
+		problems, verr := cachefile.Verify(path, nil)
+		c, err := cachefile.Open(path)
+		if err != nil {
+			require.True(t, verr != nil || len(problems) > 0)
+			return
+		}
+		defer func() { require.NoError(t, c.Close()) }()
+		_, _ = c.Info()
+		_, _ = c.Map()
+		to := filepath.Join(t.TempDir(), "copy")
+		if c.Write(to, nil, cachefile.WriteOptions{LeftOut: func(cachefile.Entry, error) {}}) == nil {
+			again, err := cachefile.Verify(to, nil)
+			require.NoError(t, err)
+			if len(problems) == 0 {
+				require.Empty(t, again)
+			}
+		}
+	})
+}

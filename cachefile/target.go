@@ -1,0 +1,103 @@
+package cachefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// checkTarget returns where a file for the path is written, which is where it leads if it is a symbolic link, after checking
+// that it may be.
+func (f *File) checkTarget(path string) (string, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", err
+		}
+	}
+	there, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	read, err := f.f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if os.SameFile(read, there) {
+		return "", fmt.Errorf("%s: %w", path, ErrSameFile)
+	}
+	if there.Mode().IsRegular() && there.Size() == 0 {
+		return path, nil
+	}
+	old, err := Open(path)
+	if err == nil {
+		return path, old.Close()
+	}
+	if errors.Is(err, ErrDamaged) {
+		return path, nil
+	}
+	return "", fmt.Errorf("not written over: %w", err)
+}
+
+// A target is a file that is being written beside the path that it will have.
+type target struct {
+	f    *os.File
+	path string
+	done bool
+}
+
+func newTarget(path string) (*target, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
+	if err != nil {
+		return nil, err
+	}
+	return &target{f: f, path: path}, nil
+}
+
+func (t *target) write(b []byte, offset uint64) error {
+	_, err := t.f.WriteAt(b, int64(offset))
+	return err
+}
+
+func (t *target) truncate(size uint64) error { return t.f.Truncate(int64(size)) }
+
+// commit puts the file in its place when it is on stable storage.
+func (t *target) commit() error {
+	if err := t.f.Sync(); err != nil {
+		return err
+	}
+	if err := t.f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(t.f.Name(), t.path); err != nil {
+		return err
+	}
+	t.done = true
+	return syncDir(filepath.Dir(t.path))
+}
+
+// discard removes the file unless it is in its place.
+func (t *target) discard() error {
+	if t.done {
+		return nil
+	}
+	_ = t.f.Close() // it may be closed
+	return os.Remove(t.f.Name())
+}
+
+// syncDir returns when the names in a directory are on stable storage. Windows flushes them by itself.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,248 @@
+package cachefile
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"slices"
+
+	"xpwc/internal/format"
+)
+
+// Verify checks everything there is to check in the file at path: the slots of its header, every checksum of its index, every
+// bound and the order of its records, that each is found by its key, that ExecuTorch's index agrees with them, what the file says
+// of its sizes, and the checksum of every payload. Of ExecuTorch's files it checks the index, and that payloads can be read and
+// neither overlap nor lie where XNNPACK could not use them. It returns all that is wrong, in the order of offsets, or nil.
+//
+// Progress, if not nil, is told how many bytes of how many payload bytes were read. The error is of a file that cannot be
+// looked into: it matches ErrNotCache or ErrVersion, or is the system's.
+func Verify(path string, progress func(done, total int64)) (problems []Problem, err error) {
+	f, findings, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	v := verifier{File: f, progress: progress}
+	for _, found := range findings {
+		v.problems = append(v.problems, *found.Problem)
+	}
+	if f.format == Native {
+		v.native()
+	} else {
+		v.foreignIndex()
+	}
+	v.payloads()
+	slices.SortStableFunc(v.problems, func(a, b Problem) int { return cmp.Compare(a.Offset, b.Offset) })
+	return v.problems, f.Close()
+}
+
+type verifier struct {
+	*File
+	progress func(done, total int64)
+	problems []Problem
+	entries  []Entry // those whose records are sound
+	damaged  bool    // there are others
+}
+
+func (v *verifier) found(p *Problem) { v.problems = append(v.problems, *p) }
+
+// native checks what a native file's index says.
+func (v *verifier) native() {
+	if v.index == nil {
+		return
+	}
+	for flaw := range v.index.Flaws() {
+		v.damaged = true
+		v.found(v.problem(v.slot.IndexOffset+flaw.Offset, "%s", plain(flaw.Err)))
+	}
+	trailerAt := v.slot.IndexOffset + v.slot.IndexSize
+	for e, err := range v.Entries() {
+		if err != nil {
+			continue // Flaws told
+		}
+		v.entries = append(v.entries, e)
+		if uint64(e.Offset) >= trailerAt {
+			v.found(v.problemOf(&e, "the payload lies behind the index"))
+		}
+	}
+	known := map[Digest]bool{}
+	for _, l := range v.index.Layouts() {
+		if known[l.Fingerprint] {
+			v.found(v.problem(v.slot.IndexOffset, "layout %s is listed twice", l.Fingerprint))
+		}
+		known[l.Fingerprint] = true
+	}
+	if !v.damaged {
+		v.table()
+		v.sizes()
+	}
+	v.trailer(trailerAt)
+}
+
+// table checks that looking up each record's key finds it.
+func (v *verifier) table() {
+	for i, e := range v.entries {
+		found, want := false, e.record()
+		for r, err := range v.index.Find(want.Key) {
+			if found = err == nil && r == want; found {
+				break
+			}
+		}
+		if !found {
+			p := v.problem(v.slot.IndexOffset+v.index.RecordOffset(i), "the hash table does not lead to record %d", i)
+			p.Name = e.Name
+			v.found(p)
+		}
+	}
+}
+
+// sizes checks the slot's figures against the records.
+func (v *verifier) sizes() {
+	occupied := uint64(0)
+	for i, e := range v.entries {
+		if i == 0 || e.Offset != v.entries[i-1].Offset {
+			occupied += format.Align(uint64(e.Size))
+		}
+	}
+	slot := v.slots[v.slot.Generation%2]
+	if dead := v.slot.IndexOffset - format.HeaderSize - occupied; dead != v.slot.DeadBytes {
+		v.found(v.problem(slot.Offset, "the slot says %d bytes are dead, but it is %d", v.slot.DeadBytes, dead))
+	}
+}
+
+// trailer checks that ExecuTorch's index lists the header, the index, and payloads that there are.
+func (v *verifier) trailer(at uint64) {
+	if v.slot.End > v.size {
+		return // it was told
+	}
+	wrong := func(format string, args ...any) {
+		v.found(v.problem(at, "the trailer for ExecuTorch: "+format, args...))
+	}
+	trailer, version, err := format.DecodeTrailer(v.slot.End, v.readAt)
+	if err != nil {
+		wrong("%s", plain(err))
+		return
+	}
+	if n := format.TrailerSize(trailer, version); n != v.slot.End-at {
+		wrong("it begins at %d, the index ends at %d", v.slot.End-n, at)
+		return
+	}
+	type place struct {
+		name         string
+		offset, size uint64
+	}
+	records := map[place][]Entry{}
+	for _, e := range v.entries {
+		key := place{e.Name, uint64(e.Offset), uint64(e.Size)}
+		records[key] = append(records[key], e)
+	}
+	var layout *Digest
+	named := map[string]bool{}
+	want := map[string]place{
+		format.HeaderEntry: {format.HeaderEntry, 0, format.HeaderSize},
+		format.IndexEntry:  {format.IndexEntry, v.slot.IndexOffset, v.slot.IndexSize},
+	}
+	for i, e := range trailer {
+		if named[e.Name] {
+			wrong("it lists %q twice", e.Name)
+		}
+		named[e.Name] = true
+		p := place{e.Name, e.Offset, e.Size}
+		if special, is := want[e.Name]; is {
+			if p != special || e.Seed != 0 {
+				wrong("%s is listed with %d bytes at %d and seed %d, and has %d at %d and seed 0",
+					e.Name, e.Size, e.Offset, e.Seed, special.size, special.offset)
+			}
+			delete(want, e.Name)
+			continue
+		}
+		of := records[p]
+		if version == format.TrailerV2 {
+			of = slices.DeleteFunc(slices.Clone(of), func(r Entry) bool { return r.Seed != e.Seed })
+		}
+		switch {
+		case len(of) == 0 && v.damaged: // it may be of a record that cannot be read
+		case len(of) == 0:
+			wrong("entry %d, %.100q with %d bytes at %d and seed %d, is none of the index", i, e.Name, e.Size, e.Offset, e.Seed)
+		case layout == nil:
+			layout = &of[0].Layout
+		case !slices.ContainsFunc(of, func(r Entry) bool { return r.Layout == *layout }):
+			wrong("entry %d, %.100q, is of another layout than those before it", i, e.Name)
+		}
+	}
+	for name := range want {
+		wrong("it does not list %s, so that the bytes would be taken for free space", name)
+	}
+	if len(v.problems) == 0 && !bytes.Equal(format.EncodeTrailer(trailer, at, version), v.bytes(at, v.slot.End)) {
+		wrong("it says it begins elsewhere than at %d", at)
+	}
+}
+
+// bytes returns bytes of the file, or nil.
+func (v *verifier) bytes(from, to uint64) []byte {
+	b := make([]byte, to-from)
+	if v.readAt(b, from) != nil {
+		return nil
+	}
+	return b
+}
+
+// xnnpackAlignment is what XNNPACK needs of packed weights.
+const xnnpackAlignment = 64
+
+// foreignIndex checks what the index of ExecuTorch's file says.
+func (v *verifier) foreignIndex() {
+	named := map[string]bool{}
+	end, before := int64(0), Entry{}
+	for _, e := range v.foreign {
+		if named[e.Name] {
+			v.found(v.problemOf(&e, "the index lists this name twice"))
+		}
+		named[e.Name] = true
+		if reserved(e.Name) {
+			v.found(v.problem(uint64(e.Offset), "the index lists %s here, a structure of a native file, but the header's magic is not there", e.Name))
+			continue
+		}
+		if e.Offset%xnnpackAlignment != 0 {
+			v.found(v.problemOf(&e, "the payload is not aligned to %d bytes", xnnpackAlignment))
+		}
+		if same := e.Offset == before.Offset && e.Size == before.Size; !same && e.Offset < end {
+			v.found(v.problemOf(&e, "the payload overlaps that of %q, which ends at %d", before.Name, end))
+		}
+		if e.Offset+e.Size > end {
+			end, before = e.Offset+e.Size, e
+		}
+		v.entries = append(v.entries, e)
+	}
+	if len(v.foreign) == 0 && len(v.problems) == 0 {
+		v.found(v.problem(v.indexAt, "the index has no entries; ExecuTorch takes the file for a damaged one"))
+	}
+}
+
+// payloads checks the checksums of payloads, each once.
+func (v *verifier) payloads() {
+	type payload struct {
+		offset, size int64
+		sum          Digest
+	}
+	var done, total int64
+	for _, e := range v.entries {
+		total += e.Size
+	}
+	checked := map[payload]bool{}
+	for _, e := range v.entries {
+		key := payload{e.Offset, e.Size, e.Sum}
+		if !checked[key] {
+			checked[key] = true
+			var p *Problem
+			switch err := v.Check(e); {
+			case errors.As(err, &p):
+				v.found(p)
+			case err != nil: // the disk cannot give it
+				v.found(v.problemOf(&e, "the payload cannot be read: %v", err))
+			}
+		}
+		if done += e.Size; v.progress != nil {
+			v.progress(done, total)
+		}
+	}
+}

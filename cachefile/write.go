@@ -1,0 +1,264 @@
+package cachefile
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"xpwc/internal/format"
+)
+
+// WriteOptions say what [File.Write] makes.
+type WriteOptions struct {
+	// Format of the new file; "" is that of the file it is made of.
+	Format Format
+	// Layout says of which layout's entries an ExecuTorch's file is made, or which ones the index for ExecuTorch at the end of a
+	// native file lists. Zero is the only layout there is, or, of a native file, the one whose entries the source lists so.
+	Layout Digest
+	// LeftOut, if not nil, is told of each entry that was to be kept and cannot be, and why: the error matches ErrDamaged or
+	// ErrAmbiguous. The entry is zero if its record is what is damaged. Without LeftOut such an entry makes Write fail.
+	LeftOut func(Entry, error)
+	// Progress, if not nil, is told how many bytes of how many are copied.
+	Progress func(done, total int64)
+}
+
+// Write makes a new file, at the path to, of the entries that keep returns true for; nil keeps all. Payloads are copied
+// densely, without dead bytes, and compared with their checksums on the way. A native file gets an identity of its own and
+// begins with generation 1, so that it and its source can go different ways.
+//
+// The file is written beside the path under another name, flushed, and renamed. So a file that was at the path is replaced
+// whole or not at all, and who has it mapped keeps it. It is replaced only if it is empty or a cache of this version, perhaps
+// damaged: otherwise the error matches ErrNotCache or ErrVersion. If it is the file that is read, also by a link, the error matches
+// ErrSameFile. The new file can be read and written by its owner only, as all caches.
+//
+// A file of ExecuTorch's has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrNeedsModel,
+// ErrNeedsSeeds and ErrEmpty say what cannot be made.
+func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
+	o.Format = cmp.Or(o.Format, f.format)
+	if err := f.convertible(o.Format); err != nil {
+		return err
+	}
+	to, err = f.checkTarget(to)
+	if err != nil {
+		return err
+	}
+	entries, err := f.choose(keep, &o)
+	if err != nil {
+		return err
+	}
+	t, err := newTarget(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.discard()) }()
+	if o.Format == Native {
+		err = f.writeNative(t, entries, &o)
+	} else {
+		err = f.writeForeign(t, entries, &o)
+	}
+	if err != nil {
+		return err
+	}
+	return t.commit()
+}
+
+func (f *File) convertible(to Format) error {
+	switch {
+	case to != Native && to != XPWC1 && to != XPWC2:
+		return fmt.Errorf("%q is no format of cache files", to)
+	case to == Native && f.format != Native:
+		return fmt.Errorf("%s: %w", f.path, ErrNeedsModel)
+	case to == XPWC2 && f.format == XPWC1:
+		return fmt.Errorf("%s: %w", f.path, ErrNeedsSeeds)
+	}
+	return nil
+}
+
+// choose returns the entries of the new file.
+func (f *File) choose(keep func(Entry) bool, o *WriteOptions) ([]Entry, error) {
+	var entries []Entry
+	for e, err := range f.Entries() {
+		switch {
+		case err != nil && o.LeftOut == nil:
+			return nil, err
+		case err != nil:
+			o.LeftOut(e, err)
+		case keep == nil || keep(e):
+			entries = append(entries, e)
+		}
+	}
+	if o.Format == Native {
+		return entries, nil
+	}
+	return f.chooseForExecuTorch(entries, o)
+}
+
+func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, error) {
+	if o.Layout != (Digest{}) {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Layout != o.Layout })
+	}
+	for _, e := range entries {
+		if e.Layout != entries[0].Layout {
+			return nil, fmt.Errorf("%s: %w", f.path, ErrLayouts)
+		}
+	}
+	meant := entries
+	if f.format == Native {
+		meant = oneAName(entries)
+	}
+	var kept []Entry
+	for _, e := range entries {
+		if n := len(kept); n < len(meant) && meant[n] == e {
+			kept = append(kept, e)
+			continue
+		}
+		err := fmt.Errorf("%s: entry %q: %w", f.path, e.Name, ErrAmbiguous)
+		if o.LeftOut == nil {
+			return nil, err
+		}
+		o.LeftOut(e, err)
+	}
+	if len(kept) == 0 {
+		return nil, fmt.Errorf("%s: %w", f.path, ErrEmpty)
+	}
+	return kept, nil
+}
+
+// oneAName returns the entries, in their order, that ExecuTorch would serve rightly: for each name the one used last, unless
+// another of the name has the same seed and other bytes. Variants are none.
+func oneAName(entries []Entry) []Entry {
+	last := map[string]int{}
+	ambiguous := map[string]bool{}
+	for i, e := range entries {
+		l, known := last[e.Name]
+		if !known || e.UsedAt.After(entries[l].UsedAt) {
+			last[e.Name] = i
+		}
+	}
+	for i, e := range entries {
+		l := entries[last[e.Name]]
+		if e.Variant || i != last[e.Name] && e.Seed == l.Seed && e.Offset != l.Offset {
+			ambiguous[e.Name] = true
+		}
+	}
+	var kept []Entry
+	for i, e := range entries {
+		if last[e.Name] == i && !ambiguous[e.Name] {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// writeNative writes a native file of one generation.
+func (f *File) writeNative(t *target, entries []Entry, o *WriteOptions) error {
+	tail := uint64(format.HeaderSize)
+	kept, err := f.copyPayloads(t, &tail, entries, o)
+	if err != nil {
+		return err
+	}
+	records := make([]format.Record, len(kept))
+	used := map[Digest]bool{}
+	for i := range kept {
+		records[i] = kept[i].record()
+		used[kept[i].Layout] = true
+	}
+	var layouts []format.Layout
+	if f.index != nil {
+		layouts = slices.DeleteFunc(slices.Clone(f.index.Layouts()), func(l format.Layout) bool { return !used[l.Fingerprint] })
+	}
+	listed := o.Layout
+	if listed == (Digest{}) {
+		listed = f.listedLayout(layouts)
+	}
+	slot, block, err := format.EncodeGeneration(1, tail, layouts, records, format.TrailerEntries(listed, records), format.TrailerV2)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	header := format.NewHeader(id)
+	encoded, at := slot.Encode(id)
+	copy(header[at:], encoded)
+	return errors.Join(t.write(block, slot.IndexOffset), t.write(header, 0))
+}
+
+// listedLayout returns the layout of the entries that the index for ExecuTorch lists, which the last writer packed for.
+func (f *File) listedLayout(layouts []format.Layout) Digest {
+	if len(layouts) == 1 {
+		return layouts[0].Fingerprint
+	}
+	trailer, _, err := format.DecodeTrailer(f.slot.End, f.readAt)
+	if err != nil {
+		return Digest{}
+	}
+	at := map[int64]bool{}
+	for _, e := range trailer {
+		if !reserved(e.Name) {
+			at[int64(e.Offset)] = true
+		}
+	}
+	for e, err := range f.Entries() {
+		if err == nil && at[e.Offset] {
+			return e.Layout
+		}
+	}
+	return Digest{}
+}
+
+// writeForeign writes an ExecuTorch's file.
+func (f *File) writeForeign(t *target, entries []Entry, o *WriteOptions) error {
+	tail := uint64(0)
+	kept, err := f.copyPayloads(t, &tail, entries, o)
+	if err != nil {
+		return err
+	}
+	if len(kept) == 0 {
+		return fmt.Errorf("%s: %w", f.path, ErrEmpty)
+	}
+	trailer := make([]format.TrailerEntry, len(kept))
+	for i, e := range kept {
+		trailer[i] = format.TrailerEntry{Name: e.Name, Offset: uint64(e.Offset), Size: uint64(e.Size), Seed: e.Seed}
+	}
+	version := uint32(format.TrailerV2)
+	if o.Format == XPWC1 {
+		version = format.TrailerV1
+	}
+	return t.write(format.EncodeTrailer(trailer, tail, version), tail)
+}
+
+// copyPayloads copies payloads behind the tail, each once, and returns the entries with where theirs are now.
+func (f *File) copyPayloads(t *target, tail *uint64, entries []Entry, o *WriteOptions) (kept []Entry, err error) {
+	type payload struct{ offset, size int64 }
+	var done, total int64
+	for i, e := range entries {
+		if i == 0 || e.Offset != entries[i-1].Offset {
+			total += e.Size
+		}
+	}
+	moved := map[payload]uint64{}
+	for _, e := range entries {
+		at, copied := moved[payload{e.Offset, e.Size}]
+		if !copied {
+			at = format.Align(*tail)
+			if err := f.copyPayload(io.NewOffsetWriter(t.f, int64(at)), &e); err != nil {
+				if !errors.Is(err, ErrDamaged) || o.LeftOut == nil {
+					return nil, err
+				}
+				o.LeftOut(e, err)
+				continue
+			}
+			*tail = at + uint64(e.Size)
+			moved[payload{e.Offset, e.Size}] = at
+			if done += e.Size; o.Progress != nil {
+				o.Progress(done, total)
+			}
+		}
+		e.Offset = int64(at)
+		kept = append(kept, e)
+	}
+	return kept, t.truncate(*tail) // what was copied of damaged ones
+}

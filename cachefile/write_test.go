@@ -1,0 +1,230 @@
+package cachefile_test
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+
+	"xpwc/cachefile"
+	"xpwc/internal/format"
+)
+
+func TestACopyHasTheChosenEntriesAndNothingElse(t *testing.T) {
+	m := maker{gap: 512}
+	m.add(weights[0])
+	m.commit(t)
+	m.add(weights[1:]...)
+	m.commit(t)
+	f := open(t, write(t, m.bytes()))
+	for name, keep := range map[string]func(cachefile.Entry) bool{
+		"all":        nil,
+		"one layout": func(e cachefile.Entry) bool { return e.Layout == here.Fingerprint },
+		"one name":   func(e cachefile.Entry) bool { return e.Name == "dense" },
+		"none":       func(cachefile.Entry) bool { return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := filepath.Join(t.TempDir(), "copy")
+			var done, total int64
+			require.NoError(t, f.Write(to, keep, cachefile.WriteOptions{Progress: func(d, all int64) {
+				require.Greater(t, d, done)
+				done, total = d, all
+			}}))
+			require.Equal(t, total, done)
+			requireSound(t, to)
+			c := open(t, to)
+			want := entries(t, f)
+			if keep != nil {
+				want = slices.DeleteFunc(want, func(e cachefile.Entry) bool { return !keep(e) })
+			}
+			got := entries(t, c)
+			require.Len(t, got, len(want))
+			for i := range got {
+				require.Equal(t, content(t, f, want[i]), content(t, c, got[i]))
+				got[i].Offset = want[i].Offset
+			}
+			require.ElementsMatch(t, want, got)
+			info, err := c.Info()
+			require.NoError(t, err)
+			require.Zero(t, info.DeadBytes)
+			require.Equal(t, total, info.PayloadBytes)
+			require.EqualValues(t, 1, info.Generation)
+			require.NotEqual(t, id, info.ID, "it can go its own way")
+			if runtime.GOOS != "windows" {
+				stat, err := os.Stat(to)
+				require.NoError(t, err)
+				require.EqualValues(t, 0o600, stat.Mode().Perm())
+			}
+			left, err := os.ReadDir(filepath.Dir(to))
+			require.NoError(t, err)
+			require.Len(t, left, 1, "nothing else is left beside it")
+		})
+	}
+}
+
+func TestACopyListsTheSameLayoutForExecuTorch(t *testing.T) {
+	f := open(t, write(t, sample(t)))
+	listed := func(o cachefile.WriteOptions) (names []string) {
+		to := filepath.Join(t.TempDir(), "copy")
+		require.NoError(t, f.Write(to, nil, o))
+		requireSound(t, to)
+		b, err := os.ReadFile(to)
+		require.NoError(t, err)
+		trailer, _, err := format.DecodeTrailer(uint64(len(b)), func(p []byte, at uint64) error { copy(p, b[at:]); return nil })
+		require.NoError(t, err)
+		for _, e := range trailer {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"convconv.bias", "dense", "tied", format.HeaderEntry, format.IndexEntry}, listed(cachefile.WriteOptions{}))
+	require.Equal(t, []string{"dense", "scaled", format.HeaderEntry, format.IndexEntry},
+		listed(cachefile.WriteOptions{Layout: other.Fingerprint}))
+}
+
+func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
+	f := open(t, write(t, sample(t)))
+	to := filepath.Join(t.TempDir(), "copy")
+	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2}), cachefile.ErrLayouts)
+	require.NoFileExists(t, to)
+	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: here.Fingerprint}),
+		cachefile.ErrAmbiguous, "tied has two seeds")
+	require.NoFileExists(t, to)
+	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: format.Digest{0xc}}), cachefile.ErrEmpty)
+	for _, kind := range []cachefile.Format{cachefile.XPWC1, cachefile.XPWC2} {
+		var left []uint32
+		require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: kind, Layout: here.Fingerprint,
+			LeftOut: func(e cachefile.Entry, err error) {
+				require.ErrorIs(t, err, cachefile.ErrAmbiguous)
+				left = append(left, e.Seed)
+			}}))
+		require.Equal(t, []uint32{3}, left, "the other was used later")
+		requireSound(t, to)
+		c := open(t, to)
+		info, err := c.Info()
+		require.NoError(t, err)
+		require.Equal(t, kind, info.Format)
+		got := entries(t, c)
+		require.Len(t, got, 3)
+		for i, w := range []int{0, 1, 3} {
+			require.Equal(t, weights[w].kernel+weights[w].bias, got[i].Name)
+			require.Equal(t, payloadOf(w, weights[w]), content(t, c, got[i]))
+			require.Zero(t, got[i].Offset%64)
+			if kind == cachefile.XPWC2 {
+				require.Equal(t, []uint32{1, 2, 4}[i], got[i].Seed)
+			}
+		}
+	}
+	err := f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: other.Fingerprint})
+	require.ErrorIs(t, err, cachefile.ErrAmbiguous)
+	require.ErrorContains(t, err, `"scaled"`, "a variant")
+}
+
+// ExecuTorch would serve either for the other.
+func TestNamesThatMeetAtTheirSeamsAreNotWrittenForExecuTorch(t *testing.T) {
+	var m maker
+	m.add(weight{kernel: "a", bias: "bc", layout: here, seed: 1, size: 10}, weight{kernel: "ab", bias: "c", layout: here, seed: 1, size: 20},
+		weight{kernel: "x", layout: here, seed: 1, size: 10})
+	m.commit(t)
+	f := open(t, write(t, m.bytes()))
+	to := filepath.Join(t.TempDir(), "copy")
+	left := 0
+	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, LeftOut: func(cachefile.Entry, error) { left++ }}))
+	require.Equal(t, 2, left)
+	require.Len(t, entries(t, open(t, to)), 1)
+}
+
+func TestExecuTorchsFilesAreCopied(t *testing.T) {
+	v1, v2 := open(t, write(t, executorchFile(1, "a", "b"))), open(t, write(t, executorchFile(2, "a", "b")))
+	to := filepath.Join(t.TempDir(), "copy")
+	for _, f := range []*cachefile.File{v1, v2} {
+		require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.Native}), cachefile.ErrNeedsModel)
+	}
+	require.ErrorIs(t, v1.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2}), cachefile.ErrNeedsSeeds)
+	require.NoFileExists(t, to)
+	require.NoError(t, v1.Write(to, nil, cachefile.WriteOptions{}))
+	require.Len(t, entries(t, open(t, to)), 2)
+	require.NoError(t, v2.Write(to, func(e cachefile.Entry) bool { return e.Name == "b" }, cachefile.WriteOptions{}))
+	requireSound(t, to)
+	c := open(t, to)
+	got := entries(t, c)
+	require.Len(t, got, 1)
+	require.EqualValues(t, 2, got[0].Seed)
+	require.Equal(t, payloadOf(1, weight{kernel: "b", size: 2000}), content(t, c, got[0]))
+	require.NoError(t, v2.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC1}))
+	requireSound(t, to)
+}
+
+func TestADamagedPayloadIsNotCopied(t *testing.T) {
+	b := sample(t)
+	f := open(t, write(t, b))
+	bad := entries(t, f)[1]
+	b[bad.Offset+5] ^= 1
+	path := write(t, b)
+	f = open(t, path)
+	to := filepath.Join(t.TempDir(), "copy")
+	err := f.Write(to, nil, cachefile.WriteOptions{})
+	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	var p *cachefile.Problem
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, cachefile.Problem{Path: path, Offset: bad.Offset, Name: "dense", What: p.What}, *p)
+	left, err := os.ReadDir(filepath.Dir(to))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	var out []cachefile.Entry
+	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: func(e cachefile.Entry, err error) {
+		require.ErrorIs(t, err, cachefile.ErrDamaged)
+		out = append(out, e)
+	}}))
+	require.Equal(t, []cachefile.Entry{bad}, out)
+	requireSound(t, to)
+	require.Len(t, entries(t, open(t, to)), len(weights)-1)
+}
+
+func TestNothingIsDestroyed(t *testing.T) {
+	b := sample(t)
+	path := write(t, b)
+	f := open(t, path)
+	dir := filepath.Dir(path)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.Symlink("cache", in("link")))
+	require.NoError(t, os.Link(path, in("hardlink")))
+	require.NoError(t, os.Symlink("nowhere", in("dangling")))
+	require.NoError(t, os.WriteFile(in("notes"), []byte("my notes"), 0o600))
+	version := slices.Clone(b)
+	version[8] = 9
+	binary.LittleEndian.PutUint64(version[32:], xxh3.Hash(version[:32]))
+	require.NoError(t, os.WriteFile(in("newer"), version, 0o600))
+	require.NoError(t, os.Mkdir(in("dir"), 0o700))
+	for name, want := range map[string]error{
+		"cache": cachefile.ErrSameFile, "link": cachefile.ErrSameFile, "hardlink": cachefile.ErrSameFile, "../" + filepath.Base(dir) + "/cache": cachefile.ErrSameFile,
+		"notes": cachefile.ErrNotCache, "dir": cachefile.ErrNotCache, "dangling": os.ErrNotExist, "none/x": os.ErrNotExist,
+		"newer": cachefile.ErrVersion,
+	} {
+		require.ErrorIs(t, f.Write(in(name), nil, cachefile.WriteOptions{}), want, name)
+	}
+	for name, want := range map[string][]byte{"cache": b, "notes": []byte("my notes"), "newer": version} {
+		got, err := os.ReadFile(in(name))
+		require.NoError(t, err)
+		require.Equal(t, want, got, name)
+	}
+	// Other caches, damaged ones and empty files are replaced; a link stays one.
+	require.NoError(t, os.WriteFile(in("empty"), nil, 0o600))
+	require.NoError(t, os.WriteFile(in("old"), executorchFile(2, "a"), 0o600))
+	require.NoError(t, os.WriteFile(in("damaged"), b[:len(b)-1], 0o600))
+	require.NoError(t, os.Symlink("old", in("link to old")))
+	for _, name := range []string{"empty", "damaged", "link to old", "old"} {
+		require.NoError(t, f.Write(in(name), nil, cachefile.WriteOptions{}), name)
+		requireSound(t, in(name))
+	}
+	target, err := os.Readlink(in("link to old"))
+	require.NoError(t, err)
+	require.Equal(t, "old", target)
+	require.ErrorContains(t, f.Write(in("x"), nil, cachefile.WriteOptions{Format: "tar"}), `"tar"`)
+}

@@ -1,0 +1,129 @@
+package format
+
+import (
+	"iter"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A Flaw is something wrong in an index.
+type Flaw struct {
+	Offset uint64 // from the start of the index
+	Record int    // the record that it is of, or -1
+	Err    error  // matches ErrCorrupt
+}
+
+// Check checks all of the index, and what it says as a whole. Afterwards no accessor can fail.
+func (x *Index) Check() error {
+	if x.whole.Load() {
+		return nil
+	}
+	for flaw := range x.Flaws() {
+		return flaw.Err
+	}
+	x.whole.Store(true)
+	return nil
+}
+
+// Flaws yields all that is wrong behind the root: blocks with a wrong checksum, then, of what lies in the others, records and
+// table slots that cannot be. It yields nothing if and only if Check returns nil.
+func (x *Index) Flaws() iter.Seq[Flaw] {
+	return func(yield func(Flaw) bool) {
+		sound := true
+		for i := range blocksOf(uint64(len(x.body))) {
+			if err := x.touchBlock(i); err != nil {
+				sound = false
+				if !yield(Flaw{Offset: x.bodyAt + i*blockSize, Record: -1, Err: err}) {
+					return
+				}
+			}
+		}
+		if x.recordFlaws(sound, yield) {
+			x.tableFlaws(sound, yield)
+		}
+	}
+}
+
+// recordFlaws tells of records, of those in sound blocks if there are others. It returns false if no more is wanted.
+func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
+	before, total, all := payload{}, uint64(0), sound
+	for i := range x.Len() {
+		at := uint64(i) * recordSize
+		if !sound && x.touch(at, at+recordSize) != nil {
+			continue
+		}
+		row := x.records[at:][:recordSize]
+		p := payloadOf(row)
+		err := x.checkRow(i, row)
+		if err == nil && !before.precedes(p) {
+			err = corrupt("the payload of record %d overlaps what is before it", i)
+		}
+		if err != nil {
+			all = false
+			if !yield(Flaw{Offset: x.bodyAt + at, Record: i, Err: err}) {
+				return false
+			}
+			continue
+		}
+		if p != before {
+			total += p.size
+		}
+		before = p
+	}
+	if all && total != x.slot.PayloadBytes {
+		return yield(Flaw{Record: -1, Err: corrupt("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)})
+	}
+	return true
+}
+
+func (x *Index) tableFlaws(sound bool, yield func(Flaw) bool) {
+	for at := uint64(0); at < uint64(len(x.table)); at += 4 {
+		inBody := uint64(len(x.records)) + at
+		if !sound && x.touch(inBody, inBody+4) != nil {
+			continue
+		}
+		if uint64(le.Uint32(x.table[at:])) > x.slot.Records &&
+			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: corrupt("table slot %d speaks of an unknown record", at/4)}) {
+			return
+		}
+	}
+}
+
+// touch checks the blocks of [from, to) of the body that were not checked before.
+func (x *Index) touch(from, to uint64) error {
+	if from >= to {
+		return nil
+	}
+	for i := from / blockSize; i <= (to-1)/blockSize; i++ {
+		if err := x.touchBlock(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Index) touchBlock(i uint64) error {
+	word, bit := &x.checked[i/64], uint64(1)<<(i%64)
+	if word.Load()&bit != 0 {
+		return nil
+	}
+	if xxh3.Hash(block(x.body, i)) != le.Uint64(x.sums[sumSize*i:]) {
+		return corrupt("the checksum of block %d of the index is wrong", i)
+	}
+	word.Or(bit)
+	return nil
+}
+
+// SizeOfIndex returns the size of the index whose first bytes are given, 128 of them or more: its header is not checked
+// against anything, so this is for telling people what dead bytes were.
+func SizeOfIndex(b []byte) (size uint64, ok bool) {
+	if len(b) < indexHeaderSize || string(b[:8]) != indexMagic {
+		return 0, false
+	}
+	const most = 1 << 40
+	n, layouts, slots, text := le.Uint64(b[16:]), uint64(le.Uint32(b[24:])), le.Uint64(b[32:]), le.Uint64(b[40:])
+	if n > most || slots > most || text > most {
+		return 0, false
+	}
+	return arrange(layouts, n, slots, text).end, true
+}
