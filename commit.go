@@ -62,7 +62,7 @@ func (c *Cache) commitAll() {
 		err := c.commitOnce()
 		if err == nil && c.writers == 0 && !c.hasUncommitted() && c.store.locked && c.worthCompacting() {
 			c.compacting = true
-			c.note(c.compact())
+			c.note(c.compact(c.withinCap))
 			c.compacting = false
 		}
 		if err != nil {

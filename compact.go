@@ -14,7 +14,10 @@ import (
 // old one's place by a rename: other processes keep what they have mapped, and find the new file with their next session.
 // It waits for sessions of this process that are packing, and for another process that is, up to Options.WriterWait;
 // ErrBusy after that. The cache does it by itself when a quarter of the file is dead.
-func (c *Cache) Compact() error {
+func (c *Cache) Compact() error { return c.compactTo(c.withinCap) }
+
+// compactTo compacts the file to those of its records that keep returns.
+func (c *Cache) compactTo(keep func([]format.Record) []format.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	patience := c.options.WriterWait
@@ -58,7 +61,7 @@ func (c *Cache) Compact() error {
 	if c.hasUncommitted() {
 		return fmt.Errorf("compact cache %s: %w", c.name(), cmp.Or(c.commitErr, ErrBusy))
 	}
-	return c.compact()
+	return c.compact(keep)
 }
 
 // worthCompacting reports whether enough of the file is dead.
@@ -74,9 +77,9 @@ func (c *Cache) overCap(size uint64) bool {
 	return c.options.MaxBytes > 0 && size > uint64(c.options.MaxBytes)
 }
 
-// compact writes the new file and puts it in place. This process is the writer, and nothing is uncommitted. c.mu is held,
+// compact writes the new file, with the records that keep returns, and puts it in place. This process is the writer, and nothing is uncommitted. c.mu is held,
 // but not while copying.
-func (c *Cache) compact() error {
+func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 	old := c.store
 	if old.takes != "" || old.slot.Generation == 0 {
 		return nil
@@ -85,7 +88,7 @@ func (c *Cache) compact() error {
 	if err != nil {
 		return err
 	}
-	records = c.withinCap(records)
+	records = keep(records)
 	payloads := make([][]byte, len(records))
 	fresh := map[uint64]*entry{}
 	for _, e := range c.fresh {
@@ -191,7 +194,12 @@ func (c *Cache) rewrite(old *store, records []format.Record, payloads [][]byte) 
 
 // withinCap leaves out the records used longest ago until the file keeps to its size cap.
 func (c *Cache) withinCap(records []format.Record) []format.Record {
-	if c.options.MaxBytes <= 0 {
+	return usedLast(records, c.options.MaxBytes)
+}
+
+// usedLast returns, of the records, those used last that make a file of at most so many bytes; all if it is 0.
+func usedLast(records []format.Record, maxBytes int64) []format.Record {
+	if maxBytes <= 0 {
 		return records
 	}
 	const perRecord = 512 // index, trailer and alignment, generously
@@ -201,7 +209,7 @@ func (c *Cache) withinCap(records []format.Record) []format.Record {
 	kept := map[uint64]bool{}
 	for _, r := range byUse {
 		size := alignUp(r.Size, packedAlignment) + perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
-		if !c.overCap(total + size) {
+		if total+size <= uint64(maxBytes) {
 			total += size
 			kept[r.Offset] = true
 		}

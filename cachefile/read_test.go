@@ -354,9 +354,15 @@ func TestADamagedBlockHidesItsEntries(t *testing.T) {
 	requireSound(t, to)
 }
 
-// FuzzOpen: whatever a file has in it, looking into it neither fails badly nor reads elsewhere, and what is copied is sound.
+// FuzzOpen: whatever a file has in it, looking into it neither fails badly nor reads elsewhere, and what is sound can be copied.
 func FuzzOpen(f *testing.F) {
-	f.Add(sample(f))
+	small := maker{gap: 128}
+	for i, w := range weights[:3] {
+		w.size = 10 + i
+		small.add(w)
+		small.commit(f)
+	}
+	f.Add(small.bytes())
 	f.Add(executorchFile(1, "a", "b"))
 	f.Add(executorchFile(2, "a", "b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -368,15 +374,11 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		defer func() { require.NoError(t, c.Close()) }()
-		_, _ = c.Info()
 		_, _ = c.Map()
 		to := filepath.Join(t.TempDir(), "copy")
-		if c.Write(to, nil, cachefile.WriteOptions{LeftOut: func(cachefile.Entry, error) {}}) == nil {
-			again, err := cachefile.Verify(to, nil)
-			require.NoError(t, err)
-			if len(problems) == 0 {
-				require.Empty(t, again)
-			}
+		if info, err := c.Info(); err == nil && info.Format == cachefile.Native && len(problems) == 0 {
+			require.NoError(t, c.Write(to, nil, cachefile.WriteOptions{}))
+			requireSound(t, to)
 		}
 	})
 }

@@ -1,0 +1,49 @@
+package xpwc
+
+import (
+	"fmt"
+	"slices"
+
+	"xpwc/internal/format"
+)
+
+// PruneOptions say what [Cache.Prune] keeps.
+type PruneOptions struct {
+	// KeepLayouts has the fingerprints of the layouts whose entries stay; empty for all. See CurrentLayout.
+	KeepLayouts []Digest
+	// MaxBytes is the size that the file is brought down to, by dropping the entries used longest ago; 0 for no limit. An index
+	// takes a few hundred bytes for each entry, and counts.
+	MaxBytes int64
+}
+
+// Prune compacts the file to the entries that are to be kept; see Compact for what it waits for, and its errors. Sessions that use
+// others keep their memory, and what was dropped is packed again when it is asked for.
+func (c *Cache) Prune(o PruneOptions) error {
+	return c.compactTo(func(records []format.Record) []format.Record {
+		records = slices.DeleteFunc(c.withinCap(records), func(r format.Record) bool {
+			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, Digest(r.Layout))
+		})
+		return usedLast(records, o.MaxBytes)
+	})
+}
+
+// A Layout is a way of packing. Packed weights can be used where XNNPACK packs in the same way, whatever CPU that is.
+type Layout struct {
+	// Fingerprint is the hash of what XNNPACK packs of fixed tensors. It differs whenever packing does.
+	Fingerprint Digest
+	// Description is for people: the architecture.
+	Description string
+}
+
+// CurrentLayout asks XNNPACK, which it initializes, how it packs on this machine. The answer is the same as long as the process
+// lives. Errors: XNNPACK's, and ErrNoCgo.
+func CurrentLayout() (Layout, error) {
+	here, err := currentLayout()
+	if err == nil && here.Fingerprint == (format.Digest{}) {
+		err = ErrNoCgo
+	}
+	if err != nil {
+		return Layout{}, fmt.Errorf("this machine's layout: %w", err)
+	}
+	return Layout{Digest(here.Fingerprint), here.Description}, nil
+}

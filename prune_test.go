@@ -1,0 +1,98 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/cachefile"
+)
+
+// layoutsOf returns how many entries of each layout a file has.
+func layoutsOf(t testing.TB, path string) map[xpwc.Digest]int {
+	t.Helper()
+	problems, err := cachefile.Verify(path, nil)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	f, err := cachefile.Open(path)
+	require.NoError(t, err)
+	info, err := f.Info()
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	of := map[xpwc.Digest]int{}
+	for _, l := range info.Layouts {
+		of[xpwc.Digest(l.Fingerprint)] = l.Entries
+	}
+	return of
+}
+
+func TestPruningKeepsTheLayoutsThatAreNamed(t *testing.T) {
+	dir := os.Getenv(envDir)
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	path := filepath.Join(dir, "model.xpwc")
+	tensors := threeLayers.weights(1)
+	c := openCache(t, path, nil)
+	want := threeLayers.run(t, c, xpwc.MapOf(tensors))
+	require.NoError(t, c.Close())
+	if os.Getenv(envDir) != "" {
+		return // the other machine has packed
+	}
+	here, err := xpwc.CurrentLayout()
+	require.NoError(t, err)
+	require.Equal(t, map[xpwc.Digest]int{here.Fingerprint: 3}, layoutsOf(t, path))
+	if runtime.GOARCH != "amd64" {
+		return // other layouts are made by hiding features of this one's CPUs
+	}
+	inProcess(t, "TestPruningKeepsTheLayoutsThatAreNamed", envCPU+"=sse2", envDir+"="+dir)
+	of := layoutsOf(t, path)
+	require.Len(t, of, 2)
+	var other xpwc.Digest
+	for l, n := range of {
+		require.Equal(t, 3, n)
+		if l != here.Fingerprint {
+			other = l
+		}
+	}
+
+	c = openCache(t, path, nil)
+	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{here.Fingerprint, other}}))
+	require.Equal(t, of, layoutsOf(t, path))
+	running := threeLayers.open(t, c, xpwc.MapOf(tensors))
+	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{other}}))
+	require.Equal(t, map[xpwc.Digest]int{other: 3}, layoutsOf(t, path))
+	require.Equal(t, want, threeLayers.infer(t, running.runtime), "what runs keeps its memory")
+	running.close(t)
+	require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)), "what was dropped is packed again")
+	require.NoError(t, c.Close())
+	require.Equal(t, of, layoutsOf(t, path))
+}
+
+func TestPruningBringsTheFileDownToASize(t *testing.T) {
+	path := cachePath(t)
+	c := openCache(t, path, nil)
+	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+	require.NoError(t, c.Save())
+	whole := c.Stats().FileBytes
+	require.NoError(t, c.Prune(xpwc.PruneOptions{MaxBytes: 2 * whole}))
+	require.Equal(t, 3, c.Stats().Entries)
+	require.NoError(t, c.Prune(xpwc.PruneOptions{MaxBytes: whole - 1000}))
+	require.Equal(t, 2, c.Stats().Entries)
+	require.LessOrEqual(t, c.Stats().FileBytes, whole-1000)
+	require.NoError(t, c.Prune(xpwc.PruneOptions{MaxBytes: 1}))
+	require.Zero(t, c.Stats().Entries)
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, c.Prune(xpwc.PruneOptions{}), xpwc.ErrClosed)
+	layoutsOf(t, path)
+
+	c = openCache(t, path, &xpwc.Options{ReadOnly: true})
+	require.ErrorIs(t, c.Prune(xpwc.PruneOptions{}), xpwc.ErrReadOnly)
+	require.NoError(t, c.Close())
+}
