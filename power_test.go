@@ -77,11 +77,11 @@ func (s *scenario) tensors(first, n int) model {
 
 // openOn opens the cache as newCache does, in this directory.
 func openOn(p *memProcess, o *Options) (*Cache, error) {
-	c, err := newCache("", o.withDefaults())
+	c, err := newCache(place{}, o.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	c.path = powerPath
+	c.place = place{path: powerPath}
 	c.store = &store{path: powerPath, files: p}
 	if err := c.accept(c.store.load()); err != nil {
 		return nil, err

@@ -229,7 +229,7 @@ func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
 
 // otherProcess opens a path as another process would: with a store of its own.
 func otherProcess(t *testing.T, path string) *Cache {
-	c, err := newCache(path, (&Options{WriterWait: -1}).withDefaults())
+	c, err := newCache(place{path: path}, (&Options{WriterWait: -1}).withDefaults())
 	require.NoError(t, err)
 	return c
 }

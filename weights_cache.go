@@ -17,7 +17,7 @@ import (
 // A Cache holds the packed weights of one cache file, or of memory alone. All its methods may be called from several
 // goroutines. Runtimes that are being executed never wait for it.
 type Cache struct {
-	path    string // absolute; "" for a cache in memory
+	place   place
 	options Options
 
 	mu       sync.Mutex
@@ -57,10 +57,16 @@ type seedKey struct {
 	seed uint32
 }
 
+// A place is where a cache is: a file, or a section of one.
+type place struct {
+	path         string // absolute; "" for a cache in memory
+	offset, size int64  // of the section; without a size it is the file
+}
+
 var registry = struct {
 	sync.Mutex
-	caches map[string]*Cache
-}{caches: map[string]*Cache{}}
+	caches map[place]*Cache
+}{caches: map[place]*Cache{}}
 
 // Open opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights are
 // packed. Its directory must exist. An empty path gives a cache in memory. Opening a path that is open in this process
@@ -75,25 +81,29 @@ func Open(path string, options *Options) (*Cache, error) {
 		return nil, fmt.Errorf("open cache: unknown trailer version %d", o.TrailerVersion)
 	}
 	if path == "" {
-		return newCache("", o)
+		return newCache(place{}, o)
 	}
 	path, err := canonical(path)
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
+	return openPlace(place{path: path}, o)
+}
+
+func openPlace(p place, o Options) (*Cache, error) {
 	for {
-		c, err := openOnce(path, o)
+		c, err := openOnce(p, o)
 		if c != nil || err != nil {
 			return c, err
 		}
 	}
 }
 
-// openOnce finds the open cache of a path or makes one. It returns neither when one was just being closed.
-func openOnce(path string, o Options) (*Cache, error) {
+// openOnce finds the open cache of a place or makes one. It returns neither when one was just being closed.
+func openOnce(p place, o Options) (*Cache, error) {
 	registry.Lock()
 	defer registry.Unlock()
-	if c := registry.caches[path]; c != nil {
+	if c := registry.caches[p]; c != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch {
@@ -105,21 +115,21 @@ func openOnce(path string, o Options) (*Cache, error) {
 			c.mu.Unlock() // the registry's lock comes first
 			registry.Lock()
 			c.mu.Lock()
-			if registry.caches[path] == c {
-				delete(registry.caches, path)
+			if registry.caches[p] == c {
+				delete(registry.caches, p)
 			}
 			return nil, nil
 		case !c.options.same(o):
-			return nil, fmt.Errorf("cache %s: %w", path, ErrOtherOptions)
+			return nil, fmt.Errorf("cache %s: %w", p.path, ErrOtherOptions)
 		}
 		c.openings++
 		return c, nil
 	}
-	c, err := newCache(path, o)
+	c, err := newCache(p, o)
 	if err != nil {
 		return nil, err
 	}
-	registry.caches[path] = c
+	registry.caches[p] = c
 	return c, nil
 }
 
@@ -142,11 +152,11 @@ func canonical(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
 
-func newCache(path string, o Options) (*Cache, error) {
+func newCache(p place, o Options) (*Cache, error) {
 	// It takes XNNPACK half a millisecond to show how it packs, which a host spends on its subgraph meanwhile.
 	go func() { _, _ = currentLayout() }()
 	c := &Cache{
-		path:     path,
+		place:    p,
 		options:  o,
 		openings: 1,
 		live:     map[string]*family{},
@@ -157,15 +167,18 @@ func newCache(path string, o Options) (*Cache, error) {
 	}
 	c.idle = sync.NewCond(&c.mu)
 	c.stats.Private = map[Reason]Count{}
-	if path == "" {
+	if p.path == "" {
 		return c, nil
 	}
 	c.store = &store{
-		path:     path,
+		path:     p.path,
 		insecure: o.AllowUnsafeFile,
 		readOnly: o.ReadOnly,
 		fetchAll: o.Prefetch,
 		files:    osFiles{},
+	}
+	if p.size > 0 {
+		c.store.files = sectionFiles{p.offset, p.size}
 	}
 	if err := c.accept(c.store.load()); err != nil {
 		return nil, err
@@ -225,10 +238,10 @@ func (c *Cache) Path() string { return c.path }
 
 // name is what error messages call the cache.
 func (c *Cache) name() string {
-	if c.path == "" {
+	if c.place.path == "" {
 		return "in memory"
 	}
-	return c.path
+	return c.place.path
 }
 
 // note keeps an error that changes nothing for the caller for Stats to tell.
@@ -268,8 +281,8 @@ func (c *Cache) Close() error {
 	defer registry.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed && registry.caches[c.path] == c {
-		delete(registry.caches, c.path)
+	if c.closed && registry.caches[c.place] == c {
+		delete(registry.caches, c.place)
 	}
 	return err
 }

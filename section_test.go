@@ -1,0 +1,173 @@
+package xpwc
+
+import (
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const everySystems = 64 << 10
+
+// embedded packs tensors into a cache file, and returns a file that has it at an offset, with other bytes before and behind it.
+func embedded(t *testing.T, tensors map[string][]byte, offset int) (path string, size int64) {
+	t.Helper()
+	dir := t.TempDir()
+	c := mustOpen(t, filepath.Join(dir, "cache"), nil)
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	image, err := os.ReadFile(filepath.Join(dir, "cache"))
+	require.NoError(t, err)
+	path = filepath.Join(dir, "model")
+	content := append(append(bytes.Repeat([]byte{0xa5}, offset), image...), "what comes behind"...)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path, int64(len(image))
+}
+
+func mustOpenSection(t *testing.T, path string, offset, size int64, o *Options) *Cache {
+	t.Helper()
+	c, err := OpenSection(path, offset, size, o)
+	require.NoError(t, err)
+	return c
+}
+
+func TestACacheInAnotherFileServesWhatIsInIt(t *testing.T) {
+	for _, elements := range []int{100, 1 << 20} {
+		tensors := someTensors(3, elements)
+		for _, offset := range []int{everySystems, 3 * everySystems, 0} {
+			path, size := embedded(t, tensors, offset)
+			before, err := os.ReadFile(path)
+			require.NoError(t, err)
+			for _, o := range []*Options{nil, {Strict: true, Prefetch: true, Verify: VerifyOnUse}} {
+				c := mustOpenSection(t, path, int64(offset), size, o)
+				open(t, c, tensors).close(t)
+				s := c.Stats()
+				require.EqualValues(t, 3, s.Hits.Entries)
+				require.Zero(t, s.Misses)
+				require.Empty(t, s.Private)
+				require.Equal(t, size, s.FileBytes)
+				require.NoError(t, c.Close())
+			}
+			after, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(before, after))
+		}
+	}
+}
+
+func TestASectionIsNeverWrittenTo(t *testing.T) {
+	tensors := someTensors(2, 5000)
+	path, size := embedded(t, tensors, everySystems)
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	c := mustOpenSection(t, path, everySystems, size, nil)
+	tensors["new"] = contentOf("new", 300)
+	tensors["tensor 1"] = contentOf("changed", 5001)
+	open(t, c, tensors).close(t)
+	s := c.Stats()
+	require.EqualValues(t, 1, s.Hits.Entries)
+	require.EqualValues(t, 2, s.Private[ReasonReadOnly].Entries)
+	require.Zero(t, s.WrittenBytes)
+	require.ErrorIs(t, c.Compact(), ErrReadOnly)
+	require.NoError(t, c.Trim())
+	require.NoError(t, c.Save())
+	require.NoError(t, c.Close())
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(before, after))
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, left, 2, "the file and the cache it was made of")
+}
+
+func TestOneSectionIsOneCache(t *testing.T) {
+	path, size := embedded(t, someTensors(1, 100), everySystems)
+	one := mustOpenSection(t, path, everySystems, size, nil)
+	same := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size, &Options{ReadOnly: true})
+	require.Same(t, one, same)
+	_, err := OpenSection(path, everySystems, size, &Options{Strict: true})
+	require.ErrorIs(t, err, ErrOtherOptions)
+	_, err = Open(path, nil)
+	require.ErrorIs(t, err, ErrNotCache, "the whole is another place")
+	require.NoError(t, one.Close())
+	require.NoError(t, same.Close())
+	again := mustOpenSection(t, path, everySystems, size, nil)
+	require.NotSame(t, one, again)
+	require.NoError(t, again.Close())
+}
+
+func TestWhatIsNoSectionIsAnError(t *testing.T) {
+	path, size := embedded(t, someTensors(2, 100), everySystems)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		path         string
+		offset, size int64
+		want         error
+	}{
+		{path, everySystems + 1, size, ErrMisaligned},
+		{path, 128, size, ErrMisaligned},
+		{path, -everySystems, size, ErrCorrupt},
+		{path, everySystems, 0, ErrCorrupt},
+		{path, everySystems, -1, ErrCorrupt},
+		{path, everySystems, info.Size() - everySystems + 1, ErrCorrupt},
+		{path, everySystems, math.MaxInt64, ErrCorrupt},
+		{path, math.MaxInt64 / everySystems * everySystems, size, ErrCorrupt},
+		{path, 0, size, ErrNotCache},
+		{path + ".missing", everySystems, size, fs.ErrNotExist},
+		{filepath.Dir(path), everySystems, size, ErrNotCache},
+	} {
+		_, err := OpenSection(c.path, c.offset, c.size, nil)
+		require.ErrorIs(t, err, c.want, "%d bytes at %d", c.size, c.offset)
+	}
+	_, err = OpenSection(path, 128, size, nil)
+	require.ErrorContains(t, err, "65536", "it says what to do")
+	require.ErrorContains(t, err, path)
+}
+
+func TestADamagedSectionIsPackedAfreshPrivately(t *testing.T) {
+	tensors := someTensors(2, 5000)
+	path, size := embedded(t, tensors, everySystems)
+	for name, s := range map[string]int64{"cut off": size / 2, "whole": size} {
+		if name == "whole" { // the header block's slots and the index behind the payloads
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt(bytes.Repeat([]byte{1}, 64), everySystems+16)
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		}
+		_, err := OpenSection(path, everySystems, s, &Options{Strict: true})
+		require.ErrorIs(t, err, ErrCorrupt, name)
+		c := mustOpenSection(t, path, everySystems, s, nil)
+		require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+		open(t, c, tensors).close(t)
+		require.EqualValues(t, 2, c.Stats().Private[ReasonReadOnly].Entries)
+		require.NoError(t, c.Close())
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, left, 2, "nothing is renamed")
+}
+
+func TestAReplacedSectionIsFollowed(t *testing.T) {
+	tensors := someTensors(2, 5000)
+	path, size := embedded(t, tensors, everySystems)
+	c := mustOpenSection(t, path, everySystems, size, nil)
+	first := open(t, c, tensors)
+	other, otherSize := embedded(t, tensors, everySystems)
+	require.Equal(t, size, otherSize)
+	require.NoError(t, os.Rename(other, path))
+	second := open(t, c, tensors)
+	require.EqualValues(t, 4, c.Stats().Hits.Entries)
+	first.close(t)
+	second.close(t)
+	require.NoError(t, os.Remove(path))
+	third := open(t, c, tensors)
+	require.EqualValues(t, 2, c.Stats().Private[ReasonReadOnly].Entries)
+	third.close(t)
+	require.NoError(t, c.Close())
+}
