@@ -3,6 +3,7 @@ package xpwc
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -67,6 +68,7 @@ func (c *Cache) commitAll() {
 		}
 		if err != nil {
 			c.commitErr, c.stats.LastError = err, err
+			c.events.add(slog.LevelWarn, "packed weights could not be committed", slog.Any("error", err))
 		}
 		if err != nil || !c.again {
 			break
@@ -102,6 +104,7 @@ func (c *Cache) commitOnce() error {
 	if len(entries) == 0 && !c.dirty || !c.store.locked {
 		return nil
 	}
+	start := time.Now()
 	c.mu.Unlock()
 	sums := make([]format.Digest, len(entries))
 	for i, e := range entries {
@@ -146,6 +149,8 @@ func (c *Cache) commitOnce() error {
 		e.committed = true
 	}
 	c.stats.WrittenBytes += written + int64(len(plan.block))
+	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.slot.Generation),
+		slog.Int("entries", len(entries)), slog.Int64("bytes", written), slog.Duration("duration", time.Since(start)))
 	return nil
 }
 

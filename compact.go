@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -94,6 +95,7 @@ func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 	for _, e := range c.fresh {
 		fresh[e.record.Offset] = e
 	}
+	start, before := time.Now(), old.slot.End
 	copying := map[*region]bool{}
 	for i, r := range records {
 		from := old.base
@@ -133,6 +135,8 @@ func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 	c.stats.Compactions++
 	c.stats.DamagedPayloads += int64(next.damaged)
 	c.stats.WrittenBytes += int64(plan.slot.End)
+	c.events.add(slog.LevelInfo, "compacted the cache file", slog.Uint64("bytes_before", before), slog.Uint64("bytes", plan.slot.End),
+		slog.Int("damaged_payloads", next.damaged), slog.Duration("duration", time.Since(start)))
 	from := old.id
 	err = errors.Join(old.files.SyncDir(old.path), old.end(), old.reopen())
 	for _, f := range c.live {

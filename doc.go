@@ -30,7 +30,7 @@
 //
 // A cache never makes a model fail that would run without it. If the file cannot be written, the disk is full, another
 // process is packing for too long, or the file is damaged, weights are packed into private memory; [Stats] counts them
-// with the [Reason], and keeps the error. Only what the caller can correct is an error of [Open].
+// with the [Reason], and keeps the error; [Options].Logger is told when it happens. Only what the caller can correct is an error of [Open].
 //
 // A commit appends to the file and then switches over by writing one small slot, so that a crash at any instant leaves
 // the old or the new state in force. What is committed is never overwritten or cut off while the file is in use.

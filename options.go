@@ -1,6 +1,9 @@
 package xpwc
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // Options of a [Cache]; nil and the zero value mean the defaults.
 type Options struct {
@@ -35,6 +38,15 @@ type Options struct {
 	// Progress, if not nil, is told of each entry that was packed, on the thread that creates the runtime. It must not call
 	// the cache or the session.
 	Progress func(Progress)
+
+	// Logger, if not nil, is told of what an operator may want to know: a file that is damaged, set aside, or replaced by
+	// another process; waiting for another process that packs; packing into private memory, once for each Reason and session; a
+	// damaged payload; commits, with their generation, entries, bytes and duration; compactions. What goes on without harm is
+	// at slog.LevelInfo, the rest at slog.LevelWarn; the path is the attribute cache. Look-ups that hit cost nothing.
+	//
+	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may use the
+	// cache, but must not close it: Close waits for events to be handled. Of several openings of a path, the first one's is told.
+	Logger *slog.Logger
 }
 
 // Verify says how far the packed weights in the file are checked. Whatever it is, all of the file's structure
@@ -79,7 +91,7 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-// same reports whether two openings of one path can share a cache: the functions are not compared.
+// same reports whether two openings of one path can share a cache: the function and the logger are not compared.
 func (o Options) same(other Options) bool {
 	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
 		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&

@@ -3,6 +3,7 @@ package xpwc
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"xpwc/internal/format"
@@ -298,6 +299,7 @@ func (c *Cache) intact(e *entry) bool {
 func (c *Cache) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
+	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)))
 	e.suspect = true
 	if c.loaded(e) {
 		c.bad[e.record.Offset] = true
@@ -449,6 +451,7 @@ func (s *Session) countPrivate(e *entry) {
 	count := s.cache.stats.Private[e.reason]
 	count.add(len(e.data))
 	s.cache.stats.Private[e.reason] = count
+	s.tellPrivate(e)
 }
 
 // use keeps an entry for as long as the session is open.

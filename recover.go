@@ -116,31 +116,32 @@ func (st *store) takePlace() error {
 }
 
 // setAsideDamaged renames a damaged file to PATH.damaged, so that a new one can take its place and the old one can be
-// looked at. If another process has put a good file there since, it is loaded instead.
-func (st *store) setAsideDamaged() error {
+// looked at: as is what it is called then. If another process has put a good file there since, it is loaded instead.
+func (st *store) setAsideDamaged() (as string, err error) {
 	if err := st.abandon(); err != nil {
-		return err
+		return "", err
 	}
-	err := st.load()
+	err = st.load()
 	if err == nil && st.disk != nil && st.id == [16]byte{} { // emptied: others may still have mapped what was in it
 		err = errors.Join(ErrCorrupt, st.abandon())
 	}
 	if !errors.Is(err, ErrCorrupt) {
-		return err
+		return "", err
 	}
 	d, err := st.files.Open(st.path, true, st.insecure)
 	if err != nil {
-		return fmt.Errorf("open the damaged cache: %w", err)
+		return "", fmt.Errorf("open the damaged cache: %w", err)
 	}
 	defer func() { _ = d.Close() }()
 	if ok, err := d.TryLock(); err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
+		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
 	}
 	if replaced, err := d.Replaced(); err != nil || replaced {
-		return errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
+		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
 	}
-	if err := st.files.Rename(st.path, st.path+".damaged"); err != nil {
-		return fmt.Errorf("set the damaged cache aside: %w", err)
+	as = st.path + ".damaged"
+	if err := st.files.Rename(st.path, as); err != nil {
+		return "", fmt.Errorf("set the damaged cache aside: %w", err)
 	}
-	return st.files.SyncDir(st.path)
+	return as, st.files.SyncDir(st.path)
 }

@@ -43,6 +43,8 @@ type Session struct {
 	writing   bool     // this session keeps the process the file's writer
 	noFile    Reason   // why this session packs into private memory, or ""
 
+	toldPrivate map[Reason]bool // Options.Logger was told of
+
 	lastOrigin       string
 	lastOriginDigest Digest
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -48,8 +49,9 @@ type Cache struct {
 	commitErr  error      // of the last commit
 	lost       error      // something packed is in a file that is no longer in place; Save tells once
 
-	stats Stats
-	now   func() int64 // seconds since 1970
+	stats  Stats
+	events *eventLog
+	now    func() int64 // seconds since 1970
 }
 
 type seedKey struct {
@@ -166,6 +168,7 @@ func newCache(p place, o Options) (*Cache, error) {
 		now:      func() int64 { return time.Now().Unix() },
 	}
 	c.idle = sync.NewCond(&c.mu)
+	c.events = newEventLog(c)
 	c.stats.Private = map[Reason]Count{}
 	if p.path == "" {
 		return c, nil
@@ -207,6 +210,9 @@ func (c *Cache) accept(err error) error {
 	case c.options.Strict:
 		return errors.Join(err, c.store.close())
 	case errors.Is(err, ErrCorrupt):
+		if known := c.stats.Damaged; known == nil || known.Error() != err.Error() {
+			c.events.add(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
+		}
 		c.damaged, c.stats.Damaged = true, err
 		if c.store.readOnly {
 			c.blocked = ReasonReadOnly
@@ -230,7 +236,12 @@ func (c *Cache) refresh() error {
 	}
 	c.damaged = false // or somebody else has
 	defer c.noticeReload()
-	return c.accept(c.store.refresh())
+	was := c.store.id
+	err := c.store.refresh()
+	if err == nil {
+		c.noticeReplacement(was)
+	}
+	return c.accept(err)
 }
 
 // Path returns the absolute path of the cache file, or "" for a cache in memory.
@@ -277,6 +288,7 @@ func (c *Cache) save() error {
 // open, while sessions are open: their runtimes use its memory. An error of saving is returned, but closes all the same.
 func (c *Cache) Close() error {
 	err := c.close()
+	c.events.wait()
 	registry.Lock()
 	defer registry.Unlock()
 	c.mu.Lock()

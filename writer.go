@@ -3,6 +3,7 @@ package xpwc
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"time"
 )
 
@@ -10,21 +11,26 @@ import (
 // why it is not, or "". c.mu is held, but not while waiting.
 func (c *Cache) beginWriting(compacting bool) Reason {
 	deadline := time.Now().Add(c.options.WriterWait)
+	told := false
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if c.blocked != "" {
 			return c.blocked
 		}
 		var ok bool
 		var err error
+		was := c.store.id
 		if compacting || !c.compacting {
 			ok, err = c.tryBegin()
 		}
 		if ok {
 			return ""
 		}
+		others := err == nil && (compacting || !c.compacting) // are writing
 		retry := err == nil
 		if errors.Is(err, ErrReplaced) {
-			err = c.accept(c.store.reopen())
+			if err = c.accept(c.store.reopen()); err == nil {
+				c.noticeReplacement(was)
+			}
 			retry = err == nil
 		} else if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrForeign) {
 			err = c.accept(err)
@@ -41,6 +47,10 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 			return ReasonDisk
 		case time.Now().After(deadline):
 			return ReasonBusy
+		case others && !told:
+			told = true
+			c.events.add(slog.LevelInfo, "waiting for another process that packs into the cache file",
+				slog.Duration("at_most", c.options.WriterWait))
 		}
 		c.mu.Unlock()
 		time.Sleep(pause)
@@ -51,7 +61,11 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 func (c *Cache) tryBegin() (bool, error) {
 	defer c.noticeReload()
 	if c.damaged {
-		if err := c.store.setAsideDamaged(); err != nil {
+		aside, err := c.store.setAsideDamaged()
+		if aside != "" {
+			c.events.add(slog.LevelWarn, "damaged cache file was set aside", slog.String("as", aside))
+		}
+		if err != nil {
 			return false, err
 		}
 		c.damaged = false

@@ -1,0 +1,400 @@
+package xpwc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// An event is a record as a handler saw it.
+type event struct {
+	level      slog.Level
+	message    string
+	attributes map[string]slog.Value
+}
+
+// A listener is a handler that keeps what it is told, and calls the host when it is told.
+type listener struct {
+	least slog.Level
+	host  func(message string)
+
+	mu     sync.Mutex
+	events []event
+}
+
+func (l *listener) options() *Options { return &Options{Logger: slog.New(l)} }
+
+func (l *listener) Enabled(_ context.Context, level slog.Level) bool { return level >= l.least }
+
+func (l *listener) Handle(_ context.Context, r slog.Record) error {
+	e := event{r.Level, r.Message, map[string]slog.Value{}}
+	r.Attrs(func(a slog.Attr) bool { e.attributes[a.Key] = a.Value; return true })
+	l.mu.Lock()
+	l.events = append(l.events, e)
+	l.mu.Unlock()
+	if l.host != nil {
+		l.host(r.Message)
+	}
+	return errors.New("a logger that fails harms nothing")
+}
+
+func (l *listener) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *listener) WithGroup(string) slog.Handler      { return l }
+
+// heard returns the events so far, once all of them are handled, and forgets them.
+func (l *listener) heard(c *Cache) []event {
+	c.events.wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events := l.events
+	l.events = nil
+	return events
+}
+
+func (l *listener) messages(c *Cache) (messages []string) {
+	for _, e := range l.heard(c) {
+		messages = append(messages, e.message)
+	}
+	return messages
+}
+
+func TestACommitIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	tensors := someTensors(3, 5000)
+	var l listener
+	c := mustOpen(t, path, l.options())
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	heard := l.heard(c)
+	require.Len(t, heard, 1)
+	e := heard[0]
+	require.Equal(t, "committed packed weights", e.message)
+	require.Equal(t, slog.LevelInfo, e.level)
+	require.Equal(t, c.Path(), e.attributes["cache"].String())
+	require.EqualValues(t, 1, e.attributes["generation"].Uint64())
+	require.EqualValues(t, 3, e.attributes["entries"].Int64())
+	require.Equal(t, c.Stats().Packed.Bytes, e.attributes["bytes"].Int64())
+	require.Positive(t, e.attributes["duration"].Duration())
+
+	c = mustOpen(t, path, l.options())
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	require.Empty(t, l.heard(c), "a warm start has nothing to tell")
+}
+
+func TestADamagedFileIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	tensors := someTensors(2, 5000)
+	content, _ := smallFile(t, tensors)
+	require.NoError(t, os.WriteFile(path, content[:len(content)-1], 0o600))
+
+	var l listener
+	c := mustOpen(t, path, &Options{Logger: slog.New(&l), ReadOnly: true})
+	for range 2 {
+		open(t, c, tensors).close(t)
+	}
+	require.NoError(t, c.Close())
+	require.Equal(t, []string{"cache file is damaged", "packing into private memory", "packing into private memory"}, l.messages(c),
+		"once, and then for each session what it does")
+
+	c = mustOpen(t, path, l.options())
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	heard := l.heard(c)
+	require.Len(t, heard, 3)
+	require.Equal(t, "cache file is damaged", heard[0].message)
+	require.Equal(t, slog.LevelWarn, heard[0].level)
+	require.ErrorIs(t, heard[0].attributes["error"].Any().(error), ErrCorrupt)
+	require.Equal(t, "damaged cache file was set aside", heard[1].message)
+	require.FileExists(t, heard[1].attributes["as"].String())
+	require.Equal(t, "committed packed weights", heard[2].message)
+}
+
+func TestADamagedPayloadIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	tensors := someTensors(2, 5000)
+	content, _ := smallFile(t, tensors)
+	content[format.HeaderSize+100] ^= 4
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	var l listener
+	c := mustOpen(t, path, &Options{Logger: slog.New(&l), Verify: VerifyOnUse})
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	heard := l.heard(c)
+	require.Equal(t, "damaged payload is packed afresh", heard[0].message)
+	require.Equal(t, slog.LevelWarn, heard[0].level)
+	require.Contains(t, tensors, heard[0].attributes["name"].String())
+	require.Equal(t, "committed packed weights", heard[1].message)
+}
+
+// Each session tells of each reason once, however many tensors it packs.
+func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
+	tensors := someTensors(3, 1000)
+	path := func(t *testing.T) string { return filepath.Join(t.TempDir(), "cache") }
+	for reason, cause := range map[Reason]struct {
+		level slog.Level
+		err   error
+		cache func(t *testing.T, l *listener) *Cache
+		use   func(t *testing.T, c *Cache)
+	}{
+		ReasonReadOnly: {
+			level: slog.LevelInfo,
+			cache: func(t *testing.T, l *listener) *Cache {
+				return mustOpen(t, path(t), &Options{Logger: slog.New(l), ReadOnly: true})
+			},
+		},
+		ReasonBusy: {
+			level: slog.LevelWarn,
+			cache: func(t *testing.T, l *listener) *Cache {
+				p := path(t)
+				theirs := otherProcess(t, p)
+				s, err := theirs.NewSession(MapOf(map[string][]byte{"x": contentOf("x", 50)}))
+				require.NoError(t, err)
+				content, err := s.Load("x")
+				require.NoError(t, err)
+				require.Equal(t, notFound, s.lookUp(1, addressOf(content), 0, 0))
+				t.Cleanup(func() {
+					require.NoError(t, s.Close())
+					require.NoError(t, theirs.Close())
+				})
+				return mustOpen(t, p, &Options{Logger: slog.New(l), WriterWait: -1})
+			},
+		},
+		ReasonDisk: {
+			level: slog.LevelWarn,
+			err:   syscall.ENOSPC,
+			cache: func(t *testing.T, l *listener) *Cache {
+				c := mustOpen(t, path(t), l.options())
+				c.store.files = fullFiles{c.store.files}
+				return c
+			},
+		},
+		ReasonUnnamed: {
+			level: slog.LevelInfo,
+			cache: func(t *testing.T, l *listener) *Cache { return mustOpen(t, path(t), l.options()) },
+			use: func(t *testing.T, c *Cache) {
+				s, err := c.NewSession(nil)
+				require.NoError(t, err)
+				for i := range 3 {
+					require.Equal(t, notFound, s.lookUp(42, uintptr(1+i), 0, 0))
+					space := s.reserve(100)
+					space[0] = byte(i)
+					s.insert(42, uintptr(1+i), 0, 0, addressOf(space), 100)
+				}
+				_, err = s.Finalize()
+				require.NoError(t, err)
+				require.NoError(t, s.Close())
+			},
+		},
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			var l listener
+			c := cause.cache(t, &l)
+			use := cause.use
+			if use == nil {
+				use = func(t *testing.T, c *Cache) { open(t, c, tensors).close(t) }
+			}
+			use(t, c)
+			use(t, c)
+			require.GreaterOrEqual(t, c.Stats().Private[reason].Entries, int64(3))
+			var told []event
+			for _, e := range l.heard(c) {
+				if e.message == "packing into private memory" {
+					told = append(told, e)
+				}
+			}
+			require.NoError(t, c.Close())
+			require.Len(t, told, 2)
+			for _, e := range told {
+				require.Equal(t, cause.level, e.level)
+				require.Equal(t, string(reason), e.attributes["reason"].String())
+				if cause.err != nil {
+					require.ErrorIs(t, e.attributes["error"].Any().(error), cause.err)
+				}
+			}
+		})
+	}
+}
+
+// fullFiles make files on a disk that has no room for more than their header.
+type fullFiles struct{ files }
+
+func (f fullFiles) Create(path string) (disk, error) {
+	d, err := f.files.Create(path)
+	return fullDisk{d}, err
+}
+
+type fullDisk struct{ disk }
+
+func (d fullDisk) Allocate(offset, size int64) error {
+	if offset+size > format.HeaderSize {
+		return fmt.Errorf("allocate: %w", syscall.ENOSPC)
+	}
+	return d.disk.Allocate(offset, size)
+}
+
+func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	tensors := someTensors(3, 40_000)
+	var mine, theirs listener
+	c := mustOpen(t, path, mine.options())
+	open(t, c, OneModel(tensors)).close(t)
+	require.NoError(t, c.Save())
+	require.Equal(t, []string{"committed packed weights"}, mine.messages(c))
+
+	other, err := newCache(path, theirs.options().withDefaults())
+	require.NoError(t, err)
+	require.NoError(t, other.Compact())
+	heard := theirs.heard(other)
+	require.NoError(t, other.Close())
+	require.Len(t, heard, 1)
+	require.Equal(t, "compacted the cache file", heard[0].message)
+	require.Equal(t, slog.LevelInfo, heard[0].level)
+	require.Equal(t, uint64(c.Stats().FileBytes), heard[0].attributes["bytes_before"].Uint64())
+	require.Equal(t, uint64(other.Stats().FileBytes), heard[0].attributes["bytes"].Uint64())
+
+	open(t, c, tensors).close(t)
+	heard = mine.heard(c)
+	require.Len(t, heard, 1)
+	require.Equal(t, "cache file was replaced by another process", heard[0].message)
+	require.Equal(t, slog.LevelInfo, heard[0].level)
+	require.NoError(t, c.Close())
+}
+
+func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	var l listener
+	c := mustOpen(t, path, l.options())
+	s, err := c.NewSession(MapOf(someTensors(1, 5000)))
+	require.NoError(t, err)
+	content, err := s.Load("tensor 0")
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(42, addressOf(content), 0, 0))
+	require.NoError(t, os.Remove(path))
+	space := s.reserve(100)
+	s.insert(42, addressOf(content), 0, 0, addressOf(space), 100)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, c.Save(), ErrReplaced)
+	heard := l.heard(c)
+	require.Len(t, heard, 1)
+	require.Equal(t, "packed weights could not be committed", heard[0].message)
+	require.Equal(t, slog.LevelWarn, heard[0].level)
+	require.ErrorIs(t, heard[0].attributes["error"].Any().(error), ErrReplaced)
+	require.NoError(t, c.Close())
+}
+
+func TestWaitingForAnotherWriterIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	tensors := someTensors(1, 1000)
+	theirs := otherProcess(t, path)
+	s, err := theirs.NewSession(MapOf(tensors))
+	require.NoError(t, err)
+	content, err := s.Load("tensor 0")
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(42, addressOf(content), 0, 0)) // it is the writer from here on
+
+	waiting := make(chan struct{})
+	l := listener{host: func(message string) {
+		if message == "waiting for another process that packs into the cache file" {
+			close(waiting) // a second time panics
+		}
+	}}
+	mine, err := newCache(path, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults())
+	require.NoError(t, err)
+	done := make(chan *opened)
+	go func() { done <- open(t, mine, tensors) }()
+	<-waiting
+	packed := packedFrom(tensors["tensor 0"])
+	space := s.reserve(uint64(len(packed)))
+	copy(space, packed)
+	s.insert(42, addressOf(content), 0, 0, addressOf(space), uint64(len(packed)))
+	require.NoError(t, s.Close())
+	require.NoError(t, theirs.Close())
+
+	(<-done).close(t)
+	require.EqualValues(t, 1, mine.Stats().Hits.Entries, "what they packed")
+	require.NoError(t, mine.Close())
+	heard := l.heard(mine)
+	require.Len(t, heard, 1)
+	require.Equal(t, slog.LevelInfo, heard[0].level)
+	require.Equal(t, time.Minute, heard[0].attributes["at_most"].Duration())
+	require.NoError(t, mine.Stats().LastError)
+}
+
+// The logger holds no lock of the cache, whatever was locked where something happened.
+func TestALoggerMayUseTheCache(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	content, _ := smallFile(t, someTensors(1, 300))
+	require.NoError(t, os.WriteFile(path, content[:len(content)-1], 0o600))
+	opening := make(chan struct{})
+	var cache *Cache
+	var calls atomic.Int64
+	var l listener
+	l.host = func(string) {
+		<-opening
+		if calls.Add(1) > 10 {
+			return // what it does here may be told too
+		}
+		_ = cache.Stats()
+		_ = cache.Names()
+		if err := cache.Save(); !errors.Is(err, ErrClosed) {
+			require.NoError(t, err)
+		}
+		s, err := cache.NewSession(MapOf(map[string][]byte{"logger": {1, 2, 3}}))
+		if errors.Is(err, ErrClosed) {
+			return
+		}
+		require.NoError(t, err)
+		packAll(t, s, map[string][]byte{"logger": {1, 2, 3}}).close(t)
+	}
+	cache = mustOpen(t, path, l.options())
+	close(opening)
+	for i := range 3 {
+		open(t, cache, someTensors(i+1, 500)).close(t)
+		require.NoError(t, cache.Save())
+		cache.events.wait()
+	}
+	require.NoError(t, cache.Close())
+	require.GreaterOrEqual(t, calls.Load(), int64(4), "damaged, set aside, committed, committed")
+}
+
+func TestAPanicOfTheLoggerHarmsNothing(t *testing.T) {
+	l := listener{host: func(string) { panic("logger") }}
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), l.options())
+	open(t, c, someTensors(2, 500)).close(t)
+	require.NoError(t, c.Close())
+	require.ErrorContains(t, c.Stats().LastError, "panic in Options.Logger: logger")
+}
+
+func TestALoggerHearsWhatItsLevelLetsThrough(t *testing.T) {
+	l := listener{least: slog.LevelWarn}
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), l.options())
+	open(t, c, someTensors(2, 500)).close(t)
+	require.NoError(t, c.Close())
+	require.Empty(t, l.heard(c), "a commit is no warning")
+}
+
+func TestLoggersAreNoOptionsThatDiffer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	var first, second listener
+	a := mustOpen(t, path, first.options())
+	b := mustOpen(t, path, second.options())
+	require.Same(t, a, b)
+	open(t, a, someTensors(2, 500)).close(t)
+	require.NoError(t, b.Close())
+	require.NoError(t, a.Close())
+	require.Len(t, first.heard(a), 1)
+	require.Empty(t, second.heard(a))
+}
