@@ -254,7 +254,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.messages(c))
 
-	other, err := newCache(path, theirs.options().withDefaults())
+	other, err := newCache(place{path: path}, theirs.options().withDefaults())
 	require.NoError(t, err)
 	require.NoError(t, other.Compact())
 	heard := theirs.heard(other)
@@ -311,7 +311,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 			close(waiting) // a second time panics
 		}
 	}}
-	mine, err := newCache(path, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults())
+	mine, err := newCache(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults())
 	require.NoError(t, err)
 	done := make(chan *opened)
 	go func() { done <- open(t, mine, tensors) }()

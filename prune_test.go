@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/xnnpack/optable"
 	"xpwc/cachefile"
 )
 
@@ -51,7 +52,7 @@ func TestPruningKeepsTheLayoutsThatAreNamed(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		return // other layouts are made by hiding features of this one's CPUs
 	}
-	inProcess(t, "TestPruningKeepsTheLayoutsThatAreNamed", envCPU+"=sse2", envDir+"="+dir)
+	inProcess(t, "TestPruningKeepsTheLayoutsThatAreNamed", optable.CPUs()[0].Environment, envDir+"="+dir)
 	of := layoutsOf(t, path)
 	require.Len(t, of, 2)
 	var other xpwc.Digest

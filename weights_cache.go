@@ -244,8 +244,8 @@ func (c *Cache) refresh() error {
 	return c.accept(err)
 }
 
-// Path returns the absolute path of the cache file, or "" for a cache in memory.
-func (c *Cache) Path() string { return c.path }
+// Path returns the absolute path of the cache file, or of the file that it is a section of; "" for a cache in memory.
+func (c *Cache) Path() string { return c.place.path }
 
 // name is what error messages call the cache.
 func (c *Cache) name() string {

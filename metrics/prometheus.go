@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,17 +65,14 @@ type namedCache struct {
 
 func named(caches []*xpwc.Cache) []namedCache {
 	var all []namedCache
-	inMemory := 0
+	of := map[string]int{}
 	for i, c := range caches {
 		if slices.Contains(caches[:i], c) {
 			continue
 		}
-		name := c.Path()
-		if name == "" {
-			name = "memory"
-			if inMemory++; inMemory > 1 {
-				name = fmt.Sprint("memory ", inMemory)
-			}
+		name := cmp.Or(c.Path(), "memory")
+		if of[name]++; of[name] > 1 { // sections of one file
+			name = fmt.Sprint(name, " ", of[name])
 		}
 		all = append(all, namedCache{c, name})
 	}
