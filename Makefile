@@ -159,7 +159,7 @@ test: third_party bin/staticcheck ## run everything: formatting, vet, staticchec
 	@$(MAKE) --no-print-directory fuzz
 
 # The packages that need no XNNPACK.
-pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile
+pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch
 
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m

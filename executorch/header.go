@@ -1,0 +1,87 @@
+package executorch
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+const (
+	// headSize is how many bytes ExecuTorch reads to find the header, which begins behind the flatbuffer's identifier.
+	headSize     = 64
+	headerOffset = 8
+	// A header begins with its magic and its own length, which may be greater than the fields known here need.
+	headerFields           = headerOffset + 8
+	flatTensorHeaderLength = 40
+	programHeaderLength    = 24
+	// programHeaderWithSize has the size of the segments too, as ExecuTorch writes it since 1.0.
+	programHeaderWithSize = 32
+)
+
+// header is what the header inserted into a file says: the flatbuffer is the file's first bytes, its segments are others.
+type header struct {
+	flatbuffer int64
+	base, size int64 // of all segments
+}
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+}
+
+// readFlatTensorHeader reads the header of a .ptd, which always has one.
+func readFlatTensorHeader(file []byte) (header, error) {
+	if err := checkHeader(file, flatTensorMagic, flatTensorHeaderLength); err != nil {
+		return header{}, err
+	}
+	field := func(i int) uint64 { return binary.LittleEndian.Uint64(file[headerFields+8*i:]) }
+	offset, size := field(0), field(1)
+	if offset > uint64(len(file)) {
+		return header{}, malformed("a flatbuffer at byte %d of %d", offset, len(file))
+	}
+	return within(file, offset, size, field(2), field(3))
+}
+
+// readProgramHeader reads the header of a .pte. One without a header is a flatbuffer as a whole.
+func readProgramHeader(file []byte) (header, error) {
+	if len(file) < headerOffset+4 || string(file[headerOffset:][:4]) != programMagic {
+		return header{flatbuffer: int64(len(file))}, nil
+	}
+	if err := checkHeader(file, programMagic, programHeaderLength); err != nil {
+		return header{}, err
+	}
+	field := func(i int) uint64 { return binary.LittleEndian.Uint64(file[headerFields+8*i:]) }
+	base, size := field(1), uint64(0)
+	if binary.LittleEndian.Uint32(file[headerOffset+4:]) >= programHeaderWithSize {
+		size = field(2)
+	}
+	if size == 0 && base != 0 && base <= uint64(len(file)) {
+		size = uint64(len(file)) - base // as far as older files say
+	}
+	return within(file, 0, field(0), base, size)
+}
+
+func checkHeader(file []byte, magic string, length uint32) error {
+	if len(file) < headSize {
+		return malformed("%d bytes are no header", len(file))
+	}
+	if got := string(file[headerOffset:][:4]); got != magic {
+		return malformed("a header %q, not %q", got, magic)
+	}
+	if got := binary.LittleEndian.Uint32(file[headerOffset+4:]); got < length {
+		return malformed("a header of %d bytes, not %d", got, length)
+	}
+	return nil
+}
+
+// within checks that the flatbuffer, size bytes behind an offset, and the segments behind it lie in the file.
+func within(file []byte, offset, size, base, segments uint64) (header, error) {
+	whole := uint64(len(file))
+	switch {
+	case size > whole-offset:
+		return header{}, malformed("a flatbuffer of %d bytes at byte %d of %d", size, offset, whole)
+	case base > whole || segments > whole-base:
+		return header{}, malformed("%d bytes of segments at byte %d of %d", segments, base, whole)
+	case segments > 0 && base < offset+size:
+		return header{}, malformed("segments at byte %d, inside the flatbuffer's %d", base, offset+size)
+	}
+	return header{flatbuffer: int64(offset + size), base: int64(base), size: int64(segments)}, nil
+}

@@ -1,0 +1,137 @@
+package executorch
+
+import (
+	"fmt"
+	"math"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+
+	"xpwc/internal/flatbuf"
+)
+
+// entry is named data and where in the file it lies.
+type entry struct {
+	name   string
+	span   flatbuf.Span
+	layout *Layout
+}
+
+// parse reads the named data of a file with these bytes, and checks it against them.
+func parse(file []byte) ([]entry, error) {
+	identifier := ""
+	if len(file) >= headerOffset {
+		identifier = string(file[4:headerOffset])
+	}
+	var kind root
+	var h header
+	var err error
+	switch identifier {
+	case flatTensorIdentifier:
+		kind = flatTensor
+		h, err = readFlatTensorHeader(file)
+	case programIdentifier:
+		kind = program
+		h, err = readProgramHeader(file)
+	default:
+		err = malformed("neither a .ptd nor a .pte: its identifier is %q", identifier)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readNamedData(flatbuf.New(file[:h.flatbuffer], ErrMalformed), kind, h)
+}
+
+func readNamedData(r *flatbuf.Reader, kind root, h header) ([]entry, error) {
+	t := r.Root(kind.identifier)
+	if version := t.Uint32(kind.version); r.Err() == nil && version != schemaVersion {
+		return nil, fmt.Errorf("%w: version %d, not %d", ErrUnsupported, version, schemaVersion)
+	}
+	segments := readSegments(r, t.Tables(kind.segments), h)
+	named := t.Tables(kind.namedData)
+	var out []entry
+	known := map[string]bool{}
+	for i := 0; i < named.Len() && r.Err() == nil; i++ {
+		n := named.Table(i)
+		e := entry{name: n.String(namedKey)}
+		if !n.Vector(namedKey, flatbuffers.SizeByte).Present() {
+			r.Fail("named data %d has no key", i)
+		}
+		if known[e.name] {
+			r.Fail("named data %q comes twice", e.name)
+		}
+		known[e.name] = true
+		segment := n.Uint32(namedSegment)
+		if int64(segment) >= int64(len(segments)) {
+			r.Fail("named data %q is in segment %d of %d", e.name, segment, len(segments))
+			break
+		}
+		e.span = segments[segment]
+		if l := n.Table(namedLayout); kind == flatTensor && l.Present() {
+			e.layout = readLayout(r, l, e)
+		}
+		out = append(out, e)
+	}
+	return out, r.Err()
+}
+
+// readSegments returns where in the file the segments lie, one behind the other, as the schemas say they do.
+func readSegments(r *flatbuf.Reader, tables flatbuf.Vector, h header) []flatbuf.Span {
+	var out []flatbuf.Span
+	end := uint64(0) // of the segment before
+	for i := 0; i < tables.Len() && r.Err() == nil; i++ {
+		t := tables.Table(i)
+		offset, size := t.Uint64(segmentOffset), t.Uint64(segmentSize)
+		if offset > uint64(h.size) || size > uint64(h.size)-offset {
+			r.Fail("segment %d at byte %d (%d bytes) lies outside the segments' %d bytes", i, offset, size, h.size)
+			return nil
+		}
+		if offset < end {
+			r.Fail("segment %d at byte %d, where the one before ends at %d", i, offset, end)
+			return nil
+		}
+		end = offset + size
+		out = append(out, flatbuf.Span{Offset: h.base + int64(offset), Size: int64(size)})
+	}
+	return out
+}
+
+// readLayout reads a tensor's layout and checks that it describes what the segment has.
+func readLayout(r *flatbuf.Reader, t flatbuf.Table, e entry) *Layout {
+	l := &Layout{Type: ScalarType(t.Byte(layoutType))}
+	size := int64(l.Type.Size())
+	if size == 0 {
+		r.Fail("tensor %q is of unknown type %v", e.name, l.Type)
+	}
+	for _, n := range t.Int32s(layoutSizes) {
+		if n < 0 {
+			r.Fail("tensor %q has a dimension of %d", e.name, n)
+		}
+		if n > 0 && size > math.MaxInt64/int64(n) {
+			r.Fail("tensor %q has more than 2^63 bytes", e.name)
+			return nil
+		}
+		size *= int64(n)
+		l.Sizes = append(l.Sizes, int(n))
+	}
+	order := flatbuf.Copied(t.Vector(layoutDimOrder, flatbuffers.SizeByte), flatbuffers.SizeByte, func(b []byte) int { return int(b[0]) })
+	if r.Err() == nil && !permutation(order, len(l.Sizes)) {
+		r.Fail("tensor %q of %d dimensions has them in the order %v", e.name, len(l.Sizes), order)
+	}
+	if r.Err() == nil && size != e.span.Size {
+		r.Fail("tensor %q: %d bytes for sizes %v of %v, which has %d", e.name, e.span.Size, l.Sizes, l.Type, size)
+	}
+	l.DimOrder = order
+	return l
+}
+
+// permutation reports whether order has each number below n once.
+func permutation(order []int, n int) bool {
+	seen := make([]bool, n)
+	for _, d := range order {
+		if d >= n || seen[d] {
+			return false
+		}
+		seen[d] = true
+	}
+	return len(order) == n
+}

@@ -1,0 +1,95 @@
+package executorch
+
+import "fmt"
+
+// The facts of ExecuTorch's schemas that this package reads: identifiers, and the slot of each field in its table, in the order the
+// schema declares them.
+
+const (
+	flatTensorIdentifier = "FT01"
+	flatTensorMagic      = "FH01"
+	programIdentifier    = "ET12"
+	programMagic         = "eh00"
+
+	// schemaVersion is the version of both root tables.
+	schemaVersion = 0
+)
+
+// root gives the slots of a root table.
+type root struct {
+	identifier                   string
+	version, segments, namedData int
+}
+
+var (
+	flatTensor = root{identifier: flatTensorIdentifier, version: 0, segments: 1, namedData: 2}
+	program    = root{identifier: programIdentifier, version: 0, segments: 4, namedData: 7}
+)
+
+const ( // DataSegment
+	segmentOffset = 0
+	segmentSize   = 1
+)
+
+const ( // NamedData; only a .ptd's has a layout
+	namedKey     = 0
+	namedSegment = 1
+	namedLayout  = 2
+)
+
+const ( // TensorLayout
+	layoutType     = 0
+	layoutSizes    = 1
+	layoutDimOrder = 2
+)
+
+// ScalarType is the type of a tensor's elements, with ExecuTorch's numbers, which are PyTorch's.
+type ScalarType int8
+
+// The types of ExecuTorch's scalar_type.fbs.
+const (
+	Byte           ScalarType = 0 // unsigned
+	Char           ScalarType = 1 // signed
+	Short          ScalarType = 2
+	Int            ScalarType = 3
+	Long           ScalarType = 4
+	Half           ScalarType = 5
+	Float          ScalarType = 6
+	Double         ScalarType = 7
+	Bool           ScalarType = 11
+	QInt8          ScalarType = 12
+	QUInt8         ScalarType = 13
+	QInt32         ScalarType = 14
+	BFloat16       ScalarType = 15
+	QUInt4x2       ScalarType = 16 // two in a byte
+	QUInt2x4       ScalarType = 17 // four in a byte
+	Bits16         ScalarType = 22
+	Float8E5M2     ScalarType = 23
+	Float8E4M3FN   ScalarType = 24
+	Float8E5M2FNUZ ScalarType = 25
+	Float8E4M3FNUZ ScalarType = 26
+	UInt16         ScalarType = 27
+	UInt32         ScalarType = 28
+	UInt64         ScalarType = 29
+)
+
+var scalarTypes = map[ScalarType]struct {
+	name string
+	size int
+}{
+	Byte: {"BYTE", 1}, Char: {"CHAR", 1}, Short: {"SHORT", 2}, Int: {"INT", 4}, Long: {"LONG", 8}, Half: {"HALF", 2}, Float: {"FLOAT", 4},
+	Double: {"DOUBLE", 8}, Bool: {"BOOL", 1}, QInt8: {"QINT8", 1}, QUInt8: {"QUINT8", 1}, QInt32: {"QINT32", 4}, BFloat16: {"BFLOAT16", 2},
+	QUInt4x2: {"QUINT4X2", 1}, QUInt2x4: {"QUINT2X4", 1}, Bits16: {"BITS16", 2}, Float8E5M2: {"FLOAT8E5M2", 1}, Float8E4M3FN: {"FLOAT8E4M3FN", 1},
+	Float8E5M2FNUZ: {"FLOAT8E5M2FNUZ", 1}, Float8E4M3FNUZ: {"FLOAT8E4M3FNUZ", 1}, UInt16: {"UINT16", 2}, UInt32: {"UINT32", 4}, UInt64: {"UINT64", 8},
+}
+
+// String returns the schema's name of the type.
+func (t ScalarType) String() string {
+	if known, ok := scalarTypes[t]; ok {
+		return known.name
+	}
+	return fmt.Sprintf("ScalarType(%d)", int8(t))
+}
+
+// Size returns how many bytes ExecuTorch keeps an element in, and 0 if the type is not one of the constants.
+func (t ScalarType) Size() int { return scalarTypes[t].size }
