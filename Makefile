@@ -145,6 +145,15 @@ demo-host: xnnpack ## a C++ host repeats ExecuTorch's experiments of PR 9155 and
 	@mkdir -p demo/host
 	@lib/host/host demo demo/host
 
+.PHONY: demo-service
+demo-service: xnnpack ## an HTTP service loads two models cold and warm, and a third while it serves
+	@third_party/fetch-models
+	@echo "building examples/service" >&2
+	@$(go) build -o bin/service ./examples/service
+	@$(go) build -o bin/demo-service ./examples/service/demo
+	@mkdir -p demo/service
+	@bin/demo-service bin/service third_party/models demo/service
+
 .PHONY: test
 test: third_party bin/staticcheck ## run everything: formatting, vet, staticcheck, tests with the race detector, fuzz targets
 	@echo "gofmt, go vet, staticcheck"
