@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/xnnpack/optable"
 	"xpwc/cachefile"
+	"xpwc/xnnpack/optable"
 )
 
 // layoutsOf returns how many entries of each layout a file has.

@@ -1,9 +1,9 @@
 package tflite
 
 import (
-	"cmp"
 	"slices"
 
+	"xpwc/internal/divide"
 	"xpwc/xnnpack"
 )
 
@@ -21,26 +21,21 @@ type Share struct {
 // whether they pack it alike. The largest share is the first. There is none if the model has no such operators.
 func (m *Model) Shares(n int) []Share {
 	groups := m.plan.weighted()
-	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(b.size, a.size) })
-	parts := make([]group, max(0, min(n, len(groups))))
-	for _, g := range groups {
-		if len(parts) == 0 {
-			break
-		}
-		least := &parts[0]
-		for i := range parts {
-			if parts[i].size < least.size {
-				least = &parts[i]
-			}
-		}
-		least.steps = append(least.steps, g.steps...)
-		least.size += g.size
+	sizes := make([]int64, len(groups))
+	for i, g := range groups {
+		sizes[i] = g.size
 	}
-	shares := make([]Share, len(parts))
-	for i := range parts {
-		shares[i] = Share{model: m, plan: m.plan.cut(parts[i].steps), size: parts[i].size}
+	var shares []Share
+	for _, part := range divide.Evenly(sizes, n) {
+		s := Share{model: m}
+		var steps []int
+		for _, i := range part {
+			steps = append(steps, groups[i].steps...)
+			s.size += groups[i].size
+		}
+		s.plan = m.plan.cut(steps)
+		shares = append(shares, s)
 	}
-	slices.SortStableFunc(shares, func(a, b Share) int { return cmp.Compare(b.size, a.size) })
 	return shares
 }
 

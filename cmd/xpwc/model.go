@@ -2,15 +2,18 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"xpwc"
+	"xpwc/graph"
 	"xpwc/internal/llama"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
 
-// model is what the commands run: a .tflite file or the generated llama stack. All its inputs and outputs are float32.
+// model is what the commands run: a .tflite file, a safetensors file with a description, or the generated llama stack. All its inputs and outputs are float32.
 type model interface {
 	inputs() []value
 	outputs() []value
@@ -40,6 +43,52 @@ type uncachedLoader interface {
 	Close() error
 }
 
+// modelFile is where a model is.
+type modelFile struct {
+	path  string
+	graph string // a safetensors file's description; "" for MODEL.json
+}
+
+// described reports whether the model is a safetensors file.
+func (f modelFile) described() bool {
+	ext := strings.ToLower(filepath.Ext(f.path))
+	return ext == ".safetensors" || ext == ".json"
+}
+
+// description is the path of a safetensors file's description.
+func (f modelFile) description() string {
+	if f.graph != "" {
+		return f.graph
+	}
+	return f.path + ".json"
+}
+
+// files are all that the model is read from, as far as they were named.
+func (f modelFile) files() []string {
+	if f.described() {
+		return []string{f.path, f.description()}
+	}
+	return []string{f.path}
+}
+
+func (f modelFile) check() error {
+	if f.graph != "" && !f.described() {
+		return usagef("--graph is for .safetensors files and their index, not for %s", f.path)
+	}
+	return nil
+}
+
+func (f modelFile) open() (model, error) {
+	if f.described() {
+		m, err := graph.Open(f.path, f.description())
+		if err != nil {
+			return nil, err
+		}
+		return graphModel{m}, nil
+	}
+	return openTflite(f.path)
+}
+
 type tfliteModel struct{ *tflite.Model }
 
 func openTflite(path string) (model, error) {
@@ -63,6 +112,22 @@ func (m tfliteModel) uncached() uncachedLoader                     { return m.Ne
 func (m tfliteModel) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
 
 func values(vs []tflite.Value) []value {
+	out := make([]value, len(vs))
+	for i, v := range vs {
+		out[i] = value{id: v.ID, name: v.Name, shape: v.Shape}
+	}
+	return out
+}
+
+type graphModel struct{ *graph.Model }
+
+func (m graphModel) inputs() []value                              { return described(m.Inputs()) }
+func (m graphModel) outputs() []value                             { return described(m.Outputs()) }
+func (m graphModel) dataMap() xpwc.DataMap                        { return m.DataMap() }
+func (m graphModel) uncached() uncachedLoader                     { return m.NewLoader() }
+func (m graphModel) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+
+func described(vs []graph.Value) []value {
 	out := make([]value, len(vs))
 	for i, v := range vs {
 		out[i] = value{id: v.ID, name: v.Name, shape: v.Shape}

@@ -20,6 +20,7 @@ import (
 )
 
 type packOptions struct {
+	graph  string
 	output string
 	levels []string
 	jobs   int
@@ -31,8 +32,9 @@ func newPackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack MODEL -o FILE",
 		Short: "Pack a model's weights ahead of time",
-		Long: `Packs the weights of a .tflite model into a cache file, when it is built, installed or deployed: whoever loads the model with that
-cache packs nothing.
+		Long: `Packs the weights of a model into a cache file, when it is built, installed or deployed: whoever loads the model with that cache
+packs nothing. MODEL is a .tflite file, or a .safetensors file or its index with a description of the operators and datatypes that
+its tensors are used with: a JSON file, see go doc xpwc/graph.
 
 What is packed is right for CPUs for which XNNPACK chooses the kernels it chooses here. --cpu packs for lesser ones of x86, each level
 beside the others in the one file; a program finds what its own CPU needs.
@@ -40,15 +42,17 @@ beside the others in the one file; a program finds what its own CPU needs.
 FILE appears when it is complete, with one rename. If it is there already, what it has stays and what it lacks is added, in a
 copy that takes its place: programs that use it go on with the old one. MODEL is only read.`,
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
-  xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json`,
+  xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
+  xpwc pack model.safetensors --graph graph.json -o model.xpwc`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return packModel(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return packModel(cmd.Context(), modelFile{args[0], o.graph}, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to")
 	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+strings.Join(xnnpack.CPULevels(), ", "))
+	graphFlag(cmd, &o.graph)
 	jobsFlag(cmd, &o.jobs)
 	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
 	return cmd
@@ -69,18 +73,18 @@ type packReport struct {
 	FileBytes    int64         `json:"file_bytes"`
 }
 
-func packModel(ctx context.Context, model string, o packOptions, stdout, stderr io.Writer) (err error) {
-	if err := o.check(); err != nil {
+func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stderr io.Writer) (err error) {
+	if err := errors.Join(o.check(), model.check()); err != nil {
 		return err
 	}
-	m, err := openPackable(model) // its errors are better told before anything is made
+	m, err := model.openPackable() // its errors are better told before anything is made
 	if err != nil {
 		return err
 	}
 	if err := m.Close(); err != nil {
 		return err
 	}
-	s, err := newStage(o.output, true, model)
+	s, err := newStage(o.output, true, model.files()...)
 	if err != nil {
 		return err
 	}
@@ -92,7 +96,7 @@ func packModel(ctx context.Context, model string, o packOptions, stdout, stderr 
 			return err
 		}
 	}
-	report := packReport{Model: model, Output: o.output, Jobs: o.jobs}
+	report := packReport{Model: model.path, Output: o.output, Jobs: o.jobs}
 	written := s.before == nil
 	for _, level := range o.levels {
 		p, err := packLevel(ctx, model, s.file(), level, o.jobs, stderr)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/graph"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
@@ -35,12 +36,31 @@ type share struct {
 	subgraph func(loader) (*xnnpack.Subgraph, error)
 }
 
-func openPackable(path string) (packable, error) {
-	m, err := tflite.Open(path)
+func (f modelFile) openPackable() (packable, error) {
+	if f.described() {
+		m, err := graph.Open(f.path, f.description())
+		if err != nil {
+			return nil, err
+		}
+		return packableGraph{m}, nil
+	}
+	m, err := tflite.Open(f.path)
 	if err != nil {
 		return nil, err
 	}
 	return packableTflite{m}, nil
+}
+
+type packableGraph struct{ *graph.Model }
+
+func (m packableGraph) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+
+func (m packableGraph) shares(n int) []share {
+	var shares []share
+	for _, s := range m.Shares(n) {
+		shares = append(shares, share{s.Bytes(), func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
+	}
+	return shares
 }
 
 type packableTflite struct{ *tflite.Model }
@@ -87,12 +107,12 @@ type packedInto struct {
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once, and its packing cannot be stopped
 // but with the process.
-func packLevel(ctx context.Context, model, cache, level string, jobs int, stderr io.Writer) (packedLevel, error) {
+func packLevel(ctx context.Context, model modelFile, cache, level string, jobs int, stderr io.Writer) (packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return packedLevel{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(jobs), "--", model, cache)
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(jobs), "--graph", model.graph, "--", model.path, cache)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
 	if err := cmd.Run(); err != nil {
@@ -108,7 +128,7 @@ func packLevel(ctx context.Context, model, cache, level string, jobs int, stderr
 
 // newPackIntoCommand is what pack starts this program with, for each level anew.
 func newPackIntoCommand() *cobra.Command {
-	var level string
+	var level, graph string
 	var jobs int
 	cmd := &cobra.Command{
 		Use:    "pack-into MODEL CACHE",
@@ -118,7 +138,7 @@ func newPackIntoCommand() *cobra.Command {
 			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
 				return err
 			}
-			p, err := packInto(args[0], args[1], level, jobs, cmd.ErrOrStderr())
+			p, err := packInto(modelFile{args[0], graph}, args[1], level, jobs, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -127,12 +147,13 @@ func newPackIntoCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&level, "cpu", "native", "")
 	jobsFlag(cmd, &jobs)
+	graphFlag(cmd, &graph)
 	return cmd
 }
 
-func packInto(model, path, level string, jobs int, stderr io.Writer) (p *packedInto, err error) {
+func packInto(model modelFile, path, level string, jobs int, stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
-	m, err := openPackable(model)
+	m, err := model.openPackable()
 	if err != nil {
 		return nil, err
 	}

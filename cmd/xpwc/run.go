@@ -18,6 +18,7 @@ import (
 )
 
 type runOptions struct {
+	graph                   string
 	cache, input, outputDir string
 	threads                 int
 	json                    bool
@@ -27,8 +28,9 @@ func newRunCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run MODEL",
-		Short: "Run a .tflite model once",
-		Long: `Runs a .tflite model once and prints what it took, what the cache did, and the outputs' checksums.
+		Short: "Run a model once",
+		Long: `Runs a .tflite model once and prints what it took, what the cache did, and the outputs' checksums. Of a safetensors file it runs each
+operator of its description (go doc xpwc/graph) by itself.
 
 Inputs and outputs are raw little-endian float32. --input is a file of all inputs one after the other, in the model's order.
 Without it every input is x[i] = float32(uint32(i*2654435761)) / 2^32. With --output-dir, output k of the model's order is
@@ -41,6 +43,7 @@ written to output_<k>.f32.`,
 		},
 	}
 	f := cmd.Flags()
+	graphFlag(cmd, &o.graph)
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
 	f.StringVar(&o.input, "input", "", "`FILE` of the inputs' float32")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
@@ -87,7 +90,11 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 	if err := checkThreads(o.threads); err != nil {
 		return err
 	}
-	m, err := openTflite(path)
+	file := modelFile{path, o.graph}
+	if err := file.check(); err != nil {
+		return err
+	}
+	m, err := file.open()
 	if err != nil {
 		return err
 	}
@@ -136,6 +143,10 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 		return out.Encode(report)
 	}
 	return report.print(stdout)
+}
+
+func graphFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "graph", "", "description `FILE` of a safetensors file (default MODEL.json)")
 }
 
 func threadsFlag(cmd *cobra.Command, n *int) {

@@ -37,7 +37,7 @@ func (t target) open() (model, error) {
 	if t.stack.Layers > 0 {
 		return openLlama(t.stack, t.path)
 	}
-	return openTflite(t.path)
+	return modelFile{path: t.path}.open()
 }
 
 // prepared is a target that is ready to be measured.

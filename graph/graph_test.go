@@ -1,0 +1,437 @@
+package graph_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/graph"
+	"xpwc/safetensors"
+	"xpwc/xnnpack"
+)
+
+// tensors are made for a test: numbers from a seed.
+type tensors struct {
+	random *rand.Rand
+	list   []safetensors.Tensor
+}
+
+func newTensors() *tensors { return &tensors{random: rand.New(rand.NewPCG(1, 2))} }
+
+func (ts *tensors) add(name string, dtype safetensors.Dtype, shape ...int) {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	var data []byte
+	for range n {
+		v := ts.random.Float32()*2 - 1
+		if strings.HasSuffix(name, "scales") {
+			v = (v + 1.5) / 64
+		}
+		switch dtype {
+		case safetensors.F32:
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		case safetensors.BF16:
+			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(v)>>16))
+		case safetensors.F16: // whole sixteenths, by their exponent and mantissa
+			data = binary.LittleEndian.AppendUint16(data, half(int(v*16)))
+		case safetensors.I32:
+			data = binary.LittleEndian.AppendUint32(data, uint32(int32(v*100)))
+		default:
+			data = append(data, byte(ts.random.Uint32()))
+		}
+	}
+	ts.list = append(ts.list, safetensors.Tensor{Name: name, Dtype: dtype, Shape: shape, Data: data})
+}
+
+// half is n/16 in half precision.
+func half(n int) uint16 {
+	if n == 0 {
+		return 0
+	}
+	var sign uint16
+	if n < 0 {
+		sign, n = 0x8000, -n
+	}
+	e := 0
+	for n>>(e+1) > 0 {
+		e++
+	}
+	return sign | uint16(e-4+15)<<10 | uint16((n-1<<e)<<(10-e))
+}
+
+func (ts *tensors) write(t testing.TB, path string) {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, safetensors.Write(&b, ts.list, nil))
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+}
+
+// everyUse has each operator in each datatype.
+func everyUse() (*tensors, string) {
+	ts := newTensors()
+	var entries []string
+	use := func(op, datatype, more string, dtype, bias, scale safetensors.Dtype, scales int, out int, shape ...int) {
+		name := fmt.Sprintf("%s.%s.%d", op, datatype, len(entries))
+		ts.add(name, dtype, shape...)
+		e := fmt.Sprintf(`{"op": %q, "datatype": %q, "weights": %q`, op, datatype, name)
+		if scales > 0 {
+			ts.add(name+".scales", scale, scales)
+			e += fmt.Sprintf(`, "scales": %q`, name+".scales")
+		}
+		if bias != "" {
+			ts.add(name+".bias", bias, out)
+			e += fmt.Sprintf(`, "bias": %q`, name+".bias")
+		}
+		if strings.HasPrefix(datatype, "qs8") {
+			e += `, "input": {"scale": 0.0078125, "zero_point": 3}, "output": {"scale": 0.25, "zero_point": -2}`
+		}
+		entries = append(entries, e+more+"}")
+	}
+	const f32, f16, i8, u8, bf16, i32, none = safetensors.F32, safetensors.F16, safetensors.I8, safetensors.U8, safetensors.BF16, safetensors.I32, ""
+	fc, conv, dw, deconv := "fully_connected", "convolution_2d", "depthwise_convolution_2d", "deconvolution_2d"
+	use(fc, "f32", "", f32, f32, "", 0, 43, 43, 37)
+	use(fc, "f32", `, "transposed": true`, f32, f32, "", 0, 43, 37, 43)
+	use(fc, "f32", `, "activation": [0, null]`, f32, none, "", 0, 43, 43, 37)
+	use(fc, "f16", "", f16, f16, "", 0, 18, 18, 24)
+	use(fc, "f32_qc8w", "", i8, none, f32, 43, 43, 43, 37)
+	use(fc, "f32_qc4w", `, "zero_point": 8`, u8, none, f32, 43, 43, 43, 19)
+	use(fc, "qd8_f32_qc8w", "", i8, f32, f32, 43, 43, 43, 37)
+	use(fc, "qd8_f32_qc8w", `, "transposed": true`, i8, none, f32, 43, 43, 37, 43)
+	use(fc, "qd8_f32_qc4w", `, "zero_point": 8`, u8, f32, f32, 43, 43, 43, 20)
+	use(fc, "qd8_f32_qc4w", `, "zero_point": 0`, u8, none, f32, 43, 43, 43, 20)
+	use(fc, "qd8_f32_qc4w", `, "zero_point": 8, "transposed": true`, u8, none, f32, 44, 44, 40, 22)
+	use(fc, "qd8_f32_qb4w", `, "zero_point": 8, "block_size": 32`, u8, f32, bf16, 18*4, 18, 18, 64)
+	use(fc, "qs8_qc8w", "", i8, i32, f32, 43, 43, 43, 37)
+	use(conv, "f32", "", f32, f32, "", 0, 18, 18, 3, 3, 11)
+	use(conv, "qd8_f32_qc8w", "", i8, f32, f32, 10, 10, 10, 3, 2, 6)
+	use(conv, "qs8_qc8w", "", i8, i32, f32, 10, 10, 10, 2, 3, 6)
+	use(dw, "f32", "", f32, f32, "", 0, 21, 1, 3, 3, 21)
+	use(dw, "qs8_qc8w", "", i8, i32, f32, 21, 21, 1, 3, 3, 21)
+	use(deconv, "f32", "", f32, f32, "", 0, 18, 18, 3, 3, 7)
+	use(deconv, "qd8_f32_qc8w", "", i8, f32, f32, 9, 9, 9, 2, 2, 7)
+	use(deconv, "qs8_qc8w", "", i8, i32, f32, 9, 9, 9, 3, 3, 7)
+	return ts, "[\n" + strings.Join(entries, ",\n") + "\n]"
+}
+
+// settings has what convolutions can be given besides.
+func settings() (*tensors, string) {
+	ts := newTensors()
+	ts.add("conv", safetensors.F32, 12, 3, 3, 4)
+	ts.add("one", safetensors.F32, 12, 3, 3, 1)
+	ts.add("depthwise", safetensors.F32, 1, 5, 5, 8)
+	ts.add("deconv", safetensors.F32, 6, 2, 3, 4)
+	return ts, `[
+		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "stride": [2, 1], "dilation": [1, 3], "padding": [1, 2, 3, 4]},
+		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "groups": 3, "same_padding": true, "activation": [0, 6]},
+		{"op": "convolution_2d", "datatype": "f32", "weights": "one", "groups": 12},
+		{"op": "depthwise_convolution_2d", "datatype": "f32", "weights": "depthwise", "depth_multiplier": 2, "stride": [2, 2]},
+		{"op": "deconvolution_2d", "datatype": "f32", "weights": "deconv", "groups": 2, "stride": [2, 3], "padding": [1, 1, 1, 1], "adjustment": [1, 2]}
+	]`
+}
+
+func open(t testing.TB, ts *tensors, description string) *graph.Model {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	ts.write(t, path)
+	require.NoError(t, os.WriteFile(path+".json", []byte(description), 0o600))
+	m, err := graph.Open(path, path+".json")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+// content is the x that inputs are filled with.
+func content(i int) float32 { return float32(i*37%101)/101 - 0.5 }
+
+// invoke computes the outputs.
+func invoke(t testing.TB, m *graph.Model, r *xnnpack.Runtime) [][]float32 {
+	t.Helper()
+	require.NoError(t, r.Reshape())
+	external := map[xnnpack.ValueID][]byte{}
+	buffer := func(v graph.Value) *xnnpack.Buffer {
+		n, err := xnnpack.Float32.ByteSize(v.Shape)
+		require.NoError(t, err)
+		b, err := xnnpack.NewBuffer(n)
+		require.NoError(t, err)
+		t.Cleanup(b.Free)
+		external[v.ID] = b.Bytes()
+		return b
+	}
+	for _, v := range m.Inputs() {
+		x := buffer(v).Float32s()
+		for i := range x {
+			x[i] = content(i)
+		}
+	}
+	var outputs []*xnnpack.Buffer
+	for _, v := range m.Outputs() {
+		shape, err := r.ExternalShape(v.ID)
+		require.NoError(t, err)
+		require.Equal(t, v.Shape, shape, v.Name)
+		outputs = append(outputs, buffer(v))
+	}
+	require.NoError(t, r.Setup(external))
+	require.NoError(t, r.Invoke())
+	var out [][]float32
+	for _, b := range outputs {
+		out = append(out, append([]float32{}, b.Float32s()...))
+	}
+	return out
+}
+
+func plain(t testing.TB, m *graph.Model) [][]float32 {
+	t.Helper()
+	l := m.NewLoader()
+	g, err := m.Subgraph(l)
+	require.NoError(t, err)
+	r, err := xnnpack.NewRuntime(g, nil)
+	require.NoError(t, err)
+	require.NoError(t, g.Delete())
+	l.Finalize()
+	out := invoke(t, m, r)
+	require.NoError(t, r.Delete())
+	require.NoError(t, l.Close())
+	return out
+}
+
+func cached(t testing.TB, m *graph.Model, cache *xpwc.Cache) [][]float32 {
+	t.Helper()
+	session, err := cache.NewSession(m.DataMap())
+	require.NoError(t, err)
+	g, err := m.Subgraph(session)
+	require.NoError(t, err)
+	r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: session})
+	require.NoError(t, err)
+	require.NoError(t, g.Delete())
+	_, err = session.Finalize()
+	require.NoError(t, err)
+	out := invoke(t, m, r)
+	require.NoError(t, r.Delete())
+	require.NoError(t, session.Close())
+	return out
+}
+
+func packShare(cache *xpwc.Cache, m *graph.Model, share graph.Share) error {
+	session, err := cache.NewSession(m.DataMap())
+	if err != nil {
+		return err
+	}
+	g, err := share.Subgraph(session)
+	if err != nil {
+		return errors.Join(err, session.Close())
+	}
+	r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: session})
+	_, finalized := session.Finalize()
+	if err == nil {
+		err = r.Delete()
+	}
+	return errors.Join(err, finalized, g.Delete(), session.Close())
+}
+
+func TestSharesPackWhatAWholeLoadLooksUp(t *testing.T) {
+	for name, build := range map[string]func() (*tensors, string){"every use": everyUse, "settings": settings} {
+		for _, n := range []int{1, 3, 100} {
+			t.Run(fmt.Sprint(name, " in ", n), func(t *testing.T) {
+				ts, description := build()
+				m := open(t, ts, description)
+				want := plain(t, m)
+				path := filepath.Join(t.TempDir(), "cache.xpwc")
+				cache, err := xpwc.Open(path, nil)
+				require.NoError(t, err)
+				shares := m.Shares(n)
+				errs := make([]error, len(shares))
+				var group sync.WaitGroup
+				var sum int64
+				for i, s := range shares {
+					sum += s.Bytes()
+					group.Go(func() { errs[i] = packShare(cache, m, s) })
+				}
+				group.Wait()
+				require.NoError(t, errors.Join(errs...))
+				require.Equal(t, m.Shares(1)[0].Bytes(), sum)
+				require.NoError(t, cache.Close())
+				require.Positive(t, cache.Stats().Packed.Entries)
+				require.Empty(t, cache.Stats().Private)
+
+				cache, err = xpwc.Open(path, nil)
+				require.NoError(t, err)
+				require.Equal(t, want, cached(t, m, cache))
+				require.NoError(t, cache.Close())
+				warm := cache.Stats()
+				require.Zero(t, warm.Packed)
+				require.Zero(t, warm.WrittenBytes)
+				require.Empty(t, warm.Private)
+			})
+		}
+	}
+}
+
+// TestOperatorsComputeWhatTheDescriptionSays compares with the sums of products, in numbers that the stored ones stand for.
+func TestOperatorsComputeWhatTheDescriptionSays(t *testing.T) {
+	ts, description := everyUse()
+	m := open(t, ts, description)
+	got := plain(t, m)
+	operators, err := graph.Parse([]byte(description))
+	require.NoError(t, err)
+	require.Len(t, got, len(operators))
+	for i, o := range operators {
+		t.Run(o.Weights, func(t *testing.T) {
+			w, channels := ts.meaning(t, m, o)
+			in := m.Inputs()[i].Shape
+			x := make([]float64, in[len(in)-1])
+			for c := range x {
+				x[c] = float64(content(c))
+			}
+			out := m.Outputs()[i].Shape
+			out = append([]int{}, out...)
+			want := make([]float64, len(got[i]))
+			switch o.Op {
+			case "fully_connected":
+				for c := range channels {
+					for k := range x {
+						at := c*len(x) + k
+						if o.Transposed {
+							at = k*channels + c
+						}
+						want[c] += x[k] * w[at]
+					}
+				}
+			case "convolution_2d": // the window covers the whole image
+				window := len(w) / channels
+				for c := range channels {
+					for k := range window {
+						want[c] += float64(content(k)) * w[c*window+k]
+					}
+				}
+			case "depthwise_convolution_2d":
+				for k := range w {
+					want[k%channels] += float64(content(k)) * w[k]
+				}
+			case "deconvolution_2d": // of one pixel
+				pixels := len(w) / channels / len(x)
+				for k := range w {
+					c, pixel := k/(pixels*len(x)), k/len(x)%pixels
+					want[pixel*channels+c] += x[k%len(x)] * w[k]
+				}
+			}
+			tolerance := 1e-4
+			switch {
+			case strings.HasPrefix(o.Datatype, "qd8"):
+				tolerance = 0.02 * peak(want)
+			case strings.HasPrefix(o.Datatype, "qs8"):
+				tolerance = 0.26 + 0.02*peak(want)
+			case o.Datatype == "f16":
+				tolerance = 0.01 * peak(want)
+			}
+			for k := range want {
+				v := want[k] + ts.bias(m, o, k%channels)
+				if o.Activation != nil {
+					v = max(v, 0)
+				}
+				if strings.HasPrefix(o.Datatype, "qs8") {
+					v = min(max(v, -126*0.25), 129*0.25)
+				}
+				require.InDelta(t, v, got[i][k], tolerance, "element %d", k)
+			}
+			require.Equal(t, channels, out[len(out)-1])
+		})
+	}
+}
+
+func peak(v []float64) float64 {
+	p := 1.0
+	for _, x := range v {
+		p = max(p, math.Abs(x))
+	}
+	return p
+}
+
+// meaning returns the numbers that an operator's stored weights stand for, and how many output channels there are.
+func (ts *tensors) meaning(t testing.TB, m *graph.Model, o graph.Operator) (w []float64, channels int) {
+	t.Helper()
+	f, ok := m.File().Lookup(o.Weights)
+	require.True(t, ok)
+	shape := f.Shape
+	switch f.Dtype {
+	case safetensors.F32:
+		for b := f.Data; len(b) > 0; b = b[4:] {
+			w = append(w, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		}
+	case safetensors.F16:
+		wide := make([]byte, 2*len(f.Data))
+		require.NoError(t, xnnpack.WidenF16(wide, f.Data))
+		for b := wide; len(b) > 0; b = b[4:] {
+			w = append(w, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		}
+	case safetensors.I8:
+		for _, b := range f.Data {
+			w = append(w, float64(int8(b)))
+		}
+	case safetensors.U8:
+		for _, b := range f.Data {
+			for _, n := range []byte{b & 15, b >> 4} {
+				if *o.ZeroPoint == 8 {
+					w = append(w, float64(n)-8)
+				} else {
+					w = append(w, float64(int8(n<<4)>>4))
+				}
+			}
+		}
+		shape[len(shape)-1] *= 2
+	}
+	at := 0
+	switch {
+	case o.Op == "depthwise_convolution_2d":
+		at = 3
+	case o.Transposed:
+		at = 1
+	}
+	channels = shape[at]
+	inner := 1
+	for _, d := range shape[at+1:] {
+		inner *= d
+	}
+	if o.Scales == "" {
+		return w, channels
+	}
+	s, _ := m.File().Lookup(o.Scales)
+	for i := range w {
+		if o.BlockSize > 0 {
+			w[i] *= float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(s.Data[i/o.BlockSize*2:])) << 16))
+		} else {
+			w[i] *= float64(math.Float32frombits(binary.LittleEndian.Uint32(s.Data[i/inner%channels*4:])))
+		}
+	}
+	return w, channels
+}
+
+func (ts *tensors) bias(m *graph.Model, o graph.Operator, channel int) float64 {
+	b, ok := m.File().Lookup(o.Bias)
+	if !ok {
+		return 0
+	}
+	switch b.Dtype {
+	case safetensors.I32:
+		s, _ := m.File().Lookup(o.Scales)
+		scale := math.Float32frombits(binary.LittleEndian.Uint32(s.Data[4*channel:]))
+		return float64(int32(binary.LittleEndian.Uint32(b.Data[4*channel:]))) * float64(scale) * float64(o.Input.Scale)
+	case safetensors.F16:
+		var wide [4]byte
+		_ = xnnpack.WidenF16(wide[:], b.Data[2*channel:][:2])
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(wide[:])))
+	}
+	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b.Data[4*channel:])))
+}

@@ -1,0 +1,131 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"xpwc"
+	"xpwc/internal/divide"
+	"xpwc/safetensors"
+	"xpwc/xnnpack"
+)
+
+// Model is a safetensors file with a description that fits it, ready to be made into subgraphs. Its methods may be called from many
+// goroutines.
+type Model struct {
+	file  *safetensors.File
+	steps []*step
+}
+
+// Value is an input or an output of an operator, float32 whatever the operator's own types are: it is converted.
+type Value struct {
+	// ID is the value's external ID in every subgraph made of the whole model.
+	ID xnnpack.ValueID
+	// Name is the weights' name with " input" or " output".
+	Name string
+	// Shape is one row [1, channels], or the smallest image [1, height, width, channels] that the operator's window fits.
+	Shape []int
+}
+
+// Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. The error matches
+// [ErrInvalid], [safetensors.ErrMalformed] or what the operating system returned, and names the file. The caller closes the model
+// when everything made of it is closed.
+func Open(weights, description string) (*Model, error) {
+	text, err := os.ReadFile(description)
+	if err != nil {
+		return nil, fmt.Errorf("open graph description: %w", err)
+	}
+	operators, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", description, err)
+	}
+	file, err := safetensors.Open(weights)
+	if err != nil {
+		return nil, err
+	}
+	m, err := New(file, operators)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", description, err), file.Close())
+	}
+	return m, nil
+}
+
+// New makes a model of an open file. The error matches [ErrInvalid] and names the operator. The model closes the file with itself.
+func New(file *safetensors.File, operators []Operator) (*Model, error) {
+	m := &Model{file: file}
+	for i, o := range operators {
+		s, err := newStep(o, file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.title(i), err)
+		}
+		m.steps = append(m.steps, s)
+	}
+	return m, nil
+}
+
+// Close closes the file. Subgraphs, loaders and sessions made of the model must be gone before. Closing twice is harmless.
+func (m *Model) Close() error { return m.file.Close() }
+
+// File returns the file, which is the model's to close.
+func (m *Model) File() *safetensors.File { return m.file }
+
+// DataMap returns the file's tensors, for [xpwc.Cache.NewSession].
+func (m *Model) DataMap() xpwc.DataMap { return m.file }
+
+// Inputs returns the operators' inputs in the description's order.
+func (m *Model) Inputs() []Value {
+	out := make([]Value, len(m.steps))
+	for i, s := range m.steps {
+		out[i] = Value{xnnpack.ValueID(i), s.Weights + " input", s.input.Shape}
+	}
+	return out
+}
+
+// Outputs returns the operators' outputs likewise.
+func (m *Model) Outputs() []Value {
+	out := make([]Value, len(m.steps))
+	for i, s := range m.steps {
+		out[i] = Value{xnnpack.ValueID(len(m.steps) + i), s.Weights + " output", s.output.Shape}
+	}
+	return out
+}
+
+// A Share is some of a model's operators. It is for packing ahead of time, with a runtime and a goroutine for each share.
+type Share struct {
+	steps []*step
+	size  int64
+}
+
+// Shares divides the operators among n shares of about the same number of bytes, or fewer if there are fewer operators. Operators of the
+// same weights come into one share, so that its runtime sees, as that of the whole model would, whether they pack them alike.
+func (m *Model) Shares(n int) []Share {
+	of := map[string]int{}
+	var groups []Share
+	var sizes []int64
+	for _, s := range m.steps {
+		i, ok := of[s.Weights]
+		if !ok {
+			i = len(groups)
+			of[s.Weights], groups, sizes = i, append(groups, Share{}), append(sizes, 0)
+		}
+		groups[i].steps = append(groups[i].steps, s)
+		sizes[i] += s.size
+	}
+	var shares []Share
+	for _, part := range divide.Evenly(sizes, n) {
+		var share Share
+		for _, i := range part {
+			share.steps = append(share.steps, groups[i].steps...)
+			share.size += sizes[i]
+		}
+		shares = append(shares, share)
+	}
+	return shares
+}
+
+// Bytes returns the size of the unpacked weights.
+func (s Share) Bytes() int64 { return s.size }
+
+// Subgraph makes a new subgraph of the share, as [Model.Subgraph] does of the model, with external values from 0.
+func (s Share) Subgraph(l Loader) (*xnnpack.Subgraph, error) { return emit(s.steps, l) }
