@@ -168,7 +168,7 @@ test: third_party bin/staticcheck ## run everything: formatting, vet, staticchec
 	@$(MAKE) --no-print-directory fuzz
 
 # The packages that need no XNNPACK.
-pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch
+pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile
 
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m

@@ -93,6 +93,7 @@ func TestAnotherFileHasOtherStamps(t *testing.T) {
 			require.False(t, stamps[d.Identity.Stamp])
 			stamps[d.Identity.Stamp] = true
 		}
+		require.NoError(t, f.Close())
 		b.data[0]++
 		require.NoError(t, os.WriteFile(path+"2", b.bytes(), 0o600))
 		require.NoError(t, os.Rename(path+"2", path))

@@ -141,6 +141,7 @@ func TestAnotherFileHasOtherStamps(t *testing.T) {
 			require.False(t, stamps[d.Identity.Stamp], "the stamp of %s is another's", name)
 			stamps[d.Identity.Stamp] = true
 		}
+		require.NoError(t, f.Close())
 		require.NoError(t, os.WriteFile(path+"2", written(t, []Tensor{u8("a", 1, 3), u8("b", 1, 2)}, nil), 0o600))
 		require.NoError(t, os.Rename(path+"2", path))
 	}

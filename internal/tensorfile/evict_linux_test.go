@@ -1,0 +1,37 @@
+package tensorfile_test
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/tensorfile"
+)
+
+// resident is how many bytes of a mapped file this process has in its memory.
+func resident(t *testing.T, path string) int {
+	t.Helper()
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	require.NoError(t, err)
+	_, mapping, found := bytes.Cut(smaps, []byte(path+"\n"))
+	require.True(t, found, "%s is not mapped", path)
+	_, rss, _ := bytes.Cut(mapping, []byte("\nRss:"))
+	n, err := strconv.Atoi(string(bytes.Fields(rss)[0]))
+	require.NoError(t, err)
+	return n << 10
+}
+
+func TestEvictGivesTheTensorsPagesBackAndNoOthers(t *testing.T) {
+	const pages = 67 // far too few for a huge page, which goes as a whole
+	f, content := open(t, pages*page)
+	tensor, err := tensorfile.Tensor(f, tensorfile.Place{Offset: int64(page), Size: int64(10 * page), Alignment: 16}, errClosed)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(content, f.Data()))
+	require.Equal(t, pages*page, resident(t, f.Path()))
+	tensor.Evict()
+	require.Equal(t, (pages-10)*page, resident(t, f.Path()))
+	require.True(t, bytes.Equal(content[page:11*page], tensor.Data))
+}

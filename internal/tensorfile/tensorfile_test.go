@@ -1,0 +1,101 @@
+package tensorfile_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/mapped"
+	"xpwc/internal/tensorfile"
+)
+
+var (
+	page      = os.Getpagesize()
+	errClosed = errors.New("closed")
+)
+
+func open(t *testing.T, size int) (*mapped.File, []byte) {
+	t.Helper()
+	content := make([]byte, size)
+	for i := range content {
+		content[i] = byte(i%251 + 1)
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	f, err := mapped.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f, content
+}
+
+func TestContentIsInPlaceUnlessCCouldNotReadItThere(t *testing.T) {
+	f, content := open(t, 2*page)
+	end := int64(2 * page)
+	for _, c := range []struct {
+		place   tensorfile.Place
+		inPlace bool
+	}{
+		{tensorfile.Place{Offset: 0, Size: 4, Alignment: 4}, true},
+		{tensorfile.Place{Offset: 4, Size: 4, Alignment: 4}, true},
+		{tensorfile.Place{Offset: 5, Size: 4, Alignment: 4}, false},
+		{tensorfile.Place{Offset: 5, Size: 4, Alignment: 1}, true},
+		{tensorfile.Place{Offset: 24, Size: 8, Alignment: 16}, false},
+		{tensorfile.Place{Offset: 0, Size: end - 128, Alignment: 16}, true},
+		{tensorfile.Place{Offset: 0, Size: end - 127, Alignment: 16}, false},
+		{tensorfile.Place{Offset: end - 1, Size: 1, Alignment: 1}, false},
+		{tensorfile.Place{Offset: 64, Size: 0, Alignment: 8}, true},
+		{tensorfile.Place{Offset: end, Size: 0, Alignment: 8}, false},
+	} {
+		tensor, err := tensorfile.Tensor(f, c.place, errClosed)
+		require.NoError(t, err)
+		want := content[c.place.Offset:][:c.place.Size]
+		require.Equal(t, c.inPlace, tensor.Fill == nil, "%+v", c.place)
+		got := tensor.Data
+		if !c.inPlace {
+			require.Nil(t, tensor.Data)
+			require.Error(t, tensor.Fill(make([]byte, tensor.Size+1)))
+			got = make([]byte, tensor.Size)
+			require.NoError(t, tensor.Fill(got))
+		}
+		require.True(t, bytes.Equal(want, got), "%+v", c.place)
+		require.Equal(t, len(got), cap(got), "nobody reaches the tensors behind")
+		digest, err := tensor.Identity.Digest()
+		require.NoError(t, err)
+		require.Equal(t, xpwc.DigestOf(want), digest)
+		require.Equal(t, f.Path(), tensor.Identity.Source)
+	}
+}
+
+func TestTensorsOfOneFileHaveStampsOfTheirOwn(t *testing.T) {
+	f, _ := open(t, page)
+	stamps := map[string]bool{}
+	for _, p := range []tensorfile.Place{{0, 16, 1}, {16, 16, 1}, {0, 32, 1}} {
+		tensor, err := tensorfile.Tensor(f, p, errClosed)
+		require.NoError(t, err)
+		require.Contains(t, tensor.Identity.Stamp, f.Stamp())
+		stamps[tensor.Identity.Stamp] = true
+	}
+	require.Len(t, stamps, 3)
+}
+
+func TestAClosedFileIsAnErrorWhereverItsBytesAreAskedFor(t *testing.T) {
+	f, _ := open(t, page)
+	there, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 0, Size: 8, Alignment: 1}, errClosed)
+	require.NoError(t, err)
+	computed, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 1, Size: 8, Alignment: 8}, errClosed)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	_, err = tensorfile.Tensor(f, tensorfile.Place{Offset: 0, Size: 8, Alignment: 1}, errClosed)
+	require.ErrorIs(t, err, errClosed)
+	require.ErrorContains(t, err, f.Path())
+	require.ErrorIs(t, computed.Fill(make([]byte, 8)), errClosed)
+	_, err = there.Identity.Digest()
+	require.ErrorIs(t, err, errClosed)
+	there.Evict()
+	require.Nil(t, tensorfile.Place{Offset: 0, Size: 8}.In(f.Data()))
+}
