@@ -20,7 +20,8 @@
 //	err = cache.Close()                                    // waits for the disk
 //
 // A [DataMap] gives the unpacked tensors by name. Package xpwc/xnnpack binds XNNPACK's subgraphs and runtimes for Go, package
-// xpwc/tflite reads .tflite models into both.
+// xpwc/tflite reads .tflite models into both. Packages xpwc/safetensors, xpwc/executorch and xpwc/npy are data maps of these
+// formats' files, and [MapOf] is one of a Go map.
 //
 // Packed weights are found by their names, by everything that went into packing, and by the content they were packed
 // from: the layout that XNNPACK packs into on this machine is asked of XNNPACK itself, and a tensor whose [Identity]

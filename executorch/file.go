@@ -13,7 +13,8 @@ import (
 // alignment is what ExecuTorch aligns tensors to, whatever their type, which a .pte does not tell.
 const alignment = 16
 
-// File is a .ptd or .pte file mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be called from many goroutines.
+// File is a .ptd or .pte file mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be called from many
+// goroutines.
 type File struct {
 	file   *mapped.File
 	named  []entry
@@ -33,14 +34,15 @@ type NamedData struct {
 type Layout struct {
 	Type  ScalarType
 	Sizes []int
-	// DimOrder names the dimensions in the order of memory, the outermost first: 0, 1, 2 and so on for elements that lie row by row.
+	// DimOrder names the dimensions in the order of memory, the outermost first: 0, 1, 2 and so on for elements that lie row by
+	// row.
 	DimOrder []int
 }
 
-// Open maps a .ptd or a .pte read-only and checks its named data; which of them it is, its identifier tells. Tensors' bytes are not read.
-// The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and names the file. The file must not be
-// changed in place while it is open, as for any mapping; replacing it by another is harmless. The caller closes the file when everything
-// that uses its data is closed.
+// Open maps a .ptd or a .pte read-only and checks its named data; which of them it is, its identifier tells. Tensors' bytes are
+// not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and names the file. The
+// file must not be changed in place while it is open, as for any mapping; replacing it by another is harmless. The caller
+// closes the file when everything that uses its data is closed.
 func Open(path string) (*File, error) {
 	m, err := mapped.Open(path)
 	if err != nil {
@@ -91,9 +93,9 @@ func place(e *entry) tensorfile.Place {
 	return tensorfile.Place{Offset: e.span.Offset, Size: e.span.Size, Alignment: alignment}
 }
 
-// Tensor implements [xpwc.DataMap]. The content lies in the mapping, as the file has it, whatever the layout says of the dimensions' order.
-// It is copied, when it is asked for, only if its address is no multiple of 16 or fewer than 128 bytes of the mapping lie behind its end,
-// where C code may read. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
+// Tensor implements [xpwc.DataMap]. The content lies in the mapping, as the file has it, whatever the layout says of the
+// dimensions' order. It is copied, when it is asked for, only if its address is no multiple of 16 or fewer than 128 bytes of
+// the mapping lie behind its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
 func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	i, ok := f.byName[name]
 	if !ok {

@@ -5,8 +5,9 @@ import (
 	"math/bits"
 )
 
-// Dtype is the type of an array's elements, as NumPy writes it: '<' for little-endian or '|' for single bytes, then b for booleans, i and u
-// for integers with and without sign, f for floating-point numbers and c for pairs of them, then the size in bytes.
+// Dtype is the type of an array's elements, as NumPy writes it: '<' for little-endian or '|' for single bytes, then b for
+// booleans, i and u for integers with and without sign, f for floating-point numbers and c for pairs of them, then the size in
+// bytes.
 type Dtype string
 
 // The types that can be read.

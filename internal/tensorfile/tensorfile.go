@@ -1,5 +1,5 @@
-// Package tensorfile gives tensors that lie in a mapped file the way a data map must: in place where C code can read them there, with an
-// identity, and with pages that go back to the system once they were read.
+// Package tensorfile gives tensors that lie in a mapped file the way a data map must: in place where C code can read them
+// there, with an identity, and with pages that go back to the system once they were read.
 package tensorfile
 
 import (
@@ -35,8 +35,8 @@ func (p Place) In(file []byte) []byte {
 	return file[p.Offset:end:end]
 }
 
-// Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying, only if C code could
-// not read it in place. Where the file is closed, the error matches closed and names it.
+// Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying, only if C
+// code could not read it in place. Where the file is closed, the error matches closed and names it.
 func Tensor(f *mapped.File, p Place, closed error) (xpwc.Tensor, error) {
 	read := func(do func(b []byte)) error {
 		err := f.View(func(data []byte) error { do(p.In(data)); return nil })
