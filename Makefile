@@ -3,11 +3,14 @@
 # XNNPACK=debian   the pinned XNNPACK of third_party/ (default)
 # XNNPACK=system   what the system's compiler finds by itself
 # XNNPACK=/prefix  what is installed under that prefix (include/, lib/)
+#
+# ARCH=arm64 on a machine of another architecture builds with Debian's cross compiler, against that architecture's pinned XNNPACK.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 XNNPACK ?= debian
+ARCH ?=
 MODEL ?=
 LAYERS ?=
 JSON ?=
@@ -26,8 +29,17 @@ endif
 user_goflags := $(filter-out -ldflags=-linkmode=external,$(shell go env GOFLAGS))
 pure_go := CGO_ENABLED=0 GOFLAGS='$(user_goflags)' go
 
+machine := $(shell dpkg --print-architecture 2>/dev/null)
+arch := $(or $(ARCH),$(machine))
+ifneq ($(arch),$(machine))
+ifneq ($(arch),arm64)
+$(error ARCH=$(ARCH): only arm64 can be built for from another machine)
+endif
+binutils := aarch64-linux-gnu-
+cross = GOARCH=$(arch) CC=$(binutils)gcc CXX=$(binutils)g++
+endif
+
 ifeq ($(XNNPACK),debian)
-arch := $(shell dpkg --print-architecture 2>/dev/null)
 root := $(CURDIR)/third_party/$(arch)
 # The library directory is known only once it has been unpacked, so these are expanded when a recipe runs.
 libdir = $(firstword $(wildcard $(root)/usr/lib/*-linux-gnu*))
@@ -39,7 +51,7 @@ xnnpack_ldflags = -L$(libdir) -Wl,--disable-new-dtags,-rpath,$(libdir) $(if $(wi
 own_libc_ldflags = -Wl,--allow-shlib-undefined -Wl,--dynamic-linker=$(loader)
 # Go's own linker would take the libc from the rpath but not the loader that goes with it.
 goflags = $(if $(wildcard $(root)/.own-libc),-ldflags=-linkmode=external)
-fetch_xnnpack := third_party/fetch-xnnpack
+fetch_xnnpack := third_party/fetch-xnnpack $(arch)
 else ifeq ($(XNNPACK),system)
 fetch_xnnpack := true
 else
@@ -51,13 +63,13 @@ xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib $(if $(wildcard $(X
 fetch_xnnpack := true
 endif
 
-settings = CGO_ENABLED=1 GOFLAGS='$(strip $(user_goflags) $(goflags))' CGO_CFLAGS='$(strip $(CGO_CFLAGS) $(xnnpack_cflags))' \
+settings = $(if $(cross),$(cross) )CGO_ENABLED=1 GOFLAGS='$(strip $(user_goflags) $(goflags))' CGO_CFLAGS='$(strip $(CGO_CFLAGS) $(xnnpack_cflags))' \
 	CGO_LDFLAGS='$(strip $(CGO_LDFLAGS) $(xnnpack_ldflags))'
 go = $(settings) go
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: third_party
 third_party: xnnpack models ## fetch the pinned XNNPACK, and the models and ExecuTorch's headers for the tests
@@ -92,17 +104,19 @@ lib_go = $(settings) GOFLAGS='$(user_goflags)' CGO_LDFLAGS='$(filter-out $(xnnpa
 	go build -trimpath -tags xpwc_host
 exported = sed -n 's/^[a-z].* \(xpwc_[a-z_]*\)(.*/\1;/p' capi/include/xpwc.h
 
+lib := lib$(if $(cross),/$(arch))
+
 .PHONY: lib
-lib: xnnpack ## build the C library: lib/libxpwc.a, lib/libxpwc.so (XNNPACK=)
-	@echo "building lib/libxpwc.a and lib/libxpwc.so" >&2
-	@mkdir -p lib
-	@echo "{ global: $$($(exported)) local: *; };" >lib/exports.map
-	@$(lib_go) -buildmode=c-archive -o lib/libxpwc.a ./capi
-	@objcopy --redefine-sym fatalf=_cgo_fatalf lib/libxpwc.a # the one name of Go's runtime that a host may have too
-	@$(lib_go) -buildmode=c-shared -o lib/libxpwc.so.$(soversion) \
-		-ldflags='-extldflags "-Wl,-soname,libxpwc.so.$(soversion) -Wl,--version-script=$(CURDIR)/lib/exports.map"' ./capi
-	@ln -sf libxpwc.so.$(soversion) lib/libxpwc.so
-	@rm -f lib/*.h # what cgo declares; hosts include xpwc.h
+lib: xnnpack ## build the C library: lib/libxpwc.a, lib/libxpwc.so (XNNPACK=, ARCH=)
+	@echo "building $(lib)/libxpwc.a and $(lib)/libxpwc.so" >&2
+	@mkdir -p $(lib)
+	@echo "{ global: $$($(exported)) local: *; };" >$(lib)/exports.map
+	@$(lib_go) -buildmode=c-archive -o $(lib)/libxpwc.a ./capi
+	@$(binutils)objcopy --redefine-sym fatalf=_cgo_fatalf $(lib)/libxpwc.a # the one name of Go's runtime that a host may have too
+	@$(lib_go) -buildmode=c-shared -o $(lib)/libxpwc.so.$(soversion) \
+		-ldflags='-extldflags "-Wl,-soname,libxpwc.so.$(soversion) -Wl,--version-script=$(CURDIR)/$(lib)/exports.map"' ./capi
+	@ln -sf libxpwc.so.$(soversion) $(lib)/libxpwc.so
+	@rm -f $(lib)/*.h # what cgo declares; hosts include xpwc.h
 
 PREFIX ?= /usr/local
 dest = $(DESTDIR)$(PREFIX)
@@ -112,8 +126,8 @@ fill_in = sed 's/@VERSION@/$(version)/; s/@SOVERSION@/$(soversion)/'
 install: lib ## install the C library, its headers, pkg-config files and CMake package (PREFIX=, DESTDIR=)
 	@mkdir -p '$(dest)/include' '$(dest)/lib/pkgconfig' '$(dest)/lib/cmake/xpwc'
 	@install -m 644 capi/include/*.h capi/include/*.hpp '$(dest)/include'
-	@install -m 644 lib/libxpwc.a '$(dest)/lib'
-	@install -m 755 lib/libxpwc.so.$(soversion) '$(dest)/lib'
+	@install -m 644 $(lib)/libxpwc.a '$(dest)/lib'
+	@install -m 755 $(lib)/libxpwc.so.$(soversion) '$(dest)/lib'
 	@ln -sf libxpwc.so.$(soversion) '$(dest)/lib/libxpwc.so'
 	@for file in xpwc.pc xpwc-static.pc; do \
 		$(fill_in) "capi/install/$$file.in" >"$(dest)/lib/pkgconfig/$$file"; done
@@ -132,16 +146,23 @@ demo-shared: build ## two runtimes that share weights, without and with the cach
 
 # Where the host looks for XNNPACK; empty for where the compiler does.
 xnnpack_root = $(if $(filter debian,$(XNNPACK)),$(root)/usr,$(filter-out system,$(XNNPACK)))
-stage := $(CURDIR)/lib/stage
+stage = $(CURDIR)/$(lib)/stage
 
-.PHONY: demo-host
-demo-host: xnnpack ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19988 (needs cmake, 1.3 GB in demo/)
-	@command -v cmake >/dev/null || { echo "demo-host needs cmake" >&2; exit 1; }
+# A C++ program for another architecture brings the compiler's libraries, which that architecture's XNNPACK does not come with.
+cross_cmake = $(if $(cross),-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=$(binutils)g++ \
+	-DCMAKE_C_COMPILER=$(binutils)gcc)
+
+.PHONY: host
+host: xnnpack
+	@command -v cmake >/dev/null || { echo "examples/host needs cmake" >&2; exit 1; }
 	@$(MAKE) --no-print-directory install PREFIX='$(stage)' DESTDIR=
 	@echo "building examples/host" >&2
-	@cmake -S examples/host -B lib/host --log-level=WARNING -DCMAKE_PREFIX_PATH='$(stage)' -DXNNPACK_ROOT='$(xnnpack_root)' \
-		-DCMAKE_EXE_LINKER_FLAGS='$(xnnpack_ldflags)' >/dev/null
-	@cmake --build lib/host -j2 >lib/host/log || { cat lib/host/log; exit 1; }
+	@cmake -S examples/host -B $(lib)/host --log-level=WARNING -DCMAKE_PREFIX_PATH='$(stage)' -DXNNPACK_ROOT='$(xnnpack_root)' \
+		-DCMAKE_EXE_LINKER_FLAGS='$(xnnpack_ldflags) $(if $(cross),-static-libstdc++)' $(cross_cmake) >/dev/null
+	@cmake --build $(lib)/host -j2 >$(lib)/host/log || { cat $(lib)/host/log; exit 1; }
+
+.PHONY: demo-host
+demo-host: host ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19988 (needs cmake, 1.3 GB in demo/)
 	@mkdir -p demo/host
 	@lib/host/host demo demo/host
 
@@ -166,6 +187,65 @@ test: third_party bin/staticcheck ## run everything: formatting, vet, staticchec
 	@echo "tests on the real library, with the race detector (some minutes)"
 	@$(go) test -race -timeout 60m ./...
 	@$(MAKE) --no-print-directory fuzz
+
+# One process for each level of x86's instruction sets; `make test` runs these too, with everything else.
+per_cpu := ^Test(OutputsAreTheSameOnEveryCPU|OneFileServesEveryCPUWhatItPacks|TheLayoutFingerprintTellsPackingsApart|PackingsThatCollideInXNNPACKsKeyLiveInOneFile|EveryOperatorComputesWhatItShouldOnOtherCPUs)$$
+
+.PHONY: test-x86
+test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SSE2 to AVX-512, and say what ran
+	@mkdir -p bin
+	@$(go) test -count=1 -v -run '$(per_cpu)' . ./xnnpack/optable >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
+	@grep -E '^ +[a-z_]+_test\.go:|^ *--- SKIP|^(ok|---) ' bin/test-x86.log
+
+# The tests built for arm64, each package's as a process of its own on each emulated machine: a CPU of qemu-user's, and a page size if
+# that is not 4 KiB. -short, because emulation takes ten times as long. Each is a target, so that make runs as many at a time as there are processors.
+# The tests' own processes are emulated too: see internal/reexec.
+emulator := qemu-aarch64-static
+emulated_cpus := cortex-a53 cortex-a76 max
+machines := $(emulated_cpus) cortex-a76@16384 cortex-a76@65536
+emulated := xpwc xpwc/xnnpack xpwc/xnnpack/optable xpwc/tflite xpwc/internal/format xpwc/internal/mapped
+emulate = XPWC_TEST_EMULATOR=$(emulator) XPWC_TEST_EMULATED_CPUS='$(emulated_cpus)' QEMU_CPU=$(firstword $(subst @, ,$1)) \
+	$(addprefix QEMU_PAGESIZE=,$(word 2,$(subst @, ,$1))) $(emulator)
+emulated_runs := $(foreach package,$(emulated),$(machines:%=%/$(package)))
+
+.PHONY: test-arm64
+test-arm64: models ## run the tests built for arm64, emulated: without dot product, with it, with all there is (needs make tools)
+	@third_party/install-tools --check
+	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target ARCH=arm64 emulated-tests emulated-host
+
+.PHONY: emulated-tests $(emulated_runs)
+emulated-tests: $(emulated_runs)
+
+$(emulated_runs): package = $(patsubst $(firstword $(subst /, ,$@))/%,%,$@)
+$(emulated_runs): log = $(CURDIR)/bin/$(arch)/$(subst /,-,$@).log
+$(emulated_runs): build-emulated
+	@cd .$(patsubst xpwc%,%,$(package)) && $(call emulate,$(firstword $(subst /, ,$@))) $(CURDIR)/bin/$(arch)/$(notdir $(package)).test \
+		-test.v -test.short -test.timeout 30m >$(log) 2>&1 || { cat $(log); exit 1; }
+	@echo "$(arch) on $(firstword $(subst /, ,$@)): $(package): $$(grep -c '^--- PASS' $(log)) passed, $$(grep -c '^--- SKIP' $(log)) skipped"
+	@grep -B1 '^--- SKIP' $(log) || true
+
+.PHONY: build-emulated
+build-emulated: xnnpack
+	@echo "go vet, and building the tests, for $(arch)"
+	@mkdir -p bin/$(arch)
+	@$(go) vet $(emulated)
+	@$(go) test -c -o bin/$(arch)/ $(emulated)
+
+# The C++ host, on one cache file that each machine finds as the others left it: its outputs must be those without a cache, and what
+# has been packed for all of them must stay as it is.
+measured := $(lib)/measured
+measure = $(call emulate,$1) $(lib)/host/host measure shared $(measured) $2 1 >$(measured)/$1-$3 && grep '^output' $(measured)/$1-$3 >$(measured)/$3
+measure_cold = $(call measure,$1,keep,none) && $(call measure,$1,cached,cold) && cmp $(measured)/none $(measured)/cold
+measure_warm = $(call measure,$1,cached,warm) && grep '^output' $(measured)/$1-none | cmp - $(measured)/warm
+
+.PHONY: emulated-host
+emulated-host: host
+	@rm -rf $(measured) && mkdir -p $(measured)
+	@$(foreach machine,$(machines),$(call measure_cold,$(machine)) && )true
+	@sha256sum $(measured)/shared.xpwc >$(measured)/sum
+	@$(foreach machine,$(machines),$(call measure_warm,$(machine)) && )sha256sum --quiet --check $(measured)/sum
+	@echo "$(arch) on $(words $(machines)) machines: examples/host computes the same without a cache, cold and warm, on one file"
+	@rm -rf $(measured)
 
 # The packages that need no XNNPACK.
 pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile

@@ -51,7 +51,11 @@ func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 	content, slot := smallFile(t, tensors)
 	path := filepath.Join(t.TempDir(), "cache")
 	flipped, believed := 0, 0
-	for at := range content {
+	step := 1 // in bytes
+	if testing.Short() {
+		step = 7
+	}
+	for at := 0; at < len(content); at += step {
 		if at >= format.HeaderSize && at < int(slot.IndexOffset) {
 			continue // payloads: see the tests of Options.Verify
 		}
@@ -69,7 +73,7 @@ func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 		}
 	}
 	t.Logf("%d bits flipped, %d files still believed", flipped, believed)
-	require.Greater(t, flipped, 8000)
+	require.Greater(t, flipped, 8000/step)
 }
 
 func TestEveryPrefixOfAFileIsSurvived(t *testing.T) {

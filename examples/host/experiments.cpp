@@ -364,6 +364,9 @@ Status measure(const std::vector<std::string>& arguments) {
     return Status::error("measure: wants an experiment, a directory, a mode and a number");
   }
   RETURN_IF_ERROR(known(arguments[0], arguments[2]));
+  if (const std::string path = weights_path(arguments[1], arguments[0]); file_size(path) == 0) {
+    RETURN_IF_ERROR(write_weights(program_of(arguments[0]), path));
+  }
   Case c(arguments[0], arguments[1], arguments[2]);
   if (arguments[0] == shared) {
     return measure_shared(c);
