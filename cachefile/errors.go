@@ -23,7 +23,7 @@ var (
 	// ErrLayouts: ExecuTorch's format has no layouts, so that a file of it can have entries of one only.
 	ErrLayouts = errors.New("the entries are of several layouts; choose one")
 	// ErrAmbiguous: ExecuTorch finds entries by name alone, and this name has others, or this is a variant.
-	ErrAmbiguous = errors.New("ExecuTorch could not tell it from others of its name")
+	ErrAmbiguous = errors.New("ExecuTorch finds entries by name alone, and this is not the only one of its name")
 	// ErrEmpty: ExecuTorch takes a file without entries for a damaged one.
 	ErrEmpty = errors.New("no entries to write")
 )

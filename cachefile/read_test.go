@@ -349,7 +349,7 @@ func TestADamagedBlockHidesItsEntries(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "copy")
 	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
 	left := 0
-	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: func(cachefile.Entry, error) { left++ }}))
+	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: func(cachefile.Entry, error) error { left++; return nil }}))
 	require.Equal(t, damaged, left)
 	requireSound(t, to)
 }

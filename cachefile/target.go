@@ -9,9 +9,15 @@ import (
 	"runtime"
 )
 
-// checkTarget returns where a file for the path is written, which is where it leads if it is a symbolic link, after checking
+// CheckTarget returns the error with which Write would refuse to write at the path, if it would.
+func (f *File) CheckTarget(path string) error {
+	_, err := f.target(path)
+	return err
+}
+
+// target returns where a file for the path is written, which is where it leads if it is a symbolic link, after checking
 // that it may be.
-func (f *File) checkTarget(path string) (string, error) {
+func (f *File) target(path string) (string, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return "", err

@@ -18,9 +18,10 @@ type WriteOptions struct {
 	// Layout says of which layout's entries an ExecuTorch's file is made, or which ones the index for ExecuTorch at the end of a
 	// native file lists. Zero is the only layout there is, or, of a native file, the one whose entries the source lists so.
 	Layout Digest
-	// LeftOut, if not nil, is told of each entry that was to be kept and cannot be, and why: the error matches ErrDamaged or
-	// ErrAmbiguous. The entry is zero if its record is what is damaged. Without LeftOut such an entry makes Write fail.
-	LeftOut func(Entry, error)
+	// LeftOut, if not nil, is asked about each entry that was to be kept and cannot be, and why: the error matches ErrDamaged or
+	// ErrAmbiguous, and the entry is zero if its record is what is damaged. Write goes on without it if LeftOut returns nil, and
+	// otherwise fails with what it returns. Without LeftOut such an entry makes Write fail.
+	LeftOut func(Entry, error) error
 	// Progress, if not nil, is told how many bytes of how many are copied.
 	Progress func(done, total int64)
 }
@@ -41,7 +42,7 @@ func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err erro
 	if err := f.convertible(o.Format); err != nil {
 		return err
 	}
-	to, err = f.checkTarget(to)
+	to, err = f.target(to)
 	if err != nil {
 		return err
 	}
@@ -77,16 +78,25 @@ func (f *File) convertible(to Format) error {
 	return nil
 }
 
+// leaveOut returns nil if an entry may be left out.
+func (o *WriteOptions) leaveOut(e Entry, why error) error {
+	if o.LeftOut == nil {
+		return why
+	}
+	return o.LeftOut(e, why)
+}
+
 // choose returns the entries of the new file.
 func (f *File) choose(keep func(Entry) bool, o *WriteOptions) ([]Entry, error) {
 	var entries []Entry
 	for e, err := range f.Entries() {
-		switch {
-		case err != nil && o.LeftOut == nil:
-			return nil, err
-		case err != nil:
-			o.LeftOut(e, err)
-		case keep == nil || keep(e):
+		if err != nil {
+			if err := o.leaveOut(e, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if keep == nil || keep(e) {
 			entries = append(entries, e)
 		}
 	}
@@ -116,10 +126,9 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 			continue
 		}
 		err := fmt.Errorf("%s: entry %q: %w", f.path, e.Name, ErrAmbiguous)
-		if o.LeftOut == nil {
+		if err := o.leaveOut(e, err); err != nil {
 			return nil, err
 		}
-		o.LeftOut(e, err)
 	}
 	if len(kept) == 0 {
 		return nil, fmt.Errorf("%s: %w", f.path, ErrEmpty)
@@ -245,10 +254,12 @@ func (f *File) copyPayloads(t *target, tail *uint64, entries []Entry, o *WriteOp
 		if !copied {
 			at = format.Align(*tail)
 			if err := f.copyPayload(io.NewOffsetWriter(t.f, int64(at)), &e); err != nil {
-				if !errors.Is(err, ErrDamaged) || o.LeftOut == nil {
+				if errors.Is(err, ErrDamaged) {
+					err = o.leaveOut(e, err)
+				}
+				if err != nil {
 					return nil, err
 				}
-				o.LeftOut(e, err)
 				continue
 			}
 			*tail = at + uint64(e.Size)

@@ -99,9 +99,10 @@ func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
 	for _, kind := range []cachefile.Format{cachefile.XPWC1, cachefile.XPWC2} {
 		var left []uint32
 		require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: kind, Layout: here.Fingerprint,
-			LeftOut: func(e cachefile.Entry, err error) {
+			LeftOut: func(e cachefile.Entry, err error) error {
 				require.ErrorIs(t, err, cachefile.ErrAmbiguous)
 				left = append(left, e.Seed)
+				return nil
 			}}))
 		require.Equal(t, []uint32{3}, left, "the other was used later")
 		requireSound(t, to)
@@ -134,7 +135,7 @@ func TestNamesThatMeetAtTheirSeamsAreNotWrittenForExecuTorch(t *testing.T) {
 	f := open(t, write(t, m.bytes()))
 	to := filepath.Join(t.TempDir(), "copy")
 	left := 0
-	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, LeftOut: func(cachefile.Entry, error) { left++ }}))
+	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, LeftOut: func(cachefile.Entry, error) error { left++; return nil }}))
 	require.Equal(t, 2, left)
 	require.Len(t, entries(t, open(t, to)), 1)
 }
@@ -178,9 +179,10 @@ func TestADamagedPayloadIsNotCopied(t *testing.T) {
 	require.Empty(t, left)
 
 	var out []cachefile.Entry
-	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: func(e cachefile.Entry, err error) {
+	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: func(e cachefile.Entry, err error) error {
 		require.ErrorIs(t, err, cachefile.ErrDamaged)
 		out = append(out, e)
+		return nil
 	}}))
 	require.Equal(t, []cachefile.Entry{bad}, out)
 	requireSound(t, to)

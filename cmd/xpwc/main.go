@@ -1,4 +1,5 @@
-// Command xpwc runs models with XNNPACK and shows what a cache of packed weights does for them.
+// Command xpwc runs models with XNNPACK and shows what a cache of packed weights does for them. It looks into cache files, checks and
+// rewrites them.
 package main
 
 import (
@@ -28,7 +29,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	if errors.Is(err, errDifferent) {
+		return exitFailed // and was told
+	}
 	fmt.Fprintf(stderr, "xpwc: %v\n", err)
+	if errors.As(err, new(troubleError)) {
+		return exitUsage
+	}
 	if errors.As(err, new(usageError)) {
 		fmt.Fprintf(stderr, "%s --help tells more.\n", command.CommandPath())
 		return exitUsage
@@ -54,7 +61,7 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "xpwc",
-		Short:         "Run models with XNNPACK on a cache of packed weights",
+		Short:         "Run models with XNNPACK on a cache of packed weights, and look after cache files",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -68,5 +75,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newRunCommand(), newDemoCommand(), newBenchCommand(), newMeasureCommand())
 	root.AddCommand(newPackCommand(), newPackIntoCommand())
+	root.AddCommand(newInspectCommand(), newVerifyCommand(), newCompactCommand(), newPruneCommand(), newConvertCommand(), newDiffCommand())
+	root.AddCommand(newManCommand())
 	return root
 }

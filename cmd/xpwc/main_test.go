@@ -17,11 +17,23 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/xnnpack"
 )
 
 var tool string // the built command
 
+// envCPU makes the test's binary the command, on a lesser CPU than this one.
+const envCPU = "XPWC_TEST_CPU"
+
 func TestMain(m *testing.M) {
+	if level := os.Getenv(envCPU); level != "" {
+		if err := xnnpack.LimitCPU(level); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(exitFailed)
+		}
+		main()
+	}
 	code, err := buildAndRun(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

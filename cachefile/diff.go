@@ -1,0 +1,134 @@
+package cachefile
+
+import (
+	"cmp"
+	"io"
+	"slices"
+
+	"xpwc/internal/format"
+)
+
+// A Change says how an entry of one file differs from what another file has under its name.
+type Change string
+
+// The changes. A payload is compared by its checksum, with its size.
+const (
+	OnlyInA     Change = "only in A"
+	OnlyInB     Change = "only in B"
+	OtherBytes  Change = "other bytes"  // under the same key
+	OtherSeed   Change = "other seed"   // of the same layout and quantisation
+	OtherKey    Change = "other key"    // of the same layout, with other quantisation parameters or another fingerprint_id
+	OtherLayout Change = "other layout" // there is none of the same
+)
+
+// A Difference is an entry that two files do not have in common. A is nil if it is only in B, and B if it is only in A.
+type Difference struct {
+	Change Change
+	Name   string
+	A, B   *Entry
+}
+
+// Diff returns what differs between the entries of two files, in the order of their names, and how many they have in common.
+// Where payloads lie, when they were used, and what they were packed from is not compared. ExecuTorch's files have no layouts and no
+// checksums, those of version 1 no seeds: what one of the two lacks is not compared, and payloads are read to compare them.
+// The error is one of reading, or matches ErrDamaged if a record is.
+func Diff(a, b *File) (differences []Difference, equal int, err error) {
+	d := differ{bytes: a.format != Native || b.format != Native, seeds: a.format != XPWC1 && b.format != XPWC1}
+	var of [2]map[string][]Entry
+	var names []string
+	for i, f := range []*File{a, b} {
+		if of[i], err = d.read(f); err != nil {
+			return nil, 0, err
+		}
+		for name := range of[i] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		before := len(of[0][name])
+		as, bs, changes := d.match(of[0][name], of[1][name])
+		equal += before - len(as) - len(changes)
+		for _, e := range as {
+			changes = append(changes, Difference{Change: OnlyInA, A: &e})
+		}
+		for _, e := range bs {
+			changes = append(changes, Difference{Change: OnlyInB, B: &e})
+		}
+		for _, c := range changes {
+			c.Name = name
+			differences = append(differences, c)
+		}
+	}
+	return differences, equal, nil
+}
+
+type differ struct {
+	bytes bool // one file tells nothing but names, seeds and bytes
+	seeds bool // both tell seeds
+}
+
+// read returns a file's entries by name, with the sums of payloads that have none.
+func (d differ) read(f *File) (map[string][]Entry, error) {
+	of := map[string][]Entry{}
+	for e, err := range f.Entries() {
+		if err != nil {
+			return nil, err
+		}
+		if f.format != Native {
+			if e.Sum, err = f.sum(&e); err != nil {
+				return nil, err
+			}
+		}
+		of[e.Name] = append(of[e.Name], e)
+	}
+	return of, nil
+}
+
+// sum computes the checksum of a payload.
+func (f *File) sum(e *Entry) (Digest, error) {
+	var sum format.Hash
+	if err := f.copyPayload(struct{ io.Writer }{&sum}, e); err != nil {
+		return Digest{}, err
+	}
+	return sum.Sum(), nil
+}
+
+// match finds for each entry the one most like it, from what is equal to what has but the name. It returns what is left of both.
+func (d differ) match(as, bs []Entry) (onlyA, onlyB []Entry, changes []Difference) {
+	names := func(a, b Entry) bool { return d.bytes || a.Kernel == b.Kernel && a.HasBias == b.HasBias }
+	layout := func(a, b Entry) bool { return d.bytes || a.Layout == b.Layout }
+	key := func(a, b Entry) bool {
+		return d.bytes || a.Quantization == b.Quantization && a.FingerprintID == b.FingerprintID
+	}
+	seed := func(a, b Entry) bool { return !d.seeds || a.Seed == b.Seed }
+	content := func(a, b Entry) bool { return a.Sum == b.Sum && a.Size == b.Size }
+	for _, step := range []struct {
+		change Change
+		like   []func(a, b Entry) bool
+	}{
+		{"", []func(a, b Entry) bool{names, layout, key, seed, content}},
+		{OtherBytes, []func(a, b Entry) bool{names, layout, key, seed}},
+		{OtherSeed, []func(a, b Entry) bool{names, layout, key}},
+		{OtherKey, []func(a, b Entry) bool{names, layout}},
+		{OtherLayout, []func(a, b Entry) bool{names}},
+	} {
+		left := as[:0:0]
+		for _, a := range as {
+			i := slices.IndexFunc(bs, func(b Entry) bool {
+				return !slices.ContainsFunc(step.like, func(like func(a, b Entry) bool) bool { return !like(a, b) })
+			})
+			if i < 0 {
+				left = append(left, a)
+				continue
+			}
+			if b := bs[i]; step.change != "" {
+				changes = append(changes, Difference{Change: step.change, A: &a, B: &b})
+			}
+			bs = slices.Delete(slices.Clone(bs), i, i+1)
+		}
+		as = left
+	}
+	slices.SortStableFunc(changes, func(x, y Difference) int { return cmp.Compare(x.A.Offset, y.A.Offset) })
+	return as, bs, changes
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+	"xpwc/cachefile"
+)
+
+type convertOptions struct {
+	to, out, layout, model string
+	skipDamaged, json      bool
+}
+
+var formatNames = []string{string(cachefile.Native), string(cachefile.XPWC1), string(cachefile.XPWC2)}
+
+func newConvertCommand() *cobra.Command {
+	var o convertOptions
+	cmd := &cobra.Command{
+		Use:   "convert FILE --to FORMAT -o OUT",
+		Short: "Make a cache file of another format",
+		Long: `Makes a cache file OUT of the entries of FILE, in one of these formats:
+
+  native   xpwc's own. It carries ExecuTorch's index too, so that ExecuTorch can read it as it is.
+  xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed weights, no checksums.
+  xpwc1    its predecessor without seeds, which today's ExecuTorch refuses.
+
+ExecuTorch's files have neither layouts nor variants. So such a file is made of one layout: by default this machine's, or else the
+only one; --layout names another, by the beginning of its fingerprint or by the word current. Of several entries of a name the
+one used last is taken, and none where ExecuTorch could not tell them apart; what is left out is printed.
+
+Of a file of ExecuTorch's a native one is made with --model, the .tflite model that it was packed from: the file tells neither for
+which layout nor of what content its entries were packed. So the model is packed, each entry compared, and equal ones are adopted.
+
+Payloads are compared with their checksums while they are copied. OUT appears by a rename, when it is complete. It may exist if it is a
+cache or empty; FILE itself, also by a link, is refused.`,
+		Example: `  xpwc convert model.xpwc --to xpwc2 -o model.packed_cache
+  xpwc convert model.xpwc --to native --layout current -o mine.xpwc
+  xpwc convert model.packed_cache --to native --model model.tflite -o model.xpwc`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.to == "":
+				return usagef("--to is missing: it is one of %s", strings.Join(formatNames, ", "))
+			case o.to != formatNames[0] && o.to != formatNames[1] && o.to != formatNames[2]:
+				return usagef("--to %s: it is one of %s", o.to, strings.Join(formatNames, ", "))
+			case o.out == "":
+				return usagef("-o is missing: the file to write")
+			}
+			return withFile(args[0], func(f *cachefile.File) error {
+				return convert(f, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.to, "to", "", "`FORMAT` of the new file: "+strings.Join(formatNames, ", "))
+	flags.StringVarP(&o.out, "output", "o", "", "`FILE` to write")
+	flags.StringVar(&o.layout, "layout", "", "only entries of this `LAYOUT`: the beginning of a fingerprint, or current")
+	flags.StringVar(&o.model, "model", "", "the `MODEL` (.tflite) that a file of ExecuTorch's was packed from, to make a native one")
+	flags.BoolVar(&o.skipDamaged, "skip-damaged", false, "leave out damaged entries; without it they are an error")
+	jsonFlag(cmd, &o.json)
+	completeWords(cmd, "to", formatNames...)
+	layoutFlag(cmd, "layout")
+	return cmd
+}
+
+// conversion is what xpwc convert tells.
+type conversion struct {
+	File     string           `json:"file"`
+	Output   string           `json:"output"`
+	From     cachefile.Format `json:"from"`
+	To       cachefile.Format `json:"to"`
+	Layout   string           `json:"layout,omitempty"`
+	Entries  int              `json:"entries"`
+	Bytes    int64            `json:"bytes"`
+	LeftOut  []string         `json:"left_out,omitempty"`
+	Adopted  *int64           `json:"adopted,omitempty"` // of ExecuTorch's entries, those that packing gave too
+	Packed   *int64           `json:"packed,omitempty"`  // entries of the model
+	Original int              `json:"original_entries"`
+}
+
+func convert(f *cachefile.File, o convertOptions, stdout, stderr io.Writer) error {
+	info, err := f.Info()
+	if err != nil && (!errors.Is(err, cachefile.ErrDamaged) || !o.skipDamaged) {
+		return err
+	}
+	r := &conversion{File: f.Path(), Output: o.out, From: info.Format, To: cachefile.Format(o.to), Original: info.Entries}
+	adopting := info.Format != cachefile.Native && r.To == cachefile.Native
+	switch {
+	case o.layout != "" && info.Format != cachefile.Native:
+		return usagef("--layout: %s is ExecuTorch's, which tells no layouts", r.File)
+	case o.model != "" && !adopting:
+		return usagef("--model is for making a native file of ExecuTorch's")
+	case adopting && o.model == "":
+		return usagef("%s: %v: give it with --model", r.File, cachefile.ErrNeedsModel)
+	}
+	if adopting {
+		err = r.adopt(f, o, stderr)
+	} else {
+		err = r.write(f, info, o, stderr)
+	}
+	if err != nil {
+		return err
+	}
+	err = withFile(o.out, func(f *cachefile.File) error {
+		info, err := f.Info()
+		r.Entries, r.Bytes = info.Entries, info.FileBytes
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(stdout, r)
+	}
+	r.print(stdout)
+	return nil
+}
+
+// write makes the file of entries as they are.
+func (r *conversion) write(f *cachefile.File, info cachefile.Info, o convertOptions, stderr io.Writer) error {
+	layout, err := r.chooseLayout(info, o)
+	if err != nil {
+		return err
+	}
+	var keep func(cachefile.Entry) bool
+	if layout != (cachefile.Digest{}) {
+		r.Layout = layout.String()
+		keep = func(e cachefile.Entry) bool { return e.Layout == layout }
+	}
+	bar := newProgress(stderr, "copying")
+	defer bar.finish()
+	return f.Write(o.out, keep, cachefile.WriteOptions{Format: r.To, Layout: layout, Progress: bar.update,
+		LeftOut: func(_ cachefile.Entry, err error) error {
+			if errors.Is(err, cachefile.ErrDamaged) && !o.skipDamaged {
+				return fmt.Errorf("%w; leave it out with --skip-damaged", err)
+			}
+			r.LeftOut = append(r.LeftOut, err.Error())
+			return nil
+		}})
+}
+
+// chooseLayout returns whose layout's entries are taken, zero for all.
+func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachefile.Digest, error) {
+	switch {
+	case o.layout != "":
+		return selectLayout(r.File, info.Layouts, o.layout)
+	case r.From != cachefile.Native || r.To == cachefile.Native:
+		return cachefile.Digest{}, nil
+	case len(info.Layouts) == 1:
+		return info.Layouts[0].Fingerprint, nil
+	}
+	layout, err := selectLayout(r.File, info.Layouts, current)
+	if err != nil {
+		err = fmt.Errorf("%w; choose one with --layout", err)
+	}
+	return layout, err
+}
+
+// adopt packs the model with a copy of ExecuTorch's file as its cache, which takes over what is equal.
+func (r *conversion) adopt(f *cachefile.File, o convertOptions, stderr io.Writer) (err error) {
+	if err := f.CheckTarget(o.out); err != nil {
+		return err
+	}
+	m, err := openTflite(o.model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	dir, err := os.MkdirTemp(filepath.Dir(o.out), filepath.Base(o.out)+".*.new")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "cache")
+	if err := f.Write(path, nil, cachefile.WriteOptions{}); err != nil {
+		return err
+	}
+	bar := newProgress(stderr, "packing")
+	e, err := load(m, packedIn(path, &xpwc.Options{Progress: bar.packed}), 1)
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(e.cache.Save(), e.Close()); err != nil {
+		return err
+	}
+	stats := e.cache.Stats()
+	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
+	return withFile(path, func(packed *cachefile.File) error { return packed.Write(o.out, nil, cachefile.WriteOptions{}) })
+}
+
+func (r *conversion) print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s in %s, %s", r.Output, plural(r.Entries, "entry"), size(r.Bytes), r.To)
+	if r.Layout != "" {
+		fmt.Fprintf(w, ", of layout %s", r.Layout)
+	}
+	fmt.Fprintln(w)
+	if r.Adopted != nil {
+		fmt.Fprintf(w, "%d of ExecuTorch's %s adopted: the model packs to the same bytes here; %d of the model's %s packed anew\n",
+			*r.Adopted, plural(r.Original, "entry"), *r.Packed-*r.Adopted, plural(int(*r.Packed), "entry"))
+	}
+	for _, why := range r.LeftOut {
+		fmt.Fprintf(w, "left out: %s\n", printable(why))
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/cachefile"
+)
+
+// errDifferent: the files differ, which was told. Trouble has another exit code, as with diff and cmp.
+var errDifferent = errors.New("the files differ")
+
+type troubleError struct{ error }
+
+func (e troubleError) Unwrap() error { return e.error }
+
+func newDiffCommand() *cobra.Command {
+	var json bool
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Compare the entries of two cache files",
+		Long: `Prints which entries two cache files do not have in common: those only in A or only in B, and those of one name with other bytes,
+another seed, another key (quantisation parameters, fingerprint_id) or another layout. Payloads are compared by the checksums that
+the files have of them. Where payloads lie, and when they were used, makes no difference.
+
+ExecuTorch's files tell no layouts, quantisation and checksums, those of version 1 no seeds: what one of the files lacks is not
+compared, and payloads are read.
+
+Exits with 0 if there are no differences, with 1 if there are, and with 2 if something went wrong.`,
+		Example: `  xpwc diff built.xpwc deployed.xpwc
+  xpwc diff model.xpwc model.packed_cache --json
+  xpwc diff a.xpwc b.xpwc >/dev/null && echo equal`,
+		Args: usage(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := withFile(args[0], func(a *cachefile.File) error {
+				return withFile(args[1], func(b *cachefile.File) error { return diff(a, b, json, cmd.OutOrStdout()) })
+			})
+			if err != nil && !errors.Is(err, errDifferent) {
+				return troubleError{err}
+			}
+			return err
+		},
+	}
+	jsonFlag(cmd, &json)
+	return cmd
+}
+
+// comparison is what xpwc diff tells.
+type comparison struct {
+	A           string             `json:"a"`
+	B           string             `json:"b"`
+	Equal       int                `json:"equal_entries"`
+	Differences []differenceReport `json:"differences"`
+}
+
+type differenceReport struct {
+	Change cachefile.Change `json:"change"`
+	Name   string           `json:"name"`
+	A      *sideReport      `json:"a,omitempty"`
+	B      *sideReport      `json:"b,omitempty"`
+}
+
+type sideReport struct {
+	Layout string `json:"layout,omitempty"`
+	Seed   uint32 `json:"seed"`
+	Size   int64  `json:"size"`
+	Sum    string `json:"sum"`
+}
+
+func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
+	differences, equal, err := cachefile.Diff(a, b)
+	if err != nil {
+		return err
+	}
+	side := func(e *cachefile.Entry) *sideReport {
+		if e == nil {
+			return nil
+		}
+		s := &sideReport{Seed: e.Seed, Size: e.Size, Sum: e.Sum.String()}
+		if e.Layout != (cachefile.Digest{}) {
+			s.Layout = e.Layout.String()
+		}
+		return s
+	}
+	c := comparison{A: a.Path(), B: b.Path(), Equal: equal, Differences: []differenceReport{}}
+	for _, d := range differences {
+		c.Differences = append(c.Differences, differenceReport{d.Change, d.Name, side(d.A), side(d.B)})
+	}
+	if asJSON {
+		err = printJSON(stdout, c)
+	} else {
+		err = c.print(stdout)
+	}
+	if err == nil && len(differences) > 0 {
+		err = errDifferent
+	}
+	return err
+}
+
+func (c *comparison) print(w io.Writer) error {
+	var t table
+	t.row("name", "", "A", "B")
+	count := map[cachefile.Change]int{}
+	for _, d := range c.Differences {
+		count[d.Change]++
+		t.row(printable(d.Name), string(d.Change), d.cell(d.A), d.cell(d.B))
+	}
+	if len(c.Differences) > 0 {
+		if err := t.print(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	text := plural(c.Equal, "entry") + " in common"
+	for _, change := range []cachefile.Change{cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes, cachefile.OtherSeed, cachefile.OtherKey, cachefile.OtherLayout} {
+		if n := count[change]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, change)
+		}
+	}
+	_, err := fmt.Fprintln(w, text+".")
+	return err
+}
+
+// cell says of an entry what the difference is about.
+func (d *differenceReport) cell(s *sideReport) string {
+	switch {
+	case s == nil:
+		return none
+	case d.Change == cachefile.OtherSeed:
+		return fmt.Sprintf("seed %08x", s.Seed)
+	case d.Change == cachefile.OtherLayout:
+		return "layout " + s.Layout[:shortLayout]
+	case d.Change == cachefile.OtherBytes:
+		return fmt.Sprintf("%s, sum %s", size(s.Size), s.Sum[:8])
+	}
+	return size(s.Size)
+}

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+	"xpwc/cachefile"
+)
+
+type inspectOptions struct {
+	sort, filter, layout      string
+	check, drawn, short, json bool
+}
+
+// entryOrders are what --sort knows. Names and seeds are sorted upwards, sizes and times downwards.
+var entryOrders = map[string]func(a, b cachefile.Entry) int{
+	"name":   func(a, b cachefile.Entry) int { return cmp.Compare(a.Name, b.Name) },
+	"size":   func(a, b cachefile.Entry) int { return cmp.Compare(b.Size, a.Size) },
+	"offset": func(a, b cachefile.Entry) int { return cmp.Compare(a.Offset, b.Offset) },
+	"used":   func(a, b cachefile.Entry) int { return b.UsedAt.Compare(a.UsedAt) },
+	"seed":   func(a, b cachefile.Entry) int { return cmp.Compare(a.Seed, b.Seed) },
+}
+
+var entryOrderNames = []string{"name", "size", "offset", "used", "seed"}
+
+func newInspectCommand() *cobra.Command {
+	var o inspectOptions
+	cmd := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Show what is in a cache file",
+		Long: `Shows what a cache file is, which layouts (ways of packing) it has packed weights of, whether this machine's is among them, its
+entries, and what its bytes are used for. FILE is a cache of xpwc's or a file of ExecuTorch's, and is neither changed nor locked: it
+may be in use.
+
+Checksums are compared with --check only, which reads the whole file; xpwc verify checks more. ExecuTorch's files have none.
+
+Exits with 1 if the file cannot be read, or if what was looked at is damaged.`,
+		Example: `  xpwc inspect model.xpwc
+  xpwc inspect model.xpwc --sort size --filter '*attention*'
+  xpwc inspect model.xpwc --check --layout current
+  xpwc inspect model.xpwc --map
+  xpwc inspect model.xpwc --json | jq '.entries[].name'`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if entryOrders[o.sort] == nil {
+				return usagef("--sort %s: it is one of %s", o.sort, strings.Join(entryOrderNames, ", "))
+			}
+			return withFile(args[0], func(f *cachefile.File) error {
+				return inspect(f, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.sort, "sort", "offset", "`ORDER` of the entries: "+strings.Join(entryOrderNames, ", "))
+	flags.StringVar(&o.filter, "filter", "", "only entries whose name has `TEXT` in it, or is matched by it if it has * or ?")
+	flags.StringVar(&o.layout, "layout", "", "only entries of this `LAYOUT`: the beginning of its fingerprint, or current for this machine's")
+	flags.BoolVar(&o.check, "check", false, "compare the checksums of the entries shown")
+	flags.BoolVar(&o.drawn, "map", false, "draw where in the file the bytes are, in place of the table of entries")
+	flags.BoolVar(&o.short, "summary", false, "leave out the entries")
+	jsonFlag(cmd, &o.json)
+	completeWords(cmd, "sort", entryOrderNames...)
+	layoutFlag(cmd, "layout")
+	return cmd
+}
+
+// inspection is what xpwc inspect tells.
+type inspection struct {
+	File       string           `json:"file"`
+	Format     cachefile.Format `json:"format"`
+	Version    int              `json:"version"`
+	ID         string           `json:"id,omitempty"`
+	Generation uint64           `json:"generation"`
+	Slots      []slotReport     `json:"slots,omitempty"`
+	Layouts    []layoutReport   `json:"layouts"`
+	Here       string           `json:"current_layout,omitempty"`
+	Total      int              `json:"entry_count"`
+	Bytes      map[string]int64 `json:"bytes"`
+	Entries    []entryReport    `json:"entries,omitempty"`
+	Damaged    []string         `json:"damaged,omitempty"`
+	Map        []segmentReport  `json:"map,omitempty"`
+	info       cachefile.Info
+	segments   []cachefile.Segment
+}
+
+type slotReport struct {
+	State      cachefile.SlotState `json:"state"`
+	Generation uint64              `json:"generation,omitempty"`
+	IndexAt    int64               `json:"index_offset,omitempty"`
+	End        int64               `json:"end,omitempty"`
+}
+
+type layoutReport struct {
+	Fingerprint  string `json:"fingerprint"`
+	Description  string `json:"description"`
+	Current      bool   `json:"current"`
+	Entries      int    `json:"entries"`
+	PayloadBytes int64  `json:"payload_bytes"`
+}
+
+type segmentReport struct {
+	Kind   cachefile.Kind `json:"kind"`
+	Offset int64          `json:"offset"`
+	Size   int64          `json:"size"`
+	Name   string         `json:"name,omitempty"`
+}
+
+// Checksum states of an entry.
+const (
+	sumUnchecked = "not checked"
+	sumOK        = "ok"
+	sumDamaged   = "damaged"
+	sumNone      = "none" // ExecuTorch's entries have no checksums
+)
+
+type entryReport struct {
+	Name          string `json:"name"`
+	Kernel        string `json:"kernel,omitempty"`
+	Bias          string `json:"bias,omitempty"`
+	Layout        string `json:"layout,omitempty"`
+	Seed          uint32 `json:"seed"`
+	FingerprintID uint32 `json:"fingerprint_id,omitempty"`
+	Quantization  string `json:"quantization,omitempty"`
+	Variant       bool   `json:"variant,omitempty"`
+	Tied          bool   `json:"tied,omitempty"`
+	Offset        int64  `json:"offset"`
+	Size          int64  `json:"size"`
+	Sum           string `json:"sum,omitempty"`
+	Checksum      string `json:"checksum"`
+	PackedAt      string `json:"packed_at,omitempty"`
+	UsedAt        string `json:"used_at,omitempty"`
+	Source        string `json:"source,omitempty"`
+	KernelStamp   string `json:"kernel_stamp,omitempty"`
+	KernelDigest  string `json:"kernel_digest,omitempty"`
+	BiasStamp     string `json:"bias_stamp,omitempty"`
+	BiasDigest    string `json:"bias_digest,omitempty"`
+
+	used time.Time
+}
+
+func inspect(f *cachefile.File, o inspectOptions, stdout, stderr io.Writer) error {
+	r, err := report(f)
+	if err != nil && !errors.Is(err, cachefile.ErrDamaged) {
+		return err
+	}
+	entries, err := r.choose(f, o)
+	if err != nil {
+		return err
+	}
+	if err := r.describe(f, entries, o.check, newProgress(stderr, "checking")); err != nil {
+		return err
+	}
+	if o.short {
+		r.Entries = nil
+	}
+	if o.drawn {
+		for _, s := range r.segments {
+			r.Map = append(r.Map, segmentReport(s))
+		}
+	}
+	switch {
+	case o.json:
+		err = printJSON(stdout, r)
+	default:
+		err = r.print(stdout, o)
+	}
+	if err == nil && len(r.Damaged) > 0 {
+		err = fmt.Errorf("%s is damaged: %s of %s; xpwc verify tells more", r.File, plural(len(r.Damaged), "entry"), plural(r.Total, "entry"))
+	}
+	return err
+}
+
+// report describes a file, but for its entries.
+func report(f *cachefile.File) (*inspection, error) {
+	info, err := f.Info()
+	r := &inspection{File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation, Total: info.Entries,
+		Layouts: []layoutReport{}, info: info}
+	r.segments, _ = f.Map() // info has its error
+	r.Bytes = map[string]int64{"file": info.FileBytes, "header": info.HeaderBytes, "payloads": info.PayloadBytes, "index": info.IndexBytes,
+		"trailer": info.TrailerBytes, "padding": info.PaddingBytes, "dead": info.DeadBytes, "uncommitted": info.UncommittedBytes}
+	if info.Format != cachefile.Native {
+		return r, err
+	}
+	r.ID = cachefile.Digest(info.ID).String()
+	if here, err := xpwc.CurrentLayout(); err == nil { // else XNNPACK cannot run here, and no layout is this machine's
+		r.Here = cachefile.Digest(here.Fingerprint).String()
+	}
+	for _, s := range info.Slots {
+		r.Slots = append(r.Slots, slotReport{s.State, s.Generation, s.IndexAt, s.End})
+	}
+	for _, l := range info.Layouts {
+		fingerprint := l.Fingerprint.String()
+		r.Layouts = append(r.Layouts, layoutReport{fingerprint, l.Description, fingerprint == r.Here, l.Entries, l.PayloadBytes})
+	}
+	return r, err
+}
+
+// choose returns the entries that are to be shown, in their order, and notes those whose records are damaged.
+func (r *inspection) choose(f *cachefile.File, o inspectOptions) ([]cachefile.Entry, error) {
+	var layout cachefile.Digest
+	if o.layout != "" {
+		if r.Format != cachefile.Native {
+			return nil, usagef("--layout: %s is ExecuTorch's, which tells no layouts", r.File)
+		}
+		var err error
+		if layout, err = selectLayout(r.File, r.info.Layouts, o.layout); err != nil {
+			return nil, err
+		}
+	}
+	matches := nameFilter(o.filter)
+	var entries []cachefile.Entry
+	for e, err := range f.Entries() {
+		switch {
+		case err != nil:
+			r.Damaged = append(r.Damaged, err.Error())
+		case (o.layout == "" || e.Layout == layout) && matches(e.Name):
+			entries = append(entries, e)
+		}
+	}
+	slices.SortStableFunc(entries, entryOrders[o.sort])
+	return entries, nil
+}
+
+// nameFilter returns whether a name has the text in it or, if that has wildcards, is matched by it as a whole.
+func nameFilter(text string) func(name string) bool {
+	if !strings.ContainsAny(text, "*?") {
+		return func(name string) bool { return strings.Contains(name, text) }
+	}
+	pattern := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(text))
+	return regexp.MustCompile("(?s)^" + pattern + "$").MatchString
+}
+
+// describe adds entries to what is told, after checking them if that is asked for.
+func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, check bool, bar *progress) error {
+	var done, total int64
+	for _, e := range entries {
+		total += e.Size
+	}
+	defer bar.finish()
+	for _, e := range entries {
+		state := sumUnchecked
+		switch {
+		case r.Format != cachefile.Native:
+			state = sumNone
+		case check:
+			err := f.Check(e)
+			switch {
+			case errors.Is(err, cachefile.ErrDamaged):
+				state = sumDamaged
+				r.Damaged = append(r.Damaged, err.Error())
+			case err != nil:
+				return err
+			default:
+				state = sumOK
+			}
+			done += e.Size
+			bar.update(done, total)
+		}
+		r.Entries = append(r.Entries, reportEntry(e, r.Format, state))
+	}
+	return nil
+}
+
+func reportEntry(e cachefile.Entry, format cachefile.Format, state string) entryReport {
+	v := entryReport{Name: e.Name, Seed: e.Seed, Offset: e.Offset, Size: e.Size, Checksum: state}
+	if format != cachefile.Native {
+		return v
+	}
+	v.Kernel, v.Bias, v.Layout, v.Sum = e.Kernel, e.Bias, e.Layout.String(), e.Sum.String()
+	v.FingerprintID, v.Variant, v.Tied = e.FingerprintID, e.Variant, e.Tied
+	v.PackedAt, v.UsedAt, v.used = e.PackedAt.Format(time.RFC3339), e.UsedAt.Format(time.RFC3339), e.UsedAt
+	known := func(d cachefile.Digest) string {
+		if d == (cachefile.Digest{}) {
+			return ""
+		}
+		return d.String()
+	}
+	v.Quantization, v.Source = known(e.Quantization), known(e.Source)
+	v.KernelStamp, v.KernelDigest, v.BiasStamp, v.BiasDigest = known(e.KernelStamp), known(e.KernelDigest), known(e.BiasStamp), known(e.BiasDigest)
+	return v
+}

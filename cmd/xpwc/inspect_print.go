@@ -1,0 +1,239 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"xpwc/cachefile"
+)
+
+// shortLayout is how much of a fingerprint tables have: enough to tell layouts apart, and to name them to --layout.
+const shortLayout = 8
+
+func (r *inspection) print(w io.Writer, o inspectOptions) error {
+	if err := r.printSummary(w); err != nil {
+		return err
+	}
+	if o.drawn {
+		fmt.Fprintln(w)
+		return drawMap(w, r.segments, r.info.FileBytes)
+	}
+	for _, damage := range r.Damaged {
+		fmt.Fprintf(w, "damaged: %s\n", printable(damage))
+	}
+	if o.short {
+		return nil
+	}
+	fmt.Fprintln(w)
+	if len(r.Entries) == 0 {
+		fmt.Fprintln(w, "No entries to show.")
+		return nil
+	}
+	return r.printEntries(w)
+}
+
+func (r *inspection) printSummary(w io.Writer) error {
+	switch r.Format {
+	case cachefile.Native:
+		fmt.Fprintf(w, "%s: packed weights cache, format version %d, generation %d\n", r.File, r.Version, r.Generation)
+	case cachefile.XPWC1:
+		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version 1 (without seeds: today's ExecuTorch packs afresh)\n", r.File)
+	default:
+		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version %d\n", r.File, r.Version)
+	}
+	for _, s := range r.info.Slots {
+		if s.State == cachefile.SlotTorn {
+			fmt.Fprintf(w, "note: the header's slot at %d does not check out: a crash left it so, or it is damaged\n", s.Offset)
+		}
+	}
+	fmt.Fprintln(w)
+	if r.Format == cachefile.Native {
+		if err := r.printLayouts(w); err != nil {
+			return err
+		}
+	}
+	var t table
+	t.row("", "bytes", "")
+	row := func(name string, n int64) {
+		if n > 0 {
+			t.row(name, size(n), percent(n, r.info.FileBytes))
+		}
+	}
+	row("payloads of "+plural(r.Total, "entry"), r.info.PayloadBytes)
+	row("header", r.info.HeaderBytes)
+	row("index", r.info.IndexBytes)
+	row("index for ExecuTorch", r.info.TrailerBytes)
+	row("padding", r.info.PaddingBytes)
+	row("dead", r.info.DeadBytes)
+	row("uncommitted", r.info.UncommittedBytes)
+	t.row("file", size(r.info.FileBytes), "")
+	return t.print(w)
+}
+
+func (r *inspection) printLayouts(w io.Writer) error {
+	var t table
+	t.row("layout", "packed for", "entries", "payloads", "")
+	here := false
+	for _, l := range r.Layouts {
+		note := ""
+		if l.Current {
+			note, here = "this machine's", true
+		}
+		t.row(l.Fingerprint, printable(l.Description), fmt.Sprint(l.Entries), size(l.PayloadBytes), note)
+	}
+	if len(r.Layouts) > 0 {
+		if err := t.print(w); err != nil {
+			return err
+		}
+	}
+	switch {
+	case here:
+	case r.Here == "":
+		fmt.Fprintln(w, "XNNPACK cannot tell this machine's layout.")
+	case len(r.Layouts) == 0:
+		fmt.Fprintf(w, "No layouts; this machine's is %s.\n", r.Here)
+	default:
+		fmt.Fprintf(w, "This machine's layout, %s, is not among them.\n", r.Here)
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+func (r *inspection) printEntries(w io.Writer) error {
+	native := r.Format == cachefile.Native
+	layouts := len(r.Layouts) > 1
+	kinds := slices.ContainsFunc(r.Entries, func(e entryReport) bool { return e.Variant || e.Tied })
+	head := []string{"name", "size", "seed", "offset"}
+	when := func(show bool, row []string, cell string) []string {
+		if show {
+			row = append(row, cell)
+		}
+		return row
+	}
+	head = when(layouts, head, "layout")
+	head = when(kinds, head, "kind")
+	head = when(native, head, "used")
+	rows := [][]string{when(native, head, "checksum")}
+	total := int64(0)
+	for _, e := range r.Entries {
+		total += e.Size
+		row := []string{printable(e.Name), size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
+		if r.Format == cachefile.XPWC1 {
+			row[2] = none
+		}
+		row = when(layouts, row, e.Layout[:min(shortLayout, len(e.Layout))])
+		row = when(kinds, row, e.kind())
+		row = when(native, row, e.used.Local().Format(time.DateOnly))
+		rows = append(rows, when(native, row, e.Checksum))
+	}
+	if width := terminalWidth(w); width > 0 { // elsewhere names are whole
+		rest := 0
+		for column := 1; column < len(rows[0]); column++ {
+			widest := 0
+			for _, row := range rows {
+				widest = max(widest, utf8.RuneCountInString(row[column]))
+			}
+			rest += widest + 3
+		}
+		for _, row := range rows {
+			row[0] = shorten(row[0], max(20, width-rest-1))
+		}
+	}
+	t := table{rows}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	if len(r.Entries) < r.Total-len(r.Damaged) {
+		fmt.Fprintf(w, "\n%s of %d, %s.\n", plural(len(r.Entries), "entry"), r.Total, size(total))
+	}
+	return nil
+}
+
+// kind says what is special about an entry.
+func (e *entryReport) kind() string {
+	switch {
+	case e.Variant && e.Tied:
+		return "variant, tied"
+	case e.Variant:
+		return "variant"
+	case e.Tied:
+		return "tied"
+	}
+	return none
+}
+
+// Marks of the map. Payloads that follow each other have different ones.
+var mapMarks = map[cachefile.Kind]byte{
+	cachefile.Header: 'H', cachefile.Padding: '.', cachefile.Dead: 'x', cachefile.OldIndex: 'o', cachefile.Index: 'I',
+	cachefile.Trailer: 'T', cachefile.Uncommitted: '?',
+}
+
+const (
+	evenPayload, oddPayload = '#', '='
+	mapRows                 = 24
+)
+
+// drawMap draws the bytes of a file in rows of equal pieces. What is neither payload nor padding is seen however small it is.
+func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
+	if fileBytes == 0 {
+		fmt.Fprintln(w, "The file is empty.")
+		return nil
+	}
+	width := terminalWidth(w)
+	if width == 0 {
+		width = 80
+	}
+	offsets := len(fmt.Sprint(fileBytes)) + 2
+	columns := int64(max(16, width-offsets-1))
+	perCell := (fileBytes + columns*mapRows - 1) / (columns * mapRows)
+	perCell = (perCell + 63) / 64 * 64
+	cells := make([]byte, (fileBytes+perCell-1)/perCell)
+	most := make([]int64, len(cells)) // bytes of what the cell shows
+	payloads := 0
+	for _, s := range segments {
+		mark := mapMarks[s.Kind]
+		if s.Kind == cachefile.Payload {
+			mark = [2]byte{evenPayload, oddPayload}[payloads%2]
+			payloads++
+		}
+		for at := s.Offset; at < s.Offset+s.Size; {
+			cell := at / perCell
+			n := min((cell+1)*perCell, s.Offset+s.Size) - at
+			weight := n
+			if s.Kind != cachefile.Payload && s.Kind != cachefile.Padding {
+				weight += perCell
+			}
+			if weight > most[cell] {
+				cells[cell], most[cell] = mark, weight
+			}
+			at += n
+		}
+	}
+	for row := int64(0); row < int64(len(cells)); row += columns {
+		fmt.Fprintf(w, "%*d  %s\n", offsets-2, row*perCell, cells[row:min(row+columns, int64(len(cells)))])
+	}
+	fmt.Fprintf(w, "\nEach character is %s.\n", size(perCell))
+	var total [256]int64
+	for _, s := range segments {
+		total[mapMarks[s.Kind]] += s.Size
+	}
+	var t table
+	for _, l := range []struct {
+		mark byte
+		text string
+	}{{0, string([]byte{evenPayload, ' ', oddPayload}) + "  payloads, by turns"}, {'H', "header"}, {'I', "index"}, {'T', "index for ExecuTorch"},
+		{'o', "old index"}, {'x', "dead"}, {'?', "uncommitted: a writer is at work, or was killed"}, {'.', "padding"}} {
+		if n := total[l.mark]; n > 0 {
+			text := l.text
+			if l.mark != 0 {
+				text = string(l.mark) + strings.Repeat(" ", 4) + text
+			}
+			t.row(text, size(n), percent(n, fileBytes))
+		}
+	}
+	return t.print(w)
+}
