@@ -14,8 +14,9 @@ import (
 // Model is a safetensors file with a description that fits it, ready to be made into subgraphs. Its methods may be called from many
 // goroutines.
 type Model struct {
-	file  *safetensors.File
-	steps []*step
+	file        *safetensors.File
+	steps       []*step
+	description string
 }
 
 // Value is an input or an output of an operator, float32 whatever the operator's own types are: it is converted.
@@ -28,26 +29,45 @@ type Value struct {
 	Shape []int
 }
 
-// Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. The error matches
-// [ErrInvalid], [safetensors.ErrMalformed] or what the operating system returned, and names the file. The caller closes the model
-// when everything made of it is closed.
+// MetadataName is where a safetensors file may have its description itself, in its metadata.
+const MetadataName = "xpwc.graph"
+
+// Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. Without a description's path
+// it is the one in the file. The error matches [ErrInvalid], [safetensors.ErrMalformed] or what the operating system returned, and
+// names the file. The caller closes the model when everything made of it is closed.
 func Open(weights, description string) (*Model, error) {
-	text, err := os.ReadFile(description)
-	if err != nil {
-		return nil, fmt.Errorf("open graph description: %w", err)
-	}
-	operators, err := Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", description, err)
-	}
 	file, err := safetensors.Open(weights)
 	if err != nil {
 		return nil, err
 	}
+	m, err := open(file, weights, description)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return m, nil
+}
+
+func open(file *safetensors.File, weights, description string) (*Model, error) {
+	text, name := []byte(file.Metadata()[MetadataName]), weights
+	switch {
+	case description != "":
+		var err error
+		if text, err = os.ReadFile(description); err != nil {
+			return nil, fmt.Errorf("open graph description: %w", err)
+		}
+		name = description
+	case len(text) == 0:
+		return nil, fmt.Errorf("%s: %w", weights, invalid("there is none in its metadata (%s)", MetadataName))
+	}
+	operators, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	m, err := New(file, operators)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", description, err), file.Close())
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	m.description = string(text)
 	return m, nil
 }
 
@@ -69,6 +89,9 @@ func (m *Model) Close() error { return m.file.Close() }
 
 // File returns the file, which is the model's to close.
 func (m *Model) File() *safetensors.File { return m.file }
+
+// Description returns the text of the description that Open read.
+func (m *Model) Description() string { return m.description }
 
 // DataMap returns the file's tensors, for [xpwc.Cache.NewSession].
 func (m *Model) DataMap() xpwc.DataMap { return m.file }

@@ -5,6 +5,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/ideal"
+	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
 
@@ -17,9 +18,18 @@ func packedIn(path string, o *xpwc.Options) backing {
 	if path == "" {
 		return packedInHeap
 	}
+	return packedInCache(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) })
+}
+
+// packedBeside is the cache in a safetensors file.
+func packedBeside(f *safetensors.File, o *xpwc.Options) backing {
+	return packedInCache(func() (*xpwc.Cache, error) { return f.OpenPacked(o) })
+}
+
+func packedInCache(open func() (*xpwc.Cache, error)) backing {
 	return func(e *execution) error {
 		start := time.Now()
-		cache, err := xpwc.Open(path, o)
+		cache, err := open()
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +48,7 @@ type uncachedLoader interface {
 // modelFile is where a model is.
 type modelFile struct {
 	path  string
-	graph string // a safetensors file's description; "" for MODEL.json
+	graph string // a safetensors file's description; "" for MODEL.json, or what the file has itself
 }
 
 // described reports whether the model is a safetensors file.
@@ -55,18 +57,26 @@ func (f modelFile) described() bool {
 	return ext == ".safetensors" || ext == ".json"
 }
 
-// description is the path of a safetensors file's description.
-func (f modelFile) description() string {
+// openGraph opens a safetensors file with its description.
+func (f modelFile) openGraph() (*graph.Model, error) {
 	if f.graph != "" {
-		return f.graph
+		return graph.Open(f.path, f.graph)
 	}
-	return f.path + ".json"
+	beside := f.path + ".json"
+	m, err := graph.Open(f.path, beside)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return m, err
+	}
+	if m, inside := graph.Open(f.path, ""); inside == nil {
+		return m, nil
+	}
+	return nil, err
 }
 
 // files are all that the model is read from, as far as they were named.
 func (f modelFile) files() []string {
 	if f.described() {
-		return []string{f.path, f.description()}
+		return []string{f.path, f.graph, f.path + ".json"}
 	}
 	return []string{f.path}
 }
@@ -80,7 +90,7 @@ func (f modelFile) check() error {
 
 func (f modelFile) open() (model, error) {
 	if f.described() {
-		m, err := graph.Open(f.path, f.description())
+		m, err := f.openGraph()
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc"
+	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
 
@@ -24,6 +24,8 @@ type packOptions struct {
 	output string
 	levels []string
 	jobs   int
+	embed  bool
+	align  int
 	json   bool
 }
 
@@ -32,7 +34,7 @@ func newPackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack MODEL -o FILE",
 		Short: "Pack a model's weights ahead of time",
-		Long: `Packs the weights of a model into a cache file, when it is built, installed or deployed: whoever loads the model with that cache
+		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when it is built, installed or deployed: whoever loads the model with that cache
 packs nothing. MODEL is a .tflite file, or a .safetensors file or its index with a description of the operators and datatypes that
 its tensors are used with: a JSON file, see go doc xpwc/graph.
 
@@ -40,10 +42,15 @@ What is packed is right for CPUs for which XNNPACK chooses the kernels it choose
 beside the others in the one file; a program finds what its own CPU needs.
 
 FILE appears when it is complete, with one rename. If it is there already, what it has stays and what it lacks is added, in a
-copy that takes its place: programs that use it go on with the old one. MODEL is only read.`,
+copy that takes its place: programs that use it go on with the old one. MODEL is only read.
+
+With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is one too, the description, and the packed weights, as the
+tensor %s. Programs map them from there (safetensors.File.OpenPacked) and need no other file. What MODEL has packed in it already
+is kept and added to. A FILE that is there already is replaced if it was written so.`, safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
-  xpwc pack model.safetensors --graph graph.json -o model.xpwc`,
+  xpwc pack model.safetensors --graph graph.json -o model.xpwc
+  xpwc pack model.safetensors --embed-beside -o packed.safetensors`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return packModel(cmd.Context(), modelFile{args[0], o.graph}, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -54,6 +61,8 @@ copy that takes its place: programs that use it go on with the old one. MODEL is
 	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+strings.Join(xnnpack.CPULevels(), ", "))
 	graphFlag(cmd, &o.graph)
 	jobsFlag(cmd, &o.jobs)
+	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
+	f.IntVar(&o.align, "align", safetensors.EverySystem, "where in the file embedded packed weights begin, a multiple of `N`; the default suits every system")
 	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
 	return cmd
 }
@@ -71,6 +80,7 @@ type packReport struct {
 	Entries      int           `json:"entries"` // of the whole file
 	PayloadBytes int64         `json:"payload_bytes"`
 	FileBytes    int64         `json:"file_bytes"`
+	Embedded     *embedded     `json:"embedded,omitempty"`
 }
 
 func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stderr io.Writer) (err error) {
@@ -81,39 +91,39 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 	if err != nil {
 		return err
 	}
-	if err := m.Close(); err != nil {
-		return err
-	}
-	s, err := newStage(o.output, true, model.files()...)
+	defer func() { err = errors.Join(err, m.Close()) }()
+	s, err := newStage(o.output, model.files()...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if s.before != nil {
-		if err := checkCache(o.output); err != nil {
+	var p product = cacheProduct{s}
+	if o.embed {
+		if p, err = newEmbedding(s, m, o.align); err != nil {
 			return err
 		}
 	}
+	if err := p.begin(); err != nil {
+		return err
+	}
 	report := packReport{Model: model.path, Output: o.output, Jobs: o.jobs}
-	written := s.before == nil
+	var written int64
 	for _, level := range o.levels {
-		p, err := packLevel(ctx, model, s.file(), level, o.jobs, stderr)
+		l, err := packLevel(ctx, model, s.file(packing), level, o.jobs, stderr)
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted; nothing was written to %s", o.output)
 		}
 		if err != nil {
 			return err
 		}
-		written = written || p.Written > 0
-		report.Levels = append(report.Levels, p)
-		report.Entries, report.PayloadBytes, report.FileBytes = p.file.Entries, p.file.PayloadBytes, p.file.FileBytes
+		written += l.Written
+		report.Levels = append(report.Levels, l)
+		report.Entries, report.PayloadBytes, report.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
 	}
-	if written {
-		if err := s.publish(); err != nil {
-			return err
-		}
+	if report.Embedded, err = p.finish(written > 0); err != nil {
+		return err
 	}
 	if o.json {
 		out := json.NewEncoder(stdout)
@@ -129,6 +139,9 @@ func (o *packOptions) check() error {
 	}
 	if err := checkJobs(&o.jobs); err != nil {
 		return err
+	}
+	if o.align < 1 || o.align > 64<<20 || o.align&(o.align-1) != 0 {
+		return usagef("--align %d: must be a power of two up to %d", o.align, 64<<20)
 	}
 	known := xnnpack.CPULevels()
 	var levels []string
@@ -156,18 +169,6 @@ func checkJobs(n *int) error {
 	return nil
 }
 
-// checkCache fails if there is something else at the path than a sound cache, which a program would get over by packing afresh.
-func checkCache(path string) error {
-	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true, Strict: true})
-	switch {
-	case errors.Is(err, xpwc.ErrCorrupt), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
-		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
-	case err != nil:
-		return err
-	}
-	return c.Close()
-}
-
 func (r *packReport) print(w io.Writer) error {
 	var t table
 	header := []string{""}
@@ -187,6 +188,9 @@ func (r *packReport) print(w io.Writer) error {
 	if err := t.print(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n", r.Output, r.Entries, size(r.PayloadBytes), size(r.FileBytes))
-	return err
+	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n", r.Output, r.Entries, size(r.PayloadBytes), size(r.FileBytes))
+	if e := r.Embedded; e != nil {
+		fmt.Fprintf(w, "embedded at byte %d of a file of %s\n", e.Offset, size(e.FileBytes))
+	}
+	return nil
 }

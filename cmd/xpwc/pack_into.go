@@ -38,7 +38,7 @@ type share struct {
 
 func (f modelFile) openPackable() (packable, error) {
 	if f.described() {
-		m, err := graph.Open(f.path, f.description())
+		m, err := f.openGraph()
 		if err != nil {
 			return nil, err
 		}

@@ -206,8 +206,8 @@ func TestAnInterruptedPackLeavesNothingBehind(t *testing.T) {
 		cmd.Stderr = &stderr
 		require.NoError(t, cmd.Start())
 		require.Eventually(t, func() bool {
-			packing, err := filepath.Glob(filepath.Join(dir, ".xpwc-*", "*"))
-			return err == nil && len(packing) > 0 && sizeOf(packing[0]) > 1<<20
+			files, err := filepath.Glob(filepath.Join(dir, ".xpwc-*", packing))
+			return err == nil && len(files) > 0 && sizeOf(files[0]) > 1<<20
 		}, time.Minute, time.Millisecond)
 		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 		var exit *exec.ExitError

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/safetensors"
 )
 
 type runOptions struct {
@@ -30,7 +31,7 @@ func newRunCommand() *cobra.Command {
 		Use:   "run MODEL",
 		Short: "Run a model once",
 		Long: `Runs a .tflite model once and prints what it took, what the cache did, and the outputs' checksums. Of a safetensors file it runs each
-operator of its description (go doc xpwc/graph) by itself.
+operator of its description (go doc xpwc/graph) by itself, from the packed weights in the file if there are any and no --cache is given.
 
 Inputs and outputs are raw little-endian float32. --input is a file of all inputs one after the other, in the model's order.
 Without it every input is x[i] = float32(uint32(i*2654435761)) / 2^32. With --output-dir, output k of the model's order is
@@ -100,7 +101,14 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	bar := newProgress(stderr, "packing")
-	e, err := load(m, packedIn(o.cache, &xpwc.Options{Progress: bar.packed}), o.threads)
+	options := &xpwc.Options{Progress: bar.packed}
+	packed := packedIn(o.cache, options)
+	if g, ok := m.(graphModel); ok && o.cache == "" {
+		if _, ok := g.File().Lookup(safetensors.PackedName); ok {
+			packed, o.cache = packedBeside(g.File(), options), path
+		}
+	}
+	e, err := load(m, packed, o.threads)
 	bar.finish()
 	if err != nil {
 		return err

@@ -18,12 +18,9 @@ type stage struct {
 	mode   fs.FileMode // of the output
 }
 
-// stagedName is the file in a stage.
-const stagedName = "packing.xpwc"
-
 // newStage makes the stage of an output. The inputs must be other files, however their paths are written or linked: an error of that is
-// a usage error. With keep, what is at the path already is copied into the stage, to be added to.
-func newStage(path string, keep bool, inputs ...string) (s *stage, err error) {
+// a usage error.
+func newStage(path string, inputs ...string) (s *stage, err error) {
 	s = &stage{path: path}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.before, err = nil, nil
@@ -39,7 +36,7 @@ func newStage(path string, keep bool, inputs ...string) (s *stage, err error) {
 	if s.dir, err = os.MkdirTemp(filepath.Dir(path), ".xpwc-*"); err != nil {
 		return nil, err
 	}
-	if err := s.create(keep); err != nil {
+	if s.mode, err = s.outputMode(); err != nil {
 		return nil, errors.Join(err, s.remove())
 	}
 	return s, nil
@@ -61,41 +58,41 @@ func (s *stage) checkOutput(inputs []string) error {
 	return nil
 }
 
-// create makes the staged file. A build's products may be read by others, unlike a cache that a program makes for itself.
-func (s *stage) create(keep bool) error {
-	f, err := os.OpenFile(s.file(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+// outputMode is that of the file which the output replaces, or what the user gives to new files: a build's products may be read by others,
+// unlike a cache that a program makes for itself.
+func (s *stage) outputMode() (fs.FileMode, error) {
+	if s.before != nil {
+		return s.before.Mode().Perm(), nil
+	}
+	f, err := os.OpenFile(s.file("mode"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil {
+		return 0, err
+	}
+	return info.Mode().Perm(), nil
+}
+
+// file is the path of a file in the stage.
+func (s *stage) file(name string) string { return filepath.Join(s.dir, name) }
+
+// write makes a file in the stage, and returns when it is on stable storage.
+func (s *stage) write(name string, content func(io.Writer) error) error {
+	f, err := os.OpenFile(s.file(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	s.mode = info.Mode().Perm()
-	if s.before != nil {
-		s.mode = s.before.Mode().Perm()
-	}
-	if s.before != nil && keep {
-		err = copyFrom(f, s.path)
+	if err = content(f); err == nil {
+		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
 
-func copyFrom(f *os.File, path string) error {
-	from, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	_, err = io.Copy(f, from)
-	return err
-}
-
-func (s *stage) file() string { return filepath.Join(s.dir, stagedName) }
-
-// publish puts the staged file, which is on stable storage, at its path. If the file there is another than when the stage was made, it
-// stays, and the error says so.
-func (s *stage) publish() error {
+// publish puts a file of the stage, which is on stable storage, at the output's path. If the file there is another than when the stage was
+// made, it stays, and the error says so.
+func (s *stage) publish(name string) error {
 	now, err := os.Lstat(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		now, err = nil, nil
@@ -106,7 +103,7 @@ func (s *stage) publish() error {
 	if changed(s.before, now) {
 		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 	}
-	if err := errors.Join(os.Chmod(s.file(), s.mode), os.Rename(s.file(), s.path)); err != nil {
+	if err := errors.Join(os.Chmod(s.file(name), s.mode), os.Rename(s.file(name), s.path)); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(s.path))

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"xpwc"
+	"xpwc/graph"
+	"xpwc/internal/mapped"
+	"xpwc/safetensors"
+)
+
+// A product is what pack makes of the cache that it has packed in a stage.
+type product interface {
+	// begin puts into the stage what the cache begins with.
+	begin() error
+	// finish makes the output appear. It may leave one that is there as it is if nothing was packed.
+	finish(packed bool) (*embedded, error)
+}
+
+// The names of files in the stage.
+const (
+	packing   = "packing.xpwc"
+	embedding = "embedding.safetensors"
+)
+
+// cacheProduct is a cache file. One that is there already is added to.
+type cacheProduct struct{ *stage }
+
+func (p cacheProduct) begin() error {
+	if p.before == nil {
+		return nil
+	}
+	if err := checkCache(p.path); err != nil {
+		return err
+	}
+	return p.write(packing, func(w io.Writer) error {
+		f, err := os.Open(p.path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(w, f)
+		return err
+	})
+}
+
+func (p cacheProduct) finish(packed bool) (*embedded, error) {
+	if p.before != nil && !packed {
+		return nil, nil
+	}
+	return nil, p.publish(packing)
+}
+
+// checkCache fails if there is something else at the path than a sound cache, which a program would get over by packing afresh.
+func checkCache(path string) error {
+	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true, Strict: true})
+	switch {
+	case errors.Is(err, xpwc.ErrCorrupt), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
+		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
+	case err != nil:
+		return err
+	}
+	return c.Close()
+}
+
+// embeddingProduct is a safetensors file with packed weights beside the original ones.
+type embeddingProduct struct {
+	*stage
+	model *graph.Model
+	align int
+}
+
+// embedded tells where packed weights are in a safetensors file.
+type embedded struct {
+	Tensor    string `json:"tensor"`
+	Offset    int64  `json:"offset"`
+	Bytes     int64  `json:"bytes"`
+	FileBytes int64  `json:"file_bytes"`
+}
+
+func newEmbedding(s *stage, m packable, align int) (product, error) {
+	g, ok := m.(packableGraph)
+	if !ok || g.File().Sharded() {
+		return nil, usagef("--embed-beside is for models in one .safetensors file")
+	}
+	return embeddingProduct{s, g.Model, align}, nil
+}
+
+func (p embeddingProduct) begin() error {
+	if p.before != nil {
+		if err := checkEmbedding(p.path); err != nil {
+			return err
+		}
+	}
+	old, ok := p.model.File().Lookup(safetensors.PackedName)
+	if !ok {
+		return nil
+	}
+	if err := p.write(packing, func(w io.Writer) error { _, err := w.Write(old.Data); return err }); err != nil {
+		return err
+	}
+	c, err := xpwc.Open(p.file(packing), &xpwc.Options{ReadOnly: true, Strict: true})
+	if err != nil {
+		return fmt.Errorf("the packed weights in %s: %w", p.model.File().Path(), err)
+	}
+	return c.Close()
+}
+
+// checkEmbedding fails if there is something else at the path than what pack has written.
+func checkEmbedding(path string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
+	}
+	defer f.Close()
+	if _, ok := f.Lookup(safetensors.PackedName); !ok {
+		return fmt.Errorf("%s is there and has no packed weights in it; it is left as it is: remove it or choose another path", path)
+	}
+	return nil
+}
+
+func (p embeddingProduct) finish(bool) (*embedded, error) {
+	cache, err := mapped.Open(p.file(packing))
+	if err != nil {
+		return nil, err
+	}
+	err = p.write(embedding, func(w io.Writer) error {
+		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{graph.MetadataName: p.model.Description()})
+	})
+	if err := errors.Join(err, cache.Close()); err != nil {
+		return nil, err
+	}
+	e, err := describeEmbedding(p.file(embedding))
+	if err != nil {
+		return nil, err
+	}
+	return e, p.publish(embedding)
+}
+
+func describeEmbedding(path string) (*embedded, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	offset, size, err := f.Section(safetensors.PackedName)
+	return &embedded{safetensors.PackedName, offset, size, info.Size()}, err
+}
