@@ -94,6 +94,55 @@ func TestACommitIsTold(t *testing.T) {
 	require.Empty(t, l.heard(c), "a warm start has nothing to tell")
 }
 
+// Finalize does not wait for the disk, and what it has committed needs neither Save nor Close.
+func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
+	committed := make(chan struct{})
+	l := listener{host: func(string) { close(committed) }}
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), l.options())
+	slow := slowFiles{files: c.store.files, armed: &atomic.Bool{}, release: make(chan struct{})}
+	c.store.files = slow
+	s, err := c.NewSession(MapOf(someTensors(2, 5000)))
+	require.NoError(t, err)
+	content, err := s.Load("tensor 0")
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(42, addressOf(content), 0, 0))
+	space := s.reserve(100)
+	s.insert(42, addressOf(content), 0, 0, addressOf(space), 100)
+	slow.armed.Store(true)
+	_, err = s.Finalize()
+	require.NoError(t, err)
+	require.Zero(t, c.Stats().Generation, "the disk does not answer yet")
+	close(slow.release)
+	<-committed
+	require.EqualValues(t, 1, c.Stats().Generation)
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+}
+
+// slowFiles make files on a disk that, once armed, flushes nothing until it is released.
+type slowFiles struct {
+	files
+	armed   *atomic.Bool
+	release chan struct{}
+}
+
+func (f slowFiles) Create(path string) (disk, error) {
+	d, err := f.files.Create(path)
+	return slowDisk{d, f}, err
+}
+
+type slowDisk struct {
+	disk
+	of slowFiles
+}
+
+func (d slowDisk) Flush() error {
+	if d.of.armed.Load() {
+		<-d.of.release
+	}
+	return d.disk.Flush()
+}
+
 func TestADamagedFileIsTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	tensors := someTensors(2, 5000)
@@ -250,7 +299,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	tensors := someTensors(3, 40_000)
 	var mine, theirs listener
 	c := mustOpen(t, path, mine.options())
-	open(t, c, OneModel(tensors)).close(t)
+	open(t, c, tensors).close(t)
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.messages(c))
 

@@ -54,6 +54,17 @@ func TestASubgraphPacksAnOuterWeightOnce(t *testing.T) {
 	}
 }
 
+func TestXNNPACKPacksWhereTheFileIsMapped(t *testing.T) {
+	c := openCache(t, cachePath(t), nil)
+	opened := threeLayers.open(t, c, xpwc.MapOf(threeLayers.weights(1)))
+	s := c.Stats()
+	require.EqualValues(t, 3, s.Packed.Entries)
+	require.Equal(t, s.Packed.Bytes, s.MappedBytes)
+	require.Zero(t, s.CopiedBytes)
+	require.Zero(t, s.PrivateBytes)
+	opened.close(t)
+}
+
 // Where packed weights are kept is what the host says, and nothing else is written.
 func TestWhereWeightsAreSavedIsTheHostsChoice(t *testing.T) {
 	tensors := threeLayers.weights(1)
