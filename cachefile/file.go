@@ -1,6 +1,7 @@
 package cachefile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -92,13 +93,8 @@ func open(path string) (*File, []finding, error) {
 }
 
 func (f *File) read() ([]finding, error) {
-	info, err := f.f.Stat()
+	header, err := f.readHeader()
 	if err != nil {
-		return nil, err
-	}
-	f.size = uint64(info.Size())
-	header := make([]byte, min(f.size, format.HeaderSize))
-	if err := f.readAt(header, 0); err != nil {
 		return nil, err
 	}
 	if f.size <= format.HeaderSize && !slices.ContainsFunc(header, func(b byte) bool { return b != 0 }) {
@@ -119,12 +115,39 @@ func (f *File) read() ([]finding, error) {
 	return f.readIndex()
 }
 
+// readHeader reads the header block, or what the file has of it, and the file's size. While another process commits, what is
+// read may be half of one slot and half of another, or end before the slot says: then it is read again.
+func (f *File) readHeader() (header []byte, err error) {
+	const attempts = 5
+	for range attempts {
+		before := header
+		header = make([]byte, format.HeaderSize)
+		n, err := f.f.ReadAt(header, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if header = header[:n]; before != nil && bytes.Equal(header, before) {
+			break
+		}
+		info, err := f.f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		f.size = uint64(info.Size())
+	}
+	return header, nil
+}
+
 // readIndex reads the index that the slot in force speaks of.
 func (f *File) readIndex() (findings []finding, err error) {
+	inForce := fmt.Sprintf("generation %d is in force", f.slot.Generation)
+	if f.slot.Generation == 0 {
+		inForce = "no generation is in force"
+	}
 	for parity, s := range f.slots {
 		if s.State == format.SlotTorn {
 			findings = append(findings, finding{f.problem(s.Offset, "the slot of %s generations does not check out: damaged, or being written "+
-				"when a crash came; generation %d is in force", [2]string{"even", "odd"}[parity], f.slot.Generation), false})
+				"when a crash came; %s", [2]string{"even", "odd"}[parity], inForce), false})
 		}
 	}
 	slot := f.slot

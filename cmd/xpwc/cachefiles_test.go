@@ -453,3 +453,38 @@ func TestSizesAreReadWithTheirUnits(t *testing.T) {
 		require.ErrorAs(t, err, new(usageError), text)
 	}
 }
+
+// Whoever looks while another process packs sees some whole generation.
+func TestLookingWhileAnotherProcessWrites(t *testing.T) {
+	dir, _ := packed(t, face)
+	written := make(chan error)
+	go func() {
+		defer close(written)
+		for _, m := range []string{selfie, "hand_landmark_lite.tflite", "pose_landmark_lite.tflite", face} {
+			cmd := exec.Command(tool, "run", testModel(t, m), "--cache", "model.xpwc")
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				written <- fmt.Errorf("%w\n%s", err, out)
+			}
+		}
+	}()
+	generations := map[uint64]bool{}
+	for busy := true; busy; {
+		select {
+		case err := <-written:
+			require.NoError(t, err)
+			busy = false
+		default:
+		}
+		problems, err := cachefile.Verify(filepath.Join(dir, "model.xpwc"), nil)
+		require.NoError(t, err)
+		require.Empty(t, problems)
+		f, err := cachefile.Open(filepath.Join(dir, "model.xpwc"))
+		require.NoError(t, err)
+		info, err := f.Info()
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		generations[info.Generation] = true
+	}
+	require.Greater(t, len(generations), 1)
+}

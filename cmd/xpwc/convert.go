@@ -194,7 +194,12 @@ func (r *conversion) adopt(f *cachefile.File, o convertOptions, stderr io.Writer
 	}
 	stats := e.cache.Stats()
 	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
-	return withFile(path, func(packed *cachefile.File) error { return packed.Write(o.out, nil, cachefile.WriteOptions{}) })
+	if n, reasons := private(stats); n > 0 {
+		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v", plural(int(n), "entry"), reasons))
+	}
+	return withFile(path, func(packed *cachefile.File) error {
+		return packed.Write(o.out, nil, cachefile.WriteOptions{Format: cachefile.Native})
+	})
 }
 
 func (r *conversion) print(w io.Writer) {

@@ -84,7 +84,7 @@ type inspection struct {
 	Here       string           `json:"current_layout,omitempty"`
 	Total      int              `json:"entry_count"`
 	Bytes      map[string]int64 `json:"bytes"`
-	Entries    []entryReport    `json:"entries,omitempty"`
+	Entries    []entryReport    `json:"entries"` // null with --summary
 	Damaged    []string         `json:"damaged,omitempty"`
 	Map        []segmentReport  `json:"map,omitempty"`
 	info       cachefile.Info
@@ -245,6 +245,7 @@ func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, chec
 		total += e.Size
 	}
 	defer bar.finish()
+	r.Entries = []entryReport{}
 	for _, e := range entries {
 		state := sumUnchecked
 		switch {
