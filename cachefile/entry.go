@@ -135,7 +135,8 @@ func (f *File) Check(e Entry) error { return f.copyPayload(io.Discard, &e) }
 // copyPayload copies a payload and checks it.
 func (f *File) copyPayload(to io.Writer, e *Entry) error {
 	var sum format.Hash
-	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(to, &sum)}, struct{ io.Reader }{f.Payload(*e)}, make([]byte, max(1, min(e.Size, 1<<20))))
+	block := make([]byte, max(1, min(e.Size, 1<<20)))
+	n, err := io.CopyBuffer(io.MultiWriter(to, &sum), struct{ io.Reader }{f.Payload(*e)}, block)
 	switch {
 	case err != nil:
 		return err

@@ -40,8 +40,8 @@ func newPruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune FILE",
 		Short: "Drop entries of other machines' layouts, or down to a size",
-		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries: those of the layouts that --keep-layout names, and of these the ones
-used last that make a file of at most --max-size. What is dropped is packed again when it is needed.
+		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries: those of the layouts that --keep-layout names, and of these the
+ones used last that make a file of at most --max-size. What is dropped is packed again when it is needed.
 
 A layout is named by the beginning of its fingerprint, which xpwc inspect shows, or by the word current, which is this machine's.
 It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.`,
@@ -79,8 +79,10 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&layouts, "keep-layout", nil, "keep only entries of this `LAYOUT`: the beginning of a fingerprint, or current; may be given several times")
-	flags.StringVar(&maxSize, "max-size", "", "drop the entries used longest ago until the file has at most this `SIZE`, for instance 200MiB")
+	flags.StringArrayVar(&layouts, "keep-layout", nil,
+		"keep only entries of this `LAYOUT`: the beginning of a fingerprint, or current; may be given several times")
+	flags.StringVar(&maxSize, "max-size", "",
+		"drop the entries used longest ago until the file has at most this `SIZE`, for instance 200MiB")
 	layoutFlag(cmd, "keep-layout")
 	o.flags(cmd)
 	return cmd
@@ -92,7 +94,8 @@ type rewriteOptions struct {
 }
 
 func (o *rewriteOptions) flags(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.wait, "wait", 10*time.Second, "how long to wait for another program that writes to the file, as a `DURATION` such as 30s")
+	cmd.Flags().DurationVar(&o.wait, "wait", 10*time.Second,
+		"how long to wait for another program that writes to the file, as a `DURATION` such as 30s")
 	jsonFlag(cmd, &o.json)
 }
 

@@ -115,7 +115,8 @@ func (c *comparison) print(w io.Writer) error {
 		fmt.Fprintln(w)
 	}
 	text := plural(c.Equal, "entry") + " in common"
-	for _, change := range []cachefile.Change{cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes, cachefile.OtherSeed, cachefile.OtherKey, cachefile.OtherLayout} {
+	for _, change := range []cachefile.Change{cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes, cachefile.OtherSeed,
+		cachefile.OtherKey, cachefile.OtherLayout} {
 		if n := count[change]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, change)
 		}

@@ -285,6 +285,7 @@ func reportEntry(e cachefile.Entry, format cachefile.Format, state string) entry
 		return d.String()
 	}
 	v.Quantization, v.Source = known(e.Quantization), known(e.Source)
-	v.KernelStamp, v.KernelDigest, v.BiasStamp, v.BiasDigest = known(e.KernelStamp), known(e.KernelDigest), known(e.BiasStamp), known(e.BiasDigest)
+	v.KernelStamp, v.KernelDigest = known(e.KernelStamp), known(e.KernelDigest)
+	v.BiasStamp, v.BiasDigest = known(e.BiasStamp), known(e.BiasDigest)
 	return v
 }

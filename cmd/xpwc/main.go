@@ -15,7 +15,7 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1 // something went wrong, or results differ
-	exitUsage  = 2
+	exitUsage  = 2 // the command line is wrong; of xpwc diff also: something went wrong
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

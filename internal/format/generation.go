@@ -3,7 +3,8 @@ package format
 // EncodeGeneration lays out the end of a file whose payloads, with what is dead between them, reach up to tail: the index
 // of the records, which it sorts by payload offset, and the trailer with the entries, to which it adds those of the header
 // and of the index. The block belongs at the slot's IndexOffset and is the last of the file. Errors are those of EncodeIndex.
-func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record, entries []TrailerEntry, trailerVersion uint32) (slot Slot, block []byte, err error) {
+func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record, entries []TrailerEntry, trailerVersion uint32,
+) (slot Slot, block []byte, err error) {
 	index, sum, err := EncodeIndex(generation, layouts, records)
 	if err != nil {
 		return Slot{}, nil, err

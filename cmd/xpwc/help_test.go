@@ -1,0 +1,105 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMistakesWithCacheFilesAreTold(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("my notes"), 0o600))
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "accepts 1 arg", []string{"inspect"}},
+		{exitUsage, "name, size, offset, used, seed", []string{"inspect", "notes", "--sort", "color"}},
+		{exitFailed, "not a packed weights cache", []string{"inspect", "notes"}},
+		{exitFailed, "not a packed weights cache", []string{"verify", "notes"}},
+		{exitFailed, "absent", []string{"verify", "absent"}},
+		{exitFailed, "not a regular file", []string{"inspect", "."}},
+		{exitUsage, "--keep-layout", []string{"prune", "notes"}},
+		{exitUsage, "200MiB", []string{"prune", "notes", "--max-size", "lots"}},
+		{exitUsage, "200MiB", []string{"prune", "notes", "--max-size=-5"}},
+		{exitFailed, "not a packed weights cache", []string{"prune", "notes", "--max-size", "1MB"}},
+		{exitUsage, "native, xpwc1, xpwc2", []string{"convert", "notes"}},
+		{exitUsage, "native, xpwc1, xpwc2", []string{"convert", "notes", "--to", "zip"}},
+		{exitUsage, "-o", []string{"convert", "notes", "--to", "native"}},
+		{exitUsage, "accepts 2 arg", []string{"diff", "notes"}},
+		{exitUsage, "absent", []string{"diff", "absent", "notes"}},
+		{exitUsage, "accepts 1 arg", []string{"man"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			code, out, stderr := xpwcIn(t, dir, c.args...)
+			require.Equal(t, c.code, code, stderr)
+			require.Empty(t, out)
+			require.Contains(t, stderr, "xpwc: ")
+			require.Contains(t, stderr, c.says)
+		})
+	}
+}
+
+func TestShellsCompleteFilesAndChoices(t *testing.T) {
+	dir, _ := packed(t, face)
+	here := tells[inspection](t, dir, 0, "inspect", "model.xpwc").Here
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		require.Contains(t, says(t, dir, 0, "completion", shell), "xpwc")
+	}
+	const files, noFiles, directories = ":0\n", ":4\n", ":16\n"
+	for words, want := range map[string][]string{
+		"inspect |":                           {files},
+		"convert model.xpwc -o |":             {files},
+		"convert model.xpwc --to |":           {"native\n", "xpwc1\n", "xpwc2\n", noFiles},
+		"inspect --sort |":                    {"size\n", noFiles},
+		"prune model.xpwc --keep-layout |":    {"current\t", here, noFiles},
+		"prune notthere.xpwc --keep-layout |": {"current\t", noFiles},
+		"man |":                               {directories},
+	} {
+		got := says(t, dir, 0, append([]string{"__complete"}, strings.Split(strings.ReplaceAll(words, "|", ""), " ")...)...)
+		for _, w := range want {
+			require.Contains(t, got, w, words)
+		}
+	}
+}
+
+func TestEveryCommandHasAManualPageAndExamples(t *testing.T) {
+	dir := t.TempDir()
+	says(t, dir, 0, "man", "pages")
+	for _, command := range newRootCommand().Commands() {
+		if command.Hidden {
+			continue
+		}
+		require.NotEmpty(t, command.Example, command.Name())
+		require.NotEmpty(t, command.Long, command.Name())
+		page, err := os.ReadFile(filepath.Join(dir, "pages", "xpwc-"+command.Name()+".1"))
+		require.NoError(t, err)
+		require.Contains(t, string(page), ".SH EXAMPLE")
+	}
+	require.FileExists(t, filepath.Join(dir, "pages", "xpwc.1"))
+	require.NoFileExists(t, filepath.Join(dir, "pages", "xpwc-measure.1"))
+}
+
+// Names come out of files that anybody may have written.
+func TestNamesDoNothingToATerminal(t *testing.T) {
+	require.Equal(t, "a?[31mb?c é", printable("a\x1b[31mb\nc é"))
+	require.Equal(t, "?", printable("\xff"))
+	require.Equal(t, "abcd", shorten("abcd", 4))
+	require.Equal(t, "a…de", shorten("abcde", 4))
+}
+
+func TestSizesAreReadWithTheirUnits(t *testing.T) {
+	for text, want := range map[string]int64{"200MiB": 200 << 20, "1.5 GiB": 3 << 29, "10kB": 10_000, "4096": 4096} {
+		n, err := parseSize("max-size", text)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	for _, text := range []string{"", "0", "-1", "many", "5 parsecs"} {
+		_, err := parseSize("max-size", text)
+		require.ErrorAs(t, err, new(usageError), text)
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// packedOnALesserCPU adds a model to a cache as a machine without AVX would.
+func packedOnALesserCPU(t testing.TB, dir, model string) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("features of this architecture's CPUs cannot be hidden")
+	}
+	cmd := exec.Command(os.Args[0], "run", testModel(t, model), "--cache", "model.xpwc")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), envCPU+"=sse2")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+func TestCompactFreesDeadBytes(t *testing.T) {
+	dir, _ := packed(t, face, selfie)
+	before := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	require.NoError(t, os.Link(filepath.Join(dir, "model.xpwc"), filepath.Join(dir, "before")))
+	r := tells[rewriting](t, dir, 0, "compact", "model.xpwc")
+	require.Equal(t, before.Bytes["file"], r.BytesBefore)
+	require.Less(t, r.BytesAfter, r.BytesBefore)
+	require.Equal(t, before.Total, r.EntriesAfter)
+	after := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	require.Equal(t, r.BytesAfter, after.Bytes["file"])
+	require.Zero(t, after.Bytes["dead"])
+	says(t, dir, 0, "verify", "model.xpwc")
+	require.Contains(t, says(t, dir, 0, "diff", "before", "model.xpwc"), fmt.Sprintf("%d entries in common.", before.Total))
+	report, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
+	require.Zero(t, report.Cache.Packed)
+
+	require.Contains(t, says(t, dir, 1, "compact", "none.xpwc"), "none.xpwc")
+	require.NoFileExists(t, filepath.Join(dir, "none.xpwc"))
+	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc1", "-o", "et")
+	require.Contains(t, says(t, dir, 1, "compact", "et"), "xpwc convert")
+}
+
+func TestPruneDropsWhatIsNotToBeKept(t *testing.T) {
+	dir, _ := packed(t, face)
+	whole := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	require.Contains(t, says(t, dir, 1, "prune", "model.xpwc", "--keep-layout", "0000"), "it has "+whole.Here)
+	r := tells[rewriting](t, dir, 0, "prune", "model.xpwc", "--keep-layout", whole.Here[:6], "--max-size", "100KiB")
+	require.Less(t, r.EntriesAfter, r.EntriesBefore)
+	require.Positive(t, r.EntriesAfter)
+	require.LessOrEqual(t, r.BytesAfter, int64(100<<10))
+	says(t, dir, 0, "verify", "model.xpwc")
+	report, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
+	require.EqualValues(t, r.EntriesAfter, report.Cache.Hits)
+	require.EqualValues(t, r.EntriesBefore-r.EntriesAfter, report.Cache.Packed, "what was dropped is packed again")
+}
+
+func TestACacheOfTwoKindsOfMachines(t *testing.T) {
+	dir, _ := packed(t, face)
+	packedOnALesserCPU(t, dir, face)
+	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	require.Len(t, v.Layouts, 2)
+	require.True(t, v.Layouts[0].Current)
+	require.False(t, v.Layouts[1].Current)
+	other, each := v.Layouts[1].Fingerprint, v.Layouts[0].Entries
+	require.Equal(t, each, v.Layouts[1].Entries)
+	shown := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--layout", other[:8])
+	require.Len(t, shown.Entries, each)
+	require.Equal(t, other, shown.Entries[0].Layout)
+
+	// ExecuTorch's files have one layout: this machine's, unless another is named.
+	r := tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here")
+	require.Equal(t, v.Here, r.Layout)
+	require.Equal(t, each, r.Entries)
+	r = tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "there", "--layout", other)
+	require.Equal(t, other, r.Layout)
+	require.Contains(t, says(t, dir, 1, "diff", "here", "there"), "other")
+	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "here"), fmt.Sprintf("%d entries in common, %d only in A", each, each))
+
+	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "copy", "--layout", other)
+	require.Contains(t, says(t, dir, 0, "inspect", "copy"), "This machine's layout, "+v.Here+", is not among them")
+	require.Contains(t, says(t, dir, 1, "prune", "copy", "--keep-layout", "current"), "no entries of this machine's layout")
+	require.Contains(t, says(t, dir, 1, "diff", "copy", "here"), "other", "ExecuTorch's tells no layouts; bytes and seeds differ")
+	require.Len(t, tells[comparison](t, dir, 1, "diff", "model.xpwc", "copy").Differences, each)
+
+	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", "current")
+	require.Len(t, tells[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts, 1)
+	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "copy"), fmt.Sprintf("%d other layout", each))
+}
+
+func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
+	dir, _ := packed(t, face)
+	want, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
+	native := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	for _, format := range []string{"xpwc1", "xpwc2"} {
+		t.Run(format, func(t *testing.T) {
+			r := tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", format, "-o", format)
+			require.Equal(t, native.Total, r.Entries)
+			require.Empty(t, r.LeftOut)
+			require.Contains(t, says(t, dir, 0, "verify", format), "sound as far as ExecuTorch's files")
+			v := tells[inspection](t, dir, 0, "inspect", format)
+			require.EqualValues(t, format, v.Format)
+			require.Len(t, v.Entries, native.Total)
+			require.Equal(t, sumNone, v.Entries[0].Checksum)
+			require.Contains(t, says(t, dir, 0, "inspect", format), "ExecuTorch's packed weights cache")
+			says(t, dir, 0, "diff", "model.xpwc", format)
+
+			require.Contains(t, says(t, dir, 2, "convert", format, "--to", "native", "-o", "back"), "--model")
+			back := tells[conversion](t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model", testModel(t, face))
+			require.EqualValues(t, native.Total, *back.Adopted)
+			require.Equal(t, native.Total, back.Entries)
+			says(t, dir, 0, "verify", "back")
+			says(t, dir, 0, "diff", "model.xpwc", "back")
+			report, _ := runJSON(t, dir, testModel(t, face), "--cache", "back")
+			require.Zero(t, report.Cache.Packed)
+			require.Equal(t, want.Outputs, report.Outputs)
+			require.Contains(t, says(t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model", testModel(t, selfie)),
+				fmt.Sprintf("0 of ExecuTorch's %d entries adopted", native.Total))
+		})
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "xpwc2"))
+	require.NoError(t, err)
+	footer := b[len(b)-20:]
+	require.EqualValues(t, native.Total, binary.LittleEndian.Uint32(footer[8:]))
+	require.Equal(t, "CWPX", string(footer[12:16]), "0x58505743")
+	require.Contains(t, says(t, dir, 1, "convert", "xpwc1", "--to", "xpwc2", "-o", "out"), "has no seeds")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 4, "nothing is left beside the files")
+}
+
+func TestConvertNeverWritesOverItsSource(t *testing.T) {
+	dir, file := packed(t, face)
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink("model.xpwc", filepath.Join(dir, "link")))
+	require.NoError(t, os.Link(file, filepath.Join(dir, "hardlink")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("my notes"), 0o600))
+	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
+	for _, out := range []string{"model.xpwc", "./model.xpwc", "link", "hardlink"} {
+		for _, to := range formatNames {
+			require.Contains(t, says(t, dir, 1, "convert", "model.xpwc", "--to", to, "-o", out), "is the file that is read")
+		}
+	}
+	require.Contains(t, says(t, dir, 1, "convert", "et", "--to", "native", "-o", "et", "--model", testModel(t, face)), "is the file that is read")
+	require.Contains(t, says(t, dir, 1, "convert", "model.xpwc", "--to", "native", "-o", "notes"), "not a packed weights cache")
+	after, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	notes, err := os.ReadFile(filepath.Join(dir, "notes"))
+	require.NoError(t, err)
+	require.Equal(t, "my notes", string(notes))
+}
