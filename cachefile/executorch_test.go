@@ -1,0 +1,69 @@
+package cachefile_test
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+)
+
+// loadedByExecuTorch reads a file by the rules that ExecuTorch's loader goes by (XNNWeightsCache.cpp, pull request 19988), knowing
+// nothing of package format, and returns the packed weights by name, and their seeds. It takes no file that breaks a rule.
+func loadedByExecuTorch(b []byte) (payloads map[string][]byte, seeds map[string]uint32, ok bool) {
+	le := binary.LittleEndian
+	if len(b) < 20 {
+		return nil, nil, false
+	}
+	footer := b[len(b)-20:]
+	start, count := le.Uint64(footer), le.Uint32(footer[8:])
+	if le.Uint32(footer[12:]) != 0x58505743 || le.Uint32(footer[16:]) != 2 || start >= uint64(len(b)-20) {
+		return nil, nil, false
+	}
+	payloads, seeds = map[string][]byte{}, map[string]uint32{}
+	rest := b[start : len(b)-20]
+	for range count {
+		if len(rest) < 4 || uint64(len(rest)) < 4+uint64(le.Uint32(rest))+20 {
+			return nil, nil, false
+		}
+		n := le.Uint32(rest)
+		name, fixed := string(rest[4:4+n]), rest[4+n:]
+		offset, size := le.Uint64(fixed), le.Uint64(fixed[8:])
+		if offset >= start || size > start-offset {
+			return nil, nil, false
+		}
+		payloads[name], seeds[name] = b[offset:offset+size], le.Uint32(fixed[16:])
+		rest = fixed[20:]
+	}
+	return payloads, seeds, true
+}
+
+func TestExecuTorchLoadsWhatIsWrittenForIt(t *testing.T) {
+	f := open(t, write(t, sample(t)))
+	dir := t.TempDir()
+	load := func(name string, o cachefile.WriteOptions) (map[string][]byte, map[string]uint32, bool) {
+		path := filepath.Join(dir, name)
+		o.LeftOut = func(cachefile.Entry, error) error { return nil }
+		require.NoError(t, f.Write(path, nil, o))
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return loadedByExecuTorch(b)
+	}
+	payloads, seeds, ok := load("v2", cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: here.Fingerprint})
+	require.True(t, ok)
+	require.Equal(t, map[string]uint32{"convconv.bias": 1, "dense": 2, "tied": 4}, seeds)
+	for i, name := range map[int]string{0: "convconv.bias", 1: "dense", 3: "tied"} {
+		require.Equal(t, payloadOf(i, weights[i]), payloads[name])
+	}
+	_, _, ok = load("v1", cachefile.WriteOptions{Format: cachefile.XPWC1, Layout: here.Fingerprint})
+	require.False(t, ok, "version 1 is refused")
+
+	native, _, ok := load("native", cachefile.WriteOptions{Layout: here.Fingerprint})
+	require.True(t, ok, "a native file is one of ExecuTorch's too")
+	for name, payload := range payloads {
+		require.Equal(t, payload, native[name])
+	}
+}
