@@ -109,6 +109,7 @@ func (c *comparison) print(w io.Writer) error {
 		t.row(printable(d.Name), string(d.Change), d.cell(d.A), d.cell(d.B))
 	}
 	if len(c.Differences) > 0 {
+		t.fit(terminalWidth(w))
 		if err := t.print(w); err != nil {
 			return err
 		}

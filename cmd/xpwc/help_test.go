@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -90,6 +91,24 @@ func TestNamesDoNothingToATerminal(t *testing.T) {
 	require.Equal(t, "?", printable("\xff"))
 	require.Equal(t, "abcd", shorten("abcd", 4))
 	require.Equal(t, "a…de", shorten("abcde", 4))
+}
+
+func TestTablesFitTheTerminal(t *testing.T) {
+	name := strings.Repeat("block/attention/", 20)
+	for width, want := range map[int]int{0: len(name), 100: 100, 10: 3 + 20 + 3 + 8 + 3 + 3} {
+		tab := table{[][]string{{"name", "size", ""}, {name, "20.0 MiB", "tie"}}}
+		tab.fit(width)
+		var out strings.Builder
+		require.NoError(t, tab.print(&out))
+		for line := range strings.Lines(out.String()) {
+			line = strings.TrimRight(line, "\n")
+			if width == 0 {
+				require.Greater(t, len(line), want)
+				continue
+			}
+			require.LessOrEqual(t, utf8.RuneCountInString(line), want)
+		}
+	}
 }
 
 func TestSizesAreReadWithTheirUnits(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"xpwc/cachefile"
 )
@@ -130,20 +129,8 @@ func (r *inspection) printEntries(w io.Writer) error {
 		row = when(native, row, e.used.Local().Format(time.DateOnly))
 		rows = append(rows, when(native, row, e.Checksum))
 	}
-	if width := terminalWidth(w); width > 0 { // elsewhere names are whole
-		rest := 0
-		for column := 1; column < len(rows[0]); column++ {
-			widest := 0
-			for _, row := range rows {
-				widest = max(widest, utf8.RuneCountInString(row[column]))
-			}
-			rest += widest + 3
-		}
-		for _, row := range rows {
-			row[0] = shorten(row[0], max(20, width-rest-1))
-		}
-	}
 	t := table{rows}
+	t.fit(terminalWidth(w))
 	if err := t.print(w); err != nil {
 		return err
 	}
