@@ -2,9 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"xpwc"
@@ -156,42 +153,4 @@ func (e *execution) fillKnuth() {
 			floats[i] = float32(uint32(i)*2654435761) / (1 << 32)
 		}
 	}
-}
-
-// readInputs fills the inputs, one after the other, from a file of little-endian floats that holds just them.
-func (e *execution) readInputs(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var total, done int
-	for _, b := range e.inputs {
-		total += len(b.Bytes())
-	}
-	for _, b := range e.inputs {
-		n, err := io.ReadFull(f, b.Bytes())
-		done += n
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%s has %d bytes, but the model's inputs take %d: %s", path, done, total, describe(e.model.inputs()))
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if n, _ := f.Read(make([]byte, 1)); n > 0 {
-		return fmt.Errorf("%s has more than the %d bytes that the model's inputs take: %s", path, total, describe(e.model.inputs()))
-	}
-	return nil
-}
-
-func describe(vs []value) string {
-	text := "float32"
-	for i, v := range vs {
-		if i > 0 {
-			text += ","
-		}
-		text += fmt.Sprintf(" %s %v", v.name, v.shape)
-	}
-	return text
 }

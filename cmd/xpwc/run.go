@@ -19,8 +19,8 @@ import (
 )
 
 type runOptions struct {
-	graph                   string
-	cache, input, outputDir string
+	graph, cache, outputDir string
+	inputs                  []string
 	threads                 int
 	json                    bool
 }
@@ -33,10 +33,11 @@ func newRunCommand() *cobra.Command {
 		Long: `Runs a .tflite model once and prints what it took, what the cache did, and the outputs' checksums. Of a safetensors file it runs each
 operator of its description (go doc xpwc/graph) by itself, from the packed weights in the file if there are any and no --cache is given.
 
-Inputs and outputs are raw little-endian float32. --input is a file of all inputs one after the other, in the model's order.
-Without it every input is x[i] = float32(uint32(i*2654435761)) / 2^32. With --output-dir, output k of the model's order is
-written to output_<k>.f32.`,
+Inputs and outputs are float32. --input is a file of all inputs one after the other, in the model's order, raw and little-endian; or it is
+given once for each input, which may then be a NumPy file (.npy) too. Without it every input is x[i] = float32(uint32(i*2654435761)) /
+2^32. With --output-dir, output k of the model's order is written to output_<k>.f32, raw.`,
 		Example: `  xpwc run pose_landmark_lite.tflite --cache pose.xpwc
+  xpwc run model.tflite --input image.npy
   xpwc run model.tflite --input image.f32 --output-dir out --json`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +47,7 @@ written to output_<k>.f32.`,
 	f := cmd.Flags()
 	graphFlag(cmd, &o.graph)
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
-	f.StringVar(&o.input, "input", "", "`FILE` of the inputs' float32")
+	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of the inputs' float32, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
 	threadsFlag(cmd, &o.threads)
 	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
@@ -85,6 +86,9 @@ type outputFile struct {
 	Shape  []int  `json:"shape"`
 	SHA256 string `json:"sha256"`
 	File   string `json:"file,omitempty"`
+
+	beginning []float32
+	more      bool // numbers after these
 }
 
 func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
@@ -115,8 +119,8 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	e.fillKnuth()
-	if o.input != "" {
-		if err := e.readInputs(o.input); err != nil {
+	if len(o.inputs) > 0 {
+		if err := e.readInputs(o.inputs); err != nil {
 			return err
 		}
 	}
@@ -168,6 +172,9 @@ func checkThreads(n int) error {
 	return nil
 }
 
+// shownNumbers is how many of an output are printed.
+const shownNumbers = 6
+
 func (e *execution) writeOutputs(dir string) ([]outputFile, error) {
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -179,6 +186,8 @@ func (e *execution) writeOutputs(dir string) ([]outputFile, error) {
 		b := e.outputs[i].Bytes()
 		sum := sha256.Sum256(b)
 		f := outputFile{Name: v.name, Shape: v.shape, SHA256: hex.EncodeToString(sum[:])}
+		floats := e.outputs[i].Float32s()[:len(b)/4]
+		f.beginning, f.more = slices.Clone(floats[:min(shownNumbers, len(floats))]), len(floats) > shownNumbers
 		if dir != "" {
 			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.f32", i))
 			if err := os.WriteFile(f.File, b, 0o666); err != nil {
@@ -251,11 +260,23 @@ func (r *runReport) print(w io.Writer) error {
 	fmt.Fprintln(w)
 	for i, o := range r.Outputs {
 		fmt.Fprintf(w, "output %d  %s %s  sha256 %s\n", i, o.Name, shapeText(o.Shape), o.SHA256)
+		fmt.Fprintf(w, "          %s\n", numbers(o.beginning, o.more))
 		if o.File != "" {
 			fmt.Fprintf(w, "          written to %s\n", o.File)
 		}
 	}
 	return nil
+}
+
+func numbers(floats []float32, more bool) string {
+	words := make([]string, len(floats))
+	for i, x := range floats {
+		words[i] = fmt.Sprintf("%.5g", x)
+	}
+	if more {
+		words = append(words, "…")
+	}
+	return strings.Join(words, "  ")
 }
 
 func privateCell(entries int64, reasons []xpwc.Reason) string {

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"xpwc/npy"
+	"xpwc/xnnpack"
+)
+
+// readInputs fills the inputs from files: from one of raw numbers for all of them, or from one for each.
+func (e *execution) readInputs(paths []string) error {
+	if len(paths) == 1 && !isNumPy(paths[0]) {
+		return e.readRaw(paths[0], e.inputs, e.model.inputs())
+	}
+	if len(paths) != len(e.inputs) {
+		return usagef("--input is given %s for %s: %s", plural(len(paths), "file"), plural(len(e.inputs), "input"), describe(e.model.inputs()))
+	}
+	for i, path := range paths {
+		read := e.readRaw
+		if isNumPy(path) {
+			read = e.readNumPy
+		}
+		if err := read(path, e.inputs[i:i+1], e.model.inputs()[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npy") }
+
+// readNumPy fills an input from a .npy file of its shape; dimensions of 1 do not count.
+func (e *execution) readNumPy(path string, inputs []*xnnpack.Buffer, values []value) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	a, err := npy.Read(content)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if a.Dtype != npy.Float32 {
+		return fmt.Errorf("%s: its elements are %s, not float32 (%s); save it as x.astype(numpy.float32)", path, a.Dtype, npy.Float32)
+	}
+	if !slices.Equal(squeezed(a.Shape), squeezed(values[0].shape)) {
+		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(values))
+	}
+	copy(inputs[0].Bytes(), a.Data)
+	return nil
+}
+
+func squeezed(shape []int) []int {
+	return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })
+}
+
+// readRaw fills inputs, one after the other, from a file of little-endian floats that holds just them.
+func (e *execution) readRaw(path string, inputs []*xnnpack.Buffer, values []value) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var total, done int
+	for _, b := range inputs {
+		total += len(b.Bytes())
+	}
+	for _, b := range inputs {
+		n, err := io.ReadFull(f, b.Bytes())
+		done += n
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%s has %d bytes, but the model's inputs take %d: %s", path, done, total, describe(values))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if n, _ := f.Read(make([]byte, 1)); n > 0 {
+		return fmt.Errorf("%s has more than the %d bytes that the model's inputs take: %s", path, total, describe(values))
+	}
+	return nil
+}
+
+func describe(vs []value) string {
+	text := "float32"
+	for i, v := range vs {
+		if i > 0 {
+			text += ","
+		}
+		text += fmt.Sprintf(" %s %v", v.name, v.shape)
+	}
+	return text
+}
