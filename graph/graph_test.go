@@ -207,9 +207,9 @@ func plain(t testing.TB, m *graph.Model) [][]float32 {
 	return out
 }
 
-func cached(t testing.TB, m *graph.Model, cache *xpwc.Cache) [][]float32 {
+func cached(t testing.TB, m *graph.Model, cache *xpwc.Cache, data xpwc.DataMap) [][]float32 {
 	t.Helper()
-	session, err := cache.NewSession(m.DataMap())
+	session, err := cache.NewSession(data)
 	require.NoError(t, err)
 	g, err := m.Subgraph(session)
 	require.NoError(t, err)
@@ -268,7 +268,7 @@ func TestSharesPackWhatAWholeLoadLooksUp(t *testing.T) {
 
 				cache, err = xpwc.Open(path, nil)
 				require.NoError(t, err)
-				require.Equal(t, want, cached(t, m, cache))
+				require.Equal(t, want, cached(t, m, cache, m.DataMap()))
 				require.NoError(t, cache.Close())
 				warm := cache.Stats()
 				require.Zero(t, warm.Packed)

@@ -27,6 +27,10 @@ func (f *File) WritePacked(w io.Writer, cache []byte, alignment int, metadata ma
 		o.Metadata = map[string]string{}
 	}
 	maps.Copy(o.Metadata, metadata)
+	var err error
+	if o.Metadata[SealName], err = f.seal(); err != nil {
+		return err
+	}
 	tensors := []Tensor{{Name: PackedName, Dtype: U8, Shape: []int{len(cache)}, Data: cache}}
 	for _, t := range f.Tensors() {
 		if t.Name != PackedName {
@@ -50,7 +54,7 @@ func (f *File) Section(name string) (offset, size int64, err error) {
 
 // OpenPacked opens the cache that lies in the file, as [xpwc.OpenSection] does. Sessions on it may use f as their data map: the packed weights
 // serve as long as the tensors have the contents that they were packed from, for which those are read, since a copy of a file has another
-// stamp. The error matches [xpwc.ErrUnknownTensor] if there are no packed weights in it.
+// stamp; a program that knows that nobody changes the file may use f.Trusted. The error matches [xpwc.ErrUnknownTensor] if there are no packed weights in it.
 func (f *File) OpenPacked(options *xpwc.Options) (*xpwc.Cache, error) {
 	offset, size, err := f.Section(PackedName)
 	if err != nil {

@@ -18,15 +18,20 @@ func packedIn(path string, o *xpwc.Options) backing {
 	if path == "" {
 		return packedInHeap
 	}
-	return packedInCache(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) })
+	return packedInCache(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) }, nil)
 }
 
-// packedBeside is the cache in a safetensors file.
-func packedBeside(f *safetensors.File, o *xpwc.Options) backing {
-	return packedInCache(func() (*xpwc.Cache, error) { return f.OpenPacked(o) })
+// packedBeside is the cache in a safetensors file, whose seal may be trusted.
+func packedBeside(f *safetensors.File, trust bool, o *xpwc.Options) backing {
+	open := func() (*xpwc.Cache, error) { return f.OpenPacked(o) }
+	if trust {
+		return packedInCache(open, f.Trusted)
+	}
+	return packedInCache(open, nil)
 }
 
-func packedInCache(open func() (*xpwc.Cache, error)) backing {
+// packedInCache takes the tensors from a data map, or the model's own.
+func packedInCache(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMap, error)) backing {
 	return func(e *execution) error {
 		start := time.Now()
 		cache, err := open()
@@ -37,7 +42,13 @@ func packedInCache(open func() (*xpwc.Cache, error)) backing {
 		e.cache = cache
 		e.closers = append(e.closers, cache.Close)
 		start = time.Now()
-		session, err := cache.NewSession(e.model.dataMap())
+		data := e.model.dataMap()
+		if tensors != nil {
+			if data, err = tensors(); err != nil {
+				return err
+			}
+		}
+		session, err := cache.NewSession(data)
 		if err != nil {
 			return err
 		}

@@ -111,7 +111,7 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 	report := packReport{Model: model.path, Output: o.output, Jobs: o.jobs}
 	var written int64
 	for _, level := range o.levels {
-		l, err := packLevel(ctx, model, s.file(packing), level, o.jobs, stderr)
+		l, err := packLevel(ctx, model, s.file(packing), level, o, stderr)
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted; nothing was written to %s", o.output)
 		}

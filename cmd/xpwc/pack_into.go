@@ -24,6 +24,8 @@ import (
 // packable is a model whose weights can be packed by several runtimes at the same time.
 type packable interface {
 	DataMap() xpwc.DataMap
+	// portable is DataMap with tensors that are known again in any copy of the model, if there is one.
+	portable() (xpwc.DataMap, error)
 	// whole makes the subgraph of all of the model.
 	whole(loader) (*xnnpack.Subgraph, error)
 	// shares divides its weights among up to n subgraphs.
@@ -53,6 +55,8 @@ func (f modelFile) openPackable() (packable, error) {
 
 type packableGraph struct{ *graph.Model }
 
+func (m packableGraph) portable() (xpwc.DataMap, error) { return m.File().Sealed() }
+
 func (m packableGraph) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
 
 func (m packableGraph) shares(n int) []share {
@@ -64,6 +68,8 @@ func (m packableGraph) shares(n int) []share {
 }
 
 type packableTflite struct{ *tflite.Model }
+
+func (m packableTflite) portable() (xpwc.DataMap, error) { return nil, errors.ErrUnsupported }
 
 func (m packableTflite) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
 
@@ -107,12 +113,13 @@ type packedInto struct {
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once, and its packing cannot be stopped
 // but with the process.
-func packLevel(ctx context.Context, model modelFile, cache, level string, jobs int, stderr io.Writer) (packedLevel, error) {
+func packLevel(ctx context.Context, model modelFile, cache, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return packedLevel{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(jobs), "--graph", model.graph, "--", model.path, cache)
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--graph", model.graph,
+		"--portable="+strconv.FormatBool(o.embed), "--", model.path, cache)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
 	if err := cmd.Run(); err != nil {
@@ -130,6 +137,7 @@ func packLevel(ctx context.Context, model modelFile, cache, level string, jobs i
 func newPackIntoCommand() *cobra.Command {
 	var level, graph string
 	var jobs int
+	var portable bool
 	cmd := &cobra.Command{
 		Use:    "pack-into MODEL CACHE",
 		Hidden: true,
@@ -138,7 +146,7 @@ func newPackIntoCommand() *cobra.Command {
 			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
 				return err
 			}
-			p, err := packInto(modelFile{args[0], graph}, args[1], level, jobs, cmd.ErrOrStderr())
+			p, err := packInto(modelFile{args[0], graph}, args[1], level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -148,16 +156,23 @@ func newPackIntoCommand() *cobra.Command {
 	cmd.Flags().StringVar(&level, "cpu", "native", "")
 	jobsFlag(cmd, &jobs)
 	graphFlag(cmd, &graph)
+	cmd.Flags().BoolVar(&portable, "portable", false, "")
 	return cmd
 }
 
-func packInto(model modelFile, path, level string, jobs int, stderr io.Writer) (p *packedInto, err error) {
+func packInto(model modelFile, path, level string, jobs int, portable bool, stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
 	m, err := model.openPackable()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	data := m.DataMap()
+	if portable {
+		if data, err = m.portable(); err != nil {
+			return nil, err
+		}
+	}
 	shares := m.shares(jobs)
 	bar := newPackingProgress(stderr, "packing for "+level, shares)
 	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
@@ -165,13 +180,13 @@ func packInto(model modelFile, path, level string, jobs int, stderr io.Writer) (
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
-	if err := packShares(cache, m, shares); err != nil {
+	if err := packShares(cache, data, shares); err != nil {
 		return nil, err
 	}
 	bar.finish()
 	shared := cache.Stats()
 	// What an ordinary load would still look for in vain is packed now; and this is a load as any other.
-	if err := packOne(cache, m.DataMap(), m.whole); err != nil {
+	if err := packOne(cache, data, m.whole); err != nil {
 		return nil, err
 	}
 	if err := cache.Save(); err != nil {
@@ -196,11 +211,11 @@ func packInto(model modelFile, path, level string, jobs int, stderr io.Writer) (
 }
 
 // packShares packs each share on a goroutine of its own.
-func packShares(cache *xpwc.Cache, m packable, shares []share) error {
+func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []share) error {
 	errs := make([]error, len(shares))
 	var group sync.WaitGroup
 	for i, s := range shares {
-		group.Go(func() { errs[i] = packOne(cache, m.DataMap(), s.subgraph) })
+		group.Go(func() { errs[i] = packOne(cache, data, s.subgraph) })
 	}
 	group.Wait()
 	return errors.Join(errs...)

@@ -22,7 +22,7 @@ type runOptions struct {
 	graph, cache, outputDir string
 	inputs                  []string
 	threads                 int
-	json                    bool
+	trust, json             bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -50,6 +50,7 @@ given once for each input, which may then be a NumPy file (.npy) too. Without it
 	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of the inputs' float32, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
 	threadsFlag(cmd, &o.threads)
+	f.BoolVar(&o.trust, "trust", false, "take MODEL's word that the packed weights in it are those of its tensors, and do not read these to compare")
 	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
 	return cmd
 }
@@ -109,8 +110,11 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 	packed := packedIn(o.cache, options)
 	if g, ok := m.(graphModel); ok && o.cache == "" {
 		if _, ok := g.File().Lookup(safetensors.PackedName); ok {
-			packed, o.cache = packedBeside(g.File(), options), path
+			packed, o.cache = packedBeside(g.File(), o.trust, options), path
 		}
+	}
+	if o.trust && o.cache != path {
+		return usagef("--trust is for a safetensors file with packed weights in it, and without --cache")
 	}
 	e, err := load(m, packed, o.threads)
 	bar.finish()
