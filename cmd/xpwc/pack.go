@@ -92,37 +92,25 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	s, err := newStage(o.output, model.files()...)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := newStage(o.output, stderr, model.files()...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	var p product = cacheProduct{s}
 	if o.embed {
 		if p, err = newEmbedding(s, m, o.align); err != nil {
 			return err
 		}
 	}
-	if err := p.begin(); err != nil {
-		return err
-	}
 	report := packReport{Model: model.path, Output: o.output, Jobs: o.jobs}
-	var written int64
-	for _, level := range o.levels {
-		l, err := packLevel(ctx, model, s.file(packing), level, o, stderr)
-		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted; nothing was written to %s", o.output)
-		}
-		if err != nil {
-			return err
-		}
-		written += l.Written
-		report.Levels = append(report.Levels, l)
-		report.Entries, report.PayloadBytes, report.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
+	err = report.pack(ctx, p, model, s.file(packing), o, stderr)
+	if ctx.Err() != nil && err != nil {
+		return fmt.Errorf("interrupted; nothing was written to %s", o.output)
 	}
-	if report.Embedded, err = p.finish(written > 0); err != nil {
+	if err != nil {
 		return err
 	}
 	if o.json {
@@ -131,6 +119,29 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 		return out.Encode(report)
 	}
 	return report.print(stdout)
+}
+
+// pack makes the product.
+func (r *packReport) pack(ctx context.Context, p product, model modelFile, cache string, o packOptions, stderr io.Writer) error {
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	var written int64
+	for _, level := range o.levels {
+		l, err := packLevel(ctx, model, cache, level, o, stderr)
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if l.Packed+l.Found+l.Reused == 0 {
+			return fmt.Errorf("%s has no weights that XNNPACK packs through a cache; nothing was written to %s", r.Model, r.Output)
+		}
+		written += l.Written
+		r.Levels = append(r.Levels, l)
+		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
+	}
+	var err error
+	r.Embedded, err = p.finish(ctx, written > 0)
+	return err
 }
 
 func (o *packOptions) check() error {
@@ -172,11 +183,13 @@ func checkJobs(n *int) error {
 func (r *packReport) print(w io.Writer) error {
 	var t table
 	header := []string{""}
-	rows := [][]string{{"entries packed"}, {"bytes packed"}, {"found in the file"}, {"packed again, found equal"}, {"in private memory"}, {"time packing"}, {"time in all"}}
+	rows := [][]string{{"entries packed"}, {"bytes packed"}, {"found in the file"}, {"packed again, found equal"}, {"in private memory"},
+		{"time packing, of all cores"}, {"time in all"}}
 	for _, l := range r.Levels {
 		header = append(header, l.CPU)
 		for i, cell := range []string{
-			fmt.Sprint(l.Packed), size(l.PackedBytes), fmt.Sprint(l.Found), fmt.Sprint(l.Reused), privateCell(l.Private, l.Reasons), ms(l.PackingMS), ms(l.TotalMS),
+			fmt.Sprint(l.Packed), size(l.PackedBytes), fmt.Sprint(l.Found), fmt.Sprint(l.Reused), privateCell(l.Private, l.Reasons),
+			ms(l.PackingMS), ms(l.TotalMS),
 		} {
 			rows[i] = append(rows[i], cell)
 		}

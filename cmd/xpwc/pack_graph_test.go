@@ -35,6 +35,7 @@ func describedModel(t testing.TB, dir string) (model string) {
 		{Name: "q.scales", Dtype: safetensors.F32, Shape: []int{96}, Data: floats(96, 0.25)},
 		{Name: "stem", Dtype: safetensors.F32, Shape: []int{8, 3, 3, 4}, Data: floats(8*3*3*4, -0.25)},
 		{Name: "stem.bias", Dtype: safetensors.F32, Shape: []int{8}, Data: floats(8, 1)},
+		{Name: "small", Dtype: safetensors.F32, Shape: []int{1, 3, 3, 5}, Data: floats(3*3*5, 0)},
 		{Name: "odd", Dtype: safetensors.U8, Shape: []int{3}, Data: []byte{1, 2, 3}},
 	}, nil))
 	model = filepath.Join(dir, "model.safetensors")
@@ -77,6 +78,11 @@ func TestASafetensorsFileIsPackedByItsDescription(t *testing.T) {
 	code, _, stderr = xpwcIn(t, dir, "pack", model, "--graph", "bad.json", "-o", "d.xpwc")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, `operator 0 (weights "none")`)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "heap.json"), []byte(`[{"op": "depthwise_convolution_2d", "datatype": "f32", "weights": "small"}]`), 0o600))
+	code, out, stderr := xpwcIn(t, dir, "pack", model, "--graph", "heap.json", "-o", "d.xpwc")
+	require.Equal(t, exitFailed, code, out)
+	require.Contains(t, stderr, "no weights that XNNPACK packs through a cache")
+	require.NoFileExists(t, filepath.Join(dir, "d.xpwc"))
 	code, _, stderr = xpwcIn(t, dir, "run", faceModel(t), "--graph", "graph.json")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "--graph")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -221,6 +222,28 @@ func TestAnInterruptedPackLeavesNothingBehind(t *testing.T) {
 		}
 		require.Equal(t, before, after)
 	}
+}
+
+func TestWritingStopsWhenItIsInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	var reports []int64
+	w := &reportingWriter{ctx: ctx, w: &out, report: func(n int64) {
+		if reports = append(reports, n); len(reports) == 3 {
+			stop()
+		}
+	}}
+	n, err := w.Write(nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	n, err = w.Write(make([]byte, 1<<20+1))
+	require.NoError(t, err)
+	require.Equal(t, 1<<20+1, n)
+	n, err = w.Write(make([]byte, 5<<20))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1<<20, n)
+	require.Equal(t, []int64{1 << 20, 1<<20 + 1, 2<<20 + 1}, reports)
+	require.Equal(t, 2<<20+1, out.Len())
 }
 
 func sizeOf(path string) int64 {

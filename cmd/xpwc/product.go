@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +16,9 @@ import (
 // A product is what pack makes of the cache that it has packed in a stage.
 type product interface {
 	// begin puts into the stage what the cache begins with.
-	begin() error
+	begin(context.Context) error
 	// finish makes the output appear. It may leave one that is there as it is if nothing was packed.
-	finish(packed bool) (*embedded, error)
+	finish(ctx context.Context, packed bool) (*embedded, error)
 }
 
 // The names of files in the stage.
@@ -29,14 +30,14 @@ const (
 // cacheProduct is a cache file. One that is there already is added to.
 type cacheProduct struct{ *stage }
 
-func (p cacheProduct) begin() error {
+func (p cacheProduct) begin(ctx context.Context) error {
 	if p.before == nil {
 		return nil
 	}
 	if err := checkCache(p.path); err != nil {
 		return err
 	}
-	return p.write(packing, func(w io.Writer) error {
+	return p.write(ctx, packing, p.before.Size(), func(w io.Writer) error {
 		f, err := os.Open(p.path)
 		if err != nil {
 			return err
@@ -47,7 +48,7 @@ func (p cacheProduct) begin() error {
 	})
 }
 
-func (p cacheProduct) finish(packed bool) (*embedded, error) {
+func (p cacheProduct) finish(_ context.Context, packed bool) (*embedded, error) {
 	if p.before != nil && !packed {
 		return nil, nil
 	}
@@ -89,7 +90,7 @@ func newEmbedding(s *stage, m packable, align int) (product, error) {
 	return embeddingProduct{s, g.Model, align}, nil
 }
 
-func (p embeddingProduct) begin() error {
+func (p embeddingProduct) begin(ctx context.Context) error {
 	if p.before != nil {
 		if err := checkEmbedding(p.path); err != nil {
 			return err
@@ -99,7 +100,7 @@ func (p embeddingProduct) begin() error {
 	if !ok {
 		return nil
 	}
-	if err := p.write(packing, func(w io.Writer) error { _, err := w.Write(old.Data); return err }); err != nil {
+	if err := p.write(ctx, packing, int64(len(old.Data)), func(w io.Writer) error { _, err := w.Write(old.Data); return err }); err != nil {
 		return err
 	}
 	c, err := xpwc.Open(p.file(packing), &xpwc.Options{ReadOnly: true, Strict: true})
@@ -122,19 +123,25 @@ func checkEmbedding(path string) error {
 	return nil
 }
 
-func (p embeddingProduct) finish(bool) (*embedded, error) {
+func (p embeddingProduct) finish(ctx context.Context, _ bool) (*embedded, error) {
 	cache, err := mapped.Open(p.file(packing))
 	if err != nil {
 		return nil, err
 	}
-	err = p.write(embedding, func(w io.Writer) error {
+	size := int64(len(cache.Data()))
+	for _, t := range p.model.File().Tensors() {
+		if t.Name != safetensors.PackedName {
+			size += int64(len(t.Data))
+		}
+	}
+	err = p.write(ctx, embedding, size, func(w io.Writer) error {
 		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{graph.MetadataName: p.model.Description()})
 	})
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return nil, err
 	}
 	e, err := describeEmbedding(p.file(embedding))
-	if err != nil {
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
 	return e, p.publish(embedding)

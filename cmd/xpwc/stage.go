@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +17,13 @@ type stage struct {
 	dir    string
 	before fs.FileInfo // of the file at path when the stage was made, or nil
 	mode   fs.FileMode // of the output
+	stderr io.Writer
 }
 
 // newStage makes the stage of an output. The inputs must be other files, however their paths are written or linked: an error of that is
 // a usage error.
-func newStage(path string, inputs ...string) (s *stage, err error) {
-	s = &stage{path: path}
+func newStage(path string, stderr io.Writer, inputs ...string) (s *stage, err error) {
+	s = &stage{path: path, stderr: stderr}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.before, err = nil, nil
 	}
@@ -78,16 +80,44 @@ func (s *stage) outputMode() (fs.FileMode, error) {
 // file is the path of a file in the stage.
 func (s *stage) file(name string) string { return filepath.Join(s.dir, name) }
 
-// write makes a file in the stage, and returns when it is on stable storage.
-func (s *stage) write(name string, content func(io.Writer) error) error {
+// write makes a file of size bytes in the stage, and returns when it is on stable storage. When ctx is done it gives up.
+func (s *stage) write(ctx context.Context, name string, size int64, content func(io.Writer) error) error {
 	f, err := os.OpenFile(s.file(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	if err = content(f); err == nil {
+	bar := newProgress(s.stderr, "writing")
+	err = content(&reportingWriter{ctx: ctx, w: f, report: func(written int64) { bar.update(written, size) }})
+	bar.finish()
+	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// reportingWriter writes in pieces, reports how much it wrote, and fails when its context is done.
+type reportingWriter struct {
+	ctx     context.Context
+	w       io.Writer
+	written int64
+	report  func(written int64)
+}
+
+func (w *reportingWriter) Write(b []byte) (n int, err error) {
+	const piece = 1 << 20
+	for n < len(b) || n == 0 {
+		if err := w.ctx.Err(); err != nil {
+			return n, err
+		}
+		m, err := w.w.Write(b[n:min(len(b), n+piece)])
+		n += m
+		w.written += int64(m)
+		if err != nil || len(b) == 0 {
+			return n, err
+		}
+		w.report(w.written)
+	}
+	return n, nil
 }
 
 // publish puts a file of the stage, which is on stable storage, at the output's path. If the file there is another than when the stage was
