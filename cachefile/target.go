@@ -16,7 +16,7 @@ func (f *File) CheckTarget(path string) error {
 }
 
 // target returns where a file for the path is written, which is where it leads if it is a symbolic link, after checking
-// that it may be.
+// that it may be. f is nil if no file is read.
 func (f *File) target(path string) (string, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -30,12 +30,14 @@ func (f *File) target(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	read, err := f.f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if os.SameFile(read, there) {
-		return "", fmt.Errorf("%s: %w", path, ErrSameFile)
+	if f != nil {
+		read, err := f.f.Stat()
+		if err != nil {
+			return "", err
+		}
+		if os.SameFile(read, there) {
+			return "", fmt.Errorf("%s: %w", path, ErrSameFile)
+		}
 	}
 	if there.Mode().IsRegular() && there.Size() == 0 {
 		return path, nil

@@ -189,10 +189,7 @@ func (f *File) writeNative(t *target, entries []Entry, o *WriteOptions) error {
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
-	header := format.NewHeader(id)
-	encoded, at := slot.Encode(id)
-	copy(header[at:], encoded)
-	return errors.Join(t.write(block, slot.IndexOffset), t.write(header, 0))
+	return errors.Join(t.write(block, slot.IndexOffset), t.write(headerOf(id, slot), 0))
 }
 
 // listedLayout returns the layout of the entries that the index for ExecuTorch lists, which the last writer packed for.

@@ -1,0 +1,184 @@
+package cachefile_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+	"xpwc/internal/format"
+)
+
+func combine(t *testing.T, keep func(cachefile.Entry) bool, listed cachefile.Digest, paths ...string) (*cachefile.Image, []byte) {
+	t.Helper()
+	var files []*cachefile.File
+	for _, path := range paths {
+		files = append(files, open(t, path))
+	}
+	im, err := cachefile.Combine(files, keep, listed)
+	require.NoError(t, err)
+	b, err := io.ReadAll(im.Reader())
+	require.NoError(t, err)
+	require.Len(t, b, int(im.FileBytes))
+	return im, b
+}
+
+func TestTheSameEntriesMakeTheSameImage(t *testing.T) {
+	path := write(t, sample(t))
+	f := open(t, path)
+	copied := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, f.Write(copied, nil, cachefile.WriteOptions{}))
+	var gaps maker
+	gaps.gap = 4 * format.Alignment
+	gaps.add(weights...)
+	for i := range gaps.records {
+		r := &gaps.records[i]
+		r.Source, r.KernelStamp, r.BiasStamp = format.Digest{1}, format.Digest{2, byte(i)}, format.Digest{3, byte(i)}
+		r.PackedAt, r.UsedAt = 77, int64(i)
+	}
+	gaps.commit(t)
+	gaps.commit(t)
+	there := write(t, gaps.bytes())
+
+	im, want := combine(t, nil, here.Fingerprint, path)
+	require.Equal(t, len(weights), im.Entries)
+	for name, paths := range map[string][]string{
+		"again": {path}, "a copy": {copied}, "packed elsewhere": {there}, "twice": {path, there}, "in halves": halves(t, path),
+	} {
+		_, got := combine(t, nil, here.Fingerprint, paths...)
+		require.True(t, bytes.Equal(want, got), name)
+	}
+	_, less := combine(t, func(e cachefile.Entry) bool { return e.Seed != 5 }, here.Fingerprint, path)
+	require.NotEqual(t, want[16:32], less[16:32], "other entries make another identity")
+}
+
+// halves writes the file's entries into two, the last first.
+func halves(t *testing.T, path string) (paths []string) {
+	t.Helper()
+	f := open(t, path)
+	all := entries(t, f)
+	for i := range 2 {
+		half := filepath.Join(t.TempDir(), "half")
+		keep := func(e cachefile.Entry) bool { return slices.Index(all, e) >= len(all)/2 == (i == 0) }
+		require.NoError(t, f.Write(half, keep, cachefile.WriteOptions{}))
+		paths = append(paths, half)
+	}
+	return paths
+}
+
+func TestAnImageHasTheEntriesAndNothingOfWhereTheyWerePacked(t *testing.T) {
+	path := write(t, sample(t))
+	im, b := combine(t, func(e cachefile.Entry) bool { return e.Layout == here.Fingerprint }, here.Fingerprint, path)
+	require.Len(t, im.Layouts, 1)
+	require.Equal(t, here.Description, im.Layouts[0].Description)
+	require.Equal(t, im.Entries, im.Layouts[0].Entries)
+	require.Equal(t, im.PayloadBytes, im.Layouts[0].PayloadBytes)
+	made := write(t, b)
+	requireSound(t, made)
+	f, source := open(t, made), open(t, path)
+	payloads := map[string][]byte{}
+	for _, e := range entries(t, source) {
+		if e.Layout == here.Fingerprint {
+			payloads[e.Name+string(rune(e.Seed))] = content(t, source, e)
+		}
+	}
+	got := entries(t, f)
+	require.Len(t, got, len(payloads))
+	for _, e := range got {
+		require.Equal(t, payloads[e.Name+string(rune(e.Seed))], content(t, f, e))
+		require.Zero(t, e.Source)
+		require.Zero(t, e.KernelStamp)
+		require.Zero(t, e.BiasStamp)
+		require.Zero(t, e.PackedAt.Unix())
+		require.Zero(t, e.UsedAt.Unix())
+		require.NotZero(t, e.KernelDigest)
+	}
+	info, err := f.Info()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, info.Generation)
+	require.Zero(t, info.DeadBytes)
+}
+
+func TestWhatOneFileKnowsOfAnEntryHoldsForAll(t *testing.T) {
+	var plain, tied maker
+	plain.add(weight{kernel: "k", layout: here, size: 100})
+	plain.commit(t)
+	tied.add(weight{kernel: "k", layout: here, size: 100, flags: format.Tied})
+	tied.commit(t)
+	im, b := combine(t, nil, here.Fingerprint, write(t, plain.bytes()), write(t, tied.bytes()))
+	require.Equal(t, 1, im.Entries)
+	require.True(t, entries(t, open(t, write(t, b)))[0].Tied)
+}
+
+func TestADamagedPayloadIsNotCombined(t *testing.T) {
+	b := sample(t)
+	b[format.HeaderSize+10] ^= 1
+	f := open(t, write(t, b))
+	_, err := cachefile.Combine([]*cachefile.File{f}, nil, here.Fingerprint)
+	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false }, here.Fingerprint)
+	require.ErrorIs(t, err, cachefile.ErrEmpty)
+	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil, here.Fingerprint)
+	require.ErrorIs(t, err, cachefile.ErrNeedsModel)
+}
+
+func install(to string, b []byte, accept func(cachefile.Info) error) error {
+	return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(b); return err }, accept)
+}
+
+func TestAnInstalledFileIsSoundAndItsOwn(t *testing.T) {
+	b := sample(t)
+	path := filepath.Join(t.TempDir(), "cache")
+	seen := map[[16]byte]bool{id: true}
+	for i := range 2 {
+		var told cachefile.Info
+		require.NoError(t, install(path, b, func(info cachefile.Info) error { told = info; return nil }))
+		require.Len(t, told.Layouts, 2)
+		requireSound(t, path)
+		info, err := open(t, path).Info()
+		require.NoError(t, err)
+		require.False(t, seen[info.ID], "copy %d", i)
+		seen[info.ID] = true
+		got, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(b[format.HeaderSize:], got[format.HeaderSize:]))
+		mode, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), mode.Mode().Perm())
+	}
+}
+
+func TestWhatCannotBeInstalledLeavesWhatThereWas(t *testing.T) {
+	good := sample(t)
+	damaged := bytes.Clone(good)
+	damaged[format.HeaderSize+10] ^= 1
+	no := errors.New("no")
+	for name, try := range map[string]struct {
+		there, b []byte
+		accept   func(cachefile.Info) error
+		err      error
+	}{
+		"a damaged file":      {good, damaged, nil, cachefile.ErrDamaged},
+		"one that is cut off": {good, good[:len(good)-1], nil, cachefile.ErrDamaged},
+		"one with more":       {good, append(bytes.Clone(good), 0), nil, cachefile.ErrDamaged},
+		"something else":      {good, []byte("something else"), nil, cachefile.ErrDamaged},
+		"ExecuTorch's":        {good, executorchFile(2, "k"), nil, cachefile.ErrNeedsModel},
+		"not wanted":          {good, good, func(cachefile.Info) error { return no }, no},
+		"over something else": {[]byte("something else"), good, nil, cachefile.ErrNotCache},
+	} {
+		path := write(t, try.there)
+		require.ErrorIs(t, install(path, try.b, try.accept), try.err, name)
+		there, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(try.there, there), name)
+		beside, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		require.Len(t, beside, 1, name)
+	}
+}
