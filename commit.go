@@ -194,7 +194,7 @@ func (c *Cache) records(entries []*entry) ([]format.Record, error) {
 				}
 				if e.changed {
 					r.Flags |= e.record.Flags
-					r.KernelStamp, r.KernelDigest = e.record.KernelStamp, e.record.KernelDigest
+					r.Source, r.KernelStamp, r.KernelDigest = e.record.Source, e.record.KernelStamp, e.record.KernelDigest
 					r.BiasStamp, r.BiasDigest = e.record.BiasStamp, e.record.BiasDigest
 				}
 				if e.sessions > 0 {

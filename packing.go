@@ -418,8 +418,13 @@ func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 // to have its digest, so that the next look-up need not compare. Where one content comes from several sources, the first
 // keeps its stamps: they would be rewritten with every change of source.
 func (s *Session) restamp(w *weight, e *entry) {
-	if e.kernel != nil || e.reason != "" || e.record.Source != format.Digest(w.kernel.origin) {
+	origin, unknown := format.Digest(w.kernel.origin), e.record.Source == (format.Digest{})
+	if e.kernel != nil || e.reason != "" || e.record.Source != origin && !unknown {
 		return
+	}
+	if unknown && origin != (format.Digest{}) { // it was packed elsewhere (package registry), and is this source's from now on
+		e.record.Source = origin
+		e.changed, s.cache.dirty = true, true
 	}
 	update := func(src *source, stamp, digest *format.Digest) {
 		if src == nil || src.stamp != (Digest{}) && *stamp == format.Digest(src.stamp) {

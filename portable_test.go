@@ -1,0 +1,67 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"io"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/cachefile"
+)
+
+// broughtFrom makes a file of another machine's cache, as a registry would bring it here.
+func broughtFrom(t *testing.T, cache string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "brought.xpwc")
+	f, err := cachefile.Open(cache)
+	require.NoError(t, err)
+	defer f.Close()
+	image, err := cachefile.Combine([]*cachefile.File{f}, nil, cachefile.Digest{})
+	require.NoError(t, err)
+	require.NoError(t, cachefile.Install(path, func(w io.Writer) error { _, err := io.Copy(w, image.Reader()); return err }, nil))
+	return path
+}
+
+func TestWhatAnotherMachinePackedIsComparedOnceAndThenKnownByItsStamps(t *testing.T) {
+	var digests atomic.Int64
+	tensors := threeLayers.weights(1)
+	packed := cachePath(t)
+	c := openCache(t, packed, nil)
+	threeLayers.run(t, c, fineTune{tensors, "/elsewhere/model", &digests})
+	require.NoError(t, c.Close())
+
+	path := broughtFrom(t, packed)
+	run := func() xpwc.Stats {
+		digests.Store(0)
+		c := openCache(t, path, nil)
+		require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, fineTune{tensors, "/here/model", &digests}))
+		require.NoError(t, c.Close())
+		require.Zero(t, c.Stats().Packed)
+		require.EqualValues(t, 3, c.Stats().Hits.Entries)
+		return c.Stats()
+	}
+	require.NotZero(t, run().WrittenBytes)
+	require.NotZero(t, digests.Load())
+	require.Zero(t, run().WrittenBytes)
+	require.Zero(t, digests.Load())
+}
+
+// Machines of one image have equal stamps for files that differ.
+func TestAStampOfAnotherMachineIsNoEvidence(t *testing.T) {
+	var digests atomic.Int64
+	theirs, mine := threeLayers.weights(1), threeLayers.weights(2)
+	packed := cachePath(t)
+	c := openCache(t, packed, nil)
+	threeLayers.run(t, c, fineTune{theirs, "/model", &digests})
+	require.NoError(t, c.Close())
+
+	c = openCache(t, broughtFrom(t, packed), nil)
+	require.Equal(t, threeLayers.plain(t, mine), threeLayers.run(t, c, fineTune{mine, "/model", &digests}))
+	require.NoError(t, c.Close())
+	require.EqualValues(t, 3, c.Stats().Packed.Entries)
+}
