@@ -84,7 +84,7 @@ models:
 	@third_party/fetch-models
 
 .PHONY: tools
-tools: ## install what the tests for other architectures and systems need of Debian's (as root)
+tools: ## install what the tests for other architectures and systems, and for registries, need of Debian's (as root)
 	@third_party/install-tools
 
 .PHONY: env
@@ -248,7 +248,7 @@ emulated-host: host
 	@rm -rf $(measured)
 
 # The packages that need no XNNPACK.
-pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile
+pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
 
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m

@@ -76,6 +76,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newRunCommand(), newDemoCommand(), newBenchCommand(), newMeasureCommand())
 	root.AddCommand(newPackCommand(), newPackIntoCommand())
 	root.AddCommand(newInspectCommand(), newVerifyCommand(), newCompactCommand(), newPruneCommand(), newConvertCommand(), newDiffCommand())
+	root.AddCommand(newPushCommand(), newPullCommand(), newLsCommand())
 	root.AddCommand(newManCommand())
 	return root
 }

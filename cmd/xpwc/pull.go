@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/registry"
+)
+
+type pullOptions struct {
+	registryOptions
+	output, layout string
+	all            bool
+}
+
+func newPullCommand() *cobra.Command {
+	var o pullOptions
+	cmd := &cobra.Command{
+		Use:   "pull REF -o FILE",
+		Short: "Pull this machine's packed weights from an OCI registry",
+		Long: `Writes the packed weights that a reference in an OCI registry has for this machine's layout to a cache file. It is checked
+completely before it appears, by a rename: programs that use the old file keep what they mapped, and follow with their next session. If
+the reference has nothing for the layout, the exit code is 1 and the error lists what there is.
+
+` + refHelp + ` HOST/NAME@sha256:… pulls the very same for ever.`,
+		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
+  xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.output == "" {
+				return usagef("-o FILE is missing")
+			}
+			if o.all && o.layout != "" {
+				return usagef("--all and --layout exclude each other")
+			}
+			return o.pull(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; a cache that is there is replaced")
+	f.StringVar(&o.layout, "layout", "", "pull this layout, 32 hexadecimal `DIGITS` that xpwc ls prints, in place of this machine's")
+	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
+	o.flags(cmd)
+	return cmd
+}
+
+func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) error {
+	ctx, stop := untilStopped(cmd)
+	defer stop()
+	bar := newProgress(stderr, "downloading")
+	pulled, here, err := o.fetch(ctx, ref, o.client(cmd, bar))
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	return o.report(stdout, pulled, func() error {
+		t := layoutTable()
+		t.layoutRows(pulled.Layouts, "pulled", here)
+		if err := t.print(stdout); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, pulled.Digest)
+		return err
+	})
+}
+
+// fetch also returns this machine's layout, which need not be known to pull another.
+func (o *pullOptions) fetch(ctx context.Context, ref string, client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
+	here, hereErr := layoutHere()
+	if o.all {
+		pulled, err := registry.PullAll(ctx, ref, here, o.output, client)
+		return pulled, here, err
+	}
+	layout := here
+	if o.layout != "" {
+		l, err := registry.ParseFingerprint(o.layout)
+		if err != nil {
+			return nil, here, usageError{err}
+		}
+		layout, hereErr = l, nil
+	}
+	if hereErr != nil {
+		return nil, here, fmt.Errorf("%w; name one with --layout", hereErr)
+	}
+	pulled, err := registry.Pull(ctx, ref, layout, o.output, client)
+	if errors.Is(err, registry.ErrNoLayout) && o.layout == "" {
+		err = fmt.Errorf("%w; pack here and push, and other nodes like this one need not", err)
+	}
+	return pulled, here, err
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/registry"
+)
+
+func newPushCommand() *cobra.Command {
+	var o registryOptions
+	cmd := &cobra.Command{
+		Use:   "push REF FILE...",
+		Short: "Push cache files to an OCI registry",
+		Long: `Adds the packed weights of cache files to a tag in an OCI registry, split by layout, so that each node of a fleet pulls what its CPU
+needs. Layouts that the tag has besides are kept, so that each kind of node can add its own; the same ones are replaced. What the
+registry has already is not uploaded again.
+
+` + refHelp,
+		Example: `  xpwc push registry.example/models/pose:v3 pose.xpwc
+  xpwc push localhost:5000/pose:v3 haswell.xpwc icelake.xpwc --json`,
+		Args: usage(cobra.MinimumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return pushFiles(cmd, args[0], args[1:], &o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func pushFiles(cmd *cobra.Command, ref string, files []string, o *registryOptions, stdout, stderr io.Writer) error {
+	ctx, stop := untilStopped(cmd)
+	defer stop()
+	bar := newProgress(stderr, "uploading")
+	pushed, err := registry.Push(ctx, ref, files, o.client(cmd, bar))
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	return o.report(stdout, pushed, func() error {
+		here, _ := layoutHere() // without XNNPACK none is marked
+		t := layoutTable()
+		t.layoutRows(pushed.Layouts, "pushed", here)
+		t.layoutRows(pushed.Kept, "kept", here)
+		if err := t.print(stdout); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(stdout, "\nuploaded  %s\ndigest    %s\n", size(pushed.UploadedBytes), pushed.Digest)
+		return err
+	})
+}

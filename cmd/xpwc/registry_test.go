@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/registrytest"
+	"xpwc/registry"
+)
+
+func decoded[T any](t *testing.T, dir string, args ...string) (v T) {
+	t.Helper()
+	code, out, stderr := xpwcIn(t, dir, append(args, "--json")...)
+	require.Zero(t, code, stderr)
+	require.NoError(t, json.Unmarshal([]byte(out), &v))
+	return v
+}
+
+func TestANodePullsWhatAnotherPushed(t *testing.T) {
+	s := registrytest.Start(t)
+	packer, node := t.TempDir(), t.TempDir()
+	cold, _ := runJSON(t, packer, faceModel(t), "--cache", "packed.xpwc")
+	code, out, stderr := xpwcIn(t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, "(this machine's)")
+	require.Contains(t, out, "digest    sha256:")
+
+	pushed := decoded[registry.Pushed](t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
+	require.Zero(t, pushed.UploadedBytes, "it was pushed before")
+	require.Len(t, pushed.Layouts, 1)
+	require.EqualValues(t, cold.Cache.Packed, pushed.Layouts[0].Entries)
+	require.Contains(t, out, pushed.Digest)
+	require.Equal(t, pushed.Layouts, decoded[[]registry.Layout](t, node, "ls", s.Ref("face:v1")))
+
+	code, out, stderr = xpwcIn(t, node, "pull", s.Ref("face:v1"), "-o", "c.xpwc")
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, "written to  c.xpwc")
+	warm, _ := runJSON(t, node, faceModel(t), "--cache", "c.xpwc")
+	require.Zero(t, warm.Cache.Packed)
+	require.Equal(t, cold.Outputs, warm.Outputs)
+
+	fingerprint := pushed.Layouts[0].Fingerprint.String()
+	for _, args := range [][]string{{"--all"}, {"--layout", fingerprint}} {
+		pulled := decoded[registry.Pulled](t, node, append([]string{"pull", s.Ref("face@" + pushed.Digest), "-o", "other.xpwc"}, args...)...)
+		require.Equal(t, pushed.Layouts, pulled.Layouts)
+		require.Equal(t, pushed.Digest, pulled.Digest)
+		require.FileExists(t, filepath.Join(node, "other.xpwc"))
+	}
+
+	// A script can tell: nothing for this layout is a failure with its own message, and leaves no file.
+	code, out, stderr = xpwcIn(t, node, "pull", s.Ref("face:v1"), "-o", "none.xpwc", "--layout", strings.Repeat("0", 32))
+	require.Equal(t, exitFailed, code)
+	require.Empty(t, out)
+	require.Contains(t, stderr, registry.ErrNoLayout.Error())
+	require.Contains(t, stderr, fingerprint)
+	require.NoFileExists(t, filepath.Join(node, "none.xpwc"))
+}
+
+func TestRegistryCommandsRefuseWhatTheyCannotDo(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte("text"), 0o600))
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"push", "localhost:1/face"}, exitUsage, "push --help"},
+		{[]string{"push", "localhost:1/face", "text"}, exitFailed, "text: not a packed weights cache"},
+		{[]string{"push", "localhost:1/face", "missing"}, exitFailed, "missing"},
+		{[]string{"pull", "localhost:1/face"}, exitUsage, "-o FILE"},
+		{[]string{"pull", "localhost:1/face", "-o", "c", "--layout", "12"}, exitUsage, "32 hexadecimal digits"},
+		{[]string{"pull", "localhost:1/face", "-o", "c", "--layout", "12", "--all"}, exitUsage, "exclude"},
+		{[]string{"pull", "localhost:1/face", "-o", "c"}, exitFailed, "connection refused"},
+		{[]string{"pull", "face", "-o", "c"}, exitFailed, "registry.example/name:tag"},
+		{[]string{"ls", "localhost:1/face"}, exitFailed, "connection refused"},
+		{[]string{"ls"}, exitUsage, "ls --help"},
+	} {
+		code, out, stderr := xpwcIn(t, dir, c.args...)
+		require.Equal(t, c.code, code, "%v: %s", c.args, stderr)
+		require.Empty(t, out)
+		require.Contains(t, stderr, c.says, "%v", c.args)
+		require.NoFileExists(t, filepath.Join(dir, "c"))
+	}
+}

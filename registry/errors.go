@@ -1,0 +1,23 @@
+package registry
+
+import "errors"
+
+// Errors that callers test for with errors.Is. What is returned wraps them with the reference or path concerned.
+var (
+	// ErrNoLayout: the registry has nothing for that layout. The error lists what it has.
+	ErrNoLayout = errors.New("no packed weights for this layout")
+	// ErrNotFound: there is no such repository, tag or digest in the registry, or it is hidden from who asks.
+	ErrNotFound = errors.New("not found in the registry")
+	// ErrUnauthorized: the registry wants credentials, or other ones.
+	ErrUnauthorized = errors.New("the registry does not allow it; docker login stores credentials")
+	// ErrOtherArtifact: the reference leads to something else than packed weights. It is never replaced.
+	ErrOtherArtifact = errors.New("not packed weights")
+	// ErrDamaged: what the registry gave is not what its digests, or the checksums in the cache file, say.
+	ErrDamaged = errors.New("damaged in the registry or on the way; nothing was written")
+	// ErrBadFile: the file to push is no cache file, is damaged, or has no entries that tell their layout.
+	ErrBadFile = errors.New("not pushed")
+	// ErrConcurrent: other pushes to the tag came in between each time. Pushing again uploads only what is missing.
+	ErrConcurrent = errors.New("others keep pushing to this tag; push again")
+	// ErrDigestReference: the reference has a digest, which only what exists can have; pushing needs a tag.
+	ErrDigestReference = errors.New("a digest cannot be pushed to; name a tag")
+)

@@ -1,0 +1,4 @@
+package registry
+
+// OnThisMachine is onThisMachine for tests.
+var OnThisMachine = onThisMachine

@@ -1,0 +1,173 @@
+package registry
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// maxManifest is the size of the largest index or manifest that is read, in bytes. Registries refuse larger ones (distribution-spec
+// v1.1.1, spec.md, "Pushing Manifests": they should take 4 megabytes at least).
+const maxManifest = 4 << 20
+
+// A listing is an index: what a reference leads to.
+type listing struct {
+	descriptor ocispec.Descriptor // of the index, or of the one manifest, that was read; zero if there was none
+	manifests  []ocispec.Descriptor
+	layouts    []Layout // of the manifests, in their order
+}
+
+// List returns the layouts that a reference has, in the order of their fingerprints. Errors: ErrNotFound, ErrOtherArtifact, ErrDamaged,
+// and those of the network.
+func List(ctx context.Context, ref string, o *Options) ([]Layout, error) {
+	repo, err := o.repository(ref)
+	if err != nil {
+		return nil, err
+	}
+	l, err := resolve(ctx, repo)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", ref, translate(err))
+	}
+	return l.layouts, nil
+}
+
+// resolve reads the index, or the single manifest, that the repository's reference leads to.
+func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
+	descriptor, body, err := repo.Manifests().FetchReference(ctx, repo.Reference.Reference)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	if descriptor.Size > maxManifest {
+		return nil, fmt.Errorf("%w: its index has %d bytes", ErrOtherArtifact, descriptor.Size)
+	}
+	b, err := content.ReadAll(body, descriptor)
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{descriptor: ocispec.Descriptor{MediaType: descriptor.MediaType, Digest: descriptor.Digest, Size: descriptor.Size}}
+	if descriptor.MediaType == ocispec.MediaTypeImageManifest {
+		m, err := decodeManifest(b)
+		if err != nil {
+			return nil, err
+		}
+		layout, err := layoutOf(m.Annotations)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
+		}
+		layout.Manifest = descriptor.Digest.String()
+		l.manifests, l.layouts = []ocispec.Descriptor{l.descriptor}, []Layout{layout}
+		return l, nil
+	}
+	l.manifests, l.layouts, err = decodeIndex(b)
+	return l, err
+}
+
+// decodeIndex reads an index, which anybody may have written.
+func decodeIndex(b []byte) (manifests []ocispec.Descriptor, layouts []Layout, err error) {
+	var index ocispec.Index
+	if err := json.Unmarshal(b, &index); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
+	}
+	if index.MediaType != ocispec.MediaTypeImageIndex || index.ArtifactType != ArtifactType {
+		return nil, nil, fmt.Errorf("%w: media type %q, artifact type %q", ErrOtherArtifact, index.MediaType, index.ArtifactType)
+	}
+	seen := map[Fingerprint]bool{}
+	for _, m := range index.Manifests {
+		l, err := layoutOf(m.Annotations)
+		if err == nil && (m.MediaType != ocispec.MediaTypeImageManifest || m.Digest.Validate() != nil || m.Size < 0 || m.Size > maxManifest) {
+			err = fmt.Errorf("layout %s has no manifest", l.Fingerprint)
+		}
+		if err == nil && seen[l.Fingerprint] {
+			err = fmt.Errorf("layout %s is there twice", l.Fingerprint)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
+		}
+		seen[l.Fingerprint] = true
+		l.Manifest = m.Digest.String()
+		manifests, layouts = append(manifests, m), append(layouts, l)
+	}
+	return manifests, layouts, nil
+}
+
+// encodeIndex is the inverse of decodeIndex. The same manifests give the same bytes, whatever their order.
+func encodeIndex(manifests []ocispec.Descriptor) (ocispec.Descriptor, []byte, error) {
+	manifests = slices.SortedFunc(slices.Values(manifests), func(a, b ocispec.Descriptor) int {
+		return cmp.Compare(a.Annotations[annotationLayout], b.Annotations[annotationLayout])
+	})
+	return encode(ocispec.MediaTypeImageIndex, ocispec.Index{
+		Versioned:    specs.Versioned{SchemaVersion: 2}, // image-index.md: "this MUST be 2"
+		MediaType:    ocispec.MediaTypeImageIndex,
+		ArtifactType: ArtifactType,
+		Manifests:    manifests,
+	})
+}
+
+// decodeManifest reads a layout's manifest, which anybody may have written.
+func decodeManifest(b []byte) (ocispec.Manifest, error) {
+	var m ocispec.Manifest
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
+	}
+	if m.Config.MediaType != ConfigMediaType || len(m.Layers) != 1 || m.Layers[0].MediaType != CacheMediaType {
+		return m, fmt.Errorf("%w: a manifest with config %q and %d layers", ErrOtherArtifact, m.Config.MediaType, len(m.Layers))
+	}
+	if layer := m.Layers[0]; layer.Digest.Validate() != nil || layer.Size < 0 {
+		return m, fmt.Errorf("%w: its layer has digest %q and %d bytes", ErrOtherArtifact, layer.Digest, layer.Size)
+	}
+	return m, nil
+}
+
+var emptyConfig = []byte("{}")
+
+// encodeManifest returns a layout's manifest and its descriptor for the index.
+func encodeManifest(l Layout, cache ocispec.Descriptor) (ocispec.Descriptor, []byte, error) {
+	d, b, err := encode(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+		Versioned:    specs.Versioned{SchemaVersion: 2},
+		MediaType:    ocispec.MediaTypeImageManifest,
+		ArtifactType: ArtifactType,
+		Config:       content.NewDescriptorFromBytes(ConfigMediaType, emptyConfig),
+		Layers:       []ocispec.Descriptor{cache},
+		Annotations:  l.annotations(),
+	})
+	d.ArtifactType, d.Annotations = ArtifactType, l.annotations()
+	return d, b, err
+}
+
+func encode(mediaType string, v any) (ocispec.Descriptor, []byte, error) {
+	b, err := json.Marshal(v) // sorts the annotations
+	if err == nil && len(b) > maxManifest {
+		err = fmt.Errorf("%d layouts' index would have %d bytes, of which registries take %d", bytes.Count(b, []byte(annotationLayout)), len(b), maxManifest)
+	}
+	return content.NewDescriptorFromBytes(mediaType, b), b, err
+}
+
+// translate makes the client's errors the package's.
+func translate(err error) error {
+	var response *errcode.ErrorResponse
+	switch {
+	case errors.Is(err, errdef.ErrNotFound):
+		return fmt.Errorf("%w: %s", ErrNotFound, strings.TrimSuffix(err.Error(), ": "+errdef.ErrNotFound.Error()))
+	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case errors.Is(err, auth.ErrBasicCredentialNotFound),
+		errors.As(err, &response) && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
+		return fmt.Errorf("%w: %w", ErrUnauthorized, err)
+	}
+	return err
+}

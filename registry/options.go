@@ -1,0 +1,74 @@
+package registry
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+	"oras.land/oras-go/v2/registry/remote/retry"
+)
+
+// Options are for every function of the package. The zero value, and nil, is what most want.
+type Options struct {
+	// PlainHTTP has the registry talked to without TLS; by default only one on this machine (localhost and loopback addresses) is.
+	PlainHTTP *bool
+	// Credential gives the registry's credentials. By default they are those of docker's config.json and the credential helpers it
+	// names, in $DOCKER_CONFIG or ~/.docker; without any, the registry is asked anonymously.
+	Credential auth.CredentialFunc
+	// Transport makes the HTTP requests; by default http.DefaultTransport, which knows proxies.
+	Transport http.RoundTripper
+	// Progress, if not nil, is told how many bytes of cache files have been moved, of how many. It is called from one goroutine
+	// at a time, often.
+	Progress func(done, total int64)
+}
+
+// repository returns the client of a reference's repository. Without a tag or digest the tag is latest.
+func (o *Options) repository(ref string) (*remote.Repository, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	repo, err := remote.NewRepository(ref)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w: it must read like registry.example/name:tag", ref, err)
+	}
+	repo.Reference.Reference = repo.Reference.ReferenceOrDefault()
+	repo.PlainHTTP = onThisMachine(repo.Reference.Host())
+	if o.PlainHTTP != nil {
+		repo.PlainHTTP = *o.PlainHTTP
+	}
+	credential := o.Credential
+	if credential == nil {
+		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("docker's credentials: %w", err)
+		}
+		credential = credentials.Credential(store)
+	}
+	client := &auth.Client{
+		Client:     &http.Client{Transport: retry.NewTransport(o.Transport)},
+		Credential: credential,
+		Cache:      auth.NewCache(),
+	}
+	client.SetUserAgent("xpwc")
+	repo.Client = client
+	return repo, nil
+}
+
+func onThisMachine(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (o *Options) progress() func(done, total int64) {
+	if o == nil || o.Progress == nil {
+		return func(int64, int64) {}
+	}
+	return o.Progress
+}

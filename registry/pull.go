@@ -1,0 +1,182 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry/remote"
+
+	"xpwc/cachefile"
+)
+
+// Pulled is what a pull came to.
+type Pulled struct {
+	Digest  string   `json:"digest"`  // of what the reference leads to: REF@digest is the same forever
+	Layouts []Layout `json:"layouts"` // that the file has
+}
+
+// Pull writes what ref, a tag or a digest, has for a layout to the file at path. The OCI digests are checked while reading, then every
+// checksum of the cache file, and that it has no other layout; only then does it appear at path, by a rename, for its owner only. A cache
+// file that is there is replaced and never written to: who has it mapped keeps what it mapped, and a cache that has it open follows the path
+// with its next session. What was packed into it and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install],
+// so its header is not quite the registry's.
+//
+// Errors: ErrNoLayout, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else is at path, and those of
+// the network and of the file system.
+func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *Options) (*Pulled, error) {
+	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
+		at := slices.IndexFunc(l.layouts, func(l Layout) bool { return l.Fingerprint == layout })
+		if at < 0 {
+			return nil, fmt.Errorf("%w: %s; there is %s", ErrNoLayout, layout, l)
+		}
+		p.total = l.layouts[at].FileBytes
+		return []int{at}, p.fetch(ctx, l, at, path)
+	})
+}
+
+// PullAll is Pull for all layouts, in one file. ExecuTorch, which knows no layouts, is shown those weights in it that are of the layout
+// here.
+func PullAll(ctx context.Context, ref string, here Fingerprint, path string, o *Options) (*Pulled, error) {
+	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
+		all := make([]int, len(l.layouts))
+		for i, l := range l.layouts {
+			all[i] = i
+			p.total += l.FileBytes
+		}
+		if len(all) == 0 {
+			return nil, fmt.Errorf("%w: there is %s", ErrNoLayout, l)
+		}
+		return all, p.fetchAll(ctx, l, here, path)
+	})
+}
+
+// String lists the layouts for an error message.
+func (l *listing) String() string {
+	if len(l.layouts) == 0 {
+		return "none at all"
+	}
+	names := make([]string, len(l.layouts))
+	for i, l := range l.layouts {
+		names[i] = fmt.Sprintf("%s (%q)", l.Fingerprint, l.Description)
+	}
+	return strings.Join(names, ", ")
+}
+
+// pull resolves a reference and has fetch bring what it chooses of it.
+func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *listing) (chosen []int, err error)) (*Pulled, error) {
+	repo, err := o.repository(ref)
+	if err != nil {
+		return nil, err
+	}
+	var chosen []int
+	listed, err := resolve(ctx, repo)
+	if err == nil {
+		chosen, err = fetch(&download{repo: repo, progress: o.progress()}, listed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pull %s: %w", ref, translate(err))
+	}
+	pulled := &Pulled{Digest: listed.descriptor.Digest.String()}
+	for _, i := range chosen {
+		pulled.Layouts = append(pulled.Layouts, listed.layouts[i])
+	}
+	return pulled, nil
+}
+
+// A download is a pull under way.
+type download struct {
+	repo        *remote.Repository
+	progress    func(done, total int64)
+	done, total int64 // bytes
+}
+
+// fetch installs the cache file of a layout at path.
+func (p *download) fetch(ctx context.Context, from *listing, i int, path string) error {
+	layout := from.layouts[i].Fingerprint
+	cache, err := p.cacheOf(ctx, from.manifests[i])
+	if err != nil {
+		return fmt.Errorf("layout %s: %w", layout, err)
+	}
+	// What is wrong with a file whose digest is right was wrong when it was pushed. It is the registry's all the same.
+	damaged := func(err error) error {
+		if errors.Is(err, cachefile.ErrDamaged) {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return err
+	}
+	return damaged(cachefile.Install(path, func(w io.Writer) error { return p.copy(ctx, w, cache) }, func(info cachefile.Info) error {
+		if len(info.Layouts) != 1 || Fingerprint(info.Layouts[0].Fingerprint) != layout {
+			return fmt.Errorf("%w: it is said to be of layout %s and is not", ErrDamaged, layout)
+		}
+		return nil
+	}))
+}
+
+// cacheOf returns the descriptor of the cache file that a manifest is of.
+func (p *download) cacheOf(ctx context.Context, manifest ocispec.Descriptor) (ocispec.Descriptor, error) {
+	b, err := content.FetchAll(ctx, p.repo.Manifests(), manifest)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	m, err := decodeManifest(b)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	return m.Layers[0], nil
+}
+
+// copy reads a blob and checks its digest.
+func (p *download) copy(ctx context.Context, w io.Writer, blob ocispec.Descriptor) error {
+	body, err := p.repo.Blobs().Fetch(ctx, blob)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	verified := content.NewVerifyReader(body, blob)
+	count := func(n int) {
+		p.done += int64(n)
+		p.progress(p.done, max(p.done, p.total)) // the total is what annotations say
+	}
+	if _, err := io.Copy(w, &counted{ctx, verified, count}); err != nil {
+		return err
+	}
+	return verified.Verify()
+}
+
+// fetchAll installs one cache file of all layouts at path, by way of one of each in a temporary directory beside it.
+func (p *download) fetchAll(ctx context.Context, from *listing, here Fingerprint, path string) (err error) {
+	dir, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.pull")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	var files []*cachefile.File
+	for i, l := range from.layouts {
+		one := filepath.Join(dir, l.Fingerprint.String())
+		if err := p.fetch(ctx, from, i, one); err != nil {
+			return err
+		}
+		f, err := cachefile.Open(one)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	image, err := cachefile.Combine(files, nil, cachefile.Digest(here))
+	if err != nil {
+		return err
+	}
+	return cachefile.Install(path, func(w io.Writer) error {
+		_, err := io.Copy(w, image.Reader())
+		return err
+	}, nil)
+}

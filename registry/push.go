@@ -1,0 +1,269 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+
+	"xpwc/cachefile"
+	"xpwc/internal/format"
+)
+
+// Pushed is what a push came to.
+type Pushed struct {
+	Digest        string   `json:"digest"`         // of the index that the tag leads to now
+	Layouts       []Layout `json:"layouts"`        // that were pushed
+	Kept          []Layout `json:"kept"`           // that the tag has besides
+	UploadedBytes int64    `json:"uploaded_bytes"` // of cache files; the registry had the others
+}
+
+// Push adds cache files to the tag that ref names: the entries of all files, split by layout. Layouts that the tag has besides are kept;
+// those that it has too are replaced, their old manifests being left to the registry's garbage collection. Files may be in use, and
+// written to, meanwhile: what was committed last is pushed.
+//
+// Two pushes to one tag at the same time: the OCI distribution-spec has no conditional write of a tag. Push looks before it writes the tag,
+// and after, and begins again if another index is there than it expects. So a layout can be lost only to a push that looked before and
+// wrote after the whole of this one's writing and second look, a window of one request. Pushing again then uploads no cache file.
+//
+// Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrConcurrent, and those of the network.
+func Push(ctx context.Context, ref string, files []string, o *Options) (*Pushed, error) {
+	repo, err := o.repository(ref)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := repo.Reference.Digest(); err == nil || strings.Contains(ref, "@") {
+		return nil, fmt.Errorf("push %s: %w", ref, ErrDigestReference)
+	}
+	parts, closeFiles, err := split(files)
+	defer closeFiles()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadFile, err)
+	}
+	p := &push{repo: repo, parts: parts, progress: o.progress()}
+	pushed, err := p.run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("push %s: %w", ref, translate(err))
+	}
+	return pushed, nil
+}
+
+// A part is what a push has of one layout.
+type part struct {
+	layout     Layout
+	image      *cachefile.Image
+	cache      ocispec.Descriptor // of the cache file
+	descriptor ocispec.Descriptor // of the manifest
+	manifest   []byte
+}
+
+// split makes one cache file for each layout that the files have entries of. They are read from the files until those are closed.
+func split(paths []string) (parts []*part, closeFiles func(), err error) {
+	var files []*cachefile.File
+	closeFiles = func() {
+		for _, f := range files {
+			_ = f.Close() // read-only
+		}
+	}
+	layouts := map[Fingerprint]bool{}
+	for _, path := range paths {
+		f, err := cachefile.Open(path)
+		if err != nil {
+			return nil, closeFiles, err
+		}
+		files = append(files, f)
+		info, err := f.Info()
+		if err == nil && info.Format != cachefile.Native {
+			err = fmt.Errorf("%s: %w", path, cachefile.ErrNeedsModel)
+		}
+		if err == nil && info.Entries == 0 {
+			err = fmt.Errorf("%s: it has no packed weights", path)
+		}
+		if err != nil {
+			return nil, closeFiles, err
+		}
+		for _, l := range info.Layouts {
+			layouts[Fingerprint(l.Fingerprint)] = true
+		}
+	}
+	byDigits := func(a, b Fingerprint) int { return bytes.Compare(a[:], b[:]) }
+	for _, fingerprint := range slices.SortedFunc(maps.Keys(layouts), byDigits) {
+		layout := cachefile.Digest(fingerprint)
+		image, err := cachefile.Combine(files, func(e cachefile.Entry) bool { return e.Layout == layout }, layout)
+		if errors.Is(err, cachefile.ErrEmpty) {
+			continue // it is listed, and all its entries were dropped
+		}
+		if err != nil {
+			return nil, closeFiles, err
+		}
+		p, err := newPart(image)
+		if err != nil {
+			return nil, closeFiles, err
+		}
+		parts = append(parts, p)
+	}
+	if len(parts) == 0 {
+		err = errors.New("no file is given")
+	}
+	return parts, closeFiles, err
+}
+
+func newPart(image *cachefile.Image) (*part, error) {
+	sum, err := digest.Canonical.FromReader(image.Reader())
+	if err != nil {
+		return nil, err
+	}
+	p := &part{image: image, layout: Layout{
+		Fingerprint:  Fingerprint(image.Layouts[0].Fingerprint),
+		Description:  image.Layouts[0].Description,
+		Format:       format.Version,
+		Entries:      int64(image.Entries),
+		PayloadBytes: image.PayloadBytes,
+		FileBytes:    image.FileBytes,
+	}}
+	p.cache = ocispec.Descriptor{MediaType: CacheMediaType, Digest: sum, Size: image.FileBytes, Annotations: map[string]string{
+		ocispec.AnnotationTitle: p.layout.annotations()[ocispec.AnnotationTitle],
+	}}
+	p.descriptor, p.manifest, err = encodeManifest(p.layout, p.cache)
+	p.layout.Manifest = p.descriptor.Digest.String()
+	return p, err
+}
+
+// A push is one under way.
+type push struct {
+	repo     *remote.Repository
+	parts    []*part
+	uploaded int64
+	progress func(done, total int64)
+}
+
+// attempts is how often a push begins again because others pushed to the tag.
+const attempts = 10
+
+func (p *push) run(ctx context.Context) (*Pushed, error) {
+	current, err := p.current(ctx)
+	for range attempts {
+		if err != nil {
+			return nil, err
+		}
+		kept, manifests := p.merge(current)
+		descriptor, index, err := encodeIndex(manifests)
+		if err != nil {
+			return nil, err
+		}
+		pushed := &Pushed{Digest: descriptor.Digest.String(), Kept: kept}
+		for _, part := range p.parts {
+			pushed.Layouts = append(pushed.Layouts, part.layout)
+		}
+		if descriptor.Digest == current.descriptor.Digest {
+			pushed.UploadedBytes = p.uploaded
+			return pushed, nil
+		}
+		if err := p.upload(ctx, current); err != nil {
+			return nil, err
+		}
+		before, err := p.current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if before.descriptor.Digest == current.descriptor.Digest {
+			if err := p.repo.Manifests().PushReference(ctx, descriptor, bytes.NewReader(index), p.repo.Reference.Reference); err != nil {
+				return nil, err
+			}
+		}
+		// What is there now has these layouts, or the next round adds them again.
+		if current, err = p.current(ctx); err != nil {
+			return nil, err
+		}
+		if current.descriptor.Digest == descriptor.Digest {
+			pushed.UploadedBytes = p.uploaded
+			return pushed, nil
+		}
+	}
+	return nil, ErrConcurrent
+}
+
+// current reads what the tag leads to, which may be nothing.
+func (p *push) current(ctx context.Context) (*listing, error) {
+	l, err := resolve(ctx, p.repo)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return &listing{}, nil
+	}
+	return l, err
+}
+
+// merge returns the manifests of the new index, and what it keeps of the current one.
+func (p *push) merge(current *listing) (kept []Layout, manifests []ocispec.Descriptor) {
+	replaced := map[Fingerprint]bool{}
+	for _, part := range p.parts {
+		replaced[part.layout.Fingerprint] = true
+		manifests = append(manifests, part.descriptor)
+	}
+	for i, l := range current.layouts {
+		if !replaced[l.Fingerprint] {
+			kept, manifests = append(kept, l), append(manifests, current.manifests[i])
+		}
+	}
+	return kept, manifests
+}
+
+// upload brings the cache files and manifests that the registry lacks to it.
+func (p *push) upload(ctx context.Context, current *listing) error {
+	var missing []*part
+	for _, part := range p.parts {
+		known := func(d ocispec.Descriptor) bool { return d.Digest == part.descriptor.Digest }
+		if !slices.ContainsFunc(current.manifests, known) {
+			missing = append(missing, part)
+		}
+	}
+	var files []*part
+	total := int64(0)
+	for _, part := range missing {
+		exists, err := p.repo.Blobs().Exists(ctx, part.cache)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			files, total = append(files, part), total+part.cache.Size
+		}
+	}
+	done := int64(0)
+	for _, part := range files {
+		body := &counted{ctx, part.image.Reader(), func(n int) {
+			done += int64(n)
+			p.progress(done, total)
+		}}
+		if err := p.repo.Blobs().Push(ctx, part.cache, body); err != nil {
+			return fmt.Errorf("upload layout %s: %w", part.layout.Fingerprint, err)
+		}
+		p.uploaded += part.cache.Size
+	}
+	if len(missing) > 0 {
+		if err := p.put(ctx, p.repo.Blobs(), content.NewDescriptorFromBytes(ConfigMediaType, emptyConfig), emptyConfig); err != nil {
+			return err
+		}
+	}
+	for _, part := range missing {
+		if err := p.put(ctx, p.repo.Manifests(), part.descriptor, part.manifest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *push) put(ctx context.Context, to content.Storage, d ocispec.Descriptor, b []byte) error {
+	exists, err := to.Exists(ctx, d)
+	if err != nil || exists {
+		return err
+	}
+	return to.Push(ctx, d, bytes.NewReader(b))
+}

@@ -1,0 +1,186 @@
+//go:build cgo
+
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/stretchr/testify/require"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry/remote"
+
+	"xpwc/cachefile"
+	"xpwc/internal/registrytest"
+	"xpwc/registry"
+)
+
+func TestADamagedBlobIsRefusedAndNothingAppears(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	here := layoutOf(t, cache)
+	push(t, s.Ref("face:v1"), cache)
+	blobs := s.Blobs(t, 64<<10)
+	require.Len(t, blobs, 1)
+	whole, err := os.ReadFile(blobs[0])
+	require.NoError(t, err)
+	kept := filepath.Join(t.TempDir(), "kept.xpwc")
+	_, err = registry.Pull(t.Context(), s.Ref("face:v1"), here, kept, nil)
+	require.NoError(t, err)
+	before, err := os.ReadFile(kept)
+	require.NoError(t, err)
+
+	flip := func(at int) []byte {
+		b := bytes.Clone(whole)
+		b[at] ^= 1
+		return b
+	}
+	for name, content := range map[string][]byte{
+		"a bit of a payload":                           flip(len(whole) / 2),
+		"a bit that no checksum of the cache file has": flip(300),
+		"its end": whole[:len(whole)-1],
+		"more":    append(bytes.Clone(whole), 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(blobs[0], content, 0o600))
+			file := filepath.Join(t.TempDir(), "c.xpwc")
+			_, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, nil)
+			require.Error(t, err)
+			if len(content) == len(whole) {
+				require.ErrorIs(t, err, registry.ErrDamaged)
+			}
+			there, err := os.ReadDir(filepath.Dir(file))
+			require.NoError(t, err)
+			require.Empty(t, there)
+
+			_, err = registry.Pull(t.Context(), s.Ref("face:v1"), here, kept, nil)
+			require.Error(t, err)
+			after, err := os.ReadFile(kept)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(before, after), "what was there stays")
+			requireAlone(t, kept)
+		})
+	}
+}
+
+// What another program pushed, or one that is broken: the digests are right, and what they are of is not.
+func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	here := layoutOf(t, cache)
+	push(t, s.Ref("face:v1"), cache)
+	blobs := s.Blobs(t, 64<<10)
+	require.Len(t, blobs, 1)
+	whole, err := os.ReadFile(blobs[0])
+	require.NoError(t, err)
+	damaged := bytes.Clone(whole)
+	damaged[len(whole)/2] ^= 1
+	another, err := os.ReadFile(packOn(t, lesser, modelFile(t)))
+	require.NoError(t, err)
+
+	repo, err := remote.NewRepository(s.Ref("face:v1"))
+	require.NoError(t, err)
+	repo.PlainHTTP = true
+	_, b, err := oras.FetchBytes(t.Context(), repo, "v1", oras.DefaultFetchBytesOptions)
+	require.NoError(t, err)
+	for name, blob := range map[string][]byte{"damaged": damaged, "of another layout": another, "no cache file": []byte("something else")} {
+		t.Run(name, func(t *testing.T) {
+			var index ocispec.Index
+			require.NoError(t, json.Unmarshal(b, &index))
+			manifestBytes, err := content.FetchAll(t.Context(), repo, index.Manifests[0])
+			require.NoError(t, err)
+			var manifest ocispec.Manifest
+			require.NoError(t, json.Unmarshal(manifestBytes, &manifest))
+			cacheBlob, err := oras.PushBytes(t.Context(), repo, registry.CacheMediaType, blob)
+			require.NoError(t, err)
+			manifest.Layers[0].Digest, manifest.Layers[0].Size = cacheBlob.Digest, cacheBlob.Size
+			manifestBytes, err = json.Marshal(manifest)
+			require.NoError(t, err)
+			m, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeImageManifest, manifestBytes)
+			require.NoError(t, err)
+			index.Manifests[0].Digest, index.Manifests[0].Size = m.Digest, m.Size
+			indexBytes, err := json.Marshal(index)
+			require.NoError(t, err)
+			_, err = oras.TagBytes(t.Context(), repo, ocispec.MediaTypeImageIndex, indexBytes, "forged")
+			require.NoError(t, err)
+
+			file := filepath.Join(t.TempDir(), "c.xpwc")
+			for _, pull := range []func(context.Context, string, registry.Fingerprint, string, *registry.Options) (*registry.Pulled, error){
+				registry.Pull, registry.PullAll,
+			} {
+				_, err = pull(t.Context(), s.Ref("face:forged"), here, file, nil)
+				require.ErrorIs(t, err, registry.ErrDamaged)
+				there, err := os.ReadDir(filepath.Dir(file))
+				require.NoError(t, err)
+				require.Empty(t, there)
+			}
+		})
+	}
+}
+
+func TestPullReplacesNothingButCaches(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	push(t, s.Ref("face:v1"), cache)
+	file := filepath.Join(t.TempDir(), "notes.txt")
+	require.NoError(t, os.WriteFile(file, []byte("not a cache, and wanted"), 0o600))
+	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+	require.ErrorIs(t, err, cachefile.ErrNotCache)
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "not a cache, and wanted", string(content))
+	requireAlone(t, file)
+}
+
+func TestPushRefusesWhatIsNoSoundCache(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	content, err := os.ReadFile(cache)
+	require.NoError(t, err)
+	content[8192] ^= 1 // in a payload
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	for _, path := range []string{
+		write("damaged.xpwc", content), write("text", []byte("text")), write("empty", nil), filepath.Join(dir, "nothing"), dir,
+	} {
+		w := &wire{}
+		_, err := registry.Push(t.Context(), s.Ref("face:v1"), []string{cache, path}, &registry.Options{Transport: w})
+		require.ErrorIs(t, err, registry.ErrBadFile, path)
+		require.ErrorContains(t, err, path)
+		require.Empty(t, w.requests)
+	}
+	_, err = registry.Push(t.Context(), s.Ref("face@sha256:"+strings.Repeat("0", 64)), []string{cache}, nil)
+	require.ErrorIs(t, err, registry.ErrDigestReference)
+}
+
+func TestOtherArtifactsAreLeftAlone(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	repo, err := remote.NewRepository(s.Ref("app"))
+	require.NoError(t, err)
+	repo.PlainHTTP = true
+	image, err := oras.PackManifest(t.Context(), repo, oras.PackManifestVersion1_0, "application/vnd.example.app", oras.PackManifestOptions{})
+	require.NoError(t, err)
+	require.NoError(t, repo.Tag(t.Context(), image, "v1"))
+
+	_, err = registry.Push(t.Context(), s.Ref("app:v1"), []string{cache}, nil)
+	require.ErrorIs(t, err, registry.ErrOtherArtifact)
+	_, err = registry.Pull(t.Context(), s.Ref("app:v1"), layoutOf(t, cache), filepath.Join(t.TempDir(), "c"), nil)
+	require.ErrorIs(t, err, registry.ErrOtherArtifact)
+	_, err = registry.List(t.Context(), s.Ref("app:v1"), nil)
+	require.ErrorIs(t, err, registry.ErrOtherArtifact)
+	after, err := repo.Resolve(t.Context(), "v1")
+	require.NoError(t, err)
+	require.Equal(t, image.Digest, after.Digest)
+}

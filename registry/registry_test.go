@@ -1,0 +1,282 @@
+//go:build cgo
+
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+	"xpwc/internal/registrytest"
+	"xpwc/registry"
+)
+
+func push(t *testing.T, ref string, files ...string) *registry.Pushed {
+	t.Helper()
+	pushed, err := registry.Push(t.Context(), ref, files, nil)
+	require.NoError(t, err)
+	return pushed
+}
+
+func TestAModelLoadedFromAPulledCachePacksNothing(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, outputs := pack(t)
+	here := layoutOf(t, cache)
+	pushed := push(t, s.Ref("face:v1"), cache)
+	require.Len(t, pushed.Layouts, 1)
+	require.Equal(t, here, pushed.Layouts[0].Fingerprint)
+	require.Positive(t, pushed.UploadedBytes)
+
+	var done, total int64
+	file := filepath.Join(t.TempDir(), "pulled.xpwc")
+	pulled, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Progress: func(d, of int64) { done, total = d, of }})
+	require.NoError(t, err)
+	require.Equal(t, pushed.Digest, pulled.Digest)
+	require.Equal(t, pushed.Layouts, pulled.Layouts)
+	require.Equal(t, pushed.UploadedBytes, done)
+	require.Equal(t, done, total)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	requireAlone(t, file)
+
+	got, stats := run(t, modelFile(t), file)
+	require.Equal(t, outputs, got)
+	require.Zero(t, stats.Packed)
+	require.Zero(t, stats.Misses)
+	require.Empty(t, stats.Private)
+	// That first load noted where the model lies here. The next ones only read.
+	first, err := os.ReadFile(file)
+	require.NoError(t, err)
+	got, stats = run(t, modelFile(t), file)
+	require.Equal(t, outputs, got)
+	require.Zero(t, stats.WrittenBytes)
+	second, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(first, second))
+	for e := range entriesOf(t, file) {
+		require.NotZero(t, e.KernelStamp, e.Name)
+		require.NotZero(t, e.Source, e.Name)
+	}
+}
+
+// requireAlone checks that there is nothing beside a file.
+func requireAlone(t *testing.T, file string) {
+	t.Helper()
+	there, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	require.Len(t, there, 1, "%v", there)
+}
+
+func entriesOf(t *testing.T, cache string) map[cachefile.Entry]bool {
+	t.Helper()
+	f, err := cachefile.Open(cache)
+	require.NoError(t, err)
+	defer f.Close()
+	entries := map[cachefile.Entry]bool{}
+	for e, err := range f.Entries() {
+		require.NoError(t, err)
+		entries[e] = true
+	}
+	return entries
+}
+
+func TestPushingAgainUploadsNothing(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	first := push(t, s.Ref("face:v1"), cache)
+	require.NotZero(t, first.UploadedBytes)
+	file := filepath.Join(t.TempDir(), "pulled.xpwc")
+	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+	require.NoError(t, err)
+	run(t, modelFile(t), file) // which makes a second generation of it
+
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere.tflite")
+	content, err := os.ReadFile(modelFile(t))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(elsewhere, content, 0o600))
+
+	for name, files := range map[string][]string{
+		"the same file":                            {cache},
+		"a pulled file that was used":              {file},
+		"the same model packed elsewhere":          {packOn(t, "native", elsewhere)},
+		"both":                                     {file, cache},
+		"the same file under another tag's digest": {cache, cache},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &wire{}
+			again, err := registry.Push(t.Context(), s.Ref("face:v1"), files, &registry.Options{Transport: w})
+			require.NoError(t, err)
+			require.Equal(t, first.Digest, again.Digest)
+			require.Zero(t, again.UploadedBytes)
+			require.Zero(t, w.requests[http.MethodPut]+w.requests[http.MethodPost]+w.requests[http.MethodPatch], "%v", w.requests)
+		})
+	}
+	w := &wire{}
+	other, err := registry.Push(t.Context(), s.Ref("face:v2"), []string{cache}, &registry.Options{Transport: w})
+	require.NoError(t, err)
+	require.Equal(t, first.Digest, other.Digest)
+	require.Zero(t, other.UploadedBytes)
+	require.Equal(t, 1, w.requests[http.MethodPut], "the tag alone: %v", w.requests)
+	require.Zero(t, w.requests[http.MethodPost], "%v", w.requests)
+}
+
+func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
+	s := registrytest.Start(t)
+	ref := s.Ref("models/face:v1")
+	here, outputs := pack(t)
+	there := packOn(t, lesser, modelFile(t))
+	mine, theirs := layoutOf(t, here), layoutOf(t, there)
+	require.NotEqual(t, mine, theirs)
+
+	// A node of which there is nothing yet.
+	first := push(t, ref, there)
+	missing := filepath.Join(t.TempDir(), "none.xpwc")
+	_, err := registry.Pull(t.Context(), ref, mine, missing, nil)
+	require.ErrorIs(t, err, registry.ErrNoLayout)
+	require.ErrorContains(t, err, theirs.String(), "it lists what there is")
+	require.ErrorContains(t, err, mine.String())
+	require.NoFileExists(t, missing)
+
+	second := push(t, ref, here)
+	require.Equal(t, first.Layouts, second.Kept)
+	listed, err := registry.List(t.Context(), ref, nil)
+	require.NoError(t, err)
+	require.ElementsMatch(t, append(first.Layouts, second.Layouts...), listed)
+
+	file := filepath.Join(t.TempDir(), "c.xpwc")
+	_, err = registry.Pull(t.Context(), ref, mine, file, nil)
+	require.NoError(t, err)
+	require.Equal(t, mine, layoutOf(t, file))
+	got, stats := run(t, modelFile(t), file)
+	require.Equal(t, outputs, got)
+	require.Zero(t, stats.Packed)
+	_, err = registry.Pull(t.Context(), ref, theirs, file, nil)
+	require.NoError(t, err)
+	require.Equal(t, theirs, layoutOf(t, file))
+
+	// What a digest leads to stays: of the index before the second push, and of one manifest.
+	repository, _, _ := strings.Cut(ref, ":v1")
+	_, err = registry.Pull(t.Context(), repository+"@"+first.Digest, mine, file, nil)
+	require.ErrorIs(t, err, registry.ErrNoLayout)
+	_, err = registry.Pull(t.Context(), repository+"@"+second.Layouts[0].Manifest, mine, file, nil)
+	require.NoError(t, err)
+	require.Equal(t, mine, layoutOf(t, file))
+
+	// All at once, and back again: nothing is new.
+	_, err = registry.PullAll(t.Context(), ref, mine, file, nil)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []registry.Fingerprint{mine, theirs}, layoutsOf(t, file))
+	requireAlone(t, file)
+	problems, err := cachefile.Verify(file, nil)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	again := push(t, ref, file)
+	require.Equal(t, second.Digest, again.Digest)
+	require.Zero(t, again.UploadedBytes)
+	got, stats = run(t, modelFile(t), file)
+	require.Equal(t, outputs, got)
+	require.Zero(t, stats.Packed)
+
+	// A layout that is there already is replaced.
+	part := filepath.Join(t.TempDir(), "part.xpwc")
+	writePart(t, here, part, 0)
+	replaced := push(t, ref, part)
+	require.Equal(t, first.Layouts, replaced.Kept)
+	require.Less(t, replaced.Layouts[0].Entries, second.Layouts[0].Entries)
+	listed, err = registry.List(t.Context(), ref, nil)
+	require.NoError(t, err)
+	require.ElementsMatch(t, append(first.Layouts, replaced.Layouts...), listed)
+}
+
+func TestAPushBetweenReadingAndTaggingIsNotLost(t *testing.T) {
+	s := registrytest.Start(t)
+	ref := s.Ref("face:v1")
+	here, _ := pack(t)
+	there := packOn(t, lesser, modelFile(t))
+	w := &wire{}
+	var between *registry.Pushed
+	w.before = func(r *http.Request) {
+		if r.Method == http.MethodPost && between == nil { // the first upload of a blob: the tag was read, and not yet written
+			between = push(t, ref, there)
+		}
+	}
+	pushed, err := registry.Push(t.Context(), ref, []string{here}, &registry.Options{Transport: w})
+	require.NoError(t, err)
+	require.NotNil(t, between)
+	require.Equal(t, between.Layouts, pushed.Kept)
+	listed, err := registry.List(t.Context(), ref, nil)
+	require.NoError(t, err)
+	require.ElementsMatch(t, append(between.Layouts, pushed.Layouts...), listed)
+
+	// One that comes in between every time is told of, and not waited for without end.
+	tag := s.Ref("busy:v1")
+	parts := []string{filepath.Join(t.TempDir(), "odd.xpwc"), filepath.Join(t.TempDir(), "even.xpwc")}
+	for i, part := range parts {
+		writePart(t, here, part, i)
+	}
+	n := 0
+	w = &wire{after: func(r *http.Request) {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/v1") {
+			push(t, tag, parts[n%2]) // the same layout with other entries
+			n++
+		}
+	}}
+	_, err = registry.Push(t.Context(), tag, []string{here}, &registry.Options{Transport: w})
+	require.ErrorIs(t, err, registry.ErrConcurrent)
+	require.Greater(t, n, 1)
+}
+
+// writePart makes a cache file of every second entry of another.
+func writePart(t *testing.T, cache, part string, first int) {
+	t.Helper()
+	f, err := cachefile.Open(cache)
+	require.NoError(t, err)
+	defer f.Close()
+	n := first
+	keep := func(cachefile.Entry) bool { n++; return n%2 == 0 }
+	require.NoError(t, f.Write(part, keep, cachefile.WriteOptions{}))
+}
+
+func TestARegistryThatIsAwayOrHasNothingIsToldPlainly(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	file := filepath.Join(t.TempDir(), "c.xpwc")
+	for _, ref := range []string{s.Ref("nothing:v1"), s.Ref("nothing@sha256:" + strings.Repeat("0", 64))} {
+		_, err := registry.Pull(t.Context(), ref, layoutOf(t, cache), file, nil)
+		require.ErrorIs(t, err, registry.ErrNotFound)
+		require.ErrorContains(t, err, ref)
+	}
+	s.Stop()
+	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+	require.ErrorContains(t, err, s.Host)
+	require.ErrorContains(t, err, "connection refused")
+	_, err = registry.Push(t.Context(), s.Ref("face:v1"), []string{cache}, nil)
+	require.ErrorContains(t, err, "connection refused")
+	require.NoFileExists(t, file)
+	for _, ref := range []string{"", "face", "face:v1", s.Host, s.Host + "/UPPER:v1", s.Host + "/face:", s.Host + "/face@sha256:12"} {
+		_, err := registry.List(t.Context(), ref, nil)
+		require.Error(t, err, ref)
+	}
+}
+
+func TestAnInterruptedPullLeavesNothing(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	push(t, s.Ref("face:v1"), cache)
+	ctx, cancel := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	_, err := registry.Pull(ctx, s.Ref("face:v1"), layoutOf(t, cache), filepath.Join(dir, "c.xpwc"),
+		&registry.Options{Progress: func(int64, int64) { cancel() }})
+	require.ErrorIs(t, err, context.Canceled)
+	there, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, there)
+}
