@@ -165,12 +165,11 @@ func (s *Session) layout() format.Digest {
 }
 
 func (s *Session) consume(src *source) {
-	if !src.consumed {
-		src.consumed = true
-		if !src.retain.Load() {
-			s.done += int64(len(src.content))
-		}
+	src.consumed = true
+	if !src.counted && !src.retain.Load() {
+		s.done += int64(len(src.content))
 	}
+	src.counted = true
 }
 
 // fillFor computes what packing is about to read. XNNPACK packs the bias of operators with dynamically quantised input

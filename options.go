@@ -73,7 +73,8 @@ type Progress struct {
 	// Bytes packed for this entry.
 	Bytes int64
 	// Done and Total count bytes of unpacked tensors of the session: those that packing has consumed, or found in the cache,
-	// and those that were loaded, without the ones loaded with Retain. Total is complete once all were loaded.
+	// and those that were loaded, without the ones loaded with Retain. Total is complete once all were loaded. What XNNPACK packs
+	// without naming it, as the bias of operators with dynamically quantised input, is never Done.
 	Done, Total int64
 }
 

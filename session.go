@@ -141,12 +141,10 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 			return nil, fmt.Errorf("load %q: %w", name, err)
 		}
 	}
-	if o.packOnly {
-		s.consume(src)
-	}
+	src.consumed = src.consumed || o.packOnly
 	if o.retain && !src.retain.Swap(true) {
 		s.total -= int64(len(src.content))
-		if src.consumed {
+		if src.counted {
 			s.done -= int64(len(src.content))
 		}
 	}

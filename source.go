@@ -16,6 +16,7 @@ type source struct {
 	told          bool     // Quantized was given, if only to say that there is nothing to tell
 	filled        bool
 	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
+	counted       bool // a key named it, which Progress tells
 	isKernel      bool // a key named it as one
 	released      bool
 	retain        atomic.Bool

@@ -132,6 +132,35 @@ func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
 	}
 }
 
+// Whoever loads everything before anything is packed, and says that only packing reads it, still wants to see how far packing is.
+func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
+	var told []Progress
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{Progress: func(p Progress) { told = append(told, p) }})
+	tensors := map[string][]byte{"a": contentOf("a", 100), "b": contentOf("b", 2000), "c": contentOf("c", 3)}
+	s, err := c.NewSession(MapOf(tensors))
+	require.NoError(t, err)
+	for name := range tensors {
+		_, err := s.Load(name, PackOnly())
+		require.NoError(t, err)
+	}
+	_, err = s.Load("c", Retain())
+	require.NoError(t, err)
+	o := packAll(t, s, tensors)
+	require.Len(t, told, 3)
+	done := int64(0)
+	for _, p := range told {
+		require.Same(t, s, p.Session)
+		require.EqualValues(t, 2100, p.Total)
+		if p.Name != "c" {
+			done += int64(len(tensors[p.Name]))
+		}
+		require.Equal(t, done, p.Done)
+	}
+	require.EqualValues(t, 2100, done)
+	o.close(t)
+	require.NoError(t, c.Close())
+}
+
 // A session that goes on packing while another's commit is written keeps its memory, and both end up in the file.
 func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
