@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc"
+	"xpwc/internal/format"
 	"xpwc/xnnpack"
 )
 
@@ -105,8 +107,26 @@ func TestPackingAddsToWhatIsThere(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(dir, "c.xpwc"), 0o640))
 	before, err := os.Stat(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
+	id := identity(t, filepath.Join(dir, "c.xpwc"))
+	// A program that has the cache open finds what is added, and keeps what it uses.
+	cache, err := xpwc.Open(filepath.Join(dir, "c.xpwc"), nil)
+	require.NoError(t, err)
+	load := func(model string) xpwc.Stats {
+		m, err := modelFile{path: model}.openPackable()
+		require.NoError(t, err)
+		require.NoError(t, packOne(cache, m.DataMap(), m.whole))
+		require.NoError(t, m.Close())
+		return cache.Stats()
+	}
+	require.Zero(t, load(faceModel(t)).Packed)
 	second := packJSON(t, dir, selfie, "-o", "c.xpwc")
 	require.EqualValues(t, int64(first.Entries)+second.Levels[0].Packed, second.Entries)
+	for _, model := range []string{selfie, faceModel(t)} {
+		s := load(model)
+		require.Zero(t, s.Packed)
+		require.Empty(t, s.Private)
+	}
+	require.NoError(t, cache.Close())
 	for _, model := range []string{faceModel(t), selfie} {
 		warm, _ := runJSON(t, dir, model, "--cache", "c.xpwc")
 		require.Zero(t, warm.Cache.Packed)
@@ -115,7 +135,17 @@ func TestPackingAddsToWhatIsThere(t *testing.T) {
 	after, err := os.Stat(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
 	require.False(t, os.SameFile(before, after), "who has the old file open keeps it")
+	require.NotEqual(t, id, identity(t, filepath.Join(dir, "c.xpwc")))
 	require.Equal(t, before.Mode(), after.Mode())
+}
+
+func identity(t testing.TB, path string) [16]byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	h, err := format.DecodeHeader(content[:format.HeaderSize])
+	require.NoError(t, err)
+	return h.ID
 }
 
 func TestPackNeverWritesToItsInput(t *testing.T) {

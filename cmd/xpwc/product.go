@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"xpwc"
+	"xpwc/cachefile"
 	"xpwc/graph"
 	"xpwc/internal/mapped"
 	"xpwc/safetensors"
@@ -30,22 +31,14 @@ const (
 // cacheProduct is a cache file. One that is there already is added to.
 type cacheProduct struct{ *stage }
 
-func (p cacheProduct) begin(ctx context.Context) error {
+func (p cacheProduct) begin(context.Context) error {
 	if p.before == nil {
 		return nil
 	}
 	if err := checkCache(p.path); err != nil {
 		return err
 	}
-	return p.write(ctx, packing, p.before.Size(), func(w io.Writer) error {
-		f, err := os.Open(p.path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_, err = io.Copy(w, f)
-		return err
-	})
+	return p.seed(p.path)
 }
 
 func (p cacheProduct) finish(_ context.Context, packed bool) (*embedded, error) {
@@ -53,6 +46,19 @@ func (p cacheProduct) finish(_ context.Context, packed bool) (*embedded, error) 
 		return nil, nil
 	}
 	return nil, p.publish(packing)
+}
+
+// seed begins the cache in the stage with what another has. It is a file with an identity of its own: programs tell by that whether a
+// file that they know was replaced or only grew.
+func (s *stage) seed(path string) (err error) {
+	f, err := cachefile.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	bar := newProgress(s.stderr, "copying")
+	defer bar.finish()
+	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.update})
 }
 
 // checkCache fails if there is something else at the path than a sound cache, which a program would get over by packing afresh.
@@ -100,14 +106,14 @@ func (p embeddingProduct) begin(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	if err := p.write(ctx, packing, int64(len(old.Data)), func(w io.Writer) error { _, err := w.Write(old.Data); return err }); err != nil {
+	const before = "before.xpwc"
+	if err := p.write(ctx, before, int64(len(old.Data)), func(w io.Writer) error { _, err := w.Write(old.Data); return err }); err != nil {
 		return err
 	}
-	c, err := xpwc.Open(p.file(packing), &xpwc.Options{ReadOnly: true, Strict: true})
-	if err != nil {
+	if err := p.seed(p.file(before)); err != nil {
 		return fmt.Errorf("the packed weights in %s: %w", p.model.File().Path(), err)
 	}
-	return c.Close()
+	return os.Remove(p.file(before))
 }
 
 // checkEmbedding fails if there is something else at the path than what pack has written.
