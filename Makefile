@@ -159,7 +159,7 @@ host: xnnpack
 	@echo "building examples/host" >&2
 	@cmake -S examples/host -B $(lib)/host --log-level=WARNING -DCMAKE_PREFIX_PATH='$(stage)' -DXNNPACK_ROOT='$(xnnpack_root)' \
 		-DCMAKE_EXE_LINKER_FLAGS='$(xnnpack_ldflags) $(if $(cross),-static-libstdc++)' $(cross_cmake) >/dev/null
-	@cmake --build $(lib)/host -j2 >$(lib)/host/log || { cat $(lib)/host/log; exit 1; }
+	@MAKEFLAGS= cmake --build $(lib)/host -j2 >$(lib)/host/log || { cat $(lib)/host/log; exit 1; }
 
 .PHONY: demo-host
 demo-host: host ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19988 (needs cmake, 1.3 GB in demo/)

@@ -77,8 +77,7 @@ func LimitCPU(level string) error {
 	case runtime.GOARCH != "amd64":
 		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does", runtime.GOARCH)
 	case !cHasCPULevel(i):
-		return reject(UnsupportedHardware, op, level, "this CPU does not have what that level adds; choose another of %s",
-			strings.Join(CPULevels(), ", "))
+		return reject(UnsupportedHardware, op, level, "this CPU does not have what that level adds to those below it; choose a lower one")
 	case !cLimitCPU(i):
 		return reject(UnsupportedHardware, op, level, "cpuinfo found no features to hide")
 	}
