@@ -203,7 +203,7 @@ test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SS
 emulator := qemu-aarch64-static
 emulated_cpus := cortex-a53 cortex-a76 max
 machines := $(emulated_cpus) cortex-a76@16384 cortex-a76@65536
-emulated := xpwc xpwc/xnnpack xpwc/xnnpack/optable xpwc/tflite xpwc/internal/format xpwc/internal/mapped
+emulated := xpwc xpwc/tflite xpwc/xnnpack xpwc/xnnpack/optable xpwc/internal/format xpwc/internal/mapped
 emulate = XPWC_TEST_EMULATOR=$(emulator) XPWC_TEST_EMULATED_CPUS='$(emulated_cpus)' QEMU_CPU=$(firstword $(subst @, ,$1)) \
 	$(addprefix QEMU_PAGESIZE=,$(word 2,$(subst @, ,$1))) $(emulator)
 emulated_runs := $(foreach package,$(emulated),$(machines:%=%/$(package)))
