@@ -17,7 +17,7 @@ type files interface {
 	Open(path string, writable, insecure bool) (disk, error)
 	// Create creates a file that only its owner can read or write; it fails if there is one.
 	Create(path string) (disk, error)
-	// Rename puts a file in another's place; Remove removes one, if it is there.
+	// Rename puts a file in another's place, which others may have open or mapped; Remove removes one, if it is there.
 	Rename(from, to string) error
 	Remove(path string) error
 	// SyncDir returns when what was renamed in the directory of path is on stable storage.
@@ -31,6 +31,8 @@ type disk interface {
 	Size() (int64, error)
 	// Allocate reserves space, extending the file: a later write into [offset, offset+size) cannot find the disk full.
 	Allocate(offset, size int64) error
+	// Truncate cuts the file off. It fails with errMapped, and leaves it as it is, where the system refuses that to a file
+	// that somebody has mapped.
 	Truncate(size int64) error
 	// Granularity is what the offset of a mapping must be a multiple of, and where the part of one that is sealed must begin: a page, or
 	// more, of whatever size this system has.
@@ -57,46 +59,55 @@ type osFiles struct{}
 
 type osDisk struct {
 	*os.File
-	path string
+	path     string
+	writable bool
+	views    views // written to through memory
 }
 
+// errMapped: the file cannot be cut off as long as any process has it mapped. On Windows alone.
+var errMapped = errors.New("the file is mapped")
+
 func (osFiles) Open(path string, writable, insecure bool) (disk, error) {
-	flag := os.O_RDONLY
-	if writable {
-		flag = os.O_RDWR
+	f, err := openChecked(path, writable, insecure)
+	if errors.Is(err, fs.ErrNotExist) && restore(path) {
+		f, err = openChecked(path, writable, insecure)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return &osDisk{File: f, path: path, writable: writable}, nil
+}
+
+func openChecked(path string, writable, insecure bool) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil {
-		if err := acceptable(path, info, insecure); err != nil {
+		if err := acceptable(path, nil, info, insecure); err != nil {
 			return nil, err
 		}
 	}
-	if !insecure {
-		flag |= openFlags
-	}
-	f, err := os.OpenFile(path, flag, 0)
+	f, err := openFile(path, writable, insecure)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = acceptable(path, info, insecure)
+		err = acceptable(path, f, info, insecure)
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	return &osDisk{f, path}, nil
+	return f, nil
 }
 
 func (osFiles) Create(path string) (disk, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+	f, err := createFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return &osDisk{f, path}, nil
+	return &osDisk{File: f, path: path, writable: true}, nil
 }
 
-func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFiles) Rename(from, to string) error { return rename(from, to) }
 
 func (osFiles) Remove(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +118,8 @@ func (osFiles) Remove(path string) error {
 
 func (osFiles) SyncDir(path string) error { return flushDir(filepath.Dir(path)) }
 
-func acceptable(path string, info fs.FileInfo, insecure bool) error {
+// acceptable looks at a file before it is opened, and again when it is open as f.
+func acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
 		return fmt.Errorf("%s is a directory: %w", path, ErrNotCache)
@@ -118,7 +130,7 @@ func acceptable(path string, info fs.FileInfo, insecure bool) error {
 	case insecure:
 		return nil
 	}
-	if why := foreignPermissions(info); why != "" {
+	if why := foreignPermissions(f, info); why != "" {
 		return fmt.Errorf("%s: %s: %w", path, why, ErrUnsafeFile)
 	}
 	return nil
@@ -145,15 +157,29 @@ func (d *osDisk) Allocate(offset, size int64) error {
 
 func (d *osDisk) Granularity() uint64 { return uint64(mapGranularity()) }
 
+func (d *osDisk) Truncate(size int64) error { return truncate(d.File, size) }
+
 func (d *osDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
-	return mapFile(d.File, offset, size, writable)
+	b, err := mapFile(d.File, offset, size, writable)
+	if err == nil && writable {
+		d.views.add(b)
+	}
+	return b, err
 }
 
-func (d *osDisk) Seal(b []byte) error  { return makeReadOnly(b) }
-func (d *osDisk) Unmap(b []byte) error { return unmap(b) }
+func (d *osDisk) Seal(b []byte) error {
+	d.views.seal(b)
+	return makeReadOnly(b)
+}
+
+func (d *osDisk) Unmap(b []byte) error { return d.views.unmap(b) }
 
 func (d *osDisk) Flush() error {
-	if err := flushFile(d.File); err != nil {
+	err := d.views.flush()
+	if err == nil {
+		err = flushFile(d.File)
+	}
+	if err != nil {
 		return fmt.Errorf("flush %s: %w", d.path, err)
 	}
 	return nil
@@ -162,22 +188,17 @@ func (d *osDisk) Flush() error {
 func (d *osDisk) TryLock() (bool, error) { return lockExclusive(d.File) }
 func (d *osDisk) Unlock() error          { return unlock(d.File) }
 
-func (d *osDisk) Replaced() (bool, error) {
-	mine, err := d.Stat()
-	if err != nil {
-		return false, err
-	}
-	there, err := os.Stat(d.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return !os.SameFile(mine, there), nil
-}
+func (d *osDisk) Replaced() (bool, error) { return replaced(d.File, d.path) }
 
 func (d *osDisk) Moved(path string) { d.path = path }
+
+func (d *osDisk) Close() error {
+	err := d.File.Close()
+	if d.writable {
+		removeReplaced(d.path)
+	}
+	return err
+}
 
 func (d *osDisk) WriteAt(b []byte, offset int64) (int, error) {
 	if err := withinFileSizeLimit(offset + int64(len(b))); err != nil {

@@ -279,61 +279,6 @@ func atEveryPoint(t *testing.T, dir string, step int, run func(path, work string
 	return points
 }
 
-// A file that a stranger cuts off takes what was mapped behind its end with it. The next session must not touch it.
-func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
-	tensors := someTensors(5, 30_000)
-	if path := os.Getenv(envChild); path != "" { // in a process of its own, which SIGBUS may end
-		how, size, _ := strings.Cut(os.Getenv(envRound), " ")
-		n, err := strconv.ParseInt(size, 10, 64)
-		require.NoError(t, err)
-		c := mustOpen(t, path, &Options{Prefetch: strings.Contains(how, "prefetch")})
-		first := open(t, c, tensors)
-		require.NoError(t, c.Save())
-		require.NoError(t, c.Stats().Damaged)
-		if strings.Contains(how, "closed") {
-			first.close(t)
-		}
-		require.NoError(t, os.Truncate(path, n))
-		second := open(t, c, tensors)
-		require.Error(t, c.Stats().Damaged)
-		require.NoError(t, c.Save())
-		if !strings.Contains(how, "closed") {
-			require.NoError(t, first.Close()) // its weights are gone
-		}
-		second.close(t)
-		require.NoError(t, c.Close())
-		fmt.Println("noticed")
-		return
-	}
-	path := filepath.Join(t.TempDir(), "whole")
-	c := mustOpen(t, path, nil)
-	open(t, c, tensors).close(t)
-	require.NoError(t, c.Close())
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
-	for _, size := range []int{0, 100, 4096, 5000, 100_000, len(whole) - 1} {
-		for _, how := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch", "packed,prefetch"} {
-			t.Run(fmt.Sprint(how, " ", size), func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), "cache")
-				if strings.Contains(how, "found") {
-					require.NoError(t, os.WriteFile(path, whole, 0o600))
-				}
-				child := StartChild(t, "TestTheNextSessionNoticesThatTheFileWasTruncated", nil,
-					envChild+"="+path, envRound+"="+fmt.Sprint(how, " ", size))
-				child.Await(t, "noticed")
-				child.Pass(t)
-				c := mustOpen(t, path, &Options{Strict: true})
-				open(t, c, tensors).close(t)
-				require.Zero(t, c.Stats().Misses, "it was packed afresh")
-				require.NoError(t, c.Close())
-				aside, err := os.Stat(path + ".damaged")
-				require.NoError(t, err)
-				require.EqualValues(t, size, aside.Size(), "what the first session has mapped is not written to")
-			})
-		}
-	}
-}
-
 // The file is sparse here: there need not be so much space.
 func TestAFileBeyondFourGiB(t *testing.T) {
 	if strconv.IntSize < 64 {
@@ -396,45 +341,4 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	open(t, c, more).close(t)
 	require.Zero(t, c.Stats().Misses)
 	require.NoError(t, c.Close())
-}
-
-// A file that took the place of another holds what was packed into it and nothing else: where the old one had a payload, it
-// has another one.
-func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
-	old := map[string][]byte{"old": contentOf("old", 5000)}
-	other := map[string][]byte{"other": contentOf("other", 5000)}
-	for name, end := range map[string]func(path string) error{
-		"truncated": func(path string) error { return os.Truncate(path, 5000) },
-		"emptied":   func(path string) error { return os.Truncate(path, 0) },
-		"removed":   os.Remove,
-		"replaced": func(path string) error {
-			c := mustOpen(t, path+".other", nil)
-			open(t, c, map[string][]byte{"third": contentOf("third", 5000)}).close(t)
-			return errors.Join(c.Close(), os.Rename(path+".other", path))
-		},
-	} {
-		for _, packedHere := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, packed here %v", name, packedHere), func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), "cache")
-				c := mustOpen(t, path, nil)
-				open(t, c, old).close(t)
-				if packedHere {
-					require.NoError(t, c.Save())
-				} else {
-					require.NoError(t, c.Close())
-					c = mustOpen(t, path, nil)
-				}
-				require.NoError(t, end(path))
-				open(t, c, other).close(t)
-				require.NoError(t, c.Close())
-
-				c = mustOpen(t, path, &Options{Strict: true})
-				open(t, c, other).close(t)
-				require.EqualValues(t, 1, c.Stats().Hits.Entries)
-				open(t, c, old).close(t) // checks the bytes
-				require.EqualValues(t, 1, c.Stats().Misses)
-				require.NoError(t, c.Close())
-			})
-		}
-	}
 }

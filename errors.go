@@ -1,12 +1,6 @@
 package xpwc
 
-import (
-	"errors"
-	"syscall"
-)
-
-// errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
-const errReadOnlyFileSystem = syscall.EROFS
+import "errors"
 
 // Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
 var (

@@ -64,11 +64,8 @@ func lockExclusive(f *os.File) (bool, error) {
 
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-// openFlags keep a final symbolic link, a terminal or a FIFO from being opened by mistake.
-const openFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
-
 // foreignPermissions says what about a cache file would let another user change it, or nothing.
-func foreignPermissions(info fs.FileInfo) string {
+func foreignPermissions(_ *os.File, info fs.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() && st.Uid != 0 {
 		return fmt.Sprintf("it belongs to user %d", st.Uid)
 	}
@@ -89,13 +86,4 @@ func withinFileSizeLimit(size int64) error {
 		return fmt.Errorf("file size limit of %d bytes: %w", limit.Cur, unix.EFBIG)
 	}
 	return nil
-}
-
-// flushDir returns when the names in a directory are on the disk.
-func flushDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

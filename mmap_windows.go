@@ -1,9 +1,7 @@
 package xpwc
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"unsafe"
 
@@ -56,62 +54,23 @@ func unmap(b []byte) error { return windows.UnmapViewOfFile(addressOf(b)) }
 // makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
 func makeReadOnly(b []byte) error {
 	var old uint32
-	return windows.VirtualProtect(addressOf(b), uintptr(len(b)), windows.PAGE_READONLY, &old)
+	if err := windows.VirtualProtect(addressOf(b), uintptr(len(b)), windows.PAGE_READONLY, &old); err != nil {
+		return fmt.Errorf("make %d bytes read-only: %w", len(b), err)
+	}
+	return nil
 }
 
 // mapGranularity is what a mapping's file offset must be a multiple of: the same on every Windows.
 func mapGranularity() int { return 64 << 10 }
 
-// lockAt is a byte far beyond any file's end: on Windows a lock is mandatory and must not keep readers from the content.
-var lockAt = windows.Overlapped{Offset: 0, OffsetHigh: 1 << 30}
+var prefetchVirtualMemory = windows.NewLazySystemDLL("kernel32.dll").NewProc("PrefetchVirtualMemory")
 
-// lockExclusive takes the writer's lock of an open file without waiting; false: another process has it.
-func lockExclusive(f *os.File) (bool, error) {
-	at := lockAt
-	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &at)
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, windows.ERROR_LOCK_VIOLATION), errors.Is(err, windows.ERROR_IO_PENDING):
-		return false, nil
-	default:
-		return false, fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
-}
-
-func unlock(f *os.File) error {
-	at := lockAt
-	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &at)
-}
-
-const openFlags = 0
-
-// foreignPermissions says what about a cache file would let another user change it, or nothing: files inherit their
-// access lists from the directory there, and Go's mode bits do not show them.
-func foreignPermissions(fs.FileInfo) string { return "" }
-
-// preallocate gives the file disk space for [offset, offset+size), extending it where needed: on NTFS a file that is not
-// sparse has space for all of its size.
-func preallocate(f *os.File, offset, size int64) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if offset+size <= info.Size() {
+// populate has a mapping's pages read in, in few large reads. Bytes that cannot be read are an exception all the same.
+func populate(b []byte) error {
+	if len(b) == 0 || prefetchVirtualMemory.Find() != nil { // before Windows 8
 		return nil
 	}
-	return f.Truncate(offset + size)
+	stretch := struct{ address, size uintptr }{addressOf(b), uintptr(len(b))}
+	_, _, _ = prefetchVirtualMemory.Call(uintptr(windows.CurrentProcess()), 1, uintptr(unsafe.Pointer(&stretch)), 0) // no more than a hint
+	return nil
 }
-
-// flushFile returns when the file's content is on the disk. Views are flushed by the caller's pages being written back
-// before the file buffers are.
-func flushFile(f *os.File) error { return f.Sync() }
-
-// withinFileSizeLimit: there is no such limit on Windows.
-func withinFileSizeLimit(int64) error { return nil }
-
-// flushDir: NTFS journals names by itself.
-func flushDir(string) error { return nil }
-
-// populate is left to the system.
-func populate([]byte) error { return nil }

@@ -50,6 +50,7 @@ type store struct {
 	growth   uint64    // size of the next segment
 	maybe    uint64    // end of a generation that failed to be committed but may be in force, or 0
 	grown    bool      // the file has space behind the committed end
+	excess   bool      // and keeps it, because somebody has the file mapped: see cut
 
 	foreign *foreignFile // ExecuTorch's file at the path, until a native one replaces it
 	takes   string       // the path that the file being written replaces with its first commit, or ""
@@ -213,7 +214,7 @@ func (st *store) abandon() error {
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
-	st.maybe = 0
+	st.maybe, st.excess = 0, false
 	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -285,11 +286,43 @@ func (st *store) prepare() error {
 	st.tail = max(st.slot.End, format.HeaderSize)
 	// What lies behind the committed end is what a killed writer left: nobody maps it.
 	if uint64(size) > st.tail {
-		if err := st.disk.Truncate(int64(st.tail)); err != nil {
-			return fmt.Errorf("cache %s: %w", st.path, err)
-		}
+		return st.cut(st.tail)
 	}
 	return nil
+}
+
+// cut gives back the space behind an end. Where a mapped file cannot be cut off it stays, and is reserved from next; close
+// or the next writer then gives it back.
+func (st *store) cut(end uint64) error {
+	err := st.disk.Truncate(int64(end))
+	if st.excess = errors.Is(err, errMapped); err != nil && !st.excess {
+		return fmt.Errorf("cache %s: %w", st.path, err)
+	}
+	return nil
+}
+
+// cutExcess cuts off what cut had to leave, now that nothing here maps the file. While others do, or write, it is theirs.
+func (st *store) cutExcess() error {
+	d, err := st.files.Open(st.path, true, st.insecure)
+	if err != nil {
+		return nil // whatever is at the path now
+	}
+	defer func() { _ = d.Close() }()
+	if ok, err := d.TryLock(); err != nil || !ok {
+		return err
+	}
+	block := make([]byte, format.HeaderSize)
+	if _, err := d.ReadAt(block, 0); err != nil {
+		return fmt.Errorf("read the header of cache %s: %w", st.path, err)
+	}
+	h, err := format.DecodeHeader(block)
+	if err != nil {
+		return nil // for whoever loads it to say
+	}
+	if err := d.Truncate(int64(max(h.Current.End, format.HeaderSize))); err != nil && !errors.Is(err, errMapped) {
+		return fmt.Errorf("cache %s: %w", st.path, err)
+	}
+	return d.Unlock()
 }
 
 func (st *store) create() error {
@@ -333,14 +366,14 @@ func (st *store) end() error {
 	}
 	st.locked = false
 	errs := []error{st.retire()}
-	if st.grown { // what was reserved and not needed
-		errs = append(errs, st.disk.Truncate(int64(max(st.slot.End, st.maybe, format.HeaderSize))))
-		st.grown = false
-	}
 	for _, r := range st.writable {
 		errs = append(errs, r.release())
 	}
 	st.writable, st.growth = nil, 0
+	if st.grown { // what was reserved and not needed
+		errs = append(errs, st.cut(max(st.slot.End, st.maybe, format.HeaderSize)))
+		st.grown = false
+	}
 	errs = append(errs, st.disk.Unlock())
 	if st.takes != "" { // nothing was committed: the file at the path stays
 		errs = append(errs, st.giveUpReplacement())
@@ -350,7 +383,12 @@ func (st *store) end() error {
 
 // close gives up the file. Regions that entries refer to stay mapped until those are released.
 func (st *store) close() error {
-	errs := []error{st.end(), st.foreign.close(), st.abandon()}
+	errs := []error{st.end(), st.foreign.close()}
 	st.foreign = nil
+	excess := st.excess
+	errs = append(errs, st.abandon())
+	if excess {
+		errs = append(errs, st.cutExcess())
+	}
 	return errors.Join(errs...)
 }

@@ -112,8 +112,8 @@ func (st *store) prepareCommit(layouts []format.Layout, records []format.Record,
 	if err := st.disk.Allocate(int64(slot.IndexOffset), int64(len(block))); err != nil {
 		return nil, err
 	}
-	if err := st.disk.Truncate(int64(slot.End)); err != nil {
-		return nil, fmt.Errorf("cache %s: %w", st.path, err)
+	if err := st.cut(slot.End); err != nil {
+		return nil, err
 	}
 	st.tail, st.growth = slot.End, 0
 	if err := errors.Join(st.retire(), st.seal()); err != nil {

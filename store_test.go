@@ -53,6 +53,7 @@ func open(t testing.TB, c *Cache, tensors map[string][]byte) *opened {
 // packAll makes the calls of a runtime's creation, and finalizes the session.
 func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 	t.Helper()
+	t.Cleanup(func() { _ = s.Close() }) // if the test does not: Windows keeps mapped files
 	o := &opened{s, map[string]packedAt{}}
 	for name := range tensors {
 		content, err := s.Load(name)
@@ -114,6 +115,7 @@ func mustOpen(t testing.TB, path string, o *Options) *Cache {
 	t.Helper()
 	c, err := Open(path, o)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -260,6 +262,7 @@ func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
 func otherProcess(t *testing.T, path string) *Cache {
 	c, err := newCache(place{path: path}, (&Options{WriterWait: -1}).withDefaults())
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 

@@ -1,0 +1,74 @@
+//go:build unix
+
+package xpwc
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
+const errReadOnlyFileSystem = unix.EROFS
+
+// openFlags keep a final symbolic link, a terminal or a FIFO from being opened by mistake.
+const openFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+
+// openFile opens an existing file. A final symbolic link is an error unless insecure is set.
+func openFile(path string, writable, insecure bool) (*os.File, error) {
+	flag := os.O_RDONLY
+	if writable {
+		flag = os.O_RDWR
+	}
+	if !insecure {
+		flag |= openFlags
+	}
+	return os.OpenFile(path, flag, 0)
+}
+
+func createFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+}
+
+func rename(from, to string) error { return os.Rename(from, to) }
+
+// restore and removeReplaced are for Windows, where a file may have to step aside for its successor.
+func restore(string) bool   { return false }
+func removeReplaced(string) {}
+
+// replaced reports whether a path leads to another file than the open one, or to none.
+func replaced(f *os.File, path string) (bool, error) {
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return !os.SameFile(mine, there), nil
+}
+
+func truncate(f *os.File, size int64) error { return f.Truncate(size) }
+
+// flushDir returns when the names in a directory are on the disk.
+func flushDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// views are for Windows. On Unix, flushing a file flushes what was written to its mappings.
+type views struct{}
+
+func (*views) add([]byte)           {}
+func (*views) seal([]byte)          {}
+func (*views) flush() error         { return nil }
+func (*views) unmap(b []byte) error { return unmap(b) }

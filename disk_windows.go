@@ -1,0 +1,151 @@
+package xpwc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
+const errReadOnlyFileSystem = windows.ERROR_WRITE_PROTECT
+
+// shared lets others do with an open file all that they may do on Unix: replacing or removing it is refused there unless
+// each who has it open said so. [os.OpenFile] does not.
+const shared = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+
+// openFile opens an existing file. A final symbolic link or junction is opened itself unless insecure is set: it is no
+// regular file.
+func openFile(path string, writable, insecure bool) (*os.File, error) {
+	access, flags := uint32(windows.GENERIC_READ), uint32(windows.FILE_ATTRIBUTE_NORMAL)
+	if writable {
+		access |= windows.GENERIC_WRITE
+	}
+	if !insecure {
+		flags |= windows.FILE_FLAG_OPEN_REPARSE_POINT
+	}
+	return openHandle(path, access, nil, windows.OPEN_EXISTING, flags)
+}
+
+func createFile(path string) (*os.File, error) {
+	private, err := ownerOnly()
+	if err != nil {
+		return nil, &fs.PathError{Op: "create", Path: path, Err: err}
+	}
+	f, err := openHandle(path, windows.GENERIC_READ|windows.GENERIC_WRITE, private, windows.CREATE_NEW, windows.FILE_ATTRIBUTE_NORMAL)
+	if err != nil {
+		return nil, err
+	}
+	// In a compressed directory the file would be compressed, and its space not reserved: see preallocate.
+	none, returned := make([]byte, 2), uint32(0) // COMPRESSION_FORMAT_NONE
+	_ = windows.DeviceIoControl(windows.Handle(f.Fd()), windows.FSCTL_SET_COMPRESSION, &none[0], 2, nil, 0, &returned, nil)
+	return f, nil
+}
+
+func openHandle(path string, access uint32, security *windows.SecurityAttributes, disposition, flags uint32) (*os.File, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err == nil {
+		var h windows.Handle
+		if h, err = windows.CreateFile(name, access, shared, security, disposition, flags, 0); err == nil {
+			return os.NewFile(uintptr(h), path), nil
+		}
+	}
+	return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
+// preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write into
+// a mapping of it can find the disk full. What lies before the file's end has space already.
+func preallocate(f *os.File, offset, size int64) error {
+	h := windows.Handle(f.Fd())
+	var info windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(h, &info); err != nil {
+		return err
+	}
+	if info.FileAttributes&(windows.FILE_ATTRIBUTE_SPARSE_FILE|windows.FILE_ATTRIBUTE_COMPRESSED) != 0 {
+		return errors.New("a sparse or compressed file has no space of its own")
+	}
+	was, end := int64(info.FileSizeHigh)<<32|int64(info.FileSizeLow), offset+size
+	if end <= was {
+		return nil
+	}
+	// A file has the space that is allocated to it, whatever its size: a full disk is found before it has grown.
+	err := setFileSize(h, windows.FileAllocationInfo, end)
+	if errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) {
+		return err
+	}
+	if allocated, err := allocatedSize(h); err != nil || allocated < end { // Wine, and servers of other systems
+		return writeZeros(f, was, end-was)
+	}
+	return setFileSize(h, windows.FileEndOfFileInfo, end)
+}
+
+// setFileSize sets the size that information of this class tells.
+func setFileSize(h windows.Handle, class uint32, size int64) error {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(size)) // FILE_ALLOCATION_INFO, FILE_END_OF_FILE_INFO
+	return windows.SetFileInformationByHandle(h, class, &b[0], uint32(len(b)))
+}
+
+func allocatedSize(h windows.Handle) (int64, error) {
+	b := make([]byte, 24) // FILE_STANDARD_INFO
+	err := windows.GetFileInformationByHandleEx(h, windows.FileStandardInfo, &b[0], uint32(len(b)))
+	return int64(binary.LittleEndian.Uint64(b)), err
+}
+
+// replaced reports whether a path leads to another file than the open one, or to none. [os.SameFile] would open the file
+// without letting others use it meanwhile.
+func replaced(f *os.File, path string) (bool, error) {
+	mine, err := fileID(windows.Handle(f.Fd()))
+	if err != nil {
+		return false, err
+	}
+	there, err := openHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	theirs, err := fileID(windows.Handle(there.Fd()))
+	return theirs != mine, errors.Join(err, there.Close())
+}
+
+// fileID tells a file from any other of the machine.
+func fileID(h windows.Handle) (id [24]byte, err error) {
+	if windows.GetFileInformationByHandleEx(h, windows.FileIdInfo, &id[0], uint32(len(id))) == nil {
+		return id, nil
+	}
+	var info windows.ByHandleFileInformation // file systems that have no long identities, and Wine
+	err = windows.GetFileInformationByHandle(h, &info)
+	for i, part := range []uint32{info.VolumeSerialNumber, info.FileIndexHigh, info.FileIndexLow} {
+		binary.LittleEndian.PutUint32(id[4*i:], part)
+	}
+	return id, err
+}
+
+func truncate(f *os.File, size int64) error {
+	err := f.Truncate(size)
+	if errors.Is(err, windows.ERROR_USER_MAPPED_FILE) {
+		return fmt.Errorf("%w: %w", errMapped, err)
+	}
+	return err
+}
+
+// flushFile returns when the file's content is on the disk, but for what was written to views: see views.
+func flushFile(f *os.File) error { return f.Sync() }
+
+// flushDir returns when the names in a directory are on the disk. NTFS, which keeps a journal, flushes a directory if asked
+// to; other file systems have no such call, and what they do with names is their own.
+func flushDir(dir string) error {
+	f, err := openHandle(dir, windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS)
+	if err != nil {
+		return nil
+	}
+	_ = f.Sync()
+	return f.Close()
+}
+
+// withinFileSizeLimit: there is no such limit on Windows.
+func withinFileSizeLimit(int64) error { return nil }

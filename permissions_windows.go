@@ -1,0 +1,101 @@
+package xpwc
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// administrators may change any file, so that it says nothing if they own one, or are let write to it.
+var administrators = []windows.WELL_KNOWN_SID_TYPE{
+	windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid, windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid,
+}
+
+// ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory passes on.
+func ownerOnly() (*windows.SecurityAttributes, error) {
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return nil, fmt.Errorf("find out who owns the process: %w", err)
+	}
+	descriptor, err := windows.SecurityDescriptorFromString(fmt.Sprintf("D:P(A;;FA;;;%s)(A;;FA;;;SY)(A;;FA;;;BA)", user.User.Sid))
+	if err != nil {
+		return nil, fmt.Errorf("make an access list: %w", err)
+	}
+	attributes := &windows.SecurityAttributes{SecurityDescriptor: descriptor}
+	attributes.Length = uint32(unsafe.Sizeof(*attributes))
+	return attributes, nil
+}
+
+// foreignPermissions says what about a cache file would let another user change it, or nothing. The file is not looked at
+// before it is open.
+func foreignPermissions(f *os.File, _ fs.FileInfo) string {
+	if f == nil {
+		return ""
+	}
+	why, err := foreignAccess(windows.Handle(f.Fd()))
+	if err != nil {
+		return fmt.Sprintf("its access list cannot be read (%v)", err)
+	}
+	return why
+}
+
+func foreignAccess(h windows.Handle) (string, error) {
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return "", err
+	}
+	trusted := func(sid *windows.SID) bool {
+		for _, kind := range administrators {
+			if sid.IsWellKnown(kind) {
+				return true
+			}
+		}
+		return sid.Equals(user.User.Sid)
+	}
+	descriptor, err := windows.GetSecurityInfo(h, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		return "", err
+	}
+	owner, _, err := descriptor.Owner()
+	if err != nil {
+		return "", err
+	}
+	if !trusted(owner) {
+		return "it belongs to " + nameOf(owner), nil
+	}
+	list, _, err := descriptor.DACL()
+	if err != nil {
+		return "", err
+	}
+	if list == nil {
+		return "it has no access list, so everybody can write to it", nil
+	}
+	const changing = windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.WRITE_DAC | windows.WRITE_OWNER |
+		windows.GENERIC_WRITE | windows.GENERIC_ALL
+	for i := range uint32(list.AceCount) {
+		var entry *windows.ACCESS_ALLOWED_ACE
+		if err := windows.GetAce(list, i, &entry); err != nil {
+			return "", err
+		}
+		if entry.Header.AceType != windows.ACCESS_ALLOWED_ACE_TYPE || entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0 {
+			continue
+		}
+		sid := (*windows.SID)(unsafe.Pointer(&entry.SidStart))
+		if entry.Mask&changing != 0 && !trusted(sid) {
+			return fmt.Sprintf("its access list lets %s write to it", nameOf(sid)), nil
+		}
+	}
+	return "", nil
+}
+
+// nameOf is an account's name where the system knows it.
+func nameOf(sid *windows.SID) string {
+	account, domain, _, err := sid.LookupAccount("")
+	if err != nil {
+		return sid.String()
+	}
+	return domain + `\` + account
+}

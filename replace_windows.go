@@ -1,0 +1,119 @@
+package xpwc
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"unicode/utf16"
+
+	"golang.org/x/sys/windows"
+)
+
+// NTFS of Windows 10 can replace a file that others have open and mapped, as Unix does. Elsewhere (older systems, FAT, some
+// servers, Wine) the old file steps aside first. Its name then tells what is to become of it: at PATH.replacing it is still
+// the one in force, should the process end before its successor is in place; at PATH.old-… it waits until nobody has it
+// mapped any more and it can be removed.
+const (
+	suffixReplacing = ".replacing"
+	suffixReplaced  = ".old-"
+)
+
+func rename(from, to string) error {
+	if renamePOSIX(from, to) == nil {
+		return nil
+	}
+	err := os.Rename(from, to)
+	for _, inTheWay := range []error{windows.ERROR_ACCESS_DENIED, windows.ERROR_SHARING_VIOLATION, windows.ERROR_USER_MAPPED_FILE} {
+		if errors.Is(err, inTheWay) {
+			return renameAside(from, to)
+		}
+	}
+	return err
+}
+
+// renamePOSIX has the new file take the place of one that others have open: they keep what they have.
+func renamePOSIX(from, to string) error {
+	f, err := openHandle(from, windows.DELETE|windows.SYNCHRONIZE, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT)
+	if err != nil {
+		return err
+	}
+	name := utf16.Encode([]rune(to))
+	// FILE_RENAME_INFO: flags, padding to a pointer's size, a pointer, the name's length in bytes, the name
+	b := make([]byte, 2*bits.UintSize/8, 2*bits.UintSize/8+4+2*len(name)+2)
+	binary.LittleEndian.PutUint32(b, windows.FILE_RENAME_REPLACE_IF_EXISTS|windows.FILE_RENAME_POSIX_SEMANTICS)
+	b = binary.LittleEndian.AppendUint32(b, uint32(2*len(name)))
+	for _, c := range name {
+		b = binary.LittleEndian.AppendUint16(b, c)
+	}
+	b = append(b, 0, 0)
+	err = windows.SetFileInformationByHandle(windows.Handle(f.Fd()), windows.FileRenameInfoEx, &b[0], uint32(len(b)))
+	return errors.Join(err, f.Close())
+}
+
+// renameAside renames the old file away and the new one into its place, where nobody may have put another meanwhile. A
+// process that ends between the two leaves the old one for restore.
+func renameAside(from, to string) error {
+	aside := to + suffixReplacing
+	if _, err := os.Lstat(aside); err == nil { // a process ended before it could remove it
+		if err := discard(aside, to); err != nil {
+			return err
+		}
+	}
+	if err := move(to, aside); err != nil {
+		return err
+	}
+	if err := move(from, to); err != nil {
+		restore(to)
+		return err
+	}
+	_ = discard(aside, to) // it is no longer in force: whoever opens to sees its successor
+	return nil
+}
+
+// move renames a file and fails if there is one of the new name.
+func move(from, to string) error {
+	f, err := windows.UTF16PtrFromString(from)
+	if err != nil {
+		return err
+	}
+	t, err := windows.UTF16PtrFromString(to)
+	if err != nil {
+		return err
+	}
+	if err := windows.MoveFileEx(f, t, windows.MOVEFILE_WRITE_THROUGH); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// restore puts a file that stepped aside back in its place if there is none. It reports whether there was such a file.
+func restore(path string) bool { return move(path+suffixReplacing, path) == nil }
+
+// discard removes a file that has been replaced, or, where it is still mapped, gives it a name for removeReplaced.
+func discard(aside, path string) error {
+	old := path + suffixReplaced + rand.Text()[:8]
+	if err := move(aside, old); err != nil {
+		return err
+	}
+	_ = os.Remove(old)
+	return nil
+}
+
+// removeReplaced removes files that were replaced, as far as nobody has them mapped any more.
+func removeReplaced(path string) {
+	pattern, err := windows.UTF16PtrFromString(path + suffixReplaced + "*")
+	if err != nil {
+		return
+	}
+	var found windows.Win32finddata
+	h, err := windows.FindFirstFile(pattern, &found)
+	for ; err == nil; err = windows.FindNextFile(h, &found) {
+		_ = os.Remove(filepath.Join(filepath.Dir(path), windows.UTF16ToString(found.FileName[:])))
+	}
+	if h != windows.InvalidHandle {
+		_ = windows.FindClose(h)
+	}
+}

@@ -1,0 +1,185 @@
+//go:build !windows
+
+package xpwc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Windows refuses to cut off or write over what is mapped: see TestAMappedFileCannotBeCutOff.
+
+func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
+	m := map[string][]byte{"w": contentOf("w", 100_000)}
+	other := filepath.Join(t.TempDir(), "other")
+	oc := mustOpen(t, other, nil)
+	open(t, oc, map[string][]byte{"x": contentOf("x", 150_000)}).close(t)
+	require.NoError(t, oc.Close())
+	native, err := os.ReadFile(other)
+	require.NoError(t, err)
+	version := bytes.Clone(native)
+	version[8] = 9
+	copy(version[32:], make([]byte, 8))
+	for name, content := range map[string][]byte{
+		"ExecuTorch":       executorchFileOf(map[string][]byte{"w": contentOf("v", 200_000)}),
+		"ExecuTorch small": executorchFileOf(map[string][]byte{"w": contentOf("v", 100)}),
+		"something else":   bytes.Repeat([]byte("garbage!"), 50_000),
+		"native, in use":   native,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			c := mustOpen(t, path, nil)
+			open(t, c, m).close(t)
+			require.NoError(t, c.Close())
+			c = mustOpen(t, path, nil)
+			running := open(t, c, m)
+			if name != "native, in use" {
+				require.NoError(t, running.Close())
+			}
+			require.NoError(t, os.WriteFile(path, content, 0o600))
+			defer noFault(t)()
+			s := newSession(t, c, m)
+			k := load(t, s, "w")
+			a := s.lookUp(42, k, 0, 0)
+			if a == notFound {
+				return
+			}
+			require.True(t, bytes.Equal(packedFrom(m["w"]), bytesAt(t, s, a, 100_064)), "hit on overwritten bytes")
+		})
+	}
+}
+
+func TestStrictDoesNotServeFromATruncatedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := map[string][]byte{"w": contentOf("w", 100_000)}
+	c := mustOpen(t, path, nil)
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, &Options{Strict: true})
+	running := open(t, c, m)
+	require.NoError(t, os.Truncate(path, 5000))
+	_, err := c.NewSession(MapOf(m))
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, os.Remove(path))
+	defer noFault(t)()
+	s := newSession(t, c, m)
+	got, hit := packWeight(t, s, 42, load(t, s, "w"), 0, packedFrom(m["w"]))
+	require.True(t, bytes.Equal(packedFrom(m["w"]), got), "hit: %v", hit)
+	_ = running
+}
+
+// The next session of a cache whose file was cut off touches nothing of it.
+func TestATruncatedFileIsNotServedFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	m := someTensors(1, 100_000)
+	c := mustOpen(t, path, nil)
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+	for _, size := range []int64{5000, 0} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			p := filepath.Join(t.TempDir(), "copy")
+			require.NoError(t, os.WriteFile(p, content, 0o600))
+			c := mustOpen(t, p, nil)
+			require.NoError(t, os.Truncate(p, size))
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			defer func() { require.Nil(t, recover(), "SIGBUS") }()
+			open(t, c, m)
+		})
+	}
+}
+
+func TestAFileDamagedWhileOpenIsSucceededByAGoodOne(t *testing.T) {
+	for _, size := range []int64{5000, 0} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			c := mustOpen(t, path, nil)
+			open(t, c, map[string][]byte{"a": contentOf("a", 10_000)}).close(t)
+			require.NoError(t, c.Save())
+			require.NoError(t, os.Truncate(path, size))
+			open(t, c, map[string][]byte{"b": contentOf("b", 1000)}).close(t)
+			require.NoError(t, c.Close())
+			c, err := Open(path, &Options{Strict: true})
+			require.NoError(t, err)
+			open(t, c, map[string][]byte{"b": contentOf("b", 1000)}).close(t)
+			require.NoError(t, c.Close())
+		})
+	}
+}
+
+func TestWhatADamagedFileHeldIsNotInItsSuccessor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, map[string][]byte{"a": contentOf("a", 1000)}).close(t)
+	require.NoError(t, c.Save())
+	require.NoError(t, os.Truncate(path, 5000))
+	open(t, c, map[string][]byte{"b": contentOf("b", 1000)}).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, &Options{Strict: true})
+	open(t, c, map[string][]byte{"a": contentOf("a", 1000)}).close(t)
+	require.NoError(t, c.Close())
+}
+
+// A file that a stranger cuts off takes what was mapped behind its end with it. The next session must not touch it.
+func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
+	tensors := someTensors(5, 30_000)
+	if path := os.Getenv(envChild); path != "" { // in a process of its own, which SIGBUS may end
+		how, size, _ := strings.Cut(os.Getenv(envRound), " ")
+		n, err := strconv.ParseInt(size, 10, 64)
+		require.NoError(t, err)
+		c := mustOpen(t, path, &Options{Prefetch: strings.Contains(how, "prefetch")})
+		first := open(t, c, tensors)
+		require.NoError(t, c.Save())
+		require.NoError(t, c.Stats().Damaged)
+		if strings.Contains(how, "closed") {
+			first.close(t)
+		}
+		require.NoError(t, os.Truncate(path, n))
+		second := open(t, c, tensors)
+		require.Error(t, c.Stats().Damaged)
+		require.NoError(t, c.Save())
+		if !strings.Contains(how, "closed") {
+			require.NoError(t, first.Close()) // its weights are gone
+		}
+		second.close(t)
+		require.NoError(t, c.Close())
+		fmt.Println("noticed")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "whole")
+	c := mustOpen(t, path, nil)
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, size := range []int{0, 100, 4096, 5000, 100_000, len(whole) - 1} {
+		for _, how := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch", "packed,prefetch"} {
+			t.Run(fmt.Sprint(how, " ", size), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "cache")
+				if strings.Contains(how, "found") {
+					require.NoError(t, os.WriteFile(path, whole, 0o600))
+				}
+				child := StartChild(t, "TestTheNextSessionNoticesThatTheFileWasTruncated", nil,
+					envChild+"="+path, envRound+"="+fmt.Sprint(how, " ", size))
+				child.Await(t, "noticed")
+				child.Pass(t)
+				c := mustOpen(t, path, &Options{Strict: true})
+				open(t, c, tensors).close(t)
+				require.Zero(t, c.Stats().Misses, "it was packed afresh")
+				require.NoError(t, c.Close())
+				aside, err := os.Stat(path + ".damaged")
+				require.NoError(t, err)
+				require.EqualValues(t, size, aside.Size(), "what the first session has mapped is not written to")
+			})
+		}
+	}
+}
