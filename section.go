@@ -28,7 +28,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 		info, err = os.Stat(path)
 	}
 	if err == nil {
-		err = acceptable(path, info, o.AllowUnsafeFile)
+		err = acceptable(path, nil, info, o.AllowUnsafeFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
