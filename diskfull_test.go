@@ -228,11 +228,11 @@ func startOnFullDisk(t *testing.T, test, path, request string) (o outcome) {
 }
 
 // atEveryPoint tries a new cache, one with an earlier generation, and compacting, each with the disk full at every point,
-// in steps of so many bytes (with -short, of eight times as many), until everything fits. run does the work with so much space.
+// in steps of so many bytes (with -short, of at least 8 KiB), until everything fits. run does the work with so much space.
 // It returns the number of points.
 func atEveryPoint(t *testing.T, dir string, step int, run func(path, work string, space int) outcome) (points int) {
 	if testing.Short() {
-		step *= 8
+		step = max(step, 8<<10)
 	}
 	path := filepath.Join(dir, "cache")
 	requireFits := func(space int) {
