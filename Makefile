@@ -250,6 +250,60 @@ emulated-host: host
 # The packages that need no XNNPACK.
 pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
 
+# Tests of the packages that need no XNNPACK, cross-built and run under Wine, in a prefix of their own. The rest is compiled
+# against XNNPACK's header, and not linked: Debian has no XNNPACK for Windows.
+wine := $(CURDIR)/bin/wine
+under_wine = WINEPREFIX='$(wine)/prefix' WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml= DISPLAY= wine
+windows_go := CGO_ENABLED=0 GOOS=windows GOARCH=amd64 GOFLAGS='$(user_goflags)' go
+windows_cgo = CGO_ENABLED=1 GOOS=windows GOARCH=amd64 CC=x86_64-w64-mingw32-gcc GOFLAGS='$(user_goflags)' \
+	CGO_CFLAGS='-I$(root)/usr/include' CGO_LDFLAGS= go
+windows_cgo_packages := . ./xnnpack/... ./tflite/... ./internal/... ./cmd/...
+
+.PHONY: test-windows
+test-windows: xnnpack ## cross-build for Windows: run the tests that need no XNNPACK under Wine, vet the rest (RUN=, VERBOSE=1)
+	@for tool in wine x86_64-w64-mingw32-gcc; do \
+		command -v $$tool >/dev/null || { echo "test-windows needs $$tool: make tools" >&2; exit 1; }; done
+	@echo "go vet for Windows, without cgo and with mingw-w64"
+	@$(windows_go) vet $(pure)
+	@$(windows_cgo) vet $(windows_cgo_packages)
+	@$(MAKE) --no-print-directory $(wine)/prefix/ready $(wine)/overlay.json
+	@for package in $(pure); do \
+		echo "tests of $$package under Wine"; \
+		exe=$(wine)/$$(basename $$(realpath $$package)).test.exe; \
+		$(windows_go) test -overlay $(wine)/overlay.json -c -o $$exe $$package || exit 1; \
+		(cd $$package && $(under_wine) $$exe -test.timeout 30m -test.short $(if $(VERBOSE),-test.v) $(if $(RUN),-test.run '$(RUN)')) || exit 1; \
+	done
+
+# Go 1.26 needs a bcryptprimitives.dll, which Wine before 9 lacks.
+$(wine)/prefix/ready: third_party/wine/bcryptprimitives.c
+	@echo "making a Wine prefix"
+	@rm -rf $(wine)/prefix && mkdir -p $(wine)
+	@x86_64-w64-mingw32-gcc -Wall -Wextra -Werror -O2 -shared -o $(wine)/bcryptprimitives.dll $< -ladvapi32
+	@$(under_wine) wineboot --init >$(wine)/wineboot.log 2>&1 || { cat $(wine)/wineboot.log; exit 1; }
+	@[ -e $(wine)/prefix/drive_c/windows/system32/bcryptprimitives.dll ] || \
+		cp $(wine)/bcryptprimitives.dll $(wine)/prefix/drive_c/windows/system32/
+	@touch $@
+
+# Wine 8 answers STATUS_NOT_IMPLEMENTED where Windows without POSIX deletion answers STATUS_INVALID_INFO_CLASS, so that
+# os.RemoveAll, which cleans up after every test, does not try the older call.
+$(wine)/overlay.json: Makefile
+	@mkdir -p $(wine)
+	@file="$$(go env GOROOT)/src/internal/syscall/windows/at_windows.go" && \
+		sed 's/case STATUS_INVALID_INFO_CLASS,/case NTStatus(0xC0000002), STATUS_INVALID_INFO_CLASS,/' "$$file" >$(wine)/at_windows.go && \
+		grep -q 0xC0000002 $(wine)/at_windows.go && \
+		echo "{\"Replace\": {\"$$file\": \"$(wine)/at_windows.go\"}}" >$@
+
+# Systems that nothing runs on here: what needs no cgo is compiled and vetted.
+vetted := darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64 netbsd/amd64 openbsd/amd64 android/arm64 linux/riscv64 windows/arm64
+.PHONY: vet-systems
+vet-systems: ## vet what needs no cgo for macOS, iOS, the BSDs, Android, riscv64 and Windows on arm64
+	@for system in $(vetted); do \
+		echo "go vet for $$system"; \
+		CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} GOFLAGS='$(user_goflags)' go vet $(pure) || exit 1; \
+	done
+	@echo "go build for ios/arm64" # its tests would have to be linked with cgo; the files are macOS', vetted above
+	@CGO_ENABLED=0 GOOS=ios GOARCH=arm64 GOFLAGS='$(user_goflags)' go build $(pure)
+
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do \

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -392,7 +393,9 @@ func goOn(t *testing.T, path string, round int) {
 	require.NoError(t, err)
 	require.NoError(t, c.Save())
 	stats := c.Stats()
-	require.Equal(t, stats.FileBytes, size(), "the lost tail is cut off")
+	if runtime.GOOS != "windows" { // where that waits until the file is closed
+		require.Equal(t, stats.FileBytes, size(), "the lost tail is cut off")
+	}
 	require.LessOrEqual(t, stats.DeadBytes, max(stats.PayloadBytes/4, minDeadBytes))
 	require.Empty(t, stats.Private)
 	require.NoError(t, s.Close())

@@ -11,6 +11,14 @@
 
 #include "_cgo_export.h"
 
+#ifdef _WIN32 /* which has no aligned_alloc, and frees what is aligned by a call of its own */
+#include <malloc.h>
+#define aligned_alloc(alignment, size) _aligned_malloc(size, alignment)
+#define aligned_free _aligned_free
+#else
+#define aligned_free free
+#endif
+
 // The shapes: odd, and larger than any tile of a micro-kernel, so that tile sizes and the padding of tails show. Two
 // output channels select the narrow kernels some families have.
 enum {
@@ -122,7 +130,7 @@ static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key*
 
 static void* reserve_space(void* context, size_t n) {
   struct recorder* r = context;
-  free(r->reserved);
+  aligned_free(r->reserved);
   r->reserved = aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
   r->out_of_memory = r->out_of_memory || r->reserved == NULL;
   return r->reserved;
@@ -362,7 +370,7 @@ enum xnn_status xpwc_probe_layout(uintptr_t hash) {
   r->hash = hash;
   make_tensors(r);
   run_probes(r);
-  free(r->reserved);
+  aligned_free(r->reserved);
   if (r->out_of_memory) {
     status = xnn_status_out_of_memory;
   }

@@ -410,6 +410,7 @@ func TestAPrivateEntryNeverCausesACommit(t *testing.T) {
 		content := contentOf("w", 100)
 		s, err := c.NewSession(tensorMap{"w": {Data: content, Identity: Identity{Source: "model", Stamp: stamp}}})
 		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Close() })
 		packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
 		return s
 	}
@@ -460,8 +461,7 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 
 func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
 	c := mustOpen(t, filepath.Join(t.TempDir(), "c"), &Options{Progress: func(Progress) { panic("x") }})
-	s, err := c.NewSession(MapOf(map[string][]byte{"w": contentOf("w", 100)}))
-	require.NoError(t, err)
+	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
 	b, _ := s.Load("w", Eager())
 	space := s.reserve(100)        // blind: scratch
 	var address = addressOf(space) // as xpwcLookUpOrInsert does

@@ -12,6 +12,7 @@ import (
 func (c *Cache) beginWriting(compacting bool) Reason {
 	deadline := time.Now().Add(c.options.WriterWait)
 	told := false
+	found := 0 // times that another file than the one loaded was found: with it, it is tried again at once
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if c.blocked != "" {
 			return c.blocked
@@ -25,8 +26,8 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 		if ok {
 			return ""
 		}
-		others := err == nil && (compacting || !c.compacting) // are writing
-		retry := err == nil
+		busy := err == nil // another process is writing, or this one compacts
+		retry := busy
 		if errors.Is(err, ErrReplaced) {
 			if err = c.accept(c.store.reopen()); err == nil {
 				c.noticeReplacement(was)
@@ -45,9 +46,12 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 		case !retry:
 			c.note(err)
 			return ReasonDisk
+		case !busy && found < 3:
+			found++
+			continue
 		case time.Now().After(deadline):
 			return ReasonBusy
-		case others && !told:
+		case busy && (compacting || !c.compacting) && !told:
 			told = true
 			c.events.add(slog.LevelInfo, "waiting for another process that packs into the cache file",
 				slog.Duration("at_most", c.options.WriterWait))

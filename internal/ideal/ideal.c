@@ -3,6 +3,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#ifdef _WIN32 /* which has no aligned_alloc, and frees what is aligned by a call of its own */
+#include <malloc.h>
+#define aligned_alloc(alignment, size) _aligned_malloc(size, alignment)
+#define aligned_free _aligned_free
+#else
+#define aligned_free free
+#endif
+
 // Makes room for one more element of the given size.
 static bool grow(void** array, size_t* capacity, size_t length, size_t element) {
   if (length < *capacity) {
@@ -99,7 +107,7 @@ struct ideal* ideal_create(void) {
 
 void ideal_delete(struct ideal* cache) {
   for (size_t i = 0; i < cache->blocks; i++) {
-    free(cache->block[i]);
+    aligned_free(cache->block[i]);
   }
   free(cache->block);
   free(cache->payload);

@@ -3,6 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef _WIN32 /* which has no aligned_alloc, and frees what is aligned by a call of its own */
+#include <malloc.h>
+#define aligned_alloc(alignment, size) _aligned_malloc(size, alignment)
+#define aligned_free _aligned_free
+#else
+#define aligned_free free
+#endif
+
 static void record(struct recorder* r, struct recorder_event e) {
   if (r->events < recorder_limit) {
     r->event[r->events] = e;
@@ -86,7 +94,7 @@ struct recorder* recorder_create(void) {
 
 void recorder_delete(struct recorder* r) {
   for (size_t i = 0; i < r->blocks; i++) {
-    free(r->block[i]);
+    aligned_free(r->block[i]);
   }
   free(r);
 }

@@ -2,7 +2,10 @@
 
 package xpwc
 
-import "syscall"
+import (
+	"syscall"
+	"testing"
+)
 
 // accessViolation is what Go says of a process that wrote to memory it may not write to.
 const accessViolation = "SIGSEGV"
@@ -11,4 +14,12 @@ const accessViolation = "SIGSEGV"
 func wasKilled(c *Child) bool {
 	status := c.ProcessState.Sys().(syscall.WaitStatus)
 	return status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// oneOf says that of so many damaged files one is tried: all of them, unless -short is given.
+func oneOf() int {
+	if testing.Short() {
+		return 7
+	}
+	return 1
 }
