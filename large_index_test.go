@@ -163,20 +163,25 @@ func TestDamageThatALookUpFindsLeavesAReadOnlyFileUnused(t *testing.T) {
 // A generation is made of the one before: damage that no look-up came upon must not get into it.
 func TestAWriterFindsDamageThatNobodyElseDid(t *testing.T) {
 	m, content, slot := largeFile(t)
-	path := damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2)
-	c := mustOpen(t, path, nil)
-	hits, err := m.use(t, c, []int{0})
-	require.NoError(t, err)
-	require.Equal(t, 1, hits)
-	require.NoError(t, c.Stats().Damaged)
+	for name, o := range map[string]*Options{"patient": nil, "impatient": {WriterWait: -1}} {
+		t.Run(name, func(t *testing.T) {
+			path := damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2)
+			c := mustOpen(t, path, o)
+			hits, err := m.use(t, c, []int{0})
+			require.NoError(t, err)
+			require.Equal(t, 1, hits)
+			require.NoError(t, c.Stats().Damaged)
 
-	more := newTinyModel(len(m.names) + 1)
-	_, err = more.use(t, c, []int{len(m.names)})
-	require.NoError(t, err)
-	require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
-	require.FileExists(t, path+".damaged")
-	require.NoError(t, c.Close())
-	require.Equal(t, 1, c.Stats().Entries)
+			more := newTinyModel(len(m.names) + 1)
+			_, err = more.use(t, c, []int{len(m.names)})
+			require.NoError(t, err)
+			require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+			require.FileExists(t, path+".damaged")
+			require.Empty(t, c.Stats().Private, "nobody is writing: there is nothing to wait for")
+			require.NoError(t, c.Close())
+			require.Equal(t, 1, c.Stats().Entries)
+		})
+	}
 }
 
 func TestNamesOfADamagedFileAreThoseThatCanBeRead(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
@@ -449,5 +450,68 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 		require.True(t, e.region.sealed)
 	}
 	o.close(t)
+	require.NoError(t, c.Close())
+}
+
+// mappedFiles refuse to cut off a file as long as anything of it is mapped, as Windows does.
+type mappedFiles struct {
+	files
+	mapped *atomic.Int64
+}
+
+type mappedDisk struct {
+	disk
+	mapped *atomic.Int64
+}
+
+func (f mappedFiles) Open(path string, writable, insecure bool) (disk, error) {
+	d, err := f.files.Open(path, writable, insecure)
+	return mappedDisk{d, f.mapped}, err
+}
+
+func (f mappedFiles) Create(path string) (disk, error) {
+	d, err := f.files.Create(path)
+	return mappedDisk{d, f.mapped}, err
+}
+
+func (d mappedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+	d.mapped.Add(1)
+	return d.disk.Map(offset, size, writable)
+}
+
+func (d mappedDisk) Unmap(b []byte) error {
+	d.mapped.Add(-1)
+	return d.disk.Unmap(b)
+}
+
+func (d mappedDisk) Truncate(size int64) error {
+	if d.mapped.Load() > 0 {
+		return errMapped
+	}
+	return d.disk.Truncate(size)
+}
+
+// What a mapped file cannot give back it keeps until it is closed, and what is packed meanwhile uses it.
+func TestWhereAMappedFileCannotBeCutOffItIsWhenItIsClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	size := func() int64 {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		return info.Size()
+	}
+	c := mustOpen(t, path, nil)
+	c.store.files = mappedFiles{c.store.files, new(atomic.Int64)}
+	o := open(t, c, someTensors(2, 3000))
+	require.NoError(t, c.Save())
+	require.GreaterOrEqual(t, size(), int64(firstSegment))
+	open(t, c, someTensors(3, 3000)).close(t)
+	require.NoError(t, c.Save())
+	require.Less(t, size(), int64(firstSegment+1<<20), "the space that is there is used")
+	o.close(t)
+	require.NoError(t, c.Close())
+	require.Equal(t, c.Stats().FileBytes, size())
+	c = mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	open(t, c, someTensors(3, 3000)).close(t)
+	require.Zero(t, c.Stats().Misses)
 	require.NoError(t, c.Close())
 }
