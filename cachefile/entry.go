@@ -126,7 +126,7 @@ func (f *File) Entries() iter.Seq2[Entry, error] {
 func reserved(name string) bool { return name == format.HeaderEntry || name == format.IndexEntry }
 
 // Payload reads the packed bytes of an entry of this file, as long as the file is open. They are not checked.
-func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f.f, e.Offset, e.Size) }
+func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f.r, e.Offset, e.Size) }
 
 // Check reads a payload and compares its checksum. The error matches ErrDamaged if it is another; ExecuTorch's entries have none,
 // and are only read.

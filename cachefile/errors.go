@@ -32,7 +32,7 @@ var (
 type Problem struct {
 	// Path of the file.
 	Path string
-	// Offset is where in the file it is, in bytes: that of the structure or payload concerned.
+	// Offset is where in the file it is, in bytes: that of the structure or payload concerned. In a section of a file it is counted from where that begins.
 	Offset int64
 	// What is wrong.
 	What string

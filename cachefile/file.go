@@ -30,6 +30,8 @@ type Digest = format.Digest
 // A File is an open cache file. Its methods may be called from several goroutines, but for Close.
 type File struct {
 	f      *os.File
+	at     span
+	r      io.ReaderAt // of the span
 	path   string
 	size   uint64
 	format Format
@@ -47,16 +49,7 @@ type File struct {
 // cache, not of this version, or if its header or the root of its index is damaged; it is the system's if it cannot be read.
 // What is damaged otherwise is told where it is read. The caller closes the file.
 func Open(path string) (*File, error) {
-	f, problems, err := open(path)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range problems {
-		if p.fatal {
-			return nil, errors.Join(p.Problem, f.Close())
-		}
-	}
-	return f, nil
+	return opened(open(path, everything))
 }
 
 // Close closes the file.
@@ -72,7 +65,7 @@ type finding struct {
 }
 
 // open reads what there is to read before the entries. The file is open unless it returns an error.
-func open(path string) (*File, []finding, error) {
+func open(path string, at span) (*File, []finding, error) {
 	info, err := os.Stat(path) // before it is opened, since opening a pipe would wait for a writer
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +77,7 @@ func open(path string) (*File, []finding, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &File{f: file, path: path}
+	f := &File{f: file, at: at, r: at.of(file), path: path}
 	findings, err := f.read()
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
@@ -122,7 +115,7 @@ func (f *File) readHeader() (header []byte, err error) {
 	for range attempts {
 		before := header
 		header = make([]byte, format.HeaderSize)
-		n, err := f.f.ReadAt(header, 0)
+		n, err := f.r.ReadAt(header, 0)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
@@ -133,7 +126,7 @@ func (f *File) readHeader() (header []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		f.size = uint64(info.Size())
+		f.size = f.at.length(info.Size())
 	}
 	return header, nil
 }
@@ -201,7 +194,7 @@ func (f *File) readForeign() ([]finding, error) {
 
 // readAt fills b with what is at the offset.
 func (f *File) readAt(b []byte, offset uint64) error {
-	_, err := f.f.ReadAt(b, int64(offset))
+	_, err := f.r.ReadAt(b, int64(offset))
 	if errors.Is(err, io.EOF) {
 		return &fs.PathError{Op: "read", Path: f.path, Err: io.ErrUnexpectedEOF}
 	}

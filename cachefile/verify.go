@@ -17,7 +17,11 @@ import (
 // Progress, if not nil, is told how many bytes of how many payload bytes were read. The error is of a file that cannot be
 // looked into: it matches ErrNotCache or ErrVersion, or is the system's.
 func Verify(path string, progress func(done, total int64)) (problems []Problem, err error) {
-	f, findings, err := open(path)
+	return verify(path, everything, progress)
+}
+
+func verify(path string, at span, progress func(done, total int64)) ([]Problem, error) {
+	f, findings, err := open(path, at)
 	if err != nil {
 		return nil, err
 	}
