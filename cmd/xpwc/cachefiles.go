@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,13 +33,13 @@ func jsonFlag(cmd *cobra.Command, on *bool) {
 	cmd.Flags().BoolVar(on, "json", false, "print JSON in place of text")
 }
 
-// withFile calls do with an open cache file.
+// withFile calls do with an open cache file, or with the packed weights in a safetensors file.
 func withFile(path string, do func(f *cachefile.File) error) error {
-	f, err := cachefile.Open(path)
+	at, err := locate(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(f), f.Close())
+	return at.with(do)
 }
 
 // selectLayout finds the layout of a file that a beginning of its fingerprint means, or the word current. The error says which

@@ -111,6 +111,9 @@ type rewriting struct {
 
 // rewrite has a cache rewrite its file, as the writer of it.
 func rewrite(path string, o rewriteOptions, stdout io.Writer, do func(*xpwc.Cache) error) error {
+	if err := refuseEmbedded(path); err != nil {
+		return err
+	}
 	r := rewriting{File: path}
 	err := withFile(path, func(f *cachefile.File) error {
 		info, err := f.Info()

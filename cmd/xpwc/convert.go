@@ -26,7 +26,7 @@ func newConvertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE --to FORMAT -o OUT",
 		Short: "Make a cache file of another format",
-		Long: `Makes a cache file OUT of the entries of FILE, in one of these formats:
+		Long: `Makes a cache file OUT of the entries of FILE, which may be a safetensors file with packed weights in it, in one of these formats:
 
   native   xpwc's own. It carries ExecuTorch's index too, so that ExecuTorch can read it as it is.
   xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed weights, no checksums.

@@ -38,8 +38,8 @@ func newInspectCommand() *cobra.Command {
 		Use:   "inspect FILE",
 		Short: "Show what is in a cache file",
 		Long: `Shows what a cache file is, which layouts (ways of packing) it has packed weights of, whether this machine's is among them, its
-entries, and what its bytes are used for. FILE is a cache of xpwc's or a file of ExecuTorch's, and is neither changed nor locked: it
-may be in use.
+entries, and what its bytes are used for. FILE is a cache of xpwc's, a file of ExecuTorch's, or a safetensors file with packed
+weights in it (xpwc pack --embed-beside), and is neither changed nor locked: it may be in use.
 
 Checksums are compared with --check only, which reads the whole file; xpwc verify checks more. ExecuTorch's files have none.
 
@@ -54,9 +54,11 @@ Exits with 1 if the file cannot be read, or if what was looked at is damaged.`,
 			if entryOrders[o.sort] == nil {
 				return usagef("--sort %s: it is one of %s", o.sort, strings.Join(entryOrderNames, ", "))
 			}
-			return withFile(args[0], func(f *cachefile.File) error {
-				return inspect(f, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			})
+			at, err := locate(args[0])
+			if err != nil {
+				return err
+			}
+			return at.with(func(f *cachefile.File) error { return inspect(f, at, o, cmd.OutOrStdout(), cmd.ErrOrStderr()) })
 		},
 	}
 	flags := cmd.Flags()
@@ -87,6 +89,8 @@ type inspection struct {
 	Entries    []entryReport    `json:"entries"` // null with --summary
 	Damaged    []string         `json:"damaged,omitempty"`
 	Map        []segmentReport  `json:"map,omitempty"`
+	Embedded   *embedded        `json:"embedded,omitempty"` // where in the file the cache is, and offsets are counted from
+	note       string           // of that
 	info       cachefile.Info
 	segments   []cachefile.Segment
 }
@@ -146,11 +150,12 @@ type entryReport struct {
 	used time.Time
 }
 
-func inspect(f *cachefile.File, o inspectOptions, stdout, stderr io.Writer) error {
+func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io.Writer) error {
 	r, err := report(f)
 	if err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return err
 	}
+	r.Embedded, r.note = at.report(), at.note()
 	entries, err := r.choose(f, o)
 	if err != nil {
 		return err
@@ -173,7 +178,7 @@ func inspect(f *cachefile.File, o inspectOptions, stdout, stderr io.Writer) erro
 		err = r.print(stdout, o)
 	}
 	if err == nil && len(r.Damaged) > 0 {
-		err = fmt.Errorf("%s is damaged: %s of %s; xpwc verify tells more", r.File, plural(len(r.Damaged), "entry"), plural(r.Total, "entry"))
+		err = fmt.Errorf("%s is damaged: %d of %s; xpwc verify tells more", r.File, len(r.Damaged), plural(r.Total, "entry"))
 	}
 	return err
 }

@@ -44,6 +44,7 @@ func (r *inspection) printSummary(w io.Writer) error {
 	default:
 		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version %d\n", r.File, r.Version)
 	}
+	fmt.Fprint(w, r.note)
 	for _, s := range r.info.Slots {
 		if s.State == cachefile.SlotTorn {
 			fmt.Fprintf(w, "note: the header's slot at %d does not check out: a crash left it so, or it is damaged\n", s.Offset)

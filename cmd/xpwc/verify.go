@@ -16,7 +16,8 @@ func newVerifyCommand() *cobra.Command {
 		Short: "Check everything in a cache file",
 		Long: `Checks every checksum and every rule of a cache file (docs/format.md): the header's slots, the index and each record of it, that
 records can be found, that payloads neither overlap nor lie elsewhere than they may, that the index for ExecuTorch agrees, and each
-payload's checksum. Prints what is wrong, and where: file offsets in bytes. The file is neither changed nor locked.
+payload's checksum. Prints what is wrong, and where: file offsets in bytes. The file is neither changed nor locked. FILE may be a
+safetensors file with packed weights in it (xpwc pack --embed-beside); these are checked, and not the tensors beside them.
 
 ExecuTorch's files have no checksums: their index is checked, and that payloads can be read.
 
@@ -38,6 +39,7 @@ Exits with 0 if nothing is wrong, and with 1 if something is or the file cannot 
 // verification is what xpwc verify tells.
 type verification struct {
 	File         string           `json:"file"`
+	Embedded     *embedded        `json:"embedded,omitempty"` // where in the file the cache is, and offsets are counted from
 	Sound        bool             `json:"sound"`
 	Format       cachefile.Format `json:"format,omitempty"`
 	Generation   uint64           `json:"generation,omitempty"`
@@ -54,18 +56,22 @@ type problemReport struct {
 }
 
 func verify(path string, asJSON bool, stdout, stderr io.Writer) error {
+	at, err := locate(path)
+	if err != nil {
+		return err
+	}
 	bar := newProgress(stderr, "verifying")
-	problems, err := cachefile.Verify(path, bar.update)
+	problems, err := at.verify(bar.update)
 	bar.finish()
 	if err != nil {
 		return err
 	}
-	v := verification{File: path, Sound: len(problems) == 0, Problems: []problemReport{}}
+	v := verification{File: path, Embedded: at.report(), Sound: len(problems) == 0, Problems: []problemReport{}}
 	for _, p := range problems {
 		v.Problems = append(v.Problems, problemReport{p.Offset, p.What, p.Name})
 	}
 	// What cannot be opened has its problems told already.
-	_ = withFile(path, func(f *cachefile.File) error {
+	_ = at.with(func(f *cachefile.File) error {
 		info, _ := f.Info()
 		v.Format, v.Generation, v.Entries = info.Format, info.Generation, info.Entries
 		v.PayloadBytes, v.Uncommitted = info.PayloadBytes, info.UncommittedBytes
@@ -76,6 +82,7 @@ func verify(path string, asJSON bool, stdout, stderr io.Writer) error {
 			return err
 		}
 	} else {
+		fmt.Fprint(stdout, at.note())
 		v.print(stdout, problems)
 	}
 	if !v.Sound {

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"xpwc"
+	"xpwc/cachefile"
+)
+
+// A location is where a cache is: in a file of its own, or, if it has a Tensor, in a safetensors file beside the weights.
+type location struct {
+	path string
+	embedded
+}
+
+// locate finds the cache in the file at path. What is no safetensors file is left to package cachefile, which tells what is wrong with it.
+func locate(path string) (location, error) {
+	l := location{path: path}
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		return l, nil // not what an index lists
+	}
+	e, err := describeEmbedding(path)
+	switch {
+	case errors.Is(err, xpwc.ErrUnknownTensor):
+		return l, fmt.Errorf("%s: %w: a safetensors file without packed weights; xpwc pack --embed-beside makes one with them", path, cachefile.ErrNotCache)
+	case err == nil:
+		l.embedded = *e
+	}
+	return l, nil
+}
+
+// with calls do with the open cache.
+func (l location) with(do func(f *cachefile.File) error) error {
+	f, err := l.open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(f), f.Close())
+}
+
+func (l location) open() (*cachefile.File, error) {
+	if l.Tensor == "" {
+		return cachefile.Open(l.path)
+	}
+	return cachefile.OpenSection(l.path, l.Offset, l.Bytes)
+}
+
+func (l location) verify(progress func(done, total int64)) ([]cachefile.Problem, error) {
+	if l.Tensor == "" {
+		return cachefile.Verify(l.path, progress)
+	}
+	return cachefile.VerifySection(l.path, l.Offset, l.Bytes, progress)
+}
+
+// note says where offsets are counted from, if that is not the file's beginning.
+func (l location) note() string {
+	if l.Tensor == "" {
+		return ""
+	}
+	return fmt.Sprintf("note: %s: the packed weights are the tensor %s, %s from byte %d on; offsets are counted from there\n",
+		l.path, l.Tensor, size(l.Bytes), l.Offset)
+}
+
+// report tells the same to programs.
+func (l location) report() *embedded {
+	if l.Tensor == "" {
+		return nil
+	}
+	return &l.embedded
+}
+
+// refuseEmbedded is for commands that rewrite a file.
+func refuseEmbedded(path string) error {
+	l, err := locate(path)
+	if err == nil && l.Tensor != "" {
+		err = fmt.Errorf("%s: packed weights in a safetensors file are not rewritten; xpwc convert --to native takes them out, "+
+			"xpwc pack --embed-beside makes a new file", path)
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+	"xpwc/safetensors"
+)
+
+// embeddedModel packs a safetensors file with packed weights in it, and the same weights into a cache file of their own.
+func embeddedModel(t *testing.T) (dir string, at embedded) {
+	t.Helper()
+	dir = t.TempDir()
+	model := describedModel(t, dir)
+	packJSON(t, dir, model, "-o", "own.xpwc")
+	return dir, *packJSON(t, dir, model, "--embed-beside", "-o", "packed.safetensors").Embedded
+}
+
+func TestInspectAndVerifyFindTheCacheInASafetensorsFile(t *testing.T) {
+	dir, at := embeddedModel(t)
+	own := tells[inspection](t, dir, 0, "inspect", "own.xpwc", "--check", "--sort", "name")
+	require.Nil(t, own.Embedded)
+	beside := tells[inspection](t, dir, 0, "inspect", "packed.safetensors", "--check", "--sort", "name")
+	require.Equal(t, &at, beside.Embedded)
+	require.Equal(t, at.Bytes, beside.Bytes["file"])
+	require.Len(t, beside.Entries, 3)
+	for i, e := range beside.Entries {
+		require.Equal(t, sumOK, e.Checksum)
+		require.Equal(t, own.Entries[i].Name, e.Name)
+		require.Equal(t, own.Entries[i].Sum, e.Sum)
+	}
+	text := says(t, dir, 0, "inspect", "packed.safetensors")
+	require.Contains(t, text, "the tensor xpwc.packed")
+	require.Contains(t, text, "this machine's")
+
+	v := tells[verification](t, dir, 0, "verify", "packed.safetensors")
+	require.True(t, v.Sound)
+	require.Equal(t, 3, v.Entries)
+	require.Equal(t, &at, v.Embedded)
+	require.Contains(t, says(t, dir, 0, "verify", "packed.safetensors"), "sound")
+	require.NotContains(t, says(t, dir, 0, "verify", "own.xpwc"), "note")
+}
+
+func TestDamagedPackedWeightsInASafetensorsFileAreTold(t *testing.T) {
+	dir, at := embeddedModel(t)
+	entry := tells[inspection](t, dir, 0, "inspect", "packed.safetensors").Entries[0]
+	path := filepath.Join(dir, "packed.safetensors")
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	content[at.Offset+entry.Offset] ^= 1
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	v := tells[verification](t, dir, exitFailed, "verify", "packed.safetensors")
+	require.Len(t, v.Problems, 1)
+	require.Equal(t, entry.Offset, v.Problems[0].Offset)
+	require.Equal(t, entry.Name, v.Problems[0].Entry)
+	text := says(t, dir, exitFailed, "inspect", "packed.safetensors", "--check")
+	require.Contains(t, text, "is damaged: 1 of 3 entries")
+}
+
+func TestPackedWeightsAreTakenOutOfASafetensorsFileAndCompared(t *testing.T) {
+	dir, _ := embeddedModel(t)
+	before, err := os.ReadFile(filepath.Join(dir, "packed.safetensors"))
+	require.NoError(t, err)
+	require.Contains(t, says(t, dir, 0, "diff", "packed.safetensors", "own.xpwc"), "3 entries in common")
+	says(t, dir, 0, "convert", "packed.safetensors", "--to", "native", "-o", "out.xpwc")
+	says(t, dir, 0, "verify", "out.xpwc")
+	says(t, dir, 0, "diff", "packed.safetensors", "out.xpwc")
+	for _, args := range [][]string{{"compact"}, {"prune", "--max-size", "1MiB"}, {"prune", "--keep-layout", "current"}} {
+		require.Contains(t, says(t, dir, exitFailed, append(args, "packed.safetensors")...), "xpwc pack --embed-beside")
+	}
+	after, err := os.ReadFile(filepath.Join(dir, "packed.safetensors"))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(before, after))
+}
+
+func TestASafetensorsFileWithoutPackedWeightsSaysHowToGetThem(t *testing.T) {
+	dir := t.TempDir()
+	describedModel(t, dir)
+	for _, command := range []string{"inspect", "verify", "compact"} {
+		text := says(t, dir, exitFailed, command, "model.safetensors")
+		require.Contains(t, text, cachefile.ErrNotCache.Error())
+		require.Contains(t, text, "--embed-beside")
+	}
+	path := filepath.Join(dir, "forged.safetensors")
+	var file bytes.Buffer
+	require.NoError(t, safetensors.Write(&file, []safetensors.Tensor{
+		{Name: safetensors.PackedName, Dtype: safetensors.U8, Shape: []int{4}, Data: []byte("none")}}, nil))
+	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
+	require.Contains(t, says(t, dir, exitFailed, "inspect", "forged.safetensors"), cachefile.ErrNotCache.Error())
+}
