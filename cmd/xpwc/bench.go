@@ -56,8 +56,8 @@ func newBenchCommand() *cobra.Command {
   dropped       from that file when it is not in the page cache, with Options.Prefetch
   dropped-lazy  the same without Options.Prefetch
 
-MODEL is a .tflite file, a .safetensors file with its description MODEL.json, or the word llama (the default): generated stacks of layers of Llama 3.2 1B's shape, %d layers with int8
-weights and %d in float32. With --layers or --float32 it is one stack.
+MODEL is a .tflite file, a .safetensors file with its description MODEL.json, or the word llama (the default): generated stacks of
+layers of Llama 3.2 1B's shape, %d layers with int8 weights and %d in float32. With --layers or --float32 it is one stack.
 
 The clock starts when the process has mapped the model, XNNPACK is initialized and its threads are started, in all modes alike.
 Warm and ideal are run %d times in each round. Figures are medians; compare those of one run only. See docs/measurements.md.`, benchLayers, benchLayersFloat32, repeats),

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -123,37 +122,6 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// shorten leaves out the middle of a text that is longer than width.
-func shorten(s string, width int) string {
-	r := []rune(s)
-	if len(r) <= width {
-		return s
-	}
-	front := (width - 1) / 2
-	return string(r[:front]) + "…" + string(r[len(r)-(width-1-front):])
-}
-
-// fit shortens the first column, of names, so that the table is no wider than width, within reason; 0 leaves names whole.
-func (t *table) fit(width int) {
-	if width == 0 {
-		return
-	}
-	const gap, least = 3, 20
-	widest := make([]int, len(t.rows[0]))
-	for _, row := range t.rows {
-		for i, cell := range row {
-			widest[i] = max(widest[i], utf8.RuneCountInString(cell))
-		}
-	}
-	rest := gap + 1 // the table begins with a gap, and the last column of a terminal stays free
-	for _, n := range widest[1:] {
-		rest += n + gap
-	}
-	for _, row := range t.rows {
-		row[0] = shorten(row[0], max(least, width-rest))
-	}
 }
 
 // terminalWidth returns how many columns w has, or 0 if it is no terminal.

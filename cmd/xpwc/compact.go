@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,6 +71,9 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 					l, err = selectLayout(args[0], info.Layouts, name)
 					keep.KeepLayouts = append(keep.KeepLayouts, xpwc.Digest(l))
 				}
+				if err == nil && keep.MaxBytes > 0 {
+					err = checkRoom(f, keep)
+				}
 				return err
 			})
 			if err != nil {
@@ -86,6 +90,22 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 	layoutFlag(cmd, "keep-layout")
 	o.flags(cmd)
 	return cmd
+}
+
+// checkRoom fails if a limit leaves no entry, as one does whose unit was forgotten.
+func checkRoom(f *cachefile.File, keep xpwc.PruneOptions) error {
+	least := int64(0)
+	for e, err := range f.Entries() {
+		kept := err == nil && (len(keep.KeepLayouts) == 0 || slices.Contains(keep.KeepLayouts, xpwc.Digest(e.Layout)))
+		if kept && (least == 0 || e.Size < least) {
+			least = e.Size
+		}
+	}
+	info, err := f.Info()
+	if err == nil && least > 0 && keep.MaxBytes < info.HeaderBytes+least {
+		return usagef("--max-size: not one entry fits into %s; write a size like 200MiB", size(keep.MaxBytes))
+	}
+	return nil
 }
 
 type rewriteOptions struct {

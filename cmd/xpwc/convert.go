@@ -158,7 +158,7 @@ func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachef
 		return info.Layouts[0].Fingerprint, nil
 	}
 	layout, err := selectLayout(r.File, info.Layouts, current)
-	if err != nil {
+	if err != nil && len(info.Layouts) > 0 {
 		err = fmt.Errorf("%w; choose one with --layout", err)
 	}
 	return layout, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,12 @@ func TestMistakesWithCacheFilesAreTold(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "accepts 1 arg", []string{"inspect"}},
+		{exitUsage, "arguments are missing: xpwc inspect FILE", []string{"inspect"}},
+		{exitUsage, "is inspect meant?", []string{"inspec", "notes"}},
+		{exitUsage, "unknown command \"frobnicate\"\n", []string{"frobnicate"}},
+		{exitUsage, "bash, zsh, fish", []string{"completion"}},
+		{exitUsage, "xpwc completion foo", []string{"completion", "foo"}},
+		{exitUsage, "these are not the arguments that it takes: xpwc inspect FILE", []string{"inspect", "notes", "b"}},
 		{exitUsage, "name, size, offset, used, seed", []string{"inspect", "notes", "--sort", "color"}},
 		{exitFailed, "not a packed weights cache", []string{"inspect", "notes"}},
 		{exitFailed, "not a packed weights cache", []string{"verify", "notes"}},
@@ -31,9 +37,9 @@ func TestMistakesWithCacheFilesAreTold(t *testing.T) {
 		{exitUsage, "native, xpwc1, xpwc2", []string{"convert", "notes"}},
 		{exitUsage, "native, xpwc1, xpwc2", []string{"convert", "notes", "--to", "zip"}},
 		{exitUsage, "-o", []string{"convert", "notes", "--to", "native"}},
-		{exitUsage, "accepts 2 arg", []string{"diff", "notes"}},
+		{exitUsage, "takes: xpwc diff A B", []string{"diff", "notes"}},
 		{exitUsage, "absent", []string{"diff", "absent", "notes"}},
-		{exitUsage, "accepts 1 arg", []string{"man"}},
+		{exitUsage, "missing: xpwc man DIR", []string{"man"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			code, out, stderr := xpwcIn(t, dir, c.args...)
@@ -111,6 +117,25 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 }
 
+func TestWhatIsTrueOfAllEntriesMakesRoomForTheirNames(t *testing.T) {
+	r := inspection{}
+	rows := [][]string{{"name", "size", "used", "checksum"}}
+	for i := range 3 {
+		e := entryReport{Kernel: fmt.Sprintf("model/block_%d/attention/weight", i), Bias: strings.Repeat("/bias", 30)}
+		r.Entries = append(r.Entries, e)
+		rows = append(rows, []string{e.Kernel + e.Bias, fmt.Sprintf("%d B", i), "2024-11-08", "not checked"})
+	}
+	whole := table{rows}
+	require.Empty(t, r.fit(&whole, 0))
+	require.Len(t, whole.rows[1], 4)
+	roomy := table{[][]string{{"name", "size", "used"}, {"a", "1 B", "now"}, {"b", "1 B", "now"}}}
+	require.Empty(t, roomy.leaveOutAlike(80))
+	require.Equal(t, []string{"used 2024-11-08", "checksum not checked"}, r.fit(&whole, 60))
+	for i, row := range whole.rows[1:] {
+		require.Equal(t, []string{r.Entries[i].Kernel + "…", fmt.Sprintf("%d B", i)}, row)
+	}
+}
+
 func TestSizesAreReadWithTheirUnits(t *testing.T) {
 	for text, want := range map[string]int64{"200MiB": 200 << 20, "1.5 GiB": 3 << 29, "10kB": 10_000, "4096": 4096} {
 		n, err := parseSize("max-size", text)
@@ -120,5 +145,12 @@ func TestSizesAreReadWithTheirUnits(t *testing.T) {
 	for _, text := range []string{"", "0", "-1", "many", "5 parsecs"} {
 		_, err := parseSize("max-size", text)
 		require.ErrorAs(t, err, new(usageError), text)
+	}
+}
+
+func TestTheCommandsThemselvesAreExplained(t *testing.T) {
+	text := says(t, t.TempDir(), 0, "--help")
+	for _, want := range []string{"Exits with", "standard error", "inspect", "Examples:"} {
+		require.Contains(t, text, want)
 	}
 }

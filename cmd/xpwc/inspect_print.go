@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"xpwc/cachefile"
 )
@@ -131,14 +132,35 @@ func (r *inspection) printEntries(w io.Writer) error {
 		rows = append(rows, when(native, row, e.Checksum))
 	}
 	t := table{rows}
-	t.fit(terminalWidth(w))
+	said := r.fit(&t, terminalWidth(w))
 	if err := t.print(w); err != nil {
 		return err
+	}
+	if len(said) > 0 {
+		fmt.Fprintf(w, "\nAll of these: %s.\n", strings.Join(said, ", "))
 	}
 	if len(r.Entries) < r.Total-len(r.Damaged) {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", plural(len(r.Entries), "entry"), r.Total, size(total))
 	}
 	return nil
+}
+
+// fit makes a table of the entries fit a terminal. The names are the kernel's and the bias' joined, and the kernel's tells more. It returns what
+// is left out because it is true of all.
+func (r *inspection) fit(t *table, width int) (said []string) {
+	if width == 0 {
+		return nil
+	}
+	said = t.leaveOutAlike(width)
+	room := t.room(width)
+	for i, e := range r.Entries {
+		kernel := printable(e.Kernel)
+		if name := &t.rows[i+1][0]; kernel != "" && utf8.RuneCountInString(*name) > room && utf8.RuneCountInString(kernel) < utf8.RuneCountInString(*name) {
+			*name = shorten(kernel, room-1) + "…"
+		}
+	}
+	t.fit(width)
+	return said
 }
 
 // kind says what is special about an entry.

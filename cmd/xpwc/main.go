@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -48,11 +49,15 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// usage makes the errors of an argument check usage errors.
+// usage makes the errors of an argument check usage errors, which show what the command takes.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{err}
+			takes := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+			if len(args) == 0 {
+				return usagef("arguments are missing: %s", takes)
+			}
+			return usagef("%s %s: these are not the arguments that it takes: %s", cmd.CommandPath(), strings.Join(args, " "), takes)
 		}
 		return nil
 	}
@@ -64,11 +69,24 @@ func newRootCommand() *cobra.Command {
 		Short:         "Run models with XNNPACK on a cache of packed weights, and look after cache files",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q", args[0])
+		Long: `Runs models with XNNPACK on a cache of packed weights, packs ahead of time, and looks after cache files.
+
+Results go to standard output, progress and errors to standard error. Commands with --json print one JSON document in place of text.
+
+Exits with 0 if all went well, with 1 if something went wrong or is damaged, with 2 if the command line is wrong; xpwc diff as diff does: with
+1 if there are differences, with 2 if something went wrong.`,
+		Example: `  xpwc pack pose.tflite -o pose.xpwc
+  xpwc run pose.tflite --cache pose.xpwc
+  xpwc inspect pose.xpwc`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			meant := ""
+			if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+				meant = "; is " + strings.Join(names, " or ") + " meant?"
+			}
+			return usagef("unknown command %q%s", args[0], meant)
 		},
 		RunE: func(*cobra.Command, []string) error { return usagef("no command given") },
 	}
@@ -78,5 +96,13 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newInspectCommand(), newVerifyCommand(), newCompactCommand(), newPruneCommand(), newConvertCommand(), newDiffCommand())
 	root.AddCommand(newPushCommand(), newPullCommand(), newLsCommand())
 	root.AddCommand(newManCommand())
+	root.SuggestionsMinimumDistance = 2 // cobra sets it on the way to an error of its own only
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = usage(cobra.NoArgs), func(*cobra.Command, []string) error { return usagef("which shell? bash, zsh, fish or powershell") }
+			c.Example = "  source <(xpwc completion bash)"
+		}
+	}
 	return root
 }

@@ -42,7 +42,7 @@ What is packed is right for CPUs for which XNNPACK chooses the kernels it choose
 beside the others in the one file; a program finds what its own CPU needs.
 
 FILE appears when it is complete, with one rename. If it is there already, what it has stays and what it lacks is added, in a
-copy that takes its place: programs that use it go on with the old one. MODEL is only read.
+copy that takes its place: programs that use it go on with the old one. What is damaged there is packed again. MODEL is only read.
 
 With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is one too, the description, and the packed weights, as the
 tensor %s. Programs map them from there (safetensors.File.OpenPacked) and need no other file. What MODEL has packed in it already
@@ -107,7 +107,7 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 	}
 	report := packReport{Model: model.path, Output: o.output, Jobs: o.jobs}
 	err = report.pack(ctx, p, model, s.file(packing), o, stderr)
-	if ctx.Err() != nil && err != nil {
+	if err != nil && (ctx.Err() != nil || errors.Is(err, errInterrupted)) {
 		return fmt.Errorf("interrupted; nothing was written to %s", o.output)
 	}
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *packReport) pack(ctx context.Context, p product, model modelFile, cache
 	for _, level := range o.levels {
 		l, err := packLevel(ctx, model, cache, level, o, stderr)
 		if err := errors.Join(err, ctx.Err()); err != nil {
-			return err
+			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
 		}
 		if l.Packed+l.Found+l.Reused == 0 {
 			return fmt.Errorf("%s has no weights that XNNPACK packs through a cache; nothing was written to %s", r.Model, r.Output)
@@ -183,12 +183,12 @@ func checkJobs(n *int) error {
 func (r *packReport) print(w io.Writer) error {
 	var t table
 	header := []string{""}
-	rows := [][]string{{"entries packed"}, {"bytes packed"}, {"found in the file"}, {"packed again, found equal"}, {"in private memory"},
+	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"}, {"packed again, found equal"}, {"in private memory"},
 		{"time packing, of all cores"}, {"time in all"}}
 	for _, l := range r.Levels {
 		header = append(header, l.CPU)
 		for i, cell := range []string{
-			fmt.Sprint(l.Packed), size(l.PackedBytes), fmt.Sprint(l.Found), fmt.Sprint(l.Reused), privateCell(l.Private, l.Reasons),
+			l.Layout[:shortLayout], fmt.Sprint(l.Packed), size(l.PackedBytes), fmt.Sprint(l.Found), fmt.Sprint(l.Reused), privateCell(l.Private, l.Reasons),
 			ms(l.PackingMS), ms(l.TotalMS),
 		} {
 			rows[i] = append(rows[i], cell)

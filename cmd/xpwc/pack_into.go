@@ -11,11 +11,13 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/cachefile"
 	"xpwc/graph"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
@@ -84,6 +86,7 @@ func (m packableTflite) shares(n int) []share {
 // packedLevel is what packing for one level of CPU came to.
 type packedLevel struct {
 	CPU         string        `json:"cpu"`
+	Layout      string        `json:"layout"` // what XNNPACK chooses for it: the fingerprint
 	Packed      int64         `json:"packed"`
 	PackedBytes int64         `json:"packed_bytes"`
 	Found       int64         `json:"found"`
@@ -123,6 +126,12 @@ func packLevel(ctx context.Context, model modelFile, cache, level string, o pack
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
 	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && stopped(exit) {
+			err = errInterrupted
+		} else if errors.As(err, &exit) && exit.ExitCode() == exitFailed {
+			err = errors.New("failed as told above")
+		}
 		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, err)
 	}
 	var p packedInto
@@ -131,6 +140,15 @@ func packLevel(ctx context.Context, model modelFile, cache, level string, o pack
 	}
 	p.Level.file = p.File
 	return p.Level, nil
+}
+
+// errInterrupted: the user stopped a process of this program's, which may be noticed before that this one is to stop too.
+var errInterrupted = errors.New("interrupted")
+
+// stopped reports whether a process was ended by what Ctrl-C and service managers send.
+func stopped(exit *exec.ExitError) bool {
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && (status.Signal() == syscall.SIGINT || status.Signal() == syscall.SIGTERM)
 }
 
 // newPackIntoCommand is what pack starts this program with, for each level anew.
@@ -173,9 +191,13 @@ func packInto(model modelFile, path, level string, jobs int, portable bool, stde
 			return nil, err
 		}
 	}
+	layout, err := xpwc.CurrentLayout()
+	if err != nil {
+		return nil, err
+	}
 	shares := m.shares(jobs)
 	bar := newPackingProgress(stderr, "packing for "+level, shares)
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
+	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse, Progress: bar.packed})
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +217,7 @@ func packInto(model modelFile, path, level string, jobs int, portable bool, stde
 	all := cache.Stats()
 	p = &packedInto{
 		Level: packedLevel{
-			CPU: level, Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
+			CPU: level, Layout: cachefile.Digest(layout.Fingerprint).String(), Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
 			Late: all.Packed.Entries - shared.Packed.Entries, Written: all.WrittenBytes,
 			PackingMS: milliseconds(all.PackingTime), TotalMS: milliseconds(time.Since(start)),
 		},

@@ -62,7 +62,7 @@ func (t *table) layoutRows(layouts []registry.Layout, what string, here registry
 }
 
 func layoutTable() (t table) {
-	t.row("layout", "", "entries", "payloads", "file", "")
+	t.row("layout", "packed for", "entries", "payloads", "file", "")
 	return t
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -19,12 +20,22 @@ func (t *table) print(w io.Writer) error {
 	for _, r := range t.rows {
 		first = max(first, utf8.RuneCountInString(r[0]))
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	var aligned bytes.Buffer
+	tw := tabwriter.NewWriter(&aligned, 0, 0, 3, ' ', tabwriter.AlignRight)
 	for _, r := range t.rows {
 		pad := strings.Repeat(" ", first-utf8.RuneCountInString(r[0]))
 		fmt.Fprintf(tw, "%s%s\t%s\t\n", r[0], pad, strings.Join(r[1:], "\t"))
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	var lines bytes.Buffer // without blanks at their ends
+	for line := range bytes.Lines(aligned.Bytes()) {
+		lines.Write(bytes.TrimRight(line, " \n"))
+		lines.WriteByte('\n')
+	}
+	_, err := w.Write(lines.Bytes())
+	return err
 }
 
 // none stands where a figure does not apply.
