@@ -134,6 +134,9 @@ func TestWhatIsTrueOfAllEntriesMakesRoomForTheirNames(t *testing.T) {
 	for i, row := range whole.rows[1:] {
 		require.Equal(t, []string{r.Entries[i].Kernel + "…", fmt.Sprintf("%d B", i)}, row)
 	}
+	require.Empty(t, r.fit(&whole, 35))
+	require.Equal(t, "model/block_1/attention…", whole.rows[2][0])
+	require.LessOrEqual(t, whole.widest(0), whole.room(35))
 }
 
 func TestSizesAreReadWithTheirUnits(t *testing.T) {

@@ -145,8 +145,8 @@ func (r *inspection) printEntries(w io.Writer) error {
 	return nil
 }
 
-// fit makes a table of the entries fit a terminal. The names are the kernel's and the bias' joined, and the kernel's tells more. It returns what
-// is left out because it is true of all.
+// fit makes a table of the entries fit a terminal. Of a name that is too long, the kernel's and the bias' joined, the beginning tells
+// entries apart best. It returns what is left out because it is true of all.
 func (r *inspection) fit(t *table, width int) (said []string) {
 	if width == 0 {
 		return nil
@@ -154,12 +154,12 @@ func (r *inspection) fit(t *table, width int) (said []string) {
 	said = t.leaveOutAlike(width)
 	room := t.room(width)
 	for i, e := range r.Entries {
-		kernel := printable(e.Kernel)
-		if name := &t.rows[i+1][0]; kernel != "" && utf8.RuneCountInString(*name) > room && utf8.RuneCountInString(kernel) < utf8.RuneCountInString(*name) {
-			*name = shorten(kernel, room-1) + "…"
+		name := &t.rows[i+1][0]
+		if kernel := []rune(printable(e.Kernel)); len(kernel) > 0 && utf8.RuneCountInString(*name) > room {
+			*name = string(kernel[:min(len(kernel), room-1)]) + "…"
 		}
 	}
-	t.fit(width)
+	t.fit(width) // what has no kernel's name
 	return said
 }
 

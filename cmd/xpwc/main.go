@@ -91,11 +91,25 @@ Exits with 0 if all went well, with 1 if something went wrong or is damaged, wit
 		RunE: func(*cobra.Command, []string) error { return usagef("no command given") },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newRunCommand(), newDemoCommand(), newBenchCommand(), newMeasureCommand())
-	root.AddCommand(newPackCommand(), newPackIntoCommand())
-	root.AddCommand(newInspectCommand(), newVerifyCommand(), newCompactCommand(), newPruneCommand(), newConvertCommand(), newDiffCommand())
-	root.AddCommand(newPushCommand(), newPullCommand(), newLsCommand())
-	root.AddCommand(newManCommand())
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Run models and measure:", []*cobra.Command{newRunCommand(), newDemoCommand(), newBenchCommand(), newMeasureCommand()}},
+		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newPackIntoCommand()}},
+		{"Look after cache files:", []*cobra.Command{newInspectCommand(), newVerifyCommand(), newCompactCommand(), newPruneCommand(),
+			newConvertCommand(), newDiffCommand()}},
+		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(), newLsCommand()}},
+		{"More:", []*cobra.Command{newManCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("More:")
+	root.SetCompletionCommandGroupID("More:")
 	root.SuggestionsMinimumDistance = 2 // cobra sets it on the way to an error of its own only
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
