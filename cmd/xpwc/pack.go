@@ -42,7 +42,8 @@ What is packed is right for CPUs for which XNNPACK chooses the kernels it choose
 beside the others in the one file; a program finds what its own CPU needs.
 
 FILE appears when it is complete, with one rename. If it is there already, what it has stays and what it lacks is added, in a
-copy that takes its place: programs that use it go on with the old one. What is damaged there is packed again. MODEL is only read.
+copy that takes its place: programs that use it go on with the old one. Damaged entries of it are left out, and
+packed again if MODEL has them. MODEL is only read.
 
 With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is one too, the description, and the packed weights, as the
 tensor %s. Programs map them from there (safetensors.File.OpenPacked) and need no other file. What MODEL has packed in it already
@@ -80,6 +81,7 @@ type packReport struct {
 	Entries      int           `json:"entries"` // of the whole file
 	PayloadBytes int64         `json:"payload_bytes"`
 	FileBytes    int64         `json:"file_bytes"`
+	LeftOut      int           `json:"damaged_entries_left_out,omitempty"` // of what was added to
 	Embedded     *embedded     `json:"embedded,omitempty"`
 }
 
@@ -113,6 +115,7 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 	if err != nil {
 		return err
 	}
+	report.LeftOut = s.left
 	if o.json {
 		out := json.NewEncoder(stdout)
 		out.SetIndent("", "  ")
@@ -202,6 +205,10 @@ func (r *packReport) print(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n", r.Output, r.Entries, size(r.PayloadBytes), size(r.FileBytes))
+	if r.LeftOut > 0 {
+		fmt.Fprintf(w, "note: %s had a wrong checksum and %s left out; what the model has of this was packed again\n",
+			plural(r.LeftOut, "entry"), wasWere(int64(r.LeftOut)))
+	}
 	if e := r.Embedded; e != nil {
 		fmt.Fprintf(w, "embedded at byte %d of a file of %s\n", e.Offset, size(e.FileBytes))
 	}

@@ -197,7 +197,7 @@ func packInto(model modelFile, path, level string, jobs int, portable bool, stde
 	}
 	shares := m.shares(jobs)
 	bar := newPackingProgress(stderr, "packing for "+level, shares)
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse, Progress: bar.packed})
+	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,8 +23,29 @@ func TestPackingAgainRepairsWhatIsDamaged(t *testing.T) {
 	says(t, dir, exitFailed, "verify", "c.xpwc")
 	again := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
 	require.EqualValues(t, 1, again.Levels[0].Packed)
+	require.Equal(t, 1, again.LeftOut)
 	require.Equal(t, first.Entries, again.Entries)
 	says(t, dir, 0, "verify", "c.xpwc")
+}
+
+func TestPackingAnotherModelLeavesOutWhatItCannotRepair(t *testing.T) {
+	dir := t.TempDir()
+	first := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
+	faces := tells[inspection](t, dir, 0, "inspect", "c.xpwc").Entries[0]
+	packJSON(t, dir, testModel(t, selfie), "-o", "c.xpwc")
+	path := filepath.Join(dir, "c.xpwc")
+	v := tells[inspection](t, dir, 0, "inspect", "c.xpwc")
+	at := slices.IndexFunc(v.Entries, func(e entryReport) bool { return e.Sum == faces.Sum })
+	require.GreaterOrEqual(t, at, 0)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	content[v.Entries[at].Offset] ^= 1
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	text := says(t, dir, 0, "pack", testModel(t, selfie), "-o", "c.xpwc")
+	require.Contains(t, text, "note: 1 entry had a wrong checksum and was left out")
+	require.Equal(t, v.Total-1, tells[verification](t, dir, 0, "verify", "c.xpwc").Entries)
+	require.EqualValues(t, 1, packJSON(t, dir, faceModel(t), "-o", "c.xpwc").Levels[0].Packed)
+	require.Less(t, first.Entries, v.Total)
 }
 
 // The description of a layout is that of an architecture, which does not tell levels of CPU apart.

@@ -42,14 +42,14 @@ func (p cacheProduct) begin(context.Context) error {
 }
 
 func (p cacheProduct) finish(_ context.Context, packed bool) (*embedded, error) {
-	if p.before != nil && !packed {
+	if p.before != nil && !packed && p.left == 0 {
 		return nil, nil
 	}
 	return nil, p.publish(packing)
 }
 
 // seed begins the cache in the stage with what another has. It is a file with an identity of its own: programs tell by that whether a
-// file that they know was replaced or only grew.
+// file that they know was replaced or only grew. Damaged entries are left out: what the model has of them is packed again.
 func (s *stage) seed(path string) (err error) {
 	f, err := cachefile.Open(path)
 	if err != nil {
@@ -58,7 +58,13 @@ func (s *stage) seed(path string) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	bar := newProgress(s.stderr, "copying")
 	defer bar.finish()
-	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.update})
+	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.update, LeftOut: func(_ cachefile.Entry, err error) error {
+		if !errors.Is(err, cachefile.ErrDamaged) {
+			return err
+		}
+		s.left++
+		return nil
+	}})
 }
 
 // checkCache fails if there is something else at the path than a sound cache, which a program would get over by packing afresh.

@@ -17,6 +17,7 @@ type stage struct {
 	dir    string
 	before fs.FileInfo // of the file at path when the stage was made, or nil
 	mode   fs.FileMode // of the output
+	left   int         // how many damaged entries of what is added to are not in the output
 	stderr io.Writer
 }
 
