@@ -70,7 +70,9 @@ func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
 			return nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
 		}
 		layout.Manifest = descriptor.Digest.String()
-		l.manifests, l.layouts = []ocispec.Descriptor{l.descriptor}, []Layout{layout}
+		listed := l.descriptor // as encodeManifest has it: a push may put it into an index
+		listed.ArtifactType, listed.Annotations = ArtifactType, layout.annotations()
+		l.manifests, l.layouts = []ocispec.Descriptor{listed}, []Layout{layout}
 		return l, nil
 	}
 	l.manifests, l.layouts, err = decodeIndex(b)

@@ -184,3 +184,25 @@ func TestOtherArtifactsAreLeftAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, image.Digest, after.Digest)
 }
+
+// As a tag that was set to one layout's manifest, with another program, to pin it.
+func TestPushingToATagOfASingleManifestKeepsItsLayout(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	other := packOn(t, lesser, modelFile(t))
+	first := push(t, s.Ref("face:v1"), cache)
+	repo, err := remote.NewRepository(s.Ref("face"))
+	require.NoError(t, err)
+	repo.PlainHTTP = true
+	manifest, err := repo.Resolve(t.Context(), first.Layouts[0].Manifest)
+	require.NoError(t, err)
+	require.NoError(t, repo.Tag(t.Context(), manifest, "pinned"))
+
+	pushed := push(t, s.Ref("face:pinned"), other)
+	require.Equal(t, first.Layouts, pushed.Kept)
+	layouts, err := registry.List(t.Context(), s.Ref("face:pinned"), nil)
+	require.NoError(t, err)
+	require.ElementsMatch(t, append(pushed.Layouts, pushed.Kept...), layouts)
+	_, err = registry.Pull(t.Context(), s.Ref("face:pinned"), layoutOf(t, cache), filepath.Join(t.TempDir(), "c"), nil)
+	require.NoError(t, err)
+}
