@@ -14,14 +14,18 @@ import (
 	"xpwc/cachefile"
 )
 
-// broughtFrom makes a file of another machine's cache, as a registry would bring it here.
-func broughtFrom(t *testing.T, cache string) (path string) {
+// broughtFrom makes a file of other machines' caches, as a registry would bring it here.
+func broughtFrom(t *testing.T, caches ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "brought.xpwc")
-	f, err := cachefile.Open(cache)
-	require.NoError(t, err)
-	defer f.Close()
-	image, err := cachefile.Combine([]*cachefile.File{f}, nil, cachefile.Digest{})
+	var files []*cachefile.File
+	for _, cache := range caches {
+		f, err := cachefile.Open(cache)
+		require.NoError(t, err)
+		defer f.Close()
+		files = append(files, f)
+	}
+	image, err := cachefile.Combine(files, nil, cachefile.Digest{})
 	require.NoError(t, err)
 	require.NoError(t, cachefile.Install(path, func(w io.Writer) error { _, err := io.Copy(w, image.Reader()); return err }, nil))
 	return path
@@ -64,4 +68,22 @@ func TestAStampOfAnotherMachineIsNoEvidence(t *testing.T) {
 	require.Equal(t, threeLayers.plain(t, mine), threeLayers.run(t, c, fineTune{mine, "/model", &digests}))
 	require.NoError(t, c.Close())
 	require.EqualValues(t, 3, c.Stats().Packed.Entries)
+}
+
+// Each alone would be served; which of the two is meant, only packing tells.
+func TestTwoMachinesPackingsOfOneKernelWithScalesNobodyToldAreBothServedRight(t *testing.T) {
+	var caches []string
+	models := []twoScales{{[2]float32{0.01, 0.01}, false}, {[2]float32{0.02, 0.02}, false}}
+	for _, m := range models {
+		caches = append(caches, cachePath(t))
+		c := openCache(t, caches[len(caches)-1], nil)
+		m.run(t, c)
+		require.NoError(t, c.Close())
+	}
+	c := openCache(t, broughtFrom(t, caches...), nil)
+	for _, m := range models {
+		require.Equal(t, m.run(t, nil), m.run(t, c))
+	}
+	require.NoError(t, c.Close())
+	require.Zero(t, c.Stats().Packed.Entries)
 }

@@ -26,8 +26,8 @@ type Image struct {
 // same bytes, whoever packed them, when and where. For that, what says something only where it was packed is left out: the source and the
 // stamps of its tensors, and the times. (A stamp is no evidence elsewhere: two machines of one image have the same devices, inodes and
 // times for different files. Whoever uses such an entry compares digests, once, and notes source and stamps of its own.) Entries are in
-// the order of their keys, each once, and equal payloads are stored once. The generation is 1, and in place of a random identity the file
-// has the digest of its index, and so of all payloads' checksums.
+// the order of their keys, each once, and equal payloads are stored once. Payloads that differ under all that a look-up knows become
+// variants. The generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads' checksums.
 //
 // listed is the layout whose entries the index for ExecuTorch lists. Every payload is compared with its checksum. Errors: ErrDamaged,
 // ErrNeedsModel for a file of ExecuTorch's, ErrEmpty if there is no entry.
@@ -82,10 +82,22 @@ func inOrder(entries []portable) []portable {
 		}
 		once = append(once, e)
 	}
+	// Hosts that do not tell scales pack other bytes of the same content. A cache serves the first that it has, but of a file that other
+	// machines packed nobody knows whose that is.
+	for i := 1; i < len(once); i++ {
+		if a, b := &once[i-1].record, &once[i].record; compareKeys(a, b) == 0 {
+			a.Flags, b.Flags = a.Flags|format.Variant, b.Flags|format.Variant
+		}
+	}
 	return once
 }
 
 func compare(a, b *format.Record) int {
+	return cmp.Or(compareKeys(a, b), cmp.Compare(a.Size, b.Size), byBytes(a.Sum, b.Sum))
+}
+
+// compareKeys compares all that a look-up knows.
+func compareKeys(a, b *format.Record) int {
 	return cmp.Or(
 		byBytes(a.Layout, b.Layout),
 		cmp.Compare(a.Kernel, b.Kernel),
@@ -96,8 +108,6 @@ func compare(a, b *format.Record) int {
 		cmp.Compare(a.Seed, b.Seed),
 		byBytes(a.KernelDigest, b.KernelDigest),
 		byBytes(a.BiasDigest, b.BiasDigest),
-		cmp.Compare(a.Size, b.Size),
-		byBytes(a.Sum, b.Sum),
 	)
 }
 

@@ -116,6 +116,21 @@ func TestWhatOneFileKnowsOfAnEntryHoldsForAll(t *testing.T) {
 	require.True(t, entries(t, open(t, write(t, b)))[0].Tied)
 }
 
+// Hosts that do not tell scales packed one weight with different ones, each into a file of its own.
+func TestPayloadsThatNothingTellsApartAreVariantsOfEachOther(t *testing.T) {
+	var one, another maker
+	one.add(weight{kernel: "k", layout: here, seed: 7, size: 100})
+	one.commit(t)
+	another.add(weight{kernel: "k", layout: here, seed: 7, size: 200})
+	another.add(weight{kernel: "k", layout: here, seed: 8, size: 300})
+	another.records[1].KernelDigest = another.records[0].KernelDigest
+	another.commit(t)
+	_, b := combine(t, nil, here.Fingerprint, write(t, one.bytes()), write(t, another.bytes()))
+	for _, e := range entries(t, open(t, write(t, b))) {
+		require.Equal(t, e.Seed == 7, e.Variant, "seed %d, %d bytes", e.Seed, e.Size)
+	}
+}
+
 func TestADamagedPayloadIsNotCombined(t *testing.T) {
 	b := sample(t)
 	b[format.HeaderSize+10] ^= 1
