@@ -75,19 +75,19 @@ func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	side := func(e *cachefile.Entry) *sideReport {
+	side := func(change cachefile.Change, e *cachefile.Entry) *sideReport {
 		if e == nil {
 			return nil
 		}
 		s := &sideReport{Seed: e.Seed, Size: e.Size, Sum: e.Sum.String()}
-		if e.Layout != (cachefile.Digest{}) {
+		if e.Layout != (cachefile.Digest{}) || change == cachefile.OtherLayout { // a file may say that one is all zeros
 			s.Layout = e.Layout.String()
 		}
 		return s
 	}
 	c := comparison{A: a.Path(), B: b.Path(), Equal: equal, Differences: []differenceReport{}}
 	for _, d := range differences {
-		c.Differences = append(c.Differences, differenceReport{d.Change, d.Name, side(d.A), side(d.B)})
+		c.Differences = append(c.Differences, differenceReport{d.Change, d.Name, side(d.Change, d.A), side(d.Change, d.B)})
 	}
 	if asJSON {
 		err = printJSON(stdout, c)

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// ofLayout is a cache file of one entry of a layout.
+func ofLayout(t *testing.T, fingerprint byte) []byte {
+	payload := bytes.Repeat([]byte{fingerprint}, 100)
+	layout := format.Layout{Fingerprint: format.Digest{fingerprint}}
+	records := []format.Record{{Key: format.Key{Layout: layout.Fingerprint, Kernel: "k"}, Offset: format.HeaderSize, Size: 100,
+		Sum: format.Sum(payload)}}
+	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records, nil, format.TrailerV2)
+	require.NoError(t, err)
+	b := format.NewHeader([16]byte{1})
+	encoded, at := slot.Encode([16]byte{1})
+	copy(b[at:], encoded)
+	b = append(append(b, payload...), make([]byte, int(slot.IndexOffset)-format.HeaderSize-100)...)
+	return append(b, block...)
+}
+
+func TestALayoutOfZerosIsALayoutToDiff(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"a", "b"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), ofLayout(t, byte(i)), 0o600))
+	}
+	require.Contains(t, says(t, dir, 1, "diff", "a", "b"), "layout 00000000")
+}
