@@ -171,3 +171,14 @@ func TestExpvarSeesWhatACacheDoes(t *testing.T) {
 	require.Equal(t, s.PackingTime.Seconds(), f.PackingTime)
 	require.Empty(t, f.LastError)
 }
+
+func TestAPathThatIsNoTextIsCollectedAllTheSame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache-\xff")
+	c := open(t, path, nil)
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(metrics.NewCollector(c)))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	require.NotEmpty(t, families)
+	require.Contains(t, families[0].String(), "cache-\uFFFD")
+}

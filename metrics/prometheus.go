@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -70,8 +71,8 @@ func named(caches []*xpwc.Cache) []namedCache {
 		if slices.Contains(caches[:i], c) {
 			continue
 		}
-		name := cmp.Or(c.Path(), "memory")
-		if of[name]++; of[name] > 1 { // sections of one file
+		name := strings.ToValidUTF8(cmp.Or(c.Path(), "memory"), "\uFFFD") // labels must be text, paths need not
+		if of[name]++; of[name] > 1 {                                     // sections of one file
 			name = fmt.Sprint(name, " ", of[name])
 		}
 		all = append(all, namedCache{c, name})
