@@ -20,10 +20,11 @@ type PruneOptions struct {
 // others keep their memory, and what was dropped is packed again when it is asked for.
 func (c *Cache) Prune(o PruneOptions) error {
 	return c.compactTo(func(records []format.Record) []format.Record {
-		records = slices.DeleteFunc(c.withinCap(records), func(r format.Record) bool {
+		// What goes for its layout makes room for what stays, so this comes first.
+		records = slices.DeleteFunc(records, func(r format.Record) bool {
 			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, Digest(r.Layout))
 		})
-		return usedLast(records, o.MaxBytes)
+		return usedLast(c.withinCap(records), o.MaxBytes)
 	})
 }
 

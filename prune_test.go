@@ -66,6 +66,19 @@ func TestPruningKeepsTheLayoutsThatAreNamed(t *testing.T) {
 	c = openCache(t, path, nil)
 	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{here.Fingerprint, other}}))
 	require.Equal(t, of, layoutsOf(t, path))
+	size := c.Stats().FileBytes
+	require.NoError(t, c.Close())
+	for _, only := range []xpwc.Digest{here.Fingerprint, other} { // there is room for one, whichever was used last
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		one := cachePath(t)
+		require.NoError(t, os.WriteFile(one, content, 0o600))
+		c = openCache(t, one, &xpwc.Options{MaxBytes: size * 2 / 3})
+		require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{only}}))
+		require.NoError(t, c.Close())
+		require.Equal(t, map[xpwc.Digest]int{only: 3}, layoutsOf(t, one))
+	}
+	c = openCache(t, path, nil)
 	running := threeLayers.open(t, c, xpwc.MapOf(tensors))
 	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{other}}))
 	require.Equal(t, map[xpwc.Digest]int{other: 3}, layoutsOf(t, path))
