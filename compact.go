@@ -168,6 +168,9 @@ func (c *Cache) rewrite(old *store, records []format.Record, payloads [][]byte) 
 		next.disk = nil
 		return next, nil, err
 	}
+	if err := next.files.CopyMode(old.path, next.path); err != nil { // one user may have packed it for others
+		return next, nil, err
+	}
 	if err := next.writeHeader(); err != nil {
 		return next, nil, err
 	}

@@ -20,6 +20,8 @@ type files interface {
 	// Rename puts a file in another's place, which others may have open or mapped; Remove removes one, if it is there.
 	Rename(from, to string) error
 	Remove(path string) error
+	// CopyMode gives a file the permissions of another.
+	CopyMode(from, to string) error
 	// SyncDir returns when what was renamed in the directory of path is on stable storage.
 	SyncDir(path string) error
 }
@@ -114,6 +116,14 @@ func (osFiles) Remove(path string) error {
 		return err
 	}
 	return nil
+}
+
+func (osFiles) CopyMode(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	return os.Chmod(to, info.Mode().Perm())
 }
 
 func (osFiles) SyncDir(path string) error { return flushDir(filepath.Dir(path)) }

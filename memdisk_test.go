@@ -297,6 +297,8 @@ func (p *memProcess) Remove(path string) error {
 	return nil
 }
 
+func (p *memProcess) CopyMode(string, string) error { return nil } // they have none
+
 func (p *memProcess) SyncDir(string) error {
 	if err := p.enter(); err != nil {
 		return err

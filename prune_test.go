@@ -110,3 +110,19 @@ func TestPruningBringsTheFileDownToASize(t *testing.T) {
 	require.ErrorIs(t, c.Prune(xpwc.PruneOptions{}), xpwc.ErrReadOnly)
 	require.NoError(t, c.Close())
 }
+
+// A file that root has packed for other users, as xpwc pack makes them.
+func TestAFileThatIsRewrittenKeepsItsMode(t *testing.T) {
+	path := cachePath(t)
+	c := openCache(t, path, nil)
+	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+	require.NoError(t, c.Save())
+	for _, mode := range []os.FileMode{0o644, 0o640, 0o600} {
+		require.NoError(t, os.Chmod(path, mode))
+		require.NoError(t, c.Compact())
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, mode, info.Mode().Perm())
+	}
+	require.NoError(t, c.Close())
+}

@@ -346,6 +346,10 @@ func (f faultyFiles) Remove(path string) error {
 	return f.files.Remove(path)
 }
 
+func (f faultyFiles) CopyMode(from, to string) error {
+	return errors.Join(f.count(), f.files.CopyMode(from, to))
+}
+
 func (f faultyFiles) SyncDir(path string) error {
 	return errors.Join(f.count(), f.files.SyncDir(path))
 }
