@@ -161,6 +161,9 @@ func (f *File) readIndex() (findings []finding, err error) {
 	if err != nil {
 		return append(findings, finding{f.problem(slot.IndexOffset, "%s", plain(err)), true}), nil
 	}
+	if n := index.NameBytes(); n > index.NameLimit() {
+		return append(findings, finding{f.problem(slot.IndexOffset, "the names of %d records add up to %d bytes", slot.Records, n), true}), nil
+	}
 	f.index = index
 	return findings, nil
 }

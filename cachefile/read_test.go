@@ -242,6 +242,23 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 }
 
 // What lies in no payload and no structure has no meaning; every other bit has.
+// A small file must not make a program that looks into it take all memory.
+func TestManyRecordsOfOneLongNameAreRefused(t *testing.T) {
+	var m maker
+	long := strings.Repeat("k", 1<<20)
+	for i := range 100 {
+		m.add(weight{kernel: long, layout: here, seed: uint32(i), size: 1, shared: i > 0})
+	}
+	m.commit(t)
+	path := write(t, m.bytes())
+	_, err := cachefile.Open(path)
+	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	problems, err := cachefile.Verify(path, nil)
+	require.NoError(t, err)
+	require.Len(t, problems, 1)
+	require.ErrorContains(t, &problems[0], "add up to")
+}
+
 func TestVerifyFindsEveryFlippedBit(t *testing.T) {
 	good := sample(t)
 	path := write(t, good)

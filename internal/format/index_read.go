@@ -60,11 +60,15 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 		strings: b[at.strings:],
 		checked: make([]atomic.Uint64, (at.blocks()+63)/64),
 	}
+	described := uint64(0)
 	for i := range layouts {
 		row := b[indexHeaderSize+layoutSize*i:]
 		description, err := x.text(row, 16)
 		if err != nil {
 			return nil, err
+		}
+		if described += uint64(len(description)); described > x.NameLimit() {
+			return nil, corrupt("the descriptions of %d layouts add up to more than %d bytes", layouts, x.NameLimit())
 		}
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description)})
 	}
@@ -138,6 +142,23 @@ func (x *Index) text(row []byte, at int) ([]byte, error) {
 	}
 	return x.strings[start:][:length], nil
 }
+
+// NameBytes returns how many bytes the names of all records have together. Any number of records may have one long name in the index,
+// so that a small file could tell of more than there is memory for: who wants all records compares this with NameLimit first.
+func (x *Index) NameBytes() (n uint64) {
+	for i := range x.Len() {
+		row := x.records[i*recordSize:][:recordSize]
+		for _, at := range []int{48, 56} {
+			if length := uint64(le.Uint32(row[at+4:])); length <= uint64(len(x.strings)) { // else reading the record fails
+				n += length
+			}
+		}
+	}
+	return n
+}
+
+// NameLimit is more than the names of an honest index of this size have.
+func (x *Index) NameLimit() uint64 { return 64<<20 + 8*x.slot.IndexSize }
 
 // Len returns the number of records.
 func (x *Index) Len() int { return len(x.records) / recordSize }

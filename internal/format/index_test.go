@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -237,6 +238,17 @@ func TestFindingARecordAllocatesNothing(t *testing.T) {
 		}))
 		require.NoError(t, x.Check())
 	}
+}
+
+func TestManyLayoutsOfOneLongDescriptionAreRefused(t *testing.T) {
+	var layouts []format.Layout
+	for i := range 100 {
+		layouts = append(layouts, format.Layout{Fingerprint: format.Digest{byte(i)}, Description: strings.Repeat("d", 1<<20)})
+	}
+	b, sum, err := format.EncodeIndex(1, layouts, nil)
+	require.NoError(t, err)
+	_, err = format.DecodeIndex(b, format.Slot{Generation: 1, IndexSize: uint64(len(b)), IndexSum: sum})
+	require.ErrorIs(t, err, format.ErrCorrupt)
 }
 
 func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
