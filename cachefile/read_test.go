@@ -259,6 +259,16 @@ func TestManyRecordsOfOneLongNameAreRefused(t *testing.T) {
 	require.ErrorContains(t, &problems[0], "add up to")
 }
 
+// Looking each of them up would take as many steps as there are records, minutes in all.
+func TestManyRecordsOfOneKeyAreVerified(t *testing.T) {
+	var m maker
+	for i := range 40_000 {
+		m.add(weight{kernel: "k", layout: here, seed: uint32(i), size: 1, shared: i > 0})
+	}
+	m.commit(t)
+	requireSound(t, write(t, m.bytes()))
+}
+
 func TestVerifyFindsEveryFlippedBit(t *testing.T) {
 	good := sample(t)
 	path := write(t, good)

@@ -84,18 +84,10 @@ func (v *verifier) native() {
 
 // table checks that looking up each record's key finds it.
 func (v *verifier) table() {
-	for i, e := range v.entries {
-		found, want := false, e.record()
-		for r, err := range v.index.Find(want.Key) {
-			if found = err == nil && r == want; found {
-				break
-			}
-		}
-		if !found {
-			p := v.problem(v.slot.IndexOffset+v.index.RecordOffset(i), "the hash table does not lead to record %d", i)
-			p.Name = e.Name
-			v.found(p)
-		}
+	for _, i := range v.index.Lost() {
+		p := v.problem(v.slot.IndexOffset+v.index.RecordOffset(i), "the hash table does not lead to record %d", i)
+		p.Name = v.entries[i].Name
+		v.found(p)
 	}
 }
 

@@ -127,3 +127,37 @@ func SizeOfIndex(b []byte) (size uint64, ok bool) {
 	}
 	return arrange(layouts, n, slots, text).end, true
 }
+
+// Lost returns the records, in order, that looking up their keys does not lead to. The index must be one that Check found nothing wrong
+// with. It takes one look at each table slot, however many records have one key or collide.
+func (x *Index) Lost() (lost []int) {
+	slots := uint64(len(x.table) / 4)
+	number := func(slot uint64) uint64 { return uint64(le.Uint32(x.table[4*slot:])) }
+	first, before := uint64(0), slots // a search goes through all slots if none is empty
+	for at := range slots {
+		if number(at) == 0 {
+			first, before = at, 0
+			break
+		}
+	}
+	found := make([]bool, x.Len())
+	for i := range slots {
+		at := (first + i) & (slots - 1)
+		n := number(at)
+		if n == 0 {
+			before = 0
+			continue
+		}
+		// A search begins at the key's own slot and ends at an empty one; before is how many that are not come directly before this.
+		if r, err := x.Record(int(n - 1)); err == nil && (at-r.hash())&(slots-1) <= before {
+			found[n-1] = true
+		}
+		before++
+	}
+	for i, is := range found {
+		if !is {
+			lost = append(lost, i)
+		}
+	}
+	return lost
+}

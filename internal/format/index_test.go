@@ -240,6 +240,47 @@ func TestFindingARecordAllocatesNothing(t *testing.T) {
 	}
 }
 
+// What Find finds is what Lost does not name, whatever a table has in it.
+func TestLostRecordsAreThoseThatAreNotFound(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	none := 0
+	for range 300 {
+		n := 1 + random.IntN(12)
+		records := make([]format.Record, n)
+		for i := range records {
+			records[i] = format.Record{Key: format.Key{Kernel: string(rune('a' + random.IntN(n)))}, Seed: uint32(i), Size: 1,
+				Offset: uint64(format.HeaderSize + 128*i)}
+		}
+		b, _, err := format.EncodeIndex(1, []format.Layout{{}}, records)
+		require.NoError(t, err)
+		body, _ := bodyOf(b)
+		table := b[body+uint64(n)*recordSize:][:4*binary.LittleEndian.Uint64(b[32:])]
+		for range random.IntN(4) { // two slots change places, or one is written over
+			from, to := 4*random.IntN(len(table)/4), 4*random.IntN(len(table)/4)
+			kept := binary.LittleEndian.Uint32(table[to:])
+			copy(table[to:to+4], table[from:from+4])
+			if random.IntN(2) == 0 {
+				binary.LittleEndian.PutUint32(table[from:], kept)
+			}
+		}
+		x, err := decodeWhole(b, format.Slot{Generation: 1, IndexSize: uint64(len(b)), IndexSum: seal(b), Records: uint64(n), PayloadBytes: uint64(n),
+			IndexOffset: 1 << 20, End: 1<<20 + uint64(len(b))})
+		require.NoError(t, err)
+		var want []int
+		for i := range records {
+			if !slices.Contains(find(t, x, records[i].Key), records[i]) {
+				want = append(want, i)
+			}
+		}
+		require.Equal(t, want, x.Lost())
+		if want == nil {
+			none++
+		}
+	}
+	require.Positive(t, none)
+	require.Less(t, none, 300)
+}
+
 func TestManyLayoutsOfOneLongDescriptionAreRefused(t *testing.T) {
 	var layouts []format.Layout
 	for i := range 100 {
