@@ -43,21 +43,34 @@ func (l *eventLog) add(level slog.Level, message string, attributes ...slog.Attr
 }
 
 func (l *eventLog) deliver() {
+	done := false
+	defer func() {
+		if !done { // the handler ended the goroutine, see runtime.Goexit
+			go l.deliver()
+		}
+	}()
 	for {
-		l.mu.Lock()
-		queue := l.queue
-		l.queue = nil
-		if len(queue) == 0 {
-			l.running = false
-			l.idle.Broadcast()
-			l.mu.Unlock()
+		r, ok := l.next()
+		if !ok {
+			done = true
 			return
 		}
-		l.mu.Unlock()
-		for _, r := range queue {
-			l.handle(r)
-		}
+		l.handle(r)
 	}
+}
+
+// next takes the next event out of the queue. Without one, the goroutine that delivers them ends.
+func (l *eventLog) next() (r slog.Record, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		l.queue, l.running = nil, false
+		l.idle.Broadcast()
+		return slog.Record{}, false
+	}
+	r = l.queue[0]
+	l.queue = l.queue[1:]
+	return r, true
 }
 
 // handle calls the host's handler. Its panic must not end a host that runs models.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -425,6 +426,22 @@ func TestAPanicOfTheLoggerHarmsNothing(t *testing.T) {
 	open(t, c, someTensors(2, 500)).close(t)
 	require.NoError(t, c.Close())
 	require.ErrorContains(t, c.Stats().LastError, "panic in Options.Logger: logger")
+}
+
+// As a test's handler does that calls FailNow.
+func TestALoggerThatEndsItsGoroutineKeepsNobodyWaiting(t *testing.T) {
+	told := 0
+	l := &listener{host: func(string) {
+		told++
+		runtime.Goexit()
+	}}
+	c, err := Open("", l.options())
+	require.NoError(t, err)
+	for range 3 {
+		c.events.add(slog.LevelInfo, "something")
+	}
+	require.NoError(t, c.Close())
+	require.Equal(t, 3, told)
 }
 
 func TestALoggerHearsWhatItsLevelLetsThrough(t *testing.T) {
