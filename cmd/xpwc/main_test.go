@@ -2,12 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"xpwc/xnnpack"
@@ -26,6 +28,21 @@ var tool string // the built command
 // envCPU makes the test's binary the command, on a lesser CPU than this one.
 const envCPU = "XPWC_TEST_CPU"
 
+// envStuck makes the test's binary a command that is busy with what cannot be interrupted.
+const envStuck = "XPWC_TEST_STUCK"
+
+func stuck() {
+	cmd := &cobra.Command{}
+	cmd.SetContext(context.Background())
+	ctx, stop := untilStopped(cmd)
+	defer stop()
+	fmt.Println("ready")
+	<-ctx.Done()
+	fmt.Println("told")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(exitOK)
+}
+
 func TestMain(m *testing.M) {
 	if level := os.Getenv(envCPU); level != "" {
 		if err := xnnpack.LimitCPU(level); err != nil {
@@ -33,6 +50,9 @@ func TestMain(m *testing.M) {
 			os.Exit(exitFailed)
 		}
 		main()
+	}
+	if os.Getenv(envStuck) != "" {
+		stuck()
 	}
 	code, err := buildAndRun(m)
 	if err != nil {

@@ -37,9 +37,16 @@ func (o *registryOptions) client(cmd *cobra.Command, bar *progress) *registry.Op
 	return client
 }
 
-// untilStopped is a context that ends when the user or the system wants the program to.
+// untilStopped is a context that ends when the user or the system wants the program to. Asked again, the program ends at once: what
+// reads large files from the disk does not look at the context.
 func untilStopped(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	asked, restore := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(cmd.Context())
+	context.AfterFunc(asked, func() {
+		restore()
+		cancel()
+	})
+	return ctx, restore
 }
 
 // report prints what a command came to, as JSON or for people.

@@ -1,0 +1,36 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// As hashing and verifying a large file is.
+func TestWhatDoesNotStopAtOnceIsStoppedByAskingAgain(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), envStuck+"=1")
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	defer stdin.Close()
+	lines := bufio.NewScanner(stdout)
+	require.True(t, lines.Scan())
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.True(t, lines.Scan(), "the first time it is told")
+	require.Equal(t, "told", lines.Text())
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, syscall.SIGINT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+}
