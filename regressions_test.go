@@ -519,3 +519,59 @@ func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 	finish(t, s)
 	require.NoError(t, c.Close())
 }
+
+// XNNPACK tells addresses. Formats that keep equal content once give two names the same.
+func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
+	for _, names := range [][]string{{"whole", "half"}, {"half", "whole"}} {
+		t.Run(names[1]+" loaded last", func(t *testing.T) {
+			memory, err := newAnonymousRegion(100)
+			require.NoError(t, err)
+			copy(memory.data, contentOf("w", 100))
+			m := tensorMap{"whole": {Data: memory.data[:100]}, "half": {Data: memory.data[:50]}}
+			c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
+			packed := func(bytes []byte) []byte {
+				s, err := c.NewSession(m)
+				require.NoError(t, err)
+				load(t, s, names[0])
+				got, _ := packWeight(t, s, 7, load(t, s, names[1]), 0, bytes)
+				finish(t, s)
+				return got
+			}
+			p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
+			require.Equal(t, p1, packed(p1))
+			memory.data[99]++
+			require.Equal(t, p2, packed(p2), "the whole has changed")
+			require.NoError(t, c.Close())
+		})
+	}
+}
+
+func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
+	memory, err := newAnonymousRegion(100)
+	require.NoError(t, err)
+	copy(memory.data, contentOf("w", 100))
+	m := tensorMap{"a": {Data: memory.data[:100]}, "b": {Data: memory.data[:100]}}
+	q1, q2 := []byte("scale 1"), []byte("scale 2")
+	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
+	for _, late := range []bool{false, true} { // told of a, when b is loaded already
+		c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
+		s, err := c.NewSession(m)
+		require.NoError(t, err)
+		if late {
+			load(t, s, "a")
+		} else {
+			load(t, s, "a", Quantized(q1))
+		}
+		w := load(t, s, "b", Quantized(q2))
+		load(t, s, "a", Quantized(q1))
+		packWeight(t, s, 7, w, 0, p1) // the operator of a; creating the one of b fails
+		finish(t, s)
+
+		s, err = c.NewSession(m)
+		require.NoError(t, err)
+		got, _ := packWeight(t, s, 7, load(t, s, "b", Quantized(q2)), 0, p2)
+		require.Equal(t, p2, got)
+		finish(t, s)
+		require.NoError(t, c.Close())
+	}
+}

@@ -186,14 +186,32 @@ func (s *Session) register(name string) (*source, error) {
 	if !src.filled {
 		s.unfilled = append(s.unfilled, src)
 	}
-	if len(src.content) > 0 {
-		s.addresses[addressOf(src.content)] = src
-	}
+	s.address(src)
 	s.total += int64(len(src.content))
 	s.cache.mu.Lock()
 	src.family = s.cache.live[name]
 	s.cache.mu.Unlock()
 	return src, nil
+}
+
+// address has XNNPACK's address of a tensor stand for it. Of several names at one address, as in files that keep equal content
+// once, the longest tensor's stands for all, so that its digest covers whatever is packed from there.
+func (s *Session) address(src *source) {
+	if len(src.content) == 0 {
+		return
+	}
+	at := addressOf(src.content)
+	other := s.addresses[at]
+	switch {
+	case other == nil:
+	case len(other.content) > len(src.content):
+		src.standIn = other
+		return
+	default:
+		other.standIn = src
+		src.quantizations = slices.Clone(other.quantizations)
+	}
+	s.addresses[at] = src
 }
 
 // fail keeps the first error that a callback has no way to return.

@@ -31,6 +31,7 @@ type source struct {
 	memory  *region
 	fillErr error   // Fill is called once
 	copied  *source // what stands for its copies, or nil
+	standIn *source // what stands for it, at the same address, or nil
 
 	once   sync.Once
 	digest Digest
@@ -60,17 +61,24 @@ func newSource(name string, t Tensor, computed *arena) (*source, error) {
 
 // tell adds quantisation parameters. One kernel may be packed with several; then all of them are its key.
 func (s *source) tell(parameters []byte) {
-	if s.copied != nil {
-		s.copied.tell(parameters)
+	for at := s; at != nil; at = at.copied {
+		at.told = true
 	}
-	s.told = true
 	if len(parameters) == 0 {
 		return
 	}
-	d := DigestOf(parameters)
+	for at := s; at != nil; at = at.standIn {
+		at.addQuantization(DigestOf(parameters))
+	}
+}
+
+func (s *source) addQuantization(d Digest) {
 	at, known := slices.BinarySearchFunc(s.quantizations, d, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) })
 	if !known {
 		s.quantizations = slices.Insert(s.quantizations, at, d)
+	}
+	if s.copied != nil {
+		s.copied.addQuantization(d)
 	}
 }
 
