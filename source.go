@@ -67,8 +67,9 @@ func (s *source) tell(parameters []byte) {
 	if len(parameters) == 0 {
 		return
 	}
+	d := DigestOf(parameters)
 	for at := s; at != nil; at = at.standIn {
-		at.addQuantization(DigestOf(parameters))
+		at.addQuantization(d)
 	}
 }
 

@@ -3,6 +3,7 @@ package cachefile
 import (
 	"bytes"
 	"cmp"
+	"crypto/rand"
 	"io"
 	"maps"
 	"slices"
@@ -175,6 +176,13 @@ func (im *Image) align(tail *uint64) uint64 {
 }
 
 func inMemory(b []byte) func() io.Reader { return func() io.Reader { return bytes.NewReader(b) } }
+
+// newHeader is the header block of a file with one generation and an identity of its own.
+func newHeader(slot format.Slot) []byte {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	return headerOf(id, slot)
+}
 
 // headerOf is the header block of a file with one generation.
 func headerOf(id [16]byte, slot format.Slot) []byte {

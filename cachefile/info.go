@@ -87,11 +87,11 @@ func (f *File) Info() (Info, error) {
 		}
 		before = e
 	}
-	segments, err := f.Map()
+	segments, err := f.segments()
 	for _, s := range segments {
 		*map[Kind]*int64{
-			Header: &info.HeaderBytes, Payload: &info.PayloadBytes, Padding: &info.PaddingBytes, OldIndex: &info.DeadBytes,
-			Dead: &info.DeadBytes, Index: &info.IndexBytes, Trailer: &info.TrailerBytes, Uncommitted: &info.UncommittedBytes,
+			Header: &info.HeaderBytes, Payload: &info.PayloadBytes, Padding: &info.PaddingBytes, Dead: &info.DeadBytes,
+			Index: &info.IndexBytes, Trailer: &info.TrailerBytes, Uncommitted: &info.UncommittedBytes,
 		}[s.Kind] += s.Size
 	}
 	return info, err

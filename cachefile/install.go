@@ -1,7 +1,6 @@
 package cachefile
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -33,9 +32,7 @@ func Install(to string, content func(io.Writer) error, accept func(Info) error) 
 	if err != nil {
 		return err
 	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
-	if err := t.write(headerOf(id, slot), 0); err != nil {
+	if err := t.write(newHeader(slot), 0); err != nil {
 		return err
 	}
 	return t.commit()

@@ -1,6 +1,7 @@
 package cachefile
 
 import (
+	"cmp"
 	"slices"
 
 	"xpwc/internal/format"
@@ -33,6 +34,20 @@ type Segment struct {
 // Map says what the bytes of the file are, from its first to its last, without gaps or overlaps. Bytes that only damaged records
 // speak of are taken for dead; the error is of the first such record, and comes with a map all the same.
 func (f *File) Map() ([]Segment, error) {
+	segments, damage := f.segments()
+	var all []Segment
+	for _, s := range segments {
+		if s.Kind == Dead && f.format == Native {
+			all = f.oldIndexes(all, s.Offset, s.Offset+s.Size)
+		} else {
+			all = append(all, s)
+		}
+	}
+	return all, damage
+}
+
+// segments is Map by what the index tells, without looking for old indexes among the dead bytes.
+func (f *File) segments() ([]Segment, error) {
 	if f.size == 0 {
 		return nil, nil
 	}
@@ -69,7 +84,7 @@ func (f *File) Map() ([]Segment, error) {
 
 // fillGaps orders the segments, cuts off where they overlap, and puts padding and dead bytes between them.
 func (f *File) fillGaps(segments []Segment) []Segment {
-	slices.SortStableFunc(segments, func(a, b Segment) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
+	slices.SortStableFunc(segments, func(a, b Segment) int { return cmp.Compare(a.Offset, b.Offset) })
 	var all []Segment
 	at := int64(0)
 	for _, s := range segments {
@@ -100,23 +115,29 @@ func (f *File) gap(all []Segment, from, to int64) []Segment {
 	if begin = min(begin, to); begin > from {
 		all = append(all, Segment{Kind: Padding, Offset: from, Size: begin - from})
 	}
+	if to > begin {
+		all = append(all, Segment{Kind: Dead, Offset: begin, Size: to - begin})
+	}
+	return all
+}
+
+// oldIndexes adds dead bytes, telling apart the indexes among them.
+func (f *File) oldIndexes(all []Segment, begin, to int64) []Segment {
 	dead := func(kind Kind, from, to int64) {
 		if to > from {
 			all = append(all, Segment{Kind: kind, Offset: from, Size: to - from})
 		}
 	}
-	if f.format == Native {
-		row := make([]byte, format.Alignment)
-		for at := begin; at+format.Alignment <= to; at += format.Alignment {
-			if f.readAt(row, uint64(at)) != nil {
-				break
-			}
-			if size, ok := format.SizeOfIndex(row); ok && size <= uint64(to-at) {
-				dead(Dead, begin, at)
-				dead(OldIndex, at, at+int64(size))
-				begin = at + int64(size)
-				at = int64(format.Align(uint64(begin))) - format.Alignment
-			}
+	row := make([]byte, format.Alignment)
+	for at := begin; at+format.Alignment <= to; at += format.Alignment {
+		if f.readAt(row, uint64(at)) != nil {
+			break
+		}
+		if size, ok := format.SizeOfIndex(row); ok && size <= uint64(to-at) {
+			dead(Dead, begin, at)
+			dead(OldIndex, at, at+int64(size))
+			begin = at + int64(size)
+			at = int64(format.Align(uint64(begin))) - format.Alignment
 		}
 	}
 	dead(Dead, begin, to)

@@ -2,7 +2,6 @@ package cachefile
 
 import (
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -187,9 +186,7 @@ func (f *File) writeNative(t *target, entries []Entry, o *WriteOptions) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
-	return errors.Join(t.write(block, slot.IndexOffset), t.write(headerOf(id, slot), 0))
+	return errors.Join(t.write(block, slot.IndexOffset), t.write(newHeader(slot), 0))
 }
 
 // listedLayout returns the layout of the entries that the index for ExecuTorch lists, which the last writer packed for.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,7 +50,7 @@ cache or empty; FILE itself, also by a link, is refused.`,
 			switch {
 			case o.to == "":
 				return usagef("--to is missing: it is one of %s", strings.Join(formatNames, ", "))
-			case o.to != formatNames[0] && o.to != formatNames[1] && o.to != formatNames[2]:
+			case !slices.Contains(formatNames, o.to):
 				return usagef("--to %s: it is one of %s", o.to, strings.Join(formatNames, ", "))
 			case o.out == "":
 				return usagef("-o is missing: the file to write")

@@ -167,6 +167,7 @@ func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io
 		r.Entries = nil
 	}
 	if o.drawn {
+		r.segments, _ = f.Map() // report had its error
 		for _, s := range r.segments {
 			r.Map = append(r.Map, segmentReport(s))
 		}
@@ -188,7 +189,6 @@ func report(f *cachefile.File) (*inspection, error) {
 	info, err := f.Info()
 	r := &inspection{File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation, Total: info.Entries,
 		Layouts: []layoutReport{}, info: info}
-	r.segments, _ = f.Map() // info has its error
 	r.Bytes = map[string]int64{"file": info.FileBytes, "header": info.HeaderBytes, "payloads": info.PayloadBytes, "index": info.IndexBytes,
 		"trailer": info.TrailerBytes, "padding": info.PaddingBytes, "dead": info.DeadBytes, "uncommitted": info.UncommittedBytes}
 	if info.Format != cachefile.Native {

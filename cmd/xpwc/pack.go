@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -117,9 +116,7 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 	}
 	report.LeftOut = s.left
 	if o.json {
-		out := json.NewEncoder(stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(report)
+		return printJSON(stdout, report)
 	}
 	return report.print(stdout)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -154,9 +153,7 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 		report.Cache = reportCache(o.cache, e.cache.Stats())
 	}
 	if o.json {
-		out := json.NewEncoder(stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(report)
+		return printJSON(stdout, report)
 	}
 	return report.print(stdout)
 }
