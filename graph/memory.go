@@ -1,12 +1,11 @@
 package graph
 
 import (
-	"fmt"
 	"sync"
 
 	"xpwc"
+	"xpwc/internal/unpacked"
 	"xpwc/safetensors"
-	"xpwc/xnnpack"
 )
 
 // Memory is a [Loader] for running a model without a cache: tensors that XNNPACK can use as they are in the file are used there, the
@@ -15,43 +14,32 @@ type Memory struct {
 	file *safetensors.File
 
 	mu     sync.Mutex
-	loaded map[string]*loaded
-}
-
-type loaded struct {
-	bytes  []byte
-	buffer *xnnpack.Buffer // nil if the bytes lie in the mapping
-	drop   func()
+	loaded map[string]*unpacked.Tensor
 }
 
 // NewLoader returns a loader for [Model.Subgraph] that needs no cache. The caller calls its Finalize once the runtime is created, and its
 // Close before the model is closed.
-func (m *Model) NewLoader() *Memory { return &Memory{file: m.file, loaded: map[string]*loaded{}} }
+func (m *Model) NewLoader() *Memory {
+	return &Memory{file: m.file, loaded: map[string]*unpacked.Tensor{}}
+}
 
 // Load implements [Loader]; the options make no difference.
 func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if got, ok := l.loaded[name]; ok {
-		return got.bytes, nil
+		return got.Bytes, nil
 	}
 	t, err := l.file.Tensor(name)
 	if err != nil {
 		return nil, err
 	}
-	got := &loaded{bytes: t.Data, drop: t.Evict}
-	if got.bytes == nil {
-		if got.buffer, err = xnnpack.NewBuffer(t.Size); err != nil {
-			return nil, fmt.Errorf("load tensor %q: %w", name, err)
-		}
-		got.bytes = got.buffer.Bytes()
-		if err := t.Fill(got.bytes); err != nil {
-			got.buffer.Free()
-			return nil, fmt.Errorf("load tensor %q: %w", name, err)
-		}
+	got, err := unpacked.Load(name, t)
+	if err != nil {
+		return nil, err
 	}
 	l.loaded[name] = got
-	return got.bytes, nil
+	return got.Bytes, nil
 }
 
 // Finalize frees what the runtime has packed: all of it. What is loaded again is read anew.
@@ -59,12 +47,7 @@ func (l *Memory) Finalize() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, got := range l.loaded {
-		if got.buffer != nil {
-			got.buffer.Free()
-		}
-		if got.drop != nil {
-			got.drop()
-		}
+		got.Free()
 	}
 	clear(l.loaded)
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"xpwc"
-	"xpwc/xnnpack"
+	"xpwc/internal/unpacked"
 )
 
 // Memory is a [Loader] for running a model without a cache: constants that XNNPACK can use as they are in the file are used there, the
@@ -14,28 +14,19 @@ type Memory struct {
 	data *dataMap
 
 	mu     sync.Mutex
-	loaded map[string]*loaded
+	loaded map[string]loaded
 	closed bool
 }
 
 type loaded struct {
-	bytes  []byte
-	buffer *xnnpack.Buffer // nil if the bytes lie in the mapping
-	drop   func()
-	retain bool
-}
-
-func (l *loaded) free() {
-	if l.buffer != nil {
-		l.buffer.Free()
-	}
-	l.drop()
+	*unpacked.Tensor
+	retain bool // it is read at inference
 }
 
 // NewLoader returns a loader for [Model.Subgraph] that needs no cache. The caller calls its Finalize once the runtime is created, and
 // its Close when the runtime is deleted and before the model is closed.
 func (m *Model) NewLoader() *Memory {
-	return &Memory{data: m.data, loaded: map[string]*loaded{}}
+	return &Memory{data: m.data, loaded: map[string]loaded{}}
 }
 
 // Load implements [Loader]. Options make no difference: everything is there on return, and stays until Finalize or Close. A name
@@ -47,25 +38,18 @@ func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
 		return nil, fmt.Errorf("load tensor %q: %w", name, ErrClosed)
 	}
 	if got, ok := l.loaded[name]; ok {
-		return got.bytes, nil
+		return got.Bytes, nil
 	}
 	t, err := l.data.Tensor(name)
 	if err != nil {
 		return nil, err
 	}
-	got := &loaded{bytes: t.Data, drop: t.Evict, retain: l.data.constants[name].use&useInference != 0}
-	if got.bytes == nil {
-		if got.buffer, err = xnnpack.NewBuffer(t.Size); err != nil {
-			return nil, fmt.Errorf("load tensor %q: %w", name, err)
-		}
-		got.bytes = got.buffer.Bytes()
-		if err := t.Fill(got.bytes); err != nil {
-			got.buffer.Free()
-			return nil, fmt.Errorf("load tensor %q: %w", name, err)
-		}
+	got, err := unpacked.Load(name, t)
+	if err != nil {
+		return nil, err
 	}
-	l.loaded[name] = got
-	return got.bytes, nil
+	l.loaded[name] = loaded{got, l.data.constants[name].use&useInference != 0}
+	return got.Bytes, nil
 }
 
 // Finalize frees what the runtime has packed, which it reads no more, and keeps what it reads at inference. It is called when the
@@ -75,7 +59,7 @@ func (l *Memory) Finalize() {
 	defer l.mu.Unlock()
 	for name, got := range l.loaded {
 		if !got.retain {
-			got.free()
+			got.Free()
 			delete(l.loaded, name)
 		}
 	}
@@ -86,7 +70,7 @@ func (l *Memory) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, got := range l.loaded {
-		got.free()
+		got.Free()
 	}
 	l.loaded, l.closed = nil, true
 	return nil
