@@ -1,10 +1,12 @@
 package xpwc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"syscall"
 	"time"
 
 	"xpwc/internal/format"
@@ -89,42 +91,69 @@ func (c *Cache) endIfIdle() error {
 }
 
 // uncommitted reports whether an entry is in file space and in no generation on the disk.
-func (e *entry) uncommitted() bool { return !e.committed && (!e.suspect || e.sessions > 0) }
+func (e *entry) uncommitted() bool {
+	return !e.committed && e.region.inFile() && (!e.suspect || e.sessions > 0)
+}
 
 func (c *Cache) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
 
-// commitOnce commits what sessions have finalized. c.mu is held, but not while hashing and writing.
+// commitOnce commits what sessions have finalized, and what is pending. What it cannot commit is pending afterwards, and the lock
+// given up. c.mu is held, but not while waiting and writing.
 func (c *Cache) commitOnce() error {
+	err := c.tryCommit()
+	switch {
+	case errors.Is(err, ErrReplaced):
+	case err != nil:
+		c.afterFailure()
+	default:
+		c.retry.succeeded()
+	}
+	c.flushing = false
+	return err
+}
+
+func (c *Cache) tryCommit() error {
+	if c.store.isCondemned() {
+		c.retreat(c.uncommittedEntries())
+	} else {
+		c.awaitPacking() // what is packed while a flush fails is lost
+	}
+	c.awaitSums()
+	pending := c.pendingEntries()
+	if c.store.isCondemned() {
+		if len(pending) == 0 && !c.dirty {
+			return nil
+		}
+		return c.renew()
+	}
+	if len(pending) > 0 {
+		if err := c.beginForPending(); err != nil {
+			return err
+		}
+	}
 	var entries []*entry
 	for _, e := range c.fresh {
 		if e.uncommitted() && e.kernel == nil && !e.suspect { // its session is finalized, see identify
 			entries = append(entries, e)
 		}
 	}
-	if len(entries) == 0 && !c.dirty || !c.store.locked {
-		return nil
-	}
-	start := time.Now()
-	c.mu.Unlock()
-	sums := make([]format.Digest, len(entries))
-	for i, e := range entries {
-		sums[i] = format.Sum(e.data)
-	}
-	c.mu.Lock()
-	written := int64(0)
-	for i, e := range entries {
-		e.record.Sum = sums[i]
-		written += int64(len(e.data))
-	}
-	records, err := c.records(entries)
+	missing, err := c.missing(pending)
 	if err != nil {
 		return err
 	}
-	plan, err := c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
+	if len(entries)+len(missing) == 0 && !c.dirty || !c.store.locked {
+		return c.settlePending(pending)
+	}
+	start := time.Now()
+	if err := c.appendPending(missing); err != nil {
+		return err
+	}
+	plan, entries, err := c.planCommit(entries, missing)
 	if err != nil {
 		return err
 	}
 	c.dirty = false
+	c.flushing = true // until nothing can be lost any more
 	c.mu.Unlock()
 	err = plan.write()
 	c.mu.Lock()
@@ -133,25 +162,105 @@ func (c *Cache) commitOnce() error {
 		c.store.failed(plan)
 		return err
 	}
+	c.flushing = false
 	c.store.committed(plan)
 	replaced, err := c.store.disk.Replaced()
+	c.note(err)
 	if err == nil && !replaced && c.store.takes != "" {
 		err = c.store.takePlace()
 	}
 	if replaced || errors.Is(err, ErrReplaced) {
 		return c.lostFile()
 	}
-	if err != nil { // nobody knows whose file it is: it stays ours, and the next commit tries again
+	if c.store.takes != "" {
 		c.dirty = true
 		return err
 	}
+	written := int64(len(plan.block))
 	for _, e := range entries {
 		e.committed = true
+		written += int64(len(e.data))
 	}
-	c.stats.WrittenBytes += written + int64(len(plan.block))
+	c.stats.WrittenBytes += written
 	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.slot.Generation),
-		slog.Int("entries", len(entries)), slog.Int64("bytes", written), slog.Duration("duration", time.Since(start)))
-	return nil
+		slog.Int("entries", len(entries)), slog.Int64("bytes", written-int64(len(plan.block))), slog.Duration("duration", time.Since(start)))
+	return c.settlePending(pending)
+}
+
+// planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as there is room
+// for. It returns all that it has.
+func (c *Cache) planCommit(entries, pending []*entry) (*commit, []*entry, error) {
+	for {
+		committing := slices.Concat(entries, pending)
+		records, err := c.records(committing)
+		if err != nil {
+			return nil, nil, err
+		}
+		plan, err := c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
+		if err == nil {
+			return plan, committing, nil
+		}
+		if len(entries) == 0 || len(pending) > 0 || !isDiskFull(err) || c.store.packing() {
+			return nil, nil, err
+		}
+		c.note(err)
+		if entries, err = c.makeRoom(entries); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// makeRoom moves what was packed last into private memory, so that the index of the others fits its place. It returns these.
+func (c *Cache) makeRoom(entries []*entry) ([]*entry, error) {
+	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.record.Offset, b.record.Offset) })
+	last := len(entries) - 1
+	end := c.store.slot.End
+	if last > 0 {
+		end = entries[last-1].record.Offset + entries[last-1].record.Size
+	}
+	var leaving []*entry
+	for _, e := range c.uncommittedEntries() { // among them those of sessions that are not finalized
+		if e.record.Offset >= end {
+			leaving = append(leaving, e)
+		}
+	}
+	c.retreat(leaving)
+	for _, e := range leaving {
+		if !e.region.detached {
+			return nil, fmt.Errorf("cache %s: no memory to make room for its index: %w", c.name(), syscall.ENOMEM)
+		}
+	}
+	return entries[:last], c.store.discardTail(end)
+}
+
+// isDiskFull reports whether an error is that there is no space, or no more than a quota or limit leaves.
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// beginForPending makes this process the writer without waiting for another. ErrBusy if there is one.
+func (c *Cache) beginForPending() error {
+	if c.blocked != "" || c.damaged && c.store.readOnly {
+		return fmt.Errorf("cache %s: %w", c.name(), ErrReadOnly)
+	}
+	for range 3 {
+		ok, err := c.tryBegin()
+		switch {
+		case ok:
+			return nil
+		case err == nil:
+			return fmt.Errorf("cache %s: %w", c.name(), ErrBusy)
+		case errors.Is(err, ErrReplaced):
+			err = c.accept(c.store.reopen())
+		default:
+			err = c.accept(err)
+		}
+		c.noticeReload()
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("cache %s: %w", c.name(), ErrReplaced)
 }
 
 // lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer. What

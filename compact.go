@@ -49,6 +49,12 @@ func (c *Cache) compactTo(keep func([]format.Record) []format.Record) error {
 		}
 		c.idle.Broadcast()
 	}()
+	if c.store.isCondemned() {
+		if ok, err := c.store.beginRenewal(); err != nil || !ok {
+			return errors.Join(fmt.Errorf("compact cache %s: %w", c.name(), cmp.Or(err, ErrBusy)))
+		}
+		return c.compact(keep)
+	}
 	switch reason := c.beginWriting(true); reason {
 	case "":
 	case ReasonBusy:
@@ -82,39 +88,24 @@ func (c *Cache) overCap(size uint64) bool {
 // but not while copying.
 func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 	old := c.store
-	if old.takes != "" || old.slot.Generation == 0 {
+	pending := c.pendingEntries()
+	if old.takes != "" || old.slot.Generation == 0 && !old.isCondemned() {
 		return nil
 	}
-	records, err := c.records(nil)
+	start, before := time.Now(), old.slot.End
+	items, err := c.content(keep, pending)
 	if err != nil {
 		return err
 	}
-	records = keep(records)
-	payloads := make([][]byte, len(records))
-	fresh := map[uint64]*entry{}
-	for _, e := range c.fresh {
-		fresh[e.record.Offset] = e
-	}
-	start, before := time.Now(), old.slot.End
-	copying := map[*region]bool{}
-	for i, r := range records {
-		from := old.base
-		if e := fresh[r.Offset]; e != nil {
-			from, payloads[i] = e.region, e.data
-		} else {
-			payloads[i] = from.data[r.Offset : r.Offset+r.Size]
-		}
-		if !copying[from] {
-			copying[from] = true
-			from.retain()
-			defer func() { c.note(from.release()) }()
-		}
+	for _, r := range regionsOf(items) {
+		r.retain()
+		defer func() { c.note(r.release()) }()
 	}
 
 	dirty := c.dirty
 	c.dirty = false // what changes from here on is not in the new file
 	c.mu.Unlock()
-	next, plan, err := c.rewrite(old, records, payloads)
+	next, plan, err := c.rewrite(old, items)
 	c.mu.Lock()
 	if next.disk != nil {
 		err = errors.Join(err, next.disk.Close())
@@ -146,9 +137,69 @@ func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 			}
 		}
 	}
+	for _, e := range pending {
+		e.file, e.record.Offset = next.id, next.moved[e.record.Offset]
+		e.committed, e.moved, e.fresh = true, true, false
+	}
 	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.moved })
 	c.noticeReload()
+	c.dropSettled(pending)
 	return err
+}
+
+// An item is what the new file of a compaction is made of.
+type item struct {
+	record  format.Record
+	payload []byte
+	region  *region // that the payload is in
+}
+
+// pendingOffset is where pending entries are said to be until they are in a file, so that no two entries are at one place.
+const pendingOffset = 1 << 62
+
+// content returns what a compaction makes the new file of: those of all records, and of the pending entries', that keep returns.
+func (c *Cache) content(keep func([]format.Record) []format.Record, pending []*entry) ([]item, error) {
+	next := uint64(pendingOffset)
+	for _, e := range pending {
+		e.record.Offset = next
+		next += alignUp(e.record.Size, packedAlignment)
+	}
+	records, err := c.records(pending)
+	if err != nil {
+		return nil, err
+	}
+	fresh := map[uint64]*entry{}
+	for _, e := range c.fresh {
+		if e.committed || e.pending() {
+			fresh[e.record.Offset] = e
+		}
+	}
+	var items []item
+	already := func(r format.Record) bool { // a commit of which nobody knew whether it is in force
+		return fresh[r.Offset] == nil && slices.ContainsFunc(pending, func(e *entry) bool { return e.sameAs(&r) })
+	}
+	for _, r := range keep(slices.DeleteFunc(records, already)) {
+		it := item{record: r, region: c.store.base}
+		if e := fresh[r.Offset]; e != nil {
+			it.region, it.payload = e.region, e.data
+		} else {
+			it.payload = it.region.data[r.Offset : r.Offset+r.Size]
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// regionsOf returns the regions of items, each once.
+func regionsOf(items []item) (regions []*region) {
+	known := map[*region]bool{}
+	for _, it := range items {
+		if !known[it.region] {
+			known[it.region] = true
+			regions = append(regions, it.region)
+		}
+	}
+	return regions
 }
 
 // A rewriting is the new file of a compaction.
@@ -159,8 +210,8 @@ type rewriting struct {
 }
 
 // rewrite makes the new file beside the old one. Neither the cache nor the old store is touched.
-func (c *Cache) rewrite(old *store, records []format.Record, payloads [][]byte) (next rewriting, plan *commit, err error) {
-	next = rewriting{&store{path: old.path + ".compact", files: old.files, locked: true}, map[uint64]uint64{}, 0}
+func (c *Cache) rewrite(old *store, items []item) (next rewriting, plan *commit, err error) {
+	next = rewriting{&store{path: old.path + ".compact", files: old.files, condemned: old.condemned, locked: true}, map[uint64]uint64{}, 0}
 	if err := next.files.Remove(next.path); err != nil { // what a killed process left: the writer's lock is ours
 		return next, nil, err
 	}
@@ -174,23 +225,30 @@ func (c *Cache) rewrite(old *store, records []format.Record, payloads [][]byte) 
 	if err := next.writeHeader(); err != nil {
 		return next, nil, err
 	}
-	next.slot.Generation = old.slot.Generation
+	next.slot.Generation = max(old.slot.Generation, old.maybe.Generation)
 	next.tail = format.HeaderSize
-	kept := make([]format.Record, 0, len(records))
-	for i, r := range records {
+	kept := make([]format.Record, 0, len(items))
+	for _, it := range items {
+		r := it.record
 		at, ok := next.moved[r.Offset] // two records may share a payload
 		if !ok {
-			if format.Sum(payloads[i]) != r.Sum {
+			sound := false
+			err := faultless(func() { sound = format.Sum(it.payload) == r.Sum })
+			if err != nil || !sound {
 				next.damaged++
 				continue
 			}
-			if at, err = next.write(payloads[i]); err != nil {
+			if at, err = next.write(it.payload); err != nil {
 				return next, nil, err
 			}
 			next.moved[r.Offset] = at
 		}
 		r.Offset = at
 		kept = append(kept, r)
+	}
+	if len(kept) == 0 && old.slot.Generation == 0 { // nothing was ever committed, nor is now
+		plan = &commit{disk: next.disk, slot: format.Slot{End: format.HeaderSize}}
+		return next, plan, plan.flush()
 	}
 	plan, err = next.prepareCommit(c.layouts(old.index, kept), kept, c.trailer(kept), uint32(c.options.TrailerVersion))
 	if err != nil {

@@ -43,6 +43,10 @@ type disk interface {
 	Map(offset int64, size int, writable bool) ([]byte, error)
 	// Seal makes a mapping read-only.
 	Seal(b []byte) error
+	// Detach puts private memory with the same bytes in the place of a part of a mapping, from its beginning: neither shows any more what
+	// is written to the other, or cut off. Others may read it meanwhile, but not write. What cannot be read is zeros then. It
+	// fails with errors.ErrUnsupported where the system cannot do it at once; there the system keeps pages that it failed to write.
+	Detach(b []byte) error
 	Unmap(b []byte) error
 	// Flush returns when all that was written, through WriteAt or mappings, is on stable storage.
 	Flush() error
@@ -53,6 +57,8 @@ type disk interface {
 	// disk that its file was renamed.
 	Replaced() (bool, error)
 	Moved(path string)
+	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a lower layer.
+	CopiesUp() bool
 	Close() error
 }
 
@@ -182,6 +188,8 @@ func (d *osDisk) Seal(b []byte) error {
 	return makeReadOnly(b)
 }
 
+func (d *osDisk) Detach(b []byte) error { return detach(b) }
+
 func (d *osDisk) Unmap(b []byte) error { return d.views.unmap(b) }
 
 func (d *osDisk) Flush() error {
@@ -199,6 +207,8 @@ func (d *osDisk) TryLock() (bool, error) { return lockExclusive(d.File) }
 func (d *osDisk) Unlock() error          { return unlock(d.File) }
 
 func (d *osDisk) Replaced() (bool, error) { return replaced(d.File, d.path) }
+
+func (d *osDisk) CopiesUp() bool { return copiesUp(d.File) }
 
 func (d *osDisk) Moved(path string) { d.path = path }
 

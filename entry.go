@@ -21,6 +21,7 @@ type entry struct {
 	kernel, bias *source
 	by           *Session
 	fresh        bool // not in the loaded index
+	summed       bool // record.Sum is that of what XNNPACK handed in
 	committed    bool // on the disk
 	suspect      bool // damaged, or its file is: for the sessions alone that use it already
 	changed      bool // its flags, stamps or digests changed since it was committed
@@ -111,9 +112,18 @@ func (c *Cache) release(e *entry) {
 		}
 	} else {
 		c.stats.PrivateBytes -= int64(len(e.data))
+		if e.pending() {
+			return
+		}
 	}
+	c.drop(e)
+}
+
+// drop frees an entry that nobody uses.
+func (c *Cache) drop(e *entry) {
 	if e.fresh {
 		c.fresh = without(c.fresh, e)
+		e.fresh = false
 	}
 	if e.reason == ReasonUnnamed {
 		sum := Digest(e.record.Sum)
@@ -174,8 +184,8 @@ type loadedIndex struct {
 func (c *Cache) forgetLoaded() {
 	here := c.store.id
 	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool {
-		// What was committed is in the new index, unless that is of another file; what was not is lost with the file.
-		gone := e.committed || e.file != here
+		// What was committed is in the new index, unless that is of another file; what was not is lost with the file, or pending.
+		gone := e.committed || e.file != here && !e.pending()
 		if gone {
 			e.fresh = false
 		}

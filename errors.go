@@ -33,6 +33,8 @@ var (
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
 	// as sessions use it; the next session follows the path.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
+	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not be used.
+	ErrLost = errors.New("the disk lost packed weights in use; delete the runtime and create it again")
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = errors.New("the cache is read-only")
 	// ErrMisaligned: the section does not begin where this system can map it.

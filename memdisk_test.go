@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"syscall"
@@ -34,12 +35,32 @@ type inode struct {
 	size     int64
 	largest  int64 // that size has been: beyond it, memory is zeros
 	locked   *memDisk
-	writable [][]byte // mappings that may be written to
+	writable []mapping // that may be written to
+	former   [][]byte  // memory that detached mappings kept
 
 	// While recording:
 	initial     []byte // what is on the disk when recording begins
 	initialSize int64
-	seen        []byte // what the steps amount to: memory differs where it was written to through mappings since
+	seen        []byte         // what the steps amount to: memory differs where it was written to through mappings since
+	durable     []byte         // as it was flushed last
+	dirty       map[int64]bool // pages written to since
+	forgotten   map[int64]bool // pages that a flush failed to write, and that are in memory only, clean
+}
+
+// A mapping is a stretch of a file that a process has in memory.
+type mapping struct {
+	offset int64
+	bytes  []byte
+}
+
+// offsetOf returns where in the file a part of a mapping lies.
+func (i *inode) offsetOf(b []byte) int64 {
+	for _, m := range append([][]byte{i.memory}, i.former...) {
+		if at := addressOf(b) - addressOf(m); at < uintptr(len(m)) {
+			return int64(at)
+		}
+	}
+	panic("no mapping of this file")
 }
 
 // A step is one call that changes what is or may be on the disk, or what was written through mappings before it.
@@ -49,6 +70,7 @@ type step struct {
 	patches []patch
 	size    int64 // of the file afterwards
 	flush   bool
+	lost    []int64 // pages that a flush failed to write
 
 	names   []nameChange // all of them or none
 	syncDir bool
@@ -92,7 +114,7 @@ func newMemDir(t testing.TB) *memDir {
 // free gives the memory back. No process may have anything open.
 func (d *memDir) free() {
 	for _, i := range d.inodes {
-		for _, b := range [][]byte{i.memory, i.seen} {
+		for _, b := range append([][]byte{i.memory, i.seen, i.durable}, i.former...) {
 			if b != nil {
 				clear(b[:alignedSize(i.largest)])
 				inodeMemory.Lock()
@@ -108,7 +130,7 @@ func (d *memDir) free() {
 func (d *memDir) add() *inode {
 	i := &inode{number: len(d.inodes), memory: newInodeMemory()}
 	if d.record {
-		i.seen = newInodeMemory()
+		i.startRecording()
 	}
 	d.inodes = append(d.inodes, i)
 	return i
@@ -128,9 +150,14 @@ func (d *memDir) startRecording() {
 	for _, i := range d.inodes {
 		used := alignedSize(int64(len(bytes.TrimRight(i.memory[:i.size], "\x00"))))
 		i.initial, i.initialSize = bytes.Clone(i.memory[:min(used, i.size)]), i.size
-		i.seen = newInodeMemory()
-		copy(i.seen, i.initial)
+		i.startRecording()
 	}
+}
+
+func (i *inode) startRecording() {
+	i.seen, i.durable, i.dirty, i.forgotten = newInodeMemory(), newInodeMemory(), map[int64]bool{}, map[int64]bool{}
+	copy(i.seen, i.initial)
+	copy(i.durable, i.initial)
 }
 
 const sector = 512
@@ -143,13 +170,14 @@ func (d *memDir) notice() {
 	for _, i := range d.inodes {
 		var patches []patch
 		for _, m := range i.writable {
-			from := int64(addressOf(m) - addressOf(i.memory))
-			for at := from; at < from+int64(len(m)); at += pageUnit {
-				if bytes.Equal(i.memory[at:at+pageUnit], i.seen[at:at+pageUnit]) {
+			for at := m.offset; at < m.offset+int64(len(m.bytes)); at += pageUnit {
+				page := m.bytes[at-m.offset:][:pageUnit]
+				if bytes.Equal(page, i.seen[at:at+pageUnit]) {
 					continue
 				}
+				patches = append(patches, i.touched(at)...)
 				for s := at; s < at+pageUnit; s += sector {
-					if now := i.memory[s : s+sector]; !bytes.Equal(now, i.seen[s:s+sector]) {
+					if now := page[s-at:][:sector]; !bytes.Equal(now, i.seen[s:s+sector]) {
 						patches = append(patches, patch{s, bytes.Clone(now)})
 						copy(i.seen[s:], now)
 						if s+sector > alignedSize(i.size) {
@@ -157,12 +185,72 @@ func (d *memDir) notice() {
 						}
 					}
 				}
+				copy(i.memory[at:], page)
 			}
 		}
 		if patches != nil {
 			d.steps = append(d.steps, step{call: "writing through mappings", inode: i, patches: patches, size: i.size})
 		}
 	}
+}
+
+// touched takes note that a page is written to. If it was forgotten, all of it is dirty again.
+func (i *inode) touched(at int64) []patch {
+	page := at &^ (pageUnit - 1)
+	if i.dirty == nil {
+		return nil
+	}
+	i.dirty[page] = true
+	if !i.forgotten[page] {
+		return nil
+	}
+	delete(i.forgotten, page)
+	return []patch{{page, bytes.Clone(i.memory[page : page+pageUnit])}}
+}
+
+// A flushFailure says what a flush that fails leaves. Linux marks the pages that it could not write as clean.
+type flushFailure struct {
+	lost      subset // of the dirty pages
+	reclaimed bool   // those that are lost were read again from the disk since
+	random    *rand.Rand
+}
+
+func (f flushFailure) String() string {
+	return fmt.Sprintf("of the dirty pages lost: %v, reclaimed: %v", f.lost, f.reclaimed)
+}
+
+// fail has a flush fail. It returns the pages that are lost.
+func (i *inode) fail(f flushFailure) (lost []int64) {
+	pages := slices.Sorted(maps.Keys(i.dirty))
+	special := 0
+	if len(pages) > 0 {
+		special = f.random.IntN(len(pages))
+	}
+	for n, page := range pages {
+		switch {
+		case f.lost == leaveAll, f.lost == leaveSome && f.random.IntN(2) == 0, f.lost == leaveOne && n == special:
+		default:
+			continue
+		}
+		lost = append(lost, page)
+		delete(i.dirty, page)
+		if !f.reclaimed {
+			i.forgotten[page] = true
+			continue
+		}
+		for _, b := range [][]byte{i.memory, i.seen} {
+			copy(b[page:page+pageUnit], i.durable[page:])
+		}
+	}
+	return lost
+}
+
+// flushed takes note that all dirty pages are on the disk.
+func (i *inode) flushed() {
+	for page := range i.dirty {
+		copy(i.durable[page:], i.memory[page:page+pageUnit])
+	}
+	clear(i.dirty)
 }
 
 // alignedSize returns the end of the file's last page.
@@ -189,9 +277,10 @@ func (i *inode) resize(size int64) {
 type memProcess struct {
 	dir *memDir
 
-	killAt  int                            // the call at which it is killed, counted from 1; 0: none
-	onCall  func()                         // called before each call
-	forgets func(flush, after string) bool // whether it does not do a flush, of a path or \"directory\", after that step
+	killAt  int                             // the call at which it is killed, counted from 1; 0: none
+	onCall  func()                          // called before each call
+	fails   func(path string) *flushFailure // how a flush fails, or nil
+	forgets func(flush, after string) bool  // whether it does not do a flush, of a path or \"directory\", after that step
 	calls   int
 	dead    bool
 	disks   []*memDisk
@@ -345,6 +434,10 @@ func (d *memDisk) WriteAt(b []byte, offset int64) (int, error) {
 		return 0, err
 	}
 	defer d.process.dir.mu.Unlock()
+	var patches []patch
+	for at := offset; at < offset+int64(len(b)); at = (at + pageUnit) &^ (pageUnit - 1) {
+		patches = append(patches, i.touched(at)...)
+	}
 	copy(i.memory[offset:], b)
 	if i.seen != nil {
 		copy(i.seen[offset:], b)
@@ -352,7 +445,7 @@ func (d *memDisk) WriteAt(b []byte, offset int64) (int, error) {
 	i.resize(max(i.size, offset+int64(len(b))))
 	d.process.dir.note(step{
 		call:  fmt.Sprintf("write %d bytes of %s at %d", len(b), d.path, offset),
-		inode: i, patches: []patch{{offset, bytes.Clone(b)}}, size: i.size,
+		inode: i, patches: append(patches, patch{offset, bytes.Clone(b)}), size: i.size,
 	})
 	return len(b), nil
 }
@@ -416,7 +509,7 @@ func (d *memDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	}
 	b := d.inode.memory[offset:end:end]
 	if writable {
-		d.inode.writable = append(d.inode.writable, b)
+		d.inode.writable = append(d.inode.writable, mapping{offset, b})
 	}
 	return b, nil
 }
@@ -427,10 +520,25 @@ func (d *memDisk) Seal(b []byte) error {
 		return err
 	}
 	defer d.process.dir.mu.Unlock()
-	if uint64(addressOf(b)-addressOf(d.inode.memory))%d.Granularity() != 0 {
+	if uint64(d.inode.offsetOf(b))%d.Granularity() != 0 {
 		return &fs.PathError{Op: "seal", Path: d.path, Err: syscall.EINVAL}
 	}
 	d.forgetMapping(b)
+	return nil
+}
+
+// Detach leaves the memory to the mapping, and gives the file other memory. Other mappings of it, which nobody writes to, keep
+// the old one too.
+func (d *memDisk) Detach(b []byte) error {
+	if err := d.process.enter(); err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	i := d.inode
+	i.former = append(i.former, i.memory)
+	i.memory = newInodeMemory()
+	copy(i.memory, i.former[len(i.former)-1])
+	i.writable = slices.DeleteFunc(i.writable, func(m mapping) bool { return addressOf(m.bytes) == addressOf(b) })
 	return nil
 }
 
@@ -444,7 +552,7 @@ func (d *memDisk) Unmap(b []byte) error {
 
 // forgetMapping forgets one mapping: there may be others of the same stretch.
 func (d *memDisk) forgetMapping(b []byte) {
-	same := func(m []byte) bool { return addressOf(m) == addressOf(b) && len(m) == len(b) }
+	same := func(m mapping) bool { return addressOf(m.bytes) == addressOf(b) && len(m.bytes) == len(b) }
 	if i := slices.IndexFunc(d.inode.writable, same); i >= 0 {
 		d.inode.writable = slices.Delete(d.inode.writable, i, i+1)
 	}
@@ -455,7 +563,15 @@ func (d *memDisk) Flush() error {
 		return err
 	}
 	defer d.process.dir.mu.Unlock()
+	if d.process.fails != nil {
+		if f := d.process.fails(d.path); f != nil {
+			lost := d.inode.fail(*f)
+			d.process.dir.note(step{call: "fail to flush " + d.path, inode: d.inode, size: d.inode.size, lost: lost})
+			return &fs.PathError{Op: "flush", Path: d.path, Err: syscall.EIO}
+		}
+	}
 	if d.process.flushing(d.path) {
+		d.inode.flushed()
 		d.process.dir.note(step{call: "flush " + d.path, inode: d.inode, size: d.inode.size, flush: true})
 	}
 	return nil
@@ -493,6 +609,8 @@ func (d *memDisk) Replaced() (bool, error) {
 	defer d.process.dir.mu.Unlock()
 	return d.process.dir.names[d.path] != d.inode, nil
 }
+
+func (d *memDisk) CopiesUp() bool { return false }
 
 func (d *memDisk) Moved(path string) { d.path = path }
 

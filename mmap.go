@@ -1,12 +1,30 @@
 package xpwc
 
 import (
+	"fmt"
 	"os"
+	"runtime/debug"
 	"unsafe"
 )
 
 // addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// faultless calls do, which reads mapped memory, and returns an error if it cannot be read: the file was cut off, or the disk
+// cannot give it. Otherwise that ends the process with a signal.
+func faultless(do func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := recover(); fault != nil {
+			if _, isFault := fault.(interface{ Addr() uintptr }); !isFault {
+				panic(fault)
+			}
+			err = fmt.Errorf("read mapped memory: %v", fault)
+		}
+	}()
+	do()
+	return nil
+}
 
 // writeZeros is how space is reserved where the system has no call for it. Only bytes beyond the end of the file are
 // written: what lies before it has its space.

@@ -3,6 +3,7 @@
 package xpwc
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,12 @@ import (
 func preallocate(f *os.File, offset, size int64) error { return writeZeros(f, offset, size) }
 
 func flushFile(f *os.File) error { return f.Sync() }
+
+// detach is for Linux.
+func detach([]byte) error { return errors.ErrUnsupported }
+
+// copiesUp is for Linux.
+func copiesUp(*os.File) bool { return false }
 
 // detachDirty is for Linux.
 func detachDirty([]byte) {}

@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,12 @@ func flushFile(f *os.File) error {
 	}
 	return nil
 }
+
+// detach is for Linux.
+func detach([]byte) error { return errors.ErrUnsupported }
+
+// copiesUp is for Linux.
+func copiesUp(*os.File) bool { return false }
 
 // detachDirty is for Linux.
 func detachDirty([]byte) {}

@@ -2,7 +2,9 @@ package xpwc
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +25,33 @@ func preallocate(f *os.File, offset, size int64) error {
 	}
 }
 
+func copiesUp(f *os.File) bool {
+	var fs unix.Statfs_t
+	return unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+}
+
 // flushFile returns when the file's content, and what is needed to find it, is on the disk.
 func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
+
+// detach copies into new memory, which it then moves over the mapping: whoever reads there at that time waits for it.
+func detach(b []byte) error {
+	at, size := unsafe.Pointer(unsafe.SliceData(b)), alignUp(uint64(len(b)), uint64(os.Getpagesize()))
+	fresh, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return fmt.Errorf("map %d bytes of memory: %w", size, err)
+	}
+	to := unsafe.Slice((*byte)(fresh), len(b))
+	for page := os.Getpagesize(); len(b) > 0; {
+		n := min(page, len(b))
+		_ = faultless(func() { copy(to, b[:n]) })
+		to, b = to[n:], b[n:]
+	}
+	_, err = unix.MremapPtr(fresh, uintptr(size), at, uintptr(size), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
+	if err != nil {
+		return errors.Join(fmt.Errorf("move %d bytes of memory: %w", size, err), unix.MunmapPtr(fresh, uintptr(size)))
+	}
+	return nil
+}
 
 // detachDirty takes the page-table entries of a written mapping away at once; the pages stay in the page cache, dirty, and
 // come back with the next access. Otherwise writing them back takes the entries' dirty bits one by one, each time

@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -74,3 +75,9 @@ func populate(b []byte) error {
 	_, _, _ = prefetchVirtualMemory.Call(uintptr(windows.CurrentProcess()), 1, uintptr(unsafe.Pointer(&stretch)), 0) // no more than a hint
 	return nil
 }
+
+// detach is for Linux.
+func detach([]byte) error { return errors.ErrUnsupported }
+
+// copiesUp is for Linux.
+func copiesUp(*os.File) bool { return false }

@@ -17,6 +17,14 @@ type announcement struct {
 	sources []*source
 }
 
+// names returns how many bytes the names have.
+func (a *announcement) names() (n int) {
+	for _, src := range a.sources {
+		n += len(src.name)
+	}
+	return n
+}
+
 // A packing is space that XNNPACK packs into.
 type packing struct {
 	reservation
@@ -88,8 +96,12 @@ func (s *Session) reserve(n uint64) []byte {
 		return nil
 	case announced == nil || announced.compare:
 		p.kind, p.reservation, err = s.reserveScratch(n)
+	case announced.named && s.cache.flushing:
+		// Should the flush fail, what is packed meanwhile would be lost with it, and nobody could tell. It is copied when it is handed in.
+		p.kind = inPrivate
+		p.reservation, err = s.cache.arena.alloc(n)
 	case announced.named:
-		p.kind, p.reservation, err = s.reserveKept(n)
+		p.kind, p.reservation, err = s.reserveKept(n, announced.names())
 	default:
 		p.kind = inPrivate
 		p.reservation, err = s.cache.arena.alloc(n)
@@ -107,11 +119,11 @@ func (s *Session) reserve(n uint64) []byte {
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
 // the reason counted later, in private memory.
-func (s *Session) reserveKept(n uint64) (packingKind, reservation, error) {
+func (s *Session) reserveKept(n uint64, names int) (packingKind, reservation, error) {
 	c := s.cache
 	s.becomeWriter()
 	if c.store != nil && s.noFile == "" {
-		r, err := c.store.reserve(n)
+		r, err := c.store.reserve(n, uint64(names))
 		if err == nil {
 			return inFile, r, nil
 		}
@@ -289,7 +301,7 @@ func (s *Session) compare(w *weight, seed uint32, p packing) (equal *entry, vari
 // intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
 // generation.
 func (c *Cache) intact(e *entry) bool {
-	if !e.committed || format.Sum(e.data) == e.record.Sum {
+	if !e.committed || e.intact() {
 		return true
 	}
 	c.damagedPayload(e)
@@ -311,13 +323,14 @@ func (c *Cache) damagedPayload(e *entry) {
 func (s *Session) place(e *entry, p packing) {
 	c := s.cache
 	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
-		kind, r, err := s.reserveKept(uint64(len(p.data)))
+		kind, r, err := s.reserveKept(uint64(len(p.data)), len(e.name()))
 		if err != nil {
 			s.fail(err)
 			s.giveUp(p)
 			e.data, e.region, e.reason = p.data, p.region, ReasonDisk
 			return
 		}
+		e.record.Sum, e.summed = format.Sum(p.data), true
 		copy(r.data, p.data)
 		c.stats.CopiedBytes += int64(len(p.data))
 		s.discard(p)
@@ -331,13 +344,20 @@ func (s *Session) place(e *entry, p packing) {
 		}
 	default:
 		c.store.filled(p.reservation)
+		c.packingEnded()
 		e.file = p.region.file
+		if p.region.doubtful { // in the middle of it a flush failed: nobody can tell what became of it
+			c.losePayload(e)
+		}
 		if e.file != c.store.id {
 			return // the file was replaced meanwhile: the entry lasts as long as it is used
 		}
 		e.fresh = true
 		e.record.Offset, e.record.Size = p.offset(), uint64(len(p.data))
 		c.fresh = append(c.fresh, e)
+		if !e.summed && !e.suspect {
+			c.sumBeside(e)
+		}
 		if f := c.store.foreign; f != nil && f.has(e.name(), e.data) {
 			c.stats.Adopted.add(len(e.data))
 		}
@@ -376,7 +396,7 @@ func (s *Session) settleUnnamed(p packing) *entry {
 	e := &entry{reason: ReasonUnnamed, data: p.data, region: p.region}
 	e.record.Sum = format.Digest(sum)
 	if p.kind == inFile { // for want of memory; its space must not be given away
-		e.fresh, e.suspect, e.file = true, true, p.region.file
+		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.region.file
 		c.fresh = append(c.fresh, e)
 	}
 	c.unnamed[sum] = append(c.unnamed[sum], e)
@@ -389,6 +409,7 @@ func (s *Session) discard(p packing) {
 	switch p.kind {
 	case inFile:
 		s.cache.note(s.cache.store.cancel(p.reservation))
+		s.cache.packingEnded()
 	case inScratch:
 		s.busy = false
 		s.cache.note(p.region.release())

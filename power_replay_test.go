@@ -61,6 +61,22 @@ func (f *replayed) flushed() {
 	}
 }
 
+// lose takes back what was written to pages since they were flushed.
+func (f *replayed) lose(pages []int64) {
+	for _, page := range pages {
+		end := min(page+pageUnit, int64(len(f.now)))
+		if page >= end {
+			continue
+		}
+		copy(f.now[page:end], f.durable[page:])
+		for g := range tornUnits {
+			v := &f.since[g]
+			v.order = slices.DeleteFunc(v.order, func(at int64) bool { return at >= page && at < end })
+			maps.DeleteFunc(v.of, func(at int64, _ [][]byte) bool { return at >= page && at < end })
+		}
+	}
+}
+
 func (r *replay) apply(s step) {
 	switch {
 	case s.names != nil:
@@ -72,6 +88,8 @@ func (r *replay) apply(s step) {
 		r.names = nil
 	case s.flush:
 		r.files[s.inode].flushed()
+	case s.lost != nil:
+		r.files[s.inode].lose(s.lost)
 	default:
 		r.files[s.inode].write(s)
 	}

@@ -82,7 +82,7 @@ func openOn(p *memProcess, o *Options) (*Cache, error) {
 		return nil, err
 	}
 	c.place = place{path: powerPath}
-	c.store = &store{path: powerPath, files: p}
+	c.store = &store{path: powerPath, files: p, condemned: newCondemned()}
 	if err := c.accept(c.store.load()); err != nil {
 		return nil, err
 	}

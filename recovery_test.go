@@ -93,12 +93,14 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 	require.NoError(t, c.Close())
 	c = mustOpen(t, path, nil)
 	n := 0
-	c.store.disk = flushingDisk{c.store.disk, func() error {
-		if n++; n >= 4 { // settle; payloads, index, SLOT, and all after
-			return syscall.EIO
-		}
-		return nil
-	}}
+	c.store.files = wrappedForWriting{wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+		return flushingDisk{d, func() error {
+			if n++; n >= 4 { // settle; payloads, index, SLOT, and all after
+				return syscall.EIO
+			}
+			return nil
+		}}, err
+	}}}
 	open(t, c, someTensors(4, 1000)).close(t)
 	require.ErrorIs(t, c.Close(), syscall.EIO)
 	c, err := Open(path, &Options{Strict: true})

@@ -11,7 +11,14 @@ type region struct {
 	refs   int  // entries and reservations in it, and its owner
 	open   int  // reservations of it that may still be written to
 	sealed bool // read-only in memory
+
+	used     int  // bytes from the beginning that were reserved
+	detached bool // private memory now, whatever the file has
+	doubtful bool // while something of it was open, a flush of the file failed
 }
+
+// inFile reports whether what is in the region is in the file, and goes with it.
+func (r *region) inFile() bool { return r.file != [16]byte{} && !r.detached }
 
 func (r *region) retain() *region { r.refs++; return r }
 

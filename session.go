@@ -39,7 +39,8 @@ type Session struct {
 	packings  map[uintptr]packing
 	scratch   *region  // packing space for what is compared before it is kept
 	busy      bool     // the scratch is being packed into
-	used      []*entry // once for each look-up and packing that came to it
+	used      []*entry // once for each look-up and packing that came to it; the cache's lock is held to change it
+	lost      error    // the disk lost packed weights that the runtime uses; guarded by the cache's lock
 	writing   bool     // this session keeps the process the file's writer
 	noFile    Reason   // why this session packs into private memory, or ""
 
@@ -77,7 +78,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	if s.provider, err = newProvider(s); err != nil {
 		return nil, err
 	}
-	c.sessions++
+	c.sessions[s] = true
 	return s, nil
 }
 
@@ -242,7 +243,17 @@ func (s *Session) Finalize() ([]string, error) {
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), s.err
+	return slices.Compact(names), errors.Join(s.err, s.lostWeights())
+}
+
+// Err returns ErrLost once the disk has lost packed weights that the session's runtime uses, whether Finalize was called or not:
+// the runtime must not be used any more. It costs nothing to ask before or after each inference.
+func (s *Session) Err() error { return s.lostWeights() }
+
+func (s *Session) lostWeights() error {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	return s.lost
 }
 
 func (s *Session) finalize() {
@@ -334,7 +345,7 @@ func (s *Session) Close() error {
 	}
 	s.used = nil
 	c.usual = min(usual, manyEntries)
-	c.sessions--
+	delete(c.sessions, s)
 	c.idle.Broadcast()
 	if c.store != nil && c.store.locked && c.writers == 0 {
 		c.commitSoon() // gives the lock to others, if nothing is to be committed

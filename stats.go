@@ -45,6 +45,10 @@ type Stats struct {
 	Compactions int64
 	// Private counts packings that are in private memory, by reason.
 	Private map[Reason]Count
+	// Pending is what waits in private memory for a commit, because the last one failed.
+	Pending Count
+	// LostPayloads counts packed payloads that the disk lost before they were committed, while a session used them: see ErrLost.
+	LostPayloads int64
 	// CopiedBytes counts packed bytes that were copied to where they stay: those of operators that are packed without a
 	// look-up. All others are used where the packing kernels wrote them.
 	CopiedBytes int64

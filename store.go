@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"sync"
 
 	"xpwc/internal/format"
 )
@@ -34,23 +35,28 @@ type store struct {
 	fetchAll bool // when the file is loaded
 	files    files
 
-	disk  disk // nil while there is no file
-	id    [16]byte
-	slot  format.Slot   // the generation in force
-	index *format.Index // of the generation that was in force when the file was loaded; nil while there is none
-	base  *region       // the committed part of the file as it was loaded
+	disk   disk // nil while there is no file
+	writes bool // the disk is open for writing
+	id     [16]byte
+	slot   format.Slot   // the generation in force
+	index  *format.Index // of the generation that was in force when the file was loaded; nil while there is none
+	base   *region       // the committed part of the file as it was loaded
 
 	doubted generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
-	locked   bool      // we are the writer
-	settled  bool      // the file's header and name are on stable storage
-	tail     uint64    // file offset behind the last reservation
-	segment  *region   // where the next reservation comes from, or nil
-	writable []*region // segments not yet read-only
-	growth   uint64    // size of the next segment
-	maybe    uint64    // end of a generation that failed to be committed but may be in force, or 0
-	grown    bool      // the file has space behind the committed end
-	excess   bool      // and keeps it, because somebody has the file mapped: see cut
+	condemned *condemned
+
+	locked   bool        // we are the writer
+	settled  bool        // the file's header and name are on stable storage
+	tail     uint64      // file offset behind the last reservation
+	backed   uint64      // up to where the file has disk space
+	listed   listing     // what the next index has to list
+	segment  *region     // where the next reservation comes from, or nil
+	writable []*region   // segments not yet read-only
+	growth   uint64      // size of the next segment
+	maybe    format.Slot // of a generation that failed to be committed but may be in force
+	grown    bool        // the file has space behind the committed end
+	excess   bool        // and keeps it, because somebody has the file mapped: see cut
 
 	foreign *foreignFile // ExecuTorch's file at the path, until a native one replaces it
 	takes   string       // the path that the file being written replaces with its first commit, or ""
@@ -62,21 +68,54 @@ type generation struct {
 	slot format.Slot
 }
 
-// load opens the file and reads the generation in force. It leaves the store empty, without an error, when there is no
-// file. ErrCorrupt, ErrVersion, ErrNotCache and ErrForeign say what else there is.
+// condemned are the files, by identity, that this process does not commit to any more: a flush of them failed. Linux marks the
+// pages that it could not write as clean, so that the next flush succeeds and the disk has something else. Others, and
+// the next process, may write to them.
+type condemned struct {
+	mu    sync.Mutex
+	files map[[16]byte]bool
+}
+
+// condemnedHere is what all caches of this process know.
+var condemnedHere = newCondemned()
+
+func newCondemned() *condemned { return &condemned{files: map[[16]byte]bool{}} }
+
+// errCondemned: a flush of the file failed in this process.
+var errCondemned = errors.New("a flush of the file failed before")
+
+func (st *store) condemn() {
+	st.condemned.mu.Lock()
+	defer st.condemned.mu.Unlock()
+	st.condemned.files[st.id] = true
+}
+
+func (st *store) isCondemned() bool {
+	st.condemned.mu.Lock()
+	defer st.condemned.mu.Unlock()
+	return st.disk != nil && st.condemned.files[st.id]
+}
+
+// flush returns when all that was written to the file is on stable storage. If that fails, the file is condemned.
+func (st *store) flush() error {
+	err := st.disk.Flush()
+	if err != nil {
+		st.condemn()
+	}
+	return err
+}
+
+// load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most processes
+// never write. It leaves the store empty, without an error, when there is no file. ErrCorrupt, ErrVersion, ErrNotCache and ErrForeign say what else there is.
 func (st *store) load() error {
-	d, err := st.files.Open(st.path, !st.readOnly, st.insecure)
+	d, err := st.files.Open(st.path, false, st.insecure)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if (errors.Is(err, fs.ErrPermission) || errors.Is(err, errReadOnlyFileSystem)) && !st.readOnly {
-		st.readOnly = true
-		d, err = st.files.Open(st.path, false, st.insecure)
 	}
 	if err != nil {
 		return fmt.Errorf("open cache: %w", err)
 	}
-	st.disk = d
+	st.disk, st.writes = d, false
 	if err := st.reload(); err != nil {
 		st.disk = nil
 		if st.foreign == nil {
@@ -173,6 +212,12 @@ func (st *store) dropBase() error {
 	return r.release()
 }
 
+// reloadCommitted loads the generation that this process committed last, which it otherwise knows without.
+func (st *store) reloadCommitted() error {
+	st.slot = format.Slot{}
+	return st.reload()
+}
+
 // refresh picks up what other processes committed since.
 func (st *store) refresh() error {
 	if st.locked {
@@ -214,7 +259,7 @@ func (st *store) abandon() error {
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
-	st.maybe, st.excess = 0, false
+	st.maybe, st.excess = format.Slot{}, false
 	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -236,6 +281,12 @@ func (st *store) begin() (ok bool, err error) {
 			return false, err
 		}
 	}
+	if st.isCondemned() {
+		return false, fmt.Errorf("cache %s: %w", st.path, errCondemned)
+	}
+	if err := st.openForWriting(); err != nil {
+		return false, err
+	}
 	if ok, err := st.disk.TryLock(); err != nil || !ok {
 		return false, err
 	}
@@ -245,6 +296,58 @@ func (st *store) begin() (ok bool, err error) {
 			st.locked = false
 			return false, errors.Join(err, st.foreign.disk.Unlock())
 		}
+		return false, errors.Join(err, st.end())
+	}
+	return true, nil
+}
+
+// openForWriting opens the file, which was loaded, for writing too.
+func (st *store) openForWriting() error {
+	if st.writes {
+		return nil
+	}
+	d, err := st.files.Open(st.path, true, st.insecure)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
+	}
+	if err != nil {
+		return fmt.Errorf("open cache for writing: %w", err)
+	}
+	for _, same := range []disk{st.disk, d} {
+		replaced, err := same.Replaced()
+		if err == nil && replaced {
+			err = ErrReplaced
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("cache %s: %w", st.path, err), d.Close())
+		}
+	}
+	old := st.disk
+	st.disk, st.writes = d, true
+	return old.Close()
+}
+
+// copiesUp reports whether the system would copy all of the file in order to have it open for writing.
+func (st *store) copiesUp() bool { return st.disk != nil && !st.writes && st.disk.CopiesUp() }
+
+// beginRenewal makes this process the writer of a condemned file, only to put another in its place. ok is false if another process
+// is the writer.
+func (st *store) beginRenewal() (ok bool, err error) {
+	if err := st.openForWriting(); err != nil {
+		return false, err
+	}
+	if ok, err := st.disk.TryLock(); err != nil || !ok {
+		return false, err
+	}
+	st.locked = true
+	replaced, err := st.disk.Replaced()
+	if err == nil && replaced {
+		err = fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
+	}
+	if err == nil {
+		err = st.reload()
+	}
+	if err != nil {
 		return false, errors.Join(err, st.end())
 	}
 	return true, nil
@@ -262,10 +365,12 @@ func (st *store) prepare() error {
 	if err := st.reload(); err != nil {
 		return err
 	}
+	st.listed = listing{}
 	if st.index != nil { // the next generation is made of it
 		if err := st.index.Check(); err != nil {
 			return st.damaged(err)
 		}
+		st.listed = listing{st.slot.Records, st.index.NameBytes()}
 	}
 	if st.id == [16]byte{} {
 		if err := st.writeHeader(); err != nil {
@@ -274,7 +379,7 @@ func (st *store) prepare() error {
 	}
 	// Whoever wrote the header, or renamed the file into place, may have been killed before that was on stable storage.
 	if !st.settled {
-		if err := errors.Join(st.disk.Flush(), st.files.SyncDir(st.path)); err != nil {
+		if err := errors.Join(st.flush(), st.files.SyncDir(st.path)); err != nil {
 			return fmt.Errorf("cache %s: %w", st.path, err)
 		}
 		st.settled = true
@@ -284,6 +389,7 @@ func (st *store) prepare() error {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
 	st.tail = max(st.slot.End, format.HeaderSize)
+	st.backed = st.tail
 	// What lies behind the committed end is what a killed writer left: nobody maps it.
 	if uint64(size) > st.tail {
 		return st.cut(st.tail)
@@ -295,6 +401,7 @@ func (st *store) prepare() error {
 // or the next writer then gives it back.
 func (st *store) cut(end uint64) error {
 	err := st.disk.Truncate(int64(end))
+	st.backed = end
 	if st.excess = errors.Is(err, errMapped); err != nil && !st.excess {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
@@ -339,7 +446,7 @@ func (st *store) create() error {
 	if err != nil {
 		return fmt.Errorf("create cache: %w", err)
 	}
-	st.disk = d
+	st.disk, st.writes = d, true
 	return nil
 }
 
@@ -371,7 +478,7 @@ func (st *store) end() error {
 	}
 	st.writable, st.growth = nil, 0
 	if st.grown { // what was reserved and not needed
-		errs = append(errs, st.cut(max(st.slot.End, st.maybe, format.HeaderSize)))
+		errs = append(errs, st.cut(max(st.slot.End, st.maybe.End, format.HeaderSize)))
 		st.grown = false
 	}
 	errs = append(errs, st.disk.Unlock())

@@ -11,7 +11,7 @@ import (
 func (c *Cache) Trim() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.soon != nil && c.sessions == 0 {
+	if c.soon != nil && len(c.sessions) == 0 {
 		c.startCommit()
 	}
 	for !c.closing && (c.committing || c.compacting) {
@@ -22,7 +22,7 @@ func (c *Cache) Trim() error {
 		return fmt.Errorf("trim cache %s: %w", c.name(), ErrClosed)
 	case c.store == nil:
 		return c.trimMemory()
-	case c.sessions > 0 || c.store.locked || c.store.disk == nil || c.damaged:
+	case len(c.sessions) > 0 || c.store.locked || c.store.disk == nil || c.damaged:
 		return nil // what is mapped is in use, or yet to be committed, or nothing
 	}
 	defer c.noticeReload()
@@ -41,7 +41,7 @@ func (c *Cache) trimMemory() error {
 		})
 	}
 	c.forgetSeeds()
-	if c.sessions > 0 {
+	if len(c.sessions) > 0 {
 		return nil
 	}
 	return c.arena.drop()

@@ -25,9 +25,9 @@ type Cache struct {
 	openings int
 	closing  bool
 	closed   bool
-	sessions int
-	usual    int // how many tensors a session loads, as far as is known
-	writers  int // sessions that pack into the file
+	sessions map[*Session]bool // that are open
+	usual    int               // how many tensors a session loads, as far as is known
+	writers  int               // sessions that pack into the file
 	store    *store
 	arena    arena
 	blocked  Reason // why the file cannot be written to, or ""
@@ -42,7 +42,10 @@ type Cache struct {
 	bad        map[uint64]bool // offsets of payloads of the loaded index that turned out damaged
 	dirty      bool            // an entry of the file changed its flags or stamps, or is bad
 	soon       *time.Timer     // starts a commit, or nil
+	retry      backOff         // of commits that failed
+	busyUntil  time.Time       // until then nobody waits for another process
 	committing bool
+	flushing   bool // a commit is on its way to the disk
 	compacting bool
 	again      bool
 	idle       *sync.Cond // a commit, a compaction or a session's packing ended
@@ -163,6 +166,7 @@ func newCache(p place, o Options) (*Cache, error) {
 		openings: 1,
 		live:     map[string]*family{},
 		unnamed:  map[Digest][]*entry{},
+		sessions: map[*Session]bool{},
 		seeds:    map[seedKey]*entry{},
 		bad:      map[uint64]bool{},
 		now:      func() int64 { return time.Now().Unix() },
@@ -174,11 +178,12 @@ func newCache(p place, o Options) (*Cache, error) {
 		return c, nil
 	}
 	c.store = &store{
-		path:     p.path,
-		insecure: o.AllowUnsafeFile,
-		readOnly: o.ReadOnly,
-		fetchAll: o.Prefetch,
-		files:    osFiles{},
+		path:      p.path,
+		insecure:  o.AllowUnsafeFile,
+		readOnly:  o.ReadOnly,
+		fetchAll:  o.Prefetch,
+		files:     osFiles{},
+		condemned: condemnedHere,
 	}
 	if p.size > 0 {
 		c.store.files = sectionFiles{p.offset, p.size}
@@ -308,10 +313,11 @@ func (c *Cache) close() error {
 	case c.openings > 1:
 		c.openings--
 		return c.save()
-	case c.sessions > 0:
-		return fmt.Errorf("cache %s: %d %w", c.name(), c.sessions, ErrInUse)
+	case len(c.sessions) > 0:
+		return fmt.Errorf("cache %s: %d %w", c.name(), len(c.sessions), ErrInUse)
 	}
 	c.closing = true // no session can begin any more
+	c.retry.stop()
 	errs := []error{c.save()}
 	c.describeFile()
 	for _, f := range c.live {
@@ -346,6 +352,12 @@ func (c *Cache) Stats() Stats {
 func (c *Cache) describeFile() {
 	if c.store == nil || c.closed {
 		return
+	}
+	c.stats.Pending = Count{}
+	for _, e := range c.fresh {
+		if e.pending() {
+			c.stats.Pending.add(len(e.data))
+		}
 	}
 	slot := c.store.slot
 	c.stats.Generation, c.stats.Entries = slot.Generation, int(slot.Records)

@@ -7,10 +7,25 @@ import (
 	"time"
 )
 
+// busyPause is how long a process that has waited for another one in vain does not wait again.
+const busyPause = time.Minute
+
+// forbidden reports whether an error is that this process may not write to the file, which it does not try again.
+func (c *Cache) forbidden(err error) bool {
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errReadOnlyFileSystem) {
+		return false
+	}
+	c.blocked = ReasonReadOnly
+	return true
+}
+
 // beginWriting makes this process the writer of the file, waiting for another one within limits. It returns the reason
 // why it is not, or "". c.mu is held, but not while waiting.
 func (c *Cache) beginWriting(compacting bool) Reason {
 	deadline := time.Now().Add(c.options.WriterWait)
+	if !compacting && time.Now().Before(c.busyUntil) {
+		deadline = time.Now()
+	}
 	told := false
 	found := 0 // times that another file than the one loaded was found: with it, it is tried again at once
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -24,7 +39,14 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 			ok, err = c.tryBegin()
 		}
 		if ok {
+			c.busyUntil = time.Time{}
 			return ""
+		}
+		if errors.Is(err, errCondemned) && c.retry.due() && !c.committing && !c.compacting {
+			if err = c.renew(); err == nil && !c.store.isCondemned() {
+				continue
+			}
+			c.retryLater()
 		}
 		busy := err == nil // another process is writing, or this one compacts
 		retry := busy
@@ -39,9 +61,8 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 		}
 		c.noticeReload()
 		switch {
-		case errors.Is(err, fs.ErrPermission), errors.Is(err, errReadOnlyFileSystem):
+		case c.forbidden(err):
 			c.note(err)
-			c.blocked = ReasonReadOnly
 			return c.blocked
 		case !retry:
 			c.note(err)
@@ -50,6 +71,7 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 			found++
 			continue
 		case time.Now().After(deadline):
+			c.busyUntil = time.Now().Add(busyPause)
 			return ReasonBusy
 		case busy && (compacting || !c.compacting) && !told:
 			told = true
@@ -80,11 +102,13 @@ func (c *Cache) tryBegin() (bool, error) {
 // commitChanges starts a commit of changed flags and stamps, if this process can become the writer at once. If not, the
 // next commit brings them along.
 func (c *Cache) commitChanges() {
-	if c.store == nil || c.blocked != "" || c.damaged || c.compacting || c.store.foreign != nil {
+	if c.store == nil || c.blocked != "" || c.damaged || c.compacting || c.store.foreign != nil || c.store.copiesUp() {
 		return
 	}
 	if ok, err := c.tryBegin(); err != nil || !ok {
-		c.note(c.accept(err))
+		if !c.forbidden(err) && !errors.Is(err, errCondemned) {
+			c.note(c.accept(err))
+		}
 		return
 	}
 	c.startCommit()

@@ -33,6 +33,14 @@ func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Recor
 	return slot, block, nil
 }
 
+// GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have so many bytes
+// together, with room for the descriptions of some layouts.
+func GenerationSize(records, names uint64) uint64 {
+	const layouts, descriptions = 8, 4 << 10
+	index := arrange(layouts, records, tableSlots(records), names+descriptions).end
+	return index + (records+2)*trailerEntrySize + names + uint64(len(HeaderEntry)+len(IndexEntry)) + FooterSize
+}
+
 // TrailerEntries lists the payloads of one layout, one a name: the last record that has it.
 func TrailerEntries(layout Digest, records []Record) []TrailerEntry {
 	var entries []TrailerEntry

@@ -31,10 +31,7 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		return nil, Digest{}, corrupt("the names are longer than 4 GiB")
 	}
 
-	slots := uint64(4)
-	for slots < 2*uint64(len(records)) {
-		slots *= 2
-	}
+	slots := tableSlots(uint64(len(records)))
 	at := arrange(uint64(len(layouts)), uint64(len(records)), slots, uint64(len(names.text)))
 	b := make([]byte, at.end)
 	copy(b, indexMagic)
@@ -75,6 +72,15 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
 	}
 	return b, Sum(b[:at.body]), nil
+}
+
+// tableSlots returns how many slots the hash table of so many records has.
+func tableSlots(records uint64) uint64 {
+	slots := uint64(4)
+	for slots < 2*records {
+		slots *= 2
+	}
+	return slots
 }
 
 func block(body []byte, i uint64) []byte {

@@ -15,6 +15,9 @@ const (
 	// FooterSize is the size of what ends every trailer, in bytes.
 	FooterSize = 20
 
+	// trailerEntrySize is the size of an entry of version 2 without its name.
+	trailerEntrySize = 24
+
 	// TrailerV1 has no seeds; TrailerV2 has them.
 	TrailerV1 = 1
 	TrailerV2 = 2

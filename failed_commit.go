@@ -1,0 +1,277 @@
+package xpwc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"xpwc/internal/format"
+)
+
+// A commit fails when the disk is full or broken. What it should have committed then moves into private memory, so that runtimes
+// go on and the lock is free for others, and waits there for a later commit.
+
+// sumBeside computes an entry's sum, on another core, from what XNNPACK just handed in.
+func (c *Cache) sumBeside(e *entry) {
+	e.region.retain()
+	go func() {
+		var sum format.Digest
+		err := faultless(func() { sum = format.Sum(e.data) })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		e.record.Sum, e.summed = sum, true
+		if err != nil {
+			c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
+			c.losePayload(e)
+		}
+		c.note(e.region.release())
+		c.idle.Broadcast()
+	}()
+}
+
+// await waits until a condition holds, or, with a patience, at most so long. c.mu is released meanwhile.
+func (c *Cache) await(patience time.Duration, condition func() bool) {
+	deadline := time.Now().Add(patience)
+	if patience > 0 {
+		defer time.AfterFunc(patience, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.idle.Broadcast()
+		}).Stop()
+	}
+	for !condition() && (patience == 0 || time.Now().Before(deadline)) {
+		c.idle.Wait()
+	}
+}
+
+// awaitPacking waits, but not for ever, until nothing is being packed into the file.
+func (c *Cache) awaitPacking() { c.await(commitWithin, func() bool { return !c.store.packing() }) }
+
+// packingEnded has whoever waits for it go on, or the file given up, which a failed flush left as it was because of that packing.
+func (c *Cache) packingEnded() {
+	c.idle.Broadcast()
+	if c.store.isCondemned() && !c.store.packing() && !c.closing {
+		c.startCommit()
+	}
+}
+
+// awaitSums waits until all that was handed in has its sum.
+func (c *Cache) awaitSums() {
+	unsummed := func(e *entry) bool { return !e.summed && (e.uncommitted() || e.pending()) }
+	c.await(0, func() bool { return !slices.ContainsFunc(c.fresh, unsummed) })
+}
+
+// retreat moves entries that are in the file, and in no generation of it, into private memory at the same addresses, where they
+// are pending. If a flush failed, which may have lost them, they are compared with their sums.
+func (c *Cache) retreat(entries []*entry) {
+	for _, e := range entries {
+		if e.region.open == 0 { // else XNNPACK writes to it
+			c.note(c.store.detach(e.region))
+		}
+		if c.store.isCondemned() && (!e.summed || !e.intact()) {
+			c.losePayload(e)
+		}
+		if !e.region.detached {
+			continue
+		}
+		if e.reason == "" {
+			e.reason = ReasonDisk
+			if e.sessions > 0 {
+				c.stats.MappedBytes -= int64(len(e.data))
+				c.stats.PrivateBytes += int64(len(e.data))
+			}
+		}
+		if e.suspect && e.sessions == 0 {
+			c.drop(e)
+		}
+	}
+}
+
+// uncommittedEntries returns what is in file space and in no generation on the disk.
+func (c *Cache) uncommittedEntries() []*entry {
+	var entries []*entry
+	for _, e := range c.fresh {
+		if e.uncommitted() {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// losePayload takes note that an entry's bytes are gone, and has all sessions that use it know, and the one that packs it.
+func (c *Cache) losePayload(e *entry) {
+	e.suspect = true
+	if e.sessions == 0 && e.by == nil {
+		return
+	}
+	err := fmt.Errorf("packed weights of %q: %w", e.name(), ErrLost)
+	c.stats.LostPayloads++
+	c.note(err)
+	c.events.add(slog.LevelError, "the disk lost packed weights in use", slog.String("name", e.name()), slog.Int("bytes", len(e.data)))
+	for s := range c.sessions {
+		if s == e.by || slices.Contains(s.used, e) {
+			s.lost = cmp.Or(s.lost, err)
+		}
+	}
+}
+
+// afterFailure gives up what a failed commit leaves: the file is for others to write to, and ours again with the next try. What cannot
+// be moved out of it keeps it ours.
+func (c *Cache) afterFailure() {
+	c.retreat(c.uncommittedEntries())
+	if !c.hasUncommitted() {
+		c.note(c.store.end())
+	}
+	c.retryLater()
+}
+
+// retryLater has a commit tried again, later with each failure.
+func (c *Cache) retryLater() {
+	c.retry.later(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.closing {
+			c.startCommit()
+		}
+	})
+}
+
+// A backOff is the time between one try and the next, which doubles.
+type backOff struct {
+	pause time.Duration
+	next  time.Time
+	timer *time.Timer
+}
+
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+func (b *backOff) later(do func()) {
+	b.stop()
+	b.pause = min(max(2*b.pause, firstPause), lastPause)
+	b.next = time.Now().Add(b.pause)
+	b.timer = time.AfterFunc(b.pause, do)
+}
+
+// due reports whether a try is not too early.
+func (b *backOff) due() bool { return !time.Now().Before(b.next) }
+
+func (b *backOff) stop() {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+func (b *backOff) succeeded() {
+	b.stop()
+	*b = backOff{}
+}
+
+// pending reports whether an entry is in private memory until a commit brings it into the file.
+func (e *entry) pending() bool { return e.fresh && e.region.detached && !e.committed && !e.suspect }
+
+// intact reports whether an entry has the bytes that its sum was made of.
+func (e *entry) intact() bool {
+	intact := false
+	err := faultless(func() { intact = format.Sum(e.data) == e.record.Sum })
+	return err == nil && intact
+}
+
+// pendingEntries returns what waits in private memory for a commit, as far as its session is finalized.
+func (c *Cache) pendingEntries() []*entry {
+	var entries []*entry
+	for _, e := range c.fresh {
+		if e.pending() && e.kernel == nil {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// sameAs reports whether a record is of the same payload, packed from the same.
+func (e *entry) sameAs(r *format.Record) bool {
+	return e.record.Key == r.Key && e.record.Seed == r.Seed && e.record.Sum == r.Sum &&
+		e.record.KernelDigest == r.KernelDigest && e.record.BiasDigest == r.BiasDigest
+}
+
+// missing returns the pending entries that the file does not have. Another process may have committed the same, or, where nobody
+// knew whether a commit was in force, this one.
+func (c *Cache) missing(pending []*entry) (missing []*entry, err error) {
+	for _, e := range pending {
+		found := false
+		if c.store.index != nil {
+			for r, err := range c.store.index.Find(e.record.Key) {
+				if err != nil {
+					return nil, c.store.damaged(err)
+				}
+				found = found || e.sameAs(&r)
+			}
+		}
+		if !found {
+			missing = append(missing, e)
+		}
+	}
+	return missing, nil
+}
+
+// appendPending writes pending entries behind what the file has, for the commit that follows.
+func (c *Cache) appendPending(entries []*entry) error {
+	for _, e := range entries {
+		at, err := c.store.write(e.data)
+		if err != nil {
+			return err
+		}
+		e.file, e.record.Offset = c.store.id, at
+	}
+	return nil
+}
+
+// settlePending takes note that pending entries were committed, and loads them: new sessions find them in the file.
+func (c *Cache) settlePending(entries []*entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	for _, e := range entries {
+		e.committed, e.moved = true, true
+	}
+	err := c.accept(c.store.reloadCommitted())
+	c.noticeReload()
+	c.dropSettled(entries)
+	return err
+}
+
+// dropSettled frees what was pending and nobody uses.
+func (c *Cache) dropSettled(entries []*entry) {
+	for _, e := range entries {
+		if e.sessions == 0 && !e.dropped {
+			c.drop(e)
+		}
+	}
+}
+
+// renew puts a new file in the place of a condemned one, with what that has and what is pending. ErrBusy if another process is
+// writing to it.
+func (c *Cache) renew() error {
+	ok, err := c.store.beginRenewal()
+	c.noticeReload()
+	switch {
+	case errors.Is(err, ErrReplaced): // somebody else did
+		err = c.accept(c.store.reopen())
+		c.noticeReload()
+		return err
+	case err != nil:
+		return c.accept(err)
+	case !ok:
+		return fmt.Errorf("cache %s: %w", c.name(), ErrBusy)
+	}
+	c.compacting = true
+	err = c.compact(c.withinCap)
+	c.compacting = false
+	c.idle.Broadcast()
+	return errors.Join(err, c.store.end())
+}

@@ -1,0 +1,168 @@
+package xpwc
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// mountThin mounts an ext4 file system whose disk is a file on a tmpfs, of which it pretends to have more space than there is. ballast
+// is a path on that tmpfs.
+func mountThin(t *testing.T) (dir, ballast string) {
+	t.Helper()
+	backing := filepath.Join(t.TempDir(), "backing")
+	dir = filepath.Join(t.TempDir(), "mounted")
+	require.NoError(t, os.Mkdir(backing, 0o700))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	err := unix.Mount("none", backing, "tmpfs", 0, "size=16m,mode=0700")
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("this process may not mount file systems")
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(backing, unix.MNT_DETACH)) })
+	image := filepath.Join(backing, "image")
+	f, err := os.Create(image)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(64<<20))
+	require.NoError(t, f.Close())
+	command := func(name string, arguments ...string) {
+		out, err := exec.Command(name, arguments...).CombinedOutput()
+		if strings.Contains(string(out), "failed to setup loop device") {
+			t.Skip("this process may not mount a file: " + string(out))
+		}
+		require.NoError(t, err, "%s: %s", name, out)
+	}
+	command("mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=0", image)
+	command("mount", "-o", "loop,errors=continue", image, dir)
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir, filepath.Join(backing, "ballast")
+}
+
+// fillUp leaves nothing of the disk that a path lies on.
+func fillUp(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	zeros := make([]byte, 64<<10)
+	for err == nil {
+		_, err = f.Write(zeros)
+	}
+	require.ErrorIs(t, err, unix.ENOSPC)
+	require.NoError(t, f.Close())
+}
+
+// forgetPages has the system read a file again from its disk, as far as it takes its pages for clean.
+func forgetPages(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+	require.NoError(t, f.Close())
+	_ = os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0) // where that is allowed, the disk's own pages too
+}
+
+// A disk that cannot take what it said it had space for: thin provisioning, or a device that goes bad.
+func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
+	dir, ballast := mountThin(t)
+	path := filepath.Join(dir, "cache")
+	before, tensors := someTensors(1, 1000), someTensors(4, 500_000)
+
+	c := mustOpen(t, path, nil)
+	open(t, c, before).close(t)
+	require.NoError(t, c.Save())
+	unix.Sync()
+	fillUp(t, ballast)
+
+	o := open(t, c, tensors)
+	err := c.Save()
+	require.Error(t, err, "the disk has no space")
+	forgetPages(t, path)
+	if o.Err() == nil {
+		o.check(t)
+	} else {
+		require.ErrorIs(t, o.Err(), ErrLost)
+	}
+	t.Logf("save: %v; session: %v; pending: %+v", err, o.Err(), c.Stats().Pending)
+
+	require.NoError(t, os.Remove(ballast))
+	require.NoError(t, c.Save(), "there is space again")
+	require.NoError(t, o.Close())
+	require.NoError(t, c.Close())
+	forgetPages(t, path)
+
+	c = mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	o = open(t, c, tensors)
+	require.Zero(t, c.Stats().DamagedPayloads)
+	t.Logf("the next process: %d found, %d packed", c.Stats().Hits.Entries, c.Stats().Packed.Entries)
+	o.close(t)
+	require.NoError(t, c.Close())
+}
+
+// mountOverlay mounts an overlay over a directory. upper is where what is written goes.
+func mountOverlay(t *testing.T, lower string) (dir, upper string) {
+	t.Helper()
+	scratch := t.TempDir()
+	err := unix.Mount("none", scratch, "tmpfs", 0, "size=16m,mode=0700")
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("this process may not mount file systems")
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(scratch, unix.MNT_DETACH)) })
+	dir, upper = filepath.Join(scratch, "merged"), filepath.Join(scratch, "upper")
+	work := filepath.Join(scratch, "work")
+	for _, d := range []string{dir, upper, work} {
+		require.NoError(t, os.Mkdir(d, 0o700))
+	}
+	require.NoError(t, unix.Mount("overlay", dir, "overlay", 0, "lowerdir="+lower+",upperdir="+upper+",workdir="+work))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
+	return dir, upper
+}
+
+// A container's image has the cache file in a lower layer, which is copied whole as soon as it is opened for writing.
+func TestAWarmStartInAContainerCopiesNothing(t *testing.T) {
+	lower := t.TempDir()
+	m := someTensors(3, 10_000)
+	c := mustOpen(t, filepath.Join(lower, "cache"), nil)
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+
+	dir, upper := mountOverlay(t, lower)
+	copied := filepath.Join(upper, "cache")
+	c = mustOpen(t, filepath.Join(dir, "cache"), nil)
+	s, err := c.NewSession(stamped{m, "another stamp than it was packed with"})
+	require.NoError(t, err)
+	for name := range m {
+		_, hit := packWeight(t, s, 42, load(t, s, name), 0, packedFrom(m[name]))
+		require.True(t, hit)
+	}
+	finish(t, s)
+	require.NoError(t, c.Save())
+	require.NoFileExists(t, copied)
+
+	m["new"] = contentOf("new", 1000)
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+	require.FileExists(t, copied, "it is written with the first miss")
+	c = mustOpen(t, filepath.Join(dir, "cache"), &Options{Strict: true, ReadOnly: true})
+	open(t, c, m).close(t)
+	require.Zero(t, c.Stats().Misses)
+	require.NoError(t, c.Close())
+}
+
+// stamped gives tensors a source and a stamp.
+type stamped struct {
+	tensors map[string][]byte
+	stamp   string
+}
+
+func (d stamped) Tensor(name string) (Tensor, error) {
+	t, err := MapOf(d.tensors).Tensor(name)
+	t.Identity.Source, t.Identity.Stamp = "model", d.stamp+name
+	return t, err
+}

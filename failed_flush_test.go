@@ -1,0 +1,204 @@
+package xpwc
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// failFlush has the process' nth flush fail. It returns whether that flush was reached.
+func (p *memProcess) failFlush(n int, f flushFailure) (failed *bool) {
+	failed = new(bool)
+	p.fails = func(string) *flushFailure {
+		if n--; n != 0 {
+			return nil
+		}
+		*failed = true
+		return &f
+	}
+	return failed
+}
+
+// packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong bytes
+// without a word, and with the next commit all is in the file.
+func (s *scenario) packAgainstFailure(c *Cache, m model, loses bool) error {
+	session, err := packModel(c, m)
+	if err != nil && !errors.Is(err, ErrLost) {
+		return fmt.Errorf("packing: %w", err)
+	}
+	saveErr := c.Save()
+	if saveErr != nil && !errors.Is(saveErr, syscall.EIO) {
+		return fmt.Errorf("saving: %w", saveErr)
+	}
+	lost := session.Err()
+	if lost != nil && !loses {
+		return fmt.Errorf("nothing was lost: %w", lost)
+	}
+	for _, e := range session.used {
+		if string(e.data) != string(packedFrom(m[e.record.Kernel])) && !errors.Is(lost, ErrLost) {
+			return fmt.Errorf("the bytes of %s are wrong, and the session was not told", e.record.Kernel)
+		}
+	}
+	if saveErr != nil && c.store.locked {
+		return errors.New("after a failed commit the lock was kept")
+	}
+	if err := c.Save(); err != nil {
+		return fmt.Errorf("saving again: %w", err)
+	}
+	kept := model{}
+	for _, e := range session.used {
+		if e.committed {
+			kept[e.record.Kernel] = m[e.record.Kernel]
+		}
+	}
+	s.states = append(s.states, s.with(kept, c, len(s.dir.steps)))
+	if err := session.Close(); err != nil {
+		return err
+	}
+	again, err := packModel(c, m) // what was lost is packed afresh
+	if err != nil {
+		return fmt.Errorf("packing again: %w", err)
+	}
+	if err := c.Save(); err != nil {
+		return fmt.Errorf("saving what was lost: %w", err)
+	}
+	if n := c.Stats().Pending.Entries; n > 0 {
+		return fmt.Errorf("%d entries are pending after a commit", n)
+	}
+	s.states = append(s.states, s.with(m, c, len(s.dir.steps)))
+	return again.Close()
+}
+
+// A failed flush may have lost any of the pages that it should have written, and the system may since have read them again from the
+// disk. What is committed afterwards is right at every moment, on the disk and in memory.
+func TestAFailedFlushIsNotRetried(t *testing.T) {
+	images, failures := 0, 0
+	for _, reclaimed := range []bool{false, true} {
+		for _, lost := range []subset{leaveNone, leaveOne, leaveSome, leaveAll} {
+			for n := 1; ; n++ {
+				f := flushFailure{lost, reclaimed, rand.New(rand.NewPCG(uint64(n), uint64(lost)))}
+				s := newScenario(t, uint64(n))
+				s.dir.startRecording()
+				p := s.dir.process()
+				failed := p.failFlush(n, f)
+				c := s.open(p)
+				for _, m := range []model{s.tensors(0, 3), s.tensors(2, 3)} {
+					err := s.packAgainstFailure(c, m, reclaimed && lost != leaveNone)
+					require.NoError(t, err, "flush %d fails; %v", n, f)
+				}
+				require.NoError(t, c.Close())
+				if !*failed {
+					require.Greater(t, n, 7)
+					break
+				}
+				failures++
+				seen, err := s.replay(imaging{seed: uint64(n), perMoment: 2, goOnEvery: 97})
+				require.NoError(t, err, "flush %d fails; %v", n, f)
+				images += seen
+			}
+		}
+	}
+	t.Logf("%d failures, %d images", failures, images)
+}
+
+// While one session's commit fails, another packs: it is right, or told.
+func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
+	for _, reclaimed := range []bool{false, true} {
+		for n := 2; n <= 4; n++ { // payloads, index, slot
+			t.Run(fmt.Sprint(reclaimed, n), func(t *testing.T) {
+				s := newScenario(t, uint64(n))
+				s.dir.startRecording()
+				p := s.dir.process()
+				failed := p.failFlush(n, flushFailure{leaveAll, reclaimed, s.random})
+				c := s.open(p)
+				slow, quick := s.tensors(100, 1), s.tensors(0, 2)
+				for name, content := range slow {
+					session, err := c.NewSession(slow)
+					require.NoError(t, err)
+					packed := packedFrom(content)
+					space, err := beginPacking(session, name, len(packed))
+					require.NoError(t, err)
+					done := copy(space, packed[:len(packed)/2])
+					other, err := packModel(c, quick)
+					require.NoError(t, err)
+					saved := make(chan error, 1)
+					go func() { saved <- c.Save() }()
+					require.ErrorIs(t, <-saved, syscall.EIO)
+					copy(space[done:], packed[done:])
+					endPacking(session, name, space)
+					_, err = session.Finalize()
+					require.ErrorIs(t, err, ErrLost, "nobody knows what became of what was being packed")
+					require.NoError(t, c.Save())
+					requireRightOrTold(t, session, slow)
+					requireRightOrTold(t, other, quick)
+					require.NoError(t, errors.Join(session.Close(), other.Close()))
+				}
+				require.True(t, *failed)
+				for _, m := range []model{slow, quick} {
+					session, err := packModel(c, m)
+					require.NoError(t, err)
+					require.NoError(t, session.Close())
+				}
+				require.NoError(t, c.Save())
+				require.NoError(t, c.Close())
+				after, err := openOn(s.dir.process(), &Options{Strict: true, Verify: VerifyOnUse})
+				require.NoError(t, err)
+				for _, m := range []model{slow, quick} {
+					session, err := packModel(after, m)
+					require.NoError(t, err)
+					require.NoError(t, session.Close())
+				}
+				require.Zero(t, after.Stats().Misses)
+				require.NoError(t, after.Close())
+			})
+		}
+	}
+}
+
+// requireRightOrTold requires that a session has the right bytes of its tensors, or knows that the disk lost them.
+func requireRightOrTold(t *testing.T, s *Session, m model) {
+	t.Helper()
+	if err := s.Err(); err != nil {
+		require.ErrorIs(t, err, ErrLost)
+		return
+	}
+	for _, e := range s.used {
+		require.True(t, string(packedFrom(m[e.record.Kernel])) == string(e.data), "the bytes of %s", e.record.Kernel)
+	}
+}
+
+// A commit that fails leaves the file to other processes at once, and they need not wait for it.
+func TestAfterAFailedCommitOthersMayWrite(t *testing.T) {
+	s := newScenario(t, 1)
+	s.dir.startRecording()
+	p := s.dir.process()
+	c := s.open(p)
+	s.commit(c, s.tensors(0, 2))
+	p.failFlush(1, flushFailure{leaveAll, false, s.random})
+	mine, theirs := s.tensors(10, 2), s.tensors(20, 2)
+	session, err := packModel(c, mine)
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Save(), syscall.EIO)
+	require.EqualValues(t, 2, c.Stats().Pending.Entries)
+
+	other := s.open(s.dir.process()) // which does not wait
+	s.commit(other, theirs)
+	require.Empty(t, other.Stats().Private)
+
+	require.NoError(t, c.Save(), "into a new file, with what the other process has committed")
+	require.Zero(t, c.Stats().Pending.Entries)
+	require.NoError(t, errors.Join(session.Close(), c.Close(), other.Close()))
+	after, err := openOn(s.dir.process(), &Options{Strict: true, Verify: VerifyOnUse})
+	require.NoError(t, err)
+	for _, m := range []model{mine, theirs} {
+		session, err := packModel(after, m)
+		require.NoError(t, err)
+		require.NoError(t, session.Close())
+	}
+	require.Zero(t, after.Stats().Misses)
+	require.NoError(t, after.Close())
+}
