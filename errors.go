@@ -33,6 +33,9 @@ var (
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
 	// as sessions use it; the next session follows the path.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
+	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows what it was packed
+	// from. It is not kept, and the runtime must not be used.
+	ErrSourceChanged = errors.New("changed in place while it was packed; load the model again")
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = errors.New("the cache is read-only")
 	// ErrMisaligned: the section does not begin where this system can map it.

@@ -60,7 +60,7 @@ func (s *Session) answer(w *weight, seed uint32) (e *entry, same bool) {
 		return nil, same
 	}
 	s.use(e)
-	s.restamp(w, e)
+	s.restampLater(w, e)
 	w.setAnswer(seed, e)
 	c.stats.Hits.add(len(e.data))
 	return e, same

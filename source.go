@@ -23,6 +23,7 @@ type source struct {
 	readers       atomic.Int32 // of the content, now or soon; see willRead
 	origin        Digest       // of Identity.Source
 	stamp         Digest       // of Identity.Stamp, zero if there is none
+	watch         *watch       // of Identity.Watch, or nil
 	family        *family      // what the cache has of its name, if it is known
 	answers       []answer
 	oneAnswer     [1]answer // room for what is usual

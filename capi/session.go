@@ -26,7 +26,7 @@ type session struct {
 }
 
 //export xpwcSessionBegin
-func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, context C.uintptr_t, tensors *C.xpwc_const_tensor, n C.size_t,
+func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context C.uintptr_t, tensors *C.xpwc_const_tensor, n C.size_t,
 	handle *C.xpwc_session,
 ) C.xpwc_status {
 	zero(handle)
@@ -41,7 +41,8 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, context C.uintpt
 		var data xpwc.DataMap
 		if some {
 			var err error
-			if s.data, err = newDataMap(C.struct_xpwc_callback{get, context, c.number()}, tensors, n); err != nil {
+			if s.data, err = newDataMap(
+				C.struct_xpwc_callback{get, context, c.number()}, C.struct_xpwc_callback{changed, context, c.number()}, tensors, n); err != nil {
 				return fmt.Errorf("xpwc_session_begin: %w", err)
 			}
 			data = s.data
