@@ -30,8 +30,9 @@ xpwc_status xpwc_session_load(
       session, name, valid, o.flags, xpwc_go_address(o.quantization), o.quantization_size, data, size);
 }
 
-xpwc_status xpwc_session_alias(xpwc_session session, const void* alias, const void* original) {
-  return xpwcSessionAlias(session, xpwc_go_address(alias), xpwc_go_address(original));
+xpwc_status xpwc_session_alias(
+    xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion) {
+  return xpwcSessionAlias(session, xpwc_go_address(alias), size, xpwc_go_address(original), conversion);
 }
 
 xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]) {

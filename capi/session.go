@@ -134,12 +134,17 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 }
 
 //export xpwcSessionAlias
-func xpwcSessionAlias(handle C.xpwc_session, alias, original unsafe.Pointer) C.xpwc_status {
+func xpwcSessionAlias(handle C.xpwc_session, alias unsafe.Pointer, size C.size_t, original unsafe.Pointer, conversion *C.xpwc_const_char,
+) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
 		if alias == nil || original == nil {
 			return invalid("xpwc_session_alias: alias or original is NULL")
 		}
-		return s.Alias(unsafe.Slice((*byte)(alias), 1), unsafe.Slice((*byte)(original), 1))
+		content, err := hostBytes(alias, size)
+		if err != nil {
+			return fmt.Errorf("xpwc_session_alias: alias: %w", err)
+		}
+		return s.Alias(content, unsafe.Slice((*byte)(original), 1), C.GoString(conversion))
 	})
 }
 

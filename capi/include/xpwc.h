@@ -390,10 +390,13 @@ xpwc_status xpwc_session_load(
     xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size);
 
 // Says that the host has copied or converted a loaded tensor, and gives XNNPACK the copy's address in its place: what is packed
-// from alias goes by a name that begins with original's. alias must stay readable until xpwc_session_finalize. XNNPACK of March 2026 and
-// later tells its own copies itself. XPWC_UNKNOWN_TENSOR if original is no address that xpwc_session_load gave, XPWC_NOT_EAGER if
-// its content is yet to be computed.
-xpwc_status xpwc_session_alias(xpwc_session session, const void* alias, const void* original);
+// from alias goes by a name that begins with original's. alias, of size bytes, must stay readable and unchanged until
+// xpwc_session_finalize. conversion is a word for what was done, for instance "f32 to f16": it is all that tells this copy from others of
+// the tensor, so hosts that share a cache must use one word for one conversion alone. If it is NULL or empty, all bytes of alias are digested
+// instead, each time. XNNPACK of March 2026 and later tells its own copies itself. XPWC_UNKNOWN_TENSOR if original is no address that
+// xpwc_session_load gave, XPWC_NOT_EAGER if its content is yet to be computed.
+xpwc_status xpwc_session_alias(
+    xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion);
 
 // Returns what to give to xnn_create_runtime_v4 (as xnn_weights_cache_t). The session owns it: valid until xpwc_session_end,
 // which must come after xnn_delete_runtime. It serves one runtime.

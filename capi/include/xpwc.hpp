@@ -335,9 +335,14 @@ class Session {
     return loaded;
   }
 
-  // Says that alias is the host's copy of a loaded tensor. See xpwc_session_alias.
-  Status alias(const void* alias, const void* original) {
-    return detail::check(xpwc_session_alias(session_, alias, original));
+  // Says that alias is the host's copy of a loaded tensor; conversion is a word for how it was made, or empty, and then alias is
+  // digested. See xpwc_session_alias.
+  Status alias(Bytes alias, const void* original, std::string_view conversion) {
+    std::string copy;
+    if (Status status = detail::c_string(conversion, copy); !status.ok()) {
+      return status;
+    }
+    return detail::check(xpwc_session_alias(session_, alias.data, alias.size, original, copy.c_str()));
   }
 
   // What to give to xnn_create_runtime_v4. nullptr once the session has ended.
