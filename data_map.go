@@ -49,14 +49,29 @@ type Identity struct {
 	// same name and source but other content are superseded; those of another source are kept beside them.
 	Source string
 
-	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and modification
-	// time with the tensor's position in it. When it is empty, or differs from the stored one, digests are compared.
+	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and times of
+	// modification and of change with the tensor's position in it. When it is empty, or differs from the stored one, digests are
+	// compared. It must be empty where that is not certain, as on file systems that do not make their change times themselves
+	// (images, FAT, network file systems), and for a file that was changed within the last tick of the file system's clock.
 	Stamp string
 
 	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is nil,
 	// DigestOf(content) is used, which reads (and if need be computes) all of it. It may be called from another goroutine
 	// while the runtime is created.
 	Digest func() (Digest, error)
+
+	// Watch, if not nil, tells of changes of what the tensor comes from. All tensors of one file have the same.
+	Watch Watch
+}
+
+// A Watch tells whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that is overwritten
+// while it is packed may be stored as what it was not. It must be comparable, as a pointer is: a session asks each Watch once when it
+// first loads a tensor of it, and once more in Session.Finalize if it packed one.
+type Watch interface {
+	// Changed reports whether the content may have changed since the tensors were given. After it has reported that it did not,
+	// every later change must show: where times are too coarse for that, it waits. An error is taken for a change. It must
+	// not use the cache: locks are held.
+	Changed() (bool, error)
 }
 
 // A Digest is a 128-bit hash of a tensor's content. It guards against accidents, not against an adversary who can choose

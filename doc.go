@@ -33,6 +33,9 @@
 // process is packing for too long, or the file is damaged, weights are packed into private memory; [Stats] counts them
 // with the [Reason], and keeps the error; [Options].Logger is told when it happens. Only what the caller can correct is an error of [Open].
 //
+// One thing else is an error: a model whose file was overwritten in place while it was packed. Nobody knows what came of which content, so
+// nothing of it is kept, and Session.Finalize returns [ErrSourceChanged]: load the model again.
+//
 // A commit appends to the file and then switches over by writing one small slot, so that a crash at any instant leaves
 // the old or the new state in force. What is committed is never overwritten or cut off while the file is in use.
 //

@@ -24,6 +24,7 @@ type entry struct {
 	summed       bool // record.Sum is that of what XNNPACK handed in
 	committed    bool // on the disk
 	suspect      bool // damaged, or its file is: for the sessions alone that use it already
+	mixed        bool // its source changed while it was packed; suspect too
 	changed      bool // its flags, stamps or digests changed since it was committed
 	moved        bool // a compaction copied it: the file has it elsewhere than data
 	verified     bool // the payload was compared with a packing, or with its checksum

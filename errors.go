@@ -35,6 +35,9 @@ var (
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
 	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not be used.
 	ErrLost = errors.New("the disk lost packed weights in use; delete the runtime and create it again")
+	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows what it was packed
+	// from. It is not kept, and the runtime must not be used.
+	ErrSourceChanged = errors.New("changed in place while it was packed; load the model again")
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = errors.New("the cache is read-only")
 	// ErrMisaligned: the section does not begin where this system can map it.

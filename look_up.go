@@ -60,7 +60,7 @@ func (s *Session) answer(w *weight, seed uint32) (e *entry, same bool) {
 		return nil, same
 	}
 	s.use(e)
-	s.restamp(w, e)
+	s.restampLater(w, e)
 	w.setAnswer(seed, e)
 	c.stats.Hits.add(len(e.data))
 	return e, same
@@ -299,56 +299,4 @@ func sameContent(w *weight, e *entry) (bool, error) {
 		return false, err
 	}
 	return pair(w.bias, e.bias, e.record.BiasStamp, e.record.BiasDigest)
-}
-
-// Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy in its place: what is packed from
-// alias goes by the name of original, which Load returned, with #alias behind it. Only their addresses count. alias must
-// stay readable until Finalize. XNNPACK of March 2026 and later tells of its own copies itself. Errors: ErrUnknownTensor if
-// original is nothing that Load returned, ErrNotEager if its content is yet to be computed, ErrFinalized, ErrClosed.
-func (s *Session) Alias(alias, original []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch src := s.addresses[addressOf(original)]; {
-	case s.closed:
-		return fmt.Errorf("alias: %w", ErrClosed)
-	case s.finalized:
-		return fmt.Errorf("alias: %w", ErrFinalized)
-	case src == nil:
-		return fmt.Errorf("alias: the original was not loaded: %w", ErrUnknownTensor)
-	default:
-		return s.addAlias(addressOf(alias), src)
-	}
-}
-
-// alias serves XNNPACK's alias_data: it converted or copied a constant, and the copy stands for the original.
-func (s *Session) alias(alias, original uintptr) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if src := s.addresses[original]; src != nil {
-		if err := s.addAlias(alias, src); err != nil {
-			s.fail(err)
-		}
-	}
-}
-
-func (s *Session) addAlias(alias uintptr, src *source) error {
-	if s.addresses[alias] == src {
-		return nil
-	}
-	if !src.filled {
-		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)
-	}
-	if src.copied == nil {
-		src.copied = &source{
-			name:          src.name + "#alias",
-			tensor:        Tensor{Identity: Identity{Digest: src.contentDigest}},
-			quantizations: slices.Clone(src.quantizations),
-			told:          src.told,
-			filled:        true,
-			origin:        src.origin,
-			stamp:         src.stamp,
-		}
-	}
-	s.addresses[alias] = src.copied
-	return nil
 }

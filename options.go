@@ -41,7 +41,7 @@ type Options struct {
 
 	// Logger, if not nil, is told of what an operator may want to know: a file that is damaged, set aside, or replaced by
 	// another process; waiting for another process that packs; packing into private memory, once for each Reason and session; a
-	// damaged payload; commits, with their generation, entries, bytes and duration; compactions. What goes on without harm is
+	// damaged payload; a source that changed while it was packed; commits, with their generation, entries, bytes and duration; compactions. What goes on without harm is
 	// at slog.LevelInfo, the rest at slog.LevelWarn; the path is the attribute cache. Look-ups that hit cost nothing.
 	//
 	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may use the

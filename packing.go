@@ -223,6 +223,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 			w.named = false
 		}
 	}
+	s.packed = true
 	c.stats.PackingTime += time.Since(p.start)
 	p.data = p.data[:size:size]
 	var e *entry
@@ -432,34 +433,7 @@ func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 		c.stats.Verified.add(len(e.data))
 	}
 	e.verified = true
-	s.restamp(w, e)
-}
-
-// restamp brings an entry's stamps and digests up to date with content that was just seen to be packed into its bytes, or
-// to have its digest, so that the next look-up need not compare. Where one content comes from several sources, the first
-// keeps its stamps: they would be rewritten with every change of source.
-func (s *Session) restamp(w *weight, e *entry) {
-	origin, unknown := format.Digest(w.kernel.origin), e.record.Source == (format.Digest{})
-	if e.kernel != nil || e.reason != "" || e.record.Source != origin && !unknown {
-		return
-	}
-	if unknown && origin != (format.Digest{}) { // it was packed elsewhere (package registry), and is this source's from now on
-		e.record.Source = origin
-		e.changed, s.cache.dirty = true, true
-	}
-	update := func(src *source, stamp, digest *format.Digest) {
-		if src == nil || src.stamp != (Digest{}) && *stamp == format.Digest(src.stamp) {
-			return
-		}
-		d, err := src.contentDigest()
-		if err != nil || src.stamp == (Digest{}) && *digest == format.Digest(d) {
-			return
-		}
-		*stamp, *digest = format.Digest(src.stamp), format.Digest(d)
-		e.changed, s.cache.dirty = true, true
-	}
-	update(w.kernel, &e.record.KernelStamp, &e.record.KernelDigest)
-	update(w.bias, &e.record.BiasStamp, &e.record.BiasDigest)
+	s.restampLater(w, e)
 }
 
 func (c *Cache) setFlag(e *entry, flag format.Flags) {

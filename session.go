@@ -46,6 +46,11 @@ type Session struct {
 
 	toldPrivate map[Reason]bool // Options.Logger was told of
 
+	watches   map[Watch]*watch // of loaded tensors
+	lastWatch *watch
+	packed    bool         // XNNPACK packed something
+	restamps  []restamping // for Finalize, which knows whether their sources changed
+
 	lastOrigin       string
 	lastOriginDigest Digest
 
@@ -183,6 +188,7 @@ func (s *Session) register(name string) (*source, error) {
 		s.lastOrigin, s.lastOriginDigest = origin, digestOfStrings(origin)
 	}
 	src.origin = s.lastOriginDigest
+	src.watch = s.watch(&t.Identity)
 	s.sources[name] = src
 	if !src.filled {
 		s.unfilled = append(s.unfilled, src)
@@ -225,8 +231,8 @@ func (s *Session) fail(err error) {
 // Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set up.
 // It gives back the unpacked tensors that packing consumed and has what was packed brought to the disk in a moment, without
 // waiting for it. It returns the sorted names of the packed weights that the runtime uses, each the weights' name
-// directly followed by the bias' name. The error is the first that a callback met. If it matches ErrNotEager the runtime
-// must not be used; otherwise the runtime is right all the same, if it could be created.
+// directly followed by the bias' name. The error is the first that a callback met. If it matches ErrNotEager or ErrSourceChanged the
+// runtime must not be used; otherwise the runtime is right all the same, if it could be created.
 func (s *Session) Finalize() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,9 +270,14 @@ func (s *Session) finalize() {
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
 	}
+	s.lookAgain()
+	for _, r := range s.restamps {
+		s.restamp(r)
+	}
 	for _, e := range s.used {
 		s.identify(e)
 	}
+	s.restamps = nil
 	s.packings, s.announced = nil, nil
 	if s.writing {
 		s.writing = false

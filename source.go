@@ -23,15 +23,17 @@ type source struct {
 	readers       atomic.Int32 // of the content, now or soon; see willRead
 	origin        Digest       // of Identity.Source
 	stamp         Digest       // of Identity.Stamp, zero if there is none
+	watch         *watch       // of Identity.Watch, or nil
 	family        *family      // what the cache has of its name, if it is known
 	answers       []answer
 	oneAnswer     [1]answer // room for what is usual
 
 	tensor  Tensor
 	memory  *region
-	fillErr error   // Fill is called once
-	copied  *source // what stands for its copies, or nil
-	standIn *source // what stands for it, at the same address, or nil
+	fillErr error     // Fill is called once
+	copies  []*source // what the host or XNNPACK made of it
+	copying copying   // of a copy: how it was made
+	standIn *source   // what stands for it, at the same address, or nil
 
 	once   sync.Once
 	digest Digest
@@ -61,9 +63,7 @@ func newSource(name string, t Tensor, computed *arena) (*source, error) {
 
 // tell adds quantisation parameters. One kernel may be packed with several; then all of them are its key.
 func (s *source) tell(parameters []byte) {
-	for at := s; at != nil; at = at.copied {
-		at.told = true
-	}
+	s.wasTold()
 	if len(parameters) == 0 {
 		return
 	}
@@ -73,13 +73,20 @@ func (s *source) tell(parameters []byte) {
 	}
 }
 
+func (s *source) wasTold() {
+	s.told = true
+	for _, copied := range s.copies {
+		copied.wasTold()
+	}
+}
+
 func (s *source) addQuantization(d Digest) {
 	at, known := slices.BinarySearchFunc(s.quantizations, d, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) })
 	if !known {
 		s.quantizations = slices.Insert(s.quantizations, at, d)
 	}
-	if s.copied != nil {
-		s.copied.addQuantization(d)
+	for _, copied := range s.copies {
+		copied.addQuantization(d)
 	}
 }
 

@@ -41,6 +41,8 @@ type Stats struct {
 	// were looked at. These are packed afresh.
 	Verified        Count
 	DamagedPayloads int64
+	// SourcesChanged counts what changed while a session packed from it, once for each Watch and session: nothing of it was kept.
+	SourcesChanged int64
 	// Compactions of the file by this process.
 	Compactions int64
 	// Private counts packings that are in private memory, by reason.

@@ -18,7 +18,8 @@ xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* dat
   struct xpwc_data_map m = {0};
   const bool valid = data == NULL || xpwc_read_struct(&m, sizeof(m), data, data->struct_size);
   return xpwcSessionBegin(
-      cache, data != NULL, valid, (uintptr_t)m.get, (uintptr_t)m.context, m.tensors, m.tensor_count, session);
+      cache, data != NULL, valid, (uintptr_t)m.get, (uintptr_t)m.changed, (uintptr_t)m.context, m.tensors, m.tensor_count,
+      session);
 }
 
 xpwc_status xpwc_session_load(
@@ -29,12 +30,17 @@ xpwc_status xpwc_session_load(
       session, name, valid, o.flags, xpwc_go_address(o.quantization), o.quantization_size, data, size);
 }
 
-xpwc_status xpwc_session_alias(xpwc_session session, const void* alias, const void* original) {
-  return xpwcSessionAlias(session, xpwc_go_address(alias), xpwc_go_address(original));
+xpwc_status xpwc_session_alias(
+    xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion) {
+  return xpwcSessionAlias(session, xpwc_go_address(alias), size, xpwc_go_address(original), conversion);
 }
 
 xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]) {
   return xpwcDigest(xpwc_go_address(data), size, digest);
+}
+
+xpwc_status xpwc_file_changed(int file_descriptor, const struct xpwc_file_state* before, int* changed) {
+  return xpwcFileChanged(file_descriptor, (struct xpwc_file_state*)before, changed);
 }
 
 void xpwc_names_free(const char* const* names) { free((void*)names); }
@@ -73,6 +79,7 @@ const char* xpwc_status_string(xpwc_status status) {
     NAME(XPWC_SYSTEM_ERROR)
     NAME(XPWC_CALLBACK_FAILED)
     NAME(XPWC_INTERNAL)
+    NAME(XPWC_SOURCE_CHANGED)
 #undef NAME
   }
   return "unknown xpwc_status";

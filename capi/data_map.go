@@ -5,6 +5,7 @@ package main
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -14,15 +15,33 @@ import (
 
 // A dataMap is a session's view of the host's unpacked tensors: a callback or a table.
 type dataMap struct {
-	get   C.struct_xpwc_callback // or else the table is used
-	table map[string]*tensor
-	asked map[string]error // what get failed with
-	given []*tensor
+	get     C.struct_xpwc_callback // or else the table is used
+	changed C.struct_xpwc_callback
+	table   map[string]*tensor
+	asked   map[string]error // what get failed with
+	given   []*tensor
+}
+
+// A watch is an xpwc.Watch of the tensors with one source.
+type watch struct {
+	data   *dataMap
+	source string
+}
+
+// Changed implements xpwc.Watch.
+func (w watch) Changed() (bool, error) {
+	source := C.CString(w.source)
+	defer C.free(unsafe.Pointer(source))
+	var says C.int
+	if status := C.xpwc_call_changed(w.data.changed, source, &says); status != C.XPWC_OK {
+		return false, errors.New(callbackError{"changed", status}.Error()) // the call's status is what it means
+	}
+	return says != 0, nil
 }
 
 // newDataMap copies the table: nothing of the host's is looked at later but what tensors point to.
-func newDataMap(get C.struct_xpwc_callback, tensors *C.xpwc_const_tensor, n C.size_t) (*dataMap, error) {
-	m := &dataMap{get: get, table: map[string]*tensor{}, asked: map[string]error{}}
+func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tensor, n C.size_t) (*dataMap, error) {
+	m := &dataMap{get: get, changed: changed, table: map[string]*tensor{}, asked: map[string]error{}}
 	if get.function != 0 || n == 0 {
 		return m, nil
 	}
@@ -65,7 +84,11 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	if err != nil {
 		return xpwc.Tensor{}, err
 	}
-	return t.unpacked(), nil
+	u := t.unpacked()
+	if m.changed.function != 0 {
+		u.Identity.Watch = watch{m, u.Identity.Source}
+	}
+	return u, nil
 }
 
 func (m *dataMap) tensor(name string) (*tensor, error) {

@@ -47,6 +47,15 @@ xpwc_status xpwc_call_get(struct xpwc_callback get, const char* name, struct xpw
   return status;
 }
 
+xpwc_status xpwc_call_changed(struct xpwc_callback changed, const char* source, int* says) {
+  xpwc_status (*function)(void*, const char*, int*) = (xpwc_status(*)(void*, const char*, int*))changed.function;
+  const struct frame frame = {changed.cache, frames};
+  frames = &frame;
+  const xpwc_status status = function((void*)changed.context, source, says);
+  frames = frame.outer;
+  return status;
+}
+
 xpwc_status xpwc_call_fill(struct xpwc_callback fill, void* dst, size_t size) {
   xpwc_status (*function)(void*, void*, size_t) = (xpwc_status(*)(void*, void*, size_t))fill.function;
   const struct frame frame = {fill.cache, frames};

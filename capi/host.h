@@ -51,6 +51,7 @@ struct xpwc_callback {
 };
 
 xpwc_status xpwc_call_get(struct xpwc_callback get, const char* name, struct xpwc_tensor_view* view);
+xpwc_status xpwc_call_changed(struct xpwc_callback changed, const char* source, int* says);
 xpwc_status xpwc_call_fill(struct xpwc_callback fill, void* dst, size_t size);
 // For evict too.
 void xpwc_call_release(struct xpwc_callback release, uintptr_t data, size_t size);

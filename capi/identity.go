@@ -63,3 +63,40 @@ func xpwc_file_stamp(descriptor C.int, stamp *C.char, capacity C.size_t) C.xpwc_
 		return nil
 	})
 }
+
+//export xpwc_file_look
+func xpwc_file_look(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_status {
+	zero(state)
+	return call(nil, func() error {
+		if state == nil {
+			return invalid("xpwc_file_look: state is NULL")
+		}
+		s, err := mapped.StateOf(uintptr(descriptor))
+		if err != nil {
+			return fmt.Errorf("xpwc_file_look: %w", err)
+		}
+		*state = C.struct_xpwc_file_state{opaque: [8]C.uint64_t{
+			C.uint64_t(s.Device), C.uint64_t(s.Inode), C.uint64_t(s.Size), C.uint64_t(s.Modified), C.uint64_t(s.Changed), C.uint64_t(s.Links),
+		}}
+		return nil
+	})
+}
+
+//export xpwcFileChanged
+func xpwcFileChanged(descriptor C.int, before *C.struct_xpwc_file_state, changed *C.int) C.xpwc_status {
+	zero(changed)
+	return call(nil, func() error {
+		if before == nil || changed == nil {
+			return invalid("xpwc_file_changed: before or changed is NULL")
+		}
+		o := &before.opaque
+		is, err := mapped.ChangedSince(uintptr(descriptor), mapped.State{
+			Device: uint64(o[0]), Inode: uint64(o[1]), Size: int64(o[2]), Modified: int64(o[3]), Changed: int64(o[4]), Links: uint64(o[5]),
+		})
+		if err != nil {
+			return fmt.Errorf("xpwc_file_changed: %w", err)
+		}
+		*changed = C.int(flag(is))
+		return nil
+	})
+}

@@ -26,7 +26,7 @@ type session struct {
 }
 
 //export xpwcSessionBegin
-func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, context C.uintptr_t, tensors *C.xpwc_const_tensor, n C.size_t,
+func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context C.uintptr_t, tensors *C.xpwc_const_tensor, n C.size_t,
 	handle *C.xpwc_session,
 ) C.xpwc_status {
 	zero(handle)
@@ -41,7 +41,8 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, context C.uintpt
 		var data xpwc.DataMap
 		if some {
 			var err error
-			if s.data, err = newDataMap(C.struct_xpwc_callback{get, context, c.number()}, tensors, n); err != nil {
+			if s.data, err = newDataMap(
+				C.struct_xpwc_callback{get, context, c.number()}, C.struct_xpwc_callback{changed, context, c.number()}, tensors, n); err != nil {
 				return fmt.Errorf("xpwc_session_begin: %w", err)
 			}
 			data = s.data
@@ -133,12 +134,17 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 }
 
 //export xpwcSessionAlias
-func xpwcSessionAlias(handle C.xpwc_session, alias, original unsafe.Pointer) C.xpwc_status {
+func xpwcSessionAlias(handle C.xpwc_session, alias unsafe.Pointer, size C.size_t, original unsafe.Pointer, conversion *C.xpwc_const_char,
+) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
 		if alias == nil || original == nil {
 			return invalid("xpwc_session_alias: alias or original is NULL")
 		}
-		return s.Alias(unsafe.Slice((*byte)(alias), 1), unsafe.Slice((*byte)(original), 1))
+		content, err := hostBytes(alias, size)
+		if err != nil {
+			return fmt.Errorf("xpwc_session_alias: alias: %w", err)
+		}
+		return s.Alias(content, unsafe.Slice((*byte)(original), 1), C.GoString(conversion))
 	})
 }
 

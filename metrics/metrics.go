@@ -64,6 +64,8 @@ var metrics = []metric{
 		func(s *xpwc.Stats) float64 { return entries(s.Verified) }),
 	counter("verified_bytes_total", "Bytes of payloads that were checked and found right.",
 		func(s *xpwc.Stats) float64 { return bytes(s.Verified) }),
+	counter("sources_changed_total", "Files and other sources that changed in place while they were packed.",
+		func(s *xpwc.Stats) float64 { return float64(s.SourcesChanged) }),
 	counter("damaged_payloads_total", "Payloads of the file that were found wrong, and packed afresh.",
 		func(s *xpwc.Stats) float64 { return float64(s.DamagedPayloads) }),
 	counter("compactions_total", "Compactions of the file by this process.",

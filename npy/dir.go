@@ -50,8 +50,8 @@ type Array struct {
 // Open maps every file of a directory, and of the directories in it, whose name ends in .npy, and checks its header against it.
 // Files and directories whose names begin with a dot are left out, and links to directories are not followed. Arrays' bytes are
 // not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and names the file. Files
-// must not be changed in place while they are open, as for any mapping; replacing one by another is harmless. The caller closes
-// the directory when everything that uses its arrays is closed.
+// must not be changed in place while they are open, as for any mapping; replacing one by another is harmless. On Unix each open file
+// keeps a descriptor. The caller closes the directory when everything that uses its arrays is closed.
 func Open(dir string) (*Dir, error) {
 	d, err := open(dir)
 	if err != nil {

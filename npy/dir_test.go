@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/settled"
 )
 
 // directory writes files, by their paths in it.
@@ -119,8 +120,10 @@ func TestAFileThatCannotBeReadIsAnErrorThatNamesIt(t *testing.T) {
 func TestAnotherFileHasOtherStamps(t *testing.T) {
 	one := v1(sound, 24)
 	dir := directory(t, map[string][]byte{"a.npy": one, "b.npy": one})
-	stamps := map[string]bool{}
+	stamps := map[string]bool{"": true}
 	for range 2 {
+		settled.File(t, filepath.Join(dir, "a.npy"))
+		settled.File(t, filepath.Join(dir, "b.npy"))
 		d := openDir(t, dir)
 		for _, name := range []string{"a", "b"} {
 			tensor, err := d.Tensor(name)

@@ -41,7 +41,8 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	t := xpwc.Tensor{
 		Identity: xpwc.Identity{
 			Source: m.file.Path(),
-			Stamp:  fmt.Sprintf("%s:%d+%d:%s", m.file.Stamp(), c.source.Offset, c.source.Size, c.conversion()),
+			Stamp:  m.file.StampOf(fmt.Sprintf("%d+%d:%s", c.source.Offset, c.source.Size, c.conversion())),
+			Watch:  m.file,
 			Digest: func() (d xpwc.Digest, err error) {
 				err = m.read(func(data []byte) error { d = c.digest(data); return nil })
 				return d, err

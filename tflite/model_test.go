@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/settled"
 	"xpwc/xnnpack"
 )
 
@@ -205,6 +206,7 @@ func patch(t *testing.T, b []byte, old, new uint64) {
 func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	b := widening()
 	path := save(t, b.bytes())
+	settled.File(t, path)
 	identity := func(name string) (string, xpwc.Digest) {
 		m, err := Open(path)
 		require.NoError(t, err)
@@ -216,6 +218,7 @@ func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 		return tensor.Identity.Stamp, d
 	}
 	stamp, digest := identity("conv")
+	require.NotEmpty(t, stamp)
 	again, same := identity("conv")
 	require.Equal(t, stamp, again)
 	require.Equal(t, digest, same)
@@ -228,7 +231,9 @@ func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	fresh := save(t, b.bytes())
 	require.NoError(t, os.Chtimes(fresh, info.ModTime(), info.ModTime()))
 	require.NoError(t, os.Rename(fresh, path))
+	settled.File(t, path)
 	moved, same := identity("conv")
+	require.NotEmpty(t, moved)
 	require.NotEqual(t, stamp, moved)
 	require.Equal(t, digest, same)
 

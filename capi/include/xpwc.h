@@ -107,7 +107,10 @@ typedef enum xpwc_status {
   // A callback of the host failed with a status that is none of these.
   XPWC_CALLBACK_FAILED = 19,
   // xnn_initialize failed, or a defect of this library was contained.
-  XPWC_INTERNAL = 20
+  XPWC_INTERNAL = 20,
+  // The file that tensors come from, say, was changed in place while they were packed. Nothing of it is kept, and the runtime must
+  // not be used: load the model again.
+  XPWC_SOURCE_CHANGED = 21
 } xpwc_status;
 
 // Returns the status' name, for instance "XPWC_IN_USE"; never NULL. Static storage.
@@ -278,6 +281,8 @@ typedef struct xpwc_stats {
   uint64_t compactions;
   // 1 if a damaged file was set aside.
   uint64_t damaged;
+  // What xpwc_data_map.changed said had changed while a session packed from it, once for each source and session.
+  uint64_t sources_changed;
 } xpwc_stats;
 
 // Fills in *stats, whose struct_size must be set.
@@ -312,7 +317,8 @@ typedef struct xpwc_tensor {
   // Names where the tensor comes from, for instance the model's absolute path. NULL for nothing.
   const char* source;
   // Changes whenever the content does and costs nothing to obtain: a content hash that the model's file has, or
-  // xpwc_file_stamp with the tensor's position in the file. NULL or empty if there is none, or it is not certain.
+  // xpwc_file_stamp, unless that is empty, with the tensor's position in the file. NULL or empty if there is none, or it is not
+  // certain: then digests are compared.
   const char* stamp;
   // xpwc_digest of the content, or of what determines it (the compressed bytes), for when there is no stamp, or it changed. If
   // NULL it is computed from the content, which then must be read.
@@ -333,6 +339,12 @@ typedef struct xpwc_data_map {
   // copied with its strings and digests; what data points to is not.
   const struct xpwc_tensor* tensors;
   size_t tensor_count;
+  // Sets *changed to 1 if the content of tensors with that source (xpwc_tensor.source, "" for NULL) may have changed in place since the
+  // host read or mapped it, else to 0: see xpwc_file_changed. Once it has said 0, every later change must show. Any status but XPWC_OK is
+  // taken for a change. Called for each source when its first tensor is loaded, and again by xpwc_session_finalize (or
+  // xpwc_session_end without it) of this session, or of one that uses what this one packs, if something was packed. May be NULL: then
+  // what is packed from a file while somebody overwrites it can be kept as what it is not.
+  xpwc_status (*changed)(void* context, const char* source, int* changed);
 } xpwc_data_map;
 
 // Begins a session. data may be NULL if nothing is loaded: then all weights are unnamed and packed into private memory.
@@ -378,10 +390,13 @@ xpwc_status xpwc_session_load(
     xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size);
 
 // Says that the host has copied or converted a loaded tensor, and gives XNNPACK the copy's address in its place: what is packed
-// from alias goes by a name that begins with original's. alias must stay readable until xpwc_session_finalize. XNNPACK of March 2026 and
-// later tells its own copies itself. XPWC_UNKNOWN_TENSOR if original is no address that xpwc_session_load gave, XPWC_NOT_EAGER if
-// its content is yet to be computed.
-xpwc_status xpwc_session_alias(xpwc_session session, const void* alias, const void* original);
+// from alias goes by a name that begins with original's. alias, of size bytes, must stay readable and unchanged until
+// xpwc_session_finalize. conversion is a word for what was done, for instance "f32 to f16": it is all that tells this copy from others of
+// the tensor, so hosts that share a cache must use one word for one conversion alone. If it is NULL or empty, all bytes of alias are digested
+// instead, each time. XNNPACK of March 2026 and later tells its own copies itself. XPWC_UNKNOWN_TENSOR if original is no address that
+// xpwc_session_load gave, XPWC_NOT_EAGER if its content is yet to be computed.
+xpwc_status xpwc_session_alias(
+    xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion);
 
 // Returns what to give to xnn_create_runtime_v4 (as xnn_weights_cache_t). The session owns it: valid until xpwc_session_end,
 // which must come after xnn_delete_runtime. It serves one runtime.
@@ -390,8 +405,8 @@ xpwc_status xpwc_session_provider(xpwc_session session, struct xnn_weights_cache
 // Ends the creation of the runtime: to be called when xnn_create_runtime_v4 has returned, before the runtime is set up. Frees
 // the unpacked tensors that packing consumed and has what was packed written in a moment, without waiting for the disk.
 // *names is an array of *count sorted names of the packed weights that the runtime uses, owned by the session until its end;
-// either may be NULL. The error is the first that a callback of XNNPACK's met. With XPWC_NOT_EAGER, or if a fill failed, the
-// runtime must not be used; otherwise it is right all the same, if it could be created. The session is finalized in any case.
+// either may be NULL. The error is the first that a callback of XNNPACK's met. With XPWC_NOT_EAGER or
+// XPWC_SOURCE_CHANGED, or if a fill failed, the runtime must not be used; otherwise it is right all the same, if it could be created. The session is finalized in any case.
 xpwc_status xpwc_session_finalize(xpwc_session session, const char* const** names, size_t* count);
 
 // Ends the session, also if it returns an error; the runtime must have been deleted.
@@ -407,7 +422,26 @@ xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
 // Writes to stamp, of capacity bytes, a text that changes when the open file's content does: device, inode, size and times of
 // modification and change. A stamp of a tensor in the file is this with the tensor's position appended. The descriptor stays
 // the host's. XPWC_INVALID_ARGUMENT if capacity is too small, or the file is not a regular one.
+// It is XPWC_OK and an empty text where these do not tell, and then xpwc_tensor.stamp must stay empty too, without a position: on a file
+// system that does not make its change times itself (squashfs, EROFS, ISO 9660, FAT, FUSE, network file systems, and what is not known to; on
+// overlayfs a file whose two times are one), for a file whose time of change is that of an image's making, and for one that was
+// changed within the last 50 milliseconds, which could be changed again at the same time.
 xpwc_status xpwc_file_stamp(int file_descriptor, char* stamp, size_t capacity);
+
+// The state of a file, for xpwc_file_changed. What is in it is the library's.
+typedef struct xpwc_file_state {
+  uint64_t opaque[8];
+} xpwc_file_state;
+
+// Fills in *state for an open file. To be called before the file is read or mapped. The descriptor stays the host's.
+// XPWC_INVALID_ARGUMENT if the file is not a regular one.
+xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
+
+// Sets *changed to 1 if the content of the open file may have changed since before, else to 0: what xpwc_data_map.changed is to say. So
+// the host keeps the descriptor. Any file system will do. It is 1 for a change of owner, mode or name too, but not where another file was
+// put in this one's place, or it was removed. For a file that was written to right before that state it waits until another
+// change would show: some tens of milliseconds, or 2 seconds where the file system keeps whole seconds.
+xpwc_status xpwc_file_changed(int file_descriptor, const struct xpwc_file_state* before, int* changed);
 
 #ifdef __cplusplus
 }

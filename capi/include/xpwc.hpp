@@ -131,6 +131,13 @@ class DataMap {
   // Fills in tensor. XPWC_UNKNOWN_TENSOR if there is none of that name; any other failure reaches the caller of
   // Session::load. A session asks at most once for a name.
   virtual Status tensor(std::string_view name, Tensor& tensor) = 0;
+  // Sets changed if the content of tensors with that source may have changed in place since it was read or mapped: see
+  // xpwc_data_map.changed, and FileWatch. A failure is taken for a change.
+  virtual Status source_changed(std::string_view source, bool& changed) {
+    (void)source;
+    changed = false;
+    return Status();
+  }
 };
 
 // A DataMap of tensors that are all known beforehand. It must not be added to while sessions use it.
@@ -251,6 +258,13 @@ inline void release(void* context, const void* data, std::size_t size) noexcept 
   }
 }
 
+inline xpwc_status changed(void* context, const char* source, int* out) noexcept {
+  bool is = false;
+  const Status status = static_cast<SessionState*>(context)->data->source_changed(source, is);
+  *out = is ? 1 : 0;
+  return status.code();
+}
+
 inline xpwc_status get(void* context, const char* name, xpwc_tensor* out) noexcept {
   auto* state = static_cast<SessionState*>(context);
   auto lent = std::unique_ptr<Lent>(new (std::nothrow) Lent{{}, state});
@@ -321,9 +335,14 @@ class Session {
     return loaded;
   }
 
-  // Says that alias is the host's copy of a loaded tensor. See xpwc_session_alias.
-  Status alias(const void* alias, const void* original) {
-    return detail::check(xpwc_session_alias(session_, alias, original));
+  // Says that alias is the host's copy of a loaded tensor; conversion is a word for how it was made, or empty, and then alias is
+  // digested. See xpwc_session_alias.
+  Status alias(Bytes alias, const void* original, std::string_view conversion) {
+    std::string copy;
+    if (Status status = detail::c_string(conversion, copy); !status.ok()) {
+      return status;
+    }
+    return detail::check(xpwc_session_alias(session_, alias.data, alias.size, original, copy.c_str()));
   }
 
   // What to give to xnn_create_runtime_v4. nullptr once the session has ended.
@@ -406,6 +425,7 @@ class Cache {
     xpwc_data_map c{};
     c.struct_size = sizeof(c);
     c.get = detail::get;
+    c.changed = detail::changed;
     c.context = state.get();
     Session session;
     if (Status status = detail::check(xpwc_session_begin(handle(), data ? &c : nullptr, &session.session_)); !status.ok()) {
@@ -465,7 +485,8 @@ inline Result<Digest> digest(Bytes content) {
   return digest;
 }
 
-// A text that changes when the open file's content does. With a tensor's position in the file it is the tensor's stamp.
+// A text that changes when the open file's content does. With a tensor's position in the file it is the tensor's stamp, unless it is
+// empty: then the file has none, and neither has a tensor in it. See xpwc_file_stamp.
 inline Result<std::string> file_stamp(int file_descriptor) {
   char stamp[XPWC_FILE_STAMP_SIZE] = "";
   if (Status status = detail::check(xpwc_file_stamp(file_descriptor, stamp, sizeof(stamp))); !status.ok()) {
@@ -473,6 +494,34 @@ inline Result<std::string> file_stamp(int file_descriptor) {
   }
   return std::string(stamp);
 }
+
+// Tells whether an open file's content changed since it was made, for DataMap::source_changed. The descriptor stays the host's, and
+// must be open.
+class FileWatch {
+ public:
+  // To be made before the file is read or mapped.
+  static Result<FileWatch> on(int file_descriptor) {
+    FileWatch watch(file_descriptor);
+    if (Status status = detail::check(xpwc_file_look(file_descriptor, &watch.state_)); !status.ok()) {
+      return status;
+    }
+    return watch;
+  }
+
+  // Sets changed if it may have. See xpwc_file_changed.
+  Status changed(bool& changed) const {
+    int is = 0;
+    Status status = detail::check(xpwc_file_changed(file_descriptor_, &state_, &is));
+    changed = is != 0;
+    return status;
+  }
+
+ private:
+  explicit FileWatch(int file_descriptor) : file_descriptor_(file_descriptor) {}
+
+  int file_descriptor_;
+  xpwc_file_state state_{};
+};
 
 }  // namespace xpwc
 

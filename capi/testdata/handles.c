@@ -34,7 +34,7 @@ static void refuses_session(xpwc_session session) {
   size_t size = 77;
   FAILS(XPWC_INVALID_HANDLE, xpwc_session_load(session, "w0", NULL, &data, &size));
   REQUIRE(data == NULL && size == 0);
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_alias(session, junk, junk + 1));
+  FAILS(XPWC_INVALID_HANDLE, xpwc_session_alias(session, junk, 1, junk + 1, NULL));
   struct xnn_weights_cache_provider* provider = (struct xnn_weights_cache_provider*)&size;
   FAILS(XPWC_INVALID_HANDLE, xpwc_session_provider(session, &provider));
   REQUIRE(provider == NULL);

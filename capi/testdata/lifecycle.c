@@ -51,7 +51,7 @@ static void nothing_is_loaded_after_finalize(void) {
   size_t size = 77;
   FAILS(XPWC_FINALIZED, xpwc_session_load(o.session, "w0", NULL, &data, &size));
   REQUIRE(data == NULL && size == 0);
-  FAILS(XPWC_FINALIZED, xpwc_session_alias(o.session, &cache, m.tensors[0].content));
+  FAILS(XPWC_FINALIZED, xpwc_session_alias(o.session, &cache, sizeof(cache), m.tensors[0].content, NULL));
 
   // Finalizing again tells the same.
   const char* const* names = NULL;
@@ -100,7 +100,7 @@ static void an_abandoned_session_releases_everything_at_its_end(void) {
       OK(xpwc_session_load(session, m.tensors[i].name, NULL, &again, NULL));
       REQUIRE(again == data[i]);
     }
-    FAILS(XPWC_NOT_EAGER, xpwc_session_alias(session, path, data[2])); // there is nothing yet to copy
+    FAILS(XPWC_NOT_EAGER, xpwc_session_alias(session, path, 1, data[2], "converted")); // there is nothing yet to copy
     if (finalize) {
       const char* const* names = (const char* const*)path;
       size_t count = 77;
@@ -149,8 +149,9 @@ static void copies_have_a_name_when_they_are_told(void) {
   model_infer_plain(&m, want);
   xpwc_cache cache;
   OK(xpwc_open("", NULL, &cache));
-  for (int round = 0; round < 3; round++) {
+  for (int round = 0; round < 5; round++) {
     const bool told = round > 0;
+    const char* word = round < 3 ? "copied" : NULL;
     const xpwc_data_map map = model_callbacks(&m);
     xpwc_session session;
     OK(xpwc_session_begin(cache, &map, &session));
@@ -164,10 +165,10 @@ static void copies_have_a_name_when_they_are_told(void) {
       OK(xpwc_session_load(session, m.tensors[i].name, &options, &data[i], NULL));
     }
     memcpy(copy, data[4], sizeof(copy));
-    FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_alias(session, copy, copy));
+    FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_alias(session, copy, sizeof(copy), copy, NULL));
     if (told) {
-      OK(xpwc_session_alias(session, copy, data[4]));
-      OK(xpwc_session_alias(session, copy, data[4])); // twice is once
+      OK(xpwc_session_alias(session, copy, sizeof(copy), data[4], word));
+      OK(xpwc_session_alias(session, copy, sizeof(copy), data[4], word)); // twice is once
     }
     data[4] = copy;
     struct xnn_weights_cache_provider* provider;
@@ -181,7 +182,7 @@ static void copies_have_a_name_when_they_are_told(void) {
       REQUIRE(strncmp(names[2], "w2", 2) == 0);
     }
     REQUIRE(cache_stats(cache).private_unnamed.entries == 1);
-    REQUIRE(cache_stats(cache).packed.entries == (uint64_t)(told ? LAYERS : LAYERS - 1)); // by the first that tells
+    REQUIRE(cache_stats(cache).packed.entries == (uint64_t)(LAYERS - 1 + told + (round >= 3))); // by the first that tells so
     runtime_infer(runtime, got);
     require_same_output(want, got);
     XNN(xnn_delete_runtime(runtime));

@@ -183,9 +183,9 @@ static void session_functions(xpwc_cache cache) {
   REQUIRE(strstr(xpwc_last_error(), "w9") != NULL);
   FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_load(session, "", NULL, &data, &size));
 
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, NULL, m.tensors[0].content));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, path, NULL));
-  FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_alias(session, path, m.tensors[1].content)); // which was not loaded
+  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, NULL, 1, m.tensors[0].content, "word"));
+  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, NULL, "word"));
+  FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_alias(session, path, 1, m.tensors[1].content, "word")); // which was not loaded
   FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_provider(session, NULL));
 
   OK(xpwc_session_finalize(session, NULL, NULL));

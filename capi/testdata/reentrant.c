@@ -37,7 +37,7 @@ static void is_refused(void) {
   }
   const void* data;
   FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_load(session, "w0", NULL, &data, NULL));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, path, others_model.tensors[0].content));
+  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, others_model.tensors[0].content, NULL));
   struct xnn_weights_cache_provider* provider;
   FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_provider(session, &provider));
   FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_finalize(session, NULL, NULL));

@@ -13,10 +13,51 @@ static char path[4096];
 static void stamp_of_path(char stamp[XPWC_FILE_STAMP_SIZE]) {
   const int fd = open(path, O_RDONLY);
   REQUIRE(fd >= 0);
+  xpwc_file_state state;
+  int changed = 1;
+  OK(xpwc_file_look(fd, &state));
+  OK(xpwc_file_changed(fd, &state, &changed)); // which waits until another change would show
+  REQUIRE(!changed);
   memset(stamp, 0xaa, XPWC_FILE_STAMP_SIZE);
   OK(xpwc_file_stamp(fd, stamp, XPWC_FILE_STAMP_SIZE));
   REQUIRE(memchr(stamp, '\0', XPWC_FILE_STAMP_SIZE) != NULL && stamp[0] != '\0');
   REQUIRE(close(fd) == 0);
+}
+
+// A file that was written a moment ago has no stamp: it could be written to again at the same time.
+static void what_was_just_written_has_none(void) {
+  const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  REQUIRE(fd >= 0);
+  char stamp[XPWC_FILE_STAMP_SIZE];
+  xpwc_file_state state;
+  int changed = 1;
+  bool none = false;
+  for (int i = 0; i < 1000 && !none; i++) { // unless this process was kept from running just here
+    REQUIRE(pwrite(fd, "x", 1, 0) == 1);
+    OK(xpwc_file_stamp(fd, stamp, sizeof(stamp)));
+    none = stamp[0] == '\0';
+  }
+  REQUIRE(none);
+  OK(xpwc_file_look(fd, &state));
+  OK(xpwc_file_changed(fd, &state, &changed));
+  REQUIRE(!changed);
+  REQUIRE(pwrite(fd, "y", 1, 0) == 1);
+  OK(xpwc_file_changed(fd, &state, &changed));
+  REQUIRE(changed);
+  OK(xpwc_file_look(fd, &state));
+  OK(xpwc_file_changed(fd, &state, &changed));
+  REQUIRE(!changed);
+  REQUIRE(unlink(path) == 0);
+  OK(xpwc_file_changed(fd, &state, &changed));
+  REQUIRE(!changed); // its content did not
+  FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_look(fd, NULL));
+  FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_changed(fd, NULL, &changed));
+  FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_changed(fd, &state, NULL));
+  REQUIRE(close(fd) == 0);
+  FAILS(XPWC_SYSTEM_ERROR, xpwc_file_look(fd, &state));
+  changed = 1;
+  FAILS(XPWC_SYSTEM_ERROR, xpwc_file_changed(fd, &state, &changed));
+  REQUIRE(changed == 0);
 }
 
 static void write_file(const char* text) {
@@ -28,6 +69,7 @@ int main(int argc, char** argv) {
   REQUIRE(argc == 2);
   snprintf(path, sizeof(path), "%s/file", argv[1]);
   char stamps[6][XPWC_FILE_STAMP_SIZE], again[XPWC_FILE_STAMP_SIZE];
+  what_was_just_written_has_none();
   write_file("content");
   stamp_of_path(stamps[0]);
   stamp_of_path(again);

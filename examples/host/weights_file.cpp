@@ -187,29 +187,33 @@ Status WeightsFile::open(const std::string& path, std::unique_ptr<WeightsFile>* 
   if (descriptor < 0) {
     return Status::system(path);
   }
-  Status status = file->map(descriptor);
-  ::close(descriptor);
-  RETURN_IF_ERROR(status);
+  file->descriptor_ = descriptor;
+  RETURN_IF_ERROR(file->map());
   RETURN_IF_ERROR(file->read_index());
   *out = std::move(file);
   return Status();
 }
 
-Status WeightsFile::map(int descriptor) {
-  xpwc::Result<std::string> stamp = xpwc::file_stamp(descriptor);
+Status WeightsFile::map() {
+  xpwc::Result<std::string> stamp = xpwc::file_stamp(descriptor_);
   if (!stamp) {
     return stamp.status();
   }
   stamp_ = *stamp;
+  xpwc::Result<xpwc::FileWatch> watch = xpwc::FileWatch::on(descriptor_);
+  if (!watch) {
+    return watch.status();
+  }
+  watch_ = *watch;
   struct stat s {};
-  if (fstat(descriptor, &s) != 0) {
+  if (fstat(descriptor_, &s) != 0) {
     return Status::system(path_);
   }
   size_ = static_cast<std::size_t>(s.st_size);
   if (size_ == 0) {
     return Status::error(path_ + ": not a file of weights");
   }
-  void* data = mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
+  void* data = mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor_, 0);
   if (data == MAP_FAILED) {
     return Status::system(path_);
   }
@@ -220,6 +224,9 @@ Status WeightsFile::map(int descriptor) {
 WeightsFile::~WeightsFile() {
   if (data_ != nullptr) {
     munmap(const_cast<char*>(data_), size_);
+  }
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
   }
 }
 
@@ -269,6 +276,11 @@ xpwc::Status WeightsFile::tensor(std::string_view name, xpwc::Tensor& tensor) {
   tensor.size = place.size;
   tensor.evict = evict;
   tensor.source = path_;
-  tensor.stamp = stamp_ + " " + std::to_string(place.offset) + "+" + std::to_string(place.size);
+  if (!stamp_.empty()) {
+    tensor.stamp = stamp_ + " " + std::to_string(place.offset) + "+" + std::to_string(place.size);
+  }
   return xpwc::Status();
 }
+
+// There is one source.
+xpwc::Status WeightsFile::source_changed(std::string_view, bool& changed) { return watch_->changed(changed); }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,6 +29,7 @@ class WeightsFile final : public xpwc::DataMap {
   WeightsFile& operator=(const WeightsFile&) = delete;
 
   xpwc::Status tensor(std::string_view name, xpwc::Tensor& tensor) override;
+  xpwc::Status source_changed(std::string_view source, bool& changed) override;
 
  private:
   struct Place {
@@ -35,11 +37,13 @@ class WeightsFile final : public xpwc::DataMap {
   };
 
   WeightsFile() = default;
-  Status map(int descriptor);
+  Status map();
   Status read_index();
 
   std::string path_;
   std::string stamp_;
+  int descriptor_ = -1;
+  std::optional<xpwc::FileWatch> watch_;
   const char* data_ = nullptr;
   std::size_t size_ = 0;
   std::unordered_map<std::string, Place> places_;

@@ -8,19 +8,22 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 	"unsafe"
 )
 
 // File is a file mapped read-only as a whole. The memory lies outside the Go heap, so C code may keep pointers into it until Close.
 // The file must not be changed in place meanwhile; where it was cut off, reading ends the process. Replacing it by another is
-// harmless. Methods may be called from many goroutines.
+// harmless. On Unix a File keeps the descriptor. Methods may be called from many goroutines.
 type File struct {
 	path  string
 	stamp string
 	size  int
+	state State // when it was opened
 
 	mu   sync.RWMutex // held for reading while the mapping is read
 	data []byte       // nil once closed
+	held held
 }
 
 // ErrNotRegular: what is to be mapped is a directory, a pipe or the like.
@@ -56,32 +59,64 @@ func open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // the mapping outlives the descriptor
-	if info, err = f.Stat(); err != nil {
-		return nil, err
+	m, err := newFile(f, absolute)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	size := int(info.Size())
-	if int64(size) != info.Size() {
-		return nil, fmt.Errorf("%d bytes are too many to map", info.Size())
-	}
-	stamp, err := Stamp(f.Fd())
+	return m, nil
+}
+
+// newFile takes over f.
+func newFile(f *os.File, path string) (*File, error) {
+	now := time.Now()
+	state, err := StateOf(f.Fd())
 	if err != nil {
 		return nil, err
 	}
-	data := []byte{}
+	size := int(state.Size)
+	if int64(size) != state.Size {
+		return nil, fmt.Errorf("%d bytes are too many to map", state.Size)
+	}
+	m := &File{path: path, stamp: state.stamp(f.Fd(), now), size: size, state: state, data: []byte{}}
 	if size > 0 { // there are no empty mappings
-		if data, err = mapFile(f, size); err != nil {
+		if m.data, err = mapFile(f, size); err != nil {
 			return nil, err
 		}
 	}
-	return &File{path: absolute, stamp: stamp, size: size, data: data}, nil
+	if err := m.held.take(f); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
 }
 
 // Path returns the file's absolute path.
 func (f *File) Path() string { return f.path }
 
-// Stamp is what the function Stamp returned when the file was opened.
+// Stamp is what the function Stamp returned when the file was opened; it may be empty.
 func (f *File) Stamp() string { return f.stamp }
+
+// StampOf returns the stamp of a part of the file, which what names that part tells from others; none if the file has none.
+func (f *File) StampOf(part string) string {
+	if f.stamp == "" {
+		return ""
+	}
+	return f.stamp + ":" + part
+}
+
+// Changed reports whether the content may have changed since the file was opened, as [ChangedSince] says it. It waits for a moment if it
+// must. That another file is at the path is no change. After Close the error matches [fs.ErrClosed] and names the file.
+func (f *File) Changed() (bool, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.data == nil {
+		return false, &fs.PathError{Op: "stat", Path: f.path, Err: fs.ErrClosed}
+	}
+	changed, err := f.held.changedSince(f.path, f.state)
+	if err != nil {
+		return false, &fs.PathError{Op: "stat", Path: f.path, Err: err}
+	}
+	return changed, nil
+}
 
 // Readable returns how many bytes can be read from where Data begins: the file's size in whole pages. Those after its end are zero.
 func (f *File) Readable() int64 {
@@ -132,10 +167,11 @@ func (f *File) Close() error {
 	defer f.mu.Unlock()
 	data := f.data
 	f.data = nil
-	if len(data) == 0 {
-		return nil
+	err := f.held.close()
+	if len(data) > 0 {
+		err = errors.Join(err, unmapFile(data))
 	}
-	if err := unmapFile(data); err != nil {
+	if err != nil {
 		return &fs.PathError{Op: "unmap", Path: f.path, Err: err}
 	}
 	return nil

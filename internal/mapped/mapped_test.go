@@ -89,7 +89,14 @@ func TestStampChangesWithTheFile(t *testing.T) {
 		f, err := mapped.Open(path)
 		require.NoError(t, err)
 		require.Equal(t, path, f.Path())
+		changed, err := f.Changed() // which returns when another change would show
+		require.NoError(t, err)
+		require.False(t, changed)
 		require.NoError(t, f.Close())
+		f, err = mapped.Open(path)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.NotEmpty(t, f.Stamp())
 		return f.Stamp()
 	}
 	before := stamp(path)

@@ -48,7 +48,8 @@ func Tensor(f *mapped.File, p Place, closed error) (xpwc.Tensor, error) {
 	t := xpwc.Tensor{
 		Identity: xpwc.Identity{
 			Source: f.Path(),
-			Stamp:  fmt.Sprintf("%s:%d+%d", f.Stamp(), p.Offset, p.Size),
+			Stamp:  f.StampOf(fmt.Sprintf("%d+%d", p.Offset, p.Size)),
+			Watch:  f,
 			Digest: func() (d xpwc.Digest, err error) {
 				err = read(func(b []byte) { d = xpwc.DigestOf(b) })
 				return d, err

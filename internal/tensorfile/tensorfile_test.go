@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/settled"
+
 	"xpwc"
 	"xpwc/internal/mapped"
 	"xpwc/internal/tensorfile"
@@ -72,7 +74,16 @@ func TestContentIsInPlaceUnlessCCouldNotReadItThere(t *testing.T) {
 }
 
 func TestTensorsOfOneFileHaveStampsOfTheirOwn(t *testing.T) {
-	f, _ := open(t, page)
+	lately, _ := open(t, page)
+	tensor, err := tensorfile.Tensor(lately, tensorfile.Place{Size: 16, Alignment: 1}, errClosed)
+	require.NoError(t, err)
+	require.Empty(t, tensor.Identity.Stamp, "it could be written to again at the same time")
+	require.Equal(t, lately, tensor.Identity.Watch)
+
+	f, err := mapped.Open(settled.File(t, lately.Path()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	require.NotEmpty(t, f.Stamp())
 	stamps := map[string]bool{}
 	for _, p := range []tensorfile.Place{{0, 16, 1}, {16, 16, 1}, {0, 32, 1}} {
 		tensor, err := tensorfile.Tensor(f, p, errClosed)

@@ -1,0 +1,107 @@
+package xpwc
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A converting host gives XNNPACK a copy of "w" that it made in some way. Its packed weights are those bytes.
+type converting struct {
+	word     string
+	xnnpacks bool // XNNPACK made the copy
+	copied   []byte
+}
+
+// run packs the copy, or finds it packed.
+func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (packed []byte, hit bool, stats Stats) {
+	t.Helper()
+	c := mustOpen(t, path, nil)
+	s := newSession(t, c, tensors)
+	w, err := s.Load("w", Eager())
+	require.NoError(t, err)
+	r, err := newAnonymousRegion(uint64(len(h.copied)))
+	require.NoError(t, err)
+	copy(r.data, h.copied)
+	if h.xnnpacks {
+		s.alias(addressOf(r.data), addressOf(w))
+	} else {
+		require.NoError(t, s.Alias(r.data[:len(h.copied)], w, h.word))
+	}
+	e, hit := packWeight(t, s, 7, addressOf(r.data), 0, packedFrom(h.copied))
+	packed = bytes.Clone(e)
+	finish(t, s)
+	require.NoError(t, c.Close())
+	return packed, hit, c.Stats()
+}
+
+func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
+	tensors := map[string][]byte{"w": contentOf("w", 100)}
+	halves, doubles, third := contentOf("as f16", 200), contentOf("as f64", 200), contentOf("as XNNPACK does it", 200)
+	for name, hosts := range map[string][]converting{
+		"two words":                          {{word: "f32 to f16", copied: halves}, {word: "f32 to f64", copied: doubles}},
+		"XNNPACK's and words":                {{xnnpacks: true, copied: third}, {word: "xnnpack", copied: halves}, {word: "#", copied: doubles}},
+		"words that begin alike":             {{word: "a", copied: halves}, {word: "ab", copied: doubles}, {word: "a#", copied: third}},
+		"a word for how copies are named":    {{word: "alias", copied: halves}, {copied: doubles}},
+		"no words":                           {{copied: halves}, {copied: doubles}, {copied: third}},
+		"no word and XNNPACK's":              {{copied: halves}, {xnnpacks: true, copied: third}},
+		"no words, and as long as the other": {{copied: tensors["w"]}, {copied: contentOf("another", 100)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			for range 2 {
+				for i, h := range hosts {
+					packed, _, _ := h.run(t, path, tensors)
+					require.Equal(t, packedFrom(h.copied), packed, "host %d has another's", i)
+					packed, hit, stats := h.run(t, path, tensors)
+					require.Equal(t, packedFrom(h.copied), packed)
+					require.True(t, hit)
+					require.Zero(t, stats.WrittenBytes)
+				}
+			}
+		})
+	}
+}
+
+func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	tensors := map[string][]byte{"w": contentOf("w", 100)}
+	hosts := []converting{{word: "f16", copied: contentOf("f16", 200)}, {word: "f64", copied: contentOf("f64", 400)}, {xnnpacks: true, copied: contentOf("f32", 200)}}
+	for round := range 2 {
+		for _, h := range hosts {
+			_, hit, _ := h.run(t, path, tensors)
+			require.Equal(t, round > 0, hit)
+		}
+	}
+	c := mustOpen(t, path, nil)
+	require.Equal(t, []string{"w#", "w#f16", "w#f64"}, c.Names())
+	require.NoError(t, c.Close())
+}
+
+// The content of the original, under a name that looks like a copy's.
+func TestATensorIsNotTakenForACopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	w := contentOf("w", 100)
+	host := converting{word: "f16", copied: contentOf("f16", 200)}
+	host.run(t, path, map[string][]byte{"w": w})
+
+	c := mustOpen(t, path, nil)
+	s := newSession(t, c, map[string][]byte{"w#f16": w})
+	packed, hit := packWeight(t, s, 7, load(t, s, "w#f16", Eager()), 0, packedFrom(w))
+	require.False(t, hit)
+	require.Equal(t, packedFrom(w), packed)
+	finish(t, s)
+	require.NoError(t, c.Close())
+}
+
+func TestACopyOfNothingIsHarmless(t *testing.T) {
+	c := mustOpen(t, "", nil)
+	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
+	w, err := s.Load("w", Eager())
+	require.NoError(t, err)
+	require.NoError(t, s.Alias(nil, w, ""))
+	require.NoError(t, s.Alias(nil, w, "f16"))
+	finish(t, s)
+}

@@ -1,0 +1,13 @@
+//go:build unix
+
+package mapped
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// away removes a mapped file from its path.
+func away(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }
