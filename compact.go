@@ -107,7 +107,8 @@ func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 	c.mu.Unlock()
 	next, plan, err := c.rewrite(old, items)
 	c.mu.Lock()
-	if next.disk != nil {
+	made := next.disk != nil
+	if made {
 		err = errors.Join(err, next.disk.Close())
 	}
 	if err == nil {
@@ -121,7 +122,11 @@ func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 	}
 	if err != nil {
 		c.dirty = c.dirty || dirty
-		return errors.Join(fmt.Errorf("compact cache: %w", err), old.files.Remove(next.path))
+		err = fmt.Errorf("compact cache: %w", err)
+		if made {
+			err = errors.Join(err, old.files.Remove(next.path))
+		}
+		return err
 	}
 	c.stats.Compactions++
 	c.stats.DamagedPayloads += int64(next.damaged)
@@ -211,8 +216,8 @@ type rewriting struct {
 
 // rewrite makes the new file beside the old one. Neither the cache nor the old store is touched.
 func (c *Cache) rewrite(old *store, items []item) (next rewriting, plan *commit, err error) {
-	next = rewriting{&store{path: old.path + ".compact", files: old.files, condemned: old.condemned, locked: true}, map[uint64]uint64{}, 0}
-	if err := next.files.Remove(next.path); err != nil { // what a killed process left: the writer's lock is ours
+	next = rewriting{&store{files: old.files, condemned: old.condemned, locked: true}, map[uint64]uint64{}, 0}
+	if next.path, err = old.vacant(".compact"); err != nil { // what is there a killed process left: the writer's lock is ours
 		return next, nil, err
 	}
 	if next.disk, err = next.files.Create(next.path); err != nil {

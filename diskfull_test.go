@@ -163,6 +163,9 @@ func requireBridged(t *testing.T, path string, o outcome, before OneModel) {
 	t.Helper()
 	all := int64(len(tensorsAfter()))
 	require.Equal(t, all, o.Found+o.Packed+o.Private)
+	if o.Packed > 0 {
+		require.Empty(t, o.Err, "there is room for the index of what was packed into the file")
+	}
 	if before != nil {
 		require.EqualValues(t, 3, o.Found)
 	}

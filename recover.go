@@ -34,6 +34,7 @@ func (st *store) notOurs(size int64) error {
 // nor the content they were packed from, so nothing of it is used before the same was packed here once.
 type foreignFile struct {
 	disk    disk
+	writes  bool // the disk is open for writing
 	entries map[string]format.TrailerEntry
 }
 
@@ -62,9 +63,26 @@ func (f *foreignFile) close() error {
 	return f.disk.Close()
 }
 
+// openForWriting opens ExecuTorch's file, which was loaded, for writing too: who may not write to it must not replace it either.
+func (f *foreignFile) openForWriting(st *store) error {
+	if f.writes {
+		return nil
+	}
+	d, err := st.openAgain(f.disk)
+	if err != nil {
+		return err
+	}
+	old := f.disk
+	f.disk, f.writes = d, true
+	return old.Close()
+}
+
 // beginReplacement begins a native file beside ExecuTorch's, which it takes the place of with its first commit. ok is false
 // if another process is the writer of ExecuTorch's file.
 func (st *store) beginReplacement() (ok bool, err error) {
+	if err := st.foreign.openForWriting(st); err != nil {
+		return false, err
+	}
 	if ok, err := st.foreign.disk.TryLock(); err != nil || !ok {
 		return false, err
 	}
@@ -74,15 +92,15 @@ func (st *store) beginReplacement() (ok bool, err error) {
 		}
 		return false, errors.Join(err, st.foreign.disk.Unlock())
 	}
-	beside := st.path + ".native"
-	err = st.files.Remove(beside) // what a killed process left: its lock was ours to get
+	st.made, err = st.vacant(".native") // what is there a killed process left: its lock was ours to get
 	if err == nil {
-		st.disk, err = st.files.Create(beside)
+		st.disk, err = st.files.Create(st.made)
 	}
 	if err != nil {
 		st.disk = nil
 		return false, errors.Join(fmt.Errorf("create cache: %w", err), st.foreign.disk.Unlock())
 	}
+	st.writes = true
 	st.takes, st.locked = st.path, true
 	ok, err = st.disk.TryLock()
 	if err == nil && ok {
@@ -98,7 +116,7 @@ func (st *store) beginReplacement() (ok bool, err error) {
 // giveUpReplacement leaves ExecuTorch's file where it is.
 func (st *store) giveUpReplacement() error {
 	st.takes = ""
-	return errors.Join(st.abandon(), st.files.Remove(st.path+".native"), st.foreign.disk.Unlock())
+	return errors.Join(st.abandon(), st.files.Remove(st.made), st.foreign.disk.Unlock())
 }
 
 // takePlace puts the file that was just committed first in the place of ExecuTorch's.
@@ -106,7 +124,7 @@ func (st *store) takePlace() error {
 	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
 		return errors.Join(err, fmt.Errorf("replace ExecuTorch's cache %s: %w", st.path, ErrReplaced))
 	}
-	if err := st.files.Rename(st.path+".native", st.takes); err != nil {
+	if err := st.files.Rename(st.made, st.takes); err != nil {
 		return fmt.Errorf("replace ExecuTorch's cache: %w", err)
 	}
 	st.disk.Moved(st.takes)
@@ -115,7 +133,7 @@ func (st *store) takePlace() error {
 	return errors.Join(st.files.SyncDir(st.path), foreign.close())
 }
 
-// setAsideDamaged renames a damaged file to PATH.damaged, so that a new one can take its place and the old one can be
+// setAsideDamaged renames a damaged file to PATH.damaged, or what is vacant, so that a new one can take its place and the old one can be
 // looked at: as is what it is called then. If another process has put a good file there since, it is loaded instead.
 func (st *store) setAsideDamaged() (as string, err error) {
 	if err := st.abandon(); err != nil {
@@ -139,7 +157,9 @@ func (st *store) setAsideDamaged() (as string, err error) {
 	if replaced, err := d.Replaced(); err != nil || replaced {
 		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
 	}
-	as = st.path + ".damaged"
+	if as, err = st.vacant(".damaged"); err != nil {
+		return "", fmt.Errorf("set the damaged cache aside: %w", err)
+	}
 	if err := st.files.Rename(st.path, as); err != nil {
 		return "", fmt.Errorf("set the damaged cache aside: %w", err)
 	}

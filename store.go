@@ -60,6 +60,7 @@ type store struct {
 
 	foreign *foreignFile // ExecuTorch's file at the path, until a native one replaces it
 	takes   string       // the path that the file being written replaces with its first commit, or ""
+	made    string       // the path of that file until then
 }
 
 // A generation of one file.
@@ -306,25 +307,34 @@ func (st *store) openForWriting() error {
 	if st.writes {
 		return nil
 	}
+	d, err := st.openAgain(st.disk)
+	if err != nil {
+		return err
+	}
+	old := st.disk
+	st.disk, st.writes = d, true
+	return old.Close()
+}
+
+// openAgain opens for writing what is open as loaded. ErrReplaced if that is not at the path any more.
+func (st *store) openAgain(loaded disk) (disk, error) {
 	d, err := st.files.Open(st.path, true, st.insecure)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
+		return nil, fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
 	}
 	if err != nil {
-		return fmt.Errorf("open cache for writing: %w", err)
+		return nil, fmt.Errorf("open cache for writing: %w", err)
 	}
-	for _, same := range []disk{st.disk, d} {
+	for _, same := range []disk{loaded, d} {
 		replaced, err := same.Replaced()
 		if err == nil && replaced {
 			err = ErrReplaced
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("cache %s: %w", st.path, err), d.Close())
+			return nil, errors.Join(fmt.Errorf("cache %s: %w", st.path, err), d.Close())
 		}
 	}
-	old := st.disk
-	st.disk, st.writes = d, true
-	return old.Close()
+	return d, nil
 }
 
 // copiesUp reports whether the system would copy all of the file in order to have it open for writing.

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -286,6 +289,35 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 	require.NoError(t, mine.Close())
 	require.Equal(t, 2, mine.Stats().Entries, "and the next session persists them")
 	require.NoError(t, theirs.Close())
+}
+
+// Who waited in vain for another process does not wait again with each session.
+func TestABusyFileIsWaitedForOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	theirs := otherProcess(t, path)
+	holding := newSession(t, theirs, map[string][]byte{"x": contentOf("x", 50)})
+	require.Equal(t, notFound, holding.lookUp(1, load(t, holding, "x"), 0, 0))
+
+	var l listener
+	mine, err := newCache(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}).withDefaults())
+	require.NoError(t, err)
+	for i := range 3 {
+		open(t, mine, map[string][]byte{fmt.Sprint(i): contentOf(fmt.Sprint(i), 100)}).close(t)
+	}
+	waits := 0
+	for _, message := range l.messages(mine) {
+		if strings.HasPrefix(message, "waiting for another process") {
+			waits++
+		}
+	}
+	require.Equal(t, 1, waits)
+	require.EqualValues(t, 3, mine.Stats().Private[ReasonBusy].Entries)
+
+	require.NoError(t, holding.Close())
+	require.NoError(t, theirs.Close())
+	open(t, mine, someTensors(1, 100)).close(t)
+	require.NoError(t, mine.Close())
+	require.Equal(t, 1, mine.Stats().Entries, "and without waiting it is tried each time")
 }
 
 // A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.

@@ -70,7 +70,7 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 		case !busy && found < 3:
 			found++
 			continue
-		case time.Now().After(deadline):
+		case !time.Now().Before(deadline):
 			c.busyUntil = time.Now().Add(busyPause)
 			return ReasonBusy
 		case busy && (compacting || !c.compacting) && !told:

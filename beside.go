@@ -1,0 +1,43 @@
+package xpwc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"xpwc/internal/format"
+)
+
+// namesBeside is how many names are tried for a file beside the cache.
+const namesBeside = 9
+
+// vacant returns a name beside the cache for a file that the store makes, or puts there: NAME.compact, say, else NAME.compact-2 and so
+// on. What a killed process left there goes, but only if its content says that it is a cache file: anything else is somebody's.
+func (st *store) vacant(suffix string) (path string, err error) {
+	for n := 1; n <= namesBeside; n++ {
+		path := st.path + suffix
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d", path, n)
+		}
+		ours, err := st.isCache(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return path, nil
+		case err == nil && ours:
+			return path, st.files.Remove(path)
+		}
+	}
+	return "", fmt.Errorf("%s%s and %d more: %w: other files are there", st.path, suffix, namesBeside-1, fs.ErrExist)
+}
+
+// isCache reports whether the file at a path begins as a cache file does.
+func (st *store) isCache(path string) (bool, error) {
+	d, err := st.files.Open(path, false, false)
+	if err != nil {
+		return false, err
+	}
+	block := make([]byte, format.HeaderSize)
+	n, _ := d.ReadAt(block, 0)
+	_, err = format.DecodeHeader(block[:n])
+	return !errors.Is(err, format.ErrMagic), d.Close()
+}
