@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"xpwc/internal/format"
 )
@@ -30,14 +31,27 @@ func (st *store) vacant(suffix string) (path string, err error) {
 	return "", fmt.Errorf("%s%s and %d more: %w: other files are there", st.path, suffix, namesBeside-1, fs.ErrExist)
 }
 
-// isCache reports whether the file at a path begins as a cache file does.
+// isCache reports whether the file at a path begins as a cache file does, or as one that was created and not begun.
 func (st *store) isCache(path string) (bool, error) {
 	d, err := st.files.Open(path, false, false)
 	if err != nil {
 		return false, err
 	}
-	block := make([]byte, format.HeaderSize)
-	n, _ := d.ReadAt(block, 0)
-	_, err = format.DecodeHeader(block[:n])
-	return !errors.Is(err, format.ErrMagic), d.Close()
+	defer func() { _ = d.Close() }()
+	size, err := d.Size()
+	if err != nil {
+		return false, err
+	}
+	block := make([]byte, min(size, format.HeaderSize))
+	if _, err := d.ReadAt(block, 0); err != nil {
+		return false, err
+	}
+	_, err = format.DecodeHeader(block)
+	return !errors.Is(err, format.ErrMagic) || notBegun(block, size), nil
+}
+
+// notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache and writing its
+// header leaves.
+func notBegun(block []byte, size int64) bool {
+	return size <= format.HeaderSize && !slices.ContainsFunc(block, func(b byte) bool { return b != 0 })
 }

@@ -267,7 +267,8 @@ func (c *Cache) beginForPending() error {
 // was packed stays in memory for those who use it.
 func (c *Cache) lostFile() error {
 	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
-	c.store.grown = false // runtimes use, and sessions still pack into, what lies behind its end
+	c.store.grown = false // sessions may still pack into what lies behind its end
+	c.retreat(c.uncommittedEntries())
 	err := errors.Join(c.lost, c.store.end(), c.accept(c.store.reopen()))
 	c.noticeReload()
 	return err

@@ -230,6 +230,9 @@ func (c *Cache) rewrite(old *store, items []item) (next rewriting, plan *commit,
 	if err := next.writeHeader(); err != nil {
 		return next, nil, err
 	}
+	if err := next.disk.Flush(); err != nil { // whatever a power failure leaves of it says whose it is
+		return next, nil, err
+	}
 	next.slot.Generation = max(old.slot.Generation, old.maybe.Generation)
 	next.tail = format.HeaderSize
 	kept := make([]format.Record, 0, len(items))

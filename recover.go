@@ -106,6 +106,9 @@ func (st *store) beginReplacement() (ok bool, err error) {
 	if err == nil && ok {
 		err = st.writeHeader()
 	}
+	if err == nil && ok {
+		err = st.flush() // whatever a power failure leaves of it says whose it is
+	}
 	if err != nil || !ok {
 		return false, errors.Join(err, st.end())
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"slices"
 	"sync"
 
 	"xpwc/internal/format"
@@ -140,11 +139,11 @@ func (st *store) reload() error {
 	}
 	h, err := format.DecodeHeader(block)
 	switch {
-	case size <= format.HeaderSize && !slices.ContainsFunc(block, func(b byte) bool { return b != 0 }):
+	case notBegun(block, size):
 		if st.id != [16]byte{} {
 			return fmt.Errorf("%s: %w: it was emptied", st.path, ErrCorrupt)
 		}
-		return nil // as a crash between creating the file and writing its header leaves it
+		return nil
 	case errors.Is(err, format.ErrMagic):
 		return st.notOurs(size)
 	case errors.Is(err, format.ErrVersion):

@@ -268,7 +268,8 @@ func (c *Cache) note(err error) {
 }
 
 // Save waits until everything packed by finalized sessions is on stable storage. It returns the error that kept it from
-// getting there; what was packed stays usable in this process, and the next commit tries again.
+// getting there. What was packed then stays usable in this process, in private memory, but for what Session.Err reports; the next
+// Save tries again, and so does the cache by itself, from time to time. ErrBusy: another process is writing.
 func (c *Cache) Save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
