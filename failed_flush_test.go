@@ -90,9 +90,14 @@ func TestAFailedFlushIsNotRetried(t *testing.T) {
 					err := s.packAgainstFailure(c, m, reclaimed && lost != leaveNone)
 					require.NoError(t, err, "flush %d fails; %v", n, f)
 				}
+				if err := c.Compact(); err != nil {
+					require.ErrorIs(t, err, syscall.EIO)
+					require.NoError(t, c.Compact(), "flush %d fails; %v", n, f)
+				}
+				s.states = append(s.states, s.with(nil, c, len(s.dir.steps)))
 				require.NoError(t, c.Close())
 				if !*failed {
-					require.Greater(t, n, 7)
+					require.Greater(t, n, 11)
 					break
 				}
 				failures++
@@ -201,4 +206,40 @@ func TestAfterAFailedCommitOthersMayWrite(t *testing.T) {
 	}
 	require.Zero(t, after.Stats().Misses)
 	require.NoError(t, after.Close())
+}
+
+// The file that takes the place of ExecuTorch's may fail to reach the disk, too.
+func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
+	for n := 1; ; n++ {
+		s := newScenario(t, uint64(n))
+		m := s.tensors(0, 3)
+		s.startWithExecuTorch(m)
+		s.dir.startRecording()
+		p := s.dir.process()
+		failed := p.failFlush(n, flushFailure{leaveAll, false, s.random})
+		c := s.open(p)
+		session, err := packModel(c, m)
+		require.NoError(t, err)
+		saveErr := c.Save()
+		require.NoError(t, session.Err())
+		requireRightOrTold(t, session, m)
+		if !*failed {
+			require.NoError(t, saveErr)
+			require.Greater(t, n, 4)
+			require.NoError(t, errors.Join(session.Close(), c.Close()))
+			return
+		}
+		require.NoError(t, c.Save(), "flush %d", n)
+		require.NoError(t, session.Close())
+		again, err := packModel(c, m) // what was private
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(c.Save(), again.Close(), c.Close()))
+		require.Len(t, s.dir.names, 1, "nothing lies beside the cache")
+		after, err := openOn(s.dir.process(), &Options{Strict: true, Verify: VerifyOnUse})
+		require.NoError(t, err, "flush %d", n)
+		session, err = packModel(after, m)
+		require.NoError(t, err)
+		require.Zero(t, after.Stats().Misses, "flush %d", n)
+		require.NoError(t, errors.Join(session.Close(), after.Close()))
+	}
 }
