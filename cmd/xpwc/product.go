@@ -26,6 +26,9 @@ type product interface {
 const (
 	packing   = "packing.xpwc"
 	embedding = "embedding.safetensors"
+	converted = "converted"
+	pulled    = "pulled.xpwc"
+	linked    = "linked.xpwc"
 )
 
 // cacheProduct is a cache file. One that is there already is added to.

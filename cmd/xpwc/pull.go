@@ -48,31 +48,38 @@ the reference has nothing for the layout, the exit code is 1 and the error lists
 	return cmd
 }
 
-func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) error {
-	ctx, stop := untilStopped(cmd)
-	defer stop()
+func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) (err error) {
+	ctx := cmd.Context()
+	s, err := newCacheStage(ctx, o.output, nil, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
 	bar := newProgress(stderr, "downloading")
-	pulled, here, err := o.fetch(ctx, ref, o.client(cmd, bar))
+	got, here, err := o.fetch(ctx, ref, s.file(pulled), o.client(cmd, bar))
 	bar.finish()
 	if err != nil {
 		return err
 	}
-	return o.report(stdout, pulled, func() error {
+	if err := s.publish(pulled); err != nil {
+		return err
+	}
+	return o.report(stdout, got, func() error {
 		t := layoutTable()
-		t.layoutRows(pulled.Layouts, "pulled", here)
+		t.layoutRows(got.Layouts, "pulled", here)
 		if err := t.print(stdout); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, pulled.Digest)
-		return err
+		fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, got.Digest)
+		return nil
 	})
 }
 
-// fetch also returns this machine's layout, which need not be known to pull another.
-func (o *pullOptions) fetch(ctx context.Context, ref string, client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
+// fetch pulls to a path. It also returns this machine's layout, which need not be known to pull another.
+func (o *pullOptions) fetch(ctx context.Context, ref, path string, client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
 	here, hereErr := layoutHere()
 	if o.all {
-		pulled, err := registry.PullAll(ctx, ref, here, o.output, client)
+		pulled, err := registry.PullAll(ctx, ref, here, path, client)
 		return pulled, here, err
 	}
 	layout := here
@@ -86,7 +93,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref string, client *registry.Op
 	if hereErr != nil {
 		return nil, here, fmt.Errorf("%w; name one with --layout", hereErr)
 	}
-	pulled, err := registry.Pull(ctx, ref, layout, o.output, client)
+	pulled, err := registry.Pull(ctx, ref, layout, path, client)
 	if errors.Is(err, registry.ErrNoLayout) && o.layout == "" {
 		err = fmt.Errorf("%w; pack here and push, and other nodes like this one need not", err)
 	}
