@@ -85,9 +85,13 @@ func moments(t *testing.T, ref string) []moment {
 		{"convert from ExecuTorch", []string{"convert", "for.executorch", "--to", "native", "--model", model, "-o", "new"}, in("packing*", 1<<20)},
 		{"compact", []string{"compact", "dead.xpwc"}, in(linked+".*", 1<<20)},
 		{"prune", []string{"prune", "there.xpwc", "--max-size", "40MiB"}, in(linked+".*", 1<<20)},
+		{"verify with a model", []string{"verify", "there.xpwc", "--model", model}, func(t testing.TB, dir string) bool {
+			return hidden(t, filepath.Join(dir, "temporary"), proving, 1<<20)
+		}},
 	}
 	if ref != "" {
-		all = append(all, moment{"pull", []string{"pull", ref, "-o", "there.xpwc"}, in(pulled, 1<<20)})
+		all = append(all, moment{"pull", []string{"pull", ref, "-o", "there.xpwc"}, in(pulled, 1<<20)},
+			moment{"pull with a model", []string{"pull", ref, "-o", "new", "--model", model}, in(proving, 1<<20)})
 	}
 	return all
 }

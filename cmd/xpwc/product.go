@@ -28,6 +28,7 @@ const (
 	embedding = "embedding.safetensors"
 	converted = "converted"
 	pulled    = "pulled.xpwc"
+	proving   = "proving.xpwc"
 	linked    = "linked.xpwc"
 )
 

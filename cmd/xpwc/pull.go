@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc/cachefile"
 	"xpwc/registry"
 )
 
@@ -15,6 +16,7 @@ type pullOptions struct {
 	registryOptions
 	output, layout string
 	all            bool
+	model          modelFile
 }
 
 func newPullCommand() *cobra.Command {
@@ -26,8 +28,12 @@ func newPullCommand() *cobra.Command {
 completely before it appears, by a rename: programs that use the old file keep what they mapped, and follow with their next session. If
 the reference has nothing for the layout, the exit code is 1 and the error lists what there is.
 
+Who can write to the registry chooses what the model computes, unless --model proves the file: the model is packed here, and the file
+appears only if it has what that gives (see xpwc verify --model).
+
 ` + refHelp + ` HOST/NAME@sha256:… pulls the very same for ever.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
+  xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,6 +43,9 @@ the reference has nothing for the layout, the exit code is 1 and the error lists
 			if o.all && o.layout != "" {
 				return usagef("--all and --layout exclude each other")
 			}
+			if err := o.model.check(); err != nil {
+				return err
+			}
 			return o.pull(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -44,8 +53,15 @@ the reference has nothing for the layout, the exit code is 1 and the error lists
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; a cache that is there is replaced")
 	f.StringVar(&o.layout, "layout", "", "pull this layout, 32 hexadecimal `DIGITS` that xpwc ls prints, in place of this machine's")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
+	modelFlags(cmd, &o.model)
 	o.flags(cmd)
 	return cmd
+}
+
+// pulling is what xpwc pull tells.
+type pulling struct {
+	*registry.Pulled
+	Proof *proof `json:"proof,omitempty"`
 }
 
 func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) (err error) {
@@ -61,18 +77,42 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
+	p := pulling{Pulled: got}
+	if o.model.path != "" {
+		if p.Proof, err = o.prove(s, stderr); err != nil {
+			return err
+		}
+	}
 	if err := s.publish(pulled); err != nil {
 		return err
 	}
-	return o.report(stdout, got, func() error {
+	return o.report(stdout, p, func() error {
 		t := layoutTable()
-		t.layoutRows(got.Layouts, "pulled", here)
+		t.layoutRows(p.Layouts, "pulled", here)
 		if err := t.print(stdout); err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, got.Digest)
+		fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, p.Digest)
+		p.Proof.print(stdout, o.output)
 		return nil
 	})
+}
+
+// prove compares what was pulled with what the model is packed into here. What differs is told, and is an error.
+func (o *pullOptions) prove(s *stage, stderr io.Writer) (*proof, error) {
+	f, err := cachefile.Open(s.file(pulled))
+	if err != nil {
+		return nil, err
+	}
+	p, err := prove(f, o.model, s.file(proving), stderr)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if !p.holds() {
+		p.print(stderr, o.output)
+		return nil, fmt.Errorf("%w; nothing was written to %s", p.err("what was pulled"), o.output)
+	}
+	return p, nil
 }
 
 // fetch pulls to a path. It also returns this machine's layout, which need not be known to pull another.
