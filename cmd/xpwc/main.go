@@ -30,11 +30,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	ctx, j := newJob()
-	// Processes that this program starts for itself are ended by what ends it.
-	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if !cmd.Hidden {
-			j.listen()
-		}
+	if command, _, err := root.Find(args); err != nil || !command.Hidden { // processes that this one starts for itself end with it
+		j.listen()
 	}
 	o := j.run(func() outcome {
 		command, err := root.ExecuteContextC(ctx)

@@ -193,7 +193,7 @@ func syncDir(dir string) error {
 }
 
 func (s *stage) remove() error {
-	s.forget()
+	defer s.forget() // after it, so that an interrupt waits until it is removed
 	return s.dir.Remove()
 }
 

@@ -122,8 +122,8 @@ func (v *verification) prove(ctx context.Context, at location, model modelFile, 
 	if err != nil {
 		return err
 	}
+	defer jobOf(ctx).onInterrupt(func() { _ = dir.Remove() })() // after it is removed, for which an interrupt waits
 	defer func() { err = errors.Join(err, dir.Remove()) }()
-	defer jobOf(ctx).onInterrupt(func() { _ = dir.Remove() })()
 	return at.with(func(f *cachefile.File) (err error) {
 		v.Proof, err = prove(f, model, dir.File(proving), stderr)
 		return err
