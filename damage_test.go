@@ -3,6 +3,7 @@ package xpwc
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -104,6 +105,46 @@ func TestSplicedFilesAreSurvived(t *testing.T) {
 		}
 		survive(t, path, spliced, tensors, &Options{ReadOnly: true, Verify: VerifyOnUse})
 	}
+}
+
+// What would be committed after it would never be in force.
+func TestAFileAtTheEndOfTheGenerationsIsSetAside(t *testing.T) {
+	tensors := someTensors(3, 500)
+	content, slot := smallFile(t, tensors)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, atGeneration(t, content, slot, math.MaxUint64), 0o600))
+	_, err := Open(path, &Options{Strict: true})
+	require.ErrorIs(t, err, ErrCorrupt)
+	for _, packed := range []int64{3, 0} {
+		c := mustOpen(t, path, nil)
+		open(t, c, tensors).close(t)
+		require.NoError(t, c.Close())
+		s := c.Stats()
+		require.Equal(t, packed, s.Packed.Entries)
+		require.Equal(t, packed > 0, errors.Is(s.Damaged, ErrCorrupt))
+		require.EqualValues(t, 1, s.Generation)
+	}
+	require.FileExists(t, path+".damaged")
+}
+
+// atGeneration is a file with another generation in force, of the same entries.
+func atGeneration(t *testing.T, content []byte, slot format.Slot, generation uint64) []byte {
+	index, err := format.DecodeIndex(content[slot.IndexOffset:][:slot.IndexSize], slot)
+	require.NoError(t, err)
+	var records []format.Record
+	for i := range index.Len() {
+		r, err := index.Record(i)
+		require.NoError(t, err)
+		records = append(records, r)
+	}
+	next, block, err := format.EncodeGeneration(generation, slot.IndexOffset, index.Layouts(), records, nil, format.TrailerV2)
+	require.NoError(t, err)
+	h, err := format.DecodeHeader(content)
+	require.NoError(t, err)
+	content = slices.Concat(content[:next.IndexOffset], block)
+	b, at := next.Encode(h.ID)
+	copy(content[at:], b)
+	return content
 }
 
 // What another version of the format wrote is neither used nor touched.

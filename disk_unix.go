@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/fd"
 )
 
 // errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
@@ -25,11 +27,11 @@ func openFile(path string, writable, insecure bool) (*os.File, error) {
 	if !insecure {
 		flag |= openFlags
 	}
-	return os.OpenFile(path, flag, 0)
+	return fd.Open(path, flag, 0)
 }
 
 func createFile(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+	return fd.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
 }
 
 func rename(from, to string) error { return os.Rename(from, to) }
@@ -58,7 +60,7 @@ func truncate(f *os.File, size int64) error { return f.Truncate(size) }
 
 // flushDir returns when the names in a directory are on the disk.
 func flushDir(dir string) error {
-	f, err := os.Open(dir)
+	f, err := fd.Open(dir, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"xpwc/internal/fd"
 	"xpwc/internal/format"
 )
 
@@ -79,7 +80,8 @@ var registry = struct {
 //
 // Errors: ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, ErrVersion, with Options.Strict
 // also ErrCorrupt and ErrForeign, and those of the system. A file or directory that cannot be written to is no error:
-// what must be packed goes into private memory then, and Stats says so.
+// what must be packed goes into private memory then, and Stats says so. With too few file descriptors left for Go's network poller,
+// which a first opening starts if the process has not, the error matches syscall.EMFILE; the runtime would end the process.
 func Open(path string, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	if o.TrailerVersion != format.TrailerV1 && o.TrailerVersion != format.TrailerV2 {
@@ -158,6 +160,9 @@ func canonical(path string) (string, error) {
 }
 
 func newCache(p place, o Options) (*Cache, error) {
+	if err := fd.StartPoller(); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
 	// It takes XNNPACK half a millisecond to show how it packs, which a host spends on its subgraph meanwhile.
 	go func() { _, _ = currentLayout() }()
 	c := &Cache{

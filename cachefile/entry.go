@@ -42,6 +42,20 @@ type Entry struct {
 	PackedAt, UsedAt time.Time
 }
 
+// SameKey reports whether two entries answer the same look-ups, as far as the seed and the content they were packed from do not tell
+// them apart.
+func (e *Entry) SameKey(other *Entry) bool { return e.record().Key == other.record().Key }
+
+// SameContent reports whether a program that has the content which one of two entries of a key was packed from would take it for
+// that of the other too: by a stamp, or else by a digest.
+func (e *Entry) SameContent(other *Entry) bool {
+	same := func(stamp, digest, otherStamp, otherDigest Digest) bool {
+		return stamp != (Digest{}) && stamp == otherStamp || digest == otherDigest
+	}
+	return same(e.KernelStamp, e.KernelDigest, other.KernelStamp, other.KernelDigest) &&
+		(!e.HasBias || same(e.BiasStamp, e.BiasDigest, other.BiasStamp, other.BiasDigest))
+}
+
 func entryOf(r *format.Record) Entry {
 	return Entry{
 		Name:          r.Kernel + r.Bias,

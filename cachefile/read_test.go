@@ -3,6 +3,7 @@ package cachefile_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -203,6 +204,7 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 		"the index is missing":    {func(b []byte) []byte { return b[:slot.IndexOffset+10] }, slot.IndexOffset + 10, "", "the file ends here"},
 		"dead bytes":              {reslotted(func(s *format.Slot) { s.DeadBytes++ }), 1024, "", "1 bytes are dead, but it is 0"},
 		"payload bytes":           {reslotted(func(s *format.Slot) { s.PayloadBytes++ }), slot.IndexOffset, "", "501205 bytes, the slot says 501206"},
+		"the last generation":     {rewritten(func(m *maker) { m.skipped = math.MaxUint64 - 1 }), 0, "", "no room for others"},
 		"another generation's":    {reslotted(func(s *format.Slot) { s.Generation = 3 }), slot.IndexOffset, "", "generation 1, its slot of generation 3"},
 		"payloads that overlap":   {rewritten(func(m *maker) { m.records[2].Offset -= 128 }), body + 2*192, "", "record 2 overlaps"},
 		"a payload not aligned":   {rewritten(func(m *maker) { m.records[0].Offset += 64 }), body, "", "record 0"},

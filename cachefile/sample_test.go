@@ -51,7 +51,8 @@ type maker struct {
 	body    []byte
 	records []format.Record
 	slots   []format.Slot
-	gap     int // dead bytes before each payload
+	gap     int    // dead bytes before each payload
+	skipped uint64 // generations before the first
 }
 
 func (m *maker) add(ws ...weight) {
@@ -75,7 +76,7 @@ func (m *maker) add(ws ...weight) {
 }
 
 func (m *maker) commit(t testing.TB) {
-	generation := uint64(len(m.slots) + 1)
+	generation := m.skipped + uint64(len(m.slots)) + 1
 	tail := uint64(format.HeaderSize + len(m.body))
 	layouts := []format.Layout{here, other}
 	slot, block, err := format.EncodeGeneration(generation, tail, layouts, m.records, format.TrailerEntries(here.Fingerprint, m.records), 2)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"xpwc/internal/workdir"
 )
 
 // CheckTarget returns the error with which Write would refuse to write at the path, if it would.
@@ -52,19 +54,23 @@ func (f *File) target(path string) (string, error) {
 	return "", fmt.Errorf("not written over: %w", err)
 }
 
-// A target is a file that is being written beside the path that it will have.
+// A target is a file that is being written beside the path that it will have, in a directory of its own.
 type target struct {
 	f    *os.File
 	path string
-	done bool
+	dir  *workdir.Dir
 }
 
 func newTarget(path string) (*target, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
+	dir, err := workdir.New(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	return &target{f: f, path: path}, nil
+	f, err := os.OpenFile(dir.File(filepath.Base(path)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, errors.Join(err, dir.Remove())
+	}
+	return &target{f, path, dir}, nil
 }
 
 func (t *target) write(b []byte, offset uint64) error {
@@ -85,17 +91,13 @@ func (t *target) commit() error {
 	if err := os.Rename(t.f.Name(), t.path); err != nil {
 		return err
 	}
-	t.done = true
 	return syncDir(filepath.Dir(t.path))
 }
 
 // discard removes the file unless it is in its place.
 func (t *target) discard() error {
-	if t.done {
-		return nil
-	}
 	_ = t.f.Close() // it may be closed
-	return os.Remove(t.f.Name())
+	return t.dir.Remove()
 }
 
 // syncDir returns when the names in a directory are on stable storage. Windows flushes them by itself.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"xpwc/cachefile"
+	"xpwc/internal/workdir"
 )
 
 // Pulled is what a pull came to.
@@ -153,14 +153,14 @@ func (p *download) copy(ctx context.Context, w io.Writer, blob ocispec.Descripto
 
 // fetchAll installs one cache file of all layouts at path, by way of one of each in a temporary directory beside it.
 func (p *download) fetchAll(ctx context.Context, from *listing, here Fingerprint, path string) (err error) {
-	dir, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.pull")
+	dir, err := workdir.New(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, dir.Remove()) }()
 	var files []*cachefile.File
 	for i, l := range from.layouts {
-		one := filepath.Join(dir, l.Fingerprint.String())
+		one := dir.File(l.Fingerprint.String())
 		if err := p.fetch(ctx, from, i, one); err != nil {
 			return err
 		}

@@ -207,6 +207,8 @@ typedef struct xpwc_options {
 // Opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights are packed.
 // Its directory must exist. An empty path is a cache in memory. Opening a path again in this process gives another handle
 // for the same cache, with the same options or XPWC_OTHER_OPTIONS. options may be NULL. *cache is to be closed.
+// The first one also takes two file descriptors, or three, for the Go runtime's own use, and keeps them; if there are not so
+// many left it is XPWC_SYSTEM_ERROR, and can be tried again.
 // Errors also: XPWC_NOT_CACHE, XPWC_UNSAFE_FILE, XPWC_VERSION_MISMATCH, XPWC_SYSTEM_ERROR; XPWC_CORRUPT and XPWC_FOREIGN
 // with XPWC_STRICT.
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);

@@ -126,6 +126,7 @@ func (o *benchOptions) check(cmd *cobra.Command, name string) ([]llama.Stack, er
 }
 
 func bench(ctx context.Context, name string, stacks []llama.Stack, o benchOptions, stdout, stderr io.Writer) error {
+	jobOf(ctx).heed(fmt.Sprintf("%s keeps what was made there", o.dir))
 	report := benchReport{Environment: environment()}
 	var errs []error
 	for _, stack := range stacks {

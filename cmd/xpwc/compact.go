@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ Waits for another program that is writing to the file, up to --wait. Exits with 
   xpwc compact model.xpwc --wait 5m --json`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return rewrite(args[0], o, cmd.OutOrStdout(), (*xpwc.Cache).Compact)
+			return rewrite(cmd.Context(), args[0], o, cmd.OutOrStdout(), (*xpwc.Cache).Compact)
 		},
 	}
 	o.flags(cmd)
@@ -79,7 +80,7 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 			if err != nil {
 				return err
 			}
-			return rewrite(args[0], o, cmd.OutOrStdout(), func(c *xpwc.Cache) error { return c.Prune(keep) })
+			return rewrite(cmd.Context(), args[0], o, cmd.OutOrStdout(), func(c *xpwc.Cache) error { return c.Prune(keep) })
 		},
 	}
 	flags := cmd.Flags()
@@ -130,12 +131,12 @@ type rewriting struct {
 }
 
 // rewrite has a cache rewrite its file, as the writer of it.
-func rewrite(path string, o rewriteOptions, stdout io.Writer, do func(*xpwc.Cache) error) error {
+func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Writer, do func(*xpwc.Cache) error) (err error) {
 	if err := refuseEmbedded(path); err != nil {
 		return err
 	}
 	r := rewriting{File: path}
-	err := withFile(path, func(f *cachefile.File) error {
+	err = withFile(path, func(f *cachefile.File) error {
 		info, err := f.Info()
 		if err == nil && info.Format != cachefile.Native {
 			return fmt.Errorf("%s: %w; xpwc convert makes a native file of it, or another of ExecuTorch's", path, xpwc.ErrForeign)
@@ -146,17 +147,25 @@ func rewrite(path string, o rewriteOptions, stdout io.Writer, do func(*xpwc.Cach
 	if err != nil {
 		return err
 	}
+	file, err := newRewritten(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = file.named(errors.Join(err, file.remove())) }()
 	wait := o.wait
 	if wait <= 0 {
 		wait = -1 // not at all
 	}
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, WriterWait: wait})
+	cache, err := xpwc.Open(file.name, &xpwc.Options{Strict: true, WriterWait: wait})
 	if err != nil {
 		return err
 	}
 	err = do(cache)
 	r.Damaged = cache.Stats().DamagedPayloads
 	if err := errors.Join(err, cache.Close()); err != nil {
+		return err
+	}
+	if err := file.publish(o.wait); err != nil {
 		return err
 	}
 	after := cache.Stats()

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -56,7 +55,7 @@ cache or empty; FILE itself, also by a link, is refused.`,
 				return usagef("-o is missing: the file to write")
 			}
 			return withFile(args[0], func(f *cachefile.File) error {
-				return convert(f, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return convert(cmd.Context(), f, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			})
 		},
 	}
@@ -87,7 +86,7 @@ type conversion struct {
 	Original int              `json:"original_entries"`
 }
 
-func convert(f *cachefile.File, o convertOptions, stdout, stderr io.Writer) error {
+func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, stderr io.Writer) error {
 	info, err := f.Info()
 	if err != nil && (!errors.Is(err, cachefile.ErrDamaged) || !o.skipDamaged) {
 		return err
@@ -102,12 +101,7 @@ func convert(f *cachefile.File, o convertOptions, stdout, stderr io.Writer) erro
 	case adopting && o.model == "":
 		return usagef("%s: %v: give it with --model", r.File, cachefile.ErrNeedsModel)
 	}
-	if adopting {
-		err = r.adopt(f, o, stderr)
-	} else {
-		err = r.write(f, info, o, stderr)
-	}
-	if err != nil {
+	if err := r.make(ctx, f, info, adopting, o, stderr); err != nil {
 		return err
 	}
 	err = withFile(o.out, func(f *cachefile.File) error {
@@ -125,8 +119,26 @@ func convert(f *cachefile.File, o convertOptions, stdout, stderr io.Writer) erro
 	return nil
 }
 
+// make makes the file in a stage, and puts it in its place.
+func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile.Info, adopting bool, o convertOptions, stderr io.Writer) (err error) {
+	s, err := newCacheStage(ctx, o.out, f, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
+	if adopting {
+		err = r.adopt(f, s, o, stderr)
+	} else {
+		err = r.write(f, info, s, o, stderr)
+	}
+	if err != nil {
+		return err
+	}
+	return s.publish(converted)
+}
+
 // write makes the file of entries as they are.
-func (r *conversion) write(f *cachefile.File, info cachefile.Info, o convertOptions, stderr io.Writer) error {
+func (r *conversion) write(f *cachefile.File, info cachefile.Info, s *stage, o convertOptions, stderr io.Writer) error {
 	layout, err := r.chooseLayout(info, o)
 	if err != nil {
 		return err
@@ -138,7 +150,7 @@ func (r *conversion) write(f *cachefile.File, info cachefile.Info, o convertOpti
 	}
 	bar := newProgress(stderr, "copying")
 	defer bar.finish()
-	return f.Write(o.out, keep, cachefile.WriteOptions{Format: r.To, Layout: layout, Progress: bar.update,
+	return f.Write(s.file(converted), keep, cachefile.WriteOptions{Format: r.To, Layout: layout, Progress: bar.update,
 		LeftOut: func(_ cachefile.Entry, err error) error {
 			if errors.Is(err, cachefile.ErrDamaged) && !o.skipDamaged {
 				return fmt.Errorf("%w; leave it out with --skip-damaged", err)
@@ -166,21 +178,13 @@ func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachef
 }
 
 // adopt packs the model with a copy of ExecuTorch's file as its cache, which takes over what is equal.
-func (r *conversion) adopt(f *cachefile.File, o convertOptions, stderr io.Writer) (err error) {
-	if err := f.CheckTarget(o.out); err != nil {
-		return err
-	}
+func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr io.Writer) (err error) {
 	m, err := openTflite(o.model)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	dir, err := os.MkdirTemp(filepath.Dir(o.out), filepath.Base(o.out)+".*.new")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path := filepath.Join(dir, "cache")
+	path := s.file(packing)
 	if err := f.Write(path, nil, cachefile.WriteOptions{}); err != nil {
 		return err
 	}
@@ -199,7 +203,7 @@ func (r *conversion) adopt(f *cachefile.File, o convertOptions, stderr io.Writer
 		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v", plural(int(n), "entry"), reasons))
 	}
 	return withFile(path, func(packed *cachefile.File) error {
-		return packed.Write(o.out, nil, cachefile.WriteOptions{Format: cachefile.Native})
+		return packed.Write(s.file(converted), nil, cachefile.WriteOptions{Format: cachefile.Native})
 	})
 }
 

@@ -79,6 +79,7 @@ func checkLayers(cmd *cobra.Command, model string, layers int) error {
 }
 
 func demo(ctx context.Context, name string, o demoOptions, stdout, stderr io.Writer) error {
+	jobOf(ctx).heed(fmt.Sprintf("%s keeps what was made there", o.dir))
 	p, err := prepare(ctx, name, o.dir, llama.Stack{Layers: o.layers}, o.threads, stderr)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -17,6 +18,8 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // something went wrong, or results differ
 	exitUsage  = 2 // the command line is wrong; of xpwc diff also: something went wrong
+	// exitInterrupted is what shells give a program that Ctrl-C has ended.
+	exitInterrupted = 128 + int(syscall.SIGINT)
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -26,9 +29,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	command, err := root.ExecuteC()
+	ctx, j := newJob()
+	if command, _, err := root.Find(args); err != nil || !command.Hidden { // processes that this one starts for itself end with it
+		j.listen()
+	}
+	o := j.run(func() outcome {
+		command, err := root.ExecuteContextC(ctx)
+		return outcome{command, err}
+	})
+	command, err := o.command, o.err
 	if err == nil {
 		return exitOK
+	}
+	if errors.Is(err, errInterrupted) {
+		fmt.Fprintf(stderr, "xpwc: %v\n", j)
+		return exitInterrupted
 	}
 	if errors.Is(err, errDifferent) {
 		return exitFailed // and was told
@@ -73,8 +88,9 @@ func newRootCommand() *cobra.Command {
 
 Results go to standard output, progress and errors to standard error. Commands with --json print one JSON document in place of text.
 
-Exits with 0 if all went well, with 1 if something went wrong or is damaged, with 2 if the command line is wrong; xpwc diff as diff does: with
-1 if there are differences, with 2 if something went wrong.`,
+Exits with 0 if all went well, with 1 if something went wrong or is damaged, with 2 if the command line is wrong, and with 130 if it was
+interrupted, by Ctrl-C or SIGTERM: then nothing was written and nothing is left, unless it says otherwise. A second interrupt ends it at
+once. xpwc diff exits as diff does: with 1 if there are differences, with 2 if something went wrong.`,
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc run pose.tflite --cache pose.xpwc
   xpwc inspect pose.xpwc`,

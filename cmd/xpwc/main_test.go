@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -17,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"xpwc/xnnpack"
@@ -32,14 +30,16 @@ const envCPU = "XPWC_TEST_CPU"
 const envStuck = "XPWC_TEST_STUCK"
 
 func stuck() {
-	cmd := &cobra.Command{}
-	cmd.SetContext(context.Background())
-	ctx, stop := untilStopped(cmd)
-	defer stop()
-	fmt.Println("ready")
-	<-ctx.Done()
-	fmt.Println("told")
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	ctx, j := newJob()
+	j.listen()
+	jobOf(ctx).onInterrupt(func() {
+		fmt.Println("told")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	})
+	j.run(func() outcome {
+		fmt.Println("ready")
+		select {}
+	})
 	os.Exit(exitOK)
 }
 

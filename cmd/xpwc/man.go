@@ -17,6 +17,7 @@ Packagers set SOURCE_DATE_EPOCH to date them.`,
   xpwc man man && man ./man/xpwc-inspect.1`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			jobOf(cmd.Context()).heed("") // it takes no time
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err
 			}

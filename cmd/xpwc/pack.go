@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -93,9 +90,7 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	s, err := newStage(o.output, stderr, model.files()...)
+	s, err := newStage(ctx, o.output, stderr, model.files()...)
 	if err != nil {
 		return err
 	}
@@ -107,11 +102,7 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 		}
 	}
 	report := packReport{Model: model.path, Output: o.output, Jobs: o.jobs}
-	err = report.pack(ctx, p, model, s.file(packing), o, stderr)
-	if err != nil && (ctx.Err() != nil || errors.Is(err, errInterrupted)) {
-		return fmt.Errorf("interrupted; nothing was written to %s", o.output)
-	}
-	if err != nil {
+	if err := report.pack(ctx, p, model, s, o, stderr); err != nil {
 		return err
 	}
 	report.LeftOut = s.left
@@ -122,13 +113,13 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 }
 
 // pack makes the product.
-func (r *packReport) pack(ctx context.Context, p product, model modelFile, cache string, o packOptions, stderr io.Writer) error {
+func (r *packReport) pack(ctx context.Context, p product, model modelFile, s *stage, o packOptions, stderr io.Writer) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
 	var written int64
 	for _, level := range o.levels {
-		l, err := packLevel(ctx, model, cache, level, o, stderr)
+		l, err := packLevel(ctx, model, s, level, o, stderr)
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
 		}
@@ -175,10 +166,13 @@ func checkJobs(n *int) error {
 		return usagef("--jobs %d: must be from 0 to %d", *n, 1<<10)
 	}
 	if *n == 0 {
-		*n = runtime.GOMAXPROCS(0)
+		*n = allJobs()
 	}
 	return nil
 }
+
+// allJobs is a job for each core.
+func allJobs() int { return runtime.GOMAXPROCS(0) }
 
 func (r *packReport) print(w io.Writer) error {
 	var t table

@@ -116,15 +116,20 @@ type packedInto struct {
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once, and its packing cannot be stopped
 // but with the process.
-func packLevel(ctx context.Context, model modelFile, cache, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
+func packLevel(ctx context.Context, model modelFile, s *stage, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return packedLevel{}, err
 	}
 	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--graph", model.graph,
-		"--portable="+strconv.FormatBool(o.embed), "--", model.path, cache)
+		"--portable="+strconv.FormatBool(o.embed), "--", model.path, s.file(packing))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
+	s.inherit(cmd)
+	// An interrupt ends the process with the context, and waits until it has.
+	ended := make(chan struct{})
+	defer s.job.onInterrupt(func() { <-ended })()
+	defer close(ended)
 	if err := cmd.Run(); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && stopped(exit) {
@@ -141,9 +146,6 @@ func packLevel(ctx context.Context, model modelFile, cache, level string, o pack
 	p.Level.file = p.File
 	return p.Level, nil
 }
-
-// errInterrupted: the user stopped a process of this program's, which may be noticed before that this one is to stop too.
-var errInterrupted = errors.New("interrupted")
 
 // stopped reports whether a process was ended by what Ctrl-C and service managers send.
 func stopped(exit *exec.ExitError) bool {

@@ -4,21 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
 	"xpwc/internal/format"
-	"xpwc/xnnpack"
 )
 
 // packJSON is a successful xpwc pack --json.
@@ -216,42 +210,6 @@ func TestPackTellsAWrongCommandLine(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "missing.tflite")
 	require.NoFileExists(t, filepath.Join(dir, "c"))
-}
-
-func TestAnInterruptedPackLeavesNothingBehind(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there is no interrupt to send to a single process")
-	}
-	dir := t.TempDir()
-	model := testModel(t, "pose_landmark_heavy.tflite")
-	packJSON(t, dir, faceModel(t), "-o", "there.xpwc")
-	for _, output := range []string{"there.xpwc", "new.xpwc"} {
-		before, _ := os.ReadFile(filepath.Join(dir, output))
-		args := []string{"pack", model, "-o", output}
-		for _, level := range xnnpack.CPULevels() { // long enough to be interrupted
-			args = append(args, "--cpu", level)
-		}
-		cmd := exec.Command(tool, args...)
-		cmd.Dir = dir
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		require.NoError(t, cmd.Start())
-		require.Eventually(t, func() bool {
-			files, err := filepath.Glob(filepath.Join(dir, ".xpwc-*", packing))
-			return err == nil && len(files) > 0 && sizeOf(files[0]) > 1<<20
-		}, time.Minute, time.Millisecond)
-		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-		var exit *exec.ExitError
-		require.ErrorAs(t, cmd.Wait(), &exit)
-		require.Equal(t, exitFailed, exit.ExitCode())
-		require.Contains(t, stderr.String(), "interrupted")
-		requireNoStage(t, dir)
-		after, err := os.ReadFile(filepath.Join(dir, output))
-		if before == nil {
-			require.True(t, errors.Is(err, fs.ErrNotExist))
-		}
-		require.Equal(t, before, after)
-	}
 }
 
 func TestWritingStopsWhenItIsInterrupted(t *testing.T) {

@@ -26,6 +26,10 @@ type product interface {
 const (
 	packing   = "packing.xpwc"
 	embedding = "embedding.safetensors"
+	converted = "converted"
+	pulled    = "pulled.xpwc"
+	proving   = "proving.xpwc"
+	linked    = "linked.xpwc"
 )
 
 // cacheProduct is a cache file. One that is there already is added to.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc/cachefile"
 	"xpwc/registry"
 )
 
@@ -15,6 +16,7 @@ type pullOptions struct {
 	registryOptions
 	output, layout string
 	all            bool
+	model          modelFile
 }
 
 func newPullCommand() *cobra.Command {
@@ -26,8 +28,12 @@ func newPullCommand() *cobra.Command {
 completely before it appears, by a rename: programs that use the old file keep what they mapped, and follow with their next session. If
 the reference has nothing for the layout, the exit code is 1 and the error lists what there is.
 
+Who can write to the registry chooses what the model computes, unless --model proves the file: the model is packed here, and the file
+appears only if it has what that gives (see xpwc verify --model).
+
 ` + refHelp + ` HOST/NAME@sha256:… pulls the very same for ever.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
+  xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,6 +43,9 @@ the reference has nothing for the layout, the exit code is 1 and the error lists
 			if o.all && o.layout != "" {
 				return usagef("--all and --layout exclude each other")
 			}
+			if err := o.model.check(); err != nil {
+				return err
+			}
 			return o.pull(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -44,35 +53,73 @@ the reference has nothing for the layout, the exit code is 1 and the error lists
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; a cache that is there is replaced")
 	f.StringVar(&o.layout, "layout", "", "pull this layout, 32 hexadecimal `DIGITS` that xpwc ls prints, in place of this machine's")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
+	modelFlags(cmd, &o.model)
 	o.flags(cmd)
 	return cmd
 }
 
-func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) error {
-	ctx, stop := untilStopped(cmd)
-	defer stop()
+// pulling is what xpwc pull tells.
+type pulling struct {
+	*registry.Pulled
+	Proof *proof `json:"proof,omitempty"`
+}
+
+func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) (err error) {
+	ctx := cmd.Context()
+	s, err := newCacheStage(ctx, o.output, nil, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
 	bar := newProgress(stderr, "downloading")
-	pulled, here, err := o.fetch(ctx, ref, o.client(cmd, bar))
+	got, here, err := o.fetch(ctx, ref, s.file(pulled), o.client(cmd, bar))
 	bar.finish()
 	if err != nil {
 		return err
 	}
-	return o.report(stdout, pulled, func() error {
+	p := pulling{Pulled: got}
+	if o.model.path != "" {
+		if p.Proof, err = o.prove(s, stderr); err != nil {
+			return err
+		}
+	}
+	if err := s.publish(pulled); err != nil {
+		return err
+	}
+	return o.report(stdout, p, func() error {
 		t := layoutTable()
-		t.layoutRows(pulled.Layouts, "pulled", here)
+		t.layoutRows(p.Layouts, "pulled", here)
 		if err := t.print(stdout); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, pulled.Digest)
-		return err
+		fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, p.Digest)
+		p.Proof.print(stdout, o.output)
+		return nil
 	})
 }
 
-// fetch also returns this machine's layout, which need not be known to pull another.
-func (o *pullOptions) fetch(ctx context.Context, ref string, client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
+// prove compares what was pulled with what the model is packed into here. What differs is told, and is an error.
+func (o *pullOptions) prove(s *stage, stderr io.Writer) (*proof, error) {
+	f, err := cachefile.Open(s.file(pulled))
+	if err != nil {
+		return nil, err
+	}
+	p, err := prove(f, o.model, s.file(proving), stderr)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if !p.holds() {
+		p.print(stderr, o.output)
+		return nil, fmt.Errorf("%w; nothing was written to %s", p.err("what was pulled"), o.output)
+	}
+	return p, nil
+}
+
+// fetch pulls to a path. It also returns this machine's layout, which need not be known to pull another.
+func (o *pullOptions) fetch(ctx context.Context, ref, path string, client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
 	here, hereErr := layoutHere()
 	if o.all {
-		pulled, err := registry.PullAll(ctx, ref, here, o.output, client)
+		pulled, err := registry.PullAll(ctx, ref, here, path, client)
 		return pulled, here, err
 	}
 	layout := here
@@ -86,7 +133,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref string, client *registry.Op
 	if hereErr != nil {
 		return nil, here, fmt.Errorf("%w; name one with --layout", hereErr)
 	}
-	pulled, err := registry.Pull(ctx, ref, layout, o.output, client)
+	pulled, err := registry.Pull(ctx, ref, layout, path, client)
 	if errors.Is(err, registry.ErrNoLayout) && o.layout == "" {
 		err = fmt.Errorf("%w; pack here and push, and other nodes like this one need not", err)
 	}

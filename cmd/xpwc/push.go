@@ -31,10 +31,9 @@ registry has already is not uploaded again.
 }
 
 func pushFiles(cmd *cobra.Command, ref string, files []string, o *registryOptions, stdout, stderr io.Writer) error {
-	ctx, stop := untilStopped(cmd)
-	defer stop()
+	jobOf(cmd.Context()).heed("")
 	bar := newProgress(stderr, "uploading")
-	pushed, err := registry.Push(ctx, ref, files, o.client(cmd, bar))
+	pushed, err := registry.Push(cmd.Context(), ref, files, o.client(cmd, bar))
 	bar.finish()
 	if err != nil {
 		return err

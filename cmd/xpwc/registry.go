@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -35,18 +31,6 @@ func (o *registryOptions) client(cmd *cobra.Command, bar *progress) *registry.Op
 		client.PlainHTTP = &o.plainHTTP
 	}
 	return client
-}
-
-// untilStopped is a context that ends when the user or the system wants the program to. Asked again, the program ends at once: what
-// reads large files from the disk does not look at the context.
-func untilStopped(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	asked, restore := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithCancel(cmd.Context())
-	context.AfterFunc(asked, func() {
-		restore()
-		cancel()
-	})
-	return ctx, restore
 }
 
 // report prints what a command came to, as JSON or for people.

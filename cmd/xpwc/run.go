@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -14,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/internal/workdir"
 	"xpwc/safetensors"
 )
 
@@ -34,13 +37,15 @@ operator of its description (go doc xpwc/graph) by itself, from the packed weigh
 
 Inputs and outputs are float32. --input is a file of all inputs one after the other, in the model's order, raw and little-endian; or it is
 given once for each input, which may then be a NumPy file (.npy) too. Without it every input is x[i] = float32(uint32(i*2654435761)) /
-2^32. With --output-dir, output k of the model's order is written to output_<k>.f32, raw.`,
+2^32. With --output-dir, output k of the model's order is written to output_<k>.f32, raw.
+
+Exits with 0 when the model has run, also if the cache could not be saved: a note on standard error says so.`,
 		Example: `  xpwc run pose_landmark_lite.tflite --cache pose.xpwc
   xpwc run model.tflite --input image.npy
   xpwc run model.tflite --input image.f32 --output-dir out --json`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runModel(args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runModel(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -91,7 +96,7 @@ type outputFile struct {
 	more      bool // numbers after these
 }
 
-func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
+func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.Writer) (err error) {
 	if err := checkThreads(o.threads); err != nil {
 		return err
 	}
@@ -115,12 +120,30 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 	if o.trust && o.cache != path {
 		return usagef("--trust is for a safetensors file with packed weights in it, and without --cache")
 	}
+	j := jobOf(ctx)
+	j.heed("")
+	if o.cache != "" && o.cache != path {
+		workdir.Sweep(filepath.Dir(o.cache))
+	}
 	e, err := load(m, packed, o.threads)
 	bar.finish()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
+	ran := false
+	defer func() {
+		if closeErr := e.Close(); !ran {
+			err = errors.Join(err, closeErr)
+		} else if closeErr != nil {
+			noteUnsaved(stderr, o.cache, closeErr)
+		}
+	}()
+	if e.cache != nil && e.cache.Stats().Packed.Entries > 0 {
+		j.heed(fmt.Sprintf("no output was written; %s keeps what was packed", o.cache))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	e.fillKnuth()
 	if len(o.inputs) > 0 {
 		if err := e.readInputs(o.inputs); err != nil {
@@ -128,7 +151,7 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 		}
 	}
 	first, err := e.infer()
-	if err != nil {
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	report := runReport{
@@ -144,18 +167,27 @@ func runModel(path string, o runOptions, stdout, stderr io.Writer) (err error) {
 	if e.pool != nil {
 		report.Threads = e.pool.Threads()
 	}
-	if report.Outputs, err = e.writeOutputs(o.outputDir); err != nil {
+	if err := j.place(func() error { report.Outputs, err = e.writeOutputs(o.outputDir); return err }); err != nil {
 		return err
 	}
+	ran = true
 	if e.cache != nil {
-		// Outputs are right whether or not the cache can be saved; that it cannot is what Close fails with.
-		_ = e.cache.Save()
-		report.Cache = reportCache(o.cache, e.cache.Stats())
+		_ = e.cache.Save() // Close fails with it too
+		stats := e.cache.Stats()
+		report.Cache = reportCache(o.cache, stats)
+		if n := stats.Private[xpwc.ReasonDisk].Entries + stats.Private[xpwc.ReasonBusy].Entries; n > 0 {
+			noteUnsaved(stderr, o.cache, fmt.Errorf("%s in private memory: %v", plural(int(n), "entry"), cmp.Or(stats.LastError, xpwc.ErrBusy)))
+		}
 	}
 	if o.json {
 		return printJSON(stdout, report)
 	}
 	return report.print(stdout)
+}
+
+// noteUnsaved says that the model has run, and will have to be packed again.
+func noteUnsaved(stderr io.Writer, cache string, err error) {
+	fmt.Fprintf(stderr, "note: the cache %s could not be saved as a whole: %v\n", cache, err)
 }
 
 func graphFlag(cmd *cobra.Command, path *string) {

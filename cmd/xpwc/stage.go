@@ -7,24 +7,32 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+
+	"xpwc/cachefile"
+	"xpwc/internal/workdir"
 )
 
-// A stage is a directory beside an output file, in which the file is made before it appears at its path. Programs may leave what they
-// like in it: it is removed as a whole.
+// A stage is a directory beside an output file, in which the file is made before it appears at its path. It is removed as a whole, also
+// by an interrupt.
 type stage struct {
 	path   string // of the output
-	dir    string
+	dir    *workdir.Dir
+	job    *job
+	forget func()
 	before fs.FileInfo // of the file at path when the stage was made, or nil
+	extend bool        // that file is added to, not replaced by whatever
 	mode   fs.FileMode // of the output
 	left   int         // how many damaged entries of what is added to are not in the output
 	stderr io.Writer
 }
 
-// newStage makes the stage of an output. The inputs must be other files, however their paths are written or linked: an error of that is
-// a usage error.
-func newStage(path string, stderr io.Writer, inputs ...string) (s *stage, err error) {
-	s = &stage{path: path, stderr: stderr}
+// newStage makes the stage of an output that what is there already is added to. The inputs must be other files, however their paths are
+// written or linked: an error of that is a usage error.
+func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...string) (s *stage, err error) {
+	s = &stage{path: path, stderr: stderr, extend: true}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.before, err = nil, nil
 	}
@@ -36,13 +44,35 @@ func newStage(path string, stderr io.Writer, inputs ...string) (s *stage, err er
 			return nil, err
 		}
 	}
-	if s.dir, err = os.MkdirTemp(filepath.Dir(path), ".xpwc-*"); err != nil {
+	if err := s.make(ctx); err != nil {
 		return nil, err
 	}
 	if s.mode, err = s.outputMode(); err != nil {
 		return nil, errors.Join(err, s.remove())
 	}
 	return s, nil
+}
+
+// newCacheStage makes the stage of a cache file for its owner only, as programs make them, which replaces what is there: that must be empty
+// or a cache, and not the source, if there is one. A symbolic link is followed.
+func newCacheStage(ctx context.Context, path string, source *cachefile.File, stderr io.Writer) (*stage, error) {
+	if err := source.CheckTarget(path); err != nil {
+		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	s := &stage{path: path, mode: 0o600, stderr: stderr}
+	return s, s.make(ctx)
+}
+
+func (s *stage) make(ctx context.Context) (err error) {
+	if s.dir, err = workdir.New(filepath.Dir(s.path)); err != nil {
+		return err
+	}
+	s.job = jobOf(ctx)
+	s.forget = s.job.onInterrupt(func() { _ = s.dir.Remove() })
+	return nil
 }
 
 func (s *stage) checkOutput(inputs []string) error {
@@ -79,7 +109,7 @@ func (s *stage) outputMode() (fs.FileMode, error) {
 }
 
 // file is the path of a file in the stage.
-func (s *stage) file(name string) string { return filepath.Join(s.dir, name) }
+func (s *stage) file(name string) string { return s.dir.File(name) }
 
 // write makes a file of size bytes in the stage, and returns when it is on stable storage. When ctx is done it gives up.
 func (s *stage) write(ctx context.Context, name string, size int64, content func(io.Writer) error) error {
@@ -122,22 +152,27 @@ func (w *reportingWriter) Write(b []byte) (n int, err error) {
 }
 
 // publish puts a file of the stage, which is on stable storage, at the output's path. If the file there is another than when the stage was
-// made, it stays, and the error says so.
+// made, and was to be added to, it stays, and the error says so.
 func (s *stage) publish(name string) error {
-	now, err := os.Lstat(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		now, err = nil, nil
-	}
-	if err != nil {
+	if err := os.Chmod(s.file(name), s.mode); err != nil {
 		return err
 	}
-	if changed(s.before, now) {
-		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
-	}
-	if err := errors.Join(os.Chmod(s.file(name), s.mode), os.Rename(s.file(name), s.path)); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(s.path))
+	return s.job.place(func() error {
+		now, err := os.Lstat(s.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			now, err = nil, nil
+		}
+		if err != nil {
+			return err
+		}
+		if s.extend && changed(s.before, now) {
+			return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
+		}
+		if err := os.Rename(s.file(name), s.path); err != nil {
+			return err
+		}
+		return syncDir(filepath.Dir(s.path))
+	})
 }
 
 func changed(before, now fs.FileInfo) bool {
@@ -157,4 +192,14 @@ func syncDir(dir string) error {
 	return f.Close()
 }
 
-func (s *stage) remove() error { return os.RemoveAll(s.dir) }
+func (s *stage) remove() error {
+	defer s.forget() // after it, so that an interrupt waits until it is removed
+	return s.dir.Remove()
+}
+
+// inherit keeps the stage of a process that this one starts from being removed for as long as it runs, should this one be killed.
+func (s *stage) inherit(cmd *exec.Cmd) {
+	if runtime.GOOS != "windows" { // where what is open cannot be removed
+		cmd.ExtraFiles = append(cmd.ExtraFiles, s.dir.Lock())
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -63,8 +62,6 @@ func prepare(ctx context.Context, name, dir string, stack llama.Stack, threads i
 		p.base = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
 		p.stack, p.path = stack, filepath.Join(dir, p.base+".weights")
 		p.title = fmt.Sprintf("llama, %s, %s", plural(stack.Layers, "layer"), description)
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-		defer stop()
 		bar := newProgress(stderr, "generating")
 		err := stack.Generate(ctx, p.path, bar.update)
 		bar.finish()

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/internal/workdir"
 )
 
 func newVerifyCommand() *cobra.Command {
 	var json bool
+	var model modelFile
 	cmd := &cobra.Command{
-		Use:   "verify FILE",
+		Use:   "verify FILE [--model MODEL]",
 		Short: "Check everything in a cache file",
 		Long: `Checks every checksum and every rule of a cache file (docs/format.md): the header's slots, the index and each record of it, that
 records can be found, that payloads neither overlap nor lie elsewhere than they may, that the index for ExecuTorch agrees, and each
@@ -21,17 +26,27 @@ safetensors file with packed weights in it (xpwc pack --embed-beside); these are
 
 ExecuTorch's files have no checksums: their index is checked, and that payloads can be read.
 
+Checksums tell damage, not who made the file: who can write it chooses what the model computes, as who can write the model does. With
+--model, MODEL is packed once more, as xpwc pack does, and whatever the file would answer its look-ups with is compared to the byte:
+a proof to have before a file from elsewhere is deployed. It takes room for the packed weights in the directory for temporary files
+(TMPDIR). Entries that MODEL does not use, and those of other CPUs' layouts, cannot be compared so, and are counted.
+
 A cache need not be repaired: who opens it with xpwc packs again what is damaged. xpwc compact drops damaged payloads.
 
-Exits with 0 if nothing is wrong, and with 1 if something is or the file cannot be read.`,
+Exits with 0 if nothing is wrong, and with 1 if something is, the file lacks something of MODEL, or cannot be read.`,
 		Example: `  xpwc verify model.xpwc
   xpwc verify model.xpwc --json | jq '.problems[] | {offset, what, entry}'
-  xpwc verify model.xpwc || rm model.xpwc`,
+  xpwc verify model.xpwc || rm model.xpwc
+  xpwc verify from-elsewhere.xpwc --model model.tflite && cp from-elsewhere.xpwc model.xpwc`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return verify(args[0], json, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if err := model.check(); err != nil {
+				return err
+			}
+			return verify(cmd.Context(), args[0], model, json, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	modelFlags(cmd, &model)
 	jsonFlag(cmd, &json)
 	return cmd
 }
@@ -47,6 +62,7 @@ type verification struct {
 	PayloadBytes int64            `json:"payload_bytes"`
 	Uncommitted  int64            `json:"uncommitted_bytes,omitempty"`
 	Problems     []problemReport  `json:"problems"`
+	Proof        *proof           `json:"proof,omitempty"`
 }
 
 type problemReport struct {
@@ -55,7 +71,7 @@ type problemReport struct {
 	Entry  string `json:"entry,omitempty"`
 }
 
-func verify(path string, asJSON bool, stdout, stderr io.Writer) error {
+func verify(ctx context.Context, path string, model modelFile, asJSON bool, stdout, stderr io.Writer) error {
 	at, err := locate(path)
 	if err != nil {
 		return err
@@ -77,6 +93,11 @@ func verify(path string, asJSON bool, stdout, stderr io.Writer) error {
 		v.PayloadBytes, v.Uncommitted = info.PayloadBytes, info.UncommittedBytes
 		return nil
 	})
+	if v.Sound && model.path != "" {
+		if err := v.prove(ctx, at, model, stderr); err != nil {
+			return err
+		}
+	}
 	if asJSON {
 		if err := printJSON(stdout, v); err != nil {
 			return err
@@ -84,11 +105,29 @@ func verify(path string, asJSON bool, stdout, stderr io.Writer) error {
 	} else {
 		fmt.Fprint(stdout, at.note())
 		v.print(stdout, problems)
+		v.Proof.print(stdout, v.File)
+	}
+	if v.Proof != nil && !v.Proof.holds() {
+		return v.Proof.err(path)
 	}
 	if !v.Sound {
 		return fmt.Errorf("%s: %s: %w", path, plural(len(problems), "problem"), cachefile.ErrDamaged)
 	}
 	return nil
+}
+
+// prove compares the file with what the model is packed into here, in a directory for temporary files.
+func (v *verification) prove(ctx context.Context, at location, model modelFile, stderr io.Writer) (err error) {
+	dir, err := workdir.New(os.TempDir())
+	if err != nil {
+		return err
+	}
+	defer jobOf(ctx).onInterrupt(func() { _ = dir.Remove() })() // after it is removed, for which an interrupt waits
+	defer func() { err = errors.Join(err, dir.Remove()) }()
+	return at.with(func(f *cachefile.File) (err error) {
+		v.Proof, err = prove(f, model, dir.File(proving), stderr)
+		return err
+	})
 }
 
 func (v *verification) print(w io.Writer, problems []cachefile.Problem) {

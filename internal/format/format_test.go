@@ -3,6 +3,7 @@ package format_test
 import (
 	"bytes"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,6 +136,29 @@ func TestTheNewerValidSlotIsInForce(t *testing.T) {
 	h, err = format.DecodeHeader(foreign)
 	require.NoError(t, err)
 	require.Zero(t, h.Current.Generation, "slots of another file are not valid in this one")
+}
+
+// After the greatest number of a slot comes zero, and every later commit would be lost.
+func TestAGenerationThatNoOtherCanFollowIsDamage(t *testing.T) {
+	for _, c := range []struct {
+		generation uint64
+		refused    bool
+	}{
+		{1<<62 - 2, false}, {1<<62 - 1, false}, {1 << 62, true}, {1 << 63, true}, {math.MaxUint64 - 1, true}, {math.MaxUint64, true},
+	} {
+		header := format.NewHeader(id)
+		for _, generation := range []uint64{3 + c.generation%2, c.generation} { // an older one in the other slot does not help
+			b, at := format.Slot{Generation: generation, IndexOffset: format.HeaderSize, IndexSize: 128, End: 5000}.Encode(id)
+			copy(header[at:], b)
+		}
+		h, err := format.DecodeHeader(header)
+		if c.refused {
+			require.ErrorIs(t, err, format.ErrCorrupt, "%d", c.generation)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.generation, h.Current.Generation)
+	}
 }
 
 // Every flipped bit of header, index and trailer is noticed, or lies where nothing is stored.

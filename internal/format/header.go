@@ -27,6 +27,10 @@ const (
 	slotSumAt      = slotSize - 8
 )
 
+// lastGeneration is the greatest that can be in force. Nobody commits so often; and after the greatest number that a slot can hold comes
+// zero, so that all later commits would be lost.
+const lastGeneration = 1<<62 - 1
+
 // A Header is a decoded header block.
 type Header struct {
 	// ID is the file's random identity.
@@ -91,8 +95,8 @@ func (s Slot) Encode(id [16]byte) (b []byte, offset int64) {
 }
 
 // DecodeHeader reads a header block. It returns ErrMagic for a file that is something else, ErrVersion for one of another
-// format version and ErrCorrupt for a damaged one. A slot that does not check out is passed over, as a crash while writing
-// it would leave it; DecodeHeader does not look at the index the slot speaks of.
+// format version and ErrCorrupt for a damaged one, which one is whose generation no other can follow. A slot that does not check out is
+// passed over, as a crash while writing it would leave it; DecodeHeader does not look at the index the slot speaks of.
 func DecodeHeader(b []byte) (Header, error) {
 	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
 		return Header{}, ErrMagic
@@ -117,6 +121,9 @@ func DecodeHeader(b []byte) (Header, error) {
 		case stored.State == SlotValid && stored.Generation > h.Current.Generation:
 			h.Current = stored.Slot
 		}
+	}
+	if h.Current.Generation > lastGeneration {
+		return Header{}, corrupt("generation %d is in force: after it there is no room for others", h.Current.Generation)
 	}
 	return h, nil
 }

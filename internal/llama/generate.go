@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"xpwc/internal/mapped"
+	"xpwc/internal/workdir"
 )
 
 // chunkSize divides the size of every matrix.
@@ -28,11 +29,15 @@ func (s Stack) Generate(ctx context.Context, path string, progress func(done, to
 	if s.isAt(path) {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	dir, err := workdir.New(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("generate weights: %w", err)
 	}
-	defer os.Remove(f.Name()) // fails once it is renamed
+	defer dir.Remove()
+	f, err := os.OpenFile(dir.File(filepath.Base(path)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("generate weights: %w", err)
+	}
 	if err := s.write(ctx, f, progress); err != nil {
 		f.Close()
 		return fmt.Errorf("generate weights %s: %w", path, err)

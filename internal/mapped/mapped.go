@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 	"unsafe"
+
+	"xpwc/internal/fd"
 )
 
 // File is a file mapped read-only as a whole. The memory lies outside the Go heap, so C code may keep pointers into it until Close.
@@ -55,7 +57,7 @@ func open(path string) (*File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, ErrNotRegular
 	}
-	f, err := os.Open(absolute)
+	f, err := fd.Open(absolute, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,25 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestAHostWithoutDescriptorsIsToldSo(t *testing.T) {
+	t.Parallel()
+	for _, l := range []linkage{static, shared} {
+		p := program{source: "descriptors.c", compiler: compilersFor("descriptors.c")[0], linkage: l}
+		for i, call := range []string{"open", "begin", "load", "pack", "finalize", "save", "close"} {
+			for left := range 4 {
+				t.Run(fmt.Sprintf("%s %s, %d left", l, call, left), func(t *testing.T) {
+					t.Parallel()
+					dir := t.TempDir()
+					p.run(t, nil, dir, fmt.Sprint(i), fmt.Sprint(left))
+					p.run(t, nil, dir, fmt.Sprint(i), fmt.Sprint(left)) // and with a cache that is there
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/cachefile"
+)
+
+// errUnproven: a file does not have what the model is packed into here.
+var errUnproven = errors.New("it does not have what the model is packed into")
+
+// A proof is what came of packing a model once more to compare a cache file with it.
+type proof struct {
+	Model        string  `json:"model"`
+	Equal        int     `json:"equal_entries"`
+	EqualBytes   int64   `json:"equal_bytes"`
+	Wrong        []wrong `json:"wrong"`
+	Unused       int     `json:"entries_of_no_use_to_the_model"` // of this machine's layout
+	OtherLayouts int     `json:"entries_of_other_layouts"`       // which cannot be packed here
+}
+
+// wrong is an entry that the model would be answered with and must not, or one that it needs and is not there.
+type wrong struct {
+	Entry  string `json:"entry"`
+	What   string `json:"what"`
+	Offset int64  `json:"offset,omitempty"` // of the payload, if there is one
+}
+
+func modelFlags(cmd *cobra.Command, m *modelFile) {
+	cmd.Flags().StringVar(&m.path, "model", "", "`MODEL` (.tflite, .safetensors) to pack once more and compare with the file")
+	graphFlag(cmd, &m.graph)
+}
+
+// prove packs a model into a new cache file at path, and compares what the given file would answer the model's look-ups with, to the byte.
+func prove(f *cachefile.File, model modelFile, path string, stderr io.Writer) (p *proof, err error) {
+	info, err := f.Info()
+	if err != nil {
+		return nil, err
+	}
+	if info.Format != cachefile.Native {
+		return nil, fmt.Errorf("%s: %s tells neither layouts nor contents; xpwc convert --to native --model compares it with the model", f.Path(), info.Format)
+	}
+	packed, err := packInto(model, path, "native", allJobs(), false, stderr)
+	if err != nil {
+		return nil, err
+	}
+	if packed.File.Entries == 0 {
+		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model.path)
+	}
+	right, err := cachefile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, right.Close()) }()
+	p = &proof{Model: model.path, Wrong: []wrong{}}
+	theirs := map[string][]*candidate{}
+	for e, err := range f.Entries() {
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Layout.String() != packed.Level.Layout:
+			p.OtherLayouts++
+		default:
+			theirs[e.Name] = append(theirs[e.Name], &candidate{Entry: e})
+		}
+	}
+	for e, err := range right.Entries() {
+		if err == nil {
+			err = p.look(f, right, e, theirs[e.Name])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, candidates := range theirs {
+		for _, c := range candidates {
+			if !c.used {
+				p.Unused++
+			}
+		}
+	}
+	return p, nil
+}
+
+// A candidate is an entry of the file that is to be proven.
+type candidate struct {
+	cachefile.Entry
+	used bool // the model is answered with it, or could be
+	told bool // that it is wrong
+}
+
+// look compares an entry that the model was packed into with the file's entries of its name.
+func (p *proof) look(f, right *cachefile.File, e cachefile.Entry, theirs []*candidate) error {
+	found, why := false, "it is missing"
+	for _, c := range theirs {
+		if !c.SameKey(&e) || c.Seed != e.Seed {
+			continue
+		}
+		if !c.SameContent(&e) {
+			why = "what is there under its key was packed from other content"
+			continue
+		}
+		c.used = true
+		equal, err := equalPayloads(f, c.Entry, right, e)
+		if err != nil {
+			return err
+		}
+		found = found || equal
+		if !equal && !c.Variant { // which answers nothing before packing has been compared with it
+			why = ""
+			if !c.told {
+				c.told = true
+				p.Wrong = append(p.Wrong, wrong{c.Name, c.differs(&e), c.Offset})
+			}
+		}
+	}
+	switch {
+	case found:
+		p.Equal++
+		p.EqualBytes += e.Size
+	case why != "":
+		p.Wrong = append(p.Wrong, wrong{Entry: e.Name, What: why})
+	}
+	return nil
+}
+
+func (c *candidate) differs(e *cachefile.Entry) string {
+	if c.Size != e.Size {
+		return fmt.Sprintf("it has %d bytes, and is packed into %d here", c.Size, e.Size)
+	}
+	return fmt.Sprintf("its %d bytes are not those that it is packed into here", c.Size)
+}
+
+// equalPayloads compares two payloads to the byte: checksums are not made to withstand somebody who chooses the bytes.
+func equalPayloads(f *cachefile.File, a cachefile.Entry, g *cachefile.File, b cachefile.Entry) (bool, error) {
+	if a.Size != b.Size {
+		return false, nil
+	}
+	const piece = 1 << 20
+	as, bs := make([]byte, min(a.Size, piece)), make([]byte, min(b.Size, piece))
+	from, with := f.Payload(a), g.Payload(b)
+	for left := a.Size; left > 0; left -= int64(len(as)) {
+		as, bs = as[:min(int64(len(as)), left)], bs[:min(int64(len(bs)), left)]
+		if _, err := io.ReadFull(from, as); err != nil {
+			return false, err
+		}
+		if _, err := io.ReadFull(with, bs); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(as, bs) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (p *proof) holds() bool { return len(p.Wrong) == 0 }
+
+// err says in an error that the file, or whatever it is called, is not proven.
+func (p *proof) err(what string) error {
+	return fmt.Errorf("%s: %s: %w", what, plural(len(p.Wrong), "wrong or missing entry"), errUnproven)
+}
+
+// print writes the proof of a file. There may be none.
+func (p *proof) print(w io.Writer, file string) {
+	if p == nil {
+		return
+	}
+	for _, x := range p.Wrong {
+		fmt.Fprintf(w, "%s: entry %q: %s\n", file, printable(x.Entry), x.What)
+	}
+	if p.Unused+p.OtherLayouts > 0 {
+		fmt.Fprintf(w, "note: %s: not compared: %s of this machine's layout that %s does not use, %d of other layouts\n",
+			file, plural(p.Unused, "entry"), p.Model, p.OtherLayouts)
+	}
+	if p.holds() {
+		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into here\n", file, plural(p.Equal, "entry"), size(p.EqualBytes), p.Model)
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+	"xpwc/internal/registrytest"
+)
+
+// A forgery changes the records of a file, and its bytes, which end where the index was; what it adds to them comes before the new one.
+type forgery func(records []format.Record, file []byte) ([]format.Record, []byte)
+
+// forge writes a file that is sound in all that can be checked without the model.
+func forge(t testing.TB, path string, change forgery) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	h, err := format.DecodeHeader(file)
+	require.NoError(t, err)
+	slot := h.Current
+	index, err := format.DecodeIndex(file[slot.IndexOffset:][:slot.IndexSize], slot)
+	require.NoError(t, err)
+	var records []format.Record
+	for i := range index.Len() {
+		r, err := index.Record(i)
+		require.NoError(t, err)
+		records = append(records, r)
+	}
+	records, file = change(records, file[:slot.IndexOffset])
+	for i := range records {
+		r := &records[i]
+		r.Sum = format.Sum(file[r.Offset:][:r.Size])
+	}
+	layout := records[0].Layout
+	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records, format.TrailerEntries(layout, records), format.TrailerV2)
+	require.NoError(t, err)
+	file = append(file, make([]byte, next.IndexOffset-uint64(len(file)))...)
+	file = append(file, block...)
+	b, at := next.Encode(h.ID)
+	copy(file[at:], b)
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+}
+
+// addBefore adds a payload to a file under a record's key, where look-ups find it first.
+func addBefore(records []format.Record, file []byte, r format.Record, payload []byte) ([]format.Record, []byte) {
+	for i := range records {
+		if records[i].Offset == r.Offset { // its own payload moves to the end
+			file = append(file, make([]byte, format.Align(uint64(len(file)))-uint64(len(file)))...)
+			moved := uint64(len(file))
+			file = append(file, file[r.Offset:][:r.Size]...)
+			records[i].Offset = moved
+		}
+	}
+	copy(file[r.Offset:][:r.Size], payload)
+	return append(records, r), file
+}
+
+const besides = "a wrong payload beside the right one"
+
+var forgeries = map[string]struct {
+	change forgery
+	says   string
+}{
+	"a changed payload": {func(records []format.Record, file []byte) ([]format.Record, []byte) {
+		file[records[3].Offset+5] ^= 1
+		return records, file
+	}, "bytes are not those that it is packed into here"},
+	"a payload of another size": {func(records []format.Record, file []byte) ([]format.Record, []byte) {
+		r := &records[3]
+		longer := append(slices.Clone(file[r.Offset:][:r.Size]), make([]byte, 128)...)
+		file = append(file, make([]byte, format.Align(uint64(len(file)))-uint64(len(file)))...)
+		r.Offset, r.Size = uint64(len(file)), uint64(len(longer))
+		return records, append(file, longer...)
+	}, "bytes, and is packed into "},
+	"a missing payload": {func(records []format.Record, file []byte) ([]format.Record, []byte) {
+		return slices.Delete(records, 3, 4), file
+	}, "it is missing"},
+	"a payload of other content": {func(records []format.Record, file []byte) ([]format.Record, []byte) {
+		records[3].KernelDigest[0] ^= 1
+		records[3].KernelStamp = format.Digest{}
+		return records, file
+	}, "packed from other content"},
+	besides: {func(records []format.Record, file []byte) ([]format.Record, []byte) {
+		wrong := slices.Clone(file[records[3].Offset:][:records[3].Size])
+		wrong[7] ^= 1
+		return addBefore(records, file, records[3], wrong)
+	}, "bytes are not those that it is packed into here"},
+}
+
+func TestAFileThatTheModelIsNotPackedIntoIsNotProven(t *testing.T) {
+	for name, f := range forgeries {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
+			path := filepath.Join(dir, "c.xpwc")
+			var entry string
+			forge(t, path, func(records []format.Record, file []byte) ([]format.Record, []byte) {
+				entry = records[3].Kernel + records[3].Bias
+				return f.change(records, file)
+			})
+			says(t, dir, 0, "verify", "c.xpwc") // nothing is wrong with it as a file
+			said := says(t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
+			require.Contains(t, said, entry)
+			require.Contains(t, said, f.says)
+			require.NotContains(t, said, "proven")
+			v := tells[verification](t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
+			require.Contains(t, v.Proof.Wrong[0].What+v.Proof.Wrong[len(v.Proof.Wrong)-1].What, f.says)
+		})
+	}
+}
+
+func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
+	dir := t.TempDir()
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	model := describedModel(t, dir)
+	levels := "native"
+	if runtime.GOARCH == "amd64" {
+		levels = "sse2,native"
+	}
+	packJSON(t, dir, faceModel(t), "-o", "c.xpwc", "--cpu", levels)
+	own := tells[verification](t, dir, 0, "verify", "c.xpwc", "--model", faceModel(t))
+	require.Positive(t, own.Proof.Equal)
+	require.Positive(t, own.Proof.EqualBytes)
+	require.Empty(t, own.Proof.Wrong)
+	require.Zero(t, own.Proof.Unused)
+	require.Equal(t, own.Entries-own.Proof.Equal, own.Proof.OtherLayouts)
+
+	packJSON(t, dir, model, "-o", "c.xpwc")
+	both := tells[verification](t, dir, 0, "verify", "c.xpwc", "--model", model)
+	require.Equal(t, 3, both.Proof.Equal)
+	require.Equal(t, own.Proof.Equal, both.Proof.Unused)
+	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven: 3 entries")
+
+	says(t, dir, 0, "pack", model, "--embed-beside", "-o", "packed.safetensors")
+	require.Contains(t, says(t, dir, 0, "verify", "packed.safetensors", "--model", model), "proven: 3 entries")
+	require.NoError(t, os.Rename(model+".json", filepath.Join(dir, "graph.json")))
+	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model, "--graph", "graph.json"), "proven: 3 entries")
+
+	says(t, dir, exitUsage, "verify", "c.xpwc", "--graph", "graph.json")
+	require.Contains(t, says(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
+	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
+	require.Contains(t, says(t, dir, exitFailed, "verify", "executorch", "--model", faceModel(t)), "convert --to native --model")
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
+	s := registrytest.Start(t)
+	dir := t.TempDir()
+	packJSON(t, dir, faceModel(t), "-o", "right.xpwc")
+	says(t, dir, 0, "push", s.Ref("face:right"), "right.xpwc")
+	for name, f := range forgeries {
+		if name == besides {
+			continue // pushing finds them, and makes variants of them, which answer nothing before they are compared
+		}
+		t.Run(name, func(t *testing.T) {
+			node := t.TempDir()
+			packJSON(t, node, faceModel(t), "-o", "forged.xpwc")
+			forge(t, filepath.Join(node, "forged.xpwc"), f.change)
+			ref := s.Ref("face:" + strings.ReplaceAll(name, " ", "-"))
+			says(t, node, 0, "push", ref, "forged.xpwc")
+			for _, args := range [][]string{nil, {"--all"}} {
+				said := says(t, node, exitFailed, append([]string{"pull", ref, "-o", "c.xpwc", "--model", faceModel(t)}, args...)...)
+				require.Contains(t, said, "nothing was written to c.xpwc")
+				require.NoFileExists(t, filepath.Join(node, "c.xpwc"))
+			}
+			says(t, node, 0, "pull", s.Ref("face:right"), "-o", "c.xpwc", "--model", faceModel(t))
+			before, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
+			require.NoError(t, err)
+			says(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
+			after, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
+			require.NoError(t, err)
+			require.Equal(t, before, after)
+			requireNoStage(t, node)
+		})
+	}
+	require.Contains(t, says(t, dir, 0, "pull", s.Ref("face:right"), "-o", "pulled.xpwc", "--model", faceModel(t)), "proven: ")
+}
