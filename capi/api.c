@@ -80,6 +80,7 @@ const char* xpwc_status_string(xpwc_status status) {
     NAME(XPWC_CALLBACK_FAILED)
     NAME(XPWC_INTERNAL)
     NAME(XPWC_SOURCE_CHANGED)
+    NAME(XPWC_LOST)
 #undef NAME
   }
   return "unknown xpwc_status";

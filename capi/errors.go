@@ -42,7 +42,7 @@ func (e callbackError) Error() string {
 
 // result returns the status to hand on: one that the host made up is not to be taken for one of a later version's.
 func (e callbackError) result() C.xpwc_status {
-	if e.status > C.XPWC_OK && e.status <= C.XPWC_SOURCE_CHANGED {
+	if e.status > C.XPWC_OK && e.status <= C.XPWC_LOST {
 		return e.status
 	}
 	return C.XPWC_CALLBACK_FAILED
@@ -61,6 +61,7 @@ var statuses = []struct {
 	{xpwc.ErrNoDataMap, C.XPWC_NO_DATA_MAP},
 	{xpwc.ErrNotEager, C.XPWC_NOT_EAGER},
 	{xpwc.ErrSourceChanged, C.XPWC_SOURCE_CHANGED},
+	{xpwc.ErrLost, C.XPWC_LOST},
 	{xpwc.ErrFinalized, C.XPWC_FINALIZED},
 	{xpwc.ErrInUse, C.XPWC_IN_USE},
 	{xpwc.ErrNotCache, C.XPWC_NOT_CACHE},

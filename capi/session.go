@@ -192,6 +192,11 @@ func xpwc_session_finalize(handle C.xpwc_session, names *C.xpwc_strings, count *
 	})
 }
 
+//export xpwc_session_check
+func xpwc_session_check(handle C.xpwc_session) C.xpwc_status {
+	return withSession(handle, func(s *session) error { return s.Err() })
+}
+
 //export xpwc_session_end
 func xpwc_session_end(handle C.xpwc_session) C.xpwc_status {
 	s, err := openSession(handle)

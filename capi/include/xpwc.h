@@ -110,7 +110,10 @@ typedef enum xpwc_status {
   XPWC_INTERNAL = 20,
   // The file that tensors come from, say, was changed in place while they were packed. Nothing of it is kept, and the runtime must
   // not be used: load the model again.
-  XPWC_SOURCE_CHANGED = 21
+  XPWC_SOURCE_CHANGED = 21,
+  // The disk lost packed weights before they were committed, and a runtime uses them. It must not be used: delete it, and create it
+  // again.
+  XPWC_LOST = 22
 } xpwc_status;
 
 // Returns the status' name, for instance "XPWC_IN_USE"; never NULL. Static storage.
@@ -217,8 +220,9 @@ xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc
 // handle stays valid, while sessions that were begun with it are open. With any other error the handle is closed.
 xpwc_status xpwc_close(xpwc_cache cache);
 
-// Waits until everything that finalized sessions packed is on stable storage. An error says what kept it from getting there;
-// what was packed stays usable in this process, and the next commit tries again.
+// Waits until everything that finalized sessions packed is on stable storage. An error says what kept it from getting there.
+// What was packed then stays usable in this process, in private memory, but for what xpwc_session_check reports; the next call tries
+// again, and so does the library by itself, from time to time. XPWC_BUSY if another process is writing.
 xpwc_status xpwc_cache_save(xpwc_cache cache);
 
 // Writes the file anew without dead bytes and puts it in the old one's place. Runtimes go on using the old one's memory.
@@ -283,6 +287,10 @@ typedef struct xpwc_stats {
   uint64_t compactions;
   // 1 if a damaged file was set aside.
   uint64_t damaged;
+  // Payloads that the disk lost before they were committed, while a session used them: see xpwc_session_check.
+  uint64_t lost_payloads;
+  // What waits in private memory for a commit, because the last one failed.
+  xpwc_count pending;
   // What xpwc_data_map.changed said had changed while a session packed from it, once for each source and session.
   uint64_t sources_changed;
 } xpwc_stats;
@@ -407,9 +415,15 @@ xpwc_status xpwc_session_provider(xpwc_session session, struct xnn_weights_cache
 // Ends the creation of the runtime: to be called when xnn_create_runtime_v4 has returned, before the runtime is set up. Frees
 // the unpacked tensors that packing consumed and has what was packed written in a moment, without waiting for the disk.
 // *names is an array of *count sorted names of the packed weights that the runtime uses, owned by the session until its end;
-// either may be NULL. The error is the first that a callback of XNNPACK's met. With XPWC_NOT_EAGER or
-// XPWC_SOURCE_CHANGED, or if a fill failed, the runtime must not be used; otherwise it is right all the same, if it could be created. The session is finalized in any case.
+// either may be NULL. The error is the first that a callback of XNNPACK's met. With XPWC_NOT_EAGER, XPWC_SOURCE_CHANGED or XPWC_LOST, or
+// if a fill failed, the runtime must not be used; otherwise it is right all the same, if it could be created. The session is finalized
+// in any case.
 xpwc_status xpwc_session_finalize(xpwc_session session, const char* const** names, size_t* count);
+
+// Returns XPWC_LOST once the disk has lost packed weights that the session's runtime uses, else XPWC_OK: a flush that fails may lose what
+// was written before it, and not all of it can be had back. It costs little to ask before or after each inference; the log has it too,
+// when it happens.
+xpwc_status xpwc_session_check(xpwc_session session);
 
 // Ends the session, also if it returns an error; the runtime must have been deleted.
 xpwc_status xpwc_session_end(xpwc_session session);

@@ -361,6 +361,9 @@ class Session {
     return detail::check(code, state_.get());
   }
 
+  // XPWC_LOST once the disk has lost packed weights that the runtime uses, which must not be used then. See xpwc_session_check.
+  Status check() const { return detail::check(xpwc_session_check(session_)); }
+
   // What the destructor does, with its status.
   Status end() {
     Status status = detail::check(xpwc_session_end(std::exchange(session_, {})));

@@ -72,10 +72,10 @@ static void refuses(xpwc_session session, const xpwc_load_options* options, xpwc
 
 // A status that the header knows comes back, any other is XPWC_CALLBACK_FAILED.
 static void failing_with_every_status(void) {
-  const int odd[] = {-1, 22, 1000, INT32_MIN, INT32_MAX};
-  for (int i = 1; i <= XPWC_SOURCE_CHANGED + (int)(sizeof(odd) / sizeof(*odd)); i++) {
-    const bool known = i <= XPWC_SOURCE_CHANGED;
-    const xpwc_status status = (xpwc_status)(known ? i : odd[i - XPWC_SOURCE_CHANGED - 1]);
+  const int odd[] = {-1, XPWC_LOST + 1, 1000, INT32_MIN, INT32_MAX};
+  for (int i = 1; i <= XPWC_LOST + (int)(sizeof(odd) / sizeof(*odd)); i++) {
+    const bool known = i <= XPWC_LOST;
+    const xpwc_status status = (xpwc_status)(known ? i : odd[i - XPWC_LOST - 1]);
     const xpwc_status want = known ? status : XPWC_CALLBACK_FAILED;
 
     one o = make(status, XPWC_OK);

@@ -41,6 +41,7 @@ static void refuses_session(xpwc_session session) {
   const char* const* names = (const char* const*)junk;
   size_t count = 77;
   FAILS(XPWC_INVALID_HANDLE, xpwc_session_finalize(session, &names, &count));
+  FAILS(XPWC_INVALID_HANDLE, xpwc_session_check(session));
   REQUIRE(names == NULL && count == 0);
   FAILS(XPWC_INVALID_HANDLE, xpwc_session_end(session));
 }

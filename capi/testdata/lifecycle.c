@@ -73,7 +73,9 @@ static void a_provider_stays_where_it_is_until_the_end(void) {
   OK(xpwc_session_provider(session, &provider));
   REQUIRE(provider->look_up != NULL && provider->reserve_space != NULL && provider->look_up_or_insert != NULL);
   REQUIRE(!provider->is_finalized(provider->context));
+  OK(xpwc_session_check(session));
   OK(xpwc_session_finalize(session, NULL, NULL));
+  OK(xpwc_session_check(session));
   REQUIRE(provider->is_finalized(provider->context));
   OK(xpwc_session_provider(session, &again));
   REQUIRE(again == provider);
