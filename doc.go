@@ -38,9 +38,10 @@
 //
 // # Caveats
 //
-// XNNPACK leaves out of its look-up key what it packs besides kernel and bias: scales, zero points, block sizes, and the
-// bias itself where the input is quantised dynamically. A host whose models differ in those alone must say so with
-// [Quantized].
+// XNNPACK's look-up key has next to nothing of what decides the packed bytes: not the kernel's shape, nor the groups, scales,
+// zero points and block sizes, nor the bias where the input is quantised dynamically. A host tells it with [PackedAs], for
+// each use of a kernel. One that tells nothing risks that two uses of one name and content in different shapes, groups or
+// quantisations get each other's packed weights: wrong answers, and reads out of bounds.
 //
 // XNNPACK reads a tensor's content only after a look-up missed, so computed tensors are computed then; but it packs some
 // operators without a look-up: see [Eager]. Some constants are read at inference: see [Retain].

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/optable"
 )
@@ -65,7 +66,7 @@ func (m chain) create(cache xnnpack.WeightsCache, load loader) (*xnnpack.Runtime
 		if name == "" {
 			return xnnpack.InvalidValue
 		}
-		data, err := load(name, xpwc.Quantized([]byte{})) // float weights have no scales
+		data, err := load(name, xpwc.PackedAs(packing.Opaque(nil))) // float weights have no scales
 		errs = append(errs, err)
 		id, err := g.Tensor(xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: shape, Data: data})
 		errs = append(errs, err)

@@ -17,8 +17,8 @@ type announcement struct {
 	sources []*source
 }
 
-// A packing is space that XNNPACK packs into.
-type packing struct {
+// A space is what XNNPACK packs into.
+type space struct {
 	reservation
 	kind    packingKind
 	start   time.Time
@@ -81,7 +81,7 @@ func (s *Session) reserve(n uint64) []byte {
 	s.announced = nil
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	p := packing{start: time.Now()}
+	p := space{start: time.Now()}
 	var err error
 	switch {
 	case announced != nil && announced.failed:
@@ -225,7 +225,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 }
 
 // settle finds or makes the entry for what was just packed under a name.
-func (s *Session) settle(w *weight, seed uint32, p packing) *entry {
+func (s *Session) settle(w *weight, seed uint32, p space) *entry {
 	c := s.cache
 	e, variant := s.compare(w, seed, p)
 	if e == nil && p.kind != inFile && s.becomeWriter() {
@@ -260,7 +260,7 @@ func uniform(b []byte) bool {
 
 // compare looks for an entry with the bytes that were packed. Equal bytes are right, whoever packed them from what. If
 // there are other bytes under the same key for the same content, both are variants, unless the stored ones are damaged.
-func (s *Session) compare(w *weight, seed uint32, p packing) (equal *entry, variant bool) {
+func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, variant bool) {
 	c, key := s.cache, seedKey{w.key, seed}
 	candidates := s.candidates(w)
 	for _, e := range candidates {
@@ -308,7 +308,7 @@ func (c *Cache) damagedPayload(e *entry) {
 }
 
 // place gives an entry its memory: where it was packed, unless that is only for comparing.
-func (s *Session) place(e *entry, p packing) {
+func (s *Session) place(e *entry, p space) {
 	c := s.cache
 	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
 		kind, r, err := s.reserveKept(uint64(len(p.data)))
@@ -345,14 +345,14 @@ func (s *Session) place(e *entry, p packing) {
 }
 
 // giveUp leaves a packing where it is, for good, when there is no memory for a copy.
-func (s *Session) giveUp(p packing) {
+func (s *Session) giveUp(p space) {
 	if p.kind == inScratch { // the packing's reference to the region goes to the entry
 		s.cache.note(s.dropScratch())
 	}
 }
 
 // settleUnnamed keeps what nothing identifies in private memory, once for each content.
-func (s *Session) settleUnnamed(p packing) *entry {
+func (s *Session) settleUnnamed(p space) *entry {
 	c := s.cache
 	sum := DigestOf(p.data)
 	for _, e := range c.unnamed[sum] {
@@ -367,7 +367,7 @@ func (s *Session) settleUnnamed(p packing) *entry {
 			copy(r.data, p.data)
 			c.stats.CopiedBytes += int64(len(p.data))
 			s.discard(p)
-			p = packing{reservation: r, kind: inPrivate}
+			p = space{reservation: r, kind: inPrivate}
 		} else {
 			s.fail(err)
 			s.giveUp(p)
@@ -385,7 +385,7 @@ func (s *Session) settleUnnamed(p packing) *entry {
 }
 
 // discard gives up the space of a packing whose bytes are elsewhere.
-func (s *Session) discard(p packing) {
+func (s *Session) discard(p space) {
 	switch p.kind {
 	case inFile:
 		s.cache.note(s.cache.store.cancel(p.reservation))

@@ -1,36 +1,34 @@
 package xpwc
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
 
 // A source is an unpacked tensor as a session loaded it.
 type source struct {
-	name          string
-	content       []byte   // at the address XNNPACK knows it by
-	quantizations []Digest // what Quantized told, sorted
-	told          bool     // Quantized was given, if only to say that there is nothing to tell
-	filled        bool
-	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
-	counted       bool // a key named it, which Progress tells
-	isKernel      bool // a key named it as one
-	released      bool
-	retain        atomic.Bool
-	readers       atomic.Int32 // of the content, now or soon; see willRead
-	origin        Digest       // of Identity.Source
-	stamp         Digest       // of Identity.Stamp, zero if there is none
-	family        *family      // what the cache has of its name, if it is known
-	answers       []answer
-	oneAnswer     [1]answer // room for what is usual
+	name      string
+	content   []byte // at the address XNNPACK knows it by
+	packing   packedAs
+	filled    bool
+	consumed  bool // nothing but packing reads it, and it may go when the runtime is created
+	counted   bool // a key named it, which Progress tells
+	isKernel  bool // a key named it as one
+	released  bool
+	retain    atomic.Bool
+	readers   atomic.Int32 // of the content, now or soon; see willRead
+	origin    Digest       // of Identity.Source
+	stamp     Digest       // of Identity.Stamp, zero if there is none
+	family    *family      // what the cache has of its name, if it is known
+	answers   []answer
+	oneAnswer [1]answer // room for what is usual
 
 	tensor  Tensor
 	memory  *region
 	fillErr error   // Fill is called once
 	copied  *source // what stands for its copies, or nil
+	copyOf  *source // of what stands for copies: the tensor they are of
 	standIn *source // what stands for it, at the same address, or nil
 
 	once   sync.Once
@@ -57,45 +55,6 @@ func newSource(name string, t Tensor, computed *arena) (*source, error) {
 		s.stamp = digestOfStrings(t.Identity.Source, stamp)
 	}
 	return s, nil
-}
-
-// tell adds quantisation parameters. One kernel may be packed with several; then all of them are its key.
-func (s *source) tell(parameters []byte) {
-	for at := s; at != nil; at = at.copied {
-		at.told = true
-	}
-	if len(parameters) == 0 {
-		return
-	}
-	d := DigestOf(parameters)
-	for at := s; at != nil; at = at.standIn {
-		at.addQuantization(d)
-	}
-}
-
-func (s *source) addQuantization(d Digest) {
-	at, known := slices.BinarySearchFunc(s.quantizations, d, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) })
-	if !known {
-		s.quantizations = slices.Insert(s.quantizations, at, d)
-	}
-	if s.copied != nil {
-		s.copied.addQuantization(d)
-	}
-}
-
-// quantization returns one digest for all that was told, zero for nothing.
-func (s *source) quantization() Digest {
-	switch len(s.quantizations) {
-	case 0:
-		return Digest{}
-	case 1:
-		return s.quantizations[0]
-	}
-	var all []byte
-	for _, d := range s.quantizations {
-		all = append(all, d[:]...)
-	}
-	return DigestOf(all)
 }
 
 // fill computes the content if it is not there yet.

@@ -10,6 +10,7 @@ import (
 
 	"xpwc"
 	"xpwc/npy"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -73,7 +74,7 @@ func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, weights *npy.Dir, n
 	if !ok {
 		log.Fatalf("no tensor %q", name)
 	}
-	data, err := session.Load(name, xpwc.PackOnly(), xpwc.Quantized([]byte{}))
+	data, err := session.Load(name, xpwc.PackOnly(), xpwc.PackedAs(packing.Opaque(nil)))
 	check(err)
 	id, err := subgraph.Tensor(xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: a.Shape, Data: data})
 	check(err)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"xpwc"
+	"xpwc/packing"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
@@ -83,7 +84,7 @@ func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, weights *safetensor
 	if !ok {
 		log.Fatalf("no tensor %q", name)
 	}
-	data, err := session.Load(name, xpwc.PackOnly(), xpwc.Quantized([]byte{}))
+	data, err := session.Load(name, xpwc.PackOnly(), xpwc.PackedAs(packing.Opaque(nil)))
 	check(err)
 	id, err := subgraph.Tensor(xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: t.Shape, Data: data})
 	check(err)
