@@ -214,6 +214,10 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 			// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
 			// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
 			return false
+		case w.kernel.packing.ambiguous() && e.record.Flags&format.Tied == 0:
+			return false // which of the ways to pack it is of, nobody knows
+		case !s.sized(w, e):
+			return false
 		case e.committed && !e.verified && c.options.Verify == VerifyRepack:
 			return false
 		case e.committed && !e.verified && c.options.Verify == VerifyOnUse:
@@ -243,6 +247,19 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 		}
 	}
 	return nil, same
+}
+
+// sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again.
+func (s *Session) sized(w *weight, e *entry) bool {
+	if e.sized {
+		return true
+	}
+	if err := w.checkSize(e); err != nil {
+		s.cache.wrongSize(e, err)
+		return false
+	}
+	e.sized = true
+	return true
 }
 
 // candidates returns all entries under a weight's key.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"xpwc/internal/format"
 	"xpwc/packing"
 )
 
@@ -29,6 +30,8 @@ type identity struct {
 	geometry packing.Geometry // zero if it is opaque
 }
 
+func (id identity) opaque() bool { return id.geometry == (packing.Geometry{}) }
+
 // packedAs is what a host told of how XNNPACK packs a kernel.
 type packedAs struct {
 	told       bool       // anything
@@ -41,7 +44,7 @@ func (p *packedAs) clone() packedAs {
 }
 
 func (p *packedAs) add(id identity) {
-	if id.geometry != (packing.Geometry{}) {
+	if !id.opaque() {
 		p.tellings++
 	}
 	at, known := slices.BinarySearchFunc(p.identities, id.digest, func(a identity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) })
@@ -65,15 +68,23 @@ func (p *packedAs) digest() Digest {
 	return DigestOf(all)
 }
 
+// known reports whether everything that decides packing was told.
+func (p *packedAs) known() bool {
+	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, identity.opaque)
+}
+
 // ambiguous reports whether one key stands for several ways of packing.
 func (p *packedAs) ambiguous() bool {
-	known := 0
+	if len(p.identities) < 2 {
+		return false
+	}
+	opaque := 0
 	for _, id := range p.identities {
-		if id.geometry != (packing.Geometry{}) {
-			known++
+		if id.opaque() {
+			opaque++
 		}
 	}
-	return known > 1
+	return len(p.identities)-opaque > 1
 }
 
 // tell notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
@@ -84,6 +95,22 @@ func (s *source) tell(id identity) {
 	for at := s; at != nil; at = at.standIn {
 		for of := at; of != nil; of = of.copied {
 			of.packing.add(id)
+		}
+	}
+}
+
+// disambiguate makes variants of what was packed here of kernels with several ways to be packed, but for what all of them turned out to
+// give: a runtime whose creation was cut short has seen only some.
+func (s *Session) disambiguate() {
+	uses := map[*entry]int{}
+	for _, e := range s.used {
+		if e.by == s && e.kernel != nil && e.kernel.packing.ambiguous() {
+			uses[e]++
+		}
+	}
+	for e, n := range uses {
+		if n < e.kernel.packing.tellings {
+			s.cache.setFlag(e, format.Variant)
 		}
 	}
 }

@@ -236,10 +236,11 @@ func (s *Session) settle(w *weight, seed uint32, p space) *entry {
 		c.stats.Reused.add(len(e.data))
 		return e
 	}
-	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true}
+	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true, sized: true}
+	w.kernel.packing.describe(&e.record, len(p.data), w.kernel.copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed from
-	// zeros [4, 8] must not be served for zeros [8, 4].
-	if variant || uniform(w.kernel.content) {
+	// zeros [4, 8] must not be served for zeros [8, 4] where nobody tells which is which.
+	if variant || !w.kernel.packing.known() && uniform(w.kernel.content) {
 		e.record.Flags |= format.Variant
 	}
 	s.place(e, p)
@@ -305,6 +306,12 @@ func (c *Cache) damagedPayload(e *entry) {
 		c.bad[e.record.Offset] = true
 	}
 	c.dirty = true
+}
+
+// wrongSize gives up an entry of the file whose payload is not what an operator is going to read.
+func (c *Cache) wrongSize(e *entry, err error) {
+	c.damagedPayload(e)
+	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
 }
 
 // place gives an entry its memory: where it was packed, unless that is only for comparing.
@@ -410,7 +417,7 @@ func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 	if e.committed && !e.verified && c.options.Verify == VerifyRepack {
 		c.stats.Verified.add(len(e.data))
 	}
-	e.verified = true
+	e.verified, e.sized = true, true
 	s.restamp(w, e)
 }
 

@@ -195,9 +195,11 @@ func (s *Session) address(src *source) {
 	case other == nil:
 	case len(other.content) > len(src.content):
 		src.standIn = other
+		other.least = min(other.least, src.least)
 		return
 	default:
 		other.standIn = src
+		src.least = min(src.least, other.least)
 		src.packing = other.packing.clone()
 		src.packing.told = false // of this one
 	}
@@ -243,6 +245,7 @@ func (s *Session) finalize() {
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
 	}
+	s.disambiguate()
 	for _, e := range s.used {
 		s.identify(e)
 	}

@@ -30,6 +30,7 @@ type source struct {
 	copied  *source // what stands for its copies, or nil
 	copyOf  *source // of what stands for copies: the tensor they are of
 	standIn *source // what stands for it, at the same address, or nil
+	least   int     // bytes of the shortest tensor at its address
 
 	once   sync.Once
 	digest Digest
@@ -51,10 +52,19 @@ func newSource(name string, t Tensor, computed *arena) (*source, error) {
 		}
 		s.memory, s.content = memory.region, memory.data[:t.Size:t.Size]
 	}
+	s.least = len(s.content)
 	if stamp := t.Identity.Stamp; stamp != "" {
 		s.stamp = digestOfStrings(t.Identity.Source, stamp)
 	}
 	return s, nil
+}
+
+// leastContent returns how many bytes the kernel of a look-up of this tensor, or of a copy that it stands for, has at least.
+func (s *source) leastContent() int {
+	if s.copyOf != nil {
+		return s.copyOf.least
+	}
+	return s.least
 }
 
 // fill computes the content if it is not there yet.
