@@ -102,9 +102,9 @@ func extent(g *packing.Geometry) (elements uint64, scales int, ok bool) {
 // checkSize returns an error if a payload of the file is not what the operator of a look-up is going to read.
 func (w *weight) checkSize(e *entry) error {
 	n := uint64(len(e.data))
-	if len(w.kernel.packing.identities) == 0 || w.kernel.copyOf != nil {
+	if !w.kernel.packing.known() || w.kernel.copyOf != nil {
 		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least half as
-		// many bytes as its kernel. So may a copy, which may have been converted.
+		// many bytes as its kernel. So has that of a copy, which may have been converted.
 		return short(n, uint64(w.kernel.leastContent())/2)
 	}
 	var err error
