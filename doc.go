@@ -11,7 +11,8 @@
 //
 //	cache, err := xpwc.Open("model.xpwc", nil)
 //	session, err := cache.NewSession(dataMap)
-//	weights, err := session.Load("layers.0.q_proj")       // give &weights[0] to XNNPACK
+//	packed := xpwc.PackedAs(node.Packing(filter, bias, input, output))
+//	weights, err := session.Load("layers.0.q_proj", packed) // give &weights[0] to XNNPACK
 //	… define the subgraph; xnn_create_runtime_v4(…, session.Provider(), …)
 //	names, err := session.Finalize()                       // sources are freed, the disk is written in the background
 //	… run the model
@@ -32,6 +33,10 @@
 // A cache never makes a model fail that would run without it. If the file cannot be written, the disk is full, another
 // process is packing for too long, or the file is damaged, weights are packed into private memory; [Stats] counts them
 // with the [Reason], and keeps the error; [Options].Logger is told when it happens. Only what the caller can correct is an error of [Open].
+//
+// XNNPACK reads as many bytes of packed weights as it would have packed, whatever the file has: a look-up uses an entry only if
+// its size is what XNNPACK says it packs for the geometry that the host told, or, where it told none, at least half of the
+// kernel's. Who can write the cache file chooses what a model computes, as who can write the model does.
 //
 // A commit appends to the file and then switches over by writing one small slot, so that a crash at any instant leaves
 // the old or the new state in force. What is committed is never overwritten or cut off while the file is in use.
