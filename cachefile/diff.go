@@ -17,7 +17,7 @@ const (
 	OnlyInB     Change = "only in B"
 	OtherBytes  Change = "other bytes"  // under the same key
 	OtherSeed   Change = "other seed"   // of the same layout and quantisation
-	OtherKey    Change = "other key"    // of the same layout, with other quantisation parameters or another fingerprint_id
+	OtherKey    Change = "other key"    // of the same layout, with another packing identity or another fingerprint_id
 	OtherLayout Change = "other layout" // there is none of the same
 )
 

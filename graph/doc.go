@@ -45,7 +45,8 @@
 // # What a program must do to find what was packed
 //
 // It loads the tensors from a data map under the same names, with the same contents, and tells with [xpwc.PackedAs] how the weights are
-// packed, as the node's own method says it ([xnnpack.FullyConnected.Packing] and its siblings). Subgraph does just that.
+// packed, as the node's own method says it ([xnnpack.FullyConnected.Packing] and its siblings): groups, stride, dilation, whether images
+// are padded, and the datatypes are part of that. Subgraph does just that.
 //
 // # Untrusted files
 //

@@ -149,7 +149,8 @@ type entryReport struct {
 	BiasStamp     string `json:"bias_stamp,omitempty"`
 	BiasDigest    string `json:"bias_digest,omitempty"`
 
-	used time.Time
+	used     time.Time
+	operator string // and the kernel's datatype, for the table
 }
 
 func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io.Writer) error {
@@ -293,6 +294,9 @@ func reportEntry(e cachefile.Entry, format cachefile.Format, state string) entry
 	}
 	v.Packing, v.Source = known(e.Packing), known(e.Source)
 	v.Family, v.LeastSize = e.Family.String(), e.LeastSize
+	if v.operator = none; v.Family != "" {
+		v.operator = e.Family.Operator.String() + " " + e.Family.Kernel.String()
+	}
 	v.KernelStamp, v.KernelDigest = known(e.KernelStamp), known(e.KernelDigest)
 	v.BiasStamp, v.BiasDigest = known(e.BiasStamp), known(e.BiasDigest)
 	return v
