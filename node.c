@@ -137,8 +137,47 @@ static enum xnn_status define(
   return xnn_status_invalid_parameter;
 }
 
+static bool is_activation(enum xnn_datatype type) {
+  return type == xnn_datatype_fp32 || type == xnn_datatype_fp16 || type == xnn_datatype_qint8 ||
+         type == xnn_datatype_quint8;
+}
+
+static bool is_bias(enum xnn_datatype type) {
+  return type == xnn_datatype_invalid || type == xnn_datatype_fp32 || type == xnn_datatype_fp16 ||
+         type == xnn_datatype_qint32 || type == xnn_datatype_qcint32;
+}
+
+// Whether XNNPACK can be asked about a node: it takes datatypes it does not know, and scales along another dimension, on trust.
+static bool is_sound(const struct xpwc_node* n) {
+  if (!is_activation(n->output) || !(is_activation(n->input) || n->input == xnn_datatype_qdint8) || !is_bias(n->bias)) {
+    return false;
+  }
+  const bool transposed = (n->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
+  switch (n->kernel) {
+    case xnn_datatype_qbint4:
+      return n->op == xpwc_fully_connected && !transposed && n->channel_dim == 0 && n->block_size > 0;
+    case xnn_datatype_qcint8:
+    case xnn_datatype_qcint4:
+      switch (n->op) {
+        case xpwc_fully_connected:
+          return n->channel_dim == (transposed ? 1 : 0);
+        case xpwc_depthwise_convolution:
+          return n->channel_dim == 3;
+        case xpwc_batch_matrix_multiply:
+          return n->channel_dim == n->dims - (transposed ? 2 : 1);
+        default:
+          return n->channel_dim == 0;
+      }
+    default:
+      return is_activation(n->kernel);
+  }
+}
+
 enum xnn_status xpwc_define_node(
     xnn_subgraph_t subgraph, const struct xpwc_node* n, const struct xpwc_content* content, uint32_t first_id) {
+  if (!is_sound(n)) {
+    return xnn_status_unsupported_parameter;
+  }
   const struct operands o = operands_of(n);
   uint32_t input = XNN_INVALID_VALUE_ID, kernel = XNN_INVALID_VALUE_ID, bias = XNN_INVALID_VALUE_ID,
            output = XNN_INVALID_VALUE_ID;

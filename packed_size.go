@@ -18,23 +18,61 @@ type packedSize struct {
 	fingerprintID uint32 // of the key that it looked up before
 }
 
-var packedSizes = struct {
-	sync.Mutex
-	known map[packing.Geometry]packedSize
-	zeros []byte // what kernels that are asked about consist of, in case they are read
-}{known: map[packing.Geometry]packedSize{}}
+// A question is a geometry that XNNPACK is asked about, once.
+type question struct {
+	once   sync.Once
+	answer packedSize
+}
+
+var questions sync.Map // of *question, by packing.Geometry
 
 // packedSizeOf returns how many bytes XNNPACK packs here.
 func packedSizeOf(g packing.Geometry) packedSize {
-	packedSizes.Lock()
-	defer packedSizes.Unlock()
-	size, known := packedSizes.known[g]
+	q, known := questions.Load(g)
 	if !known {
-		size = measure(&g)
-		packedSizes.known[g] = size
+		q, _ = questions.LoadOrStore(g, &question{})
 	}
-	return size
+	return q.(*question).ask(&g)
 }
+
+func (q *question) ask(g *packing.Geometry) packedSize {
+	q.once.Do(func() { q.answer = measure(g) })
+	return q.answer
+}
+
+// askAhead has XNNPACK asked beside what the caller does. A question takes 20 microseconds in a process that does other
+// things, and a load that finds everything has time for few of them.
+func (s *Session) askAhead(identities []identity) {
+	c := s.cache
+	c.mu.Lock()
+	empty := c.store == nil || c.store.index == nil || c.store.index.Len() == 0
+	c.mu.Unlock()
+	for _, id := range identities {
+		switch id.geometry.Family.Operator {
+		case packing.FullyConnected, packing.Convolution2D:
+		default: // XNNPACK may pack it without a cache, all of it, to answer
+			continue
+		}
+		if empty { // no look-up will find anything
+			continue
+		}
+		if _, known := questions.Load(id.geometry); known {
+			continue
+		}
+		if q, known := questions.LoadOrStore(id.geometry, &question{}); !known {
+			go q.(*question).ask(&id.geometry)
+		}
+	}
+}
+
+// What kernels that are asked about consist of, in case they are read.
+var zeros struct {
+	sync.Mutex
+	memory []byte
+}
+
+// leastZeros is more than most kernels have. What is not read takes no memory.
+const leastZeros = 64 << 20
 
 // xnnExtraBytes is how far beyond its end a tensor may be read: XNN_EXTRA_BYTES of xnnpack.h, at most.
 const xnnExtraBytes = 128
@@ -46,19 +84,25 @@ func measure(g *packing.Geometry) packedSize {
 		return packedSize{}
 	}
 	const widest = 4 // bytes of an element
-	zeros := elements*widest + xnnExtraBytes
-	if zeros > uint64(len(packedSizes.zeros)) {
-		memory, err := mapAnonymous(int(alignUp(zeros, uint64(mapGranularity()))))
+	size := elements*widest + xnnExtraBytes
+	zeros.Lock()
+	defer zeros.Unlock()
+	if size > uint64(len(zeros.memory)) {
+		memory, err := mapAnonymous(int(alignUp(max(size, leastZeros), uint64(mapGranularity()))))
 		if err != nil {
 			return packedSize{}
 		}
-		if makeReadOnly(memory) != nil || packedSizes.zeros != nil && unmap(packedSizes.zeros) != nil {
+		if makeReadOnly(memory) != nil || zeros.memory != nil && unmap(zeros.memory) != nil {
 			_ = unmap(memory) // what is not known is compared with less
 			return packedSize{}
 		}
-		packedSizes.zeros = memory
+		zeros.memory = memory
 	}
-	return askPackedSize(g, packedSizes.zeros, scales)
+	said := askPackedSize(g, zeros.memory, scales)
+	if said.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
+		return packedSize{}
+	}
+	return said
 }
 
 // extent returns how many elements a geometry's kernel has, and an upper bound of its scales; false if no operator takes a kernel of this shape.
