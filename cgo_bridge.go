@@ -60,8 +60,9 @@ var currentLayout = sync.OnceValues(func() (format.Layout, error) {
 	return format.Layout{Fingerprint: hash.Sum128().Bytes(), Description: runtime.GOARCH}, nil
 })
 
-// askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator wants. It returns 0 if XNNPACK
-// does not use a weights cache for it, or does not support it. zeros are at least as long as each of the node's tensors.
+// askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator
+// wants. It returns 0 if XNNPACK does not use a weights cache for it, or does not support it. zeros are at least as
+// long as each of the node's tensors.
 func askPackedSize(g *packing.Geometry, zeros []byte, scales int) packedSize {
 	node := C.struct_xpwc_node{
 		op:              C.enum_xpwc_operator(g.Family.Operator),

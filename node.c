@@ -147,7 +147,8 @@ static bool is_bias(enum xnn_datatype type) {
          type == xnn_datatype_qint32 || type == xnn_datatype_qcint32;
 }
 
-// Whether XNNPACK can be asked about a node: it takes datatypes it does not know, and scales along another dimension, on trust.
+// Whether XNNPACK can be asked about a node: it takes datatypes it does not know, and scales along another dimension,
+// on trust.
 static bool is_sound(const struct xpwc_node* n) {
   if (!is_activation(n->output) || !(is_activation(n->input) || n->input == xnn_datatype_qdint8) || !is_bias(n->bias)) {
     return false;

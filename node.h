@@ -16,8 +16,8 @@ enum xpwc_operator {
   xpwc_batch_matrix_multiply,
 };
 
-// What packing depends on. Shapes are those of packing.Identity, and so are the groups, which of a depthwise convolution are the depth
-// multiplier.
+// What packing depends on. Shapes are those of packing.Identity, and so are the groups, which of a depthwise
+// convolution are the depth multiplier.
 struct xpwc_node {
   enum xpwc_operator op;
   enum xnn_datatype input;
@@ -45,8 +45,8 @@ struct xpwc_content {
   const uint16_t* block_scales;
 };
 
-// Adds a node to a subgraph. Its external values are first_id, the input, and the next, the output. The shape must be one that the operator
-// can have, without zeros; what else is not supported is XNNPACK's status.
+// Adds a node to a subgraph. Its external values are first_id, the input, and the next, the output. The shape must be
+// one that the operator can have, without zeros; what else is not supported is XNNPACK's status.
 enum xnn_status xpwc_define_node(
     xnn_subgraph_t subgraph, const struct xpwc_node* node, const struct xpwc_content* content, uint32_t first_id);
 

@@ -8,15 +8,16 @@ import (
 	"xpwc/packing"
 )
 
-// PackedAs says how XNNPACK is going to pack a kernel, and makes it part of its key: package xnnpack makes the identity of each node
-// (xnnpack.FullyConnected.Packing and its siblings). Tell it for each use of a kernel, of float32 too. A kernel that is used in several ways is
-// told all of them before the runtime is created; they are its key together.
+// PackedAs says how XNNPACK is going to pack a kernel, and makes it part of its key: package xnnpack makes the identity
+// of each node (xnnpack.FullyConnected.Packing and its siblings). Tell it for each use of a kernel, of float32 too. A
+// kernel that is used in several ways is told all of them before the runtime is created; they are its key together.
 //
-// A host that does not tell it risks that two uses of one name and content, in different shapes, groups or quantisations, get each other's
-// packed weights: wrong answers, and reads out of bounds. They are told apart only within one session, by packing and comparing.
+// A host that does not tell it risks that two uses of one name and content, in different shapes, groups or
+// quantisations, get each other's packed weights: wrong answers, and reads out of bounds. They are told apart only
+// within one session, by packing and comparing.
 //
-// An identity that says nothing has no effect. Several opaque ones (packing.Opaque) are parts of one: a host that tells those has to
-// say by itself, in them, all that one use of the kernel differs from another in.
+// An identity that says nothing has no effect. Several opaque ones (packing.Opaque) are parts of one: a host that tells
+// those has to say by itself, in them, all that one use of the kernel differs from another in.
 func PackedAs(id packing.Identity) LoadOption {
 	if id.Zero() {
 		return LoadOption{}
@@ -47,7 +48,8 @@ func (p *packedAs) add(id identity) {
 	if !id.opaque() {
 		p.tellings++
 	}
-	at, known := slices.BinarySearchFunc(p.identities, id.digest, func(a identity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) })
+	byDigest := func(a identity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
+	at, known := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
 	if !known {
 		p.identities = slices.Insert(p.identities, at, id)
 	}
@@ -99,8 +101,8 @@ func (s *source) tell(id identity) {
 	}
 }
 
-// disambiguate makes variants of what was packed here of kernels with several ways to be packed, but for what all of them turned out to
-// give: a runtime whose creation was cut short has seen only some.
+// disambiguate makes variants of what was packed here of kernels with several ways to be packed, but for what all of
+// them turned out to give: a runtime whose creation was cut short has seen only some.
 func (s *Session) disambiguate() {
 	uses := map[*entry]int{}
 	for _, e := range s.used {

@@ -1,5 +1,5 @@
-// Asks XNNPACK how many bytes it packs for a node: a provider that knows nothing and has no space hears it, and creating the
-// runtime fails before anything is packed.
+// Asks XNNPACK how many bytes it packs for a node: a provider that knows nothing and has no space hears it, and
+// creating the runtime fails before anything is packed.
 
 #include <stdbool.h>
 #include <stdlib.h>

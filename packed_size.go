@@ -9,8 +9,8 @@ import (
 	"xpwc/packing"
 )
 
-// After a look-up that hit XNNPACK asks nothing more: it reads as many bytes as it would have packed. How many these are is asked of
-// XNNPACK itself, once a process for each geometry.
+// After a look-up that hit XNNPACK asks nothing more: it reads as many bytes as it would have packed. How many these
+// are is asked of XNNPACK itself, once a process for each geometry.
 
 // A packedSize is what XNNPACK says of a geometry.
 type packedSize struct {
@@ -105,7 +105,8 @@ func measure(g *packing.Geometry) packedSize {
 	return said
 }
 
-// extent returns how many elements a geometry's kernel has, and an upper bound of its scales; false if no operator takes a kernel of this shape.
+// extent returns how many elements a geometry's kernel has, and an upper bound of its scales; false if no operator
+// takes a kernel of this shape.
 func extent(g *packing.Geometry) (elements uint64, scales int, ok bool) {
 	const limit = math.MaxInt / 16
 	elements = 1
@@ -116,8 +117,8 @@ func extent(g *packing.Geometry) (elements uint64, scales int, ok bool) {
 		elements *= uint64(n)
 	}
 	within := func(n int) bool { return n > 0 && n <= math.MaxInt16 }
-	image := within(g.Stride.Height) && within(g.Stride.Width) && within(g.Dilation.Height) && within(g.Dilation.Width) && g.Dims == 4 &&
-		within(g.Shape[1]) && within(g.Shape[2]) && g.Groups > 0 && g.Groups <= math.MaxInt32
+	image := g.Dims == 4 && within(g.Shape[1]) && within(g.Shape[2]) && g.Groups > 0 && g.Groups <= math.MaxInt32 &&
+		within(g.Stride.Height) && within(g.Stride.Width) && within(g.Dilation.Height) && within(g.Dilation.Width)
 	switch g.Family.Operator {
 	case packing.FullyConnected:
 		ok = g.Dims == 2
@@ -147,8 +148,8 @@ func extent(g *packing.Geometry) (elements uint64, scales int, ok bool) {
 func (w *weight) checkSize(e *entry) error {
 	n := uint64(len(e.data))
 	if !w.kernel.packing.known() || w.kernel.copyOf != nil {
-		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least half as
-		// many bytes as its kernel. So has that of a copy, which may have been converted.
+		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least
+		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
 		return short(n, uint64(w.kernel.leastContent())/2)
 	}
 	var err error

@@ -231,8 +231,8 @@ func pattern(n int, kind xnnpack.Datatype) []byte {
 	return b[:n]
 }
 
-// compute runs nodes that use the kernel one after the other, with a session of the cache, or without one. It returns the last output. told are the
-// identities that are told, if not those of the nodes alone.
+// compute runs nodes that use the kernel one after the other, with a session of the cache, or without one. It returns
+// the last output. told are the identities that are told, if not those of the nodes alone.
 func compute(c *xpwc.Cache, told []packing.Identity, uses ...kernelUse) (output []byte, err error) {
 	content := pattern(uses[0].bytes(), uses[0].types.kernel)
 	memory, err := xnnpack.NewBuffer(len(content))
@@ -351,8 +351,8 @@ func without(t *testing.T, uses []kernelUse) (supported []kernelUse, plain map[s
 	return supported, plain
 }
 
-// XNNPACK's seed is the same for each of these pairs, and so are name and content. With the other's packed weights the second computes
-// something else, reads out of bounds, or crashes.
+// XNNPACK's seed is the same for each of these pairs, and so are name and content. With the other's packed weights the
+// second computes something else, reads out of bounds, or crashes.
 func TestOneKernelInTwoShapesIsTwoWeights(t *testing.T) {
 	f32, qc8 := everyDatatype[0], everyDatatype[6]
 	require.Equal(t, "qd8-f32-qc8w", qc8.name)
@@ -497,8 +497,8 @@ func seedOf(t *testing.T, u kernelUse) (uint32, bool) {
 	return recordOf(t, index, 0).Seed, true
 }
 
-// A process whose runtime could not be created whole has seen the kernel packed in one of two ways, of which the next process
-// cannot know which it was.
+// A process whose runtime could not be created whole has seen the kernel packed in one of two ways, of which the next
+// process cannot know which it was.
 func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 	f32 := everyDatatype[0]
 	wide := kernelUse{op: packing.FullyConnected, types: f32, shape: []int{32, 512}}

@@ -2,8 +2,8 @@ package packing
 
 import "fmt"
 
-// A Datatype is the type of a tensor's elements: enum xnn_datatype of xnnpack.h, by number, also of those that this package has no name for. The
-// zero Datatype (xnn_datatype_invalid) says that there is no such tensor.
+// A Datatype is the type of a tensor's elements: enum xnn_datatype of xnnpack.h, by number, also of those that this
+// package has no name for. The zero Datatype (xnn_datatype_invalid) says that there is no such tensor.
 type Datatype uint8
 
 // The datatypes that are not floats, as far as it is known how their quantisation is told.
@@ -66,8 +66,8 @@ func (d Datatype) Size() int {
 	return 0
 }
 
-// Dynamic reports whether elements are quantised at inference. XNNPACK packs the bias of a node with such an input in without naming it in
-// its key.
+// Dynamic reports whether elements are quantised at inference. XNNPACK packs the bias of a node with such an input in
+// without naming it in its key.
 func (d Datatype) Dynamic() bool { return d == dynamicQInt8 || d == packedQInt8 || d == dynamicQUint8 }
 
 func (d Datatype) float() bool { return int(d) < len(datatypes) && datatypes[d].float }

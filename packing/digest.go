@@ -14,8 +14,8 @@ type Digest [16]byte
 // version is that of the encoding: packed weights of another one are not found.
 const version = 1
 
-// Digest returns the identity's digest, zero if it says nothing. Two identities have the same digest exactly if all that their datatypes
-// let count is the same, scales bit by bit. It reads all scales and the hidden bias.
+// Digest returns the identity's digest, zero if it says nothing. Two identities have the same digest exactly if all
+// that their datatypes let count is the same, scales bit by bit. It reads all scales and the hidden bias.
 func (id *Identity) Digest() Digest {
 	if id.Zero() {
 		return Digest{}
@@ -24,8 +24,8 @@ func (id *Identity) Digest() Digest {
 	return Digest(xxh3.Hash128(id.encode(buf[:0])).Bytes())
 }
 
-// encode appends what the identity consists of. Everything of variable length has its length before it, and what follows is decided by
-// what came before, so that no two identities read alike.
+// encode appends what the identity consists of. Everything of variable length has its length before it, and what
+// follows is decided by what came before, so that no two identities read alike.
 func (id *Identity) encode(b []byte) []byte {
 	b = append(b, version, byte(id.Operator))
 	if id.opaque != nil {

@@ -1,25 +1,25 @@
 package packing
 
-// Quantization says what the stored integers of a quantised tensor mean: real = scale * (stored - ZeroPoint). Which fields count
-// depends on the datatype; the others are ignored. Scales are positive normal numbers.
+// Quantization says what the stored integers of a quantised tensor mean: real = scale * (stored - ZeroPoint). Which
+// fields count depends on the datatype; the others are ignored. Scales are positive normal numbers.
 type Quantization struct {
 	// Scale is the one scale of qint8, quint8 and qint32.
 	Scale float32
-	// ZeroPoint is the stored value of real zero: of qint8 and quint8 any; of qcint4 and qbint4 8 if the stored values are unsigned, 0 if
-	// they are signed; of all others 0.
+	// ZeroPoint is the stored value of real zero: of qint8 and quint8 any; of qcint4 and qbint4 8 if the stored values
+	// are unsigned, 0 if they are signed; of all others 0.
 	ZeroPoint int32
-	// Scales holds one scale for each index of dimension ChannelDim: qcint8, qcint32, qcint4. The factor B of a batch matrix
-	// multiplication has as many again for each matrix of its batch.
+	// Scales holds one scale for each index of dimension ChannelDim: qcint8, qcint32, qcint4. The factor B of a batch
+	// matrix multiplication has as many again for each matrix of its batch.
 	Scales []float32
 	// ChannelDim is the dimension that Scales and BlockScales run along: 0 for [output channels, ...].
 	ChannelDim int
 	// BlockSize is how many elements of a channel share a scale of BlockScales: qbint4.
 	BlockSize int
-	// BlockScales holds the scales of qbint4 as the bits of bfloat16 numbers, those of the first channel first. The tensor is [channels,
-	// elements], or the reverse by ChannelDim, and has elements/BlockSize scales for each channel.
+	// BlockScales holds the scales of qbint4 as the bits of bfloat16 numbers, those of the first channel first. The
+	// tensor is [channels, elements], or the reverse by ChannelDim, and has elements/BlockSize scales for each channel.
 	BlockScales []uint16
-	// NonBatchDims is how many trailing dimensions of qdint8 and qpint8 share one scale and zero point, which XNNPACK computes at
-	// inference: 1 for each row its own.
+	// NonBatchDims is how many trailing dimensions of qdint8 and qpint8 share one scale and zero point, which XNNPACK
+	// computes at inference: 1 for each row its own.
 	NonBatchDims int
 }
 
@@ -38,8 +38,8 @@ type Flags uint32
 const (
 	// Transposed: the kernel is transposed (XNN_FLAG_TRANSPOSE_WEIGHTS, XNN_FLAG_TRANSPOSE_B).
 	Transposed Flags = 1 << iota
-	// Padded: pixels are added around the images of a convolution, by numbers (not XNN_FLAG_TENSORFLOW_SAME_PADDING, which adds none
-	// to the 1x1 kernels where XNNPACK's choice of a micro-kernel depends on it).
+	// Padded: pixels are added around the images of a convolution, by numbers (not XNN_FLAG_TENSORFLOW_SAME_PADDING,
+	// which adds none to the 1x1 kernels where XNNPACK's choice of a micro-kernel depends on it).
 	Padded
 	// HalfPrecision: the runtime is created with XNN_FLAG_HINT_FP16_INFERENCE or XNN_FLAG_FORCE_FP16_INFERENCE.
 	HalfPrecision
@@ -49,27 +49,28 @@ const (
 	ConsistentArithmetic
 )
 
-// An Identity is everything that decides which bytes XNNPACK packs from a kernel, besides the kernel's own content, the content of a bias
-// that XNNPACK names in its key, and the layout. Its slices are not copied. Without an Operator it says nothing.
+// An Identity is everything that decides which bytes XNNPACK packs from a kernel, besides the kernel's own content, the
+// content of a bias that XNNPACK names in its key, and the layout. Its slices are not copied. Without an Operator it
+// says nothing.
 type Identity struct {
 	Operator Operator
 	Flags    Flags
 
-	// Shape is the kernel's, as XNNPACK is given it, outermost dimension first: [output channels, input channels], or the reverse with
-	// Transposed, of FullyConnected; [output channels, height, width, input channels of a group] of Convolution2D and Deconvolution2D;
-	// [1, height, width, input channels * multiplier] of DepthwiseConvolution2D; [batch..., k, n], or [batch..., n, k] with Transposed,
-	// of BatchMatrixMultiply. At most MaxDims.
+	// Shape is the kernel's, as XNNPACK is given it, outermost dimension first: [output channels, input channels], or
+	// the reverse with Transposed, of FullyConnected; [output channels, height, width, input channels of a group] of
+	// Convolution2D and Deconvolution2D; [1, height, width, input channels * multiplier] of DepthwiseConvolution2D;
+	// [batch..., k, n], or [batch..., n, k] with Transposed, of BatchMatrixMultiply. At most MaxDims.
 	Shape []int
-	// Groups is the number of groups of Convolution2D and Deconvolution2D, and the depth multiplier of DepthwiseConvolution2D; 0 stands
-	// for 1.
+	// Groups is the number of groups of Convolution2D and Deconvolution2D, and the depth multiplier of
+	// DepthwiseConvolution2D; 0 stands for 1.
 	Groups int
 	// Stride and Dilation are those of the operators on images: XNNPACK cuts the kernel of a deconvolution by its stride.
 	Stride, Dilation Size
 
 	Input, Kernel, Bias, Output Operand
 
-	// HiddenBias is the content of a bias that is packed in, but that XNNPACK leaves out of its key: where Input is dynamically
-	// quantised. nil if there is none.
+	// HiddenBias is the content of a bias that is packed in, but that XNNPACK leaves out of its key: where Input is
+	// dynamically quantised. nil if there is none.
 	HiddenBias []byte
 
 	opaque []byte // of an identity that nothing is known of but these bytes; nil otherwise
@@ -78,8 +79,8 @@ type Identity struct {
 // MaxDims is how many dimensions a kernel has at most: XNN_MAX_TENSOR_DIMS of xnnpack.h.
 const MaxDims = 6
 
-// Opaque returns an identity that has a digest, of the bytes given, and neither family nor geometry: for a host that tells identities
-// apart by itself. No bytes are an identity too. The bytes are not copied.
+// Opaque returns an identity that has a digest, of the bytes given, and neither family nor geometry: for a host that
+// tells identities apart by itself. No bytes are an identity too. The bytes are not copied.
 func Opaque(b []byte) Identity {
 	if b == nil {
 		b = []byte{}
@@ -117,8 +118,8 @@ func DecodeFamily(b [FamilySize]byte) Family {
 	return Family{Operator(b[0]), Datatype(b[1]), Datatype(b[2]), Datatype(b[3]), Datatype(b[4])}
 }
 
-// String returns for instance "fully-connected qdint8 qcint8 fp32 fp32": the operator, and the datatypes of input, kernel, bias ("none" if
-// there is none) and output; "" for the zero Family.
+// String returns for instance "fully-connected qdint8 qcint8 fp32 fp32": the operator, and the datatypes of input,
+// kernel, bias ("none" if there is none) and output; "" for the zero Family.
 func (f Family) String() string {
 	if f == (Family{}) {
 		return ""
@@ -126,7 +127,8 @@ func (f Family) String() string {
 	return f.Operator.String() + " " + f.Input.String() + " " + f.Kernel.String() + " " + f.Bias.String() + " " + f.Output.String()
 }
 
-// A Geometry is the part of an identity that decides how many bytes XNNPACK packs. It is comparable. The zero Geometry is an unknown one.
+// A Geometry is the part of an identity that decides how many bytes XNNPACK packs. It is comparable. The zero Geometry
+// is an unknown one.
 type Geometry struct {
 	Family           Family
 	Flags            Flags
