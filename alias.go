@@ -92,15 +92,15 @@ func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
 
 func newCopy(src *source, c copying) *source {
 	copied := &source{
-		name:          src.name + c.suffix(),
-		content:       c.content,
-		copying:       c,
-		quantizations: slices.Clone(src.quantizations),
-		told:          src.told,
-		filled:        true,
-		counted:       true, // Progress has the original
-		origin:        src.origin,
-		watch:         src.watch,
+		name:    src.name + c.suffix(),
+		content: c.content,
+		copying: c,
+		copyOf:  src,
+		packing: src.packing.clone(),
+		filled:  true,
+		counted: true, // Progress has the original
+		origin:  src.origin,
+		watch:   src.watch,
 	}
 	if c.how == compared {
 		return copied

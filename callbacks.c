@@ -32,7 +32,7 @@ struct xpwc_provider {
   atomic_bool finalized;
 };
 
-static uint32_t fingerprint_id(const struct xnn_weights_cache_look_up_key* key) {
+uint32_t xpwc_fingerprint_id(const struct xnn_weights_cache_look_up_key* key) {
   uint32_t id = 0;
   if (key_has_fingerprint_id) {
     memcpy(&id, (const char*)key + key_end, sizeof(id));
@@ -42,7 +42,7 @@ static uint32_t fingerprint_id(const struct xnn_weights_cache_look_up_key* key) 
 
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
   const struct xpwc_provider* provider = context;
-  return xpwcLookUp(provider->session, key->seed, (uintptr_t)key->kernel, (uintptr_t)key->bias, fingerprint_id(key));
+  return xpwcLookUp(provider->session, key->seed, (uintptr_t)key->kernel, (uintptr_t)key->bias, xpwc_fingerprint_id(key));
 }
 
 static void* reserve_space(void* context, size_t n) {
@@ -54,7 +54,7 @@ static size_t look_up_or_insert(
     void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
   const struct xpwc_provider* provider = context;
   return xpwcLookUpOrInsert(
-      provider->session, key->seed, (uintptr_t)key->kernel, (uintptr_t)key->bias, fingerprint_id(key),
+      provider->session, key->seed, (uintptr_t)key->kernel, (uintptr_t)key->bias, xpwc_fingerprint_id(key),
       (uintptr_t)packed, size);
 }
 

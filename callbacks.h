@@ -7,6 +7,8 @@
 
 #include <xnnpack.h>
 
+#include "node.h"
+
 // One session's xnn_weights_cache_provider. XNNPACK is given the address of its first member.
 struct xpwc_provider;
 
@@ -18,8 +20,16 @@ void xpwc_provider_free(struct xpwc_provider* provider);
 // From here on is_finalized answers true. Executing threads may be asking at the same time.
 void xpwc_provider_finalize(struct xpwc_provider* provider);
 
+// Returns a key's fingerprint_id, or zero where XNNPACK has none.
+uint32_t xpwc_fingerprint_id(const struct xnn_weights_cache_look_up_key* key);
+
 // Hands the packed bytes of fixed tensors to xpwcLayoutBytes, with that hash: see layout.c. Returns the status of
 // xnn_initialize, or xnn_status_out_of_memory.
 enum xnn_status xpwc_probe_layout(uintptr_t hash);
+
+// Returns how many bytes XNNPACK asks a weights cache to reserve for what it packs for a node, or 0 if it asks for none
+// or does not support the node. zeros are as many bytes as the longest of the node's tensors has, and XNN_EXTRA_BYTES;
+// scales_count are as many as its channels or blocks. fingerprint_id is that of the key that it looks up before.
+size_t xpwc_packed_size(const struct xpwc_node* node, const void* zeros, size_t scales_count, uint32_t* fingerprint_id);
 
 #endif

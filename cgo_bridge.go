@@ -19,6 +19,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/format"
+	"xpwc/packing"
 )
 
 // A provider is a session's struct xnn_weights_cache_provider, in C memory.
@@ -58,6 +59,39 @@ var currentLayout = sync.OnceValues(func() (format.Layout, error) {
 	}
 	return format.Layout{Fingerprint: hash.Sum128().Bytes(), Description: runtime.GOARCH}, nil
 })
+
+// askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator
+// wants. It returns 0 if XNNPACK does not use a weights cache for it, or does not support it. zeros are at least as
+// long as each of the node's tensors.
+func askPackedSize(g *packing.Geometry, zeros []byte, scales int) packedSize {
+	node := C.struct_xpwc_node{
+		op:              C.enum_xpwc_operator(g.Family.Operator),
+		input:           C.enum_xnn_datatype(g.Family.Input),
+		kernel:          C.enum_xnn_datatype(g.Family.Kernel),
+		bias:            C.enum_xnn_datatype(g.Family.Bias),
+		output:          C.enum_xnn_datatype(g.Family.Output),
+		dims:            C.size_t(g.Dims),
+		channel_dim:     C.size_t(g.ChannelDim),
+		block_size:      C.size_t(g.BlockSize),
+		groups:          C.uint32_t(g.Groups),
+		stride_height:   C.uint32_t(g.Stride.Height),
+		stride_width:    C.uint32_t(g.Stride.Width),
+		dilation_height: C.uint32_t(g.Dilation.Height),
+		dilation_width:  C.uint32_t(g.Dilation.Width),
+	}
+	for i, n := range g.Shape[:g.Dims] {
+		node.shape[i] = C.size_t(n)
+	}
+	if g.Flags&packing.Transposed != 0 {
+		node.flags = C.XNN_FLAG_TRANSPOSE_WEIGHTS // or XNN_FLAG_TRANSPOSE_B, which is the same
+	}
+	if g.Flags&packing.Padded != 0 {
+		node.padding = 1
+	}
+	var fingerprintID C.uint32_t
+	n := C.xpwc_packed_size(&node, unsafe.Pointer(unsafe.SliceData(zeros)), C.size_t(scales), &fingerprintID)
+	return packedSize{uint64(n), uint32(fingerprintID)}
+}
 
 // xpwcLayoutBytes is given what XNNPACK packed of one fixed tensor, with its length, so that no two packings read alike.
 //

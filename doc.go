@@ -11,7 +11,8 @@
 //
 //	cache, err := xpwc.Open("model.xpwc", nil)
 //	session, err := cache.NewSession(dataMap)
-//	weights, err := session.Load("layers.0.q_proj")       // give &weights[0] to XNNPACK
+//	packed := xpwc.PackedAs(node.Packing(filter, bias, input, output))
+//	weights, err := session.Load("layers.0.q_proj", packed) // give &weights[0] to XNNPACK
 //	… define the subgraph; xnn_create_runtime_v4(…, session.Provider(), …)
 //	names, err := session.Finalize()                       // sources are freed, the disk is written in the background
 //	… run the model
@@ -36,14 +37,19 @@
 // One thing else is an error: a model whose file was overwritten in place while it was packed. Nobody knows what came of which content, so
 // nothing of it is kept, and Session.Finalize returns [ErrSourceChanged]: load the model again.
 //
+// XNNPACK reads as many bytes of packed weights as it would have packed, whatever the file has: a look-up uses an entry only if
+// its size is what XNNPACK says it packs for the geometry that the host told, or, where it told none, at least half of the
+// kernel's. Who can write the cache file chooses what a model computes, as who can write the model does.
+//
 // A commit appends to the file and then switches over by writing one small slot, so that a crash at any instant leaves
 // the old or the new state in force. What is committed is never overwritten or cut off while the file is in use.
 //
 // # Caveats
 //
-// XNNPACK leaves out of its look-up key what it packs besides kernel and bias: scales, zero points, block sizes, and the
-// bias itself where the input is quantised dynamically. A host whose models differ in those alone must say so with
-// [Quantized].
+// XNNPACK's look-up key has next to nothing of what decides the packed bytes: not the kernel's shape, nor the groups, scales,
+// zero points and block sizes, nor the bias where the input is quantised dynamically. A host tells it with [PackedAs], for
+// each use of a kernel. One that tells nothing risks that two uses of one name and content in different shapes, groups or
+// quantisations get each other's packed weights: wrong answers, and reads out of bounds.
 //
 // XNNPACK reads a tensor's content only after a look-up missed, so computed tensors are computed then; but it packs some
 // operators without a look-up: see [Eager]. Some constants are read at inference: see [Retain].

@@ -28,6 +28,7 @@ type entry struct {
 	changed      bool // its flags, stamps or digests changed since it was committed
 	moved        bool // a compaction copied it: the file has it elsewhere than data
 	verified     bool // the payload was compared with a packing, or with its checksum
+	sized        bool // the payload's size is right for what a look-up of its key is answered to
 	kept         bool // was put into Cache.live
 	dropped      bool // is not there any more
 	committing   bool // part of the generation being written

@@ -24,11 +24,13 @@ func (name layer) load(session *xpwc.Session) *xnnpack.Runtime {
 	row := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, 2}}
 	check(subgraph.Input(0, row))
 	check(subgraph.Output(1, row))
-	weights, err := session.Load(string(name))
+	weights := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{2, 2}}
+	node := xnnpack.FullyConnected{Input: 0, Bias: xnnpack.InvalidValue, Output: 1}
+	weights.Data, err = session.Load(string(name), xpwc.PackedAs(node.Packing(weights, xnnpack.Tensor{}, row, row)))
 	check(err)
-	filter, err := subgraph.Tensor(xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{2, 2}, Data: weights})
+	node.Filter, err = subgraph.Tensor(weights)
 	check(err)
-	check(subgraph.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: xnnpack.InvalidValue, Output: 1}))
+	check(subgraph.FullyConnected(node))
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 	check(err)
 	check(subgraph.Delete())

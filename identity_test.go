@@ -18,6 +18,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/optable"
 )
@@ -150,7 +151,7 @@ func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
 		w.Data = data
 		if m.tell && session != nil {
 			name := []string{"kernel", "kernel again"}[i]
-			w.Data, err = session.Load(name, xpwc.Quantized(xnnpack.QuantizationKey(w, xnnpack.Tensor{}, quantised, row)))
+			w.Data, err = session.Load(name, xpwc.PackedAs(xnnpack.FullyConnected{}.Packing(w, xnnpack.Tensor{}, quantised, row)))
 			require.NoError(t, err)
 		}
 		q, err := g.Tensor(quantised)
@@ -379,7 +380,7 @@ func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 		sums := map[packed]map[format.Digest]bool{}
 		for i := range index.Len() {
 			r := recordOf(t, index, i)
-			key := packed{r.KernelDigest, r.BiasDigest, r.Quantization, r.Seed, r.Size}
+			key := packed{r.KernelDigest, r.BiasDigest, r.Packing, r.Seed, r.Size}
 			if sums[key] == nil {
 				sums[key] = map[format.Digest]bool{}
 			}
@@ -405,7 +406,7 @@ func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 			path = cachePath(t)
 		}
 		if i > 1 { // that nothing is quantised says nothing about the shape
-			options = append(options, xpwc.Quantized([]byte{}))
+			options = append(options, xpwc.PackedAs(packing.Opaque(nil)))
 		}
 		c := openCache(t, path, nil)
 		g, err := xnnpack.NewSubgraph(2)

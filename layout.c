@@ -2,12 +2,12 @@
 // that hashes the packed bytes. The hash changes exactly when packing does, whatever the reason: another CPU, a
 // hypervisor's mask, another version of XNNPACK.
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "callbacks.h"
+#include "node.h"
 
 #include "_cgo_export.h"
 
@@ -30,20 +30,17 @@ enum {
   few_output_channels = 2,
   kernel_height = 3,
   kernel_width = 3,
-  image_size = 5,
   alignment = 128,
   max_elements = kernel_height * kernel_width * output_channels * image_channels,
 };
 
-enum family { fully_connected, convolution, depthwise, deconvolution, batch_matrix_multiply };
-
 struct probe {
-  enum family family;
+  enum xpwc_operator op;
   enum xnn_datatype input;
   enum xnn_datatype kernel;
   enum xnn_datatype bias; // xnn_datatype_invalid: none
   enum xnn_datatype output;
-  uint32_t outputs;
+  size_t outputs;
   uint32_t flags;
 };
 
@@ -58,53 +55,53 @@ static const struct probe probes[] = {
 #define QD8 xnn_datatype_qdint8
 #define S32 xnn_datatype_qint32
 #define C32 xnn_datatype_qcint32
-  {fully_connected, F32, F32, F32, F32, output_channels, 0},
-  {fully_connected, F32, F32, F32, F32, few_output_channels, 0},
-  {fully_connected, F32, F32, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
-  {fully_connected, F16, F16, F16, F16, output_channels, 0},
-  {fully_connected, F16, F16, F16, F16, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
-  {fully_connected, F16, F32, F32, F16, output_channels, 0},
-  {fully_connected, F32, QC8, F32, F32, output_channels, 0},
-  {fully_connected, F32, QC8, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
-  {fully_connected, F32, QC4, F32, F32, output_channels, 0},
-  {fully_connected, QS8, QS8, S32, QS8, output_channels, 0},
-  {fully_connected, QS8, QS8, S32, QS8, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
-  {fully_connected, QU8, QU8, S32, QU8, output_channels, 0},
-  {fully_connected, QU8, QU8, S32, QU8, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
-  {fully_connected, QS8, QC8, C32, QS8, output_channels, 0},
-  {fully_connected, QS8, QC8, C32, QS8, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
-  {fully_connected, QD8, QC8, F32, F32, output_channels, 0},
-  {fully_connected, QD8, QC8, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
-  {fully_connected, QD8, QC4, F32, F32, output_channels, 0},
-  {fully_connected, QD8, QC4, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
-  {fully_connected, QD8, QB4, F32, F32, output_channels, 0},
-  {fully_connected, QD8, QC8, F32, F16, output_channels, 0},
-  {fully_connected, QD8, QC4, F32, F16, output_channels, 0},
-  {fully_connected, QD8, QB4, F32, F16, output_channels, 0},
-  {convolution, F32, F32, F32, F32, output_channels, 0},
-  {convolution, F32, F32, F32, F32, few_output_channels, 0},
-  {convolution, F16, F32, F32, F16, output_channels, 0},
-  {convolution, QS8, QS8, S32, QS8, output_channels, 0},
-  {convolution, QU8, QU8, S32, QU8, output_channels, 0},
-  {convolution, QS8, QC8, C32, QS8, output_channels, 0},
-  {convolution, QD8, QC8, F32, F32, output_channels, 0},
-  {convolution, QD8, QC8, F32, F16, output_channels, 0},
-  {depthwise, F32, F32, F32, F32, output_channels, 0},
-  {depthwise, F16, F32, F32, F16, output_channels, 0},
-  {depthwise, QS8, QS8, S32, QS8, output_channels, 0},
-  {depthwise, QU8, QU8, S32, QU8, output_channels, 0},
-  {depthwise, QS8, QC8, C32, QS8, output_channels, 0},
-  {deconvolution, F32, F32, F32, F32, output_channels, 0},
-  {deconvolution, F32, F32, F32, F32, few_output_channels, 0},
-  {deconvolution, F16, F32, F32, F16, output_channels, 0},
-  {deconvolution, QS8, QS8, S32, QS8, output_channels, 0},
-  {deconvolution, QU8, QU8, S32, QU8, output_channels, 0},
-  {deconvolution, QS8, QC8, C32, QS8, output_channels, 0},
-  {deconvolution, QD8, QC8, F32, F32, output_channels, 0},
-  {batch_matrix_multiply, F32, F32, xnn_datatype_invalid, F32, output_channels, 0},
-  {batch_matrix_multiply, F32, F32, xnn_datatype_invalid, F32, output_channels, XNN_FLAG_TRANSPOSE_B},
-  {batch_matrix_multiply, F16, F16, xnn_datatype_invalid, F16, output_channels, 0},
-  {batch_matrix_multiply, QD8, QC8, xnn_datatype_invalid, F32, output_channels, 0},
+  {xpwc_fully_connected, F32, F32, F32, F32, output_channels, 0},
+  {xpwc_fully_connected, F32, F32, F32, F32, few_output_channels, 0},
+  {xpwc_fully_connected, F32, F32, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
+  {xpwc_fully_connected, F16, F16, F16, F16, output_channels, 0},
+  {xpwc_fully_connected, F16, F16, F16, F16, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
+  {xpwc_fully_connected, F16, F32, F32, F16, output_channels, 0},
+  {xpwc_fully_connected, F32, QC8, F32, F32, output_channels, 0},
+  {xpwc_fully_connected, F32, QC8, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
+  {xpwc_fully_connected, F32, QC4, F32, F32, output_channels, 0},
+  {xpwc_fully_connected, QS8, QS8, S32, QS8, output_channels, 0},
+  {xpwc_fully_connected, QS8, QS8, S32, QS8, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
+  {xpwc_fully_connected, QU8, QU8, S32, QU8, output_channels, 0},
+  {xpwc_fully_connected, QU8, QU8, S32, QU8, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
+  {xpwc_fully_connected, QS8, QC8, C32, QS8, output_channels, 0},
+  {xpwc_fully_connected, QS8, QC8, C32, QS8, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
+  {xpwc_fully_connected, QD8, QC8, F32, F32, output_channels, 0},
+  {xpwc_fully_connected, QD8, QC8, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
+  {xpwc_fully_connected, QD8, QC4, F32, F32, output_channels, 0},
+  {xpwc_fully_connected, QD8, QC4, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
+  {xpwc_fully_connected, QD8, QB4, F32, F32, output_channels, 0},
+  {xpwc_fully_connected, QD8, QC8, F32, F16, output_channels, 0},
+  {xpwc_fully_connected, QD8, QC4, F32, F16, output_channels, 0},
+  {xpwc_fully_connected, QD8, QB4, F32, F16, output_channels, 0},
+  {xpwc_convolution, F32, F32, F32, F32, output_channels, 0},
+  {xpwc_convolution, F32, F32, F32, F32, few_output_channels, 0},
+  {xpwc_convolution, F16, F32, F32, F16, output_channels, 0},
+  {xpwc_convolution, QS8, QS8, S32, QS8, output_channels, 0},
+  {xpwc_convolution, QU8, QU8, S32, QU8, output_channels, 0},
+  {xpwc_convolution, QS8, QC8, C32, QS8, output_channels, 0},
+  {xpwc_convolution, QD8, QC8, F32, F32, output_channels, 0},
+  {xpwc_convolution, QD8, QC8, F32, F16, output_channels, 0},
+  {xpwc_depthwise_convolution, F32, F32, F32, F32, output_channels, 0},
+  {xpwc_depthwise_convolution, F16, F32, F32, F16, output_channels, 0},
+  {xpwc_depthwise_convolution, QS8, QS8, S32, QS8, output_channels, 0},
+  {xpwc_depthwise_convolution, QU8, QU8, S32, QU8, output_channels, 0},
+  {xpwc_depthwise_convolution, QS8, QC8, C32, QS8, output_channels, 0},
+  {xpwc_deconvolution, F32, F32, F32, F32, output_channels, 0},
+  {xpwc_deconvolution, F32, F32, F32, F32, few_output_channels, 0},
+  {xpwc_deconvolution, F16, F32, F32, F16, output_channels, 0},
+  {xpwc_deconvolution, QS8, QS8, S32, QS8, output_channels, 0},
+  {xpwc_deconvolution, QU8, QU8, S32, QU8, output_channels, 0},
+  {xpwc_deconvolution, QS8, QC8, C32, QS8, output_channels, 0},
+  {xpwc_deconvolution, QD8, QC8, F32, F32, output_channels, 0},
+  {xpwc_batch_matrix_multiply, F32, F32, xnn_datatype_invalid, F32, output_channels, 0},
+  {xpwc_batch_matrix_multiply, F32, F32, xnn_datatype_invalid, F32, output_channels, XNN_FLAG_TRANSPOSE_B},
+  {xpwc_batch_matrix_multiply, F16, F16, xnn_datatype_invalid, F16, output_channels, 0},
+  {xpwc_batch_matrix_multiply, QD8, QC8, xnn_datatype_invalid, F32, output_channels, 0},
 };
 
 // What the tensors of all probes are made of, and where what was packed goes.
@@ -145,21 +142,6 @@ static size_t look_up_or_insert(
   return (size_t)packed; // the runtime is deleted without being set up
 }
 
-static bool is_finalized(void* context) {
-  (void)context;
-  return false;
-}
-
-static void* offset_to_addr(void* context, size_t offset) {
-  (void)context;
-  return (void*)offset;
-}
-
-static enum xnn_status delete_cache(void* context) {
-  (void)context;
-  return xnn_status_success;
-}
-
 static void make_tensors(struct recorder* r) {
   uint32_t state = 1;
   for (size_t i = 0; i < max_elements; i++) {
@@ -179,137 +161,49 @@ static void make_tensors(struct recorder* r) {
   }
 }
 
-static const void* content(const struct recorder* r, enum xnn_datatype type) {
-  switch (type) {
-    case F32:
-      return r->f32;
-    case F16:
-      return r->f16;
-    case S32:
-    case C32:
-      return r->bias;
-    default:
-      return r->integers;
-  }
-}
-
-static enum xnn_status define_value(
-    xnn_subgraph_t subgraph, enum xnn_datatype type, size_t dims_count, const size_t* dims, size_t channel_dim,
-    const struct recorder* content_of, uint32_t external_id, uint32_t flags, uint32_t* id) {
-  const void* data = content_of == NULL ? NULL : content(content_of, type);
-  switch (type) {
-    case F32:
-    case F16:
-      return xnn_define_tensor_value(subgraph, type, dims_count, dims, data, external_id, flags, id);
-    case QS8:
-      return xnn_define_quantized_tensor_value(subgraph, type, 0, 0.5f, dims_count, dims, data, external_id, flags, id);
-    case QU8:
-      return xnn_define_quantized_tensor_value(
-          subgraph, type, 127, 0.5f, dims_count, dims, data, external_id, flags, id);
-    case S32:
-      return xnn_define_quantized_tensor_value(
-          subgraph, type, 0, 0.25f, dims_count, dims, data, external_id, flags, id);
-    case QB4:
-      return xnn_define_blockwise_quantized_tensor_value(
-          subgraph, type, 8, content_of->block_scales, dims_count, channel_dim, block_size, dims, data, external_id,
-          flags, id);
-    case QD8:
-      return xnn_define_dynamically_quantized_tensor_value(
-          subgraph, type, dims_count, dims_count == 4 ? 3 : 1, dims, external_id, flags, id);
-    case QC4:
-      return xnn_define_channelwise_quantized_tensor_value_v2(
-          subgraph, type, 8, content_of->scales, dims_count, channel_dim, dims, data, external_id, flags, id);
-    default:
-      return xnn_define_channelwise_quantized_tensor_value_v2(
-          subgraph, type, 0, content_of->scales, dims_count, channel_dim, dims, data, external_id, flags, id);
-  }
-}
-
-// The external values of the node are first_id and the next.
-static enum xnn_status define_node(
-    xnn_subgraph_t subgraph, const struct probe* p, const struct recorder* r, uint32_t first_id) {
+static struct xpwc_node node_of(const struct probe* p) {
   const size_t oc = p->outputs;
-  const bool transposed = (p->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
-  const bool image = p->family == convolution || p->family == depthwise || p->family == deconvolution;
-  const size_t ic = image ? image_channels : p->kernel == QB4 ? blockwise_input_channels : input_channels;
-
-  const size_t image_input[] = {1, image_size, image_size, p->family == depthwise ? oc : ic};
-  const size_t row_input[] = {1, 1, ic};
-  const size_t image_kernel[] = {p->family == depthwise ? 1 : oc, kernel_height, kernel_width,
-                                 p->family == depthwise ? oc : ic};
-  const size_t fc_kernel[] = {transposed ? ic : oc, transposed ? oc : ic};
-  const bool b_transposed = (p->flags & XNN_FLAG_TRANSPOSE_B) != 0;
-  const size_t bmm_kernel[] = {1, b_transposed ? oc : ic, b_transposed ? ic : oc};
-  const size_t bias[] = {oc};
-  const size_t image_output[] = {1, 0, 0, oc};
-  const size_t row_output[] = {1, 1, oc};
-
-  const size_t input_dims = image ? 4 : p->family == fully_connected ? 2 : 3;
-  const size_t* input_shape = image ? image_input : p->family == fully_connected ? row_input + 1 : row_input;
-  const size_t output_dims = input_dims;
-  size_t sized_output[4];
-  memcpy(sized_output, image_output, sizeof(sized_output));
-  sized_output[1] = sized_output[2] =
-      p->family == deconvolution ? image_size + kernel_height - 1 : image_size - kernel_height + 1;
-  const size_t* output_shape = image ? sized_output : p->family == fully_connected ? row_output + 1 : row_output;
-
-  uint32_t input_id = XNN_INVALID_VALUE_ID, kernel_id = XNN_INVALID_VALUE_ID, bias_id = XNN_INVALID_VALUE_ID,
-           output_id = XNN_INVALID_VALUE_ID;
-
-  // A dynamically quantised input is the product of a conversion.
-  const enum xnn_datatype given = p->input == QD8 ? p->output : p->input;
-  enum xnn_status status = define_value(
-      subgraph, given, input_dims, input_shape, 0, NULL, first_id, XNN_VALUE_FLAG_EXTERNAL_INPUT, &input_id);
-  if (status == xnn_status_success && p->input == QD8) {
-    uint32_t converted = XNN_INVALID_VALUE_ID;
-    status =
-        define_value(subgraph, QD8, input_dims, input_shape, 0, NULL, XNN_INVALID_VALUE_ID, 0, &converted);
-    if (status == xnn_status_success) {
-      status = xnn_define_unary(subgraph, xnn_unary_convert, NULL, input_id, converted, 0);
-    }
-    input_id = converted;
+  const size_t ic = p->kernel == QB4 ? blockwise_input_channels : input_channels;
+  const bool transposed = (p->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0; // which is XNN_FLAG_TRANSPOSE_B too
+  struct xpwc_node n = {
+      .op = p->op,
+      .input = p->input,
+      .kernel = p->kernel,
+      .bias = p->bias,
+      .output = p->output,
+      .flags = p->flags,
+      .dims = 4,
+      .shape = {oc, kernel_height, kernel_width, image_channels},
+      .block_size = block_size,
+      .groups = 1,
+      .stride_height = 1,
+      .stride_width = 1,
+      .dilation_height = 1,
+      .dilation_width = 1,
+  };
+  switch (p->op) {
+    case xpwc_fully_connected:
+      n.dims = 2;
+      n.shape[0] = transposed ? ic : oc;
+      n.shape[1] = transposed ? oc : ic;
+      n.channel_dim = transposed ? 1 : 0;
+      break;
+    case xpwc_batch_matrix_multiply:
+      n.dims = 3;
+      n.shape[0] = 1;
+      n.shape[1] = transposed ? oc : ic;
+      n.shape[2] = transposed ? ic : oc;
+      n.channel_dim = transposed ? 1 : 2;
+      break;
+    case xpwc_depthwise_convolution:
+      n.shape[0] = 1;
+      n.shape[3] = oc;
+      n.channel_dim = 3;
+      break;
+    default:
+      break;
   }
-  if (status == xnn_status_success) {
-    const size_t* kernel_shape = image ? image_kernel : p->family == fully_connected ? fc_kernel : bmm_kernel;
-    const size_t kernel_dims = image ? 4 : p->family == fully_connected ? 2 : 3;
-    const size_t channel_dim = p->family == depthwise                ? 3
-                               : image                              ? 0
-                               : p->family == batch_matrix_multiply ? (b_transposed ? 1 : 2)
-                                                                    : (transposed ? 1 : 0);
-    status = define_value(
-        subgraph, p->kernel, kernel_dims, kernel_shape, channel_dim, r, XNN_INVALID_VALUE_ID, 0, &kernel_id);
-  }
-  if (status == xnn_status_success && p->bias != xnn_datatype_invalid) {
-    status = define_value(subgraph, p->bias, 1, bias, 0, r, XNN_INVALID_VALUE_ID, 0, &bias_id);
-  }
-  if (status == xnn_status_success) {
-    status = define_value(
-        subgraph, p->output, output_dims, output_shape, 0, NULL, first_id + 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT,
-        &output_id);
-  }
-  if (status != xnn_status_success) {
-    return status;
-  }
-  switch (p->family) {
-    case fully_connected:
-      return xnn_define_fully_connected(
-          subgraph, -INFINITY, INFINITY, input_id, kernel_id, bias_id, output_id, p->flags);
-    case convolution:
-      return xnn_define_convolution_2d(
-          subgraph, 0, 0, 0, 0, kernel_height, kernel_width, 1, 1, 1, 1, /*groups=*/1, ic, oc, -INFINITY, INFINITY,
-          input_id, kernel_id, bias_id, output_id, p->flags);
-    case depthwise:
-      return xnn_define_depthwise_convolution_2d(
-          subgraph, 0, 0, 0, 0, kernel_height, kernel_width, 1, 1, 1, 1, /*depth_multiplier=*/1, oc, -INFINITY,
-          INFINITY, input_id, kernel_id, bias_id, output_id, p->flags);
-    case deconvolution:
-      return xnn_define_deconvolution_2d(
-          subgraph, 0, 0, 0, 0, 0, 0, kernel_height, kernel_width, 1, 1, 1, 1, /*groups=*/1, ic, oc, -INFINITY,
-          INFINITY, input_id, kernel_id, bias_id, output_id, p->flags);
-    case batch_matrix_multiply:
-      return xnn_define_batch_matrix_multiply(subgraph, input_id, kernel_id, output_id, p->flags);
-  }
-  return xnn_status_invalid_parameter;
+  return n;
 }
 
 static bool uses_f16(const struct probe* p, size_t count) {
@@ -323,24 +217,16 @@ static bool uses_f16(const struct probe* p, size_t count) {
 
 // Packs for count probes at once, in one runtime.
 static enum xnn_status pack(const struct probe* p, size_t count, struct recorder* r) {
-  struct {
-    struct xnn_weights_cache_provider callbacks;
-    void (*unknown[8])(void);
-  } provider;
-  memset(&provider, 0, sizeof(provider));
-  provider.callbacks.context = r;
-  provider.callbacks.look_up = look_up;
-  provider.callbacks.reserve_space = reserve_space;
-  provider.callbacks.look_up_or_insert = look_up_or_insert;
-  provider.callbacks.is_finalized = is_finalized;
-  provider.callbacks.offset_to_addr = offset_to_addr;
-  provider.callbacks.delete_cache = delete_cache;
+  struct xpwc_bare_provider provider;
+  xpwc_bare_provider_init(&provider, r, look_up, reserve_space, look_up_or_insert);
+  const struct xpwc_content content = {r->f32, r->f16, r->integers, r->bias, r->scales, r->block_scales};
 
   xnn_subgraph_t subgraph = NULL;
   xnn_runtime_t runtime = NULL;
   enum xnn_status status = xnn_create_subgraph(2 * (uint32_t)count, 0, &subgraph);
   for (size_t i = 0; i < count && status == xnn_status_success; i++) {
-    status = define_node(subgraph, &p[i], r, 2 * (uint32_t)i);
+    const struct xpwc_node node = node_of(&p[i]);
+    status = xpwc_define_node(subgraph, &node, &content, 2 * (uint32_t)i);
   }
   bool abandon = false;
   if (status == xnn_status_success) {

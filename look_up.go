@@ -94,20 +94,20 @@ func (w *weight) setAnswer(seed uint32, e *entry) {
 	if w.kernel.answers == nil {
 		w.kernel.answers = w.kernel.oneAnswer[:0]
 	}
-	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Quantization, w.key.FingerprintID, seed, e})
+	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Packing, w.key.FingerprintID, seed, e})
 }
 
 // An answer is what a kernel's look-up with the rest of its key came to.
 type answer struct {
 	bias          *source
-	quantization  format.Digest
+	packing       format.Digest
 	fingerprintID uint32
 	seed          uint32
 	entry         *entry
 }
 
 func (a *answer) same(w *weight, seed uint32) bool {
-	return a.bias == w.bias && a.seed == seed && a.fingerprintID == w.key.FingerprintID && a.quantization == w.key.Quantization
+	return a.bias == w.bias && a.seed == seed && a.fingerprintID == w.key.FingerprintID && a.packing == w.key.Packing
 }
 
 func (w *weight) sources() []*source {
@@ -133,7 +133,7 @@ func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) *weight {
 	if w.kernel != nil {
 		w.kernel.isKernel = true
 		w.key.Kernel = w.kernel.name
-		w.key.Quantization = format.Digest(w.kernel.quantization())
+		w.key.Packing = format.Digest(w.kernel.packing.digest())
 	}
 	if w.hasBias {
 		w.bias = s.addresses[bias]
@@ -177,7 +177,7 @@ func (s *Session) consume(src *source) {
 // all that is packed in. It reports whether something could not be computed.
 func (s *Session) fillFor(w *weight) (failed bool) {
 	needed := w.sources()
-	if !w.hasBias && (w.kernel == nil || !w.kernel.told) {
+	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.told) {
 		largest := 64 << 10 // of what could be a bias
 		if w.kernel != nil {
 			largest = max(largest, len(w.kernel.content))
@@ -210,9 +210,13 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 		switch {
 		case e.record.Flags&format.Variant != 0, e.record.Seed != seed && c.seeds[seedKey{w.key, seed}] != e:
 			return false
-		case w.answer(seed) != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.told):
+		case w.answer(seed) != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.told):
 			// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
 			// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
+			return false
+		case w.kernel.packing.ambiguous() && e.record.Flags&format.Tied == 0:
+			return false // which of the ways to pack it is of, nobody knows
+		case !s.sized(w, e):
 			return false
 		case e.committed && !e.verified && c.options.Verify == VerifyRepack:
 			return false
@@ -243,6 +247,19 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 		}
 	}
 	return nil, same
+}
+
+// sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again.
+func (s *Session) sized(w *weight, e *entry) bool {
+	if e.sized {
+		return true
+	}
+	if err := w.checkSize(e); err != nil {
+		s.cache.wrongSize(e, err)
+		return false
+	}
+	e.sized = true
+	return true
 }
 
 // candidates returns all entries under a weight's key.

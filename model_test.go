@@ -61,13 +61,14 @@ func (m chain) create(cache xnnpack.WeightsCache, load loader) (*xnnpack.Runtime
 	defer func() { _ = g.Delete() }()
 	row := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, m.width}}
 	errs := []error{g.Input(0, row), g.Output(1, row)}
-	static := func(name string, shape ...int) xnnpack.ValueID {
-		if name == "" {
+	static := func(t xnnpack.Tensor, options ...xpwc.LoadOption) xnnpack.ValueID {
+		if t.Name == "" {
 			return xnnpack.InvalidValue
 		}
-		data, err := load(name, xpwc.Quantized([]byte{})) // float weights have no scales
+		data, err := load(t.Name, options...)
 		errs = append(errs, err)
-		id, err := g.Tensor(xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: shape, Data: data})
+		t.Data = data
+		id, err := g.Tensor(t)
 		errs = append(errs, err)
 		return id
 	}
@@ -79,8 +80,14 @@ func (m chain) create(cache xnnpack.WeightsCache, load loader) (*xnnpack.Runtime
 			errs = append(errs, err)
 			out = id
 		}
-		errs = append(errs, g.FullyConnected(xnnpack.FullyConnected{
-			Input: in, Filter: static(layer[0], m.width, m.width), Bias: static(layer[1], m.width), Output: out}))
+		filter := xnnpack.Tensor{Name: layer[0], Type: xnnpack.Float32, Shape: []int{m.width, m.width}}
+		bias := xnnpack.Tensor{}
+		if layer[1] != "" {
+			bias = xnnpack.Tensor{Name: layer[1], Type: xnnpack.Float32, Shape: []int{m.width}}
+		}
+		n := xnnpack.FullyConnected{Input: in, Output: out}
+		n.Filter, n.Bias = static(filter, xpwc.PackedAs(n.Packing(filter, bias, row, row))), static(bias)
+		errs = append(errs, g.FullyConnected(n))
 		in = out
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -31,9 +31,7 @@ func runCase(t *testing.T, c *xpwc.Cache, op optable.Case) [][]byte {
 		if w.Retain {
 			options = append(options, xpwc.Retain())
 		}
-		if w.Quantized != nil {
-			options = append(options, xpwc.Quantized(w.Quantized))
-		}
+		options = append(options, xpwc.PackedAs(w.Packing))
 		return session.Load(w.Name, options...)
 	}
 	outputs, err := op.RunChecked(session, load, func() error {

@@ -25,8 +25,8 @@ func (a *announcement) names() (n int) {
 	return n
 }
 
-// A packing is space that XNNPACK packs into.
-type packing struct {
+// A space is what XNNPACK packs into.
+type space struct {
 	reservation
 	kind    packingKind
 	start   time.Time
@@ -89,7 +89,7 @@ func (s *Session) reserve(n uint64) []byte {
 	s.announced = nil
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	p := packing{start: time.Now()}
+	p := space{start: time.Now()}
 	var err error
 	switch {
 	case announced != nil && announced.failed:
@@ -238,7 +238,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 }
 
 // settle finds or makes the entry for what was just packed under a name.
-func (s *Session) settle(w *weight, seed uint32, p packing) *entry {
+func (s *Session) settle(w *weight, seed uint32, p space) *entry {
 	c := s.cache
 	e, variant := s.compare(w, seed, p)
 	if e == nil && p.kind != inFile && s.becomeWriter() {
@@ -249,10 +249,11 @@ func (s *Session) settle(w *weight, seed uint32, p packing) *entry {
 		c.stats.Reused.add(len(e.data))
 		return e
 	}
-	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true}
+	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true, sized: true}
+	w.kernel.packing.describe(&e.record, len(p.data), w.kernel.copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed from
-	// zeros [4, 8] must not be served for zeros [8, 4].
-	if variant || uniform(w.kernel.content) {
+	// zeros [4, 8] must not be served for zeros [8, 4] where nobody tells which is which.
+	if variant || !w.kernel.packing.known() && uniform(w.kernel.content) {
 		e.record.Flags |= format.Variant
 	}
 	s.place(e, p)
@@ -273,7 +274,7 @@ func uniform(b []byte) bool {
 
 // compare looks for an entry with the bytes that were packed. Equal bytes are right, whoever packed them from what. If
 // there are other bytes under the same key for the same content, both are variants, unless the stored ones are damaged.
-func (s *Session) compare(w *weight, seed uint32, p packing) (equal *entry, variant bool) {
+func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, variant bool) {
 	c, key := s.cache, seedKey{w.key, seed}
 	candidates := s.candidates(w)
 	for _, e := range candidates {
@@ -320,8 +321,14 @@ func (c *Cache) damagedPayload(e *entry) {
 	c.dirty = true
 }
 
+// wrongSize gives up an entry of the file whose payload is not what an operator is going to read.
+func (c *Cache) wrongSize(e *entry, err error) {
+	c.damagedPayload(e)
+	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
+}
+
 // place gives an entry its memory: where it was packed, unless that is only for comparing.
-func (s *Session) place(e *entry, p packing) {
+func (s *Session) place(e *entry, p space) {
 	c := s.cache
 	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
 		kind, r, err := s.reserveKept(uint64(len(p.data)), len(e.name()))
@@ -366,14 +373,14 @@ func (s *Session) place(e *entry, p packing) {
 }
 
 // giveUp leaves a packing where it is, for good, when there is no memory for a copy.
-func (s *Session) giveUp(p packing) {
+func (s *Session) giveUp(p space) {
 	if p.kind == inScratch { // the packing's reference to the region goes to the entry
 		s.cache.note(s.dropScratch())
 	}
 }
 
 // settleUnnamed keeps what nothing identifies in private memory, once for each content.
-func (s *Session) settleUnnamed(p packing) *entry {
+func (s *Session) settleUnnamed(p space) *entry {
 	c := s.cache
 	sum := DigestOf(p.data)
 	for _, e := range c.unnamed[sum] {
@@ -388,7 +395,7 @@ func (s *Session) settleUnnamed(p packing) *entry {
 			copy(r.data, p.data)
 			c.stats.CopiedBytes += int64(len(p.data))
 			s.discard(p)
-			p = packing{reservation: r, kind: inPrivate}
+			p = space{reservation: r, kind: inPrivate}
 		} else {
 			s.fail(err)
 			s.giveUp(p)
@@ -406,7 +413,7 @@ func (s *Session) settleUnnamed(p packing) *entry {
 }
 
 // discard gives up the space of a packing whose bytes are elsewhere.
-func (s *Session) discard(p packing) {
+func (s *Session) discard(p space) {
 	switch p.kind {
 	case inFile:
 		s.cache.note(s.cache.store.cancel(p.reservation))
@@ -432,7 +439,7 @@ func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 	if e.committed && !e.verified && c.options.Verify == VerifyRepack {
 		c.stats.Verified.add(len(e.data))
 	}
-	e.verified = true
+	e.verified, e.sized = true, true
 	s.restampLater(w, e)
 }
 

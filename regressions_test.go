@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/packing"
 )
 
 // What once went wrong, or nearly.
@@ -342,12 +344,12 @@ func TestAKernelWithTwoQuantisationsHasBothAsItsKey(t *testing.T) {
 	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 	c := mustOpen(t, path, nil)
 	s := newSession(t, c, m)
-	w := load(t, s, "w", Quantized(q1))
-	load(t, s, "w", Quantized(q2))
+	w := load(t, s, "w", PackedAs(packing.Opaque(q1)))
+	load(t, s, "w", PackedAs(packing.Opaque(q2)))
 	packWeight(t, s, 7, w, 0, p1) // the operator with scale 1; creating the next one fails
 	finish(t, s)
 	s = newSession(t, c, m)
-	got, _ := packWeight(t, s, 7, load(t, s, "w", Quantized(q2)), 0, p2)
+	got, _ := packWeight(t, s, 7, load(t, s, "w", PackedAs(packing.Opaque(q2))), 0, p2)
 	require.Equal(t, p2, got)
 	finish(t, s)
 }
@@ -443,7 +445,7 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 	p := packedFrom(m["w"])
 	c := mustOpen(t, path, nil)
 	s := newSession(t, c, m)
-	packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p)
+	packWeight(t, s, 7, load(t, s, "w", PackedAs(packing.Opaque(nil))), 0, p)
 	finish(t, s)
 	require.NoError(t, c.Save())
 	atCopy, copyOn := make(chan bool), make(chan bool)
@@ -456,14 +458,14 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 	go func() { compacted <- c.Compact() }()
 	<-atCopy
 	s = newSession(t, c, m)
-	packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p)
-	packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p) // tied
+	packWeight(t, s, 7, load(t, s, "w", PackedAs(packing.Opaque(nil))), 0, p)
+	packWeight(t, s, 7, load(t, s, "w", PackedAs(packing.Opaque(nil))), 0, p) // tied
 	finish(t, s)
 	close(copyOn)
 	require.NoError(t, <-compacted)
 	s = newSession(t, c, m)
-	packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p)
-	_, hit := packWeight(t, s, 7, load(t, s, "w", Quantized([]byte{})), 0, p)
+	packWeight(t, s, 7, load(t, s, "w", PackedAs(packing.Opaque(nil))), 0, p)
+	_, hit := packWeight(t, s, 7, load(t, s, "w", PackedAs(packing.Opaque(nil))), 0, p)
 	require.True(t, hit)
 	finish(t, s)
 	require.NoError(t, c.Close())
@@ -570,16 +572,16 @@ func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
 		if late {
 			load(t, s, "a")
 		} else {
-			load(t, s, "a", Quantized(q1))
+			load(t, s, "a", PackedAs(packing.Opaque(q1)))
 		}
-		w := load(t, s, "b", Quantized(q2))
-		load(t, s, "a", Quantized(q1))
+		w := load(t, s, "b", PackedAs(packing.Opaque(q2)))
+		load(t, s, "a", PackedAs(packing.Opaque(q1)))
 		packWeight(t, s, 7, w, 0, p1) // the operator of a; creating the one of b fails
 		finish(t, s)
 
 		s, err = c.NewSession(m)
 		require.NoError(t, err)
-		got, _ := packWeight(t, s, 7, load(t, s, "b", Quantized(q2)), 0, p2)
+		got, _ := packWeight(t, s, 7, load(t, s, "b", PackedAs(packing.Opaque(q2))), 0, p2)
 		require.Equal(t, p2, got)
 		finish(t, s)
 		require.NoError(t, c.Close())

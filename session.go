@@ -36,7 +36,7 @@ type Session struct {
 
 	asked     weight // what the callback that is being served names
 	announced *announcement
-	packings  map[uintptr]packing
+	packings  map[uintptr]space
 	scratch   *region  // packing space for what is compared before it is kept
 	busy      bool     // the scratch is being packed into
 	used      []*entry // once for each look-up and packing that came to it; the cache's lock is held to change it
@@ -77,7 +77,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		sources:   make(map[string]*source, c.usual),
 		addresses: make(map[uintptr]*source, c.usual),
 		used:      make([]*entry, 0, c.usual),
-		packings:  map[uintptr]packing{},
+		packings:  map[uintptr]space{},
 	}
 	var err error
 	if s.provider, err = newProvider(s); err != nil {
@@ -90,7 +90,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 // A LoadOption says what a tensor is for.
 type LoadOption struct {
 	eager, packOnly, retain bool
-	quantization            []byte
+	identities              []identity
 }
 
 // Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
@@ -107,15 +107,6 @@ func PackOnly() LoadOption { return LoadOption{packOnly: true} }
 // constants of elementwise operators), even if an operator packs them too, and overrides PackOnly.
 func Retain() LoadOption { return LoadOption{retain: true} }
 
-// Quantized makes the quantisation parameters that a kernel is packed with part of its key, in any form that differs
-// when they do: XNNPACK packs in scales and zero points, and with a dynamically quantised input the bias, but leaves them
-// out of its own key. Without it, two uses of one kernel with different parameters are told apart only within one
-// session, by packing and comparing. No bytes, but not nil, say that there are no such parameters.
-// xnnpack.QuantizationKey makes the bytes. Given several times for one tensor, all of them are its key.
-func Quantized(parameters []byte) LoadOption {
-	return LoadOption{quantization: parameters}
-}
-
 // Load returns the unpacked tensor of that name: the memory whose address is to be given to XNNPACK, outside the Go heap
 // and owned by the session. If the tensor's content is computed, it is there only once XNNPACK is about to pack it;
 // Eager makes sure. The memory goes away in Finalize when packing consumed it, else in Close. Loading a name again
@@ -126,9 +117,7 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		o.eager = o.eager || option.eager
 		o.packOnly = o.packOnly || option.packOnly
 		o.retain = o.retain || option.retain
-		if option.quantization != nil {
-			o.quantization = option.quantization
-		}
+		o.identities = append(o.identities, option.identities...)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,9 +143,10 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 			s.done -= int64(len(src.content))
 		}
 	}
-	if o.quantization != nil {
-		src.tell(o.quantization)
+	for _, id := range o.identities {
+		src.tell(id)
 	}
+	s.askAhead(o.identities)
 	if o.eager {
 		if err := src.fill(); err != nil {
 			return nil, fmt.Errorf("load %q: %w", name, err)
@@ -213,10 +203,13 @@ func (s *Session) address(src *source) {
 	case other == nil:
 	case len(other.content) > len(src.content):
 		src.standIn = other
+		other.least = min(other.least, src.least)
 		return
 	default:
 		other.standIn = src
-		src.quantizations = slices.Clone(other.quantizations)
+		src.least = min(src.least, other.least)
+		src.packing = other.packing.clone()
+		src.packing.told = false // of this one
 	}
 	s.addresses[at] = src
 }
@@ -274,6 +267,7 @@ func (s *Session) finalize() {
 	for _, r := range s.restamps {
 		s.restamp(r)
 	}
+	s.disambiguate()
 	for _, e := range s.used {
 		s.identify(e)
 	}

@@ -1,39 +1,38 @@
 package xpwc
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
 
 // A source is an unpacked tensor as a session loaded it.
 type source struct {
-	name          string
-	content       []byte   // at the address XNNPACK knows it by
-	quantizations []Digest // what Quantized told, sorted
-	told          bool     // Quantized was given, if only to say that there is nothing to tell
-	filled        bool
-	consumed      bool // nothing but packing reads it, and it may go when the runtime is created
-	counted       bool // a key named it, which Progress tells
-	isKernel      bool // a key named it as one
-	released      bool
-	retain        atomic.Bool
-	readers       atomic.Int32 // of the content, now or soon; see willRead
-	origin        Digest       // of Identity.Source
-	stamp         Digest       // of Identity.Stamp, zero if there is none
-	watch         *watch       // of Identity.Watch, or nil
-	family        *family      // what the cache has of its name, if it is known
-	answers       []answer
-	oneAnswer     [1]answer // room for what is usual
+	name      string
+	content   []byte // at the address XNNPACK knows it by
+	packing   packedAs
+	filled    bool
+	consumed  bool // nothing but packing reads it, and it may go when the runtime is created
+	counted   bool // a key named it, which Progress tells
+	isKernel  bool // a key named it as one
+	released  bool
+	retain    atomic.Bool
+	readers   atomic.Int32 // of the content, now or soon; see willRead
+	origin    Digest       // of Identity.Source
+	stamp     Digest       // of Identity.Stamp, zero if there is none
+	watch     *watch       // of Identity.Watch, or nil
+	family    *family      // what the cache has of its name, if it is known
+	answers   []answer
+	oneAnswer [1]answer // room for what is usual
 
 	tensor  Tensor
 	memory  *region
 	fillErr error     // Fill is called once
 	copies  []*source // what the host or XNNPACK made of it
 	copying copying   // of a copy: how it was made
+	copyOf  *source   // of a copy: the tensor that it is of
 	standIn *source   // what stands for it, at the same address, or nil
+	least   int       // bytes of the shortest tensor at its address
 
 	once   sync.Once
 	digest Digest
@@ -55,54 +54,19 @@ func newSource(name string, t Tensor, computed *arena) (*source, error) {
 		}
 		s.memory, s.content = memory.region, memory.data[:t.Size:t.Size]
 	}
+	s.least = len(s.content)
 	if stamp := t.Identity.Stamp; stamp != "" {
 		s.stamp = digestOfStrings(t.Identity.Source, stamp)
 	}
 	return s, nil
 }
 
-// tell adds quantisation parameters. One kernel may be packed with several; then all of them are its key.
-func (s *source) tell(parameters []byte) {
-	s.wasTold()
-	if len(parameters) == 0 {
-		return
+// leastContent returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.
+func (s *source) leastContent() int {
+	if s.copyOf != nil {
+		return s.copyOf.leastContent()
 	}
-	d := DigestOf(parameters)
-	for at := s; at != nil; at = at.standIn {
-		at.addQuantization(d)
-	}
-}
-
-func (s *source) wasTold() {
-	s.told = true
-	for _, copied := range s.copies {
-		copied.wasTold()
-	}
-}
-
-func (s *source) addQuantization(d Digest) {
-	at, known := slices.BinarySearchFunc(s.quantizations, d, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) })
-	if !known {
-		s.quantizations = slices.Insert(s.quantizations, at, d)
-	}
-	for _, copied := range s.copies {
-		copied.addQuantization(d)
-	}
-}
-
-// quantization returns one digest for all that was told, zero for nothing.
-func (s *source) quantization() Digest {
-	switch len(s.quantizations) {
-	case 0:
-		return Digest{}
-	case 1:
-		return s.quantizations[0]
-	}
-	var all []byte
-	for _, d := range s.quantizations {
-		all = append(all, d[:]...)
-	}
-	return DigestOf(all)
+	return s.least
 }
 
 // fill computes the content if it is not there yet.

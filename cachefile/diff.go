@@ -17,7 +17,7 @@ const (
 	OnlyInB     Change = "only in B"
 	OtherBytes  Change = "other bytes"  // under the same key
 	OtherSeed   Change = "other seed"   // of the same layout and quantisation
-	OtherKey    Change = "other key"    // of the same layout, with other quantisation parameters or another fingerprint_id
+	OtherKey    Change = "other key"    // of the same layout, with another packing identity or another fingerprint_id
 	OtherLayout Change = "other layout" // there is none of the same
 )
 
@@ -99,7 +99,7 @@ func (d differ) match(as, bs []Entry) (onlyA, onlyB []Entry, changes []Differenc
 	names := func(a, b Entry) bool { return d.bytes || a.Kernel == b.Kernel && a.HasBias == b.HasBias }
 	layout := func(a, b Entry) bool { return d.bytes || a.Layout == b.Layout }
 	key := func(a, b Entry) bool {
-		return d.bytes || a.Quantization == b.Quantization && a.FingerprintID == b.FingerprintID
+		return d.bytes || a.Packing == b.Packing && a.FingerprintID == b.FingerprintID
 	}
 	seed := func(a, b Entry) bool { return !d.seeds || a.Seed == b.Seed }
 	content := func(a, b Entry) bool { return a.Sum == b.Sum && a.Size == b.Size }

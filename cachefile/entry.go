@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"io"
 	"iter"
+	"math"
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/packing"
 )
 
 // An Entry is one packed payload and what it is found by. Of ExecuTorch's files only Name, Seed (in version 2), Offset and Size
@@ -21,8 +23,11 @@ type Entry struct {
 	Layout Digest
 	// Seed and FingerprintID are those of XNNPACK's look-up key (xnnpack.h); FingerprintID is 0 where XNNPACK has none.
 	Seed, FingerprintID uint32
-	// Quantization is the digest of the quantisation parameters that the host told, zero if it told none.
-	Quantization Digest
+	// Packing is the digest of what the host told of how XNNPACK packs (xpwc.PackedAs), zero if it told nothing. Family is the operator
+	// and the datatypes of it, and LeastSize how many bytes a payload of it has at least, zero as far as it was not told.
+	Packing   Digest
+	Family    packing.Family
+	LeastSize int64
 	// Variant: there are several payloads under this key, and only packing tells which one is meant. Tied: one model has several
 	// operators with this key and this payload.
 	Variant, Tied bool
@@ -65,7 +70,9 @@ func entryOf(r *format.Record) Entry {
 		Layout:        r.Layout,
 		Seed:          r.Seed,
 		FingerprintID: r.FingerprintID,
-		Quantization:  r.Quantization,
+		Packing:       r.Packing,
+		Family:        r.Family,
+		LeastSize:     int64(min(r.LeastSize, math.MaxInt64)),
 		Variant:       r.Flags&format.Variant != 0,
 		Tied:          r.Flags&format.Tied != 0,
 		Offset:        int64(r.Offset),
@@ -90,7 +97,7 @@ func (e *Entry) record() format.Record {
 		flags |= format.Tied
 	}
 	return format.Record{
-		Key: format.Key{Layout: e.Layout, FingerprintID: e.FingerprintID, Quantization: e.Quantization,
+		Key: format.Key{Layout: e.Layout, FingerprintID: e.FingerprintID, Packing: e.Packing,
 			Kernel: e.Kernel, Bias: e.Bias, HasBias: e.HasBias},
 		Seed:         e.Seed,
 		Flags:        flags,
@@ -104,6 +111,8 @@ func (e *Entry) record() format.Record {
 		BiasDigest:   e.BiasDigest,
 		PackedAt:     e.PackedAt.Unix(),
 		UsedAt:       e.UsedAt.Unix(),
+		Family:       e.Family,
+		LeastSize:    uint64(e.LeastSize),
 	}
 }
 
@@ -142,12 +151,15 @@ func reserved(name string) bool { return name == format.HeaderEntry || name == f
 // Payload reads the packed bytes of an entry of this file, as long as the file is open. They are not checked.
 func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f.r, e.Offset, e.Size) }
 
-// Check reads a payload and compares its checksum. The error matches ErrDamaged if it is another; ExecuTorch's entries have none,
-// and are only read.
+// Check reads a payload and compares its checksum. The error matches ErrDamaged if it is another, or if the payload is too short: XNNPACK
+// would read behind it. ExecuTorch's entries have neither checksum nor least size, and are only read.
 func (f *File) Check(e Entry) error { return f.copyPayload(io.Discard, &e) }
 
 // copyPayload copies a payload and checks it.
 func (f *File) copyPayload(to io.Writer, e *Entry) error {
+	if err := f.checkSize(e); err != nil {
+		return err
+	}
 	var sum format.Hash
 	block := make([]byte, max(1, min(e.Size, 1<<20)))
 	n, err := io.CopyBuffer(io.MultiWriter(to, &sum), struct{ io.Reader }{f.Payload(*e)}, block)
@@ -160,4 +172,12 @@ func (f *File) copyPayload(to io.Writer, e *Entry) error {
 		return f.problemOf(e, "the checksum of the payload's %d bytes is wrong", e.Size)
 	}
 	return nil
+}
+
+// checkSize returns an error that matches ErrDamaged if a payload cannot be what its entry says.
+func (f *File) checkSize(e *Entry) error {
+	if e.Size >= e.LeastSize {
+		return nil
+	}
+	return f.problemOf(e, "the payload is too short: it has %d bytes, its kernel takes %d at least", e.Size, e.LeastSize)
 }

@@ -105,7 +105,7 @@ func compareKeys(a, b *format.Record) int {
 		cmp.Compare(a.Bias, b.Bias),
 		cmp.Compare(biases(a), biases(b)),
 		cmp.Compare(a.FingerprintID, b.FingerprintID),
-		byBytes(a.Quantization, b.Quantization),
+		byBytes(a.Packing, b.Packing),
 		cmp.Compare(a.Seed, b.Seed),
 		byBytes(a.KernelDigest, b.KernelDigest),
 		byBytes(a.BiasDigest, b.BiasDigest),

@@ -39,7 +39,7 @@ func TestAFileTellsWhatIsInIt(t *testing.T) {
 	info, err := f.Info()
 	require.NoError(t, err)
 	require.Equal(t, cachefile.Native, info.Format)
-	require.Equal(t, 2, info.Version)
+	require.Equal(t, 3, info.Version)
 	require.Equal(t, id, info.ID)
 	require.EqualValues(t, 1, info.Generation)
 	require.Equal(t, len(weights), info.Entries)

@@ -11,7 +11,7 @@ import (
 
 // Verify checks everything there is to check in the file at path: the slots of its header, every checksum of its index, every
 // bound and the order of its records, that each is found by its key, that ExecuTorch's index agrees with them, what the file says
-// of its sizes, and the checksum of every payload. Of ExecuTorch's files it checks the index, and that payloads can be read and
+// of its sizes, and that every payload has its checksum and is not too short for what it was packed from. Of ExecuTorch's files it checks the index, and that payloads can be read and
 // neither overlap nor lie where XNNPACK could not use them. It returns all that is wrong, in the order of offsets, or nil.
 //
 // Progress, if not nil, is told how many bytes of how many payload bytes were read. The error is of a file that cannot be
@@ -217,8 +217,8 @@ func (v *verifier) foreignIndex() {
 // payloads checks the checksums of payloads, each once.
 func (v *verifier) payloads() {
 	type payload struct {
-		offset, size int64
-		sum          Digest
+		offset, size, least int64
+		sum                 Digest
 	}
 	var done, total int64
 	for _, e := range v.entries {
@@ -226,7 +226,7 @@ func (v *verifier) payloads() {
 	}
 	checked := map[payload]bool{}
 	for _, e := range v.entries {
-		key := payload{e.Offset, e.Size, e.Sum}
+		key := payload{e.Offset, e.Size, e.LeastSize, e.Sum}
 		if !checked[key] {
 			checked[key] = true
 			var p *Problem

@@ -245,7 +245,7 @@ func (f *File) copyPayloads(t *target, tail *uint64, entries []Entry, o *WriteOp
 	moved := map[payload]uint64{}
 	for _, e := range entries {
 		at, copied := moved[payload{e.Offset, e.Size}]
-		if !copied {
+		if err := f.checkSize(&e); !copied || err != nil {
 			at = format.Align(*tail)
 			if err := f.copyPayload(io.NewOffsetWriter(t.f, int64(at)), &e); err != nil {
 				if errors.Is(err, ErrDamaged) {

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"xpwc"
+	"xpwc/packing"
 )
 
 // A session is what a session's handle stands for.
@@ -115,7 +116,7 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 			{C.XPWC_LOAD_EAGER, xpwc.Eager()},
 			{C.XPWC_LOAD_PACK_ONLY, xpwc.PackOnly()},
 			{C.XPWC_LOAD_RETAIN, xpwc.Retain()},
-			{C.XPWC_LOAD_QUANTIZED, xpwc.Quantized(parameters)},
+			{C.XPWC_LOAD_QUANTIZED, xpwc.PackedAs(packing.Opaque(parameters))},
 		} {
 			if flags&o.flag != 0 {
 				options = append(options, o.option)

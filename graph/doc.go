@@ -44,9 +44,9 @@
 //
 // # What a program must do to find what was packed
 //
-// It loads the tensors from a data map under the same names, with the same contents, and tells of the quantisation with [xpwc.Quantized]
-// as [xnnpack.QuantizationKey] says it, of weights, bias, input and output in this order (no bytes, but not nil, if none is quantised).
-// Subgraph does just that.
+// It loads the tensors from a data map under the same names, with the same contents, and tells with [xpwc.PackedAs] how the weights are
+// packed, as the node's own method says it ([xnnpack.FullyConnected.Packing] and its siblings): groups, stride, dilation, whether images
+// are padded, and the datatypes are part of that. Subgraph does just that.
 //
 // # Untrusted files
 //

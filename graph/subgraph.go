@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"xpwc"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -70,18 +71,48 @@ func (s *step) emit(g *xnnpack.Subgraph, l Loader, in, out xnnpack.ValueID) erro
 func (s *step) define(g *xnnpack.Subgraph, in, filter, bias, out xnnpack.ValueID) error {
 	switch s.Op {
 	case fullyConnected:
-		return g.FullyConnected(xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out,
-			Activation: s.limits, TransposeWeights: s.Transposed})
+		return g.FullyConnected(s.fullyConnected(in, filter, bias, out))
 	case convolution:
-		return g.Convolution2D(xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
-			SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits})
+		return g.Convolution2D(s.convolution(in, filter, bias, out))
 	case depthwise:
-		return g.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
-			SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier, Activation: s.limits})
+		return g.DepthwiseConvolution2D(s.depthwise(in, filter, bias, out))
 	default:
-		return g.Deconvolution2D(xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
-			Adjustment: s.adjustment, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits})
+		return g.Deconvolution2D(s.deconvolution(in, filter, bias, out))
 	}
+}
+
+// packing says what XNNPACK makes of the weights, with a bias that has its content.
+func (s *step) packing(bias xnnpack.Tensor) packing.Identity {
+	const none = xnnpack.InvalidValue
+	switch s.Op {
+	case fullyConnected:
+		return s.fullyConnected(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
+	case convolution:
+		return s.convolution(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
+	case depthwise:
+		return s.depthwise(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
+	default:
+		return s.deconvolution(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
+	}
+}
+
+func (s *step) fullyConnected(in, filter, bias, out xnnpack.ValueID) xnnpack.FullyConnected {
+	return xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits, TransposeWeights: s.Transposed}
+}
+
+func (s *step) convolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Convolution2D {
+	return xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
+}
+
+func (s *step) depthwise(in, filter, bias, out xnnpack.ValueID) xnnpack.DepthwiseConvolution2D {
+	return xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier, Activation: s.limits}
+}
+
+func (s *step) deconvolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Deconvolution2D {
+	return xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		Adjustment: s.adjustment, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
 }
 
 // load defines the weights and the bias.
@@ -98,9 +129,8 @@ func (s *step) load(g *xnnpack.Subgraph, l Loader) (filter, bias xnnpack.ValueID
 		}
 	}
 	f := s.filter
-	key := append([]byte{}, xnnpack.QuantizationKey(f, b, s.input, s.output)...)
 	// XNNPACK of 2026 converts half precision before it looks it up, where the CPU has no arithmetic for it.
-	if f.Data, err = s.read(l, f, s.blind || s.weights == xnnpack.Float16, xpwc.Quantized(key)); err != nil {
+	if f.Data, err = s.read(l, f, s.blind || s.weights == xnnpack.Float16, xpwc.PackedAs(s.packing(b))); err != nil {
 		return 0, 0, err
 	}
 	filter, err = g.Tensor(f)

@@ -43,7 +43,10 @@ func run(cache *xpwc.Cache, weights *npy.Dir) []float32 {
 	check(err)
 	check(subgraph.Input(0, xnnpack.Tensor{Name: "x", Type: xnnpack.Float32, Shape: []int{1, 3}}))
 	check(subgraph.Output(1, xnnpack.Tensor{Name: "y", Type: xnnpack.Float32, Shape: []int{1, 2}}))
-	layer := xnnpack.FullyConnected{Input: 0, Filter: load(session, subgraph, weights, "kernel"), Bias: load(session, subgraph, weights, "layer/bias"), Output: 1}
+	kernel, bias, float := describe(weights, "kernel"), describe(weights, "layer/bias"), xnnpack.Tensor{Type: xnnpack.Float32}
+	layer := xnnpack.FullyConnected{Input: 0, Output: 1}
+	layer.Filter = load(session, subgraph, kernel, xpwc.PackedAs(layer.Packing(kernel, bias, float, float)))
+	layer.Bias = load(session, subgraph, bias)
 	check(subgraph.FullyConnected(layer))
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 	check(err)
@@ -67,15 +70,21 @@ func run(cache *xpwc.Cache, weights *npy.Dir) []float32 {
 	return out
 }
 
-// load defines a value of the subgraph whose content the session gives.
-func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, weights *npy.Dir, name string) xnnpack.ValueID {
+// describe returns a tensor as XNNPACK knows it, without its content.
+func describe(weights *npy.Dir, name string) xnnpack.Tensor {
 	a, ok := weights.Lookup(name)
 	if !ok {
 		log.Fatalf("no tensor %q", name)
 	}
-	data, err := session.Load(name, xpwc.PackOnly(), xpwc.Quantized([]byte{}))
+	return xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: a.Shape}
+}
+
+// load defines a value of the subgraph whose content the session gives.
+func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor, options ...xpwc.LoadOption) xnnpack.ValueID {
+	data, err := session.Load(t.Name, append(options, xpwc.PackOnly())...)
 	check(err)
-	id, err := subgraph.Tensor(xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: a.Shape, Data: data})
+	t.Data = data
+	id, err := subgraph.Tensor(t)
 	check(err)
 	return id
 }

@@ -126,7 +126,7 @@ func (c *call) use(v *value, how use) {
 	if c.err != nil || v.state != static || how == 0 {
 		return
 	}
-	c.uses = append(c.uses, usage{v.constant, how})
+	c.uses = append(c.uses, usage{constant: v.constant, how: how})
 }
 
 // integers returns the elements of operand i, a constant of shape or index numbers.

@@ -5,6 +5,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/flatbuf"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -26,17 +27,17 @@ const overread = 128
 // constant is a tensor of the file with what must be done to its bytes before XNNPACK can use them: stored elements
 // spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it lies.
 type constant struct {
-	tensor  int // index of the tensor that operators name
-	source  flatbuf.Span
-	stored  TensorType // as in the file
-	dtype   TensorType // as XNNPACK sees it
-	scatter *scatter
-	sparse  *sparsity
-	shape   []int
-	size    int // bytes as XNNPACK sees it
-	quant   quantization
-	use     use
-	packing []byte // the quantization of everything that quantized weights are packed with
+	tensor   int // index of the tensor that operators name
+	source   flatbuf.Span
+	stored   TensorType // as in the file
+	dtype    TensorType // as XNNPACK sees it
+	scatter  *scatter
+	sparse   *sparsity
+	shape    []int
+	size     int // bytes as XNNPACK sees it
+	quant    quantization
+	use      use
+	packings []packing.Identity // one for each operator that packs it
 }
 
 // newConstant checks that a tensor's bytes are those of its shape and type.
@@ -135,6 +136,8 @@ func (c *constant) loadOptions() []xpwc.LoadOption {
 	} else {
 		opts = append(opts, xpwc.PackOnly())
 	}
-	// Also if there is nothing to tell: a cache may then rely on what it is not told.
-	return append(opts, xpwc.Quantized(append([]byte{}, c.packing...)))
+	for _, id := range c.packings {
+		opts = append(opts, xpwc.PackedAs(id))
+	}
+	return opts
 }

@@ -93,17 +93,12 @@ func (e *emitter) externals() []xnnpack.Copy {
 }
 
 // describe returns what XNNPACK is told of a tensor.
-func (e *emitter) describe(t int) xnnpack.Tensor {
-	v, info := &e.plan.values[t], &e.plan.graph.tensors[t]
-	quant := info.quantization
-	if v.constant != nil {
-		quant = v.constant.quant
+func (e *emitter) describe(tensor int) xnnpack.Tensor {
+	t, err := e.plan.describe(tensor)
+	if e.err == nil {
+		e.err = err
 	}
-	kind, q, err := datatype(v.dtype, quant, v.shape)
-	if e.err == nil && err != nil {
-		e.err = fmt.Errorf("%q: %w", info.name, err)
-	}
-	return xnnpack.Tensor{Name: info.name, Type: kind, Shape: v.shape, Quantization: q}
+	return t
 }
 
 func (e *emitter) define(t xnnpack.Tensor) xnnpack.ValueID {

@@ -105,7 +105,7 @@ type Loader interface {
 // Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how XNNPACK uses
 // it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs them without a look-up
 // (depthwise convolution, deconvolution); those read at inference (operands of elementwise operators) with [xpwc.Eager] and
-// [xpwc.Retain]; all with [xpwc.Quantized].
+// [xpwc.Retain]; kernels with an [xpwc.PackedAs] for each operator that packs them.
 //
 // The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with HintSparseInference
 // or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK reads weights without a look-up.

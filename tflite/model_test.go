@@ -14,6 +14,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/settled"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -106,11 +107,15 @@ func TestEachConstantIsLoadedOnceAndByItsUse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Delete())
 	require.ElementsMatch(t, []string{"conv", "addend", "depthwise"}, r.names)
-	none := xpwc.Quantized([]byte{})
+	float := packing.Operand{Type: packing.Datatype(xnnpack.Float32)}
+	convolution := packing.Identity{Operator: packing.Convolution2D, Shape: []int{8, 1, 1, 8},
+		Input: float, Kernel: float, Bias: float, Output: float}
+	depthwise := packing.Identity{Operator: packing.DepthwiseConvolution2D, Shape: []int{1, 3, 3, 8},
+		Input: float, Kernel: float, Output: float}
 	require.Equal(t, map[string][]xpwc.LoadOption{
-		"conv":      {xpwc.PackOnly(), none},
-		"depthwise": {xpwc.Eager(), xpwc.PackOnly(), none},
-		"addend":    {xpwc.Eager(), xpwc.Retain(), none},
+		"conv":      {xpwc.PackOnly(), xpwc.PackedAs(convolution)},
+		"depthwise": {xpwc.Eager(), xpwc.PackOnly(), xpwc.PackedAs(depthwise)},
+		"addend":    {xpwc.Eager(), xpwc.Retain()},
 	}, r.opts)
 }
 

@@ -75,7 +75,7 @@ type convolution struct {
 func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs int, how use) (k convolution) {
 	c.use(filter, how)
 	k.bias = c.bias(2, outputs, how)
-	c.weightTypes(0, in, filter, 2)
+	c.weightTypes(in, filter, 1, 2)
 	o := c.op.options
 	y := c.window(filter.shape[1], int(o.Int32(slots.strideH, 0)), int(o.Int32(slots.dilationH, 1)))
 	x := c.window(filter.shape[2], int(o.Int32(slots.strideW, 0)), int(o.Int32(slots.dilationW, 1)))
@@ -110,11 +110,12 @@ func planConv2D(c *call) func(*emitter) error {
 	}
 	slots := convolutionSlots{convPadding, convStrideH, convStrideW, convDilationH, convDilationW, convActivation}
 	k := c.convolution(slots, in, filter, outputs, how)
+	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same, Activation: k.limits}
+	c.packs(node.Packing, 0, 1, 2)
 	return func(e *emitter) error {
-		return e.s.Convolution2D(xnnpack.Convolution2D{
-			Input: e.input(c, 0), Filter: e.input(c, 1), Bias: e.optional(c, 2, k.bias), Output: e.output(c, 0),
-			Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same, Activation: k.limits,
-		})
+		n := node
+		n.Input, n.Filter, n.Bias, n.Output = e.input(c, 0), e.input(c, 1), e.optional(c, 2, k.bias), e.output(c, 0)
+		return e.s.Convolution2D(n)
 	}
 }
 
@@ -142,11 +143,14 @@ func planDepthwiseConv2D(c *call) func(*emitter) error {
 		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW, depthwiseActivation,
 	}
 	k := c.convolution(slots, in, filter, outputs, how)
+	node := xnnpack.DepthwiseConvolution2D{
+		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same, Activation: k.limits,
+	}
+	c.packs(node.Packing, 0, 1, 2)
 	return func(e *emitter) error {
-		return e.s.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{
-			Input: e.input(c, 0), Filter: e.input(c, 1), Bias: e.optional(c, 2, k.bias), Output: e.output(c, 0),
-			Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same, Activation: k.limits,
-		})
+		n := node
+		n.Input, n.Filter, n.Bias, n.Output = e.input(c, 0), e.input(c, 1), e.optional(c, 2, k.bias), e.output(c, 0)
+		return e.s.DepthwiseConvolution2D(n)
 	}
 }
 
@@ -162,7 +166,7 @@ func planFullyConnected(c *call) func(*emitter) error {
 	}
 	outputs, channels := filter.shape[0], filter.shape[1]
 	bias := c.bias(2, outputs, usePacked)
-	c.weightTypes(0, in, filter, 2)
+	c.weightTypes(in, filter, 1, 2)
 	o := c.op.options
 	if f := o.Byte(fullyConnectedWeightsFormat); f != 0 {
 		c.unsupported("weights in format %d", f)
@@ -185,6 +189,7 @@ func planFullyConnected(c *call) func(*emitter) error {
 		flat = rank != 2 || in.shape[1] != channels
 	}
 	c.define(0, shape...)
+	c.packs(xnnpack.FullyConnected{}.Packing, 0, 1, 2)
 	return func(e *emitter) error {
 		input := e.input(c, 0)
 		if flat {

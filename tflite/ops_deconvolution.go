@@ -97,15 +97,18 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 	c.pointers(y.stride, x.stride)
 	c.pointers(in.shape[0], py.out, px.out, y.size, x.size)
 	hasBias := c.bias(bias, filter.shape[0], usePackedBlind)
-	c.weightTypes(input, in, filter, bias)
+	c.weightTypes(in, filter, weights, bias)
 	c.define(0, in.shape[0], py.out, px.out, filter.shape[0])
+	node := xnnpack.Deconvolution2D{
+		Padding:    xnnpack.Padding{Top: py.before, Bottom: py.after, Left: px.before, Right: px.after},
+		Adjustment: xnnpack.Size{Height: py.adjustment, Width: px.adjustment},
+		Stride:     xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: 1, Width: 1},
+		Groups: 1, Activation: limits,
+	}
+	c.packs(node.Packing, input, weights, bias)
 	return func(e *emitter) error {
-		return e.s.Deconvolution2D(xnnpack.Deconvolution2D{
-			Input: e.input(c, input), Filter: e.input(c, weights), Bias: e.optional(c, bias, hasBias), Output: e.output(c, 0),
-			Padding:    xnnpack.Padding{Top: py.before, Bottom: py.after, Left: px.before, Right: px.after},
-			Adjustment: xnnpack.Size{Height: py.adjustment, Width: px.adjustment},
-			Stride:     xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: 1, Width: 1},
-			Groups: 1, Activation: limits,
-		})
+		n := node
+		n.Input, n.Filter, n.Bias, n.Output = e.input(c, input), e.input(c, weights), e.optional(c, bias, hasBias), e.output(c, 0)
+		return e.s.Deconvolution2D(n)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"xpwc/packing"
+	"xpwc/xnnpack"
 )
 
 // A plan is a model whose every operator has been checked and given its shapes, so that XNNPACK never sees a tensor that
@@ -43,6 +46,7 @@ type step struct {
 type usage struct {
 	constant *constant
 	how      use
+	packing  packing.Identity // of a kernel
 }
 
 // maxElements bounds every tensor: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
@@ -172,7 +176,24 @@ func (p *plan) use(uses []usage) {
 			p.constants = append(p.constants, u.constant)
 		}
 		u.constant.use |= u.how
+		if !u.packing.Zero() {
+			u.constant.packings = append(u.constant.packings, u.packing)
+		}
 	}
+}
+
+// describe returns what XNNPACK is told of a tensor.
+func (p *plan) describe(tensor int) (xnnpack.Tensor, error) {
+	v, info := &p.values[tensor], &p.graph.tensors[tensor]
+	quant := info.quantization
+	if v.constant != nil {
+		quant = v.constant.quant
+	}
+	kind, q, err := datatype(v.dtype, quant, v.shape)
+	if err != nil {
+		return xnnpack.Tensor{}, fmt.Errorf("%q: %w", info.name, err)
+	}
+	return xnnpack.Tensor{Name: info.name, Type: kind, Shape: v.shape, Quantization: q}, nil
 }
 
 func ints[T int32 | int64](raw []T) []int {

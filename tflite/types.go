@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -70,7 +71,7 @@ func zeroPoints(t TensorType) (low, high int64) {
 
 // weightTypes checks that an operator computes in one of the combinations of types that TensorFlow Lite defines without
 // quantizing at inference: single precision throughout, or int8 or uint8 with a bias of int32.
-func (c *call) weightTypes(input int, in, filter *value, bias int) {
+func (c *call) weightTypes(in, filter *value, weights, bias int) {
 	c.sameTypes(in)
 	if c.err == nil && len(c.op.outputs) != 1 {
 		c.malformed("%d outputs", len(c.op.outputs))
@@ -90,35 +91,39 @@ func (c *call) weightTypes(input int, in, filter *value, bias int) {
 			c.unsupported("a bias of type %v for an input of type %v", t, in.dtype)
 		}
 	}
-	if c.err == nil && in.dtype != Float32 {
-		c.quantizedWeights(c.op.inputs[input], filter.constant, bias)
+	if t := c.describe(c.op.inputs[weights]); t.Type == xnnpack.QInt8 && t.Quantization.ZeroPoint != 0 {
+		c.unsupported("int8 weights with the zero point %d", t.Quantization.ZeroPoint)
 	}
 }
 
-// quantizedWeights checks the weights' quantization, and notes everything that packing depends on besides the weights' bytes.
-func (c *call) quantizedWeights(input int, weights *constant, bias int) {
-	describe := func(n int) xnnpack.Tensor {
-		t, v := &c.plan.graph.tensors[n], &c.plan.values[n]
-		shape := v.shape
-		if v.state == undefined { // an output, of which only the scale matters
-			shape = ints(t.shape)
-		}
-		kind, q, err := datatype(t.dtype, t.quantization, shape)
-		if c.err == nil && err != nil {
-			c.err = fmt.Errorf("%q: %w", t.name, err)
-		}
-		return xnnpack.Tensor{Type: kind, Quantization: q}
+// describe returns what XNNPACK is told of a tensor that has a shape.
+func (c *call) describe(tensor int) xnnpack.Tensor {
+	if c.err != nil {
+		return xnnpack.Tensor{}
 	}
-	var none xnnpack.Tensor
-	kernel := describe(weights.tensor)
-	if kernel.Type == xnnpack.QInt8 && kernel.Quantization.ZeroPoint != 0 {
-		c.unsupported("int8 weights with the zero point %d", kernel.Quantization.ZeroPoint)
+	t, err := c.plan.describe(tensor)
+	c.err = err
+	return t
+}
+
+// A packer is the Packing method of a node.
+type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
+
+// packs notes what XNNPACK makes of the weights, once the output is defined. The arguments are operands; there may be no bias.
+func (c *call) packs(node packer, input, weights, bias int) {
+	if c.err != nil {
+		return
 	}
+	in, filter, out := c.describe(c.op.inputs[input]), c.describe(c.op.inputs[weights]), c.describe(c.op.outputs[0])
+	var b xnnpack.Tensor
 	if n := c.tensor(bias); n != absent {
-		none = describe(n)
+		b = c.describe(n)
 	}
-	in, out := describe(input), describe(c.op.outputs[0])
-	weights.packing = append(weights.packing, xnnpack.QuantizationKey(kernel, none, in, out)...)
+	for i, u := range c.uses {
+		if u.constant.tensor == c.op.inputs[weights] && u.how&(usePacked|usePackedBlind) != 0 {
+			c.uses[i].packing = node(filter, b, in, out)
+		}
+	}
 }
 
 // sameTypes checks that every output has the type of the input.

@@ -1,6 +1,10 @@
 package xnnpack
 
-import "fmt"
+import (
+	"fmt"
+
+	"xpwc/packing"
+)
 
 // Datatype is the type of a tensor's elements (enum xnn_datatype).
 type Datatype int
@@ -23,36 +27,21 @@ const (
 	BFloat16      Datatype = 14 // the upper half of an IEEE 754 single
 )
 
-var datatypes = map[Datatype]struct {
-	name string
-	bits int
-}{
-	Float32:       {"fp32", 32},
-	Float16:       {"fp16", 16},
-	QInt8:         {"qint8", 8},
-	QUint8:        {"quint8", 8},
-	QInt32:        {"qint32", 32},
-	ChannelQInt8:  {"qcint8", 8},
-	ChannelQInt32: {"qcint32", 32},
-	ChannelQInt4:  {"qcint4", 4},
-	DynamicQInt8:  {"qdint8", 8},
-	PackedQInt8:   {"qpint8", 8},
-	Int32:         {"int32", 32},
-	BlockQInt4:    {"qbint4", 4},
-	PackedFloat32: {"pfp32", 32},
-	BFloat16:      {"bf16", 16},
-}
-
 // String returns XNNPACK's own short name, e.g. "qcint8".
 func (d Datatype) String() string {
-	if t, ok := datatypes[d]; ok {
-		return t.name
+	if d.Size() == 0 {
+		return fmt.Sprintf("datatype %d", int(d))
 	}
-	return fmt.Sprintf("datatype %d", int(d))
+	return packing.Datatype(d).String()
 }
 
-// Size returns the size of one element in bits, 0 for a value that is no datatype.
-func (d Datatype) Size() int { return datatypes[d].bits }
+// Size returns the size of one element in bits, 0 for a value that is none of the datatypes above.
+func (d Datatype) Size() int {
+	if d < Float32 || d > BFloat16 {
+		return 0
+	}
+	return packing.Datatype(d).Size()
+}
 
 // dynamic tells the types that are quantised at inference.
 func (d Datatype) dynamic() bool { return d == DynamicQInt8 || d == PackedQInt8 }

@@ -4,33 +4,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"xpwc/packing"
 )
 
 // ValueID names a value (a tensor) of a subgraph.
 type ValueID uint32
 
-// Quantization says what the stored integers of a quantised tensor mean: real = scale * (stored - ZeroPoint). Which fields count
-// depends on the datatype; the others are ignored. Scales are positive normal numbers.
-type Quantization struct {
-	// Scale is the one scale of QInt8, QUint8 and QInt32.
-	Scale float32
-	// ZeroPoint is the stored value of real zero: of QInt8 and QUint8 any; of ChannelQInt4 and BlockQInt4 8 if the stored values are
-	// unsigned, 0 if they are signed; of all others 0.
-	ZeroPoint int32
-	// Scales holds one scale for each index of dimension ChannelDim: ChannelQInt8, ChannelQInt32, ChannelQInt4. The factor B of a
-	// BatchMatrixMultiply has as many again for each matrix of its batch.
-	Scales []float32
-	// ChannelDim is the dimension that Scales and BlockScales run along: 0 for [output channels, ...].
-	ChannelDim int
-	// BlockSize is how many elements of a channel share a scale of BlockScales: BlockQInt4, a multiple of MinBlockSize.
-	BlockSize int
-	// BlockScales holds the scales of BlockQInt4 as the bits of bfloat16 numbers, those of the first channel first. The tensor is [channels,
-	// elements], or the reverse by ChannelDim, and has elements/BlockSize scales for each channel.
-	BlockScales []uint16
-	// NonBatchDims is how many trailing dimensions of DynamicQInt8 and PackedQInt8 share one scale and zero point, which XNNPACK
-	// computes at inference: 1 for each row its own.
-	NonBatchDims int
-}
+// Quantization says what the stored integers of a quantised tensor mean. BlockSize must be a multiple of MinBlockSize.
+type Quantization = packing.Quantization
 
 // Tensor describes a value.
 type Tensor struct {

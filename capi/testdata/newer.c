@@ -16,7 +16,7 @@ static struct xnn_weights_cache_look_up_key key_of(const void* kernel, const voi
   return key;
 }
 
-enum { PACKED = 1000 };
+enum { PACKED = WIDTH * WIDTH * sizeof(float) };
 
 // Returns where the packed weights of a key are.
 static const char* find_or_pack(

@@ -23,10 +23,10 @@ func newDiffCommand() *cobra.Command {
 		Use:   "diff A B",
 		Short: "Compare the entries of two cache files",
 		Long: `Prints which entries two cache files do not have in common: those only in A or only in B, and those of one name with other bytes,
-another seed, another key (quantisation parameters, fingerprint_id) or another layout. Payloads are compared by the checksums that
+another seed, another key (packing, fingerprint_id) or another layout. Payloads are compared by the checksums that
 the files have of them. Where payloads lie, and when they were used, makes no difference.
 
-ExecuTorch's files tell no layouts, quantisation and checksums, those of version 1 no seeds: what one of the files lacks is not
+ExecuTorch's files tell no layouts, packing and checksums, those of version 1 no seeds: what one of the files lacks is not
 compared, and payloads are read.
 
 Exits with 0 if there are no differences, with 1 if there are, and with 2 if something went wrong.`,

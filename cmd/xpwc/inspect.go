@@ -132,7 +132,9 @@ type entryReport struct {
 	Layout        string `json:"layout,omitempty"`
 	Seed          uint32 `json:"seed"`
 	FingerprintID uint32 `json:"fingerprint_id,omitempty"`
-	Quantization  string `json:"quantization,omitempty"`
+	Packing       string `json:"packing,omitempty"`
+	Family        string `json:"family,omitempty"`
+	LeastSize     int64  `json:"least_size,omitempty"`
 	Variant       bool   `json:"variant,omitempty"`
 	Tied          bool   `json:"tied,omitempty"`
 	Offset        int64  `json:"offset"`
@@ -147,7 +149,8 @@ type entryReport struct {
 	BiasStamp     string `json:"bias_stamp,omitempty"`
 	BiasDigest    string `json:"bias_digest,omitempty"`
 
-	used time.Time
+	used     time.Time
+	operator string // and the kernel's datatype, for the table
 }
 
 func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io.Writer) error {
@@ -289,7 +292,11 @@ func reportEntry(e cachefile.Entry, format cachefile.Format, state string) entry
 		}
 		return d.String()
 	}
-	v.Quantization, v.Source = known(e.Quantization), known(e.Source)
+	v.Packing, v.Source = known(e.Packing), known(e.Source)
+	v.Family, v.LeastSize = e.Family.String(), e.LeastSize
+	if v.operator = none; v.Family != "" {
+		v.operator = e.Family.Operator.String() + " " + e.Family.Kernel.String()
+	}
 	v.KernelStamp, v.KernelDigest = known(e.KernelStamp), known(e.KernelDigest)
 	v.BiasStamp, v.BiasDigest = known(e.BiasStamp), known(e.BiasDigest)
 	return v

@@ -108,6 +108,7 @@ func (r *inspection) printEntries(w io.Writer) error {
 	native := r.Format == cachefile.Native
 	layouts := len(r.Layouts) > 1
 	kinds := slices.ContainsFunc(r.Entries, func(e entryReport) bool { return e.Variant || e.Tied })
+	operators := slices.ContainsFunc(r.Entries, func(e entryReport) bool { return e.Family != "" })
 	head := []string{"name", "size", "seed", "offset"}
 	when := func(show bool, row []string, cell string) []string {
 		if show {
@@ -116,6 +117,7 @@ func (r *inspection) printEntries(w io.Writer) error {
 		return row
 	}
 	head = when(layouts, head, "layout")
+	head = when(operators, head, "operator")
 	head = when(kinds, head, "kind")
 	head = when(native, head, "used")
 	rows := [][]string{when(native, head, "checksum")}
@@ -127,6 +129,7 @@ func (r *inspection) printEntries(w io.Writer) error {
 			row[2] = none
 		}
 		row = when(layouts, row, e.Layout[:min(shortLayout, len(e.Layout))])
+		row = when(operators, row, e.operator)
 		row = when(kinds, row, e.kind())
 		row = when(native, row, e.used.Local().Format(time.DateOnly))
 		rows = append(rows, when(native, row, e.Checksum))

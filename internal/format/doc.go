@@ -40,7 +40,7 @@ const (
 	// Alignment of payloads and of the index, in bytes. XNNPACK wants 64 at least; 128 is safe everywhere.
 	Alignment = 128
 	// Version of the file format. It changes when an older reader would misunderstand a newer file.
-	Version = 2
+	Version = 3
 )
 
 // Digest is a 128-bit XXH3 hash, most significant byte first.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/packing"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
@@ -37,11 +38,12 @@ func sampleRecords() []format.Record {
 		record(4096, 128, 1, biased(layoutA, "ab", "c")),
 		record(4352, 200, 2, format.Key{Layout: layoutA.Fingerprint, Kernel: "abc"}),
 		record(4608, 64, 4, biased(layoutB, "ab", "c")),
-		record(4608, 64, 5, format.Key{Layout: layoutB.Fingerprint, Kernel: "tied", FingerprintID: 7, Quantization: format.Digest{9}}),
+		record(4608, 64, 5, format.Key{Layout: layoutB.Fingerprint, Kernel: "tied", FingerprintID: 7, Packing: format.Digest{9}}),
 	}
 	records[1].BiasStamp, records[1].BiasDigest = format.Digest{4}, format.Digest{5}
 	records[2].Flags = format.Tied
 	records[3].Flags = format.Variant
+	records[3].Family, records[3].LeastSize = packing.Family{Operator: packing.FullyConnected, Input: 9, Kernel: 6, Output: 1}, 60
 	return records
 }
 
@@ -91,7 +93,7 @@ func TestAFileReadsBackAsItWasWritten(t *testing.T) {
 
 // The golden file pins the bytes: a change of them is a change of the format and needs another version.
 func TestTheBytesOnDiskDoNotChange(t *testing.T) {
-	golden := filepath.Join("testdata", "version2.golden")
+	golden := filepath.Join("testdata", "version3.golden")
 	file, _ := sampleFile(t)
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))

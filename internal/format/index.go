@@ -1,6 +1,10 @@
 package format
 
-import "github.com/zeebo/xxh3"
+import (
+	"github.com/zeebo/xxh3"
+
+	"xpwc/packing"
+)
 
 // The index starts 128-byte aligned. It is a root and a body:
 //
@@ -36,7 +40,7 @@ import "github.com/zeebo/xxh3"
 //	44     4    flags
 //	48     8    kernel's name: offset (4) and length (4) in the strings
 //	56     8    bias' name, likewise
-//	64     16   digest of the quantisation parameters, zero where none were given
+//	64     16   digest of the packing identity, zero where none was told
 //	80     16   kernel: digest of its source
 //	96     16   kernel: digest of its stamp, zero where it has none
 //	112    16   kernel: digest of its content
@@ -44,14 +48,15 @@ import "github.com/zeebo/xxh3"
 //	144    16   bias: digest of its content
 //	160    8    when it was packed, seconds since 1970
 //	168    8    when a writer last found it used, seconds since 1970
-//	176    16   zero
+//	176    8    family of the packing, see packing.Family, zero where none was told
+//	184    8    bytes that the payload has at least, 0 where nothing was told
 //
 // Records are sorted by payload offset; two records may share one payload, or have disjoint ones. The table is a hash
 // table with open addressing and linear probing; a slot is a record's number plus one, or zero. Its hash covers layout,
-// fingerprint_id, quantisation and names but not the seed: XNNPACK's seed is not an identity (of batch matrix multiply
+// fingerprint_id, packing identity and names but not the seed: XNNPACK's seed is not an identity (of batch matrix multiply
 // it even differs between processes), so all records of one weight are found together, whatever their seeds.
 const (
-	indexMagic      = "xpwcidx\x02"
+	indexMagic      = "xpwcidx\x03"
 	indexHeaderSize = 128
 	layoutSize      = 32
 	recordSize      = 192
@@ -77,7 +82,7 @@ const (
 type Key struct {
 	Layout        Digest
 	FingerprintID uint32
-	Quantization  Digest
+	Packing       Digest // of the packing identity
 	Kernel        string
 	Bias          string
 	HasBias       bool
@@ -98,6 +103,9 @@ type Record struct {
 	BiasStamp    Digest
 	BiasDigest   Digest
 
+	Family    packing.Family // of the packing identity; zero where none was told
+	LeastSize uint64         // that the payload must have, as far as the packing identity says; 0 where none was told
+
 	PackedAt int64
 	UsedAt   int64
 }
@@ -111,7 +119,7 @@ type Layout struct {
 func (k Key) hash() uint64 {
 	b := make([]byte, 0, 256)
 	b = append(b, k.Layout[:]...)
-	b = append(b, k.Quantization[:]...)
+	b = append(b, k.Packing[:]...)
 	b = le.AppendUint32(b, k.FingerprintID)
 	b = le.AppendUint32(b, uint32(len(k.Kernel)))
 	b = append(b, k.Kernel...)

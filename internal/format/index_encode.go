@@ -104,7 +104,7 @@ func (r *Record) encode(row []byte, layout, kernelAt, biasAt uint32) {
 	le.PutUint32(row[52:], uint32(len(r.Kernel)))
 	le.PutUint32(row[56:], biasAt)
 	le.PutUint32(row[60:], uint32(len(r.Bias)))
-	copy(row[64:], r.Quantization[:])
+	copy(row[64:], r.Packing[:])
 	copy(row[80:], r.Source[:])
 	copy(row[96:], r.KernelStamp[:])
 	copy(row[112:], r.KernelDigest[:])
@@ -112,6 +112,9 @@ func (r *Record) encode(row []byte, layout, kernelAt, biasAt uint32) {
 	copy(row[144:], r.BiasDigest[:])
 	le.PutUint64(row[160:], uint64(r.PackedAt))
 	le.PutUint64(row[168:], uint64(r.UsedAt))
+	family := r.Family.Encode()
+	copy(row[176:], family[:])
+	le.PutUint64(row[184:], r.LeastSize)
 }
 
 // An interner collects strings, each once.

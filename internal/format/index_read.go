@@ -3,6 +3,8 @@ package format
 import (
 	"iter"
 	"sync/atomic"
+
+	"xpwc/packing"
 )
 
 // An Index reads an encoded index in place: it keeps the bytes it was given and copies only what it returns. It may be
@@ -186,7 +188,7 @@ func (x *Index) Record(i int) (Record, error) {
 	return x.record(row, Key{
 		Layout:        x.layouts[le.Uint32(row[32:])].Fingerprint,
 		FingerprintID: le.Uint32(row[40:]),
-		Quantization:  Digest(row[64:80]),
+		Packing:       Digest(row[64:80]),
 		Kernel:        string(kernel),
 		Bias:          string(bias),
 		HasBias:       Flags(le.Uint32(row[44:]))&HasBias != 0,
@@ -208,6 +210,8 @@ func (x *Index) record(row []byte, key Key) Record {
 		BiasDigest:   Digest(row[144:160]),
 		PackedAt:     int64(le.Uint64(row[160:])),
 		UsedAt:       int64(le.Uint64(row[168:])),
+		Family:       packing.DecodeFamily([packing.FamilySize]byte(row[176:184])),
+		LeastSize:    le.Uint64(row[184:]),
 	}
 }
 
@@ -258,7 +262,7 @@ func (x *Index) lookAt(slot uint64, key Key) (row []byte, found bool, err error)
 		(Flags(le.Uint32(row[44:]))&HasBias != 0) != key.HasBias ||
 		x.layouts[le.Uint32(row[32:])].Fingerprint != key.Layout ||
 		le.Uint32(row[40:]) != key.FingerprintID ||
-		Digest(row[64:80]) != key.Quantization {
+		Digest(row[64:80]) != key.Packing {
 		return row, false, nil
 	}
 	kernel, err := x.text(row, 48)

@@ -24,8 +24,8 @@ type Model struct {
 // weights is a matrix in the file, with what is read and summed up once, when the file is opened, and not for each subgraph.
 type weights struct {
 	place
-	filter    xnnpack.Tensor // without its data
-	quantized []byte         // for xpwc.Quantized; no bytes if it is not
+	filter xnnpack.Tensor // without its data
+	packed xpwc.LoadOption
 }
 
 // Open maps the weights that Generate wrote. The error matches ErrLayers, ErrNotWeights or what the operating system returned, and
@@ -52,7 +52,7 @@ func (m *Model) read(data []byte) error {
 	places, _ := m.stack.places()
 	for i, p := range places {
 		k := kinds[i%len(kinds)]
-		w := weights{place: p, quantized: []byte{}}
+		w := weights{place: p}
 		w.filter = xnnpack.Tensor{Name: weightName(i/len(kinds), i%len(kinds)), Type: xnnpack.Float32, Shape: []int{k.out, k.in}}
 		if !m.stack.Float32 {
 			w.filter.Type = xnnpack.ChannelQInt8
@@ -60,10 +60,13 @@ func (m *Model) read(data []byte) error {
 			if _, err := binary.Decode(data[p.scales:], binary.LittleEndian, w.filter.Quantization.Scales); err != nil {
 				return err
 			}
-			out := xnnpack.Tensor{Type: xnnpack.Float32}
-			sum := xpwc.DigestOf(xnnpack.QuantizationKey(w.filter, xnnpack.Tensor{}, dynamic(k.in), out))
-			w.quantized = sum[:]
 		}
+		row := xnnpack.Tensor{Type: xnnpack.Float32}
+		input := row
+		if !m.stack.Float32 {
+			input = dynamic(k.in)
+		}
+		w.packed = xpwc.PackedAs(xnnpack.FullyConnected{}.Packing(w.filter, xnnpack.Tensor{}, input, row))
 		m.matrices[w.filter.Name] = w
 	}
 	return nil

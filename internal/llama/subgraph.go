@@ -167,7 +167,7 @@ func (b *builder) weight(kind int) xnnpack.ValueID {
 	}
 	w := b.model.matrices[weightName(b.layer, kind)]
 	t := w.filter
-	data, err := b.loader.Load(t.Name, xpwc.Quantized(w.quantized))
+	data, err := b.loader.Load(t.Name, w.packed)
 	if err != nil {
 		b.do(fmt.Errorf("load tensor %q: %w", t.Name, err))
 		return xnnpack.InvalidValue

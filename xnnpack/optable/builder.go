@@ -3,6 +3,7 @@ package optable
 import (
 	"fmt"
 
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -99,8 +100,8 @@ const (
 )
 
 // static defines a static tensor whose memory comes from the loader.
-func (b *builder) static(t tensor, when reading, quantized []byte) (xnnpack.ValueID, error) {
-	data, err := b.load(Weight{Name: t.Name, Content: t.content, Eager: when != onMiss, Retain: when == atInference, Quantized: quantized})
+func (b *builder) static(t tensor, when reading, packed packing.Identity) (xnnpack.ValueID, error) {
+	data, err := b.load(Weight{Name: t.Name, Content: t.content, Eager: when != onMiss, Retain: when == atInference, Packing: packed})
 	if err != nil {
 		return 0, fmt.Errorf("load %s: %w", t.Name, err)
 	}
@@ -108,8 +109,11 @@ func (b *builder) static(t tensor, when reading, quantized []byte) (xnnpack.Valu
 	return b.g.Tensor(t.Tensor)
 }
 
+// A packer is the Packing method of a node.
+type packer func(kernel, bias, input, output xnnpack.Tensor) packing.Identity
+
 // weights defines a kernel and, if there is one, a bias, of a node with the given input and output.
-func (b *builder) weights(kernel tensor, bias *tensor, in, out tensor, dynamic int, when reading) (k, c xnnpack.ValueID, err error) {
+func (b *builder) weights(node packer, kernel tensor, bias *tensor, in, out tensor, dynamic int, when reading) (k, c xnnpack.ValueID, err error) {
 	if kernel.Type == xnnpack.Float16 { // XNNPACK of 2026 converts it first, where the CPU has no arithmetic for it
 		when = max(when, atCreation)
 	}
@@ -123,13 +127,12 @@ func (b *builder) weights(kernel tensor, bias *tensor, in, out tensor, dynamic i
 		biased = bias.Tensor
 		biased.Data = bias.content
 	}
-	key := xnnpack.QuantizationKey(kernel.Tensor, biased, input, out.Tensor)
-	if k, err = b.static(kernel, when, key); err != nil {
+	if k, err = b.static(kernel, when, node(kernel.Tensor, biased, input, out.Tensor)); err != nil {
 		return 0, 0, err
 	}
 	if bias == nil {
 		return k, xnnpack.InvalidValue, nil
 	}
-	c, err = b.static(*bias, biasWhen, key)
+	c, err = b.static(*bias, biasWhen, packing.Identity{})
 	return k, c, err
 }

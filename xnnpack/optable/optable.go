@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -20,8 +21,8 @@ type Weight struct {
 	Eager bool
 	// Retain tells that XNNPACK reads the content at inference.
 	Retain bool
-	// Quantized is the QuantizationKey of the node's tensors, nil if none is quantised.
-	Quantized []byte
+	// Packing says how the weight is packed. It is zero for what is no kernel, and for what nothing packs.
+	Packing packing.Identity
 }
 
 // Loader returns the memory whose address is given to XNNPACK for a weight: outside the Go heap, or pinned, as long as the content.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -48,11 +49,17 @@ func (b *builder) sparse() error {
 		if err != nil {
 			return err
 		}
-		k, err := b.static(kernel, atCreation, nil)
+		in, out := xnnpack.Tensor{Type: xnnpack.Float32}, xnnpack.Tensor{Type: xnnpack.Float32}
+		packed := xnnpack.Convolution2D{Padding: g.padding, Stride: g.stride}.Packing(kernel.Tensor, bias.Tensor, in, out)
+		if layer.depthwise {
+			packed = xnnpack.DepthwiseConvolution2D{Padding: g.padding}.Packing(kernel.Tensor, bias.Tensor, in, out)
+		}
+		packed.Flags |= packing.SparseInference
+		k, err := b.static(kernel, atCreation, packed)
 		if err != nil {
 			return err
 		}
-		c, err := b.static(bias, atCreation, nil)
+		c, err := b.static(bias, atCreation, packing.Identity{})
 		if err != nil {
 			return err
 		}

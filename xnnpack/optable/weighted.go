@@ -3,6 +3,7 @@ package optable
 import (
 	"fmt"
 
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -128,11 +129,11 @@ func (b *builder) fullyConnected(s scheme, f fcShape) error {
 	if err != nil {
 		return err
 	}
-	k, c, err := b.weights(kernel, bias, x, y, s.dynamicDims(1), onMiss)
-	if err != nil {
+	n := xnnpack.FullyConnected{Input: in, Output: out, Activation: f.activation, TransposeWeights: f.transposed}
+	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(1), onMiss); err != nil {
 		return err
 	}
-	return b.g.FullyConnected(xnnpack.FullyConnected{Input: in, Filter: k, Bias: c, Output: out, Activation: f.activation, TransposeWeights: f.transposed})
+	return b.g.FullyConnected(n)
 }
 
 type convShape struct {
@@ -186,14 +187,13 @@ func (b *builder) convolution(s scheme, f convShape) error {
 	if err != nil {
 		return err
 	}
-	k, c, err := b.weights(kernel, bias, x, y, s.dynamicDims(3), onMiss)
-	if err != nil {
-		return err
-	}
-	n := xnnpack.Convolution2D{Input: in, Filter: k, Bias: c, Output: out, Padding: f.geometry.padding, SamePadding: f.same,
+	n := xnnpack.Convolution2D{Input: in, Output: out, Padding: f.geometry.padding, SamePadding: f.same,
 		Stride: f.geometry.stride, Dilation: f.geometry.dilation, Groups: f.geometry.groups, Activation: f.limits}
 	if f.same {
 		n.Padding = xnnpack.Padding{}
+	}
+	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(3), onMiss); err != nil {
+		return err
 	}
 	return b.g.Convolution2D(n)
 }
@@ -259,12 +259,12 @@ func (b *builder) depthwise(s scheme, f dwShape) error {
 	if err != nil {
 		return err
 	}
-	k, c, err := b.weights(kernel, bias, x, y, 0, atCreation)
-	if err != nil {
+	n := xnnpack.DepthwiseConvolution2D{Input: in, Output: out, Padding: g.padding, Stride: g.stride, Dilation: g.dilation,
+		DepthMultiplier: f.multiplier}
+	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, 0, atCreation); err != nil {
 		return err
 	}
-	return b.g.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: in, Filter: k, Bias: c, Output: out, Padding: g.padding,
-		Stride: g.stride, Dilation: g.dilation, DepthMultiplier: f.multiplier})
+	return b.g.DepthwiseConvolution2D(n)
 }
 
 type deconvShape struct {
@@ -321,12 +321,12 @@ func (b *builder) deconvolution(s scheme, f deconvShape) error {
 	if err != nil {
 		return err
 	}
-	k, c, err := b.weights(kernel, bias, x, y, s.dynamicDims(3), atCreation)
-	if err != nil {
+	n := xnnpack.Deconvolution2D{Input: in, Output: out, Padding: g.padding, Adjustment: f.adjustment, Stride: g.stride,
+		Dilation: g.dilation, Groups: g.groups}
+	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(3), atCreation); err != nil {
 		return err
 	}
-	return b.g.Deconvolution2D(xnnpack.Deconvolution2D{Input: in, Filter: k, Bias: c, Output: out, Padding: g.padding, Adjustment: f.adjustment,
-		Stride: g.stride, Dilation: g.dilation, Groups: g.groups})
+	return b.g.Deconvolution2D(n)
 }
 
 // This XNNPACK's subgraph does not give its weights cache to batch matrix multiplications.
@@ -367,11 +367,14 @@ func (b *builder) matrixMultiply(s scheme, batch int, transposed bool) error {
 	if s.kernel == xnnpack.Float16 {
 		when = atInference
 	}
-	factor, _, err := b.weights(kernel, nil, x, y, s.dynamicDims(1), when)
-	if err != nil {
+	node := xnnpack.BatchMatrixMultiply{A: in, Output: out, TransposeB: transposed}
+	packed := func(kernel, _, input, output xnnpack.Tensor) packing.Identity {
+		return node.Packing(kernel, input, output)
+	}
+	if node.B, _, err = b.weights(packed, kernel, nil, x, y, s.dynamicDims(1), when); err != nil {
 		return err
 	}
-	return b.g.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: factor, Output: out, TransposeB: transposed})
+	return b.g.BatchMatrixMultiply(node)
 }
 
 func prelus() []Case {
@@ -395,7 +398,7 @@ func prelus() []Case {
 			if err != nil {
 				return err
 			}
-			id, err := b.static(slope, atInference, nil)
+			id, err := b.static(slope, atInference, packing.Identity{})
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
   REQUIRE(argc == 2);
   executorch::runtime::runtime_init();
   const Constants constants({{"w", float_weights(1)}});
-  const Bytes packed(4096, 0x5a);
+  const Bytes packed(constants.bytes("w").size(), 0x5a);
   XNNWeightsCache cache;
   cache.set_packed_cache_path(std::string(argv[1]) + "/model.xpwc");
   xnn_weights_cache_t provider = cache.get();

@@ -1,0 +1,245 @@
+#include "node.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+static const void* content_of(const struct xpwc_content* content, enum xnn_datatype type) {
+  switch (type) {
+    case xnn_datatype_fp32:
+      return content->f32;
+    case xnn_datatype_fp16:
+      return content->f16;
+    case xnn_datatype_qint32:
+    case xnn_datatype_qcint32:
+      return content->bias;
+    default:
+      return content->integers;
+  }
+}
+
+// A value with content is static.
+static enum xnn_status define_value(
+    xnn_subgraph_t subgraph, enum xnn_datatype type, size_t dims_count, const size_t* dims, const struct xpwc_node* node,
+    size_t channel_dim, const struct xpwc_content* content, uint32_t external_id, uint32_t flags, uint32_t* id) {
+  const void* data = content == NULL ? NULL : content_of(content, type);
+  switch (type) {
+    case xnn_datatype_qint8:
+      return xnn_define_quantized_tensor_value(subgraph, type, 0, 0.5f, dims_count, dims, data, external_id, flags, id);
+    case xnn_datatype_quint8:
+      return xnn_define_quantized_tensor_value(
+          subgraph, type, 127, 0.5f, dims_count, dims, data, external_id, flags, id);
+    case xnn_datatype_qint32:
+      return xnn_define_quantized_tensor_value(
+          subgraph, type, 0, 0.25f, dims_count, dims, data, external_id, flags, id);
+    case xnn_datatype_qdint8:
+      return xnn_define_dynamically_quantized_tensor_value(
+          subgraph, type, dims_count, dims_count == 4 ? 3 : 1, dims, external_id, flags, id);
+    case xnn_datatype_qbint4:
+      if (content == NULL) {
+        return xnn_status_invalid_parameter;
+      }
+      return xnn_define_blockwise_quantized_tensor_value(
+          subgraph, type, 8, content->block_scales, dims_count, channel_dim, node->block_size, dims, data, external_id,
+          flags, id);
+    case xnn_datatype_qcint8:
+    case xnn_datatype_qcint32:
+    case xnn_datatype_qcint4:
+      if (content == NULL) {
+        return xnn_status_invalid_parameter;
+      }
+      return xnn_define_channelwise_quantized_tensor_value_v2(
+          subgraph, type, type == xnn_datatype_qcint4 ? 8 : 0, content->scales, dims_count, channel_dim, dims, data,
+          external_id, flags, id);
+    default:
+      return xnn_define_tensor_value(subgraph, type, dims_count, dims, data, external_id, flags, id);
+  }
+}
+
+// The shapes of a node's input, bias and output.
+struct operands {
+  size_t input_dims;
+  size_t input[XNN_MAX_TENSOR_DIMS];
+  size_t output[XNN_MAX_TENSOR_DIMS]; // as many dimensions
+  size_t channels;                    // of output and bias
+};
+
+static struct operands operands_of(const struct xpwc_node* n) {
+  struct operands o;
+  memset(&o, 0, sizeof(o));
+  const bool transposed = (n->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0; // which is XNN_FLAG_TRANSPOSE_B too
+  if (n->op == xpwc_fully_connected) {
+    o.input_dims = 2;
+    o.input[0] = o.output[0] = 1;
+    o.input[1] = n->shape[transposed ? 0 : 1];
+    o.channels = o.output[1] = n->shape[transposed ? 1 : 0];
+    return o;
+  }
+  if (n->op == xpwc_batch_matrix_multiply) {
+    o.input_dims = n->dims;
+    memcpy(o.input, n->shape, sizeof(o.input));
+    memcpy(o.output, n->shape, sizeof(o.output));
+    o.input[n->dims - 2] = o.output[n->dims - 2] = 1;
+    o.input[n->dims - 1] = n->shape[n->dims - (transposed ? 1 : 2)];
+    o.channels = o.output[n->dims - 1] = n->shape[n->dims - (transposed ? 2 : 1)];
+    return o;
+  }
+  // An image that is two pixels larger than what the kernel reaches over.
+  const size_t reach_height = (n->shape[1] - 1) * n->dilation_height + 1;
+  const size_t reach_width = (n->shape[2] - 1) * n->dilation_width + 1;
+  const size_t more = 2;
+  o.input_dims = 4;
+  o.input[0] = o.output[0] = 1;
+  o.input[1] = reach_height + more;
+  o.input[2] = reach_width + more;
+  if (n->op == xpwc_depthwise_convolution) {
+    o.channels = n->shape[3];
+    o.input[3] = o.channels / n->groups;
+  } else {
+    o.channels = n->shape[0];
+    o.input[3] = n->shape[3] * n->groups;
+  }
+  if (n->op == xpwc_deconvolution) {
+    o.output[1] = n->stride_height * (o.input[1] - 1) + reach_height;
+    o.output[2] = n->stride_width * (o.input[2] - 1) + reach_width;
+  } else {
+    o.output[1] = (more + 2 * (size_t)n->padding) / n->stride_height + 1;
+    o.output[2] = (more + 2 * (size_t)n->padding) / n->stride_width + 1;
+  }
+  o.output[3] = o.channels;
+  return o;
+}
+
+static enum xnn_status define(
+    xnn_subgraph_t subgraph, const struct xpwc_node* n, uint32_t input, uint32_t kernel, uint32_t bias, uint32_t output) {
+  const uint32_t p = n->padding;
+  const uint32_t height = (uint32_t)n->shape[1];
+  const uint32_t width = (uint32_t)n->shape[2];
+  switch (n->op) {
+    case xpwc_fully_connected:
+      return xnn_define_fully_connected(subgraph, -INFINITY, INFINITY, input, kernel, bias, output, n->flags);
+    case xpwc_convolution:
+      return xnn_define_convolution_2d(
+          subgraph, p, p, p, p, height, width, n->stride_height, n->stride_width, n->dilation_height, n->dilation_width,
+          n->groups, n->shape[3], n->shape[0] / n->groups, -INFINITY, INFINITY, input, kernel, bias, output, n->flags);
+    case xpwc_depthwise_convolution:
+      return xnn_define_depthwise_convolution_2d(
+          subgraph, p, p, p, p, height, width, n->stride_height, n->stride_width, n->dilation_height, n->dilation_width,
+          n->groups, n->shape[3] / n->groups, -INFINITY, INFINITY, input, kernel, bias, output, n->flags);
+    case xpwc_deconvolution:
+      return xnn_define_deconvolution_2d(
+          subgraph, 0, 0, 0, 0, 0, 0, height, width, n->stride_height, n->stride_width, n->dilation_height,
+          n->dilation_width, n->groups, n->shape[3], n->shape[0] / n->groups, -INFINITY, INFINITY, input, kernel, bias,
+          output, n->flags);
+    case xpwc_batch_matrix_multiply:
+      return xnn_define_batch_matrix_multiply(subgraph, input, kernel, output, n->flags);
+  }
+  return xnn_status_invalid_parameter;
+}
+
+static bool is_activation(enum xnn_datatype type) {
+  return type == xnn_datatype_fp32 || type == xnn_datatype_fp16 || type == xnn_datatype_qint8 ||
+         type == xnn_datatype_quint8;
+}
+
+static bool is_bias(enum xnn_datatype type) {
+  return type == xnn_datatype_invalid || type == xnn_datatype_fp32 || type == xnn_datatype_fp16 ||
+         type == xnn_datatype_qint32 || type == xnn_datatype_qcint32;
+}
+
+// Whether XNNPACK can be asked about a node: it takes datatypes it does not know, and scales along another dimension,
+// on trust.
+static bool is_sound(const struct xpwc_node* n) {
+  if (!is_activation(n->output) || !(is_activation(n->input) || n->input == xnn_datatype_qdint8) || !is_bias(n->bias)) {
+    return false;
+  }
+  const bool transposed = (n->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
+  switch (n->kernel) {
+    case xnn_datatype_qbint4:
+      return n->op == xpwc_fully_connected && !transposed && n->channel_dim == 0 && n->block_size > 0;
+    case xnn_datatype_qcint8:
+    case xnn_datatype_qcint4:
+      switch (n->op) {
+        case xpwc_fully_connected:
+          return n->channel_dim == (transposed ? 1 : 0);
+        case xpwc_depthwise_convolution:
+          return n->channel_dim == 3;
+        case xpwc_batch_matrix_multiply:
+          return n->channel_dim == n->dims - (transposed ? 2 : 1);
+        default:
+          return n->channel_dim == 0;
+      }
+    default:
+      return is_activation(n->kernel);
+  }
+}
+
+enum xnn_status xpwc_define_node(
+    xnn_subgraph_t subgraph, const struct xpwc_node* n, const struct xpwc_content* content, uint32_t first_id) {
+  if (!is_sound(n)) {
+    return xnn_status_unsupported_parameter;
+  }
+  const struct operands o = operands_of(n);
+  uint32_t input = XNN_INVALID_VALUE_ID, kernel = XNN_INVALID_VALUE_ID, bias = XNN_INVALID_VALUE_ID,
+           output = XNN_INVALID_VALUE_ID;
+  // A dynamically quantised input is the product of a conversion.
+  const bool dynamic = n->input == xnn_datatype_qdint8;
+  enum xnn_status status = define_value(
+      subgraph, dynamic ? n->output : n->input, o.input_dims, o.input, n, 0, NULL, first_id,
+      XNN_VALUE_FLAG_EXTERNAL_INPUT, &input);
+  if (status == xnn_status_success && dynamic) {
+    uint32_t converted = XNN_INVALID_VALUE_ID;
+    status = define_value(
+        subgraph, n->input, o.input_dims, o.input, n, 0, NULL, XNN_INVALID_VALUE_ID, 0, &converted);
+    if (status == xnn_status_success) {
+      status = xnn_define_unary(subgraph, xnn_unary_convert, NULL, input, converted, 0);
+    }
+    input = converted;
+  }
+  if (status == xnn_status_success) {
+    status = define_value(
+        subgraph, n->kernel, n->dims, n->shape, n, n->channel_dim, content, XNN_INVALID_VALUE_ID, 0, &kernel);
+  }
+  if (status == xnn_status_success && n->bias != xnn_datatype_invalid) {
+    status = define_value(subgraph, n->bias, 1, &o.channels, n, 0, content, XNN_INVALID_VALUE_ID, 0, &bias);
+  }
+  if (status == xnn_status_success) {
+    status = define_value(
+        subgraph, n->output, o.input_dims, o.output, n, 0, NULL, first_id + 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &output);
+  }
+  if (status != xnn_status_success) {
+    return status;
+  }
+  return define(subgraph, n, input, kernel, bias, output);
+}
+
+static bool is_finalized(void* context) {
+  (void)context;
+  return false;
+}
+
+static void* offset_to_addr(void* context, size_t offset) {
+  (void)context;
+  return (void*)offset;
+}
+
+static enum xnn_status delete_cache(void* context) {
+  (void)context;
+  return xnn_status_success;
+}
+
+void xpwc_bare_provider_init(
+    struct xpwc_bare_provider* provider, void* context,
+    size_t (*look_up)(void* context, const struct xnn_weights_cache_look_up_key* key),
+    void* (*reserve_space)(void* context, size_t n),
+    size_t (*look_up_or_insert)(
+        void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size)) {
+  memset(provider, 0, sizeof(*provider));
+  provider->callbacks.context = context;
+  provider->callbacks.look_up = look_up;
+  provider->callbacks.reserve_space = reserve_space;
+  provider->callbacks.look_up_or_insert = look_up_or_insert;
+  provider->callbacks.is_finalized = is_finalized;
+  provider->callbacks.offset_to_addr = offset_to_addr;
+  provider->callbacks.delete_cache = delete_cache;
+}

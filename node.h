@@ -1,0 +1,67 @@
+// Nodes of the operators that pack weights, one by one: what layout.c and packed_size.c give XNNPACK to see how it packs.
+#ifndef XPWC_NODE_H
+#define XPWC_NODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xnnpack.h>
+
+// By the numbers of package packing.
+enum xpwc_operator {
+  xpwc_fully_connected = 1,
+  xpwc_convolution,
+  xpwc_depthwise_convolution,
+  xpwc_deconvolution,
+  xpwc_batch_matrix_multiply,
+};
+
+// What packing depends on. Shapes are those of packing.Identity, and so are the groups, which of a depthwise
+// convolution are the depth multiplier.
+struct xpwc_node {
+  enum xpwc_operator op;
+  enum xnn_datatype input;
+  enum xnn_datatype kernel;
+  enum xnn_datatype bias; // xnn_datatype_invalid: none
+  enum xnn_datatype output;
+  uint32_t flags; // of xnn_define_*
+  size_t dims;
+  size_t shape[XNN_MAX_TENSOR_DIMS];
+  size_t channel_dim;
+  size_t block_size;
+  uint32_t groups;
+  uint32_t stride_height, stride_width;
+  uint32_t dilation_height, dilation_width;
+  uint32_t padding; // on each side of the image
+};
+
+// What the static tensors of nodes are made of, each as long as the longest needs.
+struct xpwc_content {
+  const void* f32;
+  const void* f16;
+  const void* integers;
+  const void* bias; // of integers
+  const float* scales;
+  const uint16_t* block_scales;
+};
+
+// Adds a node to a subgraph. Its external values are first_id, the input, and the next, the output. The shape must be
+// one that the operator can have, without zeros; what else is not supported is XNNPACK's status.
+enum xnn_status xpwc_define_node(
+    xnn_subgraph_t subgraph, const struct xpwc_node* node, const struct xpwc_content* content, uint32_t first_id);
+
+// A provider that is large enough for libraries newer than the header this was compiled against.
+struct xpwc_bare_provider {
+  struct xnn_weights_cache_provider callbacks;
+  void (*unknown[8])(void);
+};
+
+// Fills in a provider for a runtime that is never set up.
+void xpwc_bare_provider_init(
+    struct xpwc_bare_provider* provider, void* context,
+    size_t (*look_up)(void* context, const struct xnn_weights_cache_look_up_key* key),
+    void* (*reserve_space)(void* context, size_t n),
+    size_t (*look_up_or_insert)(
+        void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size));
+
+#endif

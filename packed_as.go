@@ -1,0 +1,122 @@
+package xpwc
+
+import (
+	"bytes"
+	"slices"
+
+	"xpwc/internal/format"
+	"xpwc/packing"
+)
+
+// PackedAs says how XNNPACK is going to pack a kernel, and makes it part of its key: package xnnpack makes the identity
+// of each node (xnnpack.FullyConnected.Packing and its siblings). Tell it for each use of a kernel, of float32 too. A
+// kernel that is used in several ways is told all of them before the runtime is created; they are its key together.
+//
+// A host that does not tell it risks that two uses of one name and content, in different shapes, groups or
+// quantisations, get each other's packed weights: wrong answers, and reads out of bounds. They are told apart only
+// within one session, by packing and comparing.
+//
+// An identity that says nothing has no effect. Several opaque ones (packing.Opaque) are parts of one: a host that tells
+// those has to say by itself, in them, all that one use of the kernel differs from another in.
+func PackedAs(id packing.Identity) LoadOption {
+	if id.Zero() {
+		return LoadOption{}
+	}
+	return LoadOption{identities: []identity{{id.Digest(), id.Geometry()}}}
+}
+
+// An identity is what a session keeps of a packing.Identity.
+type identity struct {
+	digest   packing.Digest
+	geometry packing.Geometry // zero if it is opaque
+}
+
+func (id identity) opaque() bool { return id.geometry == (packing.Geometry{}) }
+
+// packedAs is what a host told of how XNNPACK packs a kernel.
+type packedAs struct {
+	told       bool       // anything
+	identities []identity // each once, sorted by digest
+	tellings   int        // of those that are not opaque
+}
+
+func (p *packedAs) clone() packedAs {
+	return packedAs{p.told, slices.Clone(p.identities), p.tellings}
+}
+
+func (p *packedAs) add(id identity) {
+	if !id.opaque() {
+		p.tellings++
+	}
+	byDigest := func(a identity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
+	at, known := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
+	if !known {
+		p.identities = slices.Insert(p.identities, at, id)
+	}
+}
+
+// digest returns one digest for all that was told, zero for nothing.
+func (p *packedAs) digest() Digest {
+	switch len(p.identities) {
+	case 0:
+		return Digest{}
+	case 1:
+		return Digest(p.identities[0].digest)
+	}
+	var all []byte
+	for _, id := range p.identities {
+		all = append(all, id.digest[:]...)
+	}
+	return DigestOf(all)
+}
+
+// known reports whether everything that decides packing was told.
+func (p *packedAs) known() bool {
+	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, identity.opaque)
+}
+
+// ambiguous reports whether one key stands for several ways of packing.
+func (p *packedAs) ambiguous() bool {
+	if len(p.identities) < 2 {
+		return false
+	}
+	opaque := 0
+	for _, id := range p.identities {
+		if id.opaque() {
+			opaque++
+		}
+	}
+	return len(p.identities)-opaque > 1
+}
+
+// tell notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
+func (s *source) tell(id identity) {
+	s.withCopies(func(of *source) { of.packing.told = true })
+	for at := s; at != nil; at = at.standIn {
+		at.withCopies(func(of *source) { of.packing.add(id) })
+	}
+}
+
+// withCopies calls do for a tensor and all that was copied from it.
+func (s *source) withCopies(do func(*source)) {
+	do(s)
+	for _, copied := range s.copies {
+		copied.withCopies(do)
+	}
+}
+
+// disambiguate makes variants of what was packed here of kernels with several ways to be packed, but for what all of
+// them turned out to give: a runtime whose creation was cut short has seen only some.
+func (s *Session) disambiguate() {
+	uses := map[*entry]int{}
+	for _, e := range s.used {
+		if e.by == s && e.kernel != nil && e.kernel.packing.ambiguous() {
+			uses[e]++
+		}
+	}
+	for e, n := range uses {
+		if n < e.kernel.packing.tellings {
+			s.cache.setFlag(e, format.Variant)
+		}
+	}
+}

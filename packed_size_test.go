@@ -1,0 +1,66 @@
+//go:build cgo
+
+package xpwc
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/packing"
+)
+
+// A host may tell anything, and XNNPACK takes much of it on trust.
+func TestXNNPACKCanBeAskedAboutAnyGeometry(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pick := func(numbers ...int) int { return numbers[r.IntN(len(numbers))] }
+	answered := 0
+	one := packing.Size{Height: 1, Width: 1}
+	types := [][4]packing.Datatype{{1, 1, 1, 1}, {9, 6, 1, 1}, {9, 8, 1, 1}, {9, 12, 1, 1}, {3, 3, 5, 3}, {3, 6, 7, 3}, {4, 4, 5, 4},
+		{2, 2, 2, 2}, {2, 1, 1, 2}, {1, 6, 1, 1}}
+	for range 20_000 {
+		of := types[r.IntN(len(types))]
+		g := packing.Geometry{Groups: 1, Stride: one, Dilation: one, BlockSize: 32,
+			Family: packing.Family{Operator: packing.Operator(1 + r.IntN(5)), Input: of[0], Kernel: of[1], Bias: of[2], Output: of[3]}}
+		g.Dims = []int{0, 2, 4, 4, 4, 3}[g.Family.Operator]
+		for i := range g.Dims {
+			g.Shape[i] = pick(1, 2, 3, 5, 7, 32, 33, 64)
+		}
+		looksUp := g.Family.Operator == packing.FullyConnected || g.Family.Operator == packing.Convolution2D
+		for range r.IntN(4) {
+			switch r.IntN(11) {
+			case 0:
+				g.Family.Input = packing.Datatype(r.IntN(30))
+			case 1:
+				g.Family.Kernel = packing.Datatype(r.IntN(30))
+			case 2:
+				g.Family.Bias = packing.Datatype(r.IntN(30))
+			case 3:
+				g.Family.Output = packing.Datatype(r.IntN(30))
+			case 4:
+				g.Dims = r.IntN(packing.MaxDims + 1)
+			case 5:
+				g.Groups = pick(-1, 0, 2, 3, 1<<33)
+			case 6:
+				g.Stride = packing.Size{Height: pick(-1, 0, 2, 1<<20), Width: pick(1, 2, 0)}
+			case 7:
+				g.Dilation = packing.Size{Height: pick(-1, 0, 2, 1<<20), Width: pick(1, 2, 0)}
+			case 8:
+				g.ChannelDim, g.BlockSize = pick(-1, 1, 2, 3, 4), pick(-1, 0, 7, 64)
+			case 9:
+				g.Flags = packing.Flags(r.IntN(4))
+			case 10:
+				g.Shape[r.IntN(packing.MaxDims)] = pick(0, -1)
+				if looksUp { // others may be packed to answer
+					g.Shape[r.IntN(packing.MaxDims)] = pick(1<<20, 1<<40)
+				}
+			}
+		}
+		if size := measure(&g); size.bytes > 0 {
+			answered++
+			require.GreaterOrEqual(t, size.bytes, g.LeastBytes(), "%+v", g)
+		}
+	}
+	require.Greater(t, answered, 100)
+}

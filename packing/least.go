@@ -1,0 +1,36 @@
+package packing
+
+import (
+	"math"
+	"math/bits"
+)
+
+// LeastBytes returns fewer bytes than any packing of this geometry has, or as many: those of the kernel's elements, in
+// the type that they are packed in. It is 0 for the zero Geometry and for types of unknown size, and math.MaxUint64
+// where the product is larger.
+//
+// XNNPACK adds to the elements (bias, scales, what fills tiles up) and leaves none out. It packs an element as it is,
+// but for float kernels of operators in half precision, which take half as many bytes.
+func (g Geometry) LeastBytes() uint64 {
+	if g.Dims == 0 {
+		return 0
+	}
+	size := uint64(g.Family.Kernel.Size())
+	if g.Family.Kernel.float() && size > 16 && g.half() {
+		size = 16
+	}
+	for _, n := range g.Shape[:g.Dims] {
+		high, low := bits.Mul64(size, uint64(max(n, 0)))
+		if high != 0 {
+			return math.MaxUint64
+		}
+		size = low
+	}
+	return size / 8
+}
+
+// half reports whether the operator may compute with 16 bits.
+func (g Geometry) half() bool {
+	halved := func(d Datatype) bool { return d.float() && d.Size() == 16 }
+	return g.Flags&HalfPrecision != 0 || halved(g.Family.Input) || halved(g.Family.Output)
+}

@@ -1,0 +1,136 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/internal/format"
+	"xpwc/xnnpack"
+	"xpwc/xnnpack/optable"
+)
+
+// resize writes a cache file anew, with other payloads and all checksums right.
+func resize(t *testing.T, path string, change func(r *format.Record, payload []byte) []byte) {
+	t.Helper()
+	old, index := readIndex(t, path)
+	file := format.NewHeader([16]byte{1, 2, 3})
+	var records []format.Record
+	for i := range index.Len() {
+		r := recordOf(t, index, i)
+		payload := change(&r, append([]byte{}, old[r.Offset:r.Offset+r.Size]...))
+		r.Offset, r.Size, r.Sum = format.Align(uint64(len(file))), uint64(len(payload)), format.Sum(payload)
+		file = append(append(file, make([]byte, r.Offset-uint64(len(file)))...), payload...)
+		records = append(records, r)
+	}
+	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records,
+		format.TrailerEntries(index.Layouts()[0].Fingerprint, records), format.TrailerV2)
+	require.NoError(t, err)
+	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
+	encoded, at := slot.Encode([16]byte{1, 2, 3})
+	copy(file[at:], encoded)
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+}
+
+// XNNPACK reads what it would have packed, whatever the payload's size is.
+func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
+	cut := func(n int) func(*format.Record, []byte) []byte {
+		return func(_ *format.Record, payload []byte) []byte { return payload[:min(n, len(payload))] }
+	}
+	unsaid := func(change func(*format.Record, []byte) []byte) func(*format.Record, []byte) []byte {
+		return func(r *format.Record, payload []byte) []byte {
+			r.LeastSize = 0
+			return change(r, payload)
+		}
+	}
+	const alignment = 64 // of what XNNPACK packs
+	for name, c := range map[string]struct {
+		change func(*format.Record, []byte) []byte
+		shows  bool // in the file alone
+	}{
+		"cut to 128 bytes":                   {cut(128), true},
+		"cut to 128 bytes, and no word said": {unsaid(cut(128)), false},
+		"a little shorter":                   {func(_ *format.Record, b []byte) []byte { return b[:len(b)-alignment] }, false},
+		"a byte shorter":                     {func(_ *format.Record, b []byte) []byte { return b[:len(b)-1] }, false},
+		"longer":                             {func(_ *format.Record, b []byte) []byte { return append(b, make([]byte, alignment)...) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, op := range optable.Cases() {
+				if !op.Announced {
+					continue // it is packed, and compared, in each process
+				}
+				plain, err := op.RunChecked(nil, nil, nil)
+				if errors.Is(err, xnnpack.UnsupportedHardware) {
+					continue
+				}
+				require.NoError(t, err, op.Name)
+				path := filepath.Join(t.TempDir(), "cache")
+				run := func() xpwc.Stats {
+					cache, err := xpwc.Open(path, &xpwc.Options{Strict: true})
+					require.NoError(t, err)
+					require.Equal(t, plain, runCase(t, cache, op), op.Name)
+					require.NoError(t, cache.Close())
+					return cache.Stats()
+				}
+				run()
+				resize(t, path, c.change)
+				problems, err := cachefile.Verify(path, nil)
+				require.NoError(t, err)
+				if c.shows {
+					require.NotEmpty(t, problems, op.Name)
+					require.Contains(t, problems[0].What, "too short", op.Name)
+					f, err := cachefile.Open(path)
+					require.NoError(t, err)
+					require.ErrorIs(t, f.Write(path+".copy", nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
+					require.NoError(t, f.Close())
+				}
+				stats := run()
+				require.EqualValues(t, 1, stats.DamagedPayloads, op.Name)
+				require.ErrorIs(t, stats.LastError, xpwc.ErrCorrupt)
+				require.Zero(t, stats.Hits.Entries, op.Name)
+				require.EqualValues(t, 1, run().Hits.Entries, op.Name)
+				problems, err = cachefile.Verify(path, nil)
+				require.NoError(t, err)
+				require.Empty(t, problems, op.Name)
+			}
+		})
+	}
+}
+
+// A host that does not say how a kernel is packed is at least not served what is shorter than any packing of it.
+func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T) {
+	m := chain{width: 64, layers: [][2]string{{"w", "b"}}}
+	tensors := m.weights(1)
+	plain := m.plain(t, tensors)
+	path := filepath.Join(t.TempDir(), "cache")
+	run := func() xpwc.Stats {
+		c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
+		require.NoError(t, err)
+		s, err := c.NewSession(xpwc.MapOf(tensors))
+		require.NoError(t, err)
+		r, err := m.create(s, func(name string, _ ...xpwc.LoadOption) ([]byte, error) { return s.Load(name) })
+		require.NoError(t, err)
+		_, err = s.Finalize()
+		require.NoError(t, err)
+		require.Equal(t, plain, m.infer(t, r))
+		require.NoError(t, r.Delete())
+		require.NoError(t, s.Close())
+		require.NoError(t, c.Close())
+		return c.Stats()
+	}
+	run()
+	resize(t, path, func(r *format.Record, payload []byte) []byte {
+		require.Zero(t, r.LeastSize)
+		return payload[:128]
+	})
+	require.EqualValues(t, 1, run().DamagedPayloads)
+	require.EqualValues(t, 1, run().Hits.Entries)
+}
