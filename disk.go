@@ -53,6 +53,8 @@ type disk interface {
 	// disk that its file was renamed.
 	Replaced() (bool, error)
 	Moved(path string)
+	// Reader opens the file once more, to be read whatever becomes of this disk.
+	Reader() (payloadReader, error)
 	Close() error
 }
 
@@ -201,6 +203,14 @@ func (d *osDisk) Unlock() error          { return unlock(d.File) }
 func (d *osDisk) Replaced() (bool, error) { return replaced(d.File, d.path) }
 
 func (d *osDisk) Moved(path string) { d.path = path }
+
+func (d *osDisk) Reader() (payloadReader, error) {
+	f, err := duplicate(d.File)
+	if err != nil {
+		return nil, fmt.Errorf("open %s once more: %w", d.path, err)
+	}
+	return f, nil
+}
 
 func (d *osDisk) Close() error {
 	err := d.File.Close()

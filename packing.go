@@ -289,7 +289,10 @@ func (s *Session) compare(w *weight, seed uint32, p packing) (equal *entry, vari
 // intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
 // generation.
 func (c *Cache) intact(e *entry) bool {
-	if !e.committed || format.Sum(e.data) == e.record.Sum {
+	if !e.committed {
+		return true
+	}
+	if sum, err := sumMapped(e.data); err == nil && sum == e.record.Sum {
 		return true
 	}
 	c.damagedPayload(e)
@@ -299,7 +302,8 @@ func (c *Cache) intact(e *entry) bool {
 func (c *Cache) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
-	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)))
+	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
+		slog.Int("sessions", e.sessions))
 	e.suspect = true
 	if c.loaded(e) {
 		c.bad[e.record.Offset] = true
@@ -465,6 +469,7 @@ func (s *Session) use(e *entry) {
 	if e.reason != ReasonUnnamed {
 		s.cache.keep(e)
 	}
+	s.cache.verifyLater(e)
 	e.sessions++
 	if e.sessions == 1 {
 		if e.reason == "" {

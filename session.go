@@ -78,6 +78,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		return nil, err
 	}
 	c.sessions++
+	c.verifier.putOff()
 	return s, nil
 }
 
@@ -265,6 +266,7 @@ func (s *Session) finalize() {
 	} else if c.dirty {
 		c.commitChanges()
 	}
+	c.verifySoon()
 	c.mu.Unlock()
 	s.note(s.dropScratch())
 	for _, src := range s.sources {
@@ -333,6 +335,7 @@ func (s *Session) Close() error {
 		c.release(e)
 	}
 	s.used = nil
+	c.verifier.dropUnwanted()
 	c.usual = min(usual, manyEntries)
 	c.sessions--
 	c.idle.Broadcast()

@@ -51,6 +51,7 @@ func xpwc_cache_stats(handle C.xpwc_cache, stats *C.struct_xpwc_stats) C.xpwc_st
 			written_bytes:       C.uint64_t(s.WrittenBytes),
 			compactions:         C.uint64_t(s.Compactions),
 			damaged:             C.uint64_t(flag(s.Damaged != nil)),
+			unverified:          count(s.Unverified),
 		})
 		return nil
 	})
