@@ -248,31 +248,39 @@ func BenchmarkVerify(b *testing.B) {
 func benchBackground(b *testing.B, m stackModel, path string) {
 	ways := [2]xpwc.Verify{xpwc.VerifyStructure, xpwc.VerifyInBackground}
 	var load, first, beside [2][]time.Duration
-	for round := range max(b.N, 201) {
-		for i := range ways {
-			way := (i + round) % 2
-			start := time.Now()
-			c, err := xpwc.Open(path, &xpwc.Options{Verify: ways[way]})
-			require.NoError(b, err)
-			r, _ := create(b, m, c)
-			load[way] = append(load[way], time.Since(start))
-			r.prepare(b)
-			first[way] = append(first[way], r.invoke(b))
-			if round%40 == 0 { // which takes long, because verifying waits at first
-				for ways[way] == xpwc.VerifyInBackground && c.Stats().Verified.Entries == 0 {
-					r.invoke(b)
-				}
-				for range 10 {
-					took := r.invoke(b)
-					if way == 0 || c.Stats().Unverified.Entries > 0 {
-						beside[way] = append(beside[way], took)
-					}
-				}
+	inPairs := func(rounds int, measure func(round, way int, c *xpwc.Cache, r *stackRuntime, loaded time.Duration)) {
+		for round := range max(b.N, rounds) {
+			for i := range ways {
+				way := (i + round) % 2
+				start := time.Now()
+				c, err := xpwc.Open(path, &xpwc.Options{Verify: ways[way]})
+				require.NoError(b, err)
+				r, _ := create(b, m, c)
+				measure(round, way, c, &r, time.Since(start))
+				r.delete(b)
+				require.NoError(b, c.Close())
 			}
-			r.delete(b)
-			require.NoError(b, c.Close())
 		}
 	}
+	inPairs(2001, func(_, way int, _ *xpwc.Cache, _ *stackRuntime, loaded time.Duration) {
+		load[way] = append(load[way], loaded)
+	})
+	inPairs(201, func(round, way int, c *xpwc.Cache, r *stackRuntime, _ time.Duration) {
+		r.prepare(b)
+		first[way] = append(first[way], r.invoke(b))
+		if round%40 != 0 { // the rest takes long, because verifying waits at first
+			return
+		}
+		for ways[way] == xpwc.VerifyInBackground && c.Stats().Verified.Entries == 0 {
+			r.invoke(b)
+		}
+		for range 10 {
+			took := r.invoke(b)
+			if way == 0 || c.Stats().Unverified.Entries > 0 {
+				beside[way] = append(beside[way], took)
+			}
+		}
+	})
 	b.ReportMetric(medianRatio(load[1], load[0]), "background/structure-load")
 	b.ReportMetric(medianRatio(first[1], first[0]), "background/structure-first")
 	b.ReportMetric(median(beside[1])/median(beside[0]), "background/structure-beside")

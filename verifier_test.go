@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -337,4 +338,29 @@ func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.Zero(t, c.Stats().DamagedPayloads)
 	}
+}
+
+// descriptorless disks are those of a process that has no file descriptor left.
+type descriptorless struct{ disk }
+
+func (descriptorless) Reader() (payloadReader, error) { return nil, syscall.EMFILE }
+
+func TestWithoutADescriptorPayloadsAreUsedUnverifiedAndItIsTold(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	content, _ := smallFile(t, tensors)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	c := openQuickly(t, path, &Options{Strict: true})
+	usual := c.store.disk
+	c.store.disk = descriptorless{usual}
+	first := open(t, c, tensors)
+	require.EqualValues(t, 3, c.Stats().Hits.Entries)
+	require.Zero(t, c.Stats().Unverified)
+	require.ErrorIs(t, c.Stats().LastError, syscall.EMFILE)
+	c.store.disk = usual
+	open(t, c, tensors).close(t) // the next session tries again
+	awaitVerified(c)
+	require.EqualValues(t, 3, c.Stats().Verified.Entries)
+	first.close(t)
+	require.NoError(t, c.Close())
 }
