@@ -204,7 +204,9 @@ func BenchmarkSteadyInference(b *testing.B) {
 	b.ReportMetric(float64(first)/median(onMapped), "first/steady")
 }
 
-// BenchmarkVerify compares warm loads that check more or less, with creating the runtime without a cache.
+// BenchmarkVerify compares warm loads that check more or less with creating the runtime without a cache; and, with the load
+// that reads no payloads, what verifying in the background makes of a load, of the first inference after it, and of inferences
+// while it reads. The order of the two changes from one round to the next.
 func BenchmarkVerify(b *testing.B) {
 	m := benchModel(b, benchStack)
 	path := packed(b, m)
@@ -212,18 +214,21 @@ func BenchmarkVerify(b *testing.B) {
 		name    string
 		options xpwc.Options
 	}{
-		{"structure/none", xpwc.Options{}},
-		{"prefetch/none", xpwc.Options{Prefetch: true}},
+		{"structure/none", xpwc.Options{Verify: xpwc.VerifyStructure}},
+		{"background/none", xpwc.Options{Verify: xpwc.VerifyInBackground}},
+		{"prefetch/none", xpwc.Options{Verify: xpwc.VerifyStructure, Prefetch: true}},
 		{"on-use/none", xpwc.Options{Verify: xpwc.VerifyOnUse}},
 		{"repack/none", xpwc.Options{Verify: xpwc.VerifyRepack}},
 	}
 	var none []time.Duration
 	times := make([][]time.Duration, len(modes))
-	for range max(b.N, 5) {
+	for round := range max(b.N, 3*len(modes)) {
 		r, took := create(b, m, nil)
 		none = append(none, took)
 		r.delete(b)
-		for i, mode := range modes {
+		for i := range modes {
+			i = (i + round) % len(modes) // the first after XNNPACK's own heap takes longer
+			mode := &modes[i]
 			start := time.Now()
 			c, err := xpwc.Open(path, &mode.options)
 			require.NoError(b, err)
@@ -237,6 +242,58 @@ func BenchmarkVerify(b *testing.B) {
 	for i, mode := range modes {
 		b.ReportMetric(median(times[i])/median(none), mode.name)
 	}
+	benchBackground(b, m, path)
+}
+
+func benchBackground(b *testing.B, m stackModel, path string) {
+	ways := [2]xpwc.Verify{xpwc.VerifyStructure, xpwc.VerifyInBackground}
+	var load, first, beside [2][]time.Duration
+	inPairs := func(rounds int, measure func(round, way int, c *xpwc.Cache, r *stackRuntime, loaded time.Duration)) {
+		for round := range max(b.N, rounds) {
+			for i := range ways {
+				way := (i + round) % 2
+				start := time.Now()
+				c, err := xpwc.Open(path, &xpwc.Options{Verify: ways[way]})
+				require.NoError(b, err)
+				r, _ := create(b, m, c)
+				measure(round, way, c, &r, time.Since(start))
+				r.delete(b)
+				require.NoError(b, c.Close())
+			}
+		}
+	}
+	inPairs(2001, func(_, way int, _ *xpwc.Cache, _ *stackRuntime, loaded time.Duration) {
+		load[way] = append(load[way], loaded)
+	})
+	inPairs(201, func(round, way int, c *xpwc.Cache, r *stackRuntime, _ time.Duration) {
+		r.prepare(b)
+		first[way] = append(first[way], r.invoke(b))
+		if round%40 != 0 { // the rest takes long, because verifying waits at first
+			return
+		}
+		for ways[way] == xpwc.VerifyInBackground && c.Stats().Verified.Entries == 0 {
+			r.invoke(b)
+		}
+		for range 10 {
+			took := r.invoke(b)
+			if way == 0 || c.Stats().Unverified.Entries > 0 {
+				beside[way] = append(beside[way], took)
+			}
+		}
+	})
+	b.ReportMetric(medianRatio(load[1], load[0]), "background/structure-load")
+	b.ReportMetric(medianRatio(first[1], first[0]), "background/structure-first")
+	b.ReportMetric(median(beside[1])/median(beside[0]), "background/structure-beside")
+}
+
+// medianRatio compares what was measured in pairs: what slows a machine down for a while slows both of a pair.
+func medianRatio(times, others []time.Duration) float64 {
+	ratios := make([]float64, len(times))
+	for i := range times {
+		ratios[i] = float64(times[i]) / float64(others[i])
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }
 
 // BenchmarkLookUp is what a look-up costs in a cache of many entries, from XNNPACK's call to the address.

@@ -4,6 +4,7 @@ package xpwc
 #cgo CFLAGS: -std=gnu11 -Wall -Wextra
 #cgo !xpwc_host LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
 #include "callbacks.h"
+#include "verifier.h"
 */
 import "C"
 
@@ -102,6 +103,41 @@ func xpwcLayoutBytes(handle C.uintptr_t, packed unsafe.Pointer, n C.size_t) {
 	binary.LittleEndian.PutUint64(size[:], uint64(n))
 	_, _ = hash.Write(size[:]) // never fails
 	_, _ = hash.Write(unsafe.Slice((*byte)(packed), int(n)))
+}
+
+// hash has a thread of the lowest priority hash payloads of a file, see verifier.c.
+func (d descriptor) hash(payloads []payload, stop *int32) error {
+	large := make([]C.struct_xpwc_payload, 0, len(payloads))
+	for i := range payloads {
+		p := &payloads[i]
+		if p.size < C.xpwc_least_hashed {
+			p.hashWith(d, stop)
+			continue
+		}
+		large = append(large, C.struct_xpwc_payload{offset: C.uint64_t(p.offset), size: C.uint64_t(p.size)})
+	}
+	if len(large) == 0 {
+		return nil
+	}
+	// What C is given has no pointers, and stays where it is for as long as the call takes.
+	status := C.xpwc_hash_payloads(C.uintptr_t(d.handle()), &large[0], C.size_t(len(large)), (*C.int32_t)(unsafe.Pointer(stop)))
+	if status != 0 {
+		return fmt.Errorf("verify payloads: %w", syscall.Errno(status))
+	}
+	for i := range payloads {
+		p := &payloads[i]
+		if p.size < C.xpwc_least_hashed {
+			continue
+		}
+		switch result := &large[0]; result.state {
+		case C.xpwc_hashed:
+			p.state, p.sum = hashed, *(*format.Digest)(unsafe.Pointer(&result.sum))
+		case C.xpwc_unreadable:
+			p.state = unreadable
+		}
+		large = large[1:]
+	}
+	return nil
 }
 
 // The callbacks. A panic must not unwind into C: the session keeps it as its error, and XNNPACK gets the answer that is

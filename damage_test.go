@@ -101,7 +101,7 @@ func TestSplicedFilesAreSurvived(t *testing.T) {
 			spliced = slices.Concat(a[:cut], b[resume:resume+n], a[cut+n:])
 		}
 		if cut >= format.HeaderSize && len(spliced) == len(a) {
-			continue // it may differ in payloads alone, which are not checked by default
+			continue // it may differ in payloads alone, which are not checked before they are used by default
 		}
 		survive(t, path, spliced, tensors, &Options{ReadOnly: true, Verify: VerifyOnUse})
 	}

@@ -59,6 +59,8 @@ type disk interface {
 	Moved(path string)
 	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a lower layer.
 	CopiesUp() bool
+	// Reader opens the file once more, to be read whatever becomes of this disk.
+	Reader() (payloadReader, error)
 	Close() error
 }
 
@@ -211,6 +213,14 @@ func (d *osDisk) Replaced() (bool, error) { return replaced(d.File, d.path) }
 func (d *osDisk) CopiesUp() bool { return copiesUp(d.File) }
 
 func (d *osDisk) Moved(path string) { d.path = path }
+
+func (d *osDisk) Reader() (payloadReader, error) {
+	f, err := duplicate(d.File)
+	if err != nil {
+		return nil, fmt.Errorf("open %s once more: %w", d.path, err)
+	}
+	return f, nil
+}
 
 func (d *osDisk) Close() error {
 	err := d.File.Close()

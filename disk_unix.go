@@ -4,6 +4,7 @@ package xpwc
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 
@@ -57,6 +58,34 @@ func replaced(f *os.File, path string) (bool, error) {
 }
 
 func truncate(f *os.File, size int64) error { return f.Truncate(size) }
+
+// A descriptor is an open file that only C and this package read.
+type descriptor int
+
+func duplicate(f *os.File) (descriptor, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return descriptor(fd), err
+}
+
+func (d descriptor) ReadAt(b []byte, offset int64) (n int, err error) {
+	for n < len(b) {
+		m, err := unix.Pread(int(d), b[n:], offset+int64(n))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return n, err
+		case m == 0:
+			return n, io.EOF
+		default:
+			n += m
+		}
+	}
+	return n, nil
+}
+
+func (d descriptor) handle() uintptr { return uintptr(d) }
+
+func (d descriptor) Close() error { return unix.Close(int(d)) }
 
 // flushDir returns when the names in a directory are on the disk.
 func flushDir(dir string) error {

@@ -29,6 +29,7 @@ type entry struct {
 	moved        bool // a compaction copied it: the file has it elsewhere than data
 	verified     bool // the payload was compared with a packing, or with its checksum
 	sized        bool // the payload's size is right for what a look-up of its key is answered to
+	queued       bool // to be verified in the background
 	kept         bool // was put into Cache.live
 	dropped      bool // is not there any more
 	committing   bool // part of the generation being written
@@ -164,6 +165,9 @@ func (c *Cache) distrust() {
 // another generation or another file.
 func (c *Cache) noticeReload() {
 	if now := (loadedIndex{c.store.id, c.store.index}); now != c.known {
+		if now.file != c.known.file {
+			c.bad = map[uint64]bool{}
+		}
 		c.known = now
 		c.forgetLoaded()
 		if len(c.live) == 0 && now.index != nil {
@@ -204,7 +208,6 @@ func (c *Cache) forgetLoaded() {
 		})
 	}
 	c.forgetSeeds()
-	c.bad = map[uint64]bool{}
 }
 
 // forgetSeeds forgets what it knows of entries that were dropped.

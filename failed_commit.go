@@ -18,8 +18,7 @@ import (
 func (c *Cache) sumBeside(e *entry) {
 	e.region.retain()
 	go func() {
-		var sum format.Digest
-		err := faultless(func() { sum = format.Sum(e.data) })
+		sum, err := sumMapped(e.data)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		e.record.Sum, e.summed = sum, true
@@ -177,9 +176,8 @@ func (e *entry) pending() bool { return e.fresh && e.region.detached && !e.commi
 
 // intact reports whether an entry has the bytes that its sum was made of.
 func (e *entry) intact() bool {
-	intact := false
-	err := faultless(func() { intact = format.Sum(e.data) == e.record.Sum })
-	return err == nil && intact
+	sum, err := sumMapped(e.data)
+	return err == nil && sum == e.record.Sum
 }
 
 // pendingEntries returns what waits in private memory for a commit, as far as its session is finalized.

@@ -19,7 +19,7 @@ func faultless(do func()) (err error) {
 			if _, isFault := fault.(interface{ Addr() uintptr }); !isFault {
 				panic(fault)
 			}
-			err = fmt.Errorf("read mapped memory: %v", fault)
+			err = fmt.Errorf("mapped memory cannot be read: %v", fault)
 		}
 	}()
 	do()

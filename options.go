@@ -41,8 +41,10 @@ type Options struct {
 
 	// Logger, if not nil, is told of what an operator may want to know: a file that is damaged, set aside, or replaced by
 	// another process; waiting for another process that packs; packing into private memory, once for each Reason and session; a
-	// damaged payload; a source that changed while it was packed; commits, with their generation, entries, bytes and duration; compactions. What goes on without harm is
-	// at slog.LevelInfo, the rest at slog.LevelWarn; the path is the attribute cache. Look-ups that hit cost nothing.
+	// damaged payload, and how many sessions use it; a source that changed while it was packed; packed weights that the disk lost; commits, with
+	// their generation, entries, bytes and duration; compactions.
+	// What goes on without harm is at slog.LevelInfo, the rest at slog.LevelWarn; the path is the attribute cache. Look-ups
+	// that hit cost nothing.
 	//
 	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may use the
 	// cache, but must not close it: Close waits for events to be handled. Of several openings of a path, the first one's is told.
@@ -55,13 +57,18 @@ type Options struct {
 type Verify int
 
 const (
-	// VerifyStructure (the default) does not read payloads.
-	VerifyStructure Verify = iota
+	// VerifyInBackground (the default) checks the checksum of each payload that a session uses once in this process, some time
+	// after Session.Finalize, by a thread of the lowest priority that the system has. It reads the file, and maps nothing. A
+	// runtime may have computed with a damaged one by then: Stats.DamagedPayloads and Options.Logger tell, the next session
+	// packs it afresh, and the file is rid of it. Stats.Unverified tells what is yet to be checked.
+	VerifyInBackground Verify = iota
 	// VerifyOnUse checks a payload's checksum when it is found first in this process. A damaged one is packed afresh.
 	VerifyOnUse
 	// VerifyRepack answers the first look-up of each payload as a miss and compares what XNNPACK packs. A different one is
 	// replaced. It costs what packing costs, and is for finding out, not for every start.
 	VerifyRepack
+	// VerifyStructure does not read payloads.
+	VerifyStructure
 )
 
 // Progress tells of one entry that was packed while a runtime is created.

@@ -313,7 +313,8 @@ func (c *Cache) intact(e *entry) bool {
 func (c *Cache) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
-	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)))
+	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
+		slog.Int("sessions", e.sessions))
 	e.suspect = true
 	if c.loaded(e) {
 		c.bad[e.record.Offset] = true
@@ -467,6 +468,7 @@ func (s *Session) use(e *entry) {
 	if e.reason != ReasonUnnamed {
 		s.cache.keep(e)
 	}
+	s.cache.verifyLater(e)
 	e.sessions++
 	if e.sessions == 1 {
 		if e.reason == "" {

@@ -75,9 +75,11 @@ func (s *scenario) tensors(first, n int) model {
 	return m
 }
 
-// openOn opens the cache as newCache does, in this directory.
+// openOn opens the cache as newCache does, in this directory. Nothing reads the disk beside what is recorded.
 func openOn(p *memProcess, o *Options) (*Cache, error) {
-	c, err := newCache(place{}, o.withDefaults())
+	v := o.withDefaults()
+	v.Verify = VerifyStructure
+	c, err := newCache(place{}, v)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,24 @@ func (d sectionDisk) Map(offset int64, size int, _ bool) ([]byte, error) {
 	return d.disk.Map(d.offset+offset, size, false)
 }
 
+func (d sectionDisk) Reader() (payloadReader, error) {
+	r, err := d.disk.Reader()
+	return sectionReader{r, d.offset}, err
+}
+
+// sectionReader reads the payloads of a section.
+type sectionReader struct {
+	payloadReader
+	offset int64
+}
+
+func (r sectionReader) hash(payloads []payload, stop *int32) error {
+	for i := range payloads {
+		payloads[i].offset += uint64(r.offset)
+	}
+	return r.payloadReader.hash(payloads, stop)
+}
+
 func (sectionDisk) WriteAt([]byte, int64) (int, error) { return 0, ErrReadOnly }
 func (sectionDisk) Allocate(_, _ int64) error          { return ErrReadOnly }
 func (sectionDisk) Truncate(int64) error               { return ErrReadOnly }

@@ -84,6 +84,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		return nil, err
 	}
 	c.sessions[s] = true
+	c.verifier.putOff()
 	return s, nil
 }
 
@@ -281,6 +282,7 @@ func (s *Session) finalize() {
 	} else if c.dirty {
 		c.commitChanges()
 	}
+	c.verifySoon()
 	c.mu.Unlock()
 	s.note(s.dropScratch())
 	for _, src := range s.sources {
@@ -349,6 +351,7 @@ func (s *Session) Close() error {
 		c.release(e)
 	}
 	s.used = nil
+	c.verifier.dropUnwanted()
 	c.usual = min(usual, manyEntries)
 	delete(c.sessions, s)
 	c.idle.Broadcast()

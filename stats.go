@@ -37,10 +37,12 @@ type Stats struct {
 	Reused Count
 	// Adopted counts, of those packed, the ones that ExecuTorch's file at the path had in the same bytes.
 	Adopted Count
-	// Verified counts payloads that Options.Verify found right; DamagedPayloads those that were found wrong, whenever they
-	// were looked at. These are packed afresh.
+	// Verified counts payloads that Options.Verify found right; DamagedPayloads those that were found wrong, or could not be
+	// read, whenever they were looked at. These are packed afresh by the next session. Unverified are those that open sessions use
+	// and that are yet to be verified in the background: none a while after the last Session.Finalize.
 	Verified        Count
 	DamagedPayloads int64
+	Unverified      Count
 	// SourcesChanged counts what changed while a session packed from it, once for each Watch and session: nothing of it was kept.
 	SourcesChanged int64
 	// Compactions of the file by this process.

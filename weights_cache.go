@@ -40,7 +40,7 @@ type Cache struct {
 	seeds   map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
 	fresh   []*entry            // packed here and not in the loaded index
 
-	bad        map[uint64]bool // offsets of payloads of the loaded index that turned out damaged
+	bad        map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
 	dirty      bool            // an entry of the file changed its flags or stamps, or is bad
 	soon       *time.Timer     // starts a commit, or nil
 	retry      backOff         // of commits that failed
@@ -52,6 +52,7 @@ type Cache struct {
 	idle       *sync.Cond // a commit, a compaction or a session's packing ended
 	commitErr  error      // of the last commit
 	lost       error      // something packed is in a file that is no longer in place; Save tells once
+	verifier   verifier
 
 	stats  Stats
 	events *eventLog
@@ -177,6 +178,7 @@ func newCache(p place, o Options) (*Cache, error) {
 		now:      func() int64 { return time.Now().Unix() },
 	}
 	c.idle = sync.NewCond(&c.mu)
+	c.verifier.pause = verifyPause
 	c.events = newEventLog(c)
 	c.stats.Private = map[Reason]Count{}
 	if p.path == "" {
@@ -325,6 +327,7 @@ func (c *Cache) close() error {
 	c.closing = true // no session can begin any more
 	c.retry.stop()
 	errs := []error{c.save()}
+	c.stopVerifier()
 	c.describeFile()
 	for _, f := range c.live {
 		for _, e := range f.entries {
@@ -347,6 +350,7 @@ func (c *Cache) Stats() Stats {
 	defer c.mu.Unlock()
 	c.describeFile()
 	s := c.stats
+	s.Unverified = c.verifier.unverified()
 	s.Private = map[Reason]Count{}
 	for reason, count := range c.stats.Private {
 		s.Private[reason] = count

@@ -6,6 +6,7 @@ import "C"
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -79,7 +80,7 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 			return invalid("xpwc_open: options.struct_size is wrong, or an unknown member is set")
 		case flags&^known != 0:
 			return invalid("xpwc_open: unknown flags %#x", flags&^known)
-		case verify > C.XPWC_VERIFY_REPACK:
+		case verify > C.XPWC_VERIFY_STRUCTURE:
 			return invalid("xpwc_open: verify is %d", verify)
 		case level > C.XPWC_LOG_ERROR:
 			return invalid("xpwc_open: log_level is %d", level)
@@ -99,6 +100,10 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 		if progress != 0 {
 			options.Progress = host.tell
 		}
+		var damage watcher
+		if host.logs(C.XPWC_LOG_WARNING) {
+			options.Logger = slog.New(&damage)
+		}
 		file := C.GoString(path)
 		opened, err := xpwc.Open(file, &options)
 		if err != nil {
@@ -109,6 +114,7 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 			c.name = "cache in memory"
 		}
 		host.opened(c)
+		damage.cache.Store(c)
 		handle.id = C.uint64_t(handles.add(c))
 		host.logf(C.XPWC_LOG_INFO, "%s: opened", c.name)
 		c.report()

@@ -5,8 +5,11 @@ package main
 import "C"
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"xpwc"
@@ -107,9 +110,10 @@ func (c *cache) report() {
 	if !h.logs(C.XPWC_LOG_ERROR) {
 		return
 	}
-	now := c.Stats()
+	c.reportDamage()
 	h.mu.Lock()
-	before := h.seen
+	now, before := c.Stats(), h.seen
+	now.DamagedPayloads = before.DamagedPayloads
 	h.seen = now
 	h.mu.Unlock()
 
@@ -137,6 +141,35 @@ func (c *cache) report() {
 			now.Generation, now.Entries, now.FileBytes)
 	}
 }
+
+// reportDamage logs payloads that were found damaged since the last report.
+func (c *cache) reportDamage() {
+	h := c.host
+	h.mu.Lock()
+	now, before := c.Stats().DamagedPayloads, h.seen.DamagedPayloads
+	h.seen.DamagedPayloads = now
+	h.mu.Unlock()
+	if now > before {
+		h.logf(C.XPWC_LOG_WARNING, "%s: found %d packed weights damaged; they are packed afresh by the next session that needs them",
+			c.name, now-before)
+	}
+}
+
+// A watcher has damage logged when it is found: in the background, there is no call of the host's that would report it.
+type watcher struct{ cache atomic.Pointer[cache] }
+
+func (*watcher) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle is told of all that goes wrong; what else there is to say waits for the end of the call.
+func (w *watcher) Handle(context.Context, slog.Record) error {
+	if c := w.cache.Load(); c != nil {
+		c.reportDamage()
+	}
+	return nil
+}
+
+func (w *watcher) WithAttrs([]slog.Attr) slog.Handler { return w }
+func (w *watcher) WithGroup(string) slog.Handler      { return w }
 
 func less(a, b xpwc.Count) xpwc.Count {
 	return xpwc.Count{Entries: a.Entries - b.Entries, Bytes: a.Bytes - b.Bytes}

@@ -54,6 +54,7 @@ func xpwc_cache_stats(handle C.xpwc_cache, stats *C.struct_xpwc_stats) C.xpwc_st
 			pending:             count(s.Pending),
 			sources_changed:     C.uint64_t(s.SourcesChanged),
 			damaged:             C.uint64_t(flag(s.Damaged != nil)),
+			unverified:          count(s.Unverified),
 		})
 		return nil
 	})

@@ -43,7 +43,7 @@
 // xpwc_open initialises XNNPACK on a thread of the library's; a host that gives xnn_initialize an allocator does so before.
 //
 // Processes and signals. The library is written in Go: its runtime starts threads of its own when the library is loaded,
-// and works on this library's behalf only when it is called. It handles SIGSEGV, SIGBUS, SIGFPE and SIGPIPE until the host
+// and works on this library's behalf only when it is called; commits, and XPWC_VERIFY_BACKGROUND, go on after the call. It handles SIGSEGV, SIGBUS, SIGFPE and SIGPIPE until the host
 // installs handlers of its own, and passes those on that are not its own to the handlers that were there before; a handler
 // of SIGURG that was there before works from the first call on, and may be called for the library's own interrupts. The host
 // must install its handlers with SA_ONSTACK and must not block these signals. Not supported: to unload the library (dlclose),
@@ -162,12 +162,16 @@ typedef struct xpwc_progress {
 
 // How far what is in the file is checked. Opening always checks all of its structure.
 typedef enum xpwc_verify {
-  // Packed weights are not read.
-  XPWC_VERIFY_STRUCTURE = 0,
+  // The checksums of the packed weights that a session uses are checked once, some time after xpwc_session_finalize, by a thread of
+  // the lowest priority that the system has. Runtimes have used damaged ones by then: xpwc_stats and the log tell, the next session
+  // packs them afresh, and the file is rid of them.
+  XPWC_VERIFY_BACKGROUND = 0,
   // Packed weights' checksums are checked when they are found first. Damaged ones are packed afresh.
   XPWC_VERIFY_ON_USE = 1,
   // Everything is packed once more and compared.
-  XPWC_VERIFY_REPACK = 2
+  XPWC_VERIFY_REPACK = 2,
+  // Packed weights are not read.
+  XPWC_VERIFY_STRUCTURE = 3
 } xpwc_verify;
 
 // Flags of xpwc_options.
@@ -293,6 +297,8 @@ typedef struct xpwc_stats {
   xpwc_count pending;
   // What xpwc_data_map.changed said had changed while a session packed from it, once for each source and session.
   uint64_t sources_changed;
+  // Of what open sessions use, what XPWC_VERIFY_BACKGROUND has yet to check.
+  xpwc_count unverified;
 } xpwc_stats;
 
 // Fills in *stats, whose struct_size must be set.

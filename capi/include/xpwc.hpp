@@ -95,7 +95,7 @@ struct Options {
   bool strict = false;
   bool allow_unsafe_file = false;
   bool prefetch = false;
-  xpwc_verify verify = XPWC_VERIFY_STRUCTURE;
+  xpwc_verify verify = XPWC_VERIFY_BACKGROUND;
   // How long a session that must pack waits for another process that is packing. 0 means 10 s; negative, not at all.
   std::chrono::milliseconds writer_wait{0};
   std::uint64_t max_bytes = 0;

@@ -47,7 +47,7 @@ static void opening(void) {
     o.flags = UINT32_C(1) << bit;
     refuses_options(XPWC_INVALID_ARGUMENT, &o);
   }
-  const int odd[] = {-1, 3, INT32_MIN, INT32_MAX};
+  const int odd[] = {-1, 4, INT32_MIN, INT32_MAX};
   for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
     o = good;
     o.verify = (xpwc_verify)odd[i];
@@ -56,7 +56,7 @@ static void opening(void) {
     o.trailer_version = (uint32_t)odd[i];
     refuses_options(XPWC_INVALID_ARGUMENT, &o);
     o = good;
-    o.log_level = (xpwc_log_level)(odd[i] == 3 ? 4 : odd[i]);
+    o.log_level = (xpwc_log_level)odd[i];
     refuses_options(XPWC_INVALID_ARGUMENT, &o);
   }
 

@@ -2,6 +2,7 @@
 //
 // What the options of xpwc_open do.
 #define _POSIX_C_SOURCE 200809L
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -155,18 +156,38 @@ static void one_path_has_one_set_of_options(void) {
   }
 }
 
+static void count_damage(void* context, xpwc_log_level level, const char* message) {
+  if (level == XPWC_LOG_WARNING && strstr(message, " 1 packed weights damaged") != NULL) {
+    __atomic_fetch_add((int*)context, 1, __ATOMIC_SEQ_CST);
+  }
+}
+
 // Packed weights in the file changed after they were written.
 static void damaged_payloads(void) {
-  for (int v = XPWC_VERIFY_STRUCTURE; v <= XPWC_VERIFY_REPACK; v++) {
+  for (int v = XPWC_VERIFY_BACKGROUND; v <= XPWC_VERIFY_STRUCTURE; v++) {
     start_with_a_good_file();
     FILE* f = fopen(path, "r+b");
     REQUIRE(f != NULL && fseek(f, 4096 + 1000, SEEK_SET) == 0);
     REQUIRE(fwrite("damage", 1, 6, f) == 6 && fclose(f) == 0);
     xpwc_options o = defaults();
     o.verify = (xpwc_verify)v;
+    o.log = count_damage;
+    int told = 0;
+    o.context = &told;
     xpwc_cache cache;
     OK(xpwc_open(path, &o, &cache));
-    if (v == XPWC_VERIFY_STRUCTURE) {
+    if (v == XPWC_VERIFY_BACKGROUND) {
+      const xpwc_data_map map = model_callbacks(&m);
+      opened o = model_open(&m, cache, &map);
+      while (cache_stats(cache).unverified.entries > 0 || __atomic_load_n(&told, __ATOMIC_SEQ_CST) == 0) {
+        sched_yield();
+      }
+      REQUIRE(cache_stats(cache).damaged_payloads == 1 && cache_stats(cache).verified.entries == LAYERS - 1);
+      opened_close(&o);
+      require_right(&m, cache);
+      REQUIRE(cache_stats(cache).packed.entries == 1 && cache_stats(cache).unverified.entries == 0);
+      REQUIRE(__atomic_load_n(&told, __ATOMIC_SEQ_CST) == 1);
+    } else if (v == XPWC_VERIFY_STRUCTURE) {
       float output[WIDTH];
       model_run(&m, cache, output);
       REQUIRE(cache_stats(cache).damaged_payloads == 0 && cache_stats(cache).verified.entries == 0);

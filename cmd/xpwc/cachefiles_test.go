@@ -245,3 +245,22 @@ func TestLookingWhileAnotherProcessWrites(t *testing.T) {
 	}
 	require.Greater(t, len(generations), 1)
 }
+
+// Whoever runs a model once wants its outputs right, and has no second session.
+func TestRunUsesNoDamagedPayload(t *testing.T) {
+	dir, file := packed(t, face)
+	want, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
+	entries := tells[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, e := range entries {
+		content[e.Offset+e.Size/2] ^= 0x40
+	}
+	require.NoError(t, os.WriteFile(file, content, 0o600))
+	got, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
+	for i := range want.Outputs {
+		require.Equal(t, want.Outputs[i].SHA256, got.Outputs[i].SHA256)
+	}
+	require.Contains(t, strings.Join(got.Cache.Notes, "\n"), "damaged packed weights cache")
+	says(t, dir, 0, "verify", "model.xpwc")
+}

@@ -110,7 +110,8 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	bar := newProgress(stderr, "packing")
-	options := &xpwc.Options{Progress: bar.packed}
+	// A single run is over before the cache begins to verify in the background.
+	options := &xpwc.Options{Progress: bar.packed, Verify: xpwc.VerifyOnUse}
 	packed := packedIn(o.cache, options)
 	if g, ok := m.(graphModel); ok && o.cache == "" {
 		if _, ok := g.File().Lookup(safetensors.PackedName); ok {

@@ -1,0 +1,366 @@
+package xpwc
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// openQuickly opens a cache that verifies as soon as a session is finalized.
+func openQuickly(t *testing.T, path string, o *Options) *Cache {
+	t.Helper()
+	c := mustOpen(t, path, o)
+	c.verifier.pause = 0
+	return c
+}
+
+// awaitVerified returns when the cache's verifier has ended, as it does when nothing is left.
+func awaitVerified(c *Cache) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.verifier.running || c.verifier.timer != nil {
+		c.idle.Wait()
+	}
+}
+
+// flippedFile has packed weights of tensors, one of which has a bit that is not as it was written.
+func flippedFile(t *testing.T, tensors map[string][]byte) (path string) {
+	t.Helper()
+	content, _ := smallFile(t, tensors)
+	content[format.HeaderSize+100] ^= 4
+	path = filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+// find has a session find all tensors, whatever the file has of them, and finalizes it.
+func find(t *testing.T, c *Cache, tensors map[string][]byte) *Session {
+	t.Helper()
+	s := lookUpAll(t, c, tensors)
+	_, err := s.Finalize()
+	require.NoError(t, err)
+	return s
+}
+
+func lookUpAll(t *testing.T, c *Cache, tensors map[string][]byte) *Session {
+	t.Helper()
+	s := newSession(t, c, tensors)
+	for name := range tensors {
+		require.NotEqual(t, notFound, s.lookUp(42, load(t, s, name), 0, 0))
+	}
+	return s
+}
+
+func TestByDefaultADamagedPayloadIsFoundInTheBackground(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	path := flippedFile(t, tensors)
+	var l listener
+	c := openQuickly(t, path, &Options{Logger: slog.New(&l)})
+	first := find(t, c, tensors)
+	awaitVerified(c)
+	require.NoError(t, c.Save())
+	s := c.Stats()
+	require.EqualValues(t, 1, s.DamagedPayloads)
+	require.EqualValues(t, 2, s.Verified.Entries)
+	require.Zero(t, s.Unverified)
+	require.ErrorIs(t, s.LastError, ErrCorrupt)
+	require.Zero(t, s.Misses)
+	require.Equal(t, 2, s.Entries, "the file is rid of it although nothing was packed")
+	heard := l.heard(c)
+	require.Equal(t, "damaged payload is packed afresh", heard[0].message)
+	require.Equal(t, slog.LevelWarn, heard[0].level)
+	require.Contains(t, tensors, heard[0].attributes["name"].String())
+	require.EqualValues(t, 1, heard[0].attributes["sessions"].Int64())
+
+	second := open(t, c, tensors)
+	require.EqualValues(t, 1, c.Stats().Misses)
+	second.close(t)
+	require.NoError(t, first.Close())
+	require.NoError(t, c.Close())
+
+	c = mustOpen(t, path, &Options{Verify: VerifyOnUse, Strict: true})
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	require.Zero(t, c.Stats().DamagedPayloads)
+	require.EqualValues(t, 3, c.Stats().Verified.Entries)
+}
+
+func TestADamagedPayloadStaysOutWhateverIsCommittedMeanwhile(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	path := flippedFile(t, tensors)
+	c := openQuickly(t, path, &Options{WriterWait: -1})
+	theirs := otherProcess(t, path)
+	packing, err := theirs.NewSession(MapOf(map[string][]byte{"x": contentOf("x", 50)}))
+	require.NoError(t, err)
+	packWeight(t, packing, 1, load(t, packing, "x"), 0, contentOf("x", 50)) // they are the writer
+	first := find(t, c, tensors)
+	awaitVerified(c)
+	require.EqualValues(t, 1, c.Stats().DamagedPayloads)
+	require.NoError(t, packing.Close())
+	require.NoError(t, theirs.Close()) // with a generation of their own, which has the damaged one
+
+	open(t, c, tensors).close(t)
+	require.NoError(t, first.Close())
+	require.NoError(t, c.Close())
+	require.EqualValues(t, 1, c.Stats().Misses)
+	c = mustOpen(t, path, &Options{Verify: VerifyOnUse, Strict: true})
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	require.Zero(t, c.Stats().DamagedPayloads)
+}
+
+func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
+	tensors := someTensors(5, 3000)
+	path := filepath.Join(t.TempDir(), "cache")
+	c := openQuickly(t, path, nil)
+	packed := open(t, c, tensors)
+	awaitVerified(c)
+	require.NoError(t, c.Save())
+	open(t, c, tensors).close(t)
+	awaitVerified(c)
+	require.Zero(t, c.Stats().Verified, "it was packed here")
+	packed.close(t)
+	require.NoError(t, c.Close())
+
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	c = openQuickly(t, path, &Options{Strict: true})
+	first := open(t, c, tensors)
+	awaitVerified(c)
+	s := c.Stats()
+	require.EqualValues(t, 5, s.Verified.Entries)
+	require.Equal(t, s.MappedBytes, s.Verified.Bytes)
+	open(t, c, tensors).close(t)
+	awaitVerified(c)
+	require.Equal(t, s.Verified, c.Stats().Verified)
+	first.close(t)
+	require.NoError(t, c.Close())
+	require.Zero(t, c.Stats().WrittenBytes)
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+// A verifier that waits for the first inference has a list of what sessions use. It closes the file with the last of them.
+func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
+	tensors := someTensors(5, 3000)
+	content, _ := smallFile(t, tensors)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	c := mustOpen(t, path, nil)
+	first, second := open(t, c, tensors), open(t, c, map[string][]byte{"tensor 1": tensors["tensor 1"]})
+	s := c.Stats()
+	require.EqualValues(t, 5, s.Unverified.Entries)
+	require.Equal(t, s.MappedBytes, s.Unverified.Bytes)
+	first.close(t)
+	require.EqualValues(t, 1, c.Stats().Unverified.Entries)
+	second.close(t)
+	require.Zero(t, c.Stats().Unverified)
+	require.Nil(t, c.verifier.file)
+	require.NoError(t, c.Close())
+	require.Nil(t, c.verifier.timer)
+	require.Zero(t, c.Stats().Verified)
+}
+
+func TestWhatIsUsedOfAFileThatWasReplacedIsVerified(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	path := flippedFile(t, tensors)
+	others := map[string][]byte{"x": contentOf("x", 50)}
+	content, _ := smallFile(t, others)
+	c := openQuickly(t, path, nil)
+	s := lookUpAll(t, c, tensors)
+	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+	open(t, c, others).close(t) // and the cache has followed
+	_, err := s.Finalize()
+	require.NoError(t, err)
+	awaitVerified(c)
+	require.EqualValues(t, 1, c.Stats().DamagedPayloads)
+	require.GreaterOrEqual(t, c.Stats().Verified.Entries, int64(2))
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+}
+
+func TestPayloadsOfASectionAreVerified(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	path, size := embedded(t, tensors, everySystems)
+	for _, damaged := range []int64{0, 1} {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		content[everySystems+format.HeaderSize+100] ^= byte(damaged)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		c := mustOpenSection(t, path, everySystems, size, nil)
+		c.verifier.pause = 0
+		s := find(t, c, tensors)
+		awaitVerified(c)
+		require.NoError(t, s.Close())
+		require.Equal(t, damaged, c.Stats().DamagedPayloads)
+		require.Equal(t, 3-damaged, c.Stats().Verified.Entries)
+		require.NoError(t, c.Close())
+	}
+}
+
+func TestOnlyTheDefaultVerifiesInTheBackground(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	for _, verify := range []Verify{VerifyStructure, VerifyOnUse, VerifyRepack} {
+		content, _ := smallFile(t, tensors)
+		path := filepath.Join(t.TempDir(), "cache")
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		c := openQuickly(t, path, &Options{Verify: verify})
+		s := open(t, c, tensors)
+		require.Zero(t, c.Stats().Unverified)
+		require.Nil(t, c.verifier.timer)
+		s.close(t)
+		require.NoError(t, c.Close())
+	}
+}
+
+// The hash that reads a file slowly is the one of the format, wherever its pieces, blocks and stripes end.
+func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
+	const piece = 256 << 10
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	content := make([]byte, 3*piece+5000)
+	for i := range content {
+		content[i] = byte(random.Uint32())
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	d, err := osFiles{}.Open(path, false, false)
+	require.NoError(t, err)
+	r, err := d.Reader()
+	require.NoError(t, err)
+	require.NoError(t, d.Close()) // whatever becomes of it
+	var payloads []payload
+	add := func(offset, size int) {
+		payloads = append(payloads, payload{offset: uint64(offset), size: uint64(size)})
+	}
+	for size := 1; size < 2200; size++ {
+		add(random.IntN(3000), size)
+	}
+	for _, whole := range []int{piece, 2 * piece, 3 * piece} {
+		for _, more := range []int{-1025, -1024, -1023, -65, -64, -63, -1, 0, 1, 63, 64, 65, 1023, 1024, 1025} {
+			add(random.IntN(3000), whole+more)
+		}
+	}
+	slices.Reverse(payloads)
+	add(len(content)-300, 300)
+	readable := len(payloads)
+	add(len(content)-300, 301)
+	add(len(content)-10, 11)
+	add(len(content)+7, 4*piece)
+	var stop int32
+	require.NoError(t, r.hash(payloads, &stop))
+	for i, p := range payloads {
+		if i >= readable {
+			require.Equal(t, unreadable, p.state, "%d bytes at %d", p.size, p.offset)
+			continue
+		}
+		require.Equal(t, hashed, p.state)
+		require.Equal(t, format.Sum(content[p.offset:p.offset+p.size]), p.sum, "%d bytes at %d", p.size, p.offset)
+	}
+	stop = 1
+	again := []payload{{size: 1 << 10}, {size: 10}}
+	require.NoError(t, r.hash(again, &stop))
+	require.Equal(t, []payloadState{notHashed, notHashed}, []payloadState{again[0].state, again[1].state})
+	require.NoError(t, r.Close())
+}
+
+// Bytes of a mapping that are not in the file any more end a process that touches them.
+func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
+	tensors := someTensors(5, 30_000)
+	if path := os.Getenv(envChild); path != "" { // in a process of its own
+		c := openQuickly(t, path, nil)
+		s := lookUpAll(t, c, tensors)
+		require.NoError(t, os.Truncate(path, 70_000))
+		cut := 0
+		for _, e := range s.used {
+			if e.record.Offset+e.record.Size <= 69_632 {
+				continue
+			}
+			cut++
+			_, err := sumMapped(e.data)
+			require.ErrorContains(t, err, "cannot be read")
+			err = faultless(func() { _ = format.Sum(e.data) })
+			require.ErrorContains(t, err, "cannot be read")
+		}
+		require.Equal(t, 3, cut)
+		_, err := s.Finalize()
+		require.NoError(t, err)
+		awaitVerified(c)
+		require.EqualValues(t, 3, c.Stats().DamagedPayloads)
+		require.EqualValues(t, 2, c.Stats().Verified.Entries)
+		require.NoError(t, s.Close())
+		open(t, c, tensors).close(t)
+		require.NoError(t, c.Close())
+		fmt.Println("survived")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, tensors).close(t)
+	require.NoError(t, c.Close())
+	child := StartChild(t, "TestPayloadsThatWereCutOffAreDamage", nil, envChild+"="+path)
+	child.Await(t, "survived")
+	child.Pass(t)
+}
+
+// Caches are closed, and sessions with them, at any moment of verifying; what is being read is then given up.
+func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
+	tensors := someTensors(20, 200_000)
+	content, _ := smallFile(t, tensors)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	for round := range 30 {
+		c := openQuickly(t, path, &Options{Strict: true})
+		s := open(t, c, tensors)
+		if round%2 == 0 {
+			for c.Stats().Verified.Entries < int64(round%10) {
+				if c.Stats().Unverified.Entries == 0 {
+					break
+				}
+			}
+		}
+		if round%3 == 0 {
+			require.NoError(t, c.Compact())
+		}
+		s.close(t)
+		require.NoError(t, c.Close())
+		require.Zero(t, c.Stats().DamagedPayloads)
+	}
+}
+
+// descriptorless disks are those of a process that has no file descriptor left.
+type descriptorless struct{ disk }
+
+func (descriptorless) Reader() (payloadReader, error) { return nil, syscall.EMFILE }
+
+func TestWithoutADescriptorPayloadsAreUsedUnverifiedAndItIsTold(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	content, _ := smallFile(t, tensors)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	c := openQuickly(t, path, &Options{Strict: true})
+	usual := c.store.disk
+	c.store.disk = descriptorless{usual}
+	first := open(t, c, tensors)
+	require.EqualValues(t, 3, c.Stats().Hits.Entries)
+	require.Zero(t, c.Stats().Unverified)
+	require.ErrorIs(t, c.Stats().LastError, syscall.EMFILE)
+	c.store.disk = usual
+	open(t, c, tensors).close(t) // the next session tries again
+	awaitVerified(c)
+	require.EqualValues(t, 3, c.Stats().Verified.Entries)
+	first.close(t)
+	require.NoError(t, c.Close())
+}
