@@ -217,3 +217,44 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 		require.Equal(t, content, after)
 	}
 }
+
+// A file can have a wrong payload beside the right one, under one key and with a right checksum. An ordinary look-up may be answered with
+// it, so whoever wants to be sure packs once more and compares with all that could answer.
+func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
+	tensors := someTensors(1, 5000)
+	content, _ := smallFile(t, tensors)
+	h, err := format.DecodeHeader(content[:format.HeaderSize])
+	require.NoError(t, err)
+	at := h.Current
+	index, err := format.DecodeIndex(content[at.IndexOffset:at.IndexOffset+at.IndexSize], at)
+	require.NoError(t, err)
+	right, err := index.Record(0)
+	require.NoError(t, err)
+	wrong, payload := right, content[right.Offset:right.Offset+right.Size]
+
+	file := format.NewHeader(h.ID)
+	for _, r := range []*format.Record{&wrong, &right} {
+		r.Offset = format.Align(uint64(len(file)))
+		file = append(file, make([]byte, r.Offset-uint64(len(file)))...)
+		file = append(file, payload...)
+	}
+	file[wrong.Offset] ^= 1
+	wrong.Sum = format.Sum(file[wrong.Offset : wrong.Offset+wrong.Size])
+	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), []format.Record{wrong, right}, nil, format.TrailerV2)
+	require.NoError(t, err)
+	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
+	b, slotAt := slot.Encode(h.ID)
+	copy(file[slotAt:], b)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+
+	c := mustOpen(t, path, &Options{Verify: VerifyRepack})
+	open(t, c, tensors).close(t)
+	require.EqualValues(t, 1, c.Stats().DamagedPayloads)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, &Options{Strict: true})
+	open(t, c, tensors).close(t)
+	require.EqualValues(t, 1, c.Stats().Hits.Entries)
+	require.Equal(t, 1, c.Stats().Entries)
+	require.NoError(t, c.Close())
+}

@@ -280,10 +280,17 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 	for _, e := range candidates {
 		if bytes.Equal(e.data, p.data) {
 			s.adopt(key, w, e)
-			return e, false
+			equal = e
+			break
 		}
 	}
+	if equal != nil && c.options.Verify != VerifyRepack {
+		return equal, false
+	}
 	for _, e := range candidates {
+		if e == equal {
+			continue
+		}
 		same, err := sameContent(w, e)
 		if err != nil {
 			s.fail(err)
@@ -291,13 +298,13 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 		switch {
 		case !same, e.record.Seed != seed && c.seeds[key] != e, !c.intact(e):
 		case c.options.Verify == VerifyRepack && e.committed && !e.verified && e.record.Flags&format.Variant == 0:
-			c.damagedPayload(e)
-		default:
+			c.damagedPayload(e) // a look-up could have been answered with it, also where the right one lies beside it
+		case equal == nil:
 			variant = true
 			c.setFlag(e, format.Variant)
 		}
 	}
-	return nil, variant
+	return equal, variant
 }
 
 // intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
