@@ -147,18 +147,66 @@ func atGeneration(t *testing.T, content []byte, slot format.Slot, generation uin
 	return content
 }
 
-// What another version of the format wrote is neither used nor touched.
-func TestAFileOfAnotherVersionIsLeftAlone(t *testing.T) {
+// fileOfVersion puts a cache at a path whose format is so much newer than ours, and returns its content.
+func fileOfVersion(t *testing.T, path string, newer int) []byte {
+	t.Helper()
 	content, _ := smallFile(t, someTensors(1, 50))
-	content[8]++
+	content[8] = byte(format.Version + newer)
 	binary.LittleEndian.PutUint64(content[32:], xxh3.Hash(content[:32]))
-	path := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	_, err := Open(path, nil)
+	return content
+}
+
+// What a newer version of the format wrote is neither used nor touched. The model runs all the same.
+func TestAFileOfANewerVersionIsLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	content := fileOfVersion(t, path, 1)
+	_, err := Open(path, &Options{Strict: true})
 	require.ErrorIs(t, err, ErrVersion)
+
+	c := mustOpen(t, path, nil)
+	for range 2 {
+		open(t, c, someTensors(2, 100)).close(t)
+	}
+	require.NoError(t, c.Save())
+	require.EqualValues(t, 4, c.Stats().Private[ReasonVersion].Entries)
+	require.ErrorIs(t, c.Stats().LastError, ErrVersion)
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, content, after)
+
+	require.NoError(t, os.Remove(path))
+	open(t, c, someTensors(2, 100)).close(t)
+	require.NoError(t, c.Close())
+	require.Equal(t, 2, c.Stats().Entries, "once it is gone, the cache is as any other")
+}
+
+// What an older version of the format wrote is replaced when there is something to commit.
+func TestAFileOfAnOlderVersionIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	content := fileOfVersion(t, path, -1)
+	_, err := Open(path, &Options{Strict: true})
+	require.ErrorIs(t, err, ErrVersion)
+
+	c := mustOpen(t, path, &Options{ReadOnly: true})
+	open(t, c, someTensors(2, 100)).close(t)
+	require.EqualValues(t, 2, c.Stats().Private[ReasonReadOnly].Entries)
+	require.NoError(t, c.Close())
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, content, after)
+
+	c = mustOpen(t, path, nil)
+	open(t, c, someTensors(2, 100)).close(t)
+	require.NoError(t, c.Close())
+	require.Empty(t, c.Stats().Private)
+	c = mustOpen(t, path, &Options{Strict: true})
+	open(t, c, someTensors(2, 100)).close(t)
+	require.Zero(t, c.Stats().Misses)
+	require.NoError(t, c.Close())
+	files, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "nothing lies beside it")
 }
 
 // A damaged payload is found where payloads are checked, packed afresh, and gone from the file.

@@ -24,7 +24,8 @@ var (
 	ErrCorrupt = errors.New("damaged packed weights cache")
 	// ErrForeign: ExecuTorch wrote the file, so it has no index that tells which layout its entries were packed for.
 	ErrForeign = errors.New("a cache of ExecuTorch's without an index of xpwc")
-	// ErrVersion: the file was written in a format of another version of xpwc.
+	// ErrVersion: the file was written in a format of another version of xpwc. Without Options.Strict a newer one is left alone, and an
+	// older one replaced when something is packed.
 	ErrVersion = errors.New("cache file of another format version")
 	// ErrOtherOptions: the path is already open in this process with other options.
 	ErrOtherOptions = errors.New("already open with other options")

@@ -30,7 +30,7 @@ func (st *store) notOurs(size int64) error {
 	return fmt.Errorf("%s: %w", st.path, ErrForeign)
 }
 
-// A foreignFile is ExecuTorch's cache file. It tells names and seeds, but neither the layout its entries were packed for
+// A foreignFile is ExecuTorch's cache file, or, without entries, one of an older version of our format. It tells names and seeds, but neither the layout its entries were packed for
 // nor the content they were packed from, so nothing of it is used before the same was packed here once.
 type foreignFile struct {
 	disk    disk
@@ -77,8 +77,8 @@ func (f *foreignFile) openForWriting(st *store) error {
 	return old.Close()
 }
 
-// beginReplacement begins a native file beside ExecuTorch's, which it takes the place of with its first commit. ok is false
-// if another process is the writer of ExecuTorch's file.
+// beginReplacement begins a native file beside a foreign one, which it takes the place of with its first commit. ok is false
+// if another process is the writer of that.
 func (st *store) beginReplacement() (ok bool, err error) {
 	if err := st.foreign.openForWriting(st); err != nil {
 		return false, err
@@ -116,19 +116,19 @@ func (st *store) beginReplacement() (ok bool, err error) {
 	return true, nil
 }
 
-// giveUpReplacement leaves ExecuTorch's file where it is.
+// giveUpReplacement leaves the file at the path where it is.
 func (st *store) giveUpReplacement() error {
 	st.takes = ""
 	return errors.Join(st.abandon(), st.files.Remove(st.made), st.foreign.disk.Unlock())
 }
 
-// takePlace puts the file that was just committed first in the place of ExecuTorch's.
+// takePlace puts the file that was just committed first in the place of the one at the path.
 func (st *store) takePlace() error {
 	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
-		return errors.Join(err, fmt.Errorf("replace ExecuTorch's cache %s: %w", st.path, ErrReplaced))
+		return errors.Join(err, fmt.Errorf("replace cache %s: %w", st.path, ErrReplaced))
 	}
 	if err := st.files.Rename(st.made, st.takes); err != nil {
-		return fmt.Errorf("replace ExecuTorch's cache: %w", err)
+		return fmt.Errorf("replace cache %s: %w", st.takes, err)
 	}
 	st.disk.Moved(st.takes)
 	foreign := st.foreign

@@ -13,6 +13,8 @@ const (
 	ReasonReadOnly Reason = "read-only"
 	// ReasonBusy: another process was packing into the file for longer than Options.WriterWait.
 	ReasonBusy Reason = "busy"
+	// ReasonVersion: the file is of a newer version of the format. It is left to programs that know it.
+	ReasonVersion Reason = "version"
 	// ReasonDisk: reserving or mapping file space failed; Stats.LastError says how.
 	ReasonDisk Reason = "disk"
 )

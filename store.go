@@ -57,7 +57,7 @@ type store struct {
 	grown    bool        // the file has space behind the committed end
 	excess   bool        // and keeps it, because somebody has the file mapped: see cut
 
-	foreign *foreignFile // ExecuTorch's file at the path, until a native one replaces it
+	foreign *foreignFile // ExecuTorch's file at the path, or one of an older format, until a native one replaces it
 	takes   string       // the path that the file being written replaces with its first commit, or ""
 	made    string       // the path of that file until then
 }
@@ -146,6 +146,9 @@ func (st *store) reload() error {
 		return nil
 	case errors.Is(err, format.ErrMagic):
 		return st.notOurs(size)
+	case errors.Is(err, format.ErrOlder): // as good as one of ExecuTorch's without entries
+		st.foreign, st.disk = &foreignFile{disk: st.disk}, nil
+		return fmt.Errorf("%s: %w", st.path, ErrVersion)
 	case errors.Is(err, format.ErrVersion):
 		return fmt.Errorf("%s: %w", st.path, ErrVersion)
 	case err != nil:

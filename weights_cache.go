@@ -79,8 +79,8 @@ var registry = struct {
 // packed. Its directory must exist. An empty path gives a cache in memory. Opening a path that is open in this process
 // gives the same Cache, which must be closed as often; ErrOtherOptions if the options differ.
 //
-// Errors: ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, ErrVersion, with Options.Strict
-// also ErrCorrupt and ErrForeign, and those of the system. A file or directory that cannot be written to is no error:
+// Errors: ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict also
+// ErrCorrupt, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no error:
 // what must be packed goes into private memory then, and Stats says so. With too few file descriptors left for Go's network poller,
 // which a first opening starts if the process has not, the error matches syscall.EMFILE; the runtime would end the process.
 func Open(path string, options *Options) (*Cache, error) {
@@ -215,6 +215,9 @@ func (c *Cache) accept(err error) error {
 	}
 	switch {
 	case err == nil:
+		if c.blocked == ReasonVersion {
+			c.blocked = ""
+		}
 		if c.store.readOnly {
 			c.blocked = ReasonReadOnly
 		}
@@ -230,7 +233,14 @@ func (c *Cache) accept(err error) error {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
-	case errors.Is(err, ErrForeign):
+	case errors.Is(err, ErrVersion) && c.store.foreign == nil: // a newer one, of programs that are to go on with it
+		if c.blocked != ReasonVersion {
+			c.events.add(slog.LevelWarn, "cache file of a newer format version is left alone", slog.Any("error", err))
+		}
+		c.damaged, c.blocked = false, ReasonVersion
+		c.note(err)
+		return nil
+	case errors.Is(err, ErrForeign), errors.Is(err, ErrVersion):
 		c.damaged = false
 		if c.store.readOnly {
 			c.blocked = ReasonReadOnly

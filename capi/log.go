@@ -123,7 +123,7 @@ func (c *cache) report() {
 	if now.LastError != nil && (before.LastError == nil || before.LastError.Error() != now.LastError.Error()) {
 		h.logf(C.XPWC_LOG_WARNING, "%s: going on in spite of: %v", c.name, now.LastError)
 	}
-	for _, reason := range []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonDisk} {
+	for _, reason := range []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk} {
 		if n := less(now.Private[reason], before.Private[reason]); n.Entries > 0 {
 			h.logf(C.XPWC_LOG_WARNING, "%s: packed %d weights, %d bytes, into private memory: %s", c.name, n.Entries, n.Bytes, reason)
 		}

@@ -50,6 +50,7 @@ func xpwc_cache_stats(handle C.xpwc_cache, stats *C.struct_xpwc_stats) C.xpwc_st
 			dead_bytes:          C.uint64_t(s.DeadBytes),
 			written_bytes:       C.uint64_t(s.WrittenBytes),
 			compactions:         C.uint64_t(s.Compactions),
+			private_version:     count(s.Private[xpwc.ReasonVersion]),
 			lost_payloads:       C.uint64_t(s.LostPayloads),
 			pending:             count(s.Pending),
 			sources_changed:     C.uint64_t(s.SourcesChanged),

@@ -49,7 +49,7 @@ func collect(s xpwc.Stats, path string, samples chan<- prometheus.Metric) {
 
 // reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be seen.
 func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
-	known := []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonDisk}
+	known := []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk}
 	for _, reason := range slices.Sorted(maps.Keys(private)) {
 		if !slices.Contains(known, reason) {
 			known = append(known, reason)

@@ -90,7 +90,8 @@ typedef enum xpwc_status {
   XPWC_CORRUPT = 10,
   // With XPWC_STRICT: ExecuTorch wrote the file, so nothing tells which CPU it was packed for.
   XPWC_FOREIGN = 11,
-  // The file was written in a format of another version of xpwc.
+  // With XPWC_STRICT: the file was written in a format of another version of xpwc. Otherwise a newer one is left alone, and an older
+  // one replaced when something is packed.
   XPWC_VERSION_MISMATCH = 12,
   // The path is open in this process with other options.
   XPWC_OTHER_OPTIONS = 13,
@@ -216,7 +217,7 @@ typedef struct xpwc_options {
 // for the same cache, with the same options or XPWC_OTHER_OPTIONS. options may be NULL. *cache is to be closed.
 // The first one also takes two file descriptors, or three, for the Go runtime's own use, and keeps them; if there are not so
 // many left it is XPWC_SYSTEM_ERROR, and can be tried again.
-// Errors also: XPWC_NOT_CACHE, XPWC_UNSAFE_FILE, XPWC_VERSION_MISMATCH, XPWC_SYSTEM_ERROR; XPWC_CORRUPT and XPWC_FOREIGN
+// Errors also: XPWC_NOT_CACHE, XPWC_UNSAFE_FILE, XPWC_SYSTEM_ERROR; XPWC_CORRUPT, XPWC_FOREIGN and XPWC_VERSION_MISMATCH
 // with XPWC_STRICT.
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
 
@@ -291,6 +292,8 @@ typedef struct xpwc_stats {
   uint64_t compactions;
   // 1 if a damaged file was set aside.
   uint64_t damaged;
+  // Packings in private memory because the file is of a newer version of the format, and left to programs that know it.
+  xpwc_count private_version;
   // Payloads that the disk lost before they were committed, while a session used them: see xpwc_session_check.
   uint64_t lost_payloads;
   // What waits in private memory for a commit, because the last one failed.

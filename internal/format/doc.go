@@ -30,6 +30,8 @@ var (
 	ErrMagic = errors.New("unknown magic")
 	// ErrVersion: the structure is of a version this package does not read.
 	ErrVersion = errors.New("unknown version")
+	// ErrOlder: the structure is of an older version than this package reads. It matches ErrVersion.
+	ErrOlder = fmt.Errorf("%w: an older one", ErrVersion)
 	// ErrCorrupt: the structure is ours, but damaged.
 	ErrCorrupt = errors.New("corrupt")
 )

@@ -95,7 +95,7 @@ func (s Slot) Encode(id [16]byte) (b []byte, offset int64) {
 }
 
 // DecodeHeader reads a header block. It returns ErrMagic for a file that is something else, ErrVersion for one of another
-// format version and ErrCorrupt for a damaged one, which one is whose generation no other can follow. A slot that does not check out is
+// format version, ErrOlder if that is an older one, and ErrCorrupt for a damaged one, which one is whose generation no other can follow. A slot that does not check out is
 // passed over, as a crash while writing it would leave it; DecodeHeader does not look at the index the slot speaks of.
 func DecodeHeader(b []byte) (Header, error) {
 	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
@@ -107,8 +107,10 @@ func DecodeHeader(b []byte) (Header, error) {
 	if xxh3.Hash(b[:headerSumAt]) != le.Uint64(b[headerSumAt:]) {
 		return Header{}, corrupt("the header's checksum is wrong")
 	}
-	if v := le.Uint32(b[8:]); v != Version {
+	if v := le.Uint32(b[8:]); v > Version {
 		return Header{}, ErrVersion
+	} else if v < Version {
+		return Header{}, ErrOlder
 	}
 	if le.Uint32(b[12:]) != HeaderSize {
 		return Header{}, corrupt("the header's size is wrong")
