@@ -184,9 +184,13 @@ test: third_party bin/staticcheck ## formatting, vet, staticcheck, tests with th
 	@$(pure_go) vet $(pure)
 	@echo "tests without cgo"
 	@$(pure_go) test $(pure)
+	@$(pure_go) -C $(plots) vet ./... && cd $(plots) && $(pure_go) test ./... && CGO_ENABLED=0 $(CURDIR)/bin/staticcheck ./...
 	@echo "tests on the real library, with the race detector (some minutes)"
 	@$(go) test -race -timeout 60m ./...
 	@$(MAKE) --no-print-directory fuzz
+
+# A module of its own, so that who imports xpwc does not get a plotting library.
+plots := cmd/xpwc/plots
 
 # The packages that need no XNNPACK.
 pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
@@ -218,7 +222,7 @@ figures = $(or $(JSON),bin/bench.json)
 .PHONY: bench
 bench: third_party build ## measure against every alternative and the limit (MODEL=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
 	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --json '$(figures)' $(if $(MODEL),'$(MODEL)')
-	@$(if $(PLOTS),$(go) run ./cmd/xpwc/plots '$(figures)' '$(PLOTS)')
+	@$(if $(PLOTS),$(pure_go) -C $(plots) run . '$(abspath $(figures))' '$(abspath $(PLOTS))')
 	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x .
 
 .PHONY: clean
