@@ -148,7 +148,7 @@ func (c *Cache) tryCommit() error {
 	if err := c.appendPending(missing); err != nil {
 		return err
 	}
-	plan, entries, err := c.planCommit(entries, missing)
+	plan, entries, full, err := c.planCommit(entries, missing)
 	if err != nil {
 		return err
 	}
@@ -184,28 +184,28 @@ func (c *Cache) tryCommit() error {
 	c.stats.WrittenBytes += written
 	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.slot.Generation),
 		slog.Int("entries", len(entries)), slog.Int64("bytes", written-int64(len(plan.block))), slog.Duration("duration", time.Since(start)))
-	return c.settlePending(pending)
+	return errors.Join(full, c.settlePending(pending))
 }
 
 // planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as there is room
-// for. It returns all that it has.
-func (c *Cache) planCommit(entries, pending []*entry) (*commit, []*entry, error) {
+// for. It returns all that it has; full is the disk's error if some had no room.
+func (c *Cache) planCommit(entries, pending []*entry) (plan *commit, committing []*entry, full, err error) {
 	for {
-		committing := slices.Concat(entries, pending)
+		committing = slices.Concat(entries, pending)
 		records, err := c.records(committing)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, full, err
 		}
-		plan, err := c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
+		plan, err = c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
 		if err == nil {
-			return plan, committing, nil
+			return plan, committing, full, nil
 		}
 		if len(entries) == 0 || len(pending) > 0 || !isDiskFull(err) || c.store.packing() {
-			return nil, nil, err
+			return nil, nil, full, err
 		}
-		c.note(err)
+		full = err
 		if entries, err = c.makeRoom(entries); err != nil {
-			return nil, nil, err
+			return nil, nil, full, err
 		}
 	}
 }

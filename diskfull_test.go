@@ -345,3 +345,47 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.Zero(t, c.Stats().Misses)
 	require.NoError(t, c.Close())
 }
+
+// Room for the index is reserved with what it lists. Should the disk not keep its word, what fits is committed all the same.
+func TestWhatHasRoomInTheIndexIsCommitted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	tensors := someTensors(4, 3000)
+	o := open(t, c, tensors)
+	c.mu.Lock()
+	full := &refusingDisk{disk: c.store.disk, refusals: 2}
+	c.store.disk = full
+	c.mu.Unlock()
+	require.ErrorIs(t, c.Save(), syscall.ENOSPC)
+	require.Equal(t, 2, c.Stats().Entries)
+	require.EqualValues(t, 2, c.Stats().Pending.Entries)
+	o.check(t)
+	theirs := otherProcess(t, path)
+	found := open(t, theirs, tensors)
+	require.EqualValues(t, 2, theirs.Stats().Hits.Entries, "the file is sound, and nobody's")
+	found.close(t)
+	require.NoError(t, theirs.Close())
+
+	require.NoError(t, c.Save(), "there is space again")
+	require.Zero(t, c.Stats().Pending.Entries)
+	o.close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	open(t, c, tensors).close(t)
+	require.Zero(t, c.Stats().Misses)
+	require.NoError(t, c.Close())
+}
+
+// A refusingDisk refuses to allocate space, some times.
+type refusingDisk struct {
+	disk
+	refusals int
+}
+
+func (d *refusingDisk) Allocate(offset, size int64) error {
+	if d.refusals > 0 {
+		d.refusals--
+		return syscall.ENOSPC
+	}
+	return d.disk.Allocate(offset, size)
+}
