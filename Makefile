@@ -99,7 +99,9 @@ build: xnnpack ## build the tool: bin/xpwc
 # The library has no XNNPACK: it is compiled against the header, and calls the host's. So none of the flags that find one
 # may get into it, not even those that a shell has from `make env`.
 version := $(shell sed -n 's/^\#define XPWC_VERSION "\(.*\)"/\1/p' capi/include/xpwc.h)
-soversion := $(firstword $(subst ., ,$(version)))
+version_words := $(subst ., ,$(version))
+# Before version 1, a minor version may break what the last one promised.
+soversion := $(if $(filter 0,$(word 1,$(version_words))),0.$(word 2,$(version_words)),$(word 1,$(version_words)))
 lib_go = $(settings) GOFLAGS='$(user_goflags)' CGO_LDFLAGS='$(filter-out $(xnnpack_ldflags),$(CGO_LDFLAGS))' \
 	go build -trimpath -tags xpwc_host
 exported = sed -n 's/^[a-z].* \(xpwc_[a-z_]*\)(.*/\1;/p' capi/include/xpwc.h

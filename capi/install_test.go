@@ -44,7 +44,7 @@ func TestInstallInstallsThese(t *testing.T) {
 	}))
 	require.ElementsMatch(t, []string{
 		"usr/include/xpwc.h", "usr/include/xpwc.hpp", "usr/include/xpwc_executorch.hpp",
-		"usr/lib/libxpwc.a", "usr/lib/libxpwc.so", "usr/lib/libxpwc.so.0",
+		"usr/lib/libxpwc.a", "usr/lib/libxpwc.so", "usr/lib/libxpwc.so.0.5",
 		"usr/lib/pkgconfig/xpwc.pc", "usr/lib/pkgconfig/xpwc-static.pc",
 		"usr/lib/cmake/xpwc/xpwc-config.cmake", "usr/lib/cmake/xpwc/xpwc-config-version.cmake",
 	}, files)

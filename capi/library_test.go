@@ -66,7 +66,7 @@ func TestTheSharedLibraryExportsWhatTheHeaderDeclares(t *testing.T) {
 
 	soname, err := f.DynString(elf.DT_SONAME)
 	require.NoError(t, err)
-	require.Equal(t, []string{"libxpwc.so.0"}, soname)
+	require.Equal(t, []string{"libxpwc.so.0.5"}, soname)
 	needed, err := f.ImportedLibraries()
 	require.NoError(t, err)
 	for _, name := range needed {

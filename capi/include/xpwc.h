@@ -62,7 +62,7 @@ extern "C" {
 #endif
 
 // Version of this header and of the library it came with.
-#define XPWC_VERSION "0.4.0"
+#define XPWC_VERSION "0.5.0"
 
 // What a call came to. Statuses are never renumbered; later versions may add some.
 typedef enum xpwc_status {
