@@ -47,7 +47,7 @@ type Header struct {
 //	0      8    generation, from 1
 //	8      8    file offset of the index
 //	16     8    size of the index in bytes
-//	24     16   digest of the index' bytes
+//	24     16   digest of the index' root
 //	40     8    end: the file's size with this generation's trailer
 //	48     8    number of records
 //	56     8    payload bytes: the sum of the records' payloads
