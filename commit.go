@@ -114,7 +114,7 @@ func (c *Cache) commitOnce() error {
 
 func (c *Cache) tryCommit() error {
 	if c.store.isCondemned() {
-		c.retreat(c.uncommittedEntries())
+		c.retreat(c.freshOnes((*entry).uncommitted))
 	} else {
 		c.awaitPacking() // what is packed while a flush fails is lost
 	}
@@ -131,12 +131,7 @@ func (c *Cache) tryCommit() error {
 			return err
 		}
 	}
-	var entries []*entry
-	for _, e := range c.fresh {
-		if e.uncommitted() && e.kernel == nil && !e.suspect { // its session is finalized, see identify
-			entries = append(entries, e)
-		}
-	}
+	entries := c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && !e.suspect })
 	missing, err := c.missing(pending)
 	if err != nil {
 		return err
@@ -219,7 +214,7 @@ func (c *Cache) makeRoom(entries []*entry) ([]*entry, error) {
 		end = entries[last-1].record.Offset + entries[last-1].record.Size
 	}
 	var leaving []*entry
-	for _, e := range c.uncommittedEntries() { // among them those of sessions that are not finalized
+	for _, e := range c.freshOnes((*entry).uncommitted) { // among them those of sessions that are not finalized
 		if e.record.Offset >= end {
 			leaving = append(leaving, e)
 		}
@@ -268,7 +263,7 @@ func (c *Cache) beginForPending() error {
 func (c *Cache) lostFile() error {
 	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
 	c.store.grown = false // sessions may still pack into what lies behind its end
-	c.retreat(c.uncommittedEntries())
+	c.retreat(c.freshOnes((*entry).uncommitted))
 	err := errors.Join(c.lost, c.store.end(), c.accept(c.store.reopen()))
 	c.noticeReload()
 	return err

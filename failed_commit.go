@@ -70,7 +70,7 @@ func (c *Cache) retreat(entries []*entry) {
 		if e.region.open == 0 { // else XNNPACK writes to it
 			c.note(c.store.detach(e.region))
 		}
-		if c.store.isCondemned() && (!e.summed || !e.intact()) {
+		if c.store.isCondemned() && !e.suspect && (!e.summed || !e.intact()) {
 			c.losePayload(e)
 		}
 		if !e.region.detached {
@@ -89,15 +89,9 @@ func (c *Cache) retreat(entries []*entry) {
 	}
 }
 
-// uncommittedEntries returns what is in file space and in no generation on the disk.
-func (c *Cache) uncommittedEntries() []*entry {
-	var entries []*entry
-	for _, e := range c.fresh {
-		if e.uncommitted() {
-			entries = append(entries, e)
-		}
-	}
-	return entries
+// freshOnes returns those of what was packed here, and is not in the loaded index, that fulfil a condition.
+func (c *Cache) freshOnes(condition func(*entry) bool) []*entry {
+	return slices.DeleteFunc(slices.Clone(c.fresh), func(e *entry) bool { return !condition(e) })
 }
 
 // losePayload takes note that an entry's bytes are gone, and has all sessions that use it know, and the one that packs it.
@@ -120,7 +114,7 @@ func (c *Cache) losePayload(e *entry) {
 // afterFailure gives up what a failed commit leaves: the file is for others to write to, and ours again with the next try. What cannot
 // be moved out of it keeps it ours.
 func (c *Cache) afterFailure() {
-	c.retreat(c.uncommittedEntries())
+	c.retreat(c.freshOnes((*entry).uncommitted))
 	if !c.hasUncommitted() {
 		c.note(c.store.end())
 	}
@@ -180,15 +174,12 @@ func (e *entry) intact() bool {
 	return err == nil && sum == e.record.Sum
 }
 
-// pendingEntries returns what waits in private memory for a commit, as far as its session is finalized.
+// identified reports whether an entry says what it was packed from: its session is finalized, see identify.
+func (e *entry) identified() bool { return e.kernel == nil }
+
+// pendingEntries returns what waits in private memory for a commit that can bring it into the file.
 func (c *Cache) pendingEntries() []*entry {
-	var entries []*entry
-	for _, e := range c.fresh {
-		if e.pending() && e.kernel == nil {
-			entries = append(entries, e)
-		}
-	}
-	return entries
+	return c.freshOnes(func(e *entry) bool { return e.pending() && e.identified() })
 }
 
 // sameAs reports whether a record is of the same payload, packed from the same.
@@ -270,6 +261,10 @@ func (c *Cache) renew() error {
 	c.compacting = true
 	err = c.compact(c.withinCap)
 	c.compacting = false
+	err = errors.Join(err, c.store.end())
+	if c.again && !c.committing { // a commit was asked for meanwhile, and somebody waits for it
+		c.startCommit()
+	}
 	c.idle.Broadcast()
-	return errors.Join(err, c.store.end())
+	return err
 }

@@ -236,6 +236,8 @@ func (s *Session) Finalize() ([]string, error) {
 	if !s.finalized {
 		s.finalize()
 	}
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
 	var names []string
 	for _, e := range s.used {
 		if e.reason != ReasonUnnamed {
@@ -243,14 +245,12 @@ func (s *Session) Finalize() ([]string, error) {
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), errors.Join(s.err, s.lostWeights())
+	return slices.Compact(names), errors.Join(s.err, s.lost)
 }
 
 // Err returns ErrLost once the disk has lost packed weights that the session's runtime uses, whether Finalize was called or not:
 // the runtime must not be used any more. It costs nothing to ask before or after each inference.
-func (s *Session) Err() error { return s.lostWeights() }
-
-func (s *Session) lostWeights() error {
+func (s *Session) Err() error {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
 	return s.lost
