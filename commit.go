@@ -84,7 +84,7 @@ func (c *Cache) commitAll() {
 // endIfIdle gives the writer's lock to others if nobody here needs it. While something uncommitted is in memory we must
 // stay the writer: the next one would give its space away.
 func (c *Cache) endIfIdle() error {
-	if c.writers > 0 || c.hasUncommitted() {
+	if c.writers > 0 || c.hasUncommitted() || c.store.mustStay {
 		return nil
 	}
 	return c.store.end()
@@ -221,7 +221,7 @@ func (c *Cache) makeRoom(entries []*entry) ([]*entry, error) {
 	}
 	c.retreat(leaving)
 	for _, e := range leaving {
-		if !e.region.detached {
+		if !e.region.detached || c.store.mustStay {
 			return nil, fmt.Errorf("cache %s: no memory to make room for its index: %w", c.name(), syscall.ENOMEM)
 		}
 	}

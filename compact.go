@@ -134,6 +134,7 @@ func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 	c.events.add(slog.LevelInfo, "compacted the cache file", slog.Uint64("bytes_before", before), slog.Uint64("bytes", plan.slot.End),
 		slog.Int("damaged_payloads", next.damaged), slog.Duration("duration", time.Since(start)))
 	from := old.id
+	old.grown = old.grown && !old.mustStay
 	err = errors.Join(old.files.SyncDir(old.path), old.end(), old.reopen())
 	for _, f := range c.live {
 		for _, e := range f.entries {

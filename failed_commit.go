@@ -115,7 +115,7 @@ func (c *Cache) losePayload(e *entry) {
 // be moved out of it keeps it ours.
 func (c *Cache) afterFailure() {
 	c.retreat(c.freshOnes((*entry).uncommitted))
-	if !c.hasUncommitted() {
+	if !c.hasUncommitted() && !c.store.mustStay {
 		c.note(c.store.end())
 	}
 	c.retryLater()
@@ -261,7 +261,9 @@ func (c *Cache) renew() error {
 	c.compacting = true
 	err = c.compact(c.withinCap)
 	c.compacting = false
-	err = errors.Join(err, c.store.end())
+	if !c.store.mustStay {
+		err = errors.Join(err, c.store.end())
+	}
 	if c.again && !c.committing { // a commit was asked for meanwhile, and somebody waits for it
 		c.startCommit()
 	}

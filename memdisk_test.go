@@ -277,8 +277,10 @@ func (i *inode) resize(size int64) {
 type memProcess struct {
 	dir *memDir
 
-	killAt  int                             // the call at which it is killed, counted from 1; 0: none
-	onCall  func()                          // called before each call
+	killAt       int    // the call at which it is killed, counted from 1; 0: none
+	onCall       func() // called before each call
+	cannotDetach bool   // as on other systems than Linux
+
 	fails   func(path string) *flushFailure // how a flush fails, or nil
 	forgets func(flush, after string) bool  // whether it does not do a flush, of a path or \"directory\", after that step
 	calls   int
@@ -530,6 +532,9 @@ func (d *memDisk) Seal(b []byte) error {
 // Detach leaves the memory to the mapping, and gives the file other memory. Other mappings of it, which nobody writes to, keep
 // the old one too.
 func (d *memDisk) Detach(b []byte) error {
+	if d.process.cannotDetach {
+		return errors.ErrUnsupported
+	}
 	if err := d.process.enter(); err != nil {
 		return err
 	}

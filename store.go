@@ -44,6 +44,7 @@ type store struct {
 	doubted generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
 	condemned *condemned
+	mustStay  bool // what counts as private memory is still the file's, where the system cannot exchange it: others must not write to it
 
 	locked   bool        // we are the writer
 	settled  bool        // the file's header and name are on stable storage
@@ -262,7 +263,7 @@ func (st *store) abandon() error {
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
-	st.maybe, st.excess = format.Slot{}, false
+	st.maybe, st.excess, st.mustStay = format.Slot{}, false, false
 	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -273,6 +274,9 @@ func (st *store) abandon() error {
 // begin makes this process the writer, creating the file if there is none. ok is false if another process is the
 // writer. What others committed meanwhile is loaded first, so look-ups that missed before may now hit.
 func (st *store) begin() (ok bool, err error) {
+	if st.isCondemned() {
+		return false, fmt.Errorf("cache %s: %w", st.path, errCondemned)
+	}
 	if st.locked {
 		return true, nil
 	}
@@ -283,9 +287,6 @@ func (st *store) begin() (ok bool, err error) {
 		if err := st.create(); err != nil {
 			return false, err
 		}
-	}
-	if st.isCondemned() {
-		return false, fmt.Errorf("cache %s: %w", st.path, errCondemned)
 	}
 	if err := st.openForWriting(); err != nil {
 		return false, err
@@ -348,10 +349,12 @@ func (st *store) beginRenewal() (ok bool, err error) {
 	if err := st.openForWriting(); err != nil {
 		return false, err
 	}
-	if ok, err := st.disk.TryLock(); err != nil || !ok {
-		return false, err
+	if !st.locked {
+		if ok, err := st.disk.TryLock(); err != nil || !ok {
+			return false, err
+		}
+		st.locked = true
 	}
-	st.locked = true
 	replaced, err := st.disk.Replaced()
 	if err == nil && replaced {
 		err = fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
@@ -359,10 +362,10 @@ func (st *store) beginRenewal() (ok bool, err error) {
 	if err == nil {
 		err = st.reload()
 	}
-	if err != nil {
-		return false, errors.Join(err, st.end())
+	if err != nil && !st.mustStay {
+		err = errors.Join(err, st.end())
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // prepare brings the locked file into a state that can be appended to.

@@ -14,6 +14,9 @@ type listing struct{ records, names uint64 }
 // reserve returns n bytes of the file, mapped and with disk space behind them, for an entry whose names have so many bytes. There is
 // room for the index that lists it, too.
 func (st *store) reserve(n, names uint64) (reservation, error) {
+	if st.isCondemned() {
+		return reservation{}, fmt.Errorf("cache %s: %w", st.path, errCondemned)
+	}
 	start := alignUp(st.tail, packedAlignment)
 	if st.segment == nil || start+n > st.segment.end() {
 		if err := st.grow(start, n); err != nil {
@@ -202,7 +205,7 @@ func (st *store) failed(c *commit) {
 
 // committed takes note of a commit that was written.
 func (st *store) committed(c *commit) {
-	st.slot, st.maybe = c.slot, format.Slot{}
+	st.slot, st.maybe, st.mustStay = c.slot, format.Slot{}, false
 	st.grown = st.tail > c.slot.End
 }
 
@@ -229,7 +232,10 @@ func (st *store) detach(r *region) error {
 	if r.detached {
 		return nil
 	}
-	if err := st.disk.Detach(r.data[:r.used]); err != nil {
+	switch err := st.disk.Detach(r.data[:r.used]); {
+	case errors.Is(err, errors.ErrUnsupported): // nothing is lost, but the file must stay as it is
+		st.mustStay = true
+	case err != nil:
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
 	r.detached = true
