@@ -269,14 +269,10 @@ typedef struct opened {
   size_t name_count;
 } opened;
 
-// Begins a session and creates the runtime, but does not finalize.
-static inline opened model_begin(const model* m, xpwc_cache cache, const xpwc_data_map* map) {
-  opened o;
-  memset(&o, 0, sizeof(o));
-  OK(xpwc_session_begin(cache, map, &o.session));
+// Loads its tensors, and tells how its weights are packed.
+static inline void model_load(const model* m, xpwc_session session, const void* data[TENSORS]) {
   const size_t matrix[] = {WIDTH, WIDTH};
   const xpwc_packing packing = linear_packing(matrix);
-  const void* data[TENSORS];
   for (int i = 0; i < TENSORS; i++) {
     const tensor* t = &m->tensors[i];
     xpwc_load_options options;
@@ -285,10 +281,19 @@ static inline opened model_begin(const model* m, xpwc_cache cache, const xpwc_da
     options.flags = (t->eager ? (uint32_t)XPWC_LOAD_EAGER : 0) | (t->retain ? (uint32_t)XPWC_LOAD_RETAIN : 0);
     options.packing = i % 2 == 0 ? &packing : NULL;
     size_t size = 0;
-    OK(xpwc_session_load(o.session, t->name, &options, &data[i], &size));
+    OK(xpwc_session_load(session, t->name, &options, &data[i], &size));
     REQUIRE(size == t->size);
     REQUIRE(t->computed || data[i] == t->content);
   }
+}
+
+// Begins a session and creates the runtime, but does not finalize.
+static inline opened model_begin(const model* m, xpwc_cache cache, const xpwc_data_map* map) {
+  opened o;
+  memset(&o, 0, sizeof(o));
+  OK(xpwc_session_begin(cache, map, &o.session));
+  const void* data[TENSORS];
+  model_load(m, o.session, data);
   struct xnn_weights_cache_provider* provider = NULL;
   OK(xpwc_session_provider(o.session, &provider));
   REQUIRE(provider != NULL);
