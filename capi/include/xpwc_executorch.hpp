@@ -37,7 +37,7 @@
 // bias. So what is loaded next goes into the kernel's key if its name (exporter: "scale_" and a SHA-256) or size says
 // it could be scales; and what comes then, if its size fits a bias. A wrong guess costs packing twice what two methods
 // could share. Not seen are scales inside the program (exported before scales had names) and zero points:
-// set_quantization tells those. Nor are operators, shapes and groups: two nodes or models that use one name and content
+// set_quantization tells those. Nor are operators, shapes and groups: two runtimes that use one name and content
 // in different ones get each other's packed weights (wrong answers, and reads out of bounds) unless set_quantization
 // tells them apart.
 #ifndef XPWC_EXECUTORCH_HPP
