@@ -36,15 +36,21 @@ static enum xnn_status ask(const struct xpwc_node* node, const struct xpwc_conte
   struct xpwc_bare_provider provider;
   xpwc_bare_provider_init(&provider, q, look_up, reserve_space, look_up_or_insert);
   xnn_subgraph_t subgraph = NULL;
+  xnn_workspace_t workspace = NULL;
   xnn_runtime_t runtime = NULL;
-  enum xnn_status status = xnn_create_subgraph(2, 0, &subgraph);
+  enum xnn_status status = xnn_create_workspace(&workspace); // XNNPACK's own would leak when the runtime's creation fails
   if (status != xnn_status_success) {
+    return status;
+  }
+  status = xnn_create_subgraph(2, 0, &subgraph);
+  if (status != xnn_status_success) {
+    xnn_release_workspace(workspace);
     return status;
   }
   bool keep = false;
   status = xpwc_define_node(subgraph, node, content, 0);
   if (status == xnn_status_success) {
-    status = xnn_create_runtime_v4(subgraph, &provider.callbacks, NULL, NULL, 0, &runtime);
+    status = xnn_create_runtime_v4(subgraph, &provider.callbacks, workspace, NULL, 0, &runtime);
     // XNNPACK of 2026 computes half precision in single where the CPU has no arithmetic for it. A runtime that then fails
     // has freed the converted constants, and deleting the subgraph would free them again.
     const enum xnn_datatype half = xnn_datatype_fp16;
@@ -56,6 +62,7 @@ static enum xnn_status ask(const struct xpwc_node* node, const struct xpwc_conte
   if (!keep) {
     xnn_delete_subgraph(subgraph);
   }
+  xnn_release_workspace(workspace);
   return status;
 }
 

@@ -26,8 +26,9 @@ xpwc_status xpwc_session_load(
     xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size) {
   struct xpwc_load_options o = {0};
   const bool valid = options == NULL || xpwc_read_struct(&o, sizeof(o), options, options->struct_size);
-  return xpwcSessionLoad(
-      session, name, valid, o.flags, xpwc_go_address(o.quantization), o.quantization_size, data, size);
+  struct xpwc_packing p;
+  const bool packing_valid = o.packing == NULL || xpwc_read_packing(&p, o.packing);
+  return xpwcSessionLoad(session, name, valid, o.flags, packing_valid, o.packing == NULL ? NULL : &p, data, size);
 }
 
 xpwc_status xpwc_session_alias(

@@ -58,6 +58,8 @@ var inDirectory = map[string]string{
 	"Each thread has its own last error":                                        "last_error.c",
 	"The options do what the header says":                                       "options.c",
 	"What is packed from a source that changes meanwhile is not kept":           "changed.c",
+	"Whatever a host tells of how a kernel is packed tells it apart":            "packing.c",
+	"Whatever a C++ host tells of how a kernel is packed arrives":               "packing.cc",
 	"Names, trim, compact and save do what the header says":                     "maintenance.c",
 	"Messages, progress and figures tell what happened":                         "watching.c",
 	"A file's stamp changes with the file":                                      "stamp.c",

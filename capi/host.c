@@ -118,6 +118,25 @@ bool xpwc_read_struct(void* to, size_t known, const void* from, size_t given) {
   return true;
 }
 
+static void make_go_addresses(struct xpwc_operand* operand) {
+  operand->scales = xpwc_go_address(operand->scales);
+  operand->block_scales = xpwc_go_address(operand->block_scales);
+}
+
+bool xpwc_read_packing(struct xpwc_packing* to, const struct xpwc_packing* from) {
+  if (!xpwc_read_struct(to, sizeof(*to), from, from->struct_size)) {
+    return false;
+  }
+  to->dims = xpwc_go_address(to->dims);
+  to->hidden_bias = xpwc_go_address(to->hidden_bias);
+  to->opaque = xpwc_go_address(to->opaque);
+  make_go_addresses(&to->input);
+  make_go_addresses(&to->kernel);
+  make_go_addresses(&to->bias);
+  make_go_addresses(&to->output);
+  return true;
+}
+
 bool xpwc_view_table(const struct xpwc_tensor* tensors, size_t distance, size_t index, struct xpwc_tensor_view* view) {
   const struct xpwc_tensor* at = (const struct xpwc_tensor*)((const char*)tensors + index * distance);
   struct xpwc_tensor tensor;

@@ -43,6 +43,9 @@ struct xpwc_tensor_view {
 // Views the tensor at that index of a table with that distance. Returns false if its struct_size is wrong.
 bool xpwc_view_table(const struct xpwc_tensor* tensors, size_t distance, size_t index, struct xpwc_tensor_view* view);
 
+// Copies a packing of the host's like xpwc_read_struct. What is no address in it becomes NULL.
+bool xpwc_read_packing(struct xpwc_packing* to, const struct xpwc_packing* from);
+
 // A function of the host's with its context, for a cache.
 struct xpwc_callback {
   uintptr_t function; // 0 if there is none, and then it must not be called

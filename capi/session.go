@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"xpwc"
-	"xpwc/packing"
 )
 
 // A session is what a session's handle stands for.
@@ -88,12 +87,12 @@ func withSession(handle C.xpwc_session, do func(*session) error) C.xpwc_status {
 
 //export xpwcSessionLoad
 func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.bool, flags C.uint32_t,
-	quantization unsafe.Pointer, quantizationSize C.size_t, data *C.xpwc_const_pointer, size *C.size_t,
+	packingValid C.bool, packed *C.struct_xpwc_packing, data *C.xpwc_const_pointer, size *C.size_t,
 ) C.xpwc_status {
 	zero(data)
 	zero(size)
 	return withSession(handle, func(s *session) error {
-		const known = C.XPWC_LOAD_EAGER | C.XPWC_LOAD_PACK_ONLY | C.XPWC_LOAD_RETAIN | C.XPWC_LOAD_QUANTIZED
+		const known = C.XPWC_LOAD_EAGER | C.XPWC_LOAD_PACK_ONLY | C.XPWC_LOAD_RETAIN
 		switch {
 		case name == nil || data == nil:
 			return invalid("xpwc_session_load: name or data is NULL")
@@ -101,12 +100,8 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 			return invalid("xpwc_session_load: options.struct_size is wrong, or an unknown member is set")
 		case flags&^known != 0:
 			return invalid("xpwc_session_load: unknown flags %#x", flags&^known)
-		case flags&C.XPWC_LOAD_QUANTIZED == 0 && quantizationSize > 0:
-			return invalid("xpwc_session_load: quantization without XPWC_LOAD_QUANTIZED")
-		}
-		parameters, err := hostBytes(quantization, quantizationSize)
-		if err != nil {
-			return fmt.Errorf("xpwc_session_load: quantization: %w", err)
+		case !bool(packingValid):
+			return invalid("xpwc_session_load: packing.struct_size is wrong, or an unknown member is set")
 		}
 		var options []xpwc.LoadOption
 		for _, o := range []struct {
@@ -116,11 +111,17 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 			{C.XPWC_LOAD_EAGER, xpwc.Eager()},
 			{C.XPWC_LOAD_PACK_ONLY, xpwc.PackOnly()},
 			{C.XPWC_LOAD_RETAIN, xpwc.Retain()},
-			{C.XPWC_LOAD_QUANTIZED, xpwc.PackedAs(packing.Opaque(parameters))},
 		} {
 			if flags&o.flag != 0 {
 				options = append(options, o.option)
 			}
+		}
+		if packed != nil {
+			id, err := packingOf(packed)
+			if err != nil {
+				return fmt.Errorf("xpwc_session_load: tensor %q: packing: %w", C.GoString(name), err)
+			}
+			options = append(options, xpwc.PackedAs(id))
 		}
 		content, err := s.Load(C.GoString(name), options...)
 		if err != nil {

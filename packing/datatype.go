@@ -70,4 +70,10 @@ func (d Datatype) Size() int {
 // without naming it in its key.
 func (d Datatype) Dynamic() bool { return d == dynamicQInt8 || d == packedQInt8 || d == dynamicQUint8 }
 
+// Channelwise reports whether elements are quantised with Quantization.Scales.
+func (d Datatype) Channelwise() bool { return d.quantization() == channelwise }
+
+// Blockwise reports whether elements are quantised with Quantization.BlockScales.
+func (d Datatype) Blockwise() bool { return d.quantization() == blockwise }
+
 func (d Datatype) float() bool { return int(d) < len(datatypes) && datatypes[d].float }

@@ -8,7 +8,8 @@
 //
 //   xpwc_session session;                                       // one for each runtime
 //   xpwc_session_begin(cache, &data_map, &session);
-//   xpwc_session_load(session, "layers.0.weight", NULL, &weights, &size);   // weights go to xnn_define_tensor_value
+//   options.packing = &packing;                                 // operator, shape, types: whatever decides how it is packed
+//   xpwc_session_load(session, "layers.0.weight", &options, &weights, &size);   // weights go to xnn_define_tensor_value
 //   xpwc_session_provider(session, &provider);
 //   xnn_create_runtime_v4(subgraph, provider, workspace, threadpool, flags, &runtime);
 //   xpwc_session_finalize(session, &names, &count);             // sources are freed, the disk is written in the background
@@ -382,23 +383,106 @@ enum {
   XPWC_LOAD_PACK_ONLY = 1 << 1,
   // The content is kept until xpwc_session_end, for tensors that are also read at inference (PReLU slopes, constants of
   // elementwise operators).
-  XPWC_LOAD_RETAIN = 1 << 2,
-  // quantization is set, if only to say that there is none.
-  XPWC_LOAD_QUANTIZED = 1 << 3
+  XPWC_LOAD_RETAIN = 1 << 2
 };
+
+// Operators that pack weights, by the function of xnnpack.h that defines one.
+enum {
+  // xnn_define_fully_connected
+  XPWC_OPERATOR_FULLY_CONNECTED = 1,
+  // xnn_define_convolution_2d
+  XPWC_OPERATOR_CONVOLUTION_2D = 2,
+  // xnn_define_depthwise_convolution_2d
+  XPWC_OPERATOR_DEPTHWISE_CONVOLUTION_2D = 3,
+  // xnn_define_deconvolution_2d
+  XPWC_OPERATOR_DECONVOLUTION_2D = 4,
+  // xnn_define_batch_matrix_multiply
+  XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY = 5
+};
+
+// Flags of xpwc_packing.
+enum {
+  // The kernel is transposed (XNN_FLAG_TRANSPOSE_WEIGHTS, XNN_FLAG_TRANSPOSE_B).
+  XPWC_PACKING_TRANSPOSED = 1 << 0,
+  // Pixels are added around the images of a convolution, by numbers (not XNN_FLAG_TENSORFLOW_SAME_PADDING).
+  XPWC_PACKING_PADDED = 1 << 1,
+  // The runtime is created with XNN_FLAG_HINT_FP16_INFERENCE or XNN_FLAG_FORCE_FP16_INFERENCE.
+  XPWC_PACKING_HALF_PRECISION = 1 << 2,
+  // The runtime is created with XNN_FLAG_HINT_SPARSE_INFERENCE.
+  XPWC_PACKING_SPARSE_INFERENCE = 1 << 3,
+  // The node or the runtime has XNN_FLAG_SLOW_CONSISTENT_ARITHMETIC.
+  XPWC_PACKING_CONSISTENT_ARITHMETIC = 1 << 4
+};
+
+// A tensor of a node: its type, and what its integers mean. Which members count depends on the type; the others are ignored.
+// Pointers are aligned as their types are; they may be NULL where the count is 0, and no count exceeds the kernel's elements.
+typedef struct xpwc_operand {
+  // XNNPACK's number of the type (enum xnn_datatype). 0, xnn_datatype_invalid, says that there is no such tensor.
+  uint32_t datatype;
+  // The stored value of real zero.
+  int32_t zero_point;
+  // The one scale of qint8, quint8 and qint32.
+  float scale;
+  // The dimension that scales and block_scales run along: 0 for [output channels, ...].
+  uint32_t channel_dim;
+  // Of types that are quantised for each channel: a scale for each index of channel_dim, and for the second factor of a batch
+  // matrix multiplication as many again for each matrix of its batch.
+  const float* scales;
+  size_t scale_count;
+  // Of types that are quantised in blocks: the scales as the bits of bfloat16 numbers, those of the first channel first.
+  const uint16_t* block_scales;
+  size_t block_scale_count;
+  // How many elements of a channel share one of block_scales.
+  uint32_t block_size;
+  // Of types that are quantised at inference: how many trailing dimensions share a scale.
+  uint32_t non_batch_dims;
+} xpwc_operand;
+
+// How XNNPACK is going to pack a kernel: everything that decides the packed bytes, besides the contents of the kernel and of
+// a bias that XNNPACK names in its key. Zero-initialise it and set struct_size to sizeof(struct xpwc_packing). It and what it
+// points to are read during the call that it is given to, and not afterwards.
+typedef struct xpwc_packing {
+  size_t struct_size;
+  // XPWC_OPERATOR_FULLY_CONNECTED and its like; 0 with opaque.
+  uint32_t operator_type;
+  // XPWC_PACKING_TRANSPOSED and its like. An unknown flag is XPWC_INVALID_ARGUMENT.
+  uint32_t flags;
+  // The number of groups of a convolution or deconvolution, the depth multiplier of a depthwise convolution. 0 stands for 1.
+  uint32_t groups;
+  // Of the operators on images. 0 stands for 1.
+  uint32_t stride_height;
+  uint32_t stride_width;
+  uint32_t dilation_height;
+  uint32_t dilation_width;
+  // The kernel's shape, as XNNPACK is given it: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first.
+  uint32_t dim_count;
+  const size_t* dims;
+  // The node's tensors, with the types they have in the subgraph. bias is zero if there is none.
+  struct xpwc_operand input;
+  struct xpwc_operand kernel;
+  struct xpwc_operand bias;
+  struct xpwc_operand output;
+  // The content of a bias that XNNPACK packs in without naming it: it must be given if there is a bias and input is quantised
+  // at inference (qdint8 and its like). Otherwise it may be NULL.
+  const void* hidden_bias;
+  size_t hidden_bias_size;
+  // For a host that does not see a node's parameters: in place of all the other members, which must be zero, bytes in any form
+  // that differ when what it does see differs. Several that are given for one tensor are parts of one. NULL otherwise.
+  const void* opaque;
+  size_t opaque_size;
+} xpwc_packing;
 
 // How a tensor is loaded. Zero-initialise it and set struct_size to sizeof(struct xpwc_load_options).
 typedef struct xpwc_load_options {
   size_t struct_size;
   // XPWC_LOAD_EAGER and its like. An unknown flag is XPWC_INVALID_ARGUMENT.
   uint32_t flags;
-  // With XPWC_LOAD_QUANTIZED, what XNNPACK packs in but leaves out of its key, in any form that differs when it does: scales,
-  // zero point, block size and, where the input is quantised dynamically, the bias; also the shape, should one name have the
-  // same bytes in several: XNNPACK's key takes [32, 512] for [512, 32]. Two models that differ in these alone
-  // get each other's packed weights if they are not told here. Digests of them (xpwc_digest) do. Without the flag,
-  // quantization_size must be 0.
-  const void* quantization;
-  size_t quantization_size;
+  // How XNNPACK is going to pack the tensor, to be given for every kernel, of floats too, and for each use of it: load it once
+  // more for another one. XNNPACK's key has next to nothing of it. A host that tells nothing risks that two uses of one name
+  // and content in different shapes, groups or quantisations get each other's packed weights: wrong answers, and reads out of
+  // bounds. NULL to tell nothing, and for what is not a kernel. If it makes no sense it is XPWC_INVALID_ARGUMENT, and
+  // xpwc_last_error names the member.
+  const struct xpwc_packing* packing;
 } xpwc_load_options;
 
 // Returns the tensor of that name: the address to give to XNNPACK, and its size in bytes. The content of a computed tensor is
@@ -437,8 +521,8 @@ xpwc_status xpwc_session_check(xpwc_session session);
 // Ends the session, also if it returns an error; the runtime must have been deleted.
 xpwc_status xpwc_session_end(xpwc_session session);
 
-// Computes the 128-bit digest of size bytes, for xpwc_tensor.digest and xpwc_load_options.quantization. data may be NULL
-// if size is 0. It guards against accidents, not against an adversary.
+// Computes the 128-bit digest of size bytes, for xpwc_tensor.digest and xpwc_packing.opaque. data may be NULL if size
+// is 0. It guards against accidents, not against an adversary.
 xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
 
 // Size that suffices for xpwc_file_stamp.

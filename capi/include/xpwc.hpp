@@ -4,7 +4,9 @@
 //   if (!cache) return fail(cache.status().message());
 //
 //   auto session = cache->begin(&data_map);                      // one for each runtime
-//   auto weights = session->load("layers.0.weight");             // weights->data goes to xnn_define_tensor_value
+//   xpwc::LoadOptions options;
+//   options.packing = packing;                                   // operator, shape, types: whatever decides how it is packed
+//   auto weights = session->load("layers.0.weight", options);    // weights->data goes to xnn_define_tensor_value
 //   xnn_create_runtime_v4(subgraph, session->provider(), workspace, threadpool, flags, &runtime);
 //   xpwc::Status status = session->finalize();                   // sources are freed, the disk is written in the background
 //   ... xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ...
@@ -159,14 +161,75 @@ class TensorTable final : public DataMap {
   std::unordered_map<std::string, Tensor> tensors_;
 };
 
+// Numbers that somebody else owns.
+template <typename T>
+struct Numbers {
+  const T* data = nullptr;
+  std::size_t size = 0;
+};
+
+// A height and a width. 0 stands for 1.
+struct Size {
+  std::uint32_t height = 0;
+  std::uint32_t width = 0;
+};
+
+// Operators that pack weights, by the function of xnnpack.h that defines one.
+enum class Operator : std::uint32_t {
+  unknown = 0,
+  fully_connected = XPWC_OPERATOR_FULLY_CONNECTED,
+  convolution_2d = XPWC_OPERATOR_CONVOLUTION_2D,
+  depthwise_convolution_2d = XPWC_OPERATOR_DEPTHWISE_CONVOLUTION_2D,
+  deconvolution_2d = XPWC_OPERATOR_DECONVOLUTION_2D,
+  batch_matrix_multiply = XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY,
+};
+
+// A tensor of a node, its type and what its integers mean: xpwc_operand.
+struct Operand {
+  // xnn_datatype_invalid says that there is no such tensor.
+  xnn_datatype datatype = xnn_datatype_invalid;
+  std::int32_t zero_point = 0;
+  float scale = 0;
+  std::uint32_t channel_dim = 0;
+  Numbers<float> scales{};
+  // The bits of bfloat16 numbers.
+  Numbers<std::uint16_t> block_scales{};
+  std::uint32_t block_size = 0;
+  std::uint32_t non_batch_dims = 0;
+};
+
+// How XNNPACK is going to pack a kernel: xpwc_packing. What it points to is read during the call it is given to.
+struct Packing {
+  Operator operator_type = Operator::unknown;
+  bool transposed = false;
+  bool padded = false;
+  bool half_precision = false;
+  bool sparse_inference = false;
+  bool consistent_arithmetic = false;
+  // The kernel's shape, as XNNPACK is given it.
+  std::vector<std::size_t> dims{};
+  // The number of groups, or the depth multiplier. 0 stands for 1.
+  std::uint32_t groups = 0;
+  Size stride{};
+  Size dilation{};
+  Operand input{};
+  Operand kernel{};
+  Operand bias{};
+  Operand output{};
+  // The bias, if input is quantised at inference.
+  Bytes hidden_bias{};
+  // In place of all the other members, for a host that does not see a node's parameters.
+  Bytes opaque{};
+};
+
 // How a tensor is loaded: xpwc_load_options.
 struct LoadOptions {
   bool eager = false;
   bool pack_only = false;
   bool retain = false;
-  // What XNNPACK packs in but leaves out of its key: scales, zero point, block size, and the bias where the input is quantised
-  // dynamically; empty bytes say that there is nothing of it. Needed only during the call.
-  std::optional<Bytes> quantization;
+  // To be given for every kernel, of floats too, and for each use of it: see xpwc_load_options.packing for what a host risks that
+  // does not.
+  std::optional<Packing> packing{};
 };
 
 // A tensor that was loaded. The session owns it.
@@ -188,6 +251,48 @@ inline Status c_string(std::string_view text, std::string& copy) {
   }
   copy.assign(text);
   return Status();
+}
+
+inline xpwc_operand c_operand(const Operand& operand) {
+  xpwc_operand c{};
+  c.datatype = static_cast<std::uint32_t>(operand.datatype);
+  c.zero_point = operand.zero_point;
+  c.scale = operand.scale;
+  c.channel_dim = operand.channel_dim;
+  c.scales = operand.scales.data;
+  c.scale_count = operand.scales.size;
+  c.block_scales = operand.block_scales.data;
+  c.block_scale_count = operand.block_scales.size;
+  c.block_size = operand.block_size;
+  c.non_batch_dims = operand.non_batch_dims;
+  return c;
+}
+
+// A packing for C, which points into it.
+inline xpwc_packing c_packing(const Packing& packing) {
+  xpwc_packing c{};
+  c.struct_size = sizeof(c);
+  c.operator_type = static_cast<std::uint32_t>(packing.operator_type);
+  c.flags = flag(packing.transposed, XPWC_PACKING_TRANSPOSED) | flag(packing.padded, XPWC_PACKING_PADDED) |
+      flag(packing.half_precision, XPWC_PACKING_HALF_PRECISION) |
+      flag(packing.sparse_inference, XPWC_PACKING_SPARSE_INFERENCE) |
+      flag(packing.consistent_arithmetic, XPWC_PACKING_CONSISTENT_ARITHMETIC);
+  c.groups = packing.groups;
+  c.stride_height = packing.stride.height;
+  c.stride_width = packing.stride.width;
+  c.dilation_height = packing.dilation.height;
+  c.dilation_width = packing.dilation.width;
+  c.dim_count = static_cast<std::uint32_t>(packing.dims.size());
+  c.dims = packing.dims.empty() ? nullptr : packing.dims.data();
+  c.input = c_operand(packing.input);
+  c.kernel = c_operand(packing.kernel);
+  c.bias = c_operand(packing.bias);
+  c.output = c_operand(packing.output);
+  c.hidden_bias = packing.hidden_bias.data;
+  c.hidden_bias_size = packing.hidden_bias.size;
+  c.opaque = packing.opaque.data;
+  c.opaque_size = packing.opaque.size;
+  return c;
 }
 
 // An open handle, and what the library calls on its behalf.
@@ -322,10 +427,11 @@ class Session {
     xpwc_load_options c{};
     c.struct_size = sizeof(c);
     c.flags = detail::flag(options.eager, XPWC_LOAD_EAGER) | detail::flag(options.pack_only, XPWC_LOAD_PACK_ONLY) |
-        detail::flag(options.retain, XPWC_LOAD_RETAIN) | detail::flag(options.quantization.has_value(), XPWC_LOAD_QUANTIZED);
-    if (options.quantization) {
-      c.quantization = options.quantization->data;
-      c.quantization_size = options.quantization->size;
+        detail::flag(options.retain, XPWC_LOAD_RETAIN);
+    xpwc_packing packing{};
+    if (options.packing) {
+      packing = detail::c_packing(*options.packing);
+      c.packing = &packing;
     }
     Loaded loaded;
     const xpwc_status code = xpwc_session_load(session_, copy.c_str(), &c, &loaded.data, &loaded.size);
@@ -479,7 +585,7 @@ class Cache {
   std::shared_ptr<detail::CacheState> state_;
 };
 
-// Computes the digest of a content, for Tensor::digest and LoadOptions::quantization.
+// Computes the digest of a content, for Tensor::digest and Packing::opaque.
 inline Result<Digest> digest(Bytes content) {
   Digest digest{};
   if (Status status = detail::check(xpwc_digest(content.data, content.size, digest.data())); !status.ok()) {

@@ -37,7 +37,9 @@
 // bias. So what is loaded next goes into the kernel's key if its name (exporter: "scale_" and a SHA-256) or size says
 // it could be scales; and what comes then, if its size fits a bias. A wrong guess costs packing twice what two methods
 // could share. Not seen are scales inside the program (exported before scales had names) and zero points:
-// set_quantization tells those.
+// set_quantization tells those. Nor are operators, shapes and groups: two runtimes that use one name and content
+// in different ones get each other's packed weights (wrong answers, and reads out of bounds) unless set_quantization
+// tells them apart.
 #ifndef XPWC_EXECUTORCH_HPP
 #define XPWC_EXECUTORCH_HPP
 
@@ -260,9 +262,9 @@ class XNNWeightsCache {
     return static_cast<const uint8_t*>(constant->address);
   }
 
-  // Tells what the constant of that name is packed with and XNNPACK does not tell: scales and zero points, in any form
-  // that differs when they do. To be called between load_unpacked_data and xnn_create_runtime; it adds to what is
-  // known. Not in ExecuTorch's class.
+  // Tells what the constant of that name is packed with and XNNPACK does not tell: scales, zero points, the shape, in any
+  // form that differs when they do. To be called between load_unpacked_data and xnn_create_runtime; it adds to what is
+  // known. No bytes tell nothing. Not in ExecuTorch's class.
   Error set_quantization(const std::string& name, const void* bytes, size_t size) {
     if (current_ == nullptr) {
       return Error::InvalidState;
@@ -678,11 +680,16 @@ class XNNWeightsCache {
   }
 
   static Error tell_quantization(Runtime& runtime, const std::string& name, const void* bytes, size_t size) {
+    if (size == 0) {
+      return Error::Ok;
+    }
+    xpwc_packing packing{};
+    packing.struct_size = sizeof(packing);
+    packing.opaque = bytes;
+    packing.opaque_size = size;
     xpwc_load_options options{};
     options.struct_size = sizeof(options);
-    options.flags = XPWC_LOAD_QUANTIZED;
-    options.quantization = bytes;
-    options.quantization_size = size;
+    options.packing = &packing;
     const void* address = nullptr;
     return error_of(xpwc_session_load(runtime.session, name.c_str(), &options, &address, nullptr));
   }

@@ -31,13 +31,7 @@ static xpwc_status create(bool table, xpwc_stats* stats) {
   xpwc_session session;
   OK(xpwc_session_begin(cache, &map, &session));
   const void* data[TENSORS];
-  xpwc_load_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
-  options.flags = XPWC_LOAD_QUANTIZED;
-  for (int i = 0; i < TENSORS; i++) {
-    OK(xpwc_session_load(session, m.tensors[i].name, &options, &data[i], NULL));
-  }
+  model_load(&m, session, data);
   REQUIRE(source.asked == 1);
   struct xnn_weights_cache_provider* provider;
   OK(xpwc_session_provider(session, &provider));

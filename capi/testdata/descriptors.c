@@ -67,10 +67,7 @@ static void run(model* m, const char* path) {
   OK(xpwc_session_begin(cache, &map, &session));
   const void* data[TENSORS];
   come_to(LOAD);
-  for (int i = 0; i < TENSORS; i++) {
-    size_t size = 0;
-    OK(xpwc_session_load(session, m->tensors[i].name, NULL, &data[i], &size));
-  }
+  model_load(m, session, data);
   struct xnn_weights_cache_provider* provider = NULL;
   OK(xpwc_session_provider(session, &provider));
   come_to(PACK);

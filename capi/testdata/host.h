@@ -191,6 +191,18 @@ static inline xpwc_data_map model_table(model* m, xpwc_tensor table[TENSORS]) {
 
 // Its runtime.
 
+// How it is packed. dims must stay there.
+static inline xpwc_packing linear_packing(const size_t dims[2]) {
+  xpwc_packing packing;
+  memset(&packing, 0, sizeof(packing));
+  packing.struct_size = sizeof(packing);
+  packing.operator_type = XPWC_OPERATOR_FULLY_CONNECTED;
+  packing.dim_count = 2;
+  packing.dims = dims;
+  packing.input.datatype = packing.kernel.datatype = packing.bias.datatype = packing.output.datatype = xnn_datatype_fp32;
+  return packing;
+}
+
 // Creates the runtime from these tensors, and without a cache if the provider is NULL.
 static inline xnn_runtime_t runtime_create(const void* const data[TENSORS], xnn_weights_cache_t provider) {
   xnn_subgraph_t subgraph = NULL;
@@ -257,23 +269,31 @@ typedef struct opened {
   size_t name_count;
 } opened;
 
+// Loads its tensors, and tells how its weights are packed.
+static inline void model_load(const model* m, xpwc_session session, const void* data[TENSORS]) {
+  const size_t matrix[] = {WIDTH, WIDTH};
+  const xpwc_packing packing = linear_packing(matrix);
+  for (int i = 0; i < TENSORS; i++) {
+    const tensor* t = &m->tensors[i];
+    xpwc_load_options options;
+    memset(&options, 0, sizeof(options));
+    options.struct_size = sizeof(options);
+    options.flags = (t->eager ? (uint32_t)XPWC_LOAD_EAGER : 0) | (t->retain ? (uint32_t)XPWC_LOAD_RETAIN : 0);
+    options.packing = i % 2 == 0 ? &packing : NULL;
+    size_t size = 0;
+    OK(xpwc_session_load(session, t->name, &options, &data[i], &size));
+    REQUIRE(size == t->size);
+    REQUIRE(t->computed || data[i] == t->content);
+  }
+}
+
 // Begins a session and creates the runtime, but does not finalize.
 static inline opened model_begin(const model* m, xpwc_cache cache, const xpwc_data_map* map) {
   opened o;
   memset(&o, 0, sizeof(o));
   OK(xpwc_session_begin(cache, map, &o.session));
   const void* data[TENSORS];
-  for (int i = 0; i < TENSORS; i++) {
-    const tensor* t = &m->tensors[i];
-    xpwc_load_options options;
-    memset(&options, 0, sizeof(options));
-    options.struct_size = sizeof(options);
-    options.flags = (uint32_t)XPWC_LOAD_QUANTIZED | (t->eager ? (uint32_t)XPWC_LOAD_EAGER : 0) | (t->retain ? (uint32_t)XPWC_LOAD_RETAIN : 0);
-    size_t size = 0;
-    OK(xpwc_session_load(o.session, t->name, &options, &data[i], &size));
-    REQUIRE(size == t->size);
-    REQUIRE(t->computed || data[i] == t->content);
-  }
+  model_load(m, o.session, data);
   struct xnn_weights_cache_provider* provider = NULL;
   OK(xpwc_session_provider(o.session, &provider));
   REQUIRE(provider != NULL);

@@ -147,6 +147,112 @@ static void refuses_load(xpwc_session session, const char* name, const xpwc_load
   REQUIRE(data == NULL && size == 0);
 }
 
+// The packing is refused, and the error names the member.
+static void refuses_packing(xpwc_session session, const xpwc_packing* packing, const char* member) {
+  const xpwc_load_options o = {.struct_size = sizeof(o), .packing = packing};
+  refuses_load(session, "w0", &o);
+  const char* error = xpwc_last_error();
+  if (strstr(error, member) == NULL || strstr(error, "\"w0\"") == NULL) {
+    require_failed(__FILE__, __LINE__, member, error);
+  }
+}
+
+// Tries a packing with statements that make one member wrong.
+#define REFUSES(member, statements)              \
+  do {                                           \
+    xpwc_packing p = good;                       \
+    statements;                                  \
+    refuses_packing(session, &p, member);        \
+  } while (0)
+
+static void packings(xpwc_session session) {
+  enum { OUTPUTS = 4, INPUTS = 32 };
+  static const size_t dims[] = {OUTPUTS, INPUTS, 1, 1, 1, 1, 1};
+  static const float scales[OUTPUTS * INPUTS + 1] = {1, 1, 1, 1};
+  static const uint16_t block_scales[OUTPUTS * INPUTS + 1] = {1, 1, 1, 1};
+  static const float bias[OUTPUTS] = {1, 1, 1, 1};
+  xpwc_packing good = linear_packing(dims);
+  good.input.datatype = xnn_datatype_qdint8;
+  good.input.non_batch_dims = 1;
+  good.kernel.datatype = xnn_datatype_qcint8;
+  good.kernel.scales = scales;
+  good.kernel.scale_count = OUTPUTS;
+  good.hidden_bias = bias;
+  good.hidden_bias_size = sizeof(bias);
+
+  xpwc_packing unsized = good;
+  unsized.struct_size = 0;
+  const xpwc_load_options o = {.struct_size = sizeof(o), .packing = &unsized};
+  refuses_load(session, "w0", &o);
+  REQUIRE(strstr(xpwc_last_error(), "packing.struct_size") != NULL);
+
+  struct {
+    xpwc_packing known;
+    uint64_t more;
+  } longer = {good, 1};
+  longer.known.struct_size = sizeof(longer);
+  const xpwc_load_options of_longer = {.struct_size = sizeof(of_longer), .packing = &longer.known};
+  refuses_load(session, "w0", &of_longer);
+  REQUIRE(strstr(xpwc_last_error(), "packing.struct_size") != NULL);
+
+  const uint32_t odd[] = {6, 77, UINT32_MAX};
+  for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
+    REFUSES("operator_type", p.operator_type = odd[i]);
+  }
+  REFUSES("operator_type", p.operator_type = 0);
+  REFUSES("operator_type", p.operator_type = 0; p.opaque = "x"; p.opaque_size = 1); // with a shape
+  REFUSES("operator_type", memset(&p, 0, sizeof(p)); p.struct_size = sizeof(p)); // says nothing
+  REFUSES("opaque", memset(&p, 0, sizeof(p)); p.struct_size = sizeof(p); p.opaque_size = 1); // of nothing
+  REFUSES("opaque", p.opaque = "x"; p.opaque_size = 1);
+  REFUSES("opaque", p.opaque_size = 1);
+  for (int bit = 5; bit < 32; bit++) {
+    REFUSES("flags", p.flags = UINT32_C(1) << bit);
+  }
+
+  REFUSES("dim_count", p.dim_count = 0);
+  REFUSES("dim_count", p.dim_count = XNN_MAX_TENSOR_DIMS + 1);
+  REFUSES("dim_count", p.dim_count = UINT32_MAX);
+  REFUSES("dims", p.dims = NULL);
+  REFUSES("dims", p.dims = (const size_t*)((const char*)dims + 1));
+  const size_t none[] = {OUTPUTS, 0};
+  REFUSES("dims[1]", p.dims = none);
+  const size_t huge[] = {SIZE_MAX, INPUTS};
+  REFUSES("dims[0]", p.dims = huge);
+  const size_t product[] = {SIZE_MAX / 4, INPUTS};
+  REFUSES("dims[1]", p.dims = product);
+
+  REFUSES("input.datatype", p.input.datatype = 0);
+  REFUSES("kernel.datatype", p.kernel.datatype = 0);
+  REFUSES("output.datatype", p.output.datatype = 0);
+  REFUSES("bias.datatype", p.bias.datatype = 256);
+  REFUSES("kernel.datatype", p.kernel.datatype = UINT32_MAX);
+
+  REFUSES("kernel.scales", p.kernel.scales = NULL);
+  REFUSES("kernel.scales", p.kernel.scales = (const float*)(uintptr_t)16); // no address
+  REFUSES("kernel.scales", p.kernel.scales = (const float*)((const char*)scales + 2));
+  REFUSES("kernel.scales", p.kernel.scale_count = OUTPUTS * INPUTS + 1);
+  REFUSES("kernel.scales", p.kernel.scale_count = SIZE_MAX);
+  REFUSES("kernel.scale_count", p.kernel.scale_count = OUTPUTS - 1);
+  REFUSES("kernel.scale_count", p.kernel.channel_dim = 1);
+  REFUSES("kernel.channel_dim", p.kernel.channel_dim = 2);
+  REFUSES("kernel.channel_dim", p.kernel.channel_dim = UINT32_MAX);
+  REFUSES("input.scales", p.input.scale_count = 1);
+  REFUSES("bias.scales", p.bias.scale_count = 1);
+  REFUSES("output.block_scales", p.output.block_scale_count = 1);
+
+  REFUSES("kernel.block_size", p.kernel.datatype = xnn_datatype_qbint4);
+  REFUSES("kernel.block_scale_count", p.kernel.datatype = xnn_datatype_qbint4; p.kernel.block_size = 32;
+          p.kernel.block_scales = block_scales; p.kernel.block_scale_count = OUTPUTS - 1);
+  REFUSES("kernel.block_scales", p.kernel.block_scale_count = OUTPUTS);
+  REFUSES("kernel.block_scales", p.kernel.block_scales = (const uint16_t*)((const char*)block_scales + 1);
+          p.kernel.block_scale_count = OUTPUTS);
+  REFUSES("kernel.block_scales", p.kernel.block_scales = block_scales; p.kernel.block_scale_count = OUTPUTS * INPUTS + 1);
+
+  REFUSES("hidden_bias", p.hidden_bias = NULL);
+  REFUSES("hidden_bias", p.hidden_bias_size = 0);
+  REFUSES("hidden_bias", p.hidden_bias_size = SIZE_MAX);
+}
+
 static void session_functions(xpwc_cache cache) {
   model m;
   model_make(&m, 1);
@@ -164,15 +270,12 @@ static void session_functions(xpwc_cache cache) {
   xpwc_load_options o = good;
   o.struct_size = 0;
   refuses_load(session, "w0", &o);
-  for (int bit = 4; bit < 32; bit++) {
+  for (int bit = 3; bit < 32; bit++) {
     o = good;
     o.flags = UINT32_C(1) << bit;
     refuses_load(session, "w0", &o);
   }
-  o = good;
-  o.flags = XPWC_LOAD_QUANTIZED;
-  o.quantization_size = 16; // of nothing
-  refuses_load(session, "w0", &o);
+  packings(session);
   REQUIRE(m.tensors[0].gets == 0);
   OK(xpwc_session_load(session, "w0", NULL, &data, NULL)); // size may be NULL
   REQUIRE(data == m.tensors[0].content);

@@ -42,9 +42,14 @@ static void create(xpwc_cache cache, bool warm) {
   xpwc_load_options options;
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
-  options.flags = XPWC_LOAD_QUANTIZED;
+  xpwc_packing packing; // it is not packed by an XNNPACK
+  memset(&packing, 0, sizeof(packing));
+  packing.struct_size = sizeof(packing);
+  packing.opaque = "letters";
+  packing.opaque_size = 7;
+  options.packing = &packing;
   OK(xpwc_session_load(session, "w0", &options, &kernel, NULL));
-  OK(xpwc_session_load(session, "b0", &options, &bias, NULL));
+  OK(xpwc_session_load(session, "b0", NULL, &bias, NULL));
   struct xnn_weights_cache_provider* provider;
   OK(xpwc_session_provider(session, &provider));
   void* context = provider->context;

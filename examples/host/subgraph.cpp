@@ -1,7 +1,6 @@
 #include "subgraph.h"
 
 #include <array>
-#include <cstring>
 #include <string>
 
 namespace {
@@ -17,18 +16,30 @@ Status load(Loader& loader, const std::string& name, std::size_t size, const xpw
   return Status();
 }
 
-// What is packed into an int8 layer beside its weight. It goes into the cache's key, since XNNPACK's own key has nothing of it.
-Status quantization_key(const xpwc::Loaded& scale, const xpwc::Loaded& bias, std::array<xpwc::Digest, 2>* key) {
-  xpwc::Result<xpwc::Digest> scales = xpwc::digest({scale.data, scale.size});
-  if (!scales) {
-    return scales.status();
-  }
-  xpwc::Result<xpwc::Digest> biases = xpwc::digest({bias.data, bias.size});
-  if (!biases) {
-    return biases.status();
-  }
-  *key = {*scales, *biases};
-  return Status();
+xpwc::Operand operand(xnn_datatype datatype) {
+  xpwc::Operand o;
+  o.datatype = datatype;
+  return o;
+}
+
+// How XNNPACK packs a float32 layer. It goes into the cache's key, since XNNPACK's own key has next to nothing of it.
+xpwc::Packing packing(const Linear& l) {
+  xpwc::Packing p;
+  p.operator_type = xpwc::Operator::fully_connected;
+  p.dims = {l.outputs, l.inputs};
+  p.input = p.kernel = p.bias = p.output = operand(xnn_datatype_fp32);
+  return p;
+}
+
+// How XNNPACK packs an int8 layer: the bias is packed in with the scales.
+xpwc::Packing packing(const Linear& l, const xpwc::Loaded& scale, const xpwc::Loaded& bias) {
+  xpwc::Packing p = packing(l);
+  p.input = operand(xnn_datatype_qdint8);
+  p.input.non_batch_dims = 1;
+  p.kernel = operand(xnn_datatype_qcint8);
+  p.kernel.scales = {static_cast<const float*>(scale.data), l.outputs};
+  p.hidden_bias = {bias.data, bias.size};
+  return p;
 }
 
 class Definition {
@@ -64,7 +75,9 @@ class Definition {
 
   Status float_constants(const Linear& l, std::uint32_t* weight, std::uint32_t* bias) {
     xpwc::Loaded w, b;
-    RETURN_IF_ERROR(load(loader_, l.weight(), l.weight_size(), {}, &w));
+    xpwc::LoadOptions kernel;
+    kernel.packing = packing(l);
+    RETURN_IF_ERROR(load(loader_, l.weight(), l.weight_size(), kernel, &w));
     RETURN_IF_ERROR(load(loader_, l.bias(), l.vector_size(), {}, &b));
     const Shape shape{l.outputs, l.inputs};
     RETURN_IF_ERROR(value(xnn_define_tensor_value(
@@ -79,10 +92,8 @@ class Definition {
     hidden.pack_only = true;
     RETURN_IF_ERROR(load(loader_, l.scale(), l.vector_size(), hidden, &s));
     RETURN_IF_ERROR(load(loader_, l.bias(), l.vector_size(), hidden, &b));
-    std::array<xpwc::Digest, 2> key{};
-    RETURN_IF_ERROR(quantization_key(s, b, &key));
     xpwc::LoadOptions kernel;
-    kernel.quantization = xpwc::Bytes{key.data(), sizeof(key)};
+    kernel.packing = packing(l, s, b);
     RETURN_IF_ERROR(load(loader_, l.weight(), l.weight_size(), kernel, &w));
     const Shape shape{l.outputs, l.inputs};
     RETURN_IF_ERROR(value(xnn_define_channelwise_quantized_tensor_value(
