@@ -21,11 +21,14 @@ func (st *store) vacant(suffix string) (path string, err error) {
 			path = fmt.Sprintf("%s-%d", path, n)
 		}
 		ours, err := st.isCache(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		if err == nil && ours {
+			if err := st.files.Remove(path); err != nil {
+				return "", err
+			}
+			_, err = st.isCache(path) // before Windows 10 the name goes with the last mapping
+		}
+		if errors.Is(err, fs.ErrNotExist) {
 			return path, nil
-		case err == nil && ours:
-			return path, st.files.Remove(path)
 		}
 	}
 	return "", fmt.Errorf("%s%s and %d more: %w: other files are there", st.path, suffix, namesBeside-1, fs.ErrExist)
