@@ -152,22 +152,18 @@ func (w *weight) checkSize(e *entry) error {
 		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
 		return short(n, uint64(w.kernel.leastContent())/2)
 	}
-	var err error
-	for _, id := range w.kernel.packing.identities {
+	for _, id := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
 		size := packedSizeOf(id.geometry)
 		switch {
 		case size.bytes == 0 || size.fingerprintID != w.key.FingerprintID: // XNNPACK made another operator of the node
-			err = short(n, id.geometry.LeastBytes())
+			if err := short(n, id.geometry.LeastBytes()); err != nil {
+				return err
+			}
 		case n != size.bytes:
-			err = fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrCorrupt)
-		default:
-			err = nil
-		}
-		if err == nil {
-			return nil
+			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrCorrupt)
 		}
 	}
-	return err
+	return nil
 }
 
 func short(n, least uint64) error {
