@@ -15,8 +15,8 @@ import (
 // errInterrupted: the user, or the system, wants the program to end.
 var errInterrupted = errors.New("interrupted")
 
-// interrupts are what ends the program: Ctrl-C, and a service manager.
-var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM}
+// interrupts are what ends the program: Ctrl-C, a service manager, and the end of the terminal or of the connection it is in.
+var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
 // A job is a run of the program as far as an interrupt concerns it. An interrupt ends the program at once, after undoing what would be
 // left; or, where a command looks at its context itself, when it has come to its end. It comes too late for what is in its place.
