@@ -113,6 +113,13 @@ func (c *Cache) commitOnce() error {
 }
 
 func (c *Cache) tryCommit() error {
+	if c.store.locked && c.store.stale {
+		err := c.accept(c.store.reload())
+		c.noticeReload()
+		if err != nil {
+			return err
+		}
+	}
 	if c.store.isCondemned() {
 		c.retreat(c.freshOnes((*entry).uncommitted))
 	} else {
@@ -148,13 +155,18 @@ func (c *Cache) tryCommit() error {
 		return err
 	}
 	c.dirty = false
-	c.flushing = true // until nothing can be lost any more
+	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
 	c.mu.Unlock()
 	err = plan.write()
 	c.mu.Lock()
 	if err != nil {
 		c.dirty = true
 		c.store.failed(plan)
+		if c.store.isCondemned() {
+			for _, e := range c.handedIn { // their sums may be of what was lost
+				c.losePayload(e)
+			}
+		}
 		return err
 	}
 	c.flushing = false

@@ -42,12 +42,15 @@ func (q *question) ask(g *packing.Geometry) packedSize {
 
 // askAhead has XNNPACK asked beside what the caller does. A question takes 20 microseconds in a process that does other
 // things, and a load that finds everything has time for few of them.
-func (s *Session) askAhead(identities []identity) {
+func (s *Session) askAhead(src *source, identities []identity) {
 	c := s.cache
 	c.mu.Lock()
 	empty := c.store == nil || c.store.index == nil || c.store.index.Len() == 0
 	c.mu.Unlock()
 	for _, id := range identities {
+		if !src.has(&id.geometry) {
+			continue
+		}
 		switch id.geometry.Family.Operator {
 		case packing.FullyConnected, packing.Convolution2D:
 		default: // XNNPACK may pack it without a cache, all of it, to answer
@@ -63,6 +66,12 @@ func (s *Session) askAhead(identities []identity) {
 			go q.(*question).ask(&id.geometry)
 		}
 	}
+}
+
+// has reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question takes
+// memory in proportion to the kernel, and a host may tell anything.
+func (s *source) has(g *packing.Geometry) bool {
+	return g.Family.Kernel.Size() > 0 && g.LeastBytes() <= uint64(len(s.content))
 }
 
 // What kernels that are asked about consist of, in case they are read.
@@ -152,22 +161,21 @@ func (w *weight) checkSize(e *entry) error {
 		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
 		return short(n, uint64(w.kernel.leastContent())/2)
 	}
-	var err error
-	for _, id := range w.kernel.packing.identities {
-		size := packedSizeOf(id.geometry)
+	for _, id := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
+		var size packedSize
+		if w.kernel.has(&id.geometry) {
+			size = packedSizeOf(id.geometry)
+		}
 		switch {
 		case size.bytes == 0 || size.fingerprintID != w.key.FingerprintID: // XNNPACK made another operator of the node
-			err = short(n, id.geometry.LeastBytes())
+			if err := short(n, id.geometry.LeastBytes()); err != nil {
+				return err
+			}
 		case n != size.bytes:
-			err = fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrCorrupt)
-		default:
-			err = nil
-		}
-		if err == nil {
-			return nil
+			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrCorrupt)
 		}
 	}
-	return err
+	return nil
 }
 
 func short(n, least uint64) error {

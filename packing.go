@@ -49,10 +49,10 @@ func (s *Session) becomeWriter() (changed bool) {
 		return false
 	}
 	if s.writing {
-		if c.store.locked {
+		if c.store.locked && !c.store.isCondemned() {
 			return false
 		}
-		c.writers-- // the file was replaced: begin anew with the one that is there now
+		c.writers-- // the file was replaced, or is to be: begin anew with the one that is there then
 		s.writing = false
 		c.idle.Broadcast()
 	}
@@ -364,6 +364,8 @@ func (s *Session) place(e *entry, p space) {
 		e.file = p.region.file
 		if p.region.doubtful { // in the middle of it a flush failed: nobody can tell what became of it
 			c.losePayload(e)
+		} else if c.flushing {
+			c.handedIn = append(c.handedIn, e)
 		}
 		if e.file != c.store.id {
 			return // the file was replaced meanwhile: the entry lasts as long as it is used
@@ -414,6 +416,8 @@ func (s *Session) settleUnnamed(p space) *entry {
 	if p.kind == inFile { // for want of memory; its space must not be given away
 		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.region.file
 		c.fresh = append(c.fresh, e)
+		c.store.filled(p.reservation)
+		c.packingEnded()
 	}
 	c.unnamed[sum] = append(c.unnamed[sum], e)
 	s.countPrivate(e)

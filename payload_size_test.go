@@ -3,6 +3,7 @@
 package xpwc_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/format"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/optable"
 )
@@ -133,4 +135,44 @@ func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T)
 	})
 	require.EqualValues(t, 1, run().DamagedPayloads)
 	require.EqualValues(t, 1, run().Hits.Entries)
+}
+
+// What several uses are served has the size that each of them reads.
+func TestAPayloadThatIsTooShortForOneOfTheUsesIsNotUsed(t *testing.T) {
+	f32 := everyDatatype[0]
+	const many = 1 << 16
+	tall := kernelUse{op: packing.FullyConnected, types: f32, shape: []int{many, 9}}
+	wide := kernelUse{op: packing.FullyConnected, types: f32, shape: []int{9, many}} // which takes more bytes
+	plain, err := compute(nil, nil, tall, wide)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "cache")
+	run := func() xpwc.Stats {
+		c, err := xpwc.Open(path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyStructure})
+		require.NoError(t, err)
+		both := []packing.Identity{fullyConnected(tall), fullyConnected(wide)}
+		got, err := compute(c, both, tall, wide)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		require.True(t, bytes.Equal(plain, got))
+		return c.Stats()
+	}
+	run()
+	shortest := 0
+	resize(t, path, func(r *format.Record, payload []byte) []byte {
+
+		if shortest == 0 || len(payload) < shortest {
+			shortest = len(payload)
+		}
+		return payload
+	})
+	resize(t, path, func(r *format.Record, payload []byte) []byte {
+		r.Flags = r.Flags&^format.Variant | format.Tied
+		return payload[:shortest]
+	})
+
+	require.Positive(t, run().DamagedPayloads)
+}
+
+func fullyConnected(u kernelUse) packing.Identity {
+	return xnnpack.FullyConnected{}.Packing(u.kernel(), xnnpack.Tensor{}, activation(u.types.input, nil), activation(u.types.output, nil))
 }

@@ -147,7 +147,7 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 	for _, id := range o.identities {
 		src.tell(id)
 	}
-	s.askAhead(o.identities)
+	s.askAhead(src, o.identities)
 	if o.eager {
 		if err := src.fill(); err != nil {
 			return nil, fmt.Errorf("load %q: %w", name, err)

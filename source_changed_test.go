@@ -226,6 +226,9 @@ func TestAFileWrittenJustBeforeIsPackedAndKept(t *testing.T) {
 func TestAWarmStartComputesNoDigest(t *testing.T) {
 	o := newOverwritten(t)
 	close(o.done)
+	if tensor, err := o.data.Tensor("w1"); err != nil || tensor.Identity.Stamp == "" {
+		t.Skip("the file system of the temporary directory has no stamps:", err)
+	}
 	for start := range 2 {
 		c := openCache(t, o.cache, nil)
 		data := &countedFile{File: o.data}

@@ -42,6 +42,7 @@ func ExampleNewCollector() {
 	// path="memory" reason="disk" 0
 	// path="memory" reason="read-only" 0
 	// path="memory" reason="unnamed" 0
+	// path="memory" reason="version" 0
 }
 
 // A program that serves expvar.Handler, as net/http's default does at /debug/vars, publishes its caches' figures.

@@ -67,12 +67,12 @@ func newCacheStage(ctx context.Context, path string, source *cachefile.File, std
 }
 
 func (s *stage) make(ctx context.Context) (err error) {
-	if s.dir, err = workdir.New(filepath.Dir(s.path)); err != nil {
-		return err
-	}
 	s.job = jobOf(ctx)
-	s.forget = s.job.onInterrupt(func() { _ = s.dir.Remove() })
-	return nil
+	s.forget, err = s.job.making(func() (err error) {
+		s.dir, err = workdir.New(filepath.Dir(s.path))
+		return err
+	}, func() { _ = s.dir.Remove() })
+	return err
 }
 
 func (s *stage) checkOutput(inputs []string) error {

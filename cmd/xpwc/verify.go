@@ -118,11 +118,15 @@ func verify(ctx context.Context, path string, model modelFile, asJSON bool, stdo
 
 // prove compares the file with what the model is packed into here, in a directory for temporary files.
 func (v *verification) prove(ctx context.Context, at location, model modelFile, stderr io.Writer) (err error) {
-	dir, err := workdir.New(os.TempDir())
+	var dir *workdir.Dir
+	removed, err := jobOf(ctx).making(func() (err error) {
+		dir, err = workdir.New(os.TempDir())
+		return err
+	}, func() { _ = dir.Remove() })
 	if err != nil {
 		return err
 	}
-	defer jobOf(ctx).onInterrupt(func() { _ = dir.Remove() })() // after it is removed, for which an interrupt waits
+	defer removed() // after it is removed, for which an interrupt waits
 	defer func() { err = errors.Join(err, dir.Remove()) }()
 	return at.with(func(f *cachefile.File) (err error) {
 		v.Proof, err = prove(f, model, dir.File(proving), stderr)

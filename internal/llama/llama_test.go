@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -193,4 +194,15 @@ func BenchmarkSubgraph(b *testing.B) {
 		require.NoError(b, err)
 		require.NoError(b, s.Delete())
 	}
+}
+
+// A file that was changed a moment ago has no stamp, and then its parts have none: an equal one would stand for any content.
+func TestAPartOfAFileWithoutAStampHasNone(t *testing.T) {
+	s := llama.Stack{Layers: 1}
+	path := generated(t, s)
+	require.NoError(t, os.Chtimes(path, time.Now(), time.Now())) // however long it took to generate
+	m := open(t, s, path)
+	tensor, err := m.DataMap().Tensor("model.layers.0.mlp.up_proj.weight")
+	require.NoError(t, err)
+	require.Empty(t, tensor.Identity.Stamp)
 }

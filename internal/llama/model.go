@@ -103,7 +103,7 @@ func (d dataMap) Tensor(name string) (xpwc.Tensor, error) {
 		Data: b,
 		Identity: xpwc.Identity{
 			Source: d.m.file.Path(),
-			Stamp:  fmt.Sprintf("%s:%d+%d", d.m.file.Stamp(), w.offset, w.size),
+			Stamp:  d.m.file.StampOf(fmt.Sprintf("%d+%d", w.offset, w.size)),
 		},
 		Evict: func() { d.m.file.Drop(b) },
 	}, nil

@@ -71,6 +71,7 @@ func open(path string) (*File, error) {
 // newFile takes over f.
 func newFile(f *os.File, path string) (*File, error) {
 	now := time.Now()
+	written := writeBack(f.Fd()) == nil
 	state, err := StateOf(f.Fd())
 	if err != nil {
 		return nil, err
@@ -79,7 +80,10 @@ func newFile(f *os.File, path string) (*File, error) {
 	if int64(size) != state.Size {
 		return nil, fmt.Errorf("%d bytes are too many to map", state.Size)
 	}
-	m := &File{path: path, stamp: state.stamp(f.Fd(), now), size: size, state: state, data: []byte{}}
+	m := &File{path: path, size: size, state: state, data: []byte{}}
+	if written {
+		m.stamp = state.stamp(f.Fd(), now)
+	}
 	if size > 0 { // there are no empty mappings
 		if m.data, err = mapFile(f, size); err != nil {
 			return nil, err

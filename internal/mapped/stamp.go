@@ -31,11 +31,13 @@ const plausible = 631_152_000 * second
 // none: ErrNotRegular.
 //
 // It is empty where the times say nothing: on a file system that does not make its change times itself (see makesTimes), where the
-// time is that of an image's making, or where the file was changed so lately that it could be again at the same time.
+// time is that of an image's making, or where the file was changed so lately that it could be again at the same time. On Linux it waits
+// until what was changed is written.
 func Stamp(fd uintptr) (string, error) {
 	now := time.Now() // before the file is looked at: what comes later is younger
+	written := writeBack(fd) == nil
 	s, err := StateOf(fd)
-	if err != nil {
+	if err != nil || !written {
 		return "", err
 	}
 	return s.stamp(fd, now), nil

@@ -11,6 +11,7 @@ const zfsMagic = 0x2fc12fc1
 //     give it as the time of change too.
 //   - FAT and exFAT keep no time of change.
 //   - FUSE, 9P and virtiofs give what another program says.
+//   - tmpfs does not see what programs change through mappings, once they have read it there.
 //   - NFS, SMB and other network file systems have the times of a server, whose clock and whose own file system are not known here.
 func makesTimes(fd uintptr, s State) bool {
 	var fs unix.Statfs_t
@@ -19,7 +20,7 @@ func makesTimes(fd uintptr, s State) bool {
 	}
 	switch uint32(fs.Type) {
 	case unix.EXT4_SUPER_MAGIC, // and ext2's and ext3's
-		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, unix.TMPFS_MAGIC, zfsMagic:
+		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, zfsMagic:
 		return true
 	case unix.OVERLAYFS_SUPER_MAGIC:
 		// The file is one of a layer below, and nothing says which. If that is an image, or FAT, the two times are one. They differ
