@@ -50,8 +50,8 @@ func (c *Cache) compactTo(keep func([]format.Record) []format.Record) error {
 		c.idle.Broadcast()
 	}()
 	if c.store.isCondemned() {
-		if ok, err := c.store.beginRenewal(); err != nil || !ok {
-			return errors.Join(fmt.Errorf("compact cache %s: %w", c.name(), cmp.Or(err, ErrBusy)))
+		if err := c.beginRenewal(); err != nil {
+			return fmt.Errorf("compact: %w", err)
 		}
 		return c.compact(keep)
 	}
@@ -175,9 +175,12 @@ func (c *Cache) content(keep func([]format.Record) []format.Record, pending []*e
 	}
 	fresh := map[uint64]*entry{}
 	for _, e := range c.fresh {
-		if e.committed || e.pending() {
+		if e.committed {
 			fresh[e.record.Offset] = e
 		}
+	}
+	for _, e := range pending { // others, of sessions that are not finalized, say where in the file they were
+		fresh[e.record.Offset] = e
 	}
 	var items []item
 	already := func(r format.Record) bool { // a commit of which nobody knew whether it is in force

@@ -74,6 +74,9 @@ func (c *Cache) retreat(entries []*entry) {
 			c.losePayload(e)
 		}
 		if !e.region.detached {
+			if c.store.isCondemned() && e.region.open == 0 && e.sessions == 0 { // it can neither leave the file nor be committed to it
+				c.drop(e)
+			}
 			continue
 		}
 		if e.reason == "" {
@@ -88,6 +91,10 @@ func (c *Cache) retreat(entries []*entry) {
 		}
 	}
 }
+
+// usesFile reports whether something is in the file that goes with it when its space is given to others: what is uncommitted, and
+// what XNNPACK packs just now.
+func (c *Cache) usesFile() bool { return c.hasUncommitted() || c.store.packing() }
 
 // uncommittedEntries returns what is in file space and in no generation on the disk.
 func (c *Cache) uncommittedEntries() []*entry {
@@ -121,7 +128,7 @@ func (c *Cache) losePayload(e *entry) {
 // be moved out of it keeps it ours.
 func (c *Cache) afterFailure() {
 	c.retreat(c.uncommittedEntries())
-	if !c.hasUncommitted() {
+	if !c.usesFile() {
 		c.note(c.store.end())
 	}
 	c.retryLater()
@@ -255,21 +262,39 @@ func (c *Cache) dropSettled(entries []*entry) {
 // renew puts a new file in the place of a condemned one, with what that has and what is pending. ErrBusy if another process is
 // writing to it.
 func (c *Cache) renew() error {
-	ok, err := c.store.beginRenewal()
-	c.noticeReload()
+	err := c.beginRenewal()
 	switch {
 	case errors.Is(err, ErrReplaced): // somebody else did
 		err = c.accept(c.store.reopen())
 		c.noticeReload()
+		c.again = true // what is pending goes into that file
 		return err
-	case err != nil:
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrForeign):
+		c.again = true // or into one that takes its place
 		return c.accept(err)
-	case !ok:
-		return fmt.Errorf("cache %s: %w", c.name(), ErrBusy)
+	case err != nil:
+		return err
 	}
 	c.compacting = true
 	err = c.compact(c.withinCap)
 	c.compacting = false
+	if c.again {
+		c.startCommit()
+	}
 	c.idle.Broadcast()
 	return errors.Join(err, c.store.end())
+}
+
+// beginRenewal makes this process the writer of the condemned file, to put another in its place. ErrBusy if another process is, or if
+// something here cannot leave the file yet.
+func (c *Cache) beginRenewal() error {
+	if c.usesFile() {
+		return fmt.Errorf("cache %s: %w, and what was packed is still in it: %w", c.name(), errCondemned, ErrBusy)
+	}
+	ok, err := c.store.beginRenewal()
+	c.noticeReload()
+	if err == nil && !ok {
+		err = fmt.Errorf("cache %s: %w", c.name(), ErrBusy)
+	}
+	return err
 }

@@ -49,10 +49,10 @@ func (s *Session) becomeWriter() (changed bool) {
 		return false
 	}
 	if s.writing {
-		if c.store.locked {
+		if c.store.locked && !c.store.isCondemned() {
 			return false
 		}
-		c.writers-- // the file was replaced: begin anew with the one that is there now
+		c.writers-- // the file was replaced, or is to be: begin anew with the one that is there then
 		s.writing = false
 		c.idle.Broadcast()
 	}

@@ -270,6 +270,9 @@ func (st *store) abandon() error {
 // begin makes this process the writer, creating the file if there is none. ok is false if another process is the
 // writer. What others committed meanwhile is loaded first, so look-ups that missed before may now hit.
 func (st *store) begin() (ok bool, err error) {
+	if st.isCondemned() { // also if something that cannot leave it keeps this process its writer
+		return false, fmt.Errorf("cache %s: %w", st.path, errCondemned)
+	}
 	if st.locked {
 		return true, nil
 	}
