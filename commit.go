@@ -153,13 +153,18 @@ func (c *Cache) tryCommit() error {
 		return err
 	}
 	c.dirty = false
-	c.flushing = true // until nothing can be lost any more
+	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
 	c.mu.Unlock()
 	err = plan.write()
 	c.mu.Lock()
 	if err != nil {
 		c.dirty = true
 		c.store.failed(plan)
+		if c.store.isCondemned() {
+			for _, e := range c.handedIn { // their sums may be of what was lost
+				c.losePayload(e)
+			}
+		}
 		return err
 	}
 	c.flushing = false

@@ -336,3 +336,44 @@ func TestSaveWhileALookUpRenewsACondemnedFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(s.Close(), o.Close(), c.Close()))
 }
+
+// What is handed in while a flush fails may have been lost before anybody knew its sum.
+func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
+	s := newScenario(t, 1)
+	s.dir.startRecording()
+	p := s.dir.process()
+	c := s.open(p)
+	slow := s.tensors(100, 1)
+	name := "tensor 100"
+	session, err := c.NewSession(slow)
+	require.NoError(t, err)
+	packed := packedFrom(slow[name])
+	space, err := beginPacking(session, name, len(packed))
+	require.NoError(t, err)
+	quick, err := packModel(c, s.tensors(0, 2))
+	require.NoError(t, err)
+	copy(space, packed)
+	failed := false
+	p.fails = func(path string) *flushFailure {
+		if failed {
+			return nil
+		}
+		failed = true
+		for _, i := range s.dir.inodes {
+			i.fail(flushFailure{leaveAll, true, s.random})
+		}
+		s.dir.mu.Unlock()
+		defer s.dir.mu.Lock()
+		endPacking(session, name, space)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.awaitSums()
+		return &flushFailure{leaveNone, false, s.random}
+	}
+	require.ErrorIs(t, c.Save(), syscall.EIO)
+	_, err = session.Finalize()
+	require.True(t, errors.Is(err, ErrLost) || err == nil)
+	requireRightOrTold(t, session, slow)
+	require.NoError(t, c.Save())
+	require.NoError(t, errors.Join(session.Close(), quick.Close(), c.Close()))
+}

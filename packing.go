@@ -357,6 +357,8 @@ func (s *Session) place(e *entry, p space) {
 		e.file = p.region.file
 		if p.region.doubtful { // in the middle of it a flush failed: nobody can tell what became of it
 			c.losePayload(e)
+		} else if c.flushing {
+			c.handedIn = append(c.handedIn, e)
 		}
 		if e.file != c.store.id {
 			return // the file was replaced meanwhile: the entry lasts as long as it is used

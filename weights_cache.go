@@ -46,7 +46,8 @@ type Cache struct {
 	retry      backOff         // of commits that failed
 	busyUntil  time.Time       // until then nobody waits for another process
 	committing bool
-	flushing   bool // a commit is on its way to the disk
+	flushing   bool     // a commit is on its way to the disk
+	handedIn   []*entry // meanwhile, in file space
 	compacting bool
 	again      bool
 	idle       *sync.Cond // a commit, a compaction or a session's packing ended
