@@ -113,6 +113,13 @@ func (c *Cache) commitOnce() error {
 }
 
 func (c *Cache) tryCommit() error {
+	if c.store.locked && c.store.stale {
+		err := c.accept(c.store.reload())
+		c.noticeReload()
+		if err != nil {
+			return err
+		}
+	}
 	if c.store.isCondemned() {
 		c.retreat(c.uncommittedEntries())
 	} else {

@@ -377,3 +377,43 @@ func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.NoError(t, errors.Join(session.Close(), quick.Close(), c.Close()))
 }
+
+// A commit is in force although the process has no memory to map it.
+func TestWhatWasCommittedCannotBeMapped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c, h := openHooked(t, path, &Options{WriterWait: -1})
+	before := someTensors(3, 5000)
+	open(t, c, before).close(t)
+	require.NoError(t, c.Save())
+	m := map[string][]byte{"new": contentOf("new", 5000)}
+	o := open(t, c, m)
+	h.allocate = func(int64, int64) error { return syscall.ENOSPC }
+	_ = c.Save()
+	require.NotZero(t, c.Stats().Pending.Entries)
+	h.allocate = nil
+	large := map[string][]byte{"large": contentOf("large", 6<<20)}
+	packing := newSession(t, c, large)
+	space, err := beginPacking(packing, "large", len(packedFrom(large["large"])))
+	require.NoError(t, err)
+	h.mapping = func() error { return syscall.ENOMEM }
+	require.ErrorIs(t, c.Save(), syscall.ENOMEM)
+	h.mapping = nil
+	require.EqualValues(t, 2, c.Stats().Generation)
+	copy(space, packedFrom(large["large"]))
+	endPacking(packing, "large", space)
+	_, err = packing.Finalize()
+	require.NoError(t, err)
+	require.NoError(t, c.Save())
+	require.NoError(t, packing.Close())
+	require.NoError(t, o.Close())
+	more := map[string][]byte{"more": contentOf("more", 5000)}
+	open(t, c, more).close(t)
+	require.NoError(t, c.Save())
+	require.NoError(t, c.Close())
+	after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	open(t, after, before).close(t)
+	open(t, after, m).close(t)
+	open(t, after, large).close(t)
+	open(t, after, more).close(t)
+	require.Zero(t, after.Stats().Misses)
+}

@@ -40,6 +40,7 @@ type store struct {
 	slot   format.Slot   // the generation in force
 	index  *format.Index // of the generation that was in force when the file was loaded; nil while there is none
 	base   *region       // the committed part of the file as it was loaded
+	stale  bool          // the index lacks what must be in the next generation: it is to be loaded anew
 
 	doubted generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
@@ -151,7 +152,7 @@ func (st *store) reload() error {
 	case err != nil:
 		return fmt.Errorf("%s: %w (%w)", st.path, ErrCorrupt, err)
 	}
-	if h.ID == st.id && h.Current == st.slot {
+	if h.ID == st.id && h.Current == st.slot && !st.stale {
 		if uint64(size) < st.slot.End {
 			return fmt.Errorf("%s: %w: it was truncated to %d bytes of %d", st.path, ErrCorrupt, size, st.slot.End)
 		}
@@ -192,7 +193,7 @@ func (st *store) reload() error {
 	if err := st.dropBase(); err != nil {
 		return err
 	}
-	st.id, st.slot, st.index = h.ID, slot, index
+	st.id, st.slot, st.index, st.stale = h.ID, slot, index, false
 	st.base = &region{data: data, file: h.ID, unmap: st.disk.Unmap, refs: 1, sealed: true}
 	return nil
 }
@@ -214,7 +215,7 @@ func (st *store) dropBase() error {
 
 // reloadCommitted loads the generation that this process committed last, which it otherwise knows without.
 func (st *store) reloadCommitted() error {
-	st.slot = format.Slot{}
+	st.stale = true
 	return st.reload()
 }
 
@@ -259,7 +260,7 @@ func (st *store) abandon() error {
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
-	st.maybe, st.excess = format.Slot{}, false
+	st.maybe, st.excess, st.stale = format.Slot{}, false, false
 	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
