@@ -409,6 +409,8 @@ func (s *Session) settleUnnamed(p space) *entry {
 	if p.kind == inFile { // for want of memory; its space must not be given away
 		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.region.file
 		c.fresh = append(c.fresh, e)
+		c.store.filled(p.reservation)
+		c.packingEnded()
 	}
 	c.unnamed[sum] = append(c.unnamed[sum], e)
 	s.countPrivate(e)
