@@ -228,7 +228,7 @@ func reference(t *testing.T) string {
 
 func TestAnInterruptLeavesWhatThereWas(t *testing.T) {
 	for _, m := range moments(t, reference(t)) {
-		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
+		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP} {
 			t.Run(m.name+", "+name, func(t *testing.T) {
 				dir := workplace(t)
 				before := contents(t, dir)

@@ -89,8 +89,8 @@ func newRootCommand() *cobra.Command {
 Results go to standard output, progress and errors to standard error. Commands with --json print one JSON document in place of text.
 
 Exits with 0 if all went well, with 1 if something went wrong or is damaged, with 2 if the command line is wrong, and with 130 if it was
-interrupted, by Ctrl-C or SIGTERM: then nothing was written and nothing is left, unless it says otherwise. A second interrupt ends it at
-once. xpwc diff exits as diff does: with 1 if there are differences, with 2 if something went wrong.`,
+interrupted, by Ctrl-C, SIGTERM or SIGHUP: then nothing was written and nothing is left, unless it says otherwise. A second interrupt
+ends it at once. xpwc diff exits as diff does: with 1 if there are differences, with 2 if something went wrong.`,
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc run pose.tflite --cache pose.xpwc
   xpwc inspect pose.xpwc`,

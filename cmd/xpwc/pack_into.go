@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -147,10 +148,10 @@ func packLevel(ctx context.Context, model modelFile, s *stage, level string, o p
 	return p.Level, nil
 }
 
-// stopped reports whether a process was ended by what Ctrl-C and service managers send.
+// stopped reports whether a process was ended by an interrupt.
 func stopped(exit *exec.ExitError) bool {
 	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && (status.Signal() == syscall.SIGINT || status.Signal() == syscall.SIGTERM)
+	return ok && status.Signaled() && slices.Contains(interrupts, os.Signal(status.Signal()))
 }
 
 // newPackIntoCommand is what pack starts this program with, for each level anew.
