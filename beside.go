@@ -36,7 +36,7 @@ func (st *store) vacant(suffix string) (path string, err error) {
 
 // isCache reports whether the file at a path begins as a cache file does, or as one that was created and not begun.
 func (st *store) isCache(path string) (bool, error) {
-	d, err := st.files.Open(path, false, false)
+	d, err := st.files.Open(path, false, st.insecure)
 	if err != nil {
 		return false, err
 	}

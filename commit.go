@@ -103,6 +103,7 @@ func (c *Cache) commitOnce() error {
 	err := c.tryCommit()
 	switch {
 	case errors.Is(err, ErrReplaced):
+		c.retryLater()
 	case err != nil:
 		c.afterFailure()
 	default:

@@ -157,6 +157,9 @@ func (c *Cache) distrust() {
 			e.suspect = e.suspect || e.reason == "" && e.committed
 		}
 	}
+	if c.store.locked { // what was packed here is not damaged, and goes on elsewhere
+		c.retreat(c.freshOnes((*entry).uncommitted))
+	}
 	c.note(c.store.abandon())
 	c.noticeReload()
 }

@@ -251,7 +251,8 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 
 // sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again.
 func (s *Session) sized(w *weight, e *entry) bool {
-	if e.sized {
+	// Where a host tells nothing, what the file has may have been right for a smaller kernel of this name.
+	if e.sized && (w.kernel.packing.known() || !s.cache.loaded(e)) {
 		return true
 	}
 	if err := w.checkSize(e); err != nil {

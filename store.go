@@ -261,6 +261,14 @@ func (st *store) reopen() error {
 // abandon forgets the file. Mappings of it stay for whoever uses them.
 func (st *store) abandon() error {
 	var errs []error
+	if st.locked { // the lock goes with the disk
+		st.locked, st.grown, st.growth = false, false, 0
+		errs = append(errs, st.leaveSegment(st.segment))
+		for _, r := range st.writable {
+			errs = append(errs, r.release())
+		}
+		st.writable = nil
+	}
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}

@@ -108,7 +108,7 @@ xpwc_generation{path="memory"} 0
 # TYPE xpwc_private_packed_total counter
 `
 	for _, c := range []string{path, absent, "memory"} {
-		for _, reason := range []string{"busy", "disk", "read-only", "unnamed"} {
+		for _, reason := range []string{"busy", "disk", "read-only", "unnamed", "version"} {
 			n := 0
 			if c == absent && reason == "read-only" {
 				n = 1
