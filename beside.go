@@ -12,8 +12,9 @@ import (
 // namesBeside is how many names are tried for a file beside the cache.
 const namesBeside = 9
 
-// vacant returns a name beside the cache for a file that the store makes, or puts there: NAME.compact, say, else NAME.compact-2 and so
-// on. What a killed process left there goes, but only if its content says that it is a cache file: anything else is somebody's.
+// vacant returns a name beside the cache for a file that the store makes, or puts there: NAME.compact, say, else
+// NAME.compact-2 and so on. What a killed process left there goes, but only if its content says that it is a cache
+// file: anything else is somebody's.
 func (st *store) vacant(suffix string) (path string, err error) {
 	for n := 1; n <= namesBeside; n++ {
 		path := st.path + suffix
@@ -53,8 +54,8 @@ func (st *store) isCache(path string) (bool, error) {
 	return !errors.Is(err, format.ErrMagic) || notBegun(block, size), nil
 }
 
-// notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache and writing its
-// header leaves.
+// notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache
+// and writing its header leaves.
 func notBegun(block []byte, size int64) bool {
 	return size <= format.HeaderSize && !slices.ContainsFunc(block, func(b byte) bool { return b != 0 })
 }

@@ -12,14 +12,15 @@ import (
 	"xpwc/internal/format"
 )
 
-// A host that loads one method after another would pack slowly with the disk flushed beside it each time. So what a session
-// packed waits a moment, or while others pack, but not for long.
+// A host that loads one method after another would pack slowly with the disk flushed beside it each time. So what a
+// session packed waits a moment, or while others pack, but not for long.
 const (
 	commitPause  = 100 * time.Millisecond
 	commitWithin = time.Second
 )
 
-// commitSoon starts a commit when no session has been packing for a moment. Save and Close do not wait for it. c.mu is held.
+// commitSoon starts a commit when no session has been packing for a moment. Save and Close do not wait for it. c.mu
+// is held.
 func (c *Cache) commitSoon() {
 	if c.store == nil || c.closed || c.soon != nil {
 		return
@@ -97,8 +98,8 @@ func (e *entry) uncommitted() bool {
 
 func (c *Cache) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
 
-// commitOnce commits what sessions have finalized, and what is pending. What it cannot commit is pending afterwards, and the lock
-// given up. c.mu is held, but not while waiting and writing.
+// commitOnce commits what sessions have finalized, and what is pending. What it cannot commit is pending afterwards,
+// and the lock given up. c.mu is held, but not while waiting and writing.
 func (c *Cache) commitOnce() error {
 	err := c.tryCommit()
 	switch {
@@ -195,8 +196,8 @@ func (c *Cache) tryCommit() error {
 	return errors.Join(full, c.settlePending(pending))
 }
 
-// planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as there is room
-// for. It returns all that it has; full is the disk's error if some had no room.
+// planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as
+// there is room for. It returns all that it has; full is the disk's error if some had no room.
 func (c *Cache) planCommit(entries, pending []*entry) (plan *commit, committing []*entry, full, err error) {
 	for {
 		committing = slices.Concat(entries, pending)
@@ -218,7 +219,8 @@ func (c *Cache) planCommit(entries, pending []*entry) (plan *commit, committing 
 	}
 }
 
-// makeRoom moves what was packed last into private memory, so that the index of the others fits its place. It returns these.
+// makeRoom moves what was packed last into private memory, so that the index of the others fits its place. It returns
+// these.
 func (c *Cache) makeRoom(entries []*entry) ([]*entry, error) {
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.record.Offset, b.record.Offset) })
 	last := len(entries) - 1
@@ -271,8 +273,8 @@ func (c *Cache) beginForPending() error {
 	return fmt.Errorf("cache %s: %w", c.name(), ErrReplaced)
 }
 
-// lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer. What
-// was packed stays in memory for those who use it.
+// lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer.
+// What was packed stays in memory for those who use it.
 func (c *Cache) lostFile() error {
 	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
 	c.store.grown = false // sessions may still pack into what lies behind its end
@@ -332,8 +334,8 @@ func (c *Cache) records(entries []*entry) ([]format.Record, error) {
 	return records, nil
 }
 
-// superseded reports whether the next generation has the same weight of the same source with another content, packed here
-// later.
+// superseded reports whether the next generation has the same weight of the same source with another content, packed
+// here later.
 func (c *Cache) superseded(r *format.Record) bool {
 	if r.Source == (format.Digest{}) || len(c.fresh) == 0 {
 		return false

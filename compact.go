@@ -11,10 +11,10 @@ import (
 	"xpwc/internal/format"
 )
 
-// Compact rewrites the file without its dead bytes, and without payloads whose checksum is wrong. The new file takes the
-// old one's place by a rename: other processes keep what they have mapped, and find the new file with their next session.
-// It waits for sessions of this process that are packing, and for another process that is, up to Options.WriterWait;
-// ErrBusy after that. The cache does it by itself when a quarter of the file is dead.
+// Compact rewrites the file without its dead bytes, and without payloads whose checksum is wrong. The new file takes
+// the old one's place by a rename: other processes keep what they have mapped, and find the new file with their next
+// session. It waits for sessions of this process that are packing, and for another process that is, up to
+// Options.WriterWait; ErrBusy after that. The cache does it by itself when a quarter of the file is dead.
 func (c *Cache) Compact() error { return c.compactTo(c.withinCap) }
 
 // compactTo compacts the file to those of its records that keep returns.
@@ -84,8 +84,8 @@ func (c *Cache) overCap(size uint64) bool {
 	return c.options.MaxBytes > 0 && size > uint64(c.options.MaxBytes)
 }
 
-// compact writes the new file, with the records that keep returns, and puts it in place. This process is the writer, and nothing is uncommitted. c.mu is held,
-// but not while copying.
+// compact writes the new file, with the records that keep returns, and puts it in place. This process is the writer,
+// and nothing is uncommitted. c.mu is held, but not while copying.
 func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
 	old := c.store
 	pending := c.pendingEntries()
@@ -160,10 +160,12 @@ type item struct {
 	region  *region // that the payload is in
 }
 
-// pendingOffset is where pending entries are said to be until they are in a file, so that no two entries are at one place.
+// pendingOffset is where pending entries are said to be until they are in a file, so that no two entries are at one
+// place.
 const pendingOffset = 1 << 62
 
-// content returns what a compaction makes the new file of: those of all records, and of the pending entries', that keep returns.
+// content returns what a compaction makes the new file of: those of all records, and of the pending entries', that
+// keep returns.
 func (c *Cache) content(keep func([]format.Record) []format.Record, pending []*entry) ([]item, error) {
 	next := uint64(pendingOffset)
 	for _, e := range pending {

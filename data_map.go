@@ -8,16 +8,16 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A DataMap gives a model's unpacked tensors by name, as ExecuTorch's NamedDataMap does. A [Session] asks it at most once
-// for each name. Implementations must be safe for use by several sessions at the same time.
+// A DataMap gives a model's unpacked tensors by name, as ExecuTorch's NamedDataMap does. A [Session] asks it at most
+// once for each name. Implementations must be safe for use by several sessions at the same time.
 type DataMap interface {
 	// Tensor returns the tensor of that name. For a name it does not know it returns an error that matches
 	// [ErrUnknownTensor].
 	Tensor(name string) (Tensor, error)
 }
 
-// A Tensor is an unpacked tensor as a [DataMap] gives it. Its content is either there (Data) or computed when packing is
-// about to read it (Size and Fill).
+// A Tensor is an unpacked tensor as a [DataMap] gives it. Its content is either there (Data) or computed when packing
+// is about to read it (Size and Fill).
 type Tensor struct {
 	// Data is the content, in memory that C code may keep pointers into: a file mapping or C memory, never the Go heap.
 	// It must stay readable and unchanged until Release is called, or, without Release, until Session.Close.
@@ -32,13 +32,14 @@ type Tensor struct {
 	// Identity tells this content from any other that may come under the same name.
 	Identity Identity
 
-	// Evict, if not nil, is called when the content was read, by packing or for its digest, and will hardly be read again: a
-	// mapped source gives its pages back here, so that only one tensor's at a time are in memory. It must stay readable. It
-	// may be called from any goroutine, and again if it is read again, but not for tensors loaded with Retain.
+	// Evict, if not nil, is called when the content was read, by packing or for its digest, and will hardly be read
+	// again: a mapped source gives its pages back here, so that only one tensor's at a time are in memory. It must
+	// stay readable. It may be called from any goroutine, and again if it is read again, but not for tensors loaded
+	// with Retain.
 	Evict func()
 
-	// Release, if not nil, is called once, when the session needs Data no more: by Session.Finalize if packing consumed it,
-	// by Session.Close otherwise.
+	// Release, if not nil, is called once, when the session needs Data no more: by Session.Finalize if packing
+	// consumed it, by Session.Close otherwise.
 	Release func()
 }
 
@@ -50,9 +51,10 @@ type Identity struct {
 	Source string
 
 	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and times of
-	// modification and of change with the tensor's position in it. When it is empty, or differs from the stored one, digests are
-	// compared. It must be empty where that is not certain, as on file systems that do not make their change times themselves
-	// (images, FAT, network file systems), and for a file that was changed within the last tick of the file system's clock.
+	// modification and of change with the tensor's position in it. When it is empty, or differs from the stored one,
+	// digests are compared. It must be empty where that is not certain, as on file systems that do not make their
+	// change times themselves (images, FAT, network file systems), and for a file that was changed within the last
+	// tick of the file system's clock.
 	Stamp string
 
 	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is nil,
@@ -64,18 +66,19 @@ type Identity struct {
 	Watch Watch
 }
 
-// A Watch tells whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that is overwritten
-// while it is packed may be stored as what it was not. It must be comparable, as a pointer is: a session asks each Watch once when it
-// first loads a tensor of it, and once more in Session.Finalize if it packed one.
+// A Watch tells whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that
+// is overwritten while it is packed may be stored as what it was not. It must be comparable, as a pointer is: a
+// session asks each Watch once when it first loads a tensor of it, and once more in Session.Finalize if it packed
+// one.
 type Watch interface {
-	// Changed reports whether the content may have changed since the tensors were given. After it has reported that it did not,
-	// every later change must show: where times are too coarse for that, it waits. An error is taken for a change. It must
-	// not use the cache: locks are held.
+	// Changed reports whether the content may have changed since the tensors were given. After it has reported that it
+	// did not, every later change must show: where times are too coarse for that, it waits. An error is taken for a
+	// change. It must not use the cache: locks are held.
 	Changed() (bool, error)
 }
 
-// A Digest is a 128-bit hash of a tensor's content. It guards against accidents, not against an adversary who can choose
-// the content of a model.
+// A Digest is a 128-bit hash of a tensor's content. It guards against accidents, not against an adversary who can
+// choose the content of a model.
 type Digest [16]byte
 
 // DigestOf returns the digest of b: its XXH3-128 hash, most significant byte first.
@@ -104,12 +107,12 @@ func (m goMap) Tensor(name string) (Tensor, error) {
 	}, nil
 }
 
-// Nested returns the data map of a scope within another, as a control-flow subgraph's within its parent's: a name that inner
-// does not know is outer's. Only [ErrUnknownTensor] falls through; any other error of inner is returned. A tensor keeps the
-// identity it has in its own scope, so that sessions of both scopes on one [Cache] pack an outer weight once, and a name that
-// inner shadows stands for a weight of its own. Scopes that give one name to two tensors need Identity.Source to tell these
-// apart: packed weights of the same name and source but other content supersede each other in the file. Either may be nil: a
-// scope without tensors.
+// Nested returns the data map of a scope within another, as a control-flow subgraph's within its parent's: a name
+// that inner does not know is outer's. Only [ErrUnknownTensor] falls through; any other error of inner is returned. A
+// tensor keeps the identity it has in its own scope, so that sessions of both scopes on one [Cache] pack an outer
+// weight once, and a name that inner shadows stands for a weight of its own. Scopes that give one name to two tensors
+// need Identity.Source to tell these apart: packed weights of the same name and source but other content supersede
+// each other in the file. Either may be nil: a scope without tensors.
 func Nested(inner, outer DataMap) DataMap {
 	switch {
 	case inner == nil:

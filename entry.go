@@ -40,8 +40,9 @@ type entry struct {
 // name returns what the entry is called in ExecuTorch's trailer and in what Session.Finalize returns.
 func (e *entry) name() string { return e.record.Kernel + e.record.Bias }
 
-// candidates returns all entries under a key of a family, whatever their seeds and contents. The slice is the cache's own.
-// The error, with Options.Strict, is that the loaded index turned out damaged; by default that leaves what is packed afresh.
+// candidates returns all entries under a key of a family, whatever their seeds and contents. The slice is the cache's
+// own. The error, with Options.Strict, is that the loaded index turned out damaged; by default that leaves what is
+// packed afresh.
 func (c *Cache) candidates(key *format.Key, f *family) ([]*entry, error) {
 	entries := f.under(key)
 	if c.store == nil || c.store.index == nil || len(entries) > 0 && entries[0].surveyed == c.store.index {
@@ -101,8 +102,8 @@ func (c *Cache) keep(e *entry) {
 	e.region.retain()
 }
 
-// release ends a session's use of an entry. A private entry nobody uses, or one of a file that is no longer in place, is
-// freed at once; others stay for the next session.
+// release ends a session's use of an entry. A private entry nobody uses, or one of a file that is no longer in place,
+// is freed at once; others stay for the next session.
 func (c *Cache) release(e *entry) {
 	e.sessions--
 	if e.sessions > 0 {
@@ -188,12 +189,13 @@ type loadedIndex struct {
 	index *format.Index
 }
 
-// forgetLoaded drops what was found through an index that is no longer the loaded one. Entries in use stay: their memory
-// does not change.
+// forgetLoaded drops what was found through an index that is no longer the loaded one. Entries in use stay: their
+// memory does not change.
 func (c *Cache) forgetLoaded() {
 	here := c.store.id
 	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool {
-		// What was committed is in the new index, unless that is of another file; what was not is lost with the file, or pending.
+		// What was committed is in the new index, unless that is of another file; what was not is lost with the file,
+		// or pending.
 		gone := e.committed || e.file != here && !e.pending()
 		if gone {
 			e.fresh = false

@@ -24,8 +24,8 @@ var (
 	ErrCorrupt = errors.New("damaged packed weights cache")
 	// ErrForeign: ExecuTorch wrote the file, so it has no index that tells which layout its entries were packed for.
 	ErrForeign = errors.New("a cache of ExecuTorch's without an index of xpwc")
-	// ErrVersion: the file was written in a format of another version of xpwc. Without Options.Strict a newer one is left alone, and an
-	// older one replaced when something is packed.
+	// ErrVersion: the file was written in a format of another version of xpwc. Without Options.Strict a newer one is
+	// left alone, and an older one replaced when something is packed.
 	ErrVersion = errors.New("cache file of another format version")
 	// ErrOtherOptions: the path is already open in this process with other options.
 	ErrOtherOptions = errors.New("already open with other options")
@@ -34,10 +34,11 @@ var (
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
 	// as sessions use it; the next session follows the path.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
-	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not be used.
+	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not
+	// be used.
 	ErrLost = errors.New("the disk lost packed weights in use; delete the runtime and create it again")
-	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows what it was packed
-	// from. It is not kept, and the runtime must not be used.
+	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows
+	// what it was packed from. It is not kept, and the runtime must not be used.
 	ErrSourceChanged = errors.New("changed in place while it was packed; load the model again")
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = errors.New("the cache is read-only")

@@ -11,8 +11,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// A commit fails when the disk is full or broken. What it should have committed then moves into private memory, so that runtimes
-// go on and the lock is free for others, and waits there for a later commit.
+// A commit fails when the disk is full or broken. What it should have committed then moves into private memory, so
+// that runtimes go on and the lock is free for others, and waits there for a later commit.
 
 // sumBeside computes an entry's sum, on another core, from what XNNPACK just handed in.
 func (c *Cache) sumBeside(e *entry) {
@@ -49,7 +49,8 @@ func (c *Cache) await(patience time.Duration, condition func() bool) {
 // awaitPacking waits, but not for ever, until nothing is being packed into the file.
 func (c *Cache) awaitPacking() { c.await(commitWithin, func() bool { return !c.store.packing() }) }
 
-// packingEnded has whoever waits for it go on, or the file given up, which a failed flush left as it was because of that packing.
+// packingEnded has whoever waits for it go on, or the file given up, which a failed flush left as it was because of
+// that packing.
 func (c *Cache) packingEnded() {
 	c.idle.Broadcast()
 	if c.store.isCondemned() && !c.store.packing() && !c.closing {
@@ -63,8 +64,8 @@ func (c *Cache) awaitSums() {
 	c.await(0, func() bool { return !slices.ContainsFunc(c.fresh, unsummed) })
 }
 
-// retreat moves entries that are in the file, and in no generation of it, into private memory at the same addresses, where they
-// are pending. If a flush failed, which may have lost them, they are compared with their sums.
+// retreat moves entries that are in the file, and in no generation of it, into private memory at the same addresses,
+// where they are pending. If a flush failed, which may have lost them, they are compared with their sums.
 func (c *Cache) retreat(entries []*entry) {
 	for _, e := range entries {
 		if e.region.open == 0 { // else XNNPACK writes to it
@@ -92,8 +93,8 @@ func (c *Cache) retreat(entries []*entry) {
 	}
 }
 
-// usesFile reports whether something is in the file that goes with it when its space is given to others: what is uncommitted, and
-// what XNNPACK packs just now.
+// usesFile reports whether something is in the file that goes with it when its space is given to others: what is
+// uncommitted, and what XNNPACK packs just now.
 func (c *Cache) usesFile() bool { return c.hasUncommitted() || c.store.packing() }
 
 // freshOnes returns those of what was packed here, and is not in the loaded index, that fulfil a condition.
@@ -101,7 +102,8 @@ func (c *Cache) freshOnes(condition func(*entry) bool) []*entry {
 	return slices.DeleteFunc(slices.Clone(c.fresh), func(e *entry) bool { return !condition(e) })
 }
 
-// losePayload takes note that an entry's bytes are gone, and has all sessions that use it know, and the one that packs it.
+// losePayload takes note that an entry's bytes are gone, and has all sessions that use it know, and the one that
+// packs it.
 func (c *Cache) losePayload(e *entry) {
 	e.suspect = true
 	if e.sessions == 0 && e.by == nil {
@@ -118,8 +120,8 @@ func (c *Cache) losePayload(e *entry) {
 	}
 }
 
-// afterFailure gives up what a failed commit leaves: the file is for others to write to, and ours again with the next try. What cannot
-// be moved out of it keeps it ours.
+// afterFailure gives up what a failed commit leaves: the file is for others to write to, and ours again with the next
+// try. What cannot be moved out of it keeps it ours.
 func (c *Cache) afterFailure() {
 	c.retreat(c.freshOnes((*entry).uncommitted))
 	if !c.usesFile() && !c.store.mustStay {
@@ -195,8 +197,8 @@ func (e *entry) sameAs(r *format.Record) bool {
 		e.record.KernelDigest == r.KernelDigest && e.record.BiasDigest == r.BiasDigest
 }
 
-// missing returns the pending entries that the file does not have. Another process may have committed the same, or, where nobody
-// knew whether a commit was in force, this one.
+// missing returns the pending entries that the file does not have. Another process may have committed the same, or,
+// where nobody knew whether a commit was in force, this one.
 func (c *Cache) missing(pending []*entry) (missing []*entry, err error) {
 	for _, e := range pending {
 		found := false
@@ -250,8 +252,8 @@ func (c *Cache) dropSettled(entries []*entry) {
 	}
 }
 
-// renew puts a new file in the place of a condemned one, with what that has and what is pending. ErrBusy if another process is
-// writing to it.
+// renew puts a new file in the place of a condemned one, with what that has and what is pending. ErrBusy if another
+// process is writing to it.
 func (c *Cache) renew() error {
 	err := c.beginRenewal()
 	switch {
@@ -279,8 +281,8 @@ func (c *Cache) renew() error {
 	return err
 }
 
-// beginRenewal makes this process the writer of the condemned file, to put another in its place. ErrBusy if another process is, or if
-// something here cannot leave the file yet.
+// beginRenewal makes this process the writer of the condemned file, to put another in its place. ErrBusy if another
+// process is, or if something here cannot leave the file yet.
 func (c *Cache) beginRenewal() error {
 	if c.usesFile() {
 		return fmt.Errorf("cache %s: %w, and what was packed is still in it: %w", c.name(), errCondemned, ErrBusy)

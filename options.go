@@ -10,8 +10,8 @@ type Options struct {
 	// ReadOnly: use what is in the file, never write to it. What is not there is packed into private memory.
 	ReadOnly bool
 
-	// Strict: a damaged file is an error that matches ErrCorrupt, of Open, NewSession or Finalize. By default it is renamed to NAME.damaged when there is
-	// something to write, and packed afresh; Stats.Damaged tells.
+	// Strict: a damaged file is an error that matches ErrCorrupt, of Open, NewSession or Finalize. By default it is
+	// renamed to NAME.damaged when there is something to write, and packed afresh; Stats.Damaged tells.
 	Strict bool
 
 	// AllowUnsafeFile: open the file even if it is a symbolic link, belongs to another user, or others may write to it.
@@ -35,32 +35,34 @@ type Options struct {
 	// TrailerVersion of the index for ExecuTorch at the end of the file: 2 (the default, 0) or 1, which has no seeds.
 	TrailerVersion int
 
-	// Progress, if not nil, is told of each entry that was packed, on the thread that creates the runtime. It must not call
-	// the cache or the session.
+	// Progress, if not nil, is told of each entry that was packed, on the thread that creates the runtime. It must not
+	// call the cache or the session.
 	Progress func(Progress)
 
-	// Logger, if not nil, is told of what an operator may want to know: a file that is damaged, set aside, or replaced by
-	// another process; waiting for another process that packs; packing into private memory, once for each Reason and session; a
-	// damaged payload, and how many sessions use it; a source that changed while it was packed; packed weights that the disk lost; commits, with
-	// their generation, entries, bytes and duration; compactions.
-	// What goes on without harm is at slog.LevelInfo, the rest at slog.LevelWarn; the path is the attribute cache. Look-ups
-	// that hit cost nothing.
+	// Logger, if not nil, is told of what an operator may want to know: a file that is damaged, set aside, or replaced
+	// by another process; waiting for another process that packs; packing into private memory, once for each Reason
+	// and session; a damaged payload, and how many sessions use it; a source that changed while it was packed; packed
+	// weights that the disk lost; commits, with their generation, entries, bytes and duration; compactions. What goes
+	// on without harm is at slog.LevelInfo, the rest at slog.LevelWarn; the path is the attribute cache. Look-ups that
+	// hit cost nothing.
 	//
-	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may use the
-	// cache, but must not close it: Close waits for events to be handled. Of several openings of a path, the first one's is told.
+	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may
+	// use the cache, but must not close it: Close waits for events to be handled. Of several openings of a path, the
+	// first one's is told.
 	Logger *slog.Logger
 }
 
-// Verify says how far the packed weights in the file are checked. Whatever it is, all of the file's structure
-// is checked with its checksums before it is used, when the file is opened or, of a file of many thousand entries, when a
-// look-up reads it, and whatever packing compares is compared to the byte.
+// Verify says how far the packed weights in the file are checked. Whatever it is, all of the file's structure is
+// checked with its checksums before it is used, when the file is opened or, of a file of many thousand entries, when
+// a look-up reads it, and whatever packing compares is compared to the byte.
 type Verify int
 
 const (
-	// VerifyInBackground (the default) checks the checksum of each payload that a session uses once in this process, some time
-	// after Session.Finalize, by a thread of the lowest priority that the system has. It reads the file, and maps nothing. A
-	// runtime may have computed with a damaged one by then: Stats.DamagedPayloads and Options.Logger tell, the next session
-	// packs it afresh, and the file is rid of it. Stats.Unverified tells what is yet to be checked.
+	// VerifyInBackground (the default) checks the checksum of each payload that a session uses once in this process,
+	// some time after Session.Finalize, by a thread of the lowest priority that the system has. It reads the file, and
+	// maps nothing. A runtime may have computed with a damaged one by then: Stats.DamagedPayloads and Options.Logger
+	// tell, the next session packs it afresh, and the file is rid of it. Stats.Unverified tells what is yet to be
+	// checked.
 	VerifyInBackground Verify = iota
 	// VerifyOnUse checks a payload's checksum when it is found first in this process. A damaged one is packed afresh.
 	VerifyOnUse
@@ -79,9 +81,9 @@ type Progress struct {
 	Session *Session
 	// Bytes packed for this entry.
 	Bytes int64
-	// Done and Total count bytes of unpacked tensors of the session: those that packing has consumed, or found in the cache,
-	// and those that were loaded, without the ones loaded with Retain. Total is complete once all were loaded. What XNNPACK packs
-	// without naming it, as the bias of operators with dynamically quantised input, is never Done.
+	// Done and Total count bytes of unpacked tensors of the session: those that packing has consumed, or found in the
+	// cache, and those that were loaded, without the ones loaded with Retain. Total is complete once all were loaded.
+	// What XNNPACK packs without naming it, as the bias of operators with dynamically quantised input, is never Done.
 	Done, Total int64
 }
 

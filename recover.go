@@ -30,8 +30,9 @@ func (st *store) notOurs(size int64) error {
 	return fmt.Errorf("%s: %w", st.path, ErrForeign)
 }
 
-// A foreignFile is ExecuTorch's cache file, or, without entries, one of an older version of our format. It tells names and seeds, but neither the layout its entries were packed for
-// nor the content they were packed from, so nothing of it is used before the same was packed here once.
+// A foreignFile is ExecuTorch's cache file, or, without entries, one of an older version of our format. It tells
+// names and seeds, but neither the layout its entries were packed for nor the content they were packed from, so
+// nothing of it is used before the same was packed here once.
 type foreignFile struct {
 	disk    disk
 	writes  bool // the disk is open for writing
@@ -63,7 +64,8 @@ func (f *foreignFile) close() error {
 	return f.disk.Close()
 }
 
-// openForWriting opens ExecuTorch's file, which was loaded, for writing too: who may not write to it must not replace it either.
+// openForWriting opens ExecuTorch's file, which was loaded, for writing too: who may not write to it must not replace
+// it either.
 func (f *foreignFile) openForWriting(st *store) error {
 	if f.writes {
 		return nil
@@ -77,8 +79,8 @@ func (f *foreignFile) openForWriting(st *store) error {
 	return old.Close()
 }
 
-// beginReplacement begins a native file beside a foreign one, which it takes the place of with its first commit. ok is false
-// if another process is the writer of that.
+// beginReplacement begins a native file beside a foreign one, which it takes the place of with its first commit. ok
+// is false if another process is the writer of that.
 func (st *store) beginReplacement() (ok bool, err error) {
 	if err := st.foreign.openForWriting(st); err != nil {
 		return false, err
@@ -136,8 +138,9 @@ func (st *store) takePlace() error {
 	return errors.Join(st.files.SyncDir(st.path), foreign.close())
 }
 
-// setAsideDamaged renames a damaged file to PATH.damaged, or what is vacant, so that a new one can take its place and the old one can be
-// looked at: as is what it is called then. If another process has put a good file there since, it is loaded instead.
+// setAsideDamaged renames a damaged file to PATH.damaged, or what is vacant, so that a new one can take its place and
+// the old one can be looked at: as is what it is called then. If another process has put a good file there since, it
+// is loaded instead.
 func (st *store) setAsideDamaged() (as string, err error) {
 	if err := st.abandon(); err != nil {
 		return "", err

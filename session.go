@@ -9,10 +9,10 @@ import (
 	"xpwc/internal/format"
 )
 
-// A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is deleted.
-// It gives out the unpacked tensors, serves XNNPACK's callbacks while the runtime is created, and keeps the packed
-// weights in memory that the runtime uses. Sessions of one cache are independent of each other: runtimes may be created
-// and executed in parallel.
+// A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is
+// deleted. It gives out the unpacked tensors, serves XNNPACK's callbacks while the runtime is created, and keeps the
+// packed weights in memory that the runtime uses. Sessions of one cache are independent of each other: runtimes may
+// be created and executed in parallel.
 type Session struct {
 	cache    *Cache
 	data     DataMap
@@ -95,9 +95,10 @@ type LoadOption struct {
 }
 
 // Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
-// names it: the weights of operators that it packs unasked (depthwise convolution, deconvolution, NCHW convolution), the
-// bias of operators with dynamically quantised input, which is packed in but left out of the key, and what is read at
-// inference. XNNPACK of 2026 also converts weights that the CPU has no arithmetic for (f16) before it looks them up.
+// names it: the weights of operators that it packs unasked (depthwise convolution, deconvolution, NCHW convolution),
+// the bias of operators with dynamically quantised input, which is packed in but left out of the key, and what is
+// read at inference. XNNPACK of 2026 also converts weights that the CPU has no arithmetic for (f16) before it looks
+// them up.
 func Eager() LoadOption { return LoadOption{eager: true} }
 
 // PackOnly says that nothing but packing reads the content, so that Session.Finalize can give it back even if XNNPACK
@@ -108,10 +109,11 @@ func PackOnly() LoadOption { return LoadOption{packOnly: true} }
 // constants of elementwise operators), even if an operator packs them too, and overrides PackOnly.
 func Retain() LoadOption { return LoadOption{retain: true} }
 
-// Load returns the unpacked tensor of that name: the memory whose address is to be given to XNNPACK, outside the Go heap
-// and owned by the session. If the tensor's content is computed, it is there only once XNNPACK is about to pack it;
-// Eager makes sure. The memory goes away in Finalize when packing consumed it, else in Close. Loading a name again
-// returns the same memory and adds to the options. Errors: ErrNoDataMap, ErrUnknownTensor, ErrFinalized, ErrClosed.
+// Load returns the unpacked tensor of that name: the memory whose address is to be given to XNNPACK, outside the Go
+// heap and owned by the session. If the tensor's content is computed, it is there only once XNNPACK is about to pack
+// it; Eager makes sure. The memory goes away in Finalize when packing consumed it, else in Close. Loading a name
+// again returns the same memory and adds to the options. Errors: ErrNoDataMap, ErrUnknownTensor, ErrFinalized,
+// ErrClosed.
 func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 	var o LoadOption
 	for _, option := range options {
@@ -192,8 +194,8 @@ func (s *Session) register(name string) (*source, error) {
 	return src, nil
 }
 
-// address has XNNPACK's address of a tensor stand for it. Of several names at one address, as in files that keep equal content
-// once, the longest tensor's stands for all, so that its digest covers whatever is packed from there.
+// address has XNNPACK's address of a tensor stand for it. Of several names at one address, as in files that keep
+// equal content once, the longest tensor's stands for all, so that its digest covers whatever is packed from there.
 func (s *Session) address(src *source) {
 	if len(src.content) == 0 {
 		return
@@ -222,11 +224,12 @@ func (s *Session) fail(err error) {
 	}
 }
 
-// Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set up.
-// It gives back the unpacked tensors that packing consumed and has what was packed brought to the disk in a moment, without
-// waiting for it. It returns the sorted names of the packed weights that the runtime uses, each the weights' name
-// directly followed by the bias' name. The error is the first that a callback met. If it matches ErrNotEager or ErrSourceChanged the
-// runtime must not be used; otherwise the runtime is right all the same, if it could be created.
+// Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set
+// up. It gives back the unpacked tensors that packing consumed and has what was packed brought to the disk in a
+// moment, without waiting for it. It returns the sorted names of the packed weights that the runtime uses, each the
+// weights' name directly followed by the bias' name. The error is the first that a callback met. If it matches
+// ErrNotEager or ErrSourceChanged the runtime must not be used; otherwise the runtime is right all the same, if it
+// could be created.
 func (s *Session) Finalize() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,8 +251,8 @@ func (s *Session) Finalize() ([]string, error) {
 	return slices.Compact(names), errors.Join(s.err, s.lost)
 }
 
-// Err returns ErrLost once the disk has lost packed weights that the session's runtime uses, whether Finalize was called or not:
-// the runtime must not be used any more. It costs nothing to ask before or after each inference.
+// Err returns ErrLost once the disk has lost packed weights that the session's runtime uses, whether Finalize was
+// called or not: the runtime must not be used any more. It costs nothing to ask before or after each inference.
 func (s *Session) Err() error {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()

@@ -39,13 +39,15 @@ type Stats struct {
 	Reused Count
 	// Adopted counts, of those packed, the ones that ExecuTorch's file at the path had in the same bytes.
 	Adopted Count
-	// Verified counts payloads that Options.Verify found right; DamagedPayloads those that were found wrong, or could not be
-	// read, whenever they were looked at. These are packed afresh by the next session. Unverified are those that open sessions use
-	// and that are yet to be verified in the background: none a while after the last Session.Finalize.
+	// Verified counts payloads that Options.Verify found right; DamagedPayloads those that were found wrong, or could
+	// not be read, whenever they were looked at. These are packed afresh by the next session. Unverified are those
+	// that open sessions use and that are yet to be verified in the background: none a while after the last
+	// Session.Finalize.
 	Verified        Count
 	DamagedPayloads int64
 	Unverified      Count
-	// SourcesChanged counts what changed while a session packed from it, once for each Watch and session: nothing of it was kept.
+	// SourcesChanged counts what changed while a session packed from it, once for each Watch and session: nothing of
+	// it was kept.
 	SourcesChanged int64
 	// Compactions of the file by this process.
 	Compactions int64
@@ -53,7 +55,8 @@ type Stats struct {
 	Private map[Reason]Count
 	// Pending is what waits in private memory for a commit, because the last one failed.
 	Pending Count
-	// LostPayloads counts packed payloads that the disk lost before they were committed, while a session used them: see ErrLost.
+	// LostPayloads counts packed payloads that the disk lost before they were committed, while a session used them:
+	// see ErrLost.
 	LostPayloads int64
 	// CopiedBytes counts packed bytes that were copied to where they stay: those of operators that are packed without a
 	// look-up. All others are used where the packing kernels wrote them.

@@ -20,8 +20,8 @@ const (
 	lastSegment  = 64 << 20
 )
 
-// checkedAtOnce is the size of an index, some 5,000 records, up to which it is checked completely when it is loaded. What a
-// larger one says is checked when it is read, so that opening a file does not take longer the more it has.
+// checkedAtOnce is the size of an index, some 5,000 records, up to which it is checked completely when it is loaded.
+// What a larger one says is checked when it is read, so that opening a file does not take longer the more it has.
 const checkedAtOnce = 1 << 20
 
 // A store is one cache file: it finds what was committed, reserves space to pack into, and commits. It knows bytes and
@@ -70,9 +70,9 @@ type generation struct {
 	slot format.Slot
 }
 
-// condemned are the files, by identity, that this process does not commit to any more: a flush of them failed. Linux marks the
-// pages that it could not write as clean, so that the next flush succeeds and the disk has something else. Others, and
-// the next process, may write to them.
+// condemned are the files, by identity, that this process does not commit to any more: a flush of them failed. Linux
+// marks the pages that it could not write as clean, so that the next flush succeeds and the disk has something else.
+// Others, and the next process, may write to them.
 type condemned struct {
 	mu    sync.Mutex
 	files map[[16]byte]bool
@@ -107,8 +107,9 @@ func (st *store) flush() error {
 	return err
 }
 
-// load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most processes
-// never write. It leaves the store empty, without an error, when there is no file. ErrCorrupt, ErrVersion, ErrNotCache and ErrForeign say what else there is.
+// load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
+// processes never write. It leaves the store empty, without an error, when there is no file. ErrCorrupt, ErrVersion,
+// ErrNotCache and ErrForeign say what else there is.
 func (st *store) load() error {
 	d, err := st.files.Open(st.path, false, st.insecure)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,8 +129,8 @@ func (st *store) load() error {
 	return nil
 }
 
-// reload reads the header and, if another generation is in force than the one loaded, maps and checks that one. What was
-// mapped before stays mapped for whoever uses it.
+// reload reads the header and, if another generation is in force than the one loaded, maps and checks that one. What
+// was mapped before stays mapped for whoever uses it.
 func (st *store) reload() error {
 	size, err := st.disk.Size()
 	if err != nil {
@@ -352,8 +353,8 @@ func (st *store) openAgain(loaded disk) (disk, error) {
 // copiesUp reports whether the system would copy all of the file in order to have it open for writing.
 func (st *store) copiesUp() bool { return st.disk != nil && !st.writes && st.disk.CopiesUp() }
 
-// beginRenewal makes this process the writer of a condemned file, only to put another in its place. ok is false if another process
-// is the writer.
+// beginRenewal makes this process the writer of a condemned file, only to put another in its place. ok is false if
+// another process is the writer.
 func (st *store) beginRenewal() (ok bool, err error) {
 	if err := st.openForWriting(); err != nil {
 		return false, err
@@ -421,8 +422,8 @@ func (st *store) prepare() error {
 	return nil
 }
 
-// cut gives back the space behind an end. Where a mapped file cannot be cut off it stays, and is reserved from next; close
-// or the next writer then gives it back.
+// cut gives back the space behind an end. Where a mapped file cannot be cut off it stays, and is reserved from next;
+// close or the next writer then gives it back.
 func (st *store) cut(end uint64) error {
 	err := st.disk.Truncate(int64(end))
 	st.backed = end
@@ -432,7 +433,8 @@ func (st *store) cut(end uint64) error {
 	return nil
 }
 
-// cutExcess cuts off what cut had to leave, now that nothing here maps the file. While others do, or write, it is theirs.
+// cutExcess cuts off what cut had to leave, now that nothing here maps the file. While others do, or write, it is
+// theirs.
 func (st *store) cutExcess() error {
 	d, err := st.files.Open(st.path, true, st.insecure)
 	if err != nil {
@@ -474,8 +476,8 @@ func (st *store) create() error {
 	return nil
 }
 
-// writeHeader makes an empty file a cache. In place at its path, the header must be flushed before the file grows: without
-// it, nobody would know after a power failure whose file this is.
+// writeHeader makes an empty file a cache. In place at its path, the header must be flushed before the file grows:
+// without it, nobody would know after a power failure whose file this is.
 func (st *store) writeHeader() error {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
@@ -489,8 +491,8 @@ func (st *store) writeHeader() error {
 	return st.dropBase()
 }
 
-// end gives the writer's lock to others, and what was reserved since the last commit back to the file system: nothing of
-// it may be in use any more.
+// end gives the writer's lock to others, and what was reserved since the last commit back to the file system: nothing
+// of it may be in use any more.
 func (st *store) end() error {
 	if !st.locked {
 		return nil

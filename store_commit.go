@@ -11,8 +11,8 @@ import (
 // A listing is what an index lists: entries, and the bytes of their names.
 type listing struct{ records, names uint64 }
 
-// reserve returns n bytes of the file, mapped and with disk space behind them, for an entry whose names have so many bytes. There is
-// room for the index that lists it, too.
+// reserve returns n bytes of the file, mapped and with disk space behind them, for an entry whose names have so many
+// bytes. There is room for the index that lists it, too.
 func (st *store) reserve(n, names uint64) (reservation, error) {
 	if st.isCondemned() {
 		return reservation{}, fmt.Errorf("cache %s: %w", st.path, errCondemned)
@@ -141,8 +141,8 @@ type commit struct {
 }
 
 // prepareCommit lays out a new generation with these records behind everything that is reserved. Space for it is
-// allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it covers
-// becomes read-only in memory. The next reservation comes after it.
+// allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it
+// covers becomes read-only in memory. The next reservation comes after it.
 func (st *store) prepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry, trailerVersion uint32) (*commit, error) {
 	slot, block, err := format.EncodeGeneration(st.slot.Generation+1, st.tail, layouts, records, trailer, trailerVersion)
 	if err != nil {
@@ -187,8 +187,8 @@ func (c *commit) flush() error {
 	return err
 }
 
-// failed takes note of a commit that was not written. If its slot may have been, what it refers to must not be cut off. No
-// other generation follows one of which nobody knows whether it is in force, or what of it is on the disk.
+// failed takes note of a commit that was not written. If its slot may have been, what it refers to must not be cut
+// off. No other generation follows one of which nobody knows whether it is in force, or what of it is on the disk.
 func (st *store) failed(c *commit) {
 	if c.begun {
 		st.maybe = c.slot

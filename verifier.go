@@ -9,8 +9,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// Payloads are verified when the first inference is likely over: reading them takes the memory's bandwidth from it, and the
-// disk's. A session that begins or is finalized puts it off, but not for ever.
+// Payloads are verified when the first inference is likely over: reading them takes the memory's bandwidth from it,
+// and the disk's. A session that begins or is finalized puts it off, but not for ever.
 const (
 	verifyPause  = time.Second
 	verifyWithin = 10 * time.Second
@@ -22,12 +22,12 @@ const (
 	verifiedBytesTogether = 32 << 20
 )
 
-// stopPatience is how long Close waits for that thread. It ends within milliseconds where there is a processor for it, and where
-// there is none it may not run for seconds; it needs nothing that Close gives up.
+// stopPatience is how long Close waits for that thread. It ends within milliseconds where there is a processor for
+// it, and where there is none it may not run for seconds; it needs nothing that Close gives up.
 const stopPatience = 100 * time.Millisecond
 
-// A verifier has the payloads of the file that sessions use hashed in the background. It is a part of its Cache, whose lock
-// guards it.
+// A verifier has the payloads of the file that sessions use hashed in the background. It is a part of its Cache,
+// whose lock guards it.
 type verifier struct {
 	waiting []payload
 	hashing []payload
@@ -60,8 +60,8 @@ const (
 
 // A payloadReader is a cache file that is open once more, to be hashed by somebody who is not in a hurry.
 type payloadReader interface {
-	// hash fills in the sums and states of payloads, each of which it is given once. They stay notHashed when stop is not 0, and
-	// with an error, which is one of the system's and says nothing of them.
+	// hash fills in the sums and states of payloads, each of which it is given once. They stay notHashed when stop is
+	// not 0, and with an error, which is one of the system's and says nothing of them.
 	hash(payloads []payload, stop *int32) error
 	io.Closer
 }

@@ -29,8 +29,8 @@ func (w *watch) changed() error {
 	return nil
 }
 
-// watch returns the session's watch for a tensor, or nil if it has none. The first time it is asked, so that a change after that
-// will show.
+// watch returns the session's watch for a tensor, or nil if it has none. The first time it is asked, so that a change
+// after that will show.
 func (s *Session) watch(id *Identity) *watch {
 	if id.Watch == nil {
 		return nil
@@ -51,7 +51,8 @@ func (s *Session) watch(id *Identity) *watch {
 	return w
 }
 
-// A restamping is an entry that was found by the content of a source whose stamp it does not have, or by the bytes packed from it.
+// A restamping is an entry that was found by the content of a source whose stamp it does not have, or by the bytes
+// packed from it.
 type restamping struct {
 	kernel, bias *source
 	entry        *entry
@@ -70,8 +71,8 @@ func (r *restamping) needed() bool {
 	return e.record.Source == origin && (r.kernel.differs(e.record.KernelStamp, e.record.KernelDigest) || r.bias.differs(e.record.BiasStamp, e.record.BiasDigest))
 }
 
-// differs reports whether a source is not what a record says of it: by the stamp or, if it has none, by the digest. Its content was
-// just read if it has none.
+// differs reports whether a source is not what a record says of it: by the stamp or, if it has none, by the digest.
+// Its content was just read if it has none.
 func (s *source) differs(stamp, digest format.Digest) bool {
 	if s == nil {
 		return false
@@ -83,16 +84,17 @@ func (s *source) differs(stamp, digest format.Digest) bool {
 	return err == nil && digest != format.Digest(d)
 }
 
-// restampLater takes note that content of this session was just seen to be packed into an entry's bytes, or to have its digest. Finalize
-// says so in the entry, so that the next look-up need not compare, unless the content changed since.
+// restampLater takes note that content of this session was just seen to be packed into an entry's bytes, or to have
+// its digest. Finalize says so in the entry, so that the next look-up need not compare, unless the content changed
+// since.
 func (s *Session) restampLater(w *weight, e *entry) {
 	if r := (restamping{w.kernel, w.bias, e}); r.needed() {
 		s.restamps = append(s.restamps, r)
 	}
 }
 
-// restamp brings an entry's stamps and digests up to date. Where one content comes from several sources, the first keeps its
-// stamps: they would be rewritten with every change of source. c.mu is held.
+// restamp brings an entry's stamps and digests up to date. Where one content comes from several sources, the first
+// keeps its stamps: they would be rewritten with every change of source. c.mu is held.
 func (s *Session) restamp(r restamping) {
 	if !r.needed() {
 		return
@@ -117,9 +119,10 @@ func (s *Session) restamp(r restamping) {
 	update(r.bias, &e.record.BiasStamp, &e.record.BiasDigest)
 }
 
-// lookAgain asks everything that the session loaded from whether it changed, once all of it was read: of a source that changed while
-// it was packed nobody knows whether a packing or a digest is of the old content, of the new, or of both. Nothing packed in this
-// session is kept then, and no entry found is said to be of this source. c.mu is held.
+// lookAgain asks everything that the session loaded from whether it changed, once all of it was read: of a source
+// that changed while it was packed nobody knows whether a packing or a digest is of the old content, of the new, or
+// of both. Nothing packed in this session is kept then, and no entry found is said to be of this source. c.mu is
+// held.
 func (s *Session) lookAgain() {
 	var unidentified []*entry // of other sessions, which will look again after this one has used them
 	changed := s.usesMixed()

@@ -76,14 +76,15 @@ var registry = struct {
 	caches map[place]*Cache
 }{caches: map[place]*Cache{}}
 
-// Open opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights are
-// packed. Its directory must exist. An empty path gives a cache in memory. Opening a path that is open in this process
-// gives the same Cache, which must be closed as often; ErrOtherOptions if the options differ.
+// Open opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights
+// are packed. Its directory must exist. An empty path gives a cache in memory. Opening a path that is open in this
+// process gives the same Cache, which must be closed as often; ErrOtherOptions if the options differ.
 //
 // Errors: ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict also
-// ErrCorrupt, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no error:
-// what must be packed goes into private memory then, and Stats says so. With too few file descriptors left for Go's network poller,
-// which a first opening starts if the process has not, the error matches syscall.EMFILE; the runtime would end the process.
+// ErrCorrupt, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no
+// error: what must be packed goes into private memory then, and Stats says so. With too few file descriptors left for
+// Go's network poller, which a first opening starts if the process has not, the error matches syscall.EMFILE; the
+// runtime would end the process.
 func Open(path string, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	if o.TrailerVersion != format.TrailerV1 && o.TrailerVersion != format.TrailerV2 {
@@ -285,9 +286,10 @@ func (c *Cache) note(err error) {
 	}
 }
 
-// Save waits until everything packed by finalized sessions is on stable storage. It returns the error that kept it from
-// getting there. What was packed then stays usable in this process, in private memory, but for what Session.Err reports; the next
-// Save tries again, and so does the cache by itself, from time to time. ErrBusy: another process is writing.
+// Save waits until everything packed by finalized sessions is on stable storage. It returns the error that kept it
+// from getting there. What was packed then stays usable in this process, in private memory, but for what Session.Err
+// reports; the next Save tries again, and so does the cache by itself, from time to time. ErrBusy: another process is
+// writing.
 func (c *Cache) Save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -309,7 +311,8 @@ func (c *Cache) save() error {
 }
 
 // Close saves and gives up the cache; the last Close of a path unmaps it. It returns ErrInUse, and leaves the cache
-// open, while sessions are open: their runtimes use its memory. An error of saving is returned, but closes all the same.
+// open, while sessions are open: their runtimes use its memory. An error of saving is returned, but closes all the
+// same.
 func (c *Cache) Close() error {
 	err := c.close()
 	c.events.wait()

@@ -28,8 +28,8 @@ var packingFlags = map[C.uint32_t]packing.Flags{
 	C.XPWC_PACKING_CONSISTENT_ARITHMETIC: packing.ConsistentArithmetic,
 }
 
-// packingOf returns the identity that the host tells. It refers to the host's memory. An error names the member that makes
-// no sense.
+// packingOf returns the identity that the host tells. It refers to the host's memory. An error names the member that
+// makes no sense.
 func packingOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 	if p.operator_type == 0 {
 		return opaqueOf(p)

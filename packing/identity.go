@@ -91,7 +91,8 @@ func Opaque(b []byte) Identity {
 // Zero reports whether the identity says nothing.
 func (id *Identity) Zero() bool { return id.opaque == nil && id.Operator == 0 }
 
-// A Family is what packings of one kind have in common: the operator and the datatypes. The zero Family is an unknown one.
+// A Family is what packings of one kind have in common: the operator and the datatypes. The zero Family is an unknown
+// one.
 type Family struct {
 	Operator                    Operator
 	Input, Kernel, Bias, Output Datatype

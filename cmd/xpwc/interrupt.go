@@ -15,11 +15,13 @@ import (
 // errInterrupted: the user, or the system, wants the program to end.
 var errInterrupted = errors.New("interrupted")
 
-// interrupts are what ends the program: Ctrl-C, a service manager, and the end of the terminal or of the connection it is in.
+// interrupts are what ends the program: Ctrl-C, a service manager, and the end of the terminal or of the connection
+// it is in.
 var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
-// A job is a run of the program as far as an interrupt concerns it. An interrupt ends the program at once, after undoing what would be
-// left; or, where a command looks at its context itself, when it has come to its end. It comes too late for what is in its place.
+// A job is a run of the program as far as an interrupt concerns it. An interrupt ends the program at once, after
+// undoing what would be left; or, where a command looks at its context itself, when it has come to its end. It comes
+// too late for what is in its place.
 type job struct {
 	signals chan os.Signal
 	cancel  context.CancelFunc
@@ -44,8 +46,8 @@ func newJob() (context.Context, *job) {
 // jobOf returns the job of a command's context.
 func jobOf(ctx context.Context) *job { return ctx.Value(jobKey{}).(*job) }
 
-// listen has interrupts come to the job. What ignores them, in the background of a shell or by nohup, goes on doing so. Asked again, the
-// program ends at once.
+// listen has interrupts come to the job. What ignores them, in the background of a shell or by nohup, goes on doing
+// so. Asked again, the program ends at once.
 func (j *job) listen() {
 	for _, s := range interrupts {
 		if !signal.Ignored(s) {
@@ -54,14 +56,15 @@ func (j *job) listen() {
 	}
 }
 
-// onInterrupt has do called if the program is interrupted before done is called. It may be called beside what it undoes.
+// onInterrupt has do called if the program is interrupted before done is called. It may be called beside what it
+// undoes.
 func (j *job) onInterrupt(do func()) (done func()) {
 	done, _ = j.making(func() error { return nil }, do)
 	return done
 }
 
-// making calls do, and has undo called if the program is interrupted before done is called. An interrupt waits for do. After an error
-// there is nothing to undo.
+// making calls do, and has undo called if the program is interrupted before done is called. An interrupt waits for
+// do. After an error there is nothing to undo.
 func (j *job) making(do func() error, undo func()) (done func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -81,8 +84,8 @@ func (j *job) making(do func() error, undo func()) (done func(), err error) {
 	}, nil
 }
 
-// heed says that the command looks at its context itself, and that it is to be waited for. kept says what an interrupt leaves all the
-// same, or is "".
+// heed says that the command looks at its context itself, and that it is to be waited for. kept says what an
+// interrupt leaves all the same, or is "".
 func (j *job) heed(kept string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -98,7 +101,8 @@ func (j *job) place(do func() error) error {
 	return err
 }
 
-// interrupt undoes what the command has made. It reports whether the program ends here; else the command is to be waited for.
+// interrupt undoes what the command has made. It reports whether the program ends here; else the command is to be
+// waited for.
 func (j *job) interrupt() (ends bool) {
 	signal.Reset(interrupts...)
 	j.cancel()

@@ -36,7 +36,8 @@ func modelFlags(cmd *cobra.Command, m *modelFile) {
 	graphFlag(cmd, &m.graph)
 }
 
-// prove packs a model into a new cache file at path, and compares what the given file would answer the model's look-ups with, to the byte.
+// prove packs a model into a new cache file at path, and compares what the given file would answer the model's
+// look-ups with, to the byte.
 func prove(f *cachefile.File, model modelFile, path string, stderr io.Writer) (p *proof, err error) {
 	info, err := f.Info()
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"xpwc/cachefile"
 )
 
-// A rewritten is a cache file that is to be rewritten by a cache. The cache opens it by a second name, in a stage: so it locks the very
-// file, but what it makes beside the name, or puts in its place, is in the stage, and an interrupt leaves the file as it was and nothing else.
+// A rewritten is a cache file that is to be rewritten by a cache. The cache opens it by a second name, in a stage: so
+// it locks the very file, but what it makes beside the name, or puts in its place, is in the stage, and an interrupt
+// leaves the file as it was and nothing else.
 type rewritten struct {
 	*stage // nil where there are no second names: then the cache works in place, and an interrupt waits until it has
 	path   string
@@ -49,8 +50,9 @@ func (r *rewritten) remove() error {
 	return r.stage.remove()
 }
 
-// publish puts the file that the cache has put in the place of the second name at the path, unless nothing was to be done. Nobody can commit
-// to the file meanwhile, and it is left as it is if somebody did after the cache had rewritten it.
+// publish puts the file that the cache has put in the place of the second name at the path, unless nothing was to be
+// done. Nobody can commit to the file meanwhile, and it is left as it is if somebody did after the cache had
+// rewritten it.
 func (r *rewritten) publish(wait time.Duration) error {
 	now, err := os.Lstat(r.name)
 	if err != nil || r.stage == nil || os.SameFile(now, r.was) {

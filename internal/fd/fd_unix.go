@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file, or creates it with these permissions if the flags say so, for reading and writing without the poller: that is for
-// regular files and directories. Programs that the process starts do not inherit it. The error is a *fs.PathError.
+// Open opens a file, or creates it with these permissions if the flags say so, for reading and writing without the
+// poller: that is for regular files and directories. Programs that the process starts do not inherit it. The error is
+// a *fs.PathError.
 func Open(path string, flags int, permissions fs.FileMode) (*os.File, error) {
 	for {
 		descriptor, err := unix.Open(path, flags|unix.O_CLOEXEC, uint32(permissions.Perm()))

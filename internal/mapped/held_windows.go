@@ -11,8 +11,8 @@ type held struct{}
 
 func (h *held) take(f *os.File) error { return f.Close() } // a view outlives it
 
-// changedSince looks at the file at the path. If it is another one, or there is none, nobody can have opened this one to write to it
-// since it was renamed.
+// changedSince looks at the file at the path. If it is another one, or there is none, nobody can have opened this one
+// to write to it since it was renamed.
 func (h *held) changedSince(path string, before State) (bool, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

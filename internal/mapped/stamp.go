@@ -9,30 +9,30 @@ import (
 type State struct {
 	Device, Inode uint64
 	Size          int64
-	// Modified and Changed are nanoseconds since 1970. Programs can set Modified as they like. Changed is when the file system last
-	// saw content or attributes change; where a system has no such time it is zero.
+	// Modified and Changed are nanoseconds since 1970. Programs can set Modified as they like. Changed is when the
+	// file system last saw content or attributes change; where a system has no such time it is zero.
 	Modified, Changed int64
 	Links             uint64
 }
 
-// A file system counts time in ticks of some milliseconds, so a file can be written to twice at one time. Systems go on counting them
-// at 100 a second or more; the rest is for a virtual machine that did not run.
+// A file system counts time in ticks of some milliseconds, so a file can be written to twice at one time. Systems go
+// on counting them at 100 a second or more; the rest is for a virtual machine that did not run.
 const tick = 50 * time.Millisecond
 
 // second is the tick of file systems that keep whole seconds.
 const second = int64(time.Second)
 
-// plausible is 1990-01-01. No file system of today changed a file before; images have times at an epoch, and so has a machine whose
-// clock was not set yet.
+// plausible is 1990-01-01. No file system of today changed a file before; images have times at an epoch, and so has a
+// machine whose clock was not set yet.
 const plausible = 631_152_000 * second
 
-// Stamp tells the content of the file that is open as fd from any other without reading it: by device, inode, size, and the times
-// of modification and of change, the latter of which programs cannot set. The caller keeps fd. What is not a regular file has
-// none: ErrNotRegular.
+// Stamp tells the content of the file that is open as fd from any other without reading it: by device, inode, size,
+// and the times of modification and of change, the latter of which programs cannot set. The caller keeps fd. What is
+// not a regular file has none: ErrNotRegular.
 //
-// It is empty where the times say nothing: on a file system that does not make its change times itself (see makesTimes), where the
-// time is that of an image's making, or where the file was changed so lately that it could be again at the same time. On Linux it waits
-// until what was changed is written.
+// It is empty where the times say nothing: on a file system that does not make its change times itself (see
+// makesTimes), where the time is that of an image's making, or where the file was changed so lately that it could be
+// again at the same time. On Linux it waits until what was changed is written.
 func Stamp(fd uintptr) (string, error) {
 	now := time.Now() // before the file is looked at: what comes later is younger
 	written := writeBack(fd) == nil
@@ -50,19 +50,20 @@ func (s State) stamp(fd uintptr, now time.Time) string {
 	return fmt.Sprintf("%d:%d:%d:%d:%d", s.Device, s.Inode, s.Size, s.Modified, s.Changed)
 }
 
-// dated reports whether the time of change is one that a file system made, and that no later change can have too. A whole second is
-// what those have who make images of ext4, XFS or f2fs, which keep nanoseconds otherwise.
+// dated reports whether the time of change is one that a file system made, and that no later change can have too. A
+// whole second is what those have who make images of ext4, XFS or f2fs, which keep nanoseconds otherwise.
 func (s State) dated(now time.Time) bool {
 	return s.Changed >= plausible && s.Changed%second != 0 && now.UnixNano()-s.Changed >= int64(tick)
 }
 
-// ChangedSince reports whether the content of the file that is open as fd may have changed since it was in the state before. It says
-// so for a change of attributes too (an owner, a mode, a name), which looks like content whose time of modification was put back,
-// but not where the file got or lost a link, as it does when another is put in its place. If the file was changed right
-// before that state, at a time that a second change could have too, ChangedSince returns when such a change would show: after
-// some tens of milliseconds, or two seconds where the file system keeps whole seconds. Once it has returned false for a
-// state, a change will show; but one by another machine, on a network file system, shows when this one asks the server again, and what a
-// program writes through a mapping of its own shows with its first write to a page.
+// ChangedSince reports whether the content of the file that is open as fd may have changed since it was in the state
+// before. It says so for a change of attributes too (an owner, a mode, a name), which looks like content whose time
+// of modification was put back, but not where the file got or lost a link, as it does when another is put in its
+// place. If the file was changed right before that state, at a time that a second change could have too, ChangedSince
+// returns when such a change would show: after some tens of milliseconds, or two seconds where the file system keeps
+// whole seconds. Once it has returned false for a state, a change will show; but one by another machine, on a network
+// file system, shows when this one asks the server again, and what a program writes through a mapping of its own
+// shows with its first write to a page.
 func ChangedSince(fd uintptr, before State) (bool, error) {
 	if wait := before.unsettled(time.Now()); wait > 0 {
 		time.Sleep(wait)
@@ -81,8 +82,8 @@ func ChangedSince(fd uintptr, before State) (bool, error) {
 	}
 }
 
-// unsettled returns how long it is until a change will have another time than the file has. A time in the future is one that another
-// clock made: this one will not come to it in a moment.
+// unsettled returns how long it is until a change will have another time than the file has. A time in the future is
+// one that another clock made: this one will not come to it in a moment.
 func (s State) unsettled(now time.Time) time.Duration {
 	last, granularity := max(s.Modified, s.Changed), tick
 	if last%second == 0 {

@@ -5,8 +5,8 @@ import "golang.org/x/sys/unix"
 // zfsMagic is OpenZFS', which is not part of Linux (include/os/linux/zfs/sys/zfs_vfsops_os.h).
 const zfsMagic = 0x2fc12fc1
 
-// makesTimes reports whether the file system that fd is on sets the time of change itself, by this machine's clock, whenever it
-// changes a file. Those that do are named; of any other nobody knows:
+// makesTimes reports whether the file system that fd is on sets the time of change itself, by this machine's clock,
+// whenever it changes a file. Those that do are named; of any other nobody knows:
 //   - squashfs, EROFS, cramfs, romfs and ISO 9660 are made by a program, which chooses all times. They have one for a file, and
 //     give it as the time of change too.
 //   - FAT and exFAT keep no time of change.
@@ -23,8 +23,8 @@ func makesTimes(fd uintptr, s State) bool {
 		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, zfsMagic:
 		return true
 	case unix.OVERLAYFS_SUPER_MAGIC:
-		// The file is one of a layer below, and nothing says which. If that is an image, or FAT, the two times are one. They differ
-		// for what a container's image was unpacked to, whose times of modification were set afterwards.
+		// The file is one of a layer below, and nothing says which. If that is an image, or FAT, the two times are one.
+		// They differ for what a container's image was unpacked to, whose times of modification were set afterwards.
 		return s.Changed != s.Modified
 	}
 	return false

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StateOf returns the state of the regular file that is open as fd, which stays the caller's. The error is the system's or ErrNotRegular.
+// StateOf returns the state of the regular file that is open as fd, which stays the caller's. The error is the
+// system's or ErrNotRegular.
 func StateOf(fd uintptr) (State, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(fd), &st); err != nil {

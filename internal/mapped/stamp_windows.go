@@ -15,7 +15,8 @@ type basicInfo struct {
 	_                                    uint32
 }
 
-// StateOf returns the state of the regular file that is open as fd, which stays the caller's. The error is the system's or ErrNotRegular.
+// StateOf returns the state of the regular file that is open as fd, which stays the caller's. The error is the
+// system's or ErrNotRegular.
 func StateOf(fd uintptr) (State, error) {
 	h := windows.Handle(fd)
 	if kind, err := windows.GetFileType(h); err != nil || kind != windows.FILE_TYPE_DISK {
@@ -46,8 +47,8 @@ func nanoseconds(t int64) int64 {
 	return f.Nanoseconds()
 }
 
-// makesTimes reports whether the file system that fd is on sets the time of change itself, by this machine's clock, whenever it
-// changes a file: NTFS and ReFS do. FAT keeps none, and discs and network drives have another's.
+// makesTimes reports whether the file system that fd is on sets the time of change itself, by this machine's clock,
+// whenever it changes a file: NTFS and ReFS do. FAT keeps none, and discs and network drives have another's.
 func makesTimes(fd uintptr, _ State) bool {
 	var name [windows.MAX_PATH + 1]uint16
 	if windows.GetVolumeInformationByHandle(windows.Handle(fd), nil, 0, nil, nil, nil, &name[0], uint32(len(name))) != nil {

@@ -11,7 +11,8 @@ import (
 	"xpwc/internal/mapped"
 )
 
-// File returns when the file at path, written a moment ago, has a stamp for whoever opens it from now on. It returns path.
+// File returns when the file at path, written a moment ago, has a stamp for whoever opens it from now on. It returns
+// path.
 func File(t testing.TB, path string) string {
 	t.Helper()
 	info, err := os.Stat(path)

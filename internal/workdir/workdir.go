@@ -1,9 +1,9 @@
-// Package workdir makes hidden directories in which a process prepares a file beside the place where it is to appear, and removes those
-// that killed processes have left.
+// Package workdir makes hidden directories in which a process prepares a file beside the place where it is to appear,
+// and removes those that killed processes have left.
 //
-// Such a directory is called .xpwc- and a number, and has a file in it, in-use, that says what it is. Who prepares something there holds
-// the file's lock. So a directory of that name, with that file, that nobody has locked is one that a killed process has left; whatever
-// differs in any of this is left alone.
+// Such a directory is called .xpwc- and a number, and has a file in it, in-use, that says what it is. Who prepares
+// something there holds the file's lock. So a directory of that name, with that file, that nobody has locked is one
+// that a killed process has left; whatever differs in any of this is left alone.
 package workdir
 
 import (
@@ -89,12 +89,12 @@ func leadsTo(path string, f *os.File) bool {
 // File returns the path of a file in the directory.
 func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
 
-// Lock is the open file that keeps others from removing the directory. A process that is started with it keeps them from that too, for as
-// long as it runs.
+// Lock is the open file that keeps others from removing the directory. A process that is started with it keeps them
+// from that too, for as long as it runs.
 func (d *Dir) Lock() *os.File { return d.lock }
 
-// Remove removes the directory with all that is in it, whoever still writes to it: it has no name from then on. Removing it twice is
-// harmless.
+// Remove removes the directory with all that is in it, whoever still writes to it: it has no name from then on.
+// Removing it twice is harmless.
 func (d *Dir) Remove() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,8 +105,8 @@ func (d *Dir) Remove() error {
 	return remove(d.path, d.lock)
 }
 
-// remove takes away a directory whose lock the caller holds, and closes the lock. It gets another name first, under which nobody adds to it;
-// the lock goes last, so that what is left if this process is killed can still be told.
+// remove takes away a directory whose lock the caller holds, and closes the lock. It gets another name first, under
+// which nobody adds to it; the lock goes last, so that what is left if this process is killed can still be told.
 func remove(path string, lock *os.File) error {
 	if lockKeepsName {
 		_ = lock.Close()
@@ -130,7 +130,8 @@ func remove(path string, lock *os.File) error {
 	return os.RemoveAll(doomed)
 }
 
-// Sweep removes the directories that killed processes have left in a directory. What cannot be removed stays: it is in nobody's way.
+// Sweep removes the directories that killed processes have left in a directory. What cannot be removed stays: it is
+// in nobody's way.
 func Sweep(parent string) {
 	f, err := os.Open(parent)
 	if err != nil {

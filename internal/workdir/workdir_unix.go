@@ -14,7 +14,8 @@ import (
 // lockKeepsName: on Unix, a directory can be renamed while a file in it is open.
 const lockKeepsName = false
 
-// tryLock takes a file's lock unless another process has it; the error matches errors.ErrUnsupported where there are no locks.
+// tryLock takes a file's lock unless another process has it; the error matches errors.ErrUnsupported where there are
+// no locks.
 func tryLock(f *os.File) (bool, error) {
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// lockKeepsName: on Windows, a directory keeps its name as long as a file in it is open. That is the lock: removing begins with another
-// name for the directory, and fails as long as another process has the marker open.
+// lockKeepsName: on Windows, a directory keeps its name as long as a file in it is open. That is the lock: removing
+// begins with another name for the directory, and fails as long as another process has the marker open.
 const lockKeepsName = true
 
 func tryLock(*os.File) (bool, error) { return true, nil }
