@@ -352,6 +352,7 @@ func TestWhatHasRoomInTheIndexIsCommitted(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	tensors := someTensors(4, 3000)
 	o := open(t, c, tensors)
+	c.commitWithSave()
 	c.mu.Lock()
 	full := &refusingDisk{disk: c.store.disk, refusals: 2}
 	c.store.disk = full

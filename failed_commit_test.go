@@ -113,6 +113,16 @@ func openElsewhere(t *testing.T, path string) *Cache {
 	return c
 }
 
+// commitWithSave has what was finalized wait for Save, however long that takes to come.
+func (c *Cache) commitWithSave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.soon != nil {
+		c.soon.Stop()
+		c.soon = nil
+	}
+}
+
 // requireRight requires that a session's packed weights can be read and are what was packed from a model.
 func requireRight(t *testing.T, s *Session, m map[string][]byte) {
 	t.Helper()
@@ -134,6 +144,7 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 			c, h := openHooked(t, path, &Options{WriterWait: -1})
 			small, large := someTensors(2, 3000), map[string][]byte{"large": contentOf("large", 6<<20)}
 			o := open(t, c, small)
+			c.commitWithSave()
 			s := newSession(t, c, large)
 			packed := packedFrom(large["large"])
 			space, err := beginPacking(s, "large", len(packed))
@@ -177,6 +188,7 @@ func TestASessionPacksOnWhileACondemnedFileIsRenewed(t *testing.T) {
 	s := newSession(t, c, m)
 	require.NoError(t, packTensor(s, "tensor 0", m["tensor 0"]))
 	o := open(t, c, map[string][]byte{"other": contentOf("other", 5000)})
+	c.commitWithSave()
 	h.flush = func(string) error { return syscall.EIO }
 	require.Error(t, c.Save())
 	h.flush = nil
@@ -237,6 +249,7 @@ func TestAFlushFailsWhereNothingCanBeDetached(t *testing.T) {
 			h.detach = func() error { return why }
 			m := someTensors(3, 100_000)
 			o := open(t, c, m)
+			c.commitWithSave()
 			h.flush = func(string) error { return syscall.EIO }
 			require.Error(t, c.Save())
 			h.flush = nil
@@ -292,6 +305,7 @@ func TestACondemnedFileIsReplacedBySomebodyElse(t *testing.T) {
 			require.NoError(t, c.Save())
 			m := map[string][]byte{"new": contentOf("new", 5000)}
 			o := open(t, c, m)
+			c.commitWithSave()
 			h.flush = func(string) error { return syscall.EIO }
 			require.Error(t, c.Save())
 			h.flush = nil
@@ -312,6 +326,7 @@ func TestSaveWhileALookUpRenewsACondemnedFile(t *testing.T) {
 	c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
 	m := someTensors(2, 5000)
 	o := open(t, c, m)
+	c.commitWithSave()
 	h.flush = func(string) error { return syscall.EIO }
 	require.Error(t, c.Save())
 	h.flush = nil
