@@ -3,6 +3,7 @@ package xpwc
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"unsafe"
 )
@@ -16,7 +17,7 @@ func faultless(do func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if fault := recover(); fault != nil {
-			if _, isFault := fault.(interface{ Addr() uintptr }); !isFault {
+			if _, isFault := fault.(runtime.Error); !isFault {
 				panic(fault)
 			}
 			err = fmt.Errorf("mapped memory cannot be read: %v", fault)
