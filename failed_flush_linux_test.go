@@ -1,11 +1,8 @@
 package xpwc
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,26 +17,10 @@ func mountThin(t *testing.T) (dir, ballast string) {
 	dir = filepath.Join(t.TempDir(), "mounted")
 	require.NoError(t, os.Mkdir(backing, 0o700))
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	err := unix.Mount("none", backing, "tmpfs", 0, "size=16m,mode=0700")
-	if errors.Is(err, unix.EPERM) {
-		t.Skip("this process may not mount file systems")
-	}
-	require.NoError(t, err)
+	mountTmpfs(t, backing, "16m")
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(backing, unix.MNT_DETACH)) })
-	image := filepath.Join(backing, "image")
-	f, err := os.Create(image)
-	require.NoError(t, err)
-	require.NoError(t, f.Truncate(64<<20))
-	require.NoError(t, f.Close())
-	command := func(name string, arguments ...string) {
-		out, err := exec.Command(name, arguments...).CombinedOutput()
-		if strings.Contains(string(out), "failed to setup loop device") {
-			t.Skip("this process may not mount a file: " + string(out))
-		}
-		require.NoError(t, err, "%s: %s", name, out)
-	}
-	command("mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=0", image)
-	command("mount", "-o", "loop,errors=continue", image, dir)
+	mountImage(t, filepath.Join(backing, "image"), dir, 64<<20, "loop,errors=continue",
+		"-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=0")
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir, filepath.Join(backing, "ballast")
 }
@@ -108,11 +89,7 @@ func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
 func mountOverlay(t *testing.T, lower string) (dir, upper string) {
 	t.Helper()
 	scratch := t.TempDir()
-	err := unix.Mount("none", scratch, "tmpfs", 0, "size=16m,mode=0700")
-	if errors.Is(err, unix.EPERM) {
-		t.Skip("this process may not mount file systems")
-	}
-	require.NoError(t, err)
+	mountTmpfs(t, scratch, "16m")
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(scratch, unix.MNT_DETACH)) })
 	dir, upper = filepath.Join(scratch, "merged"), filepath.Join(scratch, "upper")
 	work := filepath.Join(scratch, "work")
