@@ -170,10 +170,6 @@ func openCache(t testing.TB, path string, o *xpwc.Options) *xpwc.Cache {
 	t.Helper()
 	c, err := xpwc.Open(path, o)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		if err := c.Close(); !errors.Is(err, xpwc.ErrClosed) {
-			require.NoError(t, err)
-		}
-	})
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }

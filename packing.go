@@ -186,8 +186,8 @@ func (s *Session) tell(p Progress) {
 			s.fail(fmt.Errorf("panic in Options.Progress: %v", r))
 		}
 	}()
-	if s.cache.options.Progress != nil {
-		s.cache.options.Progress(p)
+	if s.cache.progress != nil {
+		s.cache.progress(p)
 	}
 }
 
@@ -309,7 +309,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 
 // intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
 // generation.
-func (c *Cache) intact(e *entry) bool {
+func (c *core) intact(e *entry) bool {
 	if !e.committed || e.intact() {
 		return true
 	}
@@ -317,7 +317,7 @@ func (c *Cache) intact(e *entry) bool {
 	return false
 }
 
-func (c *Cache) damagedPayload(e *entry) {
+func (c *core) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
 	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
@@ -330,7 +330,7 @@ func (c *Cache) damagedPayload(e *entry) {
 }
 
 // wrongSize gives up an entry of the file whose payload is not what an operator is going to read.
-func (c *Cache) wrongSize(e *entry, err error) {
+func (c *core) wrongSize(e *entry, err error) {
 	c.damagedPayload(e)
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
 }
@@ -455,7 +455,7 @@ func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 	s.restampLater(w, e)
 }
 
-func (c *Cache) setFlag(e *entry, flag format.Flags) {
+func (c *core) setFlag(e *entry, flag format.Flags) {
 	if e.record.Flags&flag != 0 {
 		return
 	}

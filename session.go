@@ -62,8 +62,8 @@ type Session struct {
 func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closing {
-		return nil, fmt.Errorf("new session: cache %s: %w", c.name(), ErrClosed)
+	if err := c.checkOpen("new session"); err != nil {
+		return nil, err
 	}
 	if err := c.refresh(); err != nil {
 		if c.options.Strict {
