@@ -64,7 +64,7 @@ func (c *core) commitAll() {
 	for {
 		c.again = false
 		err := c.commitOnce()
-		if err == nil && c.writers == 0 && !c.hasUncommitted() && c.store.locked && c.worthCompacting() {
+		if err == nil && c.writers == 0 && !c.hasUncommitted() && c.store.Writing() && c.worthCompacting() {
 			c.compacting = true
 			c.note(c.compact(c.withinCap))
 			c.compacting = false
@@ -85,15 +85,15 @@ func (c *core) commitAll() {
 // endIfIdle gives the writer's lock to others if nobody here needs it. While something uncommitted is in memory we must
 // stay the writer: the next one would give its space away.
 func (c *core) endIfIdle() error {
-	if c.writers > 0 || c.hasUncommitted() || c.store.mustStay {
+	if c.writers > 0 || c.hasUncommitted() {
 		return nil
 	}
-	return c.store.end()
+	return c.store.EndWriting()
 }
 
 // uncommitted reports whether an entry is in file space and in no generation on the disk.
 func (e *entry) uncommitted() bool {
-	return !e.committed && e.region.inFile() && (!e.suspect || e.sessions > 0)
+	return !e.committed && e.region.File() != [16]byte{} && !e.region.Detached() && (!e.suspect || e.sessions > 0)
 }
 
 func (c *core) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
@@ -115,21 +115,21 @@ func (c *core) commitOnce() error {
 }
 
 func (c *core) tryCommit() error {
-	if c.store.locked && c.store.stale {
-		err := c.accept(c.store.reload())
+	if c.store.Outdated() {
+		err := c.accept(c.store.CatchUp())
 		c.noticeReload()
 		if err != nil {
 			return err
 		}
 	}
-	if c.store.isCondemned() {
+	if c.store.Condemned() {
 		c.retreat(c.freshOnes((*entry).uncommitted))
 	} else {
 		c.awaitPacking() // what is packed while a flush fails is lost
 	}
 	c.awaitSums()
 	pending := c.pendingEntries()
-	if c.store.isCondemned() {
+	if c.store.Condemned() {
 		if len(pending) == 0 && !c.dirty {
 			return nil
 		}
@@ -145,7 +145,7 @@ func (c *core) tryCommit() error {
 	if err != nil {
 		return err
 	}
-	if len(entries)+len(missing) == 0 && !c.dirty || !c.store.locked {
+	if len(entries)+len(missing) == 0 && !c.dirty || !c.store.Writing() {
 		return c.settlePending(pending)
 	}
 	start := time.Now()
@@ -159,40 +159,31 @@ func (c *core) tryCommit() error {
 	c.dirty = false
 	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
 	c.mu.Unlock()
-	err = plan.write()
+	written := plan.Write()
 	c.mu.Lock()
-	if err != nil {
+	c.flushing = written != nil
+	inForce, err := c.store.Conclude(plan, written)
+	switch {
+	case errors.Is(err, ErrReplaced):
+		return c.lostFile()
+	case !inForce:
 		c.dirty = true
-		c.store.failed(plan)
-		if c.store.isCondemned() {
+		if c.store.Condemned() {
 			for _, e := range c.handedIn { // their sums may be of what was lost
 				c.losePayload(e)
 			}
 		}
 		return err
 	}
-	c.flushing = false
-	c.store.committed(plan)
-	replaced, err := c.store.disk.Replaced()
 	c.note(err)
-	if err == nil && !replaced && c.store.takes != "" {
-		err = c.store.takePlace()
-	}
-	if replaced || errors.Is(err, ErrReplaced) {
-		return c.lostFile()
-	}
-	if c.store.takes != "" {
-		c.dirty = true
-		return err
-	}
-	written := int64(len(plan.block))
+	payloadBytes := int64(0)
 	for _, e := range entries {
 		e.committed = true
-		written += int64(len(e.data))
+		payloadBytes += int64(len(e.data))
 	}
-	c.stats.WrittenBytes += written
-	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.slot.Generation),
-		slog.Int("entries", len(entries)), slog.Int64("bytes", written-int64(len(plan.block))), slog.Duration("duration", time.Since(start)))
+	c.stats.WrittenBytes += payloadBytes + int64(plan.IndexSize())
+	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
+		slog.Int("entries", len(entries)), slog.Int64("bytes", payloadBytes), slog.Duration("duration", time.Since(start)))
 	return errors.Join(full, c.settlePending(pending))
 }
 
@@ -205,11 +196,11 @@ func (c *core) planCommit(entries, pending []*entry) (plan *commit, committing [
 		if err != nil {
 			return nil, nil, full, err
 		}
-		plan, err = c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
+		plan, err = c.store.PrepareCommit(c.layouts(c.store.Index(), records), records, c.trailer(records), uint32(c.options.TrailerVersion))
 		if err == nil {
 			return plan, committing, full, nil
 		}
-		if len(entries) == 0 || len(pending) > 0 || !isDiskFull(err) || c.store.packing() {
+		if len(entries) == 0 || len(pending) > 0 || !isDiskFull(err) || c.store.Packing() {
 			return nil, nil, full, err
 		}
 		full = err
@@ -224,7 +215,7 @@ func (c *core) planCommit(entries, pending []*entry) (plan *commit, committing [
 func (c *core) makeRoom(entries []*entry) ([]*entry, error) {
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.record.Offset, b.record.Offset) })
 	last := len(entries) - 1
-	end := c.store.slot.End
+	end := c.store.Slot().End
 	if last > 0 {
 		end = entries[last-1].record.Offset + entries[last-1].record.Size
 	}
@@ -236,11 +227,11 @@ func (c *core) makeRoom(entries []*entry) ([]*entry, error) {
 	}
 	c.retreat(leaving)
 	for _, e := range leaving {
-		if !e.region.detached || c.store.mustStay {
+		if !e.region.Detached() {
 			return nil, fmt.Errorf("cache %s: no memory to make room for its index: %w", c.name(), syscall.ENOMEM)
 		}
 	}
-	return entries[:last], c.store.discardTail(end)
+	return entries[:last], c.store.DiscardTail(end)
 }
 
 // isDiskFull reports whether an error is that there is no space, or no more than a quota or limit leaves.
@@ -250,7 +241,7 @@ func isDiskFull(err error) bool {
 
 // beginForPending makes this process the writer without waiting for another. ErrBusy if there is one.
 func (c *core) beginForPending() error {
-	if c.blocked != "" || c.damaged && c.store.readOnly {
+	if c.blocked != "" || c.damaged && c.options.ReadOnly {
 		return fmt.Errorf("cache %s: %w", c.name(), ErrReadOnly)
 	}
 	for range 3 {
@@ -261,7 +252,7 @@ func (c *core) beginForPending() error {
 		case err == nil:
 			return fmt.Errorf("cache %s: %w", c.name(), ErrBusy)
 		case errors.Is(err, ErrReplaced):
-			err = c.accept(c.store.reopen())
+			err = c.accept(c.store.Reopen())
 		default:
 			err = c.accept(err)
 		}
@@ -277,9 +268,8 @@ func (c *core) beginForPending() error {
 // What was packed stays in memory for those who use it.
 func (c *core) lostFile() error {
 	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
-	c.store.grown = false // sessions may still pack into what lies behind its end
 	c.retreat(c.freshOnes((*entry).uncommitted))
-	err := errors.Join(c.lost, c.store.end(), c.accept(c.store.reopen()))
+	err := errors.Join(c.lost, c.store.Leave(), c.accept(c.store.Reopen()))
 	c.noticeReload()
 	return err
 }
@@ -297,7 +287,7 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 			e.committing = false
 		}
 	}()
-	index, loaded := c.store.index, 0
+	index, loaded := c.store.Index(), 0
 	if index != nil {
 		loaded = index.Len()
 	}
@@ -306,7 +296,7 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 		for i := range loaded {
 			r, err := index.Record(i)
 			if err != nil {
-				return nil, c.store.damaged(err)
+				return nil, c.store.Damaged(err)
 			}
 			for _, e := range c.live[r.Kernel].under(&r.Key) {
 				if e.record.Offset != r.Offset || e.record.Seed != r.Seed || !c.loaded(e) {

@@ -84,23 +84,13 @@ func newCore(p place, o Options, events *eventLog) (*core, error) {
 	if p.path == "" {
 		return c, nil
 	}
-	c.store = &store{
-		path:      p.path,
-		insecure:  o.AllowUnsafeFile,
-		readOnly:  o.ReadOnly,
-		fetchAll:  o.Prefetch,
-		files:     osFiles{},
-		condemned: condemnedHere,
-	}
-	if p.size > 0 {
-		c.store.files = sectionFiles{p.offset, p.size}
-	}
-	if err := c.accept(c.store.load()); err != nil {
+	c.store = p.open(o, condemnedHere)
+	if err := c.accept(c.store.Load()); err != nil {
 		return nil, err
 	}
 	c.noticeReload()
-	if c.store.index != nil {
-		c.usual = min(c.store.index.Len(), manyEntries/8)
+	if c.store.Index() != nil {
+		c.usual = min(c.store.Index().Len(), manyEntries/8)
 	}
 	return c, nil
 }
@@ -118,22 +108,22 @@ func (c *core) accept(err error) error {
 		if c.blocked == ReasonVersion {
 			c.blocked = ""
 		}
-		if c.store.readOnly {
+		if c.options.ReadOnly {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
 	case c.options.Strict:
-		return errors.Join(err, c.store.close())
+		return errors.Join(err, c.store.Close())
 	case errors.Is(err, ErrCorrupt):
 		if known := c.stats.Damaged; known == nil || known.Error() != err.Error() {
 			c.events.add(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
 		}
 		c.damaged, c.stats.Damaged = true, err
-		if c.store.readOnly {
+		if c.options.ReadOnly {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
-	case errors.Is(err, ErrVersion) && c.store.foreign == nil: // a newer one, of programs that are to go on with it
+	case errors.Is(err, ErrVersion) && !c.store.Foreign(): // a newer one, of programs that are to go on with it
 		if c.blocked != ReasonVersion {
 			c.events.add(slog.LevelWarn, "cache file of a newer format version is left alone", slog.Any("error", err))
 		}
@@ -142,7 +132,7 @@ func (c *core) accept(err error) error {
 		return nil
 	case errors.Is(err, ErrForeign), errors.Is(err, ErrVersion):
 		c.damaged = false
-		if c.store.readOnly {
+		if c.options.ReadOnly {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
@@ -153,13 +143,13 @@ func (c *core) accept(err error) error {
 
 // refresh picks up a newer generation that another process committed.
 func (c *core) refresh() error {
-	if c.store == nil || c.damaged && !c.store.readOnly {
+	if c.store == nil || c.damaged && !c.options.ReadOnly {
 		return nil // it is set aside with the first miss
 	}
 	c.damaged = false // or somebody else has
 	defer c.noticeReload()
-	was := c.store.id
-	err := c.store.refresh()
+	was := c.store.ID()
+	err := c.store.Refresh()
 	if err == nil {
 		c.noticeReplacement(was)
 	}
@@ -202,13 +192,13 @@ func (c *core) close() error {
 	c.describeFile()
 	for _, f := range c.live {
 		for _, e := range f.entries {
-			errs = append(errs, e.region.release())
+			errs = append(errs, e.region.Release())
 		}
 	}
 	c.live, c.fresh, c.seeds = nil, nil, nil
 	errs = append(errs, c.arena.drop())
 	if c.store != nil {
-		errs = append(errs, c.store.close())
+		errs = append(errs, c.store.Close())
 	}
 	c.closed = true
 	c.idle.Broadcast()
@@ -226,7 +216,7 @@ func (c *core) describeFile() {
 			c.stats.Pending.add(len(e.data))
 		}
 	}
-	slot := c.store.slot
+	slot := c.store.Slot()
 	c.stats.Generation, c.stats.Entries = slot.Generation, int(slot.Records)
 	c.stats.FileBytes, c.stats.PayloadBytes, c.stats.DeadBytes = int64(slot.End), int64(slot.PayloadBytes), int64(slot.DeadBytes)
 }

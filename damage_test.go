@@ -22,7 +22,7 @@ func smallFile(t *testing.T, tensors map[string][]byte) (content []byte, slot fo
 	c := mustOpen(t, path, nil)
 	open(t, c, tensors).close(t)
 	require.NoError(t, c.Save())
-	slot = c.store.slot
+	slot = c.store.Slot()
 	require.NoError(t, c.Close())
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)

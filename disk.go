@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"xpwc/internal/format"
 )
 
 // Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and record
@@ -24,6 +26,8 @@ type files interface {
 	CopyMode(from, to string) error
 	// SyncDir returns when what was renamed in the directory of path is on stable storage.
 	SyncDir(path string) error
+	// Sum returns the sum of bytes that may be mapped. Those that the disk cannot give are an error, and no signal.
+	Sum(b []byte) (format.Digest, error)
 }
 
 // A disk is one open cache file.
@@ -41,6 +45,8 @@ type disk interface {
 	Granularity() uint64
 	// Map maps size bytes from offset.
 	Map(offset int64, size int, writable bool) ([]byte, error)
+	// Populate has the pages of a mapping read in. Where the system says so, bytes that cannot be read are an error.
+	Populate(b []byte) error
 	// Seal makes a mapping read-only.
 	Seal(b []byte) error
 	// Detach puts private memory with the same bytes in the place of a part of a mapping, from its beginning: neither shows any more what
@@ -72,6 +78,18 @@ type osDisk struct {
 	path     string
 	writable bool
 	views    views // written to through memory
+}
+
+// condemnedHere are the files that no cache of this process commits to any more.
+var condemnedHere = newCondemned()
+
+// open returns the store of a place, which has not loaded anything.
+func (p place) open(o Options, condemned *condemned) *store {
+	var files files = osFiles{}
+	if p.size > 0 {
+		files = sectionFiles{p.offset, p.size}
+	}
+	return newStore(p.path, files, storeOptions{Insecure: o.AllowUnsafeFile, Prefetch: o.Prefetch, Condemned: condemned})
 }
 
 // errMapped: the file cannot be cut off as long as any process has it mapped. On Windows alone.
@@ -136,6 +154,8 @@ func (osFiles) CopyMode(from, to string) error {
 
 func (osFiles) SyncDir(path string) error { return flushDir(filepath.Dir(path)) }
 
+func (osFiles) Sum(b []byte) (format.Digest, error) { return sumMapped(b) }
+
 // acceptable looks at a file before it is opened, and again when it is open as f.
 func acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error {
 	switch mode := info.Mode(); {
@@ -184,6 +204,8 @@ func (d *osDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	}
 	return b, err
 }
+
+func (d *osDisk) Populate(b []byte) error { return populate(b) }
 
 func (d *osDisk) Seal(b []byte) error {
 	d.views.seal(b)

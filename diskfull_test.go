@@ -295,10 +295,10 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.NoError(t, c.Save())
 
 	c.mu.Lock()
-	ok, err := c.store.begin()
+	ok, err := c.store.Begin()
 	require.True(t, ok)
 	require.NoError(t, err)
-	c.store.tail = beyond
+	require.NoError(t, c.store.DiscardTail(beyond))
 	c.writers++ // so much is dead now that it would be compacted at once
 	c.mu.Unlock()
 	open(t, c, all).close(t)

@@ -45,11 +45,11 @@ func (e *entry) name() string { return e.record.Kernel + e.record.Bias }
 // packed afresh.
 func (c *core) candidates(key *format.Key, f *family) ([]*entry, error) {
 	entries := f.under(key)
-	if c.store == nil || c.store.index == nil || len(entries) > 0 && entries[0].surveyed == c.store.index {
+	if c.store == nil || c.store.Index() == nil || len(entries) > 0 && entries[0].surveyed == c.store.Index() {
 		return sound(entries), nil
 	}
 	if err := c.survey(key, entries); err != nil {
-		err = c.accept(c.store.damaged(err))
+		err = c.accept(c.store.Damaged(err))
 		return sound(c.live[key.Kernel].under(key)), err // it may be another family
 	}
 	return sound(f.under(key)), nil
@@ -57,7 +57,7 @@ func (c *core) candidates(key *format.Key, f *family) ([]*entry, error) {
 
 // survey adds entries of all records that the loaded index has under a key to those in memory, which are given.
 func (c *core) survey(key *format.Key, known []*entry) error {
-	index := c.store.index
+	index := c.store.Index()
 	var found []*entry
 search:
 	for r, err := range index.Find(*key) {
@@ -73,11 +73,12 @@ search:
 				continue search
 			}
 		}
+		data, region := c.store.Payload(&r)
 		found = append(found, &entry{
 			record:    r,
-			data:      c.store.base.data[r.Offset : r.Offset+r.Size : r.Offset+r.Size],
-			region:    c.store.base,
-			file:      c.store.id,
+			data:      data,
+			region:    region,
+			file:      c.store.ID(),
 			committed: true,
 			surveyed:  index,
 		})
@@ -99,7 +100,7 @@ func (c *core) keep(e *entry) {
 	e.kept = true
 	f := c.family(e.record.Kernel)
 	f.entries = append(f.entries, e)
-	e.region.retain()
+	e.region.Retain()
 }
 
 // release ends a session's use of an entry. A private entry nobody uses, or one of a file that is no longer in place,
@@ -139,7 +140,7 @@ func (c *core) drop(e *entry) {
 		e.dropped = true
 		c.forgetSeeds()
 	}
-	c.note(e.region.release())
+	c.note(e.region.Release())
 }
 
 func without(entries []*entry, e *entry) []*entry {
@@ -148,7 +149,7 @@ func without(entries []*entry, e *entry) []*entry {
 
 // loaded reports whether an entry is one of the loaded index.
 func (c *core) loaded(e *entry) bool {
-	return !e.fresh && e.reason == "" && c.store != nil && e.file == c.store.id
+	return !e.fresh && e.reason == "" && c.store != nil && e.file == c.store.ID()
 }
 
 // distrust keeps new sessions from memory whose file is damaged: it may be cut off.
@@ -158,17 +159,17 @@ func (c *core) distrust() {
 			e.suspect = e.suspect || e.reason == "" && e.committed
 		}
 	}
-	if c.store.locked { // what was packed here is not damaged, and goes on elsewhere
+	if c.store.Writing() { // what was packed here is not damaged, and goes on elsewhere
 		c.retreat(c.freshOnes((*entry).uncommitted))
 	}
-	c.note(c.store.abandon())
+	c.note(c.store.Abandon())
 	c.noticeReload()
 }
 
 // noticeReload compares what the store has loaded with what the cache knows of it. It follows everything that may load
 // another generation or another file.
 func (c *core) noticeReload() {
-	if now := (loadedIndex{c.store.id, c.store.index}); now != c.known {
+	if now := (loadedIndex{c.store.ID(), c.store.Index()}); now != c.known {
 		if now.file != c.known.file {
 			c.bad = map[uint64]bool{}
 		}
@@ -192,7 +193,7 @@ type loadedIndex struct {
 // forgetLoaded drops what was found through an index that is no longer the loaded one. Entries in use stay: their
 // memory does not change.
 func (c *core) forgetLoaded() {
-	here := c.store.id
+	here := c.store.ID()
 	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool {
 		// What was committed is in the new index, unless that is of another file; what was not is lost with the file,
 		// or pending.
@@ -207,7 +208,7 @@ func (c *core) forgetLoaded() {
 			if e.sessions > 0 || e.reason != "" || e.fresh || e.changed && e.file == here {
 				return false
 			}
-			c.note(e.region.release())
+			c.note(e.region.Release())
 			e.dropped = true
 			return true
 		})

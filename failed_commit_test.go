@@ -110,7 +110,7 @@ func openElsewhere(t *testing.T, path string) *Cache {
 	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	c.store.condemned = newCondemned()
+	c.store.options.Condemned = newCondemned()
 	return c
 }
 

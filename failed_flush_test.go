@@ -43,7 +43,7 @@ func (s *scenario) packAgainstFailure(c *Cache, m model, loses bool) error {
 			return fmt.Errorf("the bytes of %s are wrong, and the session was not told", e.record.Kernel)
 		}
 	}
-	if saveErr != nil && c.store.locked && !c.store.mustStay {
+	if saveErr != nil && c.store.Writing() && !c.store.held {
 		return errors.New("after a failed commit the lock was kept")
 	}
 	if err := c.Save(); err != nil {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"xpwc/internal/format"
 )
 
 // A memDir is a directory in memory that several processes can have open. It records what would have to reach a disk:
@@ -390,6 +392,8 @@ func (p *memProcess) Remove(path string) error {
 
 func (p *memProcess) CopyMode(string, string) error { return nil } // they have none
 
+func (p *memProcess) Sum(b []byte) (format.Digest, error) { return format.Sum(b), nil }
+
 func (p *memProcess) SyncDir(string) error {
 	if err := p.enter(); err != nil {
 		return err
@@ -497,6 +501,8 @@ func (d *memDisk) Truncate(size int64) error {
 	}
 	return nil
 }
+
+func (d *memDisk) Populate([]byte) error { return nil }
 
 func (d *memDisk) Granularity() uint64 { return d.process.dir.granularity }
 

@@ -45,7 +45,7 @@ func (q *question) ask(g *packing.Geometry) packedSize {
 func (s *Session) askAhead(src *source, identities []identity) {
 	c := s.cache
 	c.mu.Lock()
-	empty := c.store == nil || c.store.index == nil || c.store.index.Len() == 0
+	empty := c.store == nil || c.store.Index() == nil || c.store.Index().Len() == 0
 	c.mu.Unlock()
 	for _, id := range identities {
 		if !src.has(&id.geometry) {
@@ -97,7 +97,7 @@ func measure(g *packing.Geometry) packedSize {
 	zeros.Lock()
 	defer zeros.Unlock()
 	if size > uint64(len(zeros.memory)) {
-		memory, err := mapAnonymous(int(alignUp(max(size, leastZeros), uint64(mapGranularity()))))
+		memory, err := mapAnonymous(int(format.AlignUp(max(size, leastZeros), uint64(mapGranularity()))))
 		if err != nil {
 			return packedSize{}
 		}

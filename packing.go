@@ -49,7 +49,7 @@ func (s *Session) becomeWriter() (changed bool) {
 		return false
 	}
 	if s.writing {
-		if c.store.locked && !c.store.isCondemned() {
+		if c.store.Writing() && !c.store.Condemned() {
 			return false
 		}
 		c.writers-- // the file was replaced, or is to be: begin anew with the one that is there then
@@ -113,8 +113,8 @@ func (s *Session) reserve(n uint64) []byte {
 	if announced != nil {
 		p.sources = announced.sources
 	}
-	s.packings[addressOf(p.data)] = p
-	return p.data
+	s.packings[addressOf(p.Data)] = p
+	return p.Data
 }
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
@@ -123,7 +123,7 @@ func (s *Session) reserveKept(n uint64, names int) (packingKind, reservation, er
 	c := s.cache
 	s.becomeWriter()
 	if c.store != nil && s.noFile == "" {
-		r, err := c.store.reserve(n, uint64(names))
+		r, err := c.store.Reserve(n, uint64(names))
 		if err == nil {
 			return inFile, r, nil
 		}
@@ -141,7 +141,7 @@ func (s *Session) reserveScratch(n uint64) (packingKind, reservation, error) {
 		r, err := s.cache.arena.alloc(n)
 		return inPrivate, r, err
 	}
-	if s.scratch == nil || uint64(len(s.scratch.data)) < n {
+	if s.scratch == nil || uint64(len(s.scratch.Data())) < n {
 		if err := s.dropScratch(); err != nil {
 			return 0, reservation{}, err
 		}
@@ -152,7 +152,7 @@ func (s *Session) reserveScratch(n uint64) (packingKind, reservation, error) {
 		s.scratch = r
 	}
 	s.busy = true
-	return inScratch, reservation{region: s.scratch.retain(), data: s.scratch.data[:n:n]}, nil
+	return inScratch, reservation{Region: s.scratch.Retain(), Data: s.scratch.Data()[:n:n]}, nil
 }
 
 func (s *Session) dropScratch() error {
@@ -161,7 +161,7 @@ func (s *Session) dropScratch() error {
 	}
 	r := s.scratch
 	s.scratch, s.busy = nil, false
-	return r.release()
+	return r.Release()
 }
 
 // insert serves XNNPACK's look_up_or_insert: the address where size bytes equal to those at the packed address stay.
@@ -206,7 +206,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 		}
 	}
 	p, ok := s.packings[packed]
-	if !ok || size > uint64(len(p.data)) {
+	if !ok || size > uint64(len(p.Data)) {
 		s.fail(fmt.Errorf("XNNPACK hands in %d bytes at %#x, which were not reserved", size, packed))
 		return nil, nil, packed
 	}
@@ -225,7 +225,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 	}
 	s.packed = true
 	c.stats.PackingTime += time.Since(p.start)
-	p.data = p.data[:size:size]
+	p.Data = p.Data[:size:size]
 	var e *entry
 	if w.named {
 		e = s.settle(w, seed, p)
@@ -250,7 +250,7 @@ func (s *Session) settle(w *weight, seed uint32, p space) *entry {
 		return e
 	}
 	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true, sized: true}
-	w.kernel.packing.describe(&e.record, len(p.data), w.kernel.copyOf != nil)
+	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed from
 	// zeros [4, 8] must not be served for zeros [8, 4] where nobody tells which is which.
 	if variant || !w.kernel.packing.known() && uniform(w.kernel.content) {
@@ -263,7 +263,7 @@ func (s *Session) settle(w *weight, seed uint32, p space) *entry {
 		s.countPrivate(e)
 	}
 	c.keep(e)
-	c.note(e.region.release()) // keep has taken its own reference
+	c.note(e.region.Release()) // keep has taken its own reference
 	return e
 }
 
@@ -278,7 +278,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 	c, key := s.cache, seedKey{w.key, seed}
 	candidates := s.candidates(w)
 	for _, e := range candidates {
-		if bytes.Equal(e.data, p.data) {
+		if bytes.Equal(e.data, p.Data) {
 			s.adopt(key, w, e)
 			equal = e
 			break
@@ -339,44 +339,44 @@ func (c *core) wrongSize(e *entry, err error) {
 func (s *Session) place(e *entry, p space) {
 	c := s.cache
 	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
-		kind, r, err := s.reserveKept(uint64(len(p.data)), len(e.name()))
+		kind, r, err := s.reserveKept(uint64(len(p.Data)), len(e.name()))
 		if err != nil {
 			s.fail(err)
 			s.giveUp(p)
-			e.data, e.region, e.reason = p.data, p.region, ReasonDisk
+			e.data, e.region, e.reason = p.Data, p.Region, ReasonDisk
 			return
 		}
-		e.record.Sum, e.summed = format.Sum(p.data), true
-		copy(r.data, p.data)
-		c.stats.CopiedBytes += int64(len(p.data))
+		e.record.Sum, e.summed = format.Sum(p.Data), true
+		copy(r.Data, p.Data)
+		c.stats.CopiedBytes += int64(len(p.Data))
 		s.discard(p)
 		p.kind, p.reservation = kind, r
 	}
-	e.data, e.region = p.data, p.region
+	e.data, e.region = p.Data, p.Region
 	switch {
 	case p.kind != inFile:
 		if c.store != nil {
 			e.reason = s.noFile
 		}
 	default:
-		c.store.filled(p.reservation)
+		c.store.Filled(p.reservation)
 		c.packingEnded()
-		e.file = p.region.file
-		if p.region.doubtful { // in the middle of it a flush failed: nobody can tell what became of it
+		e.file = p.Region.File()
+		if p.Region.Doubtful() { // in the middle of it a flush failed: nobody can tell what became of it
 			c.losePayload(e)
 		} else if c.flushing {
 			c.handedIn = append(c.handedIn, e)
 		}
-		if e.file != c.store.id {
+		if e.file != c.store.ID() {
 			return // the file was replaced meanwhile: the entry lasts as long as it is used
 		}
 		e.fresh = true
-		e.record.Offset, e.record.Size = p.offset(), uint64(len(p.data))
+		e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
 		c.fresh = append(c.fresh, e)
 		if !e.summed && !e.suspect {
 			c.sumBeside(e)
 		}
-		if f := c.store.foreign; f != nil && f.has(e.name(), e.data) {
+		if c.store.ForeignHas(e.name(), e.data) {
 			c.stats.Adopted.add(len(e.data))
 		}
 	}
@@ -392,18 +392,18 @@ func (s *Session) giveUp(p space) {
 // settleUnnamed keeps what nothing identifies in private memory, once for each content.
 func (s *Session) settleUnnamed(p space) *entry {
 	c := s.cache
-	sum := DigestOf(p.data)
+	sum := DigestOf(p.Data)
 	for _, e := range c.unnamed[sum] {
-		if bytes.Equal(e.data, p.data) {
+		if bytes.Equal(e.data, p.Data) {
 			s.discard(p)
 			c.stats.Reused.add(len(e.data))
 			return e
 		}
 	}
 	if p.kind != inPrivate {
-		if r, err := c.arena.alloc(uint64(len(p.data))); err == nil {
-			copy(r.data, p.data)
-			c.stats.CopiedBytes += int64(len(p.data))
+		if r, err := c.arena.alloc(uint64(len(p.Data))); err == nil {
+			copy(r.Data, p.Data)
+			c.stats.CopiedBytes += int64(len(p.Data))
 			s.discard(p)
 			p = space{reservation: r, kind: inPrivate}
 		} else {
@@ -411,12 +411,12 @@ func (s *Session) settleUnnamed(p space) *entry {
 			s.giveUp(p)
 		}
 	}
-	e := &entry{reason: ReasonUnnamed, data: p.data, region: p.region}
+	e := &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region}
 	e.record.Sum = format.Digest(sum)
 	if p.kind == inFile { // for want of memory; its space must not be given away
-		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.region.file
+		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.Region.File()
 		c.fresh = append(c.fresh, e)
-		c.store.filled(p.reservation)
+		c.store.Filled(p.reservation)
 		c.packingEnded()
 	}
 	c.unnamed[sum] = append(c.unnamed[sum], e)
@@ -428,13 +428,13 @@ func (s *Session) settleUnnamed(p space) *entry {
 func (s *Session) discard(p space) {
 	switch p.kind {
 	case inFile:
-		s.cache.note(s.cache.store.cancel(p.reservation))
+		s.cache.note(s.cache.store.Cancel(p.reservation))
 		s.cache.packingEnded()
 	case inScratch:
 		s.busy = false
-		s.cache.note(p.region.release())
+		s.cache.note(p.Region.Release())
 	case inPrivate:
-		s.cache.note(p.region.release())
+		s.cache.note(p.Region.Release())
 	}
 }
 

@@ -32,7 +32,7 @@ func (st *store) prefetch(data []byte) error {
 					return
 				}
 				to := min(from+stretch, int64(len(data)))
-				errs[i] = populate(data[from:to])
+				errs[i] = st.disk.Populate(data[from:to])
 				for ; from < to && errs[i] == nil; from += piece {
 					n := min(piece, to-from)
 					if _, err := st.disk.ReadAt(buf[:n], from); err != nil && !errors.Is(err, io.EOF) {

@@ -34,9 +34,17 @@ func (st *store) notOurs(size int64) error {
 // names and seeds, but neither the layout its entries were packed for nor the content they were packed from, so
 // nothing of it is used before the same was packed here once.
 type foreignFile struct {
-	disk    disk
-	writes  bool // the disk is open for writing
-	entries map[string]format.TrailerEntry
+	disk     disk
+	writable bool // the disk is open for writing
+	entries  map[string]format.TrailerEntry
+}
+
+// Foreign reports whether the file at the path is ExecuTorch's, or one of an older version of our format.
+func (st *store) Foreign() bool { return st.foreign != nil }
+
+// ForeignHas reports whether the file at the path is a foreign one that has these bytes under this name.
+func (st *store) ForeignHas(name string, packed []byte) bool {
+	return st.foreign != nil && st.foreign.has(name, packed)
 }
 
 // has reports whether the file has these bytes under this name. A file of version 1 tells no seeds; they do not matter
@@ -67,7 +75,7 @@ func (f *foreignFile) close() error {
 // openForWriting opens ExecuTorch's file, which was loaded, for writing too: who may not write to it must not replace
 // it either.
 func (f *foreignFile) openForWriting(st *store) error {
-	if f.writes {
+	if f.writable {
 		return nil
 	}
 	d, err := st.openAgain(f.disk)
@@ -75,7 +83,7 @@ func (f *foreignFile) openForWriting(st *store) error {
 		return err
 	}
 	old := f.disk
-	f.disk, f.writes = d, true
+	f.disk, f.writable = d, true
 	return old.Close()
 }
 
@@ -94,16 +102,15 @@ func (st *store) beginReplacement() (ok bool, err error) {
 		}
 		return false, errors.Join(err, st.foreign.disk.Unlock())
 	}
-	st.made, err = st.vacant(".native") // what is there a killed process left: its lock was ours to get
+	beside, err := st.vacant(".native") // what is there a killed process left: its lock was ours to get
 	if err == nil {
-		st.disk, err = st.files.Create(st.made)
+		st.disk, err = st.files.Create(beside)
 	}
 	if err != nil {
 		st.disk = nil
 		return false, errors.Join(fmt.Errorf("create cache: %w", err), st.foreign.disk.Unlock())
 	}
-	st.writes = true
-	st.takes, st.locked = st.path, true
+	st.writable, st.locked, st.beside = true, true, beside
 	ok, err = st.disk.TryLock()
 	if err == nil && ok {
 		err = st.writeHeader()
@@ -120,8 +127,9 @@ func (st *store) beginReplacement() (ok bool, err error) {
 
 // giveUpReplacement leaves the file at the path where it is.
 func (st *store) giveUpReplacement() error {
-	st.takes = ""
-	return errors.Join(st.abandon(), st.files.Remove(st.made), st.foreign.disk.Unlock())
+	beside := st.beside
+	st.beside = ""
+	return errors.Join(st.Abandon(), st.files.Remove(beside), st.foreign.disk.Unlock())
 }
 
 // takePlace puts the file that was just committed first in the place of the one at the path.
@@ -129,30 +137,30 @@ func (st *store) takePlace() error {
 	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
 		return errors.Join(err, fmt.Errorf("replace cache %s: %w", st.path, ErrReplaced))
 	}
-	if err := st.files.Rename(st.made, st.takes); err != nil {
-		return fmt.Errorf("replace cache %s: %w", st.takes, err)
+	if err := st.files.Rename(st.beside, st.path); err != nil {
+		return fmt.Errorf("replace cache %s: %w", st.path, err)
 	}
-	st.disk.Moved(st.takes)
+	st.disk.Moved(st.path)
 	foreign := st.foreign
-	st.takes, st.foreign = "", nil
+	st.beside, st.foreign = "", nil
 	return errors.Join(st.files.SyncDir(st.path), foreign.close())
 }
 
-// setAsideDamaged renames a damaged file to PATH.damaged, or what is vacant, so that a new one can take its place and
+// SetAsideDamaged renames a damaged file to PATH.damaged, or what is vacant, so that a new one can take its place and
 // the old one can be looked at: as is what it is called then. If another process has put a good file there since, it
 // is loaded instead.
-func (st *store) setAsideDamaged() (as string, err error) {
-	if err := st.abandon(); err != nil {
+func (st *store) SetAsideDamaged() (as string, err error) {
+	if err := st.Abandon(); err != nil {
 		return "", err
 	}
-	err = st.load()
+	err = st.Load()
 	if err == nil && st.disk != nil && st.id == [16]byte{} { // emptied: others may still have mapped what was in it
-		err = errors.Join(ErrCorrupt, st.abandon())
+		err = errors.Join(ErrCorrupt, st.Abandon())
 	}
 	if !errors.Is(err, ErrCorrupt) {
 		return "", err
 	}
-	d, err := st.files.Open(st.path, true, st.insecure)
+	d, err := st.files.Open(st.path, true, st.options.Insecure)
 	if err != nil {
 		return "", fmt.Errorf("open the damaged cache: %w", err)
 	}

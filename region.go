@@ -1,6 +1,6 @@
 package xpwc
 
-// A region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it: the
+// A region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
 // address of what lies in it is what XNNPACK holds, so it never moves.
 type region struct {
 	data   []byte
@@ -17,12 +17,35 @@ type region struct {
 	doubtful bool // while something of it was open, a flush of the file failed
 }
 
-// inFile reports whether what is in the region is in the file, and goes with it.
-func (r *region) inFile() bool { return r.file != [16]byte{} && !r.detached }
+// NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
+func NewPrivateRegion(data []byte, unmap func([]byte) error) *region {
+	return &region{data: data, unmap: unmap, refs: 1}
+}
 
-func (r *region) retain() *region { r.refs++; return r }
+// Data returns the region's memory.
+func (r *region) Data() []byte { return r.data }
 
-func (r *region) release() error {
+// File returns the identity of the file that the region was mapped from, zero for anonymous memory.
+func (r *region) File() [16]byte { return r.file }
+
+// Packing reports whether a reservation of the region may still be written to.
+func (r *region) Packing() bool { return r.open > 0 }
+
+// Sealed reports whether the region is read-only in memory.
+func (r *region) Sealed() bool { return r.sealed }
+
+// Detached reports whether the region counts as private memory, whatever the file has.
+func (r *region) Detached() bool { return r.detached }
+
+// Doubtful reports whether a flush of the file failed while something was packed into the region: nobody knows what
+// became of that.
+func (r *region) Doubtful() bool { return r.doubtful }
+
+// Retain adds a reference to the region, and returns it.
+func (r *region) Retain() *region { r.refs++; return r }
+
+// Release gives a reference up; the last one unmaps the region.
+func (r *region) Release() error {
 	r.refs--
 	if r.refs > 0 {
 		return nil
@@ -30,71 +53,15 @@ func (r *region) release() error {
 	return r.unmap(r.data)
 }
 
-// end returns the file offset behind the region.
+// end returns the file offset after the region.
 func (r *region) end() uint64 { return r.offset + uint64(len(r.data)) }
 
-// A reservation is space handed to XNNPACK to pack into.
+// A reservation is space to pack into, which holds a reference to its region.
 type reservation struct {
-	region *region
-	data   []byte
+	Region *region
+	Data   []byte
+	offset uint64 // in the file
 }
 
-// offset returns where the reservation lies in the file.
-func (r reservation) offset() uint64 {
-	return r.region.offset + uint64(addressOf(r.data)-addressOf(r.region.data))
-}
-
-// An arena hands out private memory, many small pieces to a region: one mapping a piece would exhaust the number of
-// mappings a process may have.
-type arena struct {
-	current *region
-	used    uint64
-}
-
-const arenaRegion = 1 << 20
-
-// alloc returns n zeroed bytes, aligned as packed weights are. The region stays until the reservation's reference and all
-// taken since are released.
-func (a *arena) alloc(n uint64) (reservation, error) {
-	if a.current == nil || a.used+n > uint64(len(a.current.data)) {
-		if n > arenaRegion/4 {
-			r, err := newAnonymousRegion(n)
-			if err != nil {
-				return reservation{}, err
-			}
-			return reservation{region: r, data: r.data[:n:n]}, nil
-		}
-		r, err := newAnonymousRegion(arenaRegion)
-		if err != nil {
-			return reservation{}, err
-		}
-		if err := a.drop(); err != nil {
-			return reservation{}, err
-		}
-		a.current, a.used = r, 0
-	}
-	start := a.used
-	a.used = alignUp(start+n, packedAlignment)
-	return reservation{region: a.current.retain(), data: a.current.data[start : start+n : start+n]}, nil
-}
-
-// drop gives up the arena's own reference to the region it allocates from.
-func (a *arena) drop() error {
-	if a.current == nil {
-		return nil
-	}
-	r := a.current
-	a.current = nil
-	return r.release()
-}
-
-func newAnonymousRegion(n uint64) (*region, error) {
-	data, err := mapAnonymous(int(alignUp(max(n, 1), uint64(mapGranularity()))))
-	if err != nil {
-		return nil, err
-	}
-	return &region{data: data, unmap: unmap, refs: 1}, nil
-}
-
-// alignUp rounds n up to a multiple of alignment, a power of two.
-func alignUp(n, alignment uint64) uint64 { return (n + alignment - 1) &^ (alignment - 1) }
+// Offset returns where the reservation lies in the file.
+func (r *reservation) Offset() uint64 { return r.offset }

@@ -239,10 +239,10 @@ func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	copied, err := newAnonymousRegion(100)
 	require.NoError(t, err)
-	copy(copied.data, w)
-	s.alias(addressOf(copied.data), addressOf(w))
-	packed := bytes.Clone(copied.data[:100])
-	packWeight(t, s, 7, addressOf(copied.data), load(t, s, "b"), packed)
+	copy(copied.Data(), w)
+	s.alias(addressOf(copied.Data()), addressOf(w))
+	packed := bytes.Clone(copied.Data()[:100])
+	packWeight(t, s, 7, addressOf(copied.Data()), load(t, s, "b"), packed)
 	_, err = s.Finalize()
 	require.ErrorIs(t, err, ErrNotEager, "zeros were packed and are committed under the true content's digest")
 }
@@ -538,8 +538,8 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 		t.Run(names[1]+" loaded last", func(t *testing.T) {
 			memory, err := newAnonymousRegion(100)
 			require.NoError(t, err)
-			copy(memory.data, contentOf("w", 100))
-			m := tensorMap{"whole": {Data: memory.data[:100]}, "half": {Data: memory.data[:50]}}
+			copy(memory.Data(), contentOf("w", 100))
+			m := tensorMap{"whole": {Data: memory.Data()[:100]}, "half": {Data: memory.Data()[:50]}}
 			c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
 			packed := func(bytes []byte) []byte {
 				s, err := c.NewSession(m)
@@ -551,7 +551,7 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 			}
 			p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 			require.Equal(t, p1, packed(p1))
-			memory.data[99]++
+			memory.Data()[99]++
 			require.Equal(t, p2, packed(p2), "the whole has changed")
 			require.NoError(t, c.Close())
 		})
@@ -561,8 +561,8 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
 	memory, err := newAnonymousRegion(100)
 	require.NoError(t, err)
-	copy(memory.data, contentOf("w", 100))
-	m := tensorMap{"a": {Data: memory.data[:100]}, "b": {Data: memory.data[:100]}}
+	copy(memory.Data(), contentOf("w", 100))
+	m := tensorMap{"a": {Data: memory.Data()[:100]}, "b": {Data: memory.Data()[:100]}}
 	q1, q2 := []byte("scale 1"), []byte("scale 2")
 	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 	for _, late := range []bool{false, true} { // told of a, when b is loaded already

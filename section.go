@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"math"
 	"os"
+
+	"xpwc/internal/format"
 )
 
 // OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for instance beside
@@ -59,6 +61,8 @@ func (sectionFiles) Rename(_, _ string) error    { return ErrReadOnly }
 func (sectionFiles) Remove(string) error         { return ErrReadOnly }
 func (sectionFiles) CopyMode(_, _ string) error  { return ErrReadOnly }
 func (sectionFiles) SyncDir(string) error        { return ErrReadOnly }
+
+func (sectionFiles) Sum(b []byte) (format.Digest, error) { return sumMapped(b) }
 
 // sectionDisk is a section of a file that is open for reading.
 type sectionDisk struct {

@@ -358,7 +358,7 @@ func (s *Session) Close() error {
 	c.usual = min(usual, manyEntries)
 	delete(c.sessions, s)
 	c.idle.Broadcast()
-	if c.store != nil && c.store.locked && c.writers == 0 {
+	if c.store != nil && c.store.Writing() && c.writers == 0 {
 		c.commitSoon() // gives the lock to others, if nothing is to be committed
 	}
 	return errors.Join(errs...)

@@ -52,7 +52,7 @@ func newSource(name string, t Tensor, computed *arena) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.memory, s.content = memory.region, memory.data[:t.Size:t.Size]
+		s.memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
 	s.least = len(s.content)
 	if stamp := t.Identity.Stamp; stamp != "" {
@@ -116,7 +116,7 @@ func (s *source) free() error {
 		s.tensor.Release()
 	}
 	if s.memory != nil {
-		return s.memory.release()
+		return s.memory.Release()
 	}
 	return nil
 }

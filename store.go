@@ -11,8 +11,6 @@ import (
 	"xpwc/internal/format"
 )
 
-const packedAlignment = format.Alignment
-
 // Space is preallocated and mapped in segments that double from the first size to the last, so that small models stay
 // small and large ones do not pay a system call for each entry.
 const (
@@ -24,44 +22,60 @@ const (
 // What a larger one says is checked when it is read, so that opening a file does not take longer the more it has.
 const checkedAtOnce = 1 << 20
 
-// A store is one cache file: it finds what was committed, reserves space to pack into, and commits. It knows bytes and
-// records but no policy. Its methods must not be called at the same time, except for commit.write.
+// A store is one cache file. It finds what was committed, reserves space to pack into, and commits. It knows bytes and
+// records but no policy. Its methods must not be called at the same time, except for commit.Write and store.Rewrite.
 type store struct {
-	path     string
-	insecure bool
-	readOnly bool
+	path    string
+	files   files
+	options storeOptions
 
-	fetchAll bool // when the file is loaded
-	files    files
+	disk     disk // nil while there is no file
+	writable bool // the disk is open for writing
+	id       [16]byte
+	slot     format.Slot   // the generation in force
+	index    *format.Index // of the generation that was in force when the file was loaded; nil while there is none
+	base     *region       // the committed part of the file as it was loaded
+	stale    bool          // the index lacks what must be in the next generation: it is to be loaded anew
 
-	disk   disk // nil while there is no file
-	writes bool // the disk is open for writing
-	id     [16]byte
-	slot   format.Slot   // the generation in force
-	index  *format.Index // of the generation that was in force when the file was loaded; nil while there is none
-	base   *region       // the committed part of the file as it was loaded
-	stale  bool          // the index lacks what must be in the next generation: it is to be loaded anew
+	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
-	doubted generation // turned out damaged after it was loaded: checked completely before it is loaded again
+	locked  bool // we are the writer
+	settled bool // the file's header and name are on stable storage
+	held    bool // what counts as private memory is still the file's, where the system cannot exchange it: others must not write to it
 
-	condemned *condemned
-	mustStay  bool // what counts as private memory is still the file's, where the system cannot exchange it: others must not write to it
-
-	locked   bool        // we are the writer
-	settled  bool        // the file's header and name are on stable storage
-	tail     uint64      // file offset behind the last reservation
+	tail     uint64      // file offset after the last reservation
 	backed   uint64      // up to where the file has disk space
 	listed   listing     // what the next index has to list
 	segment  *region     // where the next reservation comes from, or nil
-	writable []*region   // segments not yet read-only
+	segments []*region   // those not yet read-only
 	growth   uint64      // size of the next segment
-	maybe    format.Slot // of a generation that failed to be committed but may be in force
-	grown    bool        // the file has space behind the committed end
+	unsure   format.Slot // of a generation that failed to be committed but may be in force
+	grown    bool        // the file has space after the committed end
 	excess   bool        // and keeps it, because somebody has the file mapped: see cut
 
 	foreign *foreignFile // ExecuTorch's file at the path, or one of an older format, until a native one replaces it
-	takes   string       // the path that the file being written replaces with its first commit, or ""
-	made    string       // the path of that file until then
+	beside  string       // where the file is that is to replace it with its first commit, or ""
+}
+
+// storeOptions say how a store treats its file.
+type storeOptions struct {
+	Insecure  bool       // it is opened whoever can change it
+	Prefetch  bool       // all of it is read when it is loaded
+	Condemned *condemned // what all stores of this process share
+}
+
+// newStore returns a store that has not loaded its file.
+func newStore(path string, files files, o storeOptions) *store {
+	return &store{path: path, files: files, options: o}
+}
+
+// Intercept has the store use other files, and another disk for the file that is open. It is the place for a test to put
+// faults.
+func (st *store) Intercept(files func(files) files, disk func(disk) disk) {
+	st.files = files(st.files)
+	if st.disk != nil {
+		st.disk = disk(st.disk)
+	}
 }
 
 // A generation of one file.
@@ -69,6 +83,32 @@ type generation struct {
 	file [16]byte
 	slot format.Slot
 }
+
+// ID returns the identity of the file that is open, zero if there is none.
+func (st *store) ID() [16]byte { return st.id }
+
+// Slot returns the slot of the generation in force. Its number is 0 while there is none.
+func (st *store) Slot() format.Slot { return st.slot }
+
+// Index returns the index of the generation that was in force when the file was loaded; nil while there is none. Another
+// loaded generation has another.
+func (st *store) Index() *format.Index { return st.index }
+
+// Payload returns the bytes of a record of the loaded index, and the region that they are in. They are there as long as
+// that is retained.
+func (st *store) Payload(r *format.Record) ([]byte, *region) {
+	end := r.Offset + r.Size
+	return st.base.data[r.Offset:end:end], st.base
+}
+
+// HasFile reports whether a cache file is open. A foreign one is none.
+func (st *store) HasFile() bool { return st.disk != nil }
+
+// Writing reports whether this process is the writer of the file.
+func (st *store) Writing() bool { return st.locked }
+
+// Reader opens the file once more, to be read whatever becomes of the store.
+func (st *store) Reader() (payloadReader, error) { return st.disk.Reader() }
 
 // condemned are the files, by identity, that this process does not commit to any more: a flush of them failed. Linux
 // marks the pages that it could not write as clean, so that the next flush succeeds and the disk has something else.
@@ -78,24 +118,24 @@ type condemned struct {
 	files map[[16]byte]bool
 }
 
-// condemnedHere is what all caches of this process know.
-var condemnedHere = newCondemned()
-
 func newCondemned() *condemned { return &condemned{files: map[[16]byte]bool{}} }
 
 // errCondemned: a flush of the file failed in this process.
 var errCondemned = errors.New("a flush of the file failed before")
 
 func (st *store) condemn() {
-	st.condemned.mu.Lock()
-	defer st.condemned.mu.Unlock()
-	st.condemned.files[st.id] = true
+	all := st.options.Condemned
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.files[st.id] = true
 }
 
-func (st *store) isCondemned() bool {
-	st.condemned.mu.Lock()
-	defer st.condemned.mu.Unlock()
-	return st.disk != nil && st.condemned.files[st.id]
+// Condemned reports whether a flush of the file that is open has failed in this process.
+func (st *store) Condemned() bool {
+	all := st.options.Condemned
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return st.disk != nil && all.files[st.id]
 }
 
 // flush returns when all that was written to the file is on stable storage. If that fails, the file is condemned.
@@ -107,18 +147,18 @@ func (st *store) flush() error {
 	return err
 }
 
-// load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
+// Load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
 // processes never write. It leaves the store empty, without an error, when there is no file. ErrCorrupt, ErrVersion,
 // ErrNotCache and ErrForeign say what else there is.
-func (st *store) load() error {
-	d, err := st.files.Open(st.path, false, st.insecure)
+func (st *store) Load() error {
+	d, err := st.files.Open(st.path, false, st.options.Insecure)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("open cache: %w", err)
 	}
-	st.disk, st.writes = d, false
+	st.disk, st.writable = d, false
 	if err := st.reload(); err != nil {
 		st.disk = nil
 		if st.foreign == nil {
@@ -181,14 +221,14 @@ func (st *store) reload() error {
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	if st.fetchAll {
+	if st.options.Prefetch {
 		if err := st.prefetch(data); err != nil {
 			_ = st.disk.Unmap(data)
 			return err
 		}
 	}
 	index, err := format.DecodeIndex(data[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot)
-	if err == nil && (slot.IndexSize <= checkedAtOnce || st.doubted == generation{h.ID, slot}) {
+	if err == nil && (slot.IndexSize <= checkedAtOnce || st.damagedIndex == generation{h.ID, slot}) {
 		err = index.Check()
 	}
 	if err != nil {
@@ -203,9 +243,9 @@ func (st *store) reload() error {
 	return nil
 }
 
-// damaged returns the error for something in the loaded index that turned out damaged.
-func (st *store) damaged(err error) error {
-	st.doubted = generation{st.id, st.slot}
+// Damaged returns the error for something in the loaded index that turned out damaged.
+func (st *store) Damaged(err error) error {
+	st.damagedIndex = generation{st.id, st.slot}
 	return fmt.Errorf("%s: %w (%w)", st.path, ErrCorrupt, err)
 }
 
@@ -215,27 +255,34 @@ func (st *store) dropBase() error {
 	}
 	r := st.base
 	st.base = nil
-	return r.release()
+	return r.Release()
 }
 
-// reloadCommitted loads the generation that this process committed last, which it otherwise knows without.
-func (st *store) reloadCommitted() error {
+// ReloadCommitted loads the generation that this process committed last, which it otherwise knows without.
+func (st *store) ReloadCommitted() error {
 	st.stale = true
 	return st.reload()
 }
 
-// refresh picks up what other processes committed since.
-func (st *store) refresh() error {
+// Outdated reports whether this process is the writer, and ReloadCommitted failed: the next generation can be made only
+// after CatchUp.
+func (st *store) Outdated() bool { return st.locked && st.stale }
+
+// CatchUp loads the generation that is in force.
+func (st *store) CatchUp() error { return st.reload() }
+
+// Refresh picks up what other processes committed since.
+func (st *store) Refresh() error {
 	if st.locked {
 		return nil // nobody else writes
 	}
 	if st.disk == nil {
 		if st.foreign == nil {
-			return st.load()
+			return st.Load()
 		}
 		replaced, err := st.foreign.disk.Replaced()
 		if err == nil && replaced {
-			err = st.reopen()
+			err = st.Reopen()
 		}
 		return err
 	}
@@ -244,36 +291,36 @@ func (st *store) refresh() error {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
 	if replaced {
-		return st.reopen()
+		return st.Reopen()
 	}
 	return st.reload()
 }
 
-// reopen follows the path to the file that is there now. Mappings of the old one stay for whoever uses them.
-func (st *store) reopen() error {
+// Reopen follows the path to the file that is there now. Mappings of the old one stay for whoever uses them.
+func (st *store) Reopen() error {
 	foreign := st.foreign
 	st.foreign = nil
-	if err := errors.Join(foreign.close(), st.abandon()); err != nil {
+	if err := errors.Join(foreign.close(), st.Abandon()); err != nil {
 		return err
 	}
-	return st.load()
+	return st.Load()
 }
 
-// abandon forgets the file. Mappings of it stay for whoever uses them.
-func (st *store) abandon() error {
+// Abandon forgets the file. Mappings of it stay for whoever uses them.
+func (st *store) Abandon() error {
 	var errs []error
 	if st.locked { // the lock goes with the disk
 		st.locked, st.grown, st.growth = false, false, 0
 		errs = append(errs, st.leaveSegment(st.segment))
-		for _, r := range st.writable {
-			errs = append(errs, r.release())
+		for _, r := range st.segments {
+			errs = append(errs, r.Release())
 		}
-		st.writable = nil
+		st.segments = nil
 	}
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
-	st.maybe, st.excess, st.mustStay, st.stale = format.Slot{}, false, false, false
+	st.unsure, st.excess, st.held, st.stale = format.Slot{}, false, false, false
 	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -281,10 +328,10 @@ func (st *store) abandon() error {
 	return nil
 }
 
-// begin makes this process the writer, creating the file if there is none. ok is false if another process is the
+// Begin makes this process the writer, creating the file if there is none. ok is false if another process is the
 // writer. What others committed meanwhile is loaded first, so look-ups that missed before may now hit.
-func (st *store) begin() (ok bool, err error) {
-	if st.isCondemned() { // also if something that cannot leave it keeps this process its writer
+func (st *store) Begin() (ok bool, err error) {
+	if st.Condemned() { // also if something that cannot leave it keeps this process its writer
 		return false, fmt.Errorf("cache %s: %w", st.path, errCondemned)
 	}
 	if st.locked {
@@ -317,7 +364,7 @@ func (st *store) begin() (ok bool, err error) {
 
 // openForWriting opens the file, which was loaded, for writing too.
 func (st *store) openForWriting() error {
-	if st.writes {
+	if st.writable {
 		return nil
 	}
 	d, err := st.openAgain(st.disk)
@@ -325,13 +372,13 @@ func (st *store) openForWriting() error {
 		return err
 	}
 	old := st.disk
-	st.disk, st.writes = d, true
+	st.disk, st.writable = d, true
 	return old.Close()
 }
 
 // openAgain opens for writing what is open as loaded. ErrReplaced if that is not at the path any more.
 func (st *store) openAgain(loaded disk) (disk, error) {
-	d, err := st.files.Open(st.path, true, st.insecure)
+	d, err := st.files.Open(st.path, true, st.options.Insecure)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
 	}
@@ -350,12 +397,12 @@ func (st *store) openAgain(loaded disk) (disk, error) {
 	return d, nil
 }
 
-// copiesUp reports whether the system would copy all of the file in order to have it open for writing.
-func (st *store) copiesUp() bool { return st.disk != nil && !st.writes && st.disk.CopiesUp() }
+// CopiesUp reports whether the system would copy all of the file in order to have it open for writing.
+func (st *store) CopiesUp() bool { return st.disk != nil && !st.writable && st.disk.CopiesUp() }
 
-// beginRenewal makes this process the writer of a condemned file, only to put another in its place. ok is false if
+// BeginRenewal makes this process the writer of a condemned file, only to put another in its place. ok is false if
 // another process is the writer.
-func (st *store) beginRenewal() (ok bool, err error) {
+func (st *store) BeginRenewal() (ok bool, err error) {
 	if err := st.openForWriting(); err != nil {
 		return false, err
 	}
@@ -372,8 +419,8 @@ func (st *store) beginRenewal() (ok bool, err error) {
 	if err == nil {
 		err = st.reload()
 	}
-	if err != nil && !st.mustStay {
-		err = errors.Join(err, st.end())
+	if err != nil {
+		err = errors.Join(err, st.EndWriting())
 	}
 	return err == nil, err
 }
@@ -393,7 +440,7 @@ func (st *store) prepare() error {
 	st.listed = listing{}
 	if st.index != nil { // the next generation is made of it
 		if err := st.index.Check(); err != nil {
-			return st.damaged(err)
+			return st.Damaged(err)
 		}
 		st.listed = listing{st.slot.Records, st.index.NameBytes()}
 	}
@@ -423,7 +470,7 @@ func (st *store) prepare() error {
 }
 
 // cut gives back the space behind an end. Where a mapped file cannot be cut off it stays, and is reserved from next;
-// close or the next writer then gives it back.
+// Close or the next writer then gives it back.
 func (st *store) cut(end uint64) error {
 	err := st.disk.Truncate(int64(end))
 	st.backed = end
@@ -436,7 +483,7 @@ func (st *store) cut(end uint64) error {
 // cutExcess cuts off what cut had to leave, now that nothing here maps the file. While others do, or write, it is
 // theirs.
 func (st *store) cutExcess() error {
-	d, err := st.files.Open(st.path, true, st.insecure)
+	d, err := st.files.Open(st.path, true, st.options.Insecure)
 	if err != nil {
 		return nil // whatever is at the path now
 	}
@@ -461,7 +508,7 @@ func (st *store) cutExcess() error {
 func (st *store) create() error {
 	d, err := st.files.Create(st.path)
 	if errors.Is(err, fs.ErrExist) {
-		if err := st.load(); err != nil {
+		if err := st.Load(); err != nil {
 			return err
 		}
 		if st.disk == nil {
@@ -472,7 +519,7 @@ func (st *store) create() error {
 	if err != nil {
 		return fmt.Errorf("create cache: %w", err)
 	}
-	st.disk, st.writes = d, true
+	st.disk, st.writable = d, true
 	return nil
 }
 
@@ -491,35 +538,49 @@ func (st *store) writeHeader() error {
 	return st.dropBase()
 }
 
-// end gives the writer's lock to others, and what was reserved since the last commit back to the file system: nothing
-// of it may be in use any more.
+// EndWriting gives the writer's lock to others, and what was reserved since the last commit back to the file system:
+// nothing of it may be in use any more. Where what counts as private memory is still the file's it does nothing.
+func (st *store) EndWriting() error {
+	if st.held {
+		return nil
+	}
+	return st.end()
+}
+
+// Leave gives the lock of a file up that is no longer at the path. Nothing of it is cut off: sessions may still pack into
+// what lies after its end.
+func (st *store) Leave() error {
+	st.grown = false
+	return st.end()
+}
+
 func (st *store) end() error {
 	if !st.locked {
 		return nil
 	}
 	st.locked = false
 	errs := []error{st.retire()}
-	for _, r := range st.writable {
-		errs = append(errs, r.release())
+	for _, r := range st.segments {
+		errs = append(errs, r.Release())
 	}
-	st.writable, st.growth = nil, 0
+	st.segments, st.growth = nil, 0
 	if st.grown { // what was reserved and not needed
-		errs = append(errs, st.cut(max(st.slot.End, st.maybe.End, format.HeaderSize)))
+		errs = append(errs, st.cut(max(st.slot.End, st.unsure.End, format.HeaderSize)))
 		st.grown = false
 	}
 	errs = append(errs, st.disk.Unlock())
-	if st.takes != "" { // nothing was committed: the file at the path stays
+	if st.beside != "" { // nothing was committed: the file at the path stays
 		errs = append(errs, st.giveUpReplacement())
 	}
 	return errors.Join(errs...)
 }
 
-// close gives up the file. Regions that entries refer to stay mapped until those are released.
-func (st *store) close() error {
+// Close gives up the file. Regions that entries refer to stay mapped until those are released.
+func (st *store) Close() error {
 	errs := []error{st.end(), st.foreign.close()}
 	st.foreign = nil
 	excess := st.excess
-	errs = append(errs, st.abandon())
+	errs = append(errs, st.Abandon())
 	if excess {
 		errs = append(errs, st.cutExcess())
 	}

@@ -483,7 +483,7 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 	o := open(t, c, someTensors(1, 100))
 	require.NoError(t, c.Save())
 	for _, e := range o.used {
-		require.True(t, e.region.sealed)
+		require.True(t, e.region.Sealed())
 	}
 	o.close(t)
 	require.NoError(t, c.Close())

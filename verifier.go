@@ -69,8 +69,8 @@ type payloadReader interface {
 // A sharedReader is closed when no payload refers to it.
 type sharedReader struct {
 	payloadReader
-	base *region // what the store had loaded from that file
-	uses int
+	index *format.Index // what the store had loaded from that file
+	uses  int
 }
 
 // hashWith hashes a payload that r reads, on the calling thread.
@@ -97,13 +97,13 @@ func (c *core) verifyLater(e *entry) {
 		return
 	}
 	v := &c.verifier
-	if v.file == nil || v.file.base != c.store.base {
-		r, err := c.store.disk.Reader()
+	if v.file == nil || v.file.index != c.store.Index() {
+		r, err := c.store.Reader()
 		if err != nil { // the next session that uses it tries again
 			c.note(err)
 			return
 		}
-		v.file = &sharedReader{payloadReader: r, base: c.store.base}
+		v.file = &sharedReader{payloadReader: r, index: c.store.Index()}
 	}
 	v.file.uses++
 	e.queued = true
@@ -222,7 +222,7 @@ func (c *core) judge(payloads []payload) {
 	}
 	switch {
 	case !damaged:
-	case c.store.locked:
+	case c.store.Writing():
 		c.commitSoon()
 	default:
 		c.commitChanges()

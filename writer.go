@@ -34,7 +34,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 		}
 		var ok bool
 		var err error
-		was := c.store.id
+		was := c.store.ID()
 		if compacting || !c.compacting {
 			ok, err = c.tryBegin()
 		}
@@ -43,7 +43,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 			return ""
 		}
 		if errors.Is(err, errCondemned) && c.retry.due() && !c.committing && !c.compacting {
-			if err = c.renew(); err == nil && !c.store.isCondemned() {
+			if err = c.renew(); err == nil && !c.store.Condemned() {
 				continue
 			}
 			c.retryLater()
@@ -51,7 +51,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 		busy := err == nil // another process is writing, or this one compacts
 		retry := busy
 		if errors.Is(err, ErrReplaced) {
-			if err = c.accept(c.store.reopen()); err == nil {
+			if err = c.accept(c.store.Reopen()); err == nil {
 				c.noticeReplacement(was)
 			}
 			retry = err == nil
@@ -87,7 +87,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 func (c *core) tryBegin() (bool, error) {
 	defer c.noticeReload()
 	if c.damaged {
-		aside, err := c.store.setAsideDamaged()
+		aside, err := c.store.SetAsideDamaged()
 		if aside != "" {
 			c.events.add(slog.LevelWarn, "damaged cache file was set aside", slog.String("as", aside))
 		}
@@ -96,13 +96,13 @@ func (c *core) tryBegin() (bool, error) {
 		}
 		c.damaged = false
 	}
-	return c.store.begin()
+	return c.store.Begin()
 }
 
 // commitChanges starts a commit of changed flags and stamps, if this process can become the writer at once. If not, the
 // next commit brings them along.
 func (c *core) commitChanges() {
-	if c.store == nil || c.blocked != "" || c.damaged || c.compacting || c.store.foreign != nil || c.store.copiesUp() {
+	if c.store == nil || c.blocked != "" || c.damaged || c.compacting || c.store.Foreign() || c.store.CopiesUp() {
 		return
 	}
 	if ok, err := c.tryBegin(); err != nil || !ok {

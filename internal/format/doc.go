@@ -64,7 +64,10 @@ func (h *Hash) Write(b []byte) (int, error) { return h.h.Write(b) }
 func (h *Hash) Sum() Digest { return Digest(h.h.Sum128().Bytes()) }
 
 // Align rounds n up to the next multiple of Alignment. n must be at most 2^63.
-func Align(n uint64) uint64 { return (n + Alignment - 1) &^ (Alignment - 1) }
+func Align(n uint64) uint64 { return AlignUp(n, Alignment) }
+
+// AlignUp rounds n, at most 2^63, up to the next multiple of alignment, a power of two.
+func AlignUp(n, alignment uint64) uint64 { return (n + alignment - 1) &^ (alignment - 1) }
 
 var le = binary.LittleEndian
 
