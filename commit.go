@@ -93,7 +93,7 @@ func (c *core) endIfIdle() error {
 
 // uncommitted reports whether an entry is in file space and in no generation on the disk.
 func (e *entry) uncommitted() bool {
-	return !e.committed && e.region.File() != [16]byte{} && !e.region.Detached() && (!e.suspect || e.sessions > 0)
+	return e.state == stateUncommitted && (e.doubt == sound || e.sessions > 0)
 }
 
 func (c *core) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
@@ -140,7 +140,7 @@ func (c *core) tryCommit() error {
 			return err
 		}
 	}
-	entries := c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && !e.suspect })
+	entries := c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && e.doubt == sound })
 	missing, err := c.missing(pending)
 	if err != nil {
 		return err
@@ -178,7 +178,9 @@ func (c *core) tryCommit() error {
 	c.note(err)
 	payloadBytes := int64(0)
 	for _, e := range entries {
-		e.committed = true
+		if e.state != stateDropped { // it may have turned out wrong meanwhile
+			c.become(e, stateCommitted)
+		}
 		payloadBytes += int64(len(e.data))
 	}
 	c.stats.WrittenBytes += payloadBytes + int64(plan.IndexSize())
@@ -278,15 +280,11 @@ func (c *core) lostFile() error {
 // committed since, and the entries to be committed now; without what newer ones supersede.
 func (c *core) records(entries []*entry) ([]format.Record, error) {
 	now := c.now()
+	next := make(map[*entry]bool, len(entries))
 	for _, e := range entries {
-		e.committing = true
+		next[e] = true
 		e.record.PackedAt, e.record.UsedAt = now, now
 	}
-	defer func() {
-		for _, e := range entries {
-			e.committing = false
-		}
-	}()
 	index, loaded := c.store.Index(), 0
 	if index != nil {
 		loaded = index.Len()
@@ -311,27 +309,27 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 					r.UsedAt = now
 				}
 			}
-			if !c.superseded(&r) && !c.bad[r.Offset] {
+			if !c.superseded(&r, next) && !c.bad[r.Offset] {
 				records = append(records, r)
 			}
 		}
 	}
 	for _, e := range c.fresh {
-		if (e.committed || e.committing) && !e.suspect && !c.superseded(&e.record) {
+		if (e.state == stateCommitted || next[e]) && e.doubt == sound && !c.superseded(&e.record, next) {
 			records = append(records, e.record)
 		}
 	}
 	return records, nil
 }
 
-// superseded reports whether the next generation has the same weight of the same source with another content, packed
-// here later.
-func (c *core) superseded(r *format.Record) bool {
+// superseded reports whether the next generation, which is to have certain entries, has the same weight of the same
+// source with another content, packed here later.
+func (c *core) superseded(r *format.Record, next map[*entry]bool) bool {
 	if r.Source == (format.Digest{}) || len(c.fresh) == 0 {
 		return false
 	}
 	for _, e := range slices.Backward(c.live[r.Kernel].under(&r.Key)) {
-		if e.fresh && (e.committed || e.committing) && e.record.Seed == r.Seed && e.record.Source == r.Source {
+		if (e.state == stateCommitted || next[e]) && e.record.Seed == r.Seed && e.record.Source == r.Source {
 			return e.record.KernelDigest != r.KernelDigest || e.record.BiasDigest != r.BiasDigest
 		}
 	}

@@ -129,17 +129,21 @@ func (c *core) compact(keep func([]format.Record) []format.Record) error {
 	err = next.Follow()
 	for _, f := range c.live {
 		for _, e := range f.entries {
-			if at, ok := next.Moved(e.record.Offset); ok && e.file == from && e.reason == "" && e.committed {
-				e.file, e.record.Offset, e.moved, e.fresh = next.ID(), at, true, false
+			if at, ok := next.Moved(e.record.Offset); ok && e.file == from && e.reason == "" && e.state.inGeneration() {
+				e.file, e.record.Offset = next.ID(), at
+				c.become(e, stateMoved)
 			}
 		}
 	}
 	for _, e := range pending {
+		if e.state == stateDropped {
+			continue
+		}
 		e.file = next.ID()
 		e.record.Offset, _ = next.Moved(e.record.Offset)
-		e.committed, e.moved, e.fresh = true, true, false
+		c.become(e, stateMoved)
 	}
-	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.moved })
+	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.state == stateMoved })
 	c.noticeReload()
 	c.dropSettled(pending)
 	return err
@@ -163,7 +167,7 @@ func (c *core) content(keep func([]format.Record) []format.Record, pending []*en
 	}
 	fresh := map[uint64]*entry{}
 	for _, e := range c.fresh {
-		if e.committed {
+		if e.state == stateCommitted {
 			fresh[e.record.Offset] = e
 		}
 	}

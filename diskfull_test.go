@@ -330,7 +330,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	more := someTensors(6, 5000)
 	o = open(t, c, more) // is packed behind the others
 	for _, e := range o.used {
-		if e.fresh {
+		if e.state.fresh() {
 			require.Greater(t, e.record.Offset, uint64(beyond))
 		}
 	}

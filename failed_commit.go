@@ -69,9 +69,9 @@ func (c *core) awaitSums() {
 func (c *core) retreat(entries []*entry) {
 	for _, e := range entries {
 		if !e.region.Packing() { // else XNNPACK writes to it
-			c.note(c.store.Detach(e.region))
+			c.detach(e.region)
 		}
-		if c.store.Condemned() && !e.suspect && (!e.summed || !e.intact()) {
+		if c.store.Condemned() && e.doubt == sound && (!e.summed || !e.intact()) {
 			c.losePayload(e)
 		}
 		if !e.region.Detached() {
@@ -87,8 +87,24 @@ func (c *core) retreat(entries []*entry) {
 				c.stats.PrivateBytes += int64(len(e.data))
 			}
 		}
-		if e.suspect && e.sessions == 0 {
+		if e.doubt != sound && e.sessions == 0 {
 			c.drop(e)
+		}
+	}
+}
+
+// detach moves a region out of the file, and all entries in it that no generation has.
+func (c *core) detach(r *region) {
+	if r.Detached() {
+		return
+	}
+	c.note(c.store.Detach(r))
+	if !r.Detached() {
+		return
+	}
+	for _, e := range c.fresh {
+		if e.region == r && e.state == stateUncommitted {
+			c.become(e, statePending)
 		}
 	}
 }
@@ -105,7 +121,7 @@ func (c *core) freshOnes(condition func(*entry) bool) []*entry {
 // losePayload takes note that an entry's bytes are gone, and has all sessions that use it know, and the one that
 // packs it.
 func (c *core) losePayload(e *entry) {
-	e.suspect = true
+	e.suspectFor(suspect)
 	if e.sessions == 0 && e.by == nil {
 		return
 	}
@@ -175,7 +191,7 @@ func (b *backOff) succeeded() {
 }
 
 // pending reports whether an entry is in private memory until a commit brings it into the file.
-func (e *entry) pending() bool { return e.fresh && e.region.Detached() && !e.committed && !e.suspect }
+func (e *entry) pending() bool { return e.state == statePending && e.doubt == sound }
 
 // intact reports whether an entry has the bytes that its sum was made of.
 func (e *entry) intact() bool {
@@ -235,8 +251,11 @@ func (c *core) settlePending(entries []*entry) error {
 		return nil
 	}
 	for _, e := range entries {
-		e.committed, e.moved = true, true
+		if e.state != stateDropped {
+			c.become(e, stateMoved)
+		}
 	}
+	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.state == stateMoved })
 	err := c.accept(c.store.ReloadCommitted())
 	c.noticeReload()
 	c.dropSettled(entries)
@@ -246,7 +265,7 @@ func (c *core) settlePending(entries []*entry) error {
 // dropSettled frees what was pending and nobody uses.
 func (c *core) dropSettled(entries []*entry) {
 	for _, e := range entries {
-		if e.sessions == 0 && !e.dropped {
+		if e.sessions == 0 && e.state != stateDropped {
 			c.drop(e)
 		}
 	}

@@ -51,7 +51,7 @@ func (s *scenario) packAgainstFailure(c *Cache, m model, loses bool) error {
 	}
 	kept := model{}
 	for _, e := range session.used {
-		if e.committed {
+		if e.state.inGeneration() {
 			kept[e.record.Kernel] = m[e.record.Kernel]
 		}
 	}

@@ -297,7 +297,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 		}
 		switch {
 		case !same, e.record.Seed != seed && c.seeds[key] != e, !c.intact(e):
-		case c.options.Verify == VerifyRepack && e.committed && !e.verified && e.record.Flags&format.Variant == 0:
+		case c.options.Verify == VerifyRepack && e.state.inGeneration() && !e.verified && e.record.Flags&format.Variant == 0:
 			c.damagedPayload(e) // a look-up could have been answered with it, also where the right one lies beside it
 		case equal == nil:
 			variant = true
@@ -310,7 +310,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 // intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
 // generation.
 func (c *core) intact(e *entry) bool {
-	if !e.committed || e.intact() {
+	if !e.state.inGeneration() || e.intact() {
 		return true
 	}
 	c.damagedPayload(e)
@@ -322,7 +322,7 @@ func (c *core) damagedPayload(e *entry) {
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
 	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
 		slog.Int("sessions", e.sessions))
-	e.suspect = true
+	e.suspectFor(suspect)
 	if c.loaded(e) {
 		c.bad[e.record.Offset] = true
 	}
@@ -344,6 +344,7 @@ func (s *Session) place(e *entry, p space) {
 			s.fail(err)
 			s.giveUp(p)
 			e.data, e.region, e.reason = p.Data, p.Region, ReasonDisk
+			c.become(e, statePrivate)
 			return
 		}
 		e.record.Sum, e.summed = format.Sum(p.Data), true
@@ -355,6 +356,7 @@ func (s *Session) place(e *entry, p space) {
 	e.data, e.region = p.Data, p.Region
 	switch {
 	case p.kind != inFile:
+		c.become(e, statePrivate)
 		if c.store != nil {
 			e.reason = s.noFile
 		}
@@ -367,13 +369,14 @@ func (s *Session) place(e *entry, p space) {
 		} else if c.flushing {
 			c.handedIn = append(c.handedIn, e)
 		}
-		if e.file != c.store.ID() {
-			return // the file was replaced meanwhile: the entry lasts as long as it is used
+		if e.file != c.store.ID() { // it was replaced meanwhile
+			c.become(e, stateStray)
+			return
 		}
-		e.fresh = true
+		c.become(e, stateUncommitted)
 		e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
 		c.fresh = append(c.fresh, e)
-		if !e.summed && !e.suspect {
+		if !e.summed && e.doubt == sound {
 			c.sumBeside(e)
 		}
 		if c.store.ForeignHas(e.name(), e.data) {
@@ -413,8 +416,12 @@ func (s *Session) settleUnnamed(p space) *entry {
 	}
 	e := &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region}
 	e.record.Sum = format.Digest(sum)
-	if p.kind == inFile { // for want of memory; its space must not be given away
-		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.Region.File()
+	if p.kind != inFile {
+		c.become(e, statePrivate)
+	} else { // for want of memory; its space must not be given away
+		c.become(e, stateUncommitted)
+		e.suspectFor(suspect)
+		e.summed, e.file = true, p.Region.File()
 		c.fresh = append(c.fresh, e)
 		c.store.Filled(p.reservation)
 		c.packingEnded()
@@ -441,14 +448,13 @@ func (s *Session) discard(p space) {
 // adopt takes note that a packing under key gave the bytes of an entry.
 func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 	c := s.cache
-	c.keep(e)
 	if e.record.Seed != key.seed {
 		c.seeds[key] = e
 	}
 	if w.answer(key.seed) == e {
 		c.setFlag(e, format.Tied)
 	}
-	if e.committed && !e.verified && c.options.Verify == VerifyRepack {
+	if e.state.inGeneration() && !e.verified && c.options.Verify == VerifyRepack {
 		c.stats.Verified.add(len(e.data))
 	}
 	e.verified, e.sized = true, true
@@ -459,7 +465,6 @@ func (c *core) setFlag(e *entry, flag format.Flags) {
 	if e.record.Flags&flag != 0 {
 		return
 	}
-	c.keep(e)
 	e.record.Flags |= flag
 	if e.reason == "" {
 		e.changed, c.dirty = true, true
@@ -476,9 +481,6 @@ func (s *Session) countPrivate(e *entry) {
 // use keeps an entry for as long as the session is open.
 func (s *Session) use(e *entry) {
 	s.used = append(s.used, e)
-	if e.reason != ReasonUnnamed {
-		s.cache.keep(e)
-	}
 	s.cache.verifyLater(e)
 	e.sessions++
 	if e.sessions == 1 {

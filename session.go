@@ -315,7 +315,7 @@ func (s *Session) identify(e *entry) {
 	e.kernel, e.bias, e.by = nil, nil, nil
 	if err != nil {
 		s.fail(err)
-		e.suspect = true // nobody could tell what it was packed from
+		e.suspectFor(suspect) // nobody could tell what it was packed from
 	}
 }
 

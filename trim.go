@@ -38,7 +38,7 @@ func (c *core) trimMemory() error {
 			if e.sessions > 0 {
 				return false
 			}
-			e.dropped = true
+			c.become(e, stateDropped)
 			c.note(e.region.Release())
 			return true
 		})
@@ -58,7 +58,7 @@ func (c *Cache) Names() []string {
 	var names []string
 	for _, f := range c.live {
 		for _, e := range f.entries {
-			if !e.suspect {
+			if e.doubt == sound {
 				names = append(names, e.name())
 			}
 		}

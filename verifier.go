@@ -93,7 +93,7 @@ func (p *payload) hashWith(r io.ReaderAt, stop *int32) {
 
 // verifyLater queues an entry that a session uses, if it is one of the file that nothing was compared with yet.
 func (c *core) verifyLater(e *entry) {
-	if c.options.Verify != VerifyInBackground || !e.committed || e.verified || e.queued || !c.loaded(e) {
+	if c.options.Verify != VerifyInBackground || e.verified || e.queued || !c.loaded(e) {
 		return
 	}
 	v := &c.verifier
@@ -114,7 +114,7 @@ func (c *core) verifyLater(e *entry) {
 }
 
 // wanted reports whether there is a reason to verify an entry that was queued.
-func (e *entry) wanted() bool { return e.sessions > 0 && !e.verified && !e.suspect }
+func (e *entry) wanted() bool { return e.sessions > 0 && !e.verified && e.doubt == sound }
 
 // verifySoon begins to verify what is queued, unless that has begun.
 func (c *core) verifySoon() {
@@ -211,7 +211,7 @@ func (c *core) judge(payloads []payload) {
 	damaged := false
 	for _, p := range payloads {
 		switch e := p.entry; {
-		case c.closing, p.state == notHashed, e.verified, e.suspect:
+		case c.closing, p.state == notHashed, e.verified, e.doubt != sound:
 		case p.state == hashed && p.sum == e.record.Sum:
 			c.stats.Verified.add(len(e.data))
 			e.verified = true
