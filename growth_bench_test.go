@@ -159,7 +159,7 @@ func BenchmarkPackTiny(b *testing.B) {
 				s.insert(1, kernel, 0, 0, addressOf(space), tinyBytes)
 			}
 			packing += since()
-			_, err = s.Finalize()
+			err = s.Finalize()
 			finalizing += since()
 			require.NoError(b, err)
 			require.NoError(b, c.Save())
@@ -198,7 +198,7 @@ func BenchmarkLookUpGrowth(b *testing.B) {
 				}
 			}
 			took = time.Since(start)
-			_, err := s.Finalize()
+			err := s.Finalize()
 			require.NoError(b, err)
 			require.NoError(b, s.Close())
 			return took

@@ -157,7 +157,7 @@ func (s *Session) layout() format.Digest {
 	if !s.layoutKnown {
 		layout, err := currentLayout()
 		if err != nil {
-			s.fail(err)
+			s.remark(err)
 		}
 		s.here, s.layoutErr, s.layoutKnown = layout.Fingerprint, err, true
 	}
@@ -240,7 +240,7 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 		}
 		match, err := sameContent(w, e)
 		if err != nil {
-			s.fail(err)
+			s.remark(err)
 		}
 		if match && usable(e) {
 			return e, true

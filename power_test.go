@@ -108,7 +108,7 @@ func packModel(c *Cache, m model) (*Session, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	_, err = s.Finalize()
+	err = s.Finalize()
 	for _, e := range s.used {
 		if !bytes.Equal(e.data, packedFrom(m[e.record.Kernel])) {
 			err = errors.Join(err, fmt.Errorf("%s is not what was packed", e.record.Kernel))

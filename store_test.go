@@ -75,7 +75,7 @@ func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 		o.at[name] = packedAt{bytesAt(t, s, address, len(want)), want}
 	}
 	o.check(t)
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	o.check(t)
 	return o
@@ -192,8 +192,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	space = slow.reserve(300)
 	copy(space, content)
 	slow.insert(1, addressOf(content), 0, 0, addressOf(space), 300)
-	_, err = slow.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, slow.Finalize())
 	require.NoError(t, slow.Close())
 	require.NoError(t, c.Close())
 	require.Equal(t, 5, c.Stats().Entries)
@@ -236,7 +235,7 @@ func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.
 	require.NoError(t, err)
 	stray := make([]byte, 64)
 	require.Equal(t, addressOf(stray), s.insert(1, 2, 0, 0, addressOf(stray), 64))
-	_, err = s.Finalize()
+	err = s.Finalize()
 	require.ErrorContains(t, err, "not reserved")
 	require.NoError(t, s.Close())
 	require.NoError(t, c.Close())

@@ -47,7 +47,7 @@ func flippedFile(t *testing.T, tensors map[string][]byte) (path string) {
 func find(t *testing.T, c *Cache, tensors map[string][]byte) *Session {
 	t.Helper()
 	s := lookUpAll(t, c, tensors)
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	return s
 }
@@ -182,7 +182,7 @@ func TestWhatIsUsedOfAFileThatWasReplacedIsVerified(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
 	require.NoError(t, rename(path+".new", path))
 	open(t, c, others).close(t) // and the cache has followed
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	awaitVerified(c)
 	require.EqualValues(t, 1, c.Stats().DamagedPayloads)
@@ -299,7 +299,7 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 			require.ErrorContains(t, err, "cannot be read")
 		}
 		require.Equal(t, 3, cut)
-		_, err := s.Finalize()
+		err := s.Finalize()
 		require.NoError(t, err)
 		awaitVerified(c)
 		require.EqualValues(t, 3, c.Stats().DamagedPayloads)

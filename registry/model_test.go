@@ -60,8 +60,7 @@ func load(t *testing.T, model, cache string) *loaded {
 	l.runtime, err = xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: l.session})
 	require.NoError(t, err)
 	require.NoError(t, g.Delete())
-	_, err = l.session.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, l.session.Finalize())
 	return &l
 }
 

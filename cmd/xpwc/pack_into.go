@@ -258,7 +258,7 @@ func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(loader) (*xnnpack.S
 		return err
 	}
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
-	_, failed := session.Finalize() // why XNNPACK failed may be for the session to tell
+	failed := session.Finalize() // why XNNPACK failed may be for the session to tell
 	err = errors.Join(err, failed, subgraph.Delete())
 	if runtime != nil {
 		err = errors.Join(err, runtime.Delete())

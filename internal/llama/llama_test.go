@@ -64,7 +64,7 @@ func cached(t testing.TB, m *llama.Model, path string) ([]float32, xpwc.Stats) {
 	s, err := c.NewSession(m.DataMap())
 	require.NoError(t, err)
 	out := run(t, m, s, s, func() {
-		_, err := s.Finalize()
+		err := s.Finalize()
 		require.NoError(t, err)
 	})
 	require.NoError(t, s.Close())
