@@ -302,7 +302,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.messages(c))
 
-	other, err := newHandle(place{path: path}, theirs.options().withDefaults())
+	other, err := newHandle(place{path: path}, theirs.options().withDefaults(), osFiles{})
 	require.NoError(t, err)
 	require.NoError(t, other.Compact())
 	heard := theirs.heard(other)
@@ -359,7 +359,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 			close(waiting) // a second time panics
 		}
 	}}
-	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults())
+	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	done := make(chan *opened)
 	go func() { done <- open(t, mine, tensors) }()

@@ -93,7 +93,7 @@ func (d hookedDisk) Detach(b []byte) error {
 // openHooked opens a cache on a real file, whose calls fail as the hooks say.
 func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 	t.Helper()
-	c, err := newHandle(place{path: path}, o.withDefaults())
+	c, err := newHandle(place{path: path}, o.withDefaults(), osFiles{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	h := &hooks{}
@@ -107,7 +107,7 @@ func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 // openElsewhere opens a cache as another process does, which knows nothing of flushes that failed in this one.
 func openElsewhere(t *testing.T, path string) *Cache {
 	t.Helper()
-	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults())
+	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	c.store.condemned = newCondemned()

@@ -79,7 +79,7 @@ func (s *scenario) tensors(first, n int) model {
 func openOn(p *memProcess, o *Options) (*Cache, error) {
 	v := o.withDefaults()
 	v.Verify = VerifyStructure
-	c, err := newHandle(place{}, v)
+	c, err := newHandle(place{}, v, nil)
 	if err != nil {
 		return nil, err
 	}

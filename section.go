@@ -40,7 +40,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 	case offset%granularity != 0:
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w", name, granularity, ErrMisaligned)
 	}
-	return openPlace(place{path, offset, size}, o)
+	return openPlace(place{path, offset, size}, o, sectionFiles{offset, size})
 }
 
 // sectionFiles opens a section of a file as a disk.

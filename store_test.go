@@ -263,7 +263,7 @@ func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
 
 // otherProcess opens a path as another process would: with a store of its own.
 func otherProcess(t *testing.T, path string) *Cache {
-	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults())
+	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -298,7 +298,7 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	require.Equal(t, notFound, holding.lookUp(1, load(t, holding, "x"), 0, 0))
 
 	var l listener
-	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}).withDefaults())
+	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	for i := range 3 {
 		open(t, mine, map[string][]byte{fmt.Sprint(i): contentOf(fmt.Sprint(i), 100)}).close(t)
