@@ -130,7 +130,7 @@ func (c *core) drop(e *entry) {
 		e.fresh = false
 	}
 	if e.reason == ReasonUnnamed {
-		sum := Digest(e.record.Sum)
+		sum := e.record.Sum
 		if c.unnamed[sum] = without(c.unnamed[sum], e); len(c.unnamed[sum]) == 0 {
 			delete(c.unnamed, sum)
 		}

@@ -346,7 +346,7 @@ func (s *Session) place(e *entry, p space) {
 			e.data, e.region, e.reason = p.data, p.region, ReasonDisk
 			return
 		}
-		e.record.Sum, e.summed = format.Sum(p.data), true
+		e.record.Sum, e.summed = DigestOf(p.data), true
 		copy(r.data, p.data)
 		c.stats.CopiedBytes += int64(len(p.data))
 		s.discard(p)
@@ -412,7 +412,7 @@ func (s *Session) settleUnnamed(p space) *entry {
 		}
 	}
 	e := &entry{reason: ReasonUnnamed, data: p.data, region: p.region}
-	e.record.Sum = format.Digest(sum)
+	e.record.Sum = sum
 	if p.kind == inFile { // for want of memory; its space must not be given away
 		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.region.file
 		c.fresh = append(c.fresh, e)

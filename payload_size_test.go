@@ -13,6 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/packing"
 	"xpwc/xnnpack"
@@ -28,7 +29,7 @@ func resize(t *testing.T, path string, change func(r *format.Record, payload []b
 	for i := range index.Len() {
 		r := recordOf(t, index, i)
 		payload := change(&r, append([]byte{}, old[r.Offset:r.Offset+r.Size]...))
-		r.Offset, r.Size, r.Sum = format.Align(uint64(len(file))), uint64(len(payload)), format.Sum(payload)
+		r.Offset, r.Size, r.Sum = format.Align(uint64(len(file))), uint64(len(payload)), digest.Of(payload)
 		file = append(append(file, make([]byte, r.Offset-uint64(len(file)))...), payload...)
 		records = append(records, r)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -227,7 +228,7 @@ func (s *scenario) check(image *memDir, steps int) (found state, err error) {
 			return state{}, err
 		}
 		b := c.store.base.data[r.Offset : r.Offset+r.Size]
-		if !bytes.Equal(b, found.packed[r.Kernel]) || format.Sum(b) != r.Sum {
+		if !bytes.Equal(b, found.packed[r.Kernel]) || digest.Of(b) != r.Sum {
 			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
 		}
 	}

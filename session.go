@@ -325,11 +325,11 @@ func (s *Session) identify(e *entry) {
 	}
 	kernel, bias := e.kernel, e.bias
 	digest, err := kernel.contentDigest()
-	e.record.Source, e.record.KernelStamp, e.record.KernelDigest = format.Digest(kernel.origin), format.Digest(kernel.stamp), format.Digest(digest)
+	e.record.Source, e.record.KernelStamp, e.record.KernelDigest = kernel.origin, kernel.stamp, digest
 	if bias != nil {
 		var biasErr error
 		digest, biasErr = bias.contentDigest()
-		e.record.BiasStamp, e.record.BiasDigest = format.Digest(bias.stamp), format.Digest(digest)
+		e.record.BiasStamp, e.record.BiasDigest = bias.stamp, digest
 		err = errors.Join(err, biasErr)
 	}
 	e.kernel, e.bias, e.by = nil, nil, nil

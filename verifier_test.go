@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -268,7 +269,7 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 			continue
 		}
 		require.Equal(t, hashed, p.state)
-		require.Equal(t, format.Sum(content[p.offset:p.offset+p.size]), p.sum, "%d bytes at %d", p.size, p.offset)
+		require.Equal(t, digest.Of(content[p.offset:p.offset+p.size]), p.sum, "%d bytes at %d", p.size, p.offset)
 	}
 	stop = 1
 	again := []payload{{size: 1 << 10}, {size: 10}}
@@ -295,7 +296,7 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 			cut++
 			_, err := sumMapped(e.data)
 			require.ErrorContains(t, err, "cannot be read")
-			err = faultless(func() { _ = format.Sum(e.data) })
+			err = faultless(func() { _ = digest.Of(e.data) })
 			require.ErrorContains(t, err, "cannot be read")
 		}
 		require.Equal(t, 3, cut)

@@ -154,7 +154,7 @@ func layoutOf(t *testing.T, cache string) registry.Fingerprint {
 func layoutsOf(t *testing.T, cache string) (layouts []registry.Fingerprint) {
 	t.Helper()
 	for _, l := range infoOf(t, cache).Layouts {
-		layouts = append(layouts, registry.Fingerprint(l.Fingerprint))
+		layouts = append(layouts, l.Fingerprint)
 	}
 	return layouts
 }
