@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -50,6 +51,8 @@ type core struct {
 	lost       error      // something packed is in a file that is no longer in place; Save tells once
 	verifier   verifier
 
+	handedOver *os.File // by the caller of OpenFile, or nil
+
 	stats  Stats
 	events eventLogs    // of all handles
 	now    func() int64 // seconds since 1970
@@ -60,8 +63,8 @@ type seedKey struct {
 	seed uint32
 }
 
-// newCore makes the core of a place, and loads its file. events is told of what is found.
-func newCore(p place, o Options, events *eventLog) (*core, error) {
+// newCore makes the core of a place, and loads its file, which f finds. events is told of what is found.
+func newCore(p place, o Options, f files, events *eventLog) (*core, error) {
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
@@ -84,7 +87,7 @@ func newCore(p place, o Options, events *eventLog) (*core, error) {
 	if p.path == "" {
 		return c, nil
 	}
-	c.store = p.open(o, condemnedHere)
+	c.store = newStore(p.path, f, storeOptions{Insecure: o.AllowUnsafeFile, Prefetch: o.Prefetch, Condemned: condemnedHere})
 	if err := c.accept(c.store.Load()); err != nil {
 		return nil, err
 	}
@@ -199,6 +202,9 @@ func (c *core) close() error {
 	errs = append(errs, c.arena.drop())
 	if c.store != nil {
 		errs = append(errs, c.store.Close())
+	}
+	if c.handedOver != nil {
+		errs = append(errs, c.handedOver.Close())
 	}
 	c.closed = true
 	c.idle.Broadcast()

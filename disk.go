@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"xpwc/internal/format"
+	"xpwc/internal/digest"
 )
 
 // Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and record
@@ -26,8 +26,6 @@ type files interface {
 	CopyMode(from, to string) error
 	// SyncDir returns when what was renamed in the directory of path is on stable storage.
 	SyncDir(path string) error
-	// Sum returns the sum of bytes that may be mapped. Those that the disk cannot give are an error, and no signal.
-	Sum(b []byte) (format.Digest, error)
 }
 
 // A disk is one open cache file.
@@ -47,6 +45,8 @@ type disk interface {
 	Map(offset int64, size int, writable bool) ([]byte, error)
 	// Populate has the pages of a mapping read in. Where the system says so, bytes that cannot be read are an error.
 	Populate(b []byte) error
+	// Sum returns the sum of bytes in memory, mapped or not. Those that the disk cannot give are an error, and no signal.
+	Sum(b []byte) (digest.Digest, error)
 	// Seal makes a mapping read-only.
 	Seal(b []byte) error
 	// Detach puts private memory with the same bytes in the place of a part of a mapping, from its beginning: neither shows any more what
@@ -82,15 +82,6 @@ type osDisk struct {
 
 // condemnedHere are the files that no cache of this process commits to any more.
 var condemnedHere = newCondemned()
-
-// open returns the store of a place, which has not loaded anything.
-func (p place) open(o Options, condemned *condemned) *store {
-	var files files = osFiles{}
-	if p.size > 0 {
-		files = sectionFiles{p.offset, p.size}
-	}
-	return newStore(p.path, files, storeOptions{Insecure: o.AllowUnsafeFile, Prefetch: o.Prefetch, Condemned: condemned})
-}
 
 // errMapped: the file cannot be cut off as long as any process has it mapped. On Windows alone.
 var errMapped = errors.New("the file is mapped")
@@ -154,8 +145,6 @@ func (osFiles) CopyMode(from, to string) error {
 
 func (osFiles) SyncDir(path string) error { return flushDir(filepath.Dir(path)) }
 
-func (osFiles) Sum(b []byte) (format.Digest, error) { return sumMapped(b) }
-
 // acceptable looks at a file before it is opened, and again when it is open as f.
 func acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error {
 	switch mode := info.Mode(); {
@@ -206,6 +195,8 @@ func (d *osDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 }
 
 func (d *osDisk) Populate(b []byte) error { return populate(b) }
+
+func (d *osDisk) Sum(b []byte) (digest.Digest, error) { return sumMapped(b) }
 
 func (d *osDisk) Seal(b []byte) error {
 	d.views.seal(b)

@@ -118,7 +118,7 @@ func (c *core) drop(e *entry) {
 	}
 	c.become(e, stateDropped)
 	if e.reason == ReasonUnnamed {
-		sum := Digest(e.record.Sum)
+		sum := e.record.Sum
 		if c.unnamed[sum] = without(c.unnamed[sum], e); len(c.unnamed[sum]) == 0 {
 			delete(c.unnamed, sum)
 		}

@@ -110,8 +110,7 @@ func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 	space := s.reserve(100)
 	s.insert(42, addressOf(content), 0, 0, addressOf(space), 100)
 	slow.armed.Store(true)
-	_, err = s.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, s.Finalize())
 	require.Zero(t, c.Stats().Generation, "the disk does not answer yet")
 	close(slow.release)
 	<-committed
@@ -243,8 +242,7 @@ func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
 					space[0] = byte(i)
 					s.insert(42, uintptr(1+i), 0, 0, addressOf(space), 100)
 				}
-				_, err = s.Finalize()
-				require.NoError(t, err)
+				require.NoError(t, s.Finalize())
 				require.NoError(t, s.Close())
 			},
 		},
@@ -304,7 +302,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.messages(c))
 
-	other, err := newHandle(place{path: path}, theirs.options().withDefaults())
+	other, err := newHandle(place{path: path}, theirs.options().withDefaults(), osFiles{})
 	require.NoError(t, err)
 	require.NoError(t, other.Compact())
 	heard := theirs.heard(other)
@@ -361,7 +359,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 			close(waiting) // a second time panics
 		}
 	}}
-	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults())
+	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	done := make(chan *opened)
 	go func() { done <- open(t, mine, tensors) }()

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"xpwc/internal/format"
+	"xpwc/internal/digest"
 )
 
 // A memDir is a directory in memory that several processes can have open. It records what would have to reach a disk:
@@ -392,8 +392,6 @@ func (p *memProcess) Remove(path string) error {
 
 func (p *memProcess) CopyMode(string, string) error { return nil } // they have none
 
-func (p *memProcess) Sum(b []byte) (format.Digest, error) { return format.Sum(b), nil }
-
 func (p *memProcess) SyncDir(string) error {
 	if err := p.enter(); err != nil {
 		return err
@@ -503,6 +501,8 @@ func (d *memDisk) Truncate(size int64) error {
 }
 
 func (d *memDisk) Populate([]byte) error { return nil }
+
+func (d *memDisk) Sum(b []byte) (digest.Digest, error) { return digest.Of(b), nil }
 
 func (d *memDisk) Granularity() uint64 { return d.process.dir.granularity }
 

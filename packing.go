@@ -183,7 +183,7 @@ func (s *Session) tell(p Progress) {
 		if r := recover(); r != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.fail(fmt.Errorf("panic in Options.Progress: %v", r))
+			s.remark(fmt.Errorf("panic in Options.Progress: %v", r))
 		}
 	}()
 	if s.cache.progress != nil {
@@ -293,7 +293,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 		}
 		same, err := sameContent(w, e)
 		if err != nil {
-			s.fail(err)
+			s.remark(err)
 		}
 		switch {
 		case !same, e.record.Seed != seed && c.seeds[key] != e, !c.intact(e):
@@ -341,13 +341,13 @@ func (s *Session) place(e *entry, p space) {
 	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
 		kind, r, err := s.reserveKept(uint64(len(p.Data)), len(e.name()))
 		if err != nil {
-			s.fail(err)
+			s.remark(err)
 			s.giveUp(p)
 			e.data, e.region, e.reason = p.Data, p.Region, ReasonDisk
 			c.become(e, statePrivate)
 			return
 		}
-		e.record.Sum, e.summed = format.Sum(p.Data), true
+		e.record.Sum, e.summed = DigestOf(p.Data), true
 		copy(r.Data, p.Data)
 		c.stats.CopiedBytes += int64(len(p.Data))
 		s.discard(p)
@@ -410,12 +410,12 @@ func (s *Session) settleUnnamed(p space) *entry {
 			s.discard(p)
 			p = space{reservation: r, kind: inPrivate}
 		} else {
-			s.fail(err)
+			s.remark(err)
 			s.giveUp(p)
 		}
 	}
 	e := &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region}
-	e.record.Sum = format.Digest(sum)
+	e.record.Sum = sum
 	if p.kind != inFile {
 		c.become(e, statePrivate)
 	} else { // for want of memory; its space must not be given away

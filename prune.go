@@ -25,7 +25,7 @@ func (c *Cache) Prune(o PruneOptions) error {
 	return c.compactTo(func(records []format.Record) []format.Record {
 		// What goes for its layout makes room for what stays, so this comes first.
 		records = slices.DeleteFunc(records, func(r format.Record) bool {
-			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, Digest(r.Layout))
+			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, r.Layout)
 		})
 		return usedLast(c.withinCap(records), o.MaxBytes)
 	})
@@ -49,5 +49,5 @@ func CurrentLayout() (Layout, error) {
 	if err != nil {
 		return Layout{}, fmt.Errorf("this machine's layout: %w", err)
 	}
-	return Layout{Digest(here.Fingerprint), here.Description}, nil
+	return Layout{here.Fingerprint, here.Description}, nil
 }

@@ -85,7 +85,7 @@ func (rw *rewriting) copy(items []item) (kept []format.Record, err error) {
 		r := it.Record
 		at, copied := rw.moved[r.Offset] // two records may share a payload
 		if !copied {
-			if sum, err := rw.made.files.Sum(it.Payload); err != nil || sum != r.Sum {
+			if sum, err := rw.made.disk.Sum(it.Payload); err != nil || sum != r.Sum {
 				rw.damaged++
 				continue
 			}

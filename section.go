@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-
-	"xpwc/internal/format"
 )
 
 // OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for instance beside
@@ -42,7 +40,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 	case offset%granularity != 0:
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w", name, granularity, ErrMisaligned)
 	}
-	return openPlace(place{path, offset, size}, o)
+	return openPlace(place{path, offset, size}, o, sectionFiles{offset, size})
 }
 
 // sectionFiles opens a section of a file as a disk.
@@ -61,8 +59,6 @@ func (sectionFiles) Rename(_, _ string) error    { return ErrReadOnly }
 func (sectionFiles) Remove(string) error         { return ErrReadOnly }
 func (sectionFiles) CopyMode(_, _ string) error  { return ErrReadOnly }
 func (sectionFiles) SyncDir(string) error        { return ErrReadOnly }
-
-func (sectionFiles) Sum(b []byte) (format.Digest, error) { return sumMapped(b) }
 
 // sectionDisk is a section of a file that is open for reading.
 type sectionDisk struct {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -75,7 +76,7 @@ type sharedReader struct {
 
 // hashWith hashes a payload that r reads, on the calling thread.
 func (p *payload) hashWith(r io.ReaderAt, stop *int32) {
-	var h format.Hash
+	var h digest.Hash
 	b := make([]byte, min(p.size, 64<<10))
 	for at := uint64(0); at < p.size; at += uint64(len(b)) {
 		if atomic.LoadInt32(stop) != 0 {

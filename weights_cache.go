@@ -52,19 +52,19 @@ func Open(path string, options *Options) (*Cache, error) {
 		return nil, fmt.Errorf("open cache: unknown trailer version %d", o.TrailerVersion)
 	}
 	if path == "" {
-		return newHandle(place{}, o)
+		return newHandle(place{}, o, nil)
 	}
 	path, err := canonical(path)
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	return openPlace(place{path: path}, o)
+	return openPlace(place{path: path}, o, osFiles{})
 }
 
 // newHandle makes a core and its first handle.
-func newHandle(p place, o Options) (*Cache, error) {
+func newHandle(p place, o Options, f files) (*Cache, error) {
 	events := newEventLog(o.Logger)
-	c, err := newCore(p, o, events)
+	c, err := newCore(p, o, f, events)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,9 @@ func newHandle(p place, o Options) (*Cache, error) {
 	return &Cache{core: c, events: events, progress: o.Progress}, nil
 }
 
-func openPlace(p place, o Options) (*Cache, error) {
+func openPlace(p place, o Options, f files) (*Cache, error) {
 	for {
-		c, err := openOnce(p, o)
+		c, err := openOnce(p, o, f)
 		if c != nil || err != nil {
 			return c, err
 		}
@@ -83,12 +83,12 @@ func openPlace(p place, o Options) (*Cache, error) {
 
 // openOnce finds the core of a place or makes one. It returns neither a handle nor an error when the core was just
 // being closed.
-func openOnce(p place, o Options) (*Cache, error) {
+func openOnce(p place, o Options, f files) (*Cache, error) {
 	cores.Lock()
 	defer cores.Unlock()
 	c := cores.at[p]
 	if c == nil {
-		first, err := newHandle(p, o)
+		first, err := newHandle(p, o, f)
 		if err == nil {
 			cores.at[p] = first.core
 		}
