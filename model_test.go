@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/optable"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // A chain is a model of fully connected layers, each width x width, with the weights and the bias of these names.

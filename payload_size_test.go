@@ -14,9 +14,9 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/format"
+	"xpwc/internal/optable"
 	"xpwc/packing"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // resize writes a cache file anew, with other payloads and all checksums right.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/optable"
+	"xpwc/internal/recorder"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/internal/recorder"
-	"xpwc/xnnpack/optable"
 )
 
 // eachCase runs test for every case. It is skipped where this CPU, or the one it is limited to, cannot run the case.
