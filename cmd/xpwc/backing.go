@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"xpwc"
-	"xpwc/internal/ideal"
+	"xpwc/internal/bench/ideal"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/llama"
+	"xpwc/internal/bench/llama"
 )
 
 // allModes in the order of the tables.

@@ -86,7 +86,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 		plots = []string{"llama-qc8w-1-dropped.svg", plots[0], "llama-qc8w-1-memory.svg"}
 	}
 	drawn := filepath.Join(dir, "new", "plots")
-	message, err := exec.Command("go", "-C", "plots", "run", ".", filepath.Join(dir, "bench.json"), drawn).CombinedOutput()
+	message, err := exec.Command("go", "-C", filepath.Join("..", "..", "internal", "bench", "plots"), "run", ".", filepath.Join(dir, "bench.json"), drawn).CombinedOutput()
 	require.NoError(t, err, string(message))
 	files, err := os.ReadDir(drawn)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/llama"
+	"xpwc/internal/bench/llama"
 )
 
 // demoBytes is about how much the generated stack has of weights unless it is told.

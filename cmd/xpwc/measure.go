@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
-	"xpwc/internal/ideal"
+	"xpwc/internal/bench/ideal"
 )
 
 // The ways in which a model is run.

@@ -10,7 +10,7 @@ import (
 
 	"xpwc"
 	"xpwc/graph"
-	"xpwc/internal/llama"
+	"xpwc/internal/bench/llama"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
 )

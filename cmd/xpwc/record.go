@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"xpwc"
-	"xpwc/internal/ideal"
+	"xpwc/internal/bench/ideal"
 	"xpwc/xnnpack"
 )
 

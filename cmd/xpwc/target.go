@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"xpwc"
-	"xpwc/internal/llama"
+	"xpwc/internal/bench/llama"
 )
 
 const (

@@ -1,4 +1,4 @@
-module xpwc/cmd/xpwc/plots
+module xpwc/internal/bench/plots
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-// Command plots draws what xpwc bench --json wrote: go run xpwc/cmd/xpwc/plots FILE DIR.
+// Command plots draws what xpwc bench --json wrote: go -C internal/bench/plots run . FILE DIR.
 //
 // It is a program of its own because what it is linked with would be in the memory that xpwc bench measures.
 package main

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/ideal"
-	"xpwc/internal/llama"
+	"xpwc/internal/bench/ideal"
+	"xpwc/internal/bench/llama"
 	"xpwc/xnnpack"
 )
 
