@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"xpwc"
 	"xpwc/graph"
 	"xpwc/internal/bench/llama"
+	"xpwc/models"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
@@ -94,79 +94,49 @@ func (f modelFile) open() (model, error) {
 		if err != nil {
 			return nil, err
 		}
-		return graphModel{m}, nil
+		return adapted{m}, nil
 	}
 	return openTflite(f.path)
 }
 
-type tfliteModel struct{ *tflite.Model }
+// adapted is a model as the commands use it.
+type adapted struct{ models.Model }
+
+func (m adapted) inputs() []value                              { return values(m.Inputs()) }
+func (m adapted) outputs() []value                             { return values(m.Outputs()) }
+func (m adapted) dataMap() xpwc.DataMap                        { return m.DataMap() }
+func (m adapted) uncached() uncachedLoader                     { return m.NewLoader() }
+func (m adapted) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+
+func graphOf(m model) (*graph.Model, bool) {
+	a, _ := m.(adapted)
+	g, ok := a.Model.(*graph.Model)
+	return g, ok
+}
+
+func values(vs []models.Value) []value {
+	out := make([]value, len(vs))
+	for i, v := range vs {
+		out[i] = value{id: v.ID, name: v.Name, shape: v.Shape}
+	}
+	return out
+}
 
 func openTflite(path string) (model, error) {
 	m, err := tflite.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range slices.Concat(m.Inputs(), m.Outputs()) {
-		if v.Type != tflite.Float32 {
-			m.Close()
-			return nil, fmt.Errorf("%s: %q is %v; this command runs models whose inputs and outputs are all float32", path, v.Name, v.Type)
-		}
+	if err := models.CheckFloat32(m); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.Close())
 	}
-	return tfliteModel{m}, nil
+	return adapted{m}, nil
 }
-
-func (m tfliteModel) inputs() []value                              { return values(m.Inputs()) }
-func (m tfliteModel) outputs() []value                             { return values(m.Outputs()) }
-func (m tfliteModel) dataMap() xpwc.DataMap                        { return m.DataMap() }
-func (m tfliteModel) uncached() uncachedLoader                     { return m.NewLoader() }
-func (m tfliteModel) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
-
-func values(vs []tflite.Value) []value {
-	out := make([]value, len(vs))
-	for i, v := range vs {
-		out[i] = value{id: v.ID, name: v.Name, shape: v.Shape}
-	}
-	return out
-}
-
-type graphModel struct{ *graph.Model }
-
-func (m graphModel) inputs() []value                              { return described(m.Inputs()) }
-func (m graphModel) outputs() []value                             { return described(m.Outputs()) }
-func (m graphModel) dataMap() xpwc.DataMap                        { return m.DataMap() }
-func (m graphModel) uncached() uncachedLoader                     { return m.NewLoader() }
-func (m graphModel) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
-
-func described(vs []graph.Value) []value {
-	out := make([]value, len(vs))
-	for i, v := range vs {
-		out[i] = value{id: v.ID, name: v.Name, shape: v.Shape}
-	}
-	return out
-}
-
-type llamaModel struct{ *llama.Model }
 
 func openLlama(stack llama.Stack, path string) (model, error) {
 	m, err := stack.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return llamaModel{m}, nil
+	return adapted{m}, nil
 }
-
-func (m llamaModel) inputs() []value {
-	return []value{{id: llama.Input, name: "input", shape: []int{1, llama.Width}}}
-}
-
-func (m llamaModel) outputs() []value {
-	return []value{{id: llama.Output, name: "output", shape: []int{1, llama.Width}}}
-}
-
-func (m llamaModel) dataMap() xpwc.DataMap                        { return m.DataMap() }
-func (m llamaModel) uncached() uncachedLoader                     { return uncachedLlama{m.NewLoader()} }
-func (m llamaModel) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
-
-type uncachedLlama struct{ *llama.Memory }
-
-func (uncachedLlama) Close() error { return nil }

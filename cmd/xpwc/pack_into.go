@@ -65,7 +65,7 @@ func (m packableGraph) whole(l loader) (*xnnpack.Subgraph, error) { return m.Sub
 func (m packableGraph) shares(n int) []share {
 	var shares []share
 	for _, s := range m.Shares(n) {
-		shares = append(shares, share{s.Bytes(), func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
+		shares = append(shares, share{s.Bytes, func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
 	}
 	return shares
 }
@@ -79,7 +79,7 @@ func (m packableTflite) whole(l loader) (*xnnpack.Subgraph, error) { return m.Su
 func (m packableTflite) shares(n int) []share {
 	var shares []share
 	for _, s := range m.Shares(n) {
-		shares = append(shares, share{s.Bytes(), func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
+		shares = append(shares, share{s.Bytes, func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
 	}
 	return shares
 }

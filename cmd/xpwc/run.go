@@ -113,7 +113,7 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	// A single run is over before the cache begins to verify in the background.
 	options := &xpwc.Options{Progress: bar.packed, Verify: xpwc.VerifyOnUse}
 	packed := packedIn(o.cache, options)
-	if g, ok := m.(graphModel); ok && o.cache == "" {
+	if g, ok := graphOf(m); ok && o.cache == "" {
 		if _, ok := g.File().Lookup(safetensors.PackedName); ok {
 			packed, o.cache = packedBeside(g.File(), o.trust, options), path
 		}
