@@ -5,7 +5,7 @@
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 //
-// [xpwc/tflite] and [xpwc/operators] have models.
+// [xpwc/tflite] and [xpwc/described] have models.
 package models
 
 import (

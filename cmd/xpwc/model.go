@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"xpwc"
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/internal/bench/llama"
 	"xpwc/models"
 	"xpwc/tflite"
@@ -58,16 +58,16 @@ func (f modelFile) described() bool {
 }
 
 // openGraph opens a safetensors file with its description.
-func (f modelFile) openGraph() (*graph.Model, error) {
+func (f modelFile) openGraph() (*described.Model, error) {
 	if f.graph != "" {
-		return graph.Open(f.path, f.graph)
+		return described.Open(f.path, f.graph)
 	}
 	beside := f.path + ".json"
-	m, err := graph.Open(f.path, beside)
+	m, err := described.Open(f.path, beside)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return m, err
 	}
-	if m, inside := graph.Open(f.path, ""); inside == nil {
+	if m, inside := described.Open(f.path, ""); inside == nil {
 		return m, nil
 	}
 	return nil, err
@@ -108,9 +108,9 @@ func (m adapted) dataMap() xpwc.DataMap                        { return m.DataMa
 func (m adapted) uncached() uncachedLoader                     { return m.NewLoader() }
 func (m adapted) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
 
-func graphOf(m model) (*graph.Model, bool) {
+func graphOf(m model) (*described.Model, bool) {
 	a, _ := m.(adapted)
-	g, ok := a.Model.(*graph.Model)
+	g, ok := a.Model.(*described.Model)
 	return g, ok
 }
 

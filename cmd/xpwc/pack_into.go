@@ -19,7 +19,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
@@ -56,7 +56,7 @@ func (f modelFile) openPackable() (packable, error) {
 	return packableTflite{m}, nil
 }
 
-type packableGraph struct{ *graph.Model }
+type packableGraph struct{ *described.Model }
 
 func (m packableGraph) portable() (xpwc.DataMap, error) { return m.File().Sealed() }
 

@@ -9,7 +9,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/internal/mapped"
 	"xpwc/safetensors"
 )
@@ -86,7 +86,7 @@ func checkCache(path string) error {
 // embeddingProduct is a safetensors file with packed weights beside the original ones.
 type embeddingProduct struct {
 	*stage
-	model *graph.Model
+	model *described.Model
 	align int
 }
 
@@ -151,7 +151,7 @@ func (p embeddingProduct) finish(ctx context.Context, _ bool) (*embedded, error)
 		}
 	}
 	err = p.write(ctx, embedding, size, func(w io.Writer) error {
-		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{graph.MetadataName: p.model.Description()})
+		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{described.MetadataName: p.model.Description()})
 	})
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return nil, err

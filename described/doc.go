@@ -51,4 +51,4 @@
 // # Untrusted files
 //
 // Whatever a description says is checked against the tensors before XNNPACK sees it.
-package graph
+package described

@@ -1,4 +1,4 @@
-package graph_test
+package described_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/internal/modeltest"
 	"xpwc/safetensors"
 )
@@ -140,12 +140,12 @@ func settings() (*tensors, string) {
 	]`
 }
 
-func open(t testing.TB, ts *tensors, description string) *graph.Model {
+func open(t testing.TB, ts *tensors, description string) *described.Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	ts.write(t, path)
 	require.NoError(t, os.WriteFile(path+".json", []byte(description), 0o600))
-	m, err := graph.Open(path, path+".json")
+	m, err := described.Open(path, path+".json")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m
@@ -155,7 +155,7 @@ func open(t testing.TB, ts *tensors, description string) *graph.Model {
 func content(i int) float32 { return float32(i*37%101)/101 - 0.5 }
 
 // inputs are the model's, filled with content.
-func inputs(t testing.TB, m *graph.Model) [][]float32 {
+func inputs(t testing.TB, m *described.Model) [][]float32 {
 	t.Helper()
 	var all [][]float32
 	for _, v := range m.Inputs() {
@@ -170,12 +170,12 @@ func inputs(t testing.TB, m *graph.Model) [][]float32 {
 	return all
 }
 
-func plain(t testing.TB, m *graph.Model) [][]float32 {
+func plain(t testing.TB, m *described.Model) [][]float32 {
 	t.Helper()
 	return modeltest.Run(t, m, inputs(t, m)...)
 }
 
-func cached(t testing.TB, m *graph.Model, cache *xpwc.Cache, data xpwc.DataMap) [][]float32 {
+func cached(t testing.TB, m *described.Model, cache *xpwc.Cache, data xpwc.DataMap) [][]float32 {
 	t.Helper()
 	return modeltest.RunCached(t, m, cache, data, inputs(t, m)...)
 }
