@@ -106,12 +106,12 @@ func TestAWrongDescriptionIsRefusedWithWhatIsWrong(t *testing.T) {
 	path := filepath.Join(dir, "m.safetensors")
 	sample().write(t, path)
 	for _, c := range wrong {
-		description := filepath.Join(dir, "graph.json")
+		description := filepath.Join(dir, "d.json")
 		require.NoError(t, os.WriteFile(description, []byte(c.description), 0o600))
 		_, err := described.Open(path, description)
 		require.ErrorIs(t, err, described.ErrInvalid, c.description)
 		require.ErrorContains(t, err, c.says, c.description)
-		require.ErrorContains(t, err, "graph.json")
+		require.ErrorContains(t, err, "d.json")
 	}
 	_, err := described.Open(path, filepath.Join(dir, "none.json"))
 	require.ErrorIs(t, err, os.ErrNotExist)

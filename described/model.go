@@ -21,7 +21,7 @@ type Model struct {
 }
 
 // MetadataName is where a safetensors file may have its description itself, in its metadata.
-const MetadataName = "xpwc.graph"
+const MetadataName = "xpwc.description"
 
 // Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. Without a description's path
 // it is the one in the file. The error matches [ErrInvalid], [safetensors.ErrMalformed] or what the operating system returned, and
@@ -44,7 +44,7 @@ func open(file *safetensors.File, weights, description string) (*Model, error) {
 	case description != "":
 		var err error
 		if text, err = os.ReadFile(description); err != nil {
-			return nil, fmt.Errorf("open graph description: %w", err)
+			return nil, fmt.Errorf("open description: %w", err)
 		}
 		name = description
 	case len(text) == 0:

@@ -47,8 +47,8 @@ type uncachedLoader interface {
 
 // modelFile is where a model is.
 type modelFile struct {
-	path  string
-	graph string // a safetensors file's description; "" for MODEL.json, or what the file has itself
+	path        string
+	description string // a safetensors file's description; "" for MODEL.json, or what the file has itself
 }
 
 // described reports whether the model is a safetensors file.
@@ -57,10 +57,10 @@ func (f modelFile) described() bool {
 	return ext == ".safetensors" || ext == ".json"
 }
 
-// openGraph opens a safetensors file with its description.
-func (f modelFile) openGraph() (*described.Model, error) {
-	if f.graph != "" {
-		return described.Open(f.path, f.graph)
+// openDescribed opens a safetensors file with its description.
+func (f modelFile) openDescribed() (*described.Model, error) {
+	if f.description != "" {
+		return described.Open(f.path, f.description)
 	}
 	beside := f.path + ".json"
 	m, err := described.Open(f.path, beside)
@@ -76,21 +76,21 @@ func (f modelFile) openGraph() (*described.Model, error) {
 // files are all that the model is read from, as far as they were named.
 func (f modelFile) files() []string {
 	if f.described() {
-		return []string{f.path, f.graph, f.path + ".json"}
+		return []string{f.path, f.description, f.path + ".json"}
 	}
 	return []string{f.path}
 }
 
 func (f modelFile) check() error {
-	if f.graph != "" && !f.described() {
-		return usagef("--graph is for .safetensors files and their index, not for %s", f.path)
+	if f.description != "" && !f.described() {
+		return usagef("--description is for .safetensors files and their index, not for %s", f.path)
 	}
 	return nil
 }
 
 func (f modelFile) open() (model, error) {
 	if f.described() {
-		m, err := f.openGraph()
+		m, err := f.openDescribed()
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (m adapted) dataMap() xpwc.DataMap                        { return m.DataMa
 func (m adapted) uncached() uncachedLoader                     { return m.NewLoader() }
 func (m adapted) subgraph(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
 
-func graphOf(m model) (*described.Model, bool) {
+func describedOf(m model) (*described.Model, bool) {
 	a, _ := m.(adapted)
 	g, ok := a.Model.(*described.Model)
 	return g, ok

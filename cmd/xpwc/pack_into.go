@@ -43,11 +43,11 @@ type share struct {
 
 func (f modelFile) openPackable() (packable, error) {
 	if f.described() {
-		m, err := f.openGraph()
+		m, err := f.openDescribed()
 		if err != nil {
 			return nil, err
 		}
-		return packableGraph{m}, nil
+		return packableDescribed{m}, nil
 	}
 	m, err := tflite.Open(f.path)
 	if err != nil {
@@ -56,13 +56,13 @@ func (f modelFile) openPackable() (packable, error) {
 	return packableTflite{m}, nil
 }
 
-type packableGraph struct{ *described.Model }
+type packableDescribed struct{ *described.Model }
 
-func (m packableGraph) portable() (xpwc.DataMap, error) { return m.File().Sealed() }
+func (m packableDescribed) portable() (xpwc.DataMap, error) { return m.File().Sealed() }
 
-func (m packableGraph) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+func (m packableDescribed) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
 
-func (m packableGraph) shares(n int) []share {
+func (m packableDescribed) shares(n int) []share {
 	var shares []share
 	for _, s := range m.Shares(n) {
 		shares = append(shares, share{s.Bytes, func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
@@ -122,7 +122,7 @@ func packLevel(ctx context.Context, model modelFile, s *stage, level string, o p
 	if err != nil {
 		return packedLevel{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--graph", model.graph,
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--description", model.description,
 		"--portable="+strconv.FormatBool(o.embed), "--", model.path, s.file(packing))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
@@ -156,7 +156,7 @@ func stopped(exit *exec.ExitError) bool {
 
 // newPackIntoCommand is what pack starts this program with, for each level anew.
 func newPackIntoCommand() *cobra.Command {
-	var level, graph string
+	var level, description string
 	var jobs int
 	var portable bool
 	cmd := &cobra.Command{
@@ -167,7 +167,7 @@ func newPackIntoCommand() *cobra.Command {
 			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
 				return err
 			}
-			p, err := packInto(modelFile{args[0], graph}, args[1], level, jobs, portable, cmd.ErrOrStderr())
+			p, err := packInto(modelFile{args[0], description}, args[1], level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -176,7 +176,7 @@ func newPackIntoCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&level, "cpu", "native", "")
 	jobsFlag(cmd, &jobs)
-	graphFlag(cmd, &graph)
+	descriptionFlag(cmd, &description)
 	cmd.Flags().BoolVar(&portable, "portable", false, "")
 	return cmd
 }

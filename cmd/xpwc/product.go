@@ -99,7 +99,7 @@ type embedded struct {
 }
 
 func newEmbedding(s *stage, m packable, align int) (product, error) {
-	g, ok := m.(packableGraph)
+	g, ok := m.(packableDescribed)
 	if !ok || g.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
 	}

@@ -33,7 +33,7 @@ type wrong struct {
 
 func modelFlags(cmd *cobra.Command, m *modelFile) {
 	cmd.Flags().StringVar(&m.path, "model", "", "`MODEL` (.tflite, .safetensors) to pack once more and compare with the file")
-	graphFlag(cmd, &m.graph)
+	descriptionFlag(cmd, &m.description)
 }
 
 // prove packs a model into a new cache file at path, and compares what the given file would answer the model's

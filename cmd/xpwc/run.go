@@ -21,10 +21,10 @@ import (
 )
 
 type runOptions struct {
-	graph, cache, outputDir string
-	inputs                  []string
-	threads                 int
-	trust, json             bool
+	description, cache, outputDir string
+	inputs                        []string
+	threads                       int
+	trust, json                   bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -33,7 +33,7 @@ func newRunCommand() *cobra.Command {
 		Use:   "run MODEL",
 		Short: "Run a model once",
 		Long: `Runs a .tflite model once and prints what it took, what the cache did, and the outputs' checksums. Of a safetensors file it runs each
-operator of its description (go doc xpwc/graph) by itself, from the packed weights in the file if there are any and no --cache is given.
+operator of its description (go doc xpwc/described) by itself, from the packed weights in the file if there are any and no --cache is given.
 
 Inputs and outputs are float32. --input is a file of all inputs one after the other, in the model's order, raw and little-endian; or it is
 given once for each input, which may then be a NumPy file (.npy) too. Without it every input is x[i] = float32(uint32(i*2654435761)) /
@@ -49,7 +49,7 @@ Exits with 0 when the model has run, also if the cache could not be saved: a not
 		},
 	}
 	f := cmd.Flags()
-	graphFlag(cmd, &o.graph)
+	descriptionFlag(cmd, &o.description)
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
 	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of the inputs' float32, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
@@ -100,7 +100,7 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	if err := checkThreads(o.threads); err != nil {
 		return err
 	}
-	file := modelFile{path, o.graph}
+	file := modelFile{path, o.description}
 	if err := file.check(); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	// A single run is over before the cache begins to verify in the background.
 	options := &xpwc.Options{Progress: bar.packed, Verify: xpwc.VerifyOnUse}
 	packed := packedIn(o.cache, options)
-	if g, ok := graphOf(m); ok && o.cache == "" {
+	if g, ok := describedOf(m); ok && o.cache == "" {
 		if _, ok := g.File().Lookup(safetensors.PackedName); ok {
 			packed, o.cache = packedBeside(g.File(), o.trust, options), path
 		}
@@ -191,8 +191,8 @@ func noteUnsaved(stderr io.Writer, cache string, err error) {
 	fmt.Fprintf(stderr, "note: the cache %s could not be saved as a whole: %v\n", cache, err)
 }
 
-func graphFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "graph", "", "description `FILE` of a safetensors file (default MODEL.json)")
+func descriptionFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "description", "", "description `FILE` of a safetensors file (default MODEL.json)")
 }
 
 func threadsFlag(cmd *cobra.Command, n *int) {
