@@ -12,6 +12,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 )
 
 func newCompactCommand() *cobra.Command {
@@ -104,7 +105,7 @@ func checkRoom(f *cachefile.File, keep xpwc.PruneOptions) error {
 	}
 	info, err := f.Info()
 	if err == nil && least > 0 && keep.MaxBytes < info.HeaderBytes+least {
-		return usagef("--max-size: not one entry fits into %s; write a size like 200MiB", size(keep.MaxBytes))
+		return usagef("--max-size: not one entry fits into %s; write a size like 200MiB", console.Size(keep.MaxBytes))
 	}
 	return nil
 }
@@ -173,10 +174,10 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	if o.json {
 		return printJSON(stdout, r)
 	}
-	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path, plural(r.EntriesAfter, "entry"), size(r.BytesAfter),
-		plural(r.EntriesBefore, "entry"), size(r.BytesBefore))
+	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path, console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),
+		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
 	if r.Damaged > 0 {
-		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", plural(int(r.Damaged), "payload"), wasWere(r.Damaged))
+		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"), wasWere(r.Damaged))
 	}
 	return nil
 }

@@ -20,69 +20,12 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/described"
-	"xpwc/tflite"
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
-
-// packable is a model whose weights can be packed by several runtimes at the same time.
-type packable interface {
-	DataMap() xpwc.DataMap
-	// portable is DataMap with tensors that are known again in any copy of the model, if there is one.
-	portable() (xpwc.DataMap, error)
-	// whole makes the subgraph of all of the model.
-	whole(loader) (*xnnpack.Subgraph, error)
-	// shares divides its weights among up to n subgraphs.
-	shares(n int) []share
-	Close() error
-}
-
-type share struct {
-	bytes    int64 // unpacked
-	subgraph func(loader) (*xnnpack.Subgraph, error)
-}
-
-func (f modelFile) openPackable() (packable, error) {
-	if f.described() {
-		m, err := f.openDescribed()
-		if err != nil {
-			return nil, err
-		}
-		return packableDescribed{m}, nil
-	}
-	m, err := tflite.Open(f.path)
-	if err != nil {
-		return nil, err
-	}
-	return packableTflite{m}, nil
-}
-
-type packableDescribed struct{ *described.Model }
-
-func (m packableDescribed) portable() (xpwc.DataMap, error) { return m.File().Sealed() }
-
-func (m packableDescribed) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
-
-func (m packableDescribed) shares(n int) []share {
-	var shares []share
-	for _, s := range m.Shares(n) {
-		shares = append(shares, share{s.Bytes, func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
-	}
-	return shares
-}
-
-type packableTflite struct{ *tflite.Model }
-
-func (m packableTflite) portable() (xpwc.DataMap, error) { return nil, errors.ErrUnsupported }
-
-func (m packableTflite) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
-
-func (m packableTflite) shares(n int) []share {
-	var shares []share
-	for _, s := range m.Shares(n) {
-		shares = append(shares, share{s.Bytes, func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
-	}
-	return shares
-}
 
 // packedLevel is what packing for one level of CPU came to.
 type packedLevel struct {
@@ -117,13 +60,13 @@ type packedInto struct {
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once, and its packing cannot be stopped
 // but with the process.
-func packLevel(ctx context.Context, model modelFile, s *stage, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
+func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return packedLevel{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--description", model.description,
-		"--portable="+strconv.FormatBool(o.embed), "--", model.path, s.file(packing))
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--description", model.Description,
+		"--portable="+strconv.FormatBool(o.embed), "--", model.Path, s.file(packing))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
 	s.inherit(cmd)
@@ -167,7 +110,7 @@ func newPackIntoCommand() *cobra.Command {
 			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
 				return err
 			}
-			p, err := packInto(modelFile{args[0], description}, args[1], level, jobs, portable, cmd.ErrOrStderr())
+			p, err := packInto(modelfile.File{Path: args[0], Description: description}, args[1], level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -181,24 +124,22 @@ func newPackIntoCommand() *cobra.Command {
 	return cmd
 }
 
-func packInto(model modelFile, path, level string, jobs int, portable bool, stderr io.Writer) (p *packedInto, err error) {
+func packInto(model modelfile.File, path, level string, jobs int, portable bool, stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
-	m, err := model.openPackable()
+	m, err := model.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	data := m.DataMap()
-	if portable {
-		if data, err = m.portable(); err != nil {
-			return nil, err
-		}
+	data, err := packedTensors(m, portable)
+	if err != nil {
+		return nil, err
 	}
 	layout, err := xpwc.CurrentLayout()
 	if err != nil {
 		return nil, err
 	}
-	shares := m.shares(jobs)
+	shares := m.Shares(jobs)
 	bar := newPackingProgress(stderr, "packing for "+level, shares)
 	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
 	if err != nil {
@@ -208,10 +149,10 @@ func packInto(model modelFile, path, level string, jobs int, portable bool, stde
 	if err := packShares(cache, data, shares); err != nil {
 		return nil, err
 	}
-	bar.finish()
+	bar.Finish()
 	shared := cache.Stats()
 	// What an ordinary load would still look for in vain is packed now; and this is a load as any other.
-	if err := packOne(cache, data, m.whole); err != nil {
+	if err := models.Pack(cache, data, m.Subgraph); err != nil {
 		return nil, err
 	}
 	if err := cache.Save(); err != nil {
@@ -222,11 +163,11 @@ func packInto(model modelFile, path, level string, jobs int, portable bool, stde
 		Level: packedLevel{
 			CPU: level, Layout: cachefile.Digest(layout.Fingerprint).String(), Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
 			Late: all.Packed.Entries - shared.Packed.Entries, Written: all.WrittenBytes,
-			PackingMS: milliseconds(all.PackingTime), TotalMS: milliseconds(time.Since(start)),
+			PackingMS: console.Milliseconds(all.PackingTime), TotalMS: console.Milliseconds(time.Since(start)),
 		},
 		File: fileFigures{Entries: all.Entries, PayloadBytes: all.PayloadBytes, FileBytes: all.FileBytes},
 	}
-	p.Level.Private, p.Level.Reasons = private(shared)
+	p.Level.Private, p.Level.Reasons = execution.Private(shared)
 	for _, reason := range p.Level.Reasons {
 		if reason != xpwc.ReasonUnnamed {
 			return nil, fmt.Errorf("not everything could be packed into the file (%s): %w", reason, all.LastError)
@@ -235,52 +176,44 @@ func packInto(model modelFile, path, level string, jobs int, portable bool, stde
 	return p, nil
 }
 
+// packedTensors are what a model's weights are packed from; portable ones are known again in any copy of the model.
+func packedTensors(m models.Model, portable bool) (xpwc.DataMap, error) {
+	if !portable {
+		return m.DataMap(), nil
+	}
+	d, ok := m.(*described.Model)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return d.File().Sealed()
+}
+
 // packShares packs each share on a goroutine of its own.
-func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []share) error {
+func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []models.Share) error {
 	errs := make([]error, len(shares))
 	var group sync.WaitGroup
 	for i, s := range shares {
-		group.Go(func() { errs[i] = packOne(cache, data, s.subgraph) })
+		group.Go(func() { errs[i] = models.Pack(cache, data, s.Subgraph) })
 	}
 	group.Wait()
 	return errors.Join(errs...)
 }
 
-// packOne has the cache hold everything that a runtime of a subgraph looks up.
-func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(loader) (*xnnpack.Subgraph, error)) (err error) {
-	session, err := cache.NewSession(data)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	subgraph, err := make(session)
-	if err != nil {
-		return err
-	}
-	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
-	_, failed := session.Finalize() // why XNNPACK failed may be for the session to tell
-	err = errors.Join(err, failed, subgraph.Delete())
-	if runtime != nil {
-		err = errors.Join(err, runtime.Delete())
-	}
-	return err
-}
-
 // packingProgress adds up what several sessions tell of.
 type packingProgress struct {
-	*progress
+	*console.Progress
 	total int64
 
 	mu   sync.Mutex
 	done map[*xpwc.Session]int64
 }
 
-func newPackingProgress(w io.Writer, what string, shares []share) *packingProgress {
-	p := &packingProgress{progress: newProgress(w, what), done: map[*xpwc.Session]int64{}}
+func newPackingProgress(w io.Writer, what string, shares []models.Share) *packingProgress {
+	p := &packingProgress{Progress: console.NewProgress(w, what), done: map[*xpwc.Session]int64{}}
 	for _, s := range shares {
-		p.total += s.bytes
+		p.total += s.Bytes
 	}
-	p.update(0, p.total)
+	p.Update(0, p.total)
 	return p
 }
 
@@ -292,5 +225,5 @@ func (p *packingProgress) packed(now xpwc.Progress) {
 	for _, n := range p.done {
 		done += n
 	}
-	p.update(min(done, p.total), p.total)
+	p.Update(min(done, p.total), p.total)
 }

@@ -13,6 +13,8 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
+	"xpwc/internal/modelfile"
+	"xpwc/models"
 )
 
 // packJSON is a successful xpwc pack --json.
@@ -106,9 +108,9 @@ func TestPackingAddsToWhatIsThere(t *testing.T) {
 	cache, err := xpwc.Open(filepath.Join(dir, "c.xpwc"), nil)
 	require.NoError(t, err)
 	load := func(model string) xpwc.Stats {
-		m, err := modelFile{path: model}.openPackable()
+		m, err := modelfile.File{Path: model}.Open()
 		require.NoError(t, err)
-		require.NoError(t, packOne(cache, m.DataMap(), m.whole))
+		require.NoError(t, models.Pack(cache, m.DataMap(), m.Subgraph))
 		require.NoError(t, m.Close())
 		return cache.Stats()
 	}

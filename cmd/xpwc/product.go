@@ -10,7 +10,9 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/described"
+	"xpwc/internal/console"
 	"xpwc/internal/mapped"
+	"xpwc/models"
 	"xpwc/safetensors"
 )
 
@@ -60,9 +62,9 @@ func (s *stage) seed(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	bar := newProgress(s.stderr, "copying")
-	defer bar.finish()
-	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.update, LeftOut: func(_ cachefile.Entry, err error) error {
+	bar := console.NewProgress(s.stderr, "copying")
+	defer bar.Finish()
+	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.Update, LeftOut: func(_ cachefile.Entry, err error) error {
 		if !errors.Is(err, cachefile.ErrDamaged) {
 			return err
 		}
@@ -98,12 +100,12 @@ type embedded struct {
 	FileBytes int64  `json:"file_bytes"`
 }
 
-func newEmbedding(s *stage, m packable, align int) (product, error) {
-	g, ok := m.(packableDescribed)
-	if !ok || g.File().Sharded() {
+func newEmbedding(s *stage, m models.Model, align int) (product, error) {
+	d, ok := m.(*described.Model)
+	if !ok || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
 	}
-	return embeddingProduct{s, g.Model, align}, nil
+	return embeddingProduct{s, d, align}, nil
 }
 
 func (p embeddingProduct) begin(ctx context.Context) error {

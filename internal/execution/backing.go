@@ -1,28 +1,27 @@
-package main
+package execution
 
 import (
 	"time"
 
 	"xpwc"
-	"xpwc/internal/bench/ideal"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
 
-// A backing is where the packed weights of a runtime are. It creates the execution's runtime, and takes the times; what it opens is
+// A Backing is where the packed weights of a runtime are. It creates the execution's runtime, and takes the times; what it opens is
 // closed with the execution.
-type backing func(e *execution) error
+type Backing func(e *Execution) error
 
-// packedIn is a cache file, or packedInHeap if there is no path.
-func packedIn(path string, o *xpwc.Options) backing {
+// PackedIn is a cache file, or PackedInHeap if there is no path.
+func PackedIn(path string, o *xpwc.Options) Backing {
 	if path == "" {
-		return packedInHeap
+		return PackedInHeap
 	}
 	return packedInCache(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) }, nil)
 }
 
-// packedBeside is the cache in a safetensors file, whose seal may be trusted.
-func packedBeside(f *safetensors.File, trust bool, o *xpwc.Options) backing {
+// PackedBeside is the cache in a safetensors file, whose seal may be trusted.
+func PackedBeside(f *safetensors.File, trust bool, o *xpwc.Options) Backing {
 	open := func() (*xpwc.Cache, error) { return f.OpenPacked(o) }
 	if trust {
 		return packedInCache(open, f.Trusted)
@@ -31,18 +30,18 @@ func packedBeside(f *safetensors.File, trust bool, o *xpwc.Options) backing {
 }
 
 // packedInCache takes the tensors from a data map, or the model's own.
-func packedInCache(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMap, error)) backing {
-	return func(e *execution) error {
+func packedInCache(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMap, error)) Backing {
+	return func(e *Execution) error {
 		start := time.Now()
 		cache, err := open()
 		if err != nil {
 			return err
 		}
-		e.times.open = time.Since(start)
-		e.cache = cache
+		e.Times.Open = time.Since(start)
+		e.Cache = cache
 		e.closers = append(e.closers, cache.Close)
 		start = time.Now()
-		data := e.model.dataMap()
+		data := e.Model.DataMap()
 		if tensors != nil {
 			if data, err = tensors(); err != nil {
 				return err
@@ -57,33 +56,33 @@ func packedInCache(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMa
 	}
 }
 
-// packedInHeap is XNNPACK's memory, without any cache.
-func packedInHeap(e *execution) error {
+// PackedInHeap is XNNPACK's memory, without any cache.
+func PackedInHeap(e *Execution) error {
 	return e.createUncached(nil, func() error { return nil })
 }
 
-// packedInHeapCache is XNNPACK's own cache.
-func packedInHeapCache(e *execution) error {
+// PackedInHeapCache is XNNPACK's own cache.
+func PackedInHeapCache(e *Execution) error {
 	start := time.Now()
 	cache, err := xnnpack.NewWeightsCache()
 	if err != nil {
 		return err
 	}
-	e.times.open = time.Since(start)
+	e.Times.Open = time.Since(start)
 	e.closers = append(e.closers, func() error { cache.Delete(); return nil })
 	return e.createUncached(cache, func() error { return cache.Finalize(false) })
 }
 
-// packedInIdeal is a cache that knows everything, or records it. It must stay open until the execution is closed.
-func packedInIdeal(c *ideal.Cache) backing {
-	return func(e *execution) error { return e.createUncached(c, func() error { return nil }) }
+// PackedInProvider is a cache of the caller's, of which the runtime asks everything. It must stay open until the execution is closed.
+func PackedInProvider(c xnnpack.WeightsCache) Backing {
+	return func(e *Execution) error { return e.createUncached(c, func() error { return nil }) }
 }
 
 // createUncached creates the runtime from the model's own memory. That what packing has read is given back is not on the clock: nobody
 // needs to.
-func (e *execution) createUncached(cache xnnpack.WeightsCache, finalize func() error) error {
+func (e *Execution) createUncached(cache xnnpack.WeightsCache, finalize func() error) error {
 	start := time.Now()
-	l := e.model.uncached()
+	l := e.Model.NewLoader()
 	e.closers = append(e.closers, l.Close)
 	err := e.create(l, cache, start, finalize)
 	l.Finalize()

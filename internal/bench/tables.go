@@ -1,23 +1,26 @@
-package main
+package bench
 
 import (
 	"fmt"
 	"io"
 	"slices"
+
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
 )
 
 // print writes the tables, which fit 120 columns.
 func (r *benchResult) print(w io.Writer) error {
-	fmt.Fprintf(w, "\n%s; %s of packed weights in %d entries; %s; %s\n", r.Model, mebibytes(r.PayloadBytes), r.Payloads,
-		plural(r.Rounds, "round"), plural(r.Threads, "thread"))
+	fmt.Fprintf(w, "\n%s; %s of packed weights in %d entries; %s; %s\n", r.Model, console.Mebibytes(r.PayloadBytes), r.Payloads,
+		console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
 	fmt.Fprintln(w, "Medians. Before the clock starts the model is mapped and XNNPACK is initialized, in all modes,")
 	fmt.Fprintln(w, "and the memory that a mode will take was just used by somebody: a hypervisor may take back what is free.")
-	for _, t := range []*table{r.times(), r.memoryTable(), r.diskTable(), r.barTable()} {
-		if len(t.rows) == 0 {
+	for _, t := range []*console.Table{r.times(), r.memoryTable(), r.diskTable(), r.barTable()} {
+		if len(t.Rows) == 0 {
 			continue
 		}
 		fmt.Fprintln(w)
-		if err := t.print(w); err != nil {
+		if err := t.Print(w); err != nil {
 			return err
 		}
 	}
@@ -32,20 +35,20 @@ func (r *benchResult) print(w io.Writer) error {
 func (m *modeResult) cell(f figure, write func(float64) string) string {
 	s, ok := m.Figures[f]
 	if !ok {
-		return none
+		return console.None
 	}
 	return write(s.Median)
 }
 
 func count(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-func (r *benchResult) times() *table {
-	t := &table{}
-	t.row("ms", "open", "subgraph", "create", "finalize", "total load", "min - max", "first", "steady", "faults", "first's")
+func (r *benchResult) times() *console.Table {
+	t := &console.Table{}
+	t.Row("ms", "open", "subgraph", "create", "finalize", "total load", "min - max", "first", "steady", "faults", "first's")
 	for _, m := range r.Modes {
 		total := m.Figures[totalMS]
-		t.row(m.Mode, m.cell(openMS, digits), m.cell(subgraphMS, digits), m.cell(createMS, digits), m.cell(finalizeMS, digits),
-			digits(total.Median), digits(total.Min)+" - "+digits(total.Max), m.cell(firstMS, digits), m.cell(steadyMS, digits),
+		t.Row(m.Mode, m.cell(openMS, console.Digits), m.cell(subgraphMS, console.Digits), m.cell(createMS, console.Digits), m.cell(finalizeMS, console.Digits),
+			console.Digits(total.Median), console.Digits(total.Min)+" - "+console.Digits(total.Max), m.cell(firstMS, console.Digits), m.cell(steadyMS, console.Digits),
 			m.faults(loadMinor, loadMajor), m.faults(firstMinor, firstMajor))
 	}
 	return t
@@ -54,38 +57,38 @@ func (r *benchResult) times() *table {
 // faults writes minor and major ones.
 func (m *modeResult) faults(minor, major figure) string {
 	if _, ok := m.Figures[minor]; !ok {
-		return none
+		return console.None
 	}
 	return m.cell(minor, count) + "/" + m.cell(major, count)
 }
 
-func (r *benchResult) memoryTable() *table {
-	t := &table{}
+func (r *benchResult) memoryTable() *console.Table {
+	t := &console.Table{}
 	mib := func(v float64) string { return fmt.Sprintf("%.1f", v/(1<<20)) }
 	for i, m := range r.Modes {
 		if _, ok := m.Figures[peakBytes]; !ok {
 			return t // this system does not tell
 		}
 		if i == 0 {
-			t.row("MiB", "loaded:", "", "", "", "answered:", "", "", "", "")
-			t.row("", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "peak RSS")
+			t.Row("MiB", "loaded:", "", "", "", "answered:", "", "", "", "")
+			t.Row("", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "peak RSS")
 		}
 		cells := []string{m.Mode}
 		for _, f := range []figure{loadAnon, loadFile, loadDirty, loadPSS, firstAnon, firstFile, firstDirty, firstPSS, peakBytes} {
 			cells = append(cells, m.cell(f, mib))
 		}
-		t.row(cells...)
+		t.Row(cells...)
 	}
 	return t
 }
 
-func (r *benchResult) diskTable() *table {
-	t := &table{}
+func (r *benchResult) diskTable() *console.Table {
+	t := &console.Table{}
 	row := func(what string, s spread) {
-		if len(t.rows) == 0 {
-			t.row("disk, ms", "median", "min - max")
+		if len(t.Rows) == 0 {
+			t.Row("disk, ms", "median", "min - max")
 		}
-		t.row(what, digits(s.Median), digits(s.Min)+" - "+digits(s.Max))
+		t.Row(what, console.Digits(s.Median), console.Digits(s.Min)+" - "+console.Digits(s.Max))
 	}
 	if cold := r.mode(modeCold); cold != nil {
 		row("cold: from finalize to all being on the disk", cold.Figures[commitMS])
@@ -103,13 +106,13 @@ func (r *benchResult) diskTable() *table {
 	return t
 }
 
-func (r *benchResult) barTable() *table {
-	t := &table{}
+func (r *benchResult) barTable() *console.Table {
+	t := &console.Table{}
 	for i, b := range r.Bars {
 		if i == 0 {
-			t.row("bar", "this", "against", "ratio", "limit", "")
+			t.Row("bar", "this", "against", "ratio", "limit", "")
 		}
-		t.row(b.cells()...)
+		t.Row(b.cells()...)
 	}
 	return t
 }
@@ -121,7 +124,7 @@ func (r *benchResult) notes() []string {
 		for _, run := range m.Runs {
 			notes := run.Notes
 			if run.Private > 0 {
-				notes = append(slices.Clone(notes), "packed into private memory: "+privateCell(run.Private, run.Reasons))
+				notes = append(slices.Clone(notes), "packed into private memory: "+execution.PrivateCell(run.Private, run.Reasons))
 			}
 			for _, n := range notes {
 				all = append(all, m.Mode+": "+n)

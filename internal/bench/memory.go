@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -69,14 +69,4 @@ func kilobytes(text []byte, name string) (int64, error) {
 		return int64(n) * 1024, nil
 	}
 	return 0, fmt.Errorf("%s is not listed", name)
-}
-
-// faults is how often a page of memory was not there: minor ones are answered from memory, major ones by the disk.
-type faults struct {
-	Minor int64 `json:"minor"`
-	Major int64 `json:"major"`
-}
-
-func (f faults) since(before faults) faults {
-	return faults{f.Minor - before.Minor, f.Major - before.Major}
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"errors"
@@ -19,18 +19,9 @@ func readMemory() (memory, error) {
 	return parseMemory(status, rollup)
 }
 
-// pageFaults returns this process' faults so far.
-func pageFaults() faults {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return faults{}
-	}
-	return faults{int64(u.Minflt), int64(u.Majflt)}
-}
-
-// backMemory touches memory, frees it, and forgets the peak. Where the machine is a virtual one its host may have taken back
+// touchMemory touches memory, frees it, and forgets the peak. Where the machine is a virtual one its host may have taken back
 // what was free, and the first to use it again pays for that: up to several seconds, or nothing, as it happens.
-func backMemory(size int64) error {
+func touchMemory(size int64) error {
 	if size == 0 {
 		return nil
 	}

@@ -1,8 +1,10 @@
-package main
+package bench
 
 import (
 	"fmt"
 	"math"
+
+	"xpwc/internal/console"
 )
 
 // A bar is something this run is held to. The limit is one of the ratio, in hundredths, or, without one, of the value.
@@ -23,9 +25,9 @@ func (b bar) cells() []string {
 	}
 	unit := " " + b.Unit
 	if b.Ratio == nil {
-		return []string{b.Name, digits(b.Value) + unit, none, none, digits(b.Limit) + unit, verdict}
+		return []string{b.Name, console.Digits(b.Value) + unit, console.None, console.None, console.Digits(b.Limit) + unit, verdict}
 	}
-	return []string{b.Name, digits(b.Value) + unit, digits(b.Against) + unit, fmt.Sprintf("%.2f", *b.Ratio), fmt.Sprintf("%.2f", b.Limit), verdict}
+	return []string{b.Name, console.Digits(b.Value) + unit, console.Digits(b.Against) + unit, fmt.Sprintf("%.2f", *b.Ratio), fmt.Sprintf("%.2f", b.Limit), verdict}
 }
 
 // LiteRT's warm load of the 16 layers in qc8w, and loading without a cache, on the machine of the issue.
@@ -68,7 +70,7 @@ func (r *benchResult) judgeWarm() {
 		r.ratio("1  warm: total load, against ideal", warm, ideal, 1.25)
 	}
 	uncached, ok := r.median(modeNone, totalMS)
-	if ok && r.Layers == benchLayers && !r.Float32 && r.Threads == 1 {
+	if ok && r.Layers == Layers && !r.Float32 && r.Threads == 1 {
 		r.ratio("1  warm: total load, against LiteRT's by none", warm, litertWarmMS*uncached/litertNoneMS, 1)
 	}
 	first, _ := r.median(modeWarm, firstMS)

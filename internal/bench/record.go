@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 
 	"xpwc"
 	"xpwc/internal/bench/ideal"
+	"xpwc/internal/execution"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -16,8 +18,8 @@ type recording struct {
 	LargestTensor int64 `json:"largest_tensor_bytes"` // unpacked
 }
 
-// record packs a model's weights and writes them to t.cache, for modeIdeal.
-func record(t target) (r *recording, err error) {
+// record packs a model's weights and writes them to t.Cache, for modeIdeal.
+func record(t task) (r *recording, err error) {
 	m, err := t.open()
 	if err != nil {
 		return nil, err
@@ -28,8 +30,8 @@ func record(t target) (r *recording, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	sized := &sizedModel{model: m}
-	e, err := load(sized, packedInIdeal(c), t.threads)
+	sized := &sizedModel{Model: m}
+	e, err := execution.Load(sized, execution.PackedInProvider(c), t.Threads)
 	if err != nil {
 		return nil, err
 	}
@@ -39,26 +41,26 @@ func record(t target) (r *recording, err error) {
 		r.Payloads++
 		r.PayloadBytes += int64(len(p))
 	}
-	return r, c.Save(t.cache)
+	return r, c.Save(t.Cache)
 }
 
 // sizedModel notes the size of its largest constant.
 type sizedModel struct {
-	model
+	models.Model
 	largest int64
 }
 
-func (m *sizedModel) subgraph(l loader) (*xnnpack.Subgraph, error) {
-	return m.model.subgraph(sizedLoader{l, m})
+func (m *sizedModel) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	return m.Model.Subgraph(sizedLoader{l, m})
 }
 
 type sizedLoader struct {
-	loader
+	models.Loader
 	of *sizedModel
 }
 
 func (l sizedLoader) Load(name string, options ...xpwc.LoadOption) ([]byte, error) {
-	b, err := l.loader.Load(name, options...)
+	b, err := l.Loader.Load(name, options...)
 	l.of.largest = max(l.of.largest, int64(len(b)))
 	return b, err
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -7,36 +7,38 @@ import (
 	"io"
 
 	"xpwc"
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
 	"xpwc/xnnpack"
 )
 
 // demoShared repeats the experiment of ExecuTorch PR 9155: two methods that share weights, in one process, with a cache and without.
-func demoShared(ctx context.Context, t target, title, jsonFile string, stdout, stderr io.Writer) error {
+func demoShared(ctx context.Context, t task, title, jsonFile string, stdout, stderr io.Writer) error {
 	if err := t.removeCache(); err != nil {
 		return err
 	}
 	var without, with twice
 	fmt.Fprintln(stderr, "two methods without a cache")
-	if err := t.withCache("").start(ctx, &without, stderr, "--twice"); err != nil {
+	if err := t.withCache("").start(ctx, modeTwice, &without, stderr); err != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "two methods on one cache")
-	if err := t.start(ctx, &with, stderr, "--twice"); err != nil {
+	if err := t.start(ctx, modeTwice, &with, stderr); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "\nTwo methods that share their weights: %s\n\n", title)
-	var table table
-	table.row("RSS", "before", "after the 1st", "after the 2nd", "the 2nd added")
+	var table console.Table
+	table.Row("RSS", "before", "after the 1st", "after the 2nd", "the 2nd added")
 	row := func(name string, r twice) {
 		if r.AfterSecond == 0 { // the system does not tell
-			table.row(name, none, none, none, none)
+			table.Row(name, console.None, console.None, console.None, console.None)
 			return
 		}
-		table.row(name, mebibytes(r.Before), mebibytes(r.AfterFirst), mebibytes(r.AfterSecond), mebibytes(r.AfterSecond-r.AfterFirst))
+		table.Row(name, console.Mebibytes(r.Before), console.Mebibytes(r.AfterFirst), console.Mebibytes(r.AfterSecond), console.Mebibytes(r.AfterSecond-r.AfterFirst))
 	}
 	row("no cache", without)
 	row("one cache", with)
-	if err := table.print(stdout); err != nil {
+	if err := table.Print(stdout); err != nil {
 		return err
 	}
 	fmt.Fprint(stdout, "\nFor comparison, ExecuTorch PR 9155 reports of a model of its own: after the first 62.8 MiB,\n"+
@@ -64,8 +66,8 @@ type twice struct {
 
 // measureTwice loads and runs a model two times in this process, as two methods that share all their weights. Where the system
 // does not tell the memory, its figures are 0.
-func measureTwice(t target) (r *twice, err error) {
-	r = &twice{Cache: t.cache != ""}
+func measureTwice(t task) (r *twice, err error) {
+	r = &twice{Cache: t.Cache != ""}
 	if err := xnnpack.Initialize(); err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func measureTwice(t target) (r *twice, err error) {
 		return nil, err
 	}
 	for _, after := range []*int64{&r.AfterFirst, &r.AfterSecond} {
-		e, loadErr := load(m, packedIn(t.cache, &xpwc.Options{}), t.threads)
+		e, loadErr := execution.Load(m, execution.PackedIn(t.Cache, &xpwc.Options{}), t.Threads)
 		if loadErr != nil {
 			return nil, loadErr
 		}
@@ -91,17 +93,17 @@ func measureTwice(t target) (r *twice, err error) {
 }
 
 // method runs one of the two, and measures.
-func (r *twice) method(e *execution, after *int64) error {
-	e.fillKnuth()
-	if _, err := e.infer(); err != nil {
+func (r *twice) method(e *execution.Execution, after *int64) error {
+	e.FillKnuth()
+	if _, err := e.Infer(); err != nil {
 		return err
 	}
-	if e.cache != nil {
-		if err := errors.Join(e.cache.Save(), e.touch()); err != nil {
+	if e.Cache != nil {
+		if err := errors.Join(e.Cache.Save(), touch(e)); err != nil {
 			return err
 		}
 	}
-	sum := e.outputSum()
+	sum := outputSum(e)
 	if r.Sum != "" && r.Sum != sum {
 		return errors.New("the outputs of the two runtimes differ")
 	}

@@ -1,15 +1,17 @@
-package main
+package bench
 
 import (
 	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"xpwc/internal/console"
 )
 
 // rounds measures the modes in turn, so that what changes on the machine meanwhile meets all of them.
 type rounds struct {
-	target
+	task
 	modes []string
 
 	file   string // the file of cold, warm and dropped
@@ -20,17 +22,17 @@ type rounds struct {
 	result *benchResult
 }
 
-// repeats is how often a mode that takes next to no time is run in each round.
-const repeats = 5
+// Repeats is how often a mode that takes next to no time is run in each round.
+const Repeats = 5
 
 func newRounds(p prepared, dir string, modes []string) *rounds {
 	r := &rounds{
-		target: p.target,
+		task:   p.task,
 		modes:  modes,
 		file:   filepath.Join(dir, p.base+".bench.xpwc"),
 		ideal:  filepath.Join(dir, p.base+".bench.ideal"),
 		spare:  filepath.Join(dir, p.base+".bench.tmp"),
-		result: &benchResult{Name: p.base, Model: p.title, Layers: p.stack.Layers, Float32: p.stack.Float32, Threads: p.threads},
+		result: &benchResult{Name: p.base, Model: p.title, Layers: p.Stack.Layers, Float32: p.Stack.Float32, Threads: p.Threads},
 	}
 	for _, mode := range modes {
 		r.result.Modes = append(r.result.Modes, &modeResult{Mode: mode})
@@ -56,7 +58,7 @@ func (r *rounds) prepare(ctx context.Context) error {
 	if err := remove(r.spare); err != nil {
 		return err
 	}
-	return r.withCache(r.ideal).startQuietly(ctx, &r.result.recording, modeRecord)
+	return r.withCache(r.ideal).startQuietly(ctx, modeRecord, &r.result.recording)
 }
 
 // clean removes the files that prepare and the rounds made.
@@ -78,7 +80,7 @@ func (r *rounds) round(ctx context.Context, n int) error {
 	if err := r.cold(ctx, n); err != nil {
 		return err
 	}
-	for i := range repeats {
+	for i := range Repeats {
 		pair := []struct{ mode, file string }{{modeIdeal, r.ideal}, {modeWarm, r.file}}
 		if (n+i)%2 == 1 {
 			slices.Reverse(pair)
@@ -101,9 +103,9 @@ func (r *rounds) measure(ctx context.Context, mode, file string) error {
 	var m measured
 	t := r.withCache(file)
 	if mode != modeIdeal && mode != modeWarm { // which take next to no memory
-		t.back = r.result.PayloadBytes * 5 / 4
+		t.Touch = r.result.PayloadBytes * 5 / 4
 	}
-	if err := t.startQuietly(ctx, &m, mode); err != nil {
+	if err := t.startQuietly(ctx, mode, &m); err != nil {
 		return err
 	}
 	if mode != modeCold && m.Packed > 0 {
@@ -125,7 +127,7 @@ func (r *rounds) cold(ctx context.Context, n int) error {
 		if err := r.withCache(r.file).removeCache(); err != nil {
 			return err
 		}
-		return r.withCache(r.file).startQuietly(ctx, &measured{}, modeCold)
+		return r.withCache(r.file).startQuietly(ctx, modeCold, &measured{})
 	}
 	pack := func() error {
 		r.stored = true
@@ -136,7 +138,7 @@ func (r *rounds) cold(ctx context.Context, n int) error {
 	}
 	write := func() error {
 		took, err := writeDurably(r.ideal, r.result.PayloadBytes, r.spare)
-		r.result.Write.add(milliseconds(took))
+		r.result.Write.add(console.Milliseconds(took))
 		return err
 	}
 	return alternate(n, pack, write)
@@ -165,7 +167,7 @@ func (r *rounds) dropped(ctx context.Context, n int) error {
 				return err
 			}
 			took, err := readDirect(r.file, keep)
-			to.add(milliseconds(took))
+			to.add(console.Milliseconds(took))
 			return err
 		}
 	}

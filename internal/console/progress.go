@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -8,12 +8,10 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
-
-	"xpwc"
 )
 
-// progress shows how far a long piece of work is: as a bar on a terminal, elsewhere as a line for each quarter.
-type progress struct {
+// Progress shows how far a long piece of work is: as a bar on a terminal, elsewhere as a line for each quarter.
+type Progress struct {
 	w       io.Writer
 	what    string
 	bar     *progressbar.ProgressBar // on a terminal, from the first update on
@@ -25,13 +23,14 @@ type progress struct {
 // patience is how long a piece of work may take before a line about it is worth printing.
 const patience = time.Second
 
-func newProgress(w io.Writer, what string) *progress {
+// NewProgress returns the progress of what is being done, such as "packing", to be shown on w. Finish ends it.
+func NewProgress(w io.Writer, what string) *Progress {
 	f, ok := w.(*os.File)
-	return &progress{w: w, what: what, onTerm: ok && term.IsTerminal(int(f.Fd()))}
+	return &Progress{w: w, what: what, onTerm: ok && term.IsTerminal(int(f.Fd()))}
 }
 
-// update tells that done of total bytes are ready. It is not for several goroutines at the same time.
-func (p *progress) update(done, total int64) {
+// Update reports that done of total bytes are ready. It must not be called by several goroutines at the same time.
+func (p *Progress) Update(done, total int64) {
 	if p.onTerm {
 		if p.bar == nil {
 			p.bar = progressbar.NewOptions64(total,
@@ -55,14 +54,11 @@ func (p *progress) update(done, total int64) {
 		return
 	}
 	p.quarter = done * 4 / total
-	fmt.Fprintf(p.w, "%s: %d %% of %s\n", p.what, p.quarter*25, mebibytes(total))
+	fmt.Fprintf(p.w, "%s: %d %% of %s\n", p.what, p.quarter*25, Mebibytes(total))
 }
 
-// packed is what a cache tells its progress.
-func (p *progress) packed(now xpwc.Progress) { p.update(now.Done, now.Total) }
-
-// finish removes the bar.
-func (p *progress) finish() {
+// Finish removes the bar.
+func (p *Progress) Finish() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 	}

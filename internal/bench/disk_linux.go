@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/console"
 )
 
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
@@ -33,7 +35,7 @@ func dropPages(path string) error {
 	err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &cached, 0) // all of it, since Linux 6.5
 	left := int64(cached.Cache) * int64(os.Getpagesize())
 	if err == nil && left > info.Size()/100 {
-		return fmt.Errorf("drop %s from the page cache: %s of it stay", path, mebibytes(left))
+		return fmt.Errorf("drop %s from the page cache: %s of it stay", path, console.Mebibytes(left))
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
-package main
+package bench
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,20 +12,44 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/bench/llama"
 )
 
-// benchJSON is a successful xpwc bench with --json.
-func benchJSON(t testing.TB, dir string, args ...string) (result *benchResult, stdout string) {
+// TestMain makes this test's binary a measuring process too.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == MeasureCommand {
+		if err := Measure(os.Stdin, os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// faceModel is a small model with one input [1, 128, 128, 3] and two outputs.
+func faceModel(t testing.TB) string {
 	t.Helper()
-	code, out, stderr := xpwcIn(t, dir, append([]string{"bench", "--json", "bench.json"}, args...)...)
-	require.Zero(t, code, stderr)
+	path, err := filepath.Abs(filepath.Join("..", "..", "third_party", "models", "face_detection_short_range.tflite"))
+	require.NoError(t, err)
+	require.FileExists(t, path, "the models are not there: run make third_party")
+	return path
+}
+
+// measureJSON is a bench with its figures in JSON.
+func measureJSON(t testing.TB, dir string, o Options) (result *benchResult, stdout string) {
+	t.Helper()
+	o.Dir, o.JSON, o.Threads = filepath.Join(dir, "demo"), filepath.Join(dir, "bench.json"), 1
+	var out, stderr strings.Builder
+	require.NoError(t, Run(t.Context(), o, &out, &stderr), stderr.String())
 	content, err := os.ReadFile(filepath.Join(dir, "bench.json"))
 	require.NoError(t, err)
 	var report benchReport
 	require.NoError(t, json.Unmarshal(content, &report))
 	require.Equal(t, environment(), report.Environment)
 	require.Len(t, report.Results, 1)
-	return report.Results[0], out
+	return report.Results[0], out.String()
 }
 
 func modeNames(r *benchResult) (names []string) {
@@ -36,15 +61,15 @@ func modeNames(r *benchResult) (names []string) {
 
 func TestBenchMeasuresEveryMode(t *testing.T) {
 	dir := t.TempDir()
-	r, out := benchJSON(t, dir, "--layers", "1", "--runs", "1")
-	require.Equal(t, defaultModes(), modeNames(r))
+	r, out := measureJSON(t, dir, Options{Model: Llama, Stacks: []llama.Stack{{Layers: 1}}, Modes: Modes(), Rounds: 1})
+	require.Equal(t, Modes(), modeNames(r))
 	require.True(t, r.sameOutputs())
 	require.Equal(t, 7, r.Payloads)
 	require.EqualValues(t, 2048*8192, r.LargestTensor)
 	for _, m := range r.Modes {
 		runs := 1
 		if m.Mode == modeIdeal || m.Mode == modeWarm {
-			runs = repeats
+			runs = Repeats
 		}
 		require.Len(t, m.Runs, runs, m.Mode)
 		total := m.Figures[totalMS]
@@ -86,7 +111,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 		plots = []string{"llama-qc8w-1-dropped.svg", plots[0], "llama-qc8w-1-memory.svg"}
 	}
 	drawn := filepath.Join(dir, "new", "plots")
-	message, err := exec.Command("go", "-C", filepath.Join("..", "..", "internal", "bench", "plots"), "run", ".", filepath.Join(dir, "bench.json"), drawn).CombinedOutput()
+	message, err := exec.Command("go", "-C", "plots", "run", ".", filepath.Join(dir, "bench.json"), drawn).CombinedOutput()
 	require.NoError(t, err, string(message))
 	files, err := os.ReadDir(drawn)
 	require.NoError(t, err)
@@ -102,10 +127,10 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 // A convolutional model packs some weights without a look-up.
 func TestBenchOfATfliteModel(t *testing.T) {
 	dir := t.TempDir()
-	r, _ := benchJSON(t, dir, faceModel(t), "--runs", "2", "--modes", "warm,none,ideal")
+	r, _ := measureJSON(t, dir, Options{Model: faceModel(t), Modes: []string{modeNone, modeIdeal, modeWarm}, Rounds: 2})
 	require.Equal(t, []string{modeNone, modeIdeal, modeWarm}, modeNames(r))
 	require.Len(t, r.mode(modeNone).Runs, 2)
-	require.Len(t, r.mode(modeIdeal).Runs, 2*repeats)
+	require.Len(t, r.mode(modeIdeal).Runs, 2*Repeats)
 	require.True(t, r.sameOutputs())
 	require.Positive(t, r.mode(modeWarm).Runs[0].Hits)
 	require.Nil(t, r.Write)
@@ -136,7 +161,7 @@ func judged(warm, cold func(*measured)) map[string]bar {
 	runs := []*measured{run(modeNone, 1182), run(modeIdeal, 0.8), run(modeCold, 1000), run(modeWarm, 0.9), run(modeDropped, 500)}
 	cold(runs[2])
 	warm(runs[3])
-	r := benchResult{Layers: benchLayers, Threads: 1, Write: &baseline{}, Read: &baseline{},
+	r := benchResult{Layers: Layers, Threads: 1, Write: &baseline{}, Read: &baseline{},
 		recording: recording{PayloadBytes: 930 << 20, LargestTensor: 16 << 20}}
 	r.Write.add(1000)
 	r.Read.add(482)
