@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/xnnpack/optable"
+	"xpwc/internal/optable"
 )
 
 func TestLoadSaysWhatIsWrong(t *testing.T) {

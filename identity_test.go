@@ -18,9 +18,9 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
+	"xpwc/internal/optable"
 	"xpwc/packing"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // readIndex reads a cache file's records.

@@ -15,9 +15,9 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/optable"
 	"xpwc/packing"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // resize writes a cache file anew, with other payloads and all checksums right.
