@@ -81,7 +81,7 @@ var registry = struct {
 // process gives the same Cache, which must be closed as often; ErrOtherOptions if the options differ.
 //
 // Errors: ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict also
-// ErrCorrupt, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no
+// ErrDamaged, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no
 // error: what must be packed goes into private memory then, and Stats says so. With too few file descriptors left for
 // Go's network poller, which a first opening starts if the process has not, the error matches syscall.EMFILE; the
 // runtime would end the process.
@@ -209,7 +209,7 @@ func newCache(p place, o Options) (*Cache, error) {
 
 // accept turns what loading the file found into what it means for the cache; the error is one for the caller of Open.
 func (c *Cache) accept(err error) error {
-	for _, gone := range []error{ErrCorrupt, ErrForeign, ErrVersion, ErrNotCache} {
+	for _, gone := range []error{ErrDamaged, ErrForeign, ErrVersion, ErrNotCache} {
 		if errors.Is(err, gone) { // what was mapped may be cut off or written over
 			c.distrust()
 			break
@@ -226,7 +226,7 @@ func (c *Cache) accept(err error) error {
 		return nil
 	case c.options.Strict:
 		return errors.Join(err, c.store.close())
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, ErrDamaged):
 		if known := c.stats.Damaged; known == nil || known.Error() != err.Error() {
 			c.events.add(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
 		}

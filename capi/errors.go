@@ -66,7 +66,7 @@ var statuses = []struct {
 	{xpwc.ErrInUse, C.XPWC_IN_USE},
 	{xpwc.ErrNotCache, C.XPWC_NOT_CACHE},
 	{xpwc.ErrUnsafeFile, C.XPWC_UNSAFE_FILE},
-	{xpwc.ErrCorrupt, C.XPWC_CORRUPT},
+	{xpwc.ErrDamaged, C.XPWC_CORRUPT},
 	{xpwc.ErrForeign, C.XPWC_FOREIGN},
 	{xpwc.ErrVersion, C.XPWC_VERSION_MISMATCH},
 	{xpwc.ErrOtherOptions, C.XPWC_OTHER_OPTIONS},
