@@ -51,7 +51,7 @@ func (st *store) isCache(path string) (bool, error) {
 		return false, err
 	}
 	_, err = format.DecodeHeader(block)
-	return !errors.Is(err, format.ErrMagic) || notBegun(block, size), nil
+	return !errors.Is(err, format.ErrNotCache) || notBegun(block, size), nil
 }
 
 // notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache

@@ -100,7 +100,7 @@ func newCore(p place, o Options, f files, events *eventLog) (*core, error) {
 
 // accept turns what loading the file found into what it means for the cache. The error is one for the caller of Open.
 func (c *core) accept(err error) error {
-	for _, gone := range []error{ErrCorrupt, ErrForeign, ErrVersion, ErrNotCache} {
+	for _, gone := range []error{ErrDamaged, ErrForeign, ErrVersion, ErrNotCache} {
 		if errors.Is(err, gone) { // what was mapped may be cut off or written over
 			c.distrust()
 			break
@@ -117,7 +117,7 @@ func (c *core) accept(err error) error {
 		return nil
 	case c.options.Strict:
 		return errors.Join(err, c.store.Close())
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, ErrDamaged):
 		if known := c.stats.Damaged; known == nil || known.Error() != err.Error() {
 			c.events.add(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
 		}

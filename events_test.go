@@ -165,7 +165,7 @@ func TestADamagedFileIsTold(t *testing.T) {
 	require.Len(t, heard, 3)
 	require.Equal(t, "cache file is damaged", heard[0].message)
 	require.Equal(t, slog.LevelWarn, heard[0].level)
-	require.ErrorIs(t, heard[0].attributes["error"].Any().(error), ErrCorrupt)
+	require.ErrorIs(t, heard[0].attributes["error"].Any().(error), ErrDamaged)
 	require.Equal(t, "damaged cache file was set aside", heard[1].message)
 	require.FileExists(t, heard[1].attributes["as"].String())
 	require.Equal(t, "committed packed weights", heard[2].message)

@@ -281,7 +281,7 @@ func (c *core) renew() error {
 		c.noticeReload()
 		c.again = true // what is pending goes into that file
 		return err
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrForeign):
+	case errors.Is(err, ErrDamaged), errors.Is(err, ErrForeign):
 		c.again = true // or into one that takes its place
 		return c.accept(err)
 	case err != nil:

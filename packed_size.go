@@ -172,7 +172,7 @@ func (w *weight) checkSize(e *entry) error {
 				return err
 			}
 		case n != size.bytes:
-			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrCorrupt)
+			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrDamaged)
 		}
 	}
 	return nil
@@ -182,7 +182,7 @@ func short(n, least uint64) error {
 	if n >= least {
 		return nil
 	}
-	return fmt.Errorf("it has %d bytes, what XNNPACK packs has %d at least: %w", n, least, ErrCorrupt)
+	return fmt.Errorf("it has %d bytes, what XNNPACK packs has %d at least: %w", n, least, ErrDamaged)
 }
 
 // describe writes into a record what is known of how its payload of n bytes was packed.

@@ -319,7 +319,7 @@ func (c *core) intact(e *entry) bool {
 
 func (c *core) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
-	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
+	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrDamaged))
 	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
 		slog.Int("sessions", e.sessions))
 	e.suspectFor(suspect)

@@ -140,7 +140,7 @@ func settingADamagedFileAside(s *scenario) {
 	require.NoError(s.t, c.Close())
 	i := s.dir.names[powerPath]
 	i.memory[indexAt+uint64(s.random.IntN(64))] ^= 1
-	s.states = []state{{refused: ErrCorrupt, raw: bytes.Clone(i.memory[:i.size]), gone: true}}
+	s.states = []state{{refused: ErrDamaged, raw: bytes.Clone(i.memory[:i.size]), gone: true}}
 	s.dir.startRecording()
 	c = s.open(s.dir.process())
 	s.commit(c, s.tensors(0, 4))

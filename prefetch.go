@@ -44,7 +44,7 @@ func (st *store) prefetch(data []byte) error {
 	}
 	group.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
-		return fmt.Errorf("%s: %w: its bytes cannot be read (%w)", st.path, ErrCorrupt, err)
+		return fmt.Errorf("%s: its bytes cannot be read (%w): %w", st.path, err, ErrDamaged)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ func (st *store) notOurs(size int64) error {
 		return err
 	})
 	switch {
-	case errors.Is(err, format.ErrCorrupt), errors.Is(err, format.ErrVersion):
-		return fmt.Errorf("%s: its trailer: %w (%w)", st.path, ErrCorrupt, err)
+	case errors.Is(err, format.ErrDamaged), errors.Is(err, format.ErrVersion):
+		return fmt.Errorf("%s: its trailer: %w: %w", st.path, err, ErrDamaged)
 	case err != nil:
 		return fmt.Errorf("%s: %w", st.path, ErrNotCache)
 	}
@@ -155,9 +155,9 @@ func (st *store) SetAsideDamaged() (as string, err error) {
 	}
 	err = st.Load()
 	if err == nil && st.disk != nil && st.id == [16]byte{} { // emptied: others may still have mapped what was in it
-		err = errors.Join(ErrCorrupt, st.Abandon())
+		err = errors.Join(ErrDamaged, st.Abandon())
 	}
-	if !errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, ErrDamaged) {
 		return "", err
 	}
 	d, err := st.files.Open(st.path, true, st.options.Insecure)

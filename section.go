@@ -15,7 +15,7 @@ import (
 // A section is read-only, as with Options.ReadOnly: what is not in it is packed into private memory, and counted. All else is as for
 // Open, the checks of the file's owner and mode too. Handles of one section share what is mapped.
 //
-// Errors: those of Open, ErrMisaligned, ErrCorrupt if the file ends before the section does, fs.ErrNotExist.
+// Errors: those of Open, ErrMisaligned, ErrDamaged if the file ends before the section does, fs.ErrNotExist.
 func OpenSection(path string, offset, size int64, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	o.ReadOnly = true
@@ -36,7 +36,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 	name := fmt.Sprintf("cache %s, %d bytes at %d", path, size, offset)
 	switch granularity := int64(mapGranularity()); {
 	case offset < 0 || size <= 0 || size > math.MaxInt64-offset || offset+size > info.Size():
-		return nil, fmt.Errorf("%s: %w: the file has %d bytes", name, ErrCorrupt, info.Size())
+		return nil, fmt.Errorf("%s: the file has %d bytes: %w", name, info.Size(), ErrDamaged)
 	case offset%granularity != 0:
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w", name, granularity, ErrMisaligned)
 	}

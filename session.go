@@ -239,7 +239,7 @@ func (s *Session) remark(err error) {
 // moment, without waiting for it. Calling it again returns the same.
 //
 // An error says that the runtime must not be used, or why XNNPACK could not create it: the first that a callback had no
-// way to return, among them ErrNotEager, ErrSourceChanged and ErrLost, with Options.Strict also ErrCorrupt. What went
+// way to return, among them ErrNotEager, ErrSourceChanged and ErrLost, with Options.Strict also ErrDamaged. What went
 // wrong without harm to the runtime is in Stats.LastError and is given to Options.Logger.
 func (s *Session) Finalize() error {
 	s.mu.Lock()

@@ -148,7 +148,7 @@ func (st *store) flush() error {
 }
 
 // Load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
-// processes never write. It leaves the store empty, without an error, when there is no file. ErrCorrupt, ErrVersion,
+// processes never write. It leaves the store empty, without an error, when there is no file. ErrDamaged, ErrVersion,
 // ErrNotCache and ErrForeign say what else there is.
 func (st *store) Load() error {
 	d, err := st.files.Open(st.path, false, st.options.Insecure)
@@ -184,10 +184,10 @@ func (st *store) reload() error {
 	switch {
 	case notBegun(block, size):
 		if st.id != [16]byte{} {
-			return fmt.Errorf("%s: %w: it was emptied", st.path, ErrCorrupt)
+			return fmt.Errorf("%s: it was emptied: %w", st.path, ErrDamaged)
 		}
 		return nil
-	case errors.Is(err, format.ErrMagic):
+	case errors.Is(err, format.ErrNotCache):
 		return st.notOurs(size)
 	case errors.Is(err, format.ErrOlder): // as good as one of ExecuTorch's without entries
 		st.foreign, st.disk = &foreignFile{disk: st.disk}, nil
@@ -195,16 +195,16 @@ func (st *store) reload() error {
 	case errors.Is(err, format.ErrVersion):
 		return fmt.Errorf("%s: %w", st.path, ErrVersion)
 	case err != nil:
-		return fmt.Errorf("%s: %w (%w)", st.path, ErrCorrupt, err)
+		return fmt.Errorf("%s: %w: %w", st.path, err, ErrDamaged)
 	}
 	if h.ID == st.id && h.Current == st.slot && !st.stale {
 		if uint64(size) < st.slot.End {
-			return fmt.Errorf("%s: %w: it was truncated to %d bytes of %d", st.path, ErrCorrupt, size, st.slot.End)
+			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w", st.path, size, st.slot.End, ErrDamaged)
 		}
 		return nil
 	}
 	if st.id != [16]byte{} && h.ID != st.id {
-		return fmt.Errorf("%s: %w: another cache was written over it", st.path, ErrCorrupt)
+		return fmt.Errorf("%s: another cache was written over it: %w", st.path, ErrDamaged)
 	}
 	slot := h.Current
 	if slot.Generation == 0 {
@@ -212,10 +212,10 @@ func (st *store) reload() error {
 		return st.dropBase()
 	}
 	if slot.End > uint64(size) {
-		return fmt.Errorf("%s: %w: it has %d bytes of %d", st.path, ErrCorrupt, size, slot.End)
+		return fmt.Errorf("%s: it has %d bytes of %d: %w", st.path, size, slot.End, ErrDamaged)
 	}
 	if slot.End > math.MaxInt {
-		return fmt.Errorf("%s: %w: its %d bytes cannot be mapped", st.path, ErrCorrupt, slot.End)
+		return fmt.Errorf("%s: its %d bytes cannot be mapped: %w", st.path, slot.End, ErrDamaged)
 	}
 	data, err := st.disk.Map(0, int(slot.End), false)
 	if err != nil {
@@ -233,7 +233,7 @@ func (st *store) reload() error {
 	}
 	if err != nil {
 		_ = st.disk.Unmap(data)
-		return fmt.Errorf("%s: %w (%w)", st.path, ErrCorrupt, err)
+		return fmt.Errorf("%s: %w: %w", st.path, err, ErrDamaged)
 	}
 	if err := st.dropBase(); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (st *store) reload() error {
 // Damaged returns the error for something in the loaded index that turned out damaged.
 func (st *store) Damaged(err error) error {
 	st.damagedIndex = generation{st.id, st.slot}
-	return fmt.Errorf("%s: %w (%w)", st.path, ErrCorrupt, err)
+	return fmt.Errorf("%s: %w: %w", st.path, err, ErrDamaged)
 }
 
 func (st *store) dropBase() error {

@@ -74,7 +74,7 @@ func TestByDefaultADamagedPayloadIsFoundInTheBackground(t *testing.T) {
 	require.EqualValues(t, 1, s.DamagedPayloads)
 	require.EqualValues(t, 2, s.Verified.Entries)
 	require.Zero(t, s.Unverified)
-	require.ErrorIs(t, s.LastError, ErrCorrupt)
+	require.ErrorIs(t, s.LastError, ErrDamaged)
 	require.Zero(t, s.Misses)
 	require.Equal(t, 2, s.Entries, "the file is rid of it although nothing was packed")
 	heard := l.heard(c)

@@ -42,7 +42,7 @@ var cores = struct {
 // Progress, which are each handle's own.
 //
 // Errors: ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict also
-// ErrCorrupt, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no
+// ErrDamaged, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no
 // error: what must be packed goes into private memory then, and Stats says so. With too few file descriptors left for
 // Go's network poller, which a first opening starts if the process has not, the error matches syscall.EMFILE; the
 // runtime would end the process.

@@ -55,7 +55,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 				c.noticeReplacement(was)
 			}
 			retry = err == nil
-		} else if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrForeign) || errors.Is(err, ErrVersion) {
+		} else if errors.Is(err, ErrDamaged) || errors.Is(err, ErrForeign) || errors.Is(err, ErrVersion) {
 			err = c.accept(err)
 			retry = err == nil
 		}

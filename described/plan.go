@@ -1,4 +1,4 @@
-package graph
+package described
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package graph_test
+package described_test
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
@@ -18,7 +18,7 @@ func TestOperatorsComputeWhatTheDescriptionSays(t *testing.T) {
 	ts, description := everyUse()
 	m := open(t, ts, description)
 	got := plain(t, m)
-	operators, err := graph.Parse([]byte(description))
+	operators, err := described.Parse([]byte(description))
 	require.NoError(t, err)
 	require.Len(t, got, len(operators))
 	for i, o := range operators {
@@ -94,7 +94,7 @@ func peak(v []float64) float64 {
 }
 
 // meaning returns the numbers that an operator's stored weights stand for, and how many output channels there are.
-func (ts *tensors) meaning(t testing.TB, m *graph.Model, o graph.Operator) (w []float64, channels int) {
+func (ts *tensors) meaning(t testing.TB, m *described.Model, o described.Operator) (w []float64, channels int) {
 	t.Helper()
 	f, ok := m.File().Lookup(o.Weights)
 	require.True(t, ok)
@@ -152,7 +152,7 @@ func (ts *tensors) meaning(t testing.TB, m *graph.Model, o graph.Operator) (w []
 	return w, channels
 }
 
-func (ts *tensors) bias(m *graph.Model, o graph.Operator, channel int) float64 {
+func (ts *tensors) bias(m *described.Model, o described.Operator, channel int) float64 {
 	b, ok := m.File().Lookup(o.Bias)
 	if !ok {
 		return 0

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/optable"
 	"xpwc/internal/reexec"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // childVariable is set in the processes that are each on a CPU of its own: XNNPACK picks its kernels once a process.

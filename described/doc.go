@@ -1,7 +1,7 @@
-// Package graph makes XNNPACK subgraphs of a safetensors file and a description of how its tensors are used: which operator and
+// Package described makes XNNPACK subgraphs of a safetensors file and a description of how its tensors are used: which operator and
 // datatype each is packed for. A safetensors file alone does not say that.
 //
-//	m, err := graph.Open("model.safetensors", "model.safetensors.json")
+//	m, err := described.Open("model.safetensors", "model.safetensors.json")
 //	session, err := cache.NewSession(m.DataMap())
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
@@ -51,4 +51,4 @@
 // # Untrusted files
 //
 // Whatever a description says is checked against the tensors before XNNPACK sees it.
-package graph
+package described

@@ -1,26 +1,20 @@
-package graph
+package described
 
 import (
 	"errors"
 	"fmt"
 
 	"xpwc"
+	"xpwc/models"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
-// Loader gives the content of tensors by name: an [xpwc.Session], or the model's own [Memory]. What it returns lies outside the Go heap,
-// and stays where it is until the runtime is created. The content is there on return with [xpwc.Eager], and otherwise at the latest
-// when XNNPACK packs it.
-type Loader interface {
-	Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
-}
-
 // Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are those of Inputs and
 // Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
-func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) { return emit(m.steps, l) }
+func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return emit(m.steps, l) }
 
-func emit(steps []*step, l Loader) (*xnnpack.Subgraph, error) {
+func emit(steps []*step, l models.Loader) (*xnnpack.Subgraph, error) {
 	g, err := xnnpack.NewSubgraph(2 * len(steps))
 	if err != nil {
 		return nil, err
@@ -34,7 +28,7 @@ func emit(steps []*step, l Loader) (*xnnpack.Subgraph, error) {
 }
 
 // emit adds the operator, with what converts its input from float32 and its output to it.
-func (s *step) emit(g *xnnpack.Subgraph, l Loader, in, out xnnpack.ValueID) error {
+func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueID) error {
 	filter, bias, err := s.load(g, l)
 	if err != nil {
 		return err
@@ -116,7 +110,7 @@ func (s *step) deconvolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Deco
 }
 
 // load defines the weights and the bias.
-func (s *step) load(g *xnnpack.Subgraph, l Loader) (filter, bias xnnpack.ValueID, err error) {
+func (s *step) load(g *xnnpack.Subgraph, l models.Loader) (filter, bias xnnpack.ValueID, err error) {
 	b := s.bias
 	bias = xnnpack.InvalidValue
 	if s.hasBias {
@@ -137,7 +131,7 @@ func (s *step) load(g *xnnpack.Subgraph, l Loader) (filter, bias xnnpack.ValueID
 	return filter, bias, err
 }
 
-func (s *step) read(l Loader, t xnnpack.Tensor, eager bool, options ...xpwc.LoadOption) ([]byte, error) {
+func (s *step) read(l models.Loader, t xnnpack.Tensor, eager bool, options ...xpwc.LoadOption) ([]byte, error) {
 	options = append(options, xpwc.PackOnly())
 	if eager {
 		options = append(options, xpwc.Eager())

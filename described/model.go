@@ -1,4 +1,4 @@
-package graph
+package described
 
 import (
 	"errors"
@@ -7,30 +7,21 @@ import (
 
 	"xpwc"
 	"xpwc/internal/divide"
+	"xpwc/models"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
 
-// Model is a safetensors file with a description that fits it, ready to be made into subgraphs. Its methods may be called from many
-// goroutines.
+// Model is a safetensors file with a description that fits it, ready to be made into subgraphs. It is a [models.Model]. Its methods may be
+// called from many goroutines.
 type Model struct {
 	file        *safetensors.File
 	steps       []*step
 	description string
 }
 
-// Value is an input or an output of an operator, float32 whatever the operator's own types are: it is converted.
-type Value struct {
-	// ID is the value's external ID in every subgraph made of the whole model.
-	ID xnnpack.ValueID
-	// Name is the weights' name with " input" or " output".
-	Name string
-	// Shape is one row [1, channels], or the smallest image [1, height, width, channels] that the operator's window fits.
-	Shape []int
-}
-
 // MetadataName is where a safetensors file may have its description itself, in its metadata.
-const MetadataName = "xpwc.graph"
+const MetadataName = "xpwc.description"
 
 // Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. Without a description's path
 // it is the one in the file. The error matches [ErrInvalid], [safetensors.ErrMalformed] or what the operating system returned, and
@@ -53,7 +44,7 @@ func open(file *safetensors.File, weights, description string) (*Model, error) {
 	case description != "":
 		var err error
 		if text, err = os.ReadFile(description); err != nil {
-			return nil, fmt.Errorf("open graph description: %w", err)
+			return nil, fmt.Errorf("open description: %w", err)
 		}
 		name = description
 	case len(text) == 0:
@@ -96,59 +87,57 @@ func (m *Model) Description() string { return m.description }
 // DataMap returns the file's tensors, for [xpwc.Cache.NewSession].
 func (m *Model) DataMap() xpwc.DataMap { return m.file }
 
-// Inputs returns the operators' inputs in the description's order.
-func (m *Model) Inputs() []Value {
-	out := make([]Value, len(m.steps))
+// NewLoader returns a loader that needs no cache.
+func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.file, nil) }
+
+// Inputs returns the operators' inputs in the description's order, named after the weights with " input". They are float32, whatever the
+// operators' own types are. A shape is one row [1, channels], or the smallest image [1, height, width, channels] that the operator's
+// window fits.
+func (m *Model) Inputs() []models.Value {
+	out := make([]models.Value, len(m.steps))
 	for i, s := range m.steps {
-		out[i] = Value{xnnpack.ValueID(i), s.Weights + " input", s.input.Shape}
+		out[i] = models.Value{ID: xnnpack.ValueID(i), Name: s.Weights + " input", Type: xnnpack.Float32, Shape: s.input.Shape}
 	}
 	return out
 }
 
-// Outputs returns the operators' outputs likewise.
-func (m *Model) Outputs() []Value {
-	out := make([]Value, len(m.steps))
+// Outputs returns the operators' outputs likewise, with " output" in their names.
+func (m *Model) Outputs() []models.Value {
+	out := make([]models.Value, len(m.steps))
 	for i, s := range m.steps {
-		out[i] = Value{xnnpack.ValueID(len(m.steps) + i), s.Weights + " output", s.output.Shape}
+		id := xnnpack.ValueID(len(m.steps) + i)
+		out[i] = models.Value{ID: id, Name: s.Weights + " output", Type: xnnpack.Float32, Shape: s.output.Shape}
 	}
 	return out
 }
 
-// A Share is some of a model's operators. It is for packing ahead of time, with a runtime and a goroutine for each share.
-type Share struct {
-	steps []*step
-	size  int64
-}
-
-// Shares divides the operators among n shares of about the same number of bytes, or fewer if there are fewer operators. Operators of the
-// same weights come into one share, so that its runtime sees, as that of the whole model would, whether they pack them alike.
-func (m *Model) Shares(n int) []Share {
+// Shares divides the operators as [models.Model] says. Operators of the same weights come into one share, so that its runtime sees, as
+// that of the whole model would, whether they pack them alike.
+func (m *Model) Shares(n int) []models.Share {
 	of := map[string]int{}
-	var groups []Share
+	var groups [][]*step
 	var sizes []int64
 	for _, s := range m.steps {
 		i, ok := of[s.Weights]
 		if !ok {
 			i = len(groups)
-			of[s.Weights], groups, sizes = i, append(groups, Share{}), append(sizes, 0)
+			of[s.Weights], groups, sizes = i, append(groups, nil), append(sizes, 0)
 		}
-		groups[i].steps = append(groups[i].steps, s)
+		groups[i] = append(groups[i], s)
 		sizes[i] += s.size
 	}
-	var shares []Share
+	var shares []models.Share
 	for _, part := range divide.Evenly(sizes, n) {
-		var share Share
+		var steps []*step
+		var size int64
 		for _, i := range part {
-			share.steps = append(share.steps, groups[i].steps...)
-			share.size += sizes[i]
+			steps = append(steps, groups[i]...)
+			size += sizes[i]
 		}
-		shares = append(shares, share)
+		shares = append(shares, models.Share{
+			Bytes:    size,
+			Subgraph: func(l models.Loader) (*xnnpack.Subgraph, error) { return emit(steps, l) },
+		})
 	}
 	return shares
 }
-
-// Bytes returns the size of the unpacked weights.
-func (s Share) Bytes() int64 { return s.size }
-
-// Subgraph makes a new subgraph of the share, as [Model.Subgraph] does of the model, with external values from 0.
-func (s Share) Subgraph(l Loader) (*xnnpack.Subgraph, error) { return emit(s.steps, l) }

@@ -12,7 +12,7 @@ const maxPorts = 4
 // builder defines a case's subgraph and collects its inputs and outputs.
 type builder struct {
 	*random
-	load    Loader
+	place   Place
 	g       *xnnpack.Subgraph
 	ports   int
 	inputs  []Port
@@ -99,11 +99,11 @@ const (
 	atInference                // and afterwards
 )
 
-// static defines a static tensor whose memory comes from the loader.
+// static defines a static tensor where the case was given a place for it.
 func (b *builder) static(t tensor, when reading, packed packing.Identity) (xnnpack.ValueID, error) {
-	data, err := b.load(Weight{Name: t.Name, Content: t.content, Eager: when != onMiss, Retain: when == atInference, Packing: packed})
+	data, err := b.place(Weight{Name: t.Name, Content: t.content, Eager: when != onMiss, Retain: when == atInference, Packing: packed})
 	if err != nil {
-		return 0, fmt.Errorf("load %s: %w", t.Name, err)
+		return 0, fmt.Errorf("place %s: %w", t.Name, err)
 	}
 	t.Data = data
 	return b.g.Tensor(t.Tensor)

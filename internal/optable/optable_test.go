@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/optable"
+	"xpwc/internal/recorder"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/internal/recorder"
-	"xpwc/xnnpack/optable"
 )
 
 // eachCase runs test for every case. It is skipped where this CPU, or the one it is limited to, cannot run the case.
@@ -54,10 +54,10 @@ func TestAnnouncedCasesLookUpBeforeTheyReadAndPackAndTheOthersDoNot(t *testing.T
 		cache, err := recorder.New()
 		require.NoError(t, err)
 		defer cache.Delete()
-		var memory sameMemory
-		defer memory.Free()
+		var places samePlaces
+		defer places.Free()
 
-		cold, err := c.RunChecked(cache, memory.Load, cache.Finalize)
+		cold, err := c.RunChecked(cache, places.place, cache.Finalize)
 		requireRun(t, err)
 		events, err := cache.Take()
 		require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestAnnouncedCasesLookUpBeforeTheyReadAndPackAndTheOthersDoNot(t *testing.T
 		// The content of a weight that is not Eager need not be there: it is not read.
 		cache.Reopen()
 		warm, err := c.Run(cache, func(w optable.Weight) ([]byte, error) {
-			b, err := memory.Load(w)
+			b, err := places.place(w)
 			if err == nil && !w.Eager {
 				clear(b)
 			}
@@ -99,18 +99,18 @@ func TestAnnouncedCasesLookUpBeforeTheyReadAndPackAndTheOthersDoNot(t *testing.T
 	})
 }
 
-// sameMemory gives a weight the same address each time, as a data map does.
-type sameMemory struct {
-	optable.Memory
+// samePlaces gives a weight the same address each time, as a data map does.
+type samePlaces struct {
+	optable.Copies
 	known map[string][]byte
 }
 
-func (m *sameMemory) Load(w optable.Weight) ([]byte, error) {
+func (m *samePlaces) place(w optable.Weight) ([]byte, error) {
 	if b, ok := m.known[w.Name]; ok {
 		copy(b, w.Content)
 		return b, nil
 	}
-	b, err := m.Memory.Load(w)
+	b, err := m.Copies.Place(w)
 	if m.known == nil {
 		m.known = map[string][]byte{}
 	}
@@ -118,7 +118,7 @@ func (m *sameMemory) Load(w optable.Weight) ([]byte, error) {
 	return b, err
 }
 
-func TestALoaderThatFailsFailsTheCase(t *testing.T) {
+func TestAPlaceThatCannotBeHadFailsTheCase(t *testing.T) {
 	lost := errors.New("lost")
 	_, err := optable.Cases()[0].Run(nil, func(optable.Weight) ([]byte, error) { return nil, lost }, nil)
 	require.ErrorIs(t, err, lost)

@@ -1,6 +1,6 @@
 // A weights cache in plain memory that writes down what XNNPACK asks of it.
-#ifndef XPWC_XNNPACK_RECORDER_H
-#define XPWC_XNNPACK_RECORDER_H
+#ifndef XPWC_RECORDER_H
+#define XPWC_RECORDER_H
 
 #include <stdbool.h>
 #include <stddef.h>

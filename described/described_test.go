@@ -1,24 +1,22 @@
-package graph_test
+package described_test
 
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/graph"
+	"xpwc/described"
+	"xpwc/internal/modeltest"
 	"xpwc/safetensors"
-	"xpwc/xnnpack"
 )
 
 // tensors are made for a test: numbers from a seed.
@@ -142,12 +140,12 @@ func settings() (*tensors, string) {
 	]`
 }
 
-func open(t testing.TB, ts *tensors, description string) *graph.Model {
+func open(t testing.TB, ts *tensors, description string) *described.Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	ts.write(t, path)
 	require.NoError(t, os.WriteFile(path+".json", []byte(description), 0o600))
-	m, err := graph.Open(path, path+".json")
+	m, err := described.Open(path, path+".json")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m
@@ -156,88 +154,30 @@ func open(t testing.TB, ts *tensors, description string) *graph.Model {
 // content is the x that inputs are filled with.
 func content(i int) float32 { return float32(i*37%101)/101 - 0.5 }
 
-// invoke computes the outputs.
-func invoke(t testing.TB, m *graph.Model, r *xnnpack.Runtime) [][]float32 {
+// inputs are the model's, filled with content.
+func inputs(t testing.TB, m *described.Model) [][]float32 {
 	t.Helper()
-	require.NoError(t, r.Reshape())
-	external := map[xnnpack.ValueID][]byte{}
-	buffer := func(v graph.Value) *xnnpack.Buffer {
-		n, err := xnnpack.Float32.ByteSize(v.Shape)
-		require.NoError(t, err)
-		b, err := xnnpack.NewBuffer(n)
-		require.NoError(t, err)
-		t.Cleanup(b.Free)
-		external[v.ID] = b.Bytes()
-		return b
-	}
+	var all [][]float32
 	for _, v := range m.Inputs() {
-		x := buffer(v).Float32s()
+		n, err := v.ByteSize()
+		require.NoError(t, err)
+		x := make([]float32, n/4)
 		for i := range x {
 			x[i] = content(i)
 		}
+		all = append(all, x)
 	}
-	var outputs []*xnnpack.Buffer
-	for _, v := range m.Outputs() {
-		shape, err := r.ExternalShape(v.ID)
-		require.NoError(t, err)
-		require.Equal(t, v.Shape, shape, v.Name)
-		outputs = append(outputs, buffer(v))
-	}
-	require.NoError(t, r.Setup(external))
-	require.NoError(t, r.Invoke())
-	var out [][]float32
-	for _, b := range outputs {
-		out = append(out, append([]float32{}, b.Float32s()...))
-	}
-	return out
+	return all
 }
 
-func plain(t testing.TB, m *graph.Model) [][]float32 {
+func plain(t testing.TB, m *described.Model) [][]float32 {
 	t.Helper()
-	l := m.NewLoader()
-	g, err := m.Subgraph(l)
-	require.NoError(t, err)
-	r, err := xnnpack.NewRuntime(g, nil)
-	require.NoError(t, err)
-	require.NoError(t, g.Delete())
-	l.Finalize()
-	out := invoke(t, m, r)
-	require.NoError(t, r.Delete())
-	require.NoError(t, l.Close())
-	return out
+	return modeltest.Run(t, m, inputs(t, m)...)
 }
 
-func cached(t testing.TB, m *graph.Model, cache *xpwc.Cache, data xpwc.DataMap) [][]float32 {
+func cached(t testing.TB, m *described.Model, cache *xpwc.Cache, data xpwc.DataMap) [][]float32 {
 	t.Helper()
-	session, err := cache.NewSession(data)
-	require.NoError(t, err)
-	g, err := m.Subgraph(session)
-	require.NoError(t, err)
-	r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: session})
-	require.NoError(t, err)
-	require.NoError(t, g.Delete())
-	require.NoError(t, session.Finalize())
-	out := invoke(t, m, r)
-	require.NoError(t, r.Delete())
-	require.NoError(t, session.Close())
-	return out
-}
-
-func packShare(cache *xpwc.Cache, m *graph.Model, share graph.Share) error {
-	session, err := cache.NewSession(m.DataMap())
-	if err != nil {
-		return err
-	}
-	g, err := share.Subgraph(session)
-	if err != nil {
-		return errors.Join(err, session.Close())
-	}
-	r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: session})
-	finalized := session.Finalize()
-	if err == nil {
-		err = r.Delete()
-	}
-	return errors.Join(err, finalized, g.Delete(), session.Close())
+	return modeltest.RunCached(t, m, cache, data, inputs(t, m)...)
 }
 
 func TestSharesPackWhatAWholeLoadLooksUp(t *testing.T) {
@@ -247,25 +187,7 @@ func TestSharesPackWhatAWholeLoadLooksUp(t *testing.T) {
 				ts, description := build()
 				m := open(t, ts, description)
 				want := plain(t, m)
-				path := filepath.Join(t.TempDir(), "cache.xpwc")
-				cache, err := xpwc.Open(path, nil)
-				require.NoError(t, err)
-				shares := m.Shares(n)
-				errs := make([]error, len(shares))
-				var group sync.WaitGroup
-				var sum int64
-				for i, s := range shares {
-					sum += s.Bytes()
-					group.Go(func() { errs[i] = packShare(cache, m, s) })
-				}
-				group.Wait()
-				require.NoError(t, errors.Join(errs...))
-				require.Equal(t, m.Shares(1)[0].Bytes(), sum)
-				require.NoError(t, cache.Close())
-				require.Positive(t, cache.Stats().Packed.Entries)
-				require.Empty(t, cache.Stats().Private)
-
-				cache, err = xpwc.Open(path, nil)
+				cache, err := xpwc.Open(modeltest.CheckShares(t, m, n), nil)
 				require.NoError(t, err)
 				require.Equal(t, want, cached(t, m, cache, m.DataMap()))
 				require.NoError(t, cache.Close())

@@ -1,4 +1,4 @@
-package graph_test
+package described_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/safetensors"
 )
 
@@ -31,7 +31,7 @@ func (c *counted) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 // beside writes a file with packed weights beside the original ones, and opens it alone.
-func beside(t *testing.T, original *graph.Model) *graph.Model {
+func beside(t *testing.T, original *described.Model) *described.Model {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "cache.xpwc")
 	cache, err := xpwc.Open(image, nil)
@@ -43,10 +43,10 @@ func beside(t *testing.T, original *graph.Model) *graph.Model {
 	content, err := os.ReadFile(image)
 	require.NoError(t, err)
 	var b bytes.Buffer
-	require.NoError(t, original.File().WritePacked(&b, content, 0, map[string]string{graph.MetadataName: original.Description()}))
+	require.NoError(t, original.File().WritePacked(&b, content, 0, map[string]string{described.MetadataName: original.Description()}))
 	path := filepath.Join(t.TempDir(), "packed.safetensors")
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
-	m, err := graph.Open(path, "")
+	m, err := described.Open(path, "")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m
@@ -84,13 +84,13 @@ func TestADescriptionMayLieInTheFile(t *testing.T) {
 	require.Equal(t, description, m.Description())
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	ts.write(t, path)
-	_, err := graph.Open(path, "")
-	require.ErrorIs(t, err, graph.ErrInvalid)
-	require.ErrorContains(t, err, graph.MetadataName)
+	_, err := described.Open(path, "")
+	require.ErrorIs(t, err, described.ErrInvalid)
+	require.ErrorContains(t, err, described.MetadataName)
 	var b bytes.Buffer
-	require.NoError(t, safetensors.Write(&b, ts.list, &safetensors.WriteOptions{Metadata: map[string]string{graph.MetadataName: "{"}}))
+	require.NoError(t, safetensors.Write(&b, ts.list, &safetensors.WriteOptions{Metadata: map[string]string{described.MetadataName: "{"}}))
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
-	_, err = graph.Open(path, "")
-	require.ErrorIs(t, err, graph.ErrInvalid)
+	_, err = described.Open(path, "")
+	require.ErrorIs(t, err, described.ErrInvalid)
 	require.ErrorContains(t, err, path)
 }

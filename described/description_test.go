@@ -1,4 +1,4 @@
-package graph_test
+package described_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
@@ -106,17 +106,17 @@ func TestAWrongDescriptionIsRefusedWithWhatIsWrong(t *testing.T) {
 	path := filepath.Join(dir, "m.safetensors")
 	sample().write(t, path)
 	for _, c := range wrong {
-		description := filepath.Join(dir, "graph.json")
+		description := filepath.Join(dir, "d.json")
 		require.NoError(t, os.WriteFile(description, []byte(c.description), 0o600))
-		_, err := graph.Open(path, description)
-		require.ErrorIs(t, err, graph.ErrInvalid, c.description)
+		_, err := described.Open(path, description)
+		require.ErrorIs(t, err, described.ErrInvalid, c.description)
 		require.ErrorContains(t, err, c.says, c.description)
-		require.ErrorContains(t, err, "graph.json")
+		require.ErrorContains(t, err, "d.json")
 	}
-	_, err := graph.Open(path, filepath.Join(dir, "none.json"))
+	_, err := described.Open(path, filepath.Join(dir, "none.json"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ok.json"), []byte(`[{"op": "fully_connected", "datatype": "f32", "weights": "w"}]`), 0o600))
-	_, err = graph.Open(filepath.Join(dir, "ok.json"), filepath.Join(dir, "ok.json"))
+	_, err = described.Open(filepath.Join(dir, "ok.json"), filepath.Join(dir, "ok.json"))
 	require.ErrorIs(t, err, safetensors.ErrMalformed)
 }
 
@@ -141,14 +141,14 @@ func FuzzDescription(f *testing.F) {
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, file.Close()) })
 	f.Fuzz(func(t *testing.T, description []byte) {
-		operators, err := graph.Parse(description)
+		operators, err := described.Parse(description)
 		if err != nil {
-			require.ErrorIs(t, err, graph.ErrInvalid)
+			require.ErrorIs(t, err, described.ErrInvalid)
 			return
 		}
-		m, err := graph.New(file, operators)
+		m, err := described.New(file, operators)
 		if err != nil {
-			require.ErrorIs(t, err, graph.ErrInvalid)
+			require.ErrorIs(t, err, described.ErrInvalid)
 			return
 		}
 		l := m.NewLoader()

@@ -1,4 +1,4 @@
-package graph
+package described
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 )
 
 // ErrInvalid is matched by every error that says a description is malformed, or does not fit the tensors. It names the operator.
-var ErrInvalid = errors.New("invalid graph description")
+var ErrInvalid = errors.New("invalid description")
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))

@@ -25,9 +25,9 @@ type Weight struct {
 	Packing packing.Identity
 }
 
-// Loader returns the memory whose address is given to XNNPACK for a weight: outside the Go heap, or pinned, as long as the content.
-// The content need not be there yet unless the weight is Eager.
-type Loader func(w Weight) ([]byte, error)
+// A Place gives a weight the memory whose address XNNPACK gets: outside the Go heap, or pinned, as long as the content. The content
+// need not be there yet unless the weight is Eager.
+type Place func(w Weight) ([]byte, error)
 
 // Case is one operator in one datatype combination.
 type Case struct {
@@ -63,9 +63,9 @@ type Model struct {
 	Outputs  []Port
 }
 
-// Build defines the case's subgraph. Its static tensors come from load. The caller deletes the subgraph.
-func (c Case) Build(load Loader) (*Model, error) {
-	b := &builder{load: load, random: newRandom(c.Name)}
+// Build defines the case's subgraph. Its static tensors lie where place says. The caller deletes the subgraph.
+func (c Case) Build(place Place) (*Model, error) {
+	b := &builder{place: place, random: newRandom(c.Name)}
 	var err error
 	if b.g, err = xnnpack.NewSubgraph(maxPorts); err != nil {
 		return nil, err
@@ -77,16 +77,16 @@ func (c Case) Build(load Loader) (*Model, error) {
 }
 
 // Run builds the case, creates a runtime with the cache (nil for none), calls afterCreate (nil for nothing: where the cache is
-// finalized), runs it on the calling thread and returns the outputs' bytes. A nil load keeps the weights in memory of its own.
+// finalized), runs it on the calling thread and returns the outputs' bytes. A nil place is a copy in C memory for as long as it runs.
 // Where the hardware cannot run the case the error matches xnnpack.UnsupportedHardware.
-func (c Case) Run(cache xnnpack.WeightsCache, load Loader, afterCreate func() error) (outputs [][]byte, err error) {
-	_, outputs, err = c.run(cache, load, afterCreate)
+func (c Case) Run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (outputs [][]byte, err error) {
+	_, outputs, err = c.run(cache, place, afterCreate)
 	return outputs, err
 }
 
 // RunChecked is Run, and compares the outputs with the expected ones.
-func (c Case) RunChecked(cache xnnpack.WeightsCache, load Loader, afterCreate func() error) ([][]byte, error) {
-	m, outputs, err := c.run(cache, load, afterCreate)
+func (c Case) RunChecked(cache xnnpack.WeightsCache, place Place, afterCreate func() error) ([][]byte, error) {
+	m, outputs, err := c.run(cache, place, afterCreate)
 	if err != nil {
 		return nil, err
 	}
@@ -96,13 +96,13 @@ func (c Case) RunChecked(cache xnnpack.WeightsCache, load Loader, afterCreate fu
 	return outputs, nil
 }
 
-func (c Case) run(cache xnnpack.WeightsCache, load Loader, afterCreate func() error) (m *Model, outputs [][]byte, err error) {
-	if load == nil {
-		var memory Memory
-		defer memory.Free()
-		load = memory.Load
+func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (m *Model, outputs [][]byte, err error) {
+	if place == nil {
+		var copies Copies
+		defer copies.Free()
+		place = copies.Place
 	}
-	if m, err = c.Build(load); err != nil {
+	if m, err = c.Build(place); err != nil {
 		return nil, nil, err
 	}
 	r, err := xnnpack.NewRuntime(m.Subgraph, &xnnpack.RuntimeOptions{WeightsCache: cache, Flags: c.Flags})
@@ -158,28 +158,28 @@ func (m *Model) Check(outputs [][]byte) error {
 	return nil
 }
 
-// Memory is a Loader that copies weights into C memory.
-type Memory struct {
+// Copies are weights in C memory.
+type Copies struct {
 	buffers []*xnnpack.Buffer
 }
 
-// Load implements Loader.
-func (m *Memory) Load(w Weight) ([]byte, error) {
+// Place copies a weight.
+func (c *Copies) Place(w Weight) ([]byte, error) {
 	b, err := xnnpack.NewBuffer(len(w.Content))
 	if err != nil {
 		return nil, err
 	}
-	m.buffers = append(m.buffers, b)
+	c.buffers = append(c.buffers, b)
 	copy(b.Bytes(), w.Content)
 	return b.Bytes(), nil
 }
 
 // Free gives the memory back; no runtime may read it any more.
-func (m *Memory) Free() {
-	for _, b := range m.buffers {
+func (c *Copies) Free() {
+	for _, b := range c.buffers {
 		b.Free()
 	}
-	m.buffers = nil
+	c.buffers = nil
 }
 
 // Cases returns the table. Names are unique.
