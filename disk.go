@@ -66,7 +66,7 @@ type disk interface {
 	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a lower layer.
 	CopiesUp() bool
 	// Reader opens the file once more, to be read whatever becomes of this disk.
-	Reader() (payloadReader, error)
+	Reader() (Reader, error)
 	Close() error
 }
 
@@ -227,7 +227,7 @@ func (d *osDisk) CopiesUp() bool { return copiesUp(d.File) }
 
 func (d *osDisk) Moved(path string) { d.path = path }
 
-func (d *osDisk) Reader() (payloadReader, error) {
+func (d *osDisk) Reader() (Reader, error) {
 	f, err := duplicate(d.File)
 	if err != nil {
 		return nil, fmt.Errorf("open %s once more: %w", d.path, err)

@@ -625,6 +625,6 @@ func (d *memDisk) CopiesUp() bool { return false }
 
 func (d *memDisk) Moved(path string) { d.path = path }
 
-func (d *memDisk) Reader() (payloadReader, error) { return nil, errors.ErrUnsupported } // see openOn
+func (d *memDisk) Reader() (Reader, error) { return nil, errors.ErrUnsupported } // see openOn
 
 func (d *memDisk) Close() error { return d.Unlock() }

@@ -79,22 +79,22 @@ func (d sectionDisk) Map(offset int64, size int, _ bool) ([]byte, error) {
 	return d.disk.Map(d.offset+offset, size, false)
 }
 
-func (d sectionDisk) Reader() (payloadReader, error) {
+func (d sectionDisk) Reader() (Reader, error) {
 	r, err := d.disk.Reader()
 	return sectionReader{r, d.offset}, err
 }
 
 // sectionReader reads the payloads of a section.
 type sectionReader struct {
-	payloadReader
+	Reader
 	offset int64
 }
 
-func (r sectionReader) hash(payloads []payload, stop *int32) error {
+func (r sectionReader) Hash(payloads []Payload, stop *int32) error {
 	for i := range payloads {
-		payloads[i].offset += uint64(r.offset)
+		payloads[i].Offset += uint64(r.offset)
 	}
-	return r.payloadReader.hash(payloads, stop)
+	return r.Reader.Hash(payloads, stop)
 }
 
 func (sectionDisk) WriteAt([]byte, int64) (int, error) { return 0, ErrReadOnly }

@@ -108,7 +108,7 @@ func (st *store) HasFile() bool { return st.disk != nil }
 func (st *store) Writing() bool { return st.locked }
 
 // Reader opens the file once more, to be read whatever becomes of the store.
-func (st *store) Reader() (payloadReader, error) { return st.disk.Reader() }
+func (st *store) Reader() (Reader, error) { return st.disk.Reader() }
 
 // condemned are the files, by identity, that this process does not commit to any more: a flush of them failed. Linux
 // marks the pages that it could not write as clean, so that the next flush succeeds and the disk has something else.

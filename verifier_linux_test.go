@@ -24,7 +24,7 @@ func TestPayloadsAreHashedAtTheLowestPriority(t *testing.T) {
 	require.NoError(t, err)
 	var stop int32
 	done := make(chan error)
-	go func() { done <- r.hash([]payload{{size: uint64(len(content))}}, &stop) }()
+	go func() { done <- r.Hash([]Payload{{Size: uint64(len(content))}}, &stop) }()
 	found := false
 	for ended := false; !ended; {
 		select {

@@ -243,9 +243,9 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	r, err := d.Reader()
 	require.NoError(t, err)
 	require.NoError(t, d.Close()) // whatever becomes of it
-	var payloads []payload
+	var payloads []Payload
 	add := func(offset, size int) {
-		payloads = append(payloads, payload{offset: uint64(offset), size: uint64(size)})
+		payloads = append(payloads, Payload{Offset: uint64(offset), Size: uint64(size)})
 	}
 	for size := 1; size < 2200; size++ {
 		add(random.IntN(3000), size)
@@ -262,19 +262,19 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	add(len(content)-10, 11)
 	add(len(content)+7, 4*piece)
 	var stop int32
-	require.NoError(t, r.hash(payloads, &stop))
+	require.NoError(t, r.Hash(payloads, &stop))
 	for i, p := range payloads {
 		if i >= readable {
-			require.Equal(t, unreadable, p.state, "%d bytes at %d", p.size, p.offset)
+			require.Equal(t, Unreadable, p.State, "%d bytes at %d", p.Size, p.Offset)
 			continue
 		}
-		require.Equal(t, hashed, p.state)
-		require.Equal(t, digest.Of(content[p.offset:p.offset+p.size]), p.sum, "%d bytes at %d", p.size, p.offset)
+		require.Equal(t, Hashed, p.State)
+		require.Equal(t, digest.Of(content[p.Offset:p.Offset+p.Size]), p.Sum, "%d bytes at %d", p.Size, p.Offset)
 	}
 	stop = 1
-	again := []payload{{size: 1 << 10}, {size: 10}}
-	require.NoError(t, r.hash(again, &stop))
-	require.Equal(t, []payloadState{notHashed, notHashed}, []payloadState{again[0].state, again[1].state})
+	again := []Payload{{Size: 1 << 10}, {Size: 10}}
+	require.NoError(t, r.Hash(again, &stop))
+	require.Equal(t, []PayloadState{NotHashed, NotHashed}, []PayloadState{again[0].State, again[1].State})
 	require.NoError(t, r.Close())
 }
 
@@ -348,7 +348,7 @@ func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 // descriptorless disks are those of a process that has no file descriptor left.
 type descriptorless struct{ disk }
 
-func (descriptorless) Reader() (payloadReader, error) { return nil, syscall.EMFILE }
+func (descriptorless) Reader() (Reader, error) { return nil, syscall.EMFILE }
 
 func TestWithoutADescriptorPayloadsAreUsedUnverifiedAndItIsTold(t *testing.T) {
 	tensors := someTensors(3, 5000)
