@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 	"xpwc/packing"
 )
 
@@ -20,7 +21,7 @@ func (provider) free()                       {}
 func askPackedSize(*packing.Geometry, []byte, int) packedSize { return packedSize{} }
 
 // Hash is for tests of what does not need C: what is verified is what runtimes use, and there are none.
-func (d descriptor) Hash(payloads []Payload, stop *int32) error {
+func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
 	for i := range payloads {
 		payloads[i].HashWith(d, stop)
 	}

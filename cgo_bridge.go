@@ -20,6 +20,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 	"xpwc/packing"
 )
 
@@ -106,7 +107,7 @@ func xpwcLayoutBytes(handle C.uintptr_t, packed unsafe.Pointer, n C.size_t) {
 }
 
 // Hash has a thread of the lowest priority hash payloads of a file, see verifier.c.
-func (d descriptor) Hash(payloads []Payload, stop *int32) error {
+func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
 	large := make([]C.struct_xpwc_payload, 0, len(payloads))
 	for i := range payloads {
 		p := &payloads[i]
@@ -131,9 +132,9 @@ func (d descriptor) Hash(payloads []Payload, stop *int32) error {
 		}
 		switch result := &large[0]; result.state {
 		case C.xpwc_hashed:
-			p.State, p.Sum = Hashed, *(*format.Digest)(unsafe.Pointer(&result.sum))
+			p.State, p.Sum = store.Hashed, *(*format.Digest)(unsafe.Pointer(&result.sum))
 		case C.xpwc_unreadable:
-			p.State = Unreadable
+			p.State = store.Unreadable
 		}
 		large = large[1:]
 	}

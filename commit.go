@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A host that loads one method after another would pack slowly with the disk flushed beside it each time. So what a
@@ -191,7 +192,7 @@ func (c *core) tryCommit() error {
 
 // planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as
 // there is room for. It returns all that it has; full is the disk's error if some had no room.
-func (c *core) planCommit(entries, pending []*entry) (plan *commit, committing []*entry, full, err error) {
+func (c *core) planCommit(entries, pending []*entry) (plan *store.Commit, committing []*entry, full, err error) {
 	for {
 		committing = slices.Concat(entries, pending)
 		records, err := c.records(committing)

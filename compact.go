@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // Compact rewrites the file without its dead bytes, and without payloads whose checksum is wrong. The new file takes
@@ -155,7 +156,7 @@ const pendingOffset = 1 << 62
 
 // content returns what a compaction makes the new file of: those of all records, and of the pending entries', that
 // keep returns.
-func (c *core) content(keep func([]format.Record) []format.Record, pending []*entry) ([]item, error) {
+func (c *core) content(keep func([]format.Record) []format.Record, pending []*entry) ([]store.Item, error) {
 	next := uint64(pendingOffset)
 	for _, e := range pending {
 		e.record.Offset = next
@@ -174,12 +175,12 @@ func (c *core) content(keep func([]format.Record) []format.Record, pending []*en
 	for _, e := range pending { // others, of sessions that are not finalized, say where in the file they were
 		fresh[e.record.Offset] = e
 	}
-	var items []item
+	var items []store.Item
 	already := func(r format.Record) bool { // a commit of which nobody knew whether it is in force
 		return fresh[r.Offset] == nil && slices.ContainsFunc(pending, func(e *entry) bool { return e.sameAs(&r) })
 	}
 	for _, r := range keep(slices.DeleteFunc(records, already)) {
-		it := item{Record: r}
+		it := store.Item{Record: r}
 		if e := fresh[r.Offset]; e != nil {
 			it.Payload, it.Region = e.data, e.region
 		} else {
@@ -191,8 +192,8 @@ func (c *core) content(keep func([]format.Record) []format.Record, pending []*en
 }
 
 // regionsOf returns the regions of items, each once.
-func regionsOf(items []item) (regions []*region) {
-	known := map[*region]bool{}
+func regionsOf(items []store.Item) (regions []*store.Region) {
+	known := map[*store.Region]bool{}
 	for _, it := range items {
 		if !known[it.Region] {
 			known[it.Region] = true

@@ -11,6 +11,7 @@ import (
 
 	"xpwc/internal/fd"
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A core is what all handles of one place share. Its methods are called with mu held unless they say otherwise.
@@ -25,7 +26,7 @@ type core struct {
 	sessions map[*Session]bool // that are open
 	usual    int               // how many tensors a session loads, as far as is known
 	writers  int               // sessions that pack into the file
-	store    *store
+	store    *store.Store
 	arena    arena
 	blocked  Reason // why the file cannot be written to, or ""
 	damaged  bool   // the file is to be set aside before anything is written
@@ -64,7 +65,7 @@ type seedKey struct {
 }
 
 // newCore makes the core of a place, and loads its file, which f finds. events is told of what is found.
-func newCore(p place, o Options, f files, events *eventLog) (*core, error) {
+func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error) {
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
@@ -87,7 +88,7 @@ func newCore(p place, o Options, f files, events *eventLog) (*core, error) {
 	if p.path == "" {
 		return c, nil
 	}
-	c.store = newStore(p.path, f, storeOptions{Insecure: o.AllowUnsafeFile, Prefetch: o.Prefetch, Condemned: condemnedHere})
+	c.store = store.New(p.path, f, store.Options{Insecure: o.AllowUnsafeFile, Prefetch: o.Prefetch, Condemned: condemnedHere})
 	if err := c.accept(c.store.Load()); err != nil {
 		return nil, err
 	}

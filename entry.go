@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // An entry is one packed payload in memory.
 type entry struct {
 	record format.Record // without Sum and digests until it is committed
 	data   []byte
-	region *region
+	region *store.Region
 	reason Reason   // why it is private; "" for an entry of the cache
 	file   [16]byte // identity of the file it lies in
 

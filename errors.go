@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned. ErrNotCache,
@@ -38,7 +39,7 @@ var (
 	ErrBusy = errors.New("the file is being written to; try again later")
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
 	// as sessions use it; the next session follows the path.
-	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
+	ErrReplaced = store.ErrReplaced
 	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not
 	// be used.
 	ErrLost = errors.New("the disk lost packed weights in use; delete the runtime and create it again")

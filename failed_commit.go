@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A commit fails when the disk is full or broken. What it should have committed then moves into private memory, so
@@ -94,7 +95,7 @@ func (c *core) retreat(entries []*entry) {
 }
 
 // detach moves a region out of the file, and all entries in it that no generation has.
-func (c *core) detach(r *region) {
+func (c *core) detach(r *store.Region) {
 	if r.Detached() {
 		return
 	}
@@ -302,7 +303,7 @@ func (c *core) renew() error {
 // process is, or if something here cannot leave the file yet.
 func (c *core) beginRenewal() error {
 	if c.usesFile() {
-		return fmt.Errorf("cache %s: %w, and what was packed is still in it: %w", c.name(), errCondemned, ErrBusy)
+		return fmt.Errorf("cache %s: %w, and what was packed is still in it: %w", c.name(), store.ErrCondemned, ErrBusy)
 	}
 	ok, err := c.store.BeginRenewal()
 	c.noticeReload()

@@ -17,6 +17,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // How costs grow with the number of entries. The entries are tiny, so that what is measured is what each one costs.
@@ -87,7 +88,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 		}
 	}
 	path = filepath.Join(t.TempDir(), "cache")
-	st := newStore(path, osFiles{}, storeOptions{Condemned: newCondemned()})
+	st := store.New(path, osFiles{}, store.Options{Condemned: store.NewCondemned()})
 	begun, err := st.Begin()
 	require.NoError(t, err)
 	require.True(t, begun)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // largeFile is a cache file whose index is too large to be checked as a whole when it is opened.
@@ -20,7 +21,7 @@ func largeFile(t *testing.T) (m *tinyModel, content []byte, slot format.Slot) {
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
-	require.Greater(t, h.Current.IndexSize, uint64(checkedAtOnce))
+	require.Greater(t, h.Current.IndexSize, uint64(store.CheckedAtOnce))
 	return m, content, h.Current
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // An announcement is a look-up that missed: the next reservation is for it.
@@ -27,7 +28,7 @@ func (a *announcement) names() (n int) {
 
 // A space is what XNNPACK packs into.
 type space struct {
-	reservation
+	store.Reservation
 	kind    packingKind
 	start   time.Time
 	sources []*source // that will be read for it, as far as it was announced
@@ -95,16 +96,16 @@ func (s *Session) reserve(n uint64) []byte {
 	case announced != nil && announced.failed:
 		return nil
 	case announced == nil || announced.compare:
-		p.kind, p.reservation, err = s.reserveScratch(n)
+		p.kind, p.Reservation, err = s.reserveScratch(n)
 	case announced.named && s.cache.flushing:
 		// Should the flush fail, what is packed meanwhile would be lost with it, and nobody could tell. It is copied when it is handed in.
 		p.kind = inPrivate
-		p.reservation, err = s.cache.arena.alloc(n)
+		p.Reservation, err = s.cache.arena.alloc(n)
 	case announced.named:
-		p.kind, p.reservation, err = s.reserveKept(n, announced.names())
+		p.kind, p.Reservation, err = s.reserveKept(n, announced.names())
 	default:
 		p.kind = inPrivate
-		p.reservation, err = s.cache.arena.alloc(n)
+		p.Reservation, err = s.cache.arena.alloc(n)
 	}
 	if err != nil {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
@@ -119,7 +120,7 @@ func (s *Session) reserve(n uint64) []byte {
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
 // the reason counted later, in private memory.
-func (s *Session) reserveKept(n uint64, names int) (packingKind, reservation, error) {
+func (s *Session) reserveKept(n uint64, names int) (packingKind, store.Reservation, error) {
 	c := s.cache
 	s.becomeWriter()
 	if c.store != nil && s.noFile == "" {
@@ -136,23 +137,23 @@ func (s *Session) reserveKept(n uint64, names int) (packingKind, reservation, er
 
 // reserveScratch reserves space that is used again for the next packing. Should XNNPACK reserve twice before it hands in
 // what it packed, the second reservation is private memory.
-func (s *Session) reserveScratch(n uint64) (packingKind, reservation, error) {
+func (s *Session) reserveScratch(n uint64) (packingKind, store.Reservation, error) {
 	if s.busy {
 		r, err := s.cache.arena.alloc(n)
 		return inPrivate, r, err
 	}
 	if s.scratch == nil || uint64(len(s.scratch.Data())) < n {
 		if err := s.dropScratch(); err != nil {
-			return 0, reservation{}, err
+			return 0, store.Reservation{}, err
 		}
 		r, err := newAnonymousRegion(n)
 		if err != nil {
-			return 0, reservation{}, err
+			return 0, store.Reservation{}, err
 		}
 		s.scratch = r
 	}
 	s.busy = true
-	return inScratch, reservation{Region: s.scratch.Retain(), Data: s.scratch.Data()[:n:n]}, nil
+	return inScratch, store.Reservation{Region: s.scratch.Retain(), Data: s.scratch.Data()[:n:n]}, nil
 }
 
 func (s *Session) dropScratch() error {
@@ -351,7 +352,7 @@ func (s *Session) place(e *entry, p space) {
 		copy(r.Data, p.Data)
 		c.stats.CopiedBytes += int64(len(p.Data))
 		s.discard(p)
-		p.kind, p.reservation = kind, r
+		p.kind, p.Reservation = kind, r
 	}
 	e.data, e.region = p.Data, p.Region
 	switch {
@@ -361,7 +362,7 @@ func (s *Session) place(e *entry, p space) {
 			e.reason = s.noFile
 		}
 	default:
-		c.store.Filled(p.reservation)
+		c.store.Filled(p.Reservation)
 		c.packingEnded()
 		e.file = p.Region.File()
 		if p.Region.Doubtful() { // in the middle of it a flush failed: nobody can tell what became of it
@@ -408,7 +409,7 @@ func (s *Session) settleUnnamed(p space) *entry {
 			copy(r.Data, p.Data)
 			c.stats.CopiedBytes += int64(len(p.Data))
 			s.discard(p)
-			p = space{reservation: r, kind: inPrivate}
+			p = space{Reservation: r, kind: inPrivate}
 		} else {
 			s.remark(err)
 			s.giveUp(p)
@@ -423,7 +424,7 @@ func (s *Session) settleUnnamed(p space) *entry {
 		e.suspectFor(suspect)
 		e.summed, e.file = true, p.Region.File()
 		c.fresh = append(c.fresh, e)
-		c.store.Filled(p.reservation)
+		c.store.Filled(p.Reservation)
 		c.packingEnded()
 	}
 	c.unnamed[sum] = append(c.unnamed[sum], e)
@@ -435,7 +436,7 @@ func (s *Session) settleUnnamed(p space) *entry {
 func (s *Session) discard(p space) {
 	switch p.kind {
 	case inFile:
-		s.cache.note(s.cache.store.Cancel(p.reservation))
+		s.cache.note(s.cache.store.Cancel(p.Reservation))
 		s.cache.packingEnded()
 	case inScratch:
 		s.busy = false

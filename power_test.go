@@ -14,6 +14,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
@@ -84,12 +85,7 @@ func openOn(p *memProcess, o *Options) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.place = place{path: powerPath}
-	c.store = newStore(powerPath, p, storeOptions{Condemned: newCondemned()})
-	if err := c.accept(c.store.Load()); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, openStore(c, powerPath, store.New(powerPath, p, store.Options{Condemned: store.NewCondemned()}))
 }
 
 func (s *scenario) open(p *memProcess) *Cache {

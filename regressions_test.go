@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/store"
 	"xpwc/packing"
 )
 
@@ -53,7 +54,7 @@ func finish(t testing.TB, s *Session) {
 }
 
 type flushingDisk struct {
-	disk
+	store.Disk
 	flush func() error
 }
 
@@ -63,25 +64,25 @@ func (d flushingDisk) Flush() error {
 			return err
 		}
 	}
-	return d.disk.Flush()
+	return d.Disk.Flush()
 }
 
 type wrappedFiles struct {
-	files
-	wrap func(disk, error) (disk, error)
+	store.Files
+	wrap func(store.Disk, error) (store.Disk, error)
 }
 
 // wrappedForWriting are files that are wrapped also when an existing one is opened for writing.
 type wrappedForWriting struct{ wrappedFiles }
 
-func (f wrappedForWriting) Open(path string, writable, insecure bool) (disk, error) {
+func (f wrappedForWriting) Open(path string, writable, insecure bool) (store.Disk, error) {
 	if !writable {
-		return f.files.Open(path, writable, insecure)
+		return f.Files.Open(path, writable, insecure)
 	}
-	return f.wrap(f.files.Open(path, writable, insecure))
+	return f.wrap(f.Files.Open(path, writable, insecure))
 }
 
-func (f wrappedFiles) Create(path string) (disk, error) { return f.wrap(f.files.Create(path)) }
+func (f wrappedFiles) Create(path string) (store.Disk, error) { return f.wrap(f.Files.Create(path)) }
 
 type tensorMap map[string]Tensor
 
@@ -155,14 +156,14 @@ func TestAFailedCommitAndItsRetryAreTwoGenerations(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
 	n := 0
-	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		return flushingDisk{d, func() error {
 			if n++; n == 4 { // header; payloads, index, SLOT
 				return syscall.EIO
 			}
 			return nil
 		}}, err
-	}}
+	}})
 	o := open(t, c, map[string][]byte{"a": contentOf("a", 1000)})
 	require.ErrorIs(t, c.waitForCommit(), syscall.EIO)
 	theirs := otherProcess(t, path)
@@ -447,11 +448,11 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 	finish(t, s)
 	require.NoError(t, c.Save())
 	atCopy, copyOn := make(chan bool), make(chan bool)
-	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		atCopy <- true
 		<-copyOn
 		return d, err
-	}}
+	}})
 	compacted := make(chan error)
 	go func() { compacted <- c.Compact() }()
 	<-atCopy
@@ -508,13 +509,13 @@ func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	open(t, c, someTensors(2, 1000)).close(t)
 	require.NoError(t, c.Save())
-	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		require.NoError(t, os.Rename(path, path+".moved"))
 		theirs := otherProcess(t, path)
 		open(t, theirs, map[string][]byte{"theirs": contentOf("t", 100)}).close(t)
 		require.NoError(t, theirs.Close())
 		return d, err
-	}}
+	}})
 	require.ErrorIs(t, c.Compact(), ErrReplaced)
 	require.NoError(t, c.Close())
 	require.NoFileExists(t, path+".compact")

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"math"
 	"os"
+
+	"xpwc/internal/store"
 )
 
 // OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for instance beside
@@ -46,7 +48,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 // sectionFiles opens a section of a file as a disk.
 type sectionFiles struct{ offset, size int64 }
 
-func (s sectionFiles) Open(path string, _, insecure bool) (disk, error) {
+func (s sectionFiles) Open(path string, _, insecure bool) (store.Disk, error) {
 	d, err := osFiles{}.Open(path, false, insecure)
 	if err != nil {
 		return nil, err
@@ -54,43 +56,43 @@ func (s sectionFiles) Open(path string, _, insecure bool) (disk, error) {
 	return sectionDisk{d, s.offset, s.size}, nil
 }
 
-func (sectionFiles) Create(string) (disk, error) { return nil, ErrReadOnly }
-func (sectionFiles) Rename(_, _ string) error    { return ErrReadOnly }
-func (sectionFiles) Remove(string) error         { return ErrReadOnly }
-func (sectionFiles) CopyMode(_, _ string) error  { return ErrReadOnly }
-func (sectionFiles) SyncDir(string) error        { return ErrReadOnly }
+func (sectionFiles) Create(string) (store.Disk, error) { return nil, ErrReadOnly }
+func (sectionFiles) Rename(_, _ string) error          { return ErrReadOnly }
+func (sectionFiles) Remove(string) error               { return ErrReadOnly }
+func (sectionFiles) CopyMode(_, _ string) error        { return ErrReadOnly }
+func (sectionFiles) SyncDir(string) error              { return ErrReadOnly }
 
 // sectionDisk is a section of a file that is open for reading.
 type sectionDisk struct {
-	disk
+	store.Disk
 	offset, size int64
 }
 
 func (d sectionDisk) ReadAt(b []byte, offset int64) (int, error) {
-	return io.NewSectionReader(d.disk, d.offset, d.size).ReadAt(b, offset)
+	return io.NewSectionReader(d.Disk, d.offset, d.size).ReadAt(b, offset)
 }
 
 func (d sectionDisk) Size() (int64, error) {
-	whole, err := d.disk.Size()
+	whole, err := d.Disk.Size()
 	return max(0, min(d.size, whole-d.offset)), err
 }
 
 func (d sectionDisk) Map(offset int64, size int, _ bool) ([]byte, error) {
-	return d.disk.Map(d.offset+offset, size, false)
+	return d.Disk.Map(d.offset+offset, size, false)
 }
 
-func (d sectionDisk) Reader() (Reader, error) {
-	r, err := d.disk.Reader()
+func (d sectionDisk) Reader() (store.Reader, error) {
+	r, err := d.Disk.Reader()
 	return sectionReader{r, d.offset}, err
 }
 
 // sectionReader reads the payloads of a section.
 type sectionReader struct {
-	Reader
+	store.Reader
 	offset int64
 }
 
-func (r sectionReader) Hash(payloads []Payload, stop *int32) error {
+func (r sectionReader) Hash(payloads []store.Payload, stop *int32) error {
 	for i := range payloads {
 		payloads[i].Offset += uint64(r.offset)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is
@@ -39,12 +40,12 @@ type Session struct {
 	asked     weight // what the callback that is being served names
 	announced *announcement
 	packings  map[uintptr]space
-	scratch   *region  // packing space for what is compared before it is kept
-	busy      bool     // the scratch is being packed into
-	used      []*entry // once for each look-up and packing that came to it; the cache's lock is held to change it
-	lost      error    // the disk lost packed weights that the runtime uses; guarded by the cache's lock
-	writing   bool     // this session keeps the process the file's writer
-	noFile    Reason   // why this session packs into private memory, or ""
+	scratch   *store.Region // packing space for what is compared before it is kept
+	busy      bool          // the scratch is being packed into
+	used      []*entry      // once for each look-up and packing that came to it; the cache's lock is held to change it
+	lost      error         // the disk lost packed weights that the runtime uses; guarded by the cache's lock
+	writing   bool          // this session keeps the process the file's writer
+	noFile    Reason        // why this session packs into private memory, or ""
 
 	toldPrivate map[Reason]bool // Options.Logger was told of
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"xpwc/internal/store"
 )
 
 // A source is an unpacked tensor as a session loaded it.
@@ -26,7 +28,7 @@ type source struct {
 	oneAnswer [1]answer // room for what is usual
 
 	tensor  Tensor
-	memory  *region
+	memory  *store.Region
 	fillErr error     // Fill is called once
 	copies  []*source // what the host or XNNPACK made of it
 	copying copying   // of a copy: how it was made

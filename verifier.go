@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // Payloads are verified when the first inference is likely over: reading them takes the memory's bandwidth from it,
@@ -44,12 +45,12 @@ type verifier struct {
 type queued struct {
 	entry   *entry
 	reader  *sharedReader
-	payload Payload
+	payload store.Payload
 }
 
 // A sharedReader is closed when no payload refers to it.
 type sharedReader struct {
-	Reader
+	store.Reader
 	index *format.Index // what the store had loaded from that file
 	uses  int
 }
@@ -73,7 +74,7 @@ func (c *core) verifyLater(e *entry) {
 	if v.waiting == nil {
 		v.waiting = make([]queued, 0, c.usual)
 	}
-	v.waiting = append(v.waiting, queued{e, v.file, Payload{Offset: e.record.Offset, Size: e.record.Size}})
+	v.waiting = append(v.waiting, queued{e, v.file, store.Payload{Offset: e.record.Offset, Size: e.record.Size}})
 }
 
 // wanted reports whether there is a reason to verify an entry that was queued.
@@ -143,8 +144,8 @@ func (v *verifier) dropUnwanted() {
 }
 
 // take moves from the queue what is hashed next, and returns it: payloads of one file.
-func (v *verifier) take() []Payload {
-	var payloads []Payload
+func (v *verifier) take() []store.Payload {
+	var payloads []store.Payload
 	size := uint64(0)
 	for _, q := range v.waiting[:min(verifiedTogether, len(v.waiting))] {
 		size += q.payload.Size
@@ -173,12 +174,12 @@ func (v *verifier) release(q queued) error {
 }
 
 // judge compares what the file has with what was committed.
-func (c *core) judge(entries []queued, payloads []Payload) {
+func (c *core) judge(entries []queued, payloads []store.Payload) {
 	damaged := false
 	for i, p := range payloads {
 		switch e := entries[i].entry; {
-		case c.closing, p.State == NotHashed, e.verified, e.doubt != sound:
-		case p.State == Hashed && p.Sum == e.record.Sum:
+		case c.closing, p.State == store.NotHashed, e.verified, e.doubt != sound:
+		case p.State == store.Hashed && p.Sum == e.record.Sum:
 			c.stats.Verified.add(len(e.data))
 			e.verified = true
 		default:

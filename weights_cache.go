@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A Cache is a handle of the packed weights of one cache file, or of memory alone. All its methods may be called from
@@ -62,7 +63,7 @@ func Open(path string, options *Options) (*Cache, error) {
 }
 
 // newHandle makes a core and its first handle.
-func newHandle(p place, o Options, f files) (*Cache, error) {
+func newHandle(p place, o Options, f store.Files) (*Cache, error) {
 	events := newEventLog(o.Logger)
 	c, err := newCore(p, o, f, events)
 	if err != nil {
@@ -72,7 +73,7 @@ func newHandle(p place, o Options, f files) (*Cache, error) {
 	return &Cache{core: c, events: events, progress: o.Progress}, nil
 }
 
-func openPlace(p place, o Options, f files) (*Cache, error) {
+func openPlace(p place, o Options, f store.Files) (*Cache, error) {
 	for {
 		c, err := openOnce(p, o, f)
 		if c != nil || err != nil {
@@ -83,7 +84,7 @@ func openPlace(p place, o Options, f files) (*Cache, error) {
 
 // openOnce finds the core of a place or makes one. It returns neither a handle nor an error when the core was just
 // being closed.
-func openOnce(p place, o Options, f files) (*Cache, error) {
+func openOnce(p place, o Options, f store.Files) (*Cache, error) {
 	cores.Lock()
 	defer cores.Unlock()
 	c := cores.at[p]

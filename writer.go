@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"time"
+
+	"xpwc/internal/store"
 )
 
 // busyPause is how long a process that has waited for another one in vain does not wait again.
@@ -42,7 +44,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 			c.busyUntil = time.Time{}
 			return ""
 		}
-		if errors.Is(err, errCondemned) && c.retry.due() && !c.committing && !c.compacting {
+		if errors.Is(err, store.ErrCondemned) && c.retry.due() && !c.committing && !c.compacting {
 			if err = c.renew(); err == nil && !c.store.Condemned() {
 				continue
 			}
@@ -106,7 +108,7 @@ func (c *core) commitChanges() {
 		return
 	}
 	if ok, err := c.tryBegin(); err != nil || !ok {
-		if !c.forbidden(err) && !errors.Is(err, errCondemned) {
+		if !c.forbidden(err) && !errors.Is(err, store.ErrCondemned) {
 			c.note(c.accept(err))
 		}
 		return

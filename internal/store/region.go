@@ -1,8 +1,8 @@
-package xpwc
+package store
 
-// A region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
+// A Region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
 // address of what lies in it is what XNNPACK holds, so it never moves.
-type region struct {
+type Region struct {
 	data   []byte
 	offset uint64   // in the file; 0 for anonymous memory
 	file   [16]byte // identity of the file
@@ -18,34 +18,34 @@ type region struct {
 }
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
-func NewPrivateRegion(data []byte, unmap func([]byte) error) *region {
-	return &region{data: data, unmap: unmap, refs: 1}
+func NewPrivateRegion(data []byte, unmap func([]byte) error) *Region {
+	return &Region{data: data, unmap: unmap, refs: 1}
 }
 
 // Data returns the region's memory.
-func (r *region) Data() []byte { return r.data }
+func (r *Region) Data() []byte { return r.data }
 
 // File returns the identity of the file that the region was mapped from, zero for anonymous memory.
-func (r *region) File() [16]byte { return r.file }
+func (r *Region) File() [16]byte { return r.file }
 
 // Packing reports whether a reservation of the region may still be written to.
-func (r *region) Packing() bool { return r.open > 0 }
+func (r *Region) Packing() bool { return r.open > 0 }
 
 // Sealed reports whether the region is read-only in memory.
-func (r *region) Sealed() bool { return r.sealed }
+func (r *Region) Sealed() bool { return r.sealed }
 
 // Detached reports whether the region counts as private memory, whatever the file has.
-func (r *region) Detached() bool { return r.detached }
+func (r *Region) Detached() bool { return r.detached }
 
 // Doubtful reports whether a flush of the file failed while something was packed into the region: nobody knows what
 // became of that.
-func (r *region) Doubtful() bool { return r.doubtful }
+func (r *Region) Doubtful() bool { return r.doubtful }
 
 // Retain adds a reference to the region, and returns it.
-func (r *region) Retain() *region { r.refs++; return r }
+func (r *Region) Retain() *Region { r.refs++; return r }
 
 // Release gives a reference up; the last one unmaps the region.
-func (r *region) Release() error {
+func (r *Region) Release() error {
 	r.refs--
 	if r.refs > 0 {
 		return nil
@@ -54,14 +54,14 @@ func (r *region) Release() error {
 }
 
 // end returns the file offset after the region.
-func (r *region) end() uint64 { return r.offset + uint64(len(r.data)) }
+func (r *Region) end() uint64 { return r.offset + uint64(len(r.data)) }
 
-// A reservation is space to pack into, which holds a reference to its region.
-type reservation struct {
-	Region *region
+// A Reservation is space to pack into, which holds a reference to its region.
+type Reservation struct {
+	Region *Region
 	Data   []byte
 	offset uint64 // in the file
 }
 
 // Offset returns where the reservation lies in the file.
-func (r *reservation) Offset() uint64 { return r.offset }
+func (r *Reservation) Offset() uint64 { return r.offset }

@@ -1,4 +1,4 @@
-package xpwc
+package store
 
 import (
 	"crypto/rand"
@@ -14,27 +14,27 @@ import (
 // Space is preallocated and mapped in segments that double from the first size to the last, so that small models stay
 // small and large ones do not pay a system call for each entry.
 const (
-	firstSegment = 4 << 20
-	lastSegment  = 64 << 20
+	FirstSegment = 4 << 20
+	LastSegment  = 64 << 20
 )
 
-// checkedAtOnce is the size of an index, some 5,000 records, up to which it is checked completely when it is loaded.
+// CheckedAtOnce is the size of an index, some 5,000 records, up to which it is checked completely when it is loaded.
 // What a larger one says is checked when it is read, so that opening a file does not take longer the more it has.
-const checkedAtOnce = 1 << 20
+const CheckedAtOnce = 1 << 20
 
-// A store is one cache file. It finds what was committed, reserves space to pack into, and commits. It knows bytes and
+// A Store is one cache file. It finds what was committed, reserves space to pack into, and commits. It knows bytes and
 // records but no policy. Its methods must not be called at the same time, except for commit.Write and store.Rewrite.
-type store struct {
+type Store struct {
 	path    string
-	files   files
-	options storeOptions
+	files   Files
+	options Options
 
-	disk     disk // nil while there is no file
+	disk     Disk // nil while there is no file
 	writable bool // the disk is open for writing
 	id       [16]byte
 	slot     format.Slot   // the generation in force
 	index    *format.Index // of the generation that was in force when the file was loaded; nil while there is none
-	base     *region       // the committed part of the file as it was loaded
+	base     *Region       // the committed part of the file as it was loaded
 	stale    bool          // the index lacks what must be in the next generation: it is to be loaded anew
 
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
@@ -46,8 +46,8 @@ type store struct {
 	tail     uint64      // file offset after the last reservation
 	backed   uint64      // up to where the file has disk space
 	listed   listing     // what the next index has to list
-	segment  *region     // where the next reservation comes from, or nil
-	segments []*region   // those not yet read-only
+	segment  *Region     // where the next reservation comes from, or nil
+	segments []*Region   // those not yet read-only
 	growth   uint64      // size of the next segment
 	unsure   format.Slot // of a generation that failed to be committed but may be in force
 	grown    bool        // the file has space after the committed end
@@ -57,23 +57,25 @@ type store struct {
 	beside  string       // where the file is that is to replace it with its first commit, or ""
 }
 
-// storeOptions say how a store treats its file.
-type storeOptions struct {
+// Options say how a store treats its file.
+type Options struct {
 	Insecure  bool       // it is opened whoever can change it
 	Prefetch  bool       // all of it is read when it is loaded
-	Condemned *condemned // what all stores of this process share
+	Condemned *Condemned // what all stores of this process share
 }
 
-// newStore returns a store that has not loaded its file.
-func newStore(path string, files files, o storeOptions) *store {
-	return &store{path: path, files: files, options: o}
+// New returns a store that has not loaded its file.
+func New(path string, files Files, o Options) *Store {
+	return &Store{path: path, files: files, options: o}
 }
 
-// Intercept has the store use other files, and another disk for the file that is open. It is the place for a test to put
-// faults.
-func (st *store) Intercept(files func(files) files, disk func(disk) disk) {
-	st.files = files(st.files)
-	if st.disk != nil {
+// Intercept has the store use what files makes of its files, and disk of the disk that is open, if there is one. Either may
+// be nil. It is the place for a test to put faults.
+func (st *Store) Intercept(files func(Files) Files, disk func(Disk) Disk) {
+	if files != nil {
+		st.files = files(st.files)
+	}
+	if disk != nil && st.disk != nil {
 		st.disk = disk(st.disk)
 	}
 }
@@ -85,45 +87,42 @@ type generation struct {
 }
 
 // ID returns the identity of the file that is open, zero if there is none.
-func (st *store) ID() [16]byte { return st.id }
+func (st *Store) ID() [16]byte { return st.id }
 
 // Slot returns the slot of the generation in force. Its number is 0 while there is none.
-func (st *store) Slot() format.Slot { return st.slot }
+func (st *Store) Slot() format.Slot { return st.slot }
 
 // Index returns the index of the generation that was in force when the file was loaded; nil while there is none. Another
 // loaded generation has another.
-func (st *store) Index() *format.Index { return st.index }
+func (st *Store) Index() *format.Index { return st.index }
 
 // Payload returns the bytes of a record of the loaded index, and the region that they are in. They are there as long as
 // that is retained.
-func (st *store) Payload(r *format.Record) ([]byte, *region) {
+func (st *Store) Payload(r *format.Record) ([]byte, *Region) {
 	end := r.Offset + r.Size
 	return st.base.data[r.Offset:end:end], st.base
 }
 
 // HasFile reports whether a cache file is open. A foreign one is none.
-func (st *store) HasFile() bool { return st.disk != nil }
+func (st *Store) HasFile() bool { return st.disk != nil }
 
 // Writing reports whether this process is the writer of the file.
-func (st *store) Writing() bool { return st.locked }
+func (st *Store) Writing() bool { return st.locked }
 
 // Reader opens the file once more, to be read whatever becomes of the store.
-func (st *store) Reader() (Reader, error) { return st.disk.Reader() }
+func (st *Store) Reader() (Reader, error) { return st.disk.Reader() }
 
-// condemned are the files, by identity, that this process does not commit to any more: a flush of them failed. Linux
+// Condemned are the files, by identity, that this process does not commit to any more: a flush of them failed. Linux
 // marks the pages that it could not write as clean, so that the next flush succeeds and the disk has something else.
 // Others, and the next process, may write to them.
-type condemned struct {
+type Condemned struct {
 	mu    sync.Mutex
 	files map[[16]byte]bool
 }
 
-func newCondemned() *condemned { return &condemned{files: map[[16]byte]bool{}} }
+func NewCondemned() *Condemned { return &Condemned{files: map[[16]byte]bool{}} }
 
-// errCondemned: a flush of the file failed in this process.
-var errCondemned = errors.New("a flush of the file failed before")
-
-func (st *store) condemn() {
+func (st *Store) condemn() {
 	all := st.options.Condemned
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -131,7 +130,7 @@ func (st *store) condemn() {
 }
 
 // Condemned reports whether a flush of the file that is open has failed in this process.
-func (st *store) Condemned() bool {
+func (st *Store) Condemned() bool {
 	all := st.options.Condemned
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -139,7 +138,7 @@ func (st *store) Condemned() bool {
 }
 
 // flush returns when all that was written to the file is on stable storage. If that fails, the file is condemned.
-func (st *store) flush() error {
+func (st *Store) flush() error {
 	err := st.disk.Flush()
 	if err != nil {
 		st.condemn()
@@ -148,9 +147,9 @@ func (st *store) flush() error {
 }
 
 // Load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
-// processes never write. It leaves the store empty, without an error, when there is no file. ErrDamaged, ErrVersion,
-// ErrNotCache and ErrForeign say what else there is.
-func (st *store) Load() error {
+// processes never write. It leaves the store empty, without an error, when there is no file. format.ErrDamaged, format.ErrVersion,
+// format.ErrNotCache and format.ErrForeign say what else there is.
+func (st *Store) Load() error {
 	d, err := st.files.Open(st.path, false, st.options.Insecure)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -171,7 +170,7 @@ func (st *store) Load() error {
 
 // reload reads the header and, if another generation is in force than the one loaded, maps and checks that one. What
 // was mapped before stays mapped for whoever uses it.
-func (st *store) reload() error {
+func (st *Store) reload() error {
 	size, err := st.disk.Size()
 	if err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -184,27 +183,27 @@ func (st *store) reload() error {
 	switch {
 	case notBegun(block, size):
 		if st.id != [16]byte{} {
-			return fmt.Errorf("%s: it was emptied: %w", st.path, ErrDamaged)
+			return fmt.Errorf("%s: it was emptied: %w", st.path, format.ErrDamaged)
 		}
 		return nil
 	case errors.Is(err, format.ErrNotCache):
 		return st.notOurs(size)
 	case errors.Is(err, format.ErrOlder): // as good as one of ExecuTorch's without entries
 		st.foreign, st.disk = &foreignFile{disk: st.disk}, nil
-		return fmt.Errorf("%s: %w", st.path, ErrVersion)
+		return fmt.Errorf("%s: %w", st.path, format.ErrVersion)
 	case errors.Is(err, format.ErrVersion):
-		return fmt.Errorf("%s: %w", st.path, ErrVersion)
+		return fmt.Errorf("%s: %w", st.path, format.ErrVersion)
 	case err != nil:
-		return fmt.Errorf("%s: %w: %w", st.path, err, ErrDamaged)
+		return fmt.Errorf("%s: %w: %w", st.path, err, format.ErrDamaged)
 	}
 	if h.ID == st.id && h.Current == st.slot && !st.stale {
 		if uint64(size) < st.slot.End {
-			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w", st.path, size, st.slot.End, ErrDamaged)
+			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w", st.path, size, st.slot.End, format.ErrDamaged)
 		}
 		return nil
 	}
 	if st.id != [16]byte{} && h.ID != st.id {
-		return fmt.Errorf("%s: another cache was written over it: %w", st.path, ErrDamaged)
+		return fmt.Errorf("%s: another cache was written over it: %w", st.path, format.ErrDamaged)
 	}
 	slot := h.Current
 	if slot.Generation == 0 {
@@ -212,10 +211,10 @@ func (st *store) reload() error {
 		return st.dropBase()
 	}
 	if slot.End > uint64(size) {
-		return fmt.Errorf("%s: it has %d bytes of %d: %w", st.path, size, slot.End, ErrDamaged)
+		return fmt.Errorf("%s: it has %d bytes of %d: %w", st.path, size, slot.End, format.ErrDamaged)
 	}
 	if slot.End > math.MaxInt {
-		return fmt.Errorf("%s: its %d bytes cannot be mapped: %w", st.path, slot.End, ErrDamaged)
+		return fmt.Errorf("%s: its %d bytes cannot be mapped: %w", st.path, slot.End, format.ErrDamaged)
 	}
 	data, err := st.disk.Map(0, int(slot.End), false)
 	if err != nil {
@@ -228,28 +227,28 @@ func (st *store) reload() error {
 		}
 	}
 	index, err := format.DecodeIndex(data[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot)
-	if err == nil && (slot.IndexSize <= checkedAtOnce || st.damagedIndex == generation{h.ID, slot}) {
+	if err == nil && (slot.IndexSize <= CheckedAtOnce || st.damagedIndex == generation{h.ID, slot}) {
 		err = index.Check()
 	}
 	if err != nil {
 		_ = st.disk.Unmap(data)
-		return fmt.Errorf("%s: %w: %w", st.path, err, ErrDamaged)
+		return fmt.Errorf("%s: %w: %w", st.path, err, format.ErrDamaged)
 	}
 	if err := st.dropBase(); err != nil {
 		return err
 	}
 	st.id, st.slot, st.index, st.stale = h.ID, slot, index, false
-	st.base = &region{data: data, file: h.ID, unmap: st.disk.Unmap, refs: 1, sealed: true}
+	st.base = &Region{data: data, file: h.ID, unmap: st.disk.Unmap, refs: 1, sealed: true}
 	return nil
 }
 
 // Damaged returns the error for something in the loaded index that turned out damaged.
-func (st *store) Damaged(err error) error {
+func (st *Store) Damaged(err error) error {
 	st.damagedIndex = generation{st.id, st.slot}
-	return fmt.Errorf("%s: %w: %w", st.path, err, ErrDamaged)
+	return fmt.Errorf("%s: %w: %w", st.path, err, format.ErrDamaged)
 }
 
-func (st *store) dropBase() error {
+func (st *Store) dropBase() error {
 	if st.base == nil {
 		return nil
 	}
@@ -259,20 +258,20 @@ func (st *store) dropBase() error {
 }
 
 // ReloadCommitted loads the generation that this process committed last, which it otherwise knows without.
-func (st *store) ReloadCommitted() error {
+func (st *Store) ReloadCommitted() error {
 	st.stale = true
 	return st.reload()
 }
 
 // Outdated reports whether this process is the writer, and ReloadCommitted failed: the next generation can be made only
 // after CatchUp.
-func (st *store) Outdated() bool { return st.locked && st.stale }
+func (st *Store) Outdated() bool { return st.locked && st.stale }
 
 // CatchUp loads the generation that is in force.
-func (st *store) CatchUp() error { return st.reload() }
+func (st *Store) CatchUp() error { return st.reload() }
 
 // Refresh picks up what other processes committed since.
-func (st *store) Refresh() error {
+func (st *Store) Refresh() error {
 	if st.locked {
 		return nil // nobody else writes
 	}
@@ -297,7 +296,7 @@ func (st *store) Refresh() error {
 }
 
 // Reopen follows the path to the file that is there now. Mappings of the old one stay for whoever uses them.
-func (st *store) Reopen() error {
+func (st *Store) Reopen() error {
 	foreign := st.foreign
 	st.foreign = nil
 	if err := errors.Join(foreign.close(), st.Abandon()); err != nil {
@@ -307,7 +306,7 @@ func (st *store) Reopen() error {
 }
 
 // Abandon forgets the file. Mappings of it stay for whoever uses them.
-func (st *store) Abandon() error {
+func (st *Store) Abandon() error {
 	var errs []error
 	if st.locked { // the lock goes with the disk
 		st.locked, st.grown, st.growth = false, false, 0
@@ -330,9 +329,9 @@ func (st *store) Abandon() error {
 
 // Begin makes this process the writer, creating the file if there is none. ok is false if another process is the
 // writer. What others committed meanwhile is loaded first, so look-ups that missed before may now hit.
-func (st *store) Begin() (ok bool, err error) {
+func (st *Store) Begin() (ok bool, err error) {
 	if st.Condemned() { // also if something that cannot leave it keeps this process its writer
-		return false, fmt.Errorf("cache %s: %w", st.path, errCondemned)
+		return false, fmt.Errorf("cache %s: %w", st.path, ErrCondemned)
 	}
 	if st.locked {
 		return true, nil
@@ -363,7 +362,7 @@ func (st *store) Begin() (ok bool, err error) {
 }
 
 // openForWriting opens the file, which was loaded, for writing too.
-func (st *store) openForWriting() error {
+func (st *Store) openForWriting() error {
 	if st.writable {
 		return nil
 	}
@@ -377,7 +376,7 @@ func (st *store) openForWriting() error {
 }
 
 // openAgain opens for writing what is open as loaded. ErrReplaced if that is not at the path any more.
-func (st *store) openAgain(loaded disk) (disk, error) {
+func (st *Store) openAgain(loaded Disk) (Disk, error) {
 	d, err := st.files.Open(st.path, true, st.options.Insecure)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
@@ -385,7 +384,7 @@ func (st *store) openAgain(loaded disk) (disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open cache for writing: %w", err)
 	}
-	for _, same := range []disk{loaded, d} {
+	for _, same := range []Disk{loaded, d} {
 		replaced, err := same.Replaced()
 		if err == nil && replaced {
 			err = ErrReplaced
@@ -398,11 +397,11 @@ func (st *store) openAgain(loaded disk) (disk, error) {
 }
 
 // CopiesUp reports whether the system would copy all of the file in order to have it open for writing.
-func (st *store) CopiesUp() bool { return st.disk != nil && !st.writable && st.disk.CopiesUp() }
+func (st *Store) CopiesUp() bool { return st.disk != nil && !st.writable && st.disk.CopiesUp() }
 
 // BeginRenewal makes this process the writer of a condemned file, only to put another in its place. ok is false if
 // another process is the writer.
-func (st *store) BeginRenewal() (ok bool, err error) {
+func (st *Store) BeginRenewal() (ok bool, err error) {
 	if err := st.openForWriting(); err != nil {
 		return false, err
 	}
@@ -426,7 +425,7 @@ func (st *store) BeginRenewal() (ok bool, err error) {
 }
 
 // prepare brings the locked file into a state that can be appended to.
-func (st *store) prepare() error {
+func (st *Store) prepare() error {
 	replaced, err := st.disk.Replaced()
 	if err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -471,10 +470,10 @@ func (st *store) prepare() error {
 
 // cut gives back the space behind an end. Where a mapped file cannot be cut off it stays, and is reserved from next;
 // Close or the next writer then gives it back.
-func (st *store) cut(end uint64) error {
+func (st *Store) cut(end uint64) error {
 	err := st.disk.Truncate(int64(end))
 	st.backed = end
-	if st.excess = errors.Is(err, errMapped); err != nil && !st.excess {
+	if st.excess = errors.Is(err, ErrMapped); err != nil && !st.excess {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
 	return nil
@@ -482,7 +481,7 @@ func (st *store) cut(end uint64) error {
 
 // cutExcess cuts off what cut had to leave, now that nothing here maps the file. While others do, or write, it is
 // theirs.
-func (st *store) cutExcess() error {
+func (st *Store) cutExcess() error {
 	d, err := st.files.Open(st.path, true, st.options.Insecure)
 	if err != nil {
 		return nil // whatever is at the path now
@@ -499,13 +498,13 @@ func (st *store) cutExcess() error {
 	if err != nil {
 		return nil // for whoever loads it to say
 	}
-	if err := d.Truncate(int64(max(h.Current.End, format.HeaderSize))); err != nil && !errors.Is(err, errMapped) {
+	if err := d.Truncate(int64(max(h.Current.End, format.HeaderSize))); err != nil && !errors.Is(err, ErrMapped) {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
 	return d.Unlock()
 }
 
-func (st *store) create() error {
+func (st *Store) create() error {
 	d, err := st.files.Create(st.path)
 	if errors.Is(err, fs.ErrExist) {
 		if err := st.Load(); err != nil {
@@ -525,7 +524,7 @@ func (st *store) create() error {
 
 // writeHeader makes an empty file a cache. In place at its path, the header must be flushed before the file grows:
 // without it, nobody would know after a power failure whose file this is.
-func (st *store) writeHeader() error {
+func (st *Store) writeHeader() error {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
 	if err := st.disk.Allocate(0, format.HeaderSize); err != nil {
@@ -540,7 +539,7 @@ func (st *store) writeHeader() error {
 
 // EndWriting gives the writer's lock to others, and what was reserved since the last commit back to the file system:
 // nothing of it may be in use any more. Where what counts as private memory is still the file's it does nothing.
-func (st *store) EndWriting() error {
+func (st *Store) EndWriting() error {
 	if st.held {
 		return nil
 	}
@@ -549,12 +548,12 @@ func (st *store) EndWriting() error {
 
 // Leave gives the lock of a file up that is no longer at the path. Nothing of it is cut off: sessions may still pack into
 // what lies after its end.
-func (st *store) Leave() error {
+func (st *Store) Leave() error {
 	st.grown = false
 	return st.end()
 }
 
-func (st *store) end() error {
+func (st *Store) end() error {
 	if !st.locked {
 		return nil
 	}
@@ -576,7 +575,7 @@ func (st *store) end() error {
 }
 
 // Close gives up the file. Regions that entries refer to stay mapped until those are released.
-func (st *store) Close() error {
+func (st *Store) Close() error {
 	errs := []error{st.end(), st.foreign.close()}
 	st.foreign = nil
 	excess := st.excess

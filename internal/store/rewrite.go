@@ -1,4 +1,4 @@
-package xpwc
+package store
 
 import (
 	"errors"
@@ -7,49 +7,49 @@ import (
 	"xpwc/internal/format"
 )
 
-// An item is what a rewritten file is made of: a record, and its payload, which a region keeps in memory.
-type item struct {
+// An Item is what a rewritten file is made of: a record, and its payload, which a region keeps in memory.
+type Item struct {
 	Record  format.Record
 	Payload []byte
-	Region  *region
+	Region  *Region
 }
 
-// A rewriting is a new file beside the one of a store, made of what that is to keep.
-type rewriting struct {
-	old     *store
-	made    *store
-	commit  *commit
+// A Rewriting is a new file beside the one of a store, made of what that is to keep.
+type Rewriting struct {
+	old     *Store
+	made    *Store
+	commit  *Commit
 	moved   map[uint64]uint64 // where payloads are now, by where they were
 	damaged int
 }
 
 // CanRewrite reports whether there is anything to make a new file of.
-func (st *store) CanRewrite() bool {
+func (st *Store) CanRewrite() bool {
 	return st.beside == "" && (st.slot.Generation > 0 || st.Condemned())
 }
 
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
 // writer of the file. list returns the layouts of the records that are kept, and what of them ExecuTorch's trailer lists.
 // The store may be used meanwhile. If Rewrite fails it leaves nothing there.
-func (st *store) Rewrite(items []item, list func(kept []format.Record) ([]format.Layout, []format.TrailerEntry),
-	trailerVersion uint32) (*rewriting, error) {
+func (st *Store) Rewrite(items []Item, list func(kept []format.Record) ([]format.Layout, []format.TrailerEntry),
+	trailerVersion uint32) (*Rewriting, error) {
 	path, err := st.vacant(".compact") // what is there a killed process left: the writer's lock is ours
 	if err != nil {
 		return nil, err
 	}
-	made := newStore(path, st.files, st.options)
+	made := New(path, st.files, st.options)
 	if made.disk, err = st.files.Create(path); err != nil {
 		return nil, err
 	}
 	made.locked = true
-	rw := &rewriting{old: st, made: made, moved: map[uint64]uint64{}}
+	rw := &Rewriting{old: st, made: made, moved: map[uint64]uint64{}}
 	if err := rw.write(items, list, trailerVersion); err != nil {
 		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))
 	}
 	return rw, nil
 }
 
-func (rw *rewriting) write(items []item, list func(kept []format.Record) ([]format.Layout, []format.TrailerEntry),
+func (rw *Rewriting) write(items []Item, list func(kept []format.Record) ([]format.Layout, []format.TrailerEntry),
 	trailerVersion uint32) error {
 	old, made := rw.old, rw.made
 	if err := made.files.CopyMode(old.path, made.path); err != nil { // one user may have packed it for others
@@ -68,7 +68,7 @@ func (rw *rewriting) write(items []item, list func(kept []format.Record) ([]form
 		return err
 	}
 	if len(kept) == 0 && old.slot.Generation == 0 { // nothing was ever committed, nor is now
-		rw.commit = &commit{disk: made.disk, slot: format.Slot{End: format.HeaderSize}}
+		rw.commit = &Commit{disk: made.disk, slot: format.Slot{End: format.HeaderSize}}
 		return rw.commit.flush()
 	}
 	layouts, trailer := list(kept)
@@ -79,7 +79,7 @@ func (rw *rewriting) write(items []item, list func(kept []format.Record) ([]form
 }
 
 // copy writes the payloads of items into the new file, and returns the records of those that are sound.
-func (rw *rewriting) copy(items []item) (kept []format.Record, err error) {
+func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
 	kept = make([]format.Record, 0, len(items))
 	for _, it := range items {
 		r := it.Record
@@ -101,23 +101,23 @@ func (rw *rewriting) copy(items []item) (kept []format.Record, err error) {
 }
 
 // Moved returns where the payload that was at an offset is in the new file; false if it was not kept.
-func (rw *rewriting) Moved(offset uint64) (now uint64, ok bool) {
+func (rw *Rewriting) Moved(offset uint64) (now uint64, ok bool) {
 	now, ok = rw.moved[offset]
 	return now, ok
 }
 
 // Damaged returns how many payloads had a wrong sum.
-func (rw *rewriting) Damaged() int { return rw.damaged }
+func (rw *Rewriting) Damaged() int { return rw.damaged }
 
 // Size returns how many bytes the new file has.
-func (rw *rewriting) Size() uint64 { return rw.commit.slot.End }
+func (rw *Rewriting) Size() uint64 { return rw.commit.slot.End }
 
 // ID returns the identity of the new file.
-func (rw *rewriting) ID() [16]byte { return rw.made.id }
+func (rw *Rewriting) ID() [16]byte { return rw.made.id }
 
 // TakePlace puts the new file in the place of the store's, unless another was put there meanwhile: ErrReplaced. If it
 // fails the new file is removed.
-func (rw *rewriting) TakePlace() error {
+func (rw *Rewriting) TakePlace() error {
 	old, made := rw.old, rw.made
 	err := made.disk.Close()
 	if err == nil {
@@ -136,7 +136,7 @@ func (rw *rewriting) TakePlace() error {
 }
 
 // Follow has the store load the file that took the place of its own, whose lock it gives up.
-func (rw *rewriting) Follow() error {
+func (rw *Rewriting) Follow() error {
 	st := rw.old
 	st.grown = st.grown && !st.held
 	return errors.Join(st.files.SyncDir(st.path), st.end(), st.Reopen())
