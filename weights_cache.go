@@ -170,8 +170,8 @@ func (c *Cache) Close() error {
 	if errors.Is(err, ErrInUse) {
 		return err
 	}
-	c.events.wait()
 	c.events.detach()
+	c.events.wait()
 	if last {
 		cores.Lock()
 		defer cores.Unlock()
