@@ -160,8 +160,21 @@ func fileOfVersion(t *testing.T, path string, newer int) []byte {
 
 // What a newer version of the format wrote is neither used nor touched. The model runs all the same.
 func TestAFileOfANewerVersionIsLeftAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
-	content := fileOfVersion(t, path, 1)
+	t.Run("native", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "cache")
+		requireLeftAlone(t, path, fileOfVersion(t, path, 1))
+	})
+	t.Run("ExecuTorch's", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "cache")
+		content := executorchFileOf(map[string][]byte{"w": contentOf("v", 200)})
+		binary.LittleEndian.PutUint32(content[len(content)-4:], 3)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		requireLeftAlone(t, path, content)
+	})
+}
+
+func requireLeftAlone(t *testing.T, path string, content []byte) {
+	t.Helper()
 	_, err := Open(path, &Options{Strict: true})
 	require.ErrorIs(t, err, ErrVersion)
 
