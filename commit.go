@@ -205,7 +205,7 @@ func (c *Cache) planCommit(entries, pending []*entry) (plan *commit, committing 
 		if err != nil {
 			return nil, nil, full, err
 		}
-		plan, err = c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
+		plan, err = c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records))
 		if err == nil {
 			return plan, committing, full, nil
 		}

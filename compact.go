@@ -262,7 +262,7 @@ func (c *Cache) rewrite(old *store, items []item) (next rewriting, plan *commit,
 		plan = &commit{disk: next.disk, slot: format.Slot{End: format.HeaderSize}}
 		return next, plan, plan.flush()
 	}
-	plan, err = next.prepareCommit(c.layouts(old.index, kept), kept, c.trailer(kept), uint32(c.options.TrailerVersion))
+	plan, err = next.prepareCommit(c.layouts(old.index, kept), kept, c.trailer(kept))
 	if err != nil {
 		return next, nil, err
 	}

@@ -94,7 +94,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 	st.tail = format.HeaderSize
 	_, err = st.write(payloads)
 	require.NoError(t, err)
-	plan, err := st.prepareCommit([]format.Layout{layout}, records, nil, format.TrailerV2)
+	plan, err := st.prepareCommit([]format.Layout{layout}, records, nil)
 	require.NoError(t, err)
 	require.NoError(t, plan.write())
 	require.NoError(t, d.Close())

@@ -143,8 +143,8 @@ type commit struct {
 // prepareCommit lays out a new generation with these records behind everything that is reserved. Space for it is
 // allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it
 // covers becomes read-only in memory. The next reservation comes after it.
-func (st *store) prepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry, trailerVersion uint32) (*commit, error) {
-	slot, block, err := format.EncodeGeneration(st.slot.Generation+1, st.tail, layouts, records, trailer, trailerVersion)
+func (st *store) prepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry) (*commit, error) {
+	slot, block, err := format.EncodeGeneration(st.slot.Generation+1, st.tail, layouts, records, trailer)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type Format string
 // The formats. A native file carries ExecuTorch's index too, so that ExecuTorch can read it.
 const (
 	Native Format = "native"
-	XPWC1  Format = "xpwc1" // ExecuTorch's, version 1: entries without seeds
+	XPWC1  Format = "xpwc1" // ExecuTorch's, version 1: entries without seeds; read, and not written
 	XPWC2  Format = "xpwc2" // ExecuTorch's, version 2
 )
 
@@ -57,6 +57,9 @@ func (f *File) Close() error { return f.f.Close() }
 
 // Path returns the path that the file was opened under.
 func (f *File) Path() string { return f.path }
+
+// Reader reads the whole file, as long as it is open.
+func (f *File) Reader() *io.SectionReader { return io.NewSectionReader(f.r, 0, int64(f.size)) }
 
 // A finding is a problem that opening found. One that is fatal leaves nothing to be read.
 type finding struct {

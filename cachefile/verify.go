@@ -1,7 +1,6 @@
 package cachefile
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -175,18 +174,6 @@ func (v *verifier) trailer(at uint64) {
 	for name := range want {
 		wrong("it does not list %s, so that the bytes would be taken for free space", name)
 	}
-	if len(v.problems) == 0 && !bytes.Equal(format.EncodeTrailer(trailer, at, version), v.bytes(at, v.slot.End)) {
-		wrong("it says it begins elsewhere than at %d", at)
-	}
-}
-
-// bytes returns bytes of the file, or nil.
-func (v *verifier) bytes(from, to uint64) []byte {
-	b := make([]byte, to-from)
-	if v.readAt(b, from) != nil {
-		return nil
-	}
-	return b
 }
 
 // xnnpackAlignment is what XNNPACK needs of packed weights.

@@ -199,8 +199,6 @@ typedef struct xpwc_options {
   int64_t writer_wait_ms;
   // Bytes that the file is kept to, by dropping the entries used longest ago. 0 for no limit.
   uint64_t max_bytes;
-  // Version of the index for ExecuTorch at the end of the file: 2 (0 means it) or 1.
-  uint32_t trailer_version;
   // Messages below it are not logged.
   xpwc_log_level log_level;
   // Called with each message, on any thread, maybe on several at once. message is valid during the call. May be NULL. Like

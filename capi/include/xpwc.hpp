@@ -101,7 +101,6 @@ struct Options {
   // How long a session that must pack waits for another process that is packing. 0 means 10 s; negative, not at all.
   std::chrono::milliseconds writer_wait{0};
   std::uint64_t max_bytes = 0;
-  std::uint32_t trailer_version = 0;
   xpwc_log_level log_level = XPWC_LOG_INFO;
   // Called on any thread, maybe on several at once.
   std::function<void(xpwc_log_level, std::string_view message)> log;
@@ -511,7 +510,6 @@ class Cache {
     c.verify = options.verify;
     c.writer_wait_ms = options.writer_wait.count();
     c.max_bytes = options.max_bytes;
-    c.trailer_version = options.trailer_version;
     c.log_level = options.log_level;
     c.log = state->log ? detail::log : nullptr;
     c.progress = state->progress ? detail::progress : nullptr;

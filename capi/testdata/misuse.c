@@ -53,9 +53,6 @@ static void opening(void) {
     o.verify = (xpwc_verify)odd[i];
     refuses_options(XPWC_INVALID_ARGUMENT, &o);
     o = good;
-    o.trailer_version = (uint32_t)odd[i];
-    refuses_options(XPWC_INVALID_ARGUMENT, &o);
-    o = good;
     o.log_level = (xpwc_log_level)odd[i];
     refuses_options(XPWC_INVALID_ARGUMENT, &o);
   }
