@@ -34,9 +34,10 @@ var (
 
 // A Problem is something wrong in a file. It matches ErrDamaged.
 type Problem struct {
-	// Path of the file.
+	// Path of the file, "" if NewFile was given something else than one.
 	Path string
-	// Offset is where in the file it is, in bytes: that of the structure or payload concerned. In a section of a file it is counted from where that begins.
+	// Offset is where in the file it is, in bytes: that of the structure or payload concerned. It is counted from where what
+	// NewFile was given begins.
 	Offset int64
 	// What is wrong.
 	What string
@@ -44,9 +45,14 @@ type Problem struct {
 	Name string
 }
 
-func (p *Problem) Error() string { return p.Path + ": " + p.Place() }
+func (p *Problem) Error() string {
+	if p.Path == "" {
+		return p.Place()
+	}
+	return p.Path + ": " + p.Place()
+}
 
-// Place tells everything but the path.
+// Place says everything but the path.
 func (p *Problem) Place() string {
 	if p.Name == "" {
 		return fmt.Sprintf("offset %d: %s", p.Offset, p.What)

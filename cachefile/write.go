@@ -68,9 +68,9 @@ func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err erro
 func (f *File) convertible(to Format) error {
 	switch {
 	case to == Native && f.format != Native:
-		return fmt.Errorf("%s: %w", f.path, ErrForeign)
+		return f.wrap(ErrForeign)
 	case to != Native && f.format == XPWC1:
-		return fmt.Errorf("%s: %w", f.path, ErrNeedsSeeds)
+		return f.wrap(ErrNeedsSeeds)
 	case to != Native && to != XPWC2:
 		return fmt.Errorf("%q is no format that is written; choose %s or %s", to, Native, XPWC2)
 	}
@@ -111,7 +111,7 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 	}
 	for _, e := range entries {
 		if e.Layout != entries[0].Layout {
-			return nil, fmt.Errorf("%s: %w", f.path, ErrLayouts)
+			return nil, f.wrap(ErrLayouts)
 		}
 	}
 	meant := entries
@@ -124,13 +124,13 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 			kept = append(kept, e)
 			continue
 		}
-		err := fmt.Errorf("%s: entry %q: %w", f.path, e.Name, ErrAmbiguous)
+		err := f.wrap(fmt.Errorf("entry %q: %w", e.Name, ErrAmbiguous))
 		if err := o.leaveOut(e, err); err != nil {
 			return nil, err
 		}
 	}
 	if len(kept) == 0 {
-		return nil, fmt.Errorf("%s: %w", f.path, ErrEmpty)
+		return nil, f.wrap(ErrEmpty)
 	}
 	return kept, nil
 }
@@ -184,7 +184,7 @@ func (f *File) writeNative(t *target, entries []Entry, o *WriteOptions) error {
 	}
 	slot, block, err := format.EncodeGeneration(1, tail, layouts, records, format.TrailerEntries(listed, records))
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+		return f.wrap(err)
 	}
 	return errors.Join(t.write(block, slot.IndexOffset), t.write(newHeader(slot), 0))
 }
@@ -220,7 +220,7 @@ func (f *File) writeForeign(t *target, entries []Entry, o *WriteOptions) error {
 		return err
 	}
 	if len(kept) == 0 {
-		return fmt.Errorf("%s: %w", f.path, ErrEmpty)
+		return f.wrap(ErrEmpty)
 	}
 	trailer := make([]format.TrailerEntry, len(kept))
 	for i, e := range kept {
