@@ -120,7 +120,7 @@ func (w *writer) commit(payloads map[string][]byte) error {
 		}
 	}
 	records := slices.Collect(maps.Values(w.packed))
-	plan, err := w.PrepareCommit([]format.Layout{here}, records, format.TrailerEntries(here.Fingerprint, records), format.TrailerV2)
+	plan, err := w.PrepareCommit([]format.Layout{here}, records, format.TrailerEntries(here.Fingerprint, records))
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (w *writer) rewrite() error {
 	}
 	rewriting, err := w.Rewrite(items, func(kept []format.Record) ([]format.Layout, []format.TrailerEntry) {
 		return []format.Layout{here}, format.TrailerEntries(here.Fingerprint, kept)
-	}, format.TrailerV2)
+	})
 	if err != nil {
 		return err
 	}
@@ -365,7 +365,7 @@ func rewriting(s *scenario) {
 func startWithExecuTorch(s *scenario) {
 	file := bytes.Repeat([]byte{1}, 1000)
 	entries := []format.TrailerEntry{{Name: "payload 0", Size: uint64(len(file)), Seed: 42}}
-	file = append(file, format.EncodeTrailer(entries, uint64(len(file)), format.TrailerV2)...)
+	file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
 	s.dir.Put(cachePath, file, int64(len(file)))
 	s.states = []state{{refused: format.ErrForeign, raw: file}}
 }
