@@ -92,11 +92,6 @@ func (c *core) endIfIdle() error {
 	return c.store.EndWriting()
 }
 
-// uncommitted reports whether an entry is in file space and in no generation on the disk.
-func (e *entry) uncommitted() bool {
-	return e.state == stateUncommitted && (e.doubt == sound || e.sessions > 0)
-}
-
 func (c *core) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
 
 // commitOnce commits what sessions have finalized, and what is pending. What it cannot commit is pending afterwards,
@@ -335,28 +330,6 @@ func (c *core) superseded(r *format.Record, next map[*entry]bool) bool {
 		}
 	}
 	return false
-}
-
-// layouts returns the layouts of the records, with what is known of each.
-func (c *core) layouts(loaded *format.Index, records []format.Record) []format.Layout {
-	var layouts []format.Layout
-	known := map[format.Digest]format.Layout{}
-	if here, err := currentLayout(); err == nil { // else nothing was packed for it
-		known[here.Fingerprint] = here
-	}
-	if loaded != nil {
-		for _, l := range loaded.Layouts() {
-			known[l.Fingerprint] = l
-		}
-	}
-	listed := map[format.Digest]bool{}
-	for _, r := range records {
-		if !listed[r.Layout] {
-			listed[r.Layout] = true
-			layouts = append(layouts, known[r.Layout])
-		}
-	}
-	return layouts
 }
 
 // trailer lists for ExecuTorch what it can use here: of this machine's layout, one entry a name.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -97,67 +96,6 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 		c.usual = min(c.store.Index().Len(), manyEntries/8)
 	}
 	return c, nil
-}
-
-// accept turns what loading the file found into what it means for the cache. The error is one for the caller of Open.
-func (c *core) accept(err error) error {
-	for _, gone := range []error{ErrDamaged, ErrForeign, ErrVersion, ErrNotCache} {
-		if errors.Is(err, gone) { // what was mapped may be cut off or written over
-			c.distrust()
-			break
-		}
-	}
-	switch {
-	case err == nil:
-		if c.blocked == ReasonVersion {
-			c.blocked = ""
-		}
-		if c.options.ReadOnly {
-			c.blocked = ReasonReadOnly
-		}
-		return nil
-	case c.options.Strict:
-		return errors.Join(err, c.store.Close())
-	case errors.Is(err, ErrDamaged):
-		if known := c.stats.Damaged; known == nil || known.Error() != err.Error() {
-			c.events.add(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
-		}
-		c.damaged, c.stats.Damaged = true, err
-		if c.options.ReadOnly {
-			c.blocked = ReasonReadOnly
-		}
-		return nil
-	case errors.Is(err, ErrVersion) && !c.store.Foreign(): // a newer one, of programs that are to go on with it
-		if c.blocked != ReasonVersion {
-			c.events.add(slog.LevelWarn, "cache file of a newer format version is left alone", slog.Any("error", err))
-		}
-		c.damaged, c.blocked = false, ReasonVersion
-		c.note(err)
-		return nil
-	case errors.Is(err, ErrForeign), errors.Is(err, ErrVersion):
-		c.damaged = false
-		if c.options.ReadOnly {
-			c.blocked = ReasonReadOnly
-		}
-		return nil
-	default:
-		return err
-	}
-}
-
-// refresh picks up a newer generation that another process committed.
-func (c *core) refresh() error {
-	if c.store == nil || c.damaged && !c.options.ReadOnly {
-		return nil // it is set aside with the first miss
-	}
-	c.damaged = false // or somebody else has
-	defer c.noticeReload()
-	was := c.store.ID()
-	err := c.store.Refresh()
-	if err == nil {
-		c.noticeReplacement(was)
-	}
-	return c.accept(err)
 }
 
 // name is what error messages call the cache.

@@ -128,7 +128,7 @@ func packTensor(s *Session, name string, content []byte) error {
 // beginPacking returns the space for the packed bytes, or nil if they are there.
 func beginPacking(s *Session, name string, size int) ([]byte, error) {
 	content, err := s.Load(name)
-	if err != nil || s.lookUp(42, addressOf(content), 0, 0) != notFound {
+	if err != nil || s.lookUp(lookUpKey{42, addressOf(content), 0, 0}) != notFound {
 		return nil, err
 	}
 	space := s.reserve(uint64(size))
@@ -139,7 +139,7 @@ func beginPacking(s *Session, name string, size int) ([]byte, error) {
 }
 
 func endPacking(s *Session, name string, space []byte) {
-	s.insert(42, addressOf(s.sources[name].content), 0, 0, addressOf(space), uint64(len(space)))
+	s.insert(lookUpKey{42, addressOf(s.sources[name].content), 0, 0}, addressOf(space), uint64(len(space)))
 }
 
 // commit packs a model and waits until it is promised to stay.

@@ -66,13 +66,13 @@ func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 		require.NoError(t, err)
 		kernel := addressOf(content)
 		want := packedFrom(tensors[name])
-		address := s.lookUp(42, kernel, 0, 0)
+		address := s.lookUp(lookUpKey{42, kernel, 0, 0})
 		if address == notFound {
 			space := s.reserve(uint64(len(want)))
 			require.NotNil(t, space)
 			require.Zero(t, addressOf(space)%64)
 			copy(space, packedFrom(content))
-			address = s.insert(42, kernel, 0, 0, addressOf(space), uint64(len(want)))
+			address = s.insert(lookUpKey{42, kernel, 0, 0}, addressOf(space), uint64(len(want)))
 		}
 		o.at[name] = packedAt{bytesAt(t, s, address, len(want)), want}
 	}
@@ -177,7 +177,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	require.NoError(t, err)
 	content, err := slow.Load("slow")
 	require.NoError(t, err)
-	require.Equal(t, notFound, slow.lookUp(1, addressOf(content), 0, 0))
+	require.Equal(t, notFound, slow.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	space := slow.reserve(300)
 
 	for i := range 3 {
@@ -187,13 +187,13 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	}
 
 	copy(space, content) // its segment must still be there, and writable
-	slow.insert(1, addressOf(content), 0, 0, addressOf(space), 300)
+	slow.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), 300)
 	content, err = slow.Load("later")
 	require.NoError(t, err)
-	require.Equal(t, notFound, slow.lookUp(1, addressOf(content), 0, 0))
+	require.Equal(t, notFound, slow.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	space = slow.reserve(300)
 	copy(space, content)
-	slow.insert(1, addressOf(content), 0, 0, addressOf(space), 300)
+	slow.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), 300)
 	require.NoError(t, slow.Finalize())
 	require.NoError(t, slow.Close())
 	require.NoError(t, c.Close())
@@ -206,7 +206,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 		require.NoError(t, err)
 		content, err := s.Load(e)
 		require.NoError(t, err)
-		address := s.lookUp(1, addressOf(content), 0, 0)
+		address := s.lookUp(lookUpKey{1, addressOf(content), 0, 0})
 		require.NotEqual(t, notFound, address)
 		require.Equal(t, contentOf(e, 300), bytesAt(t, s, address, 300))
 		require.NoError(t, s.Close())
@@ -222,7 +222,7 @@ func TestAbandonedReservationsAreGivenBack(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("a")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(1, addressOf(content), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	require.NotNil(t, s.reserve(1<<20))
 	require.NoError(t, s.Close(), "its runtime's creation failed")
 	open(t, c, someTensors(2, 1000)).close(t)
@@ -236,7 +236,7 @@ func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.
 	s, err := c.NewSession(nil)
 	require.NoError(t, err)
 	stray := make([]byte, 64)
-	require.Equal(t, addressOf(stray), s.insert(1, 2, 0, 0, addressOf(stray), 64))
+	require.Equal(t, addressOf(stray), s.insert(lookUpKey{1, 2, 0, 0}, addressOf(stray), 64))
 	err = s.Finalize()
 	require.ErrorContains(t, err, "not reserved")
 	require.NoError(t, s.Close())
@@ -278,7 +278,7 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("x")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(1, addressOf(content), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 
 	mine := otherProcess(t, path)
 	o := open(t, mine, someTensors(2, 1000))
@@ -297,7 +297,7 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	theirs := otherProcess(t, path)
 	holding := newSession(t, theirs, map[string][]byte{"x": contentOf("x", 50)})
-	require.Equal(t, notFound, holding.lookUp(1, load(t, holding, "x"), 0, 0))
+	require.Equal(t, notFound, holding.lookUp(lookUpKey{1, load(t, holding, "x"), 0, 0}))
 
 	var l listener
 	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}).withDefaults(), osFiles{})
