@@ -75,7 +75,7 @@ func newStackRuntime(m models.Model, c *xpwc.Cache) (r stackRuntime, err error) 
 		memory.Finalize()
 		return r, nil
 	}
-	_, err = r.session.Finalize()
+	err = r.session.Finalize()
 	return r, err
 }
 

@@ -60,8 +60,8 @@ func (c *cache) unused() error {
 }
 
 //export xpwcOpen
-func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.xpwc_verify, writerWait C.int64_t,
-	maxBytes C.uint64_t, trailerVersion C.uint32_t, level C.xpwc_log_level, logger, progress, context C.uintptr_t,
+func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.uint32_t, writerWait C.int64_t,
+	maxBytes C.uint64_t, trailerVersion C.uint32_t, level C.uint32_t, logger, progress, context C.uintptr_t,
 	handle *C.xpwc_cache,
 ) C.xpwc_status {
 	host := newHostCallbacks(logger, progress, context, level)
@@ -70,7 +70,7 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 			return invalid("xpwc_open: cache is NULL")
 		}
 		handle.id = 0
-		const known = C.XPWC_READ_ONLY | C.XPWC_STRICT | C.XPWC_ALLOW_UNSAFE_FILE | C.XPWC_PREFETCH
+		const known = C.XPWC_OPEN_READ_ONLY | C.XPWC_OPEN_STRICT | C.XPWC_OPEN_ALLOW_UNSAFE_FILE | C.XPWC_OPEN_PREFETCH
 		switch {
 		case bool(C.xpwc_in_callback(0)):
 			return invalid("xpwc_open: called by a callback")
@@ -88,10 +88,10 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 			return invalid("xpwc_open: trailer_version is %d", trailerVersion)
 		}
 		options := xpwc.Options{
-			ReadOnly:        flags&C.XPWC_READ_ONLY != 0,
-			Strict:          flags&C.XPWC_STRICT != 0,
-			AllowUnsafeFile: flags&C.XPWC_ALLOW_UNSAFE_FILE != 0,
-			Prefetch:        flags&C.XPWC_PREFETCH != 0,
+			ReadOnly:        flags&C.XPWC_OPEN_READ_ONLY != 0,
+			Strict:          flags&C.XPWC_OPEN_STRICT != 0,
+			AllowUnsafeFile: flags&C.XPWC_OPEN_ALLOW_UNSAFE_FILE != 0,
+			Prefetch:        flags&C.XPWC_OPEN_PREFETCH != 0,
 			Verify:          xpwc.Verify(verify),
 			WriterWait:      duration(int64(writerWait)),
 			MaxBytes:        int64(min(maxBytes, math.MaxInt64)),

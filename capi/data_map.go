@@ -33,7 +33,7 @@ func (w watch) Changed() (bool, error) {
 	source := C.CString(w.source)
 	defer C.free(unsafe.Pointer(source))
 	var says C.int
-	if status := C.xpwc_call_changed(w.data.changed, source, &says); status != C.XPWC_OK {
+	if status := C.xpwc_call_changed(w.data.changed, source, &says); status != C.XPWC_STATUS_OK {
 		return false, errors.New(callbackError{"changed", status}.Error()) // the call's status is what it means
 	}
 	return says != 0, nil
@@ -114,10 +114,10 @@ func (m *dataMap) ask(name string) (*tensor, error) {
 	defer C.free(unsafe.Pointer(c))
 	var view C.struct_xpwc_tensor_view
 	switch status := C.xpwc_call_get(m.get, c, &view); status {
-	case C.XPWC_OK:
+	case C.XPWC_STATUS_OK:
 		t := newTensor(&view, &identityStrings{}, m.get.cache)
 		return t, t.check(&view)
-	case C.XPWC_UNKNOWN_TENSOR:
+	case C.XPWC_STATUS_UNKNOWN_TENSOR:
 		return nil, xpwc.ErrUnknownTensor
 	default:
 		return nil, callbackError{"data map", status}
@@ -192,7 +192,7 @@ func (t *tensor) unpacked() xpwc.Tensor {
 	}
 	u.Size = int(t.size)
 	u.Fill = func(dst []byte) error {
-		if status := C.xpwc_call_fill(t.fill, unsafe.Pointer(unsafe.SliceData(dst)), C.size_t(len(dst))); status != C.XPWC_OK {
+		if status := C.xpwc_call_fill(t.fill, unsafe.Pointer(unsafe.SliceData(dst)), C.size_t(len(dst))); status != C.XPWC_STATUS_OK {
 			return callbackError{"fill", status}
 		}
 		return nil

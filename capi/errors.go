@@ -42,10 +42,10 @@ func (e callbackError) Error() string {
 
 // result returns the status to hand on: one that the host made up is not to be taken for one of a later version's.
 func (e callbackError) result() C.xpwc_status {
-	if e.status > C.XPWC_OK && e.status <= C.XPWC_LOST {
+	if e.status > C.XPWC_STATUS_OK && e.status <= C.XPWC_STATUS_LOST {
 		return e.status
 	}
-	return C.XPWC_CALLBACK_FAILED
+	return C.XPWC_STATUS_CALLBACK_FAILED
 }
 
 // statuses are tried in this order.
@@ -53,32 +53,32 @@ var statuses = []struct {
 	err    error
 	status C.xpwc_status
 }{
-	{errInvalidArgument, C.XPWC_INVALID_ARGUMENT},
-	{mapped.ErrNotRegular, C.XPWC_INVALID_ARGUMENT},
-	{errInvalidHandle, C.XPWC_INVALID_HANDLE},
-	{xpwc.ErrClosed, C.XPWC_INVALID_HANDLE},
-	{xpwc.ErrUnknownTensor, C.XPWC_UNKNOWN_TENSOR},
-	{xpwc.ErrNoDataMap, C.XPWC_NO_DATA_MAP},
-	{xpwc.ErrNotEager, C.XPWC_NOT_EAGER},
-	{xpwc.ErrSourceChanged, C.XPWC_SOURCE_CHANGED},
-	{xpwc.ErrLost, C.XPWC_LOST},
-	{xpwc.ErrFinalized, C.XPWC_FINALIZED},
-	{xpwc.ErrInUse, C.XPWC_IN_USE},
-	{xpwc.ErrNotCache, C.XPWC_NOT_CACHE},
-	{xpwc.ErrUnsafeFile, C.XPWC_UNSAFE_FILE},
-	{xpwc.ErrCorrupt, C.XPWC_CORRUPT},
-	{xpwc.ErrForeign, C.XPWC_FOREIGN},
-	{xpwc.ErrVersion, C.XPWC_VERSION_MISMATCH},
-	{xpwc.ErrOtherOptions, C.XPWC_OTHER_OPTIONS},
-	{xpwc.ErrBusy, C.XPWC_BUSY},
-	{xpwc.ErrReplaced, C.XPWC_REPLACED},
-	{xpwc.ErrReadOnly, C.XPWC_READ_ONLY_CACHE},
-	{syscall.ENOMEM, C.XPWC_OUT_OF_MEMORY},
+	{errInvalidArgument, C.XPWC_STATUS_INVALID_ARGUMENT},
+	{mapped.ErrNotRegular, C.XPWC_STATUS_INVALID_ARGUMENT},
+	{errInvalidHandle, C.XPWC_STATUS_INVALID_HANDLE},
+	{xpwc.ErrClosed, C.XPWC_STATUS_INVALID_HANDLE},
+	{xpwc.ErrUnknownTensor, C.XPWC_STATUS_UNKNOWN_TENSOR},
+	{xpwc.ErrNoDataMap, C.XPWC_STATUS_NO_DATA_MAP},
+	{xpwc.ErrNotEager, C.XPWC_STATUS_NOT_EAGER},
+	{xpwc.ErrSourceChanged, C.XPWC_STATUS_SOURCE_CHANGED},
+	{xpwc.ErrLost, C.XPWC_STATUS_LOST},
+	{xpwc.ErrFinalized, C.XPWC_STATUS_FINALIZED},
+	{xpwc.ErrInUse, C.XPWC_STATUS_IN_USE},
+	{xpwc.ErrNotCache, C.XPWC_STATUS_NOT_CACHE},
+	{xpwc.ErrUnsafeFile, C.XPWC_STATUS_UNSAFE_FILE},
+	{xpwc.ErrCorrupt, C.XPWC_STATUS_DAMAGED},
+	{xpwc.ErrForeign, C.XPWC_STATUS_FOREIGN},
+	{xpwc.ErrVersion, C.XPWC_STATUS_VERSION_MISMATCH},
+	{xpwc.ErrOtherOptions, C.XPWC_STATUS_OTHER_OPTIONS},
+	{xpwc.ErrBusy, C.XPWC_STATUS_BUSY},
+	{xpwc.ErrReplaced, C.XPWC_STATUS_REPLACED},
+	{xpwc.ErrReadOnly, C.XPWC_STATUS_READ_ONLY},
+	{syscall.ENOMEM, C.XPWC_STATUS_OUT_OF_MEMORY},
 }
 
 func statusOf(err error) C.xpwc_status {
 	if err == nil {
-		return C.XPWC_OK
+		return C.XPWC_STATUS_OK
 	}
 	if e := (callbackError{}); errors.As(err, &e) {
 		return e.result()
@@ -89,9 +89,9 @@ func statusOf(err error) C.xpwc_status {
 		}
 	}
 	if errno, path := syscall.Errno(0), (*fs.PathError)(nil); errors.As(err, &errno) || errors.As(err, &path) {
-		return C.XPWC_SYSTEM_ERROR
+		return C.XPWC_STATUS_SYSTEM_ERROR
 	}
-	return C.XPWC_INTERNAL
+	return C.XPWC_STATUS_INTERNAL
 }
 
 // call does what an exported function is for, and makes its error the status, this thread's message and a line of the log. l
@@ -99,7 +99,7 @@ func statusOf(err error) C.xpwc_status {
 func call(l *hostCallbacks, do func() error) C.xpwc_status {
 	err := contain(do)
 	if err == nil {
-		return C.XPWC_OK
+		return C.XPWC_STATUS_OK
 	}
 	message := strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", "; "), "\x00", "?")
 	l.log(C.XPWC_LOG_ERROR, message)

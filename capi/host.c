@@ -73,8 +73,8 @@ void xpwc_call_release(struct xpwc_callback release, uintptr_t data, size_t size
   frames = frame.outer;
 }
 
-void xpwc_call_log(struct xpwc_callback log, xpwc_log_level level, const char* message) {
-  void (*function)(void*, xpwc_log_level, const char*) = (void (*)(void*, xpwc_log_level, const char*))log.function;
+void xpwc_call_log(struct xpwc_callback log, uint32_t level, const char* message) {
+  void (*function)(void*, uint32_t, const char*) = (void (*)(void*, uint32_t, const char*))log.function;
   const struct frame frame = {log.cache, frames};
   frames = &frame;
   function((void*)log.context, level, message);

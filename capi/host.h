@@ -58,7 +58,7 @@ xpwc_status xpwc_call_changed(struct xpwc_callback changed, const char* source, 
 xpwc_status xpwc_call_fill(struct xpwc_callback fill, void* dst, size_t size);
 // For evict too.
 void xpwc_call_release(struct xpwc_callback release, uintptr_t data, size_t size);
-void xpwc_call_log(struct xpwc_callback log, xpwc_log_level level, const char* message);
+void xpwc_call_log(struct xpwc_callback log, uint32_t level, const char* message);
 void xpwc_call_progress(
     struct xpwc_callback progress, const char* name, uint64_t bytes, uint64_t done, uint64_t total);
 

@@ -35,7 +35,7 @@ func declared(t *testing.T) []string {
 	header, err := os.ReadFile(filepath.Join(installed(t), prefix, "include", "xpwc.h"))
 	require.NoError(t, err)
 	var names []string
-	for _, match := range regexp.MustCompile(`(?m)^(?:const char\*|void|xpwc_status) (xpwc_\w+)\(`).FindAllSubmatch(header, -1) {
+	for _, match := range regexp.MustCompile(`(?m)^(?:const char\*|void|uint32_t|xpwc_status) (xpwc_\w+)\(`).FindAllSubmatch(header, -1) {
 		names = append(names, string(match[1]))
 	}
 	slices.Sort(names)
@@ -64,9 +64,6 @@ func TestTheSharedLibraryExportsWhatTheHeaderDeclares(t *testing.T) {
 	require.Equal(t, declared(t), exported)
 	require.Contains(t, wanted, "xnn_initialize", "XNNPACK is the host's")
 
-	soname, err := f.DynString(elf.DT_SONAME)
-	require.NoError(t, err)
-	require.Equal(t, []string{"libxpwc.so.0.5"}, soname)
 	needed, err := f.ImportedLibraries()
 	require.NoError(t, err)
 	for _, name := range needed {

@@ -18,7 +18,7 @@ import (
 // hostCallbacks are the log and progress functions that a handle was opened with. After close they are not called any more.
 type hostCallbacks struct {
 	logger, progress C.struct_xpwc_callback
-	level            C.xpwc_log_level
+	level            C.uint32_t
 
 	mu     sync.Mutex
 	idle   sync.Cond
@@ -28,7 +28,7 @@ type hostCallbacks struct {
 	seen xpwc.Stats // what was logged; guarded by mu
 }
 
-func newHostCallbacks(logger, progress, context C.uintptr_t, level C.xpwc_log_level) *hostCallbacks {
+func newHostCallbacks(logger, progress, context C.uintptr_t, level C.uint32_t) *hostCallbacks {
 	h := &hostCallbacks{
 		logger:   C.struct_xpwc_callback{function: logger, context: context},
 		progress: C.struct_xpwc_callback{function: progress, context: context},
@@ -73,11 +73,11 @@ func (h *hostCallbacks) close() {
 	}
 }
 
-func (h *hostCallbacks) logs(level C.xpwc_log_level) bool {
+func (h *hostCallbacks) logs(level C.uint32_t) bool {
 	return h != nil && h.logger.function != 0 && level >= h.level
 }
 
-func (h *hostCallbacks) log(level C.xpwc_log_level, message string) {
+func (h *hostCallbacks) log(level C.uint32_t, message string) {
 	if !h.logs(level) || !h.enter() {
 		return
 	}
@@ -87,7 +87,7 @@ func (h *hostCallbacks) log(level C.xpwc_log_level, message string) {
 	C.xpwc_call_log(h.logger, level, c)
 }
 
-func (h *hostCallbacks) logf(level C.xpwc_log_level, format string, arguments ...any) {
+func (h *hostCallbacks) logf(level C.uint32_t, format string, arguments ...any) {
 	if h.logs(level) {
 		h.log(level, fmt.Sprintf(format, arguments...))
 	}

@@ -1,20 +1,20 @@
-// xpwc: a cache for XNNPACK's packed weights. C++17 over xpwc.h, header-only; what is said there holds here.
+// xpwc: a cache for XNNPACK's packed weights. C++17 over xpwc.h, header-only; what xpwc.h says holds here.
 //
 //   auto cache = xpwc::Cache::open("model.xpwc");
 //   if (!cache) return fail(cache.status().message());
 //
-//   auto session = cache->begin(&data_map);                      // one for each runtime
+//   auto session = cache->begin(&data_map);                   // one for each runtime
 //   xpwc::LoadOptions options;
-//   options.packing = packing;                                   // operator, shape, types: whatever decides how it is packed
-//   auto weights = session->load("layers.0.weight", options);    // weights->data goes to xnn_define_tensor_value
+//   options.packing = packing;                                // operator, shape, types: what decides how it is packed
+//   auto weights = session->load("layers.0.weight", options); // weights->data goes to xnn_define_tensor_value
 //   xnn_create_runtime_v4(subgraph, session->provider(), workspace, threadpool, flags, &runtime);
-//   xpwc::Status status = session->finalize();                   // sources are freed, the disk is written in the background
+//   xpwc::Status status = session->finalize();                // frees the sources; the disk is written afterwards
 //   ... xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ...
-//   xnn_delete_runtime(runtime);                                 // before the session goes
+//   xnn_delete_runtime(runtime);                              // before the session goes
 //
-// Nothing here throws, and it compiles with -fno-exceptions -fno-rtti. Callbacks and data maps must not throw either: the
-// library calls them through C and Go, so an exception that leaves one ends the program. A Cache or Session that was moved
-// from or ended is like a closed handle: XPWC_INVALID_HANDLE.
+// Nothing here throws, and it compiles with -fno-exceptions -fno-rtti. Callbacks and data maps must not throw either: C
+// and Go call them, so an exception that leaves one ends the program. A Cache or Session that was moved from or ended
+// is like a closed handle: XPWC_STATUS_INVALID_HANDLE.
 #ifndef XPWC_HPP
 #define XPWC_HPP
 
@@ -34,28 +34,29 @@
 #include <vector>
 
 #include "xpwc.h"
+#include "xpwc_packing.hpp"
 
 namespace xpwc {
 
-// What a call came to: a status of xpwc.h, and a sentence that says more.
+// The result of a call: a status of xpwc.h, and a sentence about it.
 class [[nodiscard]] Status {
  public:
   Status() = default;
   explicit Status(xpwc_status code, std::string message = {}) : code_(code), message_(std::move(message)) {}
 
-  bool ok() const { return code_ == XPWC_OK; }
+  bool ok() const { return code_ == XPWC_STATUS_OK; }
   xpwc_status code() const { return code_; }
-  // The code's name, for instance "XPWC_IN_USE".
+  // The code's name, for instance "XPWC_STATUS_IN_USE".
   const char* name() const { return xpwc_status_string(code_); }
-  // What xpwc_last_error said, with the message of the host's callback if it was one that failed.
+  // The text of xpwc_last_error, with the message of the host's callback if one failed.
   const std::string& message() const { return message_; }
 
  private:
-  xpwc_status code_ = XPWC_OK;
+  xpwc_status code_ = XPWC_STATUS_OK;
   std::string message_;
 };
 
-// A T, or the Status that tells why there is none. To be asked before it is dereferenced.
+// A T, or the Status that says why there is none. Test it before it is dereferenced.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -81,15 +82,25 @@ class [[nodiscard]] Result {
 // 128 bits that differ when the content does.
 using Digest = std::array<std::uint8_t, 16>;
 
-// Bytes that somebody else owns.
-struct Bytes {
-  const void* data = nullptr;
-  std::size_t size = 0;
-};
-
 // xpwc_stats and xpwc_progress, as the library filled them in.
 using Stats = xpwc_stats;
 using Progress = xpwc_progress;
+
+// How the content of the file is checked: see XPWC_VERIFY_BACKGROUND and its like.
+enum class Verify : std::uint32_t {
+  background = XPWC_VERIFY_BACKGROUND,
+  on_use = XPWC_VERIFY_ON_USE,
+  repack = XPWC_VERIFY_REPACK,
+  structure = XPWC_VERIFY_STRUCTURE,
+};
+
+// Levels of the log: see XPWC_LOG_DEBUG and its like.
+enum class LogLevel : std::uint32_t {
+  debug = XPWC_LOG_DEBUG,
+  info = XPWC_LOG_INFO,
+  warning = XPWC_LOG_WARNING,
+  error = XPWC_LOG_ERROR,
+};
 
 // Options of Cache::open: those of xpwc_options.
 struct Options {
@@ -97,26 +108,26 @@ struct Options {
   bool strict = false;
   bool allow_unsafe_file = false;
   bool prefetch = false;
-  xpwc_verify verify = XPWC_VERIFY_BACKGROUND;
-  // How long a session that must pack waits for another process that is packing. 0 means 10 s; negative, not at all.
+  Verify verify = Verify::background;
+  // How long a session that must pack waits for another process that packs. 0 means 10 s; negative, not at all.
   std::chrono::milliseconds writer_wait{0};
   std::uint64_t max_bytes = 0;
   std::uint32_t trailer_version = 0;
-  xpwc_log_level log_level = XPWC_LOG_INFO;
+  LogLevel log_level = LogLevel::info;
   // Called on any thread, maybe on several at once.
-  std::function<void(xpwc_log_level, std::string_view message)> log;
+  std::function<void(LogLevel, std::string_view message)> log;
   // Called after each packed entry, on the thread that creates the runtime.
   std::function<void(const Progress&)> progress;
 };
 
-// An unpacked tensor, as a data map gives it: xpwc_tensor.
+// An unpacked tensor, as a data map returns it: xpwc_tensor.
 struct Tensor {
   // The content; must stay readable and unchanged until release is called. nullptr if fill is set.
   const void* data = nullptr;
   std::size_t size = 0;
   // Writes all size bytes of dst, for content that must be computed. Called at most once, and only if it is packed.
   std::function<Status(void* dst, std::size_t size)> fill;
-  // Called when the content was read and will hardly be read again, from any thread; it must stay readable.
+  // Called on any thread, when the content was read and will hardly be read again; it must stay readable.
   std::function<void(const void* data, std::size_t size)> evict;
   // Called once when the session needs data no more.
   std::function<void(const void* data, std::size_t size)> release;
@@ -126,15 +137,16 @@ struct Tensor {
   std::optional<Digest> digest;
 };
 
-// The host's unpacked tensors by name. It must outlive Session::finalize, and be thread-safe if several sessions use it.
+// The host's unpacked tensors by name. It must last until Session::finalize, and be thread-safe if several sessions use
+// it.
 class DataMap {
  public:
   virtual ~DataMap() = default;
-  // Fills in tensor. XPWC_UNKNOWN_TENSOR if there is none of that name; any other failure reaches the caller of
-  // Session::load. A session asks at most once for a name.
+  // Fills in tensor. XPWC_STATUS_UNKNOWN_TENSOR if there is none of that name; Session::load returns any other failure.
+  // A session asks for a name at most once.
   virtual Status tensor(std::string_view name, Tensor& tensor) = 0;
   // Sets changed if the content of tensors with that source may have changed in place since it was read or mapped: see
-  // xpwc_data_map.changed, and FileWatch. A failure is taken for a change.
+  // xpwc_data_map.changed, and FileWatch. A failure counts as a change.
   virtual Status source_changed(std::string_view source, bool& changed) {
     (void)source;
     changed = false;
@@ -142,7 +154,7 @@ class DataMap {
   }
 };
 
-// A DataMap of tensors that are all known beforehand. It must not be added to while sessions use it.
+// A DataMap of tensors that are all known beforehand. Nothing may be added while sessions use it.
 class TensorTable final : public DataMap {
  public:
   // Adds a tensor or replaces the one of that name. What it points to is not copied.
@@ -151,7 +163,7 @@ class TensorTable final : public DataMap {
   Status tensor(std::string_view name, Tensor& tensor) override {
     const auto found = tensors_.find(std::string(name));
     if (found == tensors_.end()) {
-      return Status(XPWC_UNKNOWN_TENSOR);
+      return Status(XPWC_STATUS_UNKNOWN_TENSOR);
     }
     tensor = found->second;
     return Status();
@@ -161,74 +173,12 @@ class TensorTable final : public DataMap {
   std::unordered_map<std::string, Tensor> tensors_;
 };
 
-// Numbers that somebody else owns.
-template <typename T>
-struct Numbers {
-  const T* data = nullptr;
-  std::size_t size = 0;
-};
-
-// A height and a width. 0 stands for 1.
-struct Size {
-  std::uint32_t height = 0;
-  std::uint32_t width = 0;
-};
-
-// Operators that pack weights, by the function of xnnpack.h that defines one.
-enum class Operator : std::uint32_t {
-  unknown = 0,
-  fully_connected = XPWC_OPERATOR_FULLY_CONNECTED,
-  convolution_2d = XPWC_OPERATOR_CONVOLUTION_2D,
-  depthwise_convolution_2d = XPWC_OPERATOR_DEPTHWISE_CONVOLUTION_2D,
-  deconvolution_2d = XPWC_OPERATOR_DECONVOLUTION_2D,
-  batch_matrix_multiply = XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY,
-};
-
-// A tensor of a node, its type and what its integers mean: xpwc_operand.
-struct Operand {
-  // xnn_datatype_invalid says that there is no such tensor.
-  xnn_datatype datatype = xnn_datatype_invalid;
-  std::int32_t zero_point = 0;
-  float scale = 0;
-  std::uint32_t channel_dim = 0;
-  Numbers<float> scales{};
-  // The bits of bfloat16 numbers.
-  Numbers<std::uint16_t> block_scales{};
-  std::uint32_t block_size = 0;
-  std::uint32_t non_batch_dims = 0;
-};
-
-// How XNNPACK is going to pack a kernel: xpwc_packing. What it points to is read during the call it is given to.
-struct Packing {
-  Operator operator_type = Operator::unknown;
-  bool transposed = false;
-  bool padded = false;
-  bool half_precision = false;
-  bool sparse_inference = false;
-  bool consistent_arithmetic = false;
-  // The kernel's shape, as XNNPACK is given it.
-  std::vector<std::size_t> dims{};
-  // The number of groups, or the depth multiplier. 0 stands for 1.
-  std::uint32_t groups = 0;
-  Size stride{};
-  Size dilation{};
-  Operand input{};
-  Operand kernel{};
-  Operand bias{};
-  Operand output{};
-  // The bias, if input is quantised at inference.
-  Bytes hidden_bias{};
-  // In place of all the other members, for a host that does not see a node's parameters.
-  Bytes opaque{};
-};
-
 // How a tensor is loaded: xpwc_load_options.
 struct LoadOptions {
   bool eager = false;
   bool pack_only = false;
   bool retain = false;
-  // To be given for every kernel, of floats too, and for each use of it: see xpwc_load_options.packing for what a host risks that
-  // does not.
+  // Set it for every kernel, also of floats, and for each use of it: see xpwc_load_options.packing.
   std::optional<Packing> packing{};
 };
 
@@ -240,73 +190,29 @@ struct Loaded {
 
 namespace detail {
 
-inline Status check(xpwc_status code) { return code == XPWC_OK ? Status() : Status(code, xpwc_last_error()); }
+inline Status check(xpwc_status code) { return code == XPWC_STATUS_OK ? Status() : Status(code, xpwc_last_error()); }
 
-constexpr std::uint32_t flag(bool set, std::uint32_t value) { return set ? value : 0; }
-
-// A text for C. One with a NUL inside would be another there.
+// A text for C, where one with a NUL inside would be another text.
 inline Status c_string(std::string_view text, std::string& copy) {
   if (text.find('\0') != std::string_view::npos) {
-    return Status(XPWC_INVALID_ARGUMENT, "a path or name has a NUL in it");
+    return Status(XPWC_STATUS_INVALID_ARGUMENT, "a path or name has a NUL in it");
   }
   copy.assign(text);
   return Status();
 }
 
-inline xpwc_operand c_operand(const Operand& operand) {
-  xpwc_operand c{};
-  c.datatype = static_cast<std::uint32_t>(operand.datatype);
-  c.zero_point = operand.zero_point;
-  c.scale = operand.scale;
-  c.channel_dim = operand.channel_dim;
-  c.scales = operand.scales.data;
-  c.scale_count = operand.scales.size;
-  c.block_scales = operand.block_scales.data;
-  c.block_scale_count = operand.block_scales.size;
-  c.block_size = operand.block_size;
-  c.non_batch_dims = operand.non_batch_dims;
-  return c;
-}
-
-// A packing for C, which points into it.
-inline xpwc_packing c_packing(const Packing& packing) {
-  xpwc_packing c{};
-  c.struct_size = sizeof(c);
-  c.operator_type = static_cast<std::uint32_t>(packing.operator_type);
-  c.flags = flag(packing.transposed, XPWC_PACKING_TRANSPOSED) | flag(packing.padded, XPWC_PACKING_PADDED) |
-      flag(packing.half_precision, XPWC_PACKING_HALF_PRECISION) |
-      flag(packing.sparse_inference, XPWC_PACKING_SPARSE_INFERENCE) |
-      flag(packing.consistent_arithmetic, XPWC_PACKING_CONSISTENT_ARITHMETIC);
-  c.groups = packing.groups;
-  c.stride_height = packing.stride.height;
-  c.stride_width = packing.stride.width;
-  c.dilation_height = packing.dilation.height;
-  c.dilation_width = packing.dilation.width;
-  c.dim_count = static_cast<std::uint32_t>(packing.dims.size());
-  c.dims = packing.dims.empty() ? nullptr : packing.dims.data();
-  c.input = c_operand(packing.input);
-  c.kernel = c_operand(packing.kernel);
-  c.bias = c_operand(packing.bias);
-  c.output = c_operand(packing.output);
-  c.hidden_bias = packing.hidden_bias.data;
-  c.hidden_bias_size = packing.hidden_bias.size;
-  c.opaque = packing.opaque.data;
-  c.opaque_size = packing.opaque.size;
-  return c;
-}
-
-// An open handle, and what the library calls on its behalf.
+// An open handle, and the functions that the library calls for it.
 struct CacheState {
   ~CacheState() { xpwc_close(cache); }
 
   xpwc_cache cache{};
-  std::function<void(xpwc_log_level, std::string_view)> log;
+  std::function<void(LogLevel, std::string_view)> log;
   std::function<void(const Progress&)> progress;
 };
 
-// What a session's callbacks need. It also keeps what they said, for which a status of C's has no room.
+// What a session's callbacks need. It also keeps their messages, for which a status of C has no room.
 struct SessionState {
-  // Hands on a callback's status.
+  // Keeps the first failure of a callback, and returns its code.
   xpwc_status keep(Status status) {
     const std::lock_guard<std::mutex> lock(mutex);
     if (!status.ok() && failure.ok()) {
@@ -321,7 +227,7 @@ struct SessionState {
   Status failure;
 };
 
-// The status of a session's call, with what the callback said that made it fail.
+// The status of a session's call, with the message of the callback that made it fail.
 inline Status check(xpwc_status code, SessionState* state) {
   Status status = check(code);
   if (status.ok() || state == nullptr) {
@@ -329,7 +235,7 @@ inline Status check(xpwc_status code, SessionState* state) {
   }
   const std::lock_guard<std::mutex> lock(state->mutex);
   const Status said = std::exchange(state->failure, Status());
-  const bool because = !said.ok() && (said.code() == code || code == XPWC_CALLBACK_FAILED);
+  const bool because = !said.ok() && (said.code() == code || code == XPWC_STATUS_CALLBACK_FAILED);
   return because && !said.message().empty() ? Status(code, status.message() + ": " + said.message()) : status;
 }
 
@@ -339,8 +245,8 @@ struct Lent {
   SessionState* state;
 };
 
-inline void log(void* context, xpwc_log_level level, const char* message) noexcept {
-  static_cast<CacheState*>(context)->log(level, message);
+inline void log(void* context, std::uint32_t level, const char* message) noexcept {
+  static_cast<CacheState*>(context)->log(static_cast<LogLevel>(level), message);
 }
 
 inline void progress(void* context, const xpwc_progress* progress) noexcept {
@@ -374,7 +280,7 @@ inline xpwc_status get(void* context, const char* name, xpwc_tensor* out) noexce
   auto* state = static_cast<SessionState*>(context);
   auto lent = std::unique_ptr<Lent>(new (std::nothrow) Lent{{}, state});
   if (!lent) {
-    return XPWC_OUT_OF_MEMORY;
+    return XPWC_STATUS_OUT_OF_MEMORY;
   }
   Tensor& tensor = lent->tensor;
   Status status = state->data->tensor(name, tensor);
@@ -390,13 +296,13 @@ inline xpwc_status get(void* context, const char* name, xpwc_tensor* out) noexce
   out->stamp = tensor.stamp.c_str();
   out->digest = tensor.digest ? tensor.digest->data() : nullptr;
   out->context = lent.release();
-  return XPWC_OK;
+  return XPWC_STATUS_OK;
 }
 
 }  // namespace detail
 
-// Spans one xnn_runtime_t: begins before it is created, and must go after it was deleted. Made by Cache::begin. Keeps the cache
-// open.
+// Spans one xnn_runtime_t: it begins before the runtime is created, and must end after the runtime was deleted.
+// Cache::begin makes it. It keeps the cache open.
 class Session {
  public:
   Session(Session&& other) noexcept { *this = std::move(other); }
@@ -435,14 +341,14 @@ class Session {
     }
     Loaded loaded;
     const xpwc_status code = xpwc_session_load(session_, copy.c_str(), &c, &loaded.data, &loaded.size);
-    if (code != XPWC_OK) {
+    if (code != XPWC_STATUS_OK) {
       return detail::check(code, state_.get());
     }
     return loaded;
   }
 
-  // Says that alias is the host's copy of a loaded tensor; conversion is a word for how it was made, or empty, and then alias is
-  // digested. See xpwc_session_alias.
+  // Says that alias is the host's copy of a loaded tensor. conversion is a word for how it was made; if it is empty,
+  // alias is digested. See xpwc_session_alias.
   Status alias(Bytes alias, const void* original, std::string_view conversion) {
     std::string copy;
     if (Status status = detail::c_string(conversion, copy); !status.ok()) {
@@ -454,9 +360,9 @@ class Session {
   // What to give to xnn_create_runtime_v4. nullptr once the session has ended.
   xnn_weights_cache_t provider() const { return provider_; }
 
-  // Ends the creation of the runtime; to be called before it is set up. names, if not nullptr, becomes the sorted names of the
-  // packed weights the runtime uses, valid until the session ends. After XPWC_NOT_EAGER, or if a fill failed, the runtime must
-  // not be used; otherwise it is right all the same. See xpwc_session_finalize.
+  // Ends the creation of the runtime; call it before the runtime is set up. names, if not nullptr, becomes the sorted
+  // names of the packed weights that the runtime uses, valid until the session ends. See xpwc_session_finalize for the
+  // errors after which the runtime must not be used.
   Status finalize(std::vector<std::string_view>* names = nullptr) {
     const char* const* c = nullptr;
     std::size_t count = 0;
@@ -467,7 +373,8 @@ class Session {
     return detail::check(code, state_.get());
   }
 
-  // XPWC_LOST once the disk has lost packed weights that the runtime uses, which must not be used then. See xpwc_session_check.
+  // XPWC_STATUS_LOST once the disk has lost packed weights of the runtime, which then must not be used. See
+  // xpwc_session_check.
   Status check() const { return detail::check(xpwc_session_check(session_)); }
 
   // What the destructor does, with its status.
@@ -479,7 +386,7 @@ class Session {
     return status;
   }
 
-  // The handle for calls to xpwc.h. It stays this object's.
+  // The handle for calls of xpwc.h. It stays this object's.
   xpwc_session handle() const { return session_; }
 
  private:
@@ -492,7 +399,7 @@ class Session {
   xnn_weights_cache_t provider_ = nullptr;
 };
 
-// The packed weights behind one path. Its sessions keep it open when this object goes before they do.
+// The packed weights of one path. Its sessions keep it open after this object is gone.
 class Cache {
  public:
   // Opens the cache file at path, or a cache in memory if path is empty. See xpwc_open.
@@ -506,13 +413,14 @@ class Cache {
     state->progress = std::move(options.progress);
     xpwc_options c{};
     c.struct_size = sizeof(c);
-    c.flags = detail::flag(options.read_only, XPWC_READ_ONLY) | detail::flag(options.strict, XPWC_STRICT) |
-        detail::flag(options.allow_unsafe_file, XPWC_ALLOW_UNSAFE_FILE) | detail::flag(options.prefetch, XPWC_PREFETCH);
-    c.verify = options.verify;
+    c.flags = detail::flag(options.read_only, XPWC_OPEN_READ_ONLY) | detail::flag(options.strict, XPWC_OPEN_STRICT) |
+        detail::flag(options.allow_unsafe_file, XPWC_OPEN_ALLOW_UNSAFE_FILE) |
+        detail::flag(options.prefetch, XPWC_OPEN_PREFETCH);
+    c.verify = static_cast<std::uint32_t>(options.verify);
     c.writer_wait_ms = options.writer_wait.count();
     c.max_bytes = options.max_bytes;
     c.trailer_version = options.trailer_version;
-    c.log_level = options.log_level;
+    c.log_level = static_cast<std::uint32_t>(options.log_level);
     c.log = state->log ? detail::log : nullptr;
     c.progress = state->progress ? detail::progress : nullptr;
     c.context = state.get();
@@ -524,10 +432,11 @@ class Cache {
 
   Cache(Cache&&) noexcept = default;
   Cache& operator=(Cache&&) noexcept = default;
-  // Waits for the disk, here or when the last session ends. What goes wrong then is only logged: save before, to know.
+  // Waits for the disk, here or when the last session ends. Errors are then only logged: call save before, to know
+  // them.
   ~Cache() = default;
 
-  // Begins a session. data may be nullptr if nothing will be loaded. See xpwc_session_begin.
+  // Begins a session. data may be nullptr if nothing is loaded. See xpwc_session_begin.
   Result<Session> begin(DataMap* data) {
     auto state = std::make_unique<detail::SessionState>();
     state->data = data;
@@ -537,8 +446,9 @@ class Cache {
     c.changed = detail::changed;
     c.context = state.get();
     Session session;
-    if (Status status = detail::check(xpwc_session_begin(handle(), data ? &c : nullptr, &session.session_)); !status.ok()) {
-      return status;
+    const xpwc_status begun = xpwc_session_begin(handle(), data ? &c : nullptr, &session.session_);
+    if (begun != XPWC_STATUS_OK) {
+      return detail::check(begun);
     }
     session.state_ = std::move(state);
     session.cache_ = state_;
@@ -548,8 +458,8 @@ class Cache {
     return session;
   }
 
-  // Waits until everything packed is on stable storage and closes the cache. XPWC_IN_USE, and it stays open, while there are
-  // sessions.
+  // Waits until everything packed is on stable storage, and closes the cache. XPWC_STATUS_IN_USE, and it stays open,
+  // while there are sessions.
   Status close() { return detail::check(xpwc_close(handle())); }
   Status save() { return detail::check(xpwc_cache_save(handle())); }
   Status compact() { return detail::check(xpwc_cache_compact(handle())); }
@@ -576,7 +486,8 @@ class Cache {
     return stats;
   }
 
-  // The handle for calls to xpwc.h. It stays this object's, and sessions begun with it must be ended before this object goes.
+  // The handle for calls of xpwc.h. It stays this object's. Sessions that were begun with it must end before this
+  // object goes.
   xpwc_cache handle() const { return state_ ? state_->cache : xpwc_cache{}; }
 
  private:
@@ -594,8 +505,8 @@ inline Result<Digest> digest(Bytes content) {
   return digest;
 }
 
-// A text that changes when the open file's content does. With a tensor's position in the file it is the tensor's stamp, unless it is
-// empty: then the file has none, and neither has a tensor in it. See xpwc_file_stamp.
+// A text that changes when the open file's content does. With a tensor's position in the file it is the tensor's stamp.
+// If it is empty the file has none, and neither has a tensor in it. See xpwc_file_stamp.
 inline Result<std::string> file_stamp(int file_descriptor) {
   char stamp[XPWC_FILE_STAMP_SIZE] = "";
   if (Status status = detail::check(xpwc_file_stamp(file_descriptor, stamp, sizeof(stamp))); !status.ok()) {
@@ -604,11 +515,11 @@ inline Result<std::string> file_stamp(int file_descriptor) {
   return std::string(stamp);
 }
 
-// Tells whether an open file's content changed since it was made, for DataMap::source_changed. The descriptor stays the host's, and
-// must be open.
+// Reports whether an open file's content changed since this was made, for DataMap::source_changed. The descriptor stays
+// the host's, and must stay open.
 class FileWatch {
  public:
-  // To be made before the file is read or mapped.
+  // Make it before the file is read or mapped.
   static Result<FileWatch> on(int file_descriptor) {
     FileWatch watch(file_descriptor);
     if (Status status = detail::check(xpwc_file_look(file_descriptor, &watch.state_)); !status.ok()) {

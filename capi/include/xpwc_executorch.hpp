@@ -135,10 +135,10 @@ class XNNWeightsCache {
     data_map.struct_size = sizeof(data_map);
     data_map.get = give_tensor;
     data_map.context = runtime.get();
-    if (xpwc_status status = xpwc_session_begin(cache_, &data_map, &runtime->session); status != XPWC_OK) {
+    if (xpwc_status status = xpwc_session_begin(cache_, &data_map, &runtime->session); status != XPWC_STATUS_OK) {
       return error_of(status);
     }
-    if (xpwc_status status = xpwc_session_provider(runtime->session, &runtime->provider); status != XPWC_OK) {
+    if (xpwc_status status = xpwc_session_provider(runtime->session, &runtime->provider); status != XPWC_STATUS_OK) {
       end(*runtime);
       return error_of(status);
     }
@@ -157,7 +157,7 @@ class XNNWeightsCache {
     std::unique_ptr<Runtime> runtime = std::move(current_);
     retain_what_inference_may_read(*runtime);
     // Whatever it says, what is packed is right.
-    if (xpwc_status status = xpwc_session_finalize(runtime->session, nullptr, nullptr); status == XPWC_NOT_EAGER) {
+    if (xpwc_status status = xpwc_session_finalize(runtime->session, nullptr, nullptr); status == XPWC_STATUS_NOT_EAGER) {
       end(*runtime);
       return error_of(status);
     }
@@ -247,8 +247,8 @@ class XNNWeightsCache {
     options.flags = is_exported_scale(name) ? XPWC_LOAD_PACK_ONLY : 0;
     const void* address = nullptr;
     const xpwc_status status = xpwc_session_load(runtime.session, name.c_str(), &options, &address, nullptr);
-    if (status != XPWC_OK) {
-      return status == XPWC_OUT_OF_MEMORY ? Error::MemoryAllocationFailed : Error::InvalidExternalData;
+    if (status != XPWC_STATUS_OK) {
+      return status == XPWC_STATUS_OUT_OF_MEMORY ? Error::MemoryAllocationFailed : Error::InvalidExternalData;
     }
     if (constant->size > 0) {
       constant->address = address;
@@ -394,13 +394,13 @@ class XNNWeightsCache {
     opened_path_ = path_;
     in_memory_instead_ = false;
     xpwc_status status = xpwc_open(path_.c_str(), &options, &cache_);
-    if (status != XPWC_OK && !path_.empty()) {
+    if (status != XPWC_STATUS_OK && !path_.empty()) {
       // A model never fails for its cache's sake. The next runtime tries again.
       ET_LOG(Error, "xpwc: packed weights of %s are kept in memory", path_.c_str());
       in_memory_instead_ = true;
       status = xpwc_open("", &options, &cache_);
     }
-    is_open_ = status == XPWC_OK;
+    is_open_ = status == XPWC_STATUS_OK;
     return error_of(status);
   }
 
@@ -421,14 +421,14 @@ class XNNWeightsCache {
     std::set<std::string> names;
     const char* const* listed = nullptr;
     size_t count = 0;
-    if (has_file() && xpwc_cache_names(cache_, &listed, &count) == XPWC_OK) {
+    if (has_file() && xpwc_cache_names(cache_, &listed, &count) == XPWC_STATUS_OK) {
       names.insert(listed, listed + count);
       xpwc_names_free(listed);
     }
     return names;
   }
 
-  static void log(void* context, xpwc_log_level level, const char* message) {
+  static void log(void* context, uint32_t level, const char* message) {
     (void)context;
     switch (level) {
       case XPWC_LOG_DEBUG:
@@ -445,17 +445,17 @@ class XNNWeightsCache {
   // What failed is in the log already (log).
   static Error error_of(xpwc_status status) {
     switch (status) {
-      case XPWC_OK:
+      case XPWC_STATUS_OK:
         return Error::Ok;
-      case XPWC_OUT_OF_MEMORY:
+      case XPWC_STATUS_OUT_OF_MEMORY:
         return Error::MemoryAllocationFailed;
-      case XPWC_INVALID_ARGUMENT:
+      case XPWC_STATUS_INVALID_ARGUMENT:
         return Error::InvalidArgument;
-      case XPWC_INVALID_HANDLE:
-      case XPWC_FINALIZED:
-      case XPWC_IN_USE:
+      case XPWC_STATUS_INVALID_HANDLE:
+      case XPWC_STATUS_FINALIZED:
+      case XPWC_STATUS_IN_USE:
         return Error::InvalidState;
-      case XPWC_READ_ONLY_CACHE:
+      case XPWC_STATUS_READ_ONLY:
         return Error::AccessFailed;
       default:
         return Error::Internal;
@@ -589,7 +589,7 @@ class XNNWeightsCache {
     auto& constants = static_cast<Runtime*>(context)->constants;
     auto found = constants.find(name);
     if (found == constants.end() || found->second.unpacked == nullptr) {
-      return XPWC_UNKNOWN_TENSOR;
+      return XPWC_STATUS_UNKNOWN_TENSOR;
     }
     Constant& constant = found->second;
     tensor->data = constant.unpacked->data;
@@ -598,7 +598,7 @@ class XNNWeightsCache {
     tensor->context = &constant;
     // The exporter names constants by the SHA-256 of their bytes, so the name says as much as a digest would.
     tensor->stamp = is_exported(constant.name) ? constant.name.c_str() : nullptr;
-    return XPWC_OK;
+    return XPWC_STATUS_OK;
   }
 
   // Whatever is not a kernel may be read at inference, and so may what was loaded more than once, for as many values: that
@@ -674,7 +674,7 @@ class XNNWeightsCache {
       return;
     }
     uint8_t digest[16];
-    if (xpwc_digest(parameters.address, parameters.size, digest) == XPWC_OK) {
+    if (xpwc_digest(parameters.address, parameters.size, digest) == XPWC_STATUS_OK) {
       tell_quantization(runtime, kernel.name, digest, sizeof(digest));
     }
   }

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     opened_close(&o);
     OK(xpwc_cache_compact(cache));
   } else {
-    FAILS(XPWC_BUSY, xpwc_cache_compact(cache));
+    FAILS(XPWC_STATUS_BUSY, xpwc_cache_compact(cache));
     require_right(&m, cache);
     const xpwc_stats stats = cache_stats(cache);
     REQUIRE(stats.private_busy.entries == LAYERS && stats.packed.entries == 0);

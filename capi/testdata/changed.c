@@ -37,7 +37,7 @@ static xpwc_status create(bool table, xpwc_stats* stats) {
   OK(xpwc_session_provider(session, &provider));
   xnn_runtime_t runtime = runtime_create(data, provider);
   const xpwc_status status = xpwc_session_finalize(session, NULL, NULL);
-  if (status != XPWC_OK) {
+  if (status != XPWC_STATUS_OK) {
     REQUIRE(strstr(xpwc_last_error(), "load the model again") != NULL);
   }
   XNN(xnn_delete_runtime(runtime));
@@ -57,13 +57,13 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 4; i++) {
       source.before = i == 0;
       source.after = i == 1;
-      source.status = i == 2 ? XPWC_BUSY : i == 3 ? (xpwc_status)-1 : XPWC_OK;
-      REQUIRE(create(table, &stats) == XPWC_SOURCE_CHANGED);
+      source.status = i == 2 ? XPWC_STATUS_BUSY : i == 3 ? (xpwc_status)-1 : XPWC_STATUS_OK;
+      REQUIRE(create(table, &stats) == XPWC_STATUS_SOURCE_CHANGED);
       REQUIRE(stats.sources_changed == 1 && stats.packed.entries == LAYERS && stats.entries == 0);
     }
   }
   source.before = source.after = 0;
-  source.status = XPWC_OK;
+  source.status = XPWC_STATUS_OK;
   OK(create(false, &stats));
   REQUIRE(stats.sources_changed == 0 && stats.entries == LAYERS && source.asked == 2);
   source.after = 1;

@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     runtime_infer(o.runtime, got);
     require_same_output(want, got);
     const void* data;
-    FAILS(XPWC_FINALIZED, xpwc_session_load(o.session, "w0", NULL, &data, NULL));
+    FAILS(XPWC_STATUS_FINALIZED, xpwc_session_load(o.session, "w0", NULL, &data, NULL));
     opened_close(&o);
 
     xpwc_session abandoned; // with everything loaded and nothing packed
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < TENSORS; i++) {
       OK(xpwc_session_load(abandoned, m.tensors[i].name, NULL, &data, NULL));
     }
-    FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_load(abandoned, "w9", NULL, &data, NULL));
+    FAILS(XPWC_STATUS_UNKNOWN_TENSOR, xpwc_session_load(abandoned, "w9", NULL, &data, NULL));
     OK(xpwc_session_end(abandoned));
 
     const char* const* names;

@@ -41,10 +41,10 @@ static void come_to(int call) {
 
 // A call succeeds, or fails for want of descriptors.
 static bool succeeds(xpwc_status status) {
-  if (status == XPWC_OK) {
+  if (status == XPWC_STATUS_OK) {
     return true;
   }
-  REQUIRE(status == XPWC_SYSTEM_ERROR);
+  REQUIRE(status == XPWC_STATUS_SYSTEM_ERROR);
   REQUIRE(strstr(xpwc_last_error(), "too many open files") != NULL);
   return false;
 }

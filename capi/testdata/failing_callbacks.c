@@ -65,26 +65,26 @@ static void refuses(xpwc_session session, const xpwc_load_options* options, xpwc
   size_t size = 77;
   FAILS(want, xpwc_session_load(session, "w", options, &data, &size));
   REQUIRE(data == NULL && size == 0);
-  if (want != XPWC_INVALID_HANDLE) {
+  if (want != XPWC_STATUS_INVALID_HANDLE) {
     REQUIRE(strstr(xpwc_last_error(), "w") != NULL);
   }
 }
 
-// A status that the header knows comes back, any other is XPWC_CALLBACK_FAILED.
+// A status that the header knows comes back, any other is XPWC_STATUS_CALLBACK_FAILED.
 static void failing_with_every_status(void) {
-  const int odd[] = {-1, XPWC_LOST + 1, 1000, INT32_MIN, INT32_MAX};
-  for (int i = 1; i <= XPWC_LOST + (int)(sizeof(odd) / sizeof(*odd)); i++) {
-    const bool known = i <= XPWC_LOST;
-    const xpwc_status status = (xpwc_status)(known ? i : odd[i - XPWC_LOST - 1]);
-    const xpwc_status want = known ? status : XPWC_CALLBACK_FAILED;
+  const int odd[] = {-1, XPWC_STATUS_LOST + 1, 1000, INT32_MIN, INT32_MAX};
+  for (int i = 1; i <= XPWC_STATUS_LOST + (int)(sizeof(odd) / sizeof(*odd)); i++) {
+    const bool known = i <= XPWC_STATUS_LOST;
+    const xpwc_status status = (xpwc_status)(known ? i : odd[i - XPWC_STATUS_LOST - 1]);
+    const xpwc_status want = known ? status : XPWC_STATUS_CALLBACK_FAILED;
 
-    one o = make(status, XPWC_OK);
+    one o = make(status, XPWC_STATUS_OK);
     xpwc_session session = begin(&o);
     refuses(session, NULL, want);
     OK(xpwc_session_end(session));
     REQUIRE(o.gets == 1 && o.fills == 0 && o.releases == 0); // it gave nothing
 
-    o = make(XPWC_OK, status);
+    o = make(XPWC_STATUS_OK, status);
     session = begin(&o);
     refuses(session, &eager, want);
     refuses(session, &eager, want); // it is not asked again
@@ -97,7 +97,7 @@ static void failing_with_every_status(void) {
 
 // The content is computed when XNNPACK is about to pack it; that this failed shows at the latest in finalize.
 static void failing_while_the_runtime_is_created(void) {
-  one o = make(XPWC_OK, XPWC_BUSY);
+  one o = make(XPWC_STATUS_OK, XPWC_STATUS_BUSY);
   xpwc_session session = begin(&o);
   const void* w = NULL;
   OK(xpwc_session_load(session, "w", NULL, &w, NULL));
@@ -125,10 +125,10 @@ static void failing_while_the_runtime_is_created(void) {
 
   const char* const* names = &(const char*){"junk"};
   size_t count = 77;
-  FAILS(XPWC_BUSY, xpwc_session_finalize(session, &names, &count));
+  FAILS(XPWC_STATUS_BUSY, xpwc_session_finalize(session, &names, &count));
   REQUIRE(strstr(xpwc_last_error(), "w") != NULL);
   REQUIRE(o.fills == 1);
-  refuses(session, NULL, XPWC_FINALIZED); // it is finalized in any case
+  refuses(session, NULL, XPWC_STATUS_FINALIZED); // it is finalized in any case
   OK(xpwc_session_end(session));
   REQUIRE(o.gets == 1 && o.fills == 1 && o.releases == 1);
 }
@@ -149,7 +149,7 @@ static void giving_tensors_that_are_none(void) {
       {"data of more than an address space", content, SIZE_MAX, false},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-    one o = make(XPWC_OK, XPWC_OK);
+    one o = make(XPWC_STATUS_OK, XPWC_STATUS_OK);
     o.tensor.data = cases[i].data;
     o.tensor.size = cases[i].size;
     o.tensor.fill = cases[i].fill ? one_fill : NULL;
@@ -158,14 +158,14 @@ static void giving_tensors_that_are_none(void) {
     size_t size = 77;
     fail_on_purpose();
     const xpwc_status status = xpwc_session_load(session, "w", NULL, &data, &size);
-    if (status == XPWC_OK || xpwc_last_error()[0] == '\0' || strstr(xpwc_last_error(), "4711") != NULL) {
+    if (status == XPWC_STATUS_OK || xpwc_last_error()[0] == '\0' || strstr(xpwc_last_error(), "4711") != NULL) {
       require_failed(__FILE__, __LINE__, cases[i].what, xpwc_status_string(status));
     }
-    REQUIRE(status == XPWC_INVALID_ARGUMENT || (i >= 2 && (status == XPWC_OUT_OF_MEMORY || status == XPWC_SYSTEM_ERROR)));
+    REQUIRE(status == XPWC_STATUS_INVALID_ARGUMENT || (i >= 2 && (status == XPWC_STATUS_OUT_OF_MEMORY || status == XPWC_STATUS_SYSTEM_ERROR)));
     REQUIRE(data == NULL && size == 0);
     OK(xpwc_session_finalize(session, NULL, NULL));
     OK(xpwc_session_end(session));
-    if (o.releases != 1) { // it was given with XPWC_OK
+    if (o.releases != 1) { // it was given with XPWC_STATUS_OK
       require_failed(__FILE__, __LINE__, cases[i].what, o.releases == 0 ? "not released" : "released more than once");
     }
     REQUIRE(o.fills == 0);
@@ -176,7 +176,7 @@ static void giving_tensors_that_are_none(void) {
 static void an_empty_tensor(void) {
   char content[1] = {0};
   for (int i = 0; i < 2; i++) {
-    one o = make(XPWC_OK, XPWC_OK);
+    one o = make(XPWC_STATUS_OK, XPWC_STATUS_OK);
     o.tensor.size = 0;
     if (i == 0) {
       o.tensor.data = content;
@@ -200,7 +200,7 @@ static void identities_do_not_outlive_the_call(void) {
     char source[] = "source", stamp[] = "stamp";
     uint8_t digest[16];
     memcpy(digest, m.tensors[0].digest, sizeof(digest));
-    one o = make(XPWC_OK, XPWC_OK);
+    one o = make(XPWC_STATUS_OK, XPWC_STATUS_OK);
     o.tensor.data = m.tensors[0].content;
     o.tensor.fill = NULL;
     o.tensor.source = source;

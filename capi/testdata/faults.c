@@ -292,7 +292,7 @@ static void fault_and_repair(void) {
   repaired++;
 }
 
-static void on_log(void* context, xpwc_log_level level, const char* message) {
+static void on_log(void* context, uint32_t level, const char* message) {
   (void)context;
   (void)level;
   (void)message;

@@ -6,44 +6,44 @@
 static const char junk[] = "junk";
 
 static void refuses_cache(xpwc_cache cache) {
-  FAILS(XPWC_INVALID_HANDLE, xpwc_close(cache));
-  FAILS(XPWC_INVALID_HANDLE, xpwc_cache_save(cache));
-  FAILS(XPWC_INVALID_HANDLE, xpwc_cache_compact(cache));
-  FAILS(XPWC_INVALID_HANDLE, xpwc_cache_trim(cache));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_close(cache));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_cache_save(cache));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_cache_compact(cache));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_cache_trim(cache));
 
   const char* const* names = (const char* const*)junk;
   size_t count = 77;
-  FAILS(XPWC_INVALID_HANDLE, xpwc_cache_names(cache, &names, &count));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_cache_names(cache, &names, &count));
   REQUIRE(names == NULL && count == 0);
 
   xpwc_stats stats;
   memset(&stats, 0xaa, sizeof(stats));
   stats.struct_size = sizeof(stats);
-  FAILS(XPWC_INVALID_HANDLE, xpwc_cache_stats(cache, &stats));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_cache_stats(cache, &stats));
   for (size_t i = sizeof(stats.struct_size); i < sizeof(stats); i++) {
     REQUIRE(((const char*)&stats)[i] == 0);
   }
 
   xpwc_session session = {77};
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_begin(cache, NULL, &session));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_begin(cache, NULL, &session));
   REQUIRE(session.id == 0);
 }
 
 static void refuses_session(xpwc_session session) {
   const void* data = junk;
   size_t size = 77;
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_load(session, "w0", NULL, &data, &size));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_load(session, "w0", NULL, &data, &size));
   REQUIRE(data == NULL && size == 0);
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_alias(session, junk, 1, junk + 1, NULL));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_alias(session, junk, 1, junk + 1, NULL));
   struct xnn_weights_cache_provider* provider = (struct xnn_weights_cache_provider*)&size;
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_provider(session, &provider));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_provider(session, &provider));
   REQUIRE(provider == NULL);
   const char* const* names = (const char* const*)junk;
   size_t count = 77;
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_finalize(session, &names, &count));
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_check(session));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_finalize(session, &names, &count));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_check(session));
   REQUIRE(names == NULL && count == 0);
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_end(session));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_end(session));
 }
 
 static void refuses(uint64_t id) {
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   OK(xpwc_open("", NULL, &closed));
   xpwc_session ended;
   OK(xpwc_session_begin(closed, NULL, &ended));
-  FAILS(XPWC_IN_USE, xpwc_close(closed));
+  FAILS(XPWC_STATUS_IN_USE, xpwc_close(closed));
   OK(xpwc_session_end(ended));
   refuses_session(ended);
   OK(xpwc_close(closed));

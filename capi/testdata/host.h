@@ -29,7 +29,7 @@ static inline void require_failed(const char* file, int line, const char* what, 
 }
 
 static inline void require_ok(const char* file, int line, const char* call, xpwc_status status) {
-  if (status != XPWC_OK) {
+  if (status != XPWC_STATUS_OK) {
     fprintf(stderr, "%s\n", xpwc_last_error());
     require_failed(file, line, call, xpwc_status_string(status));
   }
@@ -38,7 +38,7 @@ static inline void require_ok(const char* file, int line, const char* call, xpwc
 // Leaves an error behind that says 4711, so that one of the next call can be told from it.
 static inline void fail_on_purpose(void) {
   uint8_t digest[16];
-  REQUIRE(xpwc_digest(NULL, 4711, digest) == XPWC_INVALID_ARGUMENT);
+  REQUIRE(xpwc_digest(NULL, 4711, digest) == XPWC_STATUS_INVALID_ARGUMENT);
   REQUIRE(strstr(xpwc_last_error(), "4711") != NULL);
 }
 
@@ -117,7 +117,7 @@ static inline xpwc_status tensor_fill(void* context, void* to, size_t size) {
   REQUIRE(size == t->size);
   memcpy(to, t->content, size);
   t->fills++;
-  return XPWC_OK;
+  return XPWC_STATUS_OK;
 }
 
 // Called from any thread.
@@ -160,10 +160,10 @@ static inline xpwc_status model_get(void* context, const char* name, xpwc_tensor
       REQUIRE(to->evict == NULL && to->release == NULL && to->context == NULL && to->source == NULL && to->stamp == NULL && to->digest == NULL);
       t->gets++;
       tensor_describe(t, to);
-      return XPWC_OK;
+      return XPWC_STATUS_OK;
     }
   }
-  return XPWC_UNKNOWN_TENSOR;
+  return XPWC_STATUS_UNKNOWN_TENSOR;
 }
 
 static inline xpwc_data_map model_callbacks(model* m) {

@@ -19,7 +19,7 @@ static void* fail_in_own_words(void* context) {
   for (int round = 0; round < ROUNDS; round++) {
     pthread_barrier_wait(&barrier);
     xpwc_cache cache;
-    REQUIRE(xpwc_open(path, NULL, &cache) == XPWC_SYSTEM_ERROR);
+    REQUIRE(xpwc_open(path, NULL, &cache) == XPWC_STATUS_SYSTEM_ERROR);
     pthread_barrier_wait(&barrier);
     REQUIRE(strstr(xpwc_last_error(), name) != NULL);
     OK(xpwc_open("", NULL, &cache));
@@ -39,7 +39,7 @@ static void say_much(void) {
   path[0] = '/';
   path[length] = '\0';
   xpwc_cache cache;
-  REQUIRE(xpwc_open(path, NULL, &cache) == XPWC_SYSTEM_ERROR);
+  REQUIRE(xpwc_open(path, NULL, &cache) == XPWC_STATUS_SYSTEM_ERROR);
   REQUIRE(strstr(xpwc_last_error(), "xxxxxxxx") != NULL);
   REQUIRE(strlen(xpwc_last_error()) < 2 * length);
   free(path);
@@ -48,7 +48,7 @@ static void say_much(void) {
 // Bytes that are no UTF-8, and formats of printf, are only bytes.
 static void say_odd_things(void) {
   xpwc_cache cache;
-  REQUIRE(xpwc_open("/no\xff\xfe%s%n%d/x", NULL, &cache) == XPWC_SYSTEM_ERROR);
+  REQUIRE(xpwc_open("/no\xff\xfe%s%n%d/x", NULL, &cache) == XPWC_STATUS_SYSTEM_ERROR);
   REQUIRE(strstr(xpwc_last_error(), "%s%n%d") != NULL);
 }
 

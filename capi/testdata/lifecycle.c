@@ -15,14 +15,14 @@ static void a_cache_stays_open_while_sessions_are(void) {
   float want[WIDTH], got[WIDTH];
   model_infer_plain(&m, want);
   for (int i = 0; i < 3; i++) {
-    FAILS(XPWC_IN_USE, xpwc_close(cache));
+    FAILS(XPWC_STATUS_IN_USE, xpwc_close(cache));
     runtime_infer(o.runtime, got);
     require_same_output(want, got);
   }
   require_right(&m, cache);
   opened_close(&o);
   OK(xpwc_close(cache));
-  FAILS(XPWC_INVALID_HANDLE, xpwc_close(cache));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_close(cache));
 }
 
 static void a_handle_is_in_use_by_its_own_sessions(void) {
@@ -32,13 +32,13 @@ static void a_handle_is_in_use_by_its_own_sessions(void) {
   REQUIRE(first.id != second.id);
   const xpwc_data_map map = model_callbacks(&m);
   opened o = model_open(&m, first, &map);
-  FAILS(XPWC_IN_USE, xpwc_close(first));
+  FAILS(XPWC_STATUS_IN_USE, xpwc_close(first));
   REQUIRE(cache_stats(second).mapped_bytes > 0);
   OK(xpwc_close(second));
-  FAILS(XPWC_IN_USE, xpwc_close(first));
+  FAILS(XPWC_STATUS_IN_USE, xpwc_close(first));
   opened_close(&o);
   OK(xpwc_close(first));
-  FAILS(XPWC_INVALID_HANDLE, xpwc_close(first));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_close(first));
 }
 
 static void nothing_is_loaded_after_finalize(void) {
@@ -49,9 +49,9 @@ static void nothing_is_loaded_after_finalize(void) {
   opened o = model_open(&m, cache, &map);
   const void* data = &cache;
   size_t size = 77;
-  FAILS(XPWC_FINALIZED, xpwc_session_load(o.session, "w0", NULL, &data, &size));
+  FAILS(XPWC_STATUS_FINALIZED, xpwc_session_load(o.session, "w0", NULL, &data, &size));
   REQUIRE(data == NULL && size == 0);
-  FAILS(XPWC_FINALIZED, xpwc_session_alias(o.session, &cache, sizeof(cache), m.tensors[0].content, NULL));
+  FAILS(XPWC_STATUS_FINALIZED, xpwc_session_alias(o.session, &cache, sizeof(cache), m.tensors[0].content, NULL));
 
   // Finalizing again tells the same.
   const char* const* names = NULL;
@@ -80,9 +80,9 @@ static void a_provider_stays_where_it_is_until_the_end(void) {
   OK(xpwc_session_provider(session, &again));
   REQUIRE(again == provider);
   OK(xpwc_session_end(session));
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_provider(session, &again));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_provider(session, &again));
   REQUIRE(again == NULL);
-  FAILS(XPWC_INVALID_HANDLE, xpwc_session_end(session));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_end(session));
   OK(xpwc_close(cache));
 }
 
@@ -102,7 +102,7 @@ static void an_abandoned_session_releases_everything_at_its_end(void) {
       OK(xpwc_session_load(session, m.tensors[i].name, NULL, &again, NULL));
       REQUIRE(again == data[i]);
     }
-    FAILS(XPWC_NOT_EAGER, xpwc_session_alias(session, path, 1, data[2], "converted")); // there is nothing yet to copy
+    FAILS(XPWC_STATUS_NOT_EAGER, xpwc_session_alias(session, path, 1, data[2], "converted")); // there is nothing yet to copy
     if (finalize) {
       const char* const* names = (const char* const*)path;
       size_t count = 77;
@@ -167,7 +167,7 @@ static void copies_have_a_name_when_they_are_told(void) {
       OK(xpwc_session_load(session, m.tensors[i].name, &options, &data[i], NULL));
     }
     memcpy(copy, data[4], sizeof(copy));
-    FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_alias(session, copy, sizeof(copy), copy, NULL));
+    FAILS(XPWC_STATUS_UNKNOWN_TENSOR, xpwc_session_alias(session, copy, sizeof(copy), copy, NULL));
     if (told) {
       OK(xpwc_session_alias(session, copy, sizeof(copy), data[4], word));
       OK(xpwc_session_alias(session, copy, sizeof(copy), data[4], word)); // twice is once

@@ -9,15 +9,15 @@ static char path[4096];
 static void strings(void) {
   REQUIRE(strcmp(xpwc_last_error(), "") == 0);
   REQUIRE(strcmp(xpwc_version(), XPWC_VERSION) == 0);
-  REQUIRE(strcmp(xpwc_status_string(XPWC_OK), "XPWC_OK") == 0);
-  REQUIRE(strcmp(xpwc_status_string(XPWC_IN_USE), "XPWC_IN_USE") == 0);
-  REQUIRE(strcmp(xpwc_status_string(XPWC_INTERNAL), "XPWC_INTERNAL") == 0);
+  REQUIRE(strcmp(xpwc_status_string(XPWC_STATUS_OK), "XPWC_STATUS_OK") == 0);
+  REQUIRE(strcmp(xpwc_status_string(XPWC_STATUS_IN_USE), "XPWC_STATUS_IN_USE") == 0);
+  REQUIRE(strcmp(xpwc_status_string(XPWC_STATUS_INTERNAL), "XPWC_STATUS_INTERNAL") == 0);
   const int odd[] = {-1, 21, 1000, INT32_MIN, INT32_MAX};
   for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
     const char* text = xpwc_status_string((xpwc_status)odd[i]);
     REQUIRE(text != NULL && text[0] != '\0');
   }
-  for (int i = 0; i <= XPWC_INTERNAL; i++) {
+  for (int i = 0; i <= XPWC_STATUS_INTERNAL; i++) {
     REQUIRE(strncmp(xpwc_status_string((xpwc_status)i), "XPWC_", 5) == 0);
     for (int j = 0; j < i; j++) {
       REQUIRE(strcmp(xpwc_status_string((xpwc_status)i), xpwc_status_string((xpwc_status)j)) != 0);
@@ -33,41 +33,41 @@ static void refuses_options(xpwc_status status, const xpwc_options* options) {
 
 static void opening(void) {
   xpwc_cache cache = {77};
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_open(NULL, NULL, &cache));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_open(NULL, NULL, &cache));
   REQUIRE(cache.id == 0);
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_open(path, NULL, NULL));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_open(NULL, NULL, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_open(path, NULL, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_open(NULL, NULL, NULL));
 
   const xpwc_options good = {.struct_size = sizeof(good)};
   xpwc_options o = good;
   o.struct_size = 0;
-  refuses_options(XPWC_INVALID_ARGUMENT, &o);
+  refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
   for (int bit = 4; bit < 32; bit++) {
     o = good;
     o.flags = UINT32_C(1) << bit;
-    refuses_options(XPWC_INVALID_ARGUMENT, &o);
+    refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
   }
   const int odd[] = {-1, 4, INT32_MIN, INT32_MAX};
   for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
     o = good;
-    o.verify = (xpwc_verify)odd[i];
-    refuses_options(XPWC_INVALID_ARGUMENT, &o);
+    o.verify = (uint32_t)odd[i];
+    refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
     o = good;
     o.trailer_version = (uint32_t)odd[i];
-    refuses_options(XPWC_INVALID_ARGUMENT, &o);
+    refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
     o = good;
-    o.log_level = (xpwc_log_level)odd[i];
-    refuses_options(XPWC_INVALID_ARGUMENT, &o);
+    o.log_level = (uint32_t)odd[i];
+    refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
   }
 
   // A directory that is none, a directory in the file's place, and a file of somebody else's.
   o = good;
   cache.id = 77;
-  FAILS(XPWC_SYSTEM_ERROR, xpwc_open("/nowhere/cache", &o, &cache));
+  FAILS(XPWC_STATUS_SYSTEM_ERROR, xpwc_open("/nowhere/cache", &o, &cache));
   REQUIRE(cache.id == 0);
   REQUIRE(strstr(xpwc_last_error(), "/nowhere") != NULL);
   cache.id = 77;
-  FAILS(XPWC_NOT_CACHE, xpwc_open("/", &o, &cache));
+  FAILS(XPWC_STATUS_NOT_CACHE, xpwc_open("/", &o, &cache));
   REQUIRE(cache.id == 0);
 }
 
@@ -88,25 +88,25 @@ static void extremes(void) {
 }
 
 static void cache_functions(xpwc_cache cache) {
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_stats(cache, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_stats(cache, NULL));
   xpwc_stats stats;
   memset(&stats, 0xaa, sizeof(stats));
   stats.struct_size = 0;
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_stats(cache, &stats));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_stats(cache, &stats));
 
   const char* const* names = (const char* const*)path;
   size_t count = 77;
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_names(cache, NULL, &count));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_names(cache, NULL, &count));
   REQUIRE(count == 0);
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_names(cache, &names, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_names(cache, &names, NULL));
   REQUIRE(names == NULL);
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_names(cache, NULL, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_names(cache, NULL, NULL));
   xpwc_names_free(NULL);
 }
 
 static void refuses_data(xpwc_cache cache, const xpwc_data_map* map) {
   xpwc_session session = {77};
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_begin(cache, map, &session));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_begin(cache, map, &session));
   REQUIRE(session.id == 0);
 }
 
@@ -115,8 +115,8 @@ static void begin(xpwc_cache cache) {
   model_make(&m, 1);
   xpwc_tensor table[TENSORS];
   xpwc_data_map map = model_table(&m, table);
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_begin(cache, &map, NULL));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_begin(cache, NULL, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_begin(cache, &map, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_begin(cache, NULL, NULL));
 
   map.struct_size = 0;
   refuses_data(cache, &map);
@@ -143,7 +143,7 @@ static void begin(xpwc_cache cache) {
 static void refuses_load(xpwc_session session, const char* name, const xpwc_load_options* options) {
   const void* data = path;
   size_t size = 77;
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_load(session, name, options, &data, &size));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_load(session, name, options, &data, &size));
   REQUIRE(data == NULL && size == 0);
 }
 
@@ -263,9 +263,9 @@ static void session_functions(xpwc_cache cache) {
   size_t size = 77;
 
   refuses_load(session, NULL, NULL);
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_load(session, "w0", NULL, NULL, &size));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_load(session, "w0", NULL, NULL, &size));
   REQUIRE(size == 0);
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_load(session, NULL, NULL, NULL, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_load(session, NULL, NULL, NULL, NULL));
   const xpwc_load_options good = {.struct_size = sizeof(good)};
   xpwc_load_options o = good;
   o.struct_size = 0;
@@ -281,15 +281,15 @@ static void session_functions(xpwc_cache cache) {
   REQUIRE(data == m.tensors[0].content);
 
   size = 77;
-  FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_load(session, "w9", NULL, &data, &size));
+  FAILS(XPWC_STATUS_UNKNOWN_TENSOR, xpwc_session_load(session, "w9", NULL, &data, &size));
   REQUIRE(data == NULL && size == 0);
   REQUIRE(strstr(xpwc_last_error(), "w9") != NULL);
-  FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_load(session, "", NULL, &data, &size));
+  FAILS(XPWC_STATUS_UNKNOWN_TENSOR, xpwc_session_load(session, "", NULL, &data, &size));
 
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, NULL, 1, m.tensors[0].content, "word"));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, NULL, "word"));
-  FAILS(XPWC_UNKNOWN_TENSOR, xpwc_session_alias(session, path, 1, m.tensors[1].content, "word")); // which was not loaded
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_provider(session, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_alias(session, NULL, 1, m.tensors[0].content, "word"));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, NULL, "word"));
+  FAILS(XPWC_STATUS_UNKNOWN_TENSOR, xpwc_session_alias(session, path, 1, m.tensors[1].content, "word")); // which was not loaded
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_provider(session, NULL));
 
   OK(xpwc_session_finalize(session, NULL, NULL));
   OK(xpwc_session_end(session));
@@ -299,7 +299,7 @@ static void session_functions(xpwc_cache cache) {
   OK(xpwc_session_begin(cache, NULL, &session));
   data = path;
   size = 77;
-  FAILS(XPWC_NO_DATA_MAP, xpwc_session_load(session, "w0", NULL, &data, &size));
+  FAILS(XPWC_STATUS_NO_DATA_MAP, xpwc_session_load(session, "w0", NULL, &data, &size));
   REQUIRE(data == NULL && size == 0);
   OK(xpwc_session_end(session));
 }
@@ -308,19 +308,19 @@ static void digests(void) {
   uint8_t digest[16];
   uint8_t nothing[16] = {0};
   memset(digest, 0xaa, sizeof(digest));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_digest(NULL, 1, digest));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_digest(NULL, 1, digest));
   REQUIRE(memcmp(digest, nothing, sizeof(digest)) == 0);
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_digest(path, 1, NULL));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_digest(NULL, 0, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_digest(path, 1, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_digest(NULL, 0, NULL));
   OK(xpwc_digest(NULL, 0, digest));
 
   char stamp[XPWC_FILE_STAMP_SIZE];
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_stamp(0, NULL, sizeof(stamp)));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_stamp(0, stamp, 0));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_file_stamp(0, NULL, sizeof(stamp)));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_file_stamp(0, stamp, 0));
   const int bad[] = {-1, INT32_MIN, 1000000};
   for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
     stamp[0] = 'x';
-    FAILS(XPWC_SYSTEM_ERROR, xpwc_file_stamp(bad[i], stamp, sizeof(stamp)));
+    FAILS(XPWC_STATUS_SYSTEM_ERROR, xpwc_file_stamp(bad[i], stamp, sizeof(stamp)));
     REQUIRE(stamp[0] == '\0');
   }
 }

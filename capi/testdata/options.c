@@ -37,7 +37,7 @@ static void read_only(void) {
   struct stat before, after;
   REQUIRE(stat(path, &before) == 0);
   xpwc_options o = defaults();
-  o.flags = XPWC_READ_ONLY;
+  o.flags = XPWC_OPEN_READ_ONLY;
   xpwc_cache cache;
   OK(xpwc_open(path, &o, &cache));
   require_right(&m, cache);
@@ -47,7 +47,7 @@ static void read_only(void) {
   require_right(&other, cache); // is packed, but not into the file
   const xpwc_stats stats = cache_stats(cache);
   REQUIRE(stats.private_read_only.entries == LAYERS && stats.written_bytes == 0);
-  FAILS(XPWC_READ_ONLY_CACHE, xpwc_cache_compact(cache));
+  FAILS(XPWC_STATUS_READ_ONLY, xpwc_cache_compact(cache));
   OK(xpwc_close(cache));
   REQUIRE(stat(path, &after) == 0);
   REQUIRE(before.st_size == after.st_size && before.st_ino == after.st_ino);
@@ -66,8 +66,8 @@ static void a_damaged_file(void) {
   start_with_a_good_file();
   damage_cache(path);
   xpwc_options o = defaults();
-  o.flags = XPWC_STRICT;
-  refused(XPWC_CORRUPT, path, &o);
+  o.flags = XPWC_OPEN_STRICT;
+  refused(XPWC_STATUS_DAMAGED, path, &o);
   REQUIRE(strstr(xpwc_last_error(), path) != NULL);
 
   xpwc_cache cache;
@@ -93,10 +93,10 @@ static void files_that_are_no_caches(void) {
     fputs("a letter to somebody\n", f);
   }
   REQUIRE(fclose(f) == 0);
-  for (uint32_t flags = 0; flags <= XPWC_STRICT; flags += XPWC_STRICT) {
+  for (uint32_t flags = 0; flags <= XPWC_OPEN_STRICT; flags += XPWC_OPEN_STRICT) {
     xpwc_options o = defaults();
     o.flags = flags;
-    refused(XPWC_NOT_CACHE, path, &o);
+    refused(XPWC_STATUS_NOT_CACHE, path, &o);
     REQUIRE(strstr(xpwc_last_error(), path) != NULL);
   }
   struct stat status;
@@ -108,11 +108,11 @@ static void files_that_others_can_change(void) {
   char link[sizeof(path) + 8];
   snprintf(link, sizeof(link), "%s.link", path);
   REQUIRE(symlink(path, link) == 0);
-  refused(XPWC_UNSAFE_FILE, link, NULL);
+  refused(XPWC_STATUS_UNSAFE_FILE, link, NULL);
   REQUIRE(chmod(path, 0666) == 0);
-  refused(XPWC_UNSAFE_FILE, path, NULL);
+  refused(XPWC_STATUS_UNSAFE_FILE, path, NULL);
   xpwc_options o = defaults();
-  o.flags = XPWC_ALLOW_UNSAFE_FILE;
+  o.flags = XPWC_OPEN_ALLOW_UNSAFE_FILE;
   xpwc_cache cache;
   OK(xpwc_open(link, &o, &cache));
   require_right(&m, cache);
@@ -132,16 +132,16 @@ static void one_path_has_one_set_of_options(void) {
   for (int i = 0; i < 8; i++) {
     others[i] = defaults();
   }
-  others[0].flags = XPWC_READ_ONLY;
-  others[1].flags = XPWC_STRICT;
-  others[2].flags = XPWC_ALLOW_UNSAFE_FILE;
-  others[3].flags = XPWC_PREFETCH;
+  others[0].flags = XPWC_OPEN_READ_ONLY;
+  others[1].flags = XPWC_OPEN_STRICT;
+  others[2].flags = XPWC_OPEN_ALLOW_UNSAFE_FILE;
+  others[3].flags = XPWC_OPEN_PREFETCH;
   others[4].verify = XPWC_VERIFY_ON_USE;
   others[5].writer_wait_ms = 1;
   others[6].max_bytes = 1 << 30;
   others[7].trailer_version = 1;
   for (int i = 0; i < 8; i++) {
-    refused(XPWC_OTHER_OPTIONS, path, &others[i]);
+    refused(XPWC_STATUS_OTHER_OPTIONS, path, &others[i]);
   }
   // These are the defaults, said aloud.
   o.writer_wait_ms = 10000;
@@ -156,7 +156,7 @@ static void one_path_has_one_set_of_options(void) {
   }
 }
 
-static void count_damage(void* context, xpwc_log_level level, const char* message) {
+static void count_damage(void* context, uint32_t level, const char* message) {
   if (level == XPWC_LOG_WARNING && strstr(message, " 1 packed weights damaged") != NULL) {
     __atomic_fetch_add((int*)context, 1, __ATOMIC_SEQ_CST);
   }
@@ -170,7 +170,7 @@ static void damaged_payloads(void) {
     REQUIRE(f != NULL && fseek(f, 4096 + 1000, SEEK_SET) == 0);
     REQUIRE(fwrite("damage", 1, 6, f) == 6 && fclose(f) == 0);
     xpwc_options o = defaults();
-    o.verify = (xpwc_verify)v;
+    o.verify = (uint32_t)v;
     o.log = count_damage;
     int told = 0;
     o.context = &told;
@@ -235,9 +235,9 @@ static void sizes_of_other_headers(void) {
     xpwc_cache cache = {77};
     fail_on_purpose();
     const xpwc_status status = xpwc_open(path, &newer.known, &cache);
-    if (status != XPWC_OK) {
+    if (status != XPWC_STATUS_OK) {
       // Nothing is as small as a header that has not even the flags.
-      REQUIRE(status == XPWC_INVALID_ARGUMENT && size < offsetof(xpwc_options, verify));
+      REQUIRE(status == XPWC_STATUS_INVALID_ARGUMENT && size < offsetof(xpwc_options, verify));
       REQUIRE(cache.id == 0 && strstr(xpwc_last_error(), "4711") == NULL);
       continue;
     }
@@ -246,7 +246,7 @@ static void sizes_of_other_headers(void) {
   // Members that the host's header does not have are not read, whatever lies there.
   memset(&newer, 0xff, sizeof(newer));
   newer.known.struct_size = offsetof(xpwc_options, verify);
-  newer.known.flags = XPWC_STRICT;
+  newer.known.flags = XPWC_OPEN_STRICT;
   xpwc_cache cache;
   OK(xpwc_open(path, &newer.known, &cache));
   require_right(&m, cache);

@@ -19,13 +19,13 @@ static float content[ELEMENTS + XNN_EXTRA_BYTES / sizeof(float)];
 
 static xpwc_status get(void* context, const char* name, xpwc_tensor* to) {
   if (strcmp(name, "w") != 0) {
-    return XPWC_UNKNOWN_TENSOR;
+    return XPWC_STATUS_UNKNOWN_TENSOR;
   }
   REQUIRE(context == content);
   to->data = content;
   to->size = ELEMENTS * sizeof(float);
   to->stamp = "1";
-  return XPWC_OK;
+  return XPWC_STATUS_OK;
 }
 
 static xpwc_data_map the_map(void) {

@@ -144,7 +144,7 @@ void what_makes_no_sense_is_named() {
     options.packing = base();
     change(*options.packing);
     const xpwc::Result<xpwc::Loaded> loaded = session->load("w", options);
-    REQUIRE(loaded.status().code() == XPWC_INVALID_ARGUMENT);
+    REQUIRE(loaded.status().code() == XPWC_STATUS_INVALID_ARGUMENT);
     REQUIRE(loaded.status().message().find(member) != std::string::npos);
   }
 }

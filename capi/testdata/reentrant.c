@@ -12,36 +12,36 @@ static int calls, messages, told;
 
 static void is_refused(void) {
   xpwc_cache opened = {77};
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_open("", NULL, &opened));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_open("", NULL, &opened));
   REQUIRE(opened.id == 0);
   opened.id = 77;
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_open(path, NULL, &opened));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_open(path, NULL, &opened));
   REQUIRE(opened.id == 0);
   if (cache.id == 0) {
     return; // it is being opened or closed
   }
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_close(cache));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_save(cache));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_compact(cache));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_trim(cache));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_close(cache));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_save(cache));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_compact(cache));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_trim(cache));
   xpwc_stats stats = {.struct_size = sizeof(stats)};
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_stats(cache, &stats));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_stats(cache, &stats));
   const char* const* names;
   size_t count;
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_cache_names(cache, &names, &count));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_names(cache, &names, &count));
   xpwc_session begun = {77};
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_begin(cache, NULL, &begun));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_begin(cache, NULL, &begun));
   REQUIRE(begun.id == 0);
   if (session.id == 0) {
     return;
   }
   const void* data;
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_load(session, "w0", NULL, &data, NULL));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, others_model.tensors[0].content, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_load(session, "w0", NULL, &data, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, others_model.tensors[0].content, NULL));
   struct xnn_weights_cache_provider* provider;
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_provider(session, &provider));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_finalize(session, NULL, NULL));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_session_end(session));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_provider(session, &provider));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_finalize(session, NULL, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_end(session));
 }
 
 static void use_the_library(void) {
@@ -60,7 +60,7 @@ static void use_the_library(void) {
   inside = false;
 }
 
-static void on_log(void* context, xpwc_log_level level, const char* message) {
+static void on_log(void* context, uint32_t level, const char* message) {
   REQUIRE(context == &cache && message != NULL);
   (void)level;
   messages++;
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   require_same_output(want, got);
   int before = messages;
   const void* late;
-  FAILS(XPWC_FINALIZED, xpwc_session_load(session, "w0", NULL, &late, NULL)); // whose message is not lost in the callback
+  FAILS(XPWC_STATUS_FINALIZED, xpwc_session_load(session, "w0", NULL, &late, NULL)); // whose message is not lost in the callback
   REQUIRE(messages == before + 1);
   XNN(xnn_delete_runtime(runtime));
   session.id = 0; // is not valid any more when the callbacks are called

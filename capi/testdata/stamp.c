@@ -50,13 +50,13 @@ static void what_was_just_written_has_none(void) {
   REQUIRE(unlink(path) == 0);
   OK(xpwc_file_changed(fd, &state, &changed));
   REQUIRE(!changed); // its content did not
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_look(fd, NULL));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_changed(fd, NULL, &changed));
-  FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_changed(fd, &state, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_file_look(fd, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_file_changed(fd, NULL, &changed));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_file_changed(fd, &state, NULL));
   REQUIRE(close(fd) == 0);
-  FAILS(XPWC_SYSTEM_ERROR, xpwc_file_look(fd, &state));
+  FAILS(XPWC_STATUS_SYSTEM_ERROR, xpwc_file_look(fd, &state));
   changed = 1;
-  FAILS(XPWC_SYSTEM_ERROR, xpwc_file_changed(fd, &state, &changed));
+  FAILS(XPWC_STATUS_SYSTEM_ERROR, xpwc_file_changed(fd, &state, &changed));
   REQUIRE(changed == 0);
 }
 
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
       OK(xpwc_file_stamp(fd, s.stamp, capacity));
       REQUIRE(strcmp(s.stamp, stamps[5]) == 0);
     } else {
-      FAILS(XPWC_INVALID_ARGUMENT, xpwc_file_stamp(fd, s.stamp, capacity));
+      FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_file_stamp(fd, s.stamp, capacity));
       REQUIRE(s.stamp[0] == '\0');
     }
     for (size_t i = capacity; i < sizeof(s); i++) {

@@ -48,7 +48,7 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefi
 		if err != nil {
 			return cachefile.Digest{}, err
 		}
-		prefix = cachefile.Digest(here.Fingerprint).String()
+		prefix = here.Fingerprint.String()
 	}
 	var found []cachefile.Digest
 	var all []string

@@ -71,7 +71,7 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 					}
 					var l cachefile.Digest
 					l, err = selectLayout(args[0], info.Layouts, name)
-					keep.KeepLayouts = append(keep.KeepLayouts, xpwc.Digest(l))
+					keep.KeepLayouts = append(keep.KeepLayouts, l)
 				}
 				if err == nil && keep.MaxBytes > 0 {
 					err = checkRoom(f, keep)
@@ -98,7 +98,7 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 func checkRoom(f *cachefile.File, keep xpwc.PruneOptions) error {
 	least := int64(0)
 	for e, err := range f.Entries() {
-		kept := err == nil && (len(keep.KeepLayouts) == 0 || slices.Contains(keep.KeepLayouts, xpwc.Digest(e.Layout)))
+		kept := err == nil && (len(keep.KeepLayouts) == 0 || slices.Contains(keep.KeepLayouts, e.Layout))
 		if kept && (least == 0 || e.Size < least) {
 			least = e.Size
 		}

@@ -200,7 +200,7 @@ func report(f *cachefile.File) (*inspection, error) {
 	}
 	r.ID = cachefile.Digest(info.ID).String()
 	if here, err := xpwc.CurrentLayout(); err == nil { // else XNNPACK cannot run here, and no layout is this machine's
-		r.Here = cachefile.Digest(here.Fingerprint).String()
+		r.Here = here.Fingerprint.String()
 	}
 	for _, s := range info.Slots {
 		r.Slots = append(r.Slots, slotReport{s.State, s.Generation, s.IndexAt, s.End})

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"xpwc"
 )
 
 // Exit codes.
@@ -81,6 +83,7 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "xpwc",
+		Version:       xpwc.Version,
 		Short:         "Run models with XNNPACK on a cache of packed weights, and look after cache files",
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
-	"xpwc/cachefile"
 	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
@@ -161,7 +160,7 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	all := cache.Stats()
 	p = &packedInto{
 		Level: packedLevel{
-			CPU: level, Layout: cachefile.Digest(layout.Fingerprint).String(), Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
+			CPU: level, Layout: layout.Fingerprint.String(), Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
 			Late: all.Packed.Entries - shared.Packed.Entries, Written: all.WrittenBytes,
 			PackingMS: console.Milliseconds(all.PackingTime), TotalMS: console.Milliseconds(time.Since(start)),
 		},

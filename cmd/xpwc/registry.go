@@ -61,5 +61,5 @@ func layoutTable() (t console.Table) {
 // layoutHere returns the fingerprint of this machine's layout.
 func layoutHere() (registry.Fingerprint, error) {
 	l, err := xpwc.CurrentLayout()
-	return registry.Fingerprint(l.Fingerprint), err
+	return l.Fingerprint, err
 }

@@ -13,9 +13,9 @@ struct ReleaseWorkspace {
 };
 using Workspace = std::unique_ptr<xnn_workspace, ReleaseWorkspace>;
 
-// Tells of warnings; errors are also returned.
-void log(xpwc_log_level level, std::string_view message) {
-  if (level == XPWC_LOG_WARNING) {
+// Prints warnings; errors are also returned.
+void log(xpwc::LogLevel level, std::string_view message) {
+  if (level == xpwc::LogLevel::warning) {
     std::fprintf(stderr, "warning: %.*s\n", static_cast<int>(message.size()), message.data());
   }
 }
@@ -28,7 +28,7 @@ Status Backend::create(const BackendOptions& options, std::unique_ptr<Backend>* 
   backend->options_ = options;
   if (options.use_cache) {
     xpwc::Options cache_options;
-    cache_options.log_level = XPWC_LOG_WARNING;
+    cache_options.log_level = xpwc::LogLevel::warning;
     cache_options.log = log;
     xpwc::Result<xpwc::Cache> cache = xpwc::Cache::open(options.cache_path, cache_options);
     if (!cache) {
@@ -65,7 +65,7 @@ Status Backend::init(const Program& program, const Method& method, xpwc::DataMap
     }
     // The runtime is wrong only if a computed tensor was packed before its content was there. Anything else says that packed
     // weights could not be stored; it was logged, and they are in private memory.
-    if (finalized.code() == XPWC_NOT_EAGER) {
+    if (finalized.code() == XPWC_STATUS_NOT_EAGER) {
       return finalized;
     }
   }

@@ -269,7 +269,7 @@ Status WeightsFile::read_index() {
 xpwc::Status WeightsFile::tensor(std::string_view name, xpwc::Tensor& tensor) {
   const auto found = places_.find(std::string(name));
   if (found == places_.end()) {
-    return xpwc::Status(XPWC_UNKNOWN_TENSOR, path_ + " does not have it");
+    return xpwc::Status(XPWC_STATUS_UNKNOWN_TENSOR, path_ + " does not have it");
   }
   const Place& place = found->second;
   tensor.data = data_ + place.offset;

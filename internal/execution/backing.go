@@ -52,7 +52,7 @@ func packedInCache(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMa
 			return err
 		}
 		e.closers = append(e.closers, session.Close)
-		return e.create(session, session, start, func() error { _, err := session.Finalize(); return err })
+		return e.create(session, session, start, session.Finalize)
 	}
 }
 

@@ -351,10 +351,10 @@ inline std::shared_ptr<XNNWeightsCache> cache_of(const std::string& path) {
 // What happened at the path so far in this process. The cache must be open.
 inline xpwc_stats stats_of(const std::string& path) {
   xpwc_cache cache{};
-  REQUIRE(xpwc_open(path.c_str(), nullptr, &cache) == XPWC_OK);
+  REQUIRE(xpwc_open(path.c_str(), nullptr, &cache) == XPWC_STATUS_OK);
   xpwc_stats stats{};
   stats.struct_size = sizeof(stats);
-  REQUIRE(xpwc_cache_stats(cache, &stats) == XPWC_OK);
-  REQUIRE(xpwc_close(cache) == XPWC_OK);
+  REQUIRE(xpwc_cache_stats(cache, &stats) == XPWC_STATUS_OK);
+  REQUIRE(xpwc_close(cache) == XPWC_STATUS_OK);
   return stats;
 }
