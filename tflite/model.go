@@ -95,8 +95,8 @@ func (m *Model) NewLoader() *models.Memory {
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return m.subgraph(m.plan, l) }
 
 func (m *Model) subgraph(p *plan, l models.Loader) (*xnnpack.Subgraph, error) {
-	if err := m.data.read(func([]byte) error { return nil }); err != nil {
-		return nil, err
+	if m.file.Data() == nil {
+		return nil, fmt.Errorf("%s: %w", m.file.Path(), ErrClosed)
 	}
 	s, err := p.emit(func(name string, c *constant) ([]byte, error) {
 		b, err := l.Load(name, c.loadOptions()...)
