@@ -15,6 +15,7 @@ import (
 
 	"xpwc"
 	"xpwc/described"
+	"xpwc/internal/half"
 	"xpwc/internal/modeltest"
 	"xpwc/safetensors"
 )
@@ -43,8 +44,8 @@ func (ts *tensors) add(name string, dtype safetensors.Dtype, shape ...int) {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 		case safetensors.BF16:
 			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(v)>>16))
-		case safetensors.F16: // whole sixteenths, by their exponent and mantissa
-			data = binary.LittleEndian.AppendUint16(data, half(int(v*16)))
+		case safetensors.F16:
+			data = binary.LittleEndian.AppendUint16(data, half.Bits(float64(v)))
 		case safetensors.I32:
 			data = binary.LittleEndian.AppendUint32(data, uint32(int32(v*100)))
 		default:
@@ -52,22 +53,6 @@ func (ts *tensors) add(name string, dtype safetensors.Dtype, shape ...int) {
 		}
 	}
 	ts.list = append(ts.list, safetensors.Tensor{Name: name, Dtype: dtype, Shape: shape, Data: data})
-}
-
-// half is n/16 in half precision.
-func half(n int) uint16 {
-	if n == 0 {
-		return 0
-	}
-	var sign uint16
-	if n < 0 {
-		sign, n = 0x8000, -n
-	}
-	e := 0
-	for n>>(e+1) > 0 {
-		e++
-	}
-	return sign | uint16(e-4+15)<<10 | uint16((n-1<<e)<<(10-e))
 }
 
 func (ts *tensors) write(t testing.TB, path string) {

@@ -164,12 +164,8 @@ func find(file *safetensors.File, role, name string, dtype safetensors.Dtype) (s
 	case t.Dtype != dtype:
 		return t, invalid("%s %q is of %s, not %s", role, name, t.Dtype, dtype)
 	}
-	n := 1
-	for _, d := range t.Shape {
-		if d <= 0 || d > maxElements/n {
-			return t, invalid("%s %q of shape %v is empty or has more than %d elements", role, name, t.Shape, maxElements)
-		}
-		n *= d
+	if _, ok := product(t.Shape...); !ok {
+		return t, invalid("%s %q of shape %v is empty or has more than %d elements", role, name, t.Shape, maxElements)
 	}
 	return t, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/half"
 	"xpwc/internal/modeltest"
 	"xpwc/internal/settled"
 	"xpwc/models"
@@ -138,7 +139,7 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 		got := math.Float32frombits(binary.LittleEndian.Uint32(dst[4*h:]))
 		switch exp, mant := h>>10&31, h&1023; {
 		case exp < 31:
-			require.Equal(t, float32(fromHalf(uint16(h))), got, "half %#04x", h)
+			require.Equal(t, float32(half.Float64(uint16(h))), got, "half %#04x", h)
 		case mant != 0:
 			require.True(t, math.IsNaN(float64(got)), "half %#04x", h)
 		default:

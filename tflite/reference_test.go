@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/half"
 )
 
 // array is a dense tensor of the reference interpreter.
@@ -75,7 +77,7 @@ func (in *interpreter) array(n int) *array {
 		case typeFloat32:
 			stored = append(stored, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
 		case typeFloat16:
-			stored = append(stored, fromHalf(binary.LittleEndian.Uint16(b)))
+			stored = append(stored, half.Float64(binary.LittleEndian.Uint16(b)))
 		case typeInt32:
 			stored = append(stored, float64(int32(binary.LittleEndian.Uint32(b))))
 		}
