@@ -73,10 +73,10 @@ func run(cache *xpwc.Cache, weights *executorch.File) []float32 {
 // describe returns a tensor as XNNPACK knows it, without its content.
 func describe(weights *executorch.File, name string) xnnpack.Tensor {
 	d, ok := weights.Lookup(name)
-	if !ok || d.Layout == nil {
+	if !ok || d.Meta == nil {
 		log.Fatalf("no tensor %q", name)
 	}
-	return xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: d.Layout.Sizes}
+	return xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: d.Meta.Sizes}
 }
 
 // load defines a value of the subgraph whose content the session gives.

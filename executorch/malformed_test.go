@@ -25,7 +25,7 @@ func headerLength(n uint32) func(b *blueprint) {
 
 func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 	const ptd, pte = false, true
-	layout := func(l *Layout) func(b *blueprint) { return func(b *blueprint) { b.named[0].layout = l } }
+	meta := func(m *TensorMeta) func(b *blueprint) { return func(b *blueprint) { b.named[0].meta = m } }
 	for name, c := range map[string]struct {
 		program bool
 		change  func(b *blueprint)
@@ -58,15 +58,15 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"segment at 2^64-1":               {ptd, func(b *blueprint) { b.segments[1].offset = math.MaxUint64 }, "segment 1", ErrMalformed},
 		"segments that overlap":           {pte, func(b *blueprint) { b.segments[2].offset = 8; b.segments[2].size = 8 }, "segment 2 at byte 8", ErrMalformed},
 		"segments the wrong way":          {ptd, func(b *blueprint) { b.segments[0], b.segments[2] = b.segments[2], b.segments[0] }, "segment 1", ErrMalformed},
-		"unknown type":                    {ptd, layout(&Layout{Type: 100, Sizes: []int{24}, DimOrder: []int{0}}), "unknown type ScalarType(100)", ErrMalformed},
-		"size of another shape":           {ptd, layout(&Layout{Type: Float, Sizes: []int{5}, DimOrder: []int{0}}), "24 bytes for sizes [5] of FLOAT, which has 20", ErrMalformed},
-		"negative dimension":              {ptd, layout(&Layout{Type: Float, Sizes: []int{-6}, DimOrder: []int{0}}), "a dimension of -6", ErrMalformed},
-		"two negative dimensions":         {ptd, layout(&Layout{Type: Float, Sizes: []int{-6, -1}, DimOrder: []int{0, 1}}), "a dimension of -6", ErrMalformed},
-		"overflow":                        {ptd, layout(&Layout{Type: Long, Sizes: []int{1 << 30, 1 << 30, 2}, DimOrder: []int{0, 1, 2}}), "more than 2^63", ErrMalformed},
-		"order of fewer dimensions":       {ptd, layout(&Layout{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{0}}), "the order [0]", ErrMalformed},
-		"order that is no permutation":    {ptd, layout(&Layout{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 1}}), "the order [1 1]", ErrMalformed},
-		"order of dimensions not there":   {ptd, layout(&Layout{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 2}}), "the order [1 2]", ErrMalformed},
-		"scalar of no bytes":              {ptd, func(b *blueprint) { b.named[1] = named{key: "s", segment: 1, layout: &Layout{Type: Float}} }, "0 bytes for sizes [] of FLOAT", ErrMalformed},
+		"unknown type":                    {ptd, meta(&TensorMeta{Type: 100, Sizes: []int{24}, DimOrder: []int{0}}), "unknown type ScalarType(100)", ErrMalformed},
+		"size of another shape":           {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{5}, DimOrder: []int{0}}), "24 bytes for sizes [5] of FLOAT, which has 20", ErrMalformed},
+		"negative dimension":              {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{-6}, DimOrder: []int{0}}), "a dimension of -6", ErrMalformed},
+		"two negative dimensions":         {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{-6, -1}, DimOrder: []int{0, 1}}), "a dimension of -6", ErrMalformed},
+		"overflow":                        {ptd, meta(&TensorMeta{Type: Long, Sizes: []int{1 << 30, 1 << 30, 2}, DimOrder: []int{0, 1, 2}}), "more than 2^63", ErrMalformed},
+		"order of fewer dimensions":       {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{0}}), "the order [0]", ErrMalformed},
+		"order that is no permutation":    {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 1}}), "the order [1 1]", ErrMalformed},
+		"order of dimensions not there":   {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 2}}), "the order [1 2]", ErrMalformed},
+		"scalar of no bytes":              {ptd, func(b *blueprint) { b.named[1] = named{key: "s", segment: 1, meta: &TensorMeta{Type: Float}} }, "0 bytes for sizes [] of FLOAT", ErrMalformed},
 		"segments that the header denies": {ptd, field(3, 0), "lies outside the segments' 0 bytes", ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,16 +31,16 @@ const ( // DataSegment
 	segmentSize   = 1
 )
 
-const ( // NamedData; only a .ptd's has a layout
+const ( // NamedData; only a .ptd's has a TensorLayout
 	namedKey     = 0
 	namedSegment = 1
-	namedLayout  = 2
+	namedTensor  = 2
 )
 
 const ( // TensorLayout
-	layoutType     = 0
-	layoutSizes    = 1
-	layoutDimOrder = 2
+	tensorType     = 0
+	tensorSizes    = 1
+	tensorDimOrder = 2
 )
 
 // ScalarType is the type of a tensor's elements, with ExecuTorch's numbers, which are PyTorch's.
