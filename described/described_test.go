@@ -109,7 +109,7 @@ func everyUse() (*tensors, string) {
 	return ts, "[\n" + strings.Join(entries, ",\n") + "\n]"
 }
 
-// settings has what convolutions can be given besides.
+// settings has what else convolutions can be given.
 func settings() (*tensors, string) {
 	ts := newTensors()
 	ts.add("conv", safetensors.F32, 12, 3, 3, 4)

@@ -1,7 +1,7 @@
 package described
 
-// shapeImages gives the operator an input and an output: one row, or the smallest image that the window fits. The weights are packed for
-// images of any size.
+// shapeImages gives the operator an input and an output: one row, or the smallest image that the window fits. The
+// weights are packed for images of any size.
 func (s *step) shapeImages() error {
 	f := s.filter.Shape
 	if s.Op == fullyConnected {
@@ -25,8 +25,8 @@ func (s *step) shapeImages() error {
 	height, outHeight := s.extent(f[1], s.stride.Height, s.dilation.Height, s.padding.Top+s.padding.Bottom, s.adjustment.Height)
 	width, outWidth := s.extent(f[2], s.stride.Width, s.dilation.Width, s.padding.Left+s.padding.Right, s.adjustment.Width)
 	s.input.Shape, s.output.Shape = []int{1, height, width, in}, []int{1, outHeight, outWidth, out}
-	// Nobody wants an image of a window that reaches this far; XNNPACK counts its bytes and its pointers to pixels without looking for
-	// an overflow.
+	// Nobody wants an image of a window that reaches this far; XNNPACK counts its bytes and its pointers to pixels
+	// without a check for overflow.
 	for _, factors := range [][]int{s.input.Shape, s.output.Shape, {outHeight, outWidth, f[1], f[2]}, {s.stride.Height, s.stride.Width, f[1], f[2]}} {
 		if n, ok := product(factors...); !ok || n > maxElements/8 {
 			return invalid("a window of %v with stride %v and dilation %v is too large", f[1:3], s.stride, s.dilation)

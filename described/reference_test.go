@@ -13,7 +13,8 @@ import (
 	"xpwc/safetensors"
 )
 
-// TestOperatorsComputeWhatTheDescriptionSays compares with the sums of products, in numbers that the stored ones stand for.
+// TestOperatorsComputeWhatTheDescriptionSays compares with the sums of products, in numbers that the stored ones
+// stand for.
 func TestOperatorsComputeWhatTheDescriptionSays(t *testing.T) {
 	ts, description := everyUse()
 	m := open(t, ts, description)

@@ -10,8 +10,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are those of Inputs and
-// Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
+// Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are
+// those of Inputs and Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return emit(m.steps, l) }
 
 func emit(steps []*step, l models.Loader) (*xnnpack.Subgraph, error) {

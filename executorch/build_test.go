@@ -73,8 +73,8 @@ func (p blueprint) bytes() []byte {
 	return append(append(out, make([]byte, base-len(out))...), p.data...)
 }
 
-// flatbuffer writes every number, also where it is the default: for tables that differ only in the size of one field, which
-// lies at the same place, the builder uses one virtual table, with the size of the first.
+// flatbuffer writes every number, also where it is the default: for tables that differ only in the size of one field,
+// which lies at the same place, the builder uses one virtual table, with the size of the first.
 func (p blueprint) flatbuffer(kind root) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	var names, segments []flatbuffers.UOffsetT

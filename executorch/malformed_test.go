@@ -109,7 +109,7 @@ func TestUnusualFilesAreRead(t *testing.T) {
 	}
 }
 
-// files are without fault: of our own making, and of ExecuTorch's.
+// files are without fault: made here, and by ExecuTorch.
 func files(t testing.TB) [][]byte {
 	t.Helper()
 	out := [][]byte{sound(false).bytes(), sound(true).bytes()}

@@ -74,7 +74,7 @@ func readNamedData(r *flatbuf.Reader, kind root, h header) ([]entry, error) {
 	return out, r.Err()
 }
 
-// readSegments returns where in the file the segments lie, one behind the other, as the schemas say they do.
+// readSegments returns where in the file the segments lie, one after the other, as the schemas say.
 func readSegments(r *flatbuf.Reader, tables flatbuf.Vector, h header) []flatbuf.Span {
 	var out []flatbuf.Span
 	end := uint64(0) // of the segment before

@@ -2,8 +2,8 @@ package executorch
 
 import "fmt"
 
-// The facts of ExecuTorch's schemas that this package reads: identifiers, and the slot of each field in its table, in the order the
-// schema declares them.
+// The facts of ExecuTorch's schemas that this package reads: identifiers, and the slot of each field in its table, in
+// the order the schema declares them.
 
 const (
 	flatTensorIdentifier = "FT01"

@@ -8,7 +8,7 @@ import (
 
 const (
 	magic = "\x93NUMPY"
-	// maxHeader is the longest header that NumPy reads unless it is told to trust the file.
+	// maxHeader is the longest header that NumPy reads, unless it is set to trust the file.
 	maxHeader = 10_000
 )
 

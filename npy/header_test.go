@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw is a file of that version with this header and so many bytes behind it.
+// raw is a file of that version with this header and so many bytes after it.
 func raw(version byte, dictionary string, data int) []byte {
 	b := append([]byte(magic), version, 0)
 	if version == 1 {
@@ -51,7 +51,7 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"empty header":                {v1("", 0), `no "{"`, ErrMalformed},
 		"empty dictionary":            {v1("{}", 0), "are needed", ErrMalformed},
 		"dictionary that is cut off":  {v1(sound[:40], 0), `no`, ErrMalformed},
-		"something behind":            {v1(sound+"x", 24), "something follows", ErrMalformed},
+		"something after":             {v1(sound+"x", 24), "something follows", ErrMalformed},
 		"two dictionaries":            {v1("{}{}", 0), "something follows", ErrMalformed},
 		"no descr":                    {with("'descr': '<f4', ", ""), "are needed", ErrMalformed},
 		"no order":                    {with("'fortran_order': False, ", ""), "are needed", ErrMalformed},
@@ -113,7 +113,7 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 		dtype Dtype
 		shape []int
 	}{
-		"no comma behind the last entry":   {with("3), }", "3)}"), Float32, []int{2, 3}},
+		"no comma after the last entry":    {with("3), }", "3)}"), Float32, []int{2, 3}},
 		"no spaces":                        {v1("{'descr':'|u1','fortran_order':False,'shape':(3,)}", 3), Uint8, []int{3}},
 		"other quotes":                     {v1(strings.ReplaceAll(sound, "'", `"`), 24), Float32, []int{2, 3}},
 		"another order of keys":            {v1("{'shape': (2,), 'fortran_order': False, 'descr': '|b1'}", 2), Bool, []int{2}},

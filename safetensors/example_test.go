@@ -15,8 +15,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A model of one fully connected layer whose weights are in a safetensors file, loaded twice with one cache file: first its
-// weights are packed, then they are found.
+// A model of one fully connected layer whose weights are in a safetensors file, loaded twice with one cache file:
+// first its weights are packed, then they are found.
 func Example() {
 	dir, err := os.MkdirTemp("", "safetensors")
 	check(err)

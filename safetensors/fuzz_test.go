@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse reads any bytes as a file: what is malformed must be an error, what is not must be written back to the same tensors.
+// FuzzParse reads any bytes as a file: what is malformed must be an error, what is not must be written back to the
+// same tensors.
 func FuzzParse(f *testing.F) {
 	f.Add(golden(f))
 	f.Add(raw(`{}`, 0))

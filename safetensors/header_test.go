@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw is a file with this header and so many bytes behind it.
+// raw is a file with this header and so many bytes after it.
 func raw(header string, data int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), make([]byte, data)...)
@@ -91,10 +91,10 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 		file []byte
 		want []entry
 	}{
-		"no tensors":         {raw(`{}`, 0), nil},
-		"only spaces behind": {raw(`{}      `, 0), nil},
-		"null for metadata":  {raw(`{"__metadata__":null}`, 0), nil},
-		"scalar":             {raw(`{"a":`+tensorJSON("F64", "[]", "[0,8]")+`}`, 8), []entry{{"a", F64, []int{}, 0, 8}}},
+		"no tensors":        {raw(`{}`, 0), nil},
+		"only spaces after": {raw(`{}      `, 0), nil},
+		"null for metadata": {raw(`{"__metadata__":null}`, 0), nil},
+		"scalar":            {raw(`{"a":`+tensorJSON("F64", "[]", "[0,8]")+`}`, 8), []entry{{"a", F64, []int{}, 0, 8}}},
 		"empty tensors anywhere": {
 			raw(`{"a":`+tensorJSON("U8", "[2]", "[0,2]")+`,"b":`+tensorJSON("F32", "[7,0]", "[0,0]")+`,"c":`+tensorJSON("I64", "[0]", "[2,2]")+`}`, 2),
 			[]entry{{"b", F32, []int{7, 0}, 0, 0}, {"a", U8, []int{2}, 0, 2}, {"c", I64, []int{0}, 2, 2}},

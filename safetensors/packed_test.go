@@ -14,7 +14,7 @@ import (
 	"xpwc/safetensors"
 )
 
-// originals are tensors of several types, some of sizes that align nothing behind them.
+// originals are tensors of several types, some of sizes that align nothing after them.
 func originals() []safetensors.Tensor {
 	return []safetensors.Tensor{
 		{Name: "a", Dtype: safetensors.U8, Shape: []int{3}, Data: []byte{1, 2, 3}},

@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// PaddingPrefix begins the names of tensors that Write puts in for alignment: the format has no room for bytes of no tensor.
-// They are U8 of one dimension, all zero, and mean nothing; Write leaves out any it is given.
+// PaddingPrefix begins the names of tensors that Write puts in for alignment: the format has no room for bytes of no
+// tensor. They are U8 of one dimension, all zero, and mean nothing; Write leaves out any it is given.
 const PaddingPrefix = "__padding__."
 
 const (
@@ -31,20 +31,22 @@ type WriteOptions struct {
 	// Metadata is free text, which becomes __metadata__.
 	Metadata map[string]string
 
-	// Alignment is a power of two: where in the file the first tensor begins is a multiple of it, for which the header is
-	// filled up with spaces. It is 8 at least, which 0 means too, and at most 64 MiB, since a header has 100 MB at most.
+	// Alignment is a power of two: where in the file the first tensor begins is a multiple of it, for which the
+	// header is filled up with spaces. It is 8 at least, which 0 means too, and at most 64 MiB, since a header has
+	// 100 MB at most.
 	Alignment int
 
-	// Aligned gives names of tensors that begin at multiples of a power of two in the file, up to 64 MiB, for instance of the
-	// granularity that a system maps files in (65,536 on Windows). They come first, the most aligned foremost.
+	// Aligned gives names of tensors that begin at multiples of a power of two in the file, up to 64 MiB, for
+	// instance of the granularity that a system maps files in (65,536 on Windows). They come first, the most aligned
+	// foremost.
 	Aligned map[string]int
 }
 
-// Write writes a safetensors file that the reference implementation reads: header, then the tensors' bytes, without holes.
-// After those of WriteOptions.Aligned, tensors come by the alignment of their elements, greatest first, else in the order
-// given, so that every element is aligned in the file. Where the bytes before a tensor do not end at a multiple of its
-// alignment, a tensor of [PaddingPrefix] goes between. The same arguments give the same file. What cannot be written is an
-// error that matches [ErrInvalid], before anything is written; other errors are w's.
+// Write writes a safetensors file that the reference implementation reads: header, then the tensors' bytes, without
+// holes. After those of WriteOptions.Aligned, tensors come by the alignment of their elements, greatest first, else
+// in the order given, so that every element is aligned in the file. Where the bytes before a tensor do not end at a
+// multiple of its alignment, a tensor of [PaddingPrefix] goes between. The same arguments give the same file. What
+// cannot be written is an error that matches [ErrInvalid], before anything is written; other errors are w's.
 func Write(w io.Writer, tensors []Tensor, options *WriteOptions) error {
 	var o WriteOptions
 	if options != nil {

@@ -31,7 +31,7 @@ type blueTensor struct {
 	zeroPoints []int64
 	channel    int
 	sparsity   *sparsity
-	outside    bool // the data lies behind the flatbuffer
+	outside    bool // the data lies after the flatbuffer
 }
 
 type blueOp struct {

@@ -9,8 +9,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// call is one operator while it is being planned. It keeps the first error; what it returns after that is not to be used, so a
-// handler returns as soon as it has seen one.
+// call is one operator while it is being planned. It keeps the first error; what it returns after that is not to be
+// used, so a handler returns as soon as it has seen one.
 type call struct {
 	plan    *plan
 	op      *operator
@@ -203,7 +203,8 @@ func (c *call) output(i int) *tensor {
 	return t
 }
 
-// activation returns the range to which a fused activation limits an output; no activation is the zero Range, no limits.
+// activation returns the range to which a fused activation limits an output; no activation is the zero Range, no
+// limits.
 func (c *call) activation(slot int) xnnpack.Range {
 	inf := float32(math.Inf(1))
 	switch a := c.op.options.Byte(slot); a {

@@ -23,7 +23,8 @@ const (
 )
 
 // constant is a tensor of the file with what must be done to its bytes before XNNPACK can use them: stored elements
-// spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it lies.
+// spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it
+// lies.
 type constant struct {
 	tensor   int // index of the tensor that operators name
 	source   flatbuf.Span
@@ -71,12 +72,14 @@ func (c *constant) place() tensorfile.Place {
 	return tensorfile.Place{Offset: c.source.Offset, Size: c.source.Size, Alignment: int64(c.dtype.Size())}
 }
 
-// computed reports whether XNNPACK is given other memory than that of the file: for what is converted, and what it reads at inference.
+// computed reports whether XNNPACK is given other memory than that of the file: for what is converted, and what it
+// reads at inference.
 func (c *constant) computed() bool {
 	return c.widened() || c.scatter != nil || c.use&useInference != 0
 }
 
-// conversion is how content is computed. Its name has the types: the same bytes converted otherwise are another content.
+// conversion is how content is computed. Its name has the types: the same bytes converted otherwise are another
+// content.
 func (c *constant) conversion() tensorfile.Conversion {
 	name := c.dtype.String()
 	if c.widened() {
@@ -123,7 +126,7 @@ func (c *constant) spread(dst, src []byte) {
 	c.scatter.place(dst, src, c.stored.Size())
 }
 
-// loadOptions tells a cache what the use asks of it.
+// loadOptions says how the constant is used.
 func (c *constant) loadOptions() []xpwc.LoadOption {
 	var opts []xpwc.LoadOption
 	if c.use&(usePackedBlind|useInference) != 0 {

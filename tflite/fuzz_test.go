@@ -66,15 +66,15 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzSubgraph also makes a subgraph and a runtime of every model that can be opened, and runs it: no shape, index or option may
-// bring XNNPACK down.
+// FuzzSubgraph also makes a subgraph and a runtime of every model that can be opened, and runs it: no shape, index or
+// option may bring XNNPACK down.
 func FuzzSubgraph(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, b []byte) { exercise(t, b) })
 }
 
-// FuzzPatchedSubgraph does the same with models that are well-formed but for a few numbers, which gets past the flatbuffer's own
-// structure: each four bytes of patches are a position and a number of one byte or of four.
+// FuzzPatchedSubgraph does the same with models that are well-formed but for a few numbers, which gets past the
+// flatbuffer's own structure: each four bytes of patches are a position and a number of one byte or of four.
 func FuzzPatchedSubgraph(f *testing.F) {
 	models := specimens()
 	for i := range models {

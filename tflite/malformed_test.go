@@ -203,8 +203,8 @@ func TestDamagedFilesNeverCrash(t *testing.T) {
 	}
 }
 
-// exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not. It returns whether the
-// model could be made into a subgraph.
+// exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not. It returns
+// whether the model could be made into a subgraph.
 func exercise(t testing.TB, b []byte) bool {
 	p, err := load(b)
 	if err != nil {

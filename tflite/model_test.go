@@ -21,7 +21,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// recorder is a loader that notes what it is asked for, and which constants were computed before the runtime was created.
+// recorder is a loader that notes what it is asked for, and which constants were computed before the runtime was
+// created.
 type recorder struct {
 	*models.Memory
 	names []string
@@ -38,7 +39,8 @@ func (r *recorder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error) {
 	return r.Memory.Load(name, opts...)
 }
 
-// placeholder is a loader that gives memory with nothing in it, as a session does for what it expects to find in the cache.
+// placeholder is a loader that gives memory with nothing in it, as a session does for what it expects to find in the
+// cache.
 type placeholder struct {
 	t       *testing.T
 	data    xpwc.DataMap
@@ -59,7 +61,8 @@ func (p *placeholder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
 	return b.Bytes(), nil
 }
 
-// widening has a convolution and a depthwise convolution with weights in half precision, and an addition of such a constant.
+// widening has a convolution and a depthwise convolution with weights in half precision, and an addition of such a
+// constant.
 func widening() blueprint {
 	return blueprint{
 		tensors: []blueTensor{

@@ -21,8 +21,9 @@ func (c *call) window(size, stride, dilation int) window {
 	return window{size, stride, dilation}
 }
 
-// slide returns how many positions the window has in an input of size in. With SAME padding the output is the input's size over
-// the stride, rounded up, and what padding that takes is XNNPACK's to distribute: as TensorFlow, the odd one goes to the end.
+// slide returns how many positions the window has in an input of size in. With SAME padding the output is the input's
+// size over the stride, rounded up, and what padding that takes is XNNPACK's to distribute: as TensorFlow, the odd
+// one goes to the end.
 func (c *call) slide(w window, in int, same bool) int {
 	if same {
 		return (in + w.stride - 1) / w.stride
@@ -34,8 +35,8 @@ func (c *call) slide(w window, in int, same bool) int {
 	return (in-w.reach())/w.stride + 1
 }
 
-// slides returns the output's height and width. XNNPACK keeps a pointer for each pixel under the window at each position, and
-// computes the size of that without looking for an overflow.
+// slides returns the output's height and width. XNNPACK keeps a pointer for each pixel under the window at each
+// position, and computes the size of that without looking for an overflow.
 func (c *call) slides(y, x window, image []int, same bool) (height, width int) {
 	height, width = c.slide(y, image[1], same), c.slide(x, image[2], same)
 	c.pointers(image[0], height, width, y.size, x.size)

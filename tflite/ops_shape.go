@@ -125,7 +125,7 @@ func planPad(c *call) func(*emitter) error {
 	}
 }
 
-// RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: whatever is left.
+// RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
 func planReshape(c *call) func(*emitter) error {
 	if !c.arity(1, 2) {
 		return nil
@@ -223,8 +223,8 @@ func planConcatenation(c *call) func(*emitter) error {
 	}
 }
 
-// RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the top left
-// pixels coincide, which XNNPACK calls TensorFlow's legacy mode.
+// RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the
+// top left pixels coincide, which XNNPACK calls TensorFlow's legacy mode.
 func planResizeBilinear(c *call) func(*emitter) error {
 	if !c.arity(2, 2) {
 		return nil
@@ -282,7 +282,8 @@ func planDepthToSpace(c *call) func(*emitter) error {
 	}
 }
 
-// concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into the next one.
+// concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into
+// the next one.
 func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int, out xnnpack.ValueID) error {
 	const most = 5
 	if len(inputs) == 1 {

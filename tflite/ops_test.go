@@ -156,7 +156,7 @@ func elementwiseCases() (cases []opCase) {
 				}
 				constant := constantOf("c", shape...)
 				other := single(blueOp{code: op, inputs: []int{1, 0}, options: fields{binaryActivation: act}}, []int{2, 3, 4, 5}, constant)
-				if op == opDiv { // a divisor of zero is nobody's definition
+				if op == opDiv { // division by zero is not defined
 					other = single(blueOp{code: op, options: fields{binaryActivation: act}}, []int{2, 3, 4, 5},
 						floats("c", []int{5}, 1, -2, 0.5, 4, -8))
 				}
@@ -240,7 +240,7 @@ func weightCases() (cases []opCase) {
 	outside.tensors = outside.tensors[:3]
 	outside.tensors[2] = constantOf("kernel", 2, 1, 1, 4)
 	outside.tensors[2].outside = true
-	cases = append(cases, opCase{"CONV_2D with weights behind the flatbuffer", outside})
+	cases = append(cases, opCase{"CONV_2D with weights after the flatbuffer", outside})
 	return cases
 }
 

@@ -33,8 +33,8 @@ func quantizedTensor(name string, dtype elementType, shape []int, channel int, z
 	return t
 }
 
-// TestQuantizedOperatorsAgreeWithSinglePrecision compares each with the same operator on the numbers that the elements stand for, to
-// within one step of the output's scale.
+// TestQuantizedOperatorsAgreeWithSinglePrecision compares each with the same operator on the numbers that the
+// elements stand for, to within one step of the output's scale.
 func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 	const step = 1.0 / 16 // of the inputs; the waves are multiples of it
 	type tensors func(dtype elementType, zero int64) []blueTensor

@@ -29,8 +29,8 @@ func (a *array) at(b, y, x, c int) *float64 {
 	return &a.v[((b*a.shape[1]+y)*a.shape[2]+x)*a.shape[3]+c]
 }
 
-// interpret computes a model in double precision by the definitions of TensorFlow Lite's reference kernels, without XNNPACK and
-// without the package's planning.
+// interpret computes a model in double precision by the definitions of TensorFlow Lite's reference kernels, without
+// XNNPACK and without the package's planning.
 func interpret(t testing.TB, file []byte, input []float32) [][]float32 {
 	t.Helper()
 	g, err := parse(file)
@@ -285,8 +285,9 @@ func (in *interpreter) elementwise(op *operator) func(float64) float64 {
 	return nil
 }
 
-// convolve computes CONV_2D and DEPTHWISE_CONV_2D; the kernel is [outputs, h, w, inputs/groups] or [1, h, w, outputs]. Only one goroutine
-// has the arrays, and the race detector would make billions of multiplications ten times slower.
+// convolve computes CONV_2D and DEPTHWISE_CONV_2D; the kernel is [outputs, h, w, inputs/groups] or [1, h, w,
+// outputs]. Only one goroutine has the arrays, and the race detector would make billions of multiplications ten times
+// slower.
 //
 //go:norace
 func convolve(x, k, bias *array, depthwise bool, padding byte, strideH, strideW, dilationH, dilationW int) *array {

@@ -2,8 +2,8 @@ package tflite
 
 import "fmt"
 
-// The facts of TensorFlow Lite's schema, version 3 (schema.fbs), that this package reads: the slot of each field in its table, in
-// the order the schema declares them, and the values of its enumerations.
+// The facts of TensorFlow Lite's schema, version 3 (schema.fbs), that this package reads: the slot of each field in
+// its table, in the order the schema declares them, and the values of its enumerations.
 
 const (
 	fileIdentifier = "TFL3"

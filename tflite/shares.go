@@ -8,9 +8,9 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Shares divides the operators with packed weights, cut out of the graph, as [models.Model] says. Operators that pack the same kernel come
-// into one share, so that its runtime sees, as that of the whole model would, whether they pack it alike. Weights in half precision
-// count widened, and a bias that several operators add counts for each.
+// Shares divides the operators with packed weights, cut out of the graph, as [models.Model] says. Operators that pack
+// the same kernel come into one share, so that its runtime sees, as that of the whole model would, whether they pack
+// it alike. Weights in half precision count widened, and a bias that several operators add counts for each.
 func (m *Model) Shares(n int) []models.Share {
 	groups := m.plan.weighted()
 	sizes := make([]int64, len(groups))
@@ -69,7 +69,8 @@ func (p *plan) weighted() []*group {
 	return groups
 }
 
-// cut makes a plan of some of the steps. Its inputs are what these read and none of them computes, its outputs what they compute.
+// cut makes a plan of some of the steps. Its inputs are what these read and none of them computes, its outputs what
+// they compute.
 func (p *plan) cut(steps []int) *plan {
 	g := *p.graph
 	g.inputs, g.outputs = nil, nil

@@ -96,7 +96,7 @@ func (c *call) weightTypes(in, filter *value, weights, bias int) {
 	}
 }
 
-// describe returns what XNNPACK is told of a tensor that has a shape.
+// describe returns the description for XNNPACK of a tensor that has a shape.
 func (c *call) describe(tensor int) xnnpack.Tensor {
 	if c.err != nil {
 		return xnnpack.Tensor{}
@@ -109,7 +109,8 @@ func (c *call) describe(tensor int) xnnpack.Tensor {
 // A packer is the Packing method of a node.
 type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
 
-// packs notes what XNNPACK makes of the weights, once the output is defined. The arguments are operands; there may be no bias.
+// packs notes what XNNPACK makes of the weights, once the output is defined. The arguments are operands; there may be
+// no bias.
 func (c *call) packs(node packer, input, weights, bias int) {
 	if c.err != nil {
 		return
@@ -135,7 +136,8 @@ func (c *call) sameTypes(in *value) {
 	}
 }
 
-// float32s checks that an operator's input and output are single precision, for those that this package runs in no other type.
+// float32s checks that an operator's input and output are single precision, for those that this package runs in no
+// other type.
 func (c *call) float32s(in *value) {
 	c.sameTypes(in)
 	if c.err == nil && in.dtype != typeFloat32 {

@@ -1,6 +1,7 @@
 package xnnpack
 
-// This is the package's whole C boundary: thin calls, Go types in and out. What the arguments must satisfy is checked by the callers.
+// This is the package's whole C boundary: thin calls, Go types in and out. What the arguments must satisfy is checked
+// by the callers.
 
 /*
 #cgo CFLAGS: -Wall -Wextra
@@ -24,17 +25,19 @@ const (
 	MaxTensorDims = C.XNN_MAX_TENSOR_DIMS
 	// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
 	ExtraBytes = C.XNN_EXTRA_BYTES
-	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements; larger ones are multiples of it (XNN_MIN_BLOCKSIZE).
+	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements; larger ones are multiples of it
+	// (XNN_MIN_BLOCKSIZE).
 	MinBlockSize = C.XNN_MIN_BLOCKSIZE
 )
 
 // Flags of a runtime (XNN_FLAG_*).
 const (
-	// HintSparseInference lets XNNPACK compute chains of suitable convolutions in NCHW layout, those with mostly zero weights by
-	// sparse kernels. It then reads weights without asking the weights cache first.
+	// HintSparseInference lets XNNPACK compute chains of suitable convolutions in NCHW, those with mostly zero
+	// weights by sparse kernels. It then reads weights without asking the weights cache first.
 	HintSparseInference RuntimeFlags = C.XNN_FLAG_HINT_SPARSE_INFERENCE
-	// HintFP16Inference lets XNNPACK compute a float32 model in half precision. Static tensors are then converted into memory of its
-	// own, whose addresses the weights cache gets to see instead of the caller's, and the subgraph makes only one runtime.
+	// HintFP16Inference lets XNNPACK compute a float32 model in half precision. Static tensors are then converted
+	// into memory of its own, whose addresses the weights cache is given instead of the caller's, and the subgraph
+	// makes only one runtime.
 	HintFP16Inference RuntimeFlags = C.XNN_FLAG_HINT_FP16_INFERENCE
 	// ForceFP16Inference is HintFP16Inference, and creation fails where it is impossible.
 	ForceFP16Inference RuntimeFlags = C.XNN_FLAG_FORCE_FP16_INFERENCE
@@ -42,7 +45,8 @@ const (
 	BasicProfiling RuntimeFlags = C.XNN_FLAG_BASIC_PROFILING
 	// YieldWorkers lets the threads of the pool sleep after each inference, in place of spinning for a while.
 	YieldWorkers RuntimeFlags = C.XNN_FLAG_YIELD_WORKERS
-	// TransientIndirectionBuffer makes convolutions compute their indirection buffers anew at each inference: slower, for less memory.
+	// TransientIndirectionBuffer makes convolutions compute their indirection buffers anew at each inference: slower,
+	// for less memory.
 	TransientIndirectionBuffer RuntimeFlags = C.XNN_FLAG_TRANSIENT_INDIRECTION_BUFFER
 )
 
@@ -60,11 +64,12 @@ const (
 
 // WeightsCache is where a runtime puts its packed weights, or finds them: an xpwc.Session, or a [HeapWeightsCache].
 type WeightsCache interface {
-	// Provider returns a *struct xnn_weights_cache_provider in C memory that stays valid until every runtime created with it is deleted.
+	// Provider returns a *struct xnn_weights_cache_provider in C memory that stays valid until every runtime created
+	// with it is deleted.
 	Provider() unsafe.Pointer
 }
 
-// The numbers behind these names differ between versions of the header, hence the tables.
+// The numbers of these names differ between versions of the header, hence the tables.
 var unaryOperators = [...]C.enum_xnn_unary_operator{
 	Abs:                  C.xnn_unary_abs,
 	BankersRounding:      C.xnn_unary_bankers_rounding,
@@ -134,8 +139,8 @@ func cWidenF16(n int, src, dst []byte) Status {
 	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))))
 }
 
-// pinned keeps Go memory in place for C to point to. A subgraph that is never deleted leaks it, like its C memory: without the handle,
-// the garbage collector would end the process when it comes upon the pins.
+// pinned keeps Go memory in place for C to point to. A subgraph that is never deleted leaks it, like its C memory:
+// without the handle, the garbage collector would end the process when it finds the pins.
 type pinned struct {
 	pinner *runtime.Pinner
 	handle cgo.Handle
@@ -402,7 +407,7 @@ func (r cRuntime) externalShape(id ValueID) ([]int, Status) {
 
 func (r cRuntime) reshape() Status { return Status(C.xnn_reshape_runtime(r.p)) }
 
-// setup hands buffers[i] to the value ids[i]; pin keeps those on the Go heap in place.
+// setup gives buffers[i] to the value ids[i]; pin keeps those on the Go heap in place.
 func (r cRuntime) setup(ids []ValueID, buffers [][]byte, pin *runtime.Pinner) Status {
 	n := max(len(ids), 1)
 	list := (*C.struct_xnn_external_value)(C.calloc(C.size_t(n), C.sizeof_struct_xnn_external_value))

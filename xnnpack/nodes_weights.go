@@ -14,8 +14,9 @@ func (s *Size) orOne() {
 	}
 }
 
-// FullyConnected is xnn_define_fully_connected: Output = Input * Filterᵀ + Bias, over the last dimension of Input, limited to Activation.
-// With a Float32 Input and a quantised Filter XNNPACK multiplies the Bias by the Filter's scales too.
+// FullyConnected is xnn_define_fully_connected: Output = Input * Filterᵀ + Bias, over the last dimension of Input,
+// limited to Activation. With a Float32 Input and a quantised Filter XNNPACK multiplies the Bias by the Filter's
+// scales too.
 type FullyConnected struct {
 	Input  ValueID // [..., input channels]
 	Filter ValueID // [output channels, input channels], or [input channels, output channels] with TransposeWeights
@@ -56,8 +57,8 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 	}, func() Status { return s.g.fullyConnected(&n, flags) })
 }
 
-// Convolution2D is xnn_define_convolution_2d: each pixel of Output is made of those of Input under the kernel, limited to Activation.
-// The kernel's size and the channels of a group are those of the filter's shape.
+// Convolution2D is xnn_define_convolution_2d: each pixel of Output is made of those of Input under the kernel,
+// limited to Activation. The kernel's size and the channels of a group are those of the filter's shape.
 type Convolution2D struct {
 	Input  ValueID // [batch, height, width, groups * group input channels]
 	Filter ValueID // [groups * group output channels, kernel height, kernel width, group input channels]
@@ -88,8 +89,8 @@ func (s *Subgraph) Convolution2D(n Convolution2D) error {
 	}, func(filter []int) Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
 }
 
-// DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to Activation. The
-// kernel's size and the channels are those of the filter's shape.
+// DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to
+// Activation. The kernel's size and the channels are those of the filter's shape.
 type DepthwiseConvolution2D struct {
 	Input  ValueID // [batch, height, width, input channels]
 	Filter ValueID // [1, kernel height, kernel width, input channels * multiplier]
@@ -134,8 +135,8 @@ func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
 	}, func() Status { return s.g.depthwise(&n, filter, samePadding(n.SamePadding)) })
 }
 
-// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size and the channels
-// of a group are those of the filter's shape. The height of Output is
+// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size
+// and the channels of a group are those of the filter's shape. The height of Output is
 //
 //	Stride*(input height - 1) + Adjustment + Dilation*(kernel height - 1) + 1 - Padding.Top - Padding.Bottom
 //
@@ -167,7 +168,8 @@ func (s *Subgraph) Deconvolution2D(n Deconvolution2D) error {
 	}, func(filter []int) Status { return s.g.deconvolution(&n, filter) })
 }
 
-// PReLU is Input where that is positive, and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at inference.
+// PReLU is Input where that is positive, and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at
+// inference.
 type PReLU struct {
 	Input  ValueID // [..., channels]
 	Slope  ValueID // [channels], of Input's type
@@ -182,8 +184,8 @@ func (s *Subgraph) PReLU(n PReLU) error {
 	})
 }
 
-// BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each matrix of the batch. A batch dimension that is
-// missing or 1 is repeated. A static B is packed, unless it is Float16.
+// BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each matrix of the batch. A batch
+// dimension that is missing or 1 is repeated. A static B is packed, unless it is Float16.
 type BatchMatrixMultiply struct {
 	A      ValueID // [batch..., m, k]
 	B      ValueID // [batch..., k, n], or [batch..., n, k] with TransposeB
@@ -231,8 +233,8 @@ func samePadding(same bool) uint32 {
 	return 0
 }
 
-// grouped adds a convolution or its transpose, and checks its operands against each other: XNNPACK reads as many elements as the
-// node says, whatever the tensors' shapes are. define is given the filter's shape.
+// grouped adds a convolution or its transpose, and checks its operands against each other: XNNPACK reads as many
+// elements as the node says, whatever the tensors' shapes are. define is given the filter's shape.
 func (s *Subgraph) grouped(op string, operands []operand, groups int,
 	settings func(in *value, kernel Size) error, define func(filter []int) Status) error {
 	var filter []int
@@ -268,8 +270,8 @@ func checkImages(in, out *value, inChannels, outChannels int) error {
 	return nil
 }
 
-// checkWindow checks that a kernel or pooling window fits the padded image: XNNPACK puts a larger one at one place all the same, and
-// reads pixels that are not there. SAME padding makes any window fit.
+// checkWindow checks that a kernel or pooling window fits the padded image: XNNPACK puts a larger one at one place
+// all the same, and reads pixels that are not there. SAME padding makes any window fit.
 func checkWindow(image *value, p Padding, same bool, window, dilation Size) error {
 	fits := func(image, padding, window, dilation int) bool {
 		reach, ok := multiply(max(window-1, 0), dilation)

@@ -22,7 +22,8 @@ func Float64(bits uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// Bits returns the bits of the nearest number in half precision. The magnitude must be less than 65520, where infinity begins.
+// Bits returns the bits of the nearest number in half precision. The magnitude must be less than 65520, where
+// infinity begins.
 func Bits(v float64) uint16 {
 	var sign uint16
 	if math.Signbit(v) {

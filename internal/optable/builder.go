@@ -90,7 +90,7 @@ func (b *builder) output(kind xnnpack.Datatype, r *result) (xnnpack.ValueID, ten
 	return id, t, b.g.Output(id, t.Tensor)
 }
 
-// reading tells when XNNPACK reads a static tensor.
+// reading is when XNNPACK reads a static tensor.
 type reading int
 
 const (

@@ -8,8 +8,9 @@ import (
 	"xpwc/xnnpack"
 )
 
-// sparse is a model of the only form that XNNPACK turns into NCHW layout: a 3x3 convolution with stride 2 of 3 channels, 1x1
-// convolutions most of whose weights are zero, a depthwise convolution, a mean over the image. On amd64 it does so on CPUs below AVX only.
+// sparse is a model of the only form that XNNPACK turns into NCHW: a 3x3 convolution with stride 2 of 3 channels, 1x1
+// convolutions most of whose weights are zero, a depthwise convolution, a mean over the image. On amd64 it does so on
+// CPUs below AVX only.
 func sparse() []Case {
 	return []Case{{Name: "nchw-f32", Flags: xnnpack.HintSparseInference, Packs: Varies, define: (*builder).sparse}}
 }

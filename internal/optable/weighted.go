@@ -67,15 +67,15 @@ type fcShape struct {
 }
 
 func fullyConnected() []Case {
-	// Two or three rows are left out: this XNNPACK pads dynamic quantisation parameters by 10 rows, too few for its blockwise kernel of
-	// 14, which then spoils the last row.
+	// Two or three rows are left out: this XNNPACK pads dynamic quantisation parameters by 10 rows, too few for its
+	// blockwise kernel of 14, which then spoils the last row.
 	shapes := []fcShape{
 		{suffix: "", batch: 5, in: 37, out: 43, bias: true},
 		{suffix: "-no-bias", batch: 6, in: 40, out: 19},
 		{suffix: "-transposed", batch: 4, in: 24, out: 38, bias: true, transposed: true},
 		{suffix: "-relu", batch: 1, in: 23, out: 50, bias: true, activation: xnnpack.Range{Min: 0, Max: 2}},
 	}
-	// The shape in which two layouts share a seed, for the datatypes where they do.
+	// The shape in which two packings share a seed, for the datatypes where they do.
 	collision := fcShape{suffix: "-64x48", batch: 4, in: 48, out: 64, bias: true}
 	schemes := []scheme{f32, f16, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w, qd8f32qc4w, qd8f32qs4w, qd8f16qc4w, qd8f32qb4w, qd8f16qb4w,
 		f32qc8w, f32qc4w}
@@ -208,7 +208,8 @@ type dwShape struct {
 	geometry   window
 }
 
-// XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW layout only, later ones to all.
+// XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW only, later ones to
+// all.
 func depthwise() []Case {
 	one := xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
 	two := xnnpack.Padding{Top: 2, Right: 2, Bottom: 2, Left: 2}
@@ -230,7 +231,8 @@ func depthwise() []Case {
 	return cases
 }
 
-// grouped turns a depthwise kernel [1, h, w, channels] into that of the grouped convolution that does the same: [channels, h, w, 1].
+// grouped turns a depthwise kernel [1, h, w, channels] into that of the grouped convolution that does the same:
+// [channels, h, w, 1].
 func grouped(kernel []float64, h, w, channels int) []float64 {
 	g := make([]float64, len(kernel))
 	for i, v := range kernel {

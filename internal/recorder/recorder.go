@@ -1,5 +1,5 @@
-// Package recorder is a weights cache that writes down what XNNPACK asks of it: tests use it to hold on to facts about when XNNPACK
-// looks up, reserves and inserts.
+// Package recorder is a weights cache that writes down what XNNPACK asks of it: tests use it to hold on to facts
+// about when XNNPACK looks up, reserves and inserts.
 package recorder
 
 /*
@@ -23,7 +23,7 @@ const (
 	Insert
 )
 
-// Event is one call of XNNPACK's.
+// Event is one call by XNNPACK.
 type Event struct {
 	Call   Call
 	Seed   uint32  // of the key; not of Reserve

@@ -1,5 +1,5 @@
-// Package tensorfile gives tensors that lie in a mapped file the way a data map must: in place where C code can read them
-// there, with an identity, and with pages that go back to the system once they were read.
+// Package tensorfile gives tensors that lie in a mapped file the way a data map must: in place where C code can read
+// them there, with an identity, and with pages that go back to the system once they were read.
 package tensorfile
 
 import (
@@ -11,13 +11,15 @@ import (
 	"xpwc/internal/mapped"
 )
 
-// Overread is how far after the end of a tensor kernels may read: XNN_EXTRA_BYTES of xnnpack.h, the greatest over all targets.
+// Overread is how far after the end of a tensor kernels may read: XNN_EXTRA_BYTES of xnnpack.h, the greatest over all
+// targets.
 const Overread = 128
 
 // Place is where a tensor's bytes lie in a file.
 type Place struct {
 	Offset, Size int64
-	// Alignment is the power of two, at least 1, that the address must be a multiple of for C code to read the elements.
+	// Alignment is the power of two, at least 1, that the address must be a multiple of for C code to read the
+	// elements.
 	Alignment int64
 }
 
@@ -26,7 +28,8 @@ func (p Place) inPlace(mapped int64) bool {
 	return p.Offset%p.Alignment == 0 && p.Offset+p.Size+Overread <= mapped
 }
 
-// In returns the bytes. The place must have been checked against the file; of a closed file's bytes, which are nil, it returns nil.
+// In returns the bytes. The place must have been checked against the file; of a closed file's bytes, which are nil,
+// it returns nil.
 func (p Place) In(file []byte) []byte {
 	if file == nil {
 		return nil
@@ -35,8 +38,8 @@ func (p Place) In(file []byte) []byte {
 	return file[p.Offset:end:end]
 }
 
-// Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying, only if C
-// code could not read it in place. Where the file is closed, the error matches closed and names it.
+// Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying,
+// only if C code could not read it in place. Where the file is closed, the error matches closed and names it.
 func Tensor(f *mapped.File, p Place, closed error) (xpwc.Tensor, error) {
 	s := source{f, p, closed}
 	if !p.inPlace(f.Readable()) {
@@ -55,7 +58,7 @@ func Tensor(f *mapped.File, p Place, closed error) (xpwc.Tensor, error) {
 
 // A Conversion computes a tensor from the bytes that are stored.
 type Conversion struct {
-	Name string // tells it from other conversions of the same bytes
+	Name string // differs from that of any other conversion of the same bytes
 	Size int    // of what is computed
 	// Fill computes all Size bytes of dst.
 	Fill func(dst, stored []byte) error
@@ -87,7 +90,7 @@ func (s source) read(do func(stored []byte) error) error {
 	return err
 }
 
-// tensor returns a tensor without its content. The part tells it from others of the file.
+// tensor returns a tensor without its content. The part differs from those of the file's other tensors.
 func (s source) tensor(part string, digest func(stored []byte) xpwc.Digest) xpwc.Tensor {
 	return xpwc.Tensor{
 		Identity: xpwc.Identity{

@@ -64,7 +64,7 @@ func TestContentIsInPlaceUnlessCCouldNotReadItThere(t *testing.T) {
 			require.NoError(t, tensor.Fill(got))
 		}
 		require.True(t, bytes.Equal(want, got), "%+v", c.place)
-		require.Equal(t, len(got), cap(got), "nobody reaches the tensors behind")
+		require.Equal(t, len(got), cap(got), "nobody reaches the tensors after it")
 		digest, err := tensor.Identity.Digest()
 		require.NoError(t, err)
 		require.Equal(t, xpwc.DigestOf(want), digest)

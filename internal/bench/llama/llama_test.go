@@ -173,7 +173,8 @@ func BenchmarkSubgraph(b *testing.B) {
 	}
 }
 
-// A file that was changed a moment ago has no stamp, and then its parts have none: an equal one would stand for any content.
+// A file that was changed a moment ago has no stamp, and then its parts have none: an equal one would stand for any
+// content.
 func TestAPartOfAFileWithoutAStampHasNone(t *testing.T) {
 	s := llama.Stack{Layers: 1}
 	path := generated(t, s)

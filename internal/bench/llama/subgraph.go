@@ -7,8 +7,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Subgraph makes a new subgraph of the stack, with the external values Input and Output, and asks l once for each matrix. The caller
-// deletes it, as soon as a runtime is made of it.
+// Subgraph makes a new subgraph of the stack, with the external values Input and Output, and asks l once for each
+// matrix. The caller deletes it, as soon as a runtime is made of it.
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	s, err := xnnpack.NewSubgraph(2)
 	if err != nil {
@@ -25,7 +25,7 @@ func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	return s, nil
 }
 
-// builder defines values and nodes until one fails: then it does nothing more and err tells.
+// builder defines values and nodes until one fails: then it does nothing more and err says why.
 type builder struct {
 	model  *Model
 	loader models.Loader
