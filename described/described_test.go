@@ -83,7 +83,8 @@ func everyUse() (*tensors, string) {
 		}
 		entries = append(entries, e+more+"}")
 	}
-	const f32, f16, i8, u8, bf16, i32, none = safetensors.F32, safetensors.F16, safetensors.I8, safetensors.U8, safetensors.BF16, safetensors.I32, ""
+	const f32, f16, bf16, none = safetensors.F32, safetensors.F16, safetensors.BF16, ""
+	const i8, u8, i32 = safetensors.I8, safetensors.U8, safetensors.I32
 	fc, conv, dw, deconv := "fully_connected", "convolution_2d", "depthwise_convolution_2d", "deconvolution_2d"
 	use(fc, "f32", "", f32, f32, "", 0, 43, 43, 37)
 	use(fc, "f32", `, "transposed": true`, f32, f32, "", 0, 43, 37, 43)
@@ -117,11 +118,15 @@ func settings() (*tensors, string) {
 	ts.add("depthwise", safetensors.F32, 1, 5, 5, 8)
 	ts.add("deconv", safetensors.F32, 6, 2, 3, 4)
 	return ts, `[
-		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "stride": [2, 1], "dilation": [1, 3], "padding": [1, 2, 3, 4]},
-		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "groups": 3, "same_padding": true, "activation": [0, 6]},
+		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "stride": [2, 1], "dilation": [1, 3],
+			"padding": [1, 2, 3, 4]},
+		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "groups": 3, "same_padding": true,
+			"activation": [0, 6]},
 		{"op": "convolution_2d", "datatype": "f32", "weights": "one", "groups": 12},
-		{"op": "depthwise_convolution_2d", "datatype": "f32", "weights": "depthwise", "depth_multiplier": 2, "stride": [2, 2]},
-		{"op": "deconvolution_2d", "datatype": "f32", "weights": "deconv", "groups": 2, "stride": [2, 3], "padding": [1, 1, 1, 1], "adjustment": [1, 2]}
+		{"op": "depthwise_convolution_2d", "datatype": "f32", "weights": "depthwise", "depth_multiplier": 2,
+			"stride": [2, 2]},
+		{"op": "deconvolution_2d", "datatype": "f32", "weights": "deconv", "groups": 2, "stride": [2, 3],
+			"padding": [1, 1, 1, 1], "adjustment": [1, 2]}
 	]`
 }
 

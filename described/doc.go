@@ -16,10 +16,12 @@
 //
 //	[
 //	  {"op": "fully_connected", "datatype": "f32", "weights": "embed.weight", "bias": "embed.bias"},
-//	  {"op": "fully_connected", "datatype": "qd8_f32_qc8w", "weights": "layers.0.q.weight", "scales": "layers.0.q.scales"},
-//	  {"op": "fully_connected", "datatype": "qd8_f32_qb4w", "weights": "layers.0.k.weight", "scales": "layers.0.k.scales",
-//	   "zero_point": 8, "block_size": 32},
-//	  {"op": "convolution_2d", "datatype": "f32", "weights": "stem.weight", "bias": "stem.bias", "stride": [2, 2], "same_padding": true}
+//	  {"op": "fully_connected", "datatype": "qd8_f32_qc8w", "weights": "layers.0.q.weight",
+//	   "scales": "layers.0.q.scales"},
+//	  {"op": "fully_connected", "datatype": "qd8_f32_qb4w", "weights": "layers.0.k.weight",
+//	   "scales": "layers.0.k.scales", "zero_point": 8, "block_size": 32},
+//	  {"op": "convolution_2d", "datatype": "f32", "weights": "stem.weight", "bias": "stem.bias",
+//	   "stride": [2, 2], "same_padding": true}
 //	]
 //
 // Members that an operator or datatype does not use, unknown members, and members that come twice are refused.

@@ -15,19 +15,25 @@ func (s *step) shapeImages() error {
 	in, out := f[3]*s.Groups, f[0]
 	if s.Op == depthwise {
 		if f[0] != 1 || f[3]%s.DepthMultiplier != 0 {
-			return invalid("weights %q of shape %v are not [1, height, width, a multiple of %d]", s.Weights, f, s.DepthMultiplier)
+			return invalid("weights %q of shape %v are not [1, height, width, a multiple of %d]", s.Weights, f,
+				s.DepthMultiplier)
 		}
 		in, out = f[3]/s.DepthMultiplier, f[3]
 	} else if f[0]%s.Groups != 0 {
 		return invalid("%d output channels do not make %d groups", f[0], s.Groups)
 	}
-	s.blind = s.Op == depthwise || s.Op == deconvolution || s.Groups > 1 && f[3] == 1 // which XNNPACK makes a depthwise convolution
-	height, outHeight := s.extent(f[1], s.stride.Height, s.dilation.Height, s.padding.Top+s.padding.Bottom, s.adjustment.Height)
-	width, outWidth := s.extent(f[2], s.stride.Width, s.dilation.Width, s.padding.Left+s.padding.Right, s.adjustment.Width)
+	// Of groups of one channel XNNPACK makes a depthwise convolution.
+	s.blind = s.Op == depthwise || s.Op == deconvolution || s.Groups > 1 && f[3] == 1
+	height, outHeight := s.extent(f[1], s.stride.Height, s.dilation.Height, s.padding.Top+s.padding.Bottom,
+		s.adjustment.Height)
+	width, outWidth := s.extent(f[2], s.stride.Width, s.dilation.Width, s.padding.Left+s.padding.Right,
+		s.adjustment.Width)
 	s.input.Shape, s.output.Shape = []int{1, height, width, in}, []int{1, outHeight, outWidth, out}
 	// Nobody wants an image of a window that reaches this far; XNNPACK counts its bytes and its pointers to pixels
 	// without a check for overflow.
-	for _, factors := range [][]int{s.input.Shape, s.output.Shape, {outHeight, outWidth, f[1], f[2]}, {s.stride.Height, s.stride.Width, f[1], f[2]}} {
+	for _, factors := range [][]int{
+		s.input.Shape, s.output.Shape, {outHeight, outWidth, f[1], f[2]}, {s.stride.Height, s.stride.Width, f[1], f[2]},
+	} {
 		if n, ok := product(factors...); !ok || n > maxElements/8 {
 			return invalid("a window of %v with stride %v and dilation %v is too large", f[1:3], s.stride, s.dilation)
 		}

@@ -99,7 +99,8 @@ func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.file, nil
 func (m *Model) Inputs() []models.Value {
 	out := make([]models.Value, len(m.steps))
 	for i, s := range m.steps {
-		out[i] = models.Value{ID: xnnpack.ValueID(i), Name: s.Weights + " input", Type: xnnpack.Float32, Shape: s.input.Shape}
+		out[i] = models.Value{ID: xnnpack.ValueID(i), Name: s.Weights + " input", Type: xnnpack.Float32,
+			Shape: s.input.Shape}
 	}
 	return out
 }

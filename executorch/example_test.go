@@ -80,7 +80,8 @@ func describe(weights *executorch.File, name string) xnnpack.Tensor {
 }
 
 // load defines a value of the subgraph whose content the session gives.
-func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor, options ...xpwc.LoadOption) xnnpack.ValueID {
+func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor,
+	options ...xpwc.LoadOption) xnnpack.ValueID {
 	data, err := session.Load(t.Name, append(options, xpwc.PackOnly())...)
 	check(err)
 	t.Data = data

@@ -84,7 +84,8 @@ func (f *File) at(i int) NamedData {
 	e := &f.named[i]
 	d := NamedData{Name: e.name, Data: place(e).In(f.file.Data())}
 	if e.meta != nil {
-		d.Meta = &TensorMeta{Type: e.meta.Type, Sizes: slices.Clone(e.meta.Sizes), DimOrder: slices.Clone(e.meta.DimOrder)}
+		d.Meta = &TensorMeta{Type: e.meta.Type, Sizes: slices.Clone(e.meta.Sizes),
+			DimOrder: slices.Clone(e.meta.DimOrder)}
 	}
 	return d
 }

@@ -113,7 +113,8 @@ func readMeta(r *flatbuf.Reader, t flatbuf.Table, e entry) *TensorMeta {
 		size *= int64(n)
 		m.Sizes = append(m.Sizes, int(n))
 	}
-	order := flatbuf.Copied(t.Vector(tensorDimOrder, flatbuffers.SizeByte), flatbuffers.SizeByte, func(b []byte) int { return int(b[0]) })
+	order := flatbuf.Copied(t.Vector(tensorDimOrder, flatbuffers.SizeByte), flatbuffers.SizeByte,
+		func(b []byte) int { return int(b[0]) })
 	if r.Err() == nil && !permutation(order, len(m.Sizes)) {
 		r.Fail("tensor %q of %d dimensions has them in the order %v", e.name, len(m.Sizes), order)
 	}

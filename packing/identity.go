@@ -126,7 +126,8 @@ func (f Family) String() string {
 	if f == (Family{}) {
 		return ""
 	}
-	return f.Operator.String() + " " + f.Input.String() + " " + f.Kernel.String() + " " + f.Bias.String() + " " + f.Output.String()
+	return f.Operator.String() + " " + f.Input.String() + " " + f.Kernel.String() + " " + f.Bias.String() + " " +
+		f.Output.String()
 }
 
 // A Geometry is the part of an identity that decides how many bytes XNNPACK packs. It is comparable. The zero Geometry

@@ -1,7 +1,7 @@
 // Package safetensors reads and writes safetensors files, and gives their tensors to sessions: a [File] is an
 // [xpwc.DataMap].
 //
-//	weights, err := safetensors.Open("model.safetensors") // or "model.safetensors.index.json": maps and checks, reads no tensor
+//	weights, err := safetensors.Open("model.safetensors") // or "model.safetensors.index.json"
 //	session, err := cache.NewSession(weights)
 //	kernel, err := session.Load("layers.0.q_proj.weight")
 //	… create the runtime, session.Finalize(), run it, delete it, session.Close()

@@ -139,7 +139,8 @@ func (h *header) check(size int64) error {
 	at := int64(0)
 	for _, e := range h.tensors {
 		if e.begin != at || e.end < e.begin {
-			return malformed("tensor %q: bytes %d to %d, where the tensor before ends at %d", e.name, e.begin, e.end, at)
+			return malformed("tensor %q: bytes %d to %d, where the tensor before ends at %d", e.name, e.begin, e.end,
+				at)
 		}
 		if e.end > size {
 			return malformed("tensor %q: bytes %d to %d of %d", e.name, e.begin, e.end, size)
@@ -149,7 +150,8 @@ func (h *header) check(size int64) error {
 			return malformed("tensor %q: %v", e.name, err)
 		}
 		if e.end-e.begin != want {
-			return malformed("tensor %q: %d bytes for shape %v of %s, which has %d", e.name, e.end-e.begin, e.shape, e.dtype, want)
+			return malformed("tensor %q: %d bytes for shape %v of %s, which has %d", e.name, e.end-e.begin, e.shape,
+				e.dtype, want)
 		}
 		at = e.end
 	}

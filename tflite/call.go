@@ -135,7 +135,8 @@ func (c *call) integers(i int) []int {
 	if c.err != nil {
 		return nil
 	}
-	if v.state != static || (v.dtype != typeInt32 && v.dtype != typeInt64) || v.constant.scatter != nil || v.constant.size > 1<<10 {
+	if v.state != static || (v.dtype != typeInt32 && v.dtype != typeInt64) || v.constant.scatter != nil ||
+		v.constant.size > 1<<10 {
 		c.unsupported("input %d is not a short constant of integers", i)
 		return nil
 	}
@@ -232,7 +233,8 @@ func (c *call) scalar(i int) float32 {
 	if c.err != nil {
 		return 0
 	}
-	if v.state != static || v.dtype != typeFloat32 || v.constant.stored != typeFloat32 || v.constant.scatter != nil || v.constant.size != 4 {
+	if v.state != static || v.dtype != typeFloat32 || v.constant.stored != typeFloat32 || v.constant.scatter != nil ||
+		v.constant.size != 4 {
 		c.unsupported("input %d is not a constant number", i)
 		return 0
 	}

@@ -51,7 +51,8 @@ func newConstant(n int, t *tensor) (*constant, error) {
 		return nil, fmt.Errorf("%w: a constant of type %v", ErrUnsupported, t.dtype)
 	}
 	k := &constant{
-		tensor: n, source: t.data, stored: t.dtype, dtype: t.dtype, shape: shape, size: count * width, quant: t.quantization,
+		tensor: n, source: t.data, stored: t.dtype, dtype: t.dtype, shape: shape, size: count * width,
+		quant: t.quantization,
 	}
 	stored := count
 	if t.sparsity != nil {

@@ -10,7 +10,8 @@ import (
 // specimens are models with every kind of operator.
 func specimens() [][]byte {
 	var cases []opCase
-	for _, more := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(), elementwiseCases(), shapeCases(), weightCases()} {
+	for _, more := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(),
+		elementwiseCases(), shapeCases(), weightCases()} {
 		for i := 0; i < len(more); i += 7 {
 			cases = append(cases, more[i])
 		}
@@ -109,7 +110,9 @@ func FuzzSparsity(f *testing.F) {
 		}
 		s := &sparsity{traversalOrder: widen(order), blockMap: widen(blocks)}
 		for i := 0; i+1 < len(dims); i += 2 {
-			s.dims = append(s.dims, sparseDim{format: dims[i], size: int32(int8(dims[i+1])), segments: widen(segments), indices: widen(places)})
+			s.dims = append(s.dims,
+				sparseDim{format: dims[i], size: int32(int8(dims[i+1])), segments: widen(segments),
+					indices: widen(places)})
 		}
 		shape := []int{2, 1, 1, 4}
 		sc, err := s.scatter(shape)

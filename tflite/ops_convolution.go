@@ -111,7 +111,8 @@ func planConv2D(c *call) func(*emitter) error {
 	}
 	slots := convolutionSlots{convPadding, convStrideH, convStrideW, convDilationH, convDilationW, convActivation}
 	k := c.convolution(slots, in, filter, outputs, how)
-	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same, Activation: k.limits}
+	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same,
+		Activation: k.limits}
 	c.packs(node.Packing, 0, 1, 2)
 	return func(e *emitter) error {
 		n := node
@@ -141,11 +142,13 @@ func planDepthwiseConv2D(c *call) func(*emitter) error {
 		how = usePacked
 	}
 	slots := convolutionSlots{
-		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW, depthwiseActivation,
+		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW,
+		depthwiseActivation,
 	}
 	k := c.convolution(slots, in, filter, outputs, how)
 	node := xnnpack.DepthwiseConvolution2D{
-		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same, Activation: k.limits,
+		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same,
+		Activation: k.limits,
 	}
 	c.packs(node.Packing, 0, 1, 2)
 	return func(e *emitter) error {
@@ -197,7 +200,8 @@ func planFullyConnected(c *call) func(*emitter) error {
 			input = e.reshaped(input, c.op.inputs[0], n/channels, channels)
 		}
 		return e.s.FullyConnected(xnnpack.FullyConnected{
-			Input: input, Filter: e.input(c, 1), Bias: e.optional(c, 2, bias), Output: e.output(c, 0), Activation: limits,
+			Input: input, Filter: e.input(c, 1), Bias: e.optional(c, 2, bias),
+			Output: e.output(c, 0), Activation: limits,
 		})
 	}
 }

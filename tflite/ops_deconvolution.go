@@ -84,10 +84,12 @@ func planTransposeConv(c *call) func(*emitter) error {
 		off := max(0, full-out)
 		return stretch{out: out, before: off / 2, after: off - off/2, adjustment: out - (full - off)}
 	}
-	return c.deconvolution(2, 1, 3, in, filter, y, x, place(y, in.shape[1], shape[1]), place(x, in.shape[2], shape[2]), limits)
+	return c.deconvolution(2, 1, 3, in, filter, y, x, place(y, in.shape[1], shape[1]),
+		place(x, in.shape[2], shape[2]), limits)
 }
 
-func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x window, py, px stretch, limits xnnpack.Range) func(*emitter) error {
+func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x window, py, px stretch,
+	limits xnnpack.Range) func(*emitter) error {
 	if c.err != nil {
 		return nil
 	}
@@ -109,7 +111,8 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 	c.packs(node.Packing, input, weights, bias)
 	return func(e *emitter) error {
 		n := node
-		n.Input, n.Filter, n.Bias, n.Output = e.input(c, input), e.input(c, weights), e.optional(c, bias, hasBias), e.output(c, 0)
+		n.Input, n.Filter, n.Bias, n.Output = e.input(c, input), e.input(c, weights), e.optional(c, bias, hasBias),
+			e.output(c, 0)
 		return e.s.Deconvolution2D(n)
 	}
 }

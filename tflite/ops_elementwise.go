@@ -108,8 +108,10 @@ func planPReLU(c *call) func(*emitter) error {
 	}
 	n, err := elements(slope.shape)
 	rank := len(in.shape)
-	if slope.state != static || slope.dtype != typeFloat32 || err != nil || rank == 0 || n != in.shape[rank-1] || slope.shape[len(slope.shape)-1] != n {
-		c.unsupported("slopes of shape %v and type %v for an input of %v: they must be constant, one a channel", slope.shape, slope.dtype, in.shape)
+	if slope.state != static || slope.dtype != typeFloat32 || err != nil || rank == 0 || n != in.shape[rank-1] ||
+		slope.shape[len(slope.shape)-1] != n {
+		c.unsupported("slopes of shape %v and type %v for an input of %v: they must be constant, one a channel",
+			slope.shape, slope.dtype, in.shape)
 	}
 	c.define(0, in.shape...)
 	return func(e *emitter) error {

@@ -41,7 +41,8 @@ func planPool(average bool) func(*call) func(*emitter) error {
 				})
 			default:
 				return e.s.MaxPooling2D(xnnpack.MaxPooling2D{
-					Input: in, Output: out, Pooling: pool, Stride: stride, Dilation: one, SamePadding: same, Activation: limits,
+					Input: in, Output: out, Pooling: pool, Stride: stride, Dilation: one, SamePadding: same,
+					Activation: limits,
 				})
 			}
 		}
@@ -278,7 +279,8 @@ func planDepthToSpace(c *call) func(*emitter) error {
 	}
 	c.define(0, in.shape[0], in.shape[1]*block, in.shape[2]*block, in.shape[3]/square)
 	return func(e *emitter) error {
-		return e.s.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0), BlockSize: block})
+		return e.s.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
+			BlockSize: block})
 	}
 }
 

@@ -51,7 +51,8 @@ func (p *plan) weighted() []*group {
 			if u.how&(usePacked|usePackedBlind) == 0 {
 				continue
 			}
-			if len(u.constant.shape) > 1 { // a bias has one dimension, and any number of operators may share one of zeros
+			// A bias has one dimension, and any number of operators may share one of zeros.
+			if len(u.constant.shape) > 1 {
 				kernel = u.constant
 			}
 			size += int64(u.constant.size)

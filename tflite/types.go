@@ -49,7 +49,8 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 		return perTensor, out, nil
 	}
 	if q.dimension < 0 || q.dimension >= len(shape) || len(q.scales) != shape[q.dimension] {
-		return 0, none, fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, len(q.scales), q.dimension, shape)
+		return 0, none, fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, len(q.scales),
+			q.dimension, shape)
 	}
 	nonzero := func(z int64) bool { return z != 0 }
 	if perChannel == 0 || slices.ContainsFunc(q.zeroPoints, nonzero) {

@@ -61,7 +61,8 @@ func (d Datatype) ByteSize(shape []int) (int, error) {
 		return 0, fmt.Errorf("%v is not a datatype: %w", d, InvalidParameter)
 	}
 	if len(shape) > MaxTensorDims {
-		return 0, fmt.Errorf("shape %v has %d dimensions, at most %d are supported: %w", shape, len(shape), MaxTensorDims, UnsupportedParameter)
+		return 0, fmt.Errorf("shape %v has %d dimensions, at most %d are supported: %w", shape, len(shape),
+			MaxTensorDims, UnsupportedParameter)
 	}
 	rows, last := 1, 1
 	if len(shape) > 0 {

@@ -9,13 +9,16 @@
 //
 // XNNPACK keeps pointers, and may read up to [ExtraBytes] bytes past the end of an array (it never writes there).
 //
-//   - [Tensor].Data is kept by XNNPACK, not copied. It must lie outside the Go heap (a file mapping, a [Buffer], C memory) or be
-//     pinned by the caller. Data that packing consumes (kernels and biases of the weight-bearing nodes) must stay readable until
-//     the runtime is created; data read at inference (slopes, constants of elementwise nodes, weights of a node whose weights
-//     are not packed) until every runtime made of the subgraph is deleted.
-//   - Scales given in a [Quantization] are copied. The copies live as long as the subgraph and every runtime made of it.
-//   - Buffers given to [Runtime.Setup] are kept until the next Setup or [Runtime.Delete]. A [Buffer] is best: it is outside the Go
-//     heap and has the slack after its end that XNNPACK may read. A Go slice works too; the runtime pins it meanwhile.
+//   - XNNPACK keeps the address of [Tensor].Data, and copies nothing. It must lie outside the Go heap (a file mapping,
+//     a [Buffer], C memory) or be pinned by the caller. Data that packing consumes (kernels and biases of the
+//     weight-bearing nodes) must stay readable until the runtime is created; data read at inference (slopes, constants
+//     of elementwise nodes, weights of a node whose weights are not packed) until every runtime made of the subgraph is
+//     deleted.
+//   - Scales given in a [Quantization] are copied. The copies live as long as the subgraph and every runtime made of
+//     it.
+//   - Buffers given to [Runtime.Setup] are kept until the next Setup or [Runtime.Delete]. A [Buffer] is best: it is
+//     outside the Go heap and has the slack after its end that XNNPACK may read. A Go slice works too; the runtime pins
+//     it meanwhile.
 //
 // Nothing here has a finalizer: what is created is deleted by the caller. Deleting twice is harmless, and using what
 // was deleted is an error that matches [InvalidState].

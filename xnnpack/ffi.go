@@ -136,7 +136,8 @@ func cHasCPULevel(level int) bool { return bool(C.xpwc_has_cpu_level(cpuLevels[l
 func cLimitCPU(level int) bool { return bool(C.xpwc_limit_cpu(cpuLevels[level])) }
 
 func cWidenF16(n int, src, dst []byte) Status {
-	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))))
+	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)),
+		unsafe.Pointer(unsafe.SliceData(dst))))
 }
 
 // pinned keeps Go memory in place for C to point to. A subgraph that is never deleted leaks it, like its C memory:
@@ -225,13 +226,16 @@ func (g cSubgraph) define(t *Tensor, external ValueID, flags uint32) (ValueID, S
 	case QInt8, QUint8, QInt32:
 		s = C.xnn_define_quantized_tensor_value(g.p, kind, zero, C.float(q.Scale), rank, dims, data, ext, flag, &id)
 	case ChannelQInt8, ChannelQInt32, ChannelQInt4:
-		s = C.xnn_define_channelwise_quantized_tensor_value_v2(g.p, kind, zero, (*C.float)(unsafe.SliceData(q.Scales)), rank,
+		s = C.xnn_define_channelwise_quantized_tensor_value_v2(g.p, kind, zero,
+			(*C.float)(unsafe.SliceData(q.Scales)), rank,
 			C.size_t(q.ChannelDim), dims, data, ext, flag, &id)
 	case BlockQInt4:
-		s = C.xnn_define_blockwise_quantized_tensor_value(g.p, kind, zero, (*C.uint16_t)(unsafe.SliceData(q.BlockScales)), rank,
+		s = C.xnn_define_blockwise_quantized_tensor_value(g.p, kind, zero,
+			(*C.uint16_t)(unsafe.SliceData(q.BlockScales)), rank,
 			C.size_t(q.ChannelDim), C.size_t(q.BlockSize), dims, data, ext, flag, &id)
 	case DynamicQInt8, PackedQInt8:
-		s = C.xnn_define_dynamically_quantized_tensor_value(g.p, kind, rank, C.size_t(q.NonBatchDims), dims, ext, flag, &id)
+		s = C.xnn_define_dynamically_quantized_tensor_value(g.p, kind, rank, C.size_t(q.NonBatchDims), dims, ext,
+			flag, &id)
 	default:
 		s = C.xnn_define_tensor_value(g.p, kind, rank, dims, data, ext, flag, &id)
 	}
@@ -245,7 +249,8 @@ func (g cSubgraph) fullyConnected(n *FullyConnected, flags uint32) Status {
 
 func (g cSubgraph) convolution(n *Convolution2D, filter []int, flags uint32) Status {
 	return Status(C.xnn_define_convolution_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
 		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
 		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
 		C.uint32_t(n.Groups), C.size_t(filter[3]), C.size_t(filter[0]/n.Groups),
@@ -255,7 +260,8 @@ func (g cSubgraph) convolution(n *Convolution2D, filter []int, flags uint32) Sta
 
 func (g cSubgraph) depthwise(n *DepthwiseConvolution2D, filter []int, flags uint32) Status {
 	return Status(C.xnn_define_depthwise_convolution_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
 		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
 		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
 		C.uint32_t(n.DepthMultiplier), C.size_t(filter[3]/n.DepthMultiplier),
@@ -265,7 +271,8 @@ func (g cSubgraph) depthwise(n *DepthwiseConvolution2D, filter []int, flags uint
 
 func (g cSubgraph) deconvolution(n *Deconvolution2D, filter []int) Status {
 	return Status(C.xnn_define_deconvolution_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
 		C.uint32_t(n.Adjustment.Height), C.uint32_t(n.Adjustment.Width),
 		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
 		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
@@ -275,7 +282,8 @@ func (g cSubgraph) deconvolution(n *Deconvolution2D, filter []int) Status {
 }
 
 func (g cSubgraph) batchMatrixMultiply(a, b, out ValueID, flags uint32) Status {
-	return Status(C.xnn_define_batch_matrix_multiply(g.p, C.uint32_t(a), C.uint32_t(b), C.uint32_t(out), C.uint32_t(flags)))
+	return Status(C.xnn_define_batch_matrix_multiply(g.p, C.uint32_t(a), C.uint32_t(b), C.uint32_t(out),
+		C.uint32_t(flags)))
 }
 
 func (g cSubgraph) unary(op UnaryOperator, a, b float32, in, out ValueID) Status {
@@ -284,22 +292,29 @@ func (g cSubgraph) unary(op UnaryOperator, a, b float32, in, out ValueID) Status
 
 func (g cSubgraph) binary(op BinaryOperator, limits Range, a, b, out ValueID) Status {
 	params := C.struct_xnn_binary_params{output_min: C.double(limits.Min), output_max: C.double(limits.Max)}
-	return Status(C.xnn_define_binary(g.p, binaryOperators[op], &params, C.uint32_t(a), C.uint32_t(b), C.uint32_t(out), 0))
+	return Status(C.xnn_define_binary(g.p, binaryOperators[op], &params, C.uint32_t(a), C.uint32_t(b),
+		C.uint32_t(out), 0))
 }
 
 func (g cSubgraph) maxPooling(n *MaxPooling2D, flags uint32) Status {
 	return Status(C.xnn_define_max_pooling_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
-		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height),
+		C.uint32_t(n.Stride.Width),
 		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
-		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output), C.uint32_t(flags)))
+		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output),
+		C.uint32_t(flags)))
 }
 
 func (g cSubgraph) averagePooling(n *AveragePooling2D, flags uint32) Status {
 	return Status(C.xnn_define_average_pooling_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
-		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
-		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output), C.uint32_t(flags)))
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height),
+		C.uint32_t(n.Stride.Width),
+		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output),
+		C.uint32_t(flags)))
 }
 
 func (g cSubgraph) reduce(op ReduceOperator, axes []int, in, out ValueID, flags uint32) Status {
@@ -317,15 +332,18 @@ func (g cSubgraph) constantPad(pre, post []int, value float32, in, out ValueID) 
 }
 
 func (g cSubgraph) reshape(shape []int, in, out ValueID) Status {
-	return Status(C.xnn_define_static_reshape(g.p, C.size_t(len(shape)), &toDims(shape)[0], C.uint32_t(in), C.uint32_t(out), 0))
+	return Status(C.xnn_define_static_reshape(g.p, C.size_t(len(shape)), &toDims(shape)[0], C.uint32_t(in),
+		C.uint32_t(out), 0))
 }
 
 func (g cSubgraph) transpose(perm []int, in, out ValueID) Status {
-	return Status(C.xnn_define_static_transpose(g.p, C.size_t(len(perm)), &toDims(perm)[0], C.uint32_t(in), C.uint32_t(out), 0))
+	return Status(C.xnn_define_static_transpose(g.p, C.size_t(len(perm)), &toDims(perm)[0], C.uint32_t(in),
+		C.uint32_t(out), 0))
 }
 
 func (g cSubgraph) expandDims(axes []int, in, out ValueID) Status {
-	return Status(C.xnn_define_static_expand_dims(g.p, C.size_t(len(axes)), &toDims(axes)[0], C.uint32_t(in), C.uint32_t(out), 0))
+	return Status(C.xnn_define_static_expand_dims(g.p, C.size_t(len(axes)), &toDims(axes)[0], C.uint32_t(in),
+		C.uint32_t(out), 0))
 }
 
 func (g cSubgraph) slice(offsets, sizes []int, in, out ValueID) Status {
@@ -431,21 +449,25 @@ func (r cRuntime) invoke() Status { return Status(C.xnn_invoke_runtime(r.p)) }
 // profile returns the operators' names, each closed by a zero byte, and their times in microseconds.
 func (r cRuntime) profile() (names []byte, times []uint64, s Status) {
 	var count, need C.size_t
-	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_num_operators, C.sizeof_size_t, unsafe.Pointer(&count), &need))
+	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_num_operators, C.sizeof_size_t,
+		unsafe.Pointer(&count), &need))
 	if s != Success || count == 0 {
 		return nil, nil, s
 	}
 	// With too little room XNNPACK reports out of memory and the room it needs.
 	var none [1]byte
-	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, 0, unsafe.Pointer(&none), &need)); s != OutOfMemory {
+	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, 0, unsafe.Pointer(&none),
+		&need)); s != OutOfMemory {
 		return nil, nil, s
 	}
 	names = make([]byte, need)
-	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, need, unsafe.Pointer(&names[0]), &need)); s != Success {
+	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, need,
+		unsafe.Pointer(&names[0]), &need)); s != Success {
 		return nil, nil, s
 	}
 	times = make([]uint64, count)
-	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_timing, count*8, unsafe.Pointer(&times[0]), &need))
+	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_timing, count*8,
+		unsafe.Pointer(&times[0]), &need))
 	return names, times, s
 }
 

@@ -70,15 +70,19 @@ func LimitCPU(level string) error {
 	i := slices.Index(levelNames, level)
 	switch {
 	case process.initialized:
-		return reject(InvalidState, op, level, "XNNPACK is initialized already and has chosen its kernels; call LimitCPU first")
+		return reject(InvalidState, op, level,
+			"XNNPACK is initialized already and has chosen its kernels; call LimitCPU first")
 	case level == "native":
 		return nil
 	case i < 0:
-		return reject(InvalidParameter, op, fmt.Sprintf("%q", level), "no such level; known are %s", strings.Join(CPULevels(), ", "))
+		return reject(InvalidParameter, op, fmt.Sprintf("%q", level), "no such level; known are %s",
+			strings.Join(CPULevels(), ", "))
 	case runtime.GOARCH != "amd64":
-		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does", runtime.GOARCH)
+		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does",
+			runtime.GOARCH)
 	case !cHasCPULevel(i):
-		return reject(UnsupportedHardware, op, level, "this CPU does not have what that level adds to those below it; choose a lower one")
+		return reject(UnsupportedHardware, op, level,
+			"this CPU does not have what that level adds to those below it; choose a lower one")
 	case !cLimitCPU(i):
 		return reject(UnsupportedHardware, op, level, "cpuinfo found no features to hide")
 	}

@@ -122,7 +122,8 @@ func (s *Subgraph) Binary(n Binary) error {
 		return reject(InvalidParameter, op, fmt.Sprint("operator ", int(n.Op)), "no such operator")
 	}
 	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
-	return s.node(op, operands, nil, func() Status { return s.g.binary(n.Op, n.Activation.bounded(), n.A, n.B, n.Output) })
+	return s.node(op, operands, nil,
+		func() Status { return s.g.binary(n.Op, n.Activation.bounded(), n.A, n.B, n.Output) })
 }
 
 // MaxPooling2D is xnn_define_max_pooling_2d: each pixel of Output is the maximum of those under a window, channel by
@@ -330,7 +331,8 @@ func (s *Subgraph) Concatenate(n Concatenate) error {
 		for _, in := range v[1 : len(v)-1] {
 			for i := range max(len(in.shape), len(first)) {
 				if len(in.shape) != len(first) || i != axis && in.shape[i] != first[i] {
-					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d: %w", first, in.shape, axis, InvalidParameter)
+					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d: %w", first, in.shape,
+						axis, InvalidParameter)
 				}
 			}
 		}
@@ -361,7 +363,8 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 			return err
 		}
 		if length := v[0].shape[axis]; length%len(n.Outputs) != 0 {
-			return fmt.Errorf("%d elements cannot be cut into %d equal parts: %w", length, len(n.Outputs), InvalidParameter)
+			return fmt.Errorf("%d elements cannot be cut into %d equal parts: %w", length, len(n.Outputs),
+				InvalidParameter)
 		}
 		return nil
 	}, func() Status { return s.g.evenSplit(n.Axis, n.Input, n.Outputs) })
@@ -370,9 +373,11 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 // StaticResizeBilinear2D is xnn_define_static_resize_bilinear_2d: an image in another size, interpolated. Without
 // AlignCorners and LegacyMode a pixel's centre is at half its width and height.
 type StaticResizeBilinear2D struct {
-	NewSize       Size    // of Output, in pixels
-	AlignCorners  bool    // the centres of the corner pixels stay where they are (XNN_FLAG_ALIGN_CORNERS)
-	LegacyMode    bool    // a pixel's centre is its top left corner, as in TensorFlow 1.x (XNN_FLAG_TENSORFLOW_LEGACY_MODE)
+	NewSize Size // of Output, in pixels
+	// AlignCorners: the centres of the corner pixels stay where they are (XNN_FLAG_ALIGN_CORNERS).
+	AlignCorners bool
+	// LegacyMode: a pixel's centre is its top left corner, as in TensorFlow 1.x (XNN_FLAG_TENSORFLOW_LEGACY_MODE).
+	LegacyMode    bool
 	Input, Output ValueID // [batch, height, width, channels]
 }
 
@@ -421,7 +426,8 @@ type DepthToSpace2D struct {
 
 // DepthToSpace2D adds the node.
 func (s *Subgraph) DepthToSpace2D(n DepthToSpace2D) error {
-	return s.node("define depth to space 2d", inOut(n.Input, n.Output), func([]*value) error { return checkNumbers(n.BlockSize) },
+	return s.node("define depth to space 2d", inOut(n.Input, n.Output),
+		func([]*value) error { return checkNumbers(n.BlockSize) },
 		func() Status { return s.g.depthToSpace(n.BlockSize, n.Input, n.Output) })
 }
 
@@ -434,7 +440,8 @@ type SpaceToDepth2D struct {
 
 // SpaceToDepth2D adds the node.
 func (s *Subgraph) SpaceToDepth2D(n SpaceToDepth2D) error {
-	return s.node("define space to depth 2d", inOut(n.Input, n.Output), func([]*value) error { return checkNumbers(n.BlockSize) },
+	return s.node("define space to depth 2d", inOut(n.Input, n.Output),
+		func([]*value) error { return checkNumbers(n.BlockSize) },
 		func() Status { return s.g.spaceToDepth(n.BlockSize, n.Input, n.Output) })
 }
 
@@ -448,7 +455,8 @@ func (s *Subgraph) oneToOne(op string, in, out ValueID, define func() Status) er
 
 // listed adds a node with a list of at most MaxTensorDims numbers, which check (if not nil) compares with the rank of
 // the input.
-func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(rank int) error, define func() Status) error {
+func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(rank int) error,
+	define func() Status) error {
 	return s.node(op, inOut(in, out), func(v []*value) error {
 		if len(list) > MaxTensorDims {
 			return fmt.Errorf("%v has more than %d dimensions: %w", list, MaxTensorDims, UnsupportedParameter)
@@ -464,7 +472,8 @@ func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(ran
 func (s *Subgraph) paired(op string, a, b []int, in, out ValueID, define func() Status) error {
 	return s.node(op, inOut(in, out), func(v []*value) error {
 		if rank := len(v[0].shape); len(a) != rank || len(b) != rank {
-			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions: %w", a, b, rank, InvalidParameter)
+			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions: %w", a, b, rank,
+				InvalidParameter)
 		}
 		return checkNumbers(slices.Concat(a, b)...)
 	}, define)
@@ -475,7 +484,8 @@ func (s *Subgraph) resized(op string, in, out ValueID, settings func(in *value) 
 	return s.node(op, inOut(in, out), func(v []*value) error {
 		x, y := v[0].shape, v[1].shape
 		if len(x) != 4 || len(y) != 4 || x[3] != y[3] {
-			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]: %w", InvalidParameter)
+			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]: %w",
+				InvalidParameter)
 		}
 		return settings(v[0])
 	}, define)

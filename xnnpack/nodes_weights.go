@@ -44,14 +44,16 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 			out, in = in, out
 			// XNNPACK would call a packing function that it does not have.
 			if filter.kind == BlockQInt4 || filter.kind == ChannelQInt4 && v[0].kind == Float32 {
-				return fmt.Errorf("a %v filter of a %v input cannot be transposed: %w", filter.kind, v[0].kind, UnsupportedParameter)
+				return fmt.Errorf("a %v filter of a %v input cannot be transposed: %w", filter.kind, v[0].kind,
+					UnsupportedParameter)
 			}
 		}
 		if out == 0 || in == 0 {
 			return fmt.Errorf("the filter is empty: %w", InvalidParameter)
 		}
 		if r := len(v[0].shape); r == 0 || v[0].shape[r-1] != in {
-			return fmt.Errorf("the input's last dimension must be the filter's %d input channels: %w", in, InvalidParameter)
+			return fmt.Errorf("the input's last dimension must be the filter's %d input channels: %w", in,
+				InvalidParameter)
 		}
 		return checkBias(v[2], out)
 	}, func() Status { return s.g.fullyConnected(&n, flags) })
@@ -81,12 +83,13 @@ func (s *Subgraph) Convolution2D(n Convolution2D) error {
 	if n.Groups == 0 {
 		n.Groups = 1
 	}
-	return s.grouped("define convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups, func(in *value, kernel Size) error {
-		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
-			return err
-		}
-		return checkWindow(in, n.Padding, n.SamePadding, kernel, n.Dilation)
-	}, func(filter []int) Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
+	return s.grouped("define convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
+		func(in *value, kernel Size) error {
+			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
+				return err
+			}
+			return checkWindow(in, n.Padding, n.SamePadding, kernel, n.Dilation)
+		}, func(filter []int) Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
 }
 
 // DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to
@@ -114,25 +117,27 @@ func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
 		n.DepthMultiplier = 1
 	}
 	var filter []int
-	return s.node("define depthwise convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
-		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
-			return err
-		}
-		filter = v[1].shape
-		if len(filter) != 4 || filter[0] != 1 || anyZero(filter) {
-			return fmt.Errorf("the filter's shape must be [1, height, width, channels]: %w", InvalidParameter)
-		}
-		if n.DepthMultiplier < 0 || filter[3]%n.DepthMultiplier != 0 {
-			return fmt.Errorf("the filter's %d channels are no multiple of the depth multiplier %d: %w", filter[3], n.DepthMultiplier, InvalidParameter)
-		}
-		if err := checkImages(v[0], v[3], filter[3]/n.DepthMultiplier, filter[3]); err != nil {
-			return err
-		}
-		if err := checkBias(v[2], filter[3]); err != nil {
-			return err
-		}
-		return checkWindow(v[0], n.Padding, n.SamePadding, Size{filter[1], filter[2]}, n.Dilation)
-	}, func() Status { return s.g.depthwise(&n, filter, samePadding(n.SamePadding)) })
+	return s.node("define depthwise convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output),
+		func(v []*value) error {
+			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
+				return err
+			}
+			filter = v[1].shape
+			if len(filter) != 4 || filter[0] != 1 || anyZero(filter) {
+				return fmt.Errorf("the filter's shape must be [1, height, width, channels]: %w", InvalidParameter)
+			}
+			if n.DepthMultiplier < 0 || filter[3]%n.DepthMultiplier != 0 {
+				return fmt.Errorf("the filter's %d channels are no multiple of the depth multiplier %d: %w", filter[3],
+					n.DepthMultiplier, InvalidParameter)
+			}
+			if err := checkImages(v[0], v[3], filter[3]/n.DepthMultiplier, filter[3]); err != nil {
+				return err
+			}
+			if err := checkBias(v[2], filter[3]); err != nil {
+				return err
+			}
+			return checkWindow(v[0], n.Padding, n.SamePadding, Size{filter[1], filter[2]}, n.Dilation)
+		}, func() Status { return s.g.depthwise(&n, filter, samePadding(n.SamePadding)) })
 }
 
 // Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size
@@ -163,9 +168,10 @@ func (s *Subgraph) Deconvolution2D(n Deconvolution2D) error {
 	if n.Groups == 0 {
 		n.Groups = 1
 	}
-	return s.grouped("define deconvolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups, func(*value, Size) error {
-		return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation)
-	}, func(filter []int) Status { return s.g.deconvolution(&n, filter) })
+	return s.grouped("define deconvolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
+		func(*value, Size) error {
+			return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation)
+		}, func(filter []int) Status { return s.g.deconvolution(&n, filter) })
 }
 
 // PReLU is Input where that is positive, and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at
@@ -215,7 +221,8 @@ func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
 		}
 		// XNNPACK reads a scale for each column of each matrix, whatever the tensor's channels are.
 		if v[1].kind == ChannelQInt8 && (v[1].channel != columns || v[1].scales != b[columns]*matrices(b)) {
-			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices: %w", columns, matrices(b), InvalidParameter)
+			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices: %w", columns, matrices(b),
+				InvalidParameter)
 		}
 		return nil
 	}, func() Status { return s.g.batchMatrixMultiply(n.A, n.B, n.Output, flags) })
@@ -241,7 +248,8 @@ func (s *Subgraph) grouped(op string, operands []operand, groups int,
 	return s.node(op, operands, func(v []*value) error {
 		filter = v[1].shape
 		if len(filter) != 4 || anyZero(filter) {
-			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w", InvalidParameter)
+			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w",
+				InvalidParameter)
 		}
 		if groups < 0 || filter[0]%groups != 0 {
 			return fmt.Errorf("%d output channels do not make %d groups: %w", filter[0], groups, InvalidParameter)
@@ -278,7 +286,8 @@ func checkWindow(image *value, p Padding, same bool, window, dilation Size) erro
 		return ok && reach < image+padding
 	}
 	height, width := image.shape[1], image.shape[2]
-	if same || fits(height, p.Top+p.Bottom, window.Height, dilation.Height) && fits(width, p.Left+p.Right, window.Width, dilation.Width) {
+	if same || fits(height, p.Top+p.Bottom, window.Height, dilation.Height) &&
+		fits(width, p.Left+p.Right, window.Width, dilation.Width) {
 		return nil
 	}
 	return fmt.Errorf("a window of %v with dilation %v does not fit an image of %d by %d with padding %+v: %w",

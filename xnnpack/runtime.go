@@ -64,7 +64,8 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	if s.deleted {
 		return nil, reject(InvalidState, op, "", "the subgraph is deleted")
 	}
-	r := &Runtime{externals: map[ValueID]*value{}, constants: s.constants, keep: o.WeightsCache, pinned: &runtime.Pinner{}}
+	r := &Runtime{externals: map[ValueID]*value{}, constants: s.constants, keep: o.WeightsCache,
+		pinned: &runtime.Pinner{}}
 	var w cWorkspace
 	var t cThreadpool
 	if o.Workspace != nil {
@@ -221,7 +222,8 @@ func (r *Runtime) Setup(values map[ValueID][]byte) error {
 			return wrap(op, describe(id, v.name), err)
 		}
 		if len(buffer) < need {
-			return reject(InvalidParameter, op, describe(id, v.name), "%d bytes are given, %v %v takes %d", len(buffer), v.kind, shape, need)
+			return reject(InvalidParameter, op, describe(id, v.name), "%d bytes are given, %v %v takes %d",
+				len(buffer), v.kind, shape, need)
 		}
 		buffers[i] = buffer
 	}

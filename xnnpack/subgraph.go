@@ -155,7 +155,8 @@ func (s *Subgraph) node(op string, operands []operand, extra func(v []*value) er
 			continue
 		}
 		if values[i] = s.values[o.id]; values[i] == nil {
-			return reject(InvalidParameter, op, fmt.Sprintf("%s value %d", o.role, o.id), "no such value is defined in the subgraph")
+			return reject(InvalidParameter, op, fmt.Sprintf("%s value %d", o.role, o.id),
+				"no such value is defined in the subgraph")
 		}
 	}
 	if extra != nil {

@@ -118,7 +118,8 @@ func (t *Tensor) validateBlocks() error {
 	}
 	along := t.Shape[1-q.ChannelDim]
 	if q.BlockSize < MinBlockSize || q.BlockSize%MinBlockSize != 0 || along%q.BlockSize != 0 {
-		return fmt.Errorf("block size %d must be a multiple of %d and divide %d: %w", q.BlockSize, MinBlockSize, along, InvalidParameter)
+		return fmt.Errorf("block size %d must be a multiple of %d and divide %d: %w", q.BlockSize, MinBlockSize,
+			along, InvalidParameter)
 	}
 	if blocks := t.Shape[q.ChannelDim] * (along / q.BlockSize); len(q.BlockScales) != blocks {
 		return fmt.Errorf("%d block scales for %d blocks: %w", len(q.BlockScales), blocks, InvalidParameter)

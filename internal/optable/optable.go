@@ -99,7 +99,9 @@ func (c Case) RunChecked(cache xnnpack.WeightsCache, place Place, afterCreate fu
 	return outputs, nil
 }
 
-func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (m *Model, outputs [][]byte, err error) {
+func (c Case) run(
+	cache xnnpack.WeightsCache, place Place, afterCreate func() error,
+) (m *Model, outputs [][]byte, err error) {
 	if place == nil {
 		var copies Copies
 		defer copies.Free()
@@ -188,5 +190,6 @@ func (c *Copies) Free() {
 
 // Cases returns the table. Names are unique.
 func Cases() []Case {
-	return slices.Concat(fullyConnected(), convolutions(), depthwise(), deconvolutions(), matrixMultiplications(), prelus(), sparse())
+	return slices.Concat(fullyConnected(), convolutions(), depthwise(), deconvolutions(), matrixMultiplications(),
+		prelus(), sparse())
 }

@@ -153,9 +153,11 @@ func (r *random) activation(kind xnnpack.Datatype, shape ...int) tensor {
 	t := tensor{Tensor: xnnpack.Tensor{Name: "input", Type: kind, Shape: shape}}
 	switch kind {
 	case xnnpack.QInt8:
-		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256, ZeroPoint: int32(r.between(-9, 9))}
+		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256,
+			ZeroPoint: int32(r.between(-9, 9))}
 	case xnnpack.QUint8:
-		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256, ZeroPoint: int32(r.between(120, 135))}
+		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256,
+			ZeroPoint: int32(r.between(120, 135))}
 	}
 	r.fill(&t)
 	return t

@@ -66,7 +66,8 @@ func (r *Recorder) Take() ([]Event, error) {
 	}
 	var events []Event
 	for _, e := range r.r.event[:r.r.events] {
-		events = append(events, Event{Call(e.call), uint32(e.seed), uintptr(e.kernel), uintptr(e.bias), int(e.size), bool(e.hit)})
+		events = append(events, Event{Call(e.call), uint32(e.seed), uintptr(e.kernel), uintptr(e.bias), int(e.size),
+			bool(e.hit)})
 	}
 	r.r.events = 0
 	return events, nil

@@ -56,7 +56,8 @@ func (m *Model) read(data []byte) error {
 	for i, p := range places {
 		k := kinds[i%len(kinds)]
 		w := weights{place: p}
-		w.filter = xnnpack.Tensor{Name: weightName(i/len(kinds), i%len(kinds)), Type: xnnpack.Float32, Shape: []int{k.out, k.in}}
+		w.filter = xnnpack.Tensor{Name: weightName(i/len(kinds), i%len(kinds)), Type: xnnpack.Float32,
+			Shape: []int{k.out, k.in}}
 		if !m.stack.Float32 {
 			w.filter.Type = xnnpack.ChannelQInt8
 			w.filter.Quantization.Scales = make([]float32, k.out)
