@@ -192,7 +192,7 @@ test: third_party bin/staticcheck ## formatting, vet, staticcheck, tests with th
 	@$(MAKE) --no-print-directory fuzz
 
 # A module of its own, so that who imports xpwc does not get a plotting library.
-plots := cmd/xpwc/plots
+plots := internal/bench/plots
 
 # The packages that need no XNNPACK.
 pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry

@@ -31,14 +31,13 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	b, err := s.Load("empty")
 	require.NoError(t, err)
 	require.Empty(t, b)
-	_, err = s.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, s.Finalize())
 	_, err = s.Load("w")
 	require.ErrorIs(t, err, xpwc.ErrFinalized)
 	require.NoError(t, s.Close())
 	_, err = s.Load("w")
 	require.ErrorIs(t, err, xpwc.ErrClosed)
-	_, err = s.Finalize()
+	err = s.Finalize()
 	require.ErrorIs(t, err, xpwc.ErrClosed)
 }
 
@@ -231,10 +230,7 @@ func TestABiasThatXNNPACKDoesNotNameIsThereWhenItIsPacked(t *testing.T) {
 		_, err = op.RunChecked(s, func(w optable.Weight) ([]byte, error) {
 			weights[w.Name] = w.Content
 			return s.Load(w.Name)
-		}, func() error {
-			_, err := s.Finalize()
-			return err
-		})
+		}, s.Finalize)
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 		require.EqualValues(t, start, c.Stats().Hits.Entries)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/llama"
+	"xpwc/internal/bench/llama"
 	"xpwc/xnnpack"
 )
 
@@ -81,7 +81,7 @@ func newStackRuntime(m stackModel, c *xpwc.Cache) (r stackRuntime, err error) {
 		memory.Finalize()
 		return r, nil
 	}
-	_, err = r.session.Finalize()
+	err = r.session.Finalize()
 	return r, err
 }
 

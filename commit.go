@@ -21,7 +21,7 @@ const (
 
 // commitSoon starts a commit when no session has been packing for a moment. Save and Close do not wait for it. c.mu
 // is held.
-func (c *Cache) commitSoon() {
+func (c *core) commitSoon() {
 	if c.store == nil || c.closed || c.soon != nil {
 		return
 	}
@@ -42,7 +42,7 @@ func (c *Cache) commitSoon() {
 }
 
 // startCommit has a goroutine bring to the disk what is not there yet. c.mu is held.
-func (c *Cache) startCommit() {
+func (c *core) startCommit() {
 	if c.store == nil || c.closed {
 		return
 	}
@@ -58,7 +58,7 @@ func (c *Cache) startCommit() {
 	go c.commitAll()
 }
 
-func (c *Cache) commitAll() {
+func (c *core) commitAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
@@ -84,7 +84,7 @@ func (c *Cache) commitAll() {
 
 // endIfIdle gives the writer's lock to others if nobody here needs it. While something uncommitted is in memory we must
 // stay the writer: the next one would give its space away.
-func (c *Cache) endIfIdle() error {
+func (c *core) endIfIdle() error {
 	if c.writers > 0 || c.hasUncommitted() || c.store.mustStay {
 		return nil
 	}
@@ -96,11 +96,11 @@ func (e *entry) uncommitted() bool {
 	return !e.committed && e.region.inFile() && (!e.suspect || e.sessions > 0)
 }
 
-func (c *Cache) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
+func (c *core) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
 
 // commitOnce commits what sessions have finalized, and what is pending. What it cannot commit is pending afterwards,
 // and the lock given up. c.mu is held, but not while waiting and writing.
-func (c *Cache) commitOnce() error {
+func (c *core) commitOnce() error {
 	err := c.tryCommit()
 	switch {
 	case errors.Is(err, ErrReplaced):
@@ -114,7 +114,7 @@ func (c *Cache) commitOnce() error {
 	return err
 }
 
-func (c *Cache) tryCommit() error {
+func (c *core) tryCommit() error {
 	if c.store.locked && c.store.stale {
 		err := c.accept(c.store.reload())
 		c.noticeReload()
@@ -198,7 +198,7 @@ func (c *Cache) tryCommit() error {
 
 // planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as
 // there is room for. It returns all that it has; full is the disk's error if some had no room.
-func (c *Cache) planCommit(entries, pending []*entry) (plan *commit, committing []*entry, full, err error) {
+func (c *core) planCommit(entries, pending []*entry) (plan *commit, committing []*entry, full, err error) {
 	for {
 		committing = slices.Concat(entries, pending)
 		records, err := c.records(committing)
@@ -221,7 +221,7 @@ func (c *Cache) planCommit(entries, pending []*entry) (plan *commit, committing 
 
 // makeRoom moves what was packed last into private memory, so that the index of the others fits its place. It returns
 // these.
-func (c *Cache) makeRoom(entries []*entry) ([]*entry, error) {
+func (c *core) makeRoom(entries []*entry) ([]*entry, error) {
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.record.Offset, b.record.Offset) })
 	last := len(entries) - 1
 	end := c.store.slot.End
@@ -249,7 +249,7 @@ func isDiskFull(err error) bool {
 }
 
 // beginForPending makes this process the writer without waiting for another. ErrBusy if there is one.
-func (c *Cache) beginForPending() error {
+func (c *core) beginForPending() error {
 	if c.blocked != "" || c.damaged && c.store.readOnly {
 		return fmt.Errorf("cache %s: %w", c.name(), ErrReadOnly)
 	}
@@ -275,7 +275,7 @@ func (c *Cache) beginForPending() error {
 
 // lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer.
 // What was packed stays in memory for those who use it.
-func (c *Cache) lostFile() error {
+func (c *core) lostFile() error {
 	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
 	c.store.grown = false // sessions may still pack into what lies behind its end
 	c.retreat(c.freshOnes((*entry).uncommitted))
@@ -286,7 +286,7 @@ func (c *Cache) lostFile() error {
 
 // records returns what the next generation consists of: the loaded index with what changed in memory, what this process
 // committed since, and the entries to be committed now; without what newer ones supersede.
-func (c *Cache) records(entries []*entry) ([]format.Record, error) {
+func (c *core) records(entries []*entry) ([]format.Record, error) {
 	now := c.now()
 	for _, e := range entries {
 		e.committing = true
@@ -336,7 +336,7 @@ func (c *Cache) records(entries []*entry) ([]format.Record, error) {
 
 // superseded reports whether the next generation has the same weight of the same source with another content, packed
 // here later.
-func (c *Cache) superseded(r *format.Record) bool {
+func (c *core) superseded(r *format.Record) bool {
 	if r.Source == (format.Digest{}) || len(c.fresh) == 0 {
 		return false
 	}
@@ -349,7 +349,7 @@ func (c *Cache) superseded(r *format.Record) bool {
 }
 
 // layouts returns the layouts of the records, with what is known of each.
-func (c *Cache) layouts(loaded *format.Index, records []format.Record) []format.Layout {
+func (c *core) layouts(loaded *format.Index, records []format.Record) []format.Layout {
 	var layouts []format.Layout
 	known := map[format.Digest]format.Layout{}
 	if here, err := currentLayout(); err == nil { // else nothing was packed for it
@@ -371,7 +371,7 @@ func (c *Cache) layouts(loaded *format.Index, records []format.Record) []format.
 }
 
 // trailer lists for ExecuTorch what it can use here: of this machine's layout, one entry a name.
-func (c *Cache) trailer(records []format.Record) []format.TrailerEntry {
+func (c *core) trailer(records []format.Record) []format.TrailerEntry {
 	here, _ := currentLayout()
 	return format.TrailerEntries(here.Fingerprint, records)
 }

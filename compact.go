@@ -15,10 +15,15 @@ import (
 // the old one's place by a rename: other processes keep what they have mapped, and find the new file with their next
 // session. It waits for sessions of this process that are packing, and for another process that is, up to
 // Options.WriterWait; ErrBusy after that. The cache does it by itself when a quarter of the file is dead.
-func (c *Cache) Compact() error { return c.compactTo(c.withinCap) }
+func (c *Cache) Compact() error {
+	if err := c.checkOpen("compact"); err != nil {
+		return err
+	}
+	return c.compactTo(c.withinCap)
+}
 
 // compactTo compacts the file to those of its records that keep returns.
-func (c *Cache) compactTo(keep func([]format.Record) []format.Record) error {
+func (c *core) compactTo(keep func([]format.Record) []format.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	patience := c.options.WriterWait
@@ -72,7 +77,7 @@ func (c *Cache) compactTo(keep func([]format.Record) []format.Record) error {
 }
 
 // worthCompacting reports whether enough of the file is dead.
-func (c *Cache) worthCompacting() bool {
+func (c *core) worthCompacting() bool {
 	slot := c.store.slot
 	return slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > minDeadBytes || c.overCap(slot.End)
 }
@@ -80,13 +85,13 @@ func (c *Cache) worthCompacting() bool {
 // minDeadBytes is what is not worth rewriting any file for.
 const minDeadBytes = 16 << 10
 
-func (c *Cache) overCap(size uint64) bool {
+func (c *core) overCap(size uint64) bool {
 	return c.options.MaxBytes > 0 && size > uint64(c.options.MaxBytes)
 }
 
 // compact writes the new file, with the records that keep returns, and puts it in place. This process is the writer,
 // and nothing is uncommitted. c.mu is held, but not while copying.
-func (c *Cache) compact(keep func([]format.Record) []format.Record) error {
+func (c *core) compact(keep func([]format.Record) []format.Record) error {
 	old := c.store
 	pending := c.pendingEntries()
 	if old.takes != "" || old.slot.Generation == 0 && !old.isCondemned() {
@@ -166,7 +171,7 @@ const pendingOffset = 1 << 62
 
 // content returns what a compaction makes the new file of: those of all records, and of the pending entries', that
 // keep returns.
-func (c *Cache) content(keep func([]format.Record) []format.Record, pending []*entry) ([]item, error) {
+func (c *core) content(keep func([]format.Record) []format.Record, pending []*entry) ([]item, error) {
 	next := uint64(pendingOffset)
 	for _, e := range pending {
 		e.record.Offset = next
@@ -221,7 +226,7 @@ type rewriting struct {
 }
 
 // rewrite makes the new file beside the old one. Neither the cache nor the old store is touched.
-func (c *Cache) rewrite(old *store, items []item) (next rewriting, plan *commit, err error) {
+func (c *core) rewrite(old *store, items []item) (next rewriting, plan *commit, err error) {
 	next = rewriting{&store{files: old.files, condemned: old.condemned, locked: true}, map[uint64]uint64{}, 0}
 	if next.path, err = old.vacant(".compact"); err != nil { // what is there a killed process left: the writer's lock is ours
 		return next, nil, err
@@ -270,7 +275,7 @@ func (c *Cache) rewrite(old *store, items []item) (next rewriting, plan *commit,
 }
 
 // withinCap leaves out the records used longest ago until the file keeps to its size cap.
-func (c *Cache) withinCap(records []format.Record) []format.Record {
+func (c *core) withinCap(records []format.Record) []format.Record {
 	return usedLast(records, c.options.MaxBytes)
 }
 

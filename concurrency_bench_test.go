@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/llama"
+	"xpwc/internal/bench/llama"
 	"xpwc/xnnpack"
 )
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -287,7 +288,7 @@ func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
 		file = append(file, payload...)
 	}
 	file[wrong.Offset] ^= 1
-	wrong.Sum = format.Sum(file[wrong.Offset : wrong.Offset+wrong.Size])
+	wrong.Sum = digest.Of(file[wrong.Offset : wrong.Offset+wrong.Size])
 	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), []format.Record{wrong, right}, nil, format.TrailerV2)
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zeebo/xxh3"
+	"xpwc/internal/digest"
 )
 
 // A DataMap gives a model's unpacked tensors by name, as ExecuTorch's NamedDataMap does. A [Session] asks it at most
@@ -77,13 +77,14 @@ type Watch interface {
 	Changed() (bool, error)
 }
 
-// A Digest is a 128-bit hash of a tensor's content. It guards against accidents, not against an adversary who can
-// choose the content of a model.
-type Digest [16]byte
+// A Digest is a 128-bit XXH3 hash, most significant byte first: of a tensor's content, or of what XNNPACK packs, which is
+// a layout's fingerprint. It guards against accidents, not against an adversary who can choose the content of a model. As
+// text, also in JSON, it is 32 hexadecimal digits.
+type Digest = digest.Digest
 
 // DigestOf returns the digest of b: its XXH3-128 hash, most significant byte first.
 func DigestOf(b []byte) Digest {
-	return Digest(xxh3.Hash128(b).Bytes())
+	return digest.Of(b)
 }
 
 // MapOf returns a DataMap of tensors in ordinary Go memory. A session copies a tensor into memory of its own before

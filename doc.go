@@ -14,7 +14,7 @@
 //	packed := xpwc.PackedAs(node.Packing(filter, bias, input, output))
 //	weights, err := session.Load("layers.0.q_proj", packed) // give &weights[0] to XNNPACK
 //	… define the subgraph; xnn_create_runtime_v4(…, session.Provider(), …)
-//	names, err := session.Finalize()                       // sources are freed, the disk is written in the background
+//	err = session.Finalize()                               // sources are freed, the disk is written in the background
 //	… run the model
 //	… xnn_delete_runtime(…)
 //	err = session.Close()

@@ -43,7 +43,7 @@ func (e *entry) name() string { return e.record.Kernel + e.record.Bias }
 // candidates returns all entries under a key of a family, whatever their seeds and contents. The slice is the cache's
 // own. The error, with Options.Strict, is that the loaded index turned out damaged; by default that leaves what is
 // packed afresh.
-func (c *Cache) candidates(key *format.Key, f *family) ([]*entry, error) {
+func (c *core) candidates(key *format.Key, f *family) ([]*entry, error) {
 	entries := f.under(key)
 	if c.store == nil || c.store.index == nil || len(entries) > 0 && entries[0].surveyed == c.store.index {
 		return sound(entries), nil
@@ -56,7 +56,7 @@ func (c *Cache) candidates(key *format.Key, f *family) ([]*entry, error) {
 }
 
 // survey adds entries of all records that the loaded index has under a key to those in memory, which are given.
-func (c *Cache) survey(key *format.Key, known []*entry) error {
+func (c *core) survey(key *format.Key, known []*entry) error {
 	index := c.store.index
 	var found []*entry
 search:
@@ -92,7 +92,7 @@ search:
 }
 
 // keep makes an entry found through the index, or packed just now, one that later look-ups find in memory.
-func (c *Cache) keep(e *entry) {
+func (c *core) keep(e *entry) {
 	if e.kept {
 		return
 	}
@@ -104,7 +104,7 @@ func (c *Cache) keep(e *entry) {
 
 // release ends a session's use of an entry. A private entry nobody uses, or one of a file that is no longer in place,
 // is freed at once; others stay for the next session.
-func (c *Cache) release(e *entry) {
+func (c *core) release(e *entry) {
 	e.sessions--
 	if e.sessions > 0 {
 		return
@@ -124,13 +124,13 @@ func (c *Cache) release(e *entry) {
 }
 
 // drop frees an entry that nobody uses.
-func (c *Cache) drop(e *entry) {
+func (c *core) drop(e *entry) {
 	if e.fresh {
 		c.fresh = without(c.fresh, e)
 		e.fresh = false
 	}
 	if e.reason == ReasonUnnamed {
-		sum := Digest(e.record.Sum)
+		sum := e.record.Sum
 		if c.unnamed[sum] = without(c.unnamed[sum], e); len(c.unnamed[sum]) == 0 {
 			delete(c.unnamed, sum)
 		}
@@ -147,12 +147,12 @@ func without(entries []*entry, e *entry) []*entry {
 }
 
 // loaded reports whether an entry is one of the loaded index.
-func (c *Cache) loaded(e *entry) bool {
+func (c *core) loaded(e *entry) bool {
 	return !e.fresh && e.reason == "" && c.store != nil && e.file == c.store.id
 }
 
 // distrust keeps new sessions from memory whose file is damaged: it may be cut off.
-func (c *Cache) distrust() {
+func (c *core) distrust() {
 	for _, f := range c.live {
 		for _, e := range f.entries {
 			e.suspect = e.suspect || e.reason == "" && e.committed
@@ -167,7 +167,7 @@ func (c *Cache) distrust() {
 
 // noticeReload compares what the store has loaded with what the cache knows of it. It follows everything that may load
 // another generation or another file.
-func (c *Cache) noticeReload() {
+func (c *core) noticeReload() {
 	if now := (loadedIndex{c.store.id, c.store.index}); now != c.known {
 		if now.file != c.known.file {
 			c.bad = map[uint64]bool{}
@@ -191,7 +191,7 @@ type loadedIndex struct {
 
 // forgetLoaded drops what was found through an index that is no longer the loaded one. Entries in use stay: their
 // memory does not change.
-func (c *Cache) forgetLoaded() {
+func (c *core) forgetLoaded() {
 	here := c.store.id
 	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool {
 		// What was committed is in the new index, unless that is of another file; what was not is lost with the file,
@@ -216,6 +216,6 @@ func (c *Cache) forgetLoaded() {
 }
 
 // forgetSeeds forgets what it knows of entries that were dropped.
-func (c *Cache) forgetSeeds() {
+func (c *core) forgetSeeds() {
 	maps.DeleteFunc(c.seeds, func(_ seedKey, e *entry) bool { return e.dropped })
 }

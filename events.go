@@ -4,14 +4,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
 
-// An eventLog passes on to Options.Logger what happens to a cache. Events are queued where they happen, whatever locks are
-// held there, and handled by a goroutine that holds none and ends when the queue is empty.
+// An eventLog passes on to the Options.Logger of a handle what happens to its cache. Events are queued where they happen,
+// whatever locks are held there, and handled by a goroutine that holds none and ends when the queue is empty.
 type eventLog struct {
-	cache *Cache
+	logger *slog.Logger // nil: nothing is passed on
+	cache  *core
 
 	mu      sync.Mutex // nothing else is locked while it is held
 	queue   []slog.Record
@@ -19,15 +21,45 @@ type eventLog struct {
 	idle    *sync.Cond // the queue is empty and all of it handled
 }
 
-func newEventLog(c *Cache) *eventLog {
-	l := &eventLog{cache: c}
+func newEventLog(logger *slog.Logger) *eventLog {
+	l := &eventLog{logger: logger}
 	l.idle = sync.NewCond(&l.mu)
 	return l
 }
 
-// add queues an event, with the time it is now. A cache without a logger has none.
+// attach has the log given what happens to a cache, until detach.
+func (l *eventLog) attach(c *core) {
+	l.cache = c
+	c.events.mu.Lock()
+	defer c.events.mu.Unlock()
+	c.events.logs = append(c.events.logs, l)
+}
+
+func (l *eventLog) detach() {
+	all := &l.cache.events
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.logs = slices.DeleteFunc(all.logs, func(other *eventLog) bool { return other == l })
+}
+
+// eventLogs are those of all handles of a cache.
+type eventLogs struct {
+	mu   sync.Mutex // eventLog.mu may be locked while it is held, and nothing else
+	logs []*eventLog
+}
+
+// add queues an event for each handle.
+func (l *eventLogs) add(level slog.Level, message string, attributes ...slog.Attr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, log := range l.logs {
+		log.add(level, message, attributes...)
+	}
+}
+
+// add queues an event, with the time it is now. A handle without a logger has none.
 func (l *eventLog) add(level slog.Level, message string, attributes ...slog.Attr) {
-	if l.cache.options.Logger == nil {
+	if l.logger == nil {
 		return
 	}
 	r := slog.NewRecord(time.Now(), level, message, 0)
@@ -82,7 +114,7 @@ func (l *eventLog) handle(r slog.Record) {
 			l.cache.note(fmt.Errorf("panic in Options.Logger: %v", p))
 		}
 	}()
-	handler := l.cache.options.Logger.Handler()
+	handler := l.logger.Handler()
 	if ctx := context.Background(); handler.Enabled(ctx, r.Level) {
 		_ = handler.Handle(ctx, r) // a logger that fails has nowhere to say so
 	}
@@ -98,7 +130,7 @@ func (l *eventLog) wait() {
 }
 
 // noticeReplacement tells of a file that is no longer the one at the path, if it was one.
-func (c *Cache) noticeReplacement(was [16]byte) {
+func (c *core) noticeReplacement(was [16]byte) {
 	if was != [16]byte{} && was != c.store.id {
 		c.events.add(slog.LevelInfo, "cache file was replaced by another process")
 	}

@@ -110,8 +110,7 @@ func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 	space := s.reserve(100)
 	s.insert(42, addressOf(content), 0, 0, addressOf(space), 100)
 	slow.armed.Store(true)
-	_, err = s.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, s.Finalize())
 	require.Zero(t, c.Stats().Generation, "the disk does not answer yet")
 	close(slow.release)
 	<-committed
@@ -243,8 +242,7 @@ func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
 					space[0] = byte(i)
 					s.insert(42, uintptr(1+i), 0, 0, addressOf(space), 100)
 				}
-				_, err = s.Finalize()
-				require.NoError(t, err)
+				require.NoError(t, s.Finalize())
 				require.NoError(t, s.Close())
 			},
 		},
@@ -304,7 +302,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.messages(c))
 
-	other, err := newCache(place{path: path}, theirs.options().withDefaults())
+	other, err := newHandle(place{path: path}, theirs.options().withDefaults(), osFiles{})
 	require.NoError(t, err)
 	require.NoError(t, other.Compact())
 	heard := theirs.heard(other)
@@ -361,7 +359,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 			close(waiting) // a second time panics
 		}
 	}}
-	mine, err := newCache(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults())
+	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	done := make(chan *opened)
 	go func() { done <- open(t, mine, tensors) }()
@@ -457,10 +455,32 @@ func TestLoggersAreNoOptionsThatDiffer(t *testing.T) {
 	var first, second listener
 	a := mustOpen(t, path, first.options())
 	b := mustOpen(t, path, second.options())
-	require.Same(t, a, b)
+	require.Same(t, a.core, b.core)
 	open(t, a, someTensors(2, 500)).close(t)
 	require.NoError(t, b.Close())
 	require.NoError(t, a.Close())
 	require.Len(t, first.heard(a), 1)
-	require.Empty(t, second.heard(a))
+	require.Len(t, second.heard(b), 1)
+}
+
+func TestEachHandleHasItsOwnLogger(t *testing.T) {
+	var ofA, ofB listener
+	file := filepath.Join(t.TempDir(), "cache")
+	a, b := mustOpen(t, file, ofA.options()), mustOpen(t, file, ofB.options())
+	open(t, a, someTensors(3, 500)).close(t)
+	require.NoError(t, a.Save())
+	require.Equal(t, []string{"committed packed weights"}, ofA.messages(a))
+	require.Equal(t, []string{"committed packed weights"}, ofB.messages(b), "what concerns the file is for both")
+
+	unnamed := newSession(t, b, nil)
+	space := unnamed.reserve(100)
+	unnamed.insert(42, 1, 0, 0, addressOf(space), 100)
+	require.Equal(t, []string{"packing into private memory"}, ofB.messages(b))
+	require.Empty(t, ofA.messages(a), "a session of the other handle is none of its business")
+	require.NoError(t, unnamed.Close())
+
+	require.NoError(t, b.Close())
+	open(t, a, someTensors(6, 500)).close(t)
+	require.NoError(t, a.Save())
+	require.Empty(t, ofB.messages(b), "nor what happens after it was closed")
 }

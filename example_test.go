@@ -86,11 +86,10 @@ func Example() {
 		session, err := cache.NewSession(tensors)
 		check(err)
 		runtime := layer("w").load(session)
-		names, err := session.Finalize() // unpacked weights are freed, packed ones written in the background
-		check(err)
+		check(session.Finalize()) // unpacked weights are freed, packed ones written in the background
 
 		stats := cache.Stats()
-		fmt.Println(start, names, "packed", stats.Packed.Entries, "found", stats.Hits.Entries)
+		fmt.Println(start, session.Names(), "packed", stats.Packed.Entries, "found", stats.Hits.Entries)
 		fmt.Println(run(runtime, 10, 1))
 
 		check(runtime.Delete())
@@ -117,7 +116,7 @@ func ExampleOpen_memory() {
 		check(err)
 		defer session.Close()
 		runtime := layer("w").load(session)
-		_, err = session.Finalize()
+		err = session.Finalize()
 		check(err)
 		defer runtime.Delete()
 		runtimes = append(runtimes, runtime)
@@ -144,9 +143,8 @@ func ExampleNested() {
 		for _, name := range names {
 			runtimes = append(runtimes, name.load(session))
 		}
-		packed, err := session.Finalize()
-		check(err)
-		fmt.Println(packed)
+		check(session.Finalize())
+		fmt.Println(session.Names())
 		return func() {
 			for _, r := range runtimes {
 				check(r.Delete())
@@ -176,7 +174,7 @@ func ExampleCache_Stats() {
 	defer session.Close()
 	runtime := layer("w").load(session)
 	defer runtime.Delete()
-	_, err = session.Finalize()
+	err = session.Finalize()
 	check(err)
 
 	stats := cache.Stats()
@@ -199,7 +197,7 @@ func ExampleOptions() {
 	session, err := cache.NewSession(xpwc.MapOf(map[string][]byte{"w": matrix(1, 2, 3, 4)}))
 	check(err)
 	runtime := layer("w").load(session)
-	_, err = session.Finalize()
+	err = session.Finalize()
 	check(err)
 	check(runtime.Delete())
 	check(session.Close())

@@ -15,7 +15,7 @@ import (
 // that runtimes go on and the lock is free for others, and waits there for a later commit.
 
 // sumBeside computes an entry's sum, on another core, from what XNNPACK just handed in.
-func (c *Cache) sumBeside(e *entry) {
+func (c *core) sumBeside(e *entry) {
 	e.region.retain()
 	go func() {
 		sum, err := sumMapped(e.data)
@@ -32,7 +32,7 @@ func (c *Cache) sumBeside(e *entry) {
 }
 
 // await waits until a condition holds, or, with a patience, at most so long. c.mu is released meanwhile.
-func (c *Cache) await(patience time.Duration, condition func() bool) {
+func (c *core) await(patience time.Duration, condition func() bool) {
 	deadline := time.Now().Add(patience)
 	if patience > 0 {
 		defer time.AfterFunc(patience, func() {
@@ -47,11 +47,11 @@ func (c *Cache) await(patience time.Duration, condition func() bool) {
 }
 
 // awaitPacking waits, but not for ever, until nothing is being packed into the file.
-func (c *Cache) awaitPacking() { c.await(commitWithin, func() bool { return !c.store.packing() }) }
+func (c *core) awaitPacking() { c.await(commitWithin, func() bool { return !c.store.packing() }) }
 
 // packingEnded has whoever waits for it go on, or the file given up, which a failed flush left as it was because of
 // that packing.
-func (c *Cache) packingEnded() {
+func (c *core) packingEnded() {
 	c.idle.Broadcast()
 	if c.store.isCondemned() && !c.store.packing() && !c.closing {
 		c.startCommit()
@@ -59,14 +59,14 @@ func (c *Cache) packingEnded() {
 }
 
 // awaitSums waits until all that was handed in has its sum.
-func (c *Cache) awaitSums() {
+func (c *core) awaitSums() {
 	unsummed := func(e *entry) bool { return !e.summed && (e.uncommitted() || e.pending()) }
 	c.await(0, func() bool { return !slices.ContainsFunc(c.fresh, unsummed) })
 }
 
 // retreat moves entries that are in the file, and in no generation of it, into private memory at the same addresses,
 // where they are pending. If a flush failed, which may have lost them, they are compared with their sums.
-func (c *Cache) retreat(entries []*entry) {
+func (c *core) retreat(entries []*entry) {
 	for _, e := range entries {
 		if e.region.open == 0 { // else XNNPACK writes to it
 			c.note(c.store.detach(e.region))
@@ -95,16 +95,16 @@ func (c *Cache) retreat(entries []*entry) {
 
 // usesFile reports whether something is in the file that goes with it when its space is given to others: what is
 // uncommitted, and what XNNPACK packs just now.
-func (c *Cache) usesFile() bool { return c.hasUncommitted() || c.store.packing() }
+func (c *core) usesFile() bool { return c.hasUncommitted() || c.store.packing() }
 
 // freshOnes returns those of what was packed here, and is not in the loaded index, that fulfil a condition.
-func (c *Cache) freshOnes(condition func(*entry) bool) []*entry {
+func (c *core) freshOnes(condition func(*entry) bool) []*entry {
 	return slices.DeleteFunc(slices.Clone(c.fresh), func(e *entry) bool { return !condition(e) })
 }
 
 // losePayload takes note that an entry's bytes are gone, and has all sessions that use it know, and the one that
 // packs it.
-func (c *Cache) losePayload(e *entry) {
+func (c *core) losePayload(e *entry) {
 	e.suspect = true
 	if e.sessions == 0 && e.by == nil {
 		return
@@ -122,7 +122,7 @@ func (c *Cache) losePayload(e *entry) {
 
 // afterFailure gives up what a failed commit leaves: the file is for others to write to, and ours again with the next
 // try. What cannot be moved out of it keeps it ours.
-func (c *Cache) afterFailure() {
+func (c *core) afterFailure() {
 	c.retreat(c.freshOnes((*entry).uncommitted))
 	if !c.usesFile() && !c.store.mustStay {
 		c.note(c.store.end())
@@ -131,7 +131,7 @@ func (c *Cache) afterFailure() {
 }
 
 // retryLater has a commit tried again, later with each failure.
-func (c *Cache) retryLater() {
+func (c *core) retryLater() {
 	c.retry.later(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -187,7 +187,7 @@ func (e *entry) intact() bool {
 func (e *entry) identified() bool { return e.kernel == nil }
 
 // pendingEntries returns what waits in private memory for a commit that can bring it into the file.
-func (c *Cache) pendingEntries() []*entry {
+func (c *core) pendingEntries() []*entry {
 	return c.freshOnes(func(e *entry) bool { return e.pending() && e.identified() })
 }
 
@@ -199,7 +199,7 @@ func (e *entry) sameAs(r *format.Record) bool {
 
 // missing returns the pending entries that the file does not have. Another process may have committed the same, or,
 // where nobody knew whether a commit was in force, this one.
-func (c *Cache) missing(pending []*entry) (missing []*entry, err error) {
+func (c *core) missing(pending []*entry) (missing []*entry, err error) {
 	for _, e := range pending {
 		found := false
 		if c.store.index != nil {
@@ -218,7 +218,7 @@ func (c *Cache) missing(pending []*entry) (missing []*entry, err error) {
 }
 
 // appendPending writes pending entries behind what the file has, for the commit that follows.
-func (c *Cache) appendPending(entries []*entry) error {
+func (c *core) appendPending(entries []*entry) error {
 	for _, e := range entries {
 		at, err := c.store.write(e.data)
 		if err != nil {
@@ -230,7 +230,7 @@ func (c *Cache) appendPending(entries []*entry) error {
 }
 
 // settlePending takes note that pending entries were committed, and loads them: new sessions find them in the file.
-func (c *Cache) settlePending(entries []*entry) error {
+func (c *core) settlePending(entries []*entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (c *Cache) settlePending(entries []*entry) error {
 }
 
 // dropSettled frees what was pending and nobody uses.
-func (c *Cache) dropSettled(entries []*entry) {
+func (c *core) dropSettled(entries []*entry) {
 	for _, e := range entries {
 		if e.sessions == 0 && !e.dropped {
 			c.drop(e)
@@ -254,7 +254,7 @@ func (c *Cache) dropSettled(entries []*entry) {
 
 // renew puts a new file in the place of a condemned one, with what that has and what is pending. ErrBusy if another
 // process is writing to it.
-func (c *Cache) renew() error {
+func (c *core) renew() error {
 	err := c.beginRenewal()
 	switch {
 	case errors.Is(err, ErrReplaced): // somebody else did
@@ -283,7 +283,7 @@ func (c *Cache) renew() error {
 
 // beginRenewal makes this process the writer of the condemned file, to put another in its place. ErrBusy if another
 // process is, or if something here cannot leave the file yet.
-func (c *Cache) beginRenewal() error {
+func (c *core) beginRenewal() error {
 	if c.usesFile() {
 		return fmt.Errorf("cache %s: %w, and what was packed is still in it: %w", c.name(), errCondemned, ErrBusy)
 	}

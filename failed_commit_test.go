@@ -93,7 +93,7 @@ func (d hookedDisk) Detach(b []byte) error {
 // openHooked opens a cache on a real file, whose calls fail as the hooks say.
 func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 	t.Helper()
-	c, err := newCache(place{path: path}, o.withDefaults())
+	c, err := newHandle(place{path: path}, o.withDefaults(), osFiles{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	h := &hooks{}
@@ -107,7 +107,7 @@ func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 // openElsewhere opens a cache as another process does, which knows nothing of flushes that failed in this one.
 func openElsewhere(t *testing.T, path string) *Cache {
 	t.Helper()
-	c, err := newCache(place{path: path}, (&Options{WriterWait: -1}).withDefaults())
+	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	c.store.condemned = newCondemned()
@@ -169,7 +169,7 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 
 			require.NoError(t, faultless(func() { copy(space[half:], packed[half:]) }), "XNNPACK packs on")
 			endPacking(s, "large", space)
-			_, err = s.Finalize()
+			err = s.Finalize()
 			if err != nil {
 				require.ErrorIs(t, err, ErrLost)
 			} else {
@@ -237,7 +237,7 @@ func TestASessionPacksOnWhileACondemnedFileIsRenewed(t *testing.T) {
 	require.NoError(t, <-saved)
 	require.NoError(t, <-packedOn)
 	require.NoError(t, faultless(func() { other.check(t) }), "what another process has committed")
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	requireRight(t, s, m)
 	require.NoError(t, c.Save())
@@ -367,7 +367,7 @@ func TestSaveWhileALookUpRenewsACondemnedFile(t *testing.T) {
 	require.NoError(t, <-saved)
 	require.Zero(t, c.Stats().Pending.Entries)
 	require.NoError(t, <-packed)
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(s.Close(), o.Close(), c.Close()))
 }
@@ -406,7 +406,7 @@ func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
 		return &flushFailure{leaveNone, false, s.random}
 	}
 	require.ErrorIs(t, c.Save(), syscall.EIO)
-	_, err = session.Finalize()
+	err = session.Finalize()
 	require.True(t, errors.Is(err, ErrLost) || err == nil)
 	requireRightOrTold(t, session, slow)
 	require.NoError(t, c.Save())
@@ -436,8 +436,7 @@ func TestWhatWasCommittedCannotBeMapped(t *testing.T) {
 	require.EqualValues(t, 2, c.Stats().Generation)
 	copy(space, packedFrom(large["large"]))
 	endPacking(packing, "large", space)
-	_, err = packing.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, packing.Finalize())
 	require.NoError(t, c.Save())
 	require.NoError(t, packing.Close())
 	require.NoError(t, o.Close())

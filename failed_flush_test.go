@@ -153,7 +153,7 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 					require.ErrorIs(t, <-saved, syscall.EIO)
 					copy(space[done:], packed[done:])
 					endPacking(session, name, space)
-					_, err = session.Finalize()
+					err = session.Finalize()
 					require.ErrorIs(t, err, ErrLost, "nobody knows what became of what was being packed")
 					require.NoError(t, c.Save())
 					requireRightOrTold(t, session, slow)

@@ -14,7 +14,7 @@ type family struct {
 }
 
 // family returns a kernel's family, which may yet be empty.
-func (c *Cache) family(kernel string) *family {
+func (c *core) family(kernel string) *family {
 	f := c.live[kernel]
 	if f == nil {
 		f = &family{}
@@ -32,7 +32,7 @@ func (f *family) under(key *format.Key) []*entry {
 }
 
 // without takes the entries that match out of a kernel's family.
-func (c *Cache) without(kernel string, match func(*entry) bool) {
+func (c *core) without(kernel string, match func(*entry) bool) {
 	f := c.live[kernel]
 	f.entries = slices.DeleteFunc(f.entries, match)
 	if len(f.entries) == 0 {

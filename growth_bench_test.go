@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -79,10 +80,10 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 			Seed:         1,
 			Offset:       uint64(format.HeaderSize + i*packedAlignment),
 			Size:         tinyBytes,
-			Sum:          format.Sum(payload),
-			Source:       format.Digest(digestOfStrings("/models/tiny")),
-			KernelStamp:  format.Digest(digestOfStrings("/models/tiny", m.names[i])),
-			KernelDigest: format.Digest(DigestOf(m.bytes(i))),
+			Sum:          digest.Of(payload),
+			Source:       digestOfStrings("/models/tiny"),
+			KernelStamp:  digestOfStrings("/models/tiny", m.names[i]),
+			KernelDigest: DigestOf(m.bytes(i)),
 		}
 	}
 	path = filepath.Join(t.TempDir(), "cache")
@@ -159,7 +160,7 @@ func BenchmarkPackTiny(b *testing.B) {
 				s.insert(1, kernel, 0, 0, addressOf(space), tinyBytes)
 			}
 			packing += since()
-			_, err = s.Finalize()
+			err = s.Finalize()
 			finalizing += since()
 			require.NoError(b, err)
 			require.NoError(b, c.Save())
@@ -198,7 +199,7 @@ func BenchmarkLookUpGrowth(b *testing.B) {
 				}
 			}
 			took = time.Since(start)
-			_, err := s.Finalize()
+			err := s.Finalize()
 			require.NoError(b, err)
 			require.NoError(b, s.Close())
 			return took

@@ -171,8 +171,7 @@ func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
 	require.NoError(t, err)
 	require.NoError(t, g.Delete())
 	if session != nil {
-		_, err = session.Finalize()
-		require.NoError(t, err)
+		require.NoError(t, session.Finalize())
 		defer func() { require.NoError(t, session.Close()) }()
 	}
 	defer func() { require.NoError(t, r.Delete()) }()
@@ -422,8 +421,7 @@ func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: k, Bias: xnnpack.InvalidValue, Output: 1}))
 		r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: s})
 		require.NoError(t, errors.Join(err, g.Delete()))
-		_, err = s.Finalize()
-		require.NoError(t, err)
+		require.NoError(t, s.Finalize())
 		require.Zero(t, c.Stats().Hits.Entries, "nobody can tell which is meant")
 		require.NoError(t, errors.Join(r.Delete(), s.Close(), c.Close()))
 	}

@@ -184,7 +184,7 @@ func (m OneModel) pack(c *Cache) (s *Session, found int, err error) {
 			return s, 0, err
 		}
 	}
-	_, err = s.Finalize()
+	err = s.Finalize()
 	return s, found, err
 }
 

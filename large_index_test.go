@@ -58,7 +58,7 @@ func (m *tinyModel) use(t *testing.T, c *Cache, tensors []int) (hits int, err er
 		require.Equal(t, len(tensors), found)
 	}
 	check()
-	_, err = s.Finalize()
+	err = s.Finalize()
 	saveErr := c.Save()
 	check()
 	require.NoError(t, s.Close())

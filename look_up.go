@@ -133,7 +133,7 @@ func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) *weight {
 	if w.kernel != nil {
 		w.kernel.isKernel = true
 		w.key.Kernel = w.kernel.name
-		w.key.Packing = format.Digest(w.kernel.packing.digest())
+		w.key.Packing = w.kernel.packing.digest()
 	}
 	if w.hasBias {
 		w.bias = s.addresses[bias]
@@ -157,7 +157,7 @@ func (s *Session) layout() format.Digest {
 	if !s.layoutKnown {
 		layout, err := currentLayout()
 		if err != nil {
-			s.fail(err)
+			s.remark(err)
 		}
 		s.here, s.layoutErr, s.layoutKnown = layout.Fingerprint, err, true
 	}
@@ -240,7 +240,7 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 		}
 		match, err := sameContent(w, e)
 		if err != nil {
-			s.fail(err)
+			s.remark(err)
 		}
 		if match && usable(e) {
 			return e, true
@@ -287,9 +287,9 @@ func sameStamp(mine, theirs *source, stamp format.Digest) bool {
 		return true
 	}
 	if theirs != nil {
-		stamp = format.Digest(theirs.stamp)
+		stamp = theirs.stamp
 	}
-	return mine.stamp != (Digest{}) && mine.stamp == Digest(stamp)
+	return mine.stamp != (Digest{}) && mine.stamp == stamp
 }
 
 // sameContent reports whether an entry was packed from the content that this session has under the same names. The error
@@ -304,13 +304,13 @@ func sameContent(w *weight, e *entry) (bool, error) {
 			if err != nil {
 				return false, nil // their session will say so
 			}
-			digest = format.Digest(d)
+			digest = d
 		}
 		d, err := mine.contentDigest()
 		if err != nil {
 			return false, fmt.Errorf("tensor %q: %w", mine.name, err)
 		}
-		return d == Digest(digest), nil
+		return d == digest, nil
 	}
 	same, err := pair(w.kernel, e.kernel, e.record.KernelStamp, e.record.KernelDigest)
 	if err != nil || !same {

@@ -14,7 +14,7 @@ func sumMapped(b []byte) (sum format.Digest, err error) {
 	if err := populate(wholePages(b)); err != nil {
 		return format.Digest{}, fmt.Errorf("%d mapped bytes cannot be read: %w", len(b), err)
 	}
-	err = faultless(func() { sum = format.Sum(b) })
+	err = faultless(func() { sum = DigestOf(b) })
 	return sum, err
 }
 

@@ -146,9 +146,8 @@ func (m chain) open(t testing.TB, c *xpwc.Cache, data xpwc.DataMap) *model {
 	require.NoError(t, err)
 	r, err := m.create(s, s.Load)
 	require.NoError(t, err)
-	names, err := s.Finalize()
-	require.NoError(t, err)
-	return &model{m, s, r, names}
+	require.NoError(t, s.Finalize())
+	return &model{m, s, r, s.Names()}
 }
 
 func (m *model) close(t testing.TB) {
@@ -170,10 +169,6 @@ func openCache(t testing.TB, path string, o *xpwc.Options) *xpwc.Cache {
 	t.Helper()
 	c, err := xpwc.Open(path, o)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		if err := c.Close(); !errors.Is(err, xpwc.ErrClosed) {
-			require.NoError(t, err)
-		}
-	})
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }

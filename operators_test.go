@@ -34,10 +34,7 @@ func runCase(t *testing.T, c *xpwc.Cache, op optable.Case) [][]byte {
 		options = append(options, xpwc.PackedAs(w.Packing))
 		return session.Load(w.Name, options...)
 	}
-	outputs, err := op.RunChecked(session, load, func() error {
-		_, err := session.Finalize()
-		return err
-	})
+	outputs, err := op.RunChecked(session, load, session.Finalize)
 	require.NoError(t, err)
 	return outputs
 }

@@ -47,8 +47,8 @@ type Options struct {
 	// hit cost nothing.
 	//
 	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may
-	// use the cache, but must not close it: Close waits for events to be handled. Of several openings of a path, the
-	// first one's is told.
+	// use the cache, but must not close it: Close waits for events to be handled. Each handle of a cache has its own
+	// logger: what sessions of one handle meet goes to that one, what concerns the file to all.
 	Logger *slog.Logger
 }
 
@@ -101,7 +101,7 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-// same reports whether two openings of one path can share a cache: the function and the logger are not compared.
+// same reports whether two handles of one path can share a core: the function and the logger are each handle's own.
 func (o Options) same(other Options) bool {
 	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
 		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&

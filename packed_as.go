@@ -61,7 +61,7 @@ func (p *packedAs) digest() Digest {
 	case 0:
 		return Digest{}
 	case 1:
-		return Digest(p.identities[0].digest)
+		return p.identities[0].digest
 	}
 	var all []byte
 	for _, id := range p.identities {

@@ -183,11 +183,11 @@ func (s *Session) tell(p Progress) {
 		if r := recover(); r != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.fail(fmt.Errorf("panic in Options.Progress: %v", r))
+			s.remark(fmt.Errorf("panic in Options.Progress: %v", r))
 		}
 	}()
-	if s.cache.options.Progress != nil {
-		s.cache.options.Progress(p)
+	if s.cache.progress != nil {
+		s.cache.progress(p)
 	}
 }
 
@@ -293,7 +293,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 		}
 		same, err := sameContent(w, e)
 		if err != nil {
-			s.fail(err)
+			s.remark(err)
 		}
 		switch {
 		case !same, e.record.Seed != seed && c.seeds[key] != e, !c.intact(e):
@@ -309,7 +309,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 
 // intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
 // generation.
-func (c *Cache) intact(e *entry) bool {
+func (c *core) intact(e *entry) bool {
 	if !e.committed || e.intact() {
 		return true
 	}
@@ -317,7 +317,7 @@ func (c *Cache) intact(e *entry) bool {
 	return false
 }
 
-func (c *Cache) damagedPayload(e *entry) {
+func (c *core) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
 	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
@@ -330,7 +330,7 @@ func (c *Cache) damagedPayload(e *entry) {
 }
 
 // wrongSize gives up an entry of the file whose payload is not what an operator is going to read.
-func (c *Cache) wrongSize(e *entry, err error) {
+func (c *core) wrongSize(e *entry, err error) {
 	c.damagedPayload(e)
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
 }
@@ -341,12 +341,12 @@ func (s *Session) place(e *entry, p space) {
 	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
 		kind, r, err := s.reserveKept(uint64(len(p.data)), len(e.name()))
 		if err != nil {
-			s.fail(err)
+			s.remark(err)
 			s.giveUp(p)
 			e.data, e.region, e.reason = p.data, p.region, ReasonDisk
 			return
 		}
-		e.record.Sum, e.summed = format.Sum(p.data), true
+		e.record.Sum, e.summed = DigestOf(p.data), true
 		copy(r.data, p.data)
 		c.stats.CopiedBytes += int64(len(p.data))
 		s.discard(p)
@@ -407,12 +407,12 @@ func (s *Session) settleUnnamed(p space) *entry {
 			s.discard(p)
 			p = space{reservation: r, kind: inPrivate}
 		} else {
-			s.fail(err)
+			s.remark(err)
 			s.giveUp(p)
 		}
 	}
 	e := &entry{reason: ReasonUnnamed, data: p.data, region: p.region}
-	e.record.Sum = format.Digest(sum)
+	e.record.Sum = sum
 	if p.kind == inFile { // for want of memory; its space must not be given away
 		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.region.file
 		c.fresh = append(c.fresh, e)
@@ -455,7 +455,7 @@ func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 	s.restampLater(w, e)
 }
 
-func (c *Cache) setFlag(e *entry, flag format.Flags) {
+func (c *core) setFlag(e *entry, flag format.Flags) {
 	if e.record.Flags&flag != 0 {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/packing"
 	"xpwc/xnnpack"
@@ -28,7 +29,7 @@ func resize(t *testing.T, path string, change func(r *format.Record, payload []b
 	for i := range index.Len() {
 		r := recordOf(t, index, i)
 		payload := change(&r, append([]byte{}, old[r.Offset:r.Offset+r.Size]...))
-		r.Offset, r.Size, r.Sum = format.Align(uint64(len(file))), uint64(len(payload)), format.Sum(payload)
+		r.Offset, r.Size, r.Sum = format.Align(uint64(len(file))), uint64(len(payload)), digest.Of(payload)
 		file = append(append(file, make([]byte, r.Offset-uint64(len(file)))...), payload...)
 		records = append(records, r)
 	}
@@ -120,8 +121,7 @@ func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T)
 		require.NoError(t, err)
 		r, err := m.create(s, func(name string, _ ...xpwc.LoadOption) ([]byte, error) { return s.Load(name) })
 		require.NoError(t, err)
-		_, err = s.Finalize()
-		require.NoError(t, err)
+		require.NoError(t, s.Finalize())
 		require.Equal(t, plain, m.infer(t, r))
 		require.NoError(t, r.Delete())
 		require.NoError(t, s.Close())

@@ -63,7 +63,7 @@ func commitsWhilePacking(s *scenario) {
 		copy(space, packed)
 		endPacking(session, name, space)
 	}
-	_, err = session.Finalize()
+	err = session.Finalize()
 	require.NoError(s.t, err)
 	require.NoError(s.t, c.Save())
 	s.promise(c, slow)

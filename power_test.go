@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -79,7 +80,7 @@ func (s *scenario) tensors(first, n int) model {
 func openOn(p *memProcess, o *Options) (*Cache, error) {
 	v := o.withDefaults()
 	v.Verify = VerifyStructure
-	c, err := newCache(place{}, v)
+	c, err := newHandle(place{}, v, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func packModel(c *Cache, m model) (*Session, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	_, err = s.Finalize()
+	err = s.Finalize()
 	for _, e := range s.used {
 		if !bytes.Equal(e.data, packedFrom(m[e.record.Kernel])) {
 			err = errors.Join(err, fmt.Errorf("%s is not what was packed", e.record.Kernel))
@@ -227,7 +228,7 @@ func (s *scenario) check(image *memDir, steps int) (found state, err error) {
 			return state{}, err
 		}
 		b := c.store.base.data[r.Offset : r.Offset+r.Size]
-		if !bytes.Equal(b, found.packed[r.Kernel]) || format.Sum(b) != r.Sum {
+		if !bytes.Equal(b, found.packed[r.Kernel]) || digest.Of(b) != r.Sum {
 			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
 		}
 	}

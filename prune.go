@@ -19,10 +19,13 @@ type PruneOptions struct {
 // Prune compacts the file to the entries that are to be kept; see Compact for what it waits for, and its errors. Sessions that use
 // others keep their memory, and what was dropped is packed again when it is asked for.
 func (c *Cache) Prune(o PruneOptions) error {
+	if err := c.checkOpen("prune"); err != nil {
+		return err
+	}
 	return c.compactTo(func(records []format.Record) []format.Record {
 		// What goes for its layout makes room for what stays, so this comes first.
 		records = slices.DeleteFunc(records, func(r format.Record) bool {
-			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, Digest(r.Layout))
+			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, r.Layout)
 		})
 		return usedLast(c.withinCap(records), o.MaxBytes)
 	})
@@ -46,5 +49,5 @@ func CurrentLayout() (Layout, error) {
 	if err != nil {
 		return Layout{}, fmt.Errorf("this machine's layout: %w", err)
 	}
-	return Layout{Digest(here.Fingerprint), here.Description}, nil
+	return Layout{here.Fingerprint, here.Description}, nil
 }

@@ -28,7 +28,7 @@ func layoutsOf(t testing.TB, path string) map[xpwc.Digest]int {
 	require.NoError(t, f.Close())
 	of := map[xpwc.Digest]int{}
 	for _, l := range info.Layouts {
-		of[xpwc.Digest(l.Fingerprint)] = l.Entries
+		of[l.Fingerprint] = l.Entries
 	}
 	return of
 }

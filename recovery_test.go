@@ -151,7 +151,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 	o := open(t, c, map[string][]byte{"a": contentOf("a", 1000)})
 	_ = c.waitForCommit()
 	_ = c.Save()
-	_, err := slow.Finalize()
+	err := slow.Finalize()
 	require.NoError(t, err)
 	_ = c.Save()
 	o2 := open(t, c, map[string][]byte{"b": contentOf("b", 3000)})
@@ -193,7 +193,7 @@ func TestExecuTorchsFileCutOffWhileOpenIsSurvived(t *testing.T) {
 	defer noFault(t)()
 	s := newSession(t, c, m)
 	packWeight(t, s, 42, load(t, s, "w"), 0, packedFrom(m["w"]))
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 }
 
@@ -205,7 +205,7 @@ func TestFillIsCalledOnceEvenIfItFails(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, notFound, s.lookUp(7, load(t, s, "w"), 0, 0))
 	require.Nil(t, s.reserve(100))
-	_, _ = s.Finalize()
+	_ = s.Finalize()
 	require.EqualValues(t, 1, calls.Load())
 }
 

@@ -47,7 +47,7 @@ func newSession(t testing.TB, c *Cache, m map[string][]byte) *Session {
 
 func finish(t testing.TB, s *Session) {
 	t.Helper()
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 }
@@ -208,7 +208,7 @@ func TestAKernelWithABiasNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 	copy(space, content) // packing
 	packed := bytes.Clone(space)
 	s.insert(7, addressOf(content), 12345, 0, addressOf(space), 100)
-	_, err = s.Finalize()
+	err = s.Finalize()
 	require.True(t, err != nil || bytes.Equal(want, packed), "packed from zeros, no error")
 	require.NoError(t, s.Close())
 }
@@ -224,7 +224,7 @@ func TestABiasOfAKernelNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 	copy(space, content) // packing
 	packed := bytes.Clone(space)
 	s.insert(7, 12345, addressOf(content), 0, addressOf(space), 100)
-	_, err = s.Finalize()
+	err = s.Finalize()
 	require.True(t, err != nil || bytes.Equal(want, packed), "packed from zeros, no error")
 	require.NoError(t, s.Close())
 }
@@ -243,7 +243,7 @@ func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
 	s.alias(addressOf(copied.data), addressOf(w))
 	packed := bytes.Clone(copied.data[:100])
 	packWeight(t, s, 7, addressOf(copied.data), load(t, s, "b"), packed)
-	_, err = s.Finalize()
+	err = s.Finalize()
 	require.ErrorIs(t, err, ErrNotEager, "zeros were packed and are committed under the true content's digest")
 }
 
@@ -274,8 +274,8 @@ func TestADigestThatFailsConcernsItsSessionAlone(t *testing.T) {
 	s, err := c.NewSession(tensorMap{"w": tensor})
 	require.NoError(t, err)
 	packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
-	_, err = s.Finalize()
-	require.ErrorIs(t, err, bad)
+	require.NoError(t, s.Finalize(), "the runtime is right")
+	require.ErrorIs(t, c.Stats().LastError, bad)
 	require.NoError(t, s.Close())
 	require.NoError(t, c.Save())
 
@@ -288,8 +288,7 @@ func TestADigestThatFailsConcernsItsSessionAlone(t *testing.T) {
 	t.Run("error", func(t *testing.T) {
 		s := newSession(t, c, map[string][]byte{"w": content})
 		packWeight(t, s, 7, load(t, s, "w"), 0, make([]byte, 200))
-		_, err = s.Finalize()
-		require.NoError(t, err)
+		require.NoError(t, s.Finalize())
 		require.NoError(t, s.Close())
 	})
 }
@@ -301,7 +300,7 @@ func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
 	mine := mustOpen(t, path, nil)
 	inUse := newSession(t, mine, m)
 	packWeight(t, inUse, 7, load(t, inUse, "w"), 0, p1)
-	_, err := inUse.Finalize()
+	err := inUse.Finalize()
 	require.NoError(t, err)
 	require.NoError(t, mine.Save())
 
@@ -427,14 +426,13 @@ func TestAPrivateEntryNeverCausesACommit(t *testing.T) {
 		return s
 	}
 	first := at("1")
-	_, err := first.Finalize()
+	err := first.Finalize()
 	require.NoError(t, err)
 	require.NoError(t, blocker.Close())
 	require.NoError(t, theirs.Close())
 	before := c.Stats().Generation
 	second := at("2")
-	_, err = second.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, second.Finalize())
 	require.NoError(t, c.Save())
 	require.Equal(t, before, c.Stats().Generation)
 }
@@ -472,7 +470,10 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 }
 
 func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
-	c := mustOpen(t, filepath.Join(t.TempDir(), "c"), &Options{Progress: func(Progress) { panic("x") }})
+	var l listener
+	o := l.options()
+	o.Progress = func(Progress) { panic("x") }
+	c := mustOpen(t, filepath.Join(t.TempDir(), "c"), o)
 	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
 	b, _ := s.Load("w", Eager())
 	space := s.reserve(100)        // blind: scratch
@@ -482,6 +483,23 @@ func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
 		address = s.insert(7, addressOf(b), 0, 0, addressOf(space), 100)
 	}()
 	bytesAt(t, s, address, 100)
+	require.Equal(t, []string{"packing goes on after an error"}, l.messages(c))
+	require.NoError(t, s.Finalize())
+	require.ErrorContains(t, c.Stats().LastError, "panic in Options.Progress: x")
+}
+
+// A runtime whose creation failed has its reason in Finalize's error.
+func TestWhyXNNPACKCouldNotCreateARuntimeIsFinalizesError(t *testing.T) {
+	full := errors.New("the source's disk is gone")
+	c := mustOpen(t, "", nil)
+	s, err := c.NewSession(tensorMap{"w": {Size: 100, Fill: func([]byte) error { return full }}})
+	require.NoError(t, err)
+	require.Equal(t, notFound, s.lookUp(7, load(t, s, "w"), 0, 0))
+	require.Nil(t, s.reserve(100))
+	for range 2 {
+		require.ErrorIs(t, s.Finalize(), full)
+	}
+	require.Empty(t, s.Names())
 }
 
 // A compaction does not put its file in the place of one it has not copied.

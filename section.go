@@ -13,7 +13,7 @@ import (
 // be a multiple of what the system maps files in: ErrMisaligned if it is not; a multiple of 65,536 is one everywhere.
 //
 // A section is read-only, as with Options.ReadOnly: what is not in it is packed into private memory, and counted. All else is as for
-// Open, the checks of the file's owner and mode too. Opening the same section again in this process gives the same Cache.
+// Open, the checks of the file's owner and mode too. Handles of one section share what is mapped.
 //
 // Errors: those of Open, ErrMisaligned, ErrCorrupt if the file ends before the section does, fs.ErrNotExist.
 func OpenSection(path string, offset, size int64, options *Options) (*Cache, error) {
@@ -40,7 +40,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 	case offset%granularity != 0:
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w", name, granularity, ErrMisaligned)
 	}
-	return openPlace(place{path, offset, size}, o)
+	return openPlace(place{path, offset, size}, o, sectionFiles{offset, size})
 }
 
 // sectionFiles opens a section of a file as a disk.

@@ -3,6 +3,7 @@ package xpwc
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -21,7 +22,8 @@ type Session struct {
 	mu        sync.Mutex
 	finalized bool
 	closed    bool
-	err       error // the first that a callback could not return
+	err       error   // the first that a callback could not return
+	remarks   []error // that did the runtime no harm, for Stats
 
 	sources   map[string]*source
 	refused   map[string]error    // tensors that were given and released, for want of memory: the data map is asked once
@@ -62,8 +64,8 @@ type Session struct {
 func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closing {
-		return nil, fmt.Errorf("new session: cache %s: %w", c.name(), ErrClosed)
+	if err := c.checkOpen("new session"); err != nil {
+		return nil, err
 	}
 	if err := c.refresh(); err != nil {
 		if c.options.Strict {
@@ -217,28 +219,45 @@ func (s *Session) address(src *source) {
 	s.addresses[at] = src
 }
 
-// fail keeps the first error that a callback has no way to return.
+// fail keeps the first error that a callback has no way to return: the runtime must not be used, or XNNPACK cannot
+// create it.
 func (s *Session) fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
 }
 
+// remark reports an error that does the runtime no harm: what could not be kept or found is packed into private memory.
+// s.mu is held.
+func (s *Session) remark(err error) {
+	s.remarks = append(s.remarks, err)
+	s.cache.events.add(slog.LevelWarn, "packing goes on after an error", slog.Any("error", err))
+}
+
 // Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set
 // up. It gives back the unpacked tensors that packing consumed and has what was packed brought to the disk in a
-// moment, without waiting for it. It returns the sorted names of the packed weights that the runtime uses, each the
-// weights' name directly followed by the bias' name. The error is the first that a callback met. If it matches
-// ErrNotEager or ErrSourceChanged the runtime must not be used; otherwise the runtime is right all the same, if it
-// could be created.
-func (s *Session) Finalize() ([]string, error) {
+// moment, without waiting for it. Calling it again returns the same.
+//
+// An error says that the runtime must not be used, or why XNNPACK could not create it: the first that a callback had no
+// way to return, among them ErrNotEager, ErrSourceChanged and ErrLost, with Options.Strict also ErrCorrupt. What went
+// wrong without harm to the runtime is in Stats.LastError and is given to Options.Logger.
+func (s *Session) Finalize() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, fmt.Errorf("finalize: %w", ErrClosed)
+		return fmt.Errorf("finalize: %w", ErrClosed)
 	}
 	if !s.finalized {
 		s.finalize()
 	}
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	return errors.Join(s.err, s.lost)
+}
+
+// Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly
+// followed by the bias' name. It has none of unnamed weights, and none after Close.
+func (s *Session) Names() []string {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
 	var names []string
@@ -248,7 +267,7 @@ func (s *Session) Finalize() ([]string, error) {
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), errors.Join(s.err, s.lost)
+	return slices.Compact(names)
 }
 
 // Err returns ErrLost once the disk has lost packed weights that the session's runtime uses, whether Finalize was
@@ -276,7 +295,8 @@ func (s *Session) finalize() {
 		s.identify(e)
 	}
 	s.restamps = nil
-	s.packings, s.announced = nil, nil
+	c.note(errors.Join(s.remarks...))
+	s.packings, s.announced, s.remarks = nil, nil, nil
 	if s.writing {
 		s.writing = false
 		c.writers--
@@ -305,16 +325,16 @@ func (s *Session) identify(e *entry) {
 	}
 	kernel, bias := e.kernel, e.bias
 	digest, err := kernel.contentDigest()
-	e.record.Source, e.record.KernelStamp, e.record.KernelDigest = format.Digest(kernel.origin), format.Digest(kernel.stamp), format.Digest(digest)
+	e.record.Source, e.record.KernelStamp, e.record.KernelDigest = kernel.origin, kernel.stamp, digest
 	if bias != nil {
 		var biasErr error
 		digest, biasErr = bias.contentDigest()
-		e.record.BiasStamp, e.record.BiasDigest = format.Digest(bias.stamp), format.Digest(digest)
+		e.record.BiasStamp, e.record.BiasDigest = bias.stamp, digest
 		err = errors.Join(err, biasErr)
 	}
 	e.kernel, e.bias, e.by = nil, nil, nil
 	if err != nil {
-		s.fail(err)
+		s.remark(err)
 		e.suspect = true // nobody could tell what it was packed from
 	}
 }

@@ -294,7 +294,7 @@ func compute(c *xpwc.Cache, told []packing.Identity, uses ...kernelUse) (output 
 	}
 	defer func() { err = errors.Join(err, r.Delete()) }()
 	if session != nil {
-		if _, err := session.Finalize(); err != nil {
+		if err := session.Finalize(); err != nil {
 			return nil, err
 		}
 	}

@@ -125,7 +125,7 @@ func TestWhatWasPackedFromAFileThatChangesMeanwhileIsNotKept(t *testing.T) {
 				return b, err
 			})
 			require.NoError(t, err)
-			_, err = s.Finalize()
+			err = s.Finalize()
 			require.ErrorIs(t, err, xpwc.ErrSourceChanged)
 			require.ErrorContains(t, err, o.path)
 			require.ErrorContains(t, err, "load the model again")
@@ -171,7 +171,7 @@ func TestASessionThatUsesWhatAnotherPacksFromAChangingFileIsTold(t *testing.T) {
 				slices.Reverse(sessions)
 			}
 			for _, s := range sessions {
-				_, err = s.Finalize()
+				err = s.Finalize()
 				require.ErrorIs(t, err, xpwc.ErrSourceChanged)
 			}
 			require.NoError(t, errors.Join(a.Delete(), b.Delete(), first.Close(), second.Close(), copied.Close()))
@@ -316,7 +316,7 @@ func TestASourceThatCannotBeAskedIsTakenForChanged(t *testing.T) {
 	require.NoError(t, err)
 	r, err := threeLayers.create(s, s.Load)
 	require.NoError(t, err)
-	_, err = s.Finalize()
+	err = s.Finalize()
 	require.ErrorIs(t, err, xpwc.ErrSourceChanged)
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	require.NoError(t, errors.Join(r.Delete(), s.Close(), c.Close()))

@@ -75,7 +75,7 @@ func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 		o.at[name] = packedAt{bytesAt(t, s, address, len(want)), want}
 	}
 	o.check(t)
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	o.check(t)
 	return o
@@ -192,8 +192,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	space = slow.reserve(300)
 	copy(space, content)
 	slow.insert(1, addressOf(content), 0, 0, addressOf(space), 300)
-	_, err = slow.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, slow.Finalize())
 	require.NoError(t, slow.Close())
 	require.NoError(t, c.Close())
 	require.Equal(t, 5, c.Stats().Entries)
@@ -236,7 +235,7 @@ func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.
 	require.NoError(t, err)
 	stray := make([]byte, 64)
 	require.Equal(t, addressOf(stray), s.insert(1, 2, 0, 0, addressOf(stray), 64))
-	_, err = s.Finalize()
+	err = s.Finalize()
 	require.ErrorContains(t, err, "not reserved")
 	require.NoError(t, s.Close())
 	require.NoError(t, c.Close())
@@ -264,7 +263,7 @@ func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
 
 // otherProcess opens a path as another process would: with a store of its own.
 func otherProcess(t *testing.T, path string) *Cache {
-	c, err := newCache(place{path: path}, (&Options{WriterWait: -1}).withDefaults())
+	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -299,7 +298,7 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	require.Equal(t, notFound, holding.lookUp(1, load(t, holding, "x"), 0, 0))
 
 	var l listener
-	mine, err := newCache(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}).withDefaults())
+	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}).withDefaults(), osFiles{})
 	require.NoError(t, err)
 	for i := range 3 {
 		open(t, mine, map[string][]byte{fmt.Sprint(i): contentOf(fmt.Sprint(i), 100)}).close(t)

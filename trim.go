@@ -9,6 +9,9 @@ import (
 // maps it anew, if no session is open, so that its pages no longer count as this process's: they stay in the file, and in
 // the system's page cache. Trim waits for a commit that is being written, or about to be. Errors: ErrClosed, and those of mapping.
 func (c *Cache) Trim() error {
+	if err := c.checkOpen("trim"); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.soon != nil && len(c.sessions) == 0 {
@@ -29,7 +32,7 @@ func (c *Cache) Trim() error {
 	return c.accept(c.store.reopen())
 }
 
-func (c *Cache) trimMemory() error {
+func (c *core) trimMemory() error {
 	for kernel := range c.live {
 		c.without(kernel, func(e *entry) bool {
 			if e.sessions > 0 {

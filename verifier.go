@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -75,7 +76,7 @@ type sharedReader struct {
 
 // hashWith hashes a payload that r reads, on the calling thread.
 func (p *payload) hashWith(r io.ReaderAt, stop *int32) {
-	var h format.Hash
+	var h digest.Hash
 	b := make([]byte, min(p.size, 64<<10))
 	for at := uint64(0); at < p.size; at += uint64(len(b)) {
 		if atomic.LoadInt32(stop) != 0 {
@@ -92,7 +93,7 @@ func (p *payload) hashWith(r io.ReaderAt, stop *int32) {
 }
 
 // verifyLater queues an entry that a session uses, if it is one of the file that nothing was compared with yet.
-func (c *Cache) verifyLater(e *entry) {
+func (c *core) verifyLater(e *entry) {
 	if c.options.Verify != VerifyInBackground || !e.committed || e.verified || e.queued || !c.loaded(e) {
 		return
 	}
@@ -117,7 +118,7 @@ func (c *Cache) verifyLater(e *entry) {
 func (e *entry) wanted() bool { return e.sessions > 0 && !e.verified && !e.suspect }
 
 // verifySoon begins to verify what is queued, unless that has begun.
-func (c *Cache) verifySoon() {
+func (c *core) verifySoon() {
 	v := &c.verifier
 	if len(v.waiting) == 0 {
 		return
@@ -138,7 +139,7 @@ func (v *verifier) putOff() {
 }
 
 // verifyWaiting is the verifier's goroutine. It lets others hash: see verifier.c.
-func (c *Cache) verifyWaiting() {
+func (c *core) verifyWaiting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := &c.verifier
@@ -207,7 +208,7 @@ func (v *verifier) release(p payload) error {
 }
 
 // judge compares what the file has with what was committed.
-func (c *Cache) judge(payloads []payload) {
+func (c *core) judge(payloads []payload) {
 	damaged := false
 	for _, p := range payloads {
 		switch e := p.entry; {
@@ -242,7 +243,7 @@ func (v *verifier) unverified() (n Count) {
 }
 
 // stopVerifier has the verifier end, and waits for it for a moment. c.closing is set, and there are no sessions.
-func (c *Cache) stopVerifier() {
+func (c *core) stopVerifier() {
 	v := &c.verifier
 	atomic.StoreInt32(&v.stop, 1)
 	if v.timer != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -47,7 +48,7 @@ func flippedFile(t *testing.T, tensors map[string][]byte) (path string) {
 func find(t *testing.T, c *Cache, tensors map[string][]byte) *Session {
 	t.Helper()
 	s := lookUpAll(t, c, tensors)
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	return s
 }
@@ -182,7 +183,7 @@ func TestWhatIsUsedOfAFileThatWasReplacedIsVerified(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
 	require.NoError(t, rename(path+".new", path))
 	open(t, c, others).close(t) // and the cache has followed
-	_, err := s.Finalize()
+	err := s.Finalize()
 	require.NoError(t, err)
 	awaitVerified(c)
 	require.EqualValues(t, 1, c.Stats().DamagedPayloads)
@@ -268,7 +269,7 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 			continue
 		}
 		require.Equal(t, hashed, p.state)
-		require.Equal(t, format.Sum(content[p.offset:p.offset+p.size]), p.sum, "%d bytes at %d", p.size, p.offset)
+		require.Equal(t, digest.Of(content[p.offset:p.offset+p.size]), p.sum, "%d bytes at %d", p.size, p.offset)
 	}
 	stop = 1
 	again := []payload{{size: 1 << 10}, {size: 10}}
@@ -295,11 +296,11 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 			cut++
 			_, err := sumMapped(e.data)
 			require.ErrorContains(t, err, "cannot be read")
-			err = faultless(func() { _ = format.Sum(e.data) })
+			err = faultless(func() { _ = digest.Of(e.data) })
 			require.ErrorContains(t, err, "cannot be read")
 		}
 		require.Equal(t, 3, cut)
-		_, err := s.Finalize()
+		err := s.Finalize()
 		require.NoError(t, err)
 		awaitVerified(c)
 		require.EqualValues(t, 3, c.Stats().DamagedPayloads)

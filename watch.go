@@ -64,7 +64,7 @@ func (r *restamping) needed() bool {
 	if e.kernel != nil || e.reason != "" {
 		return false
 	}
-	origin, unknown := format.Digest(r.kernel.origin), e.record.Source == (format.Digest{})
+	origin, unknown := r.kernel.origin, e.record.Source == (format.Digest{})
 	if unknown && origin != (format.Digest{}) {
 		return true
 	}
@@ -78,10 +78,10 @@ func (s *source) differs(stamp, digest format.Digest) bool {
 		return false
 	}
 	if s.stamp != (Digest{}) {
-		return stamp != format.Digest(s.stamp)
+		return stamp != s.stamp
 	}
 	d, err := s.contentDigest()
-	return err == nil && digest != format.Digest(d)
+	return err == nil && digest != d
 }
 
 // restampLater takes note that content of this session was just seen to be packed into an entry's bytes, or to have
@@ -100,7 +100,7 @@ func (s *Session) restamp(r restamping) {
 		return
 	}
 	e := r.entry
-	if origin := format.Digest(r.kernel.origin); e.record.Source != origin { // it was packed elsewhere (package registry), and is this source's from now on
+	if origin := r.kernel.origin; e.record.Source != origin { // it was packed elsewhere (package registry), and is this source's from now on
 		e.record.Source = origin
 		e.changed, s.cache.dirty = true, true
 	}
@@ -112,7 +112,7 @@ func (s *Session) restamp(r restamping) {
 		if err != nil {
 			return
 		}
-		*stamp, *digest = format.Digest(src.stamp), format.Digest(d)
+		*stamp, *digest = src.stamp, d
 		e.changed, s.cache.dirty = true, true
 	}
 	update(r.kernel, &e.record.KernelStamp, &e.record.KernelDigest)

@@ -195,9 +195,8 @@ func TestUnnamedWeightsStayPrivate(t *testing.T) {
 		load, free := outside(tensors)
 		r, err := threeLayers.create(s, load)
 		require.NoError(t, err)
-		names, err := s.Finalize()
-		require.NoError(t, err)
-		require.Empty(t, names)
+		require.NoError(t, s.Finalize())
+		require.Empty(t, s.Names())
 		return s, r, func() {
 			require.NoError(t, r.Delete())
 			require.NoError(t, s.Close())
@@ -237,8 +236,7 @@ func TestAnUnnamedBiasMakesTheEntryPrivate(t *testing.T) {
 		return s.Load(name, append(options, xpwc.Eager())...)
 	})
 	require.NoError(t, err)
-	_, err = s.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, s.Finalize())
 	require.Equal(t, m.plain(t, tensors), m.infer(t, r))
 	require.EqualValues(t, 1, c.Stats().Private[xpwc.ReasonUnnamed].Entries)
 	require.NoError(t, r.Delete())
@@ -302,8 +300,7 @@ func TestFinalizeGivesBackWhatPackingConsumedAndCloseTheRest(t *testing.T) {
 	r, err := threeLayers.create(s, s.Load)
 	require.NoError(t, err)
 	require.Empty(t, data.released)
-	_, err = s.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, s.Finalize())
 	require.ElementsMatch(t, []string{"w1", "b1", "w3", "b3"}, data.released)
 	require.Equal(t, tensors["w2"], slopes, "still there")
 	require.NoError(t, r.Delete())
@@ -322,8 +319,7 @@ func TestAContentThatWasPackedIsGivenUpAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	r, err := threeLayers.create(s, s.Load)
 	require.NoError(t, err)
-	_, err = s.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, s.Finalize())
 	require.ElementsMatch(t, []string{"w1", "b1", "w3", "b3"}, data.evicted, "w2 is kept")
 	require.NoError(t, r.Delete())
 	require.NoError(t, s.Close())
@@ -350,23 +346,60 @@ func TestProgressTellsOfEachEntryPacked(t *testing.T) {
 	require.Empty(t, told, "nothing is packed")
 }
 
-func TestOnePathIsOneStore(t *testing.T) {
+func TestHandlesOfOnePathShareWhatIsPacked(t *testing.T) {
 	path, tensors := cachePath(t), threeLayers.weights(1)
 	a := openCache(t, path, nil)
 	b := openCache(t, filepath.Join(filepath.Dir(path), ".", filepath.Base(path)), nil)
-	require.Same(t, a, b)
+	require.NotSame(t, a, b)
 	_, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true})
 	require.ErrorIs(t, err, xpwc.ErrOtherOptions)
 	opened := threeLayers.open(t, a, xpwc.MapOf(tensors))
-	require.NoError(t, b.Close(), "the first of two")
+	require.EqualValues(t, 3, b.Stats().Packed.Entries)
+	threeLayers.run(t, b, xpwc.MapOf(tensors))
+	require.EqualValues(t, 3, a.Stats().Hits.Entries, "what one handle's sessions packed the other's find")
+
+	require.NoError(t, b.Close(), "the sessions are of the other handle")
 	require.ErrorIs(t, a.Close(), xpwc.ErrInUse)
 	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.infer(t, opened.runtime), "an open session keeps its memory")
 	opened.close(t)
 	require.NoError(t, a.Close())
-	require.ErrorIs(t, a.Close(), xpwc.ErrClosed)
-	require.ErrorIs(t, a.Save(), xpwc.ErrClosed)
-	_, err = a.NewSession(nil)
-	require.ErrorIs(t, err, xpwc.ErrClosed)
+}
+
+func TestAHandleIsClosedOnce(t *testing.T) {
+	path, tensors := cachePath(t), threeLayers.weights(1)
+	a, b := openCache(t, path, nil), openCache(t, path, nil)
+	for range 3 {
+		require.NoError(t, a.Close(), "closing again is harmless")
+	}
+	require.Len(t, threeLayers.run(t, b, xpwc.MapOf(tensors)), 96, "and closes no other handle")
+	require.NoError(t, b.Save())
+	require.NoError(t, b.Close())
+
+	c := openCache(t, path, &xpwc.Options{ReadOnly: true})
+	require.NoError(t, a.Close(), "nor one that was opened later")
+	threeLayers.run(t, c, xpwc.MapOf(tensors))
+	require.EqualValues(t, 3, c.Stats().Hits.Entries)
+	require.EqualValues(t, 3, a.Stats().Packed.Entries, "figures stay at the last")
+
+	_, err := a.NewSession(nil)
+	for what, err := range map[string]error{
+		"session": err, "save": a.Save(), "compact": a.Compact(), "trim": a.Trim(), "prune": a.Prune(xpwc.PruneOptions{}),
+	} {
+		require.ErrorIs(t, err, xpwc.ErrClosed, what)
+	}
+}
+
+func TestEachHandleReportsItsOwnProgress(t *testing.T) {
+	var ofA, ofB []string
+	path := cachePath(t)
+	a := openCache(t, path, &xpwc.Options{Progress: func(p xpwc.Progress) { ofA = append(ofA, p.Name) }})
+	b := openCache(t, path, &xpwc.Options{Progress: func(p xpwc.Progress) { ofB = append(ofB, p.Name) }})
+	threeLayers.run(t, a, xpwc.MapOf(threeLayers.weights(1)))
+	require.Equal(t, []string{"w1b1", "w2", "w3b3"}, ofA)
+	require.Empty(t, ofB)
+	threeLayers.run(t, b, xpwc.MapOf(threeLayers.weights(2)))
+	require.Len(t, ofA, 3)
+	require.Equal(t, []string{"w1b1", "w2", "w3b3"}, ofB)
 }
 
 func TestRuntimesAreCreatedAndRunInParallel(t *testing.T) {

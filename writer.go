@@ -11,7 +11,7 @@ import (
 const busyPause = time.Minute
 
 // forbidden reports whether an error is that this process may not write to the file, which it does not try again.
-func (c *Cache) forbidden(err error) bool {
+func (c *core) forbidden(err error) bool {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errReadOnlyFileSystem) {
 		return false
 	}
@@ -21,7 +21,7 @@ func (c *Cache) forbidden(err error) bool {
 
 // beginWriting makes this process the writer of the file, waiting for another one within limits. It returns the reason
 // why it is not, or "". c.mu is held, but not while waiting.
-func (c *Cache) beginWriting(compacting bool) Reason {
+func (c *core) beginWriting(compacting bool) Reason {
 	deadline := time.Now().Add(c.options.WriterWait)
 	if !compacting && time.Now().Before(c.busyUntil) {
 		deadline = time.Now()
@@ -84,7 +84,7 @@ func (c *Cache) beginWriting(compacting bool) Reason {
 	}
 }
 
-func (c *Cache) tryBegin() (bool, error) {
+func (c *core) tryBegin() (bool, error) {
 	defer c.noticeReload()
 	if c.damaged {
 		aside, err := c.store.setAsideDamaged()
@@ -101,7 +101,7 @@ func (c *Cache) tryBegin() (bool, error) {
 
 // commitChanges starts a commit of changed flags and stamps, if this process can become the writer at once. If not, the
 // next commit brings them along.
-func (c *Cache) commitChanges() {
+func (c *core) commitChanges() {
 	if c.store == nil || c.blocked != "" || c.damaged || c.compacting || c.store.foreign != nil || c.store.copiesUp() {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"xpwc/internal/format"
+	"xpwc/internal/digest"
 )
 
 // A Change says how an entry of one file differs from what another file has under its name.
@@ -87,7 +87,7 @@ func (d differ) read(f *File) (map[string][]Entry, error) {
 
 // sum computes the checksum of a payload.
 func (f *File) sum(e *Entry) (Digest, error) {
-	var sum format.Hash
+	var sum digest.Hash
 	if err := f.copyPayload(struct{ io.Writer }{&sum}, e); err != nil {
 		return Digest{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/packing"
 )
@@ -160,7 +161,7 @@ func (f *File) copyPayload(to io.Writer, e *Entry) error {
 	if err := f.checkSize(e); err != nil {
 		return err
 	}
-	var sum format.Hash
+	var sum digest.Hash
 	block := make([]byte, max(1, min(e.Size, 1<<20)))
 	n, err := io.CopyBuffer(io.MultiWriter(to, &sum), struct{ io.Reader }{f.Payload(*e)}, block)
 	switch {

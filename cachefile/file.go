@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -24,8 +25,8 @@ const (
 	XPWC2  Format = "xpwc2" // ExecuTorch's, version 2
 )
 
-// A Digest is a 128-bit XXH3 hash, most significant byte first. It is written in 32 hexadecimal digits.
-type Digest = format.Digest
+// A Digest is a 128-bit XXH3 hash, most significant byte first. As text, also in JSON, it is 32 hexadecimal digits.
+type Digest = digest.Digest
 
 // A File is an open cache file. Its methods may be called from several goroutines, but for Close.
 type File struct {

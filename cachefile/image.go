@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -162,7 +163,7 @@ func layOut(entries []portable, descriptions map[Digest]string, listed Digest) (
 	}
 	im.PayloadBytes, im.FileBytes = int64(slot.PayloadBytes), int64(slot.End)
 	im.parts = append(im.parts, inMemory(block))
-	im.parts = append([]func() io.Reader{inMemory(headerOf(format.Sum(block[:slot.IndexSize]), slot))}, im.parts...)
+	im.parts = append([]func() io.Reader{inMemory(headerOf(digest.Of(block[:slot.IndexSize]), slot))}, im.parts...)
 	return im, nil
 }
 

@@ -172,11 +172,12 @@ func xpwc_session_finalize(handle C.xpwc_session, names *C.xpwc_strings, count *
 	return withSession(handle, func(s *session) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		used, err := s.Finalize()
-		if err != nil {
+		if err := s.Finalize(); err != nil {
 			return err
 		}
 		if s.names == nil {
+			used := s.Names()
+			var err error
 			if s.names, err = newStrings(used); err != nil {
 				return err
 			}

@@ -43,8 +43,7 @@ func use(t *testing.T, c *xpwc.Cache, name string) (end func()) {
 	r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: s})
 	require.NoError(t, err)
 	require.NoError(t, g.Delete())
-	_, err = s.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, s.Finalize())
 	return func() {
 		require.NoError(t, r.Delete())
 		require.NoError(t, s.Close())

@@ -51,7 +51,7 @@ func run(cache *xpwc.Cache, weights *npy.Dir) []float32 {
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 	check(err)
 	check(subgraph.Delete())
-	_, err = session.Finalize()
+	err = session.Finalize()
 	check(err)
 
 	x, err := xnnpack.NewBuffer(4 * 3)

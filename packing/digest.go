@@ -5,11 +5,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/zeebo/xxh3"
+	"xpwc/internal/digest"
 )
 
-// A Digest is a 128-bit hash (XXH3) of an identity, most significant byte first.
-type Digest [16]byte
+// A Digest is a 128-bit XXH3 hash, most significant byte first: of an identity. As text it is 32 hexadecimal digits.
+type Digest = digest.Digest
 
 // version is that of the encoding: packed weights of another one are not found.
 const version = 1
@@ -21,7 +21,7 @@ func (id *Identity) Digest() Digest {
 		return Digest{}
 	}
 	var buf [1024]byte
-	return Digest(xxh3.Hash128(id.encode(buf[:0])).Bytes())
+	return digest.Of(id.encode(buf[:0]))
 }
 
 // encode appends what the identity consists of. Everything of variable length has its length before it, and what

@@ -1,11 +1,12 @@
 package registry
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strconv"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"xpwc/internal/digest"
 )
 
 const (
@@ -27,27 +28,17 @@ const (
 	annotationFileBytes    = "vnd.xpwc.file-bytes"
 )
 
-// A Fingerprint tells one layout from any other. It is written in 32 hexadecimal digits.
-type Fingerprint [16]byte
-
-func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (f *Fingerprint) UnmarshalText(text []byte) (err error) {
-	*f, err = ParseFingerprint(string(text))
-	return err
-}
+// A Fingerprint tells one layout from any other: the digest that an xpwc.Layout and a cachefile.Layout have. As text, also in
+// JSON, it is 32 hexadecimal digits.
+type Fingerprint = digest.Digest
 
 // ParseFingerprint reads the 32 hexadecimal digits of a fingerprint.
 func ParseFingerprint(s string) (Fingerprint, error) {
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != len(Fingerprint{}) {
-		return Fingerprint{}, fmt.Errorf("layout %q: not %d hexadecimal digits", s, 2*len(Fingerprint{}))
+	f, err := digest.Parse(s)
+	if err != nil {
+		return Fingerprint{}, fmt.Errorf("layout %w", err)
 	}
-	return Fingerprint(b), nil
+	return f, nil
 }
 
 // A Layout is what a registry has for one way of packing.

@@ -60,8 +60,7 @@ func load(t *testing.T, model, cache string) *loaded {
 	l.runtime, err = xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: l.session})
 	require.NoError(t, err)
 	require.NoError(t, g.Delete())
-	_, err = l.session.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, l.session.Finalize())
 	return &l
 }
 
@@ -155,7 +154,7 @@ func layoutOf(t *testing.T, cache string) registry.Fingerprint {
 func layoutsOf(t *testing.T, cache string) (layouts []registry.Fingerprint) {
 	t.Helper()
 	for _, l := range infoOf(t, cache).Layouts {
-		layouts = append(layouts, registry.Fingerprint(l.Fingerprint))
+		layouts = append(layouts, l.Fingerprint)
 	}
 	return layouts
 }

@@ -113,7 +113,7 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, path string)
 		return err
 	}
 	return damaged(cachefile.Install(path, func(w io.Writer) error { return p.copy(ctx, w, cache) }, func(info cachefile.Info) error {
-		if len(info.Layouts) != 1 || Fingerprint(info.Layouts[0].Fingerprint) != layout {
+		if len(info.Layouts) != 1 || info.Layouts[0].Fingerprint != layout {
 			return fmt.Errorf("%w: it is said to be of layout %s and is not", ErrDamaged, layout)
 		}
 		return nil
@@ -171,7 +171,7 @@ func (p *download) fetchAll(ctx context.Context, from *listing, here Fingerprint
 		defer f.Close()
 		files = append(files, f)
 	}
-	image, err := cachefile.Combine(files, nil, cachefile.Digest(here))
+	image, err := cachefile.Combine(files, nil, here)
 	if err != nil {
 		return err
 	}

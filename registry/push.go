@@ -92,12 +92,11 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 			return nil, closeFiles, err
 		}
 		for _, l := range info.Layouts {
-			layouts[Fingerprint(l.Fingerprint)] = true
+			layouts[l.Fingerprint] = true
 		}
 	}
 	byDigits := func(a, b Fingerprint) int { return bytes.Compare(a[:], b[:]) }
-	for _, fingerprint := range slices.SortedFunc(maps.Keys(layouts), byDigits) {
-		layout := cachefile.Digest(fingerprint)
+	for _, layout := range slices.SortedFunc(maps.Keys(layouts), byDigits) {
 		image, err := cachefile.Combine(files, func(e cachefile.Entry) bool { return e.Layout == layout }, layout)
 		if errors.Is(err, cachefile.ErrEmpty) {
 			continue // it is listed, and all its entries were dropped
@@ -123,7 +122,7 @@ func newPart(image *cachefile.Image) (*part, error) {
 		return nil, err
 	}
 	p := &part{image: image, layout: Layout{
-		Fingerprint:  Fingerprint(image.Layouts[0].Fingerprint),
+		Fingerprint:  image.Layouts[0].Fingerprint,
 		Description:  image.Layouts[0].Description,
 		Format:       format.Version,
 		Entries:      int64(image.Entries),

@@ -61,7 +61,7 @@ func run(cache *xpwc.Cache, weights *safetensors.File) []float32 {
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 	check(err)
 	check(subgraph.Delete())
-	_, err = session.Finalize()
+	err = session.Finalize()
 	check(err)
 
 	x, err := xnnpack.NewBuffer(4 * 3)

@@ -28,7 +28,7 @@ func Example() {
 	check(err)
 	defer runtime.Delete()
 	check(subgraph.Delete())
-	_, err = session.Finalize()
+	err = session.Finalize()
 	check(err)
 
 	check(runtime.Reshape())

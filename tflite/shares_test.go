@@ -25,7 +25,7 @@ func packShare(cache *xpwc.Cache, m *Model, share Share) error {
 		return errors.Join(err, session.Close())
 	}
 	r, err := xnnpack.NewRuntime(s, &xnnpack.RuntimeOptions{WeightsCache: session})
-	_, finalized := session.Finalize()
+	finalized := session.Finalize()
 	if err == nil {
 		err = r.Delete()
 	}

@@ -4,16 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"unicode"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 )
 
 // What the commands that look into cache files and rewrite them have in common.
@@ -50,7 +48,7 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefi
 		if err != nil {
 			return cachefile.Digest{}, err
 		}
-		prefix = cachefile.Digest(here.Fingerprint).String()
+		prefix = here.Fingerprint.String()
 	}
 	var found []cachefile.Digest
 	var all []string
@@ -58,7 +56,7 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefi
 		if prefix != "" && strings.HasPrefix(l.Fingerprint.String(), prefix) {
 			found = append(found, l.Fingerprint)
 		}
-		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, printable(l.Description)))
+		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
 	}
 	has := "; it has " + strings.Join(all, ", ")
 	if len(all) == 0 {
@@ -82,7 +80,7 @@ func completeLayouts(_ *cobra.Command, args []string, _ string) ([]string, cobra
 		_ = withFile(args[0], func(f *cachefile.File) error {
 			info, err := f.Info()
 			for _, l := range info.Layouts {
-				names = append(names, fmt.Sprintf("%s\t%s, %s", l.Fingerprint, printable(l.Description), plural(l.Entries, "entry")))
+				names = append(names, fmt.Sprintf("%s\t%s, %s", l.Fingerprint, console.Printable(l.Description), console.Plural(l.Entries, "entry")))
 			}
 			return err
 		})
@@ -112,35 +110,4 @@ func parseSize(flag, text string) (int64, error) {
 		return 0, usagef("--%s %s: not a size; write it like 200MiB", flag, text)
 	}
 	return int64(n), nil
-}
-
-// printable writes a name out of a file so that it cannot do anything to a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-// terminalWidth returns how many columns w has, or 0 if it is no terminal.
-func terminalWidth(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || width < 40 {
-		return 80
-	}
-	return width
-}
-
-// percent writes a share.
-func percent(part, whole int64) string {
-	if whole == 0 {
-		return none
-	}
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
 }

@@ -12,6 +12,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 )
 
 func newCompactCommand() *cobra.Command {
@@ -70,7 +71,7 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 					}
 					var l cachefile.Digest
 					l, err = selectLayout(args[0], info.Layouts, name)
-					keep.KeepLayouts = append(keep.KeepLayouts, xpwc.Digest(l))
+					keep.KeepLayouts = append(keep.KeepLayouts, l)
 				}
 				if err == nil && keep.MaxBytes > 0 {
 					err = checkRoom(f, keep)
@@ -97,14 +98,14 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 func checkRoom(f *cachefile.File, keep xpwc.PruneOptions) error {
 	least := int64(0)
 	for e, err := range f.Entries() {
-		kept := err == nil && (len(keep.KeepLayouts) == 0 || slices.Contains(keep.KeepLayouts, xpwc.Digest(e.Layout)))
+		kept := err == nil && (len(keep.KeepLayouts) == 0 || slices.Contains(keep.KeepLayouts, e.Layout))
 		if kept && (least == 0 || e.Size < least) {
 			least = e.Size
 		}
 	}
 	info, err := f.Info()
 	if err == nil && least > 0 && keep.MaxBytes < info.HeaderBytes+least {
-		return usagef("--max-size: not one entry fits into %s; write a size like 200MiB", size(keep.MaxBytes))
+		return usagef("--max-size: not one entry fits into %s; write a size like 200MiB", console.Size(keep.MaxBytes))
 	}
 	return nil
 }
@@ -173,10 +174,10 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	if o.json {
 		return printJSON(stdout, r)
 	}
-	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path, plural(r.EntriesAfter, "entry"), size(r.BytesAfter),
-		plural(r.EntriesBefore, "entry"), size(r.BytesBefore))
+	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path, console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),
+		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
 	if r.Damaged > 0 {
-		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", plural(int(r.Damaged), "payload"), wasWere(r.Damaged))
+		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"), wasWere(r.Damaged))
 	}
 	return nil
 }

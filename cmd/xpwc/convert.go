@@ -12,6 +12,9 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
 )
 
 type convertOptions struct {
@@ -148,9 +151,9 @@ func (r *conversion) write(f *cachefile.File, info cachefile.Info, s *stage, o c
 		r.Layout = layout.String()
 		keep = func(e cachefile.Entry) bool { return e.Layout == layout }
 	}
-	bar := newProgress(stderr, "copying")
-	defer bar.finish()
-	return f.Write(s.file(converted), keep, cachefile.WriteOptions{Format: r.To, Layout: layout, Progress: bar.update,
+	bar := console.NewProgress(stderr, "copying")
+	defer bar.Finish()
+	return f.Write(s.file(converted), keep, cachefile.WriteOptions{Format: r.To, Layout: layout, Progress: bar.Update,
 		LeftOut: func(_ cachefile.Entry, err error) error {
 			if errors.Is(err, cachefile.ErrDamaged) && !o.skipDamaged {
 				return fmt.Errorf("%w; leave it out with --skip-damaged", err)
@@ -179,7 +182,7 @@ func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachef
 
 // adopt packs the model with a copy of ExecuTorch's file as its cache, which takes over what is equal.
 func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr io.Writer) (err error) {
-	m, err := openTflite(o.model)
+	m, err := modelfile.OpenTflite(o.model)
 	if err != nil {
 		return err
 	}
@@ -188,19 +191,19 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	if err := f.Write(path, nil, cachefile.WriteOptions{}); err != nil {
 		return err
 	}
-	bar := newProgress(stderr, "packing")
-	e, err := load(m, packedIn(path, &xpwc.Options{Progress: bar.packed}), 1)
-	bar.finish()
+	bar := console.NewProgress(stderr, "packing")
+	e, err := execution.Load(m, execution.PackedIn(path, &xpwc.Options{Progress: execution.ShowPacking(bar)}), 1)
+	bar.Finish()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(e.cache.Save(), e.Close()); err != nil {
+	if err := errors.Join(e.Cache.Save(), e.Close()); err != nil {
 		return err
 	}
-	stats := e.cache.Stats()
+	stats := e.Cache.Stats()
 	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
-	if n, reasons := private(stats); n > 0 {
-		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v", plural(int(n), "entry"), reasons))
+	if n, reasons := execution.Private(stats); n > 0 {
+		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v", console.Plural(int(n), "entry"), reasons))
 	}
 	return withFile(path, func(packed *cachefile.File) error {
 		return packed.Write(s.file(converted), nil, cachefile.WriteOptions{Format: cachefile.Native})
@@ -208,16 +211,16 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 }
 
 func (r *conversion) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s in %s, %s", r.Output, plural(r.Entries, "entry"), size(r.Bytes), r.To)
+	fmt.Fprintf(w, "%s: %s in %s, %s", r.Output, console.Plural(r.Entries, "entry"), console.Size(r.Bytes), r.To)
 	if r.Layout != "" {
 		fmt.Fprintf(w, ", of layout %s", r.Layout)
 	}
 	fmt.Fprintln(w)
 	if r.Adopted != nil {
 		fmt.Fprintf(w, "%d of ExecuTorch's %s adopted: the model packs to the same bytes here; %d of the model's %s packed anew\n",
-			*r.Adopted, plural(r.Original, "entry"), *r.Packed-*r.Adopted, plural(int(*r.Packed), "entry"))
+			*r.Adopted, console.Plural(r.Original, "entry"), *r.Packed-*r.Adopted, console.Plural(int(*r.Packed), "entry"))
 	}
 	for _, why := range r.LeftOut {
-		fmt.Fprintf(w, "left out: %s\n", printable(why))
+		fmt.Fprintf(w, "left out: %s\n", console.Printable(why))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 )
 
 // errDifferent: the files differ, which was told. Trouble has another exit code, as with diff and cmp.
@@ -101,21 +102,21 @@ func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 }
 
 func (c *comparison) print(w io.Writer) error {
-	var t table
-	t.row("name", "", "A", "B")
+	var t console.Table
+	t.Row("name", "", "A", "B")
 	count := map[cachefile.Change]int{}
 	for _, d := range c.Differences {
 		count[d.Change]++
-		t.row(printable(d.Name), string(d.Change), d.cell(d.A), d.cell(d.B))
+		t.Row(console.Printable(d.Name), string(d.Change), d.cell(d.A), d.cell(d.B))
 	}
 	if len(c.Differences) > 0 {
-		t.fit(terminalWidth(w))
-		if err := t.print(w); err != nil {
+		t.Fit(console.Width(w))
+		if err := t.Print(w); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
 	}
-	text := plural(c.Equal, "entry") + " in common"
+	text := console.Plural(c.Equal, "entry") + " in common"
 	for _, change := range []cachefile.Change{cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes, cachefile.OtherSeed,
 		cachefile.OtherKey, cachefile.OtherLayout} {
 		if n := count[change]; n > 0 {
@@ -130,13 +131,13 @@ func (c *comparison) print(w io.Writer) error {
 func (d *differenceReport) cell(s *sideReport) string {
 	switch {
 	case s == nil:
-		return none
+		return console.None
 	case d.Change == cachefile.OtherSeed:
 		return fmt.Sprintf("seed %08x", s.Seed)
 	case d.Change == cachefile.OtherLayout:
 		return "layout " + s.Layout[:shortLayout]
 	case d.Change == cachefile.OtherBytes:
-		return fmt.Sprintf("%s, sum %s", size(s.Size), s.Sum[:8])
+		return fmt.Sprintf("%s, sum %s", console.Size(s.Size), s.Sum[:8])
 	}
-	return size(s.Size)
+	return console.Size(s.Size)
 }

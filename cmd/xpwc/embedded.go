@@ -8,6 +8,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 )
 
 // A location is where a cache is: in a file of its own, or, if it has a Tensor, in a safetensors file beside the weights.
@@ -61,7 +62,7 @@ func (l location) note() string {
 		return ""
 	}
 	return fmt.Sprintf("note: %s: the packed weights are the tensor %s, %s from byte %d on; offsets are counted from there\n",
-		l.path, l.Tensor, size(l.Bytes), l.Offset)
+		l.path, l.Tensor, console.Size(l.Bytes), l.Offset)
 }
 
 // report tells the same to programs.

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/console"
 )
 
 func TestMistakesWithCacheFilesAreTold(t *testing.T) {
@@ -91,32 +93,6 @@ func TestEveryCommandHasAManualPageAndExamples(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "pages", "xpwc-measure.1"))
 }
 
-// Names come out of files that anybody may have written.
-func TestNamesDoNothingToATerminal(t *testing.T) {
-	require.Equal(t, "a?[31mb?c é", printable("a\x1b[31mb\nc é"))
-	require.Equal(t, "?", printable("\xff"))
-	require.Equal(t, "abcd", shorten("abcd", 4))
-	require.Equal(t, "a…de", shorten("abcde", 4))
-}
-
-func TestTablesFitTheTerminal(t *testing.T) {
-	name := strings.Repeat("block/attention/", 20)
-	for width, want := range map[int]int{0: len(name), 100: 100, 10: 3 + 20 + 3 + 8 + 3 + 3} {
-		tab := table{[][]string{{"name", "size", ""}, {name, "20.0 MiB", "tie"}}}
-		tab.fit(width)
-		var out strings.Builder
-		require.NoError(t, tab.print(&out))
-		for line := range strings.Lines(out.String()) {
-			line = strings.TrimRight(line, "\n")
-			if width == 0 {
-				require.Greater(t, len(line), want)
-				continue
-			}
-			require.LessOrEqual(t, utf8.RuneCountInString(line), want)
-		}
-	}
-}
-
 func TestWhatIsTrueOfAllEntriesMakesRoomForTheirNames(t *testing.T) {
 	r := inspection{}
 	rows := [][]string{{"name", "size", "used", "checksum"}}
@@ -125,18 +101,20 @@ func TestWhatIsTrueOfAllEntriesMakesRoomForTheirNames(t *testing.T) {
 		r.Entries = append(r.Entries, e)
 		rows = append(rows, []string{e.Kernel + e.Bias, fmt.Sprintf("%d B", i), "2024-11-08", "not checked"})
 	}
-	whole := table{rows}
+	whole := console.Table{Rows: rows}
 	require.Empty(t, r.fit(&whole, 0))
-	require.Len(t, whole.rows[1], 4)
-	roomy := table{[][]string{{"name", "size", "used"}, {"a", "1 B", "now"}, {"b", "1 B", "now"}}}
-	require.Empty(t, roomy.leaveOutAlike(80))
+	require.Len(t, whole.Rows[1], 4)
+	roomy := console.Table{Rows: [][]string{{"name", "size", "used"}, {"a", "1 B", "now"}, {"b", "1 B", "now"}}}
+	require.Empty(t, roomy.LeaveOutAlike(80))
 	require.Equal(t, []string{"used 2024-11-08", "checksum not checked"}, r.fit(&whole, 60))
-	for i, row := range whole.rows[1:] {
+	for i, row := range whole.Rows[1:] {
 		require.Equal(t, []string{r.Entries[i].Kernel + "…", fmt.Sprintf("%d B", i)}, row)
 	}
 	require.Empty(t, r.fit(&whole, 35))
-	require.Equal(t, "model/block_1/attention…", whole.rows[2][0])
-	require.LessOrEqual(t, whole.widest(0), whole.room(35))
+	require.Equal(t, "model/block_1/attention…", whole.Rows[2][0])
+	for _, row := range whole.Rows {
+		require.LessOrEqual(t, utf8.RuneCountInString(row[0]), whole.Room(35))
+	}
 }
 
 func TestSizesAreReadWithTheirUnits(t *testing.T) {

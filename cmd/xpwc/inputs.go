@@ -9,24 +9,27 @@ import (
 	"slices"
 	"strings"
 
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
 	"xpwc/npy"
 	"xpwc/xnnpack"
 )
 
 // readInputs fills the inputs from files: from one of raw numbers for all of them, or from one for each.
-func (e *execution) readInputs(paths []string) error {
+func readInputs(e *execution.Execution, paths []string) error {
 	if len(paths) == 1 && !isNumPy(paths[0]) {
-		return e.readRaw(paths[0], e.inputs, e.model.inputs())
+		return readRaw(paths[0], e.Inputs, e.Model.Inputs())
 	}
-	if len(paths) != len(e.inputs) {
-		return usagef("--input is given %s for %s: %s", plural(len(paths), "file"), plural(len(e.inputs), "input"), describe(e.model.inputs()))
+	if len(paths) != len(e.Inputs) {
+		return usagef("--input is given %s for %s: %s", console.Plural(len(paths), "file"), console.Plural(len(e.Inputs), "input"), describe(e.Model.Inputs()))
 	}
 	for i, path := range paths {
-		read := e.readRaw
+		read := readRaw
 		if isNumPy(path) {
-			read = e.readNumPy
+			read = readNumPy
 		}
-		if err := read(path, e.inputs[i:i+1], e.model.inputs()[i:i+1]); err != nil {
+		if err := read(path, e.Inputs[i:i+1], e.Model.Inputs()[i:i+1]); err != nil {
 			return err
 		}
 	}
@@ -36,7 +39,7 @@ func (e *execution) readInputs(paths []string) error {
 func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npy") }
 
 // readNumPy fills an input from a .npy file of its shape; dimensions of 1 do not count.
-func (e *execution) readNumPy(path string, inputs []*xnnpack.Buffer, values []value) error {
+func readNumPy(path string, inputs []*xnnpack.Buffer, values []modelfile.Value) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -48,7 +51,7 @@ func (e *execution) readNumPy(path string, inputs []*xnnpack.Buffer, values []va
 	if a.Dtype != npy.Float32 {
 		return fmt.Errorf("%s: its elements are %s, not float32 (%s); save it as x.astype(numpy.float32)", path, a.Dtype, npy.Float32)
 	}
-	if !slices.Equal(squeezed(a.Shape), squeezed(values[0].shape)) {
+	if !slices.Equal(squeezed(a.Shape), squeezed(values[0].Shape)) {
 		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(values))
 	}
 	copy(inputs[0].Bytes(), a.Data)
@@ -60,7 +63,7 @@ func squeezed(shape []int) []int {
 }
 
 // readRaw fills inputs, one after the other, from a file of little-endian floats that holds just them.
-func (e *execution) readRaw(path string, inputs []*xnnpack.Buffer, values []value) error {
+func readRaw(path string, inputs []*xnnpack.Buffer, values []modelfile.Value) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -86,13 +89,13 @@ func (e *execution) readRaw(path string, inputs []*xnnpack.Buffer, values []valu
 	return nil
 }
 
-func describe(vs []value) string {
+func describe(vs []modelfile.Value) string {
 	text := "float32"
 	for i, v := range vs {
 		if i > 0 {
 			text += ","
 		}
-		text += fmt.Sprintf(" %s %v", v.name, v.shape)
+		text += fmt.Sprintf(" %s %v", v.Name, v.Shape)
 	}
 	return text
 }

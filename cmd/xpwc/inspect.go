@@ -14,6 +14,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 )
 
 type inspectOptions struct {
@@ -163,7 +164,7 @@ func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io
 	if err != nil {
 		return err
 	}
-	if err := r.describe(f, entries, o.check, newProgress(stderr, "checking")); err != nil {
+	if err := r.describe(f, entries, o.check, console.NewProgress(stderr, "checking")); err != nil {
 		return err
 	}
 	if o.short {
@@ -182,7 +183,7 @@ func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io
 		err = r.print(stdout, o)
 	}
 	if err == nil && len(r.Damaged) > 0 {
-		err = fmt.Errorf("%s is damaged: %d of %s; xpwc verify tells more", r.File, len(r.Damaged), plural(r.Total, "entry"))
+		err = fmt.Errorf("%s is damaged: %d of %s; xpwc verify tells more", r.File, len(r.Damaged), console.Plural(r.Total, "entry"))
 	}
 	return err
 }
@@ -199,7 +200,7 @@ func report(f *cachefile.File) (*inspection, error) {
 	}
 	r.ID = cachefile.Digest(info.ID).String()
 	if here, err := xpwc.CurrentLayout(); err == nil { // else XNNPACK cannot run here, and no layout is this machine's
-		r.Here = cachefile.Digest(here.Fingerprint).String()
+		r.Here = here.Fingerprint.String()
 	}
 	for _, s := range info.Slots {
 		r.Slots = append(r.Slots, slotReport{s.State, s.Generation, s.IndexAt, s.End})
@@ -247,12 +248,12 @@ func nameFilter(text string) func(name string) bool {
 }
 
 // describe adds entries to what is told, after checking them if that is asked for.
-func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, check bool, bar *progress) error {
+func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, check bool, bar *console.Progress) error {
 	var done, total int64
 	for _, e := range entries {
 		total += e.Size
 	}
-	defer bar.finish()
+	defer bar.Finish()
 	r.Entries = []entryReport{}
 	for _, e := range entries {
 		state := sumUnchecked
@@ -271,7 +272,7 @@ func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, chec
 				state = sumOK
 			}
 			done += e.Size
-			bar.update(done, total)
+			bar.Update(done, total)
 		}
 		r.Entries = append(r.Entries, reportEntry(e, r.Format, state))
 	}
@@ -294,7 +295,7 @@ func reportEntry(e cachefile.Entry, format cachefile.Format, state string) entry
 	}
 	v.Packing, v.Source = known(e.Packing), known(e.Source)
 	v.Family, v.LeastSize = e.Family.String(), e.LeastSize
-	if v.operator = none; v.Family != "" {
+	if v.operator = console.None; v.Family != "" {
 		v.operator = e.Family.Operator.String() + " " + e.Family.Kernel.String()
 	}
 	v.KernelStamp, v.KernelDigest = known(e.KernelStamp), known(e.KernelDigest)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 )
 
 // shortLayout is how much of a fingerprint tables have: enough to tell layouts apart, and to name them to --layout.
@@ -23,7 +24,7 @@ func (r *inspection) print(w io.Writer, o inspectOptions) error {
 		return drawMap(w, r.segments, r.info.FileBytes)
 	}
 	for _, damage := range r.Damaged {
-		fmt.Fprintf(w, "damaged: %s\n", printable(damage))
+		fmt.Fprintf(w, "damaged: %s\n", console.Printable(damage))
 	}
 	if o.short {
 		return nil
@@ -57,37 +58,37 @@ func (r *inspection) printSummary(w io.Writer) error {
 			return err
 		}
 	}
-	var t table
-	t.row("", "bytes", "")
+	var t console.Table
+	t.Row("", "bytes", "")
 	row := func(name string, n int64) {
 		if n > 0 {
-			t.row(name, size(n), percent(n, r.info.FileBytes))
+			t.Row(name, console.Size(n), console.Percent(n, r.info.FileBytes))
 		}
 	}
-	row("payloads of "+plural(r.Total, "entry"), r.info.PayloadBytes)
+	row("payloads of "+console.Plural(r.Total, "entry"), r.info.PayloadBytes)
 	row("header", r.info.HeaderBytes)
 	row("index", r.info.IndexBytes)
 	row("index for ExecuTorch", r.info.TrailerBytes)
 	row("padding", r.info.PaddingBytes)
 	row("dead", r.info.DeadBytes)
 	row("uncommitted", r.info.UncommittedBytes)
-	t.row("file", size(r.info.FileBytes), "")
-	return t.print(w)
+	t.Row("file", console.Size(r.info.FileBytes), "")
+	return t.Print(w)
 }
 
 func (r *inspection) printLayouts(w io.Writer) error {
-	var t table
-	t.row("layout", "packed for", "entries", "payloads", "")
+	var t console.Table
+	t.Row("layout", "packed for", "entries", "payloads", "")
 	here := false
 	for _, l := range r.Layouts {
 		note := ""
 		if l.Current {
 			note, here = "this machine's", true
 		}
-		t.row(l.Fingerprint, printable(l.Description), fmt.Sprint(l.Entries), size(l.PayloadBytes), note)
+		t.Row(l.Fingerprint, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), note)
 	}
 	if len(r.Layouts) > 0 {
-		if err := t.print(w); err != nil {
+		if err := t.Print(w); err != nil {
 			return err
 		}
 	}
@@ -124,9 +125,9 @@ func (r *inspection) printEntries(w io.Writer) error {
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
-		row := []string{printable(e.Name), size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
+		row := []string{console.Printable(e.Name), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
 		if r.Format == cachefile.XPWC1 {
-			row[2] = none
+			row[2] = console.None
 		}
 		row = when(layouts, row, e.Layout[:min(shortLayout, len(e.Layout))])
 		row = when(operators, row, e.operator)
@@ -134,35 +135,35 @@ func (r *inspection) printEntries(w io.Writer) error {
 		row = when(native, row, e.used.Local().Format(time.DateOnly))
 		rows = append(rows, when(native, row, e.Checksum))
 	}
-	t := table{rows}
-	said := r.fit(&t, terminalWidth(w))
-	if err := t.print(w); err != nil {
+	t := console.Table{Rows: rows}
+	said := r.fit(&t, console.Width(w))
+	if err := t.Print(w); err != nil {
 		return err
 	}
 	if len(said) > 0 {
 		fmt.Fprintf(w, "\nAll of these: %s.\n", strings.Join(said, ", "))
 	}
 	if len(r.Entries) < r.Total-len(r.Damaged) {
-		fmt.Fprintf(w, "\n%s of %d, %s.\n", plural(len(r.Entries), "entry"), r.Total, size(total))
+		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Entries), "entry"), r.Total, console.Size(total))
 	}
 	return nil
 }
 
 // fit makes a table of the entries fit a terminal. Of a name that is too long, the kernel's and the bias' joined, the beginning tells
 // entries apart best. It returns what is left out because it is true of all.
-func (r *inspection) fit(t *table, width int) (said []string) {
+func (r *inspection) fit(t *console.Table, width int) (said []string) {
 	if width == 0 {
 		return nil
 	}
-	said = t.leaveOutAlike(width)
-	room := t.room(width)
+	said = t.LeaveOutAlike(width)
+	room := t.Room(width)
 	for i, e := range r.Entries {
-		name := &t.rows[i+1][0]
-		if kernel := []rune(printable(e.Kernel)); len(kernel) > 0 && utf8.RuneCountInString(*name) > room {
+		name := &t.Rows[i+1][0]
+		if kernel := []rune(console.Printable(e.Kernel)); len(kernel) > 0 && utf8.RuneCountInString(*name) > room {
 			*name = string(kernel[:min(len(kernel), room-1)]) + "…"
 		}
 	}
-	t.fit(width) // what has no kernel's name
+	t.Fit(width) // what has no kernel's name
 	return said
 }
 
@@ -176,7 +177,7 @@ func (e *entryReport) kind() string {
 	case e.Tied:
 		return "tied"
 	}
-	return none
+	return console.None
 }
 
 // Marks of the map. Payloads that follow each other have different ones.
@@ -196,7 +197,7 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
 		fmt.Fprintln(w, "The file is empty.")
 		return nil
 	}
-	width := terminalWidth(w)
+	width := console.Width(w)
 	if width == 0 {
 		width = 80
 	}
@@ -229,12 +230,12 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
 	for row := int64(0); row < int64(len(cells)); row += columns {
 		fmt.Fprintf(w, "%*d  %s\n", offsets-2, row*perCell, cells[row:min(row+columns, int64(len(cells)))])
 	}
-	fmt.Fprintf(w, "\nEach character is %s.\n", size(perCell))
+	fmt.Fprintf(w, "\nEach character is %s.\n", console.Size(perCell))
 	var total [256]int64
 	for _, s := range segments {
 		total[mapMarks[s.Kind]] += s.Size
 	}
-	var t table
+	var t console.Table
 	for _, l := range []struct {
 		mark byte
 		text string
@@ -245,8 +246,8 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
 			if l.mark != 0 {
 				text = string(l.mark) + strings.Repeat(" ", 4) + text
 			}
-			t.row(text, size(n), percent(n, fileBytes))
+			t.Row(text, console.Size(n), console.Percent(n, fileBytes))
 		}
 	}
-	return t.print(w)
+	return t.Print(w)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"xpwc/internal/console"
 	"xpwc/registry"
 )
 
@@ -15,15 +16,15 @@ func newLsCommand() *cobra.Command {
 		Example: `  xpwc ls registry.example/models/pose:v3`,
 		Args:    usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			layouts, err := registry.List(cmd.Context(), args[0], o.client(cmd, newProgress(cmd.ErrOrStderr(), "")))
+			layouts, err := registry.List(cmd.Context(), args[0], o.client(cmd, console.NewProgress(cmd.ErrOrStderr(), "")))
 			if err != nil {
 				return err
 			}
 			return o.report(cmd.OutOrStdout(), layouts, func() error {
 				here, _ := layoutHere() // without XNNPACK none is marked
 				t := layoutTable()
-				t.layoutRows(layouts, "", here)
-				return t.print(cmd.OutOrStdout())
+				addLayouts(&t, layouts, "", here)
+				return t.Print(cmd.OutOrStdout())
 			})
 		},
 	}

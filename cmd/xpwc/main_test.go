@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -223,148 +222,6 @@ func TestRunLeavesAnotherProgramsFileAlone(t *testing.T) {
 	require.Equal(t, content, after)
 }
 
-// requireModes checks what demo --json wrote against the promises of a warm start.
-func requireModes(t testing.TB, path string) []measurement {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var raw []map[string]any
-	require.NoError(t, json.Unmarshal(content, &raw))
-	require.Len(t, raw, 3)
-	for _, object := range raw {
-		var names []string
-		for name := range object {
-			names = append(names, name)
-		}
-		require.ElementsMatch(t, []string{"mode", "create_runtime_ms", "total_load_ms", "first_inference_ms", "rss_anon_bytes",
-			"rss_file_bytes", "private_dirty_bytes", "hits", "packed", "private", "bytes_written", "file_bytes", "payload_bytes",
-			"output_sha256"}, names)
-	}
-	var modes []measurement
-	require.NoError(t, json.Unmarshal(content, &modes))
-	uncached, cold, warm := modes[0], modes[1], modes[2]
-	require.Equal(t, []string{modeNone, modeCold, modeWarm}, []string{uncached.Mode, cold.Mode, warm.Mode})
-	for _, m := range modes {
-		require.Positive(t, m.CreateRuntimeMS)
-		require.GreaterOrEqual(t, m.TotalLoadMS, m.CreateRuntimeMS)
-		require.Positive(t, m.FirstInferenceMS)
-		require.Equal(t, uncached.OutputSHA256, m.OutputSHA256)
-		require.Len(t, m.OutputSHA256, 2*sha256.Size)
-		if runtime.GOOS == "linux" {
-			require.Positive(t, m.RSSAnonBytes)
-			require.Positive(t, m.RSSFileBytes)
-			require.Positive(t, m.PrivateDirtyBytes)
-		}
-	}
-	require.Zero(t, uncached.Hits+uncached.Packed+uncached.Private+uncached.BytesWritten+uncached.FileBytes+uncached.PayloadBytes)
-	require.Zero(t, cold.Hits)
-	require.Positive(t, cold.Packed)
-	require.Greater(t, cold.BytesWritten, cold.PayloadBytes)
-	require.Equal(t, cold.Packed, warm.Hits)
-	require.Zero(t, warm.Packed)
-	require.Zero(t, warm.Private)
-	require.Zero(t, warm.BytesWritten)
-	require.Equal(t, cold.FileBytes, warm.FileBytes)
-	require.Equal(t, cold.PayloadBytes, warm.PayloadBytes)
-	return modes
-}
-
-func TestDemoComparesTheModes(t *testing.T) {
-	dir := t.TempDir()
-	code, out, stderr := xpwcIn(t, dir, "demo", faceModel(t), "--json", "modes.json", "--dir", "work")
-	require.Zero(t, code, stderr)
-	modes := requireModes(t, filepath.Join(dir, "modes.json"))
-	require.Contains(t, out, "identical bit for bit.\nSHA-256 "+modes[0].OutputSHA256)
-	require.FileExists(t, filepath.Join(dir, "work", "face_detection_short_range.demo.xpwc"))
-
-	code, _, stderr = xpwcIn(t, dir, "demo", faceModel(t), "--json", "modes.json", "--dir", "work")
-	require.Zero(t, code, stderr)
-	requireModes(t, filepath.Join(dir, "modes.json")) // the cold run is cold although there was a cache
-
-	notes := filepath.Join(dir, "work", "face_detection_short_range.demo.xpwc")
-	require.NoError(t, os.WriteFile(notes, []byte("my notes"), 0o600))
-	code, _, stderr = xpwcIn(t, dir, "demo", faceModel(t), "--dir", "work")
-	require.NotZero(t, code)
-	require.Contains(t, stderr, "not a packed weights cache")
-	content, err := os.ReadFile(notes)
-	require.NoError(t, err)
-	require.Equal(t, "my notes", string(content))
-
-	code, out, _ = xpwcIn(t, dir, "demo", faceModel(t), "--json", "none/modes.json")
-	require.NotZero(t, code)
-	require.Contains(t, out, "identical bit for bit", "what was measured is told all the same")
-}
-
-// The promise of a warm start on a real model of some size: nothing is packed, nothing is written, and the packed weights
-// are the file's pages and not private memory.
-func TestTheDemoOfTheREADME(t *testing.T) {
-	dir := t.TempDir()
-	code, _, stderr := xpwcIn(t, dir, "demo", testModel(t, "pose_landmark_heavy.tflite"), "--json", "modes.json")
-	require.Zero(t, code, stderr)
-	modes := requireModes(t, filepath.Join(dir, "modes.json"))
-	warm := modes[2]
-	require.Less(t, float64(warm.FileBytes), 1.01*float64(warm.PayloadBytes))
-	if runtime.GOOS == "linux" {
-		private := warm.RSSAnonBytes - (modes[0].RSSAnonBytes - warm.PayloadBytes)
-		require.Less(t, float64(private), 0.05*float64(warm.PayloadBytes))
-	}
-}
-
-func TestDemoOfTheGeneratedStack(t *testing.T) {
-	dir := t.TempDir()
-	demo := func(args ...string) string {
-		code, out, stderr := xpwcIn(t, dir, append([]string{"demo", "llama", "--layers", "1"}, args...)...)
-		require.Zero(t, code, stderr)
-		return out
-	}
-	demo("--json", "modes.json")
-	modes := requireModes(t, filepath.Join(dir, "modes.json"))
-	cold, warm := modes[1], modes[2]
-	require.EqualValues(t, 7, cold.Packed)
-	require.Less(t, float64(cold.FileBytes), 1.01*float64(cold.PayloadBytes))
-	if runtime.GOOS == "linux" {
-		require.Greater(t, modes[0].RSSAnonBytes, cold.PayloadBytes, "without a cache packed weights are private")
-		require.Greater(t, warm.RSSFileBytes, cold.PayloadBytes, "warm they are the file's")
-		private := warm.RSSAnonBytes - (modes[0].RSSAnonBytes - cold.PayloadBytes)
-		require.Less(t, float64(private), 0.05*float64(cold.PayloadBytes), "and not private")
-	}
-	weights, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.weights"))
-	require.NoError(t, err)
-
-	demo("--shared", "--json", "shared.json")
-	again, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.weights"))
-	require.NoError(t, err)
-	require.Equal(t, weights.ModTime(), again.ModTime(), "the weights are generated once")
-	if runtime.GOOS != "linux" {
-		return
-	}
-	var shared []twice
-	content, err := os.ReadFile(filepath.Join(dir, "shared.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(content, &shared))
-	require.Len(t, shared, 2)
-	without, with := shared[0], shared[1]
-	require.False(t, without.Cache)
-	require.True(t, with.Cache)
-	require.Equal(t, without.Sum, with.Sum)
-	require.Greater(t, without.AfterSecond-without.AfterFirst, cold.PayloadBytes, "without a cache there are two copies")
-	require.Less(t, with.AfterSecond-with.AfterFirst, cold.PayloadBytes/10, "with one there is one")
-}
-
-func TestDifferentOutputsFail(t *testing.T) {
-	of := func(mode, sum string) *measured {
-		return &measured{measurement: measurement{Mode: mode, OutputSHA256: sum}}
-	}
-	for _, sums := range [][3]string{{"b", "a", "a"}, {"a", "b", "a"}, {"a", "a", "b"}} {
-		var out strings.Builder
-		err := summarize(&out, of(modeNone, sums[0]), of(modeCold, sums[1]), of(modeWarm, sums[2]))
-		require.ErrorIs(t, err, errDiffer)
-		require.Contains(t, out.String(), "cold: "+sums[1])
-		require.NotContains(t, out.String(), "identical")
-	}
-	require.NoError(t, summarize(&strings.Builder{}, of(modeNone, "a"), of(modeCold, "a"), of(modeWarm, "a")))
-}
-
 func TestMistakesAreTold(t *testing.T) {
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage.tflite")
@@ -414,36 +271,18 @@ func TestMistakesAreTold(t *testing.T) {
 	}
 }
 
-// Only terminals get a bar, and quick work no line at all.
-func TestProgressIsQuietInFiles(t *testing.T) {
-	var out strings.Builder
-	p := newProgress(&out, "packing")
-	for i := range int64(101) {
-		p.update(i, 100)
-	}
-	p.finish()
-	require.Empty(t, out.String())
-	p.start = p.start.Add(-2 * patience)
-	for i := range int64(101) {
-		p.update(i<<20, 100<<20)
-	}
-	require.Equal(t, []string{"packing: 25 % of 100.0 MiB", "packing: 50 % of 100.0 MiB", "packing: 75 % of 100.0 MiB",
-		"packing: 100 % of 100.0 MiB"}, strings.Split(strings.TrimSpace(out.String()), "\n"))
-	p.update(0, 0) // an empty piece of work
-}
-
-func TestTablesAreAligned(t *testing.T) {
-	var tab table
-	tab.row("", "no cache", "warm")
-	tab.row("a long name", "1.00 ms", "20.0 ms")
-	tab.row("b", none, "3")
-	var out strings.Builder
-	require.NoError(t, tab.print(&out))
-	width := 0
-	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
-		if i > 0 {
-			require.Len(t, line, width)
-		}
-		width = len(line)
+func TestDemoAndBenchMeasureInProcessesOfThisProgram(t *testing.T) {
+	dir := t.TempDir()
+	code, out, stderr := xpwcIn(t, dir, "demo", faceModel(t), "--json", "demo.json", "--dir", "work")
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, "identical bit for bit")
+	code, out, stderr = xpwcIn(t, dir, "bench", faceModel(t), "--json", "bench.json", "--dir", "work", "--runs", "1", "--modes", "warm,none")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?s)none .*warm `, out, "in the order of the help")
+	require.NotContains(t, out, "xnnpack  ")
+	for _, name := range []string{"demo.json", "bench.json"} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.True(t, json.Valid(content), name)
 	}
 }

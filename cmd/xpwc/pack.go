@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
@@ -50,7 +53,7 @@ is kept and added to. A FILE that is there already is replaced if it was written
   xpwc pack model.safetensors --embed-beside -o packed.safetensors`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return packModel(cmd.Context(), modelFile{args[0], o.graph}, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return packModel(cmd.Context(), modelfile.File{Path: args[0], Graph: o.graph}, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -81,16 +84,16 @@ type packReport struct {
 	Embedded     *embedded     `json:"embedded,omitempty"`
 }
 
-func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stderr io.Writer) (err error) {
-	if err := errors.Join(o.check(), model.check()); err != nil {
+func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout, stderr io.Writer) (err error) {
+	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
 	}
-	m, err := model.openPackable() // its errors are better told before anything is made
+	m, err := openPackable(model) // its errors are better told before anything is made
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	s, err := newStage(ctx, o.output, stderr, model.files()...)
+	s, err := newStage(ctx, o.output, stderr, model.Files()...)
 	if err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 			return err
 		}
 	}
-	report := packReport{Model: model.path, Output: o.output, Jobs: o.jobs}
+	report := packReport{Model: model.Path, Output: o.output, Jobs: o.jobs}
 	if err := report.pack(ctx, p, model, s, o, stderr); err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func packModel(ctx context.Context, model modelFile, o packOptions, stdout, stde
 }
 
 // pack makes the product.
-func (r *packReport) pack(ctx context.Context, p product, model modelFile, s *stage, o packOptions, stderr io.Writer) error {
+func (r *packReport) pack(ctx context.Context, p product, model modelfile.File, s *stage, o packOptions, stderr io.Writer) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
@@ -175,33 +178,33 @@ func checkJobs(n *int) error {
 func allJobs() int { return runtime.GOMAXPROCS(0) }
 
 func (r *packReport) print(w io.Writer) error {
-	var t table
+	var t console.Table
 	header := []string{""}
 	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"}, {"packed again, found equal"}, {"in private memory"},
 		{"time packing, of all cores"}, {"time in all"}}
 	for _, l := range r.Levels {
 		header = append(header, l.CPU)
 		for i, cell := range []string{
-			l.Layout[:shortLayout], fmt.Sprint(l.Packed), size(l.PackedBytes), fmt.Sprint(l.Found), fmt.Sprint(l.Reused), privateCell(l.Private, l.Reasons),
-			ms(l.PackingMS), ms(l.TotalMS),
+			l.Layout[:shortLayout], fmt.Sprint(l.Packed), console.Size(l.PackedBytes), fmt.Sprint(l.Found), fmt.Sprint(l.Reused), execution.PrivateCell(l.Private, l.Reasons),
+			console.MS(l.PackingMS), console.MS(l.TotalMS),
 		} {
 			rows[i] = append(rows[i], cell)
 		}
 	}
-	t.row(header...)
+	t.Row(header...)
 	for _, row := range rows {
-		t.row(row...)
+		t.Row(row...)
 	}
-	if err := t.print(w); err != nil {
+	if err := t.Print(w); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n", r.Output, r.Entries, size(r.PayloadBytes), size(r.FileBytes))
+	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n", r.Output, r.Entries, console.Size(r.PayloadBytes), console.Size(r.FileBytes))
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "note: %s had a wrong checksum and %s left out; what the model has of this was packed again\n",
-			plural(r.LeftOut, "entry"), wasWere(int64(r.LeftOut)))
+			console.Plural(r.LeftOut, "entry"), wasWere(int64(r.LeftOut)))
 	}
 	if e := r.Embedded; e != nil {
-		fmt.Fprintf(w, "embedded at byte %d of a file of %s\n", e.Offset, size(e.FileBytes))
+		fmt.Fprintf(w, "embedded at byte %d of a file of %s\n", e.Offset, console.Size(e.FileBytes))
 	}
 	return nil
 }

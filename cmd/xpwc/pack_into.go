@@ -18,8 +18,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
-	"xpwc/cachefile"
 	"xpwc/graph"
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
@@ -30,7 +32,7 @@ type packable interface {
 	// portable is DataMap with tensors that are known again in any copy of the model, if there is one.
 	portable() (xpwc.DataMap, error)
 	// whole makes the subgraph of all of the model.
-	whole(loader) (*xnnpack.Subgraph, error)
+	whole(modelfile.Loader) (*xnnpack.Subgraph, error)
 	// shares divides its weights among up to n subgraphs.
 	shares(n int) []share
 	Close() error
@@ -38,18 +40,18 @@ type packable interface {
 
 type share struct {
 	bytes    int64 // unpacked
-	subgraph func(loader) (*xnnpack.Subgraph, error)
+	subgraph func(modelfile.Loader) (*xnnpack.Subgraph, error)
 }
 
-func (f modelFile) openPackable() (packable, error) {
-	if f.described() {
-		m, err := f.openGraph()
+func openPackable(f modelfile.File) (packable, error) {
+	if f.Described() {
+		m, err := f.OpenGraph()
 		if err != nil {
 			return nil, err
 		}
 		return packableGraph{m}, nil
 	}
-	m, err := tflite.Open(f.path)
+	m, err := tflite.Open(f.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +62,12 @@ type packableGraph struct{ *graph.Model }
 
 func (m packableGraph) portable() (xpwc.DataMap, error) { return m.File().Sealed() }
 
-func (m packableGraph) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+func (m packableGraph) whole(l modelfile.Loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
 
 func (m packableGraph) shares(n int) []share {
 	var shares []share
 	for _, s := range m.Shares(n) {
-		shares = append(shares, share{s.Bytes(), func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
+		shares = append(shares, share{s.Bytes(), func(l modelfile.Loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
 	}
 	return shares
 }
@@ -74,12 +76,12 @@ type packableTflite struct{ *tflite.Model }
 
 func (m packableTflite) portable() (xpwc.DataMap, error) { return nil, errors.ErrUnsupported }
 
-func (m packableTflite) whole(l loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
+func (m packableTflite) whole(l modelfile.Loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
 
 func (m packableTflite) shares(n int) []share {
 	var shares []share
 	for _, s := range m.Shares(n) {
-		shares = append(shares, share{s.Bytes(), func(l loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
+		shares = append(shares, share{s.Bytes(), func(l modelfile.Loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
 	}
 	return shares
 }
@@ -117,13 +119,13 @@ type packedInto struct {
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once, and its packing cannot be stopped
 // but with the process.
-func packLevel(ctx context.Context, model modelFile, s *stage, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
+func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return packedLevel{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--graph", model.graph,
-		"--portable="+strconv.FormatBool(o.embed), "--", model.path, s.file(packing))
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--graph", model.Graph,
+		"--portable="+strconv.FormatBool(o.embed), "--", model.Path, s.file(packing))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
 	s.inherit(cmd)
@@ -167,7 +169,7 @@ func newPackIntoCommand() *cobra.Command {
 			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
 				return err
 			}
-			p, err := packInto(modelFile{args[0], graph}, args[1], level, jobs, portable, cmd.ErrOrStderr())
+			p, err := packInto(modelfile.File{Path: args[0], Graph: graph}, args[1], level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -181,9 +183,9 @@ func newPackIntoCommand() *cobra.Command {
 	return cmd
 }
 
-func packInto(model modelFile, path, level string, jobs int, portable bool, stderr io.Writer) (p *packedInto, err error) {
+func packInto(model modelfile.File, path, level string, jobs int, portable bool, stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
-	m, err := model.openPackable()
+	m, err := openPackable(model)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +210,7 @@ func packInto(model modelFile, path, level string, jobs int, portable bool, stde
 	if err := packShares(cache, data, shares); err != nil {
 		return nil, err
 	}
-	bar.finish()
+	bar.Finish()
 	shared := cache.Stats()
 	// What an ordinary load would still look for in vain is packed now; and this is a load as any other.
 	if err := packOne(cache, data, m.whole); err != nil {
@@ -220,13 +222,13 @@ func packInto(model modelFile, path, level string, jobs int, portable bool, stde
 	all := cache.Stats()
 	p = &packedInto{
 		Level: packedLevel{
-			CPU: level, Layout: cachefile.Digest(layout.Fingerprint).String(), Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
+			CPU: level, Layout: layout.Fingerprint.String(), Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
 			Late: all.Packed.Entries - shared.Packed.Entries, Written: all.WrittenBytes,
-			PackingMS: milliseconds(all.PackingTime), TotalMS: milliseconds(time.Since(start)),
+			PackingMS: console.Milliseconds(all.PackingTime), TotalMS: console.Milliseconds(time.Since(start)),
 		},
 		File: fileFigures{Entries: all.Entries, PayloadBytes: all.PayloadBytes, FileBytes: all.FileBytes},
 	}
-	p.Level.Private, p.Level.Reasons = private(shared)
+	p.Level.Private, p.Level.Reasons = execution.Private(shared)
 	for _, reason := range p.Level.Reasons {
 		if reason != xpwc.ReasonUnnamed {
 			return nil, fmt.Errorf("not everything could be packed into the file (%s): %w", reason, all.LastError)
@@ -247,7 +249,7 @@ func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []share) error {
 }
 
 // packOne has the cache hold everything that a runtime of a subgraph looks up.
-func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(loader) (*xnnpack.Subgraph, error)) (err error) {
+func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(modelfile.Loader) (*xnnpack.Subgraph, error)) (err error) {
 	session, err := cache.NewSession(data)
 	if err != nil {
 		return err
@@ -258,7 +260,7 @@ func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(loader) (*xnnpack.S
 		return err
 	}
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
-	_, failed := session.Finalize() // why XNNPACK failed may be for the session to tell
+	failed := session.Finalize() // why XNNPACK failed may be for the session to tell
 	err = errors.Join(err, failed, subgraph.Delete())
 	if runtime != nil {
 		err = errors.Join(err, runtime.Delete())
@@ -268,7 +270,7 @@ func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(loader) (*xnnpack.S
 
 // packingProgress adds up what several sessions tell of.
 type packingProgress struct {
-	*progress
+	*console.Progress
 	total int64
 
 	mu   sync.Mutex
@@ -276,11 +278,11 @@ type packingProgress struct {
 }
 
 func newPackingProgress(w io.Writer, what string, shares []share) *packingProgress {
-	p := &packingProgress{progress: newProgress(w, what), done: map[*xpwc.Session]int64{}}
+	p := &packingProgress{Progress: console.NewProgress(w, what), done: map[*xpwc.Session]int64{}}
 	for _, s := range shares {
 		p.total += s.bytes
 	}
-	p.update(0, p.total)
+	p.Update(0, p.total)
 	return p
 }
 
@@ -292,5 +294,5 @@ func (p *packingProgress) packed(now xpwc.Progress) {
 	for _, n := range p.done {
 		done += n
 	}
-	p.update(min(done, p.total), p.total)
+	p.Update(min(done, p.total), p.total)
 }

@@ -13,6 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
+	"xpwc/internal/modelfile"
 )
 
 // packJSON is a successful xpwc pack --json.
@@ -106,7 +107,7 @@ func TestPackingAddsToWhatIsThere(t *testing.T) {
 	cache, err := xpwc.Open(filepath.Join(dir, "c.xpwc"), nil)
 	require.NoError(t, err)
 	load := func(model string) xpwc.Stats {
-		m, err := modelFile{path: model}.openPackable()
+		m, err := openPackable(modelfile.File{Path: model})
 		require.NoError(t, err)
 		require.NoError(t, packOne(cache, m.DataMap(), m.whole))
 		require.NoError(t, m.Close())

@@ -10,6 +10,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/graph"
+	"xpwc/internal/console"
 	"xpwc/internal/mapped"
 	"xpwc/safetensors"
 )
@@ -60,9 +61,9 @@ func (s *stage) seed(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	bar := newProgress(s.stderr, "copying")
-	defer bar.finish()
-	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.update, LeftOut: func(_ cachefile.Entry, err error) error {
+	bar := console.NewProgress(s.stderr, "copying")
+	defer bar.Finish()
+	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.Update, LeftOut: func(_ cachefile.Entry, err error) error {
 		if !errors.Is(err, cachefile.ErrDamaged) {
 			return err
 		}

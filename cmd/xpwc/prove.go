@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
 )
 
 // errUnproven: a file does not have what the model is packed into here.
@@ -31,14 +33,14 @@ type wrong struct {
 	Offset int64  `json:"offset,omitempty"` // of the payload, if there is one
 }
 
-func modelFlags(cmd *cobra.Command, m *modelFile) {
-	cmd.Flags().StringVar(&m.path, "model", "", "`MODEL` (.tflite, .safetensors) to pack once more and compare with the file")
-	graphFlag(cmd, &m.graph)
+func modelFlags(cmd *cobra.Command, m *modelfile.File) {
+	cmd.Flags().StringVar(&m.Path, "model", "", "`MODEL` (.tflite, .safetensors) to pack once more and compare with the file")
+	graphFlag(cmd, &m.Graph)
 }
 
 // prove packs a model into a new cache file at path, and compares what the given file would answer the model's
 // look-ups with, to the byte.
-func prove(f *cachefile.File, model modelFile, path string, stderr io.Writer) (p *proof, err error) {
+func prove(f *cachefile.File, model modelfile.File, path string, stderr io.Writer) (p *proof, err error) {
 	info, err := f.Info()
 	if err != nil {
 		return nil, err
@@ -51,14 +53,14 @@ func prove(f *cachefile.File, model modelFile, path string, stderr io.Writer) (p
 		return nil, err
 	}
 	if packed.File.Entries == 0 {
-		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model.path)
+		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model.Path)
 	}
 	right, err := cachefile.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, right.Close()) }()
-	p = &proof{Model: model.path, Wrong: []wrong{}}
+	p = &proof{Model: model.Path, Wrong: []wrong{}}
 	theirs := map[string][]*candidate{}
 	for e, err := range f.Entries() {
 		switch {
@@ -164,7 +166,7 @@ func (p *proof) holds() bool { return len(p.Wrong) == 0 }
 
 // err says in an error that the file, or whatever it is called, is not proven.
 func (p *proof) err(what string) error {
-	return fmt.Errorf("%s: %s: %w", what, plural(len(p.Wrong), "wrong or missing entry"), errUnproven)
+	return fmt.Errorf("%s: %s: %w", what, console.Plural(len(p.Wrong), "wrong or missing entry"), errUnproven)
 }
 
 // print writes the proof of a file. There may be none.
@@ -173,13 +175,13 @@ func (p *proof) print(w io.Writer, file string) {
 		return
 	}
 	for _, x := range p.Wrong {
-		fmt.Fprintf(w, "%s: entry %q: %s\n", file, printable(x.Entry), x.What)
+		fmt.Fprintf(w, "%s: entry %q: %s\n", file, console.Printable(x.Entry), x.What)
 	}
 	if p.Unused+p.OtherLayouts > 0 {
 		fmt.Fprintf(w, "note: %s: not compared: %s of this machine's layout that %s does not use, %d of other layouts\n",
-			file, plural(p.Unused, "entry"), p.Model, p.OtherLayouts)
+			file, console.Plural(p.Unused, "entry"), p.Model, p.OtherLayouts)
 	}
 	if p.holds() {
-		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into here\n", file, plural(p.Equal, "entry"), size(p.EqualBytes), p.Model)
+		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into here\n", file, console.Plural(p.Equal, "entry"), console.Size(p.EqualBytes), p.Model)
 	}
 }

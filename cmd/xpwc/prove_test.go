@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/registrytest"
 )
@@ -36,7 +37,7 @@ func forge(t testing.TB, path string, change forgery) {
 	records, file = change(records, file[:slot.IndexOffset])
 	for i := range records {
 		r := &records[i]
-		r.Sum = format.Sum(file[r.Offset:][:r.Size])
+		r.Sum = digest.Of(file[r.Offset:][:r.Size])
 	}
 	layout := records[0].Layout
 	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records, format.TrailerEntries(layout, records), format.TrailerV2)

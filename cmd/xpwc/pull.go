@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
 	"xpwc/registry"
 )
 
@@ -16,7 +18,7 @@ type pullOptions struct {
 	registryOptions
 	output, layout string
 	all            bool
-	model          modelFile
+	model          modelfile.File
 }
 
 func newPullCommand() *cobra.Command {
@@ -43,7 +45,7 @@ appears only if it has what that gives (see xpwc verify --model).
 			if o.all && o.layout != "" {
 				return usagef("--all and --layout exclude each other")
 			}
-			if err := o.model.check(); err != nil {
+			if err := checkModel(o.model); err != nil {
 				return err
 			}
 			return o.pull(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -71,14 +73,14 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
-	bar := newProgress(stderr, "downloading")
+	bar := console.NewProgress(stderr, "downloading")
 	got, here, err := o.fetch(ctx, ref, s.file(pulled), o.client(cmd, bar))
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return err
 	}
 	p := pulling{Pulled: got}
-	if o.model.path != "" {
+	if o.model.Path != "" {
 		if p.Proof, err = o.prove(s, stderr); err != nil {
 			return err
 		}
@@ -88,8 +90,8 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	}
 	return o.report(stdout, p, func() error {
 		t := layoutTable()
-		t.layoutRows(p.Layouts, "pulled", here)
-		if err := t.print(stdout); err != nil {
+		addLayouts(&t, p.Layouts, "pulled", here)
+		if err := t.Print(stdout); err != nil {
 			return err
 		}
 		fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, p.Digest)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc/internal/console"
 	"xpwc/registry"
 )
 
@@ -32,21 +33,21 @@ registry has already is not uploaded again.
 
 func pushFiles(cmd *cobra.Command, ref string, files []string, o *registryOptions, stdout, stderr io.Writer) error {
 	jobOf(cmd.Context()).heed("")
-	bar := newProgress(stderr, "uploading")
+	bar := console.NewProgress(stderr, "uploading")
 	pushed, err := registry.Push(cmd.Context(), ref, files, o.client(cmd, bar))
-	bar.finish()
+	bar.Finish()
 	if err != nil {
 		return err
 	}
 	return o.report(stdout, pushed, func() error {
 		here, _ := layoutHere() // without XNNPACK none is marked
 		t := layoutTable()
-		t.layoutRows(pushed.Layouts, "pushed", here)
-		t.layoutRows(pushed.Kept, "kept", here)
-		if err := t.print(stdout); err != nil {
+		addLayouts(&t, pushed.Layouts, "pushed", here)
+		addLayouts(&t, pushed.Kept, "kept", here)
+		if err := t.Print(stdout); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(stdout, "\nuploaded  %s\ndigest    %s\n", size(pushed.UploadedBytes), pushed.Digest)
+		_, err := fmt.Fprintf(stdout, "\nuploaded  %s\ndigest    %s\n", console.Size(pushed.UploadedBytes), pushed.Digest)
 		return err
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/internal/console"
 	"xpwc/registry"
 )
 
@@ -25,8 +26,8 @@ func (o *registryOptions) flags(cmd *cobra.Command) {
 }
 
 // client returns the package's options; a bar shows how far it is.
-func (o *registryOptions) client(cmd *cobra.Command, bar *progress) *registry.Options {
-	client := &registry.Options{Progress: bar.update}
+func (o *registryOptions) client(cmd *cobra.Command, bar *console.Progress) *registry.Options {
+	client := &registry.Options{Progress: bar.Update}
 	if cmd.Flags().Changed("plain-http") {
 		client.PlainHTTP = &o.plainHTTP
 	}
@@ -41,24 +42,24 @@ func (o *registryOptions) report(w io.Writer, result any, print func() error) er
 	return printJSON(w, result)
 }
 
-// layoutRows adds a row for each layout, with what happened to it, and marks this machine's.
-func (t *table) layoutRows(layouts []registry.Layout, what string, here registry.Fingerprint) {
+// addLayouts adds a row for each layout, with what happened to it, and marks this machine's.
+func addLayouts(t *console.Table, layouts []registry.Layout, what string, here registry.Fingerprint) {
 	for _, l := range layouts {
 		name := l.Fingerprint.String()
 		if l.Fingerprint == here {
 			name += " (this machine's)"
 		}
-		t.row(name, printable(l.Description), fmt.Sprint(l.Entries), size(l.PayloadBytes), size(l.FileBytes), what)
+		t.Row(name, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), console.Size(l.FileBytes), what)
 	}
 }
 
-func layoutTable() (t table) {
-	t.row("layout", "packed for", "entries", "payloads", "file", "")
+func layoutTable() (t console.Table) {
+	t.Row("layout", "packed for", "entries", "payloads", "file", "")
 	return t
 }
 
 // layoutHere returns the fingerprint of this machine's layout.
 func layoutHere() (registry.Fingerprint, error) {
 	l, err := xpwc.CurrentLayout()
-	return registry.Fingerprint(l.Fingerprint), err
+	return l.Fingerprint, err
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
 	"xpwc/internal/workdir"
 	"xpwc/safetensors"
 )
@@ -61,29 +64,16 @@ Exits with 0 when the model has run, also if the cache could not be saved: a not
 
 // runReport is what xpwc run tells.
 type runReport struct {
-	Model            string       `json:"model"`
-	Threads          int          `json:"threads"`
-	OpenCacheMS      float64      `json:"open_cache_ms"`
-	LoadMS           float64      `json:"load_ms"`
-	CreateRuntimeMS  float64      `json:"create_runtime_ms"`
-	FinalizeMS       float64      `json:"finalize_ms"`
-	TotalLoadMS      float64      `json:"total_load_ms"`
-	FirstInferenceMS float64      `json:"first_inference_ms"`
-	Cache            *cacheReport `json:"cache,omitempty"`
-	Outputs          []outputFile `json:"outputs"`
-}
-
-type cacheReport struct {
-	File         string        `json:"file"`
-	Hits         int64         `json:"hits"`
-	Packed       int64         `json:"packed"`
-	Reused       int64         `json:"reused"`
-	Private      int64         `json:"private"`
-	Reasons      []xpwc.Reason `json:"private_reasons,omitempty"`
-	BytesWritten int64         `json:"bytes_written"`
-	FileBytes    int64         `json:"file_bytes"`
-	PayloadBytes int64         `json:"payload_bytes"`
-	Notes        []string      `json:"notes,omitempty"`
+	Model            string                 `json:"model"`
+	Threads          int                    `json:"threads"`
+	OpenCacheMS      float64                `json:"open_cache_ms"`
+	LoadMS           float64                `json:"load_ms"`
+	CreateRuntimeMS  float64                `json:"create_runtime_ms"`
+	FinalizeMS       float64                `json:"finalize_ms"`
+	TotalLoadMS      float64                `json:"total_load_ms"`
+	FirstInferenceMS float64                `json:"first_inference_ms"`
+	Cache            *execution.CacheReport `json:"cache,omitempty"`
+	Outputs          []outputFile           `json:"outputs"`
 }
 
 type outputFile struct {
@@ -100,22 +90,22 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	if err := checkThreads(o.threads); err != nil {
 		return err
 	}
-	file := modelFile{path, o.graph}
-	if err := file.check(); err != nil {
+	file := modelfile.File{Path: path, Graph: o.graph}
+	if err := checkModel(file); err != nil {
 		return err
 	}
-	m, err := file.open()
+	m, err := file.Open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	bar := newProgress(stderr, "packing")
+	bar := console.NewProgress(stderr, "packing")
 	// A single run is over before the cache begins to verify in the background.
-	options := &xpwc.Options{Progress: bar.packed, Verify: xpwc.VerifyOnUse}
-	packed := packedIn(o.cache, options)
-	if g, ok := m.(graphModel); ok && o.cache == "" {
+	options := &xpwc.Options{Progress: execution.ShowPacking(bar), Verify: xpwc.VerifyOnUse}
+	packed := execution.PackedIn(o.cache, options)
+	if g, ok := m.(interface{ File() *safetensors.File }); ok && o.cache == "" {
 		if _, ok := g.File().Lookup(safetensors.PackedName); ok {
-			packed, o.cache = packedBeside(g.File(), o.trust, options), path
+			packed, o.cache = execution.PackedBeside(g.File(), o.trust, options), path
 		}
 	}
 	if o.trust && o.cache != path {
@@ -126,8 +116,8 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	if o.cache != "" && o.cache != path {
 		workdir.Sweep(filepath.Dir(o.cache))
 	}
-	e, err := load(m, packed, o.threads)
-	bar.finish()
+	e, err := execution.Load(m, packed, o.threads)
+	bar.Finish()
 	if err != nil {
 		return err
 	}
@@ -139,45 +129,45 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 			noteUnsaved(stderr, o.cache, closeErr)
 		}
 	}()
-	if e.cache != nil && e.cache.Stats().Packed.Entries > 0 {
+	if e.Cache != nil && e.Cache.Stats().Packed.Entries > 0 {
 		j.heed(fmt.Sprintf("no output was written; %s keeps what was packed", o.cache))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.fillKnuth()
+	e.FillKnuth()
 	if len(o.inputs) > 0 {
-		if err := e.readInputs(o.inputs); err != nil {
+		if err := readInputs(e, o.inputs); err != nil {
 			return err
 		}
 	}
-	first, err := e.infer()
+	first, err := e.Infer()
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	report := runReport{
 		Model:            path,
 		Threads:          1,
-		OpenCacheMS:      milliseconds(e.times.open),
-		LoadMS:           milliseconds(e.times.load),
-		CreateRuntimeMS:  milliseconds(e.times.create),
-		FinalizeMS:       milliseconds(e.times.finalize),
-		TotalLoadMS:      milliseconds(e.times.total()),
-		FirstInferenceMS: milliseconds(first),
+		OpenCacheMS:      console.Milliseconds(e.Times.Open),
+		LoadMS:           console.Milliseconds(e.Times.Load),
+		CreateRuntimeMS:  console.Milliseconds(e.Times.Create),
+		FinalizeMS:       console.Milliseconds(e.Times.Finalize),
+		TotalLoadMS:      console.Milliseconds(e.Times.Total()),
+		FirstInferenceMS: console.Milliseconds(first),
 	}
-	if e.pool != nil {
-		report.Threads = e.pool.Threads()
+	if e.Pool != nil {
+		report.Threads = e.Pool.Threads()
 	}
-	if err := j.place(func() error { report.Outputs, err = e.writeOutputs(o.outputDir); return err }); err != nil {
+	if err := j.place(func() error { report.Outputs, err = writeOutputs(e, o.outputDir); return err }); err != nil {
 		return err
 	}
 	ran = true
-	if e.cache != nil {
-		_ = e.cache.Save() // Close fails with it too
-		stats := e.cache.Stats()
-		report.Cache = reportCache(o.cache, stats)
+	if e.Cache != nil {
+		_ = e.Cache.Save() // Close fails with it too
+		stats := e.Cache.Stats()
+		report.Cache = execution.ReportCache(o.cache, stats)
 		if n := stats.Private[xpwc.ReasonDisk].Entries + stats.Private[xpwc.ReasonBusy].Entries; n > 0 {
-			noteUnsaved(stderr, o.cache, fmt.Errorf("%s in private memory: %v", plural(int(n), "entry"), cmp.Or(stats.LastError, xpwc.ErrBusy)))
+			noteUnsaved(stderr, o.cache, fmt.Errorf("%s in private memory: %v", console.Plural(int(n), "entry"), cmp.Or(stats.LastError, xpwc.ErrBusy)))
 		}
 	}
 	if o.json {
@@ -191,36 +181,21 @@ func noteUnsaved(stderr io.Writer, cache string, err error) {
 	fmt.Fprintf(stderr, "note: the cache %s could not be saved as a whole: %v\n", cache, err)
 }
 
-func graphFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "graph", "", "description `FILE` of a safetensors file (default MODEL.json)")
-}
-
-func threadsFlag(cmd *cobra.Command, n *int) {
-	cmd.Flags().IntVar(n, "threads", 1, "number `N` of threads to compute with, 0 for one for each processor")
-}
-
-func checkThreads(n int) error {
-	if n < 0 || n > 1<<10 {
-		return usagef("--threads %d: must be from 0 to %d", n, 1<<10)
-	}
-	return nil
-}
-
 // shownNumbers is how many of an output are printed.
 const shownNumbers = 6
 
-func (e *execution) writeOutputs(dir string) ([]outputFile, error) {
+func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, err
 		}
 	}
 	var files []outputFile
-	for i, v := range e.model.outputs() {
-		b := e.outputs[i].Bytes()
+	for i, v := range e.Model.Outputs() {
+		b := e.Outputs[i].Bytes()
 		sum := sha256.Sum256(b)
-		f := outputFile{Name: v.name, Shape: v.shape, SHA256: hex.EncodeToString(sum[:])}
-		floats := e.outputs[i].Float32s()[:len(b)/4]
+		f := outputFile{Name: v.Name, Shape: v.Shape, SHA256: hex.EncodeToString(sum[:])}
+		floats := e.Outputs[i].Float32s()[:len(b)/4]
 		f.beginning, f.more = slices.Clone(floats[:min(shownNumbers, len(floats))]), len(floats) > shownNumbers
 		if dir != "" {
 			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.f32", i))
@@ -233,57 +208,25 @@ func (e *execution) writeOutputs(dir string) ([]outputFile, error) {
 	return files, nil
 }
 
-func reportCache(path string, s xpwc.Stats) *cacheReport {
-	r := &cacheReport{
-		File:         path,
-		Hits:         s.Hits.Entries,
-		Packed:       s.Packed.Entries,
-		Reused:       s.Reused.Entries,
-		BytesWritten: s.WrittenBytes,
-		FileBytes:    s.FileBytes,
-		PayloadBytes: s.PayloadBytes,
-	}
-	r.Private, r.Reasons = private(s)
-	if s.Damaged != nil {
-		r.Notes = append(r.Notes, fmt.Sprintf("the file was damaged and its weights are packed afresh: %v", s.Damaged))
-	}
-	if s.LastError != nil {
-		r.Notes = append(r.Notes, s.LastError.Error())
-	}
-	return r
-}
-
-// private counts the entries in private memory, and lists the reasons in alphabetical order.
-func private(s xpwc.Stats) (entries int64, reasons []xpwc.Reason) {
-	for reason, count := range s.Private {
-		if count.Entries > 0 {
-			entries += count.Entries
-			reasons = append(reasons, reason)
-		}
-	}
-	slices.Sort(reasons)
-	return entries, reasons
-}
-
 func (r *runReport) print(w io.Writer) error {
-	var t table
+	var t console.Table
 	if r.Cache != nil {
-		t.row("open cache", ms(r.OpenCacheMS))
+		t.Row("open cache", console.MS(r.OpenCacheMS))
 	}
-	t.row("load tensors", ms(r.LoadMS))
-	t.row("create runtime", ms(r.CreateRuntimeMS))
-	t.row("finalize", ms(r.FinalizeMS))
-	t.row("total load", ms(r.TotalLoadMS))
-	t.row("first inference", ms(r.FirstInferenceMS))
+	t.Row("load tensors", console.MS(r.LoadMS))
+	t.Row("create runtime", console.MS(r.CreateRuntimeMS))
+	t.Row("finalize", console.MS(r.FinalizeMS))
+	t.Row("total load", console.MS(r.TotalLoadMS))
+	t.Row("first inference", console.MS(r.FirstInferenceMS))
 	if c := r.Cache; c != nil {
-		t.row("entries found", fmt.Sprint(c.Hits))
-		t.row("entries packed", fmt.Sprint(c.Packed))
-		t.row("packed again, found equal", fmt.Sprint(c.Reused))
-		t.row("entries in private memory", privateCell(c.Private, c.Reasons))
-		t.row("written to the file", size(c.BytesWritten))
-		t.row("file size", size(c.FileBytes))
+		t.Row("entries found", fmt.Sprint(c.Hits))
+		t.Row("entries packed", fmt.Sprint(c.Packed))
+		t.Row("packed again, found equal", fmt.Sprint(c.Reused))
+		t.Row("entries in private memory", execution.PrivateCell(c.Private, c.Reasons))
+		t.Row("written to the file", console.Size(c.BytesWritten))
+		t.Row("file size", console.Size(c.FileBytes))
 	}
-	if err := t.print(w); err != nil {
+	if err := t.Print(w); err != nil {
 		return err
 	}
 	if r.Cache != nil {
@@ -311,17 +254,6 @@ func numbers(floats []float32, more bool) string {
 		words = append(words, "…")
 	}
 	return strings.Join(words, "  ")
-}
-
-func privateCell(entries int64, reasons []xpwc.Reason) string {
-	if len(reasons) == 0 {
-		return fmt.Sprint(entries)
-	}
-	names := make([]string, len(reasons))
-	for i, r := range reasons {
-		names[i] = string(r)
-	}
-	return fmt.Sprintf("%d (%s)", entries, strings.Join(names, ", "))
 }
 
 func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", "x") }

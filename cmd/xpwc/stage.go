@@ -12,6 +12,7 @@ import (
 	"runtime"
 
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 	"xpwc/internal/workdir"
 )
 
@@ -117,9 +118,9 @@ func (s *stage) write(ctx context.Context, name string, size int64, content func
 	if err != nil {
 		return err
 	}
-	bar := newProgress(s.stderr, "writing")
-	err = content(&reportingWriter{ctx: ctx, w: f, report: func(written int64) { bar.update(written, size) }})
-	bar.finish()
+	bar := console.NewProgress(s.stderr, "writing")
+	err = content(&reportingWriter{ctx: ctx, w: f, report: func(written int64) { bar.Update(written, size) }})
+	bar.Finish()
 	if err == nil {
 		err = f.Sync()
 	}

@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
 	"xpwc/internal/workdir"
 )
 
 func newVerifyCommand() *cobra.Command {
 	var json bool
-	var model modelFile
+	var model modelfile.File
 	cmd := &cobra.Command{
 		Use:   "verify FILE [--model MODEL]",
 		Short: "Check everything in a cache file",
@@ -40,7 +42,7 @@ Exits with 0 if nothing is wrong, and with 1 if something is, the file lacks som
   xpwc verify from-elsewhere.xpwc --model model.tflite && cp from-elsewhere.xpwc model.xpwc`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := model.check(); err != nil {
+			if err := checkModel(model); err != nil {
 				return err
 			}
 			return verify(cmd.Context(), args[0], model, json, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -71,14 +73,14 @@ type problemReport struct {
 	Entry  string `json:"entry,omitempty"`
 }
 
-func verify(ctx context.Context, path string, model modelFile, asJSON bool, stdout, stderr io.Writer) error {
+func verify(ctx context.Context, path string, model modelfile.File, asJSON bool, stdout, stderr io.Writer) error {
 	at, err := locate(path)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(stderr, "verifying")
-	problems, err := at.verify(bar.update)
-	bar.finish()
+	bar := console.NewProgress(stderr, "verifying")
+	problems, err := at.verify(bar.Update)
+	bar.Finish()
 	if err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ func verify(ctx context.Context, path string, model modelFile, asJSON bool, stdo
 		v.PayloadBytes, v.Uncommitted = info.PayloadBytes, info.UncommittedBytes
 		return nil
 	})
-	if v.Sound && model.path != "" {
+	if v.Sound && model.Path != "" {
 		if err := v.prove(ctx, at, model, stderr); err != nil {
 			return err
 		}
@@ -111,13 +113,13 @@ func verify(ctx context.Context, path string, model modelFile, asJSON bool, stdo
 		return v.Proof.err(path)
 	}
 	if !v.Sound {
-		return fmt.Errorf("%s: %s: %w", path, plural(len(problems), "problem"), cachefile.ErrDamaged)
+		return fmt.Errorf("%s: %s: %w", path, console.Plural(len(problems), "problem"), cachefile.ErrDamaged)
 	}
 	return nil
 }
 
 // prove compares the file with what the model is packed into here, in a directory for temporary files.
-func (v *verification) prove(ctx context.Context, at location, model modelFile, stderr io.Writer) (err error) {
+func (v *verification) prove(ctx context.Context, at location, model modelfile.File, stderr io.Writer) (err error) {
 	var dir *workdir.Dir
 	removed, err := jobOf(ctx).making(func() (err error) {
 		dir, err = workdir.New(os.TempDir())
@@ -136,19 +138,19 @@ func (v *verification) prove(ctx context.Context, at location, model modelFile, 
 
 func (v *verification) print(w io.Writer, problems []cachefile.Problem) {
 	for _, p := range problems {
-		fmt.Fprintf(w, "%s: %s\n", v.File, printable(p.Place()))
+		fmt.Fprintf(w, "%s: %s\n", v.File, console.Printable(p.Place()))
 	}
 	if v.Uncommitted > 0 {
 		fmt.Fprintf(w, "note: %s: %s behind the end of generation %d: a writer is at work, or was killed\n",
-			v.File, size(v.Uncommitted), v.Generation)
+			v.File, console.Size(v.Uncommitted), v.Generation)
 	}
 	switch {
 	case !v.Sound:
 	case v.Format == cachefile.Native:
 		fmt.Fprintf(w, "%s: sound: generation %d, %s, the checksums of %s of payloads are right\n",
-			v.File, v.Generation, plural(v.Entries, "entry"), size(v.PayloadBytes))
+			v.File, v.Generation, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	default:
 		fmt.Fprintf(w, "%s: sound as far as ExecuTorch's files (%s) tell: %s, %s of payloads without checksums\n",
-			v.File, v.Format, plural(v.Entries, "entry"), size(v.PayloadBytes))
+			v.File, v.Format, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	}
 }

@@ -94,7 +94,7 @@ func (m *model) create(file *tflite.Model, cache *xpwc.Cache) error {
 		m.runtime = runtime
 		m.closers = append(m.closers, runtime.Delete)
 	}
-	_, finalizeErr := session.Finalize() // why XNNPACK failed may be for the session to tell
+	finalizeErr := session.Finalize() // why XNNPACK failed may be for the session to tell
 	return errors.Join(err, finalizeErr, subgraph.Delete())
 }
 

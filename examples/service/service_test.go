@@ -250,7 +250,7 @@ func holdWriter(t *testing.T, path string) (release func()) {
 	require.Positive(t, cache.Stats().Packed.Entries)
 	require.Empty(t, cache.Stats().Private)
 	return func() {
-		_, err := session.Finalize()
+		err := session.Finalize()
 		require.NoError(t, err)
 		require.NoError(t, runtime.Delete())
 		require.NoError(t, subgraph.Delete())

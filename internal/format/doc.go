@@ -17,11 +17,10 @@ package format
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
-	"github.com/zeebo/xxh3"
+	"xpwc/internal/digest"
 )
 
 // Errors of the decoders; what they return says which field of which structure was wrong.
@@ -45,23 +44,8 @@ const (
 	Version = 3
 )
 
-// Digest is a 128-bit XXH3 hash, most significant byte first.
-type Digest [16]byte
-
-// Sum returns the digest of b.
-func Sum(b []byte) Digest { return Digest(xxh3.Hash128(b).Bytes()) }
-
-// String writes the digest in hexadecimal digits.
-func (d Digest) String() string { return hex.EncodeToString(d[:]) }
-
-// A Hash computes the Sum of all that is written to it. The zero value is one of no bytes.
-type Hash struct{ h xxh3.Hasher }
-
-// Write never fails.
-func (h *Hash) Write(b []byte) (int, error) { return h.h.Write(b) }
-
-// Sum returns the digest of what was written.
-func (h *Hash) Sum() Digest { return Digest(h.h.Sum128().Bytes()) }
+// Digest is the hash of payloads, indexes and layouts in a file.
+type Digest = digest.Digest
 
 // Align rounds n up to the next multiple of Alignment. n must be at most 2^63.
 func Align(n uint64) uint64 { return (n + Alignment - 1) &^ (Alignment - 1) }

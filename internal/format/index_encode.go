@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/zeebo/xxh3"
+
+	"xpwc/internal/digest"
 )
 
 // EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
@@ -71,7 +73,7 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	for i := range at.blocks() {
 		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
 	}
-	return b, Sum(b[:at.body]), nil
+	return b, digest.Of(b[:at.body]), nil
 }
 
 // tableSlots returns how many slots the hash table of so many records has.

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"xpwc/internal/digest"
 	"xpwc/packing"
 )
 
@@ -40,7 +41,7 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	if at.end != size {
 		return nil, corrupt("the index has %d bytes, its header says %d", size, at.end)
 	}
-	if Sum(b[:at.body]) != slot.IndexSum {
+	if digest.Of(b[:at.body]) != slot.IndexSum {
 		return nil, corrupt("the checksum of the index' root is wrong")
 	}
 	if string(b[:8]) != indexMagic || le.Uint32(b[28:]) != recordSize || le.Uint64(b[48:]) != blockSize {

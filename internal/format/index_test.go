@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -58,14 +59,14 @@ func bodyOf(index []byte) (body uint64, ok bool) {
 func seal(index []byte) (sum format.Digest) {
 	body, ok := bodyOf(index)
 	if !ok {
-		return format.Sum(index)
+		return digest.Of(index)
 	}
 	sums := 128 + 32*uint64(binary.LittleEndian.Uint32(index[24:]))
 	for at := body; at < uint64(len(index)); at += blockSize {
 		block := index[at:min(at+blockSize, uint64(len(index)))]
 		binary.LittleEndian.PutUint64(index[sums+(at-body)/blockSize*8:], xxh3.Hash(block))
 	}
-	return format.Sum(index[:body])
+	return digest.Of(index[:body])
 }
 
 // A large index is one of many blocks.
@@ -185,7 +186,7 @@ func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
 	b := slices.Clone(l.bytes)
 	b[128+2*32+3*8]++ // the sum of the fourth
 	slot := l.slot
-	slot.IndexSum = format.Sum(b[:body])
+	slot.IndexSum = digest.Of(b[:body])
 	x, err := format.DecodeIndex(b, slot)
 	require.NoError(t, err)
 	for i, want := range l.records {

@@ -1,0 +1,235 @@
+package xpwc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"xpwc/internal/fd"
+	"xpwc/internal/format"
+)
+
+// A core is what all handles of one place share. Its methods are called with mu held unless they say otherwise.
+type core struct {
+	place   place
+	options Options
+
+	mu       sync.Mutex
+	handles  int // that are not closed
+	closing  bool
+	closed   bool
+	sessions map[*Session]bool // that are open
+	usual    int               // how many tensors a session loads, as far as is known
+	writers  int               // sessions that pack into the file
+	store    *store
+	arena    arena
+	blocked  Reason // why the file cannot be written to, or ""
+	damaged  bool   // the file is to be set aside before anything is written
+
+	live    map[string]*family  // by the kernel's name: what sessions use or used, and what was packed here
+	unnamed map[Digest][]*entry // by digest of the packed bytes
+	known   loadedIndex         // what live was found through
+	seeds   map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
+	fresh   []*entry            // packed here and not in the loaded index
+
+	bad        map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
+	dirty      bool            // an entry of the file changed its flags or stamps, or is bad
+	soon       *time.Timer     // starts a commit, or nil
+	retry      backOff         // of commits that failed
+	busyUntil  time.Time       // until then nobody waits for another process
+	committing bool
+	flushing   bool     // a commit is on its way to the disk
+	handedIn   []*entry // meanwhile, in file space
+	compacting bool
+	again      bool
+	idle       *sync.Cond // a commit, a compaction or a session's packing ended
+	commitErr  error      // of the last commit
+	lost       error      // something packed is in a file that is no longer in place; Save tells once
+	verifier   verifier
+
+	handedOver *os.File // by the caller of OpenFile, or nil
+
+	stats  Stats
+	events eventLogs    // of all handles
+	now    func() int64 // seconds since 1970
+}
+
+type seedKey struct {
+	format.Key
+	seed uint32
+}
+
+// newCore makes the core of a place, and loads its file, which f finds. events is told of what is found.
+func newCore(p place, o Options, f files, events *eventLog) (*core, error) {
+	if err := fd.StartPoller(); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	// It takes XNNPACK half a millisecond to show how it packs, which a host spends on its subgraph meanwhile.
+	go func() { _, _ = currentLayout() }()
+	c := &core{
+		place:    p,
+		options:  o,
+		live:     map[string]*family{},
+		unnamed:  map[Digest][]*entry{},
+		sessions: map[*Session]bool{},
+		seeds:    map[seedKey]*entry{},
+		bad:      map[uint64]bool{},
+		now:      func() int64 { return time.Now().Unix() },
+	}
+	c.idle = sync.NewCond(&c.mu)
+	c.verifier.pause = verifyPause
+	events.attach(c)
+	c.stats.Private = map[Reason]Count{}
+	if p.path == "" {
+		return c, nil
+	}
+	c.store = &store{
+		path:      p.path,
+		insecure:  o.AllowUnsafeFile,
+		readOnly:  o.ReadOnly,
+		fetchAll:  o.Prefetch,
+		files:     f,
+		condemned: condemnedHere,
+	}
+	if err := c.accept(c.store.load()); err != nil {
+		return nil, err
+	}
+	c.noticeReload()
+	if c.store.index != nil {
+		c.usual = min(c.store.index.Len(), manyEntries/8)
+	}
+	return c, nil
+}
+
+// accept turns what loading the file found into what it means for the cache. The error is one for the caller of Open.
+func (c *core) accept(err error) error {
+	for _, gone := range []error{ErrCorrupt, ErrForeign, ErrVersion, ErrNotCache} {
+		if errors.Is(err, gone) { // what was mapped may be cut off or written over
+			c.distrust()
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		if c.blocked == ReasonVersion {
+			c.blocked = ""
+		}
+		if c.store.readOnly {
+			c.blocked = ReasonReadOnly
+		}
+		return nil
+	case c.options.Strict:
+		return errors.Join(err, c.store.close())
+	case errors.Is(err, ErrCorrupt):
+		if known := c.stats.Damaged; known == nil || known.Error() != err.Error() {
+			c.events.add(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
+		}
+		c.damaged, c.stats.Damaged = true, err
+		if c.store.readOnly {
+			c.blocked = ReasonReadOnly
+		}
+		return nil
+	case errors.Is(err, ErrVersion) && c.store.foreign == nil: // a newer one, of programs that are to go on with it
+		if c.blocked != ReasonVersion {
+			c.events.add(slog.LevelWarn, "cache file of a newer format version is left alone", slog.Any("error", err))
+		}
+		c.damaged, c.blocked = false, ReasonVersion
+		c.note(err)
+		return nil
+	case errors.Is(err, ErrForeign), errors.Is(err, ErrVersion):
+		c.damaged = false
+		if c.store.readOnly {
+			c.blocked = ReasonReadOnly
+		}
+		return nil
+	default:
+		return err
+	}
+}
+
+// refresh picks up a newer generation that another process committed.
+func (c *core) refresh() error {
+	if c.store == nil || c.damaged && !c.store.readOnly {
+		return nil // it is set aside with the first miss
+	}
+	c.damaged = false // or somebody else has
+	defer c.noticeReload()
+	was := c.store.id
+	err := c.store.refresh()
+	if err == nil {
+		c.noticeReplacement(was)
+	}
+	return c.accept(err)
+}
+
+// name is what error messages call the cache.
+func (c *core) name() string {
+	if c.place.path == "" {
+		return "in memory"
+	}
+	return c.place.path
+}
+
+// note keeps an error that changes nothing for the caller for Stats to tell.
+func (c *core) note(err error) {
+	if err != nil {
+		c.stats.LastError = err
+	}
+}
+
+// save waits until what finalized sessions packed is on stable storage.
+func (c *core) save() error {
+	c.commitErr = nil
+	c.startCommit()
+	for c.committing || c.compacting {
+		c.idle.Wait()
+	}
+	err := cmp.Or(c.commitErr, c.lost)
+	c.lost = nil
+	return err
+}
+
+// close saves and gives up everything, for the last handle.
+func (c *core) close() error {
+	c.closing = true // no session can begin any more
+	c.retry.stop()
+	errs := []error{c.save()}
+	c.stopVerifier()
+	c.describeFile()
+	for _, f := range c.live {
+		for _, e := range f.entries {
+			errs = append(errs, e.region.release())
+		}
+	}
+	c.live, c.fresh, c.seeds = nil, nil, nil
+	errs = append(errs, c.arena.drop())
+	if c.store != nil {
+		errs = append(errs, c.store.close())
+	}
+	if c.handedOver != nil {
+		errs = append(errs, c.handedOver.Close())
+	}
+	c.closed = true
+	c.idle.Broadcast()
+	return errors.Join(errs...)
+}
+
+// describeFile brings the figures of the file up to date, for as long as it is open.
+func (c *core) describeFile() {
+	if c.store == nil || c.closed {
+		return
+	}
+	c.stats.Pending = Count{}
+	for _, e := range c.fresh {
+		if e.pending() {
+			c.stats.Pending.add(len(e.data))
+		}
+	}
+	slot := c.store.slot
+	c.stats.Generation, c.stats.Entries = slot.Generation, int(slot.Records)
+	c.stats.FileBytes, c.stats.PayloadBytes, c.stats.DeadBytes = int64(slot.End), int64(slot.PayloadBytes), int64(slot.DeadBytes)
+}

@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"xpwc/internal/bench/llama"
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
+)
+
+// DemoModel is the model of a demo of which none is named. make third_party fetches it.
+const DemoModel = "third_party/models/pose_landmark_heavy.tflite"
+
+// DemoLayers is how many layers a demo's generated stack has unless it is told: some 500 MB of weights.
+var DemoLayers = llama.LayersFor(500e6)
+
+// DemoOptions are what Demo runs.
+type DemoOptions struct {
+	Model   string // a file, or Llama
+	Layers  int    // of the model Llama
+	Threads int    // 0 for one for each processor
+	Dir     string // for the cache file and generated weights, created if it is not there
+	JSON    string // file for the figures, or ""
+	Shared  bool   // two runtimes that share their weights, in place of the three modes
+}
+
+// Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ.
+func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) error {
+	p, err := prepare(ctx, o.Model, o.Dir, llama.Stack{Layers: o.Layers}, o.Threads, stderr)
+	if err != nil {
+		return err
+	}
+	t := p.withCache(filepath.Join(o.Dir, p.base+".demo.xpwc"))
+	if o.Shared {
+		return demoShared(ctx, t, p.title, o.JSON, stdout, stderr)
+	}
+	return demoModes(ctx, t, p.title, o.JSON, stdout, stderr)
+}
+
+func demoModes(ctx context.Context, t task, title, jsonFile string, stdout, stderr io.Writer) error {
+	if err := t.removeCache(); err != nil {
+		return err
+	}
+	var all []*measured
+	for _, run := range []struct {
+		mode, what string
+		task       task
+	}{
+		{modeNone, "without a cache", t.withCache("")},
+		{modeCold, "cold: packing into " + t.Cache, t},
+		{modeWarm, "warm: mapping " + t.Cache, t},
+	} {
+		fmt.Fprintln(stderr, run.what)
+		var r measured
+		if err := run.task.start(ctx, run.mode, &r, stderr); err != nil {
+			return fmt.Errorf("mode %s: %w", run.mode, err)
+		}
+		all = append(all, &r)
+	}
+	fmt.Fprintf(stdout, "\n%s\n\n", title)
+	if err := modesTable(all).Print(stdout); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout)
+	err := summarize(stdout, all[0], all[1], all[2])
+	if jsonFile != "" {
+		list := make([]measurement, len(all))
+		for i, r := range all {
+			list[i] = r.measurement
+		}
+		err = errors.Join(err, writeJSON(jsonFile, list))
+	}
+	return err
+}
+
+func modesTable(all []*measured) *console.Table {
+	t := &console.Table{}
+	row := func(name string, cell func(*measured) string) {
+		cells := []string{name}
+		for _, r := range all {
+			cells = append(cells, cell(r))
+		}
+		t.Row(cells...)
+	}
+	// What does not apply without a cache, and what the system does not tell.
+	cached := func(name string, cell func(*measured) string) {
+		row(name, func(r *measured) string {
+			if r.Mode == modeNone {
+				return console.None
+			}
+			return cell(r)
+		})
+	}
+	resident := func(name string, bytes func(*measured) int64) {
+		row(name, func(r *measured) string {
+			if !r.MemoryKnown {
+				return console.None
+			}
+			return console.Mebibytes(bytes(r))
+		})
+	}
+	t.Row("", "no cache", "cold", "warm")
+	cached("open cache", func(r *measured) string { return console.MS(r.OpenMS) })
+	row("load tensors", func(r *measured) string { return console.MS(r.LoadMS) })
+	row("create runtime", func(r *measured) string { return console.MS(r.CreateRuntimeMS) })
+	row("finalize", func(r *measured) string { return console.MS(r.FinalizeMS) })
+	row("total load", func(r *measured) string { return console.MS(r.TotalLoadMS) })
+	row("first inference", func(r *measured) string { return console.MS(r.FirstInferenceMS) })
+	row("steady inference (median)", func(r *measured) string { return console.MS(r.SteadyMS) })
+	resident("RssAnon", func(r *measured) int64 { return r.RSSAnonBytes })
+	resident("RssFile", func(r *measured) int64 { return r.RSSFileBytes })
+	resident("Private_Dirty", func(r *measured) int64 { return r.PrivateDirtyBytes })
+	cached("entries hit", func(r *measured) string { return fmt.Sprint(r.Hits) })
+	cached("entries packed", func(r *measured) string { return fmt.Sprint(r.Packed) })
+	cached("  packed again, found equal", func(r *measured) string { return fmt.Sprint(r.Reused) })
+	cached("entries private", func(r *measured) string { return execution.PrivateCell(r.Private, r.Reasons) })
+	cached("written to the file", func(r *measured) string { return console.Size(r.BytesWritten) })
+	cached("file size", func(r *measured) string { return console.Size(r.FileBytes) })
+	return t
+}
+
+var errDiffer = errors.New("the outputs differ: without a cache, cold and warm must agree bit for bit")
+
+// summarize says in a sentence each what the cache was worth, and fails if the outputs are not the same.
+func summarize(w io.Writer, uncached, cold, warm *measured) error {
+	for _, r := range []*measured{cold, warm} {
+		for _, note := range r.Notes {
+			fmt.Fprintf(w, "Note (%s): %s\n", r.Mode, note)
+		}
+	}
+	fmt.Fprintf(w, "Loading takes %s warm and %s without a cache: %s.\n", console.MS(warm.TotalLoadMS), console.MS(uncached.TotalLoadMS),
+		faster(uncached.TotalLoadMS, warm.TotalLoadMS))
+	if warm.MemoryKnown && uncached.MemoryKnown && warm.PayloadBytes > 0 {
+		saved := uncached.RSSAnonBytes - warm.RSSAnonBytes
+		fmt.Fprintf(w, "Private memory (RssAnon) is %s less warm: %.1f %% of the %s of packed weights.\n", console.Mebibytes(saved),
+			100*float64(saved)/float64(warm.PayloadBytes), console.Mebibytes(warm.PayloadBytes))
+	}
+	if cold.PayloadBytes > 0 {
+		fmt.Fprintf(w, "The cache file is %.2f %% larger than the packed weights in it.\n",
+			100*float64(cold.FileBytes-cold.PayloadBytes)/float64(cold.PayloadBytes))
+	}
+	if uncached.OutputSHA256 == cold.OutputSHA256 && cold.OutputSHA256 == warm.OutputSHA256 {
+		fmt.Fprintf(w, "The three outputs are identical bit for bit.\nSHA-256 %s\n", warm.OutputSHA256)
+		return nil
+	}
+	for _, r := range []*measured{uncached, cold, warm} {
+		fmt.Fprintf(w, "SHA-256 of the outputs, %s: %s\n", r.Mode, r.OutputSHA256)
+	}
+	return errDiffer
+}
+
+func faster(without, with float64) string {
+	if with <= 0 || without < with {
+		return "no gain"
+	}
+	if r := without / with; r < 10 {
+		return fmt.Sprintf("%.1f times faster", r)
+	}
+	return fmt.Sprintf("%.0f times faster", without/with)
+}

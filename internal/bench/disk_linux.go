@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"xpwc/internal/console"
+)
+
+func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
+
+// dropPages takes a file out of the page cache, once it is on the disk. It fails if much of it stays.
+func dropPages(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		return fmt.Errorf("drop %s from the page cache: %w", path, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var cached unix.Cachestat_t
+	err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &cached, 0) // all of it, since Linux 6.5
+	left := int64(cached.Cache) * int64(os.Getpagesize())
+	if err == nil && left > info.Size()/100 {
+		return fmt.Errorf("drop %s from the page cache: %s of it stay", path, console.Mebibytes(left))
+	}
+	return nil
+}
+
+// readDirect takes the time of reading a file from its beginning to its end, past the page cache, in large pieces: each into the same
+// memory, or all into memory that is not there yet, as much as the file has.
+func readDirect(path string, keep bool) (took time.Duration, err error) {
+	const piece = 8 << 20
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	size, flags := piece, unix.MAP_PRIVATE|unix.MAP_ANON
+	if keep {
+		size = (int(info.Size())/piece + 1) * piece
+	} else {
+		flags |= unix.MAP_POPULATE
+	}
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(memory)) }()
+	start := time.Now()
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for at := 0; err == nil; {
+		_, err = f.Read(memory[at : at+piece])
+		if keep {
+			at = min(at+piece, size-piece)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	return time.Since(start), nil
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package bench
+
+func readMemory() (memory, error) { return memory{}, errNoMemoryFigures }
+
+func touchMemory(int64) error { return nil }

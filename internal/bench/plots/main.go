@@ -1,0 +1,161 @@
+// Command plots draws what xpwc bench --json wrote: go -C internal/bench/plots run . FILE DIR.
+//
+// It is a program of its own because what it is linked with would be in the memory that xpwc bench measures.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "plots:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 2 {
+		return errors.New("give the file that xpwc bench --json wrote, and a directory for the plots")
+	}
+	content, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	var report report
+	if err := json.Unmarshal(content, &report); err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	if err := os.MkdirAll(args[1], 0o777); err != nil {
+		return err
+	}
+	for _, r := range report.Results {
+		if err := r.draw(args[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report is what is drawn of a file of xpwc bench --json.
+type report struct {
+	Results []result `json:"results"`
+}
+
+type result struct {
+	Name  string  `json:"name"`
+	Model string  `json:"model"`
+	Modes []mode  `json:"modes"`
+	Read  *spread `json:"read_direct_ms"`
+	Keep  *spread `json:"read_direct_keep_ms"`
+}
+
+type mode struct {
+	Mode    string            `json:"mode"`
+	Figures map[string]spread `json:"figures"`
+}
+
+type spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+// draw writes the plots of a model, each called after it.
+func (r result) draw(dir string) error {
+	for name, draw := range map[string]func() (*chart, error){"load": r.loadChart, "memory": r.memoryChart, "dropped": r.droppedChart} {
+		c, err := draw()
+		if err == nil && c != nil {
+			err = c.save(filepath.Join(dir, r.Name+"-"+name+".svg"))
+		}
+		if err != nil {
+			return fmt.Errorf("plot %s of %s: %w", name, r.Model, err)
+		}
+	}
+	return nil
+}
+
+// loadChart has each mode's total load.
+func (r result) loadChart() (*chart, error) {
+	c := newChart("Total load: "+r.Model, "ms (median, least and greatest), logarithmic")
+	c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	low, high := math.Inf(1), 0.0
+	for _, m := range r.Modes {
+		s := m.Figures["total_load_ms"]
+		c.add(m.Mode, s)
+		low, high = min(low, s.Min), max(high, s.Max)
+	}
+	if err := c.points(); err != nil {
+		return nil, err
+	}
+	// Whole decades, for a tick at either end; a little more, lest the first one is lost to rounding.
+	c.X.Min, c.X.Max = 0.999*math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
+	return c, nil
+}
+
+// memoryChart has each mode's memory after the first inference; nil where the system does not tell.
+func (r result) memoryChart() (*chart, error) {
+	const mib = 1 << 20
+	c := newChart("Memory after the first inference: "+r.Model, "MiB (median)")
+	var anon, file plotter.Values
+	var peaks plotter.XYs
+	for i, m := range r.Modes {
+		if _, ok := m.Figures["peak_rss_bytes"]; !ok {
+			return nil, nil
+		}
+		c.add(m.Mode, spread{})
+		anon = append(anon, m.Figures["first_rss_anon_bytes"].Median/mib)
+		file = append(file, m.Figures["first_rss_file_bytes"].Median/mib)
+		peaks = append(peaks, plotter.XY{X: m.Figures["peak_rss_bytes"].Median / mib, Y: float64(-i)})
+	}
+	private, err := c.bars(anon, blue)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := c.bars(file, amber)
+	if err != nil {
+		return nil, err
+	}
+	shared.StackOn(private)
+	peak, err := plotter.NewScatter(peaks)
+	if err != nil {
+		return nil, err
+	}
+	peak.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: 4, Shape: draw.RingGlyph{}}
+	c.Add(peak)
+	c.Legend.Add("RssAnon", private)
+	c.Legend.Add("RssFile", shared)
+	c.Legend.Add("peak RSS", peak)
+	c.fromZero()
+	return c, nil
+}
+
+// droppedChart has what the first answer takes when the file is not in the page cache; nil if that was not measured.
+func (r result) droppedChart() (*chart, error) {
+	if r.Read == nil {
+		return nil, nil
+	}
+	c := newChart("First answer, page cache dropped: "+r.Model, "ms (median, least and greatest)")
+	c.add("O_DIRECT read", *r.Read)
+	if r.Keep != nil {
+		c.add("into new memory", *r.Keep)
+	}
+	for _, m := range r.Modes {
+		if strings.HasPrefix(m.Mode, "dropped") {
+			c.add(m.Mode, m.Figures["first_answer_ms"])
+		}
+	}
+	err := c.points()
+	c.fromZero()
+	return c, err
+}

@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"xpwc/internal/bench/llama"
+	"xpwc/internal/console"
+)
+
+// prepared is a task that is ready to be measured.
+type prepared struct {
+	task
+	title string
+	base  string // what files in dir are called after
+}
+
+// prepare makes the file of a model ready, and has it in the page cache, so that no mode has to wait for the disk on behalf of the
+// others. The stack matters only if name is llama: then its weights are generated into dir, unless they are there.
+func prepare(ctx context.Context, name, dir string, stack llama.Stack, threads int, stderr io.Writer) (prepared, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return prepared{}, err
+	}
+	p := prepared{task: task{Path: name, Threads: threads}, title: filepath.Base(name)}
+	p.base = strings.TrimSuffix(p.title, filepath.Ext(name))
+	if name == Llama {
+		kind, description := "qc8w", "qd8-f32-qc8w"
+		if stack.Float32 {
+			kind, description = "f32", "f32"
+		}
+		p.base = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
+		p.Stack, p.Path = stack, filepath.Join(dir, p.base+".weights")
+		p.title = fmt.Sprintf("llama, %s, %s", console.Plural(stack.Layers, "layer"), description)
+		bar := console.NewProgress(stderr, "generating")
+		err := stack.Generate(ctx, p.Path, bar.Update)
+		bar.Finish()
+		if err != nil {
+			return prepared{}, err
+		}
+	}
+	m, err := p.open() // its errors are better told once than by a process for each mode
+	if err != nil {
+		if name == DemoModel && errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; name a model, or fetch this one with make third_party", err)
+		}
+		return prepared{}, err
+	}
+	if err := m.Close(); err != nil {
+		return prepared{}, err
+	}
+	n, err := readThrough(p.Path)
+	p.title += ", " + console.Mebibytes(n)
+	return p, err
+}
+
+func readThrough(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return io.Copy(struct{ io.Writer }{io.Discard}, f)
+}

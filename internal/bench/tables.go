@@ -1,0 +1,136 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"xpwc/internal/console"
+	"xpwc/internal/execution"
+)
+
+// print writes the tables, which fit 120 columns.
+func (r *benchResult) print(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s; %s of packed weights in %d entries; %s; %s\n", r.Model, console.Mebibytes(r.PayloadBytes), r.Payloads,
+		console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
+	fmt.Fprintln(w, "Medians. Before the clock starts the model is mapped and XNNPACK is initialized, in all modes,")
+	fmt.Fprintln(w, "and the memory that a mode will take was just used by somebody: a hypervisor may take back what is free.")
+	for _, t := range []*console.Table{r.times(), r.memoryTable(), r.diskTable(), r.barTable()} {
+		if len(t.Rows) == 0 {
+			continue
+		}
+		fmt.Fprintln(w)
+		if err := t.Print(w); err != nil {
+			return err
+		}
+	}
+	for _, note := range r.notes() {
+		fmt.Fprintf(w, "Note: %s\n", note)
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// cell writes a median in a unit, or that there is none.
+func (m *modeResult) cell(f figure, write func(float64) string) string {
+	s, ok := m.Figures[f]
+	if !ok {
+		return console.None
+	}
+	return write(s.Median)
+}
+
+func count(v float64) string { return fmt.Sprintf("%.0f", v) }
+
+func (r *benchResult) times() *console.Table {
+	t := &console.Table{}
+	t.Row("ms", "open", "subgraph", "create", "finalize", "total load", "min - max", "first", "steady", "faults", "first's")
+	for _, m := range r.Modes {
+		total := m.Figures[totalMS]
+		t.Row(m.Mode, m.cell(openMS, console.Digits), m.cell(subgraphMS, console.Digits), m.cell(createMS, console.Digits), m.cell(finalizeMS, console.Digits),
+			console.Digits(total.Median), console.Digits(total.Min)+" - "+console.Digits(total.Max), m.cell(firstMS, console.Digits), m.cell(steadyMS, console.Digits),
+			m.faults(loadMinor, loadMajor), m.faults(firstMinor, firstMajor))
+	}
+	return t
+}
+
+// faults writes minor and major ones.
+func (m *modeResult) faults(minor, major figure) string {
+	if _, ok := m.Figures[minor]; !ok {
+		return console.None
+	}
+	return m.cell(minor, count) + "/" + m.cell(major, count)
+}
+
+func (r *benchResult) memoryTable() *console.Table {
+	t := &console.Table{}
+	mib := func(v float64) string { return fmt.Sprintf("%.1f", v/(1<<20)) }
+	for i, m := range r.Modes {
+		if _, ok := m.Figures[peakBytes]; !ok {
+			return t // this system does not tell
+		}
+		if i == 0 {
+			t.Row("MiB", "loaded:", "", "", "", "answered:", "", "", "", "")
+			t.Row("", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "peak RSS")
+		}
+		cells := []string{m.Mode}
+		for _, f := range []figure{loadAnon, loadFile, loadDirty, loadPSS, firstAnon, firstFile, firstDirty, firstPSS, peakBytes} {
+			cells = append(cells, m.cell(f, mib))
+		}
+		t.Row(cells...)
+	}
+	return t
+}
+
+func (r *benchResult) diskTable() *console.Table {
+	t := &console.Table{}
+	row := func(what string, s spread) {
+		if len(t.Rows) == 0 {
+			t.Row("disk, ms", "median", "min - max")
+		}
+		t.Row(what, console.Digits(s.Median), console.Digits(s.Min)+" - "+console.Digits(s.Max))
+	}
+	if cold := r.mode(modeCold); cold != nil {
+		row("cold: from finalize to all being on the disk", cold.Figures[commitMS])
+		row("writing the same bytes, 1 MiB at a time, and fdatasync", r.Write.spread)
+	}
+	for _, mode := range []string{modeDropped, modeDroppedLazy} {
+		if m := r.mode(mode); m != nil {
+			row(mode+": to the first answer", m.Figures[answerMS])
+		}
+	}
+	if r.Read != nil {
+		row("reading the file with O_DIRECT, 8 MiB at a time", r.Read.spread)
+		row("the same, into new memory as large as the file", r.Keep.spread)
+	}
+	return t
+}
+
+func (r *benchResult) barTable() *console.Table {
+	t := &console.Table{}
+	for i, b := range r.Bars {
+		if i == 0 {
+			t.Row("bar", "this", "against", "ratio", "limit", "")
+		}
+		t.Row(b.cells()...)
+	}
+	return t
+}
+
+// notes are what the cache had to say, each once.
+func (r *benchResult) notes() []string {
+	var all []string
+	for _, m := range r.Modes {
+		for _, run := range m.Runs {
+			notes := run.Notes
+			if run.Private > 0 {
+				notes = append(slices.Clone(notes), "packed into private memory: "+execution.PrivateCell(run.Private, run.Reasons))
+			}
+			for _, n := range notes {
+				all = append(all, m.Mode+": "+n)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+
+	"xpwc"
+	"xpwc/internal/bench/llama"
+	"xpwc/internal/modelfile"
+)
+
+// MeasureCommand is the first argument, and the only one, of the processes that Run and Demo start: this program once more. A program
+// that calls them calls [Measure] when it is started so.
+const MeasureCommand = "measure"
+
+// A task is what a measuring process does.
+type task struct {
+	Mode    string
+	Path    string
+	Stack   llama.Stack // whose weights are at Path; without layers for a model in a file
+	Threads int
+	Cache   string // file, "" without one
+	Touch   int64  // bytes of memory to touch before the clock starts
+}
+
+// Measure is a measuring process: it reads its task from standard input, and writes what it measured to standard output, both as JSON.
+func Measure(stdin io.Reader, stdout, stderr io.Writer) error {
+	var t task
+	if err := json.NewDecoder(stdin).Decode(&t); err != nil {
+		return fmt.Errorf("read what to measure from standard input: %w", err)
+	}
+	var result any
+	var err error
+	switch t.Mode {
+	case modeTwice:
+		result, err = measureTwice(t)
+	case modeRecord:
+		result, err = record(t)
+	default:
+		result, err = measure(t, stderr)
+	}
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(result)
+}
+
+// start has a process do the task in a mode, and decodes what it measured.
+func (t task) start(ctx context.Context, mode string, result any, stderr io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	t.Mode = mode
+	stdin, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, MeasureCommand)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(stdin), stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("the process that measures: %w", err)
+	}
+	return json.Unmarshal(out, result)
+}
+
+// startQuietly is start without a bar: what the process prints is told only if it fails.
+func (t task) startQuietly(ctx context.Context, mode string, result any) error {
+	var stderr bytes.Buffer
+	if err := t.start(ctx, mode, result, &stderr); err != nil {
+		return fmt.Errorf("mode %s: %w: %s", mode, err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return nil
+}
+
+func (t task) withCache(path string) task {
+	t.Cache = path
+	return t
+}
+
+func (t task) open() (modelfile.Model, error) {
+	if t.Stack.Layers > 0 {
+		return openLlama(t.Stack, t.Path)
+	}
+	return modelfile.File{Path: t.Path}.Open()
+}
+
+// removeCache removes what an earlier run left; anything that is not a cache stays, and is an error.
+func (t task) removeCache() error {
+	c, err := xpwc.Open(t.Cache, &xpwc.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	if err := c.Close(); err != nil {
+		return err
+	}
+	return remove(t.Cache)
+}
+
+// remove removes a file that need not be there.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

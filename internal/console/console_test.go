@@ -1,0 +1,69 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Only terminals get a bar, and quick work no line at all.
+func TestProgressIsQuietInFiles(t *testing.T) {
+	var out strings.Builder
+	p := NewProgress(&out, "packing")
+	for i := range int64(101) {
+		p.Update(i, 100)
+	}
+	p.Finish()
+	require.Empty(t, out.String())
+	p.start = p.start.Add(-2 * patience)
+	for i := range int64(101) {
+		p.Update(i<<20, 100<<20)
+	}
+	require.Equal(t, []string{"packing: 25 % of 100.0 MiB", "packing: 50 % of 100.0 MiB", "packing: 75 % of 100.0 MiB",
+		"packing: 100 % of 100.0 MiB"}, strings.Split(strings.TrimSpace(out.String()), "\n"))
+	p.Update(0, 0) // an empty piece of work
+}
+
+func TestTablesAreAligned(t *testing.T) {
+	var tab Table
+	tab.Row("", "no cache", "warm")
+	tab.Row("a long name", "1.00 ms", "20.0 ms")
+	tab.Row("b", None, "3")
+	var out strings.Builder
+	require.NoError(t, tab.Print(&out))
+	width := 0
+	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+		if i > 0 {
+			require.Len(t, line, width)
+		}
+		width = len(line)
+	}
+}
+
+// Names come out of files that anybody may have written.
+func TestNamesDoNothingToATerminal(t *testing.T) {
+	require.Equal(t, "a?[31mb?c é", Printable("a\x1b[31mb\nc é"))
+	require.Equal(t, "?", Printable("\xff"))
+	require.Equal(t, "abcd", Shorten("abcd", 4))
+	require.Equal(t, "a…de", Shorten("abcde", 4))
+}
+
+func TestTablesFitTheTerminal(t *testing.T) {
+	name := strings.Repeat("block/attention/", 20)
+	for width, want := range map[int]int{0: len(name), 100: 100, 10: 3 + 20 + 3 + 8 + 3 + 3} {
+		tab := Table{[][]string{{"name", "size", ""}, {name, "20.0 MiB", "tie"}}}
+		tab.Fit(width)
+		var out strings.Builder
+		require.NoError(t, tab.Print(&out))
+		for line := range strings.Lines(out.String()) {
+			line = strings.TrimRight(line, "\n")
+			if width == 0 {
+				require.Greater(t, len(line), want)
+				continue
+			}
+			require.LessOrEqual(t, utf8.RuneCountInString(line), want)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+// Package digest is the project's one hash. Tensors' contents, payloads, indexes, packing identities and layouts are all
+// told apart by it.
+package digest
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A Digest is a 128-bit XXH3 hash, most significant byte first. It guards against accidents, not against an adversary
+// who can choose the content. As text, also in JSON, it is 32 hexadecimal digits.
+type Digest [16]byte
+
+// Of returns the digest of b.
+func Of(b []byte) Digest { return Digest(xxh3.Hash128(b).Bytes()) }
+
+// Parse reads a digest from its 32 hexadecimal digits.
+func Parse(s string) (Digest, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(Digest{}) {
+		return Digest{}, fmt.Errorf("%q: not %d hexadecimal digits", s, 2*len(Digest{}))
+	}
+	return Digest(b), nil
+}
+
+// String returns the digest in hexadecimal digits.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *Digest) UnmarshalText(text []byte) (err error) {
+	*d, err = Parse(string(text))
+	return err
+}
+
+// A Hash computes the digest of all that is written to it. The zero value has been given no bytes.
+type Hash struct{ h xxh3.Hasher }
+
+// Write adds b. It never fails.
+func (h *Hash) Write(b []byte) (int, error) { return h.h.Write(b) }
+
+// Sum returns the digest of what was written.
+func (h *Hash) Sum() Digest { return Digest(h.h.Sum128().Bytes()) }

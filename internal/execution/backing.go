@@ -1,0 +1,90 @@
+package execution
+
+import (
+	"time"
+
+	"xpwc"
+	"xpwc/safetensors"
+	"xpwc/xnnpack"
+)
+
+// A Backing is where the packed weights of a runtime are. It creates the execution's runtime, and takes the times; what it opens is
+// closed with the execution.
+type Backing func(e *Execution) error
+
+// PackedIn is a cache file, or PackedInHeap if there is no path.
+func PackedIn(path string, o *xpwc.Options) Backing {
+	if path == "" {
+		return PackedInHeap
+	}
+	return packedInCache(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) }, nil)
+}
+
+// PackedBeside is the cache in a safetensors file, whose seal may be trusted.
+func PackedBeside(f *safetensors.File, trust bool, o *xpwc.Options) Backing {
+	open := func() (*xpwc.Cache, error) { return f.OpenPacked(o) }
+	if trust {
+		return packedInCache(open, f.Trusted)
+	}
+	return packedInCache(open, nil)
+}
+
+// packedInCache takes the tensors from a data map, or the model's own.
+func packedInCache(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMap, error)) Backing {
+	return func(e *Execution) error {
+		start := time.Now()
+		cache, err := open()
+		if err != nil {
+			return err
+		}
+		e.Times.Open = time.Since(start)
+		e.Cache = cache
+		e.closers = append(e.closers, cache.Close)
+		start = time.Now()
+		data := e.Model.DataMap()
+		if tensors != nil {
+			if data, err = tensors(); err != nil {
+				return err
+			}
+		}
+		session, err := cache.NewSession(data)
+		if err != nil {
+			return err
+		}
+		e.closers = append(e.closers, session.Close)
+		return e.create(session, session, start, session.Finalize)
+	}
+}
+
+// PackedInHeap is XNNPACK's memory, without any cache.
+func PackedInHeap(e *Execution) error {
+	return e.createUncached(nil, func() error { return nil })
+}
+
+// PackedInHeapCache is XNNPACK's own cache.
+func PackedInHeapCache(e *Execution) error {
+	start := time.Now()
+	cache, err := xnnpack.NewWeightsCache()
+	if err != nil {
+		return err
+	}
+	e.Times.Open = time.Since(start)
+	e.closers = append(e.closers, func() error { cache.Delete(); return nil })
+	return e.createUncached(cache, func() error { return cache.Finalize(false) })
+}
+
+// PackedInProvider is a cache of the caller's, of which the runtime asks everything. It must stay open until the execution is closed.
+func PackedInProvider(c xnnpack.WeightsCache) Backing {
+	return func(e *Execution) error { return e.createUncached(c, func() error { return nil }) }
+}
+
+// createUncached creates the runtime from the model's own memory. That what packing has read is given back is not on the clock: nobody
+// needs to.
+func (e *Execution) createUncached(cache xnnpack.WeightsCache, finalize func() error) error {
+	start := time.Now()
+	l := e.Model.NewLoader()
+	e.closers = append(e.closers, l.Close)
+	err := e.create(l, cache, start, finalize)
+	l.Finalize()
+	return err
+}

@@ -1,0 +1,68 @@
+package execution
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"xpwc"
+)
+
+// A CacheReport is what a cache did for an execution.
+type CacheReport struct {
+	File         string        `json:"file"`
+	Hits         int64         `json:"hits"`
+	Packed       int64         `json:"packed"`
+	Reused       int64         `json:"reused"`
+	Private      int64         `json:"private"`
+	Reasons      []xpwc.Reason `json:"private_reasons,omitempty"`
+	BytesWritten int64         `json:"bytes_written"`
+	FileBytes    int64         `json:"file_bytes"`
+	PayloadBytes int64         `json:"payload_bytes"`
+	Notes        []string      `json:"notes,omitempty"`
+}
+
+// ReportCache sums up the statistics of the cache at path.
+func ReportCache(path string, s xpwc.Stats) *CacheReport {
+	r := &CacheReport{
+		File:         path,
+		Hits:         s.Hits.Entries,
+		Packed:       s.Packed.Entries,
+		Reused:       s.Reused.Entries,
+		BytesWritten: s.WrittenBytes,
+		FileBytes:    s.FileBytes,
+		PayloadBytes: s.PayloadBytes,
+	}
+	r.Private, r.Reasons = Private(s)
+	if s.Damaged != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("the file was damaged and its weights are packed afresh: %v", s.Damaged))
+	}
+	if s.LastError != nil {
+		r.Notes = append(r.Notes, s.LastError.Error())
+	}
+	return r
+}
+
+// Private counts the entries in private memory, and lists the reasons in alphabetical order.
+func Private(s xpwc.Stats) (entries int64, reasons []xpwc.Reason) {
+	for reason, count := range s.Private {
+		if count.Entries > 0 {
+			entries += count.Entries
+			reasons = append(reasons, reason)
+		}
+	}
+	slices.Sort(reasons)
+	return entries, reasons
+}
+
+// PrivateCell writes how many entries are in private memory, and why.
+func PrivateCell(entries int64, reasons []xpwc.Reason) string {
+	if len(reasons) == 0 {
+		return fmt.Sprint(entries)
+	}
+	names := make([]string, len(reasons))
+	for i, r := range reasons {
+		names[i] = string(r)
+	}
+	return fmt.Sprintf("%d (%s)", entries, strings.Join(names, ", "))
+}

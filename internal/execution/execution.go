@@ -1,0 +1,159 @@
+// Package execution runs models: it creates the runtime of one, with its packed weights where they are wanted, and takes the times.
+package execution
+
+import (
+	"errors"
+	"time"
+
+	"xpwc"
+	"xpwc/internal/modelfile"
+	"xpwc/xnnpack"
+)
+
+// Times are how long the steps of loading a model took.
+type Times struct {
+	Open     time.Duration // the cache
+	Load     time.Duration // the session, its tensors and the subgraph
+	Create   time.Duration // the runtime, with packing
+	Finalize time.Duration
+}
+
+// Total is how long loading took, from opening the cache to the finalized runtime.
+func (t Times) Total() time.Duration { return t.Open + t.Load + t.Create + t.Finalize }
+
+// An Execution is a model's runtime with its inputs and outputs.
+type Execution struct {
+	Cache   *xpwc.Cache // nil without one
+	Pool    *xnnpack.Threadpool
+	Runtime *xnnpack.Runtime
+	Times   Times
+	Faults  Faults // while loading
+	Inputs  []*xnnpack.Buffer
+	Outputs []*xnnpack.Buffer
+
+	Model   modelfile.Model
+	ready   bool
+	closers []func() error // in the order in which things were opened
+}
+
+// Load creates a runtime of the model, with its packed weights where the backing has them. The model must stay open until the execution
+// is closed. XNNPACK is initialized and the threads are started before the clock is.
+func Load(m modelfile.Model, b Backing, threads int) (e *Execution, err error) {
+	e = &Execution{Model: m}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+			e = nil
+		}
+	}()
+	if err := xnnpack.Initialize(); err != nil {
+		return e, err
+	}
+	if threads != 1 {
+		if e.Pool, err = xnnpack.NewThreadpool(threads); err != nil {
+			return e, err
+		}
+		e.closers = append(e.closers, func() error { e.Pool.Close(); return nil })
+	}
+	before := PageFaults()
+	err = b(e)
+	e.Faults = PageFaults().Since(before)
+	if err != nil {
+		return e, err
+	}
+	return e, e.allocate()
+}
+
+// create makes the subgraph and of it the runtime; loading began at start.
+func (e *Execution) create(l modelfile.Loader, provider xnnpack.WeightsCache, start time.Time, finalize func() error) error {
+	subgraph, err := e.Model.Subgraph(l)
+	if err != nil {
+		return err
+	}
+	e.Times.Load = time.Since(start)
+	start = time.Now()
+	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: provider, Threadpool: e.Pool})
+	e.Times.Create = time.Since(start)
+	if err != nil {
+		return errors.Join(err, subgraph.Delete(), finalize()) // why XNNPACK failed may be for the session to tell
+	}
+	e.Runtime = runtime
+	e.closers = append(e.closers, runtime.Delete)
+	start = time.Now()
+	err = finalize()
+	e.Times.Finalize = time.Since(start)
+	return errors.Join(err, subgraph.Delete())
+}
+
+func (e *Execution) allocate() error {
+	allocate := func(vs []modelfile.Value) ([]*xnnpack.Buffer, error) {
+		var buffers []*xnnpack.Buffer
+		for _, v := range vs {
+			n, err := v.Size()
+			if err != nil {
+				return nil, err
+			}
+			b, err := xnnpack.NewBuffer(n)
+			if err != nil {
+				return nil, err
+			}
+			// In front: the runtime, which is closed first, uses them.
+			e.closers = append([]func() error{func() error { b.Free(); return nil }}, e.closers...)
+			buffers = append(buffers, b)
+		}
+		return buffers, nil
+	}
+	var err error
+	if e.Inputs, err = allocate(e.Model.Inputs()); err != nil {
+		return err
+	}
+	e.Outputs, err = allocate(e.Model.Outputs())
+	return err
+}
+
+// Infer computes the outputs. The first time it also plans the runtime's memory.
+func (e *Execution) Infer() (time.Duration, error) {
+	start := time.Now()
+	if !e.ready {
+		if err := e.setup(); err != nil {
+			return 0, err
+		}
+		e.ready = true
+	}
+	err := e.Runtime.Invoke()
+	return time.Since(start), err
+}
+
+func (e *Execution) setup() error {
+	if err := e.Runtime.Reshape(); err != nil {
+		return err
+	}
+	external := map[xnnpack.ValueID][]byte{}
+	for i, v := range e.Model.Inputs() {
+		external[v.ID] = e.Inputs[i].Bytes()
+	}
+	for i, v := range e.Model.Outputs() {
+		external[v.ID] = e.Outputs[i].Bytes()
+	}
+	return e.Runtime.Setup(external)
+}
+
+// Close deletes the runtime and closes what it was made with. An error of saving the cache is among those it returns.
+func (e *Execution) Close() error {
+	var errs []error
+	for i := len(e.closers) - 1; i >= 0; i-- {
+		errs = append(errs, e.closers[i]())
+	}
+	e.closers = nil
+	return errors.Join(errs...)
+}
+
+// FillKnuth gives each input the numbers x[i] = float32(uint32(i*2654435761)) / 2^32, Knuth's multiplicative hash of the index.
+func (e *Execution) FillKnuth() {
+	for _, b := range e.Inputs {
+		floats := b.Float32s()
+		for i := range floats {
+			floats[i] = float32(uint32(i)*2654435761) / (1 << 32)
+		}
+	}
+}

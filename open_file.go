@@ -1,0 +1,77 @@
+package xpwc
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+
+	"xpwc/internal/fd"
+)
+
+// OpenFile opens the cache in an open file, for programs in a sandbox that are given a descriptor and can open no path.
+// The file stays the caller's, who may close it as soon as OpenFile has returned. An empty file is a cache without entries.
+//
+// The cache writes to the file if that was opened for reading and writing and the system can open it once more, as Linux
+// can where /proc is mounted: the writer's lock belongs to one opening of a file, and a descriptor that was handed over
+// shares it. Otherwise it is as with Options.ReadOnly. Nothing is put in the file's place, whatever its name leads to:
+// a damaged file, one of ExecuTorch, and one of an older format version stay as they are, and what they lack is packed
+// into private memory; Compact and Prune return an error, so that dead bytes and Options.MaxBytes have no effect.
+//
+// Each call gives a cache of its own, also for a file that is open already: two of them are to each other as two processes.
+// Cache.Path returns the name that the file has in f. Errors: those of Open.
+func OpenFile(f *os.File, options *Options) (*Cache, error) {
+	file, err := fd.Duplicate(f)
+	if err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	c, err := newHandle(place{path: f.Name()}, options.withDefaults(), handedOver{file})
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	c.handedOver = file
+	return c, nil
+}
+
+// handedOver is a file that is known by a descriptor alone.
+type handedOver struct{ file *os.File }
+
+func (h handedOver) Open(path string, writable, insecure bool) (disk, error) {
+	if path != h.file.Name() { // a name beside it
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	open := fd.Duplicate
+	if writable {
+		open = fd.Reopen
+	}
+	f, err := open(h.file)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = acceptable(path, f, info, insecure)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return handedOverDisk{&osDisk{File: f, path: path, writable: writable}}, nil
+}
+
+func (h handedOver) Create(path string) (disk, error) { return nil, h.refuse("create", path) }
+func (h handedOver) Rename(from, _ string) error      { return h.refuse("rename", from) }
+func (h handedOver) Remove(path string) error         { return h.refuse("remove", path) }
+func (h handedOver) CopyMode(_, to string) error      { return h.refuse("chmod", to) }
+func (handedOver) SyncDir(string) error               { return nil }
+
+// refuse returns the error of what needs the file's directory.
+func (h handedOver) refuse(op, path string) error {
+	return &fs.PathError{Op: op, Path: path, Err: fmt.Errorf("only a descriptor of the file is known: %w", fs.ErrPermission)}
+}
+
+// handedOverDisk is one opening of such a file.
+type handedOverDisk struct{ *osDisk }
+
+func (handedOverDisk) Replaced() (bool, error) { return false, nil }
+func (d handedOverDisk) Close() error          { return d.File.Close() }
