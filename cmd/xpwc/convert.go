@@ -14,7 +14,8 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
-	"xpwc/internal/modelfile"
+	"xpwc/models"
+	"xpwc/tflite"
 )
 
 type convertOptions struct {
@@ -102,7 +103,7 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 	case o.model != "" && !adopting:
 		return usagef("--model is for making a native file of ExecuTorch's")
 	case adopting && o.model == "":
-		return usagef("%s: %v: give it with --model", r.File, cachefile.ErrNeedsModel)
+		return usagef("%s: %v", r.File, cachefile.ErrForeign)
 	}
 	if err := r.make(ctx, f, info, adopting, o, stderr); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachef
 
 // adopt packs the model with a copy of ExecuTorch's file as its cache, which takes over what is equal.
 func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr io.Writer) (err error) {
-	m, err := modelfile.OpenTflite(o.model)
+	m, err := tflite.Open(o.model)
 	if err != nil {
 		return err
 	}
@@ -192,15 +193,16 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 		return err
 	}
 	bar := console.NewProgress(stderr, "packing")
-	e, err := execution.Load(m, execution.PackedIn(path, &xpwc.Options{Progress: execution.ShowPacking(bar)}), 1)
-	bar.Finish()
+	cache, err := xpwc.Open(path, &xpwc.Options{Progress: execution.ShowPacking(bar)})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(e.Cache.Save(), e.Close()); err != nil {
+	err = models.Pack(cache, m.DataMap(), m.Subgraph)
+	bar.Finish()
+	if err := errors.Join(err, cache.Close()); err != nil {
 		return err
 	}
-	stats := e.Cache.Stats()
+	stats := cache.Stats()
 	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
 	if n, reasons := execution.Private(stats); n > 0 {
 		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v", console.Plural(int(n), "entry"), reasons))
