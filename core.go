@@ -18,38 +18,38 @@ type core struct {
 	place   place
 	options Options
 
-	mu       sync.Mutex
-	handles  int // that are not closed
-	closing  bool
-	closed   bool
-	sessions map[*Session]bool // that are open
-	usual    int               // how many tensors a session loads, as far as is known
-	writers  int               // sessions that pack into the file
-	store    *store.Store
-	arena    arena
-	blocked  Reason // why the file cannot be written to, or ""
-	damaged  bool   // the file is to be set aside before anything is written
+	mu              sync.Mutex
+	handles         int // that are not closed
+	closing         bool
+	closed          bool
+	sessions        map[*Session]bool // that are open
+	tensorsExpected int               // that a session loads, as far as the last one tells
+	writers         int               // sessions that pack into the file
+	store           *store.Store
+	arena           arena
+	blocked         Reason // why the file cannot be written to, or ""
+	damaged         bool   // the file is to be set aside before anything is written
 
-	live    map[string]*family  // by the kernel's name: what sessions use or used, and what was packed here
-	unnamed map[Digest][]*entry // by digest of the packed bytes
-	known   loadedIndex         // what live was found through
-	seeds   map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
-	fresh   []*entry            // packed here and not in the loaded index
+	live     map[string]*family  // by the kernel's name: what sessions use or used, and what was packed here
+	unnamed  map[Digest][]*entry // by digest of the packed bytes
+	liveFrom loadedIndex         // what live was found through
+	seeds    map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
+	fresh    []*entry            // packed here and not in the loaded index
 
-	bad        map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
-	dirty      bool            // an entry of the file changed its flags or stamps, or is bad
-	soon       *time.Timer     // starts a commit, or nil
-	retry      backOff         // of commits that failed
-	busyUntil  time.Time       // until then nobody waits for another process
-	committing bool
-	flushing   bool     // a commit is on its way to the disk
-	handedIn   []*entry // meanwhile, in file space
-	compacting bool
-	again      bool
-	idle       *sync.Cond // a commit, a compaction or a session's packing ended
-	commitErr  error      // of the last commit
-	lost       error      // something packed is in a file that is no longer in place; Save tells once
-	verifier   verifier
+	damagedAt       map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
+	dirty           bool            // an entry of the file changed its flags or stamps, or is bad
+	commitTimer     *time.Timer     // starts a commit, or nil
+	retry           backOff         // of commits that failed
+	busyUntil       time.Time       // until then nobody waits for another process
+	committing      bool
+	flushing        bool     // a commit is on its way to the disk
+	handedIn        []*entry // meanwhile, in file space
+	compacting      bool
+	commitAgain     bool       // a commit was asked for while one was written, or a compaction
+	idle            *sync.Cond // a commit, a compaction or a session's packing ended
+	commitErr       error      // of the last commit
+	uncommittedLost error      // something packed is in a file that is no longer in place; Save tells once
+	verifier        verifier
 
 	handedOver *os.File // by the caller of OpenFile, or nil
 
@@ -71,14 +71,14 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	// It takes XNNPACK half a millisecond to show how it packs, which a host spends on its subgraph meanwhile.
 	go func() { _, _ = currentLayout() }()
 	c := &core{
-		place:    p,
-		options:  o,
-		live:     map[string]*family{},
-		unnamed:  map[Digest][]*entry{},
-		sessions: map[*Session]bool{},
-		seeds:    map[seedKey]*entry{},
-		bad:      map[uint64]bool{},
-		now:      func() int64 { return time.Now().Unix() },
+		place:     p,
+		options:   o,
+		live:      map[string]*family{},
+		unnamed:   map[Digest][]*entry{},
+		sessions:  map[*Session]bool{},
+		seeds:     map[seedKey]*entry{},
+		damagedAt: map[uint64]bool{},
+		now:       func() int64 { return time.Now().Unix() },
 	}
 	c.idle = sync.NewCond(&c.mu)
 	c.verifier.pause = verifyPause
@@ -93,7 +93,7 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	}
 	c.noticeReload()
 	if c.store.Index() != nil {
-		c.usual = min(c.store.Index().Len(), manyEntries/8)
+		c.tensorsExpected = min(c.store.Index().Len(), manyEntries/8)
 	}
 	return c, nil
 }
@@ -120,8 +120,8 @@ func (c *core) save() error {
 	for c.committing || c.compacting {
 		c.idle.Wait()
 	}
-	err := cmp.Or(c.commitErr, c.lost)
-	c.lost = nil
+	err := cmp.Or(c.commitErr, c.uncommittedLost)
+	c.uncommittedLost = nil
 	return err
 }
 

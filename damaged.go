@@ -46,7 +46,7 @@ func (c *core) damagedPayload(e *entry) {
 		slog.Int("sessions", e.sessions))
 	e.suspectFor(suspect)
 	if c.loaded(e) {
-		c.bad[e.record.Offset] = true
+		c.damagedAt[e.record.Offset] = true
 	}
 	c.dirty = true
 }

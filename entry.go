@@ -60,7 +60,7 @@ search:
 		if err != nil {
 			return err
 		}
-		if c.bad[r.Offset] {
+		if c.damagedAt[r.Offset] {
 			continue
 		}
 		for _, e := range known {

@@ -131,7 +131,7 @@ func (c *core) losePayload(e *entry) {
 	c.events.add(slog.LevelError, "the disk lost packed weights in use", slog.String("name", e.name()), slog.Int("bytes", len(e.data)))
 	for s := range c.sessions {
 		if s == e.by || slices.Contains(s.used, e) {
-			s.lost = cmp.Or(s.lost, err)
+			s.lostWeights = cmp.Or(s.lostWeights, err)
 		}
 	}
 }
@@ -228,10 +228,10 @@ func (c *core) renew() error {
 	case errors.Is(err, ErrReplaced): // somebody else did
 		err = c.accept(c.store.Reopen())
 		c.noticeReload()
-		c.again = true // what is pending goes into that file
+		c.commitAgain = true // what is pending goes into that file
 		return err
 	case errors.Is(err, ErrDamaged), errors.Is(err, ErrForeign):
-		c.again = true // or into one that takes its place
+		c.commitAgain = true // or into one that takes its place
 		return c.accept(err)
 	case err != nil:
 		return err
@@ -240,7 +240,7 @@ func (c *core) renew() error {
 	err = c.compact(c.withinCap)
 	c.compacting = false
 	err = errors.Join(err, c.store.EndWriting())
-	if c.again && !c.committing { // a commit was asked for meanwhile, and somebody waits for it
+	if c.commitAgain && !c.committing { // a commit was asked for meanwhile, and somebody waits for it
 		c.startCommit()
 	}
 	c.idle.Broadcast()

@@ -129,9 +129,9 @@ func needsDetach(t *testing.T) {
 func (c *Cache) commitWithSave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.soon != nil {
-		c.soon.Stop()
-		c.soon = nil
+	if c.commitTimer != nil {
+		c.commitTimer.Stop()
+		c.commitTimer = nil
 	}
 }
 
@@ -364,7 +364,7 @@ func TestSaveWhileALookUpRenewsACondemnedFile(t *testing.T) {
 	require.Eventually(t, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.again
+		return c.commitAgain
 	}, 10*time.Second, time.Millisecond)
 	close(goOn)
 	require.NoError(t, <-saved)

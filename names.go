@@ -24,7 +24,7 @@ func (c *Cache) Names() []string {
 				c.note(c.accept(c.store.Damaged(err)))
 				break
 			}
-			if r.Layout == here.Fingerprint && !c.bad[r.Offset] {
+			if r.Layout == here.Fingerprint && !c.damagedAt[r.Offset] {
 				names = append(names, r.Kernel+r.Bias)
 			}
 		}

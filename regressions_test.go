@@ -92,7 +92,7 @@ func (m tensorMap) Tensor(name string) (Tensor, error) { return m[name], nil }
 func (c *Cache) waitForCommit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.soon != nil {
+	if c.commitTimer != nil {
 		c.startCommit()
 	}
 	for c.committing {

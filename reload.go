@@ -75,11 +75,11 @@ func (c *core) accept(err error) error {
 // noticeReload compares what the store has loaded with what the cache knows of it. It follows everything that may load
 // another generation or another file.
 func (c *core) noticeReload() {
-	if now := (loadedIndex{c.store.ID(), c.store.Index()}); now != c.known {
-		if now.file != c.known.file {
-			c.bad = map[uint64]bool{}
+	if now := (loadedIndex{c.store.ID(), c.store.Index()}); now != c.liveFrom {
+		if now.file != c.liveFrom.file {
+			c.damagedAt = map[uint64]bool{}
 		}
-		c.known = now
+		c.liveFrom = now
 		c.forgetLoaded()
 		if len(c.live) == 0 && now.index != nil {
 			c.live = make(map[string]*family, min(now.index.Len(), manyEntries))

@@ -13,7 +13,7 @@ func (c *Cache) Trim() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.soon != nil && len(c.sessions) == 0 {
+	if c.commitTimer != nil && len(c.sessions) == 0 {
 		c.startCommit()
 	}
 	for !c.closing && (c.committing || c.compacting) {
