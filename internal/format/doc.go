@@ -1,6 +1,6 @@
 // Package format is the packed weights cache file as bytes: it encodes, decodes and validates, and does no I/O.
 //
-// docs/format.md tells the same for readers in other languages. All integers are little-endian. A file is
+// docs/format.md describes them, with a table of each structure. All integers are little-endian. A file is
 //
 //	header     4,096 bytes: what the file is, and two slots that say where the index in force lies
 //	payloads   packed weights, each 128-byte aligned, in no order, with dead bytes (old indexes, lost tails) between them
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// HeaderSize is the size of the header block, in bytes. Payloads start behind it.
+	// HeaderSize is the size of the header block, in bytes. Payloads start after it.
 	HeaderSize = 4096
 	// Alignment of payloads and of the index, in bytes. XNNPACK wants 64 at least; 128 is safe everywhere.
 	Alignment = 128

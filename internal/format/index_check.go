@@ -25,7 +25,7 @@ func (x *Index) Check() error {
 	return nil
 }
 
-// Flaws yields all that is wrong behind the root: blocks with a wrong checksum, then, of what lies in the others, records and
+// Flaws yields all that is wrong after the root: blocks with a wrong checksum, then, of what lies in the others, records and
 // table slots that cannot be. It yields nothing if and only if Check returns nil.
 func (x *Index) Flaws() iter.Seq[Flaw] {
 	return func(yield func(Flaw) bool) {
@@ -44,7 +44,8 @@ func (x *Index) Flaws() iter.Seq[Flaw] {
 	}
 }
 
-// recordFlaws tells of records, of those in sound blocks if there are others. It returns false if no more is wanted.
+// recordFlaws yields what is wrong with records, of those in sound blocks if there are others. It returns false if no more is
+// wanted.
 func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
 	before, total, all := payload{}, uint64(0), sound
 	for i := range x.Len() {
@@ -83,7 +84,7 @@ func (x *Index) tableFlaws(sound bool, yield func(Flaw) bool) {
 			continue
 		}
 		if uint64(le.Uint32(x.table[at:])) > x.slot.Records &&
-			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: damaged("table slot %d speaks of an unknown record", at/4)}) {
+			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: damaged("table slot %d has an unknown record", at/4)}) {
 			return
 		}
 	}
@@ -115,7 +116,7 @@ func (x *Index) touchBlock(i uint64) error {
 }
 
 // SizeOfIndex returns the size of the index whose first bytes are given, 128 of them or more: its header is not checked
-// against anything, so this is for telling people what dead bytes were.
+// against anything, so this is for showing people what dead bytes were.
 func SizeOfIndex(b []byte) (size uint64, ok bool) {
 	if len(b) < indexHeaderSize || string(b[:8]) != indexMagic {
 		return 0, false
