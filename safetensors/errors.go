@@ -3,8 +3,9 @@ package safetensors
 import "errors"
 
 var (
-	// ErrMalformed is matched by every error that says a file is no well-formed safetensors file, or an index of sharded files
-	// does not fit them. The file is damaged or was not downloaded whole: get it again from where it came.
+	// ErrMalformed is matched by every error that says a file is no well-formed safetensors file, or an index of
+	// sharded files does not fit them. The file is damaged or was not downloaded whole: get it again from where it
+	// came.
 	ErrMalformed = errors.New("malformed safetensors file")
 
 	// ErrInvalid is matched by what Write refuses to write.

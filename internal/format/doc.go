@@ -11,8 +11,8 @@
 // A commit appends an index and a trailer and then writes one slot, always the one that is not in force. Whoever opens
 // the file takes the valid slot with the higher generation, so a crash at any instant leaves the old or the new index.
 //
-// Nothing is trusted: checksums, bounds, overlaps and integer overflow are checked before anything is returned, of the root
-// of an [Index] when it is decoded, of the rest when it is read, or all at once by [Index.Check].
+// Nothing is trusted: checksums, bounds, overlaps and integer overflow are checked before anything is returned, of
+// the root of an [Index] when it is decoded, of the rest when it is read, or all at once by [Index.Check].
 package format
 
 import (

@@ -6,8 +6,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The header block; docs/format.md has the table. The slots lie in disk sectors of their own: a torn write of one cannot
-// touch the other.
+// The header block; docs/format.md has the table. The slots lie in disk sectors of their own: a torn write of one
+// cannot touch the other.
 const (
 	magic          = "xpwc\r\n\x1a\x00"
 	headerSumAt    = 32
@@ -17,8 +17,8 @@ const (
 	slotSumAt      = slotSize - 8
 )
 
-// lastGeneration is the greatest that can be in force. Nobody commits so often; and after the greatest number that a slot
-// can hold comes zero, so that all later commits would be lost.
+// lastGeneration is the greatest that can be in force. Nobody commits so often; and after the greatest number that a
+// slot can hold comes zero, so that all later commits would be lost.
 const lastGeneration = 1<<62 - 1
 
 // A Header is a decoded header block.
@@ -72,10 +72,10 @@ func (s Slot) Encode(id [16]byte) (b []byte, offset int64) {
 	return b, oddSlotOffset
 }
 
-// DecodeHeader reads a header block. It returns ErrNotCache for bytes that do not begin as a native file does (ExecuTorch's do
-// not: DecodeTrailer), ErrVersion for another format version, ErrOlder if that is an older one, and ErrDamaged for a damaged
-// header, or one in which a generation is in force that no other can follow. A slot with a wrong checksum is ignored, as a
-// crash while it is written leaves one. The index is not looked at.
+// DecodeHeader reads a header block. It returns ErrNotCache for bytes that do not begin as a native file does
+// (ExecuTorch's do not: DecodeTrailer), ErrVersion for another format version, ErrOlder if that is an older one, and
+// ErrDamaged for a damaged header, or one in which a generation is in force that no other can follow. A slot with a
+// wrong checksum is ignored, as a crash while it is written leaves one. The index is not looked at.
 func DecodeHeader(b []byte) (Header, error) {
 	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
 		return Header{}, ErrNotCache

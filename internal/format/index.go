@@ -16,8 +16,8 @@ import (
 //
 // Records are sorted by payload offset; two records may share one payload, or have disjoint ones. The table is a hash
 // table with open addressing and linear probing; a slot is a record's number plus one, or zero. Its hash covers layout,
-// fingerprint_id, packing identity and names but not the seed: XNNPACK's seed is not an identity (of batch matrix multiply
-// it even differs between processes), so all records of one weight are found together, whatever their seeds.
+// fingerprint_id, packing identity and names but not the seed: XNNPACK's seed is not an identity (of batch matrix
+// multiply it even differs between processes), so all records of one weight are found together, whatever their seeds.
 const (
 	indexMagic      = "xpwcidx\x03"
 	indexHeaderSize = 128

@@ -24,10 +24,10 @@ type Index struct {
 	whole   atomic.Bool     // Check found nothing wrong
 }
 
-// DecodeIndex checks the root of the index that slot says where to find. What follows is checked as it is read, unless Check was
-// called before: the accessors return an error that matches ErrDamaged for what is damaged. What they return without
-// one was stored in that place, and its payload lies within the file and overlaps neither the index nor the payloads
-// before and after it.
+// DecodeIndex checks the root of the index that slot says where to find. What follows is checked as it is read,
+// unless Check was called before: the accessors return an error that matches ErrDamaged for what is damaged. What
+// they return without one was stored in that place, and its payload lies within the file and overlaps neither the
+// index nor the payloads before and after it.
 func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	size := uint64(len(b))
 	if size != slot.IndexSize || size < indexHeaderSize {
@@ -146,8 +146,9 @@ func (x *Index) text(row []byte, at int) ([]byte, error) {
 	return x.strings[start:][:length], nil
 }
 
-// NameBytes returns how many bytes the names of all records have together. Any number of records may have one long name in the index,
-// so that a small file could describe more than there is memory for: who wants all records compares this with NameLimit first.
+// NameBytes returns how many bytes the names of all records have together. Any number of records may have one long
+// name in the index, so that a small file could describe more than there is memory for: who wants all records
+// compares this with NameLimit first.
 func (x *Index) NameBytes() (n uint64) {
 	for i := range x.Len() {
 		row := x.records[i*recordSize:][:recordSize]

@@ -2,8 +2,8 @@ package format
 
 import "math"
 
-// The trailer is ExecuTorch's (backends/xnnpack/runtime/XNNWeightsCache.cpp, pull request 19988): entries, then a footer, the
-// last bytes of the file. docs/format.md has the tables.
+// The trailer is ExecuTorch's (backends/xnnpack/runtime/XNNWeightsCache.cpp, pull request 19988): entries, then a
+// footer, the last bytes of the file. docs/format.md has the tables.
 const (
 	trailerMagic = 0x58505743
 
@@ -25,7 +25,8 @@ const (
 	IndexEntry  = "xpwc:index"
 )
 
-// A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias' name.
+// A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias'
+// name.
 type TrailerEntry struct {
 	Name   string
 	Offset uint64
@@ -61,9 +62,9 @@ func TrailerSize(entries []TrailerEntry, version uint32) uint64 {
 	return n
 }
 
-// DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at the
-// offset. It returns ErrNotCache if the file has no trailer, ErrVersion and the version for an unknown one, ErrDamaged for a
-// trailer that does not fit the file, and readAt's errors as they are.
+// DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at
+// the offset. It returns ErrNotCache if the file has no trailer, ErrVersion and the version for an unknown one,
+// ErrDamaged for a trailer that does not fit the file, and readAt's errors as they are.
 func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) (entries []TrailerEntry, version uint32, err error) {
 	if fileSize < FooterSize || fileSize > math.MaxInt64 {
 		return nil, 0, ErrNotCache

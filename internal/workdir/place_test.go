@@ -57,8 +57,8 @@ func requireWhole(t *testing.T, path string) {
 	require.Equal(t, contentSize, bytes.Count(content, content[:1]), "half of one and half of another")
 }
 
-// A reader has one whole file or another, at every moment, and whatever moment the writer is killed at. The next writer removes
-// what it left.
+// A reader has one whole file or another, at every moment, and whatever moment the writer is killed at. The next
+// writer removes what it left.
 func TestAReaderHasAWholeFileWheneverTheWriterIsKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weights")
 	require.NoError(t, write(path, 0))

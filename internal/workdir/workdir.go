@@ -1,6 +1,6 @@
-// Package workdir writes files beside the place where they are to appear, and renames them: a reader of the path has the old
-// file or the new one whole, whenever the process or the machine stops. A hidden directory of the process' own has them until
-// then; those that killed processes have left are removed.
+// Package workdir writes files beside the place where they are to appear, and renames them: a reader of the path has
+// the old file or the new one whole, whenever the process or the machine stops. A hidden directory of the process'
+// own has them until then; those that killed processes have left are removed.
 //
 //	dir, err := workdir.New(filepath.Dir(path))
 //	defer dir.Remove()

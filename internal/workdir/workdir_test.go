@@ -19,8 +19,8 @@ const (
 	envPath   = "XPWC_TEST_PATH"
 )
 
-// With the first variable, a process makes a directory, says so, and waits until it is killed or its input ends; with the
-// second it writes a file again and again.
+// With the first variable, a process makes a directory, says so, and waits until it is killed or its input ends; with
+// the second it writes a file again and again.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(envPath); path != "" {
 		writeForever(path)
