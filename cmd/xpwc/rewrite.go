@@ -16,6 +16,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/workdir"
 )
 
 type rewriteOptions struct {
@@ -175,10 +176,7 @@ func (r *rewritten) publish(wait time.Duration) error {
 		if there, err := os.Lstat(r.path); err != nil || !os.SameFile(at, there) || !os.SameFile(at, r.was) || after != before+1 {
 			return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", r.path)
 		}
-		if err := os.Rename(r.name, r.path); err != nil {
-			return err
-		}
-		return syncDir(filepath.Dir(r.path))
+		return workdir.Rename(r.name, r.path)
 	})
 }
 

@@ -179,10 +179,7 @@ func (s *stage) publish(name string) error {
 		if s.extend && changed(s.before, now) {
 			return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 		}
-		if err := os.Rename(s.file(name), s.path); err != nil {
-			return err
-		}
-		return syncDir(filepath.Dir(s.path))
+		return workdir.Rename(s.file(name), s.path)
 	})
 }
 
@@ -191,16 +188,6 @@ func changed(before, now fs.FileInfo) bool {
 		return before != nil || now != nil
 	}
 	return !os.SameFile(before, now) || before.Size() != now.Size() || !before.ModTime().Equal(now.ModTime())
-}
-
-// syncDir returns when the names in a directory are on stable storage, where a system can tell.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = f.Sync() // Windows flushes no directories
-	return f.Close()
 }
 
 func (s *stage) remove() error {
