@@ -87,7 +87,7 @@ func (m packableTflite) shares(n int) []share {
 	return shares
 }
 
-// packedLevel is what packing for one level of CPU came to.
+// packedLevel is the result of packing for one level of CPU.
 type packedLevel struct {
 	CPU         string        `json:"cpu"`
 	Layout      string        `json:"layout"` // what XNNPACK chooses for it: the fingerprint
@@ -112,15 +112,16 @@ type fileFigures struct {
 	FileBytes    int64 `json:"file_bytes"`
 }
 
-// packedInto is what the process of one level tells the one that started it.
+// packedInto is what the process of one level reports.
 type packedInto struct {
 	Level packedLevel `json:"level"`
 	File  fileFigures `json:"file"`
 }
 
-// packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once, and its packing cannot be stopped
-// but with the process.
-func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
+// packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once in a process, and only
+// the end of the process stops its packing.
+func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions,
+	stderr io.Writer) (packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return packedLevel{}, err
@@ -139,7 +140,7 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 		if errors.As(err, &exit) && stopped(exit) {
 			err = errInterrupted
 		} else if errors.As(err, &exit) && exit.ExitCode() == exitFailed {
-			err = errors.New("failed as told above")
+			err = errors.New("failed; see above")
 		}
 		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, err)
 	}
@@ -157,7 +158,7 @@ func stopped(exit *exec.ExitError) bool {
 	return ok && status.Signaled() && slices.Contains(interrupts, os.Signal(status.Signal()))
 }
 
-// newPackIntoCommand is what pack starts this program with, for each level anew.
+// newPackIntoCommand is the command of the processes that pack starts, one for each level.
 func newPackIntoCommand() *cobra.Command {
 	var level, graph string
 	var jobs int
@@ -202,8 +203,8 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 		return nil, err
 	}
 	shares := m.shares(jobs)
-	bar := newPackingProgress(stderr, "packing for "+level, shares)
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
+	progress := newPackingProgress(stderr, "packing for "+level, shares)
+	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: progress.packed})
 	if err != nil {
 		return nil, err
 	}
@@ -211,9 +212,9 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	if err := packShares(cache, data, shares); err != nil {
 		return nil, err
 	}
-	bar.Finish()
+	progress.Finish()
 	shared := cache.Stats()
-	// What an ordinary load would still look for in vain is packed now; and this is a load as any other.
+	// Packs what an ordinary load would still miss: this is such a load.
 	if err := packOne(cache, data, m.whole); err != nil {
 		return nil, err
 	}
@@ -269,7 +270,7 @@ func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(modelfile.Loader) (
 	return err
 }
 
-// packingProgress adds up what several sessions tell of.
+// packingProgress adds up the progress of several sessions.
 type packingProgress struct {
 	*console.Progress
 	total int64
