@@ -202,9 +202,9 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	if err := f.Write(path, nil, cachefile.WriteOptions{}); err != nil {
 		return err
 	}
-	progress := console.NewProgress(stderr, "packing")
-	e, err := execution.Load(m, execution.PackedIn(path, &xpwc.Options{Progress: execution.ShowPacking(progress)}), 1)
-	progress.Finish()
+	bar := console.NewProgress(stderr, "packing")
+	e, err := execution.Load(m, execution.PackedIn(path, &xpwc.Options{Progress: execution.ShowPacking(bar)}), 1)
+	bar.Finish()
 	if err != nil {
 		return err
 	}

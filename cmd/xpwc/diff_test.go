@@ -15,10 +15,9 @@ import (
 func ofLayout(t *testing.T, fingerprint byte) []byte {
 	payload := bytes.Repeat([]byte{fingerprint}, 100)
 	layout := format.Layout{Fingerprint: format.Digest{fingerprint}}
-	key := format.Key{Layout: layout.Fingerprint, Kernel: "k"}
-	records := []format.Record{{Key: key, Offset: format.HeaderSize, Size: 100, Sum: format.Sum(payload)}}
-	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records, nil,
-		format.TrailerV2)
+	records := []format.Record{{Key: format.Key{Layout: layout.Fingerprint, Kernel: "k"}, Offset: format.HeaderSize, Size: 100,
+		Sum: format.Sum(payload)}}
+	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records, nil, format.TrailerV2)
 	require.NoError(t, err)
 	b := format.NewHeader([16]byte{1})
 	encoded, at := slot.Encode([16]byte{1})

@@ -39,7 +39,7 @@ func readInputs(e *execution.Execution, paths []string) error {
 
 func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npy") }
 
-// readNumPy fills an input from a .npy file of its shape; dimensions of 1 are ignored.
+// readNumPy fills an input from a .npy file of its shape; dimensions of 1 do not count.
 func readNumPy(path string, inputs []*xnnpack.Buffer, values []modelfile.Value) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

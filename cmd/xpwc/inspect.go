@@ -209,7 +209,7 @@ func report(f *cachefile.File) (*inspection, error) {
 		return r, err
 	}
 	r.ID = cachefile.Digest(info.ID).String()
-	if here, err := xpwc.CurrentLayout(); err == nil { // otherwise XNNPACK cannot run here
+	if here, err := xpwc.CurrentLayout(); err == nil { // else XNNPACK cannot run here, and no layout is this machine's
 		r.Here = cachefile.Digest(here.Fingerprint).String()
 	}
 	for _, s := range info.Slots {

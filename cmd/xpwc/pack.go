@@ -64,8 +64,7 @@ has packed weights in it.`, safetensors.PackedName),
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to")
-	levels := strings.Join(xnnpack.CPULevels(), ", ")
-	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+levels)
+	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+strings.Join(xnnpack.CPULevels(), ", "))
 	graphFlag(cmd, &o.graph)
 	jobsFlag(cmd, &o.jobs)
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
@@ -96,7 +95,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
 	}
-	m, err := openPackable(model) // for its errors, before anything is made
+	m, err := openPackable(model) // its errors are better told before anything is made
 	if err != nil {
 		return err
 	}

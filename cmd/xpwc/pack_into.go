@@ -87,7 +87,7 @@ func (m packableTflite) shares(n int) []share {
 	return shares
 }
 
-// packedLevel is the result of packing for one level of CPU.
+// packedLevel is what packing for one level of CPU came to.
 type packedLevel struct {
 	CPU         string        `json:"cpu"`
 	Layout      string        `json:"layout"` // what XNNPACK chooses for it: the fingerprint
@@ -203,8 +203,8 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 		return nil, err
 	}
 	shares := m.shares(jobs)
-	progress := newPackingProgress(stderr, "packing for "+level, shares)
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: progress.packed})
+	bar := newPackingProgress(stderr, "packing for "+level, shares)
+	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
 	if err != nil {
 		return nil, err
 	}
@@ -212,9 +212,9 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	if err := packShares(cache, data, shares); err != nil {
 		return nil, err
 	}
-	progress.Finish()
+	bar.Finish()
 	shared := cache.Stats()
-	// Packs what an ordinary load would still miss: this is such a load.
+	// What an ordinary load would still look for in vain is packed now; and this is a load as any other.
 	if err := packOne(cache, data, m.whole); err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(modelfile.Loader) (
 	return err
 }
 
-// packingProgress adds up the progress of several sessions.
+// packingProgress adds up what several sessions tell of.
 type packingProgress struct {
 	*console.Progress
 	total int64

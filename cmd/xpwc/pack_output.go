@@ -150,8 +150,7 @@ func (p embeddingOutput) finish(ctx context.Context, _ bool) (*embedded, error) 
 		}
 	}
 	err = p.write(ctx, embedding, size, func(w io.Writer) error {
-		return p.model.File().WritePacked(w, cache.Data(), p.align,
-			map[string]string{graph.MetadataName: p.model.Description()})
+		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{graph.MetadataName: p.model.Description()})
 	})
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return nil, err

@@ -157,7 +157,7 @@ func (v *verification) print(w io.Writer, problems []cachefile.Problem) {
 		fmt.Fprintf(w, "%s: sound: generation %d, %s, the checksums of %s of payloads are right\n",
 			v.File, v.Generation, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	default:
-		fmt.Fprintf(w, "%s: sound, as far as ExecuTorch's files (%s) can be checked: %s, %s without checksums\n",
+		fmt.Fprintf(w, "%s: sound as far as ExecuTorch's files (%s) can be checked: %s, %s without checksums\n",
 			v.File, v.Format, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	}
 }
