@@ -23,7 +23,7 @@ func smallFile(t *testing.T, tensors map[string][]byte) (content []byte, slot fo
 	c := mustOpen(t, path, nil)
 	open(t, c, tensors).close(t)
 	require.NoError(t, c.Save())
-	slot = c.store.slot
+	slot = c.store.Slot()
 	require.NoError(t, c.Close())
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func survive(t *testing.T, path string, content []byte, tensors map[string][]byt
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c, err := Open(path, o)
 	if err != nil {
-		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotCache) || errors.Is(err, ErrVersion) {
+		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotCache) || errors.Is(err, ErrVersion) {
 			return 0
 		}
 		require.NoError(t, err)
@@ -115,14 +115,14 @@ func TestAFileAtTheEndOfTheGenerationsIsSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.WriteFile(path, atGeneration(t, content, slot, math.MaxUint64), 0o600))
 	_, err := Open(path, &Options{Strict: true})
-	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, err, ErrDamaged)
 	for _, packed := range []int64{3, 0} {
 		c := mustOpen(t, path, nil)
 		open(t, c, tensors).close(t)
 		require.NoError(t, c.Close())
 		s := c.Stats()
 		require.Equal(t, packed, s.Packed.Entries)
-		require.Equal(t, packed > 0, errors.Is(s.Damaged, ErrCorrupt))
+		require.Equal(t, packed > 0, errors.Is(s.Damaged, ErrDamaged))
 		require.EqualValues(t, 1, s.Generation)
 	}
 	require.FileExists(t, path+".damaged")
@@ -233,7 +233,7 @@ func TestDamagedPayloads(t *testing.T) {
 			require.Equal(t, c.damaged, s.DamagedPayloads)
 			require.Equal(t, c.wanted, s.Verified.Entries)
 			require.EqualValues(t, 1, s.Packed.Entries)
-			require.ErrorIs(t, s.LastError, ErrCorrupt)
+			require.ErrorIs(t, s.LastError, ErrDamaged)
 
 			cache = mustOpen(t, path, &Options{Verify: VerifyOnUse, Strict: true})
 			open(t, cache, tensors).close(t)

@@ -340,7 +340,7 @@ func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
 	require.NoError(t, c.Close())
 	executorchFile(t, native, path, format.TrailerV2, func(e []format.TrailerEntry, _ []byte) { e[1].Offset = 1 << 40 })
 	c = openCache(t, path, nil)
-	require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrCorrupt)
+	require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrDamaged)
 	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, xpwc.MapOf(tensors)))
 	require.NoError(t, c.Close())
 	require.FileExists(t, path+".damaged")

@@ -10,7 +10,7 @@ type Options struct {
 	// ReadOnly: use what is in the file, never write to it. What is not there is packed into private memory.
 	ReadOnly bool
 
-	// Strict: a damaged file is an error that matches ErrCorrupt, of Open, NewSession or Finalize. By default it is
+	// Strict: a damaged file is an error that matches ErrDamaged, of Open, NewSession or Finalize. By default it is
 	// renamed to NAME.damaged when there is something to write, and packed afresh; Stats.Damaged tells.
 	Strict bool
 

@@ -97,7 +97,7 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 				}
 				stats := run()
 				require.EqualValues(t, 1, stats.DamagedPayloads, op.Name)
-				require.ErrorIs(t, stats.LastError, xpwc.ErrCorrupt)
+				require.ErrorIs(t, stats.LastError, xpwc.ErrDamaged)
 				require.Zero(t, stats.Hits.Entries, op.Name)
 				require.EqualValues(t, 1, run().Hits.Entries, op.Name)
 				problems, err = cachefile.Verify(path, nil)

@@ -3,21 +3,25 @@ package cachefile
 import (
 	"errors"
 	"fmt"
+
+	"xpwc/internal/format"
 )
 
-// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned.
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned. The first
+// four are also those of packages xpwc and registry.
 var (
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote.
-	ErrNotCache = errors.New("not a packed weights cache")
+	ErrNotCache = format.ErrNotCache
 	// ErrVersion: the file was written in a format of another version.
-	ErrVersion = errors.New("cache file of another format version")
-	// ErrDamaged: the file is a cache, but damaged. The error is, or wraps, a *Problem.
-	ErrDamaged = errors.New("damaged packed weights cache")
+	ErrVersion = format.ErrVersion
+	// ErrDamaged: the file is a cache, and a checksum in it is wrong, or it breaks a rule of docs/format.md. The error is,
+	// or wraps, a *Problem.
+	ErrDamaged = format.ErrDamaged
+	// ErrForeign: the file is ExecuTorch's, which has neither the layout of its entries nor what they were packed from. Only
+	// packing the model again, and comparing, makes a native file of one.
+	ErrForeign = format.ErrForeign
 	// ErrSameFile: a file would be written over the one it is made of, perhaps under another name of it.
 	ErrSameFile = errors.New("is the file that is read; choose another path")
-	// ErrNeedsModel: ExecuTorch's files tell neither the layout of their entries nor what they were packed from. Only packing
-	// the model again, and comparing, makes a native file of one.
-	ErrNeedsModel = errors.New("a native file cannot be made of ExecuTorch's without the model")
 	// ErrNeedsSeeds: ExecuTorch's files of version 1 have no seeds, those of version 2 need them.
 	ErrNeedsSeeds = errors.New("ExecuTorch's version 1 has no seeds, which version 2 needs")
 	// ErrLayouts: ExecuTorch's format has no layouts, so that a file of it can have entries of one only.

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
@@ -72,7 +71,7 @@ func open(path string, at span) (*File, []finding, error) {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: %w: not a regular file", path, ErrNotCache)
+		return nil, nil, fmt.Errorf("%s: not a regular file: %w", path, ErrNotCache)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -97,13 +96,13 @@ func (f *File) read() ([]finding, error) {
 	}
 	h, err := format.DecodeHeader(header)
 	switch {
-	case errors.Is(err, format.ErrMagic):
+	case errors.Is(err, format.ErrNotCache):
 		return f.readForeign()
 	case errors.Is(err, format.ErrVersion):
 		return nil, fmt.Errorf("%s: %w", f.path, ErrVersion)
 	case err != nil:
 		f.format = Native
-		return []finding{{f.problem(0, "%s", plain(err)), true}}, nil
+		return []finding{{f.problem(0, "%v", err), true}}, nil
 	}
 	f.format, f.id, f.slot, f.slots = Native, h.ID, h.Current, format.Slots(h.ID, header)
 	return f.readIndex()
@@ -160,7 +159,7 @@ func (f *File) readIndex() (findings []finding, err error) {
 	}
 	index, err := format.DecodeIndex(b, slot)
 	if err != nil {
-		return append(findings, finding{f.problem(slot.IndexOffset, "%s", plain(err)), true}), nil
+		return append(findings, finding{f.problem(slot.IndexOffset, "%v", err), true}), nil
 	}
 	if n := index.NameBytes(); n > index.NameLimit() {
 		return append(findings, finding{f.problem(slot.IndexOffset, "the names of %d records add up to %d bytes", slot.Records, n), true}), nil
@@ -173,17 +172,17 @@ func (f *File) readIndex() (findings []finding, err error) {
 func (f *File) readForeign() ([]finding, error) {
 	trailer, version, err := format.DecodeTrailer(f.size, f.readAt)
 	switch {
-	case errors.Is(err, format.ErrMagic):
+	case errors.Is(err, format.ErrNotCache):
 		return nil, fmt.Errorf("%s: %w", f.path, ErrNotCache)
 	case errors.Is(err, format.ErrVersion):
-		return nil, fmt.Errorf("%s: %w: version %d of ExecuTorch's", f.path, ErrVersion, version)
+		return nil, fmt.Errorf("%s: version %d of ExecuTorch's format: %w", f.path, version, ErrVersion)
 	}
 	f.format = XPWC2
 	if version == format.TrailerV1 {
 		f.format = XPWC1
 	}
-	if errors.Is(err, format.ErrCorrupt) {
-		return []finding{{f.problem(f.size-format.FooterSize, "%s", plain(err)), true}}, nil
+	if errors.Is(err, format.ErrDamaged) {
+		return []finding{{f.problem(f.size-format.FooterSize, "%v", err), true}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -204,6 +203,3 @@ func (f *File) readAt(b []byte, offset uint64) error {
 	}
 	return err
 }
-
-// plain is what a decoder found, without its sentinel.
-func plain(err error) string { return strings.TrimPrefix(err.Error(), format.ErrCorrupt.Error()+": ") }

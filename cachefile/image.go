@@ -32,7 +32,7 @@ type Image struct {
 // variants. The generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads' checksums.
 //
 // listed is the layout whose entries the index for ExecuTorch lists. Every payload is compared with its checksum. Errors: ErrDamaged,
-// ErrNeedsModel for a file of ExecuTorch's, ErrEmpty if there is no entry.
+// ErrForeign for a file of ExecuTorch's, ErrEmpty if there is no entry.
 func Combine(files []*File, keep func(Entry) bool, listed Digest) (*Image, error) {
 	var all []portable
 	descriptions := map[Digest]string{}

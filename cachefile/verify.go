@@ -56,7 +56,7 @@ func (v *verifier) native() {
 	}
 	for flaw := range v.index.Flaws() {
 		v.damaged = true
-		v.found(v.problem(v.slot.IndexOffset+flaw.Offset, "%s", plain(flaw.Err)))
+		v.found(v.problem(v.slot.IndexOffset+flaw.Offset, "%v", flaw.Err))
 	}
 	trailerAt := v.slot.IndexOffset + v.slot.IndexSize
 	for e, err := range v.Entries() {
@@ -114,8 +114,15 @@ func (v *verifier) trailer(at uint64) {
 		v.found(v.problem(at, "the trailer for ExecuTorch: "+format, args...))
 	}
 	trailer, version, err := format.DecodeTrailer(v.slot.End, v.readAt)
-	if err != nil {
-		wrong("%s", plain(err))
+	switch {
+	case errors.Is(err, format.ErrNotCache):
+		wrong("the magic in its footer is wrong")
+		return
+	case errors.Is(err, format.ErrVersion):
+		wrong("the version in its footer is %d", version)
+		return
+	case err != nil:
+		wrong("%v", err)
 		return
 	}
 	if n := format.TrailerSize(trailer, version); n != v.slot.End-at {

@@ -34,7 +34,7 @@ type WriteOptions struct {
 // damaged: otherwise the error matches ErrNotCache or ErrVersion. If it is the file that is read, also by a link, the error matches
 // ErrSameFile. The new file can be read and written by its owner only, as all caches.
 //
-// A file of ExecuTorch's has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrNeedsModel,
+// A file of ExecuTorch's has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrForeign,
 // ErrNeedsSeeds and ErrEmpty say what cannot be made.
 func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
 	o.Format = cmp.Or(o.Format, f.format)
@@ -70,7 +70,7 @@ func (f *File) convertible(to Format) error {
 	case to != Native && to != XPWC1 && to != XPWC2:
 		return fmt.Errorf("%q is no format of cache files", to)
 	case to == Native && f.format != Native:
-		return fmt.Errorf("%s: %w", f.path, ErrNeedsModel)
+		return fmt.Errorf("%s: %w", f.path, ErrForeign)
 	case to == XPWC2 && f.format == XPWC1:
 		return fmt.Errorf("%s: %w", f.path, ErrNeedsSeeds)
 	}

@@ -144,7 +144,7 @@ func TestExecuTorchsFilesAreCopied(t *testing.T) {
 	v1, v2 := open(t, write(t, executorchFile(1, "a", "b"))), open(t, write(t, executorchFile(2, "a", "b")))
 	to := filepath.Join(t.TempDir(), "copy")
 	for _, f := range []*cachefile.File{v1, v2} {
-		require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.Native}), cachefile.ErrNeedsModel)
+		require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.Native}), cachefile.ErrForeign)
 	}
 	require.ErrorIs(t, v1.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2}), cachefile.ErrNeedsSeeds)
 	require.NoFileExists(t, to)

@@ -5,7 +5,7 @@
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 //	err = subgraph.Delete()
-//	err = session.Finalize()                         // weights that packing consumed leave the memory
+//	err = session.Finalize()                            // weights that packing consumed leave the memory
 //	… runtime.Reshape(), runtime.Setup(…) with the IDs of m.Inputs() and m.Outputs(), runtime.Invoke()
 //	err = runtime.Delete()
 //	err = session.Close()

@@ -103,7 +103,7 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 	case o.model != "" && !adopting:
 		return usagef("--model is for making a native file of ExecuTorch's")
 	case adopting && o.model == "":
-		return usagef("%s: %v: give it with --model", r.File, cachefile.ErrNeedsModel)
+		return usagef("%s: %v", r.File, cachefile.ErrForeign)
 	}
 	if err := r.make(ctx, f, info, adopting, o, stderr); err != nil {
 		return err

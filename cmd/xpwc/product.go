@@ -77,7 +77,7 @@ func (s *stage) seed(path string) (err error) {
 func checkCache(path string) error {
 	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true, Strict: true})
 	switch {
-	case errors.Is(err, xpwc.ErrCorrupt), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
+	case errors.Is(err, xpwc.ErrDamaged), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
 		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
 	case err != nil:
 		return err

@@ -155,7 +155,7 @@ func TestAGenerationThatNoOtherCanFollowIsDamage(t *testing.T) {
 		}
 		h, err := format.DecodeHeader(header)
 		if c.refused {
-			require.ErrorIs(t, err, format.ErrCorrupt, "%d", c.generation)
+			require.ErrorIs(t, err, format.ErrDamaged, "%d", c.generation)
 			continue
 		}
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package xpwc
+package store
 
 import (
 	"bytes"
@@ -11,32 +11,40 @@ import (
 // What is at the path but is no cache of ours, or no longer.
 
 // notOurs tells a file written by ExecuTorch from one that is no cache at all.
-func (st *store) notOurs(size int64) error {
+func (st *Store) notOurs(size int64) error {
 	entries, _, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
 		_, err := st.disk.ReadAt(b, int64(offset))
 		return err
 	})
 	switch {
-	case errors.Is(err, format.ErrCorrupt), errors.Is(err, format.ErrVersion):
-		return fmt.Errorf("%s: its trailer: %w (%w)", st.path, ErrCorrupt, err)
+	case errors.Is(err, format.ErrDamaged), errors.Is(err, format.ErrVersion):
+		return fmt.Errorf("%s: its trailer: %w: %w", st.path, err, format.ErrDamaged)
 	case err != nil:
-		return fmt.Errorf("%s: %w", st.path, ErrNotCache)
+		return fmt.Errorf("%s: %w", st.path, format.ErrNotCache)
 	}
 	f := &foreignFile{disk: st.disk, entries: map[string]format.TrailerEntry{}}
 	for _, e := range entries {
 		f.entries[e.Name] = e
 	}
 	st.foreign, st.disk = f, nil
-	return fmt.Errorf("%s: %w", st.path, ErrForeign)
+	return fmt.Errorf("%s: %w", st.path, format.ErrForeign)
 }
 
 // A foreignFile is ExecuTorch's cache file, or, without entries, one of an older version of our format. It tells
 // names and seeds, but neither the layout its entries were packed for nor the content they were packed from, so
 // nothing of it is used before the same was packed here once.
 type foreignFile struct {
-	disk    disk
-	writes  bool // the disk is open for writing
-	entries map[string]format.TrailerEntry
+	disk     Disk
+	writable bool // the disk is open for writing
+	entries  map[string]format.TrailerEntry
+}
+
+// Foreign reports whether the file at the path is ExecuTorch's, or one of an older version of our format.
+func (st *Store) Foreign() bool { return st.foreign != nil }
+
+// ForeignHas reports whether the file at the path is a foreign one that has these bytes under this name.
+func (st *Store) ForeignHas(name string, packed []byte) bool {
+	return st.foreign != nil && st.foreign.has(name, packed)
 }
 
 // has reports whether the file has these bytes under this name. A file of version 1 tells no seeds; they do not matter
@@ -66,8 +74,8 @@ func (f *foreignFile) close() error {
 
 // openForWriting opens ExecuTorch's file, which was loaded, for writing too: who may not write to it must not replace
 // it either.
-func (f *foreignFile) openForWriting(st *store) error {
-	if f.writes {
+func (f *foreignFile) openForWriting(st *Store) error {
+	if f.writable {
 		return nil
 	}
 	d, err := st.openAgain(f.disk)
@@ -75,13 +83,13 @@ func (f *foreignFile) openForWriting(st *store) error {
 		return err
 	}
 	old := f.disk
-	f.disk, f.writes = d, true
+	f.disk, f.writable = d, true
 	return old.Close()
 }
 
 // beginReplacement begins a native file beside a foreign one, which it takes the place of with its first commit. ok
 // is false if another process is the writer of that.
-func (st *store) beginReplacement() (ok bool, err error) {
+func (st *Store) beginReplacement() (ok bool, err error) {
 	if err := st.foreign.openForWriting(st); err != nil {
 		return false, err
 	}
@@ -94,16 +102,15 @@ func (st *store) beginReplacement() (ok bool, err error) {
 		}
 		return false, errors.Join(err, st.foreign.disk.Unlock())
 	}
-	st.made, err = st.vacant(".native") // what is there a killed process left: its lock was ours to get
+	beside, err := st.vacant(".native") // what is there a killed process left: its lock was ours to get
 	if err == nil {
-		st.disk, err = st.files.Create(st.made)
+		st.disk, err = st.files.Create(beside)
 	}
 	if err != nil {
 		st.disk = nil
 		return false, errors.Join(fmt.Errorf("create cache: %w", err), st.foreign.disk.Unlock())
 	}
-	st.writes = true
-	st.takes, st.locked = st.path, true
+	st.writable, st.locked, st.beside = true, true, beside
 	ok, err = st.disk.TryLock()
 	if err == nil && ok {
 		err = st.writeHeader()
@@ -119,40 +126,41 @@ func (st *store) beginReplacement() (ok bool, err error) {
 }
 
 // giveUpReplacement leaves the file at the path where it is.
-func (st *store) giveUpReplacement() error {
-	st.takes = ""
-	return errors.Join(st.abandon(), st.files.Remove(st.made), st.foreign.disk.Unlock())
+func (st *Store) giveUpReplacement() error {
+	beside := st.beside
+	st.beside = ""
+	return errors.Join(st.Abandon(), st.files.Remove(beside), st.foreign.disk.Unlock())
 }
 
 // takePlace puts the file that was just committed first in the place of the one at the path.
-func (st *store) takePlace() error {
+func (st *Store) takePlace() error {
 	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
 		return errors.Join(err, fmt.Errorf("replace cache %s: %w", st.path, ErrReplaced))
 	}
-	if err := st.files.Rename(st.made, st.takes); err != nil {
-		return fmt.Errorf("replace cache %s: %w", st.takes, err)
+	if err := st.files.Rename(st.beside, st.path); err != nil {
+		return fmt.Errorf("replace cache %s: %w", st.path, err)
 	}
-	st.disk.Moved(st.takes)
+	st.disk.Moved(st.path)
 	foreign := st.foreign
-	st.takes, st.foreign = "", nil
+	st.beside, st.foreign = "", nil
 	return errors.Join(st.files.SyncDir(st.path), foreign.close())
 }
 
-// setAsideDamaged renames a damaged file to PATH.damaged, or what is vacant, so that a new one can take its place and
+// SetAsideDamaged renames a damaged file to PATH.damaged, or what is vacant, so that a new one can take its place and
 // the old one can be looked at: as is what it is called then. If another process has put a good file there since, it
 // is loaded instead.
-func (st *store) setAsideDamaged() (as string, err error) {
-	if err := st.abandon(); err != nil {
+func (st *Store) SetAsideDamaged() (as string, err error) {
+	if err := st.Abandon(); err != nil {
 		return "", err
 	}
-	err = st.load()
+	err = st.Load()
 	if err == nil && st.disk != nil && st.id == [16]byte{} { // emptied: others may still have mapped what was in it
-		err = errors.Join(ErrCorrupt, st.abandon())
+		err = errors.Join(format.ErrDamaged, st.Abandon())
 	}
-	if !errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, format.ErrDamaged) {
 		return "", err
 	}
-	d, err := st.files.Open(st.path, true, st.insecure)
+	d, err := st.files.Open(st.path, true, st.options.Insecure)
 	if err != nil {
 		return "", fmt.Errorf("open the damaged cache: %w", err)
 	}

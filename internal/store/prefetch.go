@@ -1,4 +1,4 @@
-package xpwc
+package store
 
 import (
 	"errors"
@@ -6,13 +6,15 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"xpwc/internal/format"
 )
 
 // prefetch has all of a mapped file's bytes in memory when it returns. They are mapped, so that using them takes no page
 // faults, and read besides: bytes that the disk cannot give are then an error here and not a signal later, and where the
 // machine is a virtual one, memory that a disk's controller has filled is only given to it when it first touches it. Several
 // readers keep the disk busy meanwhile.
-func (st *store) prefetch(data []byte) error {
+func (st *Store) prefetch(data []byte) error {
 	const (
 		readers = 4
 		stretch = 4 << 20 // of which each reads one after the other
@@ -32,7 +34,7 @@ func (st *store) prefetch(data []byte) error {
 					return
 				}
 				to := min(from+stretch, int64(len(data)))
-				errs[i] = populate(data[from:to])
+				errs[i] = st.disk.Populate(data[from:to])
 				for ; from < to && errs[i] == nil; from += piece {
 					n := min(piece, to-from)
 					if _, err := st.disk.ReadAt(buf[:n], from); err != nil && !errors.Is(err, io.EOF) {
@@ -44,7 +46,7 @@ func (st *store) prefetch(data []byte) error {
 	}
 	group.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
-		return fmt.Errorf("%s: %w: its bytes cannot be read (%w)", st.path, ErrCorrupt, err)
+		return fmt.Errorf("%s: its bytes cannot be read (%w): %w", st.path, err, format.ErrDamaged)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package xpwc
+package store
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ const namesBeside = 9
 // vacant returns a name beside the cache for a file that the store makes, or puts there: NAME.compact, say, else
 // NAME.compact-2 and so on. What a killed process left there goes, but only if its content says that it is a cache
 // file: anything else is somebody's.
-func (st *store) vacant(suffix string) (path string, err error) {
+func (st *Store) vacant(suffix string) (path string, err error) {
 	for n := 1; n <= namesBeside; n++ {
 		path := st.path + suffix
 		if n > 1 {
@@ -36,8 +36,8 @@ func (st *store) vacant(suffix string) (path string, err error) {
 }
 
 // isCache reports whether the file at a path begins as a cache file does, or as one that was created and not begun.
-func (st *store) isCache(path string) (bool, error) {
-	d, err := st.files.Open(path, false, st.insecure)
+func (st *Store) isCache(path string) (bool, error) {
+	d, err := st.files.Open(path, false, st.options.Insecure)
 	if err != nil {
 		return false, err
 	}
@@ -51,7 +51,7 @@ func (st *store) isCache(path string) (bool, error) {
 		return false, err
 	}
 	_, err = format.DecodeHeader(block)
-	return !errors.Is(err, format.ErrMagic) || notBegun(block, size), nil
+	return !errors.Is(err, format.ErrNotCache) || notBegun(block, size), nil
 }
 
 // notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache
