@@ -1,11 +1,10 @@
-// Package llama generates a transformer stack with the shape of Llama 3.2 1B and random weights: what the demo and
-// the benchmarks run where a language model's sizes matter and its answers do not.
+// Package llama generates a transformer stack with the shape of Llama 3.2 1B and random weights: what the demo and the
+// benchmarks run where a language model's sizes matter and its answers do not.
 //
 // A layer has seven fully connected matrices (query 2048x2048, key and value 2048x512, output 2048x2048, gate and up
-// 2048x8192, down 8192x2048), either in int8 with a scale for each output channel on dynamically quantised
-// activations (XNNPACK's qd8-f32-qc8w) or in float32. There is one position and no history, so the key gates the
-// value in place of the softmax; the rest is the usual: root mean square norms, residual additions and
-// gate*sigmoid(gate)*up.
+// 2048x8192, down 8192x2048), either in int8 with a scale for each output channel on dynamically quantised activations
+// (XNNPACK's qd8-f32-qc8w) or in float32. There is one position and no history, so the key gates the value in place of
+// the softmax; the rest is the usual: root mean square norms, residual additions and gate*sigmoid(gate)*up.
 package llama
 
 import (
