@@ -39,10 +39,10 @@ type TensorMeta struct {
 	DimOrder []int
 }
 
-// Open maps a .ptd or a .pte read-only and checks its named data; its identifier says which of them it is. Tensors'
-// bytes are not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and
-// names the file. The file must not be changed in place while it is open, as for any mapping; replacing it by another
-// is harmless. The caller closes the file when everything that uses its data is closed.
+// Open maps a .ptd or a .pte read-only and checks its named data; the file's identifier says which of them it is.
+// Tensors' bytes are not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system
+// returned, and names the file. The file must not be changed in place while it is open, as for any mapping; replacing
+// it by another is harmless. The caller closes the file when everything that uses its data is closed.
 func Open(path string) (*File, error) {
 	m, err := mapped.Open(path)
 	if err != nil {
