@@ -212,13 +212,7 @@ func xpwc_cache_names(handle C.xpwc_cache, names *C.xpwc_strings, count *C.size_
 		if names == nil || count == nil {
 			return invalid("xpwc_cache_names: names or count is NULL")
 		}
-		all := c.Names()
-		array, err := newStrings(all)
-		if err != nil {
-			return err
-		}
-		*names, *count = array, C.size_t(len(all))
-		return nil
+		return returnNames(c.Names(), names, count)
 	})
 }
 
@@ -229,8 +223,8 @@ func zero[T any](p *T) {
 	}
 }
 
-// newStrings copies strings into C memory, to be freed with freeStrings or xpwc_names_free.
-func newStrings(all []string) (C.xpwc_strings, error) {
+// returnNames copies names into C memory, which the host frees with xpwc_names_free.
+func returnNames(all []string, names *C.xpwc_strings, count *C.size_t) error {
 	size := 0
 	for _, s := range all {
 		size += len(s) + 1
@@ -238,7 +232,7 @@ func newStrings(all []string) (C.xpwc_strings, error) {
 	var text *C.char
 	array := C.xpwc_strings_new(C.size_t(len(all)), C.size_t(size), &text)
 	if array == nil {
-		return nil, fmt.Errorf("no memory for %d names: %w", len(all), syscall.ENOMEM)
+		return fmt.Errorf("no memory for %d names: %w", len(all), syscall.ENOMEM)
 	}
 	pointers := unsafe.Slice(array, len(all))
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(text)), size)
@@ -248,7 +242,6 @@ func newStrings(all []string) (C.xpwc_strings, error) {
 		bytes[n] = 0
 		bytes = bytes[n+1:]
 	}
-	return C.xpwc_strings(unsafe.Pointer(array)), nil
+	*names, *count = C.xpwc_strings(unsafe.Pointer(array)), C.size_t(len(all))
+	return nil
 }
-
-func freeStrings(names C.xpwc_strings) { C.free(unsafe.Pointer(names)) }

@@ -12,7 +12,7 @@
 //   xpwc_session_load(session, "layers.0.weight", &options, &weights, &size); // weights go to xnn_define_tensor_value
 //   xpwc_session_provider(session, &provider);
 //   xnn_create_runtime_v4(subgraph, provider, workspace, threadpool, flags, &runtime);
-//   xpwc_session_finalize(session, &names, &count);          // frees the sources; the disk is written afterwards
+//   xpwc_session_finalize(session);                          // frees the sources; the disk is written afterwards
 //   ... xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ...
 //   xnn_delete_runtime(runtime);
 //   xpwc_session_end(session);
@@ -280,7 +280,7 @@ xpwc_status xpwc_cache_trim(xpwc_cache cache);
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
 xpwc_status xpwc_cache_names(xpwc_cache cache, const char* const** names, size_t* count);
 
-// Frees what xpwc_cache_names returned. NULL is harmless.
+// Frees what xpwc_cache_names or xpwc_session_names returned. NULL is harmless.
 void xpwc_names_free(const char* const* names);
 
 // A number of entries and their bytes.
@@ -557,14 +557,18 @@ xpwc_status xpwc_session_provider(xpwc_session session, struct xnn_weights_cache
 
 // Ends the creation of the runtime: call it when xnn_create_runtime_v4 has returned, before the runtime is set up. It
 // frees the unpacked tensors that packing consumed. What was packed is written soon afterwards; it does not wait for
-// the disk. *names is an array of *count sorted names of the packed weights that the runtime uses. The session owns it
-// until its end; either pointer may be NULL. The error is the first that a callback of XNNPACK met. With
-// XPWC_STATUS_NOT_EAGER, XPWC_STATUS_SOURCE_CHANGED or XPWC_STATUS_LOST, or if a fill failed, the runtime must not be
-// used; otherwise it is right, if it could be created. The session is finalized in any case.
+// the disk. An error means that the runtime must not be used, or says why XNNPACK could not create it. What went wrong
+// without harm to the runtime is logged. The session is finalized in any case. Calling it again returns the same.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, NOT_EAGER, FINALIZED, SOURCE_CHANGED, LOST, OUT_OF_MEMORY,
 // SYSTEM_ERROR, CALLBACK_FAILED, and those that fill returns; with XPWC_OPEN_STRICT also DAMAGED, FOREIGN,
 // VERSION_MISMATCH.
-xpwc_status xpwc_session_finalize(xpwc_session session, const char* const** names, size_t* count);
+xpwc_status xpwc_session_finalize(xpwc_session session);
+
+// Lists the sorted names of the packed weights that the session's runtime uses so far, each the weights' name directly
+// followed by the bias' name. Unnamed weights are not in it. *names has *count strings, and belongs to the host: free
+// it with xpwc_names_free.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
+xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, size_t* count);
 
 // Returns XPWC_STATUS_LOST once the disk has lost packed weights that the session's runtime uses: a flush that fails
 // may lose what was written before it, and not all of it can be recovered. It costs little and can be called before or

@@ -201,6 +201,16 @@ inline Status c_string(std::string_view text, std::string& copy) {
   return Status();
 }
 
+// Copies and frees names that a call returned.
+inline Result<std::vector<std::string>> take_names(xpwc_status code, const char* const* c, std::size_t count) {
+  if (code != XPWC_STATUS_OK) {
+    return check(code);
+  }
+  std::vector<std::string> names(c, c + count);
+  xpwc_names_free(c);
+  return names;
+}
+
 // An open handle, and the functions that the library calls for it.
 struct CacheState {
   ~CacheState() { xpwc_close(cache); }
@@ -360,17 +370,16 @@ class Session {
   // What to give to xnn_create_runtime_v4. nullptr once the session has ended.
   xnn_weights_cache_t provider() const { return provider_; }
 
-  // Ends the creation of the runtime; call it before the runtime is set up. names, if not nullptr, becomes the sorted
-  // names of the packed weights that the runtime uses, valid until the session ends. See xpwc_session_finalize for the
-  // errors after which the runtime must not be used.
-  Status finalize(std::vector<std::string_view>* names = nullptr) {
+  // Ends the creation of the runtime; call it before the runtime is set up. After an error the runtime must not be
+  // used. See xpwc_session_finalize.
+  Status finalize() { return detail::check(xpwc_session_finalize(session_), state_.get()); }
+
+  // The sorted names of the packed weights that the runtime uses so far.
+  Result<std::vector<std::string>> names() const {
     const char* const* c = nullptr;
     std::size_t count = 0;
-    const xpwc_status code = xpwc_session_finalize(session_, &c, &count);
-    if (names != nullptr) {
-      names->assign(c, c + count);
-    }
-    return detail::check(code, state_.get());
+    const xpwc_status status = xpwc_session_names(session_, &c, &count);
+    return detail::take_names(status, c, count);
   }
 
   // XPWC_STATUS_LOST once the disk has lost packed weights of the runtime, which then must not be used. See
@@ -469,12 +478,8 @@ class Cache {
   Result<std::vector<std::string>> names() const {
     const char* const* c = nullptr;
     std::size_t count = 0;
-    if (Status status = detail::check(xpwc_cache_names(handle(), &c, &count)); !status.ok()) {
-      return status;
-    }
-    std::vector<std::string> names(c, c + count);
-    xpwc_names_free(c);
-    return names;
+    const xpwc_status status = xpwc_cache_names(handle(), &c, &count);
+    return detail::take_names(status, c, count);
   }
 
   Result<Stats> stats() const {

@@ -52,7 +52,8 @@ static void is_refused(void) {
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, others_model.tensors[0].content, NULL));
   struct xnn_weights_cache_provider* provider;
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_provider(session, &provider));
-  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_finalize(session, NULL, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_finalize(session));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_names(session, &names, &count));
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_end(session));
 }
 
@@ -134,7 +135,7 @@ int main(int argc, char** argv) {
   struct xnn_weights_cache_provider* provider;
   OK(xpwc_session_provider(session, &provider));
   xnn_runtime_t runtime = runtime_create(data, provider);
-  OK(xpwc_session_finalize(session, NULL, NULL));
+  OK(xpwc_session_finalize(session));
   float want[WIDTH], got[WIDTH];
   model_infer_plain(&m, want);
   runtime_infer(runtime, got);
