@@ -199,7 +199,7 @@ func (c *core) planCommit(entries, pending []*entry) (plan *store.Commit, commit
 		if err != nil {
 			return nil, nil, full, err
 		}
-		plan, err = c.store.PrepareCommit(c.layouts(c.store.Index(), records), records, c.trailer(records), uint32(c.options.TrailerVersion))
+		plan, err = c.store.PrepareCommit(c.layouts(c.store.Index(), records), records, c.trailer(records))
 		if err == nil {
 			return plan, committing, full, nil
 		}

@@ -112,7 +112,7 @@ func (c *core) compact(keep func([]format.Record) []format.Record) error {
 	c.mu.Unlock()
 	next, err := c.store.Rewrite(items, func(kept []format.Record) ([]format.Layout, []format.TrailerEntry) {
 		return c.layouts(loaded, kept), c.trailer(kept)
-	}, uint32(c.options.TrailerVersion))
+	})
 	c.mu.Lock()
 	if err == nil {
 		err = next.TakePlace()

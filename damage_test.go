@@ -138,7 +138,7 @@ func atGeneration(t *testing.T, content []byte, slot format.Slot, generation uin
 		require.NoError(t, err)
 		records = append(records, r)
 	}
-	next, block, err := format.EncodeGeneration(generation, slot.IndexOffset, index.Layouts(), records, nil, format.TrailerV2)
+	next, block, err := format.EncodeGeneration(generation, slot.IndexOffset, index.Layouts(), records, nil)
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
@@ -160,8 +160,21 @@ func fileOfVersion(t *testing.T, path string, newer int) []byte {
 
 // What a newer version of the format wrote is neither used nor touched. The model runs all the same.
 func TestAFileOfANewerVersionIsLeftAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
-	content := fileOfVersion(t, path, 1)
+	t.Run("native", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "cache")
+		requireLeftAlone(t, path, fileOfVersion(t, path, 1))
+	})
+	t.Run("ExecuTorch's", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "cache")
+		content := executorchFileOf(map[string][]byte{"w": contentOf("v", 200)})
+		binary.LittleEndian.PutUint32(content[len(content)-4:], 3)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		requireLeftAlone(t, path, content)
+	})
+}
+
+func requireLeftAlone(t *testing.T, path string, content []byte) {
+	t.Helper()
 	_, err := Open(path, &Options{Strict: true})
 	require.ErrorIs(t, err, ErrVersion)
 
@@ -289,7 +302,7 @@ func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
 	}
 	file[wrong.Offset] ^= 1
 	wrong.Sum = digest.Of(file[wrong.Offset : wrong.Offset+wrong.Size])
-	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), []format.Record{wrong, right}, nil, format.TrailerV2)
+	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), []format.Record{wrong, right}, nil)
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
 	b, slotAt := slot.Encode(h.ID)

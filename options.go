@@ -32,9 +32,6 @@ type Options struct {
 	// exceeded while a commit is written.
 	MaxBytes int64
 
-	// TrailerVersion of the index for ExecuTorch at the end of the file: 2 (the default, 0) or 1, which has no seeds.
-	TrailerVersion int
-
 	// Progress, if not nil, is told of each entry that was packed, on the thread that creates the runtime. It must not
 	// call the cache or the session.
 	Progress func(Progress)
@@ -95,9 +92,6 @@ func (o *Options) withDefaults() Options {
 	if v.WriterWait == 0 {
 		v.WriterWait = 10 * time.Second
 	}
-	if v.TrailerVersion == 0 {
-		v.TrailerVersion = 2
-	}
 	return v
 }
 
@@ -105,5 +99,5 @@ func (o *Options) withDefaults() Options {
 func (o Options) same(other Options) bool {
 	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
 		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
-		o.WriterWait == other.WriterWait && o.TrailerVersion == other.TrailerVersion
+		o.WriterWait == other.WriterWait
 }

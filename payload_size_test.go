@@ -34,7 +34,7 @@ func resize(t *testing.T, path string, change func(r *format.Record, payload []b
 		records = append(records, r)
 	}
 	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records,
-		format.TrailerEntries(index.Layouts()[0].Fingerprint, records), format.TrailerV2)
+		format.TrailerEntries(index.Layouts()[0].Fingerprint, records))
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
 	encoded, at := slot.Encode([16]byte{1, 2, 3})

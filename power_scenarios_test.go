@@ -117,7 +117,7 @@ func (s *scenario) startWithExecuTorch(m model) {
 		entries = append(entries, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(packed)), Seed: 42})
 		file = append(file, packed...)
 	}
-	file = append(file, format.EncodeTrailer(entries, uint64(len(file)), format.TrailerV2)...)
+	file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
 	s.dir.put(powerPath, file, int64(len(file)))
 	s.states = []state{{refused: ErrForeign, raw: file}}
 }

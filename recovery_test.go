@@ -31,7 +31,7 @@ func executorchFileOf(tensors map[string][]byte) []byte {
 		file = append(file, p...)
 		file = append(file, make([]byte, -len(file)&4095)...)
 	}
-	return append(file, format.EncodeTrailer(entries, uint64(len(file)), 2)...)
+	return append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
 }
 
 // noFault turns a signal of a missing page into a failure of the test.

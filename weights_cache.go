@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
@@ -49,9 +48,6 @@ var cores = struct {
 // runtime would end the process.
 func Open(path string, options *Options) (*Cache, error) {
 	o := options.withDefaults()
-	if o.TrailerVersion != format.TrailerV1 && o.TrailerVersion != format.TrailerV2 {
-		return nil, fmt.Errorf("open cache: unknown trailer version %d", o.TrailerVersion)
-	}
 	if path == "" {
 		return newHandle(place{}, o, nil)
 	}

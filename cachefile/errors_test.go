@@ -34,6 +34,8 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 	root[h.Current.IndexOffset+20] ^= 1
 	cutOff := executorchFile(2, "a", "b")
 	cutOff = cutOff[4096:]
+	newer := executorchFile(2, "a")
+	binary.LittleEndian.PutUint32(newer[len(newer)-4:], 3)
 	text := write(t, []byte("my notes"))
 	const notCache, damaged, version, foreign = "ErrNotCache", "ErrDamaged", "ErrVersion", "ErrForeign"
 	sentinels := map[string][]error{
@@ -53,6 +55,7 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 		"ExecuTorch's without its first page": {write(t, cutOff), damaged},
 		"an older version":                    {write(t, ofVersion(t, format.Version-1)), version},
 		"a newer version":                     {write(t, ofVersion(t, format.Version+1)), version},
+		"a newer one of ExecuTorch's":         {write(t, newer), version},
 		"ExecuTorch's":                        {write(t, executorchFile(2, "a")), foreign},
 		"ExecuTorch's, version 1":             {write(t, executorchFile(1, "a")), foreign},
 	} {

@@ -157,7 +157,7 @@ func layOut(entries []portable, descriptions map[Digest]string, listed Digest) (
 		im.Layouts = append(im.Layouts, *layouts[fingerprint])
 		listing = append(listing, format.Layout{Fingerprint: fingerprint, Description: descriptions[fingerprint]})
 	}
-	slot, block, err := format.EncodeGeneration(1, tail, listing, records, format.TrailerEntries(listed, records), format.TrailerV2)
+	slot, block, err := format.EncodeGeneration(1, tail, listing, records, format.TrailerEntries(listed, records))
 	if err != nil {
 		return nil, err
 	}

@@ -158,9 +158,9 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	}
 	retrailed := func(change func(entries []format.TrailerEntry) []format.TrailerEntry) func([]byte) []byte {
 		return func(b []byte) []byte {
-			entries, version, err := format.DecodeTrailer(uint64(len(b)), func(p []byte, at uint64) error { copy(p, b[at:]); return nil })
+			entries, _, err := format.DecodeTrailer(uint64(len(b)), func(p []byte, at uint64) error { copy(p, b[at:]); return nil })
 			require.NoError(t, err)
-			b = append(b[:trailer], format.EncodeTrailer(change(entries), trailer, version)...)
+			b = append(b[:trailer], format.EncodeTrailer(change(entries), trailer)...)
 			slot := slot
 			slot.End = uint64(len(b))
 			encoded, at := slot.Encode(id)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ type convertOptions struct {
 	skipDamaged, json      bool
 }
 
-var formatNames = []string{string(cachefile.Native), string(cachefile.XPWC1), string(cachefile.XPWC2)}
+var formatNames = []string{string(cachefile.Native), string(cachefile.XPWC2)}
 
 func newConvertCommand() *cobra.Command {
 	var o convertOptions
@@ -34,7 +35,6 @@ func newConvertCommand() *cobra.Command {
 
   native   xpwc's own. It carries ExecuTorch's index too, so that ExecuTorch can read it as it is.
   xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed weights, no checksums.
-  xpwc1    its predecessor without seeds, which today's ExecuTorch refuses.
 
 ExecuTorch's files have neither layouts nor variants. So such a file is made of one layout: by default this machine's, or else the
 only one; --layout names another, by the beginning of its fingerprint or by the word current. Of several entries of a name the
@@ -189,7 +189,7 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	path := s.file(packing)
-	if err := f.Write(path, nil, cachefile.WriteOptions{}); err != nil {
+	if err := copyInto(path, f.Reader()); err != nil {
 		return err
 	}
 	bar := console.NewProgress(stderr, "packing")
@@ -210,6 +210,16 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	return withFile(path, func(packed *cachefile.File) error {
 		return packed.Write(s.file(converted), nil, cachefile.WriteOptions{Format: cachefile.Native})
 	})
+}
+
+// copyInto makes a file of what a reader has.
+func copyInto(path string, from io.Reader) error {
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
 }
 
 func (r *conversion) print(w io.Writer) {

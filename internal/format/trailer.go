@@ -18,7 +18,7 @@ const (
 	// trailerEntrySize is the size of an entry of version 2 without its name.
 	trailerEntrySize = 24
 
-	// TrailerV1 has no seeds; TrailerV2 has them.
+	// TrailerV1 has no seeds, and is only read: ExecuTorch itself refuses it today. TrailerV2 has them.
 	TrailerV1 = 1
 	TrailerV2 = 2
 )
@@ -38,22 +38,20 @@ type TrailerEntry struct {
 	Seed   uint32
 }
 
-// EncodeTrailer returns the trailer that starts at file offset start, in version TrailerV1 or TrailerV2.
-func EncodeTrailer(entries []TrailerEntry, start uint64, version uint32) []byte {
+// EncodeTrailer returns the trailer that starts at file offset start, in version 2.
+func EncodeTrailer(entries []TrailerEntry, start uint64) []byte {
 	var b []byte
 	for _, e := range entries {
 		b = le.AppendUint32(b, uint32(len(e.Name)))
 		b = append(b, e.Name...)
 		b = le.AppendUint64(b, e.Offset)
 		b = le.AppendUint64(b, e.Size)
-		if version == TrailerV2 {
-			b = le.AppendUint32(b, e.Seed)
-		}
+		b = le.AppendUint32(b, e.Seed)
 	}
 	b = le.AppendUint64(b, start)
 	b = le.AppendUint32(b, uint32(len(entries)))
 	b = le.AppendUint32(b, trailerMagic)
-	return le.AppendUint32(b, version)
+	return le.AppendUint32(b, TrailerV2)
 }
 
 // TrailerSize returns the size in bytes of the trailer of these entries.

@@ -12,12 +12,14 @@ import (
 
 // notOurs tells a file written by ExecuTorch from one that is no cache at all.
 func (st *Store) notOurs(size int64) error {
-	entries, _, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
+	entries, version, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
 		_, err := st.disk.ReadAt(b, int64(offset))
 		return err
 	})
 	switch {
-	case errors.Is(err, format.ErrDamaged), errors.Is(err, format.ErrVersion):
+	case errors.Is(err, format.ErrVersion):
+		return fmt.Errorf("%s: version %d of ExecuTorch's format: %w", st.path, version, format.ErrVersion)
+	case errors.Is(err, format.ErrDamaged):
 		return fmt.Errorf("%s: its trailer: %w: %w", st.path, err, format.ErrDamaged)
 	case err != nil:
 		return fmt.Errorf("%s: %w", st.path, format.ErrNotCache)

@@ -14,6 +14,9 @@ type Item struct {
 	Region  *Region
 }
 
+// Describe returns the layouts of records, and what of them ExecuTorch's trailer lists.
+type Describe func(records []format.Record) ([]format.Layout, []format.TrailerEntry)
+
 // A Rewriting is a new file beside the one of a store, made of what that is to keep.
 type Rewriting struct {
 	old     *Store
@@ -29,10 +32,8 @@ func (st *Store) CanRewrite() bool {
 }
 
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
-// writer of the file. list returns the layouts of the records that are kept, and what of them ExecuTorch's trailer lists.
-// The store may be used meanwhile. If Rewrite fails it leaves nothing there.
-func (st *Store) Rewrite(items []Item, list func(kept []format.Record) ([]format.Layout, []format.TrailerEntry),
-	trailerVersion uint32) (*Rewriting, error) {
+// writer of the file. describe says what else the index and the trailer are to have. The store may be used meanwhile. If Rewrite fails it leaves nothing there.
+func (st *Store) Rewrite(items []Item, describe Describe) (*Rewriting, error) {
 	path, err := st.vacant(".compact") // what is there a killed process left: the writer's lock is ours
 	if err != nil {
 		return nil, err
@@ -43,14 +44,13 @@ func (st *Store) Rewrite(items []Item, list func(kept []format.Record) ([]format
 	}
 	made.locked = true
 	rw := &Rewriting{old: st, made: made, moved: map[uint64]uint64{}}
-	if err := rw.write(items, list, trailerVersion); err != nil {
+	if err := rw.write(items, describe); err != nil {
 		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))
 	}
 	return rw, nil
 }
 
-func (rw *Rewriting) write(items []Item, list func(kept []format.Record) ([]format.Layout, []format.TrailerEntry),
-	trailerVersion uint32) error {
+func (rw *Rewriting) write(items []Item, describe Describe) error {
 	old, made := rw.old, rw.made
 	if err := made.files.CopyMode(old.path, made.path); err != nil { // one user may have packed it for others
 		return err
@@ -71,8 +71,8 @@ func (rw *Rewriting) write(items []Item, list func(kept []format.Record) ([]form
 		rw.commit = &Commit{disk: made.disk, slot: format.Slot{End: format.HeaderSize}}
 		return rw.commit.flush()
 	}
-	layouts, trailer := list(kept)
-	if rw.commit, err = made.PrepareCommit(layouts, kept, trailer, trailerVersion); err != nil {
+	layouts, trailer := describe(kept)
+	if rw.commit, err = made.PrepareCommit(layouts, kept, trailer); err != nil {
 		return err
 	}
 	return rw.commit.Write()

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -33,27 +35,51 @@ func locate(path string) (location, error) {
 	return l, nil
 }
 
-// with calls do with the open cache.
-func (l location) with(do func(f *cachefile.File) error) error {
-	f, err := l.open()
+// withFile calls do with an open cache file, or with the packed weights in a safetensors file.
+func withFile(path string, do func(f *cachefile.File) error) error {
+	at, err := locate(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(f), f.Close())
+	return at.with(do)
 }
 
-func (l location) open() (*cachefile.File, error) {
+// with calls do with the open cache.
+func (l location) with(do func(f *cachefile.File) error) error {
 	if l.Tensor == "" {
-		return cachefile.Open(l.path)
+		f, err := cachefile.Open(l.path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(f), f.Close())
 	}
-	return cachefile.OpenSection(l.path, l.Offset, l.Bytes)
+	return l.read(func(packed io.ReaderAt) error {
+		f, err := cachefile.NewFile(packed, l.Bytes)
+		if err != nil {
+			return err
+		}
+		return do(f)
+	})
 }
 
-func (l location) verify(progress func(done, total int64)) ([]cachefile.Problem, error) {
+func (l location) verify(progress func(done, total int64)) (problems []cachefile.Problem, err error) {
 	if l.Tensor == "" {
 		return cachefile.Verify(l.path, progress)
 	}
-	return cachefile.VerifySection(l.path, l.Offset, l.Bytes, progress)
+	err = l.read(func(packed io.ReaderAt) error {
+		problems, err = cachefile.VerifyReader(packed, l.Bytes, progress)
+		return err
+	})
+	return problems, err
+}
+
+// read calls do with what reads the tensor.
+func (l location) read(do func(packed io.ReaderAt) error) error {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(io.NewSectionReader(f, l.Offset, l.Bytes)), f.Close())
 }
 
 // note says where offsets are counted from, if that is not the file's beginning.
