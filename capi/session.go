@@ -37,7 +37,7 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 		if some {
 			var err error
 			if s.data, err = newDataMap(
-				C.struct_xpwc_callback{get, context, c.number()}, C.struct_xpwc_callback{changed, context, c.number()}, tensors, n); err != nil {
+				C.struct_xpwc_callback{get, context, c.number}, C.struct_xpwc_callback{changed, context, c.number}, tensors, n); err != nil {
 				return fmt.Errorf("xpwc_session_begin: %w", err)
 			}
 			data = s.data

@@ -416,25 +416,16 @@ class Cache {
     if (Status status = detail::c_string(path, copy); !status.ok()) {
       return status;
     }
-    auto state = std::make_shared<detail::CacheState>();
-    state->log = std::move(options.log);
-    state->progress = std::move(options.progress);
-    xpwc_options c{};
-    c.struct_size = sizeof(c);
-    c.flags = detail::flag(options.read_only, XPWC_OPEN_READ_ONLY) | detail::flag(options.strict, XPWC_OPEN_STRICT) |
-        detail::flag(options.allow_unsafe_file, XPWC_OPEN_ALLOW_UNSAFE_FILE) |
-        detail::flag(options.prefetch, XPWC_OPEN_PREFETCH);
-    c.verify = static_cast<std::uint32_t>(options.verify);
-    c.writer_wait_ms = options.writer_wait.count();
-    c.max_bytes = options.max_bytes;
-    c.log_level = static_cast<std::uint32_t>(options.log_level);
-    c.log = state->log ? detail::log : nullptr;
-    c.progress = state->progress ? detail::progress : nullptr;
-    c.context = state.get();
-    if (Status status = detail::check(xpwc_open(copy.c_str(), &c, &state->cache)); !status.ok()) {
-      return status;
-    }
-    return Cache(std::move(state));
+    return open_with(std::move(options), [&](const xpwc_options& c, xpwc_cache* cache) {
+      return xpwc_open(copy.c_str(), &c, cache);
+    });
+  }
+
+  // Opens the cache in an open file, whose descriptor stays the host's. See xpwc_open_fd.
+  static Result<Cache> open_fd(int file_descriptor, Options options = {}) {
+    return open_with(std::move(options), [&](const xpwc_options& c, xpwc_cache* cache) {
+      return xpwc_open_fd(file_descriptor, &c, cache);
+    });
   }
 
   Cache(Cache&&) noexcept = default;
@@ -495,6 +486,29 @@ class Cache {
 
  private:
   explicit Cache(std::shared_ptr<detail::CacheState> state) : state_(std::move(state)) {}
+
+  template <typename Open>
+  static Result<Cache> open_with(Options options, Open open) {
+    auto state = std::make_shared<detail::CacheState>();
+    state->log = std::move(options.log);
+    state->progress = std::move(options.progress);
+    xpwc_options c{};
+    c.struct_size = sizeof(c);
+    c.flags = detail::flag(options.read_only, XPWC_OPEN_READ_ONLY) | detail::flag(options.strict, XPWC_OPEN_STRICT) |
+        detail::flag(options.allow_unsafe_file, XPWC_OPEN_ALLOW_UNSAFE_FILE) |
+        detail::flag(options.prefetch, XPWC_OPEN_PREFETCH);
+    c.verify = static_cast<std::uint32_t>(options.verify);
+    c.writer_wait_ms = options.writer_wait.count();
+    c.max_bytes = options.max_bytes;
+    c.log_level = static_cast<std::uint32_t>(options.log_level);
+    c.log = state->log ? detail::log : nullptr;
+    c.progress = state->progress ? detail::progress : nullptr;
+    c.context = state.get();
+    if (Status status = detail::check(open(c, &state->cache)); !status.ok()) {
+      return status;
+    }
+    return Cache(std::move(state));
+  }
 
   std::shared_ptr<detail::CacheState> state_;
 };
