@@ -104,7 +104,7 @@ func TestUnusualFilesAreRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(c.file.bytes())
 			require.NoError(t, err)
-			require.Len(t, got, c.names)
+			require.Len(t, got.named, c.names)
 		})
 	}
 }
@@ -124,8 +124,8 @@ func files(t testing.TB) [][]byte {
 // check reads a file, which may be refused, and sees that nothing lies outside it.
 func check(t testing.TB, b []byte) {
 	t.Helper()
-	named, err := parse(b)
-	for _, e := range named {
+	c, err := parse(b)
+	for _, e := range c.named {
 		if err == nil {
 			require.Len(t, place(&e).In(b), int(e.span.Size), e.name)
 		}
