@@ -61,7 +61,7 @@ func (c *cache) unused() error {
 
 //export xpwcOpen
 func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.uint32_t, writerWait C.int64_t,
-	maxBytes C.uint64_t, trailerVersion C.uint32_t, level C.uint32_t, logger, progress, context C.uintptr_t,
+	maxBytes C.uint64_t, level C.uint32_t, logger, progress, context C.uintptr_t,
 	handle *C.xpwc_cache,
 ) C.xpwc_status {
 	host := newHostCallbacks(logger, progress, context, level)
@@ -84,8 +84,6 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 			return invalid("xpwc_open: verify is %d", verify)
 		case level > C.XPWC_LOG_ERROR:
 			return invalid("xpwc_open: log_level is %d", level)
-		case trailerVersion > 2:
-			return invalid("xpwc_open: trailer_version is %d", trailerVersion)
 		}
 		options := xpwc.Options{
 			ReadOnly:        flags&C.XPWC_OPEN_READ_ONLY != 0,
@@ -95,7 +93,6 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 			Verify:          xpwc.Verify(verify),
 			WriterWait:      duration(int64(writerWait)),
 			MaxBytes:        int64(min(maxBytes, math.MaxInt64)),
-			TrailerVersion:  int(trailerVersion),
 		}
 		if progress != 0 {
 			options.Progress = host.tell

@@ -66,7 +66,7 @@ var statuses = []struct {
 	{xpwc.ErrInUse, C.XPWC_STATUS_IN_USE},
 	{xpwc.ErrNotCache, C.XPWC_STATUS_NOT_CACHE},
 	{xpwc.ErrUnsafeFile, C.XPWC_STATUS_UNSAFE_FILE},
-	{xpwc.ErrCorrupt, C.XPWC_STATUS_DAMAGED},
+	{xpwc.ErrDamaged, C.XPWC_STATUS_DAMAGED},
 	{xpwc.ErrForeign, C.XPWC_STATUS_FOREIGN},
 	{xpwc.ErrVersion, C.XPWC_STATUS_VERSION_MISMATCH},
 	{xpwc.ErrOtherOptions, C.XPWC_STATUS_OTHER_OPTIONS},

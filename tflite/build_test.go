@@ -23,7 +23,7 @@ type blueprint struct {
 type blueTensor struct {
 	name       string
 	shape      []int
-	dtype      TensorType
+	dtype      elementType
 	data       []byte
 	scales     []float32
 	zeroPoints []int64
@@ -46,7 +46,7 @@ type fields map[int]any
 
 // floats is a constant, or with no values a tensor that is computed.
 func floats(name string, shape []int, values ...float32) blueTensor {
-	t := blueTensor{name: name, shape: shape, dtype: Float32}
+	t := blueTensor{name: name, shape: shape, dtype: typeFloat32}
 	if len(values) > 0 {
 		t.data = littleEndian(values)
 	}
@@ -54,7 +54,7 @@ func floats(name string, shape []int, values ...float32) blueTensor {
 }
 
 func int32Tensor(name string, shape []int, values ...int32) blueTensor {
-	t := blueTensor{name: name, shape: shape, dtype: Int32}
+	t := blueTensor{name: name, shape: shape, dtype: typeInt32}
 	for _, v := range values {
 		t.data = binary.LittleEndian.AppendUint32(t.data, uint32(v))
 	}
@@ -63,7 +63,7 @@ func int32Tensor(name string, shape []int, values ...int32) blueTensor {
 
 // halves is a constant in half precision, of numbers that half precision has exactly: 0 and ±2^e·(1+m/1024).
 func halves(name string, shape []int, values ...float32) blueTensor {
-	t := blueTensor{name: name, shape: shape, dtype: Float16}
+	t := blueTensor{name: name, shape: shape, dtype: typeFloat16}
 	for _, v := range values {
 		t.data = binary.LittleEndian.AppendUint16(t.data, toHalf(v))
 	}

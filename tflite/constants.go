@@ -29,8 +29,8 @@ const overread = 128
 type constant struct {
 	tensor   int // index of the tensor that operators name
 	source   flatbuf.Span
-	stored   TensorType // as in the file
-	dtype    TensorType // as XNNPACK sees it
+	stored   elementType // as in the file
+	dtype    elementType // as XNNPACK sees it
 	scatter  *scatter
 	sparse   *sparsity
 	shape    []int
@@ -67,7 +67,7 @@ func newConstant(n int, t *tensor) (*constant, error) {
 	return k, nil
 }
 
-func (c *constant) widened() bool { return c.stored == Float16 && c.dtype == Float32 }
+func (c *constant) widened() bool { return c.stored == typeFloat16 && c.dtype == typeFloat32 }
 
 // inPlace reports whether C code can read the constant in a mapping of the given length.
 func (c *constant) inPlace(mapped int64) bool {

@@ -15,6 +15,6 @@ var (
 	// fused activation, weights that are not constant. The message has the operator's name and its index.
 	ErrUnsupported = errors.New("unsupported use")
 
-	// ErrClosed is matched by what is asked of a Model, of its DataMap or of a Memory after Close, as far as it takes the file.
+	// ErrClosed is matched by what is asked of a Model, of its DataMap or of a loader after Close, as far as it takes the file.
 	ErrClosed = errors.New("model is closed")
 )

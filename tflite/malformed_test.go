@@ -99,12 +99,12 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 		"new size of nothing":          {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{2}, 0, 4) }, ErrMalformed, "dimension 0"},
 		"new size of three dimensions": {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{3}, 4, 4, 4) }, ErrMalformed, "new size"},
 		"huge new size":                {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{2}, huge, huge) }, ErrUnsupported, "single precision"},
-		"input of text":                {func(m *blueprint) { m.tensors[0].dtype = String }, ErrUnsupported, "STRING"},
+		"input of text":                {func(m *blueprint) { m.tensors[0].dtype = typeString }, ErrUnsupported, "STRING"},
 		"input of an unknown type":     {func(m *blueprint) { m.tensors[0].dtype = 200 }, ErrUnsupported, "TensorType(200)"},
-		"output of another type":       {func(m *blueprint) { m.tensors[3].dtype = Int8 }, ErrUnsupported, "INT8"},
+		"output of another type":       {func(m *blueprint) { m.tensors[3].dtype = typeInt8 }, ErrUnsupported, "INT8"},
 		"weights in half precision":    {func(m *blueprint) { m.tensors[5] = halves("k", []int{4, 3, 3, 2}, wave(72)...) }, ErrUnsupported, "FLOAT16"},
 		"weights of another quantization": {func(m *blueprint) {
-			m.tensors[5] = quantizedTensor("k", Int8, []int{4, 3, 3, 2}, 0, 0, []float32{1}, wave(72))
+			m.tensors[5] = quantizedTensor("k", typeInt8, []int{4, 3, 3, 2}, 0, 0, []float32{1}, wave(72))
 		}, ErrUnsupported, "INT8"},
 		"transposed convolution without a size": {func(m *blueprint) { m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias" }, ErrMalformed, "0 bytes of options"},
 		"transposed convolution of huge stride": {func(m *blueprint) {

@@ -13,21 +13,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/modeltest"
 	"xpwc/internal/settled"
+	"xpwc/models"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
 // recorder is a loader that notes what it is asked for, and which constants were computed before the runtime was created.
 type recorder struct {
-	*Memory
-	model *Model
+	*models.Memory
 	names []string
 	opts  map[string][]xpwc.LoadOption
 }
 
 func newRecorder(m *Model) *recorder {
-	return &recorder{Memory: m.NewLoader(), model: m, opts: map[string][]xpwc.LoadOption{}}
+	return &recorder{Memory: m.NewLoader(), opts: map[string][]xpwc.LoadOption{}}
 }
 
 func (r *recorder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error) {
@@ -125,7 +126,7 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 		bits = binary.LittleEndian.AppendUint16(bits, uint16(h))
 	}
 	m := single(blueOp{code: opAdd, inputs: []int{0, 2}}, []int{1 << 16})
-	m.tensors = append(m.tensors, floats("c", []int{1 << 16}), blueTensor{name: "h", shape: []int{1 << 16}, dtype: Float16, data: bits})
+	m.tensors = append(m.tensors, floats("c", []int{1 << 16}), blueTensor{name: "h", shape: []int{1 << 16}, dtype: typeFloat16, data: bits})
 	m.ops = append([]blueOp{{code: opDequantize, inputs: []int{3}, outputs: []int{2}}}, m.ops...)
 	model := openModel(t, save(t, m.bytes()))
 	tensor, err := model.DataMap().Tensor("c")
@@ -249,7 +250,7 @@ func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	require.NotEqual(t, digest, changed)
 
 	// The same bytes, of weights in single precision half as large.
-	b.tensors[4] = blueTensor{name: "conv_f16", shape: []int{8, 1, 1, 4}, dtype: Float32, data: b.tensors[4].data}
+	b.tensors[4] = blueTensor{name: "conv_f16", shape: []int{8, 1, 1, 4}, dtype: typeFloat32, data: b.tensors[4].data}
 	b.ops = b.ops[1:]
 	b.ops[2].inputs = []int{0, 4}
 	b.tensors[0].shape = []int{1, 4, 4, 4}
@@ -286,13 +287,15 @@ func TestInputsAndOutputsComeInTheModelsOrder(t *testing.T) {
 		// An output may be given twice, and be an input or a constant.
 		outputs: []int{3, 2, 3, 1, 4},
 	}
-	model := openModel(t, save(t, m.bytes()))
-	require.Equal(t, []Value{{ID: 0, Name: "b", Shape: []int{2}}, {ID: 1, Name: "a", Shape: []int{2, 2}}}, model.Inputs())
-	require.Equal(t, []Value{
-		{ID: 2, Name: "difference", Shape: []int{2, 2}}, {ID: 3, Name: "sum", Shape: []int{2, 2}},
-		{ID: 4, Name: "difference", Shape: []int{2, 2}}, {ID: 5, Name: "b", Shape: []int{2}}, {ID: 6, Name: "one", Shape: []int{1}},
-	}, model.Outputs())
-	got := run(t, model, []float32{10, 20}, []float32{1, 2, 3, 4})
+	opened := openModel(t, save(t, m.bytes()))
+	value := func(id xnnpack.ValueID, name string, shape ...int) models.Value {
+		return models.Value{ID: id, Name: name, Type: xnnpack.Float32, Shape: shape}
+	}
+	require.Equal(t, []models.Value{value(0, "b", 2), value(1, "a", 2, 2)}, opened.Inputs())
+	require.Equal(t, []models.Value{
+		value(2, "difference", 2, 2), value(3, "sum", 2, 2), value(4, "difference", 2, 2), value(5, "b", 2), value(6, "one", 1),
+	}, opened.Outputs())
+	got := modeltest.Run(t, opened, []float32{10, 20}, []float32{1, 2, 3, 4})
 	require.Equal(t, [][]float32{{-9, -18, -7, -16}, {11, 22, 13, 24}, {-9, -18, -7, -16}, {10, 20}, {1}}, got)
 }
 
@@ -335,9 +338,9 @@ func TestAClosedModelRefusesToBeUsed(t *testing.T) {
 	tensor.Evict()
 	_, err = m.Subgraph(l)
 	require.ErrorIs(t, err, ErrClosed)
-	require.NoError(t, l.Close())
 	_, err = l.Load("conv")
 	require.ErrorIs(t, err, ErrClosed)
+	require.NoError(t, l.Close())
 }
 
 func TestWhatIsNoModelIsAnErrorThatNamesTheFile(t *testing.T) {
@@ -365,5 +368,5 @@ func TestWhatNoOutputDependsOnIsLeftOut(t *testing.T) {
 	model := openModel(t, save(t, m.bytes()))
 	_, err := model.DataMap().Tensor("addend")
 	require.ErrorIs(t, err, xpwc.ErrUnknownTensor)
-	require.Equal(t, [][]float32{{0, 2, 0, 4}}, run(t, model, []float32{1, 2, 3}, []float32{-1, 2, -3, 4}))
+	require.Equal(t, [][]float32{{0, 2, 0, 4}}, modeltest.Run(t, model, []float32{1, 2, 3}, []float32{-1, 2, -3, 4}))
 }

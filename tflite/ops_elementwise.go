@@ -78,7 +78,7 @@ func planBinary(operator xnnpack.BinaryOperator, quantized bool, slot int) func(
 		if c.err == nil && a.dtype != b.dtype {
 			c.unsupported("inputs of types %v and %v", a.dtype, b.dtype)
 		}
-		if c.sameTypes(a); c.err == nil && a.dtype != Float32 && (!quantized || a.dtype == Int32) {
+		if c.sameTypes(a); c.err == nil && a.dtype != typeFloat32 && (!quantized || a.dtype == typeInt32) {
 			c.unsupported("values of type %v", a.dtype)
 		}
 		var limits xnnpack.Range
@@ -106,7 +106,7 @@ func planPReLU(c *call) func(*emitter) error {
 	}
 	n, err := elements(slope.shape)
 	rank := len(in.shape)
-	if slope.state != static || slope.dtype != Float32 || err != nil || rank == 0 || n != in.shape[rank-1] || slope.shape[len(slope.shape)-1] != n {
+	if slope.state != static || slope.dtype != typeFloat32 || err != nil || rank == 0 || n != in.shape[rank-1] || slope.shape[len(slope.shape)-1] != n {
 		c.unsupported("slopes of shape %v and type %v for an input of %v: they must be constant, one a channel", slope.shape, slope.dtype, in.shape)
 	}
 	c.define(0, in.shape...)
@@ -122,15 +122,15 @@ func planDequantize(c *call) func(*emitter) error {
 		return nil
 	}
 	in := c.resolve(0)
-	if out := c.output(0); out != nil && out.dtype != Float32 {
+	if out := c.output(0); out != nil && out.dtype != typeFloat32 {
 		c.unsupported("an output of type %v", out.dtype)
 	}
 	if c.err != nil {
 		return nil
 	}
-	if in.dtype == Float16 && in.state == static {
+	if in.dtype == typeFloat16 && in.state == static {
 		k := *in.constant
-		k.dtype, k.size = Float32, 2*k.size
+		k.dtype, k.size = typeFloat32, 2*k.size
 		c.alias(0, k)
 		return nil
 	}
@@ -147,10 +147,10 @@ func planQuantize(c *call) func(*emitter) error {
 
 func (c *call) convert() func(*emitter) error {
 	in := c.data(0)
-	if c.err == nil && in.dtype != Float32 && in.dtype != Int8 && in.dtype != Uint8 {
+	if c.err == nil && in.dtype != typeFloat32 && in.dtype != typeInt8 && in.dtype != typeUint8 {
 		c.unsupported("values of type %v", in.dtype)
 	}
-	if out := c.output(0); out != nil && out.dtype == Int32 {
+	if out := c.output(0); out != nil && out.dtype == typeInt32 {
 		c.unsupported("an output of type %v", out.dtype)
 	}
 	c.define(0, in.shape...)

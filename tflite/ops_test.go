@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/modeltest"
 )
 
 // wave is a sequence of numbers of both signs, each exact in half precision.
@@ -229,7 +231,7 @@ func weightCases() (cases []opCase) {
 	for name, s := range sparsities() {
 		m := constants(halves("stored", []int{2, 1, 1, 4}, wave(s.stored)...))
 		m.tensors[3].sparsity = s.sparsity
-		m.tensors = append(m.tensors, blueTensor{name: "dense", shape: []int{2, 1, 1, 4}, dtype: Float16})
+		m.tensors = append(m.tensors, blueTensor{name: "dense", shape: []int{2, 1, 1, 4}, dtype: typeFloat16})
 		m.ops = append([]blueOp{{code: opDensify, inputs: []int{3}, outputs: []int{4}},
 			{code: opDequantize, inputs: []int{4}, outputs: []int{2}}}, m.ops...)
 		cases = append(cases, opCase{"CONV_2D with sparse weights: " + name, m})
@@ -281,7 +283,7 @@ func TestOperatorsComputeWhatTensorFlowLiteDefines(t *testing.T) {
 			file := c.model.bytes()
 			m := openModel(t, save(t, file))
 			input := wave(len(newArray(m.Inputs()[0].Shape...).v))
-			got, want := run(t, m, input), interpret(t, file, input)
+			got, want := modeltest.Run(t, m, input), interpret(t, file, input)
 			require.Len(t, got[0], len(want[0]))
 			for i := range want[0] {
 				require.InDelta(t, want[0][i], got[0][i], 1e-4*math.Max(1, math.Abs(float64(want[0][i]))), "element %d", i)

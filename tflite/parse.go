@@ -22,7 +22,7 @@ type graph struct {
 type tensor struct {
 	name         string // unique in the graph
 	shape        []int32
-	dtype        TensorType
+	dtype        elementType
 	data         flatbuf.Span // of a constant's bytes; size 0: not a constant
 	quantization quantization
 	sparsity     *sparsity
@@ -116,7 +116,7 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 		v := tensor{
 			name:  t.String(tensorName),
 			shape: t.Int32s(tensorShape),
-			dtype: TensorType(t.Byte(tensorType)),
+			dtype: elementType(t.Byte(tensorType)),
 		}
 		// Buffer 0 is by convention the empty one.
 		if b := t.Uint32(tensorBuffer); int64(b) < int64(len(p.buffers)) {

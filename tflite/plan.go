@@ -23,7 +23,7 @@ type plan struct {
 type value struct {
 	state    state
 	shape    []int
-	dtype    TensorType
+	dtype    elementType
 	constant *constant
 }
 
@@ -138,9 +138,9 @@ func (p *plan) planOutputs(file []byte) ([]usage, error) {
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
 		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file}
-		v := c.data(0)
+		c.data(0)
 		if c.err == nil {
-			_, _, c.err = datatype(v.dtype, t.quantization, v.shape)
+			_, _, c.err = p.datatype(i)
 		}
 		if c.err != nil {
 			return nil, fmt.Errorf("output %q: %w", t.name, c.err)
@@ -184,16 +184,20 @@ func (p *plan) use(uses []usage) {
 
 // describe returns what XNNPACK is told of a tensor.
 func (p *plan) describe(tensor int) (xnnpack.Tensor, error) {
-	v, info := &p.values[tensor], &p.graph.tensors[tensor]
-	quant := info.quantization
+	name := p.graph.tensors[tensor].name
+	kind, q, err := p.datatype(tensor)
+	if err != nil {
+		return xnnpack.Tensor{}, fmt.Errorf("%q: %w", name, err)
+	}
+	return xnnpack.Tensor{Name: name, Type: kind, Shape: p.values[tensor].shape, Quantization: q}, nil
+}
+
+func (p *plan) datatype(tensor int) (xnnpack.Datatype, xnnpack.Quantization, error) {
+	v, quant := &p.values[tensor], p.graph.tensors[tensor].quantization
 	if v.constant != nil {
 		quant = v.constant.quant
 	}
-	kind, q, err := datatype(v.dtype, quant, v.shape)
-	if err != nil {
-		return xnnpack.Tensor{}, fmt.Errorf("%q: %w", info.name, err)
-	}
-	return xnnpack.Tensor{Name: info.name, Type: kind, Shape: v.shape, Quantization: q}, nil
+	return datatype(v.dtype, quant, v.shape)
 }
 
 func ints[T int32 | int64](raw []T) []int {

@@ -72,11 +72,11 @@ func (in *interpreter) array(n int) *array {
 	var stored []float64
 	for len(b) > 0 {
 		switch t.dtype {
-		case Float32:
+		case typeFloat32:
 			stored = append(stored, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
-		case Float16:
+		case typeFloat16:
 			stored = append(stored, fromHalf(binary.LittleEndian.Uint16(b)))
-		case Int32:
+		case typeInt32:
 			stored = append(stored, float64(int32(binary.LittleEndian.Uint32(b))))
 		}
 		b = b[t.dtype.Size():]

@@ -222,8 +222,6 @@ typedef struct xpwc_options {
   int64_t writer_wait_ms;
   // The file is kept to this many bytes: entries that were used longest ago are dropped. 0 means no limit.
   uint64_t max_bytes;
-  // Version of the index for ExecuTorch at the end of the file: 2 (0 means it) or 1.
-  uint32_t trailer_version;
   // XPWC_LOG_DEBUG and its like. Messages of lower levels are not logged.
   uint32_t log_level;
   // Called with each message, on any thread, maybe on several at once, or NULL. message is valid during the call.

@@ -261,6 +261,6 @@ func TestRunUsesNoDamagedPayload(t *testing.T) {
 	for i := range want.Outputs {
 		require.Equal(t, want.Outputs[i].SHA256, got.Outputs[i].SHA256)
 	}
-	require.Contains(t, strings.Join(got.Cache.Notes, "\n"), "damaged packed weights cache")
+	require.Contains(t, strings.Join(got.Cache.Notes, "\n"), "damaged packed weights")
 	says(t, dir, 0, "verify", "model.xpwc")
 }

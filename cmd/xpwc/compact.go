@@ -140,7 +140,7 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	err = withFile(path, func(f *cachefile.File) error {
 		info, err := f.Info()
 		if err == nil && info.Format != cachefile.Native {
-			return fmt.Errorf("%s: %w; xpwc convert makes a native file of it, or another of ExecuTorch's", path, xpwc.ErrForeign)
+			return fmt.Errorf("%s: %w", path, xpwc.ErrForeign)
 		}
 		r.BytesBefore, r.EntriesBefore = info.FileBytes, info.Entries
 		return err

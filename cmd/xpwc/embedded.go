@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -26,7 +28,7 @@ func locate(path string) (location, error) {
 	e, err := describeEmbedding(path)
 	switch {
 	case errors.Is(err, xpwc.ErrUnknownTensor):
-		return l, fmt.Errorf("%s: %w: a safetensors file without packed weights; xpwc pack --embed-beside makes one with them", path, cachefile.ErrNotCache)
+		return l, fmt.Errorf("%s: a safetensors file without packed weights; xpwc pack --embed-beside makes one with them: %w", path, cachefile.ErrNotCache)
 	case err == nil:
 		l.embedded = *e
 	}
@@ -35,25 +37,40 @@ func locate(path string) (location, error) {
 
 // with calls do with the open cache.
 func (l location) with(do func(f *cachefile.File) error) error {
-	f, err := l.open()
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(f), f.Close())
-}
-
-func (l location) open() (*cachefile.File, error) {
 	if l.Tensor == "" {
-		return cachefile.Open(l.path)
+		f, err := cachefile.Open(l.path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(f), f.Close())
 	}
-	return cachefile.OpenSection(l.path, l.Offset, l.Bytes)
+	return l.read(func(packed io.ReaderAt) error {
+		f, err := cachefile.NewFile(packed, l.Bytes)
+		if err != nil {
+			return err
+		}
+		return do(f)
+	})
 }
 
-func (l location) verify(progress func(done, total int64)) ([]cachefile.Problem, error) {
+func (l location) verify(progress func(done, total int64)) (problems []cachefile.Problem, err error) {
 	if l.Tensor == "" {
 		return cachefile.Verify(l.path, progress)
 	}
-	return cachefile.VerifySection(l.path, l.Offset, l.Bytes, progress)
+	err = l.read(func(packed io.ReaderAt) error {
+		problems, err = cachefile.VerifyReader(packed, l.Bytes, progress)
+		return err
+	})
+	return problems, err
+}
+
+// read calls do with what reads the tensor.
+func (l location) read(do func(packed io.ReaderAt) error) error {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(io.NewSectionReader(f, l.Offset, l.Bytes)), f.Close())
 }
 
 // note says where offsets are counted from, if that is not the file's beginning.

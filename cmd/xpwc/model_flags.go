@@ -6,8 +6,8 @@ import (
 	"xpwc/internal/modelfile"
 )
 
-func graphFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "graph", "", "description `FILE` of a safetensors file (default MODEL.json)")
+func descriptionFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "description", "", "description `FILE` of a safetensors file (default MODEL.json)")
 }
 
 func threadsFlag(cmd *cobra.Command, n *int) {
@@ -21,10 +21,10 @@ func checkThreads(n int) error {
 	return nil
 }
 
-// checkModel checks the flag --graph.
+// checkModel checks the flag --description.
 func checkModel(f modelfile.File) error {
-	if f.Graph != "" && !f.Described() {
-		return usagef("--graph is for .safetensors files and their index, not for %s", f.Path)
+	if f.Description != "" && !f.Described() {
+		return usagef("--description is for .safetensors files and their index, not for %s", f.Path)
 	}
 	return nil
 }

@@ -9,9 +9,10 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/mapped"
+	"xpwc/models"
 	"xpwc/safetensors"
 )
 
@@ -76,7 +77,7 @@ func (s *stage) seed(path string) (err error) {
 func checkCache(path string) error {
 	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true, Strict: true})
 	switch {
-	case errors.Is(err, xpwc.ErrCorrupt), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
+	case errors.Is(err, xpwc.ErrDamaged), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
 		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
 	case err != nil:
 		return err
@@ -87,7 +88,7 @@ func checkCache(path string) error {
 // embeddingProduct is a safetensors file with packed weights beside the original ones.
 type embeddingProduct struct {
 	*stage
-	model *graph.Model
+	model *described.Model
 	align int
 }
 
@@ -99,12 +100,12 @@ type embedded struct {
 	FileBytes int64  `json:"file_bytes"`
 }
 
-func newEmbedding(s *stage, m packable, align int) (product, error) {
-	g, ok := m.(packableGraph)
-	if !ok || g.File().Sharded() {
+func newEmbedding(s *stage, m models.Model, align int) (product, error) {
+	d, ok := m.(*described.Model)
+	if !ok || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
 	}
-	return embeddingProduct{s, g.Model, align}, nil
+	return embeddingProduct{s, d, align}, nil
 }
 
 func (p embeddingProduct) begin(ctx context.Context) error {
@@ -152,7 +153,7 @@ func (p embeddingProduct) finish(ctx context.Context, _ bool) (*embedded, error)
 		}
 	}
 	err = p.write(ctx, embedding, size, func(w io.Writer) error {
-		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{graph.MetadataName: p.model.Description()})
+		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{described.MetadataName: p.model.Description()})
 	})
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return nil, err

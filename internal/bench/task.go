@@ -14,6 +14,7 @@ import (
 	"xpwc"
 	"xpwc/internal/bench/llama"
 	"xpwc/internal/modelfile"
+	"xpwc/models"
 )
 
 // MeasureCommand is the first argument, and the only one, of the processes that Run and Demo start: this program once more. A program
@@ -86,11 +87,15 @@ func (t task) withCache(path string) task {
 	return t
 }
 
-func (t task) open() (modelfile.Model, error) {
-	if t.Stack.Layers > 0 {
-		return openLlama(t.Stack, t.Path)
+func (t task) open() (models.Model, error) {
+	if t.Stack.Layers == 0 {
+		return modelfile.File{Path: t.Path}.OpenFloat32()
 	}
-	return modelfile.File{Path: t.Path}.Open()
+	m, err := t.Stack.Open(t.Path)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // removeCache removes what an earlier run left; anything that is not a cache stays, and is an error.

@@ -7,13 +7,14 @@ import (
 
 	"xpwc"
 	"xpwc/internal/mapped"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
 // ErrNotWeights is matched by the error of opening a file that is not a complete file of the stack's weights.
 var ErrNotWeights = errors.New("not the weights of this stack")
 
-// Model is a stack with its weights, which lie in a read-only mapping of their file. Its methods may be called from many goroutines;
+// Model is a stack with its weights, which lie in a read-only mapping of their file. It is a [models.Model]. Its methods may be called from many goroutines;
 // what is asked of it after Close is an error that matches os.ErrClosed.
 type Model struct {
 	stack    Stack
@@ -109,18 +110,23 @@ func (d dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	}, nil
 }
 
-// Memory is a [Loader] for running a model without a cache: it gives out the mapping itself.
-type Memory struct{ m *Model }
+// NewLoader returns a loader without a cache: it gives out the mapping itself.
+func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.DataMap(), nil) }
 
-// NewLoader returns a loader without a cache.
-func (m *Model) NewLoader() *Memory { return &Memory{m} }
+// Inputs returns the stack's only input, float32 [1, Width].
+func (m *Model) Inputs() []models.Value { return []models.Value{external(Input, "input")} }
 
-// Load implements [Loader]; the options make no difference.
-func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
-	_, b, err := l.m.find(name)
-	return b, err
+// Outputs returns the stack's only output likewise.
+func (m *Model) Outputs() []models.Value { return []models.Value{external(Output, "output")} }
+
+func external(id xnnpack.ValueID, name string) models.Value {
+	return models.Value{ID: id, Name: name, Type: xnnpack.Float32, Shape: []int{1, Width}}
 }
 
-// Finalize gives back the pages of the weights, which packing has consumed. It is called when the runtime is created; loading anew reads
-// the file again.
-func (l *Memory) Finalize() { l.m.file.Drop(l.m.file.Data()) }
+// Shares returns the whole stack as the only share: nobody packs it ahead of time.
+func (m *Model) Shares(n int) []models.Share {
+	if n < 1 {
+		return nil
+	}
+	return []models.Share{{Bytes: m.stack.WeightBytes(), Subgraph: m.Subgraph}}
+}

@@ -1,21 +1,15 @@
 package llama
 
 import (
-	"fmt"
 	"math"
 
-	"xpwc"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
-// Loader gives the content of the matrices by name: an [xpwc.Session], or the model's own [Memory].
-type Loader interface {
-	Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
-}
-
 // Subgraph makes a new subgraph of the stack, with the external values Input and Output, and asks l once for each matrix. The caller
 // deletes it, as soon as a runtime is made of it.
-func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) {
+func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	s, err := xnnpack.NewSubgraph(2)
 	if err != nil {
 		return nil, err
@@ -34,7 +28,7 @@ func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) {
 // builder defines values and nodes until one fails: then it does nothing more and err tells.
 type builder struct {
 	model  *Model
-	loader Loader
+	loader models.Loader
 	s      *xnnpack.Subgraph
 	layer  int
 	err    error
@@ -169,7 +163,7 @@ func (b *builder) weight(kind int) xnnpack.ValueID {
 	t := w.filter
 	data, err := b.loader.Load(t.Name, w.packed)
 	if err != nil {
-		b.do(fmt.Errorf("load tensor %q: %w", t.Name, err))
+		b.do(err)
 		return xnnpack.InvalidValue
 	}
 	t.Data = data
