@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 

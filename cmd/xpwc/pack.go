@@ -98,14 +98,14 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
-	var p product = cacheProduct{s}
+	var output packOutput = cacheOutput{s}
 	if o.embed {
-		if p, err = newEmbedding(s, m, o.align); err != nil {
+		if output, err = newEmbedding(s, m, o.align); err != nil {
 			return err
 		}
 	}
 	report := packReport{Model: model.Path, Output: o.output, Jobs: o.jobs}
-	if err := report.pack(ctx, p, model, s, o, stderr); err != nil {
+	if err := report.pack(ctx, output, model, s, o, stderr); err != nil {
 		return err
 	}
 	report.LeftOut = s.left
@@ -115,9 +115,9 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	return report.print(stdout)
 }
 
-// pack makes the product.
-func (r *packReport) pack(ctx context.Context, p product, model modelfile.File, s *stage, o packOptions, stderr io.Writer) error {
-	if err := p.begin(ctx); err != nil {
+// pack makes the output.
+func (r *packReport) pack(ctx context.Context, output packOutput, model modelfile.File, s *stage, o packOptions, stderr io.Writer) error {
+	if err := output.begin(ctx); err != nil {
 		return err
 	}
 	var written int64
@@ -134,7 +134,7 @@ func (r *packReport) pack(ctx context.Context, p product, model modelfile.File, 
 		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
 	}
 	var err error
-	r.Embedded, err = p.finish(ctx, written > 0)
+	r.Embedded, err = output.finish(ctx, written > 0)
 	return err
 }
 

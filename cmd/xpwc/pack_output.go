@@ -16,28 +16,18 @@ import (
 	"xpwc/safetensors"
 )
 
-// A product is what pack makes of the cache that it has packed in a stage.
-type product interface {
+// A packOutput is what pack makes of the cache that it has packed in a stage.
+type packOutput interface {
 	// begin puts into the stage what the cache begins with.
 	begin(context.Context) error
 	// finish makes the output appear. It may leave one that is there as it is if nothing was packed.
 	finish(ctx context.Context, packed bool) (*embedded, error)
 }
 
-// The names of files in the stage.
-const (
-	packing   = "packing.xpwc"
-	embedding = "embedding.safetensors"
-	converted = "converted"
-	pulled    = "pulled.xpwc"
-	proving   = "proving.xpwc"
-	linked    = "linked.xpwc"
-)
+// cacheOutput is a cache file. One that is there already is added to.
+type cacheOutput struct{ *stage }
 
-// cacheProduct is a cache file. One that is there already is added to.
-type cacheProduct struct{ *stage }
-
-func (p cacheProduct) begin(context.Context) error {
+func (p cacheOutput) begin(context.Context) error {
 	if p.before == nil {
 		return nil
 	}
@@ -47,7 +37,7 @@ func (p cacheProduct) begin(context.Context) error {
 	return p.seed(p.path)
 }
 
-func (p cacheProduct) finish(_ context.Context, packed bool) (*embedded, error) {
+func (p cacheOutput) finish(_ context.Context, packed bool) (*embedded, error) {
 	if p.before != nil && !packed && p.left == 0 {
 		return nil, nil
 	}
@@ -85,8 +75,8 @@ func checkCache(path string) error {
 	return c.Close()
 }
 
-// embeddingProduct is a safetensors file with packed weights beside the original ones.
-type embeddingProduct struct {
+// embeddingOutput is a safetensors file with packed weights beside the original ones.
+type embeddingOutput struct {
 	*stage
 	model *described.Model
 	align int
@@ -100,15 +90,15 @@ type embedded struct {
 	FileBytes int64  `json:"file_bytes"`
 }
 
-func newEmbedding(s *stage, m models.Model, align int) (product, error) {
+func newEmbedding(s *stage, m models.Model, align int) (packOutput, error) {
 	d, ok := m.(*described.Model)
 	if !ok || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
 	}
-	return embeddingProduct{s, d, align}, nil
+	return embeddingOutput{s, d, align}, nil
 }
 
-func (p embeddingProduct) begin(ctx context.Context) error {
+func (p embeddingOutput) begin(ctx context.Context) error {
 	if p.before != nil {
 		if err := checkEmbedding(p.path); err != nil {
 			return err
@@ -141,7 +131,7 @@ func checkEmbedding(path string) error {
 	return nil
 }
 
-func (p embeddingProduct) finish(ctx context.Context, _ bool) (*embedded, error) {
+func (p embeddingOutput) finish(ctx context.Context, _ bool) (*embedded, error) {
 	cache, err := mapped.Open(p.file(packing))
 	if err != nil {
 		return nil, err

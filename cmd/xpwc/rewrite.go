@@ -2,16 +2,100 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 )
+
+type rewriteOptions struct {
+	wait time.Duration
+	json bool
+}
+
+func (o *rewriteOptions) flags(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.wait, "wait", 10*time.Second,
+		"how long to wait for another program that writes to the file, as a `DURATION` such as 30s")
+	jsonFlag(cmd, &o.json)
+}
+
+// rewriting is what xpwc compact and xpwc prune tell.
+type rewriting struct {
+	File          string `json:"file"`
+	BytesBefore   int64  `json:"bytes_before"`
+	BytesAfter    int64  `json:"bytes_after"`
+	EntriesBefore int    `json:"entries_before"`
+	EntriesAfter  int    `json:"entries_after"`
+	Damaged       int64  `json:"damaged_payloads_dropped"`
+}
+
+// rewrite has a cache rewrite its file, as the writer of it.
+func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Writer, do func(*xpwc.Cache) error) (err error) {
+	if err := refuseEmbedded(path); err != nil {
+		return err
+	}
+	r := rewriting{File: path}
+	err = withFile(path, func(f *cachefile.File) error {
+		info, err := f.Info()
+		if err == nil && info.Format != cachefile.Native {
+			return fmt.Errorf("%s: %w; xpwc convert makes a native file of it, or another of ExecuTorch's", path, xpwc.ErrForeign)
+		}
+		r.BytesBefore, r.EntriesBefore = info.FileBytes, info.Entries
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	file, err := newRewritten(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = file.named(errors.Join(err, file.remove())) }()
+	wait := o.wait
+	if wait <= 0 {
+		wait = -1 // not at all
+	}
+	cache, err := xpwc.Open(file.name, &xpwc.Options{Strict: true, WriterWait: wait})
+	if err != nil {
+		return err
+	}
+	err = do(cache)
+	r.Damaged = cache.Stats().DamagedPayloads
+	if err := errors.Join(err, cache.Close()); err != nil {
+		return err
+	}
+	if err := file.publish(o.wait); err != nil {
+		return err
+	}
+	after := cache.Stats()
+	r.BytesAfter, r.EntriesAfter = after.FileBytes, after.Entries
+	if o.json {
+		return printJSON(stdout, r)
+	}
+	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path, console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),
+		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
+	if r.Damaged > 0 {
+		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"), wasWere(r.Damaged))
+	}
+	return nil
+}
+
+func wasWere(n int64) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
 
 // A rewritten is a cache file that is to be rewritten by a cache. The cache opens it by a second name, in a stage: so
 // it locks the very file, but what it makes beside the name, or puts in its place, is in the stage, and an interrupt

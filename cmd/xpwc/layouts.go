@@ -1,43 +1,19 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/registry"
 )
-
-// What the commands that look into cache files and rewrite them have in common.
 
 // current is what this machine's layout is called on the command line.
 const current = "current"
-
-// printJSON prints what a command found out.
-func printJSON(w io.Writer, v any) error {
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
-}
-
-func jsonFlag(cmd *cobra.Command, on *bool) {
-	cmd.Flags().BoolVar(on, "json", false, "print JSON in place of text")
-}
-
-// withFile calls do with an open cache file, or with the packed weights in a safetensors file.
-func withFile(path string, do func(f *cachefile.File) error) error {
-	at, err := locate(path)
-	if err != nil {
-		return err
-	}
-	return at.with(do)
-}
 
 // selectLayout finds the layout of a file that a beginning of its fingerprint means, or the word current. The error says which
 // layouts there are.
@@ -88,14 +64,6 @@ func completeLayouts(_ *cobra.Command, args []string, _ string) ([]string, cobra
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeWords completes the values of a flag.
-func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // no such flag
-	}
-}
-
 // layoutFlag completes a flag that takes layouts.
 func layoutFlag(cmd *cobra.Command, flag string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, completeLayouts); err != nil {
@@ -103,11 +71,24 @@ func layoutFlag(cmd *cobra.Command, flag string) {
 	}
 }
 
-// parseSize reads sizes such as 200MiB, 1.5 GB and 4096.
-func parseSize(flag, text string) (int64, error) {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n == 0 || n > 1<<62 || strings.HasPrefix(strings.TrimSpace(text), "-") {
-		return 0, usagef("--%s %s: not a size; write it like 200MiB", flag, text)
+// addLayouts adds a row for each layout, with what happened to it, and marks this machine's.
+func addLayouts(t *console.Table, layouts []registry.Layout, what string, here registry.Fingerprint) {
+	for _, l := range layouts {
+		name := l.Fingerprint.String()
+		if l.Fingerprint == here {
+			name += " (this machine's)"
+		}
+		t.Row(name, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), console.Size(l.FileBytes), what)
 	}
-	return int64(n), nil
+}
+
+func layoutTable() (t console.Table) {
+	t.Row("layout", "packed for", "entries", "payloads", "file", "")
+	return t
+}
+
+// layoutHere returns the fingerprint of this machine's layout.
+func layoutHere() (registry.Fingerprint, error) {
+	l, err := xpwc.CurrentLayout()
+	return registry.Fingerprint(l.Fingerprint), err
 }

@@ -98,15 +98,3 @@ func TestAProcessThatWasInterruptedDidNotFail(t *testing.T) {
 		require.Equal(t, want, stopped(exit), script)
 	}
 }
-
-func TestPruningToNothingIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
-	before, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
-	require.NoError(t, err)
-	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "200"), "200 B")
-	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "4KiB", "--keep-layout", "current"), "200MiB")
-	after, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
-	require.NoError(t, err)
-	require.Equal(t, before, after)
-}

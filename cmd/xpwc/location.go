@@ -35,6 +35,15 @@ func locate(path string) (location, error) {
 	return l, nil
 }
 
+// withFile calls do with an open cache file, or with the packed weights in a safetensors file.
+func withFile(path string, do func(f *cachefile.File) error) error {
+	at, err := locate(path)
+	if err != nil {
+		return err
+	}
+	return at.with(do)
+}
+
 // with calls do with the open cache.
 func (l location) with(do func(f *cachefile.File) error) error {
 	if l.Tensor == "" {
