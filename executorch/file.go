@@ -3,9 +3,11 @@ package executorch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"xpwc"
+	"xpwc/internal/flatbuf"
 	"xpwc/internal/mapped"
 	"xpwc/internal/tensorfile"
 )
@@ -101,7 +103,20 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	if !ok {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", f.Path(), name, xpwc.ErrUnknownTensor)
 	}
-	return tensorfile.Tensor(f.file, place(&f.contents.named[i]), ErrClosed)
+	return f.tensor(f.contents.named[i].span)
+}
+
+func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {
+	return tensorfile.Tensor(f.file, tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment}, ErrClosed)
+}
+
+// read calls do with the file's bytes, which it must not keep.
+func (f *File) read(do func(file []byte)) error {
+	err := f.file.View(func(file []byte) error { do(file); return nil })
+	if errors.Is(err, fs.ErrClosed) {
+		return fmt.Errorf("%s: %w", f.Path(), ErrClosed)
+	}
+	return err
 }
 
 // Close unmaps the file. Sessions, and runtimes that read its data at inference, must be gone before; what takes the file's bytes

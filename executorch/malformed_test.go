@@ -109,8 +109,8 @@ func TestUnusualFilesAreRead(t *testing.T) {
 	}
 }
 
-// files are without fault: of our own making, and of ExecuTorch's.
-func files(t testing.TB) [][]byte {
+// soundFiles are without fault: of our own making, and of ExecuTorch's.
+func soundFiles(t testing.TB) [][]byte {
 	t.Helper()
 	out := [][]byte{sound(false).bytes(), sound(true).bytes()}
 	for _, name := range []string{"testdata/reference.ptd", "testdata/reference.pte"} {
@@ -133,7 +133,7 @@ func check(t testing.TB, b []byte) {
 }
 
 func TestAFileCutOffAnywhereIsRefused(t *testing.T) {
-	for _, good := range files(t) {
+	for _, good := range soundFiles(t) {
 		_, err := parse(good)
 		require.NoError(t, err)
 		for n := range good {
@@ -144,7 +144,7 @@ func TestAFileCutOffAnywhereIsRefused(t *testing.T) {
 }
 
 func TestADamagedFileIsRefusedOrReadWithinIt(t *testing.T) {
-	for _, good := range files(t) {
+	for _, good := range soundFiles(t) {
 		for i := range good {
 			for _, flip := range []byte{0x01, 0x04, 0x80, 0xff} {
 				bad := bytes.Clone(good)
@@ -157,7 +157,7 @@ func TestADamagedFileIsRefusedOrReadWithinIt(t *testing.T) {
 
 // FuzzParse reads any bytes as a file.
 func FuzzParse(f *testing.F) {
-	for _, b := range files(f) {
+	for _, b := range soundFiles(f) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { check(t, b) })
@@ -167,7 +167,7 @@ func FuzzParse(f *testing.F) {
 func FuzzPatched(f *testing.F) {
 	f.Add(uint8(0), uint16(80), uint32(7), uint16(96), uint32(1))
 	f.Fuzz(func(t *testing.T, which uint8, at uint16, word uint32, at2 uint16, word2 uint32) {
-		all := files(t)
+		all := soundFiles(t)
 		b := all[int(which)%len(all)]
 		binary.LittleEndian.PutUint32(b[int(at)%(len(b)-3):], word)
 		binary.LittleEndian.PutUint32(b[int(at2)%(len(b)-3):], word2)
