@@ -101,7 +101,7 @@ func call(l *hostCallbacks, do func() error) C.xpwc_status {
 	if err == nil {
 		return C.XPWC_STATUS_OK
 	}
-	message := strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", "; "), "\x00", "?")
+	message := oneLine(err.Error())
 	l.log(C.XPWC_LOG_ERROR, message)
 	setLastError(message) // after the log's callback, which may have failed calls of its own
 	return statusOf(err)

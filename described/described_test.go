@@ -15,6 +15,7 @@ import (
 
 	"xpwc"
 	"xpwc/described"
+	"xpwc/internal/half"
 	"xpwc/internal/modeltest"
 	"xpwc/safetensors"
 )
@@ -43,8 +44,8 @@ func (ts *tensors) add(name string, dtype safetensors.Dtype, shape ...int) {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 		case safetensors.BF16:
 			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(v)>>16))
-		case safetensors.F16: // whole sixteenths, by their exponent and mantissa
-			data = binary.LittleEndian.AppendUint16(data, half(int(v*16)))
+		case safetensors.F16:
+			data = binary.LittleEndian.AppendUint16(data, half.Bits(float64(v)))
 		case safetensors.I32:
 			data = binary.LittleEndian.AppendUint32(data, uint32(int32(v*100)))
 		default:
@@ -52,22 +53,6 @@ func (ts *tensors) add(name string, dtype safetensors.Dtype, shape ...int) {
 		}
 	}
 	ts.list = append(ts.list, safetensors.Tensor{Name: name, Dtype: dtype, Shape: shape, Data: data})
-}
-
-// half is n/16 in half precision.
-func half(n int) uint16 {
-	if n == 0 {
-		return 0
-	}
-	var sign uint16
-	if n < 0 {
-		sign, n = 0x8000, -n
-	}
-	e := 0
-	for n>>(e+1) > 0 {
-		e++
-	}
-	return sign | uint16(e-4+15)<<10 | uint16((n-1<<e)<<(10-e))
 }
 
 func (ts *tensors) write(t testing.TB, path string) {
@@ -98,7 +83,8 @@ func everyUse() (*tensors, string) {
 		}
 		entries = append(entries, e+more+"}")
 	}
-	const f32, f16, i8, u8, bf16, i32, none = safetensors.F32, safetensors.F16, safetensors.I8, safetensors.U8, safetensors.BF16, safetensors.I32, ""
+	const f32, f16, bf16, none = safetensors.F32, safetensors.F16, safetensors.BF16, ""
+	const i8, u8, i32 = safetensors.I8, safetensors.U8, safetensors.I32
 	fc, conv, dw, deconv := "fully_connected", "convolution_2d", "depthwise_convolution_2d", "deconvolution_2d"
 	use(fc, "f32", "", f32, f32, "", 0, 43, 43, 37)
 	use(fc, "f32", `, "transposed": true`, f32, f32, "", 0, 43, 37, 43)
@@ -124,7 +110,7 @@ func everyUse() (*tensors, string) {
 	return ts, "[\n" + strings.Join(entries, ",\n") + "\n]"
 }
 
-// settings has what convolutions can be given besides.
+// settings has what else convolutions can be given.
 func settings() (*tensors, string) {
 	ts := newTensors()
 	ts.add("conv", safetensors.F32, 12, 3, 3, 4)
@@ -132,11 +118,15 @@ func settings() (*tensors, string) {
 	ts.add("depthwise", safetensors.F32, 1, 5, 5, 8)
 	ts.add("deconv", safetensors.F32, 6, 2, 3, 4)
 	return ts, `[
-		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "stride": [2, 1], "dilation": [1, 3], "padding": [1, 2, 3, 4]},
-		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "groups": 3, "same_padding": true, "activation": [0, 6]},
+		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "stride": [2, 1], "dilation": [1, 3],
+			"padding": [1, 2, 3, 4]},
+		{"op": "convolution_2d", "datatype": "f32", "weights": "conv", "groups": 3, "same_padding": true,
+			"activation": [0, 6]},
 		{"op": "convolution_2d", "datatype": "f32", "weights": "one", "groups": 12},
-		{"op": "depthwise_convolution_2d", "datatype": "f32", "weights": "depthwise", "depth_multiplier": 2, "stride": [2, 2]},
-		{"op": "deconvolution_2d", "datatype": "f32", "weights": "deconv", "groups": 2, "stride": [2, 3], "padding": [1, 1, 1, 1], "adjustment": [1, 2]}
+		{"op": "depthwise_convolution_2d", "datatype": "f32", "weights": "depthwise", "depth_multiplier": 2,
+			"stride": [2, 2]},
+		{"op": "deconvolution_2d", "datatype": "f32", "weights": "deconv", "groups": 2, "stride": [2, 3],
+			"padding": [1, 1, 1, 1], "adjustment": [1, 2]}
 	]`
 }
 

@@ -34,7 +34,8 @@ type Operator struct {
 	// Stride and Dilation of convolutions are [height, width], 1 by 1 if they are left out.
 	Stride   []int `json:"stride,omitempty"`
 	Dilation []int `json:"dilation,omitempty"`
-	// Padding is [top, right, bottom, left]; SamePadding, in its place, is TensorFlow's SAME, which deconvolutions do not have.
+	// Padding is [top, right, bottom, left]; SamePadding, in its place, is TensorFlow's SAME, which deconvolutions do
+	// not have.
 	Padding     []int `json:"padding,omitempty"`
 	SamePadding bool  `json:"same_padding,omitempty"`
 	// Groups of convolution_2d and deconvolution_2d, 1 if they are left out.
@@ -54,7 +55,8 @@ type Scale struct {
 	ZeroPoint int32   `json:"zero_point"`
 }
 
-// Parse reads a description. It checks the JSON alone: [New] checks it against tensors. Errors match [ErrInvalid] and name the operator.
+// Parse reads a description. It checks the JSON alone: [New] checks it against tensors. Errors match [ErrInvalid] and
+// name the operator.
 func Parse(description []byte) ([]Operator, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(description))
 	if d.PeekKind() != jsontext.KindBeginArray {

@@ -1,9 +1,7 @@
 package described
 
-import "slices"
-
-// shapeImages gives the operator an input and an output: one row, or the smallest image that the window fits. The weights are packed for
-// images of any size.
+// shapeImages gives the operator an input and an output: one row, or the smallest image that the window fits. The
+// weights are packed for images of any size.
 func (s *step) shapeImages() error {
 	f := s.filter.Shape
 	if s.Op == fullyConnected {
@@ -17,19 +15,25 @@ func (s *step) shapeImages() error {
 	in, out := f[3]*s.Groups, f[0]
 	if s.Op == depthwise {
 		if f[0] != 1 || f[3]%s.DepthMultiplier != 0 {
-			return invalid("weights %q of shape %v are not [1, height, width, a multiple of %d]", s.Weights, f, s.DepthMultiplier)
+			return invalid("weights %q of shape %v are not [1, height, width, a multiple of %d]", s.Weights, f,
+				s.DepthMultiplier)
 		}
 		in, out = f[3]/s.DepthMultiplier, f[3]
 	} else if f[0]%s.Groups != 0 {
 		return invalid("%d output channels do not make %d groups", f[0], s.Groups)
 	}
-	s.blind = s.Op == depthwise || s.Op == deconvolution || s.Groups > 1 && f[3] == 1 // which XNNPACK makes a depthwise convolution
-	height, outHeight := s.extent(f[1], s.stride.Height, s.dilation.Height, s.padding.Top+s.padding.Bottom, s.adjustment.Height)
-	width, outWidth := s.extent(f[2], s.stride.Width, s.dilation.Width, s.padding.Left+s.padding.Right, s.adjustment.Width)
+	// Of groups of one channel XNNPACK makes a depthwise convolution.
+	s.blind = s.Op == depthwise || s.Op == deconvolution || s.Groups > 1 && f[3] == 1
+	height, outHeight := s.extent(f[1], s.stride.Height, s.dilation.Height, s.padding.Top+s.padding.Bottom,
+		s.adjustment.Height)
+	width, outWidth := s.extent(f[2], s.stride.Width, s.dilation.Width, s.padding.Left+s.padding.Right,
+		s.adjustment.Width)
 	s.input.Shape, s.output.Shape = []int{1, height, width, in}, []int{1, outHeight, outWidth, out}
-	// Nobody wants an image of a window that reaches this far; XNNPACK counts its bytes and its pointers to pixels without looking for
-	// an overflow.
-	for _, factors := range [][]int{s.input.Shape, s.output.Shape, {outHeight, outWidth, f[1], f[2]}, {s.stride.Height, s.stride.Width, f[1], f[2]}} {
+	// Nobody wants an image of a window that reaches this far; XNNPACK counts its bytes and its pointers to pixels
+	// without a check for overflow.
+	for _, factors := range [][]int{
+		s.input.Shape, s.output.Shape, {outHeight, outWidth, f[1], f[2]}, {s.stride.Height, s.stride.Width, f[1], f[2]},
+	} {
 		if n, ok := product(factors...); !ok || n > maxElements/8 {
 			return invalid("a window of %v with stride %v and dilation %v is too large", f[1:3], s.stride, s.dilation)
 		}
@@ -52,6 +56,7 @@ func (s *step) extent(window, stride, dilation, padding, adjustment int) (in, ou
 	return in, (in+padding-reach)/stride + 1
 }
 
+// product multiplies positive numbers, and reports whether they are and their product is no more than maxElements.
 func product(factors ...int) (int, bool) {
 	n := 1
 	for _, f := range factors {
@@ -60,5 +65,5 @@ func product(factors ...int) (int, bool) {
 		}
 		n *= f
 	}
-	return n, !slices.Contains(factors, 0)
+	return n, true
 }

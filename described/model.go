@@ -12,8 +12,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Model is a safetensors file with a description that fits it, ready to be made into subgraphs. It is a [models.Model]. Its methods may be
-// called from many goroutines.
+// Model is a safetensors file with a description that fits it, ready to be made into subgraphs. It is a
+// [models.Model]. Its methods may be called from many goroutines.
 type Model struct {
 	file        *safetensors.File
 	steps       []*step
@@ -23,9 +23,10 @@ type Model struct {
 // MetadataName is where a safetensors file may have its description itself, in its metadata.
 const MetadataName = "xpwc.description"
 
-// Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. Without a description's path
-// it is the one in the file. The error matches [ErrInvalid], [safetensors.ErrMalformed] or what the operating system returned, and
-// names the file. The caller closes the model when everything made of it is closed.
+// Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. Without a
+// description's path it is the one in the file. The error matches [ErrInvalid], [safetensors.ErrMalformed] or what
+// the operating system returned, and names the file. The caller closes the model when everything made of it is
+// closed.
 func Open(weights, description string) (*Model, error) {
 	file, err := safetensors.Open(weights)
 	if err != nil {
@@ -62,7 +63,8 @@ func open(file *safetensors.File, weights, description string) (*Model, error) {
 	return m, nil
 }
 
-// New makes a model of an open file. The error matches [ErrInvalid] and names the operator. The model closes the file with itself.
+// New makes a model of an open file. The error matches [ErrInvalid] and names the operator. The model closes the file
+// with itself.
 func New(file *safetensors.File, operators []Operator) (*Model, error) {
 	m := &Model{file: file}
 	for i, o := range operators {
@@ -75,7 +77,8 @@ func New(file *safetensors.File, operators []Operator) (*Model, error) {
 	return m, nil
 }
 
-// Close closes the file. Subgraphs, loaders and sessions made of the model must be gone before. Closing twice is harmless.
+// Close closes the file. Subgraphs, loaders and sessions made of the model must be gone before. Closing twice is
+// harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
 // File returns the file, which is the model's to close.
@@ -90,13 +93,14 @@ func (m *Model) DataMap() xpwc.DataMap { return m.file }
 // NewLoader returns a loader that needs no cache.
 func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.file, nil) }
 
-// Inputs returns the operators' inputs in the description's order, named after the weights with " input". They are float32, whatever the
-// operators' own types are. A shape is one row [1, channels], or the smallest image [1, height, width, channels] that the operator's
-// window fits.
+// Inputs returns the operators' inputs in the description's order, named after the weights with " input". They are
+// float32, whatever the operators' own types are. A shape is one row [1, channels], or the smallest image [1, height,
+// width, channels] that the operator's window fits.
 func (m *Model) Inputs() []models.Value {
 	out := make([]models.Value, len(m.steps))
 	for i, s := range m.steps {
-		out[i] = models.Value{ID: xnnpack.ValueID(i), Name: s.Weights + " input", Type: xnnpack.Float32, Shape: s.input.Shape}
+		out[i] = models.Value{ID: xnnpack.ValueID(i), Name: s.Weights + " input", Type: xnnpack.Float32,
+			Shape: s.input.Shape}
 	}
 	return out
 }
@@ -111,8 +115,8 @@ func (m *Model) Outputs() []models.Value {
 	return out
 }
 
-// Shares divides the operators as [models.Model] says. Operators of the same weights come into one share, so that its runtime sees, as
-// that of the whole model would, whether they pack them alike.
+// Shares divides the operators as [models.Model] says. Operators of the same weights come into one share, so that its
+// runtime sees, as that of the whole model would, whether they pack them alike.
 func (m *Model) Shares(n int) []models.Share {
 	of := map[string]int{}
 	var groups [][]*step

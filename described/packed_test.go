@@ -43,7 +43,8 @@ func beside(t *testing.T, original *described.Model) *described.Model {
 	content, err := os.ReadFile(image)
 	require.NoError(t, err)
 	var b bytes.Buffer
-	require.NoError(t, original.File().WritePacked(&b, content, 0, map[string]string{described.MetadataName: original.Description()}))
+	require.NoError(t, original.File().WritePacked(&b, content, 0,
+		map[string]string{described.MetadataName: original.Description()}))
 	path := filepath.Join(t.TempDir(), "packed.safetensors")
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
 	m, err := described.Open(path, "")
@@ -88,7 +89,8 @@ func TestADescriptionMayLieInTheFile(t *testing.T) {
 	require.ErrorIs(t, err, described.ErrInvalid)
 	require.ErrorContains(t, err, described.MetadataName)
 	var b bytes.Buffer
-	require.NoError(t, safetensors.Write(&b, ts.list, &safetensors.WriteOptions{Metadata: map[string]string{described.MetadataName: "{"}}))
+	require.NoError(t, safetensors.Write(&b, ts.list,
+		&safetensors.WriteOptions{Metadata: map[string]string{described.MetadataName: "{"}}))
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
 	_, err = described.Open(path, "")
 	require.ErrorIs(t, err, described.ErrInvalid)

@@ -37,7 +37,8 @@ const maxElements = math.MaxInt32
 func newStep(o Operator, file *safetensors.File) (*step, error) {
 	d, ok := datatypes[o.Datatype]
 	if !ok {
-		return nil, invalid("unknown datatype %q; known are %s", o.Datatype, strings.Join(slices.Sorted(maps.Keys(datatypes)), ", "))
+		return nil, invalid("unknown datatype %q; known are %s", o.Datatype,
+			strings.Join(slices.Sorted(maps.Keys(datatypes)), ", "))
 	}
 	if !slices.Contains(operators, o.Op) {
 		return nil, invalid("unknown op %q; known are %s", o.Op, strings.Join(operators, ", "))
@@ -46,7 +47,9 @@ func newStep(o Operator, file *safetensors.File) (*step, error) {
 		return nil, invalid("there is no %s of %s; it is for %s", o.Op, o.Datatype, strings.Join(d.operators, ", "))
 	}
 	s := &step{Operator: o, datatype: d}
-	for _, check := range []func() error{s.checkMembers, s.readSettings, func() error { return s.readTensors(file) }, s.shapeImages} {
+	for _, check := range []func() error{
+		s.checkMembers, s.readSettings, func() error { return s.readTensors(file) }, s.shapeImages,
+	} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -164,12 +167,8 @@ func find(file *safetensors.File, role, name string, dtype safetensors.Dtype) (s
 	case t.Dtype != dtype:
 		return t, invalid("%s %q is of %s, not %s", role, name, t.Dtype, dtype)
 	}
-	n := 1
-	for _, d := range t.Shape {
-		if d <= 0 || d > maxElements/n {
-			return t, invalid("%s %q of shape %v is empty or has more than %d elements", role, name, t.Shape, maxElements)
-		}
-		n *= d
+	if _, ok := product(t.Shape...); !ok {
+		return t, invalid("%s %q of shape %v is empty or has more than %d elements", role, name, t.Shape, maxElements)
 	}
 	return t, nil
 }
@@ -197,7 +196,8 @@ func (s *step) readTensors(file *safetensors.File) error {
 	if s.fourBit() {
 		w.Shape[rank-1] *= 2
 	}
-	s.filter = xnnpack.Tensor{Name: s.Weights, Type: s.weights, Shape: w.Shape, Quantization: xnnpack.Quantization{ChannelDim: out}}
+	s.filter = xnnpack.Tensor{Name: s.Weights, Type: s.weights, Shape: w.Shape,
+		Quantization: xnnpack.Quantization{ChannelDim: out}}
 	channels := w.Shape[out]
 	if s.Bias != "" {
 		b, err := find(file, "bias", s.Bias, s.storedBias)
@@ -232,7 +232,8 @@ func (s *step) readScales(file *safetensors.File, channels int) error {
 	if s.weights == xnnpack.BlockQInt4 {
 		in := s.filter.Shape[1]
 		if s.BlockSize%xnnpack.MinBlockSize != 0 || in%s.BlockSize != 0 {
-			return invalid("block_size %d must be a multiple of %d and divide %d", s.BlockSize, xnnpack.MinBlockSize, in)
+			return invalid("block_size %d must be a multiple of %d and divide %d",
+				s.BlockSize, xnnpack.MinBlockSize, in)
 		}
 		want, per = channels*(in/s.BlockSize), "block"
 	}

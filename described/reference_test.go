@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/described"
+	"xpwc/internal/half"
 	"xpwc/safetensors"
-	"xpwc/xnnpack"
 )
 
-// TestOperatorsComputeWhatTheDescriptionSays compares with the sums of products, in numbers that the stored ones stand for.
+// TestOperatorsComputeWhatTheDescriptionSays compares with the sums of products, in numbers that the stored ones
+// stand for.
 func TestOperatorsComputeWhatTheDescriptionSays(t *testing.T) {
 	ts, description := everyUse()
 	m := open(t, ts, description)
@@ -105,10 +106,8 @@ func (ts *tensors) meaning(t testing.TB, m *described.Model, o described.Operato
 			w = append(w, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
 		}
 	case safetensors.F16:
-		wide := make([]byte, 2*len(f.Data))
-		require.NoError(t, xnnpack.WidenF16(wide, f.Data))
-		for b := wide; len(b) > 0; b = b[4:] {
-			w = append(w, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		for b := f.Data; len(b) > 0; b = b[2:] {
+			w = append(w, half.Float64(binary.LittleEndian.Uint16(b)))
 		}
 	case safetensors.I8:
 		for _, b := range f.Data {
@@ -163,9 +162,7 @@ func (ts *tensors) bias(m *described.Model, o described.Operator, channel int) f
 		scale := math.Float32frombits(binary.LittleEndian.Uint32(s.Data[4*channel:]))
 		return float64(int32(binary.LittleEndian.Uint32(b.Data[4*channel:]))) * float64(scale) * float64(o.Input.Scale)
 	case safetensors.F16:
-		var wide [4]byte
-		_ = xnnpack.WidenF16(wide[:], b.Data[2*channel:][:2])
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(wide[:])))
+		return half.Float64(binary.LittleEndian.Uint16(b.Data[2*channel:]))
 	}
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b.Data[4*channel:])))
 }

@@ -10,8 +10,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are those of Inputs and
-// Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
+// Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are
+// those of Inputs and Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return emit(m.steps, l) }
 
 func emit(steps []*step, l models.Loader) (*xnnpack.Subgraph, error) {
@@ -33,10 +33,9 @@ func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueI
 	if err != nil {
 		return err
 	}
-	if err := g.Input(in, xnnpack.Tensor{Name: s.Weights + " input", Type: xnnpack.Float32, Shape: s.input.Shape}); err != nil {
-		return err
-	}
-	if err := g.Output(out, xnnpack.Tensor{Name: s.Weights + " output", Type: xnnpack.Float32, Shape: s.output.Shape}); err != nil {
+	from := xnnpack.Tensor{Name: s.Weights + " input", Type: xnnpack.Float32, Shape: s.input.Shape}
+	to := xnnpack.Tensor{Name: s.Weights + " output", Type: xnnpack.Float32, Shape: s.output.Shape}
+	if err := errors.Join(g.Input(in, from), g.Output(out, to)); err != nil {
 		return err
 	}
 	input, output := in, out
@@ -91,7 +90,8 @@ func (s *step) packing(bias xnnpack.Tensor) packing.Identity {
 }
 
 func (s *step) fullyConnected(in, filter, bias, out xnnpack.ValueID) xnnpack.FullyConnected {
-	return xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits, TransposeWeights: s.Transposed}
+	return xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits,
+		TransposeWeights: s.Transposed}
 }
 
 func (s *step) convolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Convolution2D {
@@ -101,7 +101,8 @@ func (s *step) convolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Convol
 
 func (s *step) depthwise(in, filter, bias, out xnnpack.ValueID) xnnpack.DepthwiseConvolution2D {
 	return xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
-		SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier, Activation: s.limits}
+		SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier,
+		Activation: s.limits}
 }
 
 func (s *step) deconvolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Deconvolution2D {

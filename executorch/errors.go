@@ -4,7 +4,7 @@ import "errors"
 
 var (
 	// ErrMalformed is matched by every error that says a file is no well-formed .ptd or .pte. It is damaged or was
-	// not downloaded whole: get it again from where it came.
+	// not downloaded whole: get it again from its source.
 	ErrMalformed = errors.New("malformed ExecuTorch file")
 
 	// ErrUnsupported is matched when a file or a program has what this package does not know: a version of its
@@ -24,7 +24,7 @@ var (
 	// ErrUnknownMethod is matched when a program has no method of a name. The error lists those that it has.
 	ErrUnknownMethod = errors.New("no such method")
 
-	// ErrClosed is matched by what is asked of a [File] or a [Program] after Close, as far as it takes the file's
+	// ErrClosed is matched by what is asked of a [File] or a [Program] after Close, as far as it needs the file's
 	// bytes.
 	ErrClosed = errors.New("ExecuTorch file is closed")
 )

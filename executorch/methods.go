@@ -211,15 +211,15 @@ func (p *programReader) value(t flatbuf.Table) (evalue, error) {
 		return evalue{}, t.Err()
 	}
 	v := t.Table(evalueVal)
-	x := &tensor{dtype: ScalarType(v.Byte(tensorType)), dynamic: v.Byte(tensorDynamism) != dynamismStatic}
-	if offset := v.Int32(tensorOffset, 0); offset != 0 {
+	x := &tensor{dtype: ScalarType(v.Byte(evalueTensorType)), dynamic: v.Byte(evalueTensorDynamism) != dynamismStatic}
+	if offset := v.Int32(evalueTensorOffset, 0); offset != 0 {
 		return evalue{}, fmt.Errorf("%w: a tensor that begins at element %d of its memory", ErrUnsupported, offset)
 	}
 	if x.dtype.Size() == 0 {
 		v.Fail("a tensor of unknown type %v", x.dtype)
 	}
-	sizes := v.Int32s(tensorSizes)
-	order := v.Vector(tensorDimOrder, flatbuffers.SizeByte)
+	sizes := v.Int32s(evalueTensorSizes)
+	order := v.Vector(evalueTensorDimOrder, flatbuffers.SizeByte)
 	x.order = flatbuf.Copied(order, flatbuffers.SizeByte, func(b []byte) int { return int(b[0]) })
 	if !order.Present() || order.Len() == 0 {
 		for i := range sizes {
@@ -249,12 +249,12 @@ func scalar() []int { return []int{1} }
 
 // locate finds a tensor's content, if it has one in the file.
 func (p *programReader) locate(t flatbuf.Table, x *tensor) error {
-	planned := t.Table(tensorAllocation).Present()
-	if extra := t.Table(tensorExtra); extra.Present() && extra.Byte(extraLocation) == locationExternal {
+	planned := t.Table(evalueTensorAllocation).Present()
+	if extra := t.Table(evalueTensorExtra); extra.Present() && extra.Byte(extraLocation) == locationExternal {
 		x.content, x.state = &content{name: extra.String(extraName)}, planned
 		return t.Err()
 	}
-	index := t.Uint32(tensorData)
+	index := t.Uint32(evalueTensorData)
 	switch {
 	case index == 0 || t.Err() != nil:
 		return t.Err()

@@ -77,14 +77,14 @@ const ( // EValue, a union
 )
 
 const ( // Tensor
-	tensorType       = 0
-	tensorOffset     = 1
-	tensorSizes      = 2
-	tensorDimOrder   = 3
-	tensorData       = 5
-	tensorAllocation = 6
-	tensorDynamism   = 8
-	tensorExtra      = 9
+	evalueTensorType       = 0
+	evalueTensorOffset     = 1
+	evalueTensorSizes      = 2
+	evalueTensorDimOrder   = 3
+	evalueTensorData       = 5
+	evalueTensorAllocation = 6
+	evalueTensorDynamism   = 8
+	evalueTensorExtra      = 9
 
 	dynamismStatic = 0
 )

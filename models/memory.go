@@ -8,8 +8,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Memory is a [Loader] for running a model without a cache. Tensors that XNNPACK can use where the data map has them are used there, the
-// others are computed into C memory. Its methods may be called from many goroutines.
+// Memory is a [Loader] for running a model without a cache. Tensors that XNNPACK can use where the data map has them
+// are used there, the others are computed into C memory. Its methods may be called from many goroutines.
 type Memory struct {
 	data        xpwc.DataMap
 	atInference func(name string) bool
@@ -26,8 +26,9 @@ type tensor struct {
 	given  xpwc.Tensor
 }
 
-// NewMemory returns a loader of a data map's tensors. atInference reports which of them a runtime reads at inference; nil stands for none.
-// The caller calls Finalize when the runtimes are created, and Close when they are deleted and before what the data map reads is closed.
+// NewMemory returns a loader of a data map's tensors. atInference reports which of them a runtime reads at inference;
+// nil stands for none. The caller calls Finalize when the runtimes are created, and Close when they are deleted and
+// before what the data map reads is closed.
 func NewMemory(data xpwc.DataMap, atInference func(name string) bool) *Memory {
 	if atInference == nil {
 		atInference = func(string) bool { return false }
@@ -35,9 +36,9 @@ func NewMemory(data xpwc.DataMap, atInference func(name string) bool) *Memory {
 	return &Memory{data: data, atInference: atInference, loaded: map[string]tensor{}}
 }
 
-// Load implements [Loader]. Options make no difference: the content is there on return, and stays until Finalize or Close. A name that
-// was loaded before gives the same memory. The error names the tensor; it is the data map's, or matches [xnnpack.OutOfMemory] or, after
-// Close, [xpwc.ErrClosed].
+// Load implements [Loader]. Options make no difference: the content is there on return, and stays until Finalize or
+// Close. A name that was loaded before gives the same memory. The error names the tensor; it is the data map's, or
+// matches [xnnpack.OutOfMemory] or, after Close, [xpwc.ErrClosed].
 func (m *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,8 +88,8 @@ func (t tensor) free() {
 	}
 }
 
-// Finalize frees what runtimes only pack, and keeps what they read at inference. It is called when the last runtime is created: what was
-// freed is computed anew when it is loaded again.
+// Finalize frees what runtimes only pack, and keeps what they read at inference. It is called when the last runtime
+// is created: what was freed is computed anew when it is loaded again.
 func (m *Memory) Finalize() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +101,8 @@ func (m *Memory) Finalize() {
 	}
 }
 
-// Close frees everything. Runtimes whose constants were loaded here must be deleted before. It never fails; closing twice is harmless.
+// Close frees everything. Runtimes whose constants were loaded here must be deleted before. It never fails; closing
+// twice is harmless.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

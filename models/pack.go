@@ -7,9 +7,9 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Pack makes sure that the cache has what a runtime of the subgraph looks up: it creates the runtime with a session of its own, and
-// deletes both. The subgraph is a [Share]'s or a whole [Model]'s. What is packed is on the disk after [xpwc.Cache.Save]. Shares are
-// packed at the same time by goroutines that each call Pack.
+// Pack makes sure that the cache has what a runtime of the subgraph looks up: it creates the runtime with a session
+// of its own, and deletes both. The subgraph is a [Share]'s or a whole [Model]'s. What is packed is on the disk after
+// [xpwc.Cache.Save]. Shares are packed at the same time by goroutines that each call Pack.
 func Pack(cache *xpwc.Cache, data xpwc.DataMap, subgraph func(Loader) (*xnnpack.Subgraph, error)) (err error) {
 	session, err := cache.NewSession(data)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/half"
 )
 
 // blueprint is a model that a test writes.
@@ -29,7 +31,7 @@ type blueTensor struct {
 	zeroPoints []int64
 	channel    int
 	sparsity   *sparsity
-	outside    bool // the data lies behind the flatbuffer
+	outside    bool // the data lies after the flatbuffer
 }
 
 type blueOp struct {
@@ -65,25 +67,9 @@ func int32Tensor(name string, shape []int, values ...int32) blueTensor {
 func halves(name string, shape []int, values ...float32) blueTensor {
 	t := blueTensor{name: name, shape: shape, dtype: typeFloat16}
 	for _, v := range values {
-		t.data = binary.LittleEndian.AppendUint16(t.data, toHalf(v))
+		t.data = binary.LittleEndian.AppendUint16(t.data, half.Bits(float64(v)))
 	}
 	return t
-}
-
-func toHalf(v float32) uint16 {
-	b := math.Float32bits(v)
-	if b<<1 == 0 {
-		return uint16(b >> 16)
-	}
-	return uint16(b>>16&0x8000) | uint16((int(b>>23&0xff)-127+15)<<10) | uint16(b>>13&0x3ff)
-}
-
-func fromHalf(h uint16) float64 {
-	sign, exp, mant := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)
-	if exp == 0 {
-		return sign * math.Ldexp(mant, -24)
-	}
-	return sign * math.Ldexp(1024+mant, exp-25)
 }
 
 func writeTable(b *flatbuffers.Builder, f fields) flatbuffers.UOffsetT {

@@ -11,17 +11,18 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Model is a .tflite file mapped into memory, checked and ready to be made into subgraphs. It is a [models.Model]. Its methods may be
-// called from many goroutines.
+// Model is a .tflite file mapped into memory, checked and ready to be made into subgraphs. It is a [models.Model].
+// Its methods may be called from many goroutines.
 type Model struct {
 	file *mapped.File
 	plan *plan
 	data *dataMap
 }
 
-// Open maps a model read-only and checks all of it. The error matches [ErrMalformed], [ErrUnsupportedOp], [ErrUnsupported] or what the
-// operating system returned, and names the file. The file must not be changed in place while the model is open, as for any mapping;
-// replacing it by another is harmless. The caller closes the model when everything made of it is closed.
+// Open maps a model read-only and checks all of it. The error matches [ErrMalformed], [ErrUnsupportedOp],
+// [ErrUnsupported] or what the operating system returned, and names the file. The file must not be changed in place
+// while the model is open, as for any mapping; replacing it by another is harmless. The caller closes the model when
+// everything made of it is closed.
 //
 // Only the first subgraph of a file is read, which is the main one.
 func Open(path string) (*Model, error) {
@@ -45,8 +46,9 @@ func load(data []byte) (*plan, error) {
 	return newPlan(g, data)
 }
 
-// Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model must be gone
-// before; what is asked of the model or its data map afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+// Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model
+// must be gone before; what is asked of the model or its data map afterwards is an error that matches [ErrClosed].
+// Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
 // Inputs returns the model's inputs, in the model's own order. They can be asked for after Close too.
@@ -69,12 +71,12 @@ func (m *Model) external(tensors []int, first int) []models.Value {
 	return out
 }
 
-// DataMap returns the constants that the model's nodes use, by name, for [xpwc.Cache.NewSession]. A name that several tensors of the
-// file have, and an empty one, is made unique by '#' and the tensor's index. Constants in half precision that the model widens by
-// DEQUANTIZE, and sparse ones that it makes dense by DENSIFY, come under the name of the result, and are computed when their
-// content is asked for. So are those that XNNPACK cannot read where they lie: behind them it may read past the end of the mapping,
-// or their address is not a multiple of an element's size. The others lie in the mapping. The data map may be used until the model is
-// closed.
+// DataMap returns the constants that the model's nodes use, by name, for [xpwc.Cache.NewSession]. A name that several
+// tensors of the file have, and an empty one, is made unique by '#' and the tensor's index. Constants in half
+// precision that the model widens by DEQUANTIZE, and sparse ones that it makes dense by DENSIFY, come under the name
+// of the result, and are computed when their content is asked for. So are those that XNNPACK cannot read where they
+// lie: after them it may read past the end of the mapping, or their address is not a multiple of an element's size.
+// The others lie in the mapping. The data map may be used until the model is closed.
 func (m *Model) DataMap() xpwc.DataMap { return m.data }
 
 // NewLoader returns a loader that needs no cache.
@@ -85,18 +87,19 @@ func (m *Model) NewLoader() *models.Memory {
 	})
 }
 
-// Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how XNNPACK uses
-// it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs them without a look-up
-// (depthwise convolution, deconvolution); those read at inference (operands of elementwise operators) with [xpwc.Eager] and
-// [xpwc.Retain]; kernels with an [xpwc.PackedAs] for each operator that packs them.
+// Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how
+// XNNPACK uses it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs
+// them without a look-up (depthwise convolution, deconvolution); those read at inference (operands of elementwise
+// operators) with [xpwc.Eager] and [xpwc.Retain]; kernels with an [xpwc.PackedAs] for each operator that packs them.
 //
-// The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with HintSparseInference
-// or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK reads weights without a look-up.
+// The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with
+// HintSparseInference or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK
+// reads weights without a look-up.
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return m.subgraph(m.plan, l) }
 
 func (m *Model) subgraph(p *plan, l models.Loader) (*xnnpack.Subgraph, error) {
-	if err := m.data.read(func([]byte) error { return nil }); err != nil {
-		return nil, err
+	if m.file.Data() == nil {
+		return nil, fmt.Errorf("%s: %w", m.file.Path(), ErrClosed)
 	}
 	s, err := p.emit(func(name string, c *constant) ([]byte, error) {
 		b, err := l.Load(name, c.loadOptions()...)

@@ -42,7 +42,8 @@ type tolerance struct {
 	SingleElementOf float64 `json:"single_element_abs"`
 }
 
-// deviation returns the manifest's measures: the relative L2 norm of the difference, its maximum over the reference's, and itself.
+// deviation returns the manifest's measures: the relative L2 norm of the difference, its maximum over the
+// reference's, and itself.
 func deviation(got, want []float32) (l2, maxRel, maxAbs float64) {
 	var diff, ref, top float64
 	for i := range want {
@@ -167,8 +168,9 @@ func TestModelsGiveTheOutputsOfAnIndependentRuntime(t *testing.T) {
 	}
 }
 
-// TestEveryModelOfThePackagesAgreesWithItsDefinition runs all models, also those without outputs of another runtime, against
-// the operators' definitions in double precision. The input is cut out of the portrait: on noise the segmentations are zero.
+// TestEveryModelOfThePackagesAgreesWithItsDefinition runs all models, also those without outputs of another runtime,
+// against the operators' definitions in double precision. The input is cut out of the portrait: on noise the
+// segmentations are zero.
 func TestEveryModelOfThePackagesAgreesWithItsDefinition(t *testing.T) {
 	for name, tol := range map[string]tolerance{
 		"face_detection_full_range.tflite":        {1e-4, 1e-4, 1e-4},

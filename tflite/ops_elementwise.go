@@ -50,7 +50,8 @@ func planSoftmax(c *call) func(*emitter) error {
 	}
 }
 
-// broadcast returns the shape of an operation on elements of a and b, whose dimensions are matched from the last and are equal or 1.
+// broadcast returns the shape of an operation on elements of a and b, whose dimensions are matched from the last and
+// are equal or 1.
 func (c *call) broadcast(a, b []int) []int {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -68,7 +69,8 @@ func (c *call) broadcast(a, b []int) []int {
 	return out
 }
 
-// planBinary plans an operator that computes each element from two. The slot is its fused activation's, if it can have one.
+// planBinary plans an operator that computes each element from two. The slot is its fused activation's, if it can
+// have one.
 func planBinary(operator xnnpack.BinaryOperator, quantized bool, slot int) func(*call) func(*emitter) error {
 	return func(c *call) func(*emitter) error {
 		if !c.arity(2, 2) {
@@ -106,8 +108,10 @@ func planPReLU(c *call) func(*emitter) error {
 	}
 	n, err := elements(slope.shape)
 	rank := len(in.shape)
-	if slope.state != static || slope.dtype != typeFloat32 || err != nil || rank == 0 || n != in.shape[rank-1] || slope.shape[len(slope.shape)-1] != n {
-		c.unsupported("slopes of shape %v and type %v for an input of %v: they must be constant, one a channel", slope.shape, slope.dtype, in.shape)
+	if slope.state != static || slope.dtype != typeFloat32 || err != nil || rank == 0 || n != in.shape[rank-1] ||
+		slope.shape[len(slope.shape)-1] != n {
+		c.unsupported("slopes of shape %v and type %v for an input of %v: they must be constant, one a channel",
+			slope.shape, slope.dtype, in.shape)
 	}
 	c.define(0, in.shape...)
 	return func(e *emitter) error {
@@ -115,8 +119,8 @@ func planPReLU(c *call) func(*emitter) error {
 	}
 }
 
-// DEQUANTIZE of a constant in half precision is the same constant widened: no node, and nothing is computed before its content is
-// asked for. Of quantized values it is a conversion.
+// DEQUANTIZE of a constant in half precision is the same constant widened: no node, and nothing is computed before
+// its content is asked for. Of quantized values it is a conversion.
 func planDequantize(c *call) func(*emitter) error {
 	if !c.arity(1, 1) {
 		return nil

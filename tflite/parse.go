@@ -215,8 +215,8 @@ func (p *parser) readOperators(subgraph flatbuf.Table, codes flatbuf.Vector) {
 	}
 }
 
-// readCode returns which operator a code stands for. Files older than schema 3a have only the one-byte field, newer ones have
-// both, so the greater is the right one.
+// readCode returns which operator a code stands for. Files older than schema 3a have only the one-byte field, newer
+// ones have both, so the greater is the right one.
 func readCode(t flatbuf.Table) (opcode, string) {
 	code := max(opcode(int8(t.Byte(codeDeprecatedBuiltin))), opcode(t.Int32(codeBuiltin, 0)))
 	if code == opCustom {
@@ -225,8 +225,8 @@ func readCode(t flatbuf.Table) (opcode, string) {
 	return code, ""
 }
 
-// uniqueNames makes the tensors' names unique, as a DataMap needs: a name that an earlier tensor has, or an empty one, is followed
-// by '#' and the tensor's index, and by further '#' while some tensor has that name too.
+// uniqueNames makes the tensors' names unique, as a DataMap needs: a name that an earlier tensor has, or an empty
+// one, is followed by '#' and the tensor's index, and by further '#' while some tensor has that name too.
 func uniqueNames(tensors []tensor) {
 	taken := make(map[string]bool, len(tensors))
 	for i := range tensors {

@@ -9,8 +9,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A plan is a model whose every operator has been checked and given its shapes, so that XNNPACK never sees a tensor that
-// contradicts another. It is made once, by Open, and only read afterwards.
+// A plan is a model whose every operator has been checked and given its shapes, so that XNNPACK never sees a tensor
+// that contradicts another. It is made once, by Open, and only read afterwards.
 type plan struct {
 	graph     *graph
 	values    []value // by tensor index
@@ -108,7 +108,7 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 		c := &call{plan: p, op: op, file: file}
 		emit := handler(c)
 		if fault := op.options.Err(); fault != nil {
-			c.err = fault // options are read only now, and one that cannot be read gives whatever is its default
+			c.err = fault // options are read only now, and one that cannot be read gives its default
 		}
 		if c.err == nil && len(c.defined) != len(op.outputs) {
 			c.malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
@@ -182,7 +182,7 @@ func (p *plan) use(uses []usage) {
 	}
 }
 
-// describe returns what XNNPACK is told of a tensor.
+// describe returns a tensor's description for XNNPACK.
 func (p *plan) describe(tensor int) (xnnpack.Tensor, error) {
 	name := p.graph.tensors[tensor].name
 	kind, q, err := p.datatype(tensor)

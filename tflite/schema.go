@@ -2,8 +2,8 @@ package tflite
 
 import "fmt"
 
-// The facts of TensorFlow Lite's schema, version 3 (schema.fbs), that this package reads: the slot of each field in its table, in
-// the order the schema declares them, and the values of its enumerations.
+// The facts of TensorFlow Lite's schema, version 3 (schema.fbs), that this package reads: the slot of each field in
+// its table, in the order the schema declares them, and the values of its enumerations.
 
 const (
 	fileIdentifier = "TFL3"
@@ -198,10 +198,12 @@ var tensorTypes = [...]struct {
 	name string
 	size int // bytes an element; 0 where elements have no size of their own, or less than a byte
 }{
-	typeFloat32: {"FLOAT32", 4}, typeFloat16: {"FLOAT16", 2}, typeInt32: {"INT32", 4}, typeUint8: {"UINT8", 1}, typeInt64: {"INT64", 8},
-	typeString: {"STRING", 0}, typeBool: {"BOOL", 1}, typeInt16: {"INT16", 2}, typeComplex64: {"COMPLEX64", 8}, typeInt8: {"INT8", 1},
-	typeFloat64: {"FLOAT64", 8}, typeComplex128: {"COMPLEX128", 16}, typeUint64: {"UINT64", 8}, typeResource: {"RESOURCE", 0},
-	typeVariant: {"VARIANT", 0}, typeUint32: {"UINT32", 4}, typeUint16: {"UINT16", 2}, typeInt4: {"INT4", 0}, typeBFloat16: {"BFLOAT16", 2},
+	typeFloat32: {"FLOAT32", 4}, typeFloat16: {"FLOAT16", 2}, typeInt32: {"INT32", 4}, typeUint8: {"UINT8", 1},
+	typeInt64: {"INT64", 8}, typeString: {"STRING", 0}, typeBool: {"BOOL", 1}, typeInt16: {"INT16", 2},
+	typeComplex64: {"COMPLEX64", 8}, typeInt8: {"INT8", 1}, typeFloat64: {"FLOAT64", 8},
+	typeComplex128: {"COMPLEX128", 16}, typeUint64: {"UINT64", 8}, typeResource: {"RESOURCE", 0},
+	typeVariant: {"VARIANT", 0}, typeUint32: {"UINT32", 4}, typeUint16: {"UINT16", 2}, typeInt4: {"INT4", 0},
+	typeBFloat16: {"BFLOAT16", 2},
 }
 
 // String returns the schema's name of the type.

@@ -45,7 +45,8 @@ func cached(t *testing.T, m *Model, path string, input []float32) ([][]float32, 
 }
 
 func TestAWarmStartComputesNothingThatHits(t *testing.T) {
-	for _, name := range []string{"face_detection_full_range_sparse.tflite", "hand_landmark_lite.tflite", "selfie_segmentation.tflite"} {
+	for _, name := range []string{"face_detection_full_range_sparse.tflite", "hand_landmark_lite.tflite",
+		"selfie_segmentation.tflite"} {
 		t.Run(name, func(t *testing.T) {
 			m := openModel(t, modelPath(t, name))
 			path := filepath.Join(t.TempDir(), "cache.xpwc")

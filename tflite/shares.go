@@ -8,9 +8,9 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Shares divides the operators with packed weights, cut out of the graph, as [models.Model] says. Operators that pack the same kernel come
-// into one share, so that its runtime sees, as that of the whole model would, whether they pack it alike. Weights in half precision
-// count widened, and a bias that several operators add counts for each.
+// Shares divides the operators with packed weights, cut out of the graph, as [models.Model] says. Operators that pack
+// the same kernel come into one share, so that its runtime sees, as that of the whole model would, whether they pack
+// it alike. Weights in half precision count widened, and a bias that several operators add counts for each.
 func (m *Model) Shares(n int) []models.Share {
 	groups := m.plan.weighted()
 	sizes := make([]int64, len(groups))
@@ -51,7 +51,8 @@ func (p *plan) weighted() []*group {
 			if u.how&(usePacked|usePackedBlind) == 0 {
 				continue
 			}
-			if len(u.constant.shape) > 1 { // a bias has one dimension, and any number of operators may share one of zeros
+			// A bias has one dimension, and any number of operators may share one of zeros.
+			if len(u.constant.shape) > 1 {
 				kernel = u.constant
 			}
 			size += int64(u.constant.size)
@@ -69,7 +70,8 @@ func (p *plan) weighted() []*group {
 	return groups
 }
 
-// cut makes a plan of some of the steps. Its inputs are what these read and none of them computes, its outputs what they compute.
+// cut makes a plan of some of the steps. Its inputs are what these read and none of them computes, its outputs what
+// they compute.
 func (p *plan) cut(steps []int) *plan {
 	g := *p.graph
 	g.inputs, g.outputs = nil, nil

@@ -41,7 +41,8 @@ func TestSharesAreOfAboutTheSameSize(t *testing.T) {
 // Two operators may pack one kernel alike or not, which only a runtime with both can see.
 func TestOperatorsOfOneKernelComeIntoOneShare(t *testing.T) {
 	one, other := constantOf("b", 4), constantOf("c", 4)
-	m := single(blueOp{code: opFullyConnected, inputs: []int{0, 1, 2}}, []int{3, 4}, constantOf("k", 4, 4), one, other, constantOf("l", 4, 4))
+	m := single(blueOp{code: opFullyConnected, inputs: []int{0, 1, 2}}, []int{3, 4}, constantOf("k", 4, 4), one,
+		other, constantOf("l", 4, 4))
 	last := len(m.tensors) - 1
 	for _, inputs := range [][]int{{last, 1, 3}, {last + 1, 1, 2}, {last + 2, 4, 2}} {
 		m.tensors = append(m.tensors, m.tensors[last])

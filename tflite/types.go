@@ -49,7 +49,8 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 		return perTensor, out, nil
 	}
 	if q.dimension < 0 || q.dimension >= len(shape) || len(q.scales) != shape[q.dimension] {
-		return 0, none, fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, len(q.scales), q.dimension, shape)
+		return 0, none, fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, len(q.scales),
+			q.dimension, shape)
 	}
 	nonzero := func(z int64) bool { return z != 0 }
 	if perChannel == 0 || slices.ContainsFunc(q.zeroPoints, nonzero) {
@@ -96,7 +97,7 @@ func (c *call) weightTypes(in, filter *value, weights, bias int) {
 	}
 }
 
-// describe returns what XNNPACK is told of a tensor that has a shape.
+// describe returns the description for XNNPACK of a tensor that has a shape.
 func (c *call) describe(tensor int) xnnpack.Tensor {
 	if c.err != nil {
 		return xnnpack.Tensor{}
@@ -109,7 +110,8 @@ func (c *call) describe(tensor int) xnnpack.Tensor {
 // A packer is the Packing method of a node.
 type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
 
-// packs notes what XNNPACK makes of the weights, once the output is defined. The arguments are operands; there may be no bias.
+// packs notes what XNNPACK makes of the weights, once the output is defined. The arguments are operands; there may be
+// no bias.
 func (c *call) packs(node packer, input, weights, bias int) {
 	if c.err != nil {
 		return
@@ -135,7 +137,8 @@ func (c *call) sameTypes(in *value) {
 	}
 }
 
-// float32s checks that an operator's input and output are single precision, for those that this package runs in no other type.
+// float32s checks that an operator's input and output are single precision, for those that this package runs in no
+// other type.
 func (c *call) float32s(in *value) {
 	c.sameTypes(in)
 	if c.err == nil && in.dtype != typeFloat32 {

@@ -113,7 +113,7 @@ struct Options {
   std::chrono::milliseconds writer_wait{0};
   std::uint64_t max_bytes = 0;
   LogLevel log_level = LogLevel::info;
-  // Called on any thread, maybe on several at once.
+  // Called on any thread, maybe on several at once, also in the background: see xpwc_options.log.
   std::function<void(LogLevel, std::string_view message)> log;
   // Called after each packed entry, on the thread that creates the runtime.
   std::function<void(const Progress&)> progress;

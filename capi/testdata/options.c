@@ -155,7 +155,7 @@ static void one_path_has_one_set_of_options(void) {
 }
 
 static void count_damage(void* context, uint32_t level, const char* message) {
-  if (level == XPWC_LOG_WARNING && strstr(message, " 1 packed weights damaged") != NULL) {
+  if (level == XPWC_LOG_WARNING && strstr(message, "damaged payload is packed afresh") != NULL) {
     __atomic_fetch_add((int*)context, 1, __ATOMIC_SEQ_CST);
   }
 }

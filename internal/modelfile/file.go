@@ -49,8 +49,8 @@ func (f File) Open() (models.Model, error) {
 	return m, nil
 }
 
-// OpenFloat32 opens the model to run it: its inputs and outputs must be float32, or the error matches [models.ErrNotFloat32]. The caller
-// closes it.
+// OpenFloat32 opens the model to run it: its inputs and outputs must be float32, or the error matches
+// [models.ErrNotFloat32]. The caller closes it.
 func (f File) OpenFloat32() (models.Model, error) {
 	m, err := f.Open()
 	if err != nil {

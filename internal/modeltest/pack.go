@@ -42,8 +42,8 @@ func pack(t testing.TB, m models.Model, path string, shares []models.Share) xpwc
 	return stats
 }
 
-// CheckShares checks that n shares of a model pack what a runtime of all of it looks up, and nothing else. It returns the path of the
-// cache file.
+// CheckShares checks that n shares of a model pack what a runtime of all of it looks up, and nothing else. It returns
+// the path of the cache file.
 func CheckShares(t testing.TB, m models.Model, n int) string {
 	t.Helper()
 	dir := t.TempDir()

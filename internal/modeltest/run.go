@@ -39,8 +39,7 @@ func RunCached(t testing.TB, m models.Model, cache *xpwc.Cache, data xpwc.DataMa
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Delete()) }()
 	require.NoError(t, s.Delete())
-	err = session.Finalize()
-	require.NoError(t, err)
+	require.NoError(t, session.Finalize())
 	return invoke(t, m, r, inputs)
 }
 

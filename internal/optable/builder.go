@@ -90,7 +90,7 @@ func (b *builder) output(kind xnnpack.Datatype, r *result) (xnnpack.ValueID, ten
 	return id, t, b.g.Output(id, t.Tensor)
 }
 
-// reading tells when XNNPACK reads a static tensor.
+// reading is when XNNPACK reads a static tensor.
 type reading int
 
 const (
@@ -101,7 +101,8 @@ const (
 
 // static defines a static tensor where the case was given a place for it.
 func (b *builder) static(t tensor, when reading, packed packing.Identity) (xnnpack.ValueID, error) {
-	data, err := b.place(Weight{Name: t.Name, Content: t.content, Eager: when != onMiss, Retain: when == atInference, Packing: packed})
+	data, err := b.place(Weight{Name: t.Name, Content: t.content, Eager: when != onMiss, Retain: when == atInference,
+		Packing: packed})
 	if err != nil {
 		return 0, fmt.Errorf("place %s: %w", t.Name, err)
 	}
@@ -113,7 +114,9 @@ func (b *builder) static(t tensor, when reading, packed packing.Identity) (xnnpa
 type packer func(kernel, bias, input, output xnnpack.Tensor) packing.Identity
 
 // weights defines a kernel and, if there is one, a bias, of a node with the given input and output.
-func (b *builder) weights(node packer, kernel tensor, bias *tensor, in, out tensor, dynamic int, when reading) (k, c xnnpack.ValueID, err error) {
+func (b *builder) weights(
+	node packer, kernel tensor, bias *tensor, in, out tensor, dynamic int, when reading,
+) (k, c xnnpack.ValueID, err error) {
 	if kernel.Type == xnnpack.Float16 { // XNNPACK of 2026 converts it first, where the CPU has no arithmetic for it
 		when = max(when, atCreation)
 	}

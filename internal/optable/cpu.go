@@ -17,14 +17,14 @@ type CPU struct {
 
 const (
 	levelVariable = "XPWC_TEST_CPU" // a level of xnnpack.LimitCPU
-	// EmulatedCPUs names the variable that lists, separated by spaces, the CPUs which the emulator that tests run under is to be asked
-	// for: those of qemu-user for arm64.
+	// EmulatedCPUs names the variable that lists, separated by spaces, the CPUs which the emulator that tests run
+	// under is to be asked for: those of qemu-user for arm64.
 	EmulatedCPUs     = "XPWC_TEST_EMULATED_CPUS"
 	emulatorVariable = "QEMU_CPU"
 )
 
-// CPUs returns the CPUs there are to run on: on amd64 the levels of xnnpack.LimitCPU, of which this machine may lack some; elsewhere
-// those that are emulated, if any.
+// CPUs returns the CPUs there are to run on: on amd64 the levels of xnnpack.LimitCPU, of which this machine may lack
+// some; elsewhere those that are emulated, if any.
 func CPUs() []CPU {
 	names, variable := strings.Fields(os.Getenv(EmulatedCPUs)), emulatorVariable
 	if runtime.GOARCH == "amd64" {
@@ -37,11 +37,12 @@ func CPUs() []CPU {
 	return cpus
 }
 
-// Lacking is the status with which a process of tests ends if this machine lacks the features of the CPU it is to be on.
+// Lacking is the status with which a process of tests ends if this machine lacks the features of the CPU it is to be
+// on.
 const Lacking = 77
 
-// EnterCPU puts this process on the CPU of its environment; it comes before anything else of XNNPACK. Where there is no such CPU the
-// error matches xnnpack.UnsupportedHardware.
+// EnterCPU puts this process on the CPU of its environment; it comes before anything else of XNNPACK. Where there is
+// no such CPU the error matches xnnpack.UnsupportedHardware.
 func EnterCPU() error {
 	if level := os.Getenv(levelVariable); level != "" {
 		return xnnpack.LimitCPU(level)

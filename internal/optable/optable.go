@@ -1,5 +1,6 @@
-// Package optable is a table of small models, one for each weight-bearing operator of XNNPACK in each datatype it accepts, with what
-// they must compute. It is how this project's tests run every packing kernel: with and without a weights cache, and on lesser CPUs.
+// Package optable is a table of small models, one for each weight-bearing operator of XNNPACK in each datatype it
+// accepts, with what they must compute. It is how this project's tests run every packing kernel: with and without a
+// weights cache, and on lesser CPUs.
 //
 // A model's weights, inputs and expected outputs are a function of its name alone.
 package optable
@@ -17,24 +18,25 @@ import (
 type Weight struct {
 	Name    string // unique within the case
 	Content []byte
-	// Eager tells that XNNPACK reads the content while the runtime is created even if its weights cache has the packed weights.
+	// Eager: XNNPACK reads the content while the runtime is created even if its weights cache has the packed weights.
 	Eager bool
-	// Retain tells that XNNPACK reads the content at inference.
+	// Retain: XNNPACK reads the content at inference.
 	Retain bool
 	// Packing says how the weight is packed. It is zero for what is no kernel, and for what nothing packs.
 	Packing packing.Identity
 }
 
-// A Place gives a weight the memory whose address XNNPACK gets: outside the Go heap, or pinned, as long as the content. The content
-// need not be there yet unless the weight is Eager.
+// A Place gives a weight the memory whose address XNNPACK gets: outside the Go heap, or pinned, as long as the
+// content. The content need not be there yet unless the weight is Eager.
 type Place func(w Weight) ([]byte, error)
 
 // Case is one operator in one datatype combination.
 type Case struct {
 	Name string
-	// Announced tells that every weight-bearing node of the case looks its weights up in the cache before it packs them.
+	// Announced: every weight-bearing node of the case looks its weights up in the cache before it packs them.
 	Announced bool
-	// Packs is how many entries the case puts into an empty weights cache; Varies if that depends on the CPU or on the version of XNNPACK.
+	// Packs is how many entries the case puts into an empty weights cache; Varies if that depends on the CPU or on
+	// the version of XNNPACK.
 	Packs int
 	// Flags are those the runtime must be created with.
 	Flags xnnpack.RuntimeFlags
@@ -76,9 +78,10 @@ func (c Case) Build(place Place) (*Model, error) {
 	return &Model{Subgraph: b.g, Inputs: b.inputs, Outputs: b.outputs}, nil
 }
 
-// Run builds the case, creates a runtime with the cache (nil for none), calls afterCreate (nil for nothing: where the cache is
-// finalized), runs it on the calling thread and returns the outputs' bytes. A nil place is a copy in C memory for as long as it runs.
-// Where the hardware cannot run the case the error matches xnnpack.UnsupportedHardware.
+// Run builds the case, creates a runtime with the cache (nil for none), calls afterCreate (nil for nothing: where the
+// cache is finalized), runs it on the calling thread and returns the outputs' bytes. A nil place is a copy in C
+// memory for as long as it runs. Where the hardware cannot run the case the error matches
+// xnnpack.UnsupportedHardware.
 func (c Case) Run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (outputs [][]byte, err error) {
 	_, outputs, err = c.run(cache, place, afterCreate)
 	return outputs, err
@@ -96,7 +99,9 @@ func (c Case) RunChecked(cache xnnpack.WeightsCache, place Place, afterCreate fu
 	return outputs, nil
 }
 
-func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (m *Model, outputs [][]byte, err error) {
+func (c Case) run(
+	cache xnnpack.WeightsCache, place Place, afterCreate func() error,
+) (m *Model, outputs [][]byte, err error) {
 	if place == nil {
 		var copies Copies
 		defer copies.Free()
@@ -138,8 +143,9 @@ func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() er
 	return m, outputs, nil
 }
 
-// Check compares outputs, in the order of m.Outputs, with what a plain computation in double precision gives. What may differ follows
-// from the datatypes: one step of a quantised output, the rounding of dynamically quantised inputs, the precision of floats.
+// Check compares outputs, in the order of m.Outputs, with what a plain computation in double precision gives. What
+// may differ follows from the datatypes: one step of a quantised output, the rounding of dynamically quantised
+// inputs, the precision of floats.
 func (m *Model) Check(outputs [][]byte) error {
 	if len(outputs) != len(m.Outputs) {
 		return fmt.Errorf("%d outputs, want %d", len(outputs), len(m.Outputs))
@@ -184,5 +190,6 @@ func (c *Copies) Free() {
 
 // Cases returns the table. Names are unique.
 func Cases() []Case {
-	return slices.Concat(fullyConnected(), convolutions(), depthwise(), deconvolutions(), matrixMultiplications(), prelus(), sparse())
+	return slices.Concat(fullyConnected(), convolutions(), depthwise(), deconvolutions(), matrixMultiplications(),
+		prelus(), sparse())
 }

@@ -140,7 +140,8 @@ func deconvolve(x []float64, xs []int, xError []float64, k []float64, ks []int, 
 	return r
 }
 
-// multiply multiplies matrices a [batch, m, k] and b [batch, k, n], or b [batch, n, k] if transposed; b of batch 1 is used for all.
+// multiply multiplies matrices a [batch, m, k] and b [batch, k, n], or b [batch, n, k] if transposed; b of batch 1 is
+// used for all.
 func multiply(a []float64, as []int, aError []float64, b []float64, bs []int, transposed bool) *result {
 	m, k, n := as[1], as[2], bs[2]
 	if transposed {

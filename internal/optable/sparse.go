@@ -8,8 +8,9 @@ import (
 	"xpwc/xnnpack"
 )
 
-// sparse is a model of the only form that XNNPACK turns into NCHW layout: a 3x3 convolution with stride 2 of 3 channels, 1x1
-// convolutions most of whose weights are zero, a depthwise convolution, a mean over the image. On amd64 it does so on CPUs below AVX only.
+// sparse is a model of the only form that XNNPACK turns into NCHW: a 3x3 convolution with stride 2 of 3 channels, 1x1
+// convolutions most of whose weights are zero, a depthwise convolution, a mean over the image. On amd64 it does so on
+// CPUs below AVX only.
 func sparse() []Case {
 	return []Case{{Name: "nchw-f32", Flags: xnnpack.HintSparseInference, Packs: Varies, define: (*builder).sparse}}
 }
@@ -50,7 +51,8 @@ func (b *builder) sparse() error {
 			return err
 		}
 		in, out := xnnpack.Tensor{Type: xnnpack.Float32}, xnnpack.Tensor{Type: xnnpack.Float32}
-		packed := xnnpack.Convolution2D{Padding: g.padding, Stride: g.stride}.Packing(kernel.Tensor, bias.Tensor, in, out)
+		packed := xnnpack.Convolution2D{Padding: g.padding, Stride: g.stride}.Packing(kernel.Tensor, bias.Tensor, in,
+			out)
 		if layer.depthwise {
 			packed = xnnpack.DepthwiseConvolution2D{Padding: g.padding}.Packing(kernel.Tensor, bias.Tensor, in, out)
 		}
@@ -64,9 +66,11 @@ func (b *builder) sparse() error {
 			return err
 		}
 		if layer.depthwise {
-			err = b.g.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: last, Filter: k, Bias: c, Output: next, Padding: g.padding})
+			err = b.g.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: last, Filter: k, Bias: c,
+				Output: next, Padding: g.padding})
 		} else {
-			err = b.g.Convolution2D(xnnpack.Convolution2D{Input: last, Filter: k, Bias: c, Output: next, Padding: g.padding, Stride: g.stride})
+			err = b.g.Convolution2D(xnnpack.Convolution2D{Input: last, Filter: k, Bias: c, Output: next,
+				Padding: g.padding, Stride: g.stride})
 		}
 		if err != nil {
 			return err
@@ -85,7 +89,8 @@ func (b *builder) sparse() error {
 	if err != nil {
 		return err
 	}
-	return b.g.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true, Input: last, Output: out})
+	return b.g.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true,
+		Input: last, Output: out})
 }
 
 // thinOut zeroes three quarters of a float32 kernel.

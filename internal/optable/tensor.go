@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math"
 
+	"xpwc/internal/half"
 	"xpwc/xnnpack"
 )
 
@@ -81,7 +82,7 @@ func (t *tensor) decode(b []byte) []float64 {
 		case xnnpack.Float32:
 			real[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 		case xnnpack.Float16:
-			real[i] = fromHalf(binary.LittleEndian.Uint16(b[2*i:]))
+			real[i] = half.Float64(binary.LittleEndian.Uint16(b[2*i:]))
 		case xnnpack.QInt8, xnnpack.ChannelQInt8:
 			real[i] = (float64(int8(b[i])) - zero) * t.scaleOf(i)
 		case xnnpack.QUint8:
@@ -111,7 +112,7 @@ func (r *random) fill(t *tensor) {
 		}
 	case xnnpack.Float16:
 		for range n {
-			t.content = binary.LittleEndian.AppendUint16(t.content, toHalf(2*r.unit()-1))
+			t.content = binary.LittleEndian.AppendUint16(t.content, half.Bits(2*r.unit()-1))
 		}
 	case xnnpack.QInt8, xnnpack.ChannelQInt8:
 		for range n {
@@ -152,9 +153,11 @@ func (r *random) activation(kind xnnpack.Datatype, shape ...int) tensor {
 	t := tensor{Tensor: xnnpack.Tensor{Name: "input", Type: kind, Shape: shape}}
 	switch kind {
 	case xnnpack.QInt8:
-		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256, ZeroPoint: int32(r.between(-9, 9))}
+		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256,
+			ZeroPoint: int32(r.between(-9, 9))}
 	case xnnpack.QUint8:
-		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256, ZeroPoint: int32(r.between(120, 135))}
+		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256,
+			ZeroPoint: int32(r.between(120, 135))}
 	}
 	r.fill(&t)
 	return t
@@ -232,36 +235,4 @@ func (t *tensor) quantise(want []float64) {
 	case xnnpack.QUint8:
 		t.Quantization = xnnpack.Quantization{Scale: scale, ZeroPoint: int32(math.Round(8 - lo/float64(scale)))}
 	}
-}
-
-// fromHalf decodes IEEE 754 half precision.
-func fromHalf(h uint16) float64 {
-	sign := 1.0
-	if h&0x8000 != 0 {
-		sign = -1
-	}
-	exponent, fraction := int(h>>10&0x1f), float64(h&0x3ff)
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 0x1f:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
-}
-
-// toHalf encodes a number of magnitude below 2 in half precision, rounding to the nearest.
-func toHalf(v float64) uint16 {
-	var sign uint16
-	if math.Signbit(v) {
-		sign, v = 0x8000, -v
-	}
-	if v < 0x1p-14 {
-		return sign | uint16(math.RoundToEven(v*0x1p24))
-	}
-	fraction, exponent := math.Frexp(v)                                               // v = fraction * 2^exponent, fraction in [0.5, 1)
-	return sign | uint16((exponent+13)<<10) + uint16(math.RoundToEven(fraction*2048)) // the implicit bit carries into the exponent
 }

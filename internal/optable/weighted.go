@@ -19,28 +19,43 @@ type scheme struct {
 }
 
 var (
-	f32    = scheme{name: "f32", in: xnnpack.Float32, kernel: xnnpack.Float32, bias: xnnpack.Float32, out: xnnpack.Float32}
-	f16    = scheme{name: "f16", in: xnnpack.Float16, kernel: xnnpack.Float16, bias: xnnpack.Float16, out: xnnpack.Float16}
-	f16f32 = scheme{name: "f16-f32w", in: xnnpack.Float16, kernel: xnnpack.Float32, bias: xnnpack.Float32, out: xnnpack.Float16}
-	qs8    = scheme{name: "qs8", in: xnnpack.QInt8, kernel: xnnpack.QInt8, bias: xnnpack.QInt32, out: xnnpack.QInt8}
-	qu8    = scheme{name: "qu8", in: xnnpack.QUint8, kernel: xnnpack.QUint8, bias: xnnpack.QInt32, out: xnnpack.QUint8}
-	qc8    = scheme{name: "qs8-qc8w", in: xnnpack.QInt8, kernel: xnnpack.ChannelQInt8, bias: xnnpack.ChannelQInt32, out: xnnpack.QInt8}
+	f32 = scheme{name: "f32", in: xnnpack.Float32, kernel: xnnpack.Float32, bias: xnnpack.Float32,
+		out: xnnpack.Float32}
+	f16 = scheme{name: "f16", in: xnnpack.Float16, kernel: xnnpack.Float16, bias: xnnpack.Float16,
+		out: xnnpack.Float16}
+	f16f32 = scheme{name: "f16-f32w", in: xnnpack.Float16, kernel: xnnpack.Float32, bias: xnnpack.Float32,
+		out: xnnpack.Float16}
+	qs8 = scheme{name: "qs8", in: xnnpack.QInt8, kernel: xnnpack.QInt8, bias: xnnpack.QInt32, out: xnnpack.QInt8}
+	qu8 = scheme{name: "qu8", in: xnnpack.QUint8, kernel: xnnpack.QUint8, bias: xnnpack.QInt32, out: xnnpack.QUint8}
+	qc8 = scheme{name: "qs8-qc8w", in: xnnpack.QInt8, kernel: xnnpack.ChannelQInt8, bias: xnnpack.ChannelQInt32,
+		out: xnnpack.QInt8}
 
-	qd8f32qc8w = scheme{name: "qd8-f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true}
-	qd8f16qc8w = scheme{name: "qd8-f16-qc8w", in: xnnpack.Float16, kernel: xnnpack.ChannelQInt8, bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true}
-	qd8f32qc4w = scheme{name: "qd8-f32-qc4w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true, zero: 8}
-	qd8f32qs4w = scheme{name: "qd8-f32-qc4w-signed", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true}
-	qd8f16qc4w = scheme{name: "qd8-f16-qc4w", in: xnnpack.Float16, kernel: xnnpack.ChannelQInt4, bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true, zero: 8}
-	qd8f32qb4w = scheme{name: "qd8-f32-qb4w", in: xnnpack.Float32, kernel: xnnpack.BlockQInt4, bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true, zero: 8, block: 32,
+	qd8f32qc8w = scheme{name: "qd8-f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8,
+		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true}
+	qd8f16qc8w = scheme{name: "qd8-f16-qc8w", in: xnnpack.Float16, kernel: xnnpack.ChannelQInt8,
+		bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true}
+	qd8f32qc4w = scheme{name: "qd8-f32-qc4w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4,
+		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true, zero: 8}
+	qd8f32qs4w = scheme{name: "qd8-f32-qc4w-signed", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4,
+		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true}
+	qd8f16qc4w = scheme{name: "qd8-f16-qc4w", in: xnnpack.Float16, kernel: xnnpack.ChannelQInt4,
+		bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true, zero: 8}
+	qd8f32qb4w = scheme{name: "qd8-f32-qb4w", in: xnnpack.Float32, kernel: xnnpack.BlockQInt4, bias: xnnpack.Float32,
+		out: xnnpack.Float32, dynamic: true, zero: 8, block: 32,
 		notTransposed: true}
-	qd8f16qb4w = scheme{name: "qd8-f16-qb4w", in: xnnpack.Float16, kernel: xnnpack.BlockQInt4, bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true, zero: 8, block: 32,
+	qd8f16qb4w = scheme{name: "qd8-f16-qb4w", in: xnnpack.Float16, kernel: xnnpack.BlockQInt4, bias: xnnpack.Float32,
+		out: xnnpack.Float16, dynamic: true, zero: 8, block: 32,
 		notTransposed: true}
-	f32qc8w = scheme{name: "f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, bias: xnnpack.Float32, out: xnnpack.Float32, scaledBias: true}
-	f32qc4w = scheme{name: "f32-qc4w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, bias: xnnpack.Float32, out: xnnpack.Float32, zero: 8, scaledBias: true, notTransposed: true}
+	f32qc8w = scheme{name: "f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, bias: xnnpack.Float32,
+		out: xnnpack.Float32, scaledBias: true}
+	f32qc4w = scheme{name: "f32-qc4w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, bias: xnnpack.Float32,
+		out: xnnpack.Float32, zero: 8, scaledBias: true, notTransposed: true}
 )
 
 // begin makes the input, of which the last nonBatch dimensions are quantised together, and its rounding errors.
-func (b *builder) begin(s scheme, nonBatch int, shape ...int) (id xnnpack.ValueID, in tensor, inError []float64, err error) {
+func (b *builder) begin(
+	s scheme, nonBatch int, shape ...int,
+) (id xnnpack.ValueID, in tensor, inError []float64, err error) {
 	in = b.activation(s.in, shape...)
 	if !s.dynamic {
 		id, err = b.input(in)
@@ -67,17 +82,18 @@ type fcShape struct {
 }
 
 func fullyConnected() []Case {
-	// Two or three rows are left out: this XNNPACK pads dynamic quantisation parameters by 10 rows, too few for its blockwise kernel of
-	// 14, which then spoils the last row.
+	// Two or three rows are left out: this XNNPACK pads dynamic quantisation parameters by 10 rows, too few for its
+	// blockwise kernel of 14, which then spoils the last row.
 	shapes := []fcShape{
 		{suffix: "", batch: 5, in: 37, out: 43, bias: true},
 		{suffix: "-no-bias", batch: 6, in: 40, out: 19},
 		{suffix: "-transposed", batch: 4, in: 24, out: 38, bias: true, transposed: true},
 		{suffix: "-relu", batch: 1, in: 23, out: 50, bias: true, activation: xnnpack.Range{Min: 0, Max: 2}},
 	}
-	// The shape in which two layouts share a seed, for the datatypes where they do.
+	// The shape in which two packings share a seed, for the datatypes where they do.
 	collision := fcShape{suffix: "-64x48", batch: 4, in: 48, out: 64, bias: true}
-	schemes := []scheme{f32, f16, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w, qd8f32qc4w, qd8f32qs4w, qd8f16qc4w, qd8f32qb4w, qd8f16qb4w,
+	schemes := []scheme{f32, f16, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w, qd8f32qc4w, qd8f32qs4w, qd8f16qc4w,
+		qd8f32qb4w, qd8f16qb4w,
 		f32qc8w, f32qc4w}
 	var cases []Case
 	for _, s := range schemes {
@@ -111,7 +127,8 @@ func (b *builder) fullyConnected(s scheme, f fcShape) error {
 		kernelShape, channel = []int{f.in, f.out}, 1
 	}
 	kernel := b.kernel(s.kernel, channel, s.zero, s.block, kernelShape...)
-	r := multiply(x.real, []int{1, f.batch, f.in}, xError, kernel.real, []int{1, kernelShape[0], kernelShape[1]}, !f.transposed)
+	r := multiply(x.real, []int{1, f.batch, f.in}, xError, kernel.real, []int{1, kernelShape[0], kernelShape[1]},
+		!f.transposed)
 	r.shape = []int{f.batch, f.out}
 	var bias *tensor
 	if f.bias {
@@ -154,9 +171,11 @@ func convolutions() []Case {
 		{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 8}, kernel: [4]int{9, 3, 3, 8}, noBias: true},
 		{suffix: "-3x3-stride-2-same", in: [4]int{1, 7, 9, 5}, kernel: [4]int{17, 3, 3, 5}, same: true,
 			geometry: window{padding: three, stride: xnnpack.Size{Height: 2, Width: 2}}},
-		{suffix: "-3x3-dilation-2", in: [4]int{1, 8, 8, 6}, kernel: [4]int{10, 3, 3, 6}, geometry: window{dilation: xnnpack.Size{Height: 2, Width: 2}}},
-		{suffix: "-groups-3-relu", in: [4]int{1, 5, 6, 12}, kernel: [4]int{27, 3, 3, 4}, geometry: window{padding: three, groups: 3},
-			limits: xnnpack.Range{Min: 0, Max: 6}},
+		{suffix: "-3x3-dilation-2", in: [4]int{1, 8, 8, 6}, kernel: [4]int{10, 3, 3, 6},
+			geometry: window{dilation: xnnpack.Size{Height: 2, Width: 2}}},
+		{suffix: "-groups-3-relu", in: [4]int{1, 5, 6, 12}, kernel: [4]int{27, 3, 3, 4},
+			geometry: window{padding: three, groups: 3},
+			limits:   xnnpack.Range{Min: 0, Max: 6}},
 		{suffix: "-1x1-groups-2", in: [4]int{1, 4, 4, 14}, kernel: [4]int{22, 1, 1, 7}, geometry: window{groups: 2}},
 	}
 	var cases []Case
@@ -208,17 +227,20 @@ type dwShape struct {
 	geometry   window
 }
 
-// XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW layout only, later ones to all.
+// XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW only, later ones to
+// all.
 func depthwise() []Case {
 	one := xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
 	two := xnnpack.Padding{Top: 2, Right: 2, Bottom: 2, Left: 2}
 	shapes := []dwShape{
 		{suffix: "-3x3", in: [4]int{1, 6, 7, 21}, height: 3, width: 3, multiplier: 1, geometry: window{padding: one}},
 		{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 40}, height: 3, width: 3, multiplier: 1, noBias: true},
-		{suffix: "-5x5", in: [4]int{1, 8, 7, 35}, height: 5, width: 5, multiplier: 1, geometry: window{padding: two, stride: xnnpack.Size{Height: 2, Width: 2}}},
+		{suffix: "-5x5", in: [4]int{1, 8, 7, 35}, height: 5, width: 5, multiplier: 1,
+			geometry: window{padding: two, stride: xnnpack.Size{Height: 2, Width: 2}}},
 		{suffix: "-1x1", in: [4]int{1, 4, 5, 19}, height: 1, width: 1, multiplier: 1},
 		{suffix: "-7x7", in: [4]int{1, 9, 8, 18}, height: 7, width: 7, multiplier: 1},
-		{suffix: "-3x3-multiplier-2", in: [4]int{1, 5, 6, 9}, height: 3, width: 3, multiplier: 2, geometry: window{padding: one}},
+		{suffix: "-3x3-multiplier-2", in: [4]int{1, 5, 6, 9}, height: 3, width: 3, multiplier: 2,
+			geometry: window{padding: one}},
 	}
 	var cases []Case
 	for _, s := range []scheme{f32, f16f32, qs8, qu8, qc8} {
@@ -230,7 +252,8 @@ func depthwise() []Case {
 	return cases
 }
 
-// grouped turns a depthwise kernel [1, h, w, channels] into that of the grouped convolution that does the same: [channels, h, w, 1].
+// grouped turns a depthwise kernel [1, h, w, channels] into that of the grouped convolution that does the same:
+// [channels, h, w, 1].
 func grouped(kernel []float64, h, w, channels int) []float64 {
 	g := make([]float64, len(kernel))
 	for i, v := range kernel {
@@ -248,7 +271,8 @@ func (b *builder) depthwise(s scheme, f dwShape) error {
 	kernel := b.kernel(s.kernel, 3, 0, 0, 1, f.height, f.width, channels)
 	g := f.geometry
 	g.groups = f.in[3]
-	r := convolve(x.real, f.in[:], xError, grouped(kernel.real, f.height, f.width, channels), []int{channels, f.height, f.width, 1}, g)
+	r := convolve(x.real, f.in[:], xError, grouped(kernel.real, f.height, f.width, channels),
+		[]int{channels, f.height, f.width, 1}, g)
 	var bias *tensor
 	if !f.noBias {
 		t := b.bias(s.bias, &x, &kernel, channels)
@@ -259,7 +283,8 @@ func (b *builder) depthwise(s scheme, f dwShape) error {
 	if err != nil {
 		return err
 	}
-	n := xnnpack.DepthwiseConvolution2D{Input: in, Output: out, Padding: g.padding, Stride: g.stride, Dilation: g.dilation,
+	n := xnnpack.DepthwiseConvolution2D{Input: in, Output: out, Padding: g.padding, Stride: g.stride,
+		Dilation:        g.dilation,
 		DepthMultiplier: f.multiplier}
 	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, 0, atCreation); err != nil {
 		return err
@@ -281,11 +306,14 @@ func deconvolutions() []Case {
 	shapes := []deconvShape{
 		{suffix: "-3x3", in: [4]int{1, 4, 5, 7}, kernel: [4]int{18, 3, 3, 7}},
 		{suffix: "-2x2-stride-2", in: [4]int{1, 4, 3, 9}, kernel: [4]int{11, 2, 2, 9}, geometry: window{stride: two}},
-		{suffix: "-3x3-stride-2", in: [4]int{1, 3, 4, 6}, kernel: [4]int{13, 3, 3, 6}, adjustment: xnnpack.Size{Height: 1, Width: 1},
-			geometry: window{stride: two, padding: xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}}},
+		{suffix: "-3x3-stride-2", in: [4]int{1, 3, 4, 6}, kernel: [4]int{13, 3, 3, 6},
+			adjustment: xnnpack.Size{Height: 1, Width: 1},
+			geometry:   window{stride: two, padding: xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}}},
 		{suffix: "-3x3-no-bias", in: [4]int{1, 3, 3, 5}, kernel: [4]int{8, 3, 3, 5}, noBias: true},
-		{suffix: "-groups-2", in: [4]int{1, 3, 4, 8}, kernel: [4]int{14, 3, 3, 4}, geometry: window{groups: 2, stride: two}},
-		{suffix: "-3x3-dilation-2", in: [4]int{1, 4, 4, 6}, kernel: [4]int{7, 3, 3, 6}, geometry: window{dilation: two}},
+		{suffix: "-groups-2", in: [4]int{1, 3, 4, 8}, kernel: [4]int{14, 3, 3, 4},
+			geometry: window{groups: 2, stride: two}},
+		{suffix: "-3x3-dilation-2", in: [4]int{1, 4, 4, 6}, kernel: [4]int{7, 3, 3, 6},
+			geometry: window{dilation: two}},
 	}
 	var cases []Case
 	for _, s := range []scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w} {
@@ -308,8 +336,10 @@ func (b *builder) deconvolution(s scheme, f deconvShape) error {
 	extent := func(in, kernel, stride, dilation, adjustment, padding int) int {
 		return stride*(in-1) + adjustment + (kernel-1)*dilation + 1 - padding
 	}
-	height := extent(f.in[1], f.kernel[1], g.stride.Height, g.dilation.Height, f.adjustment.Height, g.padding.Top+g.padding.Bottom)
-	width := extent(f.in[2], f.kernel[2], g.stride.Width, g.dilation.Width, f.adjustment.Width, g.padding.Left+g.padding.Right)
+	height := extent(f.in[1], f.kernel[1], g.stride.Height, g.dilation.Height, f.adjustment.Height,
+		g.padding.Top+g.padding.Bottom)
+	width := extent(f.in[2], f.kernel[2], g.stride.Width, g.dilation.Width, f.adjustment.Width,
+		g.padding.Left+g.padding.Right)
 	r := deconvolve(x.real, f.in[:], xError, kernel.real, f.kernel[:], g, height, width)
 	var bias *tensor
 	if !f.noBias {
@@ -339,7 +369,8 @@ func matrixMultiplications() []Case {
 				if transposed {
 					name += "-transposed"
 				}
-				cases = append(cases, Case{Name: name, define: func(b *builder) error { return b.matrixMultiply(s, batch, transposed) }})
+				cases = append(cases,
+					Case{Name: name, define: func(b *builder) error { return b.matrixMultiply(s, batch, transposed) }})
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package recorder is a weights cache that writes down what XNNPACK asks of it: tests use it to hold on to facts about when XNNPACK
-// looks up, reserves and inserts.
+// Package recorder is a weights cache that writes down what XNNPACK asks of it: tests use it to hold on to facts
+// about when XNNPACK looks up, reserves and inserts.
 package recorder
 
 /*
@@ -23,7 +23,7 @@ const (
 	Insert
 )
 
-// Event is one call of XNNPACK's.
+// Event is one call by XNNPACK.
 type Event struct {
 	Call   Call
 	Seed   uint32  // of the key; not of Reserve
@@ -66,7 +66,8 @@ func (r *Recorder) Take() ([]Event, error) {
 	}
 	var events []Event
 	for _, e := range r.r.event[:r.r.events] {
-		events = append(events, Event{Call(e.call), uint32(e.seed), uintptr(e.kernel), uintptr(e.bias), int(e.size), bool(e.hit)})
+		events = append(events, Event{Call(e.call), uint32(e.seed), uintptr(e.kernel), uintptr(e.bias), int(e.size),
+			bool(e.hit)})
 	}
 	r.r.events = 0
 	return events, nil

@@ -82,7 +82,8 @@ func TestWeightsAreGeneratedOnceAndAlwaysTheSame(t *testing.T) {
 	path := generated(t, stack)
 	first, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, stack.Generate(context.Background(), path, func(int64, int64) { t.Error("a complete file is written again") }))
+	require.NoError(t, stack.Generate(context.Background(), path,
+		func(int64, int64) { t.Error("a complete file is written again") }))
 
 	require.NoError(t, os.Truncate(path, int64(len(first)-1)))
 	var done, total int64
@@ -113,7 +114,8 @@ func TestWrongFilesAndNumbersAreErrors(t *testing.T) {
 	require.ErrorContains(t, err, path)
 	_, err = llama.Stack{}.Open(path)
 	require.ErrorIs(t, err, llama.ErrLayers)
-	require.ErrorIs(t, llama.Stack{Layers: llama.MaxLayers + 1}.Generate(context.Background(), path, nil), llama.ErrLayers)
+	require.ErrorIs(t, llama.Stack{Layers: llama.MaxLayers + 1}.Generate(context.Background(), path, nil),
+		llama.ErrLayers)
 	_, err = one.Open(path + ".absent")
 	require.ErrorIs(t, err, os.ErrNotExist)
 
@@ -173,7 +175,8 @@ func BenchmarkSubgraph(b *testing.B) {
 	}
 }
 
-// A file that was changed a moment ago has no stamp, and then its parts have none: an equal one would stand for any content.
+// A file that was changed a moment ago has no stamp, and then its parts have none: an equal one would stand for any
+// content.
 func TestAPartOfAFileWithoutAStampHasNone(t *testing.T) {
 	s := llama.Stack{Layers: 1}
 	path := generated(t, s)

@@ -138,7 +138,7 @@ func (s Stack) places() (all []place, trailer int) {
 // trailerSize is more than XNNPACK may read beyond a tensor.
 const trailerSize = 256
 
-// trailer tells a complete file of these parameters from any other.
+// trailer distinguishes a complete file of these parameters from any other.
 func (s Stack) trailer() []byte {
 	kind := "qc8w"
 	if s.Float32 {
