@@ -12,6 +12,7 @@ import (
 var process struct {
 	sync.Mutex
 	initialized bool
+	knowsCPU    bool // it has been seen that cpuinfo's features are where its header says
 }
 
 // Initialize readies XNNPACK for use in this process and picks the kernels for its CPU. It may be called any number of times, from
@@ -76,11 +77,16 @@ func LimitCPU(level string) error {
 		return reject(InvalidParameter, op, fmt.Sprintf("%q", level), "no such level; known are %s", strings.Join(CPULevels(), ", "))
 	case runtime.GOARCH != "amd64":
 		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does", runtime.GOARCH)
-	case !cHasCPULevel(i):
-		return reject(UnsupportedHardware, op, level, "this CPU does not have what that level adds to those below it; choose a lower one")
-	case !cLimitCPU(i):
-		return reject(UnsupportedHardware, op, level, "cpuinfo found no features to hide")
+	case cInitializedWhenLoaded():
+		return reject(InvalidState, op, level, "XNNPACK has chosen its kernels when it was loaded, and this program could not put that off")
+	case !process.knowsCPU && !cKnowsCPU():
+		return reject(UnsupportedHardware, op, level, "the features that cpuinfo found are not this CPU's; is its header another version's?")
 	}
+	process.knowsCPU = true // and from here on some may be hidden
+	if !cHasCPULevel(i) {
+		return reject(UnsupportedHardware, op, level, "this CPU does not have what that level adds to those below it; choose a lower one")
+	}
+	cLimitCPU(i)
 	return nil
 }
 
