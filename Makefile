@@ -135,8 +135,9 @@ fill_in = sed 's/@VERSION@/$(version)/; s/@SOVERSION@/$(soversion)/'
 
 .PHONY: install
 install: lib ## install the C library, its headers, pkg-config files and CMake package (PREFIX=, DESTDIR=)
-	@mkdir -p '$(dest)/include' '$(dest)/lib/pkgconfig' '$(dest)/lib/cmake/xpwc'
+	@mkdir -p '$(dest)/include' '$(dest)/lib/pkgconfig' '$(dest)/lib/cmake/xpwc' '$(dest)/share/xpwc/executorch'
 	@install -m 644 capi/include/*.h capi/include/*.hpp '$(dest)/include'
+	@install -m 644 capi/executorch/*.h capi/executorch/*.cc '$(dest)/share/xpwc/executorch'
 	@install -m 644 $(lib)/libxpwc.a '$(dest)/lib'
 	@install -m 755 $(lib)/libxpwc.so.$(soversion) '$(dest)/lib'
 	@ln -sf libxpwc.so.$(soversion) '$(dest)/lib/libxpwc.so'

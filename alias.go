@@ -41,7 +41,7 @@ func (s *Session) alias(alias, original uintptr) {
 	defer s.mu.Unlock()
 	if src := s.addresses[original]; src != nil {
 		if err := s.addAlias(alias, src, copying{how: xnnpacks, content: src.content}); err != nil {
-			s.remark(err)
+			s.fail(err) // XNNPACK packs the copy, whatever is in it
 		}
 	}
 }

@@ -24,13 +24,13 @@ func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (p
 	require.NoError(t, err)
 	r, err := newAnonymousRegion(uint64(len(h.copied)))
 	require.NoError(t, err)
-	copy(r.data, h.copied)
+	copy(r.Data(), h.copied)
 	if h.xnnpacks {
-		s.alias(addressOf(r.data), addressOf(w))
+		s.alias(addressOf(r.Data()), addressOf(w))
 	} else {
-		require.NoError(t, s.Alias(r.data[:len(h.copied)], w, h.word))
+		require.NoError(t, s.Alias(r.Data()[:len(h.copied)], w, h.word))
 	}
-	e, hit := packWeight(t, s, 7, addressOf(r.data), 0, packedFrom(h.copied))
+	e, hit := packWeight(t, s, 7, addressOf(r.Data()), 0, packedFrom(h.copied))
 	packed = bytes.Clone(e)
 	finish(t, s)
 	require.NoError(t, c.Close())

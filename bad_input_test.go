@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/xnnpack/optable"
+	"xpwc/internal/optable"
 )
 
 func TestLoadSaysWhatIsWrong(t *testing.T) {
@@ -117,18 +117,18 @@ func TestADamagedFileIsSetAsideAndPackedAfresh(t *testing.T) {
 			path, damaged := damagedFile(t, damage)
 
 			_, err := xpwc.Open(path, &xpwc.Options{Strict: true})
-			require.ErrorIs(t, err, xpwc.ErrCorrupt)
+			require.ErrorIs(t, err, xpwc.ErrDamaged)
 
 			readOnly := openCache(t, path, &xpwc.Options{ReadOnly: true})
 			require.Equal(t, want, threeLayers.run(t, readOnly, xpwc.MapOf(tensors)))
-			require.ErrorIs(t, readOnly.Stats().Damaged, xpwc.ErrCorrupt)
+			require.ErrorIs(t, readOnly.Stats().Damaged, xpwc.ErrDamaged)
 			require.NoError(t, readOnly.Close())
 			content, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(damaged, content), "reading changes nothing")
 
 			c := openCache(t, path, nil)
-			require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrCorrupt)
+			require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrDamaged)
 			require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)))
 			require.NoError(t, c.Close())
 			aside, err := os.ReadFile(path + ".damaged")

@@ -16,6 +16,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/bench/llama"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -40,15 +41,8 @@ func benchModel(b *testing.B, stack llama.Stack) *llama.Model {
 	return m
 }
 
-// A stackModel is a *llama.Model, perhaps with other names.
-type stackModel interface {
-	DataMap() xpwc.DataMap
-	NewLoader() *llama.Memory
-	Subgraph(llama.Loader) (*xnnpack.Subgraph, error)
-}
-
 // create makes the runtime as a host does, Finalize included. A nil cache is none.
-func create(b *testing.B, m stackModel, c *xpwc.Cache) (r stackRuntime, took time.Duration) {
+func create(b *testing.B, m models.Model, c *xpwc.Cache) (r stackRuntime, took time.Duration) {
 	b.Helper()
 	start := time.Now()
 	r, err := newStackRuntime(m, c)
@@ -57,9 +51,9 @@ func create(b *testing.B, m stackModel, c *xpwc.Cache) (r stackRuntime, took tim
 	return r, took
 }
 
-func newStackRuntime(m stackModel, c *xpwc.Cache) (r stackRuntime, err error) {
+func newStackRuntime(m models.Model, c *xpwc.Cache) (r stackRuntime, err error) {
 	memory := m.NewLoader()
-	var loader llama.Loader = memory
+	var loader models.Loader = memory
 	options := &xnnpack.RuntimeOptions{}
 	if c != nil {
 		if r.session, err = c.NewSession(m.DataMap()); err != nil {
@@ -131,7 +125,7 @@ func (r *stackRuntime) close() error {
 }
 
 // packed returns the path of a cache that has the model's packed weights.
-func packed(b *testing.B, m stackModel) string {
+func packed(b *testing.B, m models.Model) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "cache")
 	c, err := xpwc.Open(path, nil)
@@ -245,7 +239,7 @@ func BenchmarkVerify(b *testing.B) {
 	benchBackground(b, m, path)
 }
 
-func benchBackground(b *testing.B, m stackModel, path string) {
+func benchBackground(b *testing.B, m models.Model, path string) {
 	ways := [2]xpwc.Verify{xpwc.VerifyStructure, xpwc.VerifyInBackground}
 	var load, first, beside [2][]time.Duration
 	inPairs := func(rounds int, measure func(round, way int, c *xpwc.Cache, r *stackRuntime, loaded time.Duration)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 	"xpwc/packing"
 )
 
@@ -19,10 +20,10 @@ func (provider) free()                       {}
 
 func askPackedSize(*packing.Geometry, []byte, int) packedSize { return packedSize{} }
 
-// hash is for tests of what does not need C: what is verified is what runtimes use, and there are none.
-func (d descriptor) hash(payloads []payload, stop *int32) error {
+// Hash is for tests of what does not need C: what is verified is what runtimes use, and there are none.
+func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
 	for i := range payloads {
-		payloads[i].hashWith(d, stop)
+		payloads[i].HashWith(d, stop)
 	}
 	return nil
 }

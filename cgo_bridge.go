@@ -20,6 +20,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 	"xpwc/packing"
 )
 
@@ -105,16 +106,16 @@ func xpwcLayoutBytes(handle C.uintptr_t, packed unsafe.Pointer, n C.size_t) {
 	_, _ = hash.Write(unsafe.Slice((*byte)(packed), int(n)))
 }
 
-// hash has a thread of the lowest priority hash payloads of a file, see verifier.c.
-func (d descriptor) hash(payloads []payload, stop *int32) error {
+// Hash has a thread of the lowest priority hash payloads of a file, see verifier.c.
+func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
 	large := make([]C.struct_xpwc_payload, 0, len(payloads))
 	for i := range payloads {
 		p := &payloads[i]
-		if p.size < C.xpwc_least_hashed {
-			p.hashWith(d, stop)
+		if p.Size < C.xpwc_least_hashed {
+			p.HashWith(d, stop)
 			continue
 		}
-		large = append(large, C.struct_xpwc_payload{offset: C.uint64_t(p.offset), size: C.uint64_t(p.size)})
+		large = append(large, C.struct_xpwc_payload{offset: C.uint64_t(p.Offset), size: C.uint64_t(p.Size)})
 	}
 	if len(large) == 0 {
 		return nil
@@ -126,14 +127,14 @@ func (d descriptor) hash(payloads []payload, stop *int32) error {
 	}
 	for i := range payloads {
 		p := &payloads[i]
-		if p.size < C.xpwc_least_hashed {
+		if p.Size < C.xpwc_least_hashed {
 			continue
 		}
 		switch result := &large[0]; result.state {
 		case C.xpwc_hashed:
-			p.state, p.sum = hashed, *(*format.Digest)(unsafe.Pointer(&result.sum))
+			p.State, p.Sum = store.Hashed, *(*format.Digest)(unsafe.Pointer(&result.sum))
 		case C.xpwc_unreadable:
-			p.state = unreadable
+			p.State = store.Unreadable
 		}
 		large = large[1:]
 	}

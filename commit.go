@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A host that loads one method after another would pack slowly with the disk flushed beside it each time. So what a
@@ -64,7 +65,7 @@ func (c *core) commitAll() {
 	for {
 		c.again = false
 		err := c.commitOnce()
-		if err == nil && c.writers == 0 && !c.hasUncommitted() && c.store.locked && c.worthCompacting() {
+		if err == nil && c.writers == 0 && !c.hasUncommitted() && c.store.Writing() && c.worthCompacting() {
 			c.compacting = true
 			c.note(c.compact(c.withinCap))
 			c.compacting = false
@@ -85,15 +86,15 @@ func (c *core) commitAll() {
 // endIfIdle gives the writer's lock to others if nobody here needs it. While something uncommitted is in memory we must
 // stay the writer: the next one would give its space away.
 func (c *core) endIfIdle() error {
-	if c.writers > 0 || c.hasUncommitted() || c.store.mustStay {
+	if c.writers > 0 || c.hasUncommitted() {
 		return nil
 	}
-	return c.store.end()
+	return c.store.EndWriting()
 }
 
 // uncommitted reports whether an entry is in file space and in no generation on the disk.
 func (e *entry) uncommitted() bool {
-	return !e.committed && e.region.inFile() && (!e.suspect || e.sessions > 0)
+	return e.state == stateUncommitted && (e.doubt == sound || e.sessions > 0)
 }
 
 func (c *core) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
@@ -115,21 +116,21 @@ func (c *core) commitOnce() error {
 }
 
 func (c *core) tryCommit() error {
-	if c.store.locked && c.store.stale {
-		err := c.accept(c.store.reload())
+	if c.store.Outdated() {
+		err := c.accept(c.store.CatchUp())
 		c.noticeReload()
 		if err != nil {
 			return err
 		}
 	}
-	if c.store.isCondemned() {
+	if c.store.Condemned() {
 		c.retreat(c.freshOnes((*entry).uncommitted))
 	} else {
 		c.awaitPacking() // what is packed while a flush fails is lost
 	}
 	c.awaitSums()
 	pending := c.pendingEntries()
-	if c.store.isCondemned() {
+	if c.store.Condemned() {
 		if len(pending) == 0 && !c.dirty {
 			return nil
 		}
@@ -140,12 +141,12 @@ func (c *core) tryCommit() error {
 			return err
 		}
 	}
-	entries := c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && !e.suspect })
+	entries := c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && e.doubt == sound })
 	missing, err := c.missing(pending)
 	if err != nil {
 		return err
 	}
-	if len(entries)+len(missing) == 0 && !c.dirty || !c.store.locked {
+	if len(entries)+len(missing) == 0 && !c.dirty || !c.store.Writing() {
 		return c.settlePending(pending)
 	}
 	start := time.Now()
@@ -159,57 +160,50 @@ func (c *core) tryCommit() error {
 	c.dirty = false
 	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
 	c.mu.Unlock()
-	err = plan.write()
+	written := plan.Write()
 	c.mu.Lock()
-	if err != nil {
+	c.flushing = written != nil
+	inForce, err := c.store.Conclude(plan, written)
+	switch {
+	case errors.Is(err, ErrReplaced):
+		return c.lostFile()
+	case !inForce:
 		c.dirty = true
-		c.store.failed(plan)
-		if c.store.isCondemned() {
+		if c.store.Condemned() {
 			for _, e := range c.handedIn { // their sums may be of what was lost
 				c.losePayload(e)
 			}
 		}
 		return err
 	}
-	c.flushing = false
-	c.store.committed(plan)
-	replaced, err := c.store.disk.Replaced()
 	c.note(err)
-	if err == nil && !replaced && c.store.takes != "" {
-		err = c.store.takePlace()
-	}
-	if replaced || errors.Is(err, ErrReplaced) {
-		return c.lostFile()
-	}
-	if c.store.takes != "" {
-		c.dirty = true
-		return err
-	}
-	written := int64(len(plan.block))
+	payloadBytes := int64(0)
 	for _, e := range entries {
-		e.committed = true
-		written += int64(len(e.data))
+		if e.state != stateDropped { // it may have turned out wrong meanwhile
+			c.become(e, stateCommitted)
+		}
+		payloadBytes += int64(len(e.data))
 	}
-	c.stats.WrittenBytes += written
-	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.slot.Generation),
-		slog.Int("entries", len(entries)), slog.Int64("bytes", written-int64(len(plan.block))), slog.Duration("duration", time.Since(start)))
+	c.stats.WrittenBytes += payloadBytes + int64(plan.IndexSize())
+	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
+		slog.Int("entries", len(entries)), slog.Int64("bytes", payloadBytes), slog.Duration("duration", time.Since(start)))
 	return errors.Join(full, c.settlePending(pending))
 }
 
 // planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as
 // there is room for. It returns all that it has; full is the disk's error if some had no room.
-func (c *core) planCommit(entries, pending []*entry) (plan *commit, committing []*entry, full, err error) {
+func (c *core) planCommit(entries, pending []*entry) (plan *store.Commit, committing []*entry, full, err error) {
 	for {
 		committing = slices.Concat(entries, pending)
 		records, err := c.records(committing)
 		if err != nil {
 			return nil, nil, full, err
 		}
-		plan, err = c.store.prepareCommit(c.layouts(c.store.index, records), records, c.trailer(records), uint32(c.options.TrailerVersion))
+		plan, err = c.store.PrepareCommit(c.layouts(c.store.Index(), records), records, c.trailer(records))
 		if err == nil {
 			return plan, committing, full, nil
 		}
-		if len(entries) == 0 || len(pending) > 0 || !isDiskFull(err) || c.store.packing() {
+		if len(entries) == 0 || len(pending) > 0 || !isDiskFull(err) || c.store.Packing() {
 			return nil, nil, full, err
 		}
 		full = err
@@ -224,7 +218,7 @@ func (c *core) planCommit(entries, pending []*entry) (plan *commit, committing [
 func (c *core) makeRoom(entries []*entry) ([]*entry, error) {
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.record.Offset, b.record.Offset) })
 	last := len(entries) - 1
-	end := c.store.slot.End
+	end := c.store.Slot().End
 	if last > 0 {
 		end = entries[last-1].record.Offset + entries[last-1].record.Size
 	}
@@ -236,11 +230,11 @@ func (c *core) makeRoom(entries []*entry) ([]*entry, error) {
 	}
 	c.retreat(leaving)
 	for _, e := range leaving {
-		if !e.region.detached || c.store.mustStay {
+		if !e.region.Detached() {
 			return nil, fmt.Errorf("cache %s: no memory to make room for its index: %w", c.name(), syscall.ENOMEM)
 		}
 	}
-	return entries[:last], c.store.discardTail(end)
+	return entries[:last], c.store.DiscardTail(end)
 }
 
 // isDiskFull reports whether an error is that there is no space, or no more than a quota or limit leaves.
@@ -250,7 +244,7 @@ func isDiskFull(err error) bool {
 
 // beginForPending makes this process the writer without waiting for another. ErrBusy if there is one.
 func (c *core) beginForPending() error {
-	if c.blocked != "" || c.damaged && c.store.readOnly {
+	if c.blocked != "" || c.damaged && c.options.ReadOnly {
 		return fmt.Errorf("cache %s: %w", c.name(), ErrReadOnly)
 	}
 	for range 3 {
@@ -261,7 +255,7 @@ func (c *core) beginForPending() error {
 		case err == nil:
 			return fmt.Errorf("cache %s: %w", c.name(), ErrBusy)
 		case errors.Is(err, ErrReplaced):
-			err = c.accept(c.store.reopen())
+			err = c.accept(c.store.Reopen())
 		default:
 			err = c.accept(err)
 		}
@@ -277,9 +271,8 @@ func (c *core) beginForPending() error {
 // What was packed stays in memory for those who use it.
 func (c *core) lostFile() error {
 	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
-	c.store.grown = false // sessions may still pack into what lies behind its end
 	c.retreat(c.freshOnes((*entry).uncommitted))
-	err := errors.Join(c.lost, c.store.end(), c.accept(c.store.reopen()))
+	err := errors.Join(c.lost, c.store.Leave(), c.accept(c.store.Reopen()))
 	c.noticeReload()
 	return err
 }
@@ -288,16 +281,12 @@ func (c *core) lostFile() error {
 // committed since, and the entries to be committed now; without what newer ones supersede.
 func (c *core) records(entries []*entry) ([]format.Record, error) {
 	now := c.now()
+	next := make(map[*entry]bool, len(entries))
 	for _, e := range entries {
-		e.committing = true
+		next[e] = true
 		e.record.PackedAt, e.record.UsedAt = now, now
 	}
-	defer func() {
-		for _, e := range entries {
-			e.committing = false
-		}
-	}()
-	index, loaded := c.store.index, 0
+	index, loaded := c.store.Index(), 0
 	if index != nil {
 		loaded = index.Len()
 	}
@@ -306,7 +295,7 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 		for i := range loaded {
 			r, err := index.Record(i)
 			if err != nil {
-				return nil, c.store.damaged(err)
+				return nil, c.store.Damaged(err)
 			}
 			for _, e := range c.live[r.Kernel].under(&r.Key) {
 				if e.record.Offset != r.Offset || e.record.Seed != r.Seed || !c.loaded(e) {
@@ -321,27 +310,27 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 					r.UsedAt = now
 				}
 			}
-			if !c.superseded(&r) && !c.bad[r.Offset] {
+			if !c.superseded(&r, next) && !c.bad[r.Offset] {
 				records = append(records, r)
 			}
 		}
 	}
 	for _, e := range c.fresh {
-		if (e.committed || e.committing) && !e.suspect && !c.superseded(&e.record) {
+		if (e.state == stateCommitted || next[e]) && e.doubt == sound && !c.superseded(&e.record, next) {
 			records = append(records, e.record)
 		}
 	}
 	return records, nil
 }
 
-// superseded reports whether the next generation has the same weight of the same source with another content, packed
-// here later.
-func (c *core) superseded(r *format.Record) bool {
+// superseded reports whether the next generation, which is to have certain entries, has the same weight of the same
+// source with another content, packed here later.
+func (c *core) superseded(r *format.Record, next map[*entry]bool) bool {
 	if r.Source == (format.Digest{}) || len(c.fresh) == 0 {
 		return false
 	}
 	for _, e := range slices.Backward(c.live[r.Kernel].under(&r.Key)) {
-		if e.fresh && (e.committed || e.committing) && e.record.Seed == r.Seed && e.record.Source == r.Source {
+		if (e.state == stateCommitted || next[e]) && e.record.Seed == r.Seed && e.record.Source == r.Source {
 			return e.record.KernelDigest != r.KernelDigest || e.record.BiasDigest != r.BiasDigest
 		}
 	}

@@ -2,13 +2,13 @@ package xpwc
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // Compact rewrites the file without its dead bytes, and without payloads whose checksum is wrong. The new file takes
@@ -54,7 +54,7 @@ func (c *core) compactTo(keep func([]format.Record) []format.Record) error {
 		}
 		c.idle.Broadcast()
 	}()
-	if c.store.isCondemned() {
+	if c.store.Condemned() {
 		if err := c.beginRenewal(); err != nil {
 			return fmt.Errorf("compact: %w", err)
 		}
@@ -78,7 +78,7 @@ func (c *core) compactTo(keep func([]format.Record) []format.Record) error {
 
 // worthCompacting reports whether enough of the file is dead.
 func (c *core) worthCompacting() bool {
-	slot := c.store.slot
+	slot := c.store.Slot()
 	return slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > minDeadBytes || c.overCap(slot.End)
 }
 
@@ -92,77 +92,62 @@ func (c *core) overCap(size uint64) bool {
 // compact writes the new file, with the records that keep returns, and puts it in place. This process is the writer,
 // and nothing is uncommitted. c.mu is held, but not while copying.
 func (c *core) compact(keep func([]format.Record) []format.Record) error {
-	old := c.store
-	pending := c.pendingEntries()
-	if old.takes != "" || old.slot.Generation == 0 && !old.isCondemned() {
+	if !c.store.CanRewrite() {
 		return nil
 	}
-	start, before := time.Now(), old.slot.End
+	pending := c.pendingEntries()
+	start, before := time.Now(), c.store.Slot().End
 	items, err := c.content(keep, pending)
 	if err != nil {
 		return err
 	}
 	for _, r := range regionsOf(items) {
-		r.retain()
-		defer func() { c.note(r.release()) }()
+		r.Retain()
+		defer func() { c.note(r.Release()) }()
 	}
 
 	dirty := c.dirty
 	c.dirty = false // what changes from here on is not in the new file
+	loaded := c.store.Index()
 	c.mu.Unlock()
-	next, plan, err := c.rewrite(old, items)
+	next, err := c.store.Rewrite(items, func(kept []format.Record) ([]format.Layout, []format.TrailerEntry) {
+		return c.layouts(loaded, kept), c.trailer(kept)
+	})
 	c.mu.Lock()
-	made := next.disk != nil
-	if made {
-		err = errors.Join(err, next.disk.Close())
-	}
 	if err == nil {
-		var replaced bool
-		if replaced, err = old.disk.Replaced(); err == nil && replaced {
-			err = ErrReplaced
-		}
-	}
-	if err == nil {
-		err = old.files.Rename(next.path, old.path)
+		err = next.TakePlace()
 	}
 	if err != nil {
 		c.dirty = c.dirty || dirty
-		err = fmt.Errorf("compact cache: %w", err)
-		if made {
-			err = errors.Join(err, old.files.Remove(next.path))
-		}
-		return err
+		return fmt.Errorf("compact cache: %w", err)
 	}
 	c.stats.Compactions++
-	c.stats.DamagedPayloads += int64(next.damaged)
-	c.stats.WrittenBytes += int64(plan.slot.End)
-	c.events.add(slog.LevelInfo, "compacted the cache file", slog.Uint64("bytes_before", before), slog.Uint64("bytes", plan.slot.End),
-		slog.Int("damaged_payloads", next.damaged), slog.Duration("duration", time.Since(start)))
-	from := old.id
-	old.grown = old.grown && !old.mustStay
-	err = errors.Join(old.files.SyncDir(old.path), old.end(), old.reopen())
+	c.stats.DamagedPayloads += int64(next.Damaged())
+	c.stats.WrittenBytes += int64(next.Size())
+	c.events.add(slog.LevelInfo, "compacted the cache file", slog.Uint64("bytes_before", before), slog.Uint64("bytes", next.Size()),
+		slog.Int("damaged_payloads", next.Damaged()), slog.Duration("duration", time.Since(start)))
+	from := c.store.ID()
+	err = next.Follow()
 	for _, f := range c.live {
 		for _, e := range f.entries {
-			if at, ok := next.moved[e.record.Offset]; ok && e.file == from && e.reason == "" && e.committed {
-				e.file, e.record.Offset, e.moved, e.fresh = next.id, at, true, false
+			if at, ok := next.Moved(e.record.Offset); ok && e.file == from && e.reason == "" && e.state.inGeneration() {
+				e.file, e.record.Offset = next.ID(), at
+				c.become(e, stateMoved)
 			}
 		}
 	}
 	for _, e := range pending {
-		e.file, e.record.Offset = next.id, next.moved[e.record.Offset]
-		e.committed, e.moved, e.fresh = true, true, false
+		if e.state == stateDropped {
+			continue
+		}
+		e.file = next.ID()
+		e.record.Offset, _ = next.Moved(e.record.Offset)
+		c.become(e, stateMoved)
 	}
-	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.moved })
+	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.state == stateMoved })
 	c.noticeReload()
 	c.dropSettled(pending)
 	return err
-}
-
-// An item is what the new file of a compaction is made of.
-type item struct {
-	record  format.Record
-	payload []byte
-	region  *region // that the payload is in
 }
 
 // pendingOffset is where pending entries are said to be until they are in a file, so that no two entries are at one
@@ -171,11 +156,11 @@ const pendingOffset = 1 << 62
 
 // content returns what a compaction makes the new file of: those of all records, and of the pending entries', that
 // keep returns.
-func (c *core) content(keep func([]format.Record) []format.Record, pending []*entry) ([]item, error) {
+func (c *core) content(keep func([]format.Record) []format.Record, pending []*entry) ([]store.Item, error) {
 	next := uint64(pendingOffset)
 	for _, e := range pending {
 		e.record.Offset = next
-		next += alignUp(e.record.Size, packedAlignment)
+		next += format.AlignUp(e.record.Size, format.Alignment)
 	}
 	records, err := c.records(pending)
 	if err != nil {
@@ -183,23 +168,23 @@ func (c *core) content(keep func([]format.Record) []format.Record, pending []*en
 	}
 	fresh := map[uint64]*entry{}
 	for _, e := range c.fresh {
-		if e.committed {
+		if e.state == stateCommitted {
 			fresh[e.record.Offset] = e
 		}
 	}
 	for _, e := range pending { // others, of sessions that are not finalized, say where in the file they were
 		fresh[e.record.Offset] = e
 	}
-	var items []item
+	var items []store.Item
 	already := func(r format.Record) bool { // a commit of which nobody knew whether it is in force
 		return fresh[r.Offset] == nil && slices.ContainsFunc(pending, func(e *entry) bool { return e.sameAs(&r) })
 	}
 	for _, r := range keep(slices.DeleteFunc(records, already)) {
-		it := item{record: r, region: c.store.base}
+		it := store.Item{Record: r}
 		if e := fresh[r.Offset]; e != nil {
-			it.region, it.payload = e.region, e.data
+			it.Payload, it.Region = e.data, e.region
 		} else {
-			it.payload = it.region.data[r.Offset : r.Offset+r.Size]
+			it.Payload, it.Region = c.store.Payload(&r)
 		}
 		items = append(items, it)
 	}
@@ -207,71 +192,15 @@ func (c *core) content(keep func([]format.Record) []format.Record, pending []*en
 }
 
 // regionsOf returns the regions of items, each once.
-func regionsOf(items []item) (regions []*region) {
-	known := map[*region]bool{}
+func regionsOf(items []store.Item) (regions []*store.Region) {
+	known := map[*store.Region]bool{}
 	for _, it := range items {
-		if !known[it.region] {
-			known[it.region] = true
-			regions = append(regions, it.region)
+		if !known[it.Region] {
+			known[it.Region] = true
+			regions = append(regions, it.Region)
 		}
 	}
 	return regions
-}
-
-// A rewriting is the new file of a compaction.
-type rewriting struct {
-	*store
-	moved   map[uint64]uint64 // where payloads are now, by where they were
-	damaged int
-}
-
-// rewrite makes the new file beside the old one. Neither the cache nor the old store is touched.
-func (c *core) rewrite(old *store, items []item) (next rewriting, plan *commit, err error) {
-	next = rewriting{&store{files: old.files, condemned: old.condemned, locked: true}, map[uint64]uint64{}, 0}
-	if next.path, err = old.vacant(".compact"); err != nil { // what is there a killed process left: the writer's lock is ours
-		return next, nil, err
-	}
-	if next.disk, err = next.files.Create(next.path); err != nil {
-		next.disk = nil
-		return next, nil, err
-	}
-	if err := next.files.CopyMode(old.path, next.path); err != nil { // one user may have packed it for others
-		return next, nil, err
-	}
-	if err := next.writeHeader(); err != nil {
-		return next, nil, err
-	}
-	if err := next.disk.Flush(); err != nil { // whatever a power failure leaves of it says whose it is
-		return next, nil, err
-	}
-	next.slot.Generation = max(old.slot.Generation, old.maybe.Generation)
-	next.tail = format.HeaderSize
-	kept := make([]format.Record, 0, len(items))
-	for _, it := range items {
-		r := it.record
-		at, ok := next.moved[r.Offset] // two records may share a payload
-		if !ok {
-			if sum, err := sumMapped(it.payload); err != nil || sum != r.Sum {
-				next.damaged++
-				continue
-			}
-			if at, err = next.write(it.payload); err != nil {
-				return next, nil, err
-			}
-			next.moved[r.Offset] = at
-		}
-		r.Offset = at
-		kept = append(kept, r)
-	}
-	if len(kept) == 0 && old.slot.Generation == 0 { // nothing was ever committed, nor is now
-		plan = &commit{disk: next.disk, slot: format.Slot{End: format.HeaderSize}}
-		return next, plan, plan.flush()
-	}
-	plan, err = next.prepareCommit(c.layouts(old.index, kept), kept, c.trailer(kept), uint32(c.options.TrailerVersion))
-	if err != nil {
-		return next, nil, err
-	}
-	return next, plan, plan.write()
 }
 
 // withinCap leaves out the records used longest ago until the file keeps to its size cap.
@@ -290,7 +219,7 @@ func usedLast(records []format.Record, maxBytes int64) []format.Record {
 	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(a.UsedAt, b.UsedAt) })
 	kept := map[uint64]bool{}
 	for _, r := range byUse {
-		size := alignUp(r.Size, packedAlignment) + perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
+		size := format.AlignUp(r.Size, format.Alignment) + perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
 		if total+size <= uint64(maxBytes) {
 			total += size
 			kept[r.Offset] = true

@@ -19,6 +19,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/bench/llama"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -202,8 +203,8 @@ func (r relative) Tensor(name string) (xpwc.Tensor, error) {
 	return r.Model.DataMap().Tensor(strings.TrimPrefix(name, r.prefix))
 }
 
-func (r relative) Subgraph(l llama.Loader) (*xnnpack.Subgraph, error) {
-	if _, without := l.(*llama.Memory); without {
+func (r relative) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	if _, without := l.(*models.Memory); without {
 		return r.Model.Subgraph(l)
 	}
 	return r.Model.Subgraph(prefixed{l, r.prefix})
@@ -211,7 +212,7 @@ func (r relative) Subgraph(l llama.Loader) (*xnnpack.Subgraph, error) {
 
 // prefixed loads by longer names.
 type prefixed struct {
-	llama.Loader
+	models.Loader
 	prefix string
 }
 

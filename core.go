@@ -11,6 +11,7 @@ import (
 
 	"xpwc/internal/fd"
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A core is what all handles of one place share. Its methods are called with mu held unless they say otherwise.
@@ -25,7 +26,7 @@ type core struct {
 	sessions map[*Session]bool // that are open
 	usual    int               // how many tensors a session loads, as far as is known
 	writers  int               // sessions that pack into the file
-	store    *store
+	store    *store.Store
 	arena    arena
 	blocked  Reason // why the file cannot be written to, or ""
 	damaged  bool   // the file is to be set aside before anything is written
@@ -64,7 +65,7 @@ type seedKey struct {
 }
 
 // newCore makes the core of a place, and loads its file, which f finds. events is told of what is found.
-func newCore(p place, o Options, f files, events *eventLog) (*core, error) {
+func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error) {
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
@@ -87,27 +88,20 @@ func newCore(p place, o Options, f files, events *eventLog) (*core, error) {
 	if p.path == "" {
 		return c, nil
 	}
-	c.store = &store{
-		path:      p.path,
-		insecure:  o.AllowUnsafeFile,
-		readOnly:  o.ReadOnly,
-		fetchAll:  o.Prefetch,
-		files:     f,
-		condemned: condemnedHere,
-	}
-	if err := c.accept(c.store.load()); err != nil {
+	c.store = store.New(p.path, f, store.Options{Insecure: o.AllowUnsafeFile, Prefetch: o.Prefetch, Condemned: condemnedHere})
+	if err := c.accept(c.store.Load()); err != nil {
 		return nil, err
 	}
 	c.noticeReload()
-	if c.store.index != nil {
-		c.usual = min(c.store.index.Len(), manyEntries/8)
+	if c.store.Index() != nil {
+		c.usual = min(c.store.Index().Len(), manyEntries/8)
 	}
 	return c, nil
 }
 
 // accept turns what loading the file found into what it means for the cache. The error is one for the caller of Open.
 func (c *core) accept(err error) error {
-	for _, gone := range []error{ErrCorrupt, ErrForeign, ErrVersion, ErrNotCache} {
+	for _, gone := range []error{ErrDamaged, ErrForeign, ErrVersion, ErrNotCache} {
 		if errors.Is(err, gone) { // what was mapped may be cut off or written over
 			c.distrust()
 			break
@@ -118,22 +112,22 @@ func (c *core) accept(err error) error {
 		if c.blocked == ReasonVersion {
 			c.blocked = ""
 		}
-		if c.store.readOnly {
+		if c.options.ReadOnly {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
 	case c.options.Strict:
-		return errors.Join(err, c.store.close())
-	case errors.Is(err, ErrCorrupt):
+		return errors.Join(err, c.store.Close())
+	case errors.Is(err, ErrDamaged):
 		if known := c.stats.Damaged; known == nil || known.Error() != err.Error() {
 			c.events.add(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
 		}
 		c.damaged, c.stats.Damaged = true, err
-		if c.store.readOnly {
+		if c.options.ReadOnly {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
-	case errors.Is(err, ErrVersion) && c.store.foreign == nil: // a newer one, of programs that are to go on with it
+	case errors.Is(err, ErrVersion) && !c.store.Foreign(): // a newer one, of programs that are to go on with it
 		if c.blocked != ReasonVersion {
 			c.events.add(slog.LevelWarn, "cache file of a newer format version is left alone", slog.Any("error", err))
 		}
@@ -142,7 +136,7 @@ func (c *core) accept(err error) error {
 		return nil
 	case errors.Is(err, ErrForeign), errors.Is(err, ErrVersion):
 		c.damaged = false
-		if c.store.readOnly {
+		if c.options.ReadOnly {
 			c.blocked = ReasonReadOnly
 		}
 		return nil
@@ -153,13 +147,13 @@ func (c *core) accept(err error) error {
 
 // refresh picks up a newer generation that another process committed.
 func (c *core) refresh() error {
-	if c.store == nil || c.damaged && !c.store.readOnly {
+	if c.store == nil || c.damaged && !c.options.ReadOnly {
 		return nil // it is set aside with the first miss
 	}
 	c.damaged = false // or somebody else has
 	defer c.noticeReload()
-	was := c.store.id
-	err := c.store.refresh()
+	was := c.store.ID()
+	err := c.store.Refresh()
 	if err == nil {
 		c.noticeReplacement(was)
 	}
@@ -202,13 +196,13 @@ func (c *core) close() error {
 	c.describeFile()
 	for _, f := range c.live {
 		for _, e := range f.entries {
-			errs = append(errs, e.region.release())
+			errs = append(errs, e.region.Release())
 		}
 	}
 	c.live, c.fresh, c.seeds = nil, nil, nil
 	errs = append(errs, c.arena.drop())
 	if c.store != nil {
-		errs = append(errs, c.store.close())
+		errs = append(errs, c.store.Close())
 	}
 	if c.handedOver != nil {
 		errs = append(errs, c.handedOver.Close())
@@ -229,7 +223,7 @@ func (c *core) describeFile() {
 			c.stats.Pending.add(len(e.data))
 		}
 	}
-	slot := c.store.slot
+	slot := c.store.Slot()
 	c.stats.Generation, c.stats.Entries = slot.Generation, int(slot.Records)
 	c.stats.FileBytes, c.stats.PayloadBytes, c.stats.DeadBytes = int64(slot.End), int64(slot.PayloadBytes), int64(slot.DeadBytes)
 }

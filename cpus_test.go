@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/optable"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 const toldFile = "stats" // what a process of TestOneFileServesEveryCPUWhatItPacks tells, beside the cache

@@ -23,7 +23,7 @@ func smallFile(t *testing.T, tensors map[string][]byte) (content []byte, slot fo
 	c := mustOpen(t, path, nil)
 	open(t, c, tensors).close(t)
 	require.NoError(t, c.Save())
-	slot = c.store.slot
+	slot = c.store.Slot()
 	require.NoError(t, c.Close())
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func survive(t *testing.T, path string, content []byte, tensors map[string][]byt
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c, err := Open(path, o)
 	if err != nil {
-		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotCache) || errors.Is(err, ErrVersion) {
+		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotCache) || errors.Is(err, ErrVersion) {
 			return 0
 		}
 		require.NoError(t, err)
@@ -115,14 +115,14 @@ func TestAFileAtTheEndOfTheGenerationsIsSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.WriteFile(path, atGeneration(t, content, slot, math.MaxUint64), 0o600))
 	_, err := Open(path, &Options{Strict: true})
-	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, err, ErrDamaged)
 	for _, packed := range []int64{3, 0} {
 		c := mustOpen(t, path, nil)
 		open(t, c, tensors).close(t)
 		require.NoError(t, c.Close())
 		s := c.Stats()
 		require.Equal(t, packed, s.Packed.Entries)
-		require.Equal(t, packed > 0, errors.Is(s.Damaged, ErrCorrupt))
+		require.Equal(t, packed > 0, errors.Is(s.Damaged, ErrDamaged))
 		require.EqualValues(t, 1, s.Generation)
 	}
 	require.FileExists(t, path+".damaged")
@@ -138,7 +138,7 @@ func atGeneration(t *testing.T, content []byte, slot format.Slot, generation uin
 		require.NoError(t, err)
 		records = append(records, r)
 	}
-	next, block, err := format.EncodeGeneration(generation, slot.IndexOffset, index.Layouts(), records, nil, format.TrailerV2)
+	next, block, err := format.EncodeGeneration(generation, slot.IndexOffset, index.Layouts(), records, nil)
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
@@ -160,8 +160,21 @@ func fileOfVersion(t *testing.T, path string, newer int) []byte {
 
 // What a newer version of the format wrote is neither used nor touched. The model runs all the same.
 func TestAFileOfANewerVersionIsLeftAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
-	content := fileOfVersion(t, path, 1)
+	t.Run("native", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "cache")
+		requireLeftAlone(t, path, fileOfVersion(t, path, 1))
+	})
+	t.Run("ExecuTorch's", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "cache")
+		content := executorchFileOf(map[string][]byte{"w": contentOf("v", 200)})
+		binary.LittleEndian.PutUint32(content[len(content)-4:], 3)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		requireLeftAlone(t, path, content)
+	})
+}
+
+func requireLeftAlone(t *testing.T, path string, content []byte) {
+	t.Helper()
 	_, err := Open(path, &Options{Strict: true})
 	require.ErrorIs(t, err, ErrVersion)
 
@@ -233,7 +246,7 @@ func TestDamagedPayloads(t *testing.T) {
 			require.Equal(t, c.damaged, s.DamagedPayloads)
 			require.Equal(t, c.wanted, s.Verified.Entries)
 			require.EqualValues(t, 1, s.Packed.Entries)
-			require.ErrorIs(t, s.LastError, ErrCorrupt)
+			require.ErrorIs(t, s.LastError, ErrDamaged)
 
 			cache = mustOpen(t, path, &Options{Verify: VerifyOnUse, Strict: true})
 			open(t, cache, tensors).close(t)
@@ -289,7 +302,7 @@ func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
 	}
 	file[wrong.Offset] ^= 1
 	wrong.Sum = digest.Of(file[wrong.Offset : wrong.Offset+wrong.Size])
-	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), []format.Record{wrong, right}, nil, format.TrailerV2)
+	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), []format.Record{wrong, right}, nil)
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
 	b, slotAt := slot.Encode(h.ID)

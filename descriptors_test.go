@@ -13,7 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/mapped"
-	"xpwc/xnnpack/optable"
+	"xpwc/internal/optable"
 )
 
 const envDescriptors = "XPWC_TEST_DESCRIPTORS" // before what, and how many are left

@@ -6,63 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"xpwc/internal/digest"
+	"xpwc/internal/store"
 )
-
-// Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and record
-// what a power failure would leave behind.
-
-// files is the directory that a cache file lies in.
-type files interface {
-	// Open opens an existing cache file, after checking that nobody else could have tampered with it unless insecure is set.
-	Open(path string, writable, insecure bool) (disk, error)
-	// Create creates a file that only its owner can read or write; it fails if there is one.
-	Create(path string) (disk, error)
-	// Rename puts a file in another's place, which others may have open or mapped; Remove removes one, if it is there.
-	Rename(from, to string) error
-	Remove(path string) error
-	// CopyMode gives a file the permissions of another.
-	CopyMode(from, to string) error
-	// SyncDir returns when what was renamed in the directory of path is on stable storage.
-	SyncDir(path string) error
-}
-
-// A disk is one open cache file.
-type disk interface {
-	ReadAt(b []byte, offset int64) (int, error)
-	WriteAt(b []byte, offset int64) (int, error)
-	Size() (int64, error)
-	// Allocate reserves space, extending the file: a later write into [offset, offset+size) cannot find the disk full.
-	Allocate(offset, size int64) error
-	// Truncate cuts the file off. It fails with errMapped, and leaves it as it is, where the system refuses that to a file
-	// that somebody has mapped.
-	Truncate(size int64) error
-	// Granularity is what the offset of a mapping must be a multiple of, and where the part of one that is sealed must begin: a page, or
-	// more, of whatever size this system has.
-	Granularity() uint64
-	// Map maps size bytes from offset.
-	Map(offset int64, size int, writable bool) ([]byte, error)
-	// Seal makes a mapping read-only.
-	Seal(b []byte) error
-	// Detach puts private memory with the same bytes in the place of a part of a mapping, from its beginning: neither shows any more what
-	// is written to the other, or cut off. Others may read it meanwhile, but not write. What cannot be read is zeros then. It
-	// fails with errors.ErrUnsupported where the system cannot do it at once; there the system keeps pages that it failed to write.
-	Detach(b []byte) error
-	Unmap(b []byte) error
-	// Flush returns when all that was written, through WriteAt or mappings, is on stable storage.
-	Flush() error
-	// TryLock takes the writer's lock unless another process has it.
-	TryLock() (bool, error)
-	Unlock() error
-	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved tells the
-	// disk that its file was renamed.
-	Replaced() (bool, error)
-	Moved(path string)
-	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a lower layer.
-	CopiesUp() bool
-	// Reader opens the file once more, to be read whatever becomes of this disk.
-	Reader() (payloadReader, error)
-	Close() error
-}
 
 // osFiles and osDisk are those of ordinary operation.
 type osFiles struct{}
@@ -74,10 +21,10 @@ type osDisk struct {
 	views    views // written to through memory
 }
 
-// errMapped: the file cannot be cut off as long as any process has it mapped. On Windows alone.
-var errMapped = errors.New("the file is mapped")
+// condemnedHere are the files that no cache of this process commits to any more.
+var condemnedHere = store.NewCondemned()
 
-func (osFiles) Open(path string, writable, insecure bool) (disk, error) {
+func (osFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
 	f, err := openChecked(path, writable, insecure)
 	if errors.Is(err, fs.ErrNotExist) && restore(path) {
 		f, err = openChecked(path, writable, insecure)
@@ -109,7 +56,7 @@ func openChecked(path string, writable, insecure bool) (*os.File, error) {
 	return f, nil
 }
 
-func (osFiles) Create(path string) (disk, error) {
+func (osFiles) Create(path string) (store.Disk, error) {
 	f, err := createFile(path)
 	if err != nil {
 		return nil, err
@@ -185,6 +132,10 @@ func (d *osDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	return b, err
 }
 
+func (d *osDisk) Populate(b []byte) error { return populate(b) }
+
+func (d *osDisk) Sum(b []byte) (digest.Digest, error) { return sumMapped(b) }
+
 func (d *osDisk) Seal(b []byte) error {
 	d.views.seal(b)
 	return makeReadOnly(b)
@@ -214,7 +165,7 @@ func (d *osDisk) CopiesUp() bool { return copiesUp(d.File) }
 
 func (d *osDisk) Moved(path string) { d.path = path }
 
-func (d *osDisk) Reader() (payloadReader, error) {
+func (d *osDisk) Reader() (store.Reader, error) {
 	f, err := duplicate(d.File)
 	if err != nil {
 		return nil, fmt.Errorf("open %s once more: %w", d.path, err)

@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/windows"
+
+	"xpwc/internal/store"
 )
 
 // errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
@@ -157,7 +159,7 @@ func fileID(h windows.Handle) (id [24]byte, err error) {
 func truncate(f *os.File, size int64) error {
 	err := f.Truncate(size)
 	if errors.Is(err, windows.ERROR_USER_MAPPED_FILE) {
-		return fmt.Errorf("%w: %w", errMapped, err)
+		return fmt.Errorf("%w: %w", store.ErrMapped, err)
 	}
 	return err
 }

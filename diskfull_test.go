@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/store"
 )
 
 // What is in the file when its disk is full, and what is packed then. The sizes are no multiples of anything.
@@ -295,10 +297,10 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.NoError(t, c.Save())
 
 	c.mu.Lock()
-	ok, err := c.store.begin()
+	ok, err := c.store.Begin()
 	require.True(t, ok)
 	require.NoError(t, err)
-	c.store.tail = beyond
+	require.NoError(t, c.store.DiscardTail(beyond))
 	c.writers++ // so much is dead now that it would be compacted at once
 	c.mu.Unlock()
 	open(t, c, all).close(t)
@@ -330,7 +332,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	more := someTensors(6, 5000)
 	o = open(t, c, more) // is packed behind the others
 	for _, e := range o.used {
-		if e.fresh {
+		if e.state.fresh() {
 			require.Greater(t, e.record.Offset, uint64(beyond))
 		}
 	}
@@ -354,8 +356,8 @@ func TestWhatHasRoomInTheIndexIsCommitted(t *testing.T) {
 	o := open(t, c, tensors)
 	c.commitWithSave()
 	c.mu.Lock()
-	full := &refusingDisk{disk: c.store.disk, refusals: 2}
-	c.store.disk = full
+	full := &refusingDisk{Disk: diskOf(c), refusals: 2}
+	setDisk(c, full)
 	c.mu.Unlock()
 	require.ErrorIs(t, c.Save(), syscall.ENOSPC)
 	require.Equal(t, 2, c.Stats().Entries)
@@ -379,7 +381,7 @@ func TestWhatHasRoomInTheIndexIsCommitted(t *testing.T) {
 
 // A refusingDisk refuses to allocate space, some times.
 type refusingDisk struct {
-	disk
+	store.Disk
 	refusals int
 }
 
@@ -388,5 +390,5 @@ func (d *refusingDisk) Allocate(offset, size int64) error {
 		d.refusals--
 		return syscall.ENOSPC
 	}
-	return d.disk.Allocate(offset, size)
+	return d.Disk.Allocate(offset, size)
 }

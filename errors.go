@@ -1,8 +1,14 @@
 package xpwc
 
-import "errors"
+import (
+	"errors"
 
-// Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+)
+
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned. ErrNotCache,
+// ErrDamaged, ErrForeign and ErrVersion are also those of packages cachefile and registry.
 var (
 	// ErrUnknownTensor: the data map has no tensor of that name.
 	ErrUnknownTensor = errors.New("unknown tensor")
@@ -17,23 +23,23 @@ var (
 	// ErrInUse: the cache still has open sessions, whose runtimes use its memory.
 	ErrInUse = errors.New("sessions are still open")
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote. It is never touched.
-	ErrNotCache = errors.New("not a packed weights cache; move it away or choose another path")
+	ErrNotCache = format.ErrNotCache
 	// ErrUnsafeFile: another user could change the file, or the path leads to something that is not a regular file.
 	ErrUnsafeFile = errors.New("not opened for safety; correct its owner and mode, or set Options.AllowUnsafeFile")
-	// ErrCorrupt: the file is a cache, but damaged.
-	ErrCorrupt = errors.New("damaged packed weights cache")
-	// ErrForeign: ExecuTorch wrote the file, so it has no index that tells which layout its entries were packed for.
-	ErrForeign = errors.New("a cache of ExecuTorch's without an index of xpwc")
+	// ErrDamaged: the file is a cache, and a checksum in it is wrong, or it breaks a rule of docs/format.md.
+	ErrDamaged = format.ErrDamaged
+	// ErrForeign: ExecuTorch wrote the file. It has neither the layout of its entries nor what they were packed from.
+	ErrForeign = format.ErrForeign
 	// ErrVersion: the file was written in a format of another version of xpwc. Without Options.Strict a newer one is
 	// left alone, and an older one replaced when something is packed.
-	ErrVersion = errors.New("cache file of another format version")
+	ErrVersion = format.ErrVersion
 	// ErrOtherOptions: the path is already open in this process with other options.
 	ErrOtherOptions = errors.New("already open with other options")
 	// ErrBusy: another process, or a session of this one, is writing to the file.
 	ErrBusy = errors.New("the file is being written to; try again later")
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
 	// as sessions use it; the next session follows the path.
-	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
+	ErrReplaced = store.ErrReplaced
 	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not
 	// be used.
 	ErrLost = errors.New("the disk lost packed weights in use; delete the runtime and create it again")

@@ -131,7 +131,7 @@ func (l *eventLog) wait() {
 
 // noticeReplacement tells of a file that is no longer the one at the path, if it was one.
 func (c *core) noticeReplacement(was [16]byte) {
-	if was != [16]byte{} && was != c.store.id {
+	if was != [16]byte{} && was != c.store.ID() {
 		c.events.add(slog.LevelInfo, "cache file was replaced by another process")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // An event is a record as a handler saw it.
@@ -100,8 +101,8 @@ func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 	committed := make(chan struct{})
 	l := listener{host: func(string) { close(committed) }}
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), l.options())
-	slow := slowFiles{files: c.store.files, armed: &atomic.Bool{}, release: make(chan struct{})}
-	c.store.files = slow
+	slow := slowFiles{Files: filesOf(c), armed: &atomic.Bool{}, release: make(chan struct{})}
+	setFiles(c, slow)
 	s, err := c.NewSession(MapOf(someTensors(2, 5000)))
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0")
@@ -121,18 +122,18 @@ func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 
 // slowFiles make files on a disk that, once armed, flushes nothing until it is released.
 type slowFiles struct {
-	files
+	store.Files
 	armed   *atomic.Bool
 	release chan struct{}
 }
 
-func (f slowFiles) Create(path string) (disk, error) {
-	d, err := f.files.Create(path)
+func (f slowFiles) Create(path string) (store.Disk, error) {
+	d, err := f.Files.Create(path)
 	return slowDisk{d, f}, err
 }
 
 type slowDisk struct {
-	disk
+	store.Disk
 	of slowFiles
 }
 
@@ -140,7 +141,7 @@ func (d slowDisk) Flush() error {
 	if d.of.armed.Load() {
 		<-d.of.release
 	}
-	return d.disk.Flush()
+	return d.Disk.Flush()
 }
 
 func TestADamagedFileIsTold(t *testing.T) {
@@ -165,7 +166,7 @@ func TestADamagedFileIsTold(t *testing.T) {
 	require.Len(t, heard, 3)
 	require.Equal(t, "cache file is damaged", heard[0].message)
 	require.Equal(t, slog.LevelWarn, heard[0].level)
-	require.ErrorIs(t, heard[0].attributes["error"].Any().(error), ErrCorrupt)
+	require.ErrorIs(t, heard[0].attributes["error"].Any().(error), ErrDamaged)
 	require.Equal(t, "damaged cache file was set aside", heard[1].message)
 	require.FileExists(t, heard[1].attributes["as"].String())
 	require.Equal(t, "committed packed weights", heard[2].message)
@@ -226,7 +227,7 @@ func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
 			err:   syscall.ENOSPC,
 			cache: func(t *testing.T, l *listener) *Cache {
 				c := mustOpen(t, path(t), l.options())
-				c.store.files = fullFiles{c.store.files}
+				setFiles(c, fullFiles{filesOf(c)})
 				return c
 			},
 		},
@@ -277,20 +278,20 @@ func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
 }
 
 // fullFiles make files on a disk that has no room for more than their header.
-type fullFiles struct{ files }
+type fullFiles struct{ store.Files }
 
-func (f fullFiles) Create(path string) (disk, error) {
-	d, err := f.files.Create(path)
+func (f fullFiles) Create(path string) (store.Disk, error) {
+	d, err := f.Files.Create(path)
 	return fullDisk{d}, err
 }
 
-type fullDisk struct{ disk }
+type fullDisk struct{ store.Disk }
 
 func (d fullDisk) Allocate(offset, size int64) error {
 	if offset+size > format.HeaderSize {
 		return fmt.Errorf("allocate: %w", syscall.ENOSPC)
 	}
-	return d.disk.Allocate(offset, size)
+	return d.Disk.Allocate(offset, size)
 }
 
 func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {

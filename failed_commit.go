@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A commit fails when the disk is full or broken. What it should have committed then moves into private memory, so
@@ -16,7 +17,7 @@ import (
 
 // sumBeside computes an entry's sum, on another core, from what XNNPACK just handed in.
 func (c *core) sumBeside(e *entry) {
-	e.region.retain()
+	e.region.Retain()
 	go func() {
 		sum, err := sumMapped(e.data)
 		c.mu.Lock()
@@ -26,7 +27,7 @@ func (c *core) sumBeside(e *entry) {
 			c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
 			c.losePayload(e)
 		}
-		c.note(e.region.release())
+		c.note(e.region.Release())
 		c.idle.Broadcast()
 	}()
 }
@@ -47,13 +48,13 @@ func (c *core) await(patience time.Duration, condition func() bool) {
 }
 
 // awaitPacking waits, but not for ever, until nothing is being packed into the file.
-func (c *core) awaitPacking() { c.await(commitWithin, func() bool { return !c.store.packing() }) }
+func (c *core) awaitPacking() { c.await(commitWithin, func() bool { return !c.store.Packing() }) }
 
 // packingEnded has whoever waits for it go on, or the file given up, which a failed flush left as it was because of
 // that packing.
 func (c *core) packingEnded() {
 	c.idle.Broadcast()
-	if c.store.isCondemned() && !c.store.packing() && !c.closing {
+	if c.store.Condemned() && !c.store.Packing() && !c.closing {
 		c.startCommit()
 	}
 }
@@ -68,14 +69,14 @@ func (c *core) awaitSums() {
 // where they are pending. If a flush failed, which may have lost them, they are compared with their sums.
 func (c *core) retreat(entries []*entry) {
 	for _, e := range entries {
-		if e.region.open == 0 { // else XNNPACK writes to it
-			c.note(c.store.detach(e.region))
+		if !e.region.Packing() { // else XNNPACK writes to it
+			c.detach(e.region)
 		}
-		if c.store.isCondemned() && !e.suspect && (!e.summed || !e.intact()) {
+		if c.store.Condemned() && e.doubt == sound && (!e.summed || !e.intact()) {
 			c.losePayload(e)
 		}
-		if !e.region.detached {
-			if c.store.isCondemned() && e.region.open == 0 && e.sessions == 0 { // it can neither leave the file nor be committed to it
+		if !e.region.Detached() {
+			if c.store.Condemned() && !e.region.Packing() && e.sessions == 0 { // it can neither leave the file nor be committed to it
 				c.drop(e)
 			}
 			continue
@@ -87,15 +88,31 @@ func (c *core) retreat(entries []*entry) {
 				c.stats.PrivateBytes += int64(len(e.data))
 			}
 		}
-		if e.suspect && e.sessions == 0 {
+		if e.doubt != sound && e.sessions == 0 {
 			c.drop(e)
+		}
+	}
+}
+
+// detach moves a region out of the file, and all entries in it that no generation has.
+func (c *core) detach(r *store.Region) {
+	if r.Detached() {
+		return
+	}
+	c.note(c.store.Detach(r))
+	if !r.Detached() {
+		return
+	}
+	for _, e := range c.fresh {
+		if e.region == r && e.state == stateUncommitted {
+			c.become(e, statePending)
 		}
 	}
 }
 
 // usesFile reports whether something is in the file that goes with it when its space is given to others: what is
 // uncommitted, and what XNNPACK packs just now.
-func (c *core) usesFile() bool { return c.hasUncommitted() || c.store.packing() }
+func (c *core) usesFile() bool { return c.hasUncommitted() || c.store.Packing() }
 
 // freshOnes returns those of what was packed here, and is not in the loaded index, that fulfil a condition.
 func (c *core) freshOnes(condition func(*entry) bool) []*entry {
@@ -105,7 +122,7 @@ func (c *core) freshOnes(condition func(*entry) bool) []*entry {
 // losePayload takes note that an entry's bytes are gone, and has all sessions that use it know, and the one that
 // packs it.
 func (c *core) losePayload(e *entry) {
-	e.suspect = true
+	e.suspectFor(suspect)
 	if e.sessions == 0 && e.by == nil {
 		return
 	}
@@ -124,8 +141,8 @@ func (c *core) losePayload(e *entry) {
 // try. What cannot be moved out of it keeps it ours.
 func (c *core) afterFailure() {
 	c.retreat(c.freshOnes((*entry).uncommitted))
-	if !c.usesFile() && !c.store.mustStay {
-		c.note(c.store.end())
+	if !c.usesFile() {
+		c.note(c.store.EndWriting())
 	}
 	c.retryLater()
 }
@@ -175,7 +192,7 @@ func (b *backOff) succeeded() {
 }
 
 // pending reports whether an entry is in private memory until a commit brings it into the file.
-func (e *entry) pending() bool { return e.fresh && e.region.detached && !e.committed && !e.suspect }
+func (e *entry) pending() bool { return e.state == statePending && e.doubt == sound }
 
 // intact reports whether an entry has the bytes that its sum was made of.
 func (e *entry) intact() bool {
@@ -202,10 +219,10 @@ func (e *entry) sameAs(r *format.Record) bool {
 func (c *core) missing(pending []*entry) (missing []*entry, err error) {
 	for _, e := range pending {
 		found := false
-		if c.store.index != nil {
-			for r, err := range c.store.index.Find(e.record.Key) {
+		if c.store.Index() != nil {
+			for r, err := range c.store.Index().Find(e.record.Key) {
 				if err != nil {
-					return nil, c.store.damaged(err)
+					return nil, c.store.Damaged(err)
 				}
 				found = found || e.sameAs(&r)
 			}
@@ -220,11 +237,11 @@ func (c *core) missing(pending []*entry) (missing []*entry, err error) {
 // appendPending writes pending entries behind what the file has, for the commit that follows.
 func (c *core) appendPending(entries []*entry) error {
 	for _, e := range entries {
-		at, err := c.store.write(e.data)
+		at, err := c.store.Append(e.data)
 		if err != nil {
 			return err
 		}
-		e.file, e.record.Offset = c.store.id, at
+		e.file, e.record.Offset = c.store.ID(), at
 	}
 	return nil
 }
@@ -235,9 +252,12 @@ func (c *core) settlePending(entries []*entry) error {
 		return nil
 	}
 	for _, e := range entries {
-		e.committed, e.moved = true, true
+		if e.state != stateDropped {
+			c.become(e, stateMoved)
+		}
 	}
-	err := c.accept(c.store.reloadCommitted())
+	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.state == stateMoved })
+	err := c.accept(c.store.ReloadCommitted())
 	c.noticeReload()
 	c.dropSettled(entries)
 	return err
@@ -246,7 +266,7 @@ func (c *core) settlePending(entries []*entry) error {
 // dropSettled frees what was pending and nobody uses.
 func (c *core) dropSettled(entries []*entry) {
 	for _, e := range entries {
-		if e.sessions == 0 && !e.dropped {
+		if e.sessions == 0 && e.state != stateDropped {
 			c.drop(e)
 		}
 	}
@@ -258,11 +278,11 @@ func (c *core) renew() error {
 	err := c.beginRenewal()
 	switch {
 	case errors.Is(err, ErrReplaced): // somebody else did
-		err = c.accept(c.store.reopen())
+		err = c.accept(c.store.Reopen())
 		c.noticeReload()
 		c.again = true // what is pending goes into that file
 		return err
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrForeign):
+	case errors.Is(err, ErrDamaged), errors.Is(err, ErrForeign):
 		c.again = true // or into one that takes its place
 		return c.accept(err)
 	case err != nil:
@@ -271,9 +291,7 @@ func (c *core) renew() error {
 	c.compacting = true
 	err = c.compact(c.withinCap)
 	c.compacting = false
-	if !c.store.mustStay {
-		err = errors.Join(err, c.store.end())
-	}
+	err = errors.Join(err, c.store.EndWriting())
 	if c.again && !c.committing { // a commit was asked for meanwhile, and somebody waits for it
 		c.startCommit()
 	}
@@ -285,9 +303,9 @@ func (c *core) renew() error {
 // process is, or if something here cannot leave the file yet.
 func (c *core) beginRenewal() error {
 	if c.usesFile() {
-		return fmt.Errorf("cache %s: %w, and what was packed is still in it: %w", c.name(), errCondemned, ErrBusy)
+		return fmt.Errorf("cache %s: %w, and what was packed is still in it: %w", c.name(), store.ErrCondemned, ErrBusy)
 	}
-	ok, err := c.store.beginRenewal()
+	ok, err := c.store.BeginRenewal()
 	c.noticeReload()
 	if err == nil && !ok {
 		err = fmt.Errorf("cache %s: %w", c.name(), ErrBusy)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/store"
 )
 
 // hooks say how calls of real files and disks fail; nil: as they do. What they are given is what the call is.
@@ -23,31 +25,31 @@ type hooks struct {
 }
 
 type hookedFiles struct {
-	files
+	store.Files
 	*hooks
 }
 
 type hookedDisk struct {
-	disk
+	store.Disk
 	*hooks
 	path string
 }
 
-func (f hookedFiles) Open(path string, writable, insecure bool) (disk, error) {
-	d, err := f.files.Open(path, writable, insecure)
+func (f hookedFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable, insecure)
 	if err != nil {
 		return nil, err
 	}
 	return hookedDisk{d, f.hooks, path}, nil
 }
 
-func (f hookedFiles) Create(path string) (disk, error) {
+func (f hookedFiles) Create(path string) (store.Disk, error) {
 	if f.create != nil {
 		if err := f.create(path); err != nil {
 			return nil, err
 		}
 	}
-	d, err := f.files.Create(path)
+	d, err := f.Files.Create(path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func (d hookedDisk) Flush() error {
 			return err
 		}
 	}
-	return d.disk.Flush()
+	return d.Disk.Flush()
 }
 
 func (d hookedDisk) Allocate(offset, size int64) error {
@@ -69,7 +71,7 @@ func (d hookedDisk) Allocate(offset, size int64) error {
 			return err
 		}
 	}
-	return d.disk.Allocate(offset, size)
+	return d.Disk.Allocate(offset, size)
 }
 
 func (d hookedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
@@ -78,7 +80,7 @@ func (d hookedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return d.disk.Map(offset, size, writable)
+	return d.Disk.Map(offset, size, writable)
 }
 
 func (d hookedDisk) Detach(b []byte) error {
@@ -87,7 +89,7 @@ func (d hookedDisk) Detach(b []byte) error {
 			return err
 		}
 	}
-	return d.disk.Detach(b)
+	return d.Disk.Detach(b)
 }
 
 // openHooked opens a cache on a real file, whose calls fail as the hooks say.
@@ -97,20 +99,20 @@ func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	h := &hooks{}
-	if c.store.disk != nil {
-		c.store.disk = hookedDisk{c.store.disk, h, path}
+	if diskOf(c) != nil {
+		setDisk(c, hookedDisk{diskOf(c), h, path})
 	}
-	c.store.files = hookedFiles{c.store.files, h}
+	setFiles(c, hookedFiles{filesOf(c), h})
 	return c, h
 }
 
 // openElsewhere opens a cache as another process does, which knows nothing of flushes that failed in this one.
 func openElsewhere(t *testing.T, path string) *Cache {
 	t.Helper()
-	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{})
+	c, err := newHandle(place{}, (&Options{WriterWait: -1}).withDefaults(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	c.store.condemned = newCondemned()
+	require.NoError(t, openStore(c, path, store.New(path, osFiles{}, store.Options{Condemned: store.NewCondemned()})))
 	return c
 }
 

@@ -25,7 +25,7 @@ func (p *memProcess) failFlush(n int, f flushFailure) (failed *bool) {
 
 // packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong bytes
 // without a word, and with the next commit all is in the file.
-func (s *scenario) packAgainstFailure(c *Cache, m model, loses bool) error {
+func (s *scenario) packAgainstFailure(p *memProcess, c *Cache, m model, loses bool) error {
 	session, err := packModel(c, m)
 	if err != nil && !errors.Is(err, ErrLost) {
 		return fmt.Errorf("packing: %w", err)
@@ -43,7 +43,7 @@ func (s *scenario) packAgainstFailure(c *Cache, m model, loses bool) error {
 			return fmt.Errorf("the bytes of %s are wrong, and the session was not told", e.record.Kernel)
 		}
 	}
-	if saveErr != nil && c.store.locked && !c.store.mustStay {
+	if saveErr != nil && c.store.Writing() && !p.cannotDetach {
 		return errors.New("after a failed commit the lock was kept")
 	}
 	if err := c.Save(); err != nil {
@@ -51,7 +51,7 @@ func (s *scenario) packAgainstFailure(c *Cache, m model, loses bool) error {
 	}
 	kept := model{}
 	for _, e := range session.used {
-		if e.committed {
+		if e.state.inGeneration() {
 			kept[e.record.Kernel] = m[e.record.Kernel]
 		}
 	}
@@ -111,7 +111,7 @@ func failFlushOf(t *testing.T, n int, f flushFailure, cannotDetach bool) (images
 	failed := p.failFlush(n, f)
 	c := s.open(p)
 	for _, m := range []model{s.tensors(0, 3), s.tensors(2, 3)} {
-		err := s.packAgainstFailure(c, m, f.reclaimed)
+		err := s.packAgainstFailure(p, c, m, f.reclaimed)
 		require.NoError(t, err, "flush %d fails", n)
 	}
 	if err := c.Compact(); err != nil {

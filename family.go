@@ -41,9 +41,9 @@ func (c *core) without(kernel string, match func(*entry) bool) {
 	}
 }
 
-// sound returns the entries that are not suspect.
-func sound(entries []*entry) []*entry {
-	return all(entries, func(e *entry) bool { return !e.suspect })
+// soundOnes returns the entries that there is no doubt about.
+func soundOnes(entries []*entry) []*entry {
+	return all(entries, func(e *entry) bool { return e.doubt == sound })
 }
 
 // all returns the entries that fulfil a condition: the given slice itself if all do, as is usual.

@@ -17,6 +17,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // How costs grow with the number of entries. The entries are tiny, so that what is measured is what each one costs.
@@ -71,14 +72,14 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 	layout, err := currentLayout()
 	require.NoError(t, err)
 	records := make([]format.Record, len(m.names))
-	payloads := make([]byte, len(m.names)*packedAlignment)
+	payloads := make([]byte, len(m.names)*format.Alignment)
 	for i := range records {
-		payload := payloads[i*packedAlignment:][:tinyBytes]
+		payload := payloads[i*format.Alignment:][:tinyBytes]
 		copy(payload, m.bytes(i))
 		records[i] = format.Record{
 			Key:          format.Key{Layout: layout.Fingerprint, Kernel: m.names[i]},
 			Seed:         1,
-			Offset:       uint64(format.HeaderSize + i*packedAlignment),
+			Offset:       uint64(format.HeaderSize + i*format.Alignment),
 			Size:         tinyBytes,
 			Sum:          digest.Of(payload),
 			Source:       digestOfStrings("/models/tiny"),
@@ -87,17 +88,18 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 		}
 	}
 	path = filepath.Join(t.TempDir(), "cache")
-	d, err := osFiles{}.Create(path)
+	st := store.New(path, osFiles{}, store.Options{Condemned: store.NewCondemned()})
+	begun, err := st.Begin()
 	require.NoError(t, err)
-	st := &store{path: path, files: osFiles{}, disk: d, locked: true}
-	require.NoError(t, st.writeHeader())
-	st.tail = format.HeaderSize
-	_, err = st.write(payloads)
+	require.True(t, begun)
+	_, err = st.Append(payloads)
 	require.NoError(t, err)
-	plan, err := st.prepareCommit([]format.Layout{layout}, records, nil, format.TrailerV2)
+	plan, err := st.PrepareCommit([]format.Layout{layout}, records, nil)
 	require.NoError(t, err)
-	require.NoError(t, plan.write())
-	require.NoError(t, d.Close())
+	inForce, err := st.Conclude(plan, plan.Write())
+	require.NoError(t, err)
+	require.True(t, inForce)
+	require.NoError(t, st.Close())
 	return path
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/reexec"
+	"xpwc/internal/store"
 )
 
 // A Child is this test binary, running one of its tests in a process of its own. What it says goes line by line over its
@@ -376,7 +377,7 @@ func lostTail(t *testing.T, path string) int64 {
 	}
 	require.NoError(t, err)
 	tail := info.Size() - max(end, 4096)
-	require.LessOrEqual(t, tail, int64(firstSegment+1<<20))
+	require.LessOrEqual(t, tail, int64(store.FirstSegment+1<<20))
 	return tail
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // largeFile is a cache file whose index is too large to be checked as a whole when it is opened.
@@ -20,7 +21,7 @@ func largeFile(t *testing.T) (m *tinyModel, content []byte, slot format.Slot) {
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
-	require.Greater(t, h.Current.IndexSize, uint64(checkedAtOnce))
+	require.Greater(t, h.Current.IndexSize, uint64(store.CheckedAtOnce))
 	return m, content, h.Current
 }
 
@@ -106,7 +107,7 @@ func TestDamageThatALookUpFindsSetsTheFileAside(t *testing.T) {
 			hits, err := m.use(t, c, everyTensor(m))
 			require.NoError(t, err)
 			require.Less(t, hits, len(m.names))
-			require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+			require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
 			_, err = m.use(t, c, everyTensor(m)) // what was found before the damage is packed now
 			require.NoError(t, err)
 			require.NoError(t, c.Close())
@@ -131,9 +132,9 @@ func TestDamageThatALookUpFindsIsAnErrorOfAStrictCache(t *testing.T) {
 	require.NoError(t, err)
 	c := mustOpen(t, path, &Options{Strict: true})
 	_, err = m.use(t, c, everyTensor(m))
-	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, err, ErrDamaged)
 	_, err = c.NewSession(m)
-	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, err, ErrDamaged)
 	require.NoError(t, c.Close())
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestDamageThatALookUpFindsLeavesAReadOnlyFileUnused(t *testing.T) {
 	c := mustOpen(t, path, &Options{ReadOnly: true})
 	_, err := m.use(t, c, everyTensor(m))
 	require.NoError(t, err)
-	require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
 	hits, err := m.use(t, c, []int{1, 2, 3}) // intact ones
 	require.NoError(t, err)
 	require.Zero(t, hits)
@@ -175,7 +176,7 @@ func TestAWriterFindsDamageThatNobodyElseDid(t *testing.T) {
 			more := newTinyModel(len(m.names) + 1)
 			_, err = more.use(t, c, []int{len(m.names)})
 			require.NoError(t, err)
-			require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+			require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
 			require.FileExists(t, path+".damaged")
 			require.Empty(t, c.Stats().Private, "nobody is writing: there is nothing to wait for")
 			require.NoError(t, c.Close())
@@ -190,7 +191,7 @@ func TestNamesOfADamagedFileAreThoseThatCanBeRead(t *testing.T) {
 	names := c.Names()
 	require.NotEmpty(t, names)
 	require.Less(t, len(names), len(m.names))
-	require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
 	require.NoError(t, c.Close())
 }
 
@@ -206,12 +207,12 @@ func TestNoFlippedBitOfALargeIndexGivesAWrongByte(t *testing.T) {
 		for _, o := range []Options{{ReadOnly: true}, {Strict: true}} {
 			c, err := Open(path, &o)
 			if err != nil {
-				require.ErrorIs(t, err, ErrCorrupt, "byte %d", at)
+				require.ErrorIs(t, err, ErrDamaged, "byte %d", at)
 				continue
 			}
 			_, err = m.use(t, c, everyTensor(m)[:500])
 			if err != nil {
-				require.ErrorIs(t, err, ErrCorrupt, "byte %d", at)
+				require.ErrorIs(t, err, ErrDamaged, "byte %d", at)
 			}
 			require.NoError(t, c.Close())
 		}

@@ -218,9 +218,9 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 			return false // which of the ways to pack it is of, nobody knows
 		case !s.sized(w, e):
 			return false
-		case e.committed && !e.verified && c.options.Verify == VerifyRepack:
+		case e.state.inGeneration() && !e.verified && c.options.Verify == VerifyRepack:
 			return false
-		case e.committed && !e.verified && c.options.Verify == VerifyOnUse:
+		case e.state.inGeneration() && !e.verified && c.options.Verify == VerifyOnUse:
 			if !c.intact(e) {
 				return false
 			}

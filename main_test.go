@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/optable"
 	"xpwc/internal/reexec"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // Tests that need a process of their own run this test binary again, with this variable.

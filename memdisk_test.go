@@ -12,6 +12,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"xpwc/internal/digest"
+	"xpwc/internal/store"
 )
 
 // A memDir is a directory in memory that several processes can have open. It records what would have to reach a disk:
@@ -329,13 +332,13 @@ func (p *memProcess) flushing(what string) bool {
 	return p.forgets == nil || len(steps) == 0 || !p.forgets(what, steps[len(steps)-1].call)
 }
 
-func (p *memProcess) opened(i *inode, path string) disk {
+func (p *memProcess) opened(i *inode, path string) store.Disk {
 	d := &memDisk{process: p, inode: i, path: path}
 	p.disks = append(p.disks, d)
 	return d
 }
 
-func (p *memProcess) Open(path string, _, _ bool) (disk, error) {
+func (p *memProcess) Open(path string, _, _ bool) (store.Disk, error) {
 	if err := p.look(); err != nil {
 		return nil, err
 	}
@@ -347,7 +350,7 @@ func (p *memProcess) Open(path string, _, _ bool) (disk, error) {
 	return p.opened(i, path), nil
 }
 
-func (p *memProcess) Create(path string) (disk, error) {
+func (p *memProcess) Create(path string) (store.Disk, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
@@ -498,6 +501,10 @@ func (d *memDisk) Truncate(size int64) error {
 	return nil
 }
 
+func (d *memDisk) Populate([]byte) error { return nil }
+
+func (d *memDisk) Sum(b []byte) (digest.Digest, error) { return digest.Of(b), nil }
+
 func (d *memDisk) Granularity() uint64 { return d.process.dir.granularity }
 
 func (d *memDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
@@ -619,6 +626,6 @@ func (d *memDisk) CopiesUp() bool { return false }
 
 func (d *memDisk) Moved(path string) { d.path = path }
 
-func (d *memDisk) Reader() (payloadReader, error) { return nil, errors.ErrUnsupported } // see openOn
+func (d *memDisk) Reader() (store.Reader, error) { return nil, errors.ErrUnsupported } // see openOn
 
 func (d *memDisk) Close() error { return d.Unlock() }

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/format"
 )
 
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write into
@@ -35,7 +37,7 @@ func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
 // detach copies into new memory, which it then moves over the mapping: whoever reads there at that time waits for it.
 func detach(b []byte) error {
-	at, size := unsafe.Pointer(unsafe.SliceData(b)), alignUp(uint64(len(b)), uint64(os.Getpagesize()))
+	at, size := unsafe.Pointer(unsafe.SliceData(b)), format.AlignUp(uint64(len(b)), uint64(os.Getpagesize()))
 	fresh, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return fmt.Errorf("map %d bytes of memory: %w", size, err)

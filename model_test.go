@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/models"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // A chain is a model of fully connected layers, each width x width, with the weights and the bias of these names.
@@ -114,10 +114,8 @@ func (m chain) infer(t testing.TB, r *xnnpack.Runtime) []float32 {
 
 // outside gives tensors in C memory that no session knows.
 func outside(tensors map[string][]byte) (load loader, free func()) {
-	var memory optable.Memory
-	return func(name string, _ ...xpwc.LoadOption) ([]byte, error) {
-		return memory.Load(optable.Weight{Name: name, Content: tensors[name]})
-	}, memory.Free
+	memory := models.NewMemory(xpwc.MapOf(tensors), nil)
+	return memory.Load, func() { _ = memory.Close() }
 }
 
 // plain is the chain's output without a cache.

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"xpwc/internal/fd"
+	"xpwc/internal/store"
 )
 
 // OpenFile opens the cache in an open file, for programs in a sandbox that are given a descriptor and can open no path.
@@ -36,7 +37,7 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 // handedOver is a file that is known by a descriptor alone.
 type handedOver struct{ file *os.File }
 
-func (h handedOver) Open(path string, writable, insecure bool) (disk, error) {
+func (h handedOver) Open(path string, writable, insecure bool) (store.Disk, error) {
 	if path != h.file.Name() { // a name beside it
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
@@ -59,11 +60,11 @@ func (h handedOver) Open(path string, writable, insecure bool) (disk, error) {
 	return handedOverDisk{&osDisk{File: f, path: path, writable: writable}}, nil
 }
 
-func (h handedOver) Create(path string) (disk, error) { return nil, h.refuse("create", path) }
-func (h handedOver) Rename(from, _ string) error      { return h.refuse("rename", from) }
-func (h handedOver) Remove(path string) error         { return h.refuse("remove", path) }
-func (h handedOver) CopyMode(_, to string) error      { return h.refuse("chmod", to) }
-func (handedOver) SyncDir(string) error               { return nil }
+func (h handedOver) Create(path string) (store.Disk, error) { return nil, h.refuse("create", path) }
+func (h handedOver) Rename(from, _ string) error            { return h.refuse("rename", from) }
+func (h handedOver) Remove(path string) error               { return h.refuse("remove", path) }
+func (h handedOver) CopyMode(_, to string) error            { return h.refuse("chmod", to) }
+func (handedOver) SyncDir(string) error                     { return nil }
 
 // refuse returns the error of what needs the file's directory.
 func (h handedOver) refuse(op, path string) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/optable"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // runCase runs an operator with a session of the cache and returns its outputs.

@@ -10,7 +10,7 @@ type Options struct {
 	// ReadOnly: use what is in the file, never write to it. What is not there is packed into private memory.
 	ReadOnly bool
 
-	// Strict: a damaged file is an error that matches ErrCorrupt, of Open, NewSession or Finalize. By default it is
+	// Strict: a damaged file is an error that matches ErrDamaged, of Open, NewSession or Finalize. By default it is
 	// renamed to NAME.damaged when there is something to write, and packed afresh; Stats.Damaged tells.
 	Strict bool
 
@@ -31,9 +31,6 @@ type Options struct {
 	// MaxBytes is the size that the file is kept to, by dropping the entries used longest ago: 0 for no limit. It may be
 	// exceeded while a commit is written.
 	MaxBytes int64
-
-	// TrailerVersion of the index for ExecuTorch at the end of the file: 2 (the default, 0) or 1, which has no seeds.
-	TrailerVersion int
 
 	// Progress, if not nil, is told of each entry that was packed, on the thread that creates the runtime. It must not
 	// call the cache or the session.
@@ -95,9 +92,6 @@ func (o *Options) withDefaults() Options {
 	if v.WriterWait == 0 {
 		v.WriterWait = 10 * time.Second
 	}
-	if v.TrailerVersion == 0 {
-		v.TrailerVersion = 2
-	}
 	return v
 }
 
@@ -105,5 +99,5 @@ func (o *Options) withDefaults() Options {
 func (o Options) same(other Options) bool {
 	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
 		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
-		o.WriterWait == other.WriterWait && o.TrailerVersion == other.TrailerVersion
+		o.WriterWait == other.WriterWait
 }

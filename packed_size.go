@@ -45,7 +45,7 @@ func (q *question) ask(g *packing.Geometry) packedSize {
 func (s *Session) askAhead(src *source, identities []identity) {
 	c := s.cache
 	c.mu.Lock()
-	empty := c.store == nil || c.store.index == nil || c.store.index.Len() == 0
+	empty := c.store == nil || c.store.Index() == nil || c.store.Index().Len() == 0
 	c.mu.Unlock()
 	for _, id := range identities {
 		if !src.has(&id.geometry) {
@@ -97,7 +97,7 @@ func measure(g *packing.Geometry) packedSize {
 	zeros.Lock()
 	defer zeros.Unlock()
 	if size > uint64(len(zeros.memory)) {
-		memory, err := mapAnonymous(int(alignUp(max(size, leastZeros), uint64(mapGranularity()))))
+		memory, err := mapAnonymous(int(format.AlignUp(max(size, leastZeros), uint64(mapGranularity()))))
 		if err != nil {
 			return packedSize{}
 		}
@@ -172,7 +172,7 @@ func (w *weight) checkSize(e *entry) error {
 				return err
 			}
 		case n != size.bytes:
-			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrCorrupt)
+			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrDamaged)
 		}
 	}
 	return nil
@@ -182,7 +182,7 @@ func short(n, least uint64) error {
 	if n >= least {
 		return nil
 	}
-	return fmt.Errorf("it has %d bytes, what XNNPACK packs has %d at least: %w", n, least, ErrCorrupt)
+	return fmt.Errorf("it has %d bytes, what XNNPACK packs has %d at least: %w", n, least, ErrDamaged)
 }
 
 // describe writes into a record what is known of how its payload of n bytes was packed.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // An announcement is a look-up that missed: the next reservation is for it.
@@ -27,7 +28,7 @@ func (a *announcement) names() (n int) {
 
 // A space is what XNNPACK packs into.
 type space struct {
-	reservation
+	store.Reservation
 	kind    packingKind
 	start   time.Time
 	sources []*source // that will be read for it, as far as it was announced
@@ -49,7 +50,7 @@ func (s *Session) becomeWriter() (changed bool) {
 		return false
 	}
 	if s.writing {
-		if c.store.locked && !c.store.isCondemned() {
+		if c.store.Writing() && !c.store.Condemned() {
 			return false
 		}
 		c.writers-- // the file was replaced, or is to be: begin anew with the one that is there then
@@ -95,16 +96,16 @@ func (s *Session) reserve(n uint64) []byte {
 	case announced != nil && announced.failed:
 		return nil
 	case announced == nil || announced.compare:
-		p.kind, p.reservation, err = s.reserveScratch(n)
+		p.kind, p.Reservation, err = s.reserveScratch(n)
 	case announced.named && s.cache.flushing:
 		// Should the flush fail, what is packed meanwhile would be lost with it, and nobody could tell. It is copied when it is handed in.
 		p.kind = inPrivate
-		p.reservation, err = s.cache.arena.alloc(n)
+		p.Reservation, err = s.cache.arena.alloc(n)
 	case announced.named:
-		p.kind, p.reservation, err = s.reserveKept(n, announced.names())
+		p.kind, p.Reservation, err = s.reserveKept(n, announced.names())
 	default:
 		p.kind = inPrivate
-		p.reservation, err = s.cache.arena.alloc(n)
+		p.Reservation, err = s.cache.arena.alloc(n)
 	}
 	if err != nil {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
@@ -113,17 +114,17 @@ func (s *Session) reserve(n uint64) []byte {
 	if announced != nil {
 		p.sources = announced.sources
 	}
-	s.packings[addressOf(p.data)] = p
-	return p.data
+	s.packings[addressOf(p.Data)] = p
+	return p.Data
 }
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
 // the reason counted later, in private memory.
-func (s *Session) reserveKept(n uint64, names int) (packingKind, reservation, error) {
+func (s *Session) reserveKept(n uint64, names int) (packingKind, store.Reservation, error) {
 	c := s.cache
 	s.becomeWriter()
 	if c.store != nil && s.noFile == "" {
-		r, err := c.store.reserve(n, uint64(names))
+		r, err := c.store.Reserve(n, uint64(names))
 		if err == nil {
 			return inFile, r, nil
 		}
@@ -136,23 +137,23 @@ func (s *Session) reserveKept(n uint64, names int) (packingKind, reservation, er
 
 // reserveScratch reserves space that is used again for the next packing. Should XNNPACK reserve twice before it hands in
 // what it packed, the second reservation is private memory.
-func (s *Session) reserveScratch(n uint64) (packingKind, reservation, error) {
+func (s *Session) reserveScratch(n uint64) (packingKind, store.Reservation, error) {
 	if s.busy {
 		r, err := s.cache.arena.alloc(n)
 		return inPrivate, r, err
 	}
-	if s.scratch == nil || uint64(len(s.scratch.data)) < n {
+	if s.scratch == nil || uint64(len(s.scratch.Data())) < n {
 		if err := s.dropScratch(); err != nil {
-			return 0, reservation{}, err
+			return 0, store.Reservation{}, err
 		}
 		r, err := newAnonymousRegion(n)
 		if err != nil {
-			return 0, reservation{}, err
+			return 0, store.Reservation{}, err
 		}
 		s.scratch = r
 	}
 	s.busy = true
-	return inScratch, reservation{region: s.scratch.retain(), data: s.scratch.data[:n:n]}, nil
+	return inScratch, store.Reservation{Region: s.scratch.Retain(), Data: s.scratch.Data()[:n:n]}, nil
 }
 
 func (s *Session) dropScratch() error {
@@ -161,7 +162,7 @@ func (s *Session) dropScratch() error {
 	}
 	r := s.scratch
 	s.scratch, s.busy = nil, false
-	return r.release()
+	return r.Release()
 }
 
 // insert serves XNNPACK's look_up_or_insert: the address where size bytes equal to those at the packed address stay.
@@ -206,7 +207,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 		}
 	}
 	p, ok := s.packings[packed]
-	if !ok || size > uint64(len(p.data)) {
+	if !ok || size > uint64(len(p.Data)) {
 		s.fail(fmt.Errorf("XNNPACK hands in %d bytes at %#x, which were not reserved", size, packed))
 		return nil, nil, packed
 	}
@@ -225,7 +226,7 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 	}
 	s.packed = true
 	c.stats.PackingTime += time.Since(p.start)
-	p.data = p.data[:size:size]
+	p.Data = p.Data[:size:size]
 	var e *entry
 	if w.named {
 		e = s.settle(w, seed, p)
@@ -250,7 +251,7 @@ func (s *Session) settle(w *weight, seed uint32, p space) *entry {
 		return e
 	}
 	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true, sized: true}
-	w.kernel.packing.describe(&e.record, len(p.data), w.kernel.copyOf != nil)
+	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed from
 	// zeros [4, 8] must not be served for zeros [8, 4] where nobody tells which is which.
 	if variant || !w.kernel.packing.known() && uniform(w.kernel.content) {
@@ -263,7 +264,7 @@ func (s *Session) settle(w *weight, seed uint32, p space) *entry {
 		s.countPrivate(e)
 	}
 	c.keep(e)
-	c.note(e.region.release()) // keep has taken its own reference
+	c.note(e.region.Release()) // keep has taken its own reference
 	return e
 }
 
@@ -278,7 +279,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 	c, key := s.cache, seedKey{w.key, seed}
 	candidates := s.candidates(w)
 	for _, e := range candidates {
-		if bytes.Equal(e.data, p.data) {
+		if bytes.Equal(e.data, p.Data) {
 			s.adopt(key, w, e)
 			equal = e
 			break
@@ -297,7 +298,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 		}
 		switch {
 		case !same, e.record.Seed != seed && c.seeds[key] != e, !c.intact(e):
-		case c.options.Verify == VerifyRepack && e.committed && !e.verified && e.record.Flags&format.Variant == 0:
+		case c.options.Verify == VerifyRepack && e.state.inGeneration() && !e.verified && e.record.Flags&format.Variant == 0:
 			c.damagedPayload(e) // a look-up could have been answered with it, also where the right one lies beside it
 		case equal == nil:
 			variant = true
@@ -310,7 +311,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 // intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
 // generation.
 func (c *core) intact(e *entry) bool {
-	if !e.committed || e.intact() {
+	if !e.state.inGeneration() || e.intact() {
 		return true
 	}
 	c.damagedPayload(e)
@@ -319,10 +320,10 @@ func (c *core) intact(e *entry) bool {
 
 func (c *core) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
-	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrCorrupt))
+	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrDamaged))
 	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
 		slog.Int("sessions", e.sessions))
-	e.suspect = true
+	e.suspectFor(suspect)
 	if c.loaded(e) {
 		c.bad[e.record.Offset] = true
 	}
@@ -339,44 +340,47 @@ func (c *core) wrongSize(e *entry, err error) {
 func (s *Session) place(e *entry, p space) {
 	c := s.cache
 	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
-		kind, r, err := s.reserveKept(uint64(len(p.data)), len(e.name()))
+		kind, r, err := s.reserveKept(uint64(len(p.Data)), len(e.name()))
 		if err != nil {
 			s.remark(err)
 			s.giveUp(p)
-			e.data, e.region, e.reason = p.data, p.region, ReasonDisk
+			e.data, e.region, e.reason = p.Data, p.Region, ReasonDisk
+			c.become(e, statePrivate)
 			return
 		}
-		e.record.Sum, e.summed = DigestOf(p.data), true
-		copy(r.data, p.data)
-		c.stats.CopiedBytes += int64(len(p.data))
+		e.record.Sum, e.summed = DigestOf(p.Data), true
+		copy(r.Data, p.Data)
+		c.stats.CopiedBytes += int64(len(p.Data))
 		s.discard(p)
-		p.kind, p.reservation = kind, r
+		p.kind, p.Reservation = kind, r
 	}
-	e.data, e.region = p.data, p.region
+	e.data, e.region = p.Data, p.Region
 	switch {
 	case p.kind != inFile:
+		c.become(e, statePrivate)
 		if c.store != nil {
 			e.reason = s.noFile
 		}
 	default:
-		c.store.filled(p.reservation)
+		c.store.Filled(p.Reservation)
 		c.packingEnded()
-		e.file = p.region.file
-		if p.region.doubtful { // in the middle of it a flush failed: nobody can tell what became of it
+		e.file = p.Region.File()
+		if p.Region.Doubtful() { // in the middle of it a flush failed: nobody can tell what became of it
 			c.losePayload(e)
 		} else if c.flushing {
 			c.handedIn = append(c.handedIn, e)
 		}
-		if e.file != c.store.id {
-			return // the file was replaced meanwhile: the entry lasts as long as it is used
+		if e.file != c.store.ID() { // it was replaced meanwhile
+			c.become(e, stateStray)
+			return
 		}
-		e.fresh = true
-		e.record.Offset, e.record.Size = p.offset(), uint64(len(p.data))
+		c.become(e, stateUncommitted)
+		e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
 		c.fresh = append(c.fresh, e)
-		if !e.summed && !e.suspect {
+		if !e.summed && e.doubt == sound {
 			c.sumBeside(e)
 		}
-		if f := c.store.foreign; f != nil && f.has(e.name(), e.data) {
+		if c.store.ForeignHas(e.name(), e.data) {
 			c.stats.Adopted.add(len(e.data))
 		}
 	}
@@ -392,31 +396,35 @@ func (s *Session) giveUp(p space) {
 // settleUnnamed keeps what nothing identifies in private memory, once for each content.
 func (s *Session) settleUnnamed(p space) *entry {
 	c := s.cache
-	sum := DigestOf(p.data)
+	sum := DigestOf(p.Data)
 	for _, e := range c.unnamed[sum] {
-		if bytes.Equal(e.data, p.data) {
+		if bytes.Equal(e.data, p.Data) {
 			s.discard(p)
 			c.stats.Reused.add(len(e.data))
 			return e
 		}
 	}
 	if p.kind != inPrivate {
-		if r, err := c.arena.alloc(uint64(len(p.data))); err == nil {
-			copy(r.data, p.data)
-			c.stats.CopiedBytes += int64(len(p.data))
+		if r, err := c.arena.alloc(uint64(len(p.Data))); err == nil {
+			copy(r.Data, p.Data)
+			c.stats.CopiedBytes += int64(len(p.Data))
 			s.discard(p)
-			p = space{reservation: r, kind: inPrivate}
+			p = space{Reservation: r, kind: inPrivate}
 		} else {
 			s.remark(err)
 			s.giveUp(p)
 		}
 	}
-	e := &entry{reason: ReasonUnnamed, data: p.data, region: p.region}
+	e := &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region}
 	e.record.Sum = sum
-	if p.kind == inFile { // for want of memory; its space must not be given away
-		e.fresh, e.suspect, e.summed, e.file = true, true, true, p.region.file
+	if p.kind != inFile {
+		c.become(e, statePrivate)
+	} else { // for want of memory; its space must not be given away
+		c.become(e, stateUncommitted)
+		e.suspectFor(suspect)
+		e.summed, e.file = true, p.Region.File()
 		c.fresh = append(c.fresh, e)
-		c.store.filled(p.reservation)
+		c.store.Filled(p.Reservation)
 		c.packingEnded()
 	}
 	c.unnamed[sum] = append(c.unnamed[sum], e)
@@ -428,27 +436,26 @@ func (s *Session) settleUnnamed(p space) *entry {
 func (s *Session) discard(p space) {
 	switch p.kind {
 	case inFile:
-		s.cache.note(s.cache.store.cancel(p.reservation))
+		s.cache.note(s.cache.store.Cancel(p.Reservation))
 		s.cache.packingEnded()
 	case inScratch:
 		s.busy = false
-		s.cache.note(p.region.release())
+		s.cache.note(p.Region.Release())
 	case inPrivate:
-		s.cache.note(p.region.release())
+		s.cache.note(p.Region.Release())
 	}
 }
 
 // adopt takes note that a packing under key gave the bytes of an entry.
 func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 	c := s.cache
-	c.keep(e)
 	if e.record.Seed != key.seed {
 		c.seeds[key] = e
 	}
 	if w.answer(key.seed) == e {
 		c.setFlag(e, format.Tied)
 	}
-	if e.committed && !e.verified && c.options.Verify == VerifyRepack {
+	if e.state.inGeneration() && !e.verified && c.options.Verify == VerifyRepack {
 		c.stats.Verified.add(len(e.data))
 	}
 	e.verified, e.sized = true, true
@@ -459,7 +466,6 @@ func (c *core) setFlag(e *entry, flag format.Flags) {
 	if e.record.Flags&flag != 0 {
 		return
 	}
-	c.keep(e)
 	e.record.Flags |= flag
 	if e.reason == "" {
 		e.changed, c.dirty = true, true
@@ -476,9 +482,6 @@ func (s *Session) countPrivate(e *entry) {
 // use keeps an entry for as long as the session is open.
 func (s *Session) use(e *entry) {
 	s.used = append(s.used, e)
-	if e.reason != ReasonUnnamed {
-		s.cache.keep(e)
-	}
 	s.cache.verifyLater(e)
 	e.sessions++
 	if e.sessions == 1 {

@@ -15,9 +15,9 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/optable"
 	"xpwc/packing"
 	"xpwc/xnnpack"
-	"xpwc/xnnpack/optable"
 )
 
 // resize writes a cache file anew, with other payloads and all checksums right.
@@ -34,7 +34,7 @@ func resize(t *testing.T, path string, change func(r *format.Record, payload []b
 		records = append(records, r)
 	}
 	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records,
-		format.TrailerEntries(index.Layouts()[0].Fingerprint, records), format.TrailerV2)
+		format.TrailerEntries(index.Layouts()[0].Fingerprint, records))
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
 	encoded, at := slot.Encode([16]byte{1, 2, 3})
@@ -97,7 +97,7 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 				}
 				stats := run()
 				require.EqualValues(t, 1, stats.DamagedPayloads, op.Name)
-				require.ErrorIs(t, stats.LastError, xpwc.ErrCorrupt)
+				require.ErrorIs(t, stats.LastError, xpwc.ErrDamaged)
 				require.Zero(t, stats.Hits.Entries, op.Name)
 				require.EqualValues(t, 1, run().Hits.Entries, op.Name)
 				problems, err = cachefile.Verify(path, nil)

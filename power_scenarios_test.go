@@ -113,11 +113,11 @@ func (s *scenario) startWithExecuTorch(m model) {
 	var entries []format.TrailerEntry
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		packed := packedFrom(m[name])
-		file = append(file, make([]byte, alignUp(uint64(len(file)), packedAlignment)-uint64(len(file)))...)
+		file = append(file, make([]byte, format.AlignUp(uint64(len(file)), format.Alignment)-uint64(len(file)))...)
 		entries = append(entries, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(packed)), Seed: 42})
 		file = append(file, packed...)
 	}
-	file = append(file, format.EncodeTrailer(entries, uint64(len(file)), format.TrailerV2)...)
+	file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
 	s.dir.put(powerPath, file, int64(len(file)))
 	s.states = []state{{refused: ErrForeign, raw: file}}
 }
@@ -136,11 +136,11 @@ func replacingExecuTorchs(s *scenario) {
 func settingADamagedFileAside(s *scenario) {
 	c := s.open(s.dir.process())
 	s.commit(c, s.tensors(0, 4))
-	indexAt := c.store.slot.IndexOffset
+	indexAt := c.store.Slot().IndexOffset
 	require.NoError(s.t, c.Close())
 	i := s.dir.names[powerPath]
 	i.memory[indexAt+uint64(s.random.IntN(64))] ^= 1
-	s.states = []state{{refused: ErrCorrupt, raw: bytes.Clone(i.memory[:i.size]), gone: true}}
+	s.states = []state{{refused: ErrDamaged, raw: bytes.Clone(i.memory[:i.size]), gone: true}}
 	s.dir.startRecording()
 	c = s.open(s.dir.process())
 	s.commit(c, s.tensors(0, 4))

@@ -14,6 +14,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
@@ -84,12 +85,7 @@ func openOn(p *memProcess, o *Options) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.place = place{path: powerPath}
-	c.store = &store{path: powerPath, files: p, condemned: newCondemned()}
-	if err := c.accept(c.store.load()); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, openStore(c, powerPath, store.New(powerPath, p, store.Options{Condemned: store.NewCondemned()}))
 }
 
 func (s *scenario) open(p *memProcess) *Cache {
@@ -168,7 +164,7 @@ func (s *scenario) with(m model, c *Cache, promised int) state {
 	for name, content := range m {
 		packed[name] = packedFrom(content)
 	}
-	return state{generation: c.store.slot.Generation, slot: c.store.slot, packed: packed, promised: promised}
+	return state{generation: c.store.Slot().Generation, slot: c.store.Slot(), packed: packed, promised: promised}
 }
 
 func (s *scenario) compact(c *Cache) {
@@ -204,7 +200,7 @@ func (s *scenario) check(image *memDir, steps int) (found state, err error) {
 		return least, s.checkRefused(image, least, err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	slot := c.store.slot
+	slot := c.store.Slot()
 	if least.refused != nil && !least.gone && slot.Generation == 0 || slot.Generation < least.generation {
 		return state{}, fmt.Errorf("generation %d is in force, but %d was promised", slot.Generation, least.generation)
 	}
@@ -219,15 +215,15 @@ func (s *scenario) check(image *memDir, steps int) (found state, err error) {
 		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot, found.slot)
 	}
 	found.generation, found.slot = slot.Generation, slot
-	if n := c.store.index.Len(); n != len(found.packed) {
+	if n := c.store.Index().Len(); n != len(found.packed) {
 		return state{}, fmt.Errorf("generation %d has %d records instead of %d", slot.Generation, n, len(found.packed))
 	}
-	for i := range c.store.index.Len() {
-		r, err := c.store.index.Record(i)
+	for i := range c.store.Index().Len() {
+		r, err := c.store.Index().Record(i)
 		if err != nil {
 			return state{}, err
 		}
-		b := c.store.base.data[r.Offset : r.Offset+r.Size]
+		b, _ := c.store.Payload(&r)
 		if !bytes.Equal(b, found.packed[r.Kernel]) || digest.Of(b) != r.Sum {
 			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
 		}
@@ -279,8 +275,8 @@ func nextSession(image *memDir, found state, m model) error {
 	if err != nil {
 		return fmt.Errorf("does not open after the next session: %w", err)
 	}
-	for i := range c.store.index.Len() {
-		r, err := c.store.index.Record(i)
+	for i := range c.store.Index().Len() {
+		r, err := c.store.Index().Record(i)
 		if err != nil {
 			return err
 		}
@@ -288,7 +284,7 @@ func nextSession(image *memDir, found state, m model) error {
 		if content, again := m[r.Kernel]; again {
 			want = packedFrom(content)
 		}
-		if !bytes.Equal(c.store.base.data[r.Offset:r.Offset+r.Size], want) {
+		if b, _ := c.store.Payload(&r); !bytes.Equal(b, want) {
 			return fmt.Errorf("%s is wrong after the next session", r.Kernel)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/xnnpack/optable"
+	"xpwc/internal/optable"
 )
 
 // layoutsOf returns how many entries of each layout a file has.

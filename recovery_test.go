@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // executorchFileOf is what ExecuTorch would have written of the tensors, as packedFrom packs them.
@@ -30,7 +31,7 @@ func executorchFileOf(tensors map[string][]byte) []byte {
 		file = append(file, p...)
 		file = append(file, make([]byte, -len(file)&4095)...)
 	}
-	return append(file, format.EncodeTrailer(entries, uint64(len(file)), 2)...)
+	return append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
 }
 
 // noFault turns a signal of a missing page into a failure of the test.
@@ -46,7 +47,7 @@ func noFault(t *testing.T) func() {
 
 // replacedDisk calls a function before it looks at the path.
 type replacedDisk struct {
-	disk
+	store.Disk
 	replaced func() error
 }
 
@@ -54,7 +55,7 @@ func (d replacedDisk) Replaced() (bool, error) {
 	if err := d.replaced(); err != nil {
 		return false, err
 	}
-	return d.disk.Replaced()
+	return d.Disk.Replaced()
 }
 
 // Sessions that pack while a commit is written keep their memory when the file turns out to be gone.
@@ -65,7 +66,7 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 	var space []byte
 	var kernel uintptr
 	n := 0
-	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		return flushingDisk{d, func() error {
 			n++
 			if n == 2 { // header; payloads
@@ -76,7 +77,7 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 			}
 			return nil
 		}}, err
-	}}
+	}})
 	open(t, c, map[string][]byte{"quick": contentOf("q", 100)}).close(t)
 	_ = c.waitForCommit()
 	defer noFault(t)()
@@ -93,14 +94,14 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 	require.NoError(t, c.Close())
 	c = mustOpen(t, path, nil)
 	n := 0
-	c.store.files = wrappedForWriting{wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedForWriting{wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		return flushingDisk{d, func() error {
 			if n++; n >= 4 { // settle; payloads, index, SLOT, and all after
 				return syscall.EIO
 			}
 			return nil
 		}}, err
-	}}}
+	}}})
 	open(t, c, someTensors(4, 1000)).close(t)
 	require.ErrorIs(t, c.Close(), syscall.EIO)
 	c, err := Open(path, &Options{Strict: true})
@@ -133,7 +134,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	slow := newSession(t, c, map[string][]byte{"slow": contentOf("slow", 1000)})
 	n, f := 0, 0
-	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		d = replacedDisk{d, func() error {
 			if n++; n == 2 { // begin; after the commit
 				return syscall.EIO
@@ -147,7 +148,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 			}
 			return nil
 		}}, err
-	}}
+	}})
 	o := open(t, c, map[string][]byte{"a": contentOf("a", 1000)})
 	_ = c.waitForCommit()
 	_ = c.Save()
@@ -217,7 +218,7 @@ func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
 	v, w := load(t, s, "v", Eager()), load(t, s, "w", Eager())
 	r, err := newAnonymousRegion(100)
 	require.NoError(t, err)
-	k := addressOf(r.data)
+	k := addressOf(r.Data())
 	s.alias(k, v)
 	packWeight(t, s, 1, k, 0, bytes.Repeat([]byte{1}, 100))
 	s.alias(k, w)
@@ -314,8 +315,11 @@ func TestCachesThatAreOpenedClosedCompactedAndLost(t *testing.T) {
 						}
 					}
 				}
-				for errors.Is(c.Close(), ErrInUse) { // by another goroutine's session
-					runtime.Gosched()
+				if err := c.Close(); errors.Is(err, ErrInUse) {
+					t.Error("sessions of other handles: ", err)
+				}
+				if err := c.Close(); err != nil {
+					t.Error("closed twice: ", err)
 				}
 			}
 		})

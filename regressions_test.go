@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/store"
 	"xpwc/packing"
 )
 
@@ -53,7 +54,7 @@ func finish(t testing.TB, s *Session) {
 }
 
 type flushingDisk struct {
-	disk
+	store.Disk
 	flush func() error
 }
 
@@ -63,25 +64,25 @@ func (d flushingDisk) Flush() error {
 			return err
 		}
 	}
-	return d.disk.Flush()
+	return d.Disk.Flush()
 }
 
 type wrappedFiles struct {
-	files
-	wrap func(disk, error) (disk, error)
+	store.Files
+	wrap func(store.Disk, error) (store.Disk, error)
 }
 
 // wrappedForWriting are files that are wrapped also when an existing one is opened for writing.
 type wrappedForWriting struct{ wrappedFiles }
 
-func (f wrappedForWriting) Open(path string, writable, insecure bool) (disk, error) {
+func (f wrappedForWriting) Open(path string, writable, insecure bool) (store.Disk, error) {
 	if !writable {
-		return f.files.Open(path, writable, insecure)
+		return f.Files.Open(path, writable, insecure)
 	}
-	return f.wrap(f.files.Open(path, writable, insecure))
+	return f.wrap(f.Files.Open(path, writable, insecure))
 }
 
-func (f wrappedFiles) Create(path string) (disk, error) { return f.wrap(f.files.Create(path)) }
+func (f wrappedFiles) Create(path string) (store.Disk, error) { return f.wrap(f.Files.Create(path)) }
 
 type tensorMap map[string]Tensor
 
@@ -155,14 +156,14 @@ func TestAFailedCommitAndItsRetryAreTwoGenerations(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
 	n := 0
-	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		return flushingDisk{d, func() error {
 			if n++; n == 4 { // header; payloads, index, SLOT
 				return syscall.EIO
 			}
 			return nil
 		}}, err
-	}}
+	}})
 	o := open(t, c, map[string][]byte{"a": contentOf("a", 1000)})
 	require.ErrorIs(t, c.waitForCommit(), syscall.EIO)
 	theirs := otherProcess(t, path)
@@ -239,10 +240,10 @@ func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	copied, err := newAnonymousRegion(100)
 	require.NoError(t, err)
-	copy(copied.data, w)
-	s.alias(addressOf(copied.data), addressOf(w))
-	packed := bytes.Clone(copied.data[:100])
-	packWeight(t, s, 7, addressOf(copied.data), load(t, s, "b"), packed)
+	copy(copied.Data(), w)
+	s.alias(addressOf(copied.Data()), addressOf(w))
+	packed := bytes.Clone(copied.Data()[:100])
+	packWeight(t, s, 7, addressOf(copied.Data()), load(t, s, "b"), packed)
 	err = s.Finalize()
 	require.ErrorIs(t, err, ErrNotEager, "zeros were packed and are committed under the true content's digest")
 }
@@ -447,11 +448,11 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 	finish(t, s)
 	require.NoError(t, c.Save())
 	atCopy, copyOn := make(chan bool), make(chan bool)
-	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		atCopy <- true
 		<-copyOn
 		return d, err
-	}}
+	}})
 	compacted := make(chan error)
 	go func() { compacted <- c.Compact() }()
 	<-atCopy
@@ -508,13 +509,13 @@ func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	open(t, c, someTensors(2, 1000)).close(t)
 	require.NoError(t, c.Save())
-	c.store.files = wrappedFiles{osFiles{}, func(d disk, err error) (disk, error) {
+	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
 		require.NoError(t, os.Rename(path, path+".moved"))
 		theirs := otherProcess(t, path)
 		open(t, theirs, map[string][]byte{"theirs": contentOf("t", 100)}).close(t)
 		require.NoError(t, theirs.Close())
 		return d, err
-	}}
+	}})
 	require.ErrorIs(t, c.Compact(), ErrReplaced)
 	require.NoError(t, c.Close())
 	require.NoFileExists(t, path+".compact")
@@ -556,8 +557,8 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 		t.Run(names[1]+" loaded last", func(t *testing.T) {
 			memory, err := newAnonymousRegion(100)
 			require.NoError(t, err)
-			copy(memory.data, contentOf("w", 100))
-			m := tensorMap{"whole": {Data: memory.data[:100]}, "half": {Data: memory.data[:50]}}
+			copy(memory.Data(), contentOf("w", 100))
+			m := tensorMap{"whole": {Data: memory.Data()[:100]}, "half": {Data: memory.Data()[:50]}}
 			c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
 			packed := func(bytes []byte) []byte {
 				s, err := c.NewSession(m)
@@ -569,7 +570,7 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 			}
 			p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 			require.Equal(t, p1, packed(p1))
-			memory.data[99]++
+			memory.Data()[99]++
 			require.Equal(t, p2, packed(p2), "the whole has changed")
 			require.NoError(t, c.Close())
 		})
@@ -579,8 +580,8 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
 	memory, err := newAnonymousRegion(100)
 	require.NoError(t, err)
-	copy(memory.data, contentOf("w", 100))
-	m := tensorMap{"a": {Data: memory.data[:100]}, "b": {Data: memory.data[:100]}}
+	copy(memory.Data(), contentOf("w", 100))
+	m := tensorMap{"a": {Data: memory.Data()[:100]}, "b": {Data: memory.Data()[:100]}}
 	q1, q2 := []byte("scale 1"), []byte("scale 2")
 	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 	for _, late := range []bool{false, true} { // told of a, when b is loaded already

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"math"
 	"os"
+
+	"xpwc/internal/store"
 )
 
 // OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for instance beside
@@ -15,7 +17,7 @@ import (
 // A section is read-only, as with Options.ReadOnly: what is not in it is packed into private memory, and counted. All else is as for
 // Open, the checks of the file's owner and mode too. Handles of one section share what is mapped.
 //
-// Errors: those of Open, ErrMisaligned, ErrCorrupt if the file ends before the section does, fs.ErrNotExist.
+// Errors: those of Open, ErrMisaligned, ErrDamaged if the file ends before the section does, fs.ErrNotExist.
 func OpenSection(path string, offset, size int64, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	o.ReadOnly = true
@@ -36,7 +38,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 	name := fmt.Sprintf("cache %s, %d bytes at %d", path, size, offset)
 	switch granularity := int64(mapGranularity()); {
 	case offset < 0 || size <= 0 || size > math.MaxInt64-offset || offset+size > info.Size():
-		return nil, fmt.Errorf("%s: %w: the file has %d bytes", name, ErrCorrupt, info.Size())
+		return nil, fmt.Errorf("%s: the file has %d bytes: %w", name, info.Size(), ErrDamaged)
 	case offset%granularity != 0:
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w", name, granularity, ErrMisaligned)
 	}
@@ -46,7 +48,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 // sectionFiles opens a section of a file as a disk.
 type sectionFiles struct{ offset, size int64 }
 
-func (s sectionFiles) Open(path string, _, insecure bool) (disk, error) {
+func (s sectionFiles) Open(path string, _, insecure bool) (store.Disk, error) {
 	d, err := osFiles{}.Open(path, false, insecure)
 	if err != nil {
 		return nil, err
@@ -54,47 +56,47 @@ func (s sectionFiles) Open(path string, _, insecure bool) (disk, error) {
 	return sectionDisk{d, s.offset, s.size}, nil
 }
 
-func (sectionFiles) Create(string) (disk, error) { return nil, ErrReadOnly }
-func (sectionFiles) Rename(_, _ string) error    { return ErrReadOnly }
-func (sectionFiles) Remove(string) error         { return ErrReadOnly }
-func (sectionFiles) CopyMode(_, _ string) error  { return ErrReadOnly }
-func (sectionFiles) SyncDir(string) error        { return ErrReadOnly }
+func (sectionFiles) Create(string) (store.Disk, error) { return nil, ErrReadOnly }
+func (sectionFiles) Rename(_, _ string) error          { return ErrReadOnly }
+func (sectionFiles) Remove(string) error               { return ErrReadOnly }
+func (sectionFiles) CopyMode(_, _ string) error        { return ErrReadOnly }
+func (sectionFiles) SyncDir(string) error              { return ErrReadOnly }
 
 // sectionDisk is a section of a file that is open for reading.
 type sectionDisk struct {
-	disk
+	store.Disk
 	offset, size int64
 }
 
 func (d sectionDisk) ReadAt(b []byte, offset int64) (int, error) {
-	return io.NewSectionReader(d.disk, d.offset, d.size).ReadAt(b, offset)
+	return io.NewSectionReader(d.Disk, d.offset, d.size).ReadAt(b, offset)
 }
 
 func (d sectionDisk) Size() (int64, error) {
-	whole, err := d.disk.Size()
+	whole, err := d.Disk.Size()
 	return max(0, min(d.size, whole-d.offset)), err
 }
 
 func (d sectionDisk) Map(offset int64, size int, _ bool) ([]byte, error) {
-	return d.disk.Map(d.offset+offset, size, false)
+	return d.Disk.Map(d.offset+offset, size, false)
 }
 
-func (d sectionDisk) Reader() (payloadReader, error) {
-	r, err := d.disk.Reader()
+func (d sectionDisk) Reader() (store.Reader, error) {
+	r, err := d.Disk.Reader()
 	return sectionReader{r, d.offset}, err
 }
 
 // sectionReader reads the payloads of a section.
 type sectionReader struct {
-	payloadReader
+	store.Reader
 	offset int64
 }
 
-func (r sectionReader) hash(payloads []payload, stop *int32) error {
+func (r sectionReader) Hash(payloads []store.Payload, stop *int32) error {
 	for i := range payloads {
-		payloads[i].offset += uint64(r.offset)
+		payloads[i].Offset += uint64(r.offset)
 	}
-	return r.payloadReader.hash(payloads, stop)
+	return r.Reader.Hash(payloads, stop)
 }
 
 func (sectionDisk) WriteAt([]byte, int64) (int, error) { return 0, ErrReadOnly }

@@ -111,12 +111,12 @@ func TestWhatIsNoSectionIsAnError(t *testing.T) {
 	}{
 		{path, everySystems + 1, size, ErrMisaligned},
 		{path, 128, size, ErrMisaligned},
-		{path, -everySystems, size, ErrCorrupt},
-		{path, everySystems, 0, ErrCorrupt},
-		{path, everySystems, -1, ErrCorrupt},
-		{path, everySystems, info.Size() - everySystems + 1, ErrCorrupt},
-		{path, everySystems, math.MaxInt64, ErrCorrupt},
-		{path, math.MaxInt64 / everySystems * everySystems, size, ErrCorrupt},
+		{path, -everySystems, size, ErrDamaged},
+		{path, everySystems, 0, ErrDamaged},
+		{path, everySystems, -1, ErrDamaged},
+		{path, everySystems, info.Size() - everySystems + 1, ErrDamaged},
+		{path, everySystems, math.MaxInt64, ErrDamaged},
+		{path, math.MaxInt64 / everySystems * everySystems, size, ErrDamaged},
 		{path, 0, size, ErrNotCache},
 		{path + ".missing", everySystems, size, fs.ErrNotExist},
 		{filepath.Dir(path), everySystems, size, ErrNotCache},
@@ -141,9 +141,9 @@ func TestADamagedSectionIsPackedAfreshPrivately(t *testing.T) {
 			require.NoError(t, f.Close())
 		}
 		_, err := OpenSection(path, everySystems, s, &Options{Strict: true})
-		require.ErrorIs(t, err, ErrCorrupt, name)
+		require.ErrorIs(t, err, ErrDamaged, name)
 		c := mustOpenSection(t, path, everySystems, s, nil)
-		require.ErrorIs(t, c.Stats().Damaged, ErrCorrupt)
+		require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
 		open(t, c, tensors).close(t)
 		require.EqualValues(t, 2, c.Stats().Private[ReasonReadOnly].Entries)
 		require.NoError(t, c.Close())

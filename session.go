@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is
@@ -39,12 +40,12 @@ type Session struct {
 	asked     weight // what the callback that is being served names
 	announced *announcement
 	packings  map[uintptr]space
-	scratch   *region  // packing space for what is compared before it is kept
-	busy      bool     // the scratch is being packed into
-	used      []*entry // once for each look-up and packing that came to it; the cache's lock is held to change it
-	lost      error    // the disk lost packed weights that the runtime uses; guarded by the cache's lock
-	writing   bool     // this session keeps the process the file's writer
-	noFile    Reason   // why this session packs into private memory, or ""
+	scratch   *store.Region // packing space for what is compared before it is kept
+	busy      bool          // the scratch is being packed into
+	used      []*entry      // once for each look-up and packing that came to it; the cache's lock is held to change it
+	lost      error         // the disk lost packed weights that the runtime uses; guarded by the cache's lock
+	writing   bool          // this session keeps the process the file's writer
+	noFile    Reason        // why this session packs into private memory, or ""
 
 	toldPrivate map[Reason]bool // Options.Logger was told of
 
@@ -239,7 +240,7 @@ func (s *Session) remark(err error) {
 // moment, without waiting for it. Calling it again returns the same.
 //
 // An error says that the runtime must not be used, or why XNNPACK could not create it: the first that a callback had no
-// way to return, among them ErrNotEager, ErrSourceChanged and ErrLost, with Options.Strict also ErrCorrupt. What went
+// way to return, among them ErrNotEager, ErrSourceChanged and ErrLost, with Options.Strict also ErrDamaged. What went
 // wrong without harm to the runtime is in Stats.LastError and is given to Options.Logger.
 func (s *Session) Finalize() error {
 	s.mu.Lock()
@@ -335,7 +336,7 @@ func (s *Session) identify(e *entry) {
 	e.kernel, e.bias, e.by = nil, nil, nil
 	if err != nil {
 		s.remark(err)
-		e.suspect = true // nobody could tell what it was packed from
+		e.suspectFor(suspect) // nobody could tell what it was packed from
 	}
 }
 
@@ -378,7 +379,7 @@ func (s *Session) Close() error {
 	c.usual = min(usual, manyEntries)
 	delete(c.sessions, s)
 	c.idle.Broadcast()
-	if c.store != nil && c.store.locked && c.writers == 0 {
+	if c.store != nil && c.store.Writing() && c.writers == 0 {
 		c.commitSoon() // gives the lock to others, if nothing is to be committed
 	}
 	return errors.Join(errs...)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"xpwc/internal/store"
 )
 
 // A source is an unpacked tensor as a session loaded it.
@@ -26,7 +28,7 @@ type source struct {
 	oneAnswer [1]answer // room for what is usual
 
 	tensor  Tensor
-	memory  *region
+	memory  *store.Region
 	fillErr error     // Fill is called once
 	copies  []*source // what the host or XNNPACK made of it
 	copying copying   // of a copy: how it was made
@@ -52,7 +54,7 @@ func newSource(name string, t Tensor, computed *arena) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.memory, s.content = memory.region, memory.data[:t.Size:t.Size]
+		s.memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
 	s.least = len(s.content)
 	if stamp := t.Identity.Stamp; stamp != "" {
@@ -116,7 +118,7 @@ func (s *source) free() error {
 		s.tensor.Release()
 	}
 	if s.memory != nil {
-		return s.memory.release()
+		return s.memory.Release()
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/store"
 )
 
 // These tests make the calls that XNNPACK makes, without XNNPACK, so that they run where there is none. The packing is a
@@ -321,7 +323,7 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 
 // A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.
 type faultyDisk struct {
-	disk
+	store.Disk
 	calls  *atomic.Int64
 	failAt int64
 	err    error
@@ -336,7 +338,7 @@ func (d faultyDisk) fail() error {
 
 // faultyFiles make faulty disks, and count along.
 type faultyFiles struct {
-	files
+	store.Files
 	calls  *atomic.Int64
 	failAt int64
 	err    error
@@ -344,19 +346,19 @@ type faultyFiles struct {
 
 func (f faultyFiles) count() error { return faultyDisk{nil, f.calls, f.failAt, f.err}.fail() }
 
-func (f faultyFiles) Open(path string, writable, insecure bool) (disk, error) {
-	d, err := f.files.Open(path, writable, insecure)
+func (f faultyFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable, insecure)
 	if err != nil {
 		return nil, err
 	}
 	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
 }
 
-func (f faultyFiles) Create(path string) (disk, error) {
+func (f faultyFiles) Create(path string) (store.Disk, error) {
 	if err := f.count(); err != nil {
 		return nil, err
 	}
-	d, err := f.files.Create(path)
+	d, err := f.Files.Create(path)
 	if err != nil {
 		return nil, err
 	}
@@ -367,66 +369,66 @@ func (f faultyFiles) Rename(from, to string) error {
 	if err := f.count(); err != nil {
 		return err
 	}
-	return f.files.Rename(from, to)
+	return f.Files.Rename(from, to)
 }
 
 func (f faultyFiles) Remove(path string) error {
 	if err := f.count(); err != nil {
 		return err
 	}
-	return f.files.Remove(path)
+	return f.Files.Remove(path)
 }
 
 func (f faultyFiles) CopyMode(from, to string) error {
-	return errors.Join(f.count(), f.files.CopyMode(from, to))
+	return errors.Join(f.count(), f.Files.CopyMode(from, to))
 }
 
 func (f faultyFiles) SyncDir(path string) error {
-	return errors.Join(f.count(), f.files.SyncDir(path))
+	return errors.Join(f.count(), f.Files.SyncDir(path))
 }
 
 func (d faultyDisk) WriteAt(b []byte, offset int64) (int, error) {
 	if err := d.fail(); err != nil {
-		n, _ := d.disk.WriteAt(b[:len(b)/2], offset) // as a full disk does
+		n, _ := d.Disk.WriteAt(b[:len(b)/2], offset) // as a full disk does
 		return n, err
 	}
-	return d.disk.WriteAt(b, offset)
+	return d.Disk.WriteAt(b, offset)
 }
 
 func (d faultyDisk) Allocate(offset, size int64) error {
-	return errors.Join(d.fail(), d.disk.Allocate(offset, size))
+	return errors.Join(d.fail(), d.Disk.Allocate(offset, size))
 }
 
 func (d faultyDisk) Truncate(size int64) error {
 	if err := d.fail(); err != nil {
 		return err
 	}
-	return d.disk.Truncate(size)
+	return d.Disk.Truncate(size)
 }
 
 func (d faultyDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	if err := d.fail(); err != nil {
 		return nil, err
 	}
-	return d.disk.Map(offset, size, writable)
+	return d.Disk.Map(offset, size, writable)
 }
 
-func (d faultyDisk) Seal(b []byte) error { return errors.Join(d.fail(), d.disk.Seal(b)) }
+func (d faultyDisk) Seal(b []byte) error { return errors.Join(d.fail(), d.Disk.Seal(b)) }
 
-func (d faultyDisk) Flush() error { return errors.Join(d.fail(), d.disk.Flush()) }
+func (d faultyDisk) Flush() error { return errors.Join(d.fail(), d.Disk.Flush()) }
 
 func (d faultyDisk) TryLock() (bool, error) {
 	if err := d.fail(); err != nil {
 		return false, err
 	}
-	return d.disk.TryLock()
+	return d.Disk.TryLock()
 }
 
 func (d faultyDisk) Replaced() (bool, error) {
 	if err := d.fail(); err != nil {
 		return false, err
 	}
-	return d.disk.Replaced()
+	return d.Disk.Replaced()
 }
 
 // Whatever call fails, the bytes are right, what was committed stays, and the next process persists the rest.
@@ -442,8 +444,8 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 
 			var calls atomic.Int64
 			c = mustOpen(t, path, nil)
-			c.store.disk = faultyDisk{c.store.disk, &calls, at, fault}
-			c.store.files = faultyFiles{c.store.files, &calls, at, fault}
+			setDisk(c, faultyDisk{diskOf(c), &calls, at, fault})
+			setFiles(c, faultyFiles{filesOf(c), &calls, at, fault})
 			o := open(t, c, all)
 			saveErr := c.Save()
 			o.close(t)
@@ -468,7 +470,7 @@ func TestAnEmptyFileThatCannotBeGrownIsNoError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
 	var calls atomic.Int64
-	c.store.files = faultyFiles{c.store.files, &calls, 3, syscall.ENOSPC}
+	setFiles(c, faultyFiles{filesOf(c), &calls, 3, syscall.ENOSPC})
 	o := open(t, c, someTensors(2, 100))
 	require.EqualValues(t, 2, c.Stats().Private[ReasonDisk].Entries)
 	require.ErrorIs(t, c.Stats().LastError, syscall.ENOSPC)
@@ -482,7 +484,7 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 	o := open(t, c, someTensors(1, 100))
 	require.NoError(t, c.Save())
 	for _, e := range o.used {
-		require.True(t, e.region.sealed)
+		require.True(t, e.region.Sealed())
 	}
 	o.close(t)
 	require.NoError(t, c.Close())
@@ -490,40 +492,40 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 
 // mappedFiles refuse to cut off a file as long as anything of it is mapped, as Windows does.
 type mappedFiles struct {
-	files
+	store.Files
 	mapped *atomic.Int64
 }
 
 type mappedDisk struct {
-	disk
+	store.Disk
 	mapped *atomic.Int64
 }
 
-func (f mappedFiles) Open(path string, writable, insecure bool) (disk, error) {
-	d, err := f.files.Open(path, writable, insecure)
+func (f mappedFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable, insecure)
 	return mappedDisk{d, f.mapped}, err
 }
 
-func (f mappedFiles) Create(path string) (disk, error) {
-	d, err := f.files.Create(path)
+func (f mappedFiles) Create(path string) (store.Disk, error) {
+	d, err := f.Files.Create(path)
 	return mappedDisk{d, f.mapped}, err
 }
 
 func (d mappedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	d.mapped.Add(1)
-	return d.disk.Map(offset, size, writable)
+	return d.Disk.Map(offset, size, writable)
 }
 
 func (d mappedDisk) Unmap(b []byte) error {
 	d.mapped.Add(-1)
-	return d.disk.Unmap(b)
+	return d.Disk.Unmap(b)
 }
 
 func (d mappedDisk) Truncate(size int64) error {
 	if d.mapped.Load() > 0 {
-		return errMapped
+		return store.ErrMapped
 	}
-	return d.disk.Truncate(size)
+	return d.Disk.Truncate(size)
 }
 
 // What a mapped file cannot give back it keeps until it is closed, and what is packed meanwhile uses it.
@@ -535,13 +537,13 @@ func TestWhereAMappedFileCannotBeCutOffItIsWhenItIsClosed(t *testing.T) {
 		return info.Size()
 	}
 	c := mustOpen(t, path, nil)
-	c.store.files = mappedFiles{c.store.files, new(atomic.Int64)}
+	setFiles(c, mappedFiles{filesOf(c), new(atomic.Int64)})
 	o := open(t, c, someTensors(2, 3000))
 	require.NoError(t, c.Save())
-	require.GreaterOrEqual(t, size(), int64(firstSegment))
+	require.GreaterOrEqual(t, size(), int64(store.FirstSegment))
 	open(t, c, someTensors(3, 3000)).close(t)
 	require.NoError(t, c.Save())
-	require.Less(t, size(), int64(firstSegment+1<<20), "the space that is there is used")
+	require.Less(t, size(), int64(store.FirstSegment+1<<20), "the space that is there is used")
 	o.close(t)
 	require.NoError(t, c.Close())
 	require.Equal(t, c.Stats().FileBytes, size())

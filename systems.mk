@@ -6,7 +6,7 @@ per_cpu := ^Test(OutputsAreTheSameOnEveryCPU|OneFileServesEveryCPUWhatItPacks|Th
 .PHONY: test-x86
 test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SSE2 to AVX-512, and say what ran
 	@mkdir -p bin
-	@$(go) test -count=1 -v -run '$(per_cpu)' . ./xnnpack/optable >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
+	@$(go) test -count=1 -v -run '$(per_cpu)' . ./internal/optable >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
 	@grep -E '^ +[a-z_]+_test\.go:|^ *--- SKIP|^(ok|---) ' bin/test-x86.log
 
 # The tests built for arm64, each package's as a process of its own on each emulated machine: a CPU of qemu-user's, and a page size if
@@ -15,7 +15,7 @@ test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SS
 emulator := qemu-aarch64-static
 emulated_cpus := cortex-a53 cortex-a76 max
 machines := $(emulated_cpus) cortex-a76@16384 cortex-a76@65536
-emulated := xpwc xpwc/tflite xpwc/xnnpack xpwc/xnnpack/optable xpwc/internal/format xpwc/internal/mapped
+emulated := xpwc xpwc/tflite xpwc/xnnpack xpwc/internal/optable xpwc/internal/format xpwc/internal/mapped
 emulate = XPWC_TEST_EMULATOR=$(emulator) XPWC_TEST_EMULATED_CPUS='$(emulated_cpus)' QEMU_CPU=$(firstword $(subst @, ,$1)) \
 	$(addprefix QEMU_PAGESIZE=,$(word 2,$(subst @, ,$1))) $(emulator)
 emulated_runs := $(foreach package,$(emulated),$(machines:%=%/$(package)))

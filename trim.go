@@ -25,11 +25,11 @@ func (c *Cache) Trim() error {
 		return fmt.Errorf("trim cache %s: %w", c.name(), ErrClosed)
 	case c.store == nil:
 		return c.trimMemory()
-	case len(c.sessions) > 0 || c.store.locked || c.store.disk == nil || c.damaged:
+	case len(c.sessions) > 0 || c.store.Writing() || !c.store.HasFile() || c.damaged:
 		return nil // what is mapped is in use, or yet to be committed, or nothing
 	}
 	defer c.noticeReload()
-	return c.accept(c.store.reopen())
+	return c.accept(c.store.Reopen())
 }
 
 func (c *core) trimMemory() error {
@@ -38,8 +38,8 @@ func (c *core) trimMemory() error {
 			if e.sessions > 0 {
 				return false
 			}
-			e.dropped = true
-			c.note(e.region.release())
+			c.become(e, stateDropped)
+			c.note(e.region.Release())
 			return true
 		})
 	}
@@ -58,18 +58,18 @@ func (c *Cache) Names() []string {
 	var names []string
 	for _, f := range c.live {
 		for _, e := range f.entries {
-			if !e.suspect {
+			if e.doubt == sound {
 				names = append(names, e.name())
 			}
 		}
 	}
 	here, _ := currentLayout()
-	if c.store != nil && c.store.index != nil {
-		index := c.store.index
+	if c.store != nil && c.store.Index() != nil {
+		index := c.store.Index()
 		for i := range index.Len() {
 			r, err := index.Record(i)
 			if err != nil {
-				c.note(c.accept(c.store.damaged(err)))
+				c.note(c.accept(c.store.Damaged(err)))
 				break
 			}
 			if r.Layout == here.Fingerprint && !c.bad[r.Offset] {

@@ -67,7 +67,7 @@ func TestStrictDoesNotServeFromATruncatedFile(t *testing.T) {
 	running := open(t, c, m)
 	require.NoError(t, os.Truncate(path, 5000))
 	_, err := c.NewSession(MapOf(m))
-	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorIs(t, err, ErrDamaged)
 	require.NoError(t, os.Remove(path))
 	defer noFault(t)()
 	s := newSession(t, c, m)

@@ -1,13 +1,12 @@
 package xpwc
 
 import (
-	"io"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // Payloads are verified when the first inference is likely over: reading them takes the memory's bandwidth from it,
@@ -30,8 +29,8 @@ const stopPatience = 100 * time.Millisecond
 // A verifier has the payloads of the file that sessions use hashed in the background. It is a part of its Cache,
 // whose lock guards it.
 type verifier struct {
-	waiting []payload
-	hashing []payload
+	waiting []queued
+	hashing []queued
 	file    *sharedReader // of the payload queued last
 
 	timer   *time.Timer // starts the goroutine, or nil
@@ -42,80 +41,44 @@ type verifier struct {
 	stop    int32         // 1 when the cache is closed; atomic, because C reads it too
 }
 
-// A payload is what the file has for an entry, to be verified.
-type payload struct {
-	entry        *entry
-	reader       *sharedReader
-	offset, size uint64
-	sum          format.Digest
-	state        payloadState
-}
-
-type payloadState int
-
-const (
-	notHashed payloadState = iota
-	hashed
-	unreadable
-)
-
-// A payloadReader is a cache file that is open once more, to be hashed by somebody who is not in a hurry.
-type payloadReader interface {
-	// hash fills in the sums and states of payloads, each of which it is given once. They stay notHashed when stop is
-	// not 0, and with an error, which is one of the system's and says nothing of them.
-	hash(payloads []payload, stop *int32) error
-	io.Closer
+// A queued entry is to be verified, with what the file has for it.
+type queued struct {
+	entry   *entry
+	reader  *sharedReader
+	payload store.Payload
 }
 
 // A sharedReader is closed when no payload refers to it.
 type sharedReader struct {
-	payloadReader
-	base *region // what the store had loaded from that file
-	uses int
-}
-
-// hashWith hashes a payload that r reads, on the calling thread.
-func (p *payload) hashWith(r io.ReaderAt, stop *int32) {
-	var h digest.Hash
-	b := make([]byte, min(p.size, 64<<10))
-	for at := uint64(0); at < p.size; at += uint64(len(b)) {
-		if atomic.LoadInt32(stop) != 0 {
-			return
-		}
-		b = b[:min(uint64(len(b)), p.size-at)]
-		if n, _ := r.ReadAt(b, int64(p.offset+at)); n < len(b) {
-			p.state = unreadable
-			return
-		}
-		_, _ = h.Write(b) // never fails
-	}
-	p.sum, p.state = h.Sum(), hashed
+	store.Reader
+	index *format.Index // what the store had loaded from that file
+	uses  int
 }
 
 // verifyLater queues an entry that a session uses, if it is one of the file that nothing was compared with yet.
 func (c *core) verifyLater(e *entry) {
-	if c.options.Verify != VerifyInBackground || !e.committed || e.verified || e.queued || !c.loaded(e) {
+	if c.options.Verify != VerifyInBackground || e.verified || e.queued || !c.loaded(e) {
 		return
 	}
 	v := &c.verifier
-	if v.file == nil || v.file.base != c.store.base {
-		r, err := c.store.disk.Reader()
+	if v.file == nil || v.file.index != c.store.Index() {
+		r, err := c.store.Reader()
 		if err != nil { // the next session that uses it tries again
 			c.note(err)
 			return
 		}
-		v.file = &sharedReader{payloadReader: r, base: c.store.base}
+		v.file = &sharedReader{Reader: r, index: c.store.Index()}
 	}
 	v.file.uses++
 	e.queued = true
 	if v.waiting == nil {
-		v.waiting = make([]payload, 0, c.usual)
+		v.waiting = make([]queued, 0, c.usual)
 	}
-	v.waiting = append(v.waiting, payload{entry: e, reader: v.file, offset: e.record.Offset, size: e.record.Size})
+	v.waiting = append(v.waiting, queued{e, v.file, store.Payload{Offset: e.record.Offset, Size: e.record.Size}})
 }
 
 // wanted reports whether there is a reason to verify an entry that was queued.
-func (e *entry) wanted() bool { return e.sessions > 0 && !e.verified && !e.suspect }
+func (e *entry) wanted() bool { return e.sessions > 0 && !e.verified && e.doubt == sound }
 
 // verifySoon begins to verify what is queued, unless that has begun.
 func (c *core) verifySoon() {
@@ -152,16 +115,16 @@ func (c *core) verifyWaiting() {
 			v.timer = time.AfterFunc(pause, c.verifyWaiting)
 			break
 		}
-		v.take()
+		payloads := v.take()
 		r := v.hashing[0].reader
 		c.mu.Unlock()
-		err := r.hash(v.hashing, &v.stop)
+		err := r.Hash(payloads, &v.stop)
 		c.mu.Lock()
 		v.latest = time.Now().Add(verifyWithin)
 		c.note(err)
-		c.judge(v.hashing)
-		for _, p := range v.hashing {
-			c.note(v.release(p))
+		c.judge(v.hashing, payloads)
+		for _, q := range v.hashing {
+			c.note(v.release(q))
 		}
 		v.hashing = nil
 	}
@@ -171,49 +134,52 @@ func (c *core) verifyWaiting() {
 
 // dropUnwanted takes out of the queue what need not be verified any more, and closes files that nothing is left of.
 func (v *verifier) dropUnwanted() {
-	v.waiting = slices.DeleteFunc(v.waiting, func(p payload) bool {
-		if p.entry.wanted() {
+	v.waiting = slices.DeleteFunc(v.waiting, func(q queued) bool {
+		if q.entry.wanted() {
 			return false
 		}
-		_ = v.release(p) // of a file that was only read
+		_ = v.release(q) // of a file that was only read
 		return true
 	})
 }
 
-// take moves from the queue what is hashed next: payloads of one file.
-func (v *verifier) take() {
-	n, size := 0, uint64(0)
-	for _, p := range v.waiting[:min(verifiedTogether, len(v.waiting))] {
-		size += p.size
-		if p.reader != v.waiting[0].reader || n > 0 && size > verifiedBytesTogether {
+// take moves from the queue what is hashed next, and returns it: payloads of one file.
+func (v *verifier) take() []store.Payload {
+	var payloads []store.Payload
+	size := uint64(0)
+	for _, q := range v.waiting[:min(verifiedTogether, len(v.waiting))] {
+		size += q.payload.Size
+		if q.reader != v.waiting[0].reader || len(payloads) > 0 && size > verifiedBytesTogether {
 			break
 		}
-		n++
+		payloads = append(payloads, q.payload)
 	}
+	n := len(payloads)
 	v.hashing = slices.Clone(v.waiting[:n])
 	v.waiting = slices.Delete(v.waiting, 0, n)
+	return payloads
 }
 
-// release ends what a payload was queued for.
-func (v *verifier) release(p payload) error {
-	p.entry.queued = false
-	p.reader.uses--
-	if p.reader.uses > 0 {
+// release ends what an entry was queued for.
+func (v *verifier) release(q queued) error {
+	q.entry.queued = false
+	q.reader.uses--
+	if q.reader.uses > 0 {
 		return nil
 	}
-	if v.file == p.reader {
+	if v.file == q.reader {
 		v.file = nil
 	}
-	return p.reader.Close()
+	return q.reader.Close()
 }
 
 // judge compares what the file has with what was committed.
-func (c *core) judge(payloads []payload) {
+func (c *core) judge(entries []queued, payloads []store.Payload) {
 	damaged := false
-	for _, p := range payloads {
-		switch e := p.entry; {
-		case c.closing, p.state == notHashed, e.verified, e.suspect:
-		case p.state == hashed && p.sum == e.record.Sum:
+	for i, p := range payloads {
+		switch e := entries[i].entry; {
+		case c.closing, p.State == store.NotHashed, e.verified, e.doubt != sound:
+		case p.State == store.Hashed && p.Sum == e.record.Sum:
 			c.stats.Verified.add(len(e.data))
 			e.verified = true
 		default:
@@ -223,7 +189,7 @@ func (c *core) judge(payloads []payload) {
 	}
 	switch {
 	case !damaged:
-	case c.store.locked:
+	case c.store.Writing():
 		c.commitSoon()
 	default:
 		c.commitChanges()
@@ -232,9 +198,9 @@ func (c *core) judge(payloads []payload) {
 
 // unverified counts what open sessions use and the verifier has yet to come to.
 func (v *verifier) unverified() (n Count) {
-	for _, queue := range [][]payload{v.hashing, v.waiting} {
-		for i := range queue { // whose sums are being filled in
-			if e := queue[i].entry; e.wanted() {
+	for _, queue := range [][]queued{v.hashing, v.waiting} {
+		for _, q := range queue {
+			if e := q.entry; e.wanted() {
 				n.add(len(e.data))
 			}
 		}

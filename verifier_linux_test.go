@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/store"
 )
 
 // Nothing else in this process is to have less of the processor, or of the disk, than what verifies payloads.
@@ -24,7 +26,7 @@ func TestPayloadsAreHashedAtTheLowestPriority(t *testing.T) {
 	require.NoError(t, err)
 	var stop int32
 	done := make(chan error)
-	go func() { done <- r.hash([]payload{{size: uint64(len(content))}}, &stop) }()
+	go func() { done <- r.Hash([]store.Payload{{Size: uint64(len(content))}}, &stop) }()
 	found := false
 	for ended := false; !ended; {
 		select {

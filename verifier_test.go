@@ -15,6 +15,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // openQuickly opens a cache that verifies as soon as a session is finalized.
@@ -74,7 +75,7 @@ func TestByDefaultADamagedPayloadIsFoundInTheBackground(t *testing.T) {
 	require.EqualValues(t, 1, s.DamagedPayloads)
 	require.EqualValues(t, 2, s.Verified.Entries)
 	require.Zero(t, s.Unverified)
-	require.ErrorIs(t, s.LastError, ErrCorrupt)
+	require.ErrorIs(t, s.LastError, ErrDamaged)
 	require.Zero(t, s.Misses)
 	require.Equal(t, 2, s.Entries, "the file is rid of it although nothing was packed")
 	heard := l.heard(c)
@@ -243,9 +244,9 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	r, err := d.Reader()
 	require.NoError(t, err)
 	require.NoError(t, d.Close()) // whatever becomes of it
-	var payloads []payload
+	var payloads []store.Payload
 	add := func(offset, size int) {
-		payloads = append(payloads, payload{offset: uint64(offset), size: uint64(size)})
+		payloads = append(payloads, store.Payload{Offset: uint64(offset), Size: uint64(size)})
 	}
 	for size := 1; size < 2200; size++ {
 		add(random.IntN(3000), size)
@@ -262,19 +263,19 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	add(len(content)-10, 11)
 	add(len(content)+7, 4*piece)
 	var stop int32
-	require.NoError(t, r.hash(payloads, &stop))
+	require.NoError(t, r.Hash(payloads, &stop))
 	for i, p := range payloads {
 		if i >= readable {
-			require.Equal(t, unreadable, p.state, "%d bytes at %d", p.size, p.offset)
+			require.Equal(t, store.Unreadable, p.State, "%d bytes at %d", p.Size, p.Offset)
 			continue
 		}
-		require.Equal(t, hashed, p.state)
-		require.Equal(t, digest.Of(content[p.offset:p.offset+p.size]), p.sum, "%d bytes at %d", p.size, p.offset)
+		require.Equal(t, store.Hashed, p.State)
+		require.Equal(t, digest.Of(content[p.Offset:p.Offset+p.Size]), p.Sum, "%d bytes at %d", p.Size, p.Offset)
 	}
 	stop = 1
-	again := []payload{{size: 1 << 10}, {size: 10}}
-	require.NoError(t, r.hash(again, &stop))
-	require.Equal(t, []payloadState{notHashed, notHashed}, []payloadState{again[0].state, again[1].state})
+	again := []store.Payload{{Size: 1 << 10}, {Size: 10}}
+	require.NoError(t, r.Hash(again, &stop))
+	require.Equal(t, []store.PayloadState{store.NotHashed, store.NotHashed}, []store.PayloadState{again[0].State, again[1].State})
 	require.NoError(t, r.Close())
 }
 
@@ -346,9 +347,9 @@ func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 }
 
 // descriptorless disks are those of a process that has no file descriptor left.
-type descriptorless struct{ disk }
+type descriptorless struct{ store.Disk }
 
-func (descriptorless) Reader() (payloadReader, error) { return nil, syscall.EMFILE }
+func (descriptorless) Reader() (store.Reader, error) { return nil, syscall.EMFILE }
 
 func TestWithoutADescriptorPayloadsAreUsedUnverifiedAndItIsTold(t *testing.T) {
 	tensors := someTensors(3, 5000)
@@ -356,13 +357,13 @@ func TestWithoutADescriptorPayloadsAreUsedUnverifiedAndItIsTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := openQuickly(t, path, &Options{Strict: true})
-	usual := c.store.disk
-	c.store.disk = descriptorless{usual}
+	usual := diskOf(c)
+	setDisk(c, descriptorless{usual})
 	first := open(t, c, tensors)
 	require.EqualValues(t, 3, c.Stats().Hits.Entries)
 	require.Zero(t, c.Stats().Unverified)
 	require.ErrorIs(t, c.Stats().LastError, syscall.EMFILE)
-	c.store.disk = usual
+	setDisk(c, usual)
 	open(t, c, tensors).close(t) // the next session tries again
 	awaitVerified(c)
 	require.EqualValues(t, 3, c.Stats().Verified.Entries)

@@ -156,7 +156,7 @@ func (s *Session) lookAgain() {
 	s.restamps = nil
 	for _, e := range s.used {
 		if e.kernel != nil && e.by == s {
-			e.mixed, e.suspect = true, true
+			e.suspectFor(mixed)
 		}
 	}
 	if uses {
@@ -167,7 +167,7 @@ func (s *Session) lookAgain() {
 // usesMixed returns an error if the session uses what another packed from a source that changed.
 func (s *Session) usesMixed() error {
 	for _, e := range s.used {
-		if e.mixed {
+		if e.doubt == mixed {
 			return fmt.Errorf("packed weights %q of another session: their source was %w", e.name(), ErrSourceChanged)
 		}
 	}

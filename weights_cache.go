@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // A Cache is a handle of the packed weights of one cache file, or of memory alone. All its methods may be called from
@@ -42,15 +42,12 @@ var cores = struct {
 // Progress, which are each handle's own.
 //
 // Errors: ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict also
-// ErrCorrupt, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no
+// ErrDamaged, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no
 // error: what must be packed goes into private memory then, and Stats says so. With too few file descriptors left for
 // Go's network poller, which a first opening starts if the process has not, the error matches syscall.EMFILE; the
 // runtime would end the process.
 func Open(path string, options *Options) (*Cache, error) {
 	o := options.withDefaults()
-	if o.TrailerVersion != format.TrailerV1 && o.TrailerVersion != format.TrailerV2 {
-		return nil, fmt.Errorf("open cache: unknown trailer version %d", o.TrailerVersion)
-	}
 	if path == "" {
 		return newHandle(place{}, o, nil)
 	}
@@ -62,7 +59,7 @@ func Open(path string, options *Options) (*Cache, error) {
 }
 
 // newHandle makes a core and its first handle.
-func newHandle(p place, o Options, f files) (*Cache, error) {
+func newHandle(p place, o Options, f store.Files) (*Cache, error) {
 	events := newEventLog(o.Logger)
 	c, err := newCore(p, o, f, events)
 	if err != nil {
@@ -72,7 +69,7 @@ func newHandle(p place, o Options, f files) (*Cache, error) {
 	return &Cache{core: c, events: events, progress: o.Progress}, nil
 }
 
-func openPlace(p place, o Options, f files) (*Cache, error) {
+func openPlace(p place, o Options, f store.Files) (*Cache, error) {
 	for {
 		c, err := openOnce(p, o, f)
 		if c != nil || err != nil {
@@ -83,7 +80,7 @@ func openPlace(p place, o Options, f files) (*Cache, error) {
 
 // openOnce finds the core of a place or makes one. It returns neither a handle nor an error when the core was just
 // being closed.
-func openOnce(p place, o Options, f files) (*Cache, error) {
+func openOnce(p place, o Options, f store.Files) (*Cache, error) {
 	cores.Lock()
 	defer cores.Unlock()
 	c := cores.at[p]
@@ -169,8 +166,8 @@ func (c *Cache) Close() error {
 	if errors.Is(err, ErrInUse) {
 		return err
 	}
-	c.events.wait()
 	c.events.detach()
+	c.events.wait()
 	if last {
 		cores.Lock()
 		defer cores.Unlock()

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"time"
+
+	"xpwc/internal/store"
 )
 
 // busyPause is how long a process that has waited for another one in vain does not wait again.
@@ -34,7 +36,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 		}
 		var ok bool
 		var err error
-		was := c.store.id
+		was := c.store.ID()
 		if compacting || !c.compacting {
 			ok, err = c.tryBegin()
 		}
@@ -42,8 +44,8 @@ func (c *core) beginWriting(compacting bool) Reason {
 			c.busyUntil = time.Time{}
 			return ""
 		}
-		if errors.Is(err, errCondemned) && c.retry.due() && !c.committing && !c.compacting {
-			if err = c.renew(); err == nil && !c.store.isCondemned() {
+		if errors.Is(err, store.ErrCondemned) && c.retry.due() && !c.committing && !c.compacting {
+			if err = c.renew(); err == nil && !c.store.Condemned() {
 				continue
 			}
 			c.retryLater()
@@ -51,11 +53,11 @@ func (c *core) beginWriting(compacting bool) Reason {
 		busy := err == nil // another process is writing, or this one compacts
 		retry := busy
 		if errors.Is(err, ErrReplaced) {
-			if err = c.accept(c.store.reopen()); err == nil {
+			if err = c.accept(c.store.Reopen()); err == nil {
 				c.noticeReplacement(was)
 			}
 			retry = err == nil
-		} else if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrForeign) || errors.Is(err, ErrVersion) {
+		} else if errors.Is(err, ErrDamaged) || errors.Is(err, ErrForeign) || errors.Is(err, ErrVersion) {
 			err = c.accept(err)
 			retry = err == nil
 		}
@@ -87,7 +89,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 func (c *core) tryBegin() (bool, error) {
 	defer c.noticeReload()
 	if c.damaged {
-		aside, err := c.store.setAsideDamaged()
+		aside, err := c.store.SetAsideDamaged()
 		if aside != "" {
 			c.events.add(slog.LevelWarn, "damaged cache file was set aside", slog.String("as", aside))
 		}
@@ -96,17 +98,17 @@ func (c *core) tryBegin() (bool, error) {
 		}
 		c.damaged = false
 	}
-	return c.store.begin()
+	return c.store.Begin()
 }
 
 // commitChanges starts a commit of changed flags and stamps, if this process can become the writer at once. If not, the
 // next commit brings them along.
 func (c *core) commitChanges() {
-	if c.store == nil || c.blocked != "" || c.damaged || c.compacting || c.store.foreign != nil || c.store.copiesUp() {
+	if c.store == nil || c.blocked != "" || c.damaged || c.compacting || c.store.Foreign() || c.store.CopiesUp() {
 		return
 	}
 	if ok, err := c.tryBegin(); err != nil || !ok {
-		if !c.forbidden(err) && !errors.Is(err, errCondemned) {
+		if !c.forbidden(err) && !errors.Is(err, store.ErrCondemned) {
 			c.note(c.accept(err))
 		}
 		return

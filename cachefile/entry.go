@@ -138,7 +138,7 @@ func (f *File) Entries() iter.Seq2[Entry, error] {
 			if err == nil {
 				e = entryOf(&r)
 			} else {
-				err = f.problem(f.slot.IndexOffset+f.index.RecordOffset(i), "record %d: %s", i, plain(err))
+				err = f.problem(f.slot.IndexOffset+f.index.RecordOffset(i), "record %d: %v", i, err)
 			}
 			if !yield(e, err) {
 				return

@@ -58,9 +58,6 @@ func TestExecuTorchLoadsWhatIsWrittenForIt(t *testing.T) {
 	for i, name := range map[int]string{0: "convconv.bias", 1: "dense", 3: "tied"} {
 		require.Equal(t, payloadOf(i, weights[i]), payloads[name])
 	}
-	_, _, ok = load("v1", cachefile.WriteOptions{Format: cachefile.XPWC1, Layout: here.Fingerprint})
-	require.False(t, ok, "version 1 is refused")
-
 	native, _, ok := load("native", cachefile.WriteOptions{Layout: here.Fingerprint})
 	require.True(t, ok, "a native file is one of ExecuTorch's too")
 	for name, payload := range payloads {

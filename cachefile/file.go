@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
@@ -21,7 +20,7 @@ type Format string
 // The formats. A native file carries ExecuTorch's index too, so that ExecuTorch can read it.
 const (
 	Native Format = "native"
-	XPWC1  Format = "xpwc1" // ExecuTorch's, version 1: entries without seeds
+	XPWC1  Format = "xpwc1" // ExecuTorch's, version 1: entries without seeds; read, and not written
 	XPWC2  Format = "xpwc2" // ExecuTorch's, version 2
 )
 
@@ -30,11 +29,11 @@ type Digest = digest.Digest
 
 // A File is an open cache file. Its methods may be called from several goroutines, but for Close.
 type File struct {
-	f      *os.File
-	at     span
-	r      io.ReaderAt // of the span
-	path   string
+	r      io.ReaderAt
 	size   uint64
+	file   *os.File // that r reads, or a section of it; nil if r reads something else
+	opened bool     // the file is ours: it is closed with this, and may have grown while its header was read
+	path   string   // of the file, or ""
 	format Format
 
 	id    [16]byte
@@ -48,16 +47,42 @@ type File struct {
 
 // Open opens the regular file at path for reading. The error matches ErrNotCache, ErrVersion or ErrDamaged if the file is not a
 // cache, not of this version, or if its header or the root of its index is damaged; it is the system's if it cannot be read.
-// What is damaged otherwise is told where it is read. The caller closes the file.
+// Other damage is an error where it is read. The caller closes the file.
 func Open(path string) (*File, error) {
-	return opened(open(path, everything))
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f.usable(f.read())
 }
 
-// Close closes the file.
-func (f *File) Close() error { return f.f.Close() }
+// NewFile reads a cache of size bytes from r, which may be a section of another file: packed weights that lie beside those they
+// were packed from are read with an [io.SectionReader]. Offsets, of entries, of the segments of [File.Map] and of a [Problem], are
+// counted from where r begins. Errors are those of Open, without a path unless r reads an [os.File], or sections of one;
+// ErrDamaged also if r ends before size. r remains the caller's: it is read where and when the File is asked for something, by
+// several goroutines if the File is, must go on giving the same bytes, and is not closed by Close. A file that others write to
+// is read with Open, which knows that it grows.
+func NewFile(r io.ReaderAt, size int64) (*File, error) {
+	f, findings, err := newFile(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return f.usable(findings, nil)
+}
 
-// Path returns the path that the file was opened under.
+// Close closes the file that Open opened. After NewFile it does nothing.
+func (f *File) Close() error {
+	if !f.opened {
+		return nil
+	}
+	return f.file.Close()
+}
+
+// Path returns the path that the file was opened under, "" if NewFile was given something else than a file.
 func (f *File) Path() string { return f.path }
+
+// Reader reads the whole file, as long as it is open.
+func (f *File) Reader() *io.SectionReader { return io.NewSectionReader(f.r, 0, int64(f.size)) }
 
 // A finding is a problem that opening found. One that is fatal leaves nothing to be read.
 type finding struct {
@@ -65,27 +90,81 @@ type finding struct {
 	fatal bool
 }
 
-// open reads what there is to read before the entries. The file is open unless it returns an error.
-func open(path string, at span) (*File, []finding, error) {
+// open opens a file of which nothing is read yet.
+func open(path string) (*File, error) {
 	info, err := os.Stat(path) // before it is opened, since opening a pipe would wait for a writer
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: %w: not a regular file", path, ErrNotCache)
+		return nil, fmt.Errorf("%s: not a regular file: %w", path, ErrNotCache)
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	f := &File{f: file, at: at, r: at.of(file), path: path}
-	findings, err := f.read()
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return f, findings, nil
+	return &File{r: file, file: file, opened: true, path: path}, nil
 }
 
+// newFile is read of what NewFile is given.
+func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
+	f := &File{r: io.NewSectionReader(r, 0, size), size: uint64(size), file: fileOf(r)}
+	if f.file != nil {
+		f.path = f.file.Name()
+	}
+	if size < 0 {
+		return nil, nil, f.wrap(fmt.Errorf("%d bytes: %w", size, ErrNotCache))
+	}
+	if size > 0 {
+		switch n, err := r.ReadAt(make([]byte, 1), size-1); {
+		case n == 1:
+		case errors.Is(err, io.EOF):
+			f.format = Native
+			return f, []finding{{f.problem(f.size-1, "the file ends before the last of %d bytes, which is to be here", size), true}}, nil
+		default:
+			return nil, nil, f.wrap(err)
+		}
+	}
+	findings, err := f.read()
+	return f, findings, err
+}
+
+// fileOf returns the file that r reads, whole or a section of it, or nil.
+func fileOf(r io.ReaderAt) *os.File {
+	for {
+		switch reads := r.(type) {
+		case *os.File:
+			return reads
+		case *io.SectionReader:
+			r, _, _ = reads.Outer()
+		default:
+			return nil
+		}
+	}
+}
+
+// usable returns the file, unless something is so wrong with it that there is nothing to be read.
+func (f *File) usable(findings []finding, err error) (*File, error) {
+	for _, p := range findings {
+		if err == nil && p.fatal {
+			err = p.Problem
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// wrap puts the path, if there is one, before an error.
+func (f *File) wrap(err error) error {
+	if f.path == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", f.path, err)
+}
+
+// read reads what there is to read before the entries.
 func (f *File) read() ([]finding, error) {
 	header, err := f.readHeader()
 	if err != nil {
@@ -97,20 +176,20 @@ func (f *File) read() ([]finding, error) {
 	}
 	h, err := format.DecodeHeader(header)
 	switch {
-	case errors.Is(err, format.ErrMagic):
+	case errors.Is(err, format.ErrNotCache):
 		return f.readForeign()
 	case errors.Is(err, format.ErrVersion):
-		return nil, fmt.Errorf("%s: %w", f.path, ErrVersion)
+		return nil, f.wrap(ErrVersion)
 	case err != nil:
 		f.format = Native
-		return []finding{{f.problem(0, "%s", plain(err)), true}}, nil
+		return []finding{{f.problem(0, "%v", err), true}}, nil
 	}
 	f.format, f.id, f.slot, f.slots = Native, h.ID, h.Current, format.Slots(h.ID, header)
 	return f.readIndex()
 }
 
-// readHeader reads the header block, or what the file has of it, and the file's size. While another process commits, what is
-// read may be half of one slot and half of another, or end before the slot says: then it is read again.
+// readHeader reads the header block, or what the file has of it, and the size of a file that may grow. While another process
+// commits, what is read may be half of one slot and half of another, or end before the slot says: then it is read again.
 func (f *File) readHeader() (header []byte, err error) {
 	const attempts = 5
 	for range attempts {
@@ -123,11 +202,13 @@ func (f *File) readHeader() (header []byte, err error) {
 		if header = header[:n]; before != nil && bytes.Equal(header, before) {
 			break
 		}
-		info, err := f.f.Stat()
-		if err != nil {
-			return nil, err
+		if f.opened {
+			info, err := f.file.Stat()
+			if err != nil {
+				return nil, err
+			}
+			f.size = uint64(info.Size())
 		}
-		f.size = f.at.length(info.Size())
 	}
 	return header, nil
 }
@@ -160,7 +241,7 @@ func (f *File) readIndex() (findings []finding, err error) {
 	}
 	index, err := format.DecodeIndex(b, slot)
 	if err != nil {
-		return append(findings, finding{f.problem(slot.IndexOffset, "%s", plain(err)), true}), nil
+		return append(findings, finding{f.problem(slot.IndexOffset, "%v", err), true}), nil
 	}
 	if n := index.NameBytes(); n > index.NameLimit() {
 		return append(findings, finding{f.problem(slot.IndexOffset, "the names of %d records add up to %d bytes", slot.Records, n), true}), nil
@@ -173,17 +254,17 @@ func (f *File) readIndex() (findings []finding, err error) {
 func (f *File) readForeign() ([]finding, error) {
 	trailer, version, err := format.DecodeTrailer(f.size, f.readAt)
 	switch {
-	case errors.Is(err, format.ErrMagic):
-		return nil, fmt.Errorf("%s: %w", f.path, ErrNotCache)
+	case errors.Is(err, format.ErrNotCache):
+		return nil, f.wrap(ErrNotCache)
 	case errors.Is(err, format.ErrVersion):
-		return nil, fmt.Errorf("%s: %w: version %d of ExecuTorch's", f.path, ErrVersion, version)
+		return nil, f.wrap(fmt.Errorf("version %d of ExecuTorch's format: %w", version, ErrVersion))
 	}
 	f.format = XPWC2
 	if version == format.TrailerV1 {
 		f.format = XPWC1
 	}
-	if errors.Is(err, format.ErrCorrupt) {
-		return []finding{{f.problem(f.size-format.FooterSize, "%s", plain(err)), true}}, nil
+	if errors.Is(err, format.ErrDamaged) {
+		return []finding{{f.problem(f.size-format.FooterSize, "%v", err), true}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -204,6 +285,3 @@ func (f *File) readAt(b []byte, offset uint64) error {
 	}
 	return err
 }
-
-// plain is what a decoder found, without its sentinel.
-func plain(err error) string { return strings.TrimPrefix(err.Error(), format.ErrCorrupt.Error()+": ") }

@@ -32,7 +32,7 @@ type Image struct {
 // variants. The generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads' checksums.
 //
 // listed is the layout whose entries the index for ExecuTorch lists. Every payload is compared with its checksum. Errors: ErrDamaged,
-// ErrNeedsModel for a file of ExecuTorch's, ErrEmpty if there is no entry.
+// ErrForeign for a file of ExecuTorch's, ErrEmpty if there is no entry.
 func Combine(files []*File, keep func(Entry) bool, listed Digest) (*Image, error) {
 	var all []portable
 	descriptions := map[Digest]string{}
@@ -157,7 +157,7 @@ func layOut(entries []portable, descriptions map[Digest]string, listed Digest) (
 		im.Layouts = append(im.Layouts, *layouts[fingerprint])
 		listing = append(listing, format.Layout{Fingerprint: fingerprint, Description: descriptions[fingerprint]})
 	}
-	slot, block, err := format.EncodeGeneration(1, tail, listing, records, format.TrailerEntries(listed, records), format.TrailerV2)
+	slot, block, err := format.EncodeGeneration(1, tail, listing, records, format.TrailerEntries(listed, records))
 	if err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func TestADamagedPayloadIsNotCombined(t *testing.T) {
 	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false }, here.Fingerprint)
 	require.ErrorIs(t, err, cachefile.ErrEmpty)
 	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil, here.Fingerprint)
-	require.ErrorIs(t, err, cachefile.ErrNeedsModel)
+	require.ErrorIs(t, err, cachefile.ErrForeign)
 }
 
 func install(to string, b []byte, accept func(cachefile.Info) error) error {
@@ -183,7 +183,7 @@ func TestWhatCannotBeInstalledLeavesWhatThereWas(t *testing.T) {
 		"one that is cut off": {good, good[:len(good)-1], nil, cachefile.ErrDamaged},
 		"one with more":       {good, append(bytes.Clone(good), 0), nil, cachefile.ErrDamaged},
 		"something else":      {good, []byte("something else"), nil, cachefile.ErrDamaged},
-		"ExecuTorch's":        {good, executorchFile(2, "k"), nil, cachefile.ErrNeedsModel},
+		"ExecuTorch's":        {good, executorchFile(2, "k"), nil, cachefile.ErrForeign},
 		"not wanted":          {good, good, func(cachefile.Info) error { return no }, no},
 		"over something else": {[]byte("something else"), good, nil, cachefile.ErrNotCache},
 	} {

@@ -13,7 +13,7 @@ import (
 // file that was replaced from one that grew by it: two copies of one file, one after the other at one path, must not have the same.
 //
 // As with [File.Write], what is at the path is replaced by a rename, if it is empty or a cache of this version, and the new file is for its
-// owner only. Errors: ErrNotCache for what is at the path, ErrDamaged, ErrVersion and ErrNeedsModel for what was to be put there, and those of
+// owner only. Errors: ErrNotCache for what is at the path, ErrDamaged, ErrVersion and ErrForeign for what was to be put there, and those of
 // content and accept. They leave what there was.
 func Install(to string, content func(io.Writer) error, accept func(Info) error) (err error) {
 	to, err = (*File)(nil).target(to)
@@ -42,7 +42,7 @@ func Install(to string, content func(io.Writer) error, accept func(Info) error) 
 func installable(path, to string, accept func(Info) error) (format.Slot, error) {
 	problems, err := Verify(path, nil)
 	if errors.Is(err, ErrNotCache) {
-		return format.Slot{}, fmt.Errorf("%s: %w: what was to be put there is no cache", to, ErrDamaged)
+		return format.Slot{}, fmt.Errorf("%s: what was to be put there is no cache: %w", to, ErrDamaged)
 	}
 	if err != nil {
 		return format.Slot{}, err

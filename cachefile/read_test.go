@@ -158,9 +158,9 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	}
 	retrailed := func(change func(entries []format.TrailerEntry) []format.TrailerEntry) func([]byte) []byte {
 		return func(b []byte) []byte {
-			entries, version, err := format.DecodeTrailer(uint64(len(b)), func(p []byte, at uint64) error { copy(p, b[at:]); return nil })
+			entries, _, err := format.DecodeTrailer(uint64(len(b)), func(p []byte, at uint64) error { copy(p, b[at:]); return nil })
 			require.NoError(t, err)
-			b = append(b[:trailer], format.EncodeTrailer(change(entries), trailer, version)...)
+			b = append(b[:trailer], format.EncodeTrailer(change(entries), trailer)...)
 			slot := slot
 			slot.End = uint64(len(b))
 			encoded, at := slot.Encode(id)
@@ -195,8 +195,8 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 		"the first payload":       {flip(uint64(all[0].Offset)), uint64(all[0].Offset), "convconv.bias", "the payload's 1000 bytes"},
 		"the last payload's end":  {flip(uint64(all[5].Offset + 127)), uint64(all[5].Offset), "scaled", "the payload's 128 bytes"},
 		"a shared payload":        {flip(uint64(all[4].Offset + 3)), uint64(all[4].Offset), "tied", "the payload's 77 bytes"},
-		"the trailer's magic":     {flip(uint64(len(good)) - 8), trailer, "", "unknown magic"},
-		"the trailer's version":   {flip(uint64(len(good)) - 4), trailer, "", "unknown version"},
+		"the trailer's magic":     {flip(uint64(len(good)) - 8), trailer, "", "the magic in its footer is wrong"},
+		"the trailer's version":   {flip(uint64(len(good)) - 4), trailer, "", "the version in its footer is "},
 		"the trailer's start":     {flip(uint64(len(good)) - 20), trailer, "", "trailer"},
 		"a seed in the trailer":   {flip(trailer + 4 + 13 + 16), trailer, "", "seed 17, is none of the index"},
 		"an offset in it":         {flip(trailer + 4 + 13 + 1), trailer, "", "is none of the index"},

@@ -18,7 +18,7 @@ func (f *File) CheckTarget(path string) error {
 }
 
 // target returns where a file for the path is written, which is where it leads if it is a symbolic link, after checking
-// that it may be. f is nil if no file is read.
+// that it may be. f is nil if no cache is read.
 func (f *File) target(path string) (string, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -32,8 +32,8 @@ func (f *File) target(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if f != nil {
-		read, err := f.f.Stat()
+	if f != nil && f.file != nil {
+		read, err := f.file.Stat()
 		if err != nil {
 			return "", err
 		}

@@ -1,9 +1,9 @@
 package cachefile
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
+	"io"
 	"slices"
 
 	"xpwc/internal/format"
@@ -17,14 +17,27 @@ import (
 // Progress, if not nil, is told how many bytes of how many payload bytes were read. The error is of a file that cannot be
 // looked into: it matches ErrNotCache or ErrVersion, or is the system's.
 func Verify(path string, progress func(done, total int64)) (problems []Problem, err error) {
-	return verify(path, everything, progress)
-}
-
-func verify(path string, at span, progress func(done, total int64)) ([]Problem, error) {
-	f, findings, err := open(path, at)
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
+	findings, err := f.read()
+	if err == nil {
+		problems = f.verify(findings, progress)
+	}
+	return problems, errors.Join(err, f.Close())
+}
+
+// VerifyReader is [Verify] for what [NewFile] reads.
+func VerifyReader(r io.ReaderAt, size int64, progress func(done, total int64)) ([]Problem, error) {
+	f, findings, err := newFile(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return f.verify(findings, progress), nil
+}
+
+func (f *File) verify(findings []finding, progress func(done, total int64)) []Problem {
 	v := verifier{File: f, progress: progress}
 	for _, found := range findings {
 		v.problems = append(v.problems, *found.Problem)
@@ -36,7 +49,7 @@ func verify(path string, at span, progress func(done, total int64)) ([]Problem, 
 	}
 	v.payloads()
 	slices.SortStableFunc(v.problems, func(a, b Problem) int { return cmp.Compare(a.Offset, b.Offset) })
-	return v.problems, f.Close()
+	return v.problems
 }
 
 type verifier struct {
@@ -56,7 +69,7 @@ func (v *verifier) native() {
 	}
 	for flaw := range v.index.Flaws() {
 		v.damaged = true
-		v.found(v.problem(v.slot.IndexOffset+flaw.Offset, "%s", plain(flaw.Err)))
+		v.found(v.problem(v.slot.IndexOffset+flaw.Offset, "%v", flaw.Err))
 	}
 	trailerAt := v.slot.IndexOffset + v.slot.IndexSize
 	for e, err := range v.Entries() {
@@ -114,8 +127,15 @@ func (v *verifier) trailer(at uint64) {
 		v.found(v.problem(at, "the trailer for ExecuTorch: "+format, args...))
 	}
 	trailer, version, err := format.DecodeTrailer(v.slot.End, v.readAt)
-	if err != nil {
-		wrong("%s", plain(err))
+	switch {
+	case errors.Is(err, format.ErrNotCache):
+		wrong("the magic in its footer is wrong")
+		return
+	case errors.Is(err, format.ErrVersion):
+		wrong("the version in its footer is %d", version)
+		return
+	case err != nil:
+		wrong("%v", err)
 		return
 	}
 	if n := format.TrailerSize(trailer, version); n != v.slot.End-at {
@@ -168,18 +188,6 @@ func (v *verifier) trailer(at uint64) {
 	for name := range want {
 		wrong("it does not list %s, so that the bytes would be taken for free space", name)
 	}
-	if len(v.problems) == 0 && !bytes.Equal(format.EncodeTrailer(trailer, at, version), v.bytes(at, v.slot.End)) {
-		wrong("it says it begins elsewhere than at %d", at)
-	}
-}
-
-// bytes returns bytes of the file, or nil.
-func (v *verifier) bytes(from, to uint64) []byte {
-	b := make([]byte, to-from)
-	if v.readAt(b, from) != nil {
-		return nil
-	}
-	return b
 }
 
 // xnnpackAlignment is what XNNPACK needs of packed weights.

@@ -12,7 +12,7 @@ import (
 
 // WriteOptions say what [File.Write] makes.
 type WriteOptions struct {
-	// Format of the new file; "" is that of the file it is made of.
+	// Format of the new file, Native or XPWC2; "" is that of the file it is made of. XPWC1 is none, since no ExecuTorch reads it.
 	Format Format
 	// Layout says of which layout's entries an ExecuTorch's file is made, or which ones the index for ExecuTorch at the end of a
 	// native file lists. Zero is the only layout there is, or, of a native file, the one whose entries the source lists so.
@@ -34,7 +34,7 @@ type WriteOptions struct {
 // damaged: otherwise the error matches ErrNotCache or ErrVersion. If it is the file that is read, also by a link, the error matches
 // ErrSameFile. The new file can be read and written by its owner only, as all caches.
 //
-// A file of ExecuTorch's has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrNeedsModel,
+// A file of ExecuTorch's has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrForeign,
 // ErrNeedsSeeds and ErrEmpty say what cannot be made.
 func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
 	o.Format = cmp.Or(o.Format, f.format)
@@ -67,12 +67,12 @@ func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err erro
 
 func (f *File) convertible(to Format) error {
 	switch {
-	case to != Native && to != XPWC1 && to != XPWC2:
-		return fmt.Errorf("%q is no format of cache files", to)
 	case to == Native && f.format != Native:
-		return fmt.Errorf("%s: %w", f.path, ErrNeedsModel)
-	case to == XPWC2 && f.format == XPWC1:
-		return fmt.Errorf("%s: %w", f.path, ErrNeedsSeeds)
+		return f.wrap(ErrForeign)
+	case to != Native && f.format == XPWC1:
+		return f.wrap(ErrNeedsSeeds)
+	case to != Native && to != XPWC2:
+		return fmt.Errorf("%q is no format that is written; choose %s or %s", to, Native, XPWC2)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 	}
 	for _, e := range entries {
 		if e.Layout != entries[0].Layout {
-			return nil, fmt.Errorf("%s: %w", f.path, ErrLayouts)
+			return nil, f.wrap(ErrLayouts)
 		}
 	}
 	meant := entries
@@ -124,13 +124,13 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 			kept = append(kept, e)
 			continue
 		}
-		err := fmt.Errorf("%s: entry %q: %w", f.path, e.Name, ErrAmbiguous)
+		err := f.wrap(fmt.Errorf("entry %q: %w", e.Name, ErrAmbiguous))
 		if err := o.leaveOut(e, err); err != nil {
 			return nil, err
 		}
 	}
 	if len(kept) == 0 {
-		return nil, fmt.Errorf("%s: %w", f.path, ErrEmpty)
+		return nil, f.wrap(ErrEmpty)
 	}
 	return kept, nil
 }
@@ -182,9 +182,9 @@ func (f *File) writeNative(t *target, entries []Entry, o *WriteOptions) error {
 	if listed == (Digest{}) {
 		listed = f.listedLayout(layouts)
 	}
-	slot, block, err := format.EncodeGeneration(1, tail, layouts, records, format.TrailerEntries(listed, records), format.TrailerV2)
+	slot, block, err := format.EncodeGeneration(1, tail, layouts, records, format.TrailerEntries(listed, records))
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+		return f.wrap(err)
 	}
 	return errors.Join(t.write(block, slot.IndexOffset), t.write(newHeader(slot), 0))
 }
@@ -220,17 +220,13 @@ func (f *File) writeForeign(t *target, entries []Entry, o *WriteOptions) error {
 		return err
 	}
 	if len(kept) == 0 {
-		return fmt.Errorf("%s: %w", f.path, ErrEmpty)
+		return f.wrap(ErrEmpty)
 	}
 	trailer := make([]format.TrailerEntry, len(kept))
 	for i, e := range kept {
 		trailer[i] = format.TrailerEntry{Name: e.Name, Offset: uint64(e.Offset), Size: uint64(e.Size), Seed: e.Seed}
 	}
-	version := uint32(format.TrailerV2)
-	if o.Format == XPWC1 {
-		version = format.TrailerV1
-	}
-	return t.write(format.EncodeTrailer(trailer, tail, version), tail)
+	return t.write(format.EncodeTrailer(trailer, tail), tail)
 }
 
 // copyPayloads copies payloads behind the tail, each once, and returns the entries with where theirs are now.

@@ -10,7 +10,7 @@ xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc
   struct xpwc_options o = {0};
   const bool valid = options == NULL || xpwc_read_struct(&o, sizeof(o), options, options->struct_size);
   return xpwcOpen(
-      path, valid, o.flags, o.verify, o.writer_wait_ms, o.max_bytes, o.trailer_version, o.log_level, (uintptr_t)o.log,
+      path, valid, o.flags, o.verify, o.writer_wait_ms, o.max_bytes, o.log_level, (uintptr_t)o.log,
       (uintptr_t)o.progress, (uintptr_t)o.context, cache);
 }
 

@@ -61,7 +61,7 @@ var inDirectory = map[string]string{
 	"Whatever a host tells of how a kernel is packed tells it apart":            "packing.c",
 	"Whatever a C++ host tells of how a kernel is packed arrives":               "packing.cc",
 	"Names, trim, compact and save do what the header says":                     "maintenance.c",
-	"Messages, progress and figures tell what happened":                         "watching.c",
+	"Messages, progress and figures report what happened":                       "watching.c",
 	"A file's stamp changes with the file":                                      "stamp.c",
 	"A child of fork executes a runtime, and its parent goes on":                "fork.c",
 }

@@ -61,7 +61,7 @@ func (c *cache) unused() error {
 
 //export xpwcOpen
 func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.uint32_t, writerWait C.int64_t,
-	maxBytes C.uint64_t, trailerVersion C.uint32_t, level C.uint32_t, logger, progress, context C.uintptr_t,
+	maxBytes C.uint64_t, level C.uint32_t, logger, progress, context C.uintptr_t,
 	handle *C.xpwc_cache,
 ) C.xpwc_status {
 	host := newHostCallbacks(logger, progress, context, level)
@@ -84,8 +84,6 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 			return invalid("xpwc_open: verify is %d", verify)
 		case level > C.XPWC_LOG_ERROR:
 			return invalid("xpwc_open: log_level is %d", level)
-		case trailerVersion > 2:
-			return invalid("xpwc_open: trailer_version is %d", trailerVersion)
 		}
 		options := xpwc.Options{
 			ReadOnly:        flags&C.XPWC_OPEN_READ_ONLY != 0,
@@ -95,14 +93,12 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 			Verify:          xpwc.Verify(verify),
 			WriterWait:      duration(int64(writerWait)),
 			MaxBytes:        int64(min(maxBytes, math.MaxInt64)),
-			TrailerVersion:  int(trailerVersion),
 		}
 		if progress != 0 {
-			options.Progress = host.tell
+			options.Progress = host.reportProgress
 		}
-		var damage watcher
-		if host.logs(C.XPWC_LOG_WARNING) {
-			options.Logger = slog.New(&damage)
+		if logger != 0 {
+			options.Logger = slog.New(logHandler{host: host})
 		}
 		file := C.GoString(path)
 		opened, err := xpwc.Open(file, &options)
@@ -113,11 +109,9 @@ func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.
 		if file == "" {
 			c.name = "cache in memory"
 		}
-		host.opened(c)
-		damage.cache.Store(c)
+		host.cache.Store(uintptr(c.number()))
 		handle.id = C.uint64_t(handles.add(c))
-		host.logf(C.XPWC_LOG_INFO, "%s: opened", c.name)
-		c.report()
+		host.log(C.XPWC_LOG_INFO, c.name+": opened")
 		return nil
 	})
 }
@@ -182,8 +176,7 @@ func xpwc_close(handle C.xpwc_cache) C.xpwc_status {
 		}
 		err := contain(c.Close)
 		c.closed.Store(true)
-		c.report()
-		c.host.logf(C.XPWC_LOG_INFO, "%s: closed", c.name)
+		c.host.log(C.XPWC_LOG_INFO, c.name+": closed")
 		return err
 	})
 	if c.closed.Load() { // after the last message, whose callback may use the handle to no avail
@@ -195,18 +188,12 @@ func xpwc_close(handle C.xpwc_cache) C.xpwc_status {
 
 //export xpwc_cache_save
 func xpwc_cache_save(handle C.xpwc_cache) C.xpwc_status {
-	return withCache(handle, func(c *cache) error {
-		defer c.report()
-		return c.Save()
-	})
+	return withCache(handle, func(c *cache) error { return c.Save() })
 }
 
 //export xpwc_cache_compact
 func xpwc_cache_compact(handle C.xpwc_cache) C.xpwc_status {
-	return withCache(handle, func(c *cache) error {
-		defer c.report()
-		return c.Compact()
-	})
+	return withCache(handle, func(c *cache) error { return c.Compact() })
 }
 
 //export xpwc_cache_trim

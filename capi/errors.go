@@ -66,7 +66,7 @@ var statuses = []struct {
 	{xpwc.ErrInUse, C.XPWC_STATUS_IN_USE},
 	{xpwc.ErrNotCache, C.XPWC_STATUS_NOT_CACHE},
 	{xpwc.ErrUnsafeFile, C.XPWC_STATUS_UNSAFE_FILE},
-	{xpwc.ErrCorrupt, C.XPWC_STATUS_DAMAGED},
+	{xpwc.ErrDamaged, C.XPWC_STATUS_DAMAGED},
 	{xpwc.ErrForeign, C.XPWC_STATUS_FOREIGN},
 	{xpwc.ErrVersion, C.XPWC_STATUS_VERSION_MISMATCH},
 	{xpwc.ErrOtherOptions, C.XPWC_STATUS_OTHER_OPTIONS},
@@ -101,7 +101,7 @@ func call(l *hostCallbacks, do func() error) C.xpwc_status {
 	if err == nil {
 		return C.XPWC_STATUS_OK
 	}
-	message := strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", "; "), "\x00", "?")
+	message := oneLine(err.Error())
 	l.log(C.XPWC_LOG_ERROR, message)
 	setLastError(message) // after the log's callback, which may have failed calls of its own
 	return statusOf(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What users of ExecuTorch rely on, as testdata/executorch/scenarios.cc has it: each scenario is a process, and the scenarios of
-// one behaviour share a directory.
+// What users of ExecuTorch rely on, as testdata/executorch has it: each scenario is a process, and the scenarios of one behaviour
+// share a directory.
 var executorchBehaviours = map[string][]string{
 	"Methods share packed weights":                {"methods_share_packed_weights"},
 	"Reloading a model does not grow the file":    {"reloading_does_not_grow_the_file"},
@@ -21,17 +21,26 @@ var executorchBehaviours = map[string][]string{
 		"next_process_packs_nothing",
 		"next_process_packs_nothing",
 	},
-	"Names in memory are counted":                                 {"names_in_memory_are_counted"},
-	"Names in the file stay":                                      {"names_in_the_file_stay"},
-	"Constants are listed until the runtime is finalized":         {"unpacked_names_are_listed"},
-	"Kernels are freed when the runtime is finalized":             {"kernels_are_freed_by_finalize"},
-	"Slopes stay readable":                                        {"slopes_stay_readable"},
-	"Of two runtimes with the same names one can go":              {"equal_names_one_destroyed"},
-	"Replacing a model by itself piles nothing up":                {"handing_over_piles_nothing_up"},
-	"The same names may have other contents":                      {"same_names_other_contents"},
-	"Nothing but the packed weights need tell two runtimes apart": {"same_names_nothing_else_to_tell_by"},
-	"Packed weights in memory are given back":                     {"memory_is_given_back"},
-	"Wild deletions are harmless":                                 {"wild_deletions_are_harmless"},
+	"Names in memory are counted":                         {"names_in_memory_are_counted"},
+	"Names in the file stay":                              {"names_in_the_file_stay"},
+	"Constants are listed until the runtime is finalized": {"unpacked_names_are_listed"},
+	"Packed weights have metadata":                        {"packed_data_has_metadata"},
+	"Options reach the cache":                             {"options_reach_the_cache"},
+	"A host that may only read packs in memory":           {"read_only"},
+	"Damage is found on use, if the host wants it":        {"damage_is_found_on_use"},
+	"Options take effect while there are no runtimes":     {"options_wait_for_runtimes_to_go"},
+	"Options that make no sense are refused":              {"options_that_make_no_sense"},
+	"Messages go to the host's log":                       {"messages_go_to_the_host"},
+	"Figures can be read":                                 {"figures"},
+	"The manager's options are those of its caches":       {"manager_sets_options"},
+	"Kernels are freed when the runtime is finalized":     {"kernels_are_freed_by_finalize"},
+	"Slopes stay readable":                                {"slopes_stay_readable"},
+	"Of two runtimes with the same names one can go":      {"equal_names_one_destroyed"},
+	"Replacing a model by itself piles nothing up":        {"handing_over_piles_nothing_up"},
+	"The same names may have other contents":              {"same_names_other_contents"},
+	"Two runtimes may differ in the packed weights alone": {"same_names_nothing_else_to_tell_by"},
+	"Packed weights in memory are given back":             {"memory_is_given_back"},
+	"Wild deletions are harmless":                         {"wild_deletions_are_harmless"},
 	"The same scales are found again": {
 		"first_process_packs_quantized",
 		"same_scales_in_the_next_process",
@@ -41,11 +50,11 @@ var executorchBehaviours = map[string][]string{
 		"other_scales_in_the_next_process",
 		"same_scales_in_the_next_process",
 	},
-	"Scales that cannot be seen can be told": {
+	"Scales that cannot be seen can be added": {
 		"first_process_tells_scales",
 		"next_process_tells_other_scales",
 	},
-	"Telling scales at the wrong time is an error":         {"telling_at_the_wrong_time"},
+	"Adding scales at the wrong time is an error":          {"telling_at_the_wrong_time"},
 	"A failed compilation leaves nothing behind":           {"failed_compilation"},
 	"Calls in the wrong order get errors":                  {"misuse_gets_errors"},
 	"The provider is safe outside of a runtime's creation": {"provider_outside_of_creation"},
@@ -65,16 +74,32 @@ func executorch(t *testing.T) string {
 	return dir
 }
 
-// The flags are in a file, relative to this directory. XNNPACK comes before libexecutorch, which would otherwise bring the
+// Flags and sources are in files, relative to this directory. XNNPACK comes before libexecutorch, which would otherwise bring the
 // system's libm into a process that needs that of third_party.
-var executorchFlags = []string{"@testdata/executorch/flags"}
+const (
+	executorchFlags     = "@testdata/executorch/flags"
+	executorchSources   = "@testdata/executorch/sources"
+	executorchLibraries = "@testdata/executorch/libraries"
+)
+
+// executorchObjects returns a compiler's flag that links the sources and the scenarios, which are compiled once.
+func executorchObjects(t *testing.T, c compiler) string {
+	t.Helper()
+	return "-Wl," + buildOnce(t, c.command+"-executorch.o", func(path string) error {
+		args := append([]string{"-O1", "-g", "-r", "-nostdlib", "-o", path}, warnings...)
+		args = append(append(args, c.flags...), "-I"+filepath.Join(installed(t), prefix, "include"))
+		args = append(append(args, settings(t, "CGO_CFLAGS")...), executorchFlags, executorchSources, "@testdata/executorch/scenarios")
+		return tool("", nil, c.command, args...)
+	})
+}
 
 func TestExecuTorchKeepsItsBehaviour(t *testing.T) {
 	t.Parallel()
 	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib")}
 	for _, c := range compilersFor("scenarios.cc") {
+		flags := []string{executorchFlags, executorchLibraries, executorchObjects(t, c)}
 		for _, l := range []linkage{static, shared} {
-			p := program{source: "executorch/scenarios.cc", compiler: c, linkage: l, flags: executorchFlags}
+			p := program{source: "executorch/scenarios.cc", compiler: c, linkage: l, flags: flags}
 			for behaviour, scenarios := range executorchBehaviours {
 				t.Run(strings.Join([]string{behaviour, c.command, string(l)}, "/"), func(t *testing.T) {
 					t.Parallel()
@@ -88,7 +113,7 @@ func TestExecuTorchKeepsItsBehaviour(t *testing.T) {
 	}
 }
 
-func TestExecuTorchsHeadersNeedNeitherExceptionsNorAnOldXNNPACK(t *testing.T) {
+func TestTheSourcesForExecuTorchNeedNeitherExceptionsNorAnOldXNNPACK(t *testing.T) {
 	t.Parallel()
 	executorch(t)
 	for _, c := range compilersFor("scenarios.cc") {
@@ -102,7 +127,7 @@ func TestExecuTorchsHeadersNeedNeitherExceptionsNorAnOldXNNPACK(t *testing.T) {
 				t.Parallel()
 				args := append([]string{"-fsyntax-only"}, warnings...)
 				args = append(append(args, c.flags...), flags...)
-				args = append(append(args, "-Iinclude"), executorchFlags...)
+				args = append(args, "-Iinclude", executorchFlags, executorchSources)
 				args = append(append(args, settings(t, "CGO_CFLAGS")...), filepath.Join("testdata", "executorch", "includes.cc"))
 				require.NoError(t, tool("", nil, c.command, args...))
 			})
@@ -115,9 +140,10 @@ func TestExecuTorchsConstantsMayBeCopiedByXNNPACK(t *testing.T) {
 	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib")}
 	flag := "-I" + grown(t)
 	lib := library(t, "grown", []string{"CGO_CFLAGS=" + flag})
+	flags := []string{flag, executorchFlags, executorchSources, executorchLibraries}
 	for _, c := range compilersFor("alias.cc") {
 		t.Run(c.command, func(t *testing.T) {
-			p := program{source: "executorch/alias.cc", compiler: c, linkage: static, flags: append([]string{flag}, executorchFlags...), lib: lib}
+			p := program{source: "executorch/alias.cc", compiler: c, linkage: static, flags: flags, lib: lib}
 			p.run(t, env, t.TempDir())
 		})
 	}

@@ -38,6 +38,9 @@ func TestInstallInstallsThese(t *testing.T) {
 		"usr/lib/libxpwc.a", "usr/lib/libxpwc.so", "usr/lib/" + soname(t),
 		"usr/lib/pkgconfig/xpwc.pc", "usr/lib/pkgconfig/xpwc-static.pc",
 		"usr/lib/cmake/xpwc/xpwc-config.cmake", "usr/lib/cmake/xpwc/xpwc-config-version.cmake",
+		"usr/share/xpwc/executorch/constants.cc", "usr/share/xpwc/executorch/constants.h", "usr/share/xpwc/executorch/manager.cc",
+		"usr/share/xpwc/executorch/names.cc", "usr/share/xpwc/executorch/names.h", "usr/share/xpwc/executorch/provider.cc",
+		"usr/share/xpwc/executorch/provider.h", "usr/share/xpwc/executorch/runtime.h", "usr/share/xpwc/executorch/weights_cache.cc",
 	}, files)
 	for _, name := range files {
 		if strings.HasPrefix(name, "usr/lib/libxpwc") {
@@ -75,6 +78,7 @@ func TestPkgConfigFindsTheLibrary(t *testing.T) {
 					return strings.TrimSpace(string(out))
 				}
 				require.Equal(t, version(t), ask("--modversion"))
+				require.FileExists(t, filepath.Join(ask("--variable=executorch"), "weights_cache.cc"))
 				consumer := filepath.Join(t.TempDir(), "consumer")
 				args := append([]string{"-std=c99", "-o", consumer, "testdata/warm.c"}, strings.Fields(ask("--cflags"))...)
 				args = append(args, settings(t, "CGO_CFLAGS")...)
@@ -93,11 +97,14 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 		t.Skip("there is no cmake")
 	}
 	flags := strings.Join(settings(t, "CGO_CFLAGS"), " ")
+	torch := executorch(t)
 	configure := func(build, tree string, more ...string) error {
 		return tool("", nil, "cmake", append([]string{
 			"-S", "testdata/consumer", "-B", build, "-DCMAKE_PREFIX_PATH=" + tree, "-DCMAKE_C_FLAGS=" + flags, "-DCMAKE_CXX_FLAGS=" + flags,
 			"-DCMAKE_EXE_LINKER_FLAGS=" + strings.Join(settings(t, "CGO_LDFLAGS"), " "),
 			"-DXNNPACK_LIBRARIES=" + strings.Join(xnnpackLibraries, ";"),
+			"-DEXECUTORCH_INCLUDE=" + torch + "/include;" + torch + "/include/executorch/runtime/core/portable_type/c10",
+			"-DEXECUTORCH_LIBRARY=" + torch + "/lib/libexecutorch.so",
 		}, more...)...)
 	}
 	series := version(t)[:strings.LastIndex(version(t), ".")]
@@ -109,6 +116,7 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 				require.NoError(t, configure(build, tree, "-DXPWC_SHARED="+linkage, "-DXPWC_WANTED="+series))
 				require.NoError(t, tool("", nil, "cmake", "--build", build))
 				requireWarm(t, filepath.Join(build, "consumer"))
+				require.NoError(t, tool("", nil, filepath.Join(build, "dropin")))
 			})
 		}
 	}

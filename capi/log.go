@@ -8,6 +8,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -17,36 +19,27 @@ import (
 
 // hostCallbacks are the log and progress functions that a handle was opened with. After close they are not called any more.
 type hostCallbacks struct {
-	logger, progress C.struct_xpwc_callback
-	level            C.uint32_t
+	logger, progress, context C.uintptr_t
+	level                     C.uint32_t
+	cache                     atomic.Uintptr // for which they are called, see cache.number; 0 before it is open
 
 	mu     sync.Mutex
 	idle   sync.Cond
 	calls  int // under way
 	closed bool
-
-	seen xpwc.Stats // what was logged; guarded by mu
 }
 
 func newHostCallbacks(logger, progress, context C.uintptr_t, level C.uint32_t) *hostCallbacks {
-	h := &hostCallbacks{
-		logger:   C.struct_xpwc_callback{function: logger, context: context},
-		progress: C.struct_xpwc_callback{function: progress, context: context},
-		level:    level,
-	}
+	h := &hostCallbacks{logger: logger, progress: progress, context: context, level: level}
 	h.idle.L = &h.mu
 	return h
 }
 
-// opened says for which cache the functions are called. What earlier openings of it came to was told by theirs, but for what
-// matters to this one.
-func (h *hostCallbacks) opened(c *cache) {
-	h.logger.cache, h.progress.cache = c.number(), c.number()
-	h.seen = c.Stats()
-	h.seen.Damaged, h.seen.LastError, h.seen.Generation = nil, nil, 0
+func (h *hostCallbacks) callback(function C.uintptr_t) C.struct_xpwc_callback {
+	return C.struct_xpwc_callback{function: function, context: h.context, cache: C.uintptr_t(h.cache.Load())}
 }
 
-// enter is to be followed by leave if it returns true. Not a lock: a callback may call this library, which calls another.
+// enter must be followed by leave if it returns true. It is no lock: a callback may call this library, which calls another.
 func (h *hostCallbacks) enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +67,7 @@ func (h *hostCallbacks) close() {
 }
 
 func (h *hostCallbacks) logs(level C.uint32_t) bool {
-	return h != nil && h.logger.function != 0 && level >= h.level
+	return h != nil && h.logger != 0 && level >= h.level
 }
 
 func (h *hostCallbacks) log(level C.uint32_t, message string) {
@@ -82,95 +75,92 @@ func (h *hostCallbacks) log(level C.uint32_t, message string) {
 		return
 	}
 	defer h.leave()
-	c := C.CString(message)
+	c := C.CString(oneLine(message))
 	defer C.free(unsafe.Pointer(c))
-	C.xpwc_call_log(h.logger, level, c)
+	C.xpwc_call_log(h.callback(h.logger), level, c)
 }
 
-func (h *hostCallbacks) logf(level C.uint32_t, format string, arguments ...any) {
-	if h.logs(level) {
-		h.log(level, fmt.Sprintf(format, arguments...))
-	}
-}
-
-// tell passes on the progress of a session.
-func (h *hostCallbacks) tell(p xpwc.Progress) {
+// reportProgress is an xpwc.Options.Progress.
+func (h *hostCallbacks) reportProgress(p xpwc.Progress) {
 	if !h.enter() {
 		return
 	}
 	defer h.leave()
 	name := C.CString(p.Name)
 	defer C.free(unsafe.Pointer(name))
-	C.xpwc_call_progress(h.progress, name, C.uint64_t(p.Bytes), C.uint64_t(p.Done), C.uint64_t(p.Total))
+	C.xpwc_call_progress(h.callback(h.progress), name, C.uint64_t(p.Bytes), C.uint64_t(p.Done), C.uint64_t(p.Total))
 }
 
-// report logs what a cache did since the last report: the cache itself only counts.
-func (c *cache) report() {
-	h := c.host
-	if !h.logs(C.XPWC_LOG_ERROR) {
-		return
-	}
-	c.reportDamage()
-	h.mu.Lock()
-	now, before := c.Stats(), h.seen
-	now.DamagedPayloads = before.DamagedPayloads
-	h.seen = now
-	h.mu.Unlock()
+// oneLine makes a text one line, which C can take whole.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", "; ", "\x00", "?").Replace(text)
+}
 
-	if now.Damaged != nil && before.Damaged == nil {
-		h.logf(C.XPWC_LOG_WARNING, "%s: damaged, so weights are packed afresh and the file is set aside: %v", c.name, now.Damaged)
-	}
-	if now.LastError != nil && (before.LastError == nil || before.LastError.Error() != now.LastError.Error()) {
-		h.logf(C.XPWC_LOG_WARNING, "%s: going on in spite of: %v", c.name, now.LastError)
-	}
-	for _, reason := range []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk} {
-		if n := less(now.Private[reason], before.Private[reason]); n.Entries > 0 {
-			h.logf(C.XPWC_LOG_WARNING, "%s: packed %d weights, %d bytes, into private memory: %s", c.name, n.Entries, n.Bytes, reason)
+// A logHandler makes lines of the host's log from what happens to a cache.
+type logHandler struct {
+	host       *hostCallbacks
+	attributes []slog.Attr // before those of a record
+	group      string      // that attributes are in, with a dot after it
+}
+
+// Enabled implements slog.Handler.
+func (h logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return h.host.logs(hostLevel(level))
+}
+
+// Handle implements slog.Handler. The line begins with the cache, as those of failed calls do, and ends with the error.
+func (h logHandler) Handle(_ context.Context, r slog.Record) error {
+	var where, details, reason string
+	add := func(a slog.Attr) bool {
+		switch a.Key {
+		case "cache":
+			where = "cache " + a.Value.String() + ": "
+		case "error":
+			reason = ": " + a.Value.String()
+		default:
+			details += fmt.Sprintf(", %s %v", a.Key, a.Value)
 		}
+		return true
 	}
-	hits, packed, reused := less(now.Hits, before.Hits), less(now.Packed, before.Packed), less(now.Reused, before.Reused)
-	if hits.Entries+packed.Entries+reused.Entries > 0 {
-		h.logf(C.XPWC_LOG_INFO, "%s: found %d packed weights, %d bytes; packed %d, %d bytes; packed %d again", c.name,
-			hits.Entries, hits.Bytes, packed.Entries, packed.Bytes, reused.Entries)
+	for _, a := range h.attributes {
+		add(a)
 	}
-	if now.Compactions > before.Compactions {
-		h.logf(C.XPWC_LOG_INFO, "%s: compacted the file", c.name)
-	}
-	if now.Generation != before.Generation {
-		h.logf(C.XPWC_LOG_INFO, "%s: generation %d is in force: %d entries, %d bytes in the file", c.name,
-			now.Generation, now.Entries, now.FileBytes)
-	}
-}
-
-// reportDamage logs payloads that were found damaged since the last report.
-func (c *cache) reportDamage() {
-	h := c.host
-	h.mu.Lock()
-	now, before := c.Stats().DamagedPayloads, h.seen.DamagedPayloads
-	h.seen.DamagedPayloads = now
-	h.mu.Unlock()
-	if now > before {
-		h.logf(C.XPWC_LOG_WARNING, "%s: found %d packed weights damaged; they are packed afresh by the next session that needs them",
-			c.name, now-before)
-	}
-}
-
-// A watcher has damage logged when it is found: in the background, there is no call of the host's that would report it.
-type watcher struct{ cache atomic.Pointer[cache] }
-
-func (*watcher) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
-
-// Handle is told of all that goes wrong; what else there is to say waits for the end of the call.
-func (w *watcher) Handle(context.Context, slog.Record) error {
-	if c := w.cache.Load(); c != nil {
-		c.reportDamage()
-	}
+	r.Attrs(func(a slog.Attr) bool {
+		a.Key = h.group + a.Key
+		return add(a)
+	})
+	h.host.log(hostLevel(r.Level), where+r.Message+details+reason)
 	return nil
 }
 
-func (w *watcher) WithAttrs([]slog.Attr) slog.Handler { return w }
-func (w *watcher) WithGroup(string) slog.Handler      { return w }
+// WithAttrs implements slog.Handler.
+func (h logHandler) WithAttrs(attributes []slog.Attr) slog.Handler {
+	h.attributes = slices.Clone(h.attributes)
+	for _, a := range attributes {
+		a.Key = h.group + a.Key
+		h.attributes = append(h.attributes, a)
+	}
+	return h
+}
 
-func less(a, b xpwc.Count) xpwc.Count {
-	return xpwc.Count{Entries: a.Entries - b.Entries, Bytes: a.Bytes - b.Bytes}
+// WithGroup implements slog.Handler.
+func (h logHandler) WithGroup(name string) slog.Handler {
+	if name != "" {
+		h.group += name + "."
+	}
+	return h
+}
+
+// hostLevel returns the level of xpwc.h.
+func hostLevel(level slog.Level) C.uint32_t {
+	switch {
+	case level < slog.LevelInfo:
+		return C.XPWC_LOG_DEBUG
+	case level < slog.LevelWarn:
+		return C.XPWC_LOG_INFO
+	case level < slog.LevelError:
+		return C.XPWC_LOG_WARNING
+	default:
+		return C.XPWC_LOG_ERROR
+	}
 }

@@ -56,7 +56,6 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 			return err
 		}
 		handle.id = C.uint64_t(handles.add(s))
-		c.report()
 		return nil
 	})
 }
@@ -171,7 +170,6 @@ func xpwc_session_finalize(handle C.xpwc_session, names *C.xpwc_strings, count *
 	zero(names)
 	zero(count)
 	return withSession(handle, func(s *session) error {
-		defer s.cache.report()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err := s.Finalize(); err != nil {
@@ -211,7 +209,6 @@ func xpwc_session_end(handle C.xpwc_session) C.xpwc_status {
 		if s.ended.Swap(true) {
 			return fmt.Errorf("session: %w", errInvalidHandle) // another thread is ending it
 		}
-		defer s.cache.report()
 		defer s.cache.unuse()
 		defer s.free()
 		return s.Close()

@@ -24,7 +24,7 @@ type named struct {
 	keyless bool
 	key     string
 	segment uint32
-	layout  *Layout
+	meta    *TensorMeta
 }
 
 // sound is a file without fault, of three segments, two of which have names.
@@ -38,7 +38,7 @@ func sound(program bool) blueprint {
 		named: []named{{key: "a", segment: 0}, {key: "b", segment: 2}, {key: "again", segment: 0}},
 	}
 	if !program {
-		b.named[0].layout = &Layout{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 0}}
+		b.named[0].meta = &TensorMeta{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 0}}
 	}
 	return b
 }
@@ -73,23 +73,23 @@ func (p blueprint) bytes() []byte {
 	return append(append(out, make([]byte, base-len(out))...), p.data...)
 }
 
-// flatbuffer writes every number, also where it is the default: for tables that differ only in the size of one field, which
-// lies at the same place, the builder uses one virtual table, with the size of the first.
+// flatbuffer writes every number, also where it is the default: for tables that differ only in the size of one field,
+// which lies at the same place, the builder uses one virtual table, with the size of the first.
 func (p blueprint) flatbuffer(kind root) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	var names, segments []flatbuffers.UOffsetT
 	for _, n := range p.named {
-		key, layout := b.CreateString(n.key), flatbuffers.UOffsetT(0)
-		if n.layout != nil {
-			layout = writeLayout(b, n.layout)
+		key, meta := b.CreateString(n.key), flatbuffers.UOffsetT(0)
+		if n.meta != nil {
+			meta = writeMeta(b, n.meta)
 		}
 		b.StartObject(3)
 		if !n.keyless {
 			b.PrependUOffsetTSlot(namedKey, key, 0)
 		}
 		b.PrependUint32Slot(namedSegment, n.segment, ^n.segment)
-		if n.layout != nil {
-			b.PrependUOffsetTSlot(namedLayout, layout, 0)
+		if n.meta != nil {
+			b.PrependUOffsetTSlot(namedTensor, meta, 0)
 		}
 		names = append(names, b.EndObject())
 	}
@@ -108,20 +108,20 @@ func (p blueprint) flatbuffer(kind root) []byte {
 	return b.FinishedBytes()
 }
 
-func writeLayout(b *flatbuffers.Builder, l *Layout) flatbuffers.UOffsetT {
-	order := make([]byte, len(l.DimOrder))
-	for i, d := range l.DimOrder {
+func writeMeta(b *flatbuffers.Builder, m *TensorMeta) flatbuffers.UOffsetT {
+	order := make([]byte, len(m.DimOrder))
+	for i, d := range m.DimOrder {
 		order[i] = byte(d)
 	}
 	o := b.CreateByteVector(order)
-	b.StartVector(4, len(l.Sizes), 4)
-	for i := len(l.Sizes) - 1; i >= 0; i-- {
-		b.PrependInt32(int32(l.Sizes[i]))
+	b.StartVector(4, len(m.Sizes), 4)
+	for i := len(m.Sizes) - 1; i >= 0; i-- {
+		b.PrependInt32(int32(m.Sizes[i]))
 	}
-	sizes := b.EndVector(len(l.Sizes))
+	sizes := b.EndVector(len(m.Sizes))
 	b.StartObject(3)
-	b.PrependInt8Slot(layoutType, int8(l.Type), 0)
-	b.PrependUOffsetTSlot(layoutSizes, sizes, 0)
-	b.PrependUOffsetTSlot(layoutDimOrder, o, 0)
+	b.PrependInt8Slot(tensorType, int8(m.Type), 0)
+	b.PrependUOffsetTSlot(tensorSizes, sizes, 0)
+	b.PrependUOffsetTSlot(tensorDimOrder, o, 0)
 	return b.EndObject()
 }

@@ -13,8 +13,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A model of one fully connected layer whose weights are in a .ptd that ExecuTorch wrote, loaded twice with one cache file:
-// first its weights are packed, then they are found.
+// A model of one fully connected layer whose weights are in a .ptd that ExecuTorch wrote, loaded twice with one cache
+// file: first its weights are packed, then they are found.
 func Example() {
 	dir, err := os.MkdirTemp("", "executorch")
 	check(err)
@@ -73,14 +73,15 @@ func run(cache *xpwc.Cache, weights *executorch.File) []float32 {
 // describe returns a tensor as XNNPACK knows it, without its content.
 func describe(weights *executorch.File, name string) xnnpack.Tensor {
 	d, ok := weights.Lookup(name)
-	if !ok || d.Layout == nil {
+	if !ok || d.Meta == nil {
 		log.Fatalf("no tensor %q", name)
 	}
-	return xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: d.Layout.Sizes}
+	return xnnpack.Tensor{Name: name, Type: xnnpack.Float32, Shape: d.Meta.Sizes}
 }
 
 // load defines a value of the subgraph whose content the session gives.
-func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor, options ...xpwc.LoadOption) xnnpack.ValueID {
+func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor,
+	options ...xpwc.LoadOption) xnnpack.ValueID {
 	data, err := session.Load(t.Name, append(options, xpwc.PackOnly())...)
 	check(err)
 	t.Data = data

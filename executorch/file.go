@@ -10,11 +10,11 @@ import (
 	"xpwc/internal/tensorfile"
 )
 
-// alignment is what ExecuTorch aligns tensors to, whatever their type, which a .pte does not tell.
+// alignment is what ExecuTorch aligns tensors to, whatever their type, which a .pte does not say.
 const alignment = 16
 
-// File is a .ptd or .pte file mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be called from many
-// goroutines.
+// File is a .ptd or .pte file mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be called from
+// many goroutines.
 type File struct {
 	file   *mapped.File
 	named  []entry
@@ -24,25 +24,25 @@ type File struct {
 // NamedData is one piece of named data.
 type NamedData struct {
 	Name string
-	// Layout says what the data is if it is a tensor and the file tells, and is nil otherwise.
-	Layout *Layout
+	// Meta says what the data is, if it is a tensor and the file has that, and is nil otherwise.
+	Meta *TensorMeta
 	// Data lies in the file's mapping: it can be read until Close, and must not be written to.
 	Data []byte
 }
 
-// Layout is a tensor's.
-type Layout struct {
+// TensorMeta is a tensor's type and shape: TensorLayout in ExecuTorch's schema.
+type TensorMeta struct {
 	Type  ScalarType
 	Sizes []int
-	// DimOrder names the dimensions in the order of memory, the outermost first: 0, 1, 2 and so on for elements that lie row by
-	// row.
+	// DimOrder names the dimensions in the order of memory, the outermost first: 0, 1, 2 and so on for elements that
+	// lie row by row.
 	DimOrder []int
 }
 
-// Open maps a .ptd or a .pte read-only and checks its named data; which of them it is, its identifier tells. Tensors' bytes are
-// not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and names the file. The
-// file must not be changed in place while it is open, as for any mapping; replacing it by another is harmless. The caller
-// closes the file when everything that uses its data is closed.
+// Open maps a .ptd or a .pte read-only and checks its named data; its identifier says which of them it is. Tensors'
+// bytes are not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and
+// names the file. The file must not be changed in place while it is open, as for any mapping; replacing it by another
+// is harmless. The caller closes the file when everything that uses its data is closed.
 func Open(path string) (*File, error) {
 	m, err := mapped.Open(path)
 	if err != nil {
@@ -83,8 +83,9 @@ func (f *File) Lookup(name string) (NamedData, bool) {
 func (f *File) at(i int) NamedData {
 	e := &f.named[i]
 	d := NamedData{Name: e.name, Data: place(e).In(f.file.Data())}
-	if e.layout != nil {
-		d.Layout = &Layout{Type: e.layout.Type, Sizes: slices.Clone(e.layout.Sizes), DimOrder: slices.Clone(e.layout.DimOrder)}
+	if e.meta != nil {
+		d.Meta = &TensorMeta{Type: e.meta.Type, Sizes: slices.Clone(e.meta.Sizes),
+			DimOrder: slices.Clone(e.meta.DimOrder)}
 	}
 	return d
 }
@@ -93,9 +94,9 @@ func place(e *entry) tensorfile.Place {
 	return tensorfile.Place{Offset: e.span.Offset, Size: e.span.Size, Alignment: alignment}
 }
 
-// Tensor implements [xpwc.DataMap]. The content lies in the mapping, as the file has it, whatever the layout says of the
-// dimensions' order. It is copied, when it is asked for, only if its address is no multiple of 16 or fewer than 128 bytes of
-// the mapping lie behind its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
+// Tensor implements [xpwc.DataMap]. The content lies in the mapping, as the file has it, whatever the order of the
+// dimensions. It is copied, when it is asked for, only if its address is no multiple of 16 or fewer than 128 bytes of
+// the mapping follow its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
 func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	i, ok := f.byName[name]
 	if !ok {
@@ -104,6 +105,6 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	return tensorfile.Tensor(f.file, place(&f.named[i]), ErrClosed)
 }
 
-// Close unmaps the file. Sessions, and runtimes that read its data at inference, must be gone before; what takes the file's bytes
-// afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+// Close unmaps the file. Sessions, and runtimes that read its data at inference, must be gone before; what asks for
+// the file's bytes afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
 func (f *File) Close() error { return f.file.Close() }

@@ -36,12 +36,12 @@ func floats(values ...float32) []byte {
 }
 
 func TestWhatExecuTorchWroteIsRead(t *testing.T) {
-	weight := NamedData{"weight", &Layout{Float, []int{2, 3}, []int{0, 1}}, floats(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)}
-	bias := NamedData{"bias", &Layout{Float, []int{2}, []int{0}}, floats(0.5, -0.5)}
+	weight := NamedData{"weight", &TensorMeta{Float, []int{2, 3}, []int{0, 1}}, floats(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)}
+	bias := NamedData{"bias", &TensorMeta{Float, []int{2}, []int{0}}, floats(0.5, -0.5)}
 	again := bias
 	again.Name = "bias again"
 	blob := NamedData{"blob", nil, []byte("opaque blob")}
-	bare := func(d NamedData) NamedData { d.Layout = nil; return d }
+	bare := func(d NamedData) NamedData { d.Meta = nil; return d }
 	for path, want := range map[string][]NamedData{
 		"testdata/reference.ptd": {weight, bias, blob, again},
 		"testdata/reference.pte": {bare(weight), bare(bias), blob},
@@ -117,7 +117,7 @@ func TestAClosedFileGivesNoBytes(t *testing.T) {
 	require.Len(t, f.NamedData(), 4)
 	got, ok := f.Lookup("weight")
 	require.True(t, ok)
-	require.NotNil(t, got.Layout)
+	require.NotNil(t, got.Meta)
 	require.Nil(t, got.Data)
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// headSize is how many bytes ExecuTorch reads to find the header, which begins behind the flatbuffer's identifier.
+	// headSize is how many bytes ExecuTorch reads to find the header, which begins after the flatbuffer's identifier.
 	headSize     = 64
 	headerOffset = 8
 	// A header begins with its magic and its own length, which may be greater than the fields known here need.
@@ -17,7 +17,8 @@ const (
 	programHeaderWithSize = 32
 )
 
-// header is what the header inserted into a file says: the flatbuffer is the file's first bytes, its segments are others.
+// header is what the header inserted into a file says: the flatbuffer is the file's first bytes, its segments are
+// others.
 type header struct {
 	flatbuffer int64
 	base, size int64 // of all segments
@@ -72,7 +73,7 @@ func checkHeader(file []byte, magic string, length uint32) error {
 	return nil
 }
 
-// within checks that the flatbuffer, size bytes behind an offset, and the segments behind it lie in the file.
+// within checks that the flatbuffer, size bytes after an offset, and the segments after it lie in the file.
 func within(file []byte, offset, size, base, segments uint64) (header, error) {
 	whole := uint64(len(file))
 	switch {

@@ -25,48 +25,73 @@ func headerLength(n uint32) func(b *blueprint) {
 
 func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 	const ptd, pte = false, true
-	layout := func(l *Layout) func(b *blueprint) { return func(b *blueprint) { b.named[0].layout = l } }
+	meta := func(m *TensorMeta) func(b *blueprint) { return func(b *blueprint) { b.named[0].meta = m } }
 	for name, c := range map[string]struct {
 		program bool
 		change  func(b *blueprint)
 		want    string
 		is      error
 	}{
-		"another magic":                   {ptd, func(b *blueprint) { b.change = func(h []byte) { h[0] = 'X' } }, `a header "XH01"`, ErrMalformed},
-		"no header":                       {ptd, func(b *blueprint) { b.headerless = true }, "a header", ErrMalformed},
-		"short header":                    {ptd, headerLength(39), "a header of 39 bytes, not 40", ErrMalformed},
-		"short header of a program":       {pte, headerLength(23), "a header of 23 bytes, not 24", ErrMalformed},
-		"flatbuffer elsewhere":            {ptd, field(0, 1<<40), "a flatbuffer at byte", ErrMalformed},
-		"flatbuffer beyond the file":      {ptd, field(1, 1<<40), "a flatbuffer of", ErrMalformed},
-		"flatbuffer of 2^64-1 bytes":      {ptd, field(1, math.MaxUint64), "a flatbuffer of", ErrMalformed},
-		"segments beyond the file":        {ptd, field(2, 1<<40), "bytes of segments at byte", ErrMalformed},
-		"segments of 2^64-1 bytes":        {ptd, field(3, math.MaxUint64), "bytes of segments at byte", ErrMalformed},
-		"segments in the flatbuffer":      {ptd, field(2, 64), "inside the flatbuffer", ErrMalformed},
-		"program beyond the file":         {pte, field(0, 1<<40), "a flatbuffer of", ErrMalformed},
-		"program's segments beyond":       {pte, field(1, 1<<40), "bytes of segments at byte", ErrMalformed},
-		"program's segments too long":     {pte, field(2, 301), "bytes of segments at byte", ErrMalformed},
-		"program that is cut off":         {pte, field(0, 50), "lies outside the file", ErrMalformed},
-		"named data without segments":     {pte, func(b *blueprint) { b.headerless = true }, "lies outside the segments' 0 bytes", ErrMalformed},
-		"another version":                 {ptd, func(b *blueprint) { b.version = 1 }, "version 1, not 0", ErrUnsupported},
-		"another version of a program":    {pte, func(b *blueprint) { b.version = 7 }, "version 7, not 0", ErrUnsupported},
-		"name twice":                      {ptd, func(b *blueprint) { b.named[1].key = "a" }, `"a" comes twice`, ErrMalformed},
-		"no name":                         {pte, func(b *blueprint) { b.named[1].keyless = true }, "has no key", ErrMalformed},
-		"segment that is not there":       {pte, func(b *blueprint) { b.named[1].segment = 3 }, `"b" is in segment 3 of 3`, ErrMalformed},
-		"segment of 2^32-1":               {ptd, func(b *blueprint) { b.named[1].segment = math.MaxUint32 }, "segment 4294967295", ErrMalformed},
-		"segment beyond the others":       {pte, func(b *blueprint) { b.segments[2].size++ }, "segment 2 at byte 128 (173 bytes)", ErrMalformed},
-		"segment of 2^64-1 bytes":         {ptd, func(b *blueprint) { b.segments[2].size = math.MaxUint64 }, "segment 2", ErrMalformed},
-		"segment at 2^64-1":               {ptd, func(b *blueprint) { b.segments[1].offset = math.MaxUint64 }, "segment 1", ErrMalformed},
-		"segments that overlap":           {pte, func(b *blueprint) { b.segments[2].offset = 8; b.segments[2].size = 8 }, "segment 2 at byte 8", ErrMalformed},
-		"segments the wrong way":          {ptd, func(b *blueprint) { b.segments[0], b.segments[2] = b.segments[2], b.segments[0] }, "segment 1", ErrMalformed},
-		"unknown type":                    {ptd, layout(&Layout{Type: 100, Sizes: []int{24}, DimOrder: []int{0}}), "unknown type ScalarType(100)", ErrMalformed},
-		"size of another shape":           {ptd, layout(&Layout{Type: Float, Sizes: []int{5}, DimOrder: []int{0}}), "24 bytes for sizes [5] of FLOAT, which has 20", ErrMalformed},
-		"negative dimension":              {ptd, layout(&Layout{Type: Float, Sizes: []int{-6}, DimOrder: []int{0}}), "a dimension of -6", ErrMalformed},
-		"two negative dimensions":         {ptd, layout(&Layout{Type: Float, Sizes: []int{-6, -1}, DimOrder: []int{0, 1}}), "a dimension of -6", ErrMalformed},
-		"overflow":                        {ptd, layout(&Layout{Type: Long, Sizes: []int{1 << 30, 1 << 30, 2}, DimOrder: []int{0, 1, 2}}), "more than 2^63", ErrMalformed},
-		"order of fewer dimensions":       {ptd, layout(&Layout{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{0}}), "the order [0]", ErrMalformed},
-		"order that is no permutation":    {ptd, layout(&Layout{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 1}}), "the order [1 1]", ErrMalformed},
-		"order of dimensions not there":   {ptd, layout(&Layout{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 2}}), "the order [1 2]", ErrMalformed},
-		"scalar of no bytes":              {ptd, func(b *blueprint) { b.named[1] = named{key: "s", segment: 1, layout: &Layout{Type: Float}} }, "0 bytes for sizes [] of FLOAT", ErrMalformed},
+		"another magic": {ptd, func(b *blueprint) { b.change = func(h []byte) { h[0] = 'X' } },
+			`a header "XH01"`, ErrMalformed},
+		"no header":                   {ptd, func(b *blueprint) { b.headerless = true }, "a header", ErrMalformed},
+		"short header":                {ptd, headerLength(39), "a header of 39 bytes, not 40", ErrMalformed},
+		"short header of a program":   {pte, headerLength(23), "a header of 23 bytes, not 24", ErrMalformed},
+		"flatbuffer elsewhere":        {ptd, field(0, 1<<40), "a flatbuffer at byte", ErrMalformed},
+		"flatbuffer beyond the file":  {ptd, field(1, 1<<40), "a flatbuffer of", ErrMalformed},
+		"flatbuffer of 2^64-1 bytes":  {ptd, field(1, math.MaxUint64), "a flatbuffer of", ErrMalformed},
+		"segments beyond the file":    {ptd, field(2, 1<<40), "bytes of segments at byte", ErrMalformed},
+		"segments of 2^64-1 bytes":    {ptd, field(3, math.MaxUint64), "bytes of segments at byte", ErrMalformed},
+		"segments in the flatbuffer":  {ptd, field(2, 64), "inside the flatbuffer", ErrMalformed},
+		"program beyond the file":     {pte, field(0, 1<<40), "a flatbuffer of", ErrMalformed},
+		"program's segments beyond":   {pte, field(1, 1<<40), "bytes of segments at byte", ErrMalformed},
+		"program's segments too long": {pte, field(2, 301), "bytes of segments at byte", ErrMalformed},
+		"program that is cut off":     {pte, field(0, 50), "lies outside the file", ErrMalformed},
+		"named data without segments": {pte, func(b *blueprint) { b.headerless = true },
+			"lies outside the segments' 0 bytes", ErrMalformed},
+		"another version": {ptd, func(b *blueprint) { b.version = 1 }, "version 1, not 0",
+			ErrUnsupported},
+		"another version of a program": {pte, func(b *blueprint) { b.version = 7 }, "version 7, not 0",
+			ErrUnsupported},
+		"name twice": {ptd, func(b *blueprint) { b.named[1].key = "a" }, `"a" comes twice`,
+			ErrMalformed},
+		"no name": {pte, func(b *blueprint) { b.named[1].keyless = true }, "has no key",
+			ErrMalformed},
+		"segment that is not there": {pte, func(b *blueprint) { b.named[1].segment = 3 },
+			`"b" is in segment 3 of 3`, ErrMalformed},
+		"segment of 2^32-1": {ptd, func(b *blueprint) { b.named[1].segment = math.MaxUint32 },
+			"segment 4294967295", ErrMalformed},
+		"segment beyond the others": {pte, func(b *blueprint) { b.segments[2].size++ },
+			"segment 2 at byte 128 (173 bytes)", ErrMalformed},
+		"segment of 2^64-1 bytes": {ptd, func(b *blueprint) { b.segments[2].size = math.MaxUint64 },
+			"segment 2", ErrMalformed},
+		"segment at 2^64-1": {ptd, func(b *blueprint) { b.segments[1].offset = math.MaxUint64 },
+			"segment 1", ErrMalformed},
+		"segments that overlap": {pte, func(b *blueprint) { b.segments[2].offset = 8; b.segments[2].size = 8 },
+			"segment 2 at byte 8", ErrMalformed},
+		"segments the wrong way": {ptd, func(b *blueprint) {
+			b.segments[0], b.segments[2] = b.segments[2], b.segments[0]
+		}, "segment 1", ErrMalformed},
+		"unknown type": {ptd, meta(&TensorMeta{Type: 100, Sizes: []int{24}, DimOrder: []int{0}}),
+			"unknown type ScalarType(100)", ErrMalformed},
+		"size of another shape": {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{5}, DimOrder: []int{0}}),
+			"24 bytes for sizes [5] of FLOAT, which has 20", ErrMalformed},
+		"negative dimension": {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{-6}, DimOrder: []int{0}}),
+			"a dimension of -6", ErrMalformed},
+		"two negative dimensions": {ptd, meta(&TensorMeta{Type: Float, Sizes: []int{-6, -1}, DimOrder: []int{0, 1}}),
+			"a dimension of -6", ErrMalformed},
+		"overflow": {ptd,
+			meta(&TensorMeta{Type: Long, Sizes: []int{1 << 30, 1 << 30, 2}, DimOrder: []int{0, 1, 2}}),
+			"more than 2^63", ErrMalformed},
+		"order of fewer dimensions": {ptd,
+			meta(&TensorMeta{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{0}}), "the order [0]", ErrMalformed},
+		"order that is no permutation": {ptd,
+			meta(&TensorMeta{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 1}}), "the order [1 1]", ErrMalformed},
+		"order of dimensions not there": {ptd,
+			meta(&TensorMeta{Type: Float, Sizes: []int{3, 2}, DimOrder: []int{1, 2}}), "the order [1 2]", ErrMalformed},
+		"scalar of no bytes": {ptd, func(b *blueprint) {
+			b.named[1] = named{key: "s", segment: 1, meta: &TensorMeta{Type: Float}}
+		}, "0 bytes for sizes [] of FLOAT", ErrMalformed},
 		"segments that the header denies": {ptd, field(3, 0), "lies outside the segments' 0 bytes", ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +107,8 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 }
 
 func TestOtherFilesAreNotTakenForExecuTorchs(t *testing.T) {
-	for _, b := range [][]byte{nil, make([]byte, 7), make([]byte, 8), []byte("\x08\x00\x00\x00TFL3and so on"), []byte("\x08\x00\x00\x00FT01")} {
+	for _, b := range [][]byte{nil, make([]byte, 7), make([]byte, 8), []byte("\x08\x00\x00\x00TFL3and so on"),
+		[]byte("\x08\x00\x00\x00FT01")} {
 		_, err := parse(b)
 		require.ErrorIs(t, err, ErrMalformed)
 	}
@@ -90,16 +116,21 @@ func TestOtherFilesAreNotTakenForExecuTorchs(t *testing.T) {
 
 func TestUnusualFilesAreRead(t *testing.T) {
 	empty := blueprint{}
+	changed := func(program bool, change func(*blueprint)) blueprint {
+		b := sound(program)
+		change(&b)
+		return b
+	}
 	for name, c := range map[string]struct {
 		file  blueprint
 		names int
 	}{
 		"no named data":               {empty, 0},
 		"program without a header":    {blueprint{program: true, headerless: true}, 0},
-		"program without a size":      {func() blueprint { b := sound(true); headerLength(programHeaderLength)(&b); return b }(), 3},
-		"program with a size of zero": {func() blueprint { b := sound(true); field(2, 0)(&b); return b }(), 3},
-		"header of later versions":    {func() blueprint { b := sound(false); headerLength(200)(&b); return b }(), 3},
-		"empty name":                  {func() blueprint { b := sound(false); b.named[1].key = ""; return b }(), 3},
+		"program without a size":      {changed(true, headerLength(programHeaderLength)), 3},
+		"program with a size of zero": {changed(true, field(2, 0)), 3},
+		"header of later versions":    {changed(false, headerLength(200)), 3},
+		"empty name":                  {changed(false, func(b *blueprint) { b.named[1].key = "" }), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(c.file.bytes())
@@ -109,7 +140,7 @@ func TestUnusualFilesAreRead(t *testing.T) {
 	}
 }
 
-// files are without fault: of our own making, and of ExecuTorch's.
+// files are without fault: made here, and by ExecuTorch.
 func files(t testing.TB) [][]byte {
 	t.Helper()
 	out := [][]byte{sound(false).bytes(), sound(true).bytes()}

@@ -11,9 +11,9 @@ import (
 
 // entry is named data and where in the file it lies.
 type entry struct {
-	name   string
-	span   flatbuf.Span
-	layout *Layout
+	name string
+	span flatbuf.Span
+	meta *TensorMeta
 }
 
 // parse reads the named data of a file with these bytes, and checks it against them.
@@ -66,15 +66,15 @@ func readNamedData(r *flatbuf.Reader, kind root, h header) ([]entry, error) {
 			break
 		}
 		e.span = segments[segment]
-		if l := n.Table(namedLayout); kind == flatTensor && l.Present() {
-			e.layout = readLayout(r, l, e)
+		if t := n.Table(namedTensor); kind == flatTensor && t.Present() {
+			e.meta = readMeta(r, t, e)
 		}
 		out = append(out, e)
 	}
 	return out, r.Err()
 }
 
-// readSegments returns where in the file the segments lie, one behind the other, as the schemas say they do.
+// readSegments returns where in the file the segments lie, one after the other, as the schemas say.
 func readSegments(r *flatbuf.Reader, tables flatbuf.Vector, h header) []flatbuf.Span {
 	var out []flatbuf.Span
 	end := uint64(0) // of the segment before
@@ -95,14 +95,14 @@ func readSegments(r *flatbuf.Reader, tables flatbuf.Vector, h header) []flatbuf.
 	return out
 }
 
-// readLayout reads a tensor's layout and checks that it describes what the segment has.
-func readLayout(r *flatbuf.Reader, t flatbuf.Table, e entry) *Layout {
-	l := &Layout{Type: ScalarType(t.Byte(layoutType))}
-	size := int64(l.Type.Size())
+// readMeta reads what is said of a tensor and checks that it describes what the segment has.
+func readMeta(r *flatbuf.Reader, t flatbuf.Table, e entry) *TensorMeta {
+	m := &TensorMeta{Type: ScalarType(t.Byte(tensorType))}
+	size := int64(m.Type.Size())
 	if size == 0 {
-		r.Fail("tensor %q is of unknown type %v", e.name, l.Type)
+		r.Fail("tensor %q is of unknown type %v", e.name, m.Type)
 	}
-	for _, n := range t.Int32s(layoutSizes) {
+	for _, n := range t.Int32s(tensorSizes) {
 		if n < 0 {
 			r.Fail("tensor %q has a dimension of %d", e.name, n)
 		}
@@ -111,17 +111,18 @@ func readLayout(r *flatbuf.Reader, t flatbuf.Table, e entry) *Layout {
 			return nil
 		}
 		size *= int64(n)
-		l.Sizes = append(l.Sizes, int(n))
+		m.Sizes = append(m.Sizes, int(n))
 	}
-	order := flatbuf.Copied(t.Vector(layoutDimOrder, flatbuffers.SizeByte), flatbuffers.SizeByte, func(b []byte) int { return int(b[0]) })
-	if r.Err() == nil && !permutation(order, len(l.Sizes)) {
-		r.Fail("tensor %q of %d dimensions has them in the order %v", e.name, len(l.Sizes), order)
+	order := flatbuf.Copied(t.Vector(tensorDimOrder, flatbuffers.SizeByte), flatbuffers.SizeByte,
+		func(b []byte) int { return int(b[0]) })
+	if r.Err() == nil && !permutation(order, len(m.Sizes)) {
+		r.Fail("tensor %q of %d dimensions has them in the order %v", e.name, len(m.Sizes), order)
 	}
 	if r.Err() == nil && size != e.span.Size {
-		r.Fail("tensor %q: %d bytes for sizes %v of %v, which has %d", e.name, e.span.Size, l.Sizes, l.Type, size)
+		r.Fail("tensor %q: %d bytes for sizes %v of %v, which has %d", e.name, e.span.Size, m.Sizes, m.Type, size)
 	}
-	l.DimOrder = order
-	return l
+	m.DimOrder = order
+	return m
 }
 
 // permutation reports whether order has each number below n once.

@@ -2,8 +2,8 @@ package executorch
 
 import "fmt"
 
-// The facts of ExecuTorch's schemas that this package reads: identifiers, and the slot of each field in its table, in the order the
-// schema declares them.
+// The facts of ExecuTorch's schemas that this package reads: identifiers, and the slot of each field in its table, in
+// the order the schema declares them.
 
 const (
 	flatTensorIdentifier = "FT01"
@@ -31,16 +31,16 @@ const ( // DataSegment
 	segmentSize   = 1
 )
 
-const ( // NamedData; only a .ptd's has a layout
+const ( // NamedData; only a .ptd's has a TensorLayout
 	namedKey     = 0
 	namedSegment = 1
-	namedLayout  = 2
+	namedTensor  = 2
 )
 
 const ( // TensorLayout
-	layoutType     = 0
-	layoutSizes    = 1
-	layoutDimOrder = 2
+	tensorType     = 0
+	tensorSizes    = 1
+	tensorDimOrder = 2
 )
 
 // ScalarType is the type of a tensor's elements, with ExecuTorch's numbers, which are PyTorch's.
@@ -77,10 +77,12 @@ var scalarTypes = map[ScalarType]struct {
 	name string
 	size int
 }{
-	Byte: {"BYTE", 1}, Char: {"CHAR", 1}, Short: {"SHORT", 2}, Int: {"INT", 4}, Long: {"LONG", 8}, Half: {"HALF", 2}, Float: {"FLOAT", 4},
-	Double: {"DOUBLE", 8}, Bool: {"BOOL", 1}, QInt8: {"QINT8", 1}, QUInt8: {"QUINT8", 1}, QInt32: {"QINT32", 4}, BFloat16: {"BFLOAT16", 2},
-	QUInt4x2: {"QUINT4X2", 1}, QUInt2x4: {"QUINT2X4", 1}, Bits16: {"BITS16", 2}, Float8E5M2: {"FLOAT8E5M2", 1}, Float8E4M3FN: {"FLOAT8E4M3FN", 1},
-	Float8E5M2FNUZ: {"FLOAT8E5M2FNUZ", 1}, Float8E4M3FNUZ: {"FLOAT8E4M3FNUZ", 1}, UInt16: {"UINT16", 2}, UInt32: {"UINT32", 4}, UInt64: {"UINT64", 8},
+	Byte: {"BYTE", 1}, Char: {"CHAR", 1}, Short: {"SHORT", 2}, Int: {"INT", 4}, Long: {"LONG", 8},
+	Half: {"HALF", 2}, Float: {"FLOAT", 4}, Double: {"DOUBLE", 8}, Bool: {"BOOL", 1}, QInt8: {"QINT8", 1},
+	QUInt8: {"QUINT8", 1}, QInt32: {"QINT32", 4}, BFloat16: {"BFLOAT16", 2}, QUInt4x2: {"QUINT4X2", 1},
+	QUInt2x4: {"QUINT2X4", 1}, Bits16: {"BITS16", 2}, Float8E5M2: {"FLOAT8E5M2", 1},
+	Float8E4M3FN: {"FLOAT8E4M3FN", 1}, Float8E5M2FNUZ: {"FLOAT8E5M2FNUZ", 1}, Float8E4M3FNUZ: {"FLOAT8E4M3FNUZ", 1},
+	UInt16: {"UINT16", 2}, UInt32: {"UINT32", 4}, UInt64: {"UINT64", 8},
 }
 
 // String returns the schema's name of the type.

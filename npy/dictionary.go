@@ -12,7 +12,8 @@ type dictionary struct {
 	shape   []int
 }
 
-// parseDictionary reads the literal that a header is. Where longs is true, integers may end in L, as Python 2 wrote them.
+// parseDictionary reads the literal that a header is. Where longs is true, integers may end in L, as Python 2 wrote
+// them.
 func parseDictionary(text string, longs bool) (*dictionary, error) {
 	p := &parser{rest: text, longs: longs}
 	d := &dictionary{}

@@ -21,8 +21,8 @@ const (
 	alignment = 16
 )
 
-// Dir is a directory of .npy files, each mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be called from
-// many goroutines.
+// Dir is a directory of .npy files, each mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be
+// called from many goroutines.
 type Dir struct {
 	path   string
 	arrays []array // by name
@@ -47,11 +47,12 @@ type Array struct {
 	Data []byte
 }
 
-// Open maps every file of a directory, and of the directories in it, whose name ends in .npy, and checks its header against it.
-// Files and directories whose names begin with a dot are left out, and links to directories are not followed. Arrays' bytes are
-// not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and names the file. Files
-// must not be changed in place while they are open, as for any mapping; replacing one by another is harmless. On Unix each open file
-// keeps a descriptor. The caller closes the directory when everything that uses its arrays is closed.
+// Open maps every file of a directory, and of the directories in it, whose name ends in .npy, and checks its header
+// against it. Files and directories whose names begin with a dot are left out, and links to directories are not
+// followed. Arrays' bytes are not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating
+// system returned, and names the file. Files must not be changed in place while they are open, as for any mapping;
+// replacing one by another is harmless. On Unix each open file keeps a descriptor. The caller closes the directory
+// when everything that uses its arrays is closed.
 func Open(dir string) (*Dir, error) {
 	d, err := open(dir)
 	if err != nil {
@@ -145,9 +146,9 @@ func (a *array) place() tensorfile.Place {
 	return tensorfile.Place{Offset: a.data, Size: a.size, Alignment: alignment}
 }
 
-// Tensor implements [xpwc.DataMap]. The content lies in the file's mapping. It is copied, when it is asked for, only if its
-// address is no multiple of 16, as the format says it should be, or fewer than 128 bytes of the mapping lie behind its end,
-// where C code may read. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
+// Tensor implements [xpwc.DataMap]. The content lies in the file's mapping. It is copied, when it is asked for, only
+// if its address is no multiple of 16, as the format says it should be, or fewer than 128 bytes of the mapping follow
+// its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
 func (d *Dir) Tensor(name string) (xpwc.Tensor, error) {
 	i, ok := d.byName[name]
 	if !ok {
@@ -156,8 +157,8 @@ func (d *Dir) Tensor(name string) (xpwc.Tensor, error) {
 	return tensorfile.Tensor(d.arrays[i].file, d.arrays[i].place(), ErrClosed)
 }
 
-// Close unmaps the files. Sessions, and runtimes that read arrays at inference, must be gone before; what takes the files' bytes
-// afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+// Close unmaps the files. Sessions, and runtimes that read arrays at inference, must be gone before; what asks for
+// the files' bytes afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
 func (d *Dir) Close() error {
 	var errs []error
 	for i := range d.arrays {

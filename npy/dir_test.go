@@ -89,7 +89,8 @@ func TestAnArrayAtAnyAddressIsCopied(t *testing.T) {
 func TestOnlyArraysOfTheDirectoryAreRead(t *testing.T) {
 	one := v1(sound, 24)
 	dir := directory(t, map[string][]byte{
-		"a.npy": one, "a/b/c.npy": one, "d.npy/e.npy": one, "notes.txt": nil, "archive.npz": nil, "._a.npy": []byte("made by another system"),
+		"a.npy": one, "a/b/c.npy": one, "d.npy/e.npy": one, "notes.txt": nil, "archive.npz": nil,
+		"._a.npy":    []byte("made by another system"),
 		".git/f.npy": nil, "npy": nil,
 	})
 	require.Equal(t, []string{"a", "a/b/c", "d.npy/e"}, names(openDir(t, dir)))

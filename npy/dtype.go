@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// Dtype is the type of an array's elements, as NumPy writes it: '<' for little-endian or '|' for single bytes, then b for
-// booleans, i and u for integers with and without sign, f for floating-point numbers and c for pairs of them, then the size in
-// bytes.
+// Dtype is the type of an array's elements, as NumPy writes it: '<' for little-endian or '|' for single bytes, then b
+// for booleans, i and u for integers with and without sign, f for floating-point numbers and c for pairs of them,
+// then the size in bytes.
 type Dtype string
 
 // The types that can be read.
@@ -45,7 +45,8 @@ func (d Dtype) Size() int {
 	return 0
 }
 
-// byteSize returns how many bytes an array of a known type has. Even an empty array's dimensions must multiply within 63 bits.
+// byteSize returns how many bytes an array of a known type has. Even an empty array's dimensions must multiply within
+// 63 bits.
 func byteSize(d Dtype, shape []int) (int64, error) {
 	total := uint64(d.Size())
 	for _, n := range shape {

@@ -3,14 +3,14 @@ package npy
 import "errors"
 
 var (
-	// ErrMalformed is matched by every error that says a file is no well-formed .npy. It is damaged or was not copied whole:
-	// get it again from where it came.
+	// ErrMalformed is matched by every error that says a file is no well-formed .npy. It is damaged or was not copied
+	// whole: get it again from its source.
 	ErrMalformed = errors.New("malformed .npy file")
 
-	// ErrUnsupported is matched when a well-formed file has an array that XNNPACK could not be given as it lies there. The
-	// message says how to save it otherwise.
+	// ErrUnsupported is matched when a well-formed file has an array that XNNPACK could not be given as it lies
+	// there. The message says how to save it otherwise.
 	ErrUnsupported = errors.New("unsupported .npy file")
 
-	// ErrClosed is matched by what is asked of a Dir after Close, as far as it takes the files' bytes.
+	// ErrClosed is matched by what is asked of a Dir after Close, as far as it needs the files' bytes.
 	ErrClosed = errors.New("directory of .npy files is closed")
 )

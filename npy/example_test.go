@@ -13,8 +13,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A model of one fully connected layer whose weights NumPy wrote, loaded twice with one cache file: first its weights are
-// packed, then they are found.
+// A model of one fully connected layer whose weights NumPy wrote, loaded twice with one cache file: first its weights
+// are packed, then they are found.
 func Example() {
 	dir, err := os.MkdirTemp("", "npy")
 	check(err)
@@ -43,7 +43,8 @@ func run(cache *xpwc.Cache, weights *npy.Dir) []float32 {
 	check(err)
 	check(subgraph.Input(0, xnnpack.Tensor{Name: "x", Type: xnnpack.Float32, Shape: []int{1, 3}}))
 	check(subgraph.Output(1, xnnpack.Tensor{Name: "y", Type: xnnpack.Float32, Shape: []int{1, 2}}))
-	kernel, bias, float := describe(weights, "kernel"), describe(weights, "layer/bias"), xnnpack.Tensor{Type: xnnpack.Float32}
+	kernel, bias, float := describe(weights, "kernel"), describe(weights, "layer/bias"),
+		xnnpack.Tensor{Type: xnnpack.Float32}
 	layer := xnnpack.FullyConnected{Input: 0, Output: 1}
 	layer.Filter = load(session, subgraph, kernel, xpwc.PackedAs(layer.Packing(kernel, bias, float, float)))
 	layer.Bias = load(session, subgraph, bias)
@@ -80,7 +81,8 @@ func describe(weights *npy.Dir, name string) xnnpack.Tensor {
 }
 
 // load defines a value of the subgraph whose content the session gives.
-func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor, options ...xpwc.LoadOption) xnnpack.ValueID {
+func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor,
+	options ...xpwc.LoadOption) xnnpack.ValueID {
 	data, err := session.Load(t.Name, append(options, xpwc.PackOnly())...)
 	check(err)
 	t.Data = data

@@ -8,7 +8,7 @@ import (
 
 const (
 	magic = "\x93NUMPY"
-	// maxHeader is the longest header that NumPy reads unless it is told to trust the file.
+	// maxHeader is the longest header that NumPy reads, unless it is set to trust the file.
 	maxHeader = 10_000
 )
 
@@ -76,7 +76,8 @@ func parse(file []byte) (*header, error) {
 func (d *dictionary) header() (*header, error) {
 	h := &header{dtype: Dtype(d.descr), shape: d.shape}
 	if h.dtype.Size() == 0 {
-		return nil, unsupported("elements of type %q; save it as little-endian numbers, for instance a.astype('<f4')", d.descr)
+		return nil, unsupported("elements of type %q; save it as little-endian numbers, for instance a.astype('<f4')",
+			d.descr)
 	}
 	if d.fortran && len(d.shape) > 1 {
 		return nil, unsupported("Fortran order; save it row by row, as numpy.ascontiguousarray(a)")

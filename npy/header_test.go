@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw is a file of that version with this header and so many bytes behind it.
+// raw is a file of that version with this header and so many bytes after it.
 func raw(version byte, dictionary string, data int) []byte {
 	b := append([]byte(magic), version, 0)
 	if version == 1 {
@@ -36,27 +36,29 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		want string
 		is   error
 	}{
-		"nothing":                     {nil, "does not begin with", ErrMalformed},
-		"another file":                {[]byte("PK\x03\x04 and so on"), "does not begin with", ErrMalformed},
-		"only the magic":              {[]byte(magic), "does not begin with", ErrMalformed},
-		"no length":                   {v1("", 0)[:8], "8 bytes are no header", ErrMalformed},
-		"half a length":               {raw(2, "", 0)[:11], "11 bytes are no header", ErrMalformed},
-		"version 0.0":                 {raw(0, sound, 24), "version 0.0", ErrUnsupported},
-		"version 1.1":                 {minor, "version 1.1", ErrUnsupported},
-		"version 4.0":                 {raw(4, sound, 24), "version 4.0", ErrUnsupported},
-		"header beyond the file":      {v1(sound, 0)[:60], "a header of 60 bytes in a file of 60", ErrMalformed},
-		"header beyond 10,000 bytes":  {v1(strings.Repeat(" ", 10_001), 0), "more than 10000", ErrMalformed},
-		"header of 2^32-1 bytes":      {append([]byte(magic), 2, 0, 255, 255, 255, 255), "more than 10000", ErrMalformed},
-		"header that is not UTF-8":    {raw(3, "{'\xff': 1}", 0), "not UTF-8", ErrMalformed},
-		"empty header":                {v1("", 0), `no "{"`, ErrMalformed},
-		"empty dictionary":            {v1("{}", 0), "are needed", ErrMalformed},
-		"dictionary that is cut off":  {v1(sound[:40], 0), `no`, ErrMalformed},
-		"something behind":            {v1(sound+"x", 24), "something follows", ErrMalformed},
-		"two dictionaries":            {v1("{}{}", 0), "something follows", ErrMalformed},
-		"no descr":                    {with("'descr': '<f4', ", ""), "are needed", ErrMalformed},
-		"no order":                    {with("'fortran_order': False, ", ""), "are needed", ErrMalformed},
-		"no shape":                    {with("'shape': (2, 3), ", ""), "are needed", ErrMalformed},
-		"key twice":                   {with("'shape'", "'descr': '<f4', 'shape'"), `"descr" comes twice`, ErrMalformed},
+		"nothing":                    {nil, "does not begin with", ErrMalformed},
+		"another file":               {[]byte("PK\x03\x04 and so on"), "does not begin with", ErrMalformed},
+		"only the magic":             {[]byte(magic), "does not begin with", ErrMalformed},
+		"no length":                  {v1("", 0)[:8], "8 bytes are no header", ErrMalformed},
+		"half a length":              {raw(2, "", 0)[:11], "11 bytes are no header", ErrMalformed},
+		"version 0.0":                {raw(0, sound, 24), "version 0.0", ErrUnsupported},
+		"version 1.1":                {minor, "version 1.1", ErrUnsupported},
+		"version 4.0":                {raw(4, sound, 24), "version 4.0", ErrUnsupported},
+		"header beyond the file":     {v1(sound, 0)[:60], "a header of 60 bytes in a file of 60", ErrMalformed},
+		"header beyond 10,000 bytes": {v1(strings.Repeat(" ", 10_001), 0), "more than 10000", ErrMalformed},
+		"header of 2^32-1 bytes": {append([]byte(magic), 2, 0, 255, 255, 255, 255), "more than 10000",
+			ErrMalformed},
+		"header that is not UTF-8":   {raw(3, "{'\xff': 1}", 0), "not UTF-8", ErrMalformed},
+		"empty header":               {v1("", 0), `no "{"`, ErrMalformed},
+		"empty dictionary":           {v1("{}", 0), "are needed", ErrMalformed},
+		"dictionary that is cut off": {v1(sound[:40], 0), `no`, ErrMalformed},
+		"something after":            {v1(sound+"x", 24), "something follows", ErrMalformed},
+		"two dictionaries":           {v1("{}{}", 0), "something follows", ErrMalformed},
+		"no descr":                   {with("'descr': '<f4', ", ""), "are needed", ErrMalformed},
+		"no order":                   {with("'fortran_order': False, ", ""), "are needed", ErrMalformed},
+		"no shape":                   {with("'shape': (2, 3), ", ""), "are needed", ErrMalformed},
+		"key twice": {with("'shape'", "'descr': '<f4', 'shape'"), `"descr" comes twice`,
+			ErrMalformed},
 		"another key":                 {with("'shape'", "'x': 1, 'shape'"), `another key "x"`, ErrMalformed},
 		"key without quotes":          {with("'descr'", "descr"), "no string", ErrMalformed},
 		"quotes of two kinds":         {with("'descr'", `'descr"`), `no ":"`, ErrMalformed},
@@ -97,7 +99,8 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 
 func TestArraysThatXNNPACKCannotBeGivenSayHowToSaveThem(t *testing.T) {
 	for name, want := range map[string]string{
-		"fortran": "numpy.ascontiguousarray(a)", "big": "a.astype('<f4')", "text": "a.astype('<f4')", "fields": "save each field as an array of its own",
+		"fortran": "numpy.ascontiguousarray(a)", "big": "a.astype('<f4')", "text": "a.astype('<f4')",
+		"fields": "save each field as an array of its own",
 	} {
 		b, err := os.ReadFile("testdata/refused/" + name + ".npy")
 		require.NoError(t, err)
@@ -113,14 +116,18 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 		dtype Dtype
 		shape []int
 	}{
-		"no comma behind the last entry":   {with("3), }", "3)}"), Float32, []int{2, 3}},
-		"no spaces":                        {v1("{'descr':'|u1','fortran_order':False,'shape':(3,)}", 3), Uint8, []int{3}},
-		"other quotes":                     {v1(strings.ReplaceAll(sound, "'", `"`), 24), Float32, []int{2, 3}},
-		"another order of keys":            {v1("{'shape': (2,), 'fortran_order': False, 'descr': '|b1'}", 2), Bool, []int{2}},
-		"Python 2's integers":              {with("(2, 3)", "(2L, 3L)"), Float32, []int{2, 3}},
-		"comma in the tuple":               {with("(2, 3)", "(2, 3,)"), Float32, []int{2, 3}},
-		"Fortran order of one dimension":   {v1("{'descr': '<c16', 'fortran_order': True, 'shape': (2,)}", 32), Complex128, []int{2}},
-		"header that is not a whole block": {v1("{'descr': '<f2', 'fortran_order': False, 'shape': ()}", 2), Float16, []int{}},
+		"no comma after the last entry": {with("3), }", "3)}"), Float32, []int{2, 3}},
+		"no spaces": {v1("{'descr':'|u1','fortran_order':False,'shape':(3,)}", 3), Uint8,
+			[]int{3}},
+		"other quotes": {v1(strings.ReplaceAll(sound, "'", `"`), 24), Float32, []int{2, 3}},
+		"another order of keys": {v1("{'shape': (2,), 'fortran_order': False, 'descr': '|b1'}", 2), Bool,
+			[]int{2}},
+		"Python 2's integers": {with("(2, 3)", "(2L, 3L)"), Float32, []int{2, 3}},
+		"comma in the tuple":  {with("(2, 3)", "(2, 3,)"), Float32, []int{2, 3}},
+		"Fortran order of one dimension": {v1("{'descr': '<c16', 'fortran_order': True, 'shape': (2,)}", 32),
+			Complex128, []int{2}},
+		"header that is not a whole block": {v1("{'descr': '<f2', 'fortran_order': False, 'shape': ()}", 2), Float16,
+			[]int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, err := parse(c.file)

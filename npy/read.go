@@ -1,6 +1,7 @@
 package npy
 
-// Read returns the array that the bytes of a whole .npy file have, checked as [Open] checks them. Its Data is a part of file; it has no Name.
+// Read returns the array that the bytes of a whole .npy file have, checked as [Open] checks them. Its Data is a part
+// of file; it has no Name.
 func Read(file []byte) (Array, error) {
 	h, err := parse(file)
 	if err != nil {

@@ -6,7 +6,7 @@ import "fmt"
 // package has no name for. The zero Datatype (xnn_datatype_invalid) says that there is no such tensor.
 type Datatype uint8
 
-// The datatypes that are not floats, as far as it is known how their quantisation is told.
+// The datatypes that are not floats, as far as it is known how their quantisation is described.
 const (
 	qInt8         Datatype = 3
 	qUint8        Datatype = 4

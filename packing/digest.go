@@ -46,7 +46,7 @@ func (id *Identity) encode(b []byte) []byte {
 	return append(b, id.HiddenBias...)
 }
 
-// How the quantisation of a datatype is told.
+// How the quantisation of a datatype is described.
 type quantization int
 
 const (

@@ -49,9 +49,9 @@ const (
 	ConsistentArithmetic
 )
 
-// An Identity is everything that decides which bytes XNNPACK packs from a kernel, besides the kernel's own content, the
-// content of a bias that XNNPACK names in its key, and the layout. Its slices are not copied. Without an Operator it
-// says nothing.
+// An Identity is everything that decides which bytes XNNPACK packs from a kernel, except the kernel's own content,
+// the content of a bias that XNNPACK names in its key, and the layout. Its slices are not copied. Without an Operator
+// it says nothing.
 type Identity struct {
 	Operator Operator
 	Flags    Flags
@@ -64,7 +64,8 @@ type Identity struct {
 	// Groups is the number of groups of Convolution2D and Deconvolution2D, and the depth multiplier of
 	// DepthwiseConvolution2D; 0 stands for 1.
 	Groups int
-	// Stride and Dilation are those of the operators on images: XNNPACK cuts the kernel of a deconvolution by its stride.
+	// Stride and Dilation are those of the operators on images: XNNPACK cuts the kernel of a deconvolution by its
+	// stride.
 	Stride, Dilation Size
 
 	Input, Kernel, Bias, Output Operand
@@ -80,7 +81,7 @@ type Identity struct {
 const MaxDims = 6
 
 // Opaque returns an identity that has a digest, of the bytes given, and neither family nor geometry: for a host that
-// tells identities apart by itself. No bytes are an identity too. The bytes are not copied.
+// has a way of its own to distinguish packings. No bytes are an identity too. The bytes are not copied.
 func Opaque(b []byte) Identity {
 	if b == nil {
 		b = []byte{}
@@ -125,7 +126,8 @@ func (f Family) String() string {
 	if f == (Family{}) {
 		return ""
 	}
-	return f.Operator.String() + " " + f.Input.String() + " " + f.Kernel.String() + " " + f.Bias.String() + " " + f.Output.String()
+	return f.Operator.String() + " " + f.Input.String() + " " + f.Kernel.String() + " " + f.Bias.String() + " " +
+		f.Output.String()
 }
 
 // A Geometry is the part of an identity that decides how many bytes XNNPACK packs. It is comparable. The zero Geometry

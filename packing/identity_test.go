@@ -44,40 +44,49 @@ func TestWhateverDecidesPackingIsInTheDigest(t *testing.T) {
 
 	seen := map[packing.Digest]string{base.Digest(): "the same"}
 	for name, change := range map[string]func(id *packing.Identity){
-		"operator":              func(id *packing.Identity) { id.Operator = packing.Deconvolution2D },
-		"flags":                 func(id *packing.Identity) { id.Flags = packing.Padded },
-		"transposed":            func(id *packing.Identity) { id.Flags = packing.Transposed },
-		"shape":                 func(id *packing.Identity) { id.Shape = []int{8, 3, 3, 12} },
-		"another dimension":     func(id *packing.Identity) { id.Shape = []int{12, 3, 3, 8, 1} },
-		"groups":                func(id *packing.Identity) { id.Groups = 6 },
-		"stride":                func(id *packing.Identity) { id.Stride = packing.Size{Height: 2, Width: 1} },
-		"stride the other way":  func(id *packing.Identity) { id.Stride = packing.Size{Height: 1, Width: 2} },
-		"dilation":              func(id *packing.Identity) { id.Dilation = packing.Size{Height: 2, Width: 1} },
-		"input":                 func(id *packing.Identity) { id.Input = operand(fp32) },
-		"input's dimensions":    func(id *packing.Identity) { id.Input.NonBatchDims = 1 },
-		"kernel":                func(id *packing.Identity) { id.Kernel = operand(fp32) },
-		"kernel's zero point":   func(id *packing.Identity) { id.Kernel.ZeroPoint = 1 },
-		"kernel's scale":        func(id *packing.Identity) { id.Kernel.Scales = []float32{1, math.Nextafter32(2, 3)} },
-		"one scale more":        func(id *packing.Identity) { id.Kernel.Scales = []float32{1, 2, 3} },
-		"one scale less":        func(id *packing.Identity) { id.Kernel.Scales = []float32{1} },
-		"channel dimension":     func(id *packing.Identity) { id.Kernel.ChannelDim = 3 },
-		"no bias":               func(id *packing.Identity) { id.Bias = packing.Operand{} },
-		"output":                func(id *packing.Identity) { id.Output = operand(fp16) },
-		"quantised output":      func(id *packing.Identity) { id.Output = operand(qint8) },
-		"output's scale":        func(id *packing.Identity) { id.Output = operand(qint8); id.Output.Scale = 1 },
-		"output's zero point":   func(id *packing.Identity) { id.Output = operand(qint8); id.Output.ZeroPoint = 1 },
-		"hidden bias":           func(id *packing.Identity) { id.HiddenBias = []byte{1, 2, 3, 5} },
-		"shorter hidden bias":   func(id *packing.Identity) { id.HiddenBias = []byte{1, 2, 3} },
-		"empty hidden bias":     func(id *packing.Identity) { id.HiddenBias = []byte{} },
-		"no hidden bias":        func(id *packing.Identity) { id.HiddenBias = nil },
-		"4 bits":                func(id *packing.Identity) { id.Kernel.Type = qcint4 },
-		"blocks":                func(id *packing.Identity) { id.Kernel = operand(qbint4) },
-		"block size":            func(id *packing.Identity) { id.Kernel = operand(qbint4); id.Kernel.BlockSize = 32 },
-		"block scales":          func(id *packing.Identity) { id.Kernel = operand(qbint4); id.Kernel.BlockScales = []uint16{1} },
-		"a type yet to come":    func(id *packing.Identity) { id.Kernel = operand(99) },
-		"the scale of it":       func(id *packing.Identity) { id.Kernel = operand(99); id.Kernel.Scale = 1 },
-		"the scales of it":      func(id *packing.Identity) { id.Kernel = operand(99); id.Kernel.Scales = []float32{1} },
-		"the block scale of it": func(id *packing.Identity) { id.Kernel = operand(99); id.Kernel.BlockScales = []uint16{1} },
+		"operator":             func(id *packing.Identity) { id.Operator = packing.Deconvolution2D },
+		"flags":                func(id *packing.Identity) { id.Flags = packing.Padded },
+		"transposed":           func(id *packing.Identity) { id.Flags = packing.Transposed },
+		"shape":                func(id *packing.Identity) { id.Shape = []int{8, 3, 3, 12} },
+		"another dimension":    func(id *packing.Identity) { id.Shape = []int{12, 3, 3, 8, 1} },
+		"groups":               func(id *packing.Identity) { id.Groups = 6 },
+		"stride":               func(id *packing.Identity) { id.Stride = packing.Size{Height: 2, Width: 1} },
+		"stride the other way": func(id *packing.Identity) { id.Stride = packing.Size{Height: 1, Width: 2} },
+		"dilation":             func(id *packing.Identity) { id.Dilation = packing.Size{Height: 2, Width: 1} },
+		"input":                func(id *packing.Identity) { id.Input = operand(fp32) },
+		"input's dimensions":   func(id *packing.Identity) { id.Input.NonBatchDims = 1 },
+		"kernel":               func(id *packing.Identity) { id.Kernel = operand(fp32) },
+		"kernel's zero point":  func(id *packing.Identity) { id.Kernel.ZeroPoint = 1 },
+		"kernel's scale":       func(id *packing.Identity) { id.Kernel.Scales = []float32{1, math.Nextafter32(2, 3)} },
+		"one scale more":       func(id *packing.Identity) { id.Kernel.Scales = []float32{1, 2, 3} },
+		"one scale less":       func(id *packing.Identity) { id.Kernel.Scales = []float32{1} },
+		"channel dimension":    func(id *packing.Identity) { id.Kernel.ChannelDim = 3 },
+		"no bias":              func(id *packing.Identity) { id.Bias = packing.Operand{} },
+		"output":               func(id *packing.Identity) { id.Output = operand(fp16) },
+		"quantised output":     func(id *packing.Identity) { id.Output = operand(qint8) },
+		"output's scale":       func(id *packing.Identity) { id.Output = operand(qint8); id.Output.Scale = 1 },
+		"output's zero point":  func(id *packing.Identity) { id.Output = operand(qint8); id.Output.ZeroPoint = 1 },
+		"hidden bias":          func(id *packing.Identity) { id.HiddenBias = []byte{1, 2, 3, 5} },
+		"shorter hidden bias":  func(id *packing.Identity) { id.HiddenBias = []byte{1, 2, 3} },
+		"empty hidden bias":    func(id *packing.Identity) { id.HiddenBias = []byte{} },
+		"no hidden bias":       func(id *packing.Identity) { id.HiddenBias = nil },
+		"4 bits":               func(id *packing.Identity) { id.Kernel.Type = qcint4 },
+		"blocks":               func(id *packing.Identity) { id.Kernel = operand(qbint4) },
+		"block size":           func(id *packing.Identity) { id.Kernel = operand(qbint4); id.Kernel.BlockSize = 32 },
+		"block scales": func(id *packing.Identity) {
+			id.Kernel = operand(qbint4)
+			id.Kernel.BlockScales = []uint16{1}
+		},
+		"a type yet to come": func(id *packing.Identity) { id.Kernel = operand(99) },
+		"the scale of it":    func(id *packing.Identity) { id.Kernel = operand(99); id.Kernel.Scale = 1 },
+		"the scales of it": func(id *packing.Identity) {
+			id.Kernel = operand(99)
+			id.Kernel.Scales = []float32{1}
+		},
+		"the block scale of it": func(id *packing.Identity) {
+			id.Kernel = operand(99)
+			id.Kernel.BlockScales = []uint16{1}
+		},
 	} {
 		id := sample()
 		change(&id)

@@ -9,7 +9,7 @@ import (
 // the type that they are packed in. It is 0 for the zero Geometry and for types of unknown size, and math.MaxUint64
 // where the product is larger.
 //
-// XNNPACK adds to the elements (bias, scales, what fills tiles up) and leaves none out. It packs an element as it is,
+// XNNPACK adds to the elements (bias, scales, padding of tiles) and leaves none out. It packs an element as it is,
 // but for float kernels of operators in half precision, which take half as many bytes.
 func (g Geometry) LeastBytes() uint64 {
 	if g.Dims == 0 {

@@ -1,6 +1,10 @@
 package registry
 
-import "errors"
+import (
+	"errors"
+
+	"xpwc/internal/format"
+)
 
 // Errors that callers test for with errors.Is. What is returned wraps them with the reference or path concerned.
 var (
@@ -12,8 +16,9 @@ var (
 	ErrUnauthorized = errors.New("the registry does not allow it; docker login stores credentials")
 	// ErrOtherArtifact: the reference leads to something else than packed weights. It is never replaced.
 	ErrOtherArtifact = errors.New("not packed weights")
-	// ErrDamaged: what the registry gave is not what its digests, or the checksums in the cache file, say.
-	ErrDamaged = errors.New("damaged in the registry or on the way; nothing was written")
+	// ErrDamaged: what the registry gave is not what its digests, or the checksums in the cache file, say. Nothing was written.
+	// It is also that of packages xpwc and cachefile.
+	ErrDamaged = format.ErrDamaged
 	// ErrBadFile: the file to push is no cache file, is damaged, or has no entries that tell their layout.
 	ErrBadFile = errors.New("not pushed")
 	// ErrConcurrent: other pushes to the tag came in between each time. Pushing again uploads only what is missing.
@@ -21,3 +26,12 @@ var (
 	// ErrDigestReference: the reference has a digest, which only what exists can have; pushing needs a tag.
 	ErrDigestReference = errors.New("a digest cannot be pushed to; name a tag")
 )
+
+// damage is what is wrong with what the registry gave. It matches ErrDamaged.
+type damage struct{ err error }
+
+func (d damage) Error() string {
+	return "damaged in the registry or on the way; nothing was written: " + d.err.Error()
+}
+
+func (d damage) Unwrap() []error { return []error{ErrDamaged, d.err} }

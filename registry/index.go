@@ -163,10 +163,13 @@ func encode(mediaType string, v any) (ocispec.Descriptor, []byte, error) {
 func translate(err error) error {
 	var response *errcode.ErrorResponse
 	switch {
+	case errors.As(err, new(damage)):
+		return err
 	case errors.Is(err, errdef.ErrNotFound):
 		return fmt.Errorf("%w: %s", ErrNotFound, strings.TrimSuffix(err.Error(), ": "+errdef.ErrNotFound.Error()))
-	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData), errors.Is(err, ErrDamaged):
+		// What is wrong with a file whose digest is right was wrong when it was pushed.
+		return damage{err}
 	case errors.Is(err, auth.ErrBasicCredentialNotFound),
 		errors.As(err, &response) && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
 		return fmt.Errorf("%w: %w", ErrUnauthorized, err)

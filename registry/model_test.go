@@ -15,6 +15,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/models"
 	"xpwc/registry"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
@@ -69,8 +70,8 @@ func (l *loaded) infer(t *testing.T) (outputs []float32) {
 	t.Helper()
 	require.NoError(t, l.runtime.Reshape())
 	values := map[xnnpack.ValueID][]byte{}
-	buffer := func(v tflite.Value) *xnnpack.Buffer {
-		size, err := xnnpack.Float32.ByteSize(v.Shape)
+	buffer := func(v models.Value) *xnnpack.Buffer {
+		size, err := v.ByteSize()
 		require.NoError(t, err)
 		b, err := xnnpack.NewBuffer(size)
 		require.NoError(t, err)

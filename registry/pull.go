@@ -105,19 +105,12 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, path string)
 	if err != nil {
 		return fmt.Errorf("layout %s: %w", layout, err)
 	}
-	// What is wrong with a file whose digest is right was wrong when it was pushed. It is the registry's all the same.
-	damaged := func(err error) error {
-		if errors.Is(err, cachefile.ErrDamaged) {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		return err
-	}
-	return damaged(cachefile.Install(path, func(w io.Writer) error { return p.copy(ctx, w, cache) }, func(info cachefile.Info) error {
+	return cachefile.Install(path, func(w io.Writer) error { return p.copy(ctx, w, cache) }, func(info cachefile.Info) error {
 		if len(info.Layouts) != 1 || info.Layouts[0].Fingerprint != layout {
-			return fmt.Errorf("%w: it is said to be of layout %s and is not", ErrDamaged, layout)
+			return damage{fmt.Errorf("it is said to be of layout %s and is not", layout)}
 		}
 		return nil
-	}))
+	})
 }
 
 // cacheOf returns the descriptor of the cache file that a manifest is of.

@@ -83,7 +83,7 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 		files = append(files, f)
 		info, err := f.Info()
 		if err == nil && info.Format != cachefile.Native {
-			err = fmt.Errorf("%s: %w", path, cachefile.ErrNeedsModel)
+			err = fmt.Errorf("%s: %w", path, cachefile.ErrForeign)
 		}
 		if err == nil && info.Entries == 0 {
 			err = fmt.Errorf("%s: it has no packed weights", path)

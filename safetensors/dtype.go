@@ -8,8 +8,9 @@ import (
 // Dtype is the type of a tensor's elements, by the format's own name for it.
 type Dtype string
 
-// The types that the reference implementation 0.8 knows. Names with F8, F6 and F4 are floating-point numbers of so many bits,
-// of which ExMy have x bits of exponent and y of mantissa. Those of less than a byte are packed without gaps.
+// The types that the reference implementation 0.8 knows. Names with F8, F6 and F4 are floating-point numbers of so
+// many bits, of which ExMy have x bits of exponent and y of mantissa. Those of less than a byte are packed without
+// gaps.
 const (
 	Bool       Dtype = "BOOL" // a byte each
 	F4         Dtype = "F4"
@@ -62,8 +63,8 @@ func (d Dtype) alignment() int64 {
 	return int64(max(d.Bits()/8, 1))
 }
 
-// byteSize returns how many bytes a tensor has. As in the reference, even an empty tensor's dimensions must multiply within 64
-// bits.
+// byteSize returns how many bytes a tensor has. As in the reference, even an empty tensor's dimensions must multiply
+// within 64 bits.
 func byteSize(d Dtype, shape []int) (int64, error) {
 	if d.Bits() == 0 {
 		return 0, fmt.Errorf("unknown dtype %q", string(d))

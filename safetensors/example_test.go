@@ -15,8 +15,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A model of one fully connected layer whose weights are in a safetensors file, loaded twice with one cache file: first its
-// weights are packed, then they are found.
+// A model of one fully connected layer whose weights are in a safetensors file, loaded twice with one cache file:
+// first its weights are packed, then they are found.
 func Example() {
 	dir, err := os.MkdirTemp("", "safetensors")
 	check(err)
@@ -90,7 +90,8 @@ func describe(weights *safetensors.File, name string) xnnpack.Tensor {
 }
 
 // load defines a value of the subgraph whose content the session gives.
-func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor, options ...xpwc.LoadOption) xnnpack.ValueID {
+func load(session *xpwc.Session, subgraph *xnnpack.Subgraph, t xnnpack.Tensor,
+	options ...xpwc.LoadOption) xnnpack.ValueID {
 	data, err := session.Load(t.Name, append(options, xpwc.PackOnly())...)
 	check(err)
 	t.Data = data

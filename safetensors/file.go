@@ -13,8 +13,8 @@ import (
 	"xpwc/internal/tensorfile"
 )
 
-// File is a safetensors file, or all files of a sharded model, mapped read-only and checked. It is an [xpwc.DataMap]. Its
-// methods may be called from many goroutines.
+// File is a safetensors file, or all files of a sharded model, mapped read-only and checked. It is an [xpwc.DataMap].
+// Its methods may be called from many goroutines.
 type File struct {
 	path     string
 	shards   []*mapped.File
@@ -36,15 +36,16 @@ type Tensor struct {
 	Dtype Dtype
 	// Shape is empty for a scalar. Elements lie row by row, little-endian.
 	Shape []int
-	// Data is the content. That of an open File lies in its mapping: it can be read until Close, and must not be written to.
+	// Data is the content. That of an open File lies in its mapping: it can be read until Close, and must not be
+	// written to.
 	Data []byte
 }
 
-// Open maps a safetensors file read-only and checks its header against it; a path that ends in .json is taken for the index of
-// a sharded model (model.safetensors.index.json), whose files are opened all. Tensors' bytes are not read. The error matches
-// [ErrMalformed] or what the operating system returned, and names the file. Files must not be changed in place while they are
-// open, as for any mapping; replacing one by another is harmless. The caller closes the file when everything that uses its
-// tensors is closed.
+// Open maps a safetensors file read-only and checks its header against it; a path that ends in .json is the index of
+// a sharded model (model.safetensors.index.json), all of whose files are opened. Tensors' bytes are not read. The
+// error matches [ErrMalformed] or what the operating system returned, and names the file. Files must not be changed
+// in place while they are open, as for any mapping; replacing one by another is harmless. The caller closes the file
+// when everything that uses its tensors is closed.
 func Open(path string) (*File, error) {
 	open := openFile
 	if strings.EqualFold(filepath.Ext(path), ".json") {
@@ -90,12 +91,12 @@ func (f *File) add(m *mapped.File, h *header, wanted func(name string) bool) {
 // Path returns the absolute path of what was opened.
 func (f *File) Path() string { return f.path }
 
-// Metadata returns a copy of the file's free text, __metadata__. That of a sharded model is its index's: what is no string
-// there comes as its JSON.
+// Metadata returns a copy of the file's free text, __metadata__. That of a sharded model is its index's: a value
+// there that is no string comes as its JSON.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Tensors returns all tensors in the order they lie in the file; a sharded model's files come by name. After Close they have no
-// Data.
+// Tensors returns all tensors in the order they lie in the file; a sharded model's files come by name. After Close
+// they have no Data.
 func (f *File) Tensors() []Tensor {
 	out := make([]Tensor, len(f.tensors))
 	for i := range f.tensors {
@@ -117,9 +118,10 @@ func (t *located) tensor() Tensor {
 	return Tensor{Name: t.name, Dtype: t.dtype, Shape: slices.Clone(t.shape), Data: t.place.In(t.file.Data())}
 }
 
-// Tensor implements [xpwc.DataMap]. The content lies in the mapping and is never copied, but for what C code could not read
-// there: an address that is no multiple of an element's size, or fewer than 128 bytes of the mapping behind the end. Those are
-// copied when their content is asked for. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
+// Tensor implements [xpwc.DataMap]. The content lies in the mapping and is never copied, but for what C code could
+// not read there: an address that is no multiple of an element's size, or fewer than 128 bytes of the mapping after
+// the end. Those are copied when their content is asked for. The error matches [xpwc.ErrUnknownTensor] or
+// [ErrClosed].
 func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	i, ok := f.byName[name]
 	if !ok {
@@ -128,8 +130,8 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	return tensorfile.Tensor(f.tensors[i].file, f.tensors[i].place, ErrClosed)
 }
 
-// Close unmaps the file. Sessions, and runtimes that read tensors at inference, must be gone before; what takes the file's
-// bytes afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+// Close unmaps the file. Sessions, and runtimes that read tensors at inference, must be gone before; what asks for
+// the file's bytes afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
 func (f *File) Close() error {
 	var errs []error
 	for _, m := range f.shards {

@@ -63,7 +63,8 @@ func TestWhatTheReferenceImplementationWroteIsRead(t *testing.T) {
 	require.Equal(t, map[string]string{"format": "np", "made by": "safetensors"}, f.Metadata())
 	want := map[string]Tensor{}
 	for _, w := range []Tensor{
-		{"weight", F32, []int{2, 3}, []byte("\x00\x00\x20\xc0\x00\x00\xc0\xbf\x00\x00\x00\xbf\x00\x00\x00\x3f\x00\x00\xc0\x3f\x00\x00\x20\x40")},
+		{"weight", F32, []int{2, 3},
+			[]byte("\x00\x00\x20\xc0\x00\x00\xc0\xbf\x00\x00\x00\xbf\x00\x00\x00\x3f\x00\x00\xc0\x3f\x00\x00\x20\x40")},
 		{"bias", F16, []int{2}, []byte("\x00\x3c\x00\xc0")},
 		{"scale", F64, []int{}, []byte("\x00\x00\x00\x00\x00\x00\xe0\x3f")},
 		{"brain", BF16, []int{3}, []byte("\x80\x3f\x00\xc0\x40\x40")},
@@ -107,10 +108,13 @@ func TestTensorsAreGivenInPlaceUnlessCCouldNotReadThemThere(t *testing.T) {
 	}{
 		{"aligned", written(t, []Tensor{u8("a", 1, 2, 3), u8("b", 4)}, nil), map[string]bool{"a": true, "b": true}},
 		{"not aligned", odd, map[string]bool{"a": false, "b": true}},
-		{"to the end of a page", written(t, []Tensor{u8("a", make([]byte, page)...), u8("b", make([]byte, page)...)}, &WriteOptions{Alignment: page}),
+		{"to the end of a page", written(t, []Tensor{u8("a", make([]byte, page)...), u8("b", make([]byte, page)...)},
+			&WriteOptions{Alignment: page}),
 			map[string]bool{"a": true, "b": false}},
-		{"127 bytes before it", written(t, []Tensor{u8("a", make([]byte, page-127)...)}, &WriteOptions{Alignment: page}), map[string]bool{"a": false}},
-		{"128 bytes before it", written(t, []Tensor{u8("a", make([]byte, page-128)...)}, &WriteOptions{Alignment: page}), map[string]bool{"a": true}},
+		{"127 bytes before it", written(t, []Tensor{u8("a", make([]byte, page-127)...)},
+			&WriteOptions{Alignment: page}), map[string]bool{"a": false}},
+		{"128 bytes before it", written(t, []Tensor{u8("a", make([]byte, page-128)...)},
+			&WriteOptions{Alignment: page}), map[string]bool{"a": true}},
 	} {
 		f := open(t, save(t, "f", c.file))
 		for name, inPlace := range c.inPlace {
@@ -193,7 +197,8 @@ func sharded(t testing.TB, index string, files map[string][]byte) string {
 }
 
 func TestAShardedModelIsOneFileByItsIndex(t *testing.T) {
-	path := sharded(t, `{"metadata":{"total_size":4,"by":"hand"},"weight_map":{"a":"2.safetensors","b":"sub/1.safetensors","c":"2.safetensors"}}`,
+	path := sharded(t, `{"metadata":{"total_size":4,"by":"hand"},
+		"weight_map":{"a":"2.safetensors","b":"sub/1.safetensors","c":"2.safetensors"}}`,
 		map[string][]byte{
 			"2.safetensors":     written(t, []Tensor{u8("c", 7), u8("a", 1, 2), u8("b", 0)}, nil),
 			"sub/1.safetensors": written(t, []Tensor{u8("b", 3), u8("unlisted", 9)}, nil),

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse reads any bytes as a file: what is malformed must be an error, what is not must be written back to the same tensors.
+// FuzzParse reads any bytes as a file: what is malformed must be an error, what is not must be written back to the
+// same tensors.
 func FuzzParse(f *testing.F) {
 	f.Add(golden(f))
 	f.Add(raw(`{}`, 0))
@@ -35,7 +36,8 @@ func FuzzParse(f *testing.F) {
 // FuzzHeader does the same with what follows the header's length, which so is always right.
 func FuzzHeader(f *testing.F) {
 	f.Add(`{"a":`+tensorJSON("F32", "[2,2]", "[0,16]")+`}`, uint16(16))
-	f.Add(`{"__metadata__":{"a":"b"},"a":`+tensorJSON("BF16", "[3]", "[2,8]")+`,"b":`+tensorJSON("F16", "[]", "[0,2]")+`}  `, uint16(8))
+	f.Add(`{"__metadata__":{"a":"b"},"a":`+tensorJSON("BF16", "[3]", "[2,8]")+
+		`,"b":`+tensorJSON("F16", "[]", "[0,2]")+`}  `, uint16(8))
 	f.Fuzz(func(t *testing.T, header string, data uint16) {
 		b := raw(header, int(data))
 		if h, err := parse(b); err == nil {

@@ -65,7 +65,7 @@ func parse(file []byte) (*header, error) {
 	return h, h.check(int64(len(file)) - h.data)
 }
 
-// decode reads the header's JSON. What it takes is what the format's JSON schema allows, less names that come twice.
+// decode reads the header's JSON. It accepts what the format's JSON schema allows, except names that come twice.
 func decode(text []byte) (*header, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	if _, err := d.ReadToken(); err != nil {
@@ -130,8 +130,8 @@ func decodeEntry(d *jsontext.Decoder) (entry, error) {
 	return entry{dtype: Dtype(raw.Dtype), shape: raw.Shape, begin: raw.Offsets[0], end: raw.Offsets[1]}, nil
 }
 
-// check orders the tensors by position and sees that they cover the size bytes that follow the header: each begins where the
-// one before ends, as the reference demands, so that nothing else can hide in a file.
+// check orders the tensors by position and sees that they cover the size bytes that follow the header: each begins
+// where the one before ends, as the reference demands, so that nothing else can hide in a file.
 func (h *header) check(size int64) error {
 	slices.SortFunc(h.tensors, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
@@ -139,7 +139,8 @@ func (h *header) check(size int64) error {
 	at := int64(0)
 	for _, e := range h.tensors {
 		if e.begin != at || e.end < e.begin {
-			return malformed("tensor %q: bytes %d to %d, where the tensor before ends at %d", e.name, e.begin, e.end, at)
+			return malformed("tensor %q: bytes %d to %d, where the tensor before ends at %d", e.name, e.begin, e.end,
+				at)
 		}
 		if e.end > size {
 			return malformed("tensor %q: bytes %d to %d of %d", e.name, e.begin, e.end, size)
@@ -149,7 +150,8 @@ func (h *header) check(size int64) error {
 			return malformed("tensor %q: %v", e.name, err)
 		}
 		if e.end-e.begin != want {
-			return malformed("tensor %q: %d bytes for shape %v of %s, which has %d", e.name, e.end-e.begin, e.shape, e.dtype, want)
+			return malformed("tensor %q: %d bytes for shape %v of %s, which has %d", e.name, e.end-e.begin, e.shape,
+				e.dtype, want)
 		}
 		at = e.end
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw is a file with this header and so many bytes behind it.
+// raw is a file with this header and so many bytes after it.
 func raw(header string, data int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), make([]byte, data)...)
@@ -26,57 +26,64 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"nothing":                  {nil, "0 bytes are no header"},
-		"less than a length":       {make([]byte, 7), "7 bytes are no header"},
-		"no header":                {make([]byte, 8), "does not begin with '{'"},
-		"header beyond the file":   {raw(`{}`, 0)[:9], "a header of 2 bytes in a file of 9"},
-		"header beyond 100 MB":     {append(binary.LittleEndian.AppendUint64(nil, 100_000_001), '{'), "more than 100000000"},
-		"header of 2^64-1 bytes":   {append(bytes.Repeat([]byte{255}, 8), '{'), "more than 100000000"},
-		"space before the header":  {raw(` {}`, 0), "does not begin with '{'"},
-		"no object":                {raw(`[]`, 0), "does not begin with '{'"},
-		"header cut off":           {raw(`{"a":`+one, 4), "unexpected EOF"},
-		"two objects":              {raw(`{}{}`, 0), "something follows the object"},
-		"text after the object":    {raw(`{} x`, 0), "something follows the object"},
-		"zeros after the object":   {raw("{}\x00\x00", 0), "something follows the object"},
-		"name twice":               {raw(`{"a":`+one+`,"a":`+one+`}`, 4), "duplicate"},
-		"member twice":             {raw(`{"a":{"dtype":"U8","dtype":"I8","shape":[4],"data_offsets":[0,4]}}`, 4), "duplicate"},
-		"metadata twice":           {raw(`{"__metadata__":{},"__metadata__":{}}`, 0), "duplicate"},
-		"metadata name twice":      {raw(`{"__metadata__":{"a":"","a":""}}`, 0), "duplicate"},
-		"metadata of a number":     {raw(`{"__metadata__":{"a":1}}`, 0), "__metadata__"},
-		"metadata of null":         {raw(`{"__metadata__":{"a":null}}`, 0), `"a" is no string`},
-		"invalid UTF-8":            {raw("{\"\xff\":"+one+"}", 4), "UTF-8"},
-		"another member":           {raw(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"x":1}}`, 4), "unknown"},
-		"member in capitals":       {raw(`{"a":{"Dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, 4), "unknown"},
-		"no dtype":                 {raw(`{"a":{"shape":[4],"data_offsets":[0,4]}}`, 4), `unknown dtype ""`},
-		"no shape":                 {raw(`{"a":{"dtype":"U8","data_offsets":[0,4]}}`, 4), "are needed"},
-		"null for a shape":         {raw(`{"a":`+tensorJSON("U8", "null", "[0,4]")+`}`, 4), "are needed"},
-		"no offsets":               {raw(`{"a":{"dtype":"U8","shape":[4]}}`, 4), "are needed"},
-		"one offset":               {raw(`{"a":`+tensorJSON("U8", "[4]", "[4]")+`}`, 4), "are needed"},
-		"three offsets":            {raw(`{"a":`+tensorJSON("U8", "[4]", "[0,4,4]")+`}`, 4), "are needed"},
-		"tensor of null":           {raw(`{"a":null}`, 0), "are needed"},
-		"tensor of a number":       {raw(`{"a":1}`, 0), `tensor "a"`},
-		"fraction":                 {raw(`{"a":`+tensorJSON("U8", "[4.0]", "[0,4]")+`}`, 4), `tensor "a"`},
-		"number in quotes":         {raw(`{"a":`+tensorJSON("U8", `["4"]`, "[0,4]")+`}`, 4), `tensor "a"`},
-		"dimension of 2^63":        {raw(`{"a":`+tensorJSON("U8", "[9223372036854775808]", "[0,4]")+`}`, 4), `tensor "a"`},
-		"negative dimension":       {raw(`{"a":`+tensorJSON("U8", "[-4]", "[0,4]")+`}`, 4), "negative"},
-		"two negative dimensions":  {raw(`{"a":`+tensorJSON("U8", "[-2,-2]", "[0,4]")+`}`, 4), "negative"},
-		"overflow":                 {raw(`{"a":`+tensorJSON("U8", "[4294967296,4294967296]", "[0,0]")+`}`, 0), "more than 2^64"},
-		"overflow before a zero":   {raw(`{"a":`+tensorJSON("U8", "[4294967296,4294967296,0]", "[0,0]")+`}`, 0), "more than 2^64"},
-		"overflow by the type":     {raw(`{"a":`+tensorJSON("F64", "[4611686018427387905]", "[0,8]")+`}`, 8), "more than 2^64"},
+		"nothing":                {nil, "0 bytes are no header"},
+		"less than a length":     {make([]byte, 7), "7 bytes are no header"},
+		"no header":              {make([]byte, 8), "does not begin with '{'"},
+		"header beyond the file": {raw(`{}`, 0)[:9], "a header of 2 bytes in a file of 9"},
+		"header beyond 100 MB": {append(binary.LittleEndian.AppendUint64(nil, 100_000_001), '{'),
+			"more than 100000000"},
+		"header of 2^64-1 bytes":  {append(bytes.Repeat([]byte{255}, 8), '{'), "more than 100000000"},
+		"space before the header": {raw(` {}`, 0), "does not begin with '{'"},
+		"no object":               {raw(`[]`, 0), "does not begin with '{'"},
+		"header cut off":          {raw(`{"a":`+one, 4), "unexpected EOF"},
+		"two objects":             {raw(`{}{}`, 0), "something follows the object"},
+		"text after the object":   {raw(`{} x`, 0), "something follows the object"},
+		"zeros after the object":  {raw("{}\x00\x00", 0), "something follows the object"},
+		"name twice":              {raw(`{"a":`+one+`,"a":`+one+`}`, 4), "duplicate"},
+		"member twice": {raw(`{"a":{"dtype":"U8","dtype":"I8","shape":[4],"data_offsets":[0,4]}}`, 4),
+			"duplicate"},
+		"metadata twice":       {raw(`{"__metadata__":{},"__metadata__":{}}`, 0), "duplicate"},
+		"metadata name twice":  {raw(`{"__metadata__":{"a":"","a":""}}`, 0), "duplicate"},
+		"metadata of a number": {raw(`{"__metadata__":{"a":1}}`, 0), "__metadata__"},
+		"metadata of null":     {raw(`{"__metadata__":{"a":null}}`, 0), `"a" is no string`},
+		"invalid UTF-8":        {raw("{\"\xff\":"+one+"}", 4), "UTF-8"},
+		"another member":       {raw(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"x":1}}`, 4), "unknown"},
+		"member in capitals":   {raw(`{"a":{"Dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, 4), "unknown"},
+		"no dtype":             {raw(`{"a":{"shape":[4],"data_offsets":[0,4]}}`, 4), `unknown dtype ""`},
+		"no shape":             {raw(`{"a":{"dtype":"U8","data_offsets":[0,4]}}`, 4), "are needed"},
+		"null for a shape":     {raw(`{"a":`+tensorJSON("U8", "null", "[0,4]")+`}`, 4), "are needed"},
+		"no offsets":           {raw(`{"a":{"dtype":"U8","shape":[4]}}`, 4), "are needed"},
+		"one offset":           {raw(`{"a":`+tensorJSON("U8", "[4]", "[4]")+`}`, 4), "are needed"},
+		"three offsets":        {raw(`{"a":`+tensorJSON("U8", "[4]", "[0,4,4]")+`}`, 4), "are needed"},
+		"tensor of null":       {raw(`{"a":null}`, 0), "are needed"},
+		"tensor of a number":   {raw(`{"a":1}`, 0), `tensor "a"`},
+		"fraction":             {raw(`{"a":`+tensorJSON("U8", "[4.0]", "[0,4]")+`}`, 4), `tensor "a"`},
+		"number in quotes":     {raw(`{"a":`+tensorJSON("U8", `["4"]`, "[0,4]")+`}`, 4), `tensor "a"`},
+		"dimension of 2^63": {raw(`{"a":`+tensorJSON("U8", "[9223372036854775808]", "[0,4]")+`}`, 4),
+			`tensor "a"`},
+		"negative dimension":      {raw(`{"a":`+tensorJSON("U8", "[-4]", "[0,4]")+`}`, 4), "negative"},
+		"two negative dimensions": {raw(`{"a":`+tensorJSON("U8", "[-2,-2]", "[0,4]")+`}`, 4), "negative"},
+		"overflow": {raw(`{"a":`+tensorJSON("U8", "[4294967296,4294967296]", "[0,0]")+`}`, 0),
+			"more than 2^64"},
+		"overflow before a zero": {raw(`{"a":`+tensorJSON("U8", "[4294967296,4294967296,0]", "[0,0]")+`}`, 0),
+			"more than 2^64"},
+		"overflow by the type": {raw(`{"a":`+tensorJSON("F64", "[4611686018427387905]", "[0,8]")+`}`, 8),
+			"more than 2^64"},
 		"unknown type":             {raw(`{"a":`+tensorJSON("F128", "[4]", "[0,64]")+`}`, 64), `unknown dtype "F128"`},
 		"type in small letters":    {raw(`{"a":`+tensorJSON("u8", "[4]", "[0,4]")+`}`, 4), `unknown dtype "u8"`},
 		"half a byte":              {raw(`{"a":`+tensorJSON("F4", "[3]", "[0,2]")+`}`, 2), "whole byte"},
 		"three quarters of a byte": {raw(`{"a":`+tensorJSON("F6_E2M3", "[1]", "[0,1]")+`}`, 1), "whole byte"},
-		"size of another shape":    {raw(`{"a":`+tensorJSON("F32", "[4]", "[0,4]")+`}`, 4), "4 bytes for shape [4] of F32, which has 16"},
-		"offsets the wrong way":    {raw(`{"a":`+tensorJSON("U8", "[4]", "[4,0]")+`}`, 4), "bytes 4 to 0"},
-		"negative offset":          {raw(`{"a":`+tensorJSON("U8", "[4]", "[-4,0]")+`}`, 4), "bytes -4 to 0"},
-		"offset beyond the file":   {raw(`{"a":`+tensorJSON("U8", "[4]", "[0,4]")+`}`, 3), "bytes 0 to 4 of 3"},
-		"hole before the first":    {raw(`{"a":`+tensorJSON("U8", "[4]", "[1,5]")+`}`, 5), "ends at 0"},
-		"hole":                     {raw(`{"a":`+one+`,"b":`+tensorJSON("U8", "[1]", "[5,6]")+`}`, 6), "ends at 4"},
-		"overlap":                  {raw(`{"a":`+one+`,"b":`+tensorJSON("U8", "[2]", "[3,5]")+`}`, 5), "ends at 4"},
-		"the same bytes twice":     {raw(`{"a":`+one+`,"b":`+one+`}`, 4), "ends at 4"},
-		"bytes of no tensor":       {raw(`{"a":`+one+`}`, 5), "1 bytes follow the last tensor"},
-		"only bytes of no tensor":  {raw(`{}`, 1), "1 bytes follow"},
+		"size of another shape": {raw(`{"a":`+tensorJSON("F32", "[4]", "[0,4]")+`}`, 4),
+			"4 bytes for shape [4] of F32, which has 16"},
+		"offsets the wrong way":   {raw(`{"a":`+tensorJSON("U8", "[4]", "[4,0]")+`}`, 4), "bytes 4 to 0"},
+		"negative offset":         {raw(`{"a":`+tensorJSON("U8", "[4]", "[-4,0]")+`}`, 4), "bytes -4 to 0"},
+		"offset beyond the file":  {raw(`{"a":`+tensorJSON("U8", "[4]", "[0,4]")+`}`, 3), "bytes 0 to 4 of 3"},
+		"hole before the first":   {raw(`{"a":`+tensorJSON("U8", "[4]", "[1,5]")+`}`, 5), "ends at 0"},
+		"hole":                    {raw(`{"a":`+one+`,"b":`+tensorJSON("U8", "[1]", "[5,6]")+`}`, 6), "ends at 4"},
+		"overlap":                 {raw(`{"a":`+one+`,"b":`+tensorJSON("U8", "[2]", "[3,5]")+`}`, 5), "ends at 4"},
+		"the same bytes twice":    {raw(`{"a":`+one+`,"b":`+one+`}`, 4), "ends at 4"},
+		"bytes of no tensor":      {raw(`{"a":`+one+`}`, 5), "1 bytes follow the last tensor"},
+		"only bytes of no tensor": {raw(`{}`, 1), "1 bytes follow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(c.file)
@@ -91,12 +98,13 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 		file []byte
 		want []entry
 	}{
-		"no tensors":         {raw(`{}`, 0), nil},
-		"only spaces behind": {raw(`{}      `, 0), nil},
-		"null for metadata":  {raw(`{"__metadata__":null}`, 0), nil},
-		"scalar":             {raw(`{"a":`+tensorJSON("F64", "[]", "[0,8]")+`}`, 8), []entry{{"a", F64, []int{}, 0, 8}}},
+		"no tensors":        {raw(`{}`, 0), nil},
+		"only spaces after": {raw(`{}      `, 0), nil},
+		"null for metadata": {raw(`{"__metadata__":null}`, 0), nil},
+		"scalar":            {raw(`{"a":`+tensorJSON("F64", "[]", "[0,8]")+`}`, 8), []entry{{"a", F64, []int{}, 0, 8}}},
 		"empty tensors anywhere": {
-			raw(`{"a":`+tensorJSON("U8", "[2]", "[0,2]")+`,"b":`+tensorJSON("F32", "[7,0]", "[0,0]")+`,"c":`+tensorJSON("I64", "[0]", "[2,2]")+`}`, 2),
+			raw(`{"a":`+tensorJSON("U8", "[2]", "[0,2]")+`,"b":`+tensorJSON("F32", "[7,0]", "[0,0]")+
+				`,"c":`+tensorJSON("I64", "[0]", "[2,2]")+`}`, 2),
 			[]entry{{"b", F32, []int{7, 0}, 0, 0}, {"a", U8, []int{2}, 0, 2}, {"c", I64, []int{0}, 2, 2}},
 		},
 		"order other than of the bytes": {
@@ -111,7 +119,8 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 			raw(`{"":`+tensorJSON("U8", "[1]", "[0,1]")+`,"\u00e4\n":`+tensorJSON("U8", "[1]", "[1,2]")+`}`, 2),
 			[]entry{{"", U8, []int{1}, 0, 1}, {"ä\n", U8, []int{1}, 1, 2}},
 		},
-		"line breaks and tabs": {raw("{\n\t\"a\": "+tensorJSON("U8", "[ 1 ]", "[0 , 1]")+"\n}\n", 1), []entry{{"a", U8, []int{1}, 0, 1}}},
+		"line breaks and tabs": {raw("{\n\t\"a\": "+tensorJSON("U8", "[ 1 ]", "[0 , 1]")+"\n}\n", 1),
+			[]entry{{"a", U8, []int{1}, 0, 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, err := parse(c.file)
@@ -164,7 +173,8 @@ func within(t *testing.T, h *header, size int64) {
 
 func TestEveryTypeHasItsSize(t *testing.T) {
 	for bits, names := range map[int]string{
-		4: "F4", 6: "F6_E2M3 F6_E3M2", 8: "BOOL U8 I8 F8_E5M2 F8_E4M3 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ", 16: "I16 U16 F16 BF16",
+		4: "F4", 6: "F6_E2M3 F6_E3M2", 8: "BOOL U8 I8 F8_E5M2 F8_E4M3 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ",
+		16: "I16 U16 F16 BF16",
 		32: "I32 U32 F32", 64: "C64 F64 I64 U64", 0: "F128 f32 Q4",
 	} {
 		for name := range strings.FieldsSeq(names) {

@@ -8,16 +8,18 @@ import (
 	"xpwc"
 )
 
-// PackedName is the name of a tensor that holds packed weights beside those that they were packed from: U8 of one dimension, the bytes of
-// a complete cache file. That the two are in one file, and mapped from there, is what pull request 23069 of ONNX Runtime has.
+// PackedName is the name of a tensor that holds packed weights beside those that they were packed from: U8 of one
+// dimension, the bytes of a complete cache file. That the two are in one file, and mapped from there, is what pull
+// request 23069 of ONNX Runtime has.
 const PackedName = "xpwc.packed"
 
 // EverySystem is an alignment that every system can map at: Windows' is the greatest.
 const EverySystem = 64 << 10
 
-// WritePacked writes a file with the tensors of f and, as the tensor PackedName, the bytes of a cache file, which begin at a multiple of the
-// alignment (EverySystem, if it is 0) in the file. It takes the place of packed weights that f has already. The metadata is that of f with
-// what is given. The order of the tensors may be another, see [Write]; their bytes are the same.
+// WritePacked writes a file with the tensors of f and, as the tensor PackedName, the bytes of a cache file, which
+// begin at a multiple of the alignment (EverySystem, if it is 0) in the file. It takes the place of packed weights
+// that f has already. The metadata is that of f with what is given. The order of the tensors may be another, see
+// [Write]; their bytes are the same.
 func (f *File) WritePacked(w io.Writer, cache []byte, alignment int, metadata map[string]string) error {
 	if alignment == 0 {
 		alignment = EverySystem
@@ -43,7 +45,7 @@ func (f *File) WritePacked(w io.Writer, cache []byte, alignment int, metadata ma
 // Sharded reports whether the tensors are in several files.
 func (f *File) Sharded() bool { return len(f.shards) > 1 }
 
-// Section tells where the bytes of a tensor lie in its file. The error matches [xpwc.ErrUnknownTensor].
+// Section returns where the bytes of a tensor lie in its file. The error matches [xpwc.ErrUnknownTensor].
 func (f *File) Section(name string) (offset, size int64, err error) {
 	i, ok := f.byName[name]
 	if !ok {
@@ -52,9 +54,10 @@ func (f *File) Section(name string) (offset, size int64, err error) {
 	return f.tensors[i].place.Offset, f.tensors[i].place.Size, nil
 }
 
-// OpenPacked opens the cache that lies in the file, as [xpwc.OpenSection] does. Sessions on it may use f as their data map: the packed weights
-// serve as long as the tensors have the contents that they were packed from, for which those are read, since a copy of a file has another
-// stamp; a program that knows that nobody changes the file may use f.Trusted. The error matches [xpwc.ErrUnknownTensor] if there are no packed weights in it.
+// OpenPacked opens the cache that lies in the file, as [xpwc.OpenSection] does. Sessions on it may use f as their
+// data map: the packed weights serve as long as the tensors have the contents that they were packed from, for which
+// those are read, since a copy of a file has another stamp; a program that knows that nobody changes the file may use
+// f.Trusted. The error matches [xpwc.ErrUnknownTensor] if there are no packed weights in it.
 func (f *File) OpenPacked(options *xpwc.Options) (*xpwc.Cache, error) {
 	offset, size, err := f.Section(PackedName)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"xpwc/safetensors"
 )
 
-// originals are tensors of several types, some of sizes that align nothing behind them.
+// originals are tensors of several types, some of sizes that align nothing after them.
 func originals() []safetensors.Tensor {
 	return []safetensors.Tensor{
 		{Name: "a", Dtype: safetensors.U8, Shape: []int{3}, Data: []byte{1, 2, 3}},
@@ -39,7 +39,8 @@ func writeFile(t *testing.T, write func(*bytes.Buffer) error) *safetensors.File 
 
 func TestPackedWeightsLieBesideTheTensorsUnchanged(t *testing.T) {
 	original := writeFile(t, func(b *bytes.Buffer) error {
-		return safetensors.Write(b, originals(), &safetensors.WriteOptions{Metadata: map[string]string{"format": "pt", "mine": "old"}})
+		return safetensors.Write(b, originals(),
+			&safetensors.WriteOptions{Metadata: map[string]string{"format": "pt", "mine": "old"}})
 	})
 	for _, size := range []int{0, 1, 4096, 100_001} {
 		for _, alignment := range []int{0, 8, 4096, 1 << 20} {
@@ -69,7 +70,8 @@ func TestPackedWeightsLieBesideTheTensorsUnchanged(t *testing.T) {
 
 				others := 0
 				for _, tensor := range packed.Tensors() {
-					if tensor.Name != safetensors.PackedName && !strings.HasPrefix(tensor.Name, safetensors.PaddingPrefix) {
+					if tensor.Name != safetensors.PackedName &&
+						!strings.HasPrefix(tensor.Name, safetensors.PaddingPrefix) {
 						others++
 					}
 				}
@@ -85,7 +87,8 @@ func TestPackedWeightsLieBesideTheTensorsUnchanged(t *testing.T) {
 					require.Zero(t, at%int64(want.Dtype.Bits()/8), "elements stay aligned")
 				}
 
-				again := writeFile(t, func(b *bytes.Buffer) error { return packed.WritePacked(b, []byte("other"), 0, nil) })
+				again := writeFile(t,
+					func(b *bytes.Buffer) error { return packed.WritePacked(b, []byte("other"), 0, nil) })
 				got, _ = again.Lookup(safetensors.PackedName)
 				require.Equal(t, "other", string(got.Data), "it takes the old one's place")
 				require.Equal(t, packed.Metadata(), again.Metadata())
@@ -105,7 +108,8 @@ func TestAFileWithoutPackedWeightsSaysSo(t *testing.T) {
 }
 
 func TestPackedWeightsThatCannotBeMappedAreAnErrorWithAWayOut(t *testing.T) {
-	tensors := append(originals(), safetensors.Tensor{Name: safetensors.PackedName, Dtype: safetensors.U8, Shape: []int{5000}, Data: make([]byte, 5000)})
+	tensors := append(originals(), safetensors.Tensor{Name: safetensors.PackedName, Dtype: safetensors.U8,
+		Shape: []int{5000}, Data: make([]byte, 5000)})
 	f := writeFile(t, func(b *bytes.Buffer) error { return safetensors.Write(b, tensors, nil) })
 	_, err := f.OpenPacked(nil)
 	require.ErrorIs(t, err, xpwc.ErrMisaligned)

@@ -8,21 +8,22 @@ import (
 	"xpwc"
 )
 
-// SealName is where the metadata has the seal of a file that WritePacked wrote: a digest of the names and contents of all tensors but the
-// packed weights.
+// SealName is where the metadata has the seal of a file that WritePacked wrote: a digest of the names and contents of
+// all tensors but the packed weights.
 const SealName = "xpwc.seal"
 
-// Sealed returns the tensors with an identity made of all contents, and not of the file: it reads every tensor. What was packed from such
-// a map is found again in any copy of the file, see [File.Trusted]. The error matches [ErrClosed].
+// Sealed returns the tensors with an identity made of all contents, and not of the file: it reads every tensor. What
+// was packed from such a map is found again in any copy of the file, see [File.Trusted]. The error matches
+// [ErrClosed].
 func (f *File) Sealed() (xpwc.DataMap, error) {
 	seal, err := f.seal()
 	return sealed{f, seal}, err
 }
 
-// Trusted is Sealed without reading anything: it takes the word of the file, as WritePacked wrote it. With it, and the packed weights in the
-// file, a program maps them without reading a byte of the original tensors. It is for files that nobody changes: where somebody changed a
-// tensor in place and left seal and packed weights as they were, the old packed weights are used. The error matches [ErrMalformed] if
-// the file has no seal.
+// Trusted is Sealed without reading anything: it trusts the seal that WritePacked wrote. With it, and the packed
+// weights in the file, a program maps them without reading a byte of the original tensors. It is for files that
+// nobody changes: where somebody changed a tensor in place and left seal and packed weights as they were, the old
+// packed weights are used. The error matches [ErrMalformed] if the file has no seal.
 func (f *File) Trusted() (xpwc.DataMap, error) {
 	seal := f.metadata[SealName]
 	if seal == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// PaddingPrefix begins the names of tensors that Write puts in for alignment: the format has no room for bytes of no tensor.
-// They are U8 of one dimension, all zero, and mean nothing; Write leaves out any it is given.
+// PaddingPrefix begins the names of tensors that Write puts in for alignment: the format has no room for bytes of no
+// tensor. They are U8 of one dimension, all zero, and mean nothing; Write leaves out any it is given.
 const PaddingPrefix = "__padding__."
 
 const (
@@ -31,37 +31,39 @@ type WriteOptions struct {
 	// Metadata is free text, which becomes __metadata__.
 	Metadata map[string]string
 
-	// Alignment is a power of two: where in the file the first tensor begins is a multiple of it, for which the header is
-	// filled up with spaces. It is 8 at least, which 0 means too, and at most 64 MiB, since a header has 100 MB at most.
+	// Alignment is a power of two: where in the file the first tensor begins is a multiple of it, for which the
+	// header is filled up with spaces. It is 8 at least, which 0 means too, and at most 64 MiB, since a header has
+	// 100 MB at most.
 	Alignment int
 
-	// Aligned gives names of tensors that begin at multiples of a power of two in the file, up to 64 MiB, for instance of the
-	// granularity that a system maps files in (65,536 on Windows). They come first, the most aligned foremost.
+	// Aligned gives names of tensors that begin at multiples of a power of two in the file, up to 64 MiB, for
+	// instance of the granularity that a system maps files in (65,536 on Windows). They come first, the most aligned
+	// foremost.
 	Aligned map[string]int
 }
 
-// Write writes a safetensors file that the reference implementation reads: header, then the tensors' bytes, without holes.
-// After those of WriteOptions.Aligned, tensors come by the alignment of their elements, greatest first, else in the order
-// given, so that every element is aligned in the file. Where the bytes before a tensor do not end at a multiple of its
-// alignment, a tensor of [PaddingPrefix] goes between. The same arguments give the same file. What cannot be written is an
-// error that matches [ErrInvalid], before anything is written; other errors are w's.
+// Write writes a safetensors file that the reference implementation reads: header, then the tensors' bytes, without
+// holes. After those of WriteOptions.Aligned, tensors come by the alignment of their elements, greatest first, else
+// in the order given, so that every element is aligned in the file. Where the bytes before a tensor do not end at a
+// multiple of its alignment, a tensor of [PaddingPrefix] goes between. The same arguments give the same file. What
+// cannot be written is an error that matches [ErrInvalid], before anything is written; other errors are w's.
 func Write(w io.Writer, tensors []Tensor, options *WriteOptions) error {
 	var o WriteOptions
 	if options != nil {
 		o = *options
 	}
-	l, err := o.layout(tensors)
+	all, err := o.arrange(tensors)
 	if err != nil {
 		return err
 	}
-	head, err := o.header(l)
+	head, err := o.header(all)
 	if err != nil {
 		return err
 	}
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
-	for _, t := range l.tensors {
+	for _, t := range all.tensors {
 		if _, err := w.Write(t.Data); err != nil {
 			return err
 		}
@@ -73,8 +75,8 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// layout is the tensors in the order of the file, padding among them.
-type layout struct {
+// arrangement is the tensors in the order of the file, padding among them.
+type arrangement struct {
 	tensors   []Tensor
 	alignment int // of where the first begins
 }
@@ -86,9 +88,9 @@ type aligned struct {
 	rank      int // those of greater rank come first
 }
 
-func (o *WriteOptions) layout(tensors []Tensor) (*layout, error) {
-	l := &layout{alignment: max(o.Alignment, minAlignment)}
-	if !alignmentOK(l.alignment) {
+func (o *WriteOptions) arrange(tensors []Tensor) (*arrangement, error) {
+	out := &arrangement{alignment: max(o.Alignment, minAlignment)}
+	if !alignmentOK(out.alignment) {
 		return nil, invalid("alignment %d is no power of two up to %d", o.Alignment, maxAlignment)
 	}
 	known := make(map[string]bool, len(tensors))
@@ -113,7 +115,7 @@ func (o *WriteOptions) layout(tensors []Tensor) (*layout, error) {
 			a.alignment = max(n, a.alignment)
 			a.rank = a.alignment + maxAlignment // before all that need not be here
 		}
-		l.alignment = max(l.alignment, a.alignment)
+		out.alignment = max(out.alignment, a.alignment)
 		all = append(all, a)
 	}
 	for name := range o.Aligned {
@@ -126,14 +128,14 @@ func (o *WriteOptions) layout(tensors []Tensor) (*layout, error) {
 	for _, a := range all {
 		if n := -at & (a.alignment - 1); n > 0 {
 			name := PaddingPrefix + strconv.Itoa(paddings)
-			l.tensors = append(l.tensors, Tensor{Name: name, Dtype: U8, Shape: []int{n}, Data: make([]byte, n)})
+			out.tensors = append(out.tensors, Tensor{Name: name, Dtype: U8, Shape: []int{n}, Data: make([]byte, n)})
 			paddings++
 			at += n
 		}
-		l.tensors = append(l.tensors, a.Tensor)
+		out.tensors = append(out.tensors, a.Tensor)
 		at += len(a.Data)
 	}
-	return l, nil
+	return out, nil
 }
 
 func alignmentOK(n int) bool { return n > 0 && n <= maxAlignment && bits.OnesCount(uint(n)) == 1 }
@@ -148,13 +150,14 @@ func (t *Tensor) check() error {
 		return invalid("tensor %q: %v", t.Name, err)
 	}
 	if int64(len(t.Data)) != size {
-		return invalid("tensor %q: %d bytes for shape %v of %s, which has %d", t.Name, len(t.Data), t.Shape, t.Dtype, size)
+		return invalid("tensor %q: %d bytes for shape %v of %s, which has %d", t.Name, len(t.Data), t.Shape, t.Dtype,
+			size)
 	}
 	return nil
 }
 
 // header returns the length, the JSON and the spaces that align what follows.
-func (o *WriteOptions) header(l *layout) ([]byte, error) {
+func (o *WriteOptions) header(all *arrangement) ([]byte, error) {
 	out := bytes.NewBuffer(make([]byte, lengthSize, 1<<10))
 	e := jsontext.NewEncoder(out)
 	_ = e.WriteToken(jsontext.BeginObject)
@@ -165,7 +168,7 @@ func (o *WriteOptions) header(l *layout) ([]byte, error) {
 		}
 	}
 	at := 0
-	for _, t := range l.tensors {
+	for _, t := range all.tensors {
 		_ = e.WriteToken(jsontext.String(t.Name))
 		entry := struct {
 			Dtype   Dtype  `json:"dtype"`
@@ -181,7 +184,7 @@ func (o *WriteOptions) header(l *layout) ([]byte, error) {
 		return nil, invalid("header: %v", err)
 	}
 	head := bytes.TrimRight(out.Bytes(), "\n")
-	n := (len(head) + l.alignment - 1) &^ (l.alignment - 1)
+	n := (len(head) + all.alignment - 1) &^ (all.alignment - 1)
 	head = append(head, bytes.Repeat([]byte{' '}, n-len(head))...)
 	if n-lengthSize > maxHeader {
 		return nil, invalid("a header of %d bytes, more than %d", n-lengthSize, maxHeader)

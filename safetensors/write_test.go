@@ -35,7 +35,8 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 
 func TestTheSameTensorsGiveTheSameFile(t *testing.T) {
 	in := open(t, "testdata/reference.safetensors")
-	o := &WriteOptions{Metadata: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}, Aligned: map[string]int{"mask": 64, "bias": 64, "four": 128}}
+	o := &WriteOptions{Metadata: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
+		Aligned: map[string]int{"mask": 64, "bias": 64, "four": 128}}
 	first := written(t, in.Tensors(), o)
 	for range 10 {
 		require.Equal(t, first, written(t, in.Tensors(), o))
@@ -43,7 +44,8 @@ func TestTheSameTensorsGiveTheSameFile(t *testing.T) {
 }
 
 func TestElementsAreAlignedWhateverTheOrder(t *testing.T) {
-	b := written(t, []Tensor{u8("a", 1, 2, 3), f32("b", 3), {"c", F16, []int{1}, []byte{1, 2}}, {"d", F64, nil, make([]byte, 8)}, u8("e", 1)}, nil)
+	b := written(t, []Tensor{u8("a", 1, 2, 3), f32("b", 3), {"c", F16, []int{1}, []byte{1, 2}},
+		{"d", F64, nil, make([]byte, 8)}, u8("e", 1)}, nil)
 	at := offsets(t, b)
 	require.Len(t, at, 5, "no padding is needed")
 	require.Zero(t, at["d"]%8)
@@ -96,17 +98,20 @@ func TestWhatTheFormatCannotHoldIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		options *WriteOptions
 		want    string
 	}{
-		"name twice":              {[]Tensor{u8("a", 1), u8("a", 1)}, nil, "twice"},
-		"name of the metadata":    {[]Tensor{u8("__metadata__", 1)}, nil, "cannot have the name"},
-		"name of no text":         {[]Tensor{u8("\xff", 1)}, nil, "cannot have the name"},
-		"metadata of no text":     {nil, &WriteOptions{Metadata: map[string]string{"a": "\xff"}}, "metadata"},
-		"unknown type":            {[]Tensor{{"a", "Q4", []int{1}, []byte{1}}}, nil, "unknown dtype"},
-		"size of another shape":   {[]Tensor{{"a", F32, []int{2}, make([]byte, 4)}}, nil, "4 bytes for shape [2] of F32"},
+		"name twice":           {[]Tensor{u8("a", 1), u8("a", 1)}, nil, "twice"},
+		"name of the metadata": {[]Tensor{u8("__metadata__", 1)}, nil, "cannot have the name"},
+		"name of no text":      {[]Tensor{u8("\xff", 1)}, nil, "cannot have the name"},
+		"metadata of no text":  {nil, &WriteOptions{Metadata: map[string]string{"a": "\xff"}}, "metadata"},
+		"unknown type":         {[]Tensor{{"a", "Q4", []int{1}, []byte{1}}}, nil, "unknown dtype"},
+		"size of another shape": {[]Tensor{{"a", F32, []int{2}, make([]byte, 4)}}, nil,
+			"4 bytes for shape [2] of F32"},
 		"half a byte":             {[]Tensor{{"a", F4, []int{1}, []byte{1}}}, nil, "whole byte"},
 		"alignment of three":      {nil, &WriteOptions{Alignment: 24}, "power of two"},
 		"alignment beyond bounds": {nil, &WriteOptions{Alignment: 128 << 20}, "power of two"},
-		"aligned to nothing":      {[]Tensor{u8("a", 1)}, &WriteOptions{Aligned: map[string]int{"a": 0}}, "power of two"},
-		"aligned but not there":   {[]Tensor{u8("a", 1)}, &WriteOptions{Aligned: map[string]int{"b": 8}}, `no tensor "b"`},
+		"aligned to nothing": {[]Tensor{u8("a", 1)}, &WriteOptions{Aligned: map[string]int{"a": 0}},
+			"power of two"},
+		"aligned but not there": {[]Tensor{u8("a", 1)}, &WriteOptions{Aligned: map[string]int{"b": 8}},
+			`no tensor "b"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -11,6 +11,8 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/half"
 )
 
 // blueprint is a model that a test writes.
@@ -23,13 +25,13 @@ type blueprint struct {
 type blueTensor struct {
 	name       string
 	shape      []int
-	dtype      TensorType
+	dtype      elementType
 	data       []byte
 	scales     []float32
 	zeroPoints []int64
 	channel    int
 	sparsity   *sparsity
-	outside    bool // the data lies behind the flatbuffer
+	outside    bool // the data lies after the flatbuffer
 }
 
 type blueOp struct {
@@ -46,7 +48,7 @@ type fields map[int]any
 
 // floats is a constant, or with no values a tensor that is computed.
 func floats(name string, shape []int, values ...float32) blueTensor {
-	t := blueTensor{name: name, shape: shape, dtype: Float32}
+	t := blueTensor{name: name, shape: shape, dtype: typeFloat32}
 	if len(values) > 0 {
 		t.data = littleEndian(values)
 	}
@@ -54,7 +56,7 @@ func floats(name string, shape []int, values ...float32) blueTensor {
 }
 
 func int32Tensor(name string, shape []int, values ...int32) blueTensor {
-	t := blueTensor{name: name, shape: shape, dtype: Int32}
+	t := blueTensor{name: name, shape: shape, dtype: typeInt32}
 	for _, v := range values {
 		t.data = binary.LittleEndian.AppendUint32(t.data, uint32(v))
 	}
@@ -63,27 +65,11 @@ func int32Tensor(name string, shape []int, values ...int32) blueTensor {
 
 // halves is a constant in half precision, of numbers that half precision has exactly: 0 and ±2^e·(1+m/1024).
 func halves(name string, shape []int, values ...float32) blueTensor {
-	t := blueTensor{name: name, shape: shape, dtype: Float16}
+	t := blueTensor{name: name, shape: shape, dtype: typeFloat16}
 	for _, v := range values {
-		t.data = binary.LittleEndian.AppendUint16(t.data, toHalf(v))
+		t.data = binary.LittleEndian.AppendUint16(t.data, half.Bits(float64(v)))
 	}
 	return t
-}
-
-func toHalf(v float32) uint16 {
-	b := math.Float32bits(v)
-	if b<<1 == 0 {
-		return uint16(b >> 16)
-	}
-	return uint16(b>>16&0x8000) | uint16((int(b>>23&0xff)-127+15)<<10) | uint16(b>>13&0x3ff)
-}
-
-func fromHalf(h uint16) float64 {
-	sign, exp, mant := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)
-	if exp == 0 {
-		return sign * math.Ldexp(mant, -24)
-	}
-	return sign * math.Ldexp(1024+mant, exp-25)
 }
 
 func writeTable(b *flatbuffers.Builder, f fields) flatbuffers.UOffsetT {

@@ -9,8 +9,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// call is one operator while it is being planned. It keeps the first error; what it returns after that is not to be used, so a
-// handler returns as soon as it has seen one.
+// call is one operator while it is being planned. It keeps the first error; what it returns after that is not to be
+// used, so a handler returns as soon as it has seen one.
 type call struct {
 	plan    *plan
 	op      *operator
@@ -135,7 +135,8 @@ func (c *call) integers(i int) []int {
 	if c.err != nil {
 		return nil
 	}
-	if v.state != static || (v.dtype != Int32 && v.dtype != Int64) || v.constant.scatter != nil || v.constant.size > 1<<10 {
+	if v.state != static || (v.dtype != typeInt32 && v.dtype != typeInt64) || v.constant.scatter != nil ||
+		v.constant.size > 1<<10 {
 		c.unsupported("input %d is not a short constant of integers", i)
 		return nil
 	}
@@ -143,7 +144,7 @@ func (c *call) integers(i int) []int {
 	out := make([]int, 0, len(b)/v.dtype.Size())
 	for ; len(b) > 0; b = b[v.dtype.Size():] {
 		n := int64(int32(binary.LittleEndian.Uint32(b)))
-		if v.dtype == Int64 {
+		if v.dtype == typeInt64 {
 			n = int64(binary.LittleEndian.Uint64(b))
 		}
 		// No number that is good as a shape or an index is greater, and sums of these cannot overflow.
@@ -203,7 +204,8 @@ func (c *call) output(i int) *tensor {
 	return t
 }
 
-// activation returns the range to which a fused activation limits an output; no activation is the zero Range, no limits.
+// activation returns the range to which a fused activation limits an output; no activation is the zero Range, no
+// limits.
 func (c *call) activation(slot int) xnnpack.Range {
 	inf := float32(math.Inf(1))
 	switch a := c.op.options.Byte(slot); a {
@@ -231,7 +233,8 @@ func (c *call) scalar(i int) float32 {
 	if c.err != nil {
 		return 0
 	}
-	if v.state != static || v.dtype != Float32 || v.constant.stored != Float32 || v.constant.scatter != nil || v.constant.size != 4 {
+	if v.state != static || v.dtype != typeFloat32 || v.constant.stored != typeFloat32 || v.constant.scatter != nil ||
+		v.constant.size != 4 {
 		c.unsupported("input %d is not a constant number", i)
 		return 0
 	}

@@ -5,6 +5,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/tensorfile"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -17,20 +18,18 @@ const (
 	usePacked use = 1 << iota
 	// usePackedBlind: packed by an operator that does not look up first (depthwise convolution, deconvolution).
 	usePackedBlind
-	// useInference: read at every inference, where kernels may read up to XNN_EXTRA_BYTES beyond the end.
+	// useInference: read at every inference, where kernels may read up to tensorfile.Overread beyond the end.
 	useInference
 )
 
-// overread is how far beyond the end of a tensor kernels may read: XNN_EXTRA_BYTES of xnnpack.h, the greatest over all targets.
-const overread = 128
-
 // constant is a tensor of the file with what must be done to its bytes before XNNPACK can use them: stored elements
-// spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it lies.
+// spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it
+// lies.
 type constant struct {
 	tensor   int // index of the tensor that operators name
 	source   flatbuf.Span
-	stored   TensorType // as in the file
-	dtype    TensorType // as XNNPACK sees it
+	stored   elementType // as in the file
+	dtype    elementType // as XNNPACK sees it
 	scatter  *scatter
 	sparse   *sparsity
 	shape    []int
@@ -52,7 +51,8 @@ func newConstant(n int, t *tensor) (*constant, error) {
 		return nil, fmt.Errorf("%w: a constant of type %v", ErrUnsupported, t.dtype)
 	}
 	k := &constant{
-		tensor: n, source: t.data, stored: t.dtype, dtype: t.dtype, shape: shape, size: count * width, quant: t.quantization,
+		tensor: n, source: t.data, stored: t.dtype, dtype: t.dtype, shape: shape, size: count * width,
+		quant: t.quantization,
 	}
 	stored := count
 	if t.sparsity != nil {
@@ -67,27 +67,55 @@ func newConstant(n int, t *tensor) (*constant, error) {
 	return k, nil
 }
 
-func (c *constant) widened() bool { return c.stored == Float16 && c.dtype == Float32 }
+func (c *constant) widened() bool { return c.stored == typeFloat16 && c.dtype == typeFloat32 }
 
-// inPlace reports whether C code can read the constant in a mapping of the given length.
-func (c *constant) inPlace(mapped int64) bool {
-	return !c.widened() && c.scatter == nil && c.use&useInference == 0 &&
-		c.source.Offset%int64(max(c.dtype.Size(), 1)) == 0 && c.source.End()+overread <= mapped
+func (c *constant) place() tensorfile.Place {
+	return tensorfile.Place{Offset: c.source.Offset, Size: c.source.Size, Alignment: int64(c.dtype.Size())}
+}
+
+// computed reports whether XNNPACK is given other memory than that of the file: for what is converted, and what it
+// reads at inference.
+func (c *constant) computed() bool {
+	return c.widened() || c.scatter != nil || c.use&useInference != 0
+}
+
+// conversion is how content is computed. Its name has the types: the same bytes converted otherwise are another
+// content.
+func (c *constant) conversion() tensorfile.Conversion {
+	name := c.dtype.String()
+	if c.widened() {
+		name += "<-" + c.stored.String()
+	}
+	if c.scatter != nil {
+		name += fmt.Sprint("<-sparse", c.shape)
+	}
+	return tensorfile.Conversion{
+		Name: name,
+		Size: c.size,
+		Fill: c.fill,
+		Digest: func(stored []byte) xpwc.Digest {
+			d := xpwc.DigestOf(stored) // of fewer bytes than those that fill computes, and no computing
+			if !c.widened() && c.scatter == nil {
+				return d
+			}
+			b := append(append([]byte(name), 0), d[:]...)
+			if c.sparse != nil {
+				b = fmt.Appendf(b, "%v", *c.sparse)
+			}
+			return xpwc.DigestOf(b)
+		},
+	}
 }
 
 // fill computes the content that XNNPACK sees from the bytes of the file.
-func (c *constant) fill(dst, file []byte) error {
-	if len(dst) != c.size {
-		return fmt.Errorf("%d bytes of memory for a constant of %d", len(dst), c.size)
-	}
-	src := c.source.In(file)
+func (c *constant) fill(dst, stored []byte) error {
 	if !c.widened() {
-		c.spread(dst, src)
+		c.spread(dst, stored)
 		return nil
 	}
 	// XNNPACK's converter may read beyond the end of its source, which at the end of the mapping would be a fault.
-	dense := make([]byte, c.size/2, c.size/2+overread)
-	c.spread(dense, src)
+	dense := make([]byte, c.size/2, c.size/2+tensorfile.Overread)
+	c.spread(dense, stored)
 	return xnnpack.WidenF16(dst, dense)
 }
 
@@ -99,33 +127,7 @@ func (c *constant) spread(dst, src []byte) {
 	c.scatter.place(dst, src, c.stored.Size())
 }
 
-// conversion names what fill does, for identities: the same bytes converted otherwise are another content.
-func (c *constant) conversion() string {
-	s := c.dtype.String()
-	if c.widened() {
-		s += "<-" + c.stored.String()
-	}
-	if c.scatter != nil {
-		s += fmt.Sprint("<-sparse", c.shape)
-	}
-	return s
-}
-
-// digest is taken over the bytes in the file, which are fewer than those that fill computes and need no computing.
-func (c *constant) digest(file []byte) xpwc.Digest {
-	src := xpwc.DigestOf(c.source.In(file))
-	if !c.widened() && c.scatter == nil {
-		return src
-	}
-	b := append([]byte(c.conversion()), 0)
-	b = append(b, src[:]...)
-	if c.sparse != nil {
-		b = fmt.Appendf(b, "%v", *c.sparse)
-	}
-	return xpwc.DigestOf(b)
-}
-
-// loadOptions tells a cache what the use asks of it.
+// loadOptions says how the constant is used.
 func (c *constant) loadOptions() []xpwc.LoadOption {
 	var opts []xpwc.LoadOption
 	if c.use&(usePackedBlind|useInference) != 0 {

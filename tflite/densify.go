@@ -3,9 +3,9 @@ package tflite
 import "fmt"
 
 // sparsity says where in a dense tensor the stored elements go, in the schema's variant of the TACO format
-// (http://tensor-compiler.org/kjolstad-oopsla17-tensor-compiler.pdf): the dimensions in the order in which they are traversed,
-// each dense or with the coordinates of its stored elements as compressed sparse rows have them. Blocks are further dimensions
-// within the tensor's own.
+// (http://tensor-compiler.org/kjolstad-oopsla17-tensor-compiler.pdf): the dimensions in the order in which they are
+// traversed, each dense or with the coordinates of its stored elements as compressed sparse rows have them. Blocks
+// are further dimensions within the tensor's own.
 type sparsity struct {
 	traversalOrder []int32
 	blockMap       []int32 // which of the tensor's dimensions each block dimension divides
@@ -26,7 +26,8 @@ type scatter struct {
 	dense  int // elements of the dense tensor
 }
 
-// level is one dimension in the order of traversal; each coordinate of it is stride elements of the dense tensor away from the next.
+// level is one dimension in the order of traversal; each coordinate of it is stride elements of the dense tensor away
+// from the next.
 type level struct {
 	size     int
 	stride   int

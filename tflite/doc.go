@@ -11,24 +11,27 @@
 //	err = session.Close()
 //	err = m.Close()
 //
-// A [Model] is a read-only mapping. Its constants go to XNNPACK from where they lie in the mapping; those that the file has in half
-// precision (DEQUANTIZE) or sparse (DENSIFY) are computed only when their content is asked for, which with a cache that
-// already has the packed weights is never, but for those that [Model.Subgraph] loads eagerly.
+// A [Model] is a read-only mapping. Its constants go to XNNPACK from where they lie in the mapping; those that the
+// file has in half precision (DEQUANTIZE) or sparse (DENSIFY) are computed only when their content is asked for,
+// which with a cache that already has the packed weights is never, but for those that [Model.Subgraph] loads eagerly.
 //
 // # What is supported
 //
-// Values are in single precision: ABS, ADD, AVERAGE_POOL_2D, CONCATENATION, CONV_2D, DENSIFY, DEPTH_TO_SPACE, DEPTHWISE_CONV_2D,
-// DEQUANTIZE, DIV, FULLY_CONNECTED, HARD_SWISH, LEAKY_RELU, LOGISTIC, MAX_POOL_2D, MAXIMUM, MEAN, MINIMUM, MUL, PAD, PADV2,
-// PRELU, QUANTIZE, RELU, RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, SOFTMAX, SUB, TANH, TRANSPOSE_CONV, and MediaPipe's custom
-// operator Convolution2DTransposeBias. ADD, CONV_2D, DEPTHWISE_CONV_2D, DEQUANTIZE, FULLY_CONNECTED, MUL, QUANTIZE, RESHAPE and SUB also
-// take quantized values of int8 (weights with one scale or one for each channel) and uint8. Weights are constant. Activations NONE, RELU,
-// RELU_N1_TO_1 and RELU6 can be fused. Anything else is an error that names the operator and its index.
+// Values are in single precision: ABS, ADD, AVERAGE_POOL_2D, CONCATENATION, CONV_2D, DENSIFY, DEPTH_TO_SPACE,
+// DEPTHWISE_CONV_2D, DEQUANTIZE, DIV, FULLY_CONNECTED, HARD_SWISH, LEAKY_RELU, LOGISTIC, MAX_POOL_2D, MAXIMUM, MEAN,
+// MINIMUM, MUL, PAD, PADV2, PRELU, QUANTIZE, RELU, RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, SOFTMAX, SUB, TANH,
+// TRANSPOSE_CONV, and MediaPipe's custom operator Convolution2DTransposeBias. ADD, CONV_2D, DEPTHWISE_CONV_2D,
+// DEQUANTIZE, FULLY_CONNECTED, MUL, QUANTIZE, RESHAPE and SUB also take quantized values of int8 (weights with one
+// scale or one for each channel) and uint8. Weights are constant. Activations NONE, RELU, RELU_N1_TO_1 and RELU6 can
+// be fused. Anything else is an error that names the operator and its index.
 //
-// Each operator computes what TensorFlow Lite's reference kernel does. Shapes follow from those of the model's inputs; what
-// the file says of intermediate tensors' shapes is ignored, as TensorFlow Lite ignores it. No shape is dynamic.
+// Each operator computes what TensorFlow Lite's reference kernel does. Shapes follow from those of the model's
+// inputs; what the file says of intermediate tensors' shapes is ignored, as TensorFlow Lite ignores it. No shape is
+// dynamic.
 //
 // # Untrusted files
 //
-// Whatever a file says is checked before it is used: no file makes this package or XNNPACK read outside the mapping. A file
-// may however ask for much memory and time, as any model may; and a file that is cut off while it is mapped ends the process.
+// All that a file says is checked before it is used: no file makes this package or XNNPACK read outside the mapping.
+// A file may however ask for much memory and time, as any model may; and a file that is cut off while it is mapped
+// ends the process.
 package tflite

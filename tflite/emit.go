@@ -6,8 +6,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// emitter adds the steps of a plan to a subgraph. It keeps the first error of defining a value; the node that was to use the value
-// is then refused too, and the first error is the one to report.
+// emitter adds the steps of a plan to a subgraph. It keeps the first error of defining a value; the node that was to
+// use the value is then refused too, and the first error is the one to report.
 type emitter struct {
 	s       *xnnpack.Subgraph
 	plan    *plan
@@ -32,7 +32,7 @@ func (p *plan) emit(load func(string, *constant) ([]byte, error)) (*xnnpack.Subg
 	return s, nil
 }
 
-// deleted deletes a subgraph that came to nothing, and says so if that fails too.
+// deleted deletes an incomplete subgraph, and returns the text of the error if that fails too.
 func deleted(s *xnnpack.Subgraph) string {
 	if err := s.Delete(); err != nil {
 		return "; " + err.Error()
@@ -64,8 +64,8 @@ func (e *emitter) emit() error {
 	return e.err
 }
 
-// externals defines the model's inputs and outputs, whose IDs are their positions, inputs first. An output that is an input,
-// a constant or another output as well is a copy, which it returns.
+// externals defines the model's inputs and outputs, whose IDs are their positions, inputs first. An output that is an
+// input, a constant or another output as well is a copy, which it returns.
 func (e *emitter) externals() []xnnpack.Copy {
 	g := e.plan.graph
 	for i, t := range g.inputs {
@@ -92,7 +92,7 @@ func (e *emitter) externals() []xnnpack.Copy {
 	return copies
 }
 
-// describe returns what XNNPACK is told of a tensor.
+// describe returns a tensor's description for XNNPACK.
 func (e *emitter) describe(tensor int) xnnpack.Tensor {
 	t, err := e.plan.describe(tensor)
 	if e.err == nil {

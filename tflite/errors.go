@@ -3,18 +3,20 @@ package tflite
 import "errors"
 
 var (
-	// ErrMalformed is matched by every error that says a file is not a well-formed TensorFlow Lite model: bytes outside the
-	// file, an index that names nothing, a constant whose size is not its shape's, an operator with the wrong operands.
+	// ErrMalformed is matched by every error that says a file is not a well-formed TensorFlow Lite model: bytes
+	// outside the file, an index that names nothing, a constant whose size is not its shape's, an operator with the
+	// wrong operands.
 	ErrMalformed = errors.New("malformed model")
 
-	// ErrUnsupportedOp is matched when the model has an operator this package does not know. The message has the operator's
-	// name and its index in the model.
+	// ErrUnsupportedOp is matched when the model has an operator this package does not know. The message has the
+	// operator's name and its index in the model.
 	ErrUnsupportedOp = errors.New("unsupported operator")
 
-	// ErrUnsupported is matched when a known operator is used in a way this package or XNNPACK cannot run: a data type, a
-	// fused activation, weights that are not constant. The message has the operator's name and its index.
+	// ErrUnsupported is matched when a known operator is used in a way this package or XNNPACK cannot run: a data
+	// type, a fused activation, weights that are not constant. The message has the operator's name and its index.
 	ErrUnsupported = errors.New("unsupported use")
 
-	// ErrClosed is matched by what is asked of a Model, of its DataMap or of a Memory after Close, as far as it takes the file.
+	// ErrClosed is matched by what is asked of a Model, of its DataMap or of a loader after Close, as far as it needs
+	// the file.
 	ErrClosed = errors.New("model is closed")
 )

@@ -34,7 +34,7 @@ func Example() {
 	check(runtime.Reshape())
 	values := map[xnnpack.ValueID][]byte{}
 	for _, v := range append(model.Inputs(), model.Outputs()...) {
-		size, err := xnnpack.Float32.ByteSize(v.Shape)
+		size, err := v.ByteSize()
 		check(err)
 		buffer, err := xnnpack.NewBuffer(size) // of zeros: a black picture
 		check(err)

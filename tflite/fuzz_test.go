@@ -10,7 +10,8 @@ import (
 // specimens are models with every kind of operator.
 func specimens() [][]byte {
 	var cases []opCase
-	for _, more := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(), elementwiseCases(), shapeCases(), weightCases()} {
+	for _, more := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(),
+		elementwiseCases(), shapeCases(), weightCases()} {
 		for i := 0; i < len(more); i += 7 {
 			cases = append(cases, more[i])
 		}
@@ -54,26 +55,27 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, err := load(b); err == nil {
 			for _, c := range p.constants {
+				stored, conversion := c.source.In(b), c.conversion()
 				if c.size <= 1<<20 {
-					if err := c.fill(make([]byte, c.size), b); err != nil {
+					if err := conversion.Fill(make([]byte, c.size), stored); err != nil {
 						t.Fatal(err)
 					}
 				}
-				c.digest(b)
+				conversion.Digest(stored)
 			}
 		}
 	})
 }
 
-// FuzzSubgraph also makes a subgraph and a runtime of every model that can be opened, and runs it: no shape, index or option may
-// bring XNNPACK down.
+// FuzzSubgraph also makes a subgraph and a runtime of every model that can be opened, and runs it: no shape, index or
+// option may bring XNNPACK down.
 func FuzzSubgraph(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, b []byte) { exercise(t, b) })
 }
 
-// FuzzPatchedSubgraph does the same with models that are well-formed but for a few numbers, which gets past the flatbuffer's own
-// structure: each four bytes of patches are a position and a number of one byte or of four.
+// FuzzPatchedSubgraph does the same with models that are well-formed but for a few numbers, which gets past the
+// flatbuffer's own structure: each four bytes of patches are a position and a number of one byte or of four.
 func FuzzPatchedSubgraph(f *testing.F) {
 	models := specimens()
 	for i := range models {
@@ -108,7 +110,9 @@ func FuzzSparsity(f *testing.F) {
 		}
 		s := &sparsity{traversalOrder: widen(order), blockMap: widen(blocks)}
 		for i := 0; i+1 < len(dims); i += 2 {
-			s.dims = append(s.dims, sparseDim{format: dims[i], size: int32(int8(dims[i+1])), segments: widen(segments), indices: widen(places)})
+			s.dims = append(s.dims,
+				sparseDim{format: dims[i], size: int32(int8(dims[i+1])), segments: widen(segments),
+					indices: widen(places)})
 		}
 		shape := []int{2, 1, 1, 4}
 		sc, err := s.scatter(shape)

@@ -6,8 +6,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// handlers has, for each operator, what plans it: checks it, gives its outputs their shapes, and returns what adds it to a
-// subgraph, or nil if it needs no node.
+// handlers has, for each operator, what plans it: checks it, gives its outputs their shapes, and returns what adds it
+// to a subgraph, or nil if it needs no node.
 var handlers = map[opcode]func(*call) func(*emitter) error{
 	opAbs:             planUnary(xnnpack.Unary{Op: xnnpack.Abs}),
 	opAdd:             planBinary(xnnpack.Add, true, binaryActivation),

@@ -26,9 +26,11 @@ func convolutional() blueprint {
 			{code: opPad, inputs: []int{0, 7}, outputs: []int{2}},
 			{code: opConv2D, inputs: []int{2, 5, 6}, outputs: []int{3}, options: fields{convPadding: byte(paddingValid),
 				convStrideH: int32(1), convStrideW: int32(1), convActivation: byte(activationReLU)}},
-			{code: opMaxPool2D, inputs: []int{3}, outputs: []int{4}, options: fields{poolFilterHeight: int32(2), poolFilterWidth: int32(2),
-				poolStrideH: int32(2), poolStrideW: int32(2)}},
-			{code: opResizeBilinear, inputs: []int{4, 8}, outputs: []int{1}, options: fields{resizeHalfPixelCenters: true}},
+			{code: opMaxPool2D, inputs: []int{3}, outputs: []int{4},
+				options: fields{poolFilterHeight: int32(2), poolFilterWidth: int32(2),
+					poolStrideH: int32(2), poolStrideW: int32(2)}},
+			{code: opResizeBilinear, inputs: []int{4, 8}, outputs: []int{1},
+				options: fields{resizeHalfPixelCenters: true}},
 		},
 		inputs: []int{0}, outputs: []int{1},
 	}
@@ -44,74 +46,122 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"operand that is no tensor":      {func(m *blueprint) { m.ops[1].inputs[1] = 99 }, ErrMalformed, "name tensor 99 of 9"},
-		"negative operand":               {func(m *blueprint) { m.ops[1].inputs[0] = -2 }, ErrMalformed, "name tensor -2"},
-		"missing operand":                {func(m *blueprint) { m.ops[1].inputs[0] = absent }, ErrMalformed, "input 0 is missing"},
-		"output that is no tensor":       {func(m *blueprint) { m.ops[1].outputs[0] = absent }, ErrMalformed, "name tensor -1"},
-		"model output that is no tensor": {func(m *blueprint) { m.outputs[0] = 77 }, ErrMalformed, "the model's outputs name tensor 77"},
-		"no outputs":                     {func(m *blueprint) { m.outputs = nil }, ErrMalformed, "0 outputs"},
-		"no inputs":                      {func(m *blueprint) { m.inputs = nil }, ErrMalformed, "0 inputs"},
-		"input listed twice":             {func(m *blueprint) { m.inputs = []int{0, 0} }, ErrMalformed, `input "in"`},
-		"constant input":                 {func(m *blueprint) { m.inputs = []int{0, 6} }, ErrMalformed, `input "bias" is a constant`},
-		"output that nothing computes":   {func(m *blueprint) { m.ops = m.ops[:3] }, ErrMalformed, "not computed before"},
-		"use before computation":         {func(m *blueprint) { m.ops[0], m.ops[1] = m.ops[1], m.ops[0] }, ErrMalformed, `operator 0, CONV_2D`},
-		"cycle":                          {func(m *blueprint) { m.ops[0].inputs[0] = 4 }, ErrMalformed, "not computed before"},
-		"computed twice":                 {func(m *blueprint) { m.ops[2].outputs[0] = 3 }, ErrMalformed, "computed twice"},
-		"computed constant":              {func(m *blueprint) { m.ops[2].outputs[0] = 5 }, ErrMalformed, "or constant"},
-		"computed input":                 {func(m *blueprint) { m.ops[2].outputs[0] = 0 }, ErrMalformed, "computed twice"},
-		"two outputs":                    {func(m *blueprint) { m.ops[0].outputs = []int{2, 3} }, ErrMalformed, "2 outputs, not 1"},
-		"no output":                      {func(m *blueprint) { m.ops[2].outputs = nil }, ErrMalformed, "0 outputs"},
-		"too few operands":               {func(m *blueprint) { m.ops[1].inputs = m.ops[1].inputs[:1] }, ErrMalformed, "1 inputs, not 2 to 3"},
-		"too many operands":              {func(m *blueprint) { m.ops[2].inputs = []int{3, 3} }, ErrMalformed, "2 inputs, not 1 to 1"},
-		"short constant":                 {func(m *blueprint) { m.tensors[5].data = m.tensors[5].data[:20] }, ErrMalformed, "20 bytes for 72 elements"},
-		"long constant":                  {func(m *blueprint) { m.tensors[6].data = make([]byte, 99) }, ErrMalformed, "99 bytes for 4 elements"},
-		"weights of another rank":        {func(m *blueprint) { m.tensors[5].shape = []int{4, 9, 2} }, ErrMalformed, "not 4 dimensions"},
-		"weights that are not constant":  {func(m *blueprint) { m.ops[1].inputs[1] = 0 }, ErrUnsupported, "not constant"},
-		"bias for other channels":        {func(m *blueprint) { m.tensors[6] = constantOf("bias", 3) }, ErrMalformed, "bias of shape [3] for 4"},
-		"channels that do not divide":    {func(m *blueprint) { m.tensors[5].shape = []int{2, 3, 3, 4} }, ErrMalformed, "2 input channels"},
-		"seven dimensions":               {func(m *blueprint) { m.tensors[0].shape = []int{1, 1, 1, 1, 6, 6, 2} }, ErrMalformed, "7 dimensions"},
-		"empty dimension":                {func(m *blueprint) { m.tensors[0].shape[1] = 0 }, ErrMalformed, "dimension 0"},
-		"negative dimension":             {func(m *blueprint) { m.tensors[0].shape[1] = -6 }, ErrMalformed, "dimension -6"},
-		"image of two dimensions":        {func(m *blueprint) { m.tensors[0].shape = []int{6, 12} }, ErrMalformed, "paddings"},
-		"huge image":                     {func(m *blueprint) { m.tensors[0].shape = []int{1, huge, huge, 2} }, ErrMalformed, "more than"},
-		"huge product":                   {func(m *blueprint) { m.tensors[0].shape = []int{65536, 65536, 65536, 65536} }, ErrMalformed, "more than"},
-		"negative padding":               {func(m *blueprint) { m.tensors[7] = int32Tensor("p", []int{4, 2}, 0, 0, -1, 0, 0, 0, 0, 0) }, ErrMalformed, "paddings"},
+		"operand that is no tensor": {func(m *blueprint) { m.ops[1].inputs[1] = 99 }, ErrMalformed,
+			"name tensor 99 of 9"},
+		"negative operand": {func(m *blueprint) { m.ops[1].inputs[0] = -2 }, ErrMalformed,
+			"name tensor -2"},
+		"missing operand": {func(m *blueprint) { m.ops[1].inputs[0] = absent }, ErrMalformed,
+			"input 0 is missing"},
+		"output that is no tensor": {func(m *blueprint) { m.ops[1].outputs[0] = absent }, ErrMalformed,
+			"name tensor -1"},
+		"model output that is no tensor": {func(m *blueprint) { m.outputs[0] = 77 }, ErrMalformed,
+			"the model's outputs name tensor 77"},
+		"no outputs":         {func(m *blueprint) { m.outputs = nil }, ErrMalformed, "0 outputs"},
+		"no inputs":          {func(m *blueprint) { m.inputs = nil }, ErrMalformed, "0 inputs"},
+		"input listed twice": {func(m *blueprint) { m.inputs = []int{0, 0} }, ErrMalformed, `input "in"`},
+		"constant input": {func(m *blueprint) { m.inputs = []int{0, 6} }, ErrMalformed,
+			`input "bias" is a constant`},
+		"output that nothing computes": {func(m *blueprint) { m.ops = m.ops[:3] }, ErrMalformed,
+			"not computed before"},
+		"use before computation": {func(m *blueprint) { m.ops[0], m.ops[1] = m.ops[1], m.ops[0] },
+			ErrMalformed, `operator 0, CONV_2D`},
+		"cycle": {func(m *blueprint) { m.ops[0].inputs[0] = 4 }, ErrMalformed,
+			"not computed before"},
+		"computed twice": {func(m *blueprint) { m.ops[2].outputs[0] = 3 }, ErrMalformed,
+			"computed twice"},
+		"computed constant": {func(m *blueprint) { m.ops[2].outputs[0] = 5 }, ErrMalformed, "or constant"},
+		"computed input": {func(m *blueprint) { m.ops[2].outputs[0] = 0 }, ErrMalformed,
+			"computed twice"},
+		"two outputs": {func(m *blueprint) { m.ops[0].outputs = []int{2, 3} }, ErrMalformed,
+			"2 outputs, not 1"},
+		"no output": {func(m *blueprint) { m.ops[2].outputs = nil }, ErrMalformed, "0 outputs"},
+		"too few operands": {func(m *blueprint) { m.ops[1].inputs = m.ops[1].inputs[:1] }, ErrMalformed,
+			"1 inputs, not 2 to 3"},
+		"too many operands": {func(m *blueprint) { m.ops[2].inputs = []int{3, 3} }, ErrMalformed,
+			"2 inputs, not 1 to 1"},
+		"short constant": {func(m *blueprint) { m.tensors[5].data = m.tensors[5].data[:20] },
+			ErrMalformed, "20 bytes for 72 elements"},
+		"long constant": {func(m *blueprint) { m.tensors[6].data = make([]byte, 99) }, ErrMalformed,
+			"99 bytes for 4 elements"},
+		"weights of another rank": {func(m *blueprint) { m.tensors[5].shape = []int{4, 9, 2} }, ErrMalformed,
+			"not 4 dimensions"},
+		"weights that are not constant": {func(m *blueprint) { m.ops[1].inputs[1] = 0 }, ErrUnsupported,
+			"not constant"},
+		"bias for other channels": {func(m *blueprint) { m.tensors[6] = constantOf("bias", 3) }, ErrMalformed,
+			"bias of shape [3] for 4"},
+		"channels that do not divide": {func(m *blueprint) { m.tensors[5].shape = []int{2, 3, 3, 4} },
+			ErrMalformed, "2 input channels"},
+		"seven dimensions": {func(m *blueprint) { m.tensors[0].shape = []int{1, 1, 1, 1, 6, 6, 2} },
+			ErrMalformed, "7 dimensions"},
+		"empty dimension": {func(m *blueprint) { m.tensors[0].shape[1] = 0 }, ErrMalformed,
+			"dimension 0"},
+		"negative dimension": {func(m *blueprint) { m.tensors[0].shape[1] = -6 }, ErrMalformed,
+			"dimension -6"},
+		"image of two dimensions": {func(m *blueprint) { m.tensors[0].shape = []int{6, 12} }, ErrMalformed,
+			"paddings"},
+		"huge image": {func(m *blueprint) { m.tensors[0].shape = []int{1, huge, huge, 2} },
+			ErrMalformed, "more than"},
+		"huge product": {func(m *blueprint) {
+			m.tensors[0].shape = []int{65536, 65536, 65536, 65536}
+		}, ErrMalformed, "more than"},
+		"negative padding": {func(m *blueprint) {
+			m.tensors[7] = int32Tensor("p", []int{4, 2}, 0, 0, -1, 0, 0, 0, 0, 0)
+		}, ErrMalformed, "paddings"},
 		"huge padding": {func(m *blueprint) {
 			m.tensors[7] = int32Tensor("p", []int{4, 2}, huge, huge, huge, huge, huge, huge, 0, 0)
 		}, ErrMalformed, "more than"},
-		"paddings for other dimensions":       {func(m *blueprint) { m.tensors[7] = int32Tensor("p", []int{3, 2}, 0, 0, 0, 0, 0, 0) }, ErrMalformed, "paddings"},
-		"paddings in single precision":        {func(m *blueprint) { m.tensors[7] = constantOf("p", 4, 2) }, ErrUnsupported, "integers"},
-		"paddings that are computed":          {func(m *blueprint) { m.ops[0].inputs[1] = 0 }, ErrUnsupported, "integers"},
-		"no stride":                           {options(1, convStrideH, int32(0)), ErrMalformed, "stride 0"},
-		"negative stride":                     {options(1, convStrideW, int32(-1)), ErrMalformed, "stride -1"},
-		"no dilation":                         {options(1, convDilationH, int32(0)), ErrMalformed, "dilation 0"},
-		"huge dilation":                       {options(1, convDilationH, int32(huge)), ErrMalformed, "dilation 2147483647"},
-		"window beyond the image":             {options(1, convDilationH, int32(100)), ErrMalformed, "reaches over 201"},
-		"unknown padding":                     {options(1, convPadding, byte(7)), ErrMalformed, "unknown padding 7"},
-		"activation that XNNPACK cannot fuse": {options(1, convActivation, byte(activationTanh)), ErrUnsupported, "fused activation TANH"},
-		"unknown activation":                  {options(1, convActivation, byte(99)), ErrUnsupported, "fused activation 99"},
-		"empty pool":                          {options(2, poolFilterHeight, int32(0)), ErrMalformed, "window of 0"},
+		"paddings for other dimensions": {func(m *blueprint) {
+			m.tensors[7] = int32Tensor("p", []int{3, 2}, 0, 0, 0, 0, 0, 0)
+		}, ErrMalformed, "paddings"},
+		"paddings in single precision": {func(m *blueprint) { m.tensors[7] = constantOf("p", 4, 2) },
+			ErrUnsupported, "integers"},
+		"paddings that are computed": {func(m *blueprint) { m.ops[0].inputs[1] = 0 }, ErrUnsupported,
+			"integers"},
+		"no stride":       {options(1, convStrideH, int32(0)), ErrMalformed, "stride 0"},
+		"negative stride": {options(1, convStrideW, int32(-1)), ErrMalformed, "stride -1"},
+		"no dilation":     {options(1, convDilationH, int32(0)), ErrMalformed, "dilation 0"},
+		"huge dilation": {options(1, convDilationH, int32(huge)), ErrMalformed,
+			"dilation 2147483647"},
+		"window beyond the image": {options(1, convDilationH, int32(100)), ErrMalformed,
+			"reaches over 201"},
+		"unknown padding": {options(1, convPadding, byte(7)), ErrMalformed, "unknown padding 7"},
+		"activation that XNNPACK cannot fuse": {options(1, convActivation, byte(activationTanh)), ErrUnsupported,
+			"fused activation TANH"},
+		"unknown activation": {options(1, convActivation, byte(99)), ErrUnsupported,
+			"fused activation 99"},
+		"empty pool": {options(2, poolFilterHeight, int32(0)), ErrMalformed, "window of 0"},
 		"huge pool": {func(m *blueprint) {
 			m.ops[2].options[poolFilterHeight] = int32(1 << 28)
 			m.ops[2].options[poolFilterWidth] = int32(1 << 28)
 		}, ErrUnsupported, "windows over"},
-		"both kinds of pixel centres":  {options(3, resizeAlignCorners, true), ErrMalformed, "align_corners"},
-		"new size of nothing":          {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{2}, 0, 4) }, ErrMalformed, "dimension 0"},
-		"new size of three dimensions": {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{3}, 4, 4, 4) }, ErrMalformed, "new size"},
-		"huge new size":                {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{2}, huge, huge) }, ErrUnsupported, "single precision"},
-		"input of text":                {func(m *blueprint) { m.tensors[0].dtype = String }, ErrUnsupported, "STRING"},
-		"input of an unknown type":     {func(m *blueprint) { m.tensors[0].dtype = 200 }, ErrUnsupported, "TensorType(200)"},
-		"output of another type":       {func(m *blueprint) { m.tensors[3].dtype = Int8 }, ErrUnsupported, "INT8"},
-		"weights in half precision":    {func(m *blueprint) { m.tensors[5] = halves("k", []int{4, 3, 3, 2}, wave(72)...) }, ErrUnsupported, "FLOAT16"},
+		"both kinds of pixel centres": {options(3, resizeAlignCorners, true), ErrMalformed, "align_corners"},
+		"new size of nothing": {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{2}, 0, 4) },
+			ErrMalformed, "dimension 0"},
+		"new size of three dimensions": {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{3}, 4, 4, 4) },
+			ErrMalformed, "new size"},
+		"huge new size": {func(m *blueprint) { m.tensors[8] = int32Tensor("s", []int{2}, huge, huge) },
+			ErrUnsupported, "single precision"},
+		"input of text": {func(m *blueprint) { m.tensors[0].dtype = typeString }, ErrUnsupported,
+			"STRING"},
+		"input of an unknown type": {func(m *blueprint) { m.tensors[0].dtype = 200 }, ErrUnsupported,
+			"TensorType(200)"},
+		"output of another type": {func(m *blueprint) { m.tensors[3].dtype = typeInt8 }, ErrUnsupported, "INT8"},
+		"weights in half precision": {func(m *blueprint) {
+			m.tensors[5] = halves("k", []int{4, 3, 3, 2}, wave(72)...)
+		}, ErrUnsupported, "FLOAT16"},
 		"weights of another quantization": {func(m *blueprint) {
-			m.tensors[5] = quantizedTensor("k", Int8, []int{4, 3, 3, 2}, 0, 0, []float32{1}, wave(72))
+			m.tensors[5] = quantizedTensor("k", typeInt8, []int{4, 3, 3, 2}, 0, 0, []float32{1}, wave(72))
 		}, ErrUnsupported, "INT8"},
-		"transposed convolution without a size": {func(m *blueprint) { m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias" }, ErrMalformed, "0 bytes of options"},
+		"transposed convolution without a size": {func(m *blueprint) {
+			m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias"
+		}, ErrMalformed, "0 bytes of options"},
 		"transposed convolution of huge stride": {func(m *blueprint) {
 			m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias"
 			m.ops[1].customOptions = []byte{1, 0, 0, 0, 255, 255, 255, 31, 255, 255, 255, 31}
 		}, ErrMalformed, "stride"},
-		"sparsity of other dimensions": {func(m *blueprint) { m.tensors[5].sparsity = &sparsity{traversalOrder: []int32{0}} }, ErrMalformed, "sparsity"},
+		"sparsity of other dimensions": {func(m *blueprint) {
+			m.tensors[5].sparsity = &sparsity{traversalOrder: []int32{0}}
+		}, ErrMalformed, "sparsity"},
 		"constant beyond the file": {func(m *blueprint) {
 			m.tensors[5].outside = true
 		}, nil, ""},
@@ -203,8 +253,8 @@ func TestDamagedFilesNeverCrash(t *testing.T) {
 	}
 }
 
-// exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not. It returns whether the
-// model could be made into a subgraph.
+// exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not. It returns
+// whether the model could be made into a subgraph.
 func exercise(t testing.TB, b []byte) bool {
 	p, err := load(b)
 	if err != nil {

@@ -7,35 +7,22 @@ import (
 
 	"xpwc"
 	"xpwc/internal/mapped"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
-// Model is a .tflite file mapped into memory, checked and ready to be made into subgraphs. Its methods may be called from many
-// goroutines.
+// Model is a .tflite file mapped into memory, checked and ready to be made into subgraphs. It is a [models.Model].
+// Its methods may be called from many goroutines.
 type Model struct {
 	file *mapped.File
 	plan *plan
 	data *dataMap
 }
 
-// Value is an input or an output of a model.
-type Value struct {
-	// ID is the value's external ID in every subgraph made of the model: what [xnnpack.Runtime.Setup] knows its memory by.
-	ID xnnpack.ValueID
-	// Name is the tensor's name in the file, made unique.
-	Name string
-	// Shape is the tensor's shape; images are [batch, height, width, channels]. Elements lie row by row.
-	Shape []int
-	// Type is the type of the elements: Float32, or one of integers, which are quantized.
-	Type TensorType
-	// Scale and ZeroPoint say what quantized elements mean: Scale * (element - ZeroPoint). Scale is 0 if they are not quantized.
-	Scale     float32
-	ZeroPoint int
-}
-
-// Open maps a model read-only and checks all of it. The error matches [ErrMalformed], [ErrUnsupportedOp], [ErrUnsupported] or what the
-// operating system returned, and names the file. The file must not be changed in place while the model is open, as for any mapping;
-// replacing it by another is harmless. The caller closes the model when everything made of it is closed.
+// Open maps a model read-only and checks all of it. The error matches [ErrMalformed], [ErrUnsupportedOp],
+// [ErrUnsupported] or what the operating system returned, and names the file. The file must not be changed in place
+// while the model is open, as for any mapping; replacing it by another is harmless. The caller closes the model when
+// everything made of it is closed.
 //
 // Only the first subgraph of a file is read, which is the main one.
 func Open(path string) (*Model, error) {
@@ -59,66 +46,65 @@ func load(data []byte) (*plan, error) {
 	return newPlan(g, data)
 }
 
-// Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model must be gone
-// before; what is asked of the model or its data map afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+// Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model
+// must be gone before; what is asked of the model or its data map afterwards is an error that matches [ErrClosed].
+// Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
 // Inputs returns the model's inputs, in the model's own order. They can be asked for after Close too.
-func (m *Model) Inputs() []Value { return m.external(m.plan.graph.inputs, 0) }
+func (m *Model) Inputs() []models.Value { return m.external(m.plan.graph.inputs, 0) }
 
 // Outputs returns the model's outputs likewise.
-func (m *Model) Outputs() []Value { return m.external(m.plan.graph.outputs, len(m.plan.graph.inputs)) }
+func (m *Model) Outputs() []models.Value {
+	return m.external(m.plan.graph.outputs, len(m.plan.graph.inputs))
+}
 
-func (m *Model) external(tensors []int, first int) []Value {
-	out := make([]Value, len(tensors))
+func (m *Model) external(tensors []int, first int) []models.Value {
+	out := make([]models.Value, len(tensors))
 	for i, n := range tensors {
-		v, t := &m.plan.values[n], &m.plan.graph.tensors[n]
-		out[i] = Value{ID: xnnpack.ValueID(first + i), Name: t.name, Shape: slices.Clone(v.shape), Type: v.dtype}
-		if v.dtype == Float32 {
-			continue
-		}
-		if q := t.quantization; len(q.scales) == 1 {
-			out[i].Scale = q.scales[0]
-			if len(q.zeroPoints) == 1 {
-				out[i].ZeroPoint = int(q.zeroPoints[0])
-			}
+		kind, q, _ := m.plan.datatype(n) // planning has seen that there is one
+		out[i] = models.Value{
+			ID: xnnpack.ValueID(first + i), Name: m.plan.graph.tensors[n].name, Type: kind,
+			Shape: slices.Clone(m.plan.values[n].shape), Quantization: q,
 		}
 	}
 	return out
 }
 
-// DataMap returns the constants that the model's nodes use, by name, for [xpwc.Cache.NewSession]. A name that several tensors of the
-// file have, and an empty one, is made unique by '#' and the tensor's index. Constants in half precision that the model widens by
-// DEQUANTIZE, and sparse ones that it makes dense by DENSIFY, come under the name of the result, and are computed when their
-// content is asked for. So are those that XNNPACK cannot read where they lie: behind them it may read past the end of the mapping,
-// or their address is not a multiple of an element's size. The others lie in the mapping. The data map may be used until the model is
-// closed.
+// DataMap returns the constants that the model's nodes use, by name, for [xpwc.Cache.NewSession]. A name that several
+// tensors of the file have, and an empty one, is made unique by '#' and the tensor's index. Constants in half
+// precision that the model widens by DEQUANTIZE, and sparse ones that it makes dense by DENSIFY, come under the name
+// of the result, and are computed when their content is asked for. So are those that XNNPACK cannot read where they
+// lie: after them it may read past the end of the mapping, or their address is not a multiple of an element's size.
+// The others lie in the mapping. The data map may be used until the model is closed.
 func (m *Model) DataMap() xpwc.DataMap { return m.data }
 
-// Loader gives the content of a model's constants by name: an [xpwc.Session], or the model's own [Memory]. What it returns lies outside
-// the Go heap, and stays where it is until the runtime is created, or, with [xpwc.Retain], deleted. The content is there on return
-// with [xpwc.Eager], and otherwise at the latest when XNNPACK packs it, which a session sees from a look-up.
-type Loader interface {
-	Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
+// NewLoader returns a loader that needs no cache.
+func (m *Model) NewLoader() *models.Memory {
+	return models.NewMemory(m.data, func(name string) bool {
+		c := m.data.constants[name]
+		return c != nil && c.use&useInference != 0
+	})
 }
 
-// Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how XNNPACK uses
-// it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs them without a look-up
-// (depthwise convolution, deconvolution); those read at inference (operands of elementwise operators) with [xpwc.Eager] and
-// [xpwc.Retain]; kernels with an [xpwc.PackedAs] for each operator that packs them.
+// Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how
+// XNNPACK uses it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs
+// them without a look-up (depthwise convolution, deconvolution); those read at inference (operands of elementwise
+// operators) with [xpwc.Eager] and [xpwc.Retain]; kernels with an [xpwc.PackedAs] for each operator that packs them.
 //
-// The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with HintSparseInference
-// or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK reads weights without a look-up.
-func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) { return m.subgraph(m.plan, l) }
+// The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with
+// HintSparseInference or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK
+// reads weights without a look-up.
+func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return m.subgraph(m.plan, l) }
 
-func (m *Model) subgraph(p *plan, l Loader) (*xnnpack.Subgraph, error) {
-	if err := m.data.read(func([]byte) error { return nil }); err != nil {
-		return nil, err
+func (m *Model) subgraph(p *plan, l models.Loader) (*xnnpack.Subgraph, error) {
+	if m.file.Data() == nil {
+		return nil, fmt.Errorf("%s: %w", m.file.Path(), ErrClosed)
 	}
 	s, err := p.emit(func(name string, c *constant) ([]byte, error) {
 		b, err := l.Load(name, c.loadOptions()...)
 		if err != nil {
-			return nil, fmt.Errorf("load tensor %q: %w", name, err)
+			return nil, err
 		}
 		if len(b) < c.size {
 			return nil, fmt.Errorf("load tensor %q: %d bytes, not %d", name, len(b), c.size)

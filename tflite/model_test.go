@@ -13,21 +13,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/half"
+	"xpwc/internal/modeltest"
 	"xpwc/internal/settled"
+	"xpwc/models"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
-// recorder is a loader that notes what it is asked for, and which constants were computed before the runtime was created.
+// recorder is a loader that notes what it is asked for, and which constants were computed before the runtime was
+// created.
 type recorder struct {
-	*Memory
-	model *Model
+	*models.Memory
 	names []string
 	opts  map[string][]xpwc.LoadOption
 }
 
 func newRecorder(m *Model) *recorder {
-	return &recorder{Memory: m.NewLoader(), model: m, opts: map[string][]xpwc.LoadOption{}}
+	return &recorder{Memory: m.NewLoader(), opts: map[string][]xpwc.LoadOption{}}
 }
 
 func (r *recorder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error) {
@@ -36,7 +39,8 @@ func (r *recorder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error) {
 	return r.Memory.Load(name, opts...)
 }
 
-// placeholder is a loader that gives memory with nothing in it, as a session does for what it expects to find in the cache.
+// placeholder is a loader that gives memory with nothing in it, as a session does for what it expects to find in the
+// cache.
 type placeholder struct {
 	t       *testing.T
 	data    xpwc.DataMap
@@ -57,7 +61,8 @@ func (p *placeholder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
 	return b.Bytes(), nil
 }
 
-// widening has a convolution and a depthwise convolution with weights in half precision, and an addition of such a constant.
+// widening has a convolution and a depthwise convolution with weights in half precision, and an addition of such a
+// constant.
 func widening() blueprint {
 	return blueprint{
 		tensors: []blueTensor{
@@ -70,8 +75,10 @@ func widening() blueprint {
 			{code: opDequantize, inputs: []int{4}, outputs: []int{5}},
 			{code: opDequantize, inputs: []int{6}, outputs: []int{7}},
 			{code: opDequantize, inputs: []int{8}, outputs: []int{9}},
-			{code: opConv2D, inputs: []int{0, 5}, outputs: []int{2}, options: fields{convStrideH: int32(1), convStrideW: int32(1)}},
-			{code: opDepthwiseConv2D, inputs: []int{2, 7}, outputs: []int{3}, options: fields{depthwiseStrideH: int32(1), depthwiseStrideW: int32(1)}},
+			{code: opConv2D, inputs: []int{0, 5}, outputs: []int{2},
+				options: fields{convStrideH: int32(1), convStrideW: int32(1)}},
+			{code: opDepthwiseConv2D, inputs: []int{2, 7}, outputs: []int{3},
+				options: fields{depthwiseStrideH: int32(1), depthwiseStrideW: int32(1)}},
 			{code: opAdd, inputs: []int{3, 9}, outputs: []int{1}},
 		},
 		inputs: []int{0}, outputs: []int{1},
@@ -125,7 +132,8 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 		bits = binary.LittleEndian.AppendUint16(bits, uint16(h))
 	}
 	m := single(blueOp{code: opAdd, inputs: []int{0, 2}}, []int{1 << 16})
-	m.tensors = append(m.tensors, floats("c", []int{1 << 16}), blueTensor{name: "h", shape: []int{1 << 16}, dtype: Float16, data: bits})
+	m.tensors = append(m.tensors, floats("c", []int{1 << 16}),
+		blueTensor{name: "h", shape: []int{1 << 16}, dtype: typeFloat16, data: bits})
 	m.ops = append([]blueOp{{code: opDequantize, inputs: []int{3}, outputs: []int{2}}}, m.ops...)
 	model := openModel(t, save(t, m.bytes()))
 	tensor, err := model.DataMap().Tensor("c")
@@ -137,7 +145,7 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 		got := math.Float32frombits(binary.LittleEndian.Uint32(dst[4*h:]))
 		switch exp, mant := h>>10&31, h&1023; {
 		case exp < 31:
-			require.Equal(t, float32(fromHalf(uint16(h))), got, "half %#04x", h)
+			require.Equal(t, float32(half.Float64(uint16(h))), got, "half %#04x", h)
 		case mant != 0:
 			require.True(t, math.IsNaN(float64(got)), "half %#04x", h)
 		default:
@@ -148,7 +156,8 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 }
 
 func TestWeightsInSinglePrecisionAreUsedWhereTheyLie(t *testing.T) {
-	m := single(blueOp{code: opConv2D, options: fields{convStrideH: int32(1), convStrideW: int32(1)}}, []int{1, 4, 4, 3},
+	m := single(blueOp{code: opConv2D, options: fields{convStrideH: int32(1), convStrideW: int32(1)}},
+		[]int{1, 4, 4, 3},
 		constantOf("kernel", 5, 1, 1, 3), constantOf("bias", 5), floats("end of the file", []int{4096}, wave(4096)...))
 	m.ops[0].inputs = []int{0, 1, 2}
 	path := save(t, m.bytes())
@@ -249,7 +258,7 @@ func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	require.NotEqual(t, digest, changed)
 
 	// The same bytes, of weights in single precision half as large.
-	b.tensors[4] = blueTensor{name: "conv_f16", shape: []int{8, 1, 1, 4}, dtype: Float32, data: b.tensors[4].data}
+	b.tensors[4] = blueTensor{name: "conv_f16", shape: []int{8, 1, 1, 4}, dtype: typeFloat32, data: b.tensors[4].data}
 	b.ops = b.ops[1:]
 	b.ops[2].inputs = []int{0, 4}
 	b.tensors[0].shape = []int{1, 4, 4, 4}
@@ -280,19 +289,24 @@ func TestNamesAreMadeUnique(t *testing.T) {
 
 func TestInputsAndOutputsComeInTheModelsOrder(t *testing.T) {
 	m := blueprint{
-		tensors: []blueTensor{floats("a", []int{2, 2}), floats("b", []int{2}), floats("sum", nil), floats("difference", nil), floats("one", []int{1}, 1)},
-		ops:     []blueOp{{code: opAdd, inputs: []int{0, 1}, outputs: []int{2}}, {code: opSub, inputs: []int{0, 1}, outputs: []int{3}}},
-		inputs:  []int{1, 0},
+		tensors: []blueTensor{floats("a", []int{2, 2}), floats("b", []int{2}), floats("sum", nil),
+			floats("difference", nil), floats("one", []int{1}, 1)},
+		ops: []blueOp{{code: opAdd, inputs: []int{0, 1}, outputs: []int{2}},
+			{code: opSub, inputs: []int{0, 1}, outputs: []int{3}}},
+		inputs: []int{1, 0},
 		// An output may be given twice, and be an input or a constant.
 		outputs: []int{3, 2, 3, 1, 4},
 	}
-	model := openModel(t, save(t, m.bytes()))
-	require.Equal(t, []Value{{ID: 0, Name: "b", Shape: []int{2}}, {ID: 1, Name: "a", Shape: []int{2, 2}}}, model.Inputs())
-	require.Equal(t, []Value{
-		{ID: 2, Name: "difference", Shape: []int{2, 2}}, {ID: 3, Name: "sum", Shape: []int{2, 2}},
-		{ID: 4, Name: "difference", Shape: []int{2, 2}}, {ID: 5, Name: "b", Shape: []int{2}}, {ID: 6, Name: "one", Shape: []int{1}},
-	}, model.Outputs())
-	got := run(t, model, []float32{10, 20}, []float32{1, 2, 3, 4})
+	opened := openModel(t, save(t, m.bytes()))
+	value := func(id xnnpack.ValueID, name string, shape ...int) models.Value {
+		return models.Value{ID: id, Name: name, Type: xnnpack.Float32, Shape: shape}
+	}
+	require.Equal(t, []models.Value{value(0, "b", 2), value(1, "a", 2, 2)}, opened.Inputs())
+	require.Equal(t, []models.Value{
+		value(2, "difference", 2, 2), value(3, "sum", 2, 2), value(4, "difference", 2, 2), value(5, "b", 2),
+		value(6, "one", 1),
+	}, opened.Outputs())
+	got := modeltest.Run(t, opened, []float32{10, 20}, []float32{1, 2, 3, 4})
 	require.Equal(t, [][]float32{{-9, -18, -7, -16}, {11, 22, 13, 24}, {-9, -18, -7, -16}, {10, 20}, {1}}, got)
 }
 
@@ -304,7 +318,8 @@ func TestAnUnknownOperatorIsNamedWithItsIndex(t *testing.T) {
 		{blueOp{code: 36}, "operator 1, GATHER: unsupported operator"},
 		{blueOp{code: 150}, "operator 1, GELU: unsupported operator"},
 		{blueOp{code: 9999}, "operator 1, BUILTIN_9999: unsupported operator"},
-		{blueOp{code: opCustom, custom: "Landmarks2TransformMatrix"}, "operator 1, Landmarks2TransformMatrix: unsupported operator"},
+		{blueOp{code: opCustom, custom: "Landmarks2TransformMatrix"},
+			"operator 1, Landmarks2TransformMatrix: unsupported operator"},
 	} {
 		m := single(blueOp{code: opReLU}, []int{4})
 		m.tensors = append(m.tensors, floats("more", nil))
@@ -335,9 +350,9 @@ func TestAClosedModelRefusesToBeUsed(t *testing.T) {
 	tensor.Evict()
 	_, err = m.Subgraph(l)
 	require.ErrorIs(t, err, ErrClosed)
-	require.NoError(t, l.Close())
 	_, err = l.Load("conv")
 	require.ErrorIs(t, err, ErrClosed)
+	require.NoError(t, l.Close())
 }
 
 func TestWhatIsNoModelIsAnErrorThatNamesTheFile(t *testing.T) {
@@ -358,12 +373,14 @@ func TestWhatIsNoModelIsAnErrorThatNamesTheFile(t *testing.T) {
 
 func TestWhatNoOutputDependsOnIsLeftOut(t *testing.T) {
 	m := blueprint{
-		tensors: []blueTensor{floats("in", []int{4}), floats("out", nil), floats("unused", nil), constantOf("addend", 4), floats("idle", []int{3})},
-		ops:     []blueOp{{code: opReLU, inputs: []int{0}, outputs: []int{1}}, {code: opAdd, inputs: []int{1, 3}, outputs: []int{2}}},
-		inputs:  []int{4, 0}, outputs: []int{1},
+		tensors: []blueTensor{floats("in", []int{4}), floats("out", nil), floats("unused", nil),
+			constantOf("addend", 4), floats("idle", []int{3})},
+		ops: []blueOp{{code: opReLU, inputs: []int{0}, outputs: []int{1}},
+			{code: opAdd, inputs: []int{1, 3}, outputs: []int{2}}},
+		inputs: []int{4, 0}, outputs: []int{1},
 	}
 	model := openModel(t, save(t, m.bytes()))
 	_, err := model.DataMap().Tensor("addend")
 	require.ErrorIs(t, err, xpwc.ErrUnknownTensor)
-	require.Equal(t, [][]float32{{0, 2, 0, 4}}, run(t, model, []float32{1, 2, 3}, []float32{-1, 2, -3, 4}))
+	require.Equal(t, [][]float32{{0, 2, 0, 4}}, modeltest.Run(t, model, []float32{1, 2, 3}, []float32{-1, 2, -3, 4}))
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/xnnpack"
+	"xpwc/internal/modeltest"
 )
 
 // modelPath returns where a fetched model lies.
@@ -36,88 +36,14 @@ func openModel(t testing.TB, path string) *Model {
 	return m
 }
 
-// run computes a model's outputs with XNNPACK and without a cache, and checks that XNNPACK's shapes are the planned ones.
-func run(t testing.TB, m *Model, inputs ...[]float32) [][]float32 {
-	t.Helper()
-	l := m.NewLoader()
-	defer func() { require.NoError(t, l.Close()) }()
-	s, err := m.Subgraph(l)
-	require.NoError(t, err)
-	r, err := xnnpack.NewRuntime(s, nil)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, r.Delete()) }()
-	require.NoError(t, s.Delete())
-	l.Finalize()
-	return invoke(t, m, r, inputs...)
-}
-
-func invoke(t testing.TB, m *Model, r *xnnpack.Runtime, inputs ...[]float32) [][]float32 {
-	t.Helper()
-	require.NoError(t, r.Reshape())
-	external := map[xnnpack.ValueID][]byte{}
-	buffer := func(v Value) *xnnpack.Buffer {
-		n, err := elements(v.Shape)
-		require.NoError(t, err)
-		b, err := xnnpack.NewBuffer(n * v.Type.Size())
-		require.NoError(t, err)
-		t.Cleanup(b.Free)
-		external[v.ID] = b.Bytes()
-		return b
-	}
-	for i, v := range m.Inputs() {
-		store(t, v, buffer(v), inputs[i])
-	}
-	var outputs []*xnnpack.Buffer
-	for _, v := range m.Outputs() {
-		outputs = append(outputs, buffer(v))
-		shape, err := r.ExternalShape(v.ID)
-		require.NoError(t, err)
-		require.Equal(t, append([]int{}, v.Shape...), append([]int{}, shape...), "the shape of output %s", v.Name)
-	}
-	require.NoError(t, r.Setup(external))
-	require.NoError(t, r.Invoke())
-	var out [][]float32
-	for i, v := range m.Outputs() {
-		out = append(out, fetch(v, outputs[i]))
-	}
-	return out
-}
-
-// store quantizes where the input is quantized.
-func store(t testing.TB, v Value, b *xnnpack.Buffer, x []float32) {
-	if v.Type == Float32 {
-		require.Len(t, x, len(b.Float32s()))
-		copy(b.Float32s(), x)
-		return
-	}
-	require.Len(t, x, len(b.Bytes()))
-	for i, f := range x {
-		b.Bytes()[i] = byte(int(math.RoundToEven(float64(f/v.Scale))) + v.ZeroPoint)
-	}
-}
-
-func fetch(v Value, b *xnnpack.Buffer) []float32 {
-	if v.Type == Float32 {
-		return append([]float32(nil), b.Float32s()...)
-	}
-	out := make([]float32, len(b.Bytes()))
-	for i, q := range b.Bytes() {
-		n := int(q)
-		if v.Type == Int8 {
-			n = int(int8(q))
-		}
-		out[i] = v.Scale * float32(n-v.ZeroPoint)
-	}
-	return out
-}
-
 type tolerance struct {
 	RelativeL2      float64 `json:"relative_l2"`
 	MaxAbsOverMax   float64 `json:"max_abs_over_max_ref"`
 	SingleElementOf float64 `json:"single_element_abs"`
 }
 
-// deviation returns the manifest's measures: the relative L2 norm of the difference, its maximum over the reference's, and itself.
+// deviation returns the manifest's measures: the relative L2 norm of the difference, its maximum over the
+// reference's, and itself.
 func deviation(got, want []float32) (l2, maxRel, maxAbs float64) {
 	var diff, ref, top float64
 	for i := range want {
@@ -231,7 +157,7 @@ func TestModelsGiveTheOutputsOfAnIndependentRuntime(t *testing.T) {
 			}
 			require.Equal(t, c.Input.SHA256, hash(littleEndian(input)), "not the input of the manifest")
 
-			got := run(t, m, input)
+			got := modeltest.Run(t, m, input)
 			require.Len(t, got, len(c.Outputs))
 			for i, o := range c.Outputs {
 				require.Equal(t, o.Name, m.Outputs()[i].Name)
@@ -242,8 +168,9 @@ func TestModelsGiveTheOutputsOfAnIndependentRuntime(t *testing.T) {
 	}
 }
 
-// TestEveryModelOfThePackagesAgreesWithItsDefinition runs all models, also those without outputs of another runtime, against
-// the operators' definitions in double precision. The input is cut out of the portrait: on noise the segmentations are zero.
+// TestEveryModelOfThePackagesAgreesWithItsDefinition runs all models, also those without outputs of another runtime,
+// against the operators' definitions in double precision. The input is cut out of the portrait: on noise the
+// segmentations are zero.
 func TestEveryModelOfThePackagesAgreesWithItsDefinition(t *testing.T) {
 	for name, tol := range map[string]tolerance{
 		"face_detection_full_range.tflite":        {1e-4, 1e-4, 1e-4},
@@ -266,7 +193,7 @@ func TestEveryModelOfThePackagesAgreesWithItsDefinition(t *testing.T) {
 				t.Skip("with -short, not the models whose definition takes long to compute")
 			}
 			input := cut(portrait(t, "input/portrait_256.u8"), 256, m.Inputs()[0].Shape)
-			got, want := run(t, m, input), interpret(t, file, input)
+			got, want := modeltest.Run(t, m, input), interpret(t, file, input)
 			for i, v := range m.Outputs() {
 				requireClose(t, v.Name, got[i], want[i], tol)
 			}

@@ -44,7 +44,8 @@ const (
 	placeholderOpcode opcode = 127
 )
 
-// opcodeNames has the schema's name of every builtin operator up to 161, so that an error can name those that cannot be run.
+// opcodeNames has the schema's name of every builtin operator up to 161, so that an error can name those that cannot
+// be run.
 var opcodeNames = [...]string{
 	"ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE", "DEQUANTIZE",
 	"EMBEDDING_LOOKUP", "FLOOR", "FULLY_CONNECTED", "HASHTABLE_LOOKUP", "L2_NORMALIZATION", "L2_POOL_2D",

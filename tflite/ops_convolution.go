@@ -21,8 +21,9 @@ func (c *call) window(size, stride, dilation int) window {
 	return window{size, stride, dilation}
 }
 
-// slide returns how many positions the window has in an input of size in. With SAME padding the output is the input's size over
-// the stride, rounded up, and what padding that takes is XNNPACK's to distribute: as TensorFlow, the odd one goes to the end.
+// slide returns how many positions the window has in an input of size in. With SAME padding the output is the input's
+// size over the stride, rounded up, and what padding that takes is XNNPACK's to distribute: as TensorFlow, the odd
+// one goes to the end.
 func (c *call) slide(w window, in int, same bool) int {
 	if same {
 		return (in + w.stride - 1) / w.stride
@@ -34,8 +35,8 @@ func (c *call) slide(w window, in int, same bool) int {
 	return (in-w.reach())/w.stride + 1
 }
 
-// slides returns the output's height and width. XNNPACK keeps a pointer for each pixel under the window at each position, and
-// computes the size of that without looking for an overflow.
+// slides returns the output's height and width. XNNPACK keeps a pointer for each pixel under the window at each
+// position, and computes the size of that without looking for an overflow.
 func (c *call) slides(y, x window, image []int, same bool) (height, width int) {
 	height, width = c.slide(y, image[1], same), c.slide(x, image[2], same)
 	c.pointers(image[0], height, width, y.size, x.size)
@@ -110,7 +111,8 @@ func planConv2D(c *call) func(*emitter) error {
 	}
 	slots := convolutionSlots{convPadding, convStrideH, convStrideW, convDilationH, convDilationW, convActivation}
 	k := c.convolution(slots, in, filter, outputs, how)
-	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same, Activation: k.limits}
+	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same,
+		Activation: k.limits}
 	c.packs(node.Packing, 0, 1, 2)
 	return func(e *emitter) error {
 		n := node
@@ -140,11 +142,13 @@ func planDepthwiseConv2D(c *call) func(*emitter) error {
 		how = usePacked
 	}
 	slots := convolutionSlots{
-		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW, depthwiseActivation,
+		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW,
+		depthwiseActivation,
 	}
 	k := c.convolution(slots, in, filter, outputs, how)
 	node := xnnpack.DepthwiseConvolution2D{
-		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same, Activation: k.limits,
+		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same,
+		Activation: k.limits,
 	}
 	c.packs(node.Packing, 0, 1, 2)
 	return func(e *emitter) error {
@@ -196,7 +200,8 @@ func planFullyConnected(c *call) func(*emitter) error {
 			input = e.reshaped(input, c.op.inputs[0], n/channels, channels)
 		}
 		return e.s.FullyConnected(xnnpack.FullyConnected{
-			Input: input, Filter: e.input(c, 1), Bias: e.optional(c, 2, bias), Output: e.output(c, 0), Activation: limits,
+			Input: input, Filter: e.input(c, 1), Bias: e.optional(c, 2, bias),
+			Output: e.output(c, 0), Activation: limits,
 		})
 	}
 }

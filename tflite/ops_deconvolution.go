@@ -14,9 +14,9 @@ type stretch struct {
 }
 
 // Convolution2DTransposeBias, MediaPipe's operator (its source: transpose_conv_bias.cc): input [N, H, W, C], filter
-// [outputs, height, width, C], bias [outputs]. The options are TfLiteTransposeConvParams: padding (1 is SAME, 2 is VALID), stride
-// width and stride height, each an int32. The output follows from the input; that of SAME padding is the input's
-// size times the stride only if the kernel is large enough.
+// [outputs, height, width, C], bias [outputs]. The options are TfLiteTransposeConvParams: padding (1 is SAME, 2 is
+// VALID), stride width and stride height, each an int32. The output follows from the input; that of SAME padding is
+// the input's size times the stride only if the kernel is large enough.
 func planTransposeConvBias(c *call) func(*emitter) error {
 	if !c.arity(3, 3) {
 		return nil
@@ -52,7 +52,8 @@ func planTransposeConvBias(c *call) func(*emitter) error {
 	return c.deconvolution(0, 1, 2, in, filter, y, x, place(y, in.shape[1]), place(x, in.shape[2]), xnnpack.Range{})
 }
 
-// TRANSPOSE_CONV: the output's shape (a constant), filter [outputs, height, width, C], input [N, H, W, C], bias [outputs] or none.
+// TRANSPOSE_CONV: the output's shape (a constant), filter [outputs, height, width, C], input [N, H, W, C], bias
+// [outputs] or none.
 func planTransposeConv(c *call) func(*emitter) error {
 	if !c.arity(3, 4) {
 		return nil
@@ -83,10 +84,12 @@ func planTransposeConv(c *call) func(*emitter) error {
 		off := max(0, full-out)
 		return stretch{out: out, before: off / 2, after: off - off/2, adjustment: out - (full - off)}
 	}
-	return c.deconvolution(2, 1, 3, in, filter, y, x, place(y, in.shape[1], shape[1]), place(x, in.shape[2], shape[2]), limits)
+	return c.deconvolution(2, 1, 3, in, filter, y, x, place(y, in.shape[1], shape[1]),
+		place(x, in.shape[2], shape[2]), limits)
 }
 
-func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x window, py, px stretch, limits xnnpack.Range) func(*emitter) error {
+func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x window, py, px stretch,
+	limits xnnpack.Range) func(*emitter) error {
 	if c.err != nil {
 		return nil
 	}
@@ -108,7 +111,8 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 	c.packs(node.Packing, input, weights, bias)
 	return func(e *emitter) error {
 		n := node
-		n.Input, n.Filter, n.Bias, n.Output = e.input(c, input), e.input(c, weights), e.optional(c, bias, hasBias), e.output(c, 0)
+		n.Input, n.Filter, n.Bias, n.Output = e.input(c, input), e.input(c, weights), e.optional(c, bias, hasBias),
+			e.output(c, 0)
 		return e.s.Deconvolution2D(n)
 	}
 }

@@ -50,7 +50,8 @@ func planSoftmax(c *call) func(*emitter) error {
 	}
 }
 
-// broadcast returns the shape of an operation on elements of a and b, whose dimensions are matched from the last and are equal or 1.
+// broadcast returns the shape of an operation on elements of a and b, whose dimensions are matched from the last and
+// are equal or 1.
 func (c *call) broadcast(a, b []int) []int {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -68,7 +69,8 @@ func (c *call) broadcast(a, b []int) []int {
 	return out
 }
 
-// planBinary plans an operator that computes each element from two. The slot is its fused activation's, if it can have one.
+// planBinary plans an operator that computes each element from two. The slot is its fused activation's, if it can
+// have one.
 func planBinary(operator xnnpack.BinaryOperator, quantized bool, slot int) func(*call) func(*emitter) error {
 	return func(c *call) func(*emitter) error {
 		if !c.arity(2, 2) {
@@ -78,7 +80,7 @@ func planBinary(operator xnnpack.BinaryOperator, quantized bool, slot int) func(
 		if c.err == nil && a.dtype != b.dtype {
 			c.unsupported("inputs of types %v and %v", a.dtype, b.dtype)
 		}
-		if c.sameTypes(a); c.err == nil && a.dtype != Float32 && (!quantized || a.dtype == Int32) {
+		if c.sameTypes(a); c.err == nil && a.dtype != typeFloat32 && (!quantized || a.dtype == typeInt32) {
 			c.unsupported("values of type %v", a.dtype)
 		}
 		var limits xnnpack.Range
@@ -106,8 +108,10 @@ func planPReLU(c *call) func(*emitter) error {
 	}
 	n, err := elements(slope.shape)
 	rank := len(in.shape)
-	if slope.state != static || slope.dtype != Float32 || err != nil || rank == 0 || n != in.shape[rank-1] || slope.shape[len(slope.shape)-1] != n {
-		c.unsupported("slopes of shape %v and type %v for an input of %v: they must be constant, one a channel", slope.shape, slope.dtype, in.shape)
+	if slope.state != static || slope.dtype != typeFloat32 || err != nil || rank == 0 || n != in.shape[rank-1] ||
+		slope.shape[len(slope.shape)-1] != n {
+		c.unsupported("slopes of shape %v and type %v for an input of %v: they must be constant, one a channel",
+			slope.shape, slope.dtype, in.shape)
 	}
 	c.define(0, in.shape...)
 	return func(e *emitter) error {
@@ -115,22 +119,22 @@ func planPReLU(c *call) func(*emitter) error {
 	}
 }
 
-// DEQUANTIZE of a constant in half precision is the same constant widened: no node, and nothing is computed before its content is
-// asked for. Of quantized values it is a conversion.
+// DEQUANTIZE of a constant in half precision is the same constant widened: no node, and nothing is computed before
+// its content is asked for. Of quantized values it is a conversion.
 func planDequantize(c *call) func(*emitter) error {
 	if !c.arity(1, 1) {
 		return nil
 	}
 	in := c.resolve(0)
-	if out := c.output(0); out != nil && out.dtype != Float32 {
+	if out := c.output(0); out != nil && out.dtype != typeFloat32 {
 		c.unsupported("an output of type %v", out.dtype)
 	}
 	if c.err != nil {
 		return nil
 	}
-	if in.dtype == Float16 && in.state == static {
+	if in.dtype == typeFloat16 && in.state == static {
 		k := *in.constant
-		k.dtype, k.size = Float32, 2*k.size
+		k.dtype, k.size = typeFloat32, 2*k.size
 		c.alias(0, k)
 		return nil
 	}
@@ -147,10 +151,10 @@ func planQuantize(c *call) func(*emitter) error {
 
 func (c *call) convert() func(*emitter) error {
 	in := c.data(0)
-	if c.err == nil && in.dtype != Float32 && in.dtype != Int8 && in.dtype != Uint8 {
+	if c.err == nil && in.dtype != typeFloat32 && in.dtype != typeInt8 && in.dtype != typeUint8 {
 		c.unsupported("values of type %v", in.dtype)
 	}
-	if out := c.output(0); out != nil && out.dtype == Int32 {
+	if out := c.output(0); out != nil && out.dtype == typeInt32 {
 		c.unsupported("an output of type %v", out.dtype)
 	}
 	c.define(0, in.shape...)

@@ -41,7 +41,8 @@ func planPool(average bool) func(*call) func(*emitter) error {
 				})
 			default:
 				return e.s.MaxPooling2D(xnnpack.MaxPooling2D{
-					Input: in, Output: out, Pooling: pool, Stride: stride, Dilation: one, SamePadding: same, Activation: limits,
+					Input: in, Output: out, Pooling: pool, Stride: stride, Dilation: one, SamePadding: same,
+					Activation: limits,
 				})
 			}
 		}
@@ -125,7 +126,7 @@ func planPad(c *call) func(*emitter) error {
 	}
 }
 
-// RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: whatever is left.
+// RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
 func planReshape(c *call) func(*emitter) error {
 	if !c.arity(1, 2) {
 		return nil
@@ -223,8 +224,8 @@ func planConcatenation(c *call) func(*emitter) error {
 	}
 }
 
-// RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the top left
-// pixels coincide, which XNNPACK calls TensorFlow's legacy mode.
+// RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the
+// top left pixels coincide, which XNNPACK calls TensorFlow's legacy mode.
 func planResizeBilinear(c *call) func(*emitter) error {
 	if !c.arity(2, 2) {
 		return nil
@@ -278,11 +279,13 @@ func planDepthToSpace(c *call) func(*emitter) error {
 	}
 	c.define(0, in.shape[0], in.shape[1]*block, in.shape[2]*block, in.shape[3]/square)
 	return func(e *emitter) error {
-		return e.s.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0), BlockSize: block})
+		return e.s.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
+			BlockSize: block})
 	}
 }
 
-// concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into the next one.
+// concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into
+// the next one.
 func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int, out xnnpack.ValueID) error {
 	const most = 5
 	if len(inputs) == 1 {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/modeltest"
 )
 
 // wave is a sequence of numbers of both signs, each exact in half precision.
@@ -45,7 +47,8 @@ type opCase struct {
 func convolutionCases() (cases []opCase) {
 	for _, padding := range []byte{paddingSame, paddingValid} {
 		for _, c := range []struct{ h, w, kh, kw, strideH, strideW, dilation int }{
-			{7, 8, 3, 3, 1, 1, 1}, {7, 8, 3, 3, 2, 2, 1}, {8, 7, 5, 4, 2, 3, 1}, {8, 9, 2, 2, 2, 2, 1}, {9, 8, 3, 2, 1, 1, 2},
+			{7, 8, 3, 3, 1, 1, 1}, {7, 8, 3, 3, 2, 2, 1}, {8, 7, 5, 4, 2, 3, 1}, {8, 9, 2, 2, 2, 2, 1},
+			{9, 8, 3, 2, 1, 1, 2},
 			{5, 5, 1, 1, 1, 1, 1}, {6, 7, 1, 1, 2, 2, 1}, {12, 12, 7, 7, 1, 1, 1},
 		} {
 			for i, act := range []byte{activationNone, activationReLU, activationReLUN1, activationReLU6} {
@@ -55,8 +58,10 @@ func convolutionCases() (cases []opCase) {
 				name := fmt.Sprintf("%+v padding %d activation %d", c, padding, act)
 				window := func(depthwise bool) fields {
 					if depthwise {
-						return fields{depthwisePadding: padding, depthwiseStrideH: int32(c.strideH), depthwiseStrideW: int32(c.strideW),
-							depthwiseActivation: act, depthwiseDilationH: int32(c.dilation), depthwiseDilationW: int32(c.dilation)}
+						return fields{depthwisePadding: padding, depthwiseStrideH: int32(c.strideH),
+							depthwiseStrideW:    int32(c.strideW),
+							depthwiseActivation: act, depthwiseDilationH: int32(c.dilation),
+							depthwiseDilationW: int32(c.dilation)}
 					}
 					return fields{convPadding: padding, convStrideH: int32(c.strideH), convStrideW: int32(c.strideW),
 						convActivation: act, convDilationH: int32(c.dilation), convDilationW: int32(c.dilation)}
@@ -69,10 +74,13 @@ func convolutionCases() (cases []opCase) {
 				add("CONV_2D", opConv2D, image(2, 3), constantOf("k", 5, c.kh, c.kw, 3), constantOf("b", 5))
 				add("CONV_2D without bias", opConv2D, image(1, 3), constantOf("k", 5, c.kh, c.kw, 3))
 				add("CONV_2D in groups", opConv2D, image(1, 6), constantOf("k", 9, c.kh, c.kw, 2), constantOf("b", 9))
-				add("CONV_2D with a channel a group", opConv2D, image(1, 4), constantOf("k", 4, c.kh, c.kw, 1), constantOf("b", 4))
-				add("DEPTHWISE_CONV_2D", opDepthwiseConv2D, image(2, 5), constantOf("k", 1, c.kh, c.kw, 5), constantOf("b", 5))
+				add("CONV_2D with a channel a group", opConv2D, image(1, 4), constantOf("k", 4, c.kh, c.kw, 1),
+					constantOf("b", 4))
+				add("DEPTHWISE_CONV_2D", opDepthwiseConv2D, image(2, 5), constantOf("k", 1, c.kh, c.kw, 5),
+					constantOf("b", 5))
 				add("DEPTHWISE_CONV_2D without bias", opDepthwiseConv2D, image(1, 5), constantOf("k", 1, c.kh, c.kw, 5))
-				add("DEPTHWISE_CONV_2D with multiplier 3", opDepthwiseConv2D, image(1, 4), constantOf("k", 1, c.kh, c.kw, 12), constantOf("b", 12))
+				add("DEPTHWISE_CONV_2D with multiplier 3", opDepthwiseConv2D, image(1, 4),
+					constantOf("k", 1, c.kh, c.kw, 12), constantOf("b", 12))
 			}
 		}
 	}
@@ -81,7 +89,8 @@ func convolutionCases() (cases []opCase) {
 
 func deconvolutionCases() (cases []opCase) {
 	for _, c := range []struct{ h, w, kh, kw, strideH, strideW int }{
-		{4, 5, 2, 2, 2, 2}, {4, 5, 3, 3, 2, 2}, {3, 4, 4, 4, 2, 2}, {5, 4, 3, 2, 1, 1}, {4, 3, 5, 3, 3, 2}, {7, 6, 3, 4, 2, 3},
+		{4, 5, 2, 2, 2, 2}, {4, 5, 3, 3, 2, 2}, {3, 4, 4, 4, 2, 2}, {5, 4, 3, 2, 1, 1}, {4, 3, 5, 3, 3, 2},
+		{7, 6, 3, 4, 2, 3},
 	} {
 		for _, padding := range []byte{1, 2} {
 			options := []byte{padding, 0, 0, 0, byte(c.strideW), 0, 0, 0, byte(c.strideH), 0, 0, 0}
@@ -99,11 +108,14 @@ func deconvolutionCases() (cases []opCase) {
 				if padding == 2 {
 					less = -less
 				}
-				m := single(blueOp{code: opTransposeConv, inputs: []int{1, 2, 0, 3}, options: fields{transposeConvPadding: padding - 1,
-					transposeConvStrideH: int32(c.strideH), transposeConvStrideW: int32(c.strideW), transposeConvActivation: byte(activationReLU)}},
+				m := single(blueOp{code: opTransposeConv, inputs: []int{1, 2, 0, 3},
+					options: fields{transposeConvPadding: padding - 1,
+						transposeConvStrideH: int32(c.strideH), transposeConvStrideW: int32(c.strideW),
+						transposeConvActivation: byte(activationReLU)}},
 					[]int{1, c.h, c.w, 3}, int32Tensor("shape", []int{4}, 1, int32(oh-less), int32(ow-less), 4),
 					constantOf("k", 4, c.kh, c.kw, 3), constantOf("b", 4))
-				cases = append(cases, opCase{fmt.Sprintf("TRANSPOSE_CONV %+v padding %d to %dx%d", c, padding-1, oh-less, ow-less), m})
+				cases = append(cases,
+					opCase{fmt.Sprintf("TRANSPOSE_CONV %+v padding %d to %dx%d", c, padding-1, oh-less, ow-less), m})
 			}
 		}
 	}
@@ -114,12 +126,16 @@ func poolCases() (cases []opCase) {
 	for _, op := range []opcode{opMaxPool2D, opAveragePool2D} {
 		for _, padding := range []byte{paddingSame, paddingValid} {
 			for _, c := range []struct{ h, w, kh, kw, strideH, strideW int }{
-				{6, 7, 2, 2, 2, 2}, {7, 6, 3, 3, 2, 2}, {8, 8, 8, 8, 8, 8}, {5, 6, 3, 2, 1, 1}, {9, 9, 5, 5, 3, 4}, {4, 4, 1, 1, 1, 1},
+				{6, 7, 2, 2, 2, 2}, {7, 6, 3, 3, 2, 2}, {8, 8, 8, 8, 8, 8}, {5, 6, 3, 2, 1, 1},
+				{9, 9, 5, 5, 3, 4}, {4, 4, 1, 1, 1, 1},
 			} {
 				for _, act := range []byte{activationNone, activationReLU6} {
-					cases = append(cases, opCase{fmt.Sprintf("%v %+v padding %d activation %d", op, c, padding, act), single(
-						blueOp{code: op, options: fields{poolPadding: padding, poolStrideH: int32(c.strideH), poolStrideW: int32(c.strideW),
-							poolFilterHeight: int32(c.kh), poolFilterWidth: int32(c.kw), poolActivation: act}}, []int{2, c.h, c.w, 3})})
+					cases = append(cases, opCase{fmt.Sprintf("%v %+v padding %d activation %d", op, c, padding, act),
+						single(
+							blueOp{code: op, options: fields{poolPadding: padding, poolStrideH: int32(c.strideH),
+								poolStrideW:      int32(c.strideW),
+								poolFilterHeight: int32(c.kh), poolFilterWidth: int32(c.kw),
+								poolActivation: act}}, []int{2, c.h, c.w, 3})})
 				}
 			}
 		}
@@ -131,7 +147,8 @@ func resizeCases() (cases []opCase) {
 	for _, mode := range []struct{ align, half bool }{{false, false}, {true, false}, {false, true}} {
 		for _, size := range [][2]int{{8, 8}, {7, 3}, {2, 9}, {4, 5}, {1, 1}} {
 			cases = append(cases, opCase{fmt.Sprintf("RESIZE_BILINEAR to %v %+v", size, mode), single(
-				blueOp{code: opResizeBilinear, options: fields{resizeAlignCorners: mode.align, resizeHalfPixelCenters: mode.half}},
+				blueOp{code: opResizeBilinear,
+					options: fields{resizeAlignCorners: mode.align, resizeHalfPixelCenters: mode.half}},
 				[]int{2, 4, 5, 3}, int32Tensor("size", []int{2}, int32(size[0]), int32(size[1])))})
 		}
 	}
@@ -143,7 +160,8 @@ func elementwiseCases() (cases []opCase) {
 		cases = append(cases, opCase{op.String(), single(blueOp{code: op}, []int{2, 3, 67})})
 	}
 	cases = append(cases,
-		opCase{"LEAKY_RELU", single(blueOp{code: opLeakyReLU, options: fields{leakyReluAlpha: float32(0.25)}}, []int{2, 3, 5})},
+		opCase{"LEAKY_RELU", single(blueOp{code: opLeakyReLU, options: fields{leakyReluAlpha: float32(0.25)}},
+			[]int{2, 3, 5})},
 		opCase{"SOFTMAX", single(blueOp{code: opSoftmax, options: fields{softmaxBeta: float32(1)}}, []int{2, 3, 5})},
 		opCase{"PRELU", single(blueOp{code: opPReLU}, []int{1, 3, 4, 5}, constantOf("slope", 1, 1, 5))})
 	for _, op := range []opcode{opAdd, opSub, opMul, opDiv, opMaximum, opMinimum} {
@@ -153,8 +171,9 @@ func elementwiseCases() (cases []opCase) {
 					continue
 				}
 				constant := constantOf("c", shape...)
-				other := single(blueOp{code: op, inputs: []int{1, 0}, options: fields{binaryActivation: act}}, []int{2, 3, 4, 5}, constant)
-				if op == opDiv { // a divisor of zero is nobody's definition
+				other := single(blueOp{code: op, inputs: []int{1, 0}, options: fields{binaryActivation: act}},
+					[]int{2, 3, 4, 5}, constant)
+				if op == opDiv { // division by zero is not defined
 					other = single(blueOp{code: op, options: fields{binaryActivation: act}}, []int{2, 3, 4, 5},
 						floats("c", []int{5}, 1, -2, 0.5, 4, -8))
 				}
@@ -173,17 +192,21 @@ func shapeCases() (cases []opCase) {
 				int32Tensor("axes", []int{len(axes)}, axes...))})
 		}
 	}
-	for _, paddings := range [][]int32{{0, 0, 1, 2, 3, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 7}, {1, 1, 1, 1, 1, 1, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0}} {
+	for _, paddings := range [][]int32{{0, 0, 1, 2, 3, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 7}, {1, 1, 1, 1, 1, 1, 1, 1},
+		{0, 0, 0, 0, 0, 0, 0, 0}} {
 		p := int32Tensor("paddings", []int{4, 2}, paddings...)
 		cases = append(cases,
 			opCase{fmt.Sprint("PAD by ", paddings), single(blueOp{code: opPad}, []int{2, 3, 4, 5}, p)},
-			opCase{fmt.Sprint("PADV2 by ", paddings), single(blueOp{code: opPadV2}, []int{2, 3, 4, 5}, p, floats("fill", []int{}, 1.5))})
+			opCase{fmt.Sprint("PADV2 by ", paddings),
+				single(blueOp{code: opPadV2}, []int{2, 3, 4, 5}, p, floats("fill", []int{}, 1.5))})
 	}
 	for _, shape := range [][]int32{{6, 20}, {-1, 5}, {120}, {1, 2, 3, 4, 5, 1}, {2, -1, 4}} {
 		cases = append(cases,
-			opCase{fmt.Sprint("RESHAPE by options to ", shape), single(blueOp{code: opReshape, options: fields{reshapeNewShape: shape}}, []int{2, 3, 4, 5})},
-			opCase{fmt.Sprint("RESHAPE by operand to ", shape), single(blueOp{code: opReshape, options: fields{reshapeNewShape: []int32{7}}},
-				[]int{2, 3, 4, 5}, int32Tensor("shape", []int{len(shape)}, shape...))})
+			opCase{fmt.Sprint("RESHAPE by options to ", shape),
+				single(blueOp{code: opReshape, options: fields{reshapeNewShape: shape}}, []int{2, 3, 4, 5})},
+			opCase{fmt.Sprint("RESHAPE by operand to ", shape),
+				single(blueOp{code: opReshape, options: fields{reshapeNewShape: []int32{7}}},
+					[]int{2, 3, 4, 5}, int32Tensor("shape", []int{len(shape)}, shape...))})
 	}
 	for n := 1; n <= 12; n++ {
 		for _, axis := range []int32{0, 2, -1} {
@@ -194,7 +217,8 @@ func shapeCases() (cases []opCase) {
 				shape[(int(axis)+4)%4] = i%3 + 1
 				more = append(more, constantOf(fmt.Sprint("c", i), shape...))
 			}
-			cases = append(cases, opCase{fmt.Sprintf("CONCATENATION of %d along %d", n, axis), single(op, []int{2, 3, 4, 5}, more...)})
+			cases = append(cases, opCase{fmt.Sprintf("CONCATENATION of %d along %d", n, axis),
+				single(op, []int{2, 3, 4, 5}, more...)})
 		}
 	}
 	for _, block := range []int32{1, 2, 3} {
@@ -207,7 +231,8 @@ func shapeCases() (cases []opCase) {
 				continue
 			}
 			cases = append(cases, opCase{fmt.Sprintf("FULLY_CONNECTED of %v keeping dimensions: %v", in, keep), single(
-				blueOp{code: opFullyConnected, options: fields{fullyConnectedKeepNumDims: keep, fullyConnectedActivation: byte(activationReLU)}},
+				blueOp{code: opFullyConnected,
+					options: fields{fullyConnectedKeepNumDims: keep, fullyConnectedActivation: byte(activationReLU)}},
 				in, constantOf("k", 7, 6), constantOf("b", 7))})
 		}
 	}
@@ -218,7 +243,8 @@ func shapeCases() (cases []opCase) {
 
 func weightCases() (cases []opCase) {
 	constants := func(k blueTensor) blueprint {
-		m := single(blueOp{code: opConv2D, options: fields{convStrideH: int32(1), convStrideW: int32(1)}}, []int{1, 3, 3, 4})
+		m := single(blueOp{code: opConv2D, options: fields{convStrideH: int32(1), convStrideW: int32(1)}},
+			[]int{1, 3, 3, 4})
 		m.ops[0].inputs = []int{0, 2}
 		m.tensors = append(m.tensors, floats("kernel", []int{2, 1, 1, 4}), k)
 		return m
@@ -229,7 +255,7 @@ func weightCases() (cases []opCase) {
 	for name, s := range sparsities() {
 		m := constants(halves("stored", []int{2, 1, 1, 4}, wave(s.stored)...))
 		m.tensors[3].sparsity = s.sparsity
-		m.tensors = append(m.tensors, blueTensor{name: "dense", shape: []int{2, 1, 1, 4}, dtype: Float16})
+		m.tensors = append(m.tensors, blueTensor{name: "dense", shape: []int{2, 1, 1, 4}, dtype: typeFloat16})
 		m.ops = append([]blueOp{{code: opDensify, inputs: []int{3}, outputs: []int{4}},
 			{code: opDequantize, inputs: []int{4}, outputs: []int{2}}}, m.ops...)
 		cases = append(cases, opCase{"CONV_2D with sparse weights: " + name, m})
@@ -238,7 +264,7 @@ func weightCases() (cases []opCase) {
 	outside.tensors = outside.tensors[:3]
 	outside.tensors[2] = constantOf("kernel", 2, 1, 1, 4)
 	outside.tensors[2].outside = true
-	cases = append(cases, opCase{"CONV_2D with weights behind the flatbuffer", outside})
+	cases = append(cases, opCase{"CONV_2D with weights after the flatbuffer", outside})
 	return cases
 }
 
@@ -261,7 +287,8 @@ func sparsities() map[string]struct {
 		"columns": {&sparsity{traversalOrder: []int32{3, 1, 2, 0},
 			dims: []sparseDim{dense(4), dense(1), dense(1), csr([]int32{0, 1, 1, 3, 4}, []int32{1, 0, 1, 0})}}, 4},
 		"sparse twice": {&sparsity{traversalOrder: []int32{0, 1, 2, 3},
-			dims: []sparseDim{csr([]int32{0, 1}, []int32{1}), dense(1), dense(1), csr([]int32{0, 2}, []int32{0, 2})}}, 2},
+			dims: []sparseDim{csr([]int32{0, 1}, []int32{1}), dense(1), dense(1),
+				csr([]int32{0, 2}, []int32{0, 2})}}, 2},
 		"blocks": {&sparsity{traversalOrder: []int32{0, 1, 2, 3, 4}, blockMap: []int32{3},
 			dims: []sparseDim{dense(2), dense(1), dense(1), csr([]int32{0, 1, 3}, []int32{1, 0, 1}), dense(2)}}, 6},
 		"blocks in two dimensions": {&sparsity{traversalOrder: []int32{0, 1, 2, 3, 5, 4}, blockMap: []int32{0, 3},
@@ -273,7 +300,8 @@ func sparsities() map[string]struct {
 
 func TestOperatorsComputeWhatTensorFlowLiteDefines(t *testing.T) {
 	var cases []opCase
-	for _, more := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(), elementwiseCases(), shapeCases(), weightCases()} {
+	for _, more := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(),
+		elementwiseCases(), shapeCases(), weightCases()} {
 		cases = append(cases, more...)
 	}
 	for _, c := range cases {
@@ -281,10 +309,11 @@ func TestOperatorsComputeWhatTensorFlowLiteDefines(t *testing.T) {
 			file := c.model.bytes()
 			m := openModel(t, save(t, file))
 			input := wave(len(newArray(m.Inputs()[0].Shape...).v))
-			got, want := run(t, m, input), interpret(t, file, input)
+			got, want := modeltest.Run(t, m, input), interpret(t, file, input)
 			require.Len(t, got[0], len(want[0]))
 			for i := range want[0] {
-				require.InDelta(t, want[0][i], got[0][i], 1e-4*math.Max(1, math.Abs(float64(want[0][i]))), "element %d", i)
+				require.InDelta(t, want[0][i], got[0][i], 1e-4*math.Max(1, math.Abs(float64(want[0][i]))),
+					"element %d", i)
 			}
 		})
 	}

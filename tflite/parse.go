@@ -22,7 +22,7 @@ type graph struct {
 type tensor struct {
 	name         string // unique in the graph
 	shape        []int32
-	dtype        TensorType
+	dtype        elementType
 	data         flatbuf.Span // of a constant's bytes; size 0: not a constant
 	quantization quantization
 	sparsity     *sparsity
@@ -116,7 +116,7 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 		v := tensor{
 			name:  t.String(tensorName),
 			shape: t.Int32s(tensorShape),
-			dtype: TensorType(t.Byte(tensorType)),
+			dtype: elementType(t.Byte(tensorType)),
 		}
 		// Buffer 0 is by convention the empty one.
 		if b := t.Uint32(tensorBuffer); int64(b) < int64(len(p.buffers)) {
@@ -215,8 +215,8 @@ func (p *parser) readOperators(subgraph flatbuf.Table, codes flatbuf.Vector) {
 	}
 }
 
-// readCode returns which operator a code stands for. Files older than schema 3a have only the one-byte field, newer ones have
-// both, so the greater is the right one.
+// readCode returns which operator a code stands for. Files older than schema 3a have only the one-byte field, newer
+// ones have both, so the greater is the right one.
 func readCode(t flatbuf.Table) (opcode, string) {
 	code := max(opcode(int8(t.Byte(codeDeprecatedBuiltin))), opcode(t.Int32(codeBuiltin, 0)))
 	if code == opCustom {
@@ -225,8 +225,8 @@ func readCode(t flatbuf.Table) (opcode, string) {
 	return code, ""
 }
 
-// uniqueNames makes the tensors' names unique, as a DataMap needs: a name that an earlier tensor has, or an empty one, is followed
-// by '#' and the tensor's index, and by further '#' while some tensor has that name too.
+// uniqueNames makes the tensors' names unique, as a DataMap needs: a name that an earlier tensor has, or an empty
+// one, is followed by '#' and the tensor's index, and by further '#' while some tensor has that name too.
 func uniqueNames(tensors []tensor) {
 	taken := make(map[string]bool, len(tensors))
 	for i := range tensors {

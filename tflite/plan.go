@@ -9,8 +9,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A plan is a model whose every operator has been checked and given its shapes, so that XNNPACK never sees a tensor that
-// contradicts another. It is made once, by Open, and only read afterwards.
+// A plan is a model whose every operator has been checked and given its shapes, so that XNNPACK never sees a tensor
+// that contradicts another. It is made once, by Open, and only read afterwards.
 type plan struct {
 	graph     *graph
 	values    []value // by tensor index
@@ -23,7 +23,7 @@ type plan struct {
 type value struct {
 	state    state
 	shape    []int
-	dtype    TensorType
+	dtype    elementType
 	constant *constant
 }
 
@@ -108,7 +108,7 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 		c := &call{plan: p, op: op, file: file}
 		emit := handler(c)
 		if fault := op.options.Err(); fault != nil {
-			c.err = fault // options are read only now, and one that cannot be read gives whatever is its default
+			c.err = fault // options are read only now, and one that cannot be read gives its default
 		}
 		if c.err == nil && len(c.defined) != len(op.outputs) {
 			c.malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
@@ -138,9 +138,9 @@ func (p *plan) planOutputs(file []byte) ([]usage, error) {
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
 		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file}
-		v := c.data(0)
+		c.data(0)
 		if c.err == nil {
-			_, _, c.err = datatype(v.dtype, t.quantization, v.shape)
+			_, _, c.err = p.datatype(i)
 		}
 		if c.err != nil {
 			return nil, fmt.Errorf("output %q: %w", t.name, c.err)
@@ -182,18 +182,22 @@ func (p *plan) use(uses []usage) {
 	}
 }
 
-// describe returns what XNNPACK is told of a tensor.
+// describe returns a tensor's description for XNNPACK.
 func (p *plan) describe(tensor int) (xnnpack.Tensor, error) {
-	v, info := &p.values[tensor], &p.graph.tensors[tensor]
-	quant := info.quantization
+	name := p.graph.tensors[tensor].name
+	kind, q, err := p.datatype(tensor)
+	if err != nil {
+		return xnnpack.Tensor{}, fmt.Errorf("%q: %w", name, err)
+	}
+	return xnnpack.Tensor{Name: name, Type: kind, Shape: p.values[tensor].shape, Quantization: q}, nil
+}
+
+func (p *plan) datatype(tensor int) (xnnpack.Datatype, xnnpack.Quantization, error) {
+	v, quant := &p.values[tensor], p.graph.tensors[tensor].quantization
 	if v.constant != nil {
 		quant = v.constant.quant
 	}
-	kind, q, err := datatype(v.dtype, quant, v.shape)
-	if err != nil {
-		return xnnpack.Tensor{}, fmt.Errorf("%q: %w", info.name, err)
-	}
-	return xnnpack.Tensor{Name: info.name, Type: kind, Shape: v.shape, Quantization: q}, nil
+	return datatype(v.dtype, quant, v.shape)
 }
 
 func ints[T int32 | int64](raw []T) []int {

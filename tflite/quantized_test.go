@@ -6,10 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/modeltest"
+	"xpwc/models"
+	"xpwc/xnnpack"
 )
 
 // quantizedTensor is a tensor of 8-bit or 32-bit numbers, with one scale or one for each element of dimension channel.
-func quantizedTensor(name string, dtype TensorType, shape []int, channel int, zero int64, scales []float32, values []float32) blueTensor {
+func quantizedTensor(name string, dtype elementType, shape []int, channel int, zero int64, scales []float32,
+	values []float32) blueTensor {
 	t := blueTensor{name: name, dtype: dtype, shape: shape, scales: scales, channel: channel}
 	for range scales {
 		t.zeroPoints = append(t.zeroPoints, zero)
@@ -20,7 +25,7 @@ func quantizedTensor(name string, dtype TensorType, shape []int, channel int, ze
 	}
 	for i, v := range values {
 		n := int64(math.RoundToEven(float64(v/scales[i/inner%len(scales)]))) + zero
-		if dtype == Int32 {
+		if dtype == typeInt32 {
 			t.data = binary.LittleEndian.AppendUint32(t.data, uint32(int32(n)))
 			continue
 		}
@@ -29,13 +34,13 @@ func quantizedTensor(name string, dtype TensorType, shape []int, channel int, ze
 	return t
 }
 
-// TestQuantizedOperatorsAgreeWithSinglePrecision compares each with the same operator on the numbers that the elements stand for, to
-// within one step of the output's scale.
+// TestQuantizedOperatorsAgreeWithSinglePrecision compares each with the same operator on the numbers that the
+// elements stand for, to within one step of the output's scale.
 func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 	const step = 1.0 / 16 // of the inputs; the waves are multiples of it
-	type tensors func(dtype TensorType, zero int64) []blueTensor
+	type tensors func(dtype elementType, zero int64) []blueTensor
 	weights := func(shape []int, channel int, perChannel bool) tensors {
-		return func(dtype TensorType, zero int64) []blueTensor {
+		return func(dtype elementType, zero int64) []blueTensor {
 			n := shape[channel]
 			kernel, bias := []float32{step}, []float32{step * step}
 			if perChannel {
@@ -45,16 +50,16 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 					bias = append(bias, step*kernel[i])
 				}
 			}
-			if dtype == Int8 {
+			if dtype == typeInt8 {
 				zero = 0
 			}
 			return []blueTensor{
 				quantizedTensor("k", dtype, shape, channel, zero, kernel, wave(len(newArray(shape...).v))),
-				quantizedTensor("b", Int32, []int{n}, 0, 0, bias, wave(n)),
+				quantizedTensor("b", typeInt32, []int{n}, 0, 0, bias, wave(n)),
 			}
 		}
 	}
-	operand := func(dtype TensorType, zero int64) []blueTensor {
+	operand := func(dtype elementType, zero int64) []blueTensor {
 		return []blueTensor{quantizedTensor("c", dtype, []int{5}, 0, zero, []float32{step}, wave(5))}
 	}
 	for _, c := range []struct {
@@ -64,24 +69,34 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 		constants tensors
 		signed    bool // int8 only
 	}{
-		{"CONV_2D", blueOp{code: opConv2D, options: fields{convStrideH: int32(2), convStrideW: int32(1)}}, []int{1, 7, 8, 3}, weights([]int{5, 3, 3, 3}, 0, false), false},
-		{"CONV_2D, a scale a channel", blueOp{code: opConv2D, options: fields{convStrideH: int32(2), convStrideW: int32(1), convActivation: byte(activationReLU)}}, []int{1, 7, 8, 3}, weights([]int{5, 3, 3, 3}, 0, true), true},
-		{"DEPTHWISE_CONV_2D", blueOp{code: opDepthwiseConv2D, options: fields{depthwiseStrideH: int32(1), depthwiseStrideW: int32(1)}}, []int{1, 7, 8, 6}, weights([]int{1, 3, 3, 6}, 3, false), false},
-		{"DEPTHWISE_CONV_2D, a scale a channel", blueOp{code: opDepthwiseConv2D, options: fields{depthwiseStrideH: int32(1), depthwiseStrideW: int32(1)}}, []int{1, 7, 8, 6}, weights([]int{1, 3, 3, 6}, 3, true), true},
+		{"CONV_2D", blueOp{code: opConv2D, options: fields{convStrideH: int32(2), convStrideW: int32(1)}},
+			[]int{1, 7, 8, 3}, weights([]int{5, 3, 3, 3}, 0, false), false},
+		{"CONV_2D, a scale a channel",
+			blueOp{code: opConv2D, options: fields{convStrideH: int32(2), convStrideW: int32(1),
+				convActivation: byte(activationReLU)}}, []int{1, 7, 8, 3}, weights([]int{5, 3, 3, 3}, 0, true), true},
+		{"DEPTHWISE_CONV_2D", blueOp{code: opDepthwiseConv2D,
+			options: fields{depthwiseStrideH: int32(1),
+				depthwiseStrideW: int32(1)}}, []int{1, 7, 8, 6}, weights([]int{1, 3, 3, 6}, 3, false), false},
+		{"DEPTHWISE_CONV_2D, a scale a channel",
+			blueOp{code: opDepthwiseConv2D,
+				options: fields{depthwiseStrideH: int32(1),
+					depthwiseStrideW: int32(1)}}, []int{1, 7, 8, 6}, weights([]int{1, 3, 3, 6}, 3, true), true},
 		{"FULLY_CONNECTED", blueOp{code: opFullyConnected}, []int{2, 9}, weights([]int{4, 9}, 0, false), false},
-		{"FULLY_CONNECTED, a scale a channel", blueOp{code: opFullyConnected}, []int{2, 9}, weights([]int{4, 9}, 0, true), true},
+		{"FULLY_CONNECTED, a scale a channel", blueOp{code: opFullyConnected}, []int{2, 9},
+			weights([]int{4, 9}, 0, true), true},
 		{"ADD", blueOp{code: opAdd}, []int{2, 3, 4, 5}, operand, false},
 		{"SUB", blueOp{code: opSub}, []int{2, 3, 4, 5}, operand, false},
 		{"MUL", blueOp{code: opMul}, []int{2, 3, 4, 5}, operand, false},
-		{"RESHAPE", blueOp{code: opReshape, options: fields{reshapeNewShape: []int32{-1}}}, []int{2, 5}, func(TensorType, int64) []blueTensor { return nil }, false},
+		{"RESHAPE", blueOp{code: opReshape, options: fields{reshapeNewShape: []int32{-1}}}, []int{2, 5},
+			func(elementType, int64) []blueTensor { return nil }, false},
 	} {
-		for _, dtype := range []TensorType{Int8, Uint8} {
-			if dtype == Uint8 && c.signed {
+		for _, dtype := range []elementType{typeInt8, typeUint8} {
+			if dtype == typeUint8 && c.signed {
 				continue
 			}
 			t.Run(c.name+" "+dtype.String(), func(t *testing.T) {
 				zero := int64(5)
-				if dtype == Uint8 {
+				if dtype == typeUint8 {
 					zero = 133
 				}
 				input := wave(len(newArray(c.input...).v))
@@ -108,11 +123,13 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 				}
 				m := single(c.op, c.input, stored...)
 				last := len(m.tensors) - 1
-				m.tensors[0].dtype, m.tensors[0].scales, m.tensors[0].zeroPoints = dtype, []float32{step}, []int64{zero}
-				m.tensors[last].dtype, m.tensors[last].scales, m.tensors[last].zeroPoints = dtype, []float32{scale}, []int64{zero}
-				got := run(t, openModel(t, save(t, m.bytes())), input)[0]
+				in, out := &m.tensors[0], &m.tensors[last]
+				in.dtype, in.scales, in.zeroPoints = dtype, []float32{step}, []int64{zero}
+				out.dtype, out.scales, out.zeroPoints = dtype, []float32{scale}, []int64{zero}
+				got := modeltest.Run(t, openModel(t, save(t, m.bytes())), input)[0]
 				require.Len(t, got, len(want))
-				low, high := float64(zeroRange(dtype, zero, 0))*float64(scale), float64(zeroRange(dtype, zero, 1))*float64(scale)
+				low := float64(zeroRange(dtype, zero, 0)) * float64(scale)
+				high := float64(zeroRange(dtype, zero, 1)) * float64(scale)
 				for i := range want {
 					w := math.Min(math.Max(float64(want[i]), low), high)
 					require.InDelta(t, w, got[i], float64(scale)*1.01, "element %d", i)
@@ -122,8 +139,8 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 	}
 }
 
-func zeroRange(dtype TensorType, zero int64, end int) int64 {
-	if dtype == Int8 {
+func zeroRange(dtype elementType, zero int64, end int) int64 {
+	if dtype == typeInt8 {
 		return []int64{-128, 127}[end] - zero
 	}
 	return []int64{0, 255}[end] - zero
@@ -139,11 +156,11 @@ func meaning(t blueTensor) []float32 {
 	for b := t.data; len(b) > 0; b = b[t.dtype.Size():] {
 		var n int64
 		switch t.dtype {
-		case Int8:
+		case typeInt8:
 			n = int64(int8(b[0]))
-		case Uint8:
+		case typeUint8:
 			n = int64(b[0])
-		case Int32:
+		case typeInt32:
 			n = int64(int32(binary.LittleEndian.Uint32(b)))
 		}
 		out = append(out, t.scales[len(out)/inner%len(t.scales)]*float32(n-t.zeroPoints[0]))
@@ -152,9 +169,10 @@ func meaning(t blueTensor) []float32 {
 }
 
 func TestQuantizeAndDequantizeAreInverse(t *testing.T) {
-	for _, dtype := range []TensorType{Int8, Uint8} {
+	for _, dtype := range []elementType{typeInt8, typeUint8} {
 		m := single(blueOp{code: opQuantize}, []int{4, 16})
-		m.tensors[1] = blueTensor{name: "q", shape: []int{4, 16}, dtype: dtype, scales: []float32{1. / 16}, zeroPoints: []int64{100}}
+		m.tensors[1] = blueTensor{name: "q", shape: []int{4, 16}, dtype: dtype, scales: []float32{1. / 16},
+			zeroPoints: []int64{100}}
 		m.tensors = append(m.tensors, floats("out", []int{4, 16}))
 		m.ops = append(m.ops, blueOp{code: opDequantize, inputs: []int{1}, outputs: []int{2}})
 		m.outputs = []int{2}
@@ -164,6 +182,20 @@ func TestQuantizeAndDequantizeAreInverse(t *testing.T) {
 			low, high := float32(zeroRange(dtype, 100, 0))/16, float32(zeroRange(dtype, 100, 1))/16
 			want[i] = min(max(x, low), high)
 		}
-		require.Equal(t, want, run(t, openModel(t, save(t, m.bytes())), input)[0])
+		require.Equal(t, want, modeltest.Run(t, openModel(t, save(t, m.bytes())), input)[0])
 	}
+}
+
+func TestInputsAndOutputsSayHowTheyAreQuantized(t *testing.T) {
+	b := single(blueOp{code: opQuantize}, []int{4})
+	b.tensors[1] = blueTensor{name: "q", shape: []int{4}, dtype: typeUint8, scales: []float32{0.5},
+		zeroPoints: []int64{100}}
+	m := openModel(t, save(t, b.bytes()))
+	quantization := xnnpack.Quantization{Scale: 0.5, ZeroPoint: 100}
+	out := models.Value{ID: 1, Name: "q", Type: xnnpack.QUint8, Shape: []int{4}, Quantization: quantization}
+	require.Equal(t, []models.Value{out}, m.Outputs())
+	err := models.CheckFloat32(m)
+	require.ErrorIs(t, err, models.ErrNotFloat32)
+	require.ErrorContains(t, err, `"q"`)
+	require.NoError(t, models.CheckFloat32(openModel(t, save(t, new(single(blueOp{code: opAbs}, []int{4})).bytes()))))
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/half"
 )
 
 // array is a dense tensor of the reference interpreter.
@@ -27,8 +29,8 @@ func (a *array) at(b, y, x, c int) *float64 {
 	return &a.v[((b*a.shape[1]+y)*a.shape[2]+x)*a.shape[3]+c]
 }
 
-// interpret computes a model in double precision by the definitions of TensorFlow Lite's reference kernels, without XNNPACK and
-// without the package's planning.
+// interpret computes a model in double precision by the definitions of TensorFlow Lite's reference kernels, without
+// XNNPACK and without the package's planning.
 func interpret(t testing.TB, file []byte, input []float32) [][]float32 {
 	t.Helper()
 	g, err := parse(file)
@@ -72,11 +74,11 @@ func (in *interpreter) array(n int) *array {
 	var stored []float64
 	for len(b) > 0 {
 		switch t.dtype {
-		case Float32:
+		case typeFloat32:
 			stored = append(stored, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
-		case Float16:
-			stored = append(stored, fromHalf(binary.LittleEndian.Uint16(b)))
-		case Int32:
+		case typeFloat16:
+			stored = append(stored, half.Float64(binary.LittleEndian.Uint16(b)))
+		case typeInt32:
 			stored = append(stored, float64(int32(binary.LittleEndian.Uint32(b))))
 		}
 		b = b[t.dtype.Size():]
@@ -170,32 +172,42 @@ func (in *interpreter) compute(op *operator) *array {
 	switch op.code {
 	case opConv2D:
 		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), false, o.Byte(convPadding),
-			i32(convStrideH, 0), i32(convStrideW, 0), i32(convDilationH, 1), i32(convDilationW, 1)), o.Byte(convActivation))
+			i32(convStrideH, 0), i32(convStrideW, 0), i32(convDilationH, 1), i32(convDilationW,
+				1)), o.Byte(convActivation))
 	case opDepthwiseConv2D:
-		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), true, o.Byte(depthwisePadding), i32(depthwiseStrideH, 0),
-			i32(depthwiseStrideW, 0), i32(depthwiseDilationH, 1), i32(depthwiseDilationW, 1)), o.Byte(depthwiseActivation))
+		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), true, o.Byte(depthwisePadding),
+			i32(depthwiseStrideH, 0),
+			i32(depthwiseStrideW, 0), i32(depthwiseDilationH, 1), i32(depthwiseDilationW,
+				1)), o.Byte(depthwiseActivation))
 	case opFullyConnected:
-		return limit(connect(x, in.operand(op, 1), in.operand(op, 2), o.Bool(fullyConnectedKeepNumDims)), o.Byte(fullyConnectedActivation))
+		return limit(connect(x, in.operand(op, 1), in.operand(op, 2), o.Bool(fullyConnectedKeepNumDims)),
+			o.Byte(fullyConnectedActivation))
 	case opTransposeConv:
 		shape := in.operand(op, 0)
 		k, y := in.operand(op, 1), in.operand(op, 2)
 		_, top := outside(int(shape.v[1]), k.shape[1], i32(transposeConvStrideH, 0), 1, o.Byte(transposeConvPadding))
 		_, left := outside(int(shape.v[2]), k.shape[2], i32(transposeConvStrideW, 0), 1, o.Byte(transposeConvPadding))
-		return limit(scatterKernel(y, k, in.operand(op, 3), i32(transposeConvStrideH, 0), i32(transposeConvStrideW, 0), top, left,
+		return limit(scatterKernel(y, k, in.operand(op, 3), i32(transposeConvStrideH, 0),
+			i32(transposeConvStrideW, 0), top, left,
 			int(shape.v[1]), int(shape.v[2])), o.Byte(transposeConvActivation))
 	case opCustom:
 		return in.transposeConvBias(op)
 	case opAveragePool2D, opMaxPool2D:
-		return limit(pool(x, op.code == opAveragePool2D, o.Byte(poolPadding), i32(poolFilterHeight, 0), i32(poolFilterWidth, 0),
+		return limit(pool(x, op.code == opAveragePool2D, o.Byte(poolPadding), i32(poolFilterHeight, 0),
+			i32(poolFilterWidth, 0),
 			i32(poolStrideH, 0), i32(poolStrideW, 0)), o.Byte(poolActivation))
 	case opAdd:
-		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a + b }), o.Byte(binaryActivation))
+		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a + b }),
+			o.Byte(binaryActivation))
 	case opSub:
-		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a - b }), o.Byte(binaryActivation))
+		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a - b }),
+			o.Byte(binaryActivation))
 	case opMul:
-		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a * b }), o.Byte(binaryActivation))
+		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a * b }),
+			o.Byte(binaryActivation))
 	case opDiv:
-		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a / b }), o.Byte(binaryActivation))
+		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a / b }),
+			o.Byte(binaryActivation))
 	case opMaximum:
 		return pairwise(x, in.operand(op, 1), math.Max)
 	case opMinimum:
@@ -283,8 +295,9 @@ func (in *interpreter) elementwise(op *operator) func(float64) float64 {
 	return nil
 }
 
-// convolve computes CONV_2D and DEPTHWISE_CONV_2D; the kernel is [outputs, h, w, inputs/groups] or [1, h, w, outputs]. Only one goroutine
-// has the arrays, and the race detector would make billions of multiplications ten times slower.
+// convolve computes CONV_2D and DEPTHWISE_CONV_2D; the kernel is [outputs, h, w, inputs/groups] or [1, h, w,
+// outputs]. Only one goroutine has the arrays, and the race detector would make billions of multiplications ten times
+// slower.
 //
 //go:norace
 func convolve(x, k, bias *array, depthwise bool, padding byte, strideH, strideW, dilationH, dilationW int) *array {

@@ -2,8 +2,8 @@ package tflite
 
 import "fmt"
 
-// The facts of TensorFlow Lite's schema, version 3 (schema.fbs), that this package reads: the slot of each field in its table, in
-// the order the schema declares them, and the values of its enumerations.
+// The facts of TensorFlow Lite's schema, version 3 (schema.fbs), that this package reads: the slot of each field in
+// its table, in the order the schema declares them, and the values of its enumerations.
 
 const (
 	fileIdentifier = "TFL3"
@@ -168,44 +168,46 @@ const ( // ActivationFunctionType
 
 var activationNames = [...]string{"NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT"}
 
-// TensorType is the type of a tensor's elements, with TensorFlow Lite's numbers.
-type TensorType uint8
+// elementType is the type of a tensor's elements, with TensorFlow Lite's numbers.
+type elementType uint8
 
 // The types of schema version 3.
 const (
-	Float32    TensorType = 0
-	Float16    TensorType = 1
-	Int32      TensorType = 2
-	Uint8      TensorType = 3
-	Int64      TensorType = 4
-	String     TensorType = 5
-	Bool       TensorType = 6
-	Int16      TensorType = 7
-	Complex64  TensorType = 8
-	Int8       TensorType = 9
-	Float64    TensorType = 10
-	Complex128 TensorType = 11
-	Uint64     TensorType = 12
-	Resource   TensorType = 13
-	Variant    TensorType = 14
-	Uint32     TensorType = 15
-	Uint16     TensorType = 16
-	Int4       TensorType = 17
-	BFloat16   TensorType = 18
+	typeFloat32    elementType = 0
+	typeFloat16    elementType = 1
+	typeInt32      elementType = 2
+	typeUint8      elementType = 3
+	typeInt64      elementType = 4
+	typeString     elementType = 5
+	typeBool       elementType = 6
+	typeInt16      elementType = 7
+	typeComplex64  elementType = 8
+	typeInt8       elementType = 9
+	typeFloat64    elementType = 10
+	typeComplex128 elementType = 11
+	typeUint64     elementType = 12
+	typeResource   elementType = 13
+	typeVariant    elementType = 14
+	typeUint32     elementType = 15
+	typeUint16     elementType = 16
+	typeInt4       elementType = 17
+	typeBFloat16   elementType = 18
 )
 
 var tensorTypes = [...]struct {
 	name string
 	size int // bytes an element; 0 where elements have no size of their own, or less than a byte
 }{
-	Float32: {"FLOAT32", 4}, Float16: {"FLOAT16", 2}, Int32: {"INT32", 4}, Uint8: {"UINT8", 1}, Int64: {"INT64", 8},
-	String: {"STRING", 0}, Bool: {"BOOL", 1}, Int16: {"INT16", 2}, Complex64: {"COMPLEX64", 8}, Int8: {"INT8", 1},
-	Float64: {"FLOAT64", 8}, Complex128: {"COMPLEX128", 16}, Uint64: {"UINT64", 8}, Resource: {"RESOURCE", 0},
-	Variant: {"VARIANT", 0}, Uint32: {"UINT32", 4}, Uint16: {"UINT16", 2}, Int4: {"INT4", 0}, BFloat16: {"BFLOAT16", 2},
+	typeFloat32: {"FLOAT32", 4}, typeFloat16: {"FLOAT16", 2}, typeInt32: {"INT32", 4}, typeUint8: {"UINT8", 1},
+	typeInt64: {"INT64", 8}, typeString: {"STRING", 0}, typeBool: {"BOOL", 1}, typeInt16: {"INT16", 2},
+	typeComplex64: {"COMPLEX64", 8}, typeInt8: {"INT8", 1}, typeFloat64: {"FLOAT64", 8},
+	typeComplex128: {"COMPLEX128", 16}, typeUint64: {"UINT64", 8}, typeResource: {"RESOURCE", 0},
+	typeVariant: {"VARIANT", 0}, typeUint32: {"UINT32", 4}, typeUint16: {"UINT16", 2}, typeInt4: {"INT4", 0},
+	typeBFloat16: {"BFLOAT16", 2},
 }
 
 // String returns the schema's name of the type.
-func (t TensorType) String() string {
+func (t elementType) String() string {
 	if int(t) < len(tensorTypes) {
 		return tensorTypes[t].name
 	}
@@ -213,7 +215,7 @@ func (t TensorType) String() string {
 }
 
 // Size returns the bytes of one element, and 0 for a type whose elements do not take whole bytes of their own.
-func (t TensorType) Size() int {
+func (t elementType) Size() int {
 	if int(t) < len(tensorTypes) {
 		return tensorTypes[t].size
 	}

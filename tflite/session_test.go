@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/xnnpack"
+	"xpwc/internal/modeltest"
 )
 
 // counted is a data map that counts how often each tensor's content is computed.
@@ -37,17 +37,7 @@ func cached(t *testing.T, m *Model, path string, input []float32) ([][]float32, 
 	cache, err := xpwc.Open(path, nil)
 	require.NoError(t, err)
 	data := &counted{DataMap: m.DataMap(), computed: map[string]int{}}
-	session, err := cache.NewSession(data)
-	require.NoError(t, err)
-	s, err := m.Subgraph(session)
-	require.NoError(t, err)
-	r, err := xnnpack.NewRuntime(s, &xnnpack.RuntimeOptions{WeightsCache: session})
-	require.NoError(t, err)
-	require.NoError(t, s.Delete())
-	require.NoError(t, session.Finalize())
-	out := invoke(t, m, r, input)
-	require.NoError(t, r.Delete())
-	require.NoError(t, session.Close())
+	out := modeltest.RunCached(t, m, cache, data, input)
 	require.NoError(t, cache.Save())
 	stats := cache.Stats()
 	require.NoError(t, cache.Close())
@@ -55,12 +45,13 @@ func cached(t *testing.T, m *Model, path string, input []float32) ([][]float32, 
 }
 
 func TestAWarmStartComputesNothingThatHits(t *testing.T) {
-	for _, name := range []string{"face_detection_full_range_sparse.tflite", "hand_landmark_lite.tflite", "selfie_segmentation.tflite"} {
+	for _, name := range []string{"face_detection_full_range_sparse.tflite", "hand_landmark_lite.tflite",
+		"selfie_segmentation.tflite"} {
 		t.Run(name, func(t *testing.T) {
 			m := openModel(t, modelPath(t, name))
 			path := filepath.Join(t.TempDir(), "cache.xpwc")
 			input := cut(portrait(t, "input/portrait_256.u8"), 256, m.Inputs()[0].Shape)
-			without := run(t, m, input)
+			without := modeltest.Run(t, m, input)
 
 			cold, computed, stats := cached(t, m, path, input)
 			require.Equal(t, without, cold)

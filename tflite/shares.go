@@ -4,48 +4,35 @@ import (
 	"slices"
 
 	"xpwc/internal/divide"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
-// A Share is some of a model's operators with packed weights, cut out of its graph. A runtime made of it packs their weights and
-// nothing else, and asks a weights cache for just the keys that a runtime of the whole model asks it for. It is for packing ahead of
-// time, with a runtime and a goroutine for each share; what is computed between the operators is missing, so it is not to be executed.
-type Share struct {
-	model *Model
-	plan  *plan
-	size  int64
-}
-
-// Shares divides the operators with packed weights among n shares of about the same number of bytes, or fewer if there are fewer
-// operators. Operators that pack the same kernel come into one share, so that its runtime sees, as that of the whole model would,
-// whether they pack it alike. The largest share is the first. There is none if the model has no such operators.
-func (m *Model) Shares(n int) []Share {
+// Shares divides the operators with packed weights, cut out of the graph, as [models.Model] says. Operators that pack
+// the same kernel come into one share, so that its runtime sees, as that of the whole model would, whether they pack
+// it alike. Weights in half precision count widened, and a bias that several operators add counts for each.
+func (m *Model) Shares(n int) []models.Share {
 	groups := m.plan.weighted()
 	sizes := make([]int64, len(groups))
 	for i, g := range groups {
 		sizes[i] = g.size
 	}
-	var shares []Share
+	var shares []models.Share
 	for _, part := range divide.Evenly(sizes, n) {
-		s := Share{model: m}
 		var steps []int
+		var size int64
 		for _, i := range part {
 			steps = append(steps, groups[i].steps...)
-			s.size += groups[i].size
+			size += groups[i].size
 		}
-		s.plan = m.plan.cut(steps)
-		shares = append(shares, s)
+		cut := m.plan.cut(steps)
+		shares = append(shares, models.Share{
+			Bytes:    size,
+			Subgraph: func(l models.Loader) (*xnnpack.Subgraph, error) { return m.subgraph(cut, l) },
+		})
 	}
 	return shares
 }
-
-// Bytes returns the size of the unpacked weights, as XNNPACK sees them: those in half precision are counted widened. A bias that
-// several operators add counts for each.
-func (s Share) Bytes() int64 { return s.size }
-
-// Subgraph makes a new subgraph of the share, as [Model.Subgraph] does of the model: it loads the weights under the same names with
-// the same options. What the operators compute from and what they compute are external values, from 0.
-func (s Share) Subgraph(l Loader) (*xnnpack.Subgraph, error) { return s.model.subgraph(s.plan, l) }
 
 // A group is steps that belong together, by their positions in the plan.
 type group struct {
@@ -64,7 +51,8 @@ func (p *plan) weighted() []*group {
 			if u.how&(usePacked|usePackedBlind) == 0 {
 				continue
 			}
-			if len(u.constant.shape) > 1 { // a bias has one dimension, and any number of operators may share one of zeros
+			// A bias has one dimension, and any number of operators may share one of zeros.
+			if len(u.constant.shape) > 1 {
 				kernel = u.constant
 			}
 			size += int64(u.constant.size)
@@ -82,7 +70,8 @@ func (p *plan) weighted() []*group {
 	return groups
 }
 
-// cut makes a plan of some of the steps. Its inputs are what these read and none of them computes, its outputs what they compute.
+// cut makes a plan of some of the steps. Its inputs are what these read and none of them computes, its outputs what
+// they compute.
 func (p *plan) cut(steps []int) *plan {
 	g := *p.graph
 	g.inputs, g.outputs = nil, nil

@@ -9,18 +9,18 @@ import (
 )
 
 // datatype returns how XNNPACK names the type of a tensor, and its quantization.
-func datatype(t TensorType, q quantization, shape []int) (xnnpack.Datatype, xnnpack.Quantization, error) {
+func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnnpack.Quantization, error) {
 	none := xnnpack.Quantization{}
-	if t == Float32 {
+	if t == typeFloat32 {
 		return xnnpack.Float32, none, nil
 	}
 	perTensor, perChannel := xnnpack.Datatype(0), xnnpack.Datatype(0)
 	switch t {
-	case Int8:
+	case typeInt8:
 		perTensor, perChannel = xnnpack.QInt8, xnnpack.ChannelQInt8
-	case Uint8:
+	case typeUint8:
 		perTensor = xnnpack.QUint8
-	case Int32:
+	case typeInt32:
 		perTensor, perChannel = xnnpack.QInt32, xnnpack.ChannelQInt32
 	default:
 		return 0, none, fmt.Errorf("%w: values of type %v", ErrUnsupported, t)
@@ -49,7 +49,8 @@ func datatype(t TensorType, q quantization, shape []int) (xnnpack.Datatype, xnnp
 		return perTensor, out, nil
 	}
 	if q.dimension < 0 || q.dimension >= len(shape) || len(q.scales) != shape[q.dimension] {
-		return 0, none, fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, len(q.scales), q.dimension, shape)
+		return 0, none, fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, len(q.scales),
+			q.dimension, shape)
 	}
 	nonzero := func(z int64) bool { return z != 0 }
 	if perChannel == 0 || slices.ContainsFunc(q.zeroPoints, nonzero) {
@@ -58,11 +59,11 @@ func datatype(t TensorType, q quantization, shape []int) (xnnpack.Datatype, xnnp
 	return perChannel, xnnpack.Quantization{Scales: q.scales, ChannelDim: q.dimension}, nil
 }
 
-func zeroPoints(t TensorType) (low, high int64) {
+func zeroPoints(t elementType) (low, high int64) {
 	switch t {
-	case Int8:
+	case typeInt8:
 		return -128, 127
-	case Uint8:
+	case typeUint8:
 		return 0, 255
 	default:
 		return 0, 0
@@ -79,9 +80,9 @@ func (c *call) weightTypes(in, filter *value, weights, bias int) {
 	if c.err != nil {
 		return
 	}
-	biasType := Int32
-	if in.dtype == Float32 {
-		biasType = Float32
+	biasType := typeInt32
+	if in.dtype == typeFloat32 {
+		biasType = typeFloat32
 	}
 	if filter.dtype != in.dtype {
 		c.unsupported("weights of type %v for an input of type %v", filter.dtype, in.dtype)
@@ -96,7 +97,7 @@ func (c *call) weightTypes(in, filter *value, weights, bias int) {
 	}
 }
 
-// describe returns what XNNPACK is told of a tensor that has a shape.
+// describe returns the description for XNNPACK of a tensor that has a shape.
 func (c *call) describe(tensor int) xnnpack.Tensor {
 	if c.err != nil {
 		return xnnpack.Tensor{}
@@ -109,7 +110,8 @@ func (c *call) describe(tensor int) xnnpack.Tensor {
 // A packer is the Packing method of a node.
 type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
 
-// packs notes what XNNPACK makes of the weights, once the output is defined. The arguments are operands; there may be no bias.
+// packs notes what XNNPACK makes of the weights, once the output is defined. The arguments are operands; there may be
+// no bias.
 func (c *call) packs(node packer, input, weights, bias int) {
 	if c.err != nil {
 		return
@@ -135,10 +137,11 @@ func (c *call) sameTypes(in *value) {
 	}
 }
 
-// float32s checks that an operator's input and output are single precision, for those that this package runs in no other type.
+// float32s checks that an operator's input and output are single precision, for those that this package runs in no
+// other type.
 func (c *call) float32s(in *value) {
 	c.sameTypes(in)
-	if c.err == nil && in.dtype != Float32 {
+	if c.err == nil && in.dtype != typeFloat32 {
 		c.unsupported("values of type %v", in.dtype)
 	}
 }

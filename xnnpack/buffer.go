@@ -2,8 +2,8 @@ package xnnpack
 
 import "fmt"
 
-// Buffer is C memory for inputs, outputs and static tensors: aligned to 64 bytes, zeroed when it is made, with slack of at least
-// ExtraBytes behind its end, which XNNPACK may read. It never moves. The caller frees it.
+// Buffer is C memory for inputs, outputs and static tensors: aligned to 64 bytes, zeroed when it is made, with slack
+// of at least ExtraBytes after its end, which XNNPACK may read. It never moves. The caller frees it.
 type Buffer struct {
 	m cMemory
 }
@@ -20,11 +20,12 @@ func NewBuffer(n int) (*Buffer, error) {
 	return &Buffer{m}, nil
 }
 
-// Bytes returns the memory, as many bytes as NewBuffer was asked for, or nil after Free. What was returned before must not be used
-// after Free.
+// Bytes returns the memory, as many bytes as NewBuffer was asked for, or nil after Free. What was returned before
+// must not be used after Free.
 func (b *Buffer) Bytes() []byte { return b.m.bytes }
 
-// Float32s returns the same memory as floats in the machine's byte order; a remainder of less than four bytes is left out.
+// Float32s returns the same memory as floats in the machine's byte order; a remainder of less than four bytes is left
+// out.
 func (b *Buffer) Float32s() []float32 { return b.m.float32s() }
 
 // Free gives the memory back. No runtime or subgraph may use it any more. Freeing twice is harmless.

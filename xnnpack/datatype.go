@@ -43,25 +43,26 @@ func (d Datatype) Size() int {
 	return packing.Datatype(d).Size()
 }
 
-// dynamic tells the types that are quantised at inference.
+// dynamic reports whether elements are quantised at inference.
 func (d Datatype) dynamic() bool { return d == DynamicQInt8 || d == PackedQInt8 }
 
-// internalOnly tells the types whose bytes only XNNPACK writes.
+// internalOnly reports whether only XNNPACK writes the bytes.
 func (d Datatype) internalOnly() bool {
 	return d.dynamic() || d == PackedFloat32
 }
 
-// ByteSize returns how many bytes a tensor of type d and of the given shape takes. Elements are packed without gaps, except that a
-// row (the last dimension) of 4-bit elements is rounded up to a whole byte. No shape at all is one element. The error matches
-// UnsupportedParameter if there are more than MaxTensorDims dimensions, and InvalidParameter if one is negative, the size does not fit
-// an int, or d is no datatype.
+// ByteSize returns how many bytes a tensor of type d and of the given shape takes. Elements are packed without gaps,
+// except that a row (the last dimension) of 4-bit elements is rounded up to a whole byte. No shape at all is one
+// element. The error matches UnsupportedParameter if there are more than MaxTensorDims dimensions, and
+// InvalidParameter if one is negative, the size does not fit an int, or d is no datatype.
 func (d Datatype) ByteSize(shape []int) (int, error) {
 	bits := d.Size()
 	if bits == 0 {
 		return 0, fmt.Errorf("%v is not a datatype: %w", d, InvalidParameter)
 	}
 	if len(shape) > MaxTensorDims {
-		return 0, fmt.Errorf("shape %v has %d dimensions, at most %d are supported: %w", shape, len(shape), MaxTensorDims, UnsupportedParameter)
+		return 0, fmt.Errorf("shape %v has %d dimensions, at most %d are supported: %w", shape, len(shape),
+			MaxTensorDims, UnsupportedParameter)
 	}
 	rows, last := 1, 1
 	if len(shape) > 0 {

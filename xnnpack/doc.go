@@ -1,5 +1,6 @@
-// Package xnnpack binds XNNPACK's subgraph API: values (tensors) and the nodes (operators) between them are defined in a [Subgraph], a
-// [Runtime] is made of it, and the runtime is reshaped, set up with the caller's buffers and invoked. The example shows all of it.
+// Package xnnpack binds XNNPACK's subgraph API: values (tensors) and the nodes (operators) between them are defined
+// in a [Subgraph], a [Runtime] is made of it, and the runtime is reshaped, set up with the caller's buffers and
+// invoked. The example shows all of it.
 //
 // The functions, their arguments and the meaning of every field follow the header xnnpack.h of XNNPACK commit 4ea82e5
 // (2024-11-08). Only forms that headers up to August 2026 still have are used, so the package compiles against either.
@@ -8,31 +9,37 @@
 //
 // XNNPACK keeps pointers, and may read up to [ExtraBytes] bytes past the end of an array (it never writes there).
 //
-//   - [Tensor].Data is kept by XNNPACK, not copied. It must lie outside the Go heap (a file mapping, a [Buffer], C memory) or be
-//     pinned by the caller. Data that packing consumes (kernels and biases of the weight-bearing nodes) must stay readable until
-//     the runtime is created; data read at inference (slopes, constants of elementwise nodes, weights of a node whose weights
-//     are not packed) until every runtime made of the subgraph is deleted.
-//   - Scales given in a [Quantization] are copied. The copies live as long as the subgraph and every runtime made of it.
-//   - Buffers given to [Runtime.Setup] are kept until the next Setup or [Runtime.Delete]. A [Buffer] is best: it is outside the Go
-//     heap and has the slack behind its end that XNNPACK may read. A Go slice works too; the runtime pins it meanwhile.
+//   - XNNPACK keeps the address of [Tensor].Data, and copies nothing. It must lie outside the Go heap (a file mapping,
+//     a [Buffer], C memory) or be pinned by the caller. Data that packing consumes (kernels and biases of the
+//     weight-bearing nodes) must stay readable until the runtime is created; data read at inference (slopes, constants
+//     of elementwise nodes, weights of a node whose weights are not packed) until every runtime made of the subgraph is
+//     deleted.
+//   - Scales given in a [Quantization] are copied. The copies live as long as the subgraph and every runtime made of
+//     it.
+//   - Buffers given to [Runtime.Setup] are kept until the next Setup or [Runtime.Delete]. A [Buffer] is best: it is
+//     outside the Go heap and has the slack after its end that XNNPACK may read. A Go slice works too; the runtime pins
+//     it meanwhile.
 //
-// Nothing here has a finalizer: what is created is deleted by the caller. Deleting twice is harmless, and using what was deleted is
-// an error that matches [InvalidState].
+// Nothing here has a finalizer: what is created is deleted by the caller. Deleting twice is harmless, and using what
+// was deleted is an error that matches [InvalidState].
 //
 // # Errors
 //
-// Every error matches a [Status] (errors.Is): the one XNNPACK returned, or that of a check of this package, which refuses what XNNPACK
-// takes on trust. All but those of [Datatype.ByteSize] are of type *[Error], which has the operands' names and shapes. XNNPACK checks
-// some combinations of types and shapes only in [NewRuntime] or [Runtime.Reshape].
+// Every error matches a [Status] (errors.Is): the one XNNPACK returned, or that of a check of this package, which
+// refuses what XNNPACK does not check. All but those of [Datatype.ByteSize] are of type *[Error], which has the
+// operands' names and shapes. XNNPACK checks some combinations of types and shapes only in [NewRuntime] or
+// [Runtime.Reshape].
 //
 // # Threads
 //
-// A Subgraph, a Runtime and the other objects may be used from many goroutines; calls on one object wait for each other. Runtimes
-// that share a [Workspace] or a [Threadpool] must not be reshaped, set up or invoked at the same time.
+// A Subgraph, a Runtime and the other objects may be used from many goroutines; calls on one object wait for each
+// other. Runtimes that share a [Workspace] or a [Threadpool] must not be reshaped, set up or invoked at the same
+// time.
 //
 // # Defects of XNNPACK 4ea82e5
 //
-// Two were met that a caller can do something about. On x86 with AVX-512 VNNI and GFNI, a fully connected node of DynamicQInt8 and
-// BlockQInt4 computes the last row wrongly if the number of rows is above 1 and 1, 2 or 3 more than a multiple of 14. On x86 with less than
-// AVX2 the same node needs an even number of blocks in a row of the filter, or it crashes.
+// A caller can do something about two of them. On x86 with AVX-512 VNNI and GFNI, a fully connected node of
+// DynamicQInt8 and BlockQInt4 computes the last row wrongly if the number of rows is above 1 and 1, 2 or 3 more than
+// a multiple of 14. On x86 with less than AVX2 the same node needs an even number of blocks in a row of the filter,
+// or it crashes.
 package xnnpack

@@ -18,12 +18,14 @@ func Example() {
 	check(err)
 	check(subgraph.Input(0, xnnpack.Tensor{Name: "x", Type: xnnpack.Float32, Shape: []int{1, 3}}))
 	check(subgraph.Output(1, xnnpack.Tensor{Name: "y", Type: xnnpack.Float32, Shape: []int{1, 2}}))
-	filter, err := subgraph.Tensor(xnnpack.Tensor{Name: "w", Type: xnnpack.Float32, Shape: []int{2, 3}, Data: w.Bytes()})
+	filter, err := subgraph.Tensor(xnnpack.Tensor{Name: "w", Type: xnnpack.Float32, Shape: []int{2, 3},
+		Data: w.Bytes()})
 	check(err)
 	bias, err := subgraph.Tensor(xnnpack.Tensor{Name: "b", Type: xnnpack.Float32, Shape: []int{2}, Data: b.Bytes()})
 	check(err)
 	relu := xnnpack.Range{Min: 0, Max: float32(math.Inf(1))}
-	check(subgraph.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: bias, Output: 1, Activation: relu}))
+	check(subgraph.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: bias, Output: 1,
+		Activation: relu}))
 
 	runtime, err := xnnpack.NewRuntime(subgraph, nil)
 	check(err)

@@ -1,6 +1,7 @@
 package xnnpack
 
-// This is the package's whole C boundary: thin calls, Go types in and out. What the arguments must satisfy is checked by the callers.
+// This is the package's whole C boundary: thin calls, Go types in and out. What the arguments must satisfy is checked
+// by the callers.
 
 /*
 #cgo CFLAGS: -Wall -Wextra
@@ -24,17 +25,19 @@ const (
 	MaxTensorDims = C.XNN_MAX_TENSOR_DIMS
 	// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
 	ExtraBytes = C.XNN_EXTRA_BYTES
-	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements; larger ones are multiples of it (XNN_MIN_BLOCKSIZE).
+	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements; larger ones are multiples of it
+	// (XNN_MIN_BLOCKSIZE).
 	MinBlockSize = C.XNN_MIN_BLOCKSIZE
 )
 
 // Flags of a runtime (XNN_FLAG_*).
 const (
-	// HintSparseInference lets XNNPACK compute chains of suitable convolutions in NCHW layout, those with mostly zero weights by
-	// sparse kernels. It then reads weights without asking the weights cache first.
+	// HintSparseInference lets XNNPACK compute chains of suitable convolutions in NCHW, those with mostly zero
+	// weights by sparse kernels. It then reads weights without asking the weights cache first.
 	HintSparseInference RuntimeFlags = C.XNN_FLAG_HINT_SPARSE_INFERENCE
-	// HintFP16Inference lets XNNPACK compute a float32 model in half precision. Static tensors are then converted into memory of its
-	// own, whose addresses the weights cache gets to see instead of the caller's, and the subgraph makes only one runtime.
+	// HintFP16Inference lets XNNPACK compute a float32 model in half precision. Static tensors are then converted
+	// into memory of its own, whose addresses the weights cache is given instead of the caller's, and the subgraph
+	// makes only one runtime.
 	HintFP16Inference RuntimeFlags = C.XNN_FLAG_HINT_FP16_INFERENCE
 	// ForceFP16Inference is HintFP16Inference, and creation fails where it is impossible.
 	ForceFP16Inference RuntimeFlags = C.XNN_FLAG_FORCE_FP16_INFERENCE
@@ -42,7 +45,8 @@ const (
 	BasicProfiling RuntimeFlags = C.XNN_FLAG_BASIC_PROFILING
 	// YieldWorkers lets the threads of the pool sleep after each inference, in place of spinning for a while.
 	YieldWorkers RuntimeFlags = C.XNN_FLAG_YIELD_WORKERS
-	// TransientIndirectionBuffer makes convolutions compute their indirection buffers anew at each inference: slower, for less memory.
+	// TransientIndirectionBuffer makes convolutions compute their indirection buffers anew at each inference: slower,
+	// for less memory.
 	TransientIndirectionBuffer RuntimeFlags = C.XNN_FLAG_TRANSIENT_INDIRECTION_BUFFER
 )
 
@@ -60,11 +64,12 @@ const (
 
 // WeightsCache is where a runtime puts its packed weights, or finds them: an xpwc.Session, or a [HeapWeightsCache].
 type WeightsCache interface {
-	// Provider returns a *struct xnn_weights_cache_provider in C memory that stays valid until every runtime created with it is deleted.
+	// Provider returns a *struct xnn_weights_cache_provider in C memory that stays valid until every runtime created
+	// with it is deleted.
 	Provider() unsafe.Pointer
 }
 
-// The numbers behind these names differ between versions of the header, hence the tables.
+// The numbers of these names differ between versions of the header, hence the tables.
 var unaryOperators = [...]C.enum_xnn_unary_operator{
 	Abs:                  C.xnn_unary_abs,
 	BankersRounding:      C.xnn_unary_bankers_rounding,
@@ -135,11 +140,12 @@ func cKnowsCPU() bool { return bool(C.xpwc_knows_cpu()) }
 func cInitializedWhenLoaded() bool { return bool(C.xpwc_initialized_when_loaded()) }
 
 func cWidenF16(n int, src, dst []byte) Status {
-	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))))
+	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)),
+		unsafe.Pointer(unsafe.SliceData(dst))))
 }
 
-// pinned keeps Go memory in place for C to point to. A subgraph that is never deleted leaks it, like its C memory: without the handle,
-// the garbage collector would end the process when it comes upon the pins.
+// pinned keeps Go memory in place for C to point to. A subgraph that is never deleted leaks it, like its C memory:
+// without the handle, the garbage collector would end the process when it finds the pins.
 type pinned struct {
 	pinner *runtime.Pinner
 	handle cgo.Handle
@@ -224,13 +230,16 @@ func (g cSubgraph) define(t *Tensor, external ValueID, flags uint32) (ValueID, S
 	case QInt8, QUint8, QInt32:
 		s = C.xnn_define_quantized_tensor_value(g.p, kind, zero, C.float(q.Scale), rank, dims, data, ext, flag, &id)
 	case ChannelQInt8, ChannelQInt32, ChannelQInt4:
-		s = C.xnn_define_channelwise_quantized_tensor_value_v2(g.p, kind, zero, (*C.float)(unsafe.SliceData(q.Scales)), rank,
+		s = C.xnn_define_channelwise_quantized_tensor_value_v2(g.p, kind, zero,
+			(*C.float)(unsafe.SliceData(q.Scales)), rank,
 			C.size_t(q.ChannelDim), dims, data, ext, flag, &id)
 	case BlockQInt4:
-		s = C.xnn_define_blockwise_quantized_tensor_value(g.p, kind, zero, (*C.uint16_t)(unsafe.SliceData(q.BlockScales)), rank,
+		s = C.xnn_define_blockwise_quantized_tensor_value(g.p, kind, zero,
+			(*C.uint16_t)(unsafe.SliceData(q.BlockScales)), rank,
 			C.size_t(q.ChannelDim), C.size_t(q.BlockSize), dims, data, ext, flag, &id)
 	case DynamicQInt8, PackedQInt8:
-		s = C.xnn_define_dynamically_quantized_tensor_value(g.p, kind, rank, C.size_t(q.NonBatchDims), dims, ext, flag, &id)
+		s = C.xnn_define_dynamically_quantized_tensor_value(g.p, kind, rank, C.size_t(q.NonBatchDims), dims, ext,
+			flag, &id)
 	default:
 		s = C.xnn_define_tensor_value(g.p, kind, rank, dims, data, ext, flag, &id)
 	}
@@ -244,7 +253,8 @@ func (g cSubgraph) fullyConnected(n *FullyConnected, flags uint32) Status {
 
 func (g cSubgraph) convolution(n *Convolution2D, filter []int, flags uint32) Status {
 	return Status(C.xnn_define_convolution_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
 		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
 		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
 		C.uint32_t(n.Groups), C.size_t(filter[3]), C.size_t(filter[0]/n.Groups),
@@ -254,7 +264,8 @@ func (g cSubgraph) convolution(n *Convolution2D, filter []int, flags uint32) Sta
 
 func (g cSubgraph) depthwise(n *DepthwiseConvolution2D, filter []int, flags uint32) Status {
 	return Status(C.xnn_define_depthwise_convolution_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
 		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
 		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
 		C.uint32_t(n.DepthMultiplier), C.size_t(filter[3]/n.DepthMultiplier),
@@ -264,7 +275,8 @@ func (g cSubgraph) depthwise(n *DepthwiseConvolution2D, filter []int, flags uint
 
 func (g cSubgraph) deconvolution(n *Deconvolution2D, filter []int) Status {
 	return Status(C.xnn_define_deconvolution_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
 		C.uint32_t(n.Adjustment.Height), C.uint32_t(n.Adjustment.Width),
 		C.uint32_t(filter[1]), C.uint32_t(filter[2]), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
 		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
@@ -274,7 +286,8 @@ func (g cSubgraph) deconvolution(n *Deconvolution2D, filter []int) Status {
 }
 
 func (g cSubgraph) batchMatrixMultiply(a, b, out ValueID, flags uint32) Status {
-	return Status(C.xnn_define_batch_matrix_multiply(g.p, C.uint32_t(a), C.uint32_t(b), C.uint32_t(out), C.uint32_t(flags)))
+	return Status(C.xnn_define_batch_matrix_multiply(g.p, C.uint32_t(a), C.uint32_t(b), C.uint32_t(out),
+		C.uint32_t(flags)))
 }
 
 func (g cSubgraph) unary(op UnaryOperator, a, b float32, in, out ValueID) Status {
@@ -283,22 +296,29 @@ func (g cSubgraph) unary(op UnaryOperator, a, b float32, in, out ValueID) Status
 
 func (g cSubgraph) binary(op BinaryOperator, limits Range, a, b, out ValueID) Status {
 	params := C.struct_xnn_binary_params{output_min: C.double(limits.Min), output_max: C.double(limits.Max)}
-	return Status(C.xnn_define_binary(g.p, binaryOperators[op], &params, C.uint32_t(a), C.uint32_t(b), C.uint32_t(out), 0))
+	return Status(C.xnn_define_binary(g.p, binaryOperators[op], &params, C.uint32_t(a), C.uint32_t(b),
+		C.uint32_t(out), 0))
 }
 
 func (g cSubgraph) maxPooling(n *MaxPooling2D, flags uint32) Status {
 	return Status(C.xnn_define_max_pooling_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
-		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height),
+		C.uint32_t(n.Stride.Width),
 		C.uint32_t(n.Dilation.Height), C.uint32_t(n.Dilation.Width),
-		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output), C.uint32_t(flags)))
+		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output),
+		C.uint32_t(flags)))
 }
 
 func (g cSubgraph) averagePooling(n *AveragePooling2D, flags uint32) Status {
 	return Status(C.xnn_define_average_pooling_2d(g.p,
-		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom), C.uint32_t(n.Padding.Left),
-		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height), C.uint32_t(n.Stride.Width),
-		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output), C.uint32_t(flags)))
+		C.uint32_t(n.Padding.Top), C.uint32_t(n.Padding.Right), C.uint32_t(n.Padding.Bottom),
+		C.uint32_t(n.Padding.Left),
+		C.uint32_t(n.Pooling.Height), C.uint32_t(n.Pooling.Width), C.uint32_t(n.Stride.Height),
+		C.uint32_t(n.Stride.Width),
+		C.float(n.Activation.Min), C.float(n.Activation.Max), C.uint32_t(n.Input), C.uint32_t(n.Output),
+		C.uint32_t(flags)))
 }
 
 func (g cSubgraph) reduce(op ReduceOperator, axes []int, in, out ValueID, flags uint32) Status {
@@ -316,15 +336,18 @@ func (g cSubgraph) constantPad(pre, post []int, value float32, in, out ValueID) 
 }
 
 func (g cSubgraph) reshape(shape []int, in, out ValueID) Status {
-	return Status(C.xnn_define_static_reshape(g.p, C.size_t(len(shape)), &toDims(shape)[0], C.uint32_t(in), C.uint32_t(out), 0))
+	return Status(C.xnn_define_static_reshape(g.p, C.size_t(len(shape)), &toDims(shape)[0], C.uint32_t(in),
+		C.uint32_t(out), 0))
 }
 
 func (g cSubgraph) transpose(perm []int, in, out ValueID) Status {
-	return Status(C.xnn_define_static_transpose(g.p, C.size_t(len(perm)), &toDims(perm)[0], C.uint32_t(in), C.uint32_t(out), 0))
+	return Status(C.xnn_define_static_transpose(g.p, C.size_t(len(perm)), &toDims(perm)[0], C.uint32_t(in),
+		C.uint32_t(out), 0))
 }
 
 func (g cSubgraph) expandDims(axes []int, in, out ValueID) Status {
-	return Status(C.xnn_define_static_expand_dims(g.p, C.size_t(len(axes)), &toDims(axes)[0], C.uint32_t(in), C.uint32_t(out), 0))
+	return Status(C.xnn_define_static_expand_dims(g.p, C.size_t(len(axes)), &toDims(axes)[0], C.uint32_t(in),
+		C.uint32_t(out), 0))
 }
 
 func (g cSubgraph) slice(offsets, sizes []int, in, out ValueID) Status {
@@ -406,7 +429,7 @@ func (r cRuntime) externalShape(id ValueID) ([]int, Status) {
 
 func (r cRuntime) reshape() Status { return Status(C.xnn_reshape_runtime(r.p)) }
 
-// setup hands buffers[i] to the value ids[i]; pin keeps those on the Go heap in place.
+// setup gives buffers[i] to the value ids[i]; pin keeps those on the Go heap in place.
 func (r cRuntime) setup(ids []ValueID, buffers [][]byte, pin *runtime.Pinner) Status {
 	n := max(len(ids), 1)
 	list := (*C.struct_xnn_external_value)(C.calloc(C.size_t(n), C.sizeof_struct_xnn_external_value))
@@ -430,21 +453,25 @@ func (r cRuntime) invoke() Status { return Status(C.xnn_invoke_runtime(r.p)) }
 // profile returns the operators' names, each closed by a zero byte, and their times in microseconds.
 func (r cRuntime) profile() (names []byte, times []uint64, s Status) {
 	var count, need C.size_t
-	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_num_operators, C.sizeof_size_t, unsafe.Pointer(&count), &need))
+	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_num_operators, C.sizeof_size_t,
+		unsafe.Pointer(&count), &need))
 	if s != Success || count == 0 {
 		return nil, nil, s
 	}
 	// With too little room XNNPACK reports out of memory and the room it needs.
 	var none [1]byte
-	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, 0, unsafe.Pointer(&none), &need)); s != OutOfMemory {
+	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, 0, unsafe.Pointer(&none),
+		&need)); s != OutOfMemory {
 		return nil, nil, s
 	}
 	names = make([]byte, need)
-	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, need, unsafe.Pointer(&names[0]), &need)); s != Success {
+	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, need,
+		unsafe.Pointer(&names[0]), &need)); s != Success {
 		return nil, nil, s
 	}
 	times = make([]uint64, count)
-	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_timing, count*8, unsafe.Pointer(&times[0]), &need))
+	s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_timing, count*8,
+		unsafe.Pointer(&times[0]), &need))
 	return names, times, s
 }
 

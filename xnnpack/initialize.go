@@ -15,8 +15,9 @@ var process struct {
 	knowsCPU    bool // it has been seen that cpuinfo's features are where its header says
 }
 
-// Initialize readies XNNPACK for use in this process and picks the kernels for its CPU. It may be called any number of times, from
-// any goroutine; what this package creates calls it too. The error matches UnsupportedHardware where XNNPACK cannot run.
+// Initialize readies XNNPACK for use in this process and picks the kernels for its CPU. It may be called any number
+// of times, from any goroutine; what this package creates calls it too. The error matches UnsupportedHardware where
+// XNNPACK cannot run.
 func Initialize() error {
 	process.Lock()
 	defer process.Unlock()
@@ -43,10 +44,10 @@ func CPULevels() []string {
 	return append(slices.Clone(levelNames), "native")
 }
 
-// LimitCPU makes XNNPACK choose its kernels as on a lesser CPU. A level is a ceiling: features above it are hidden. If this CPU lacks
-// what the level adds to those below it, nothing is hidden and the error matches UnsupportedHardware. LimitCPU acts on the whole
-// process and must come before anything else of this package: once XNNPACK is initialized the error matches InvalidState. The
-// levels, and a CPU each stands for:
+// LimitCPU makes XNNPACK choose its kernels as on a lesser CPU. A level is a ceiling: features above it are hidden.
+// If this CPU lacks what the level adds to those below it, nothing is hidden and the error matches
+// UnsupportedHardware. LimitCPU acts on the whole process and must come before anything else of this package: once
+// XNNPACK is initialized the error matches InvalidState. The levels, and a CPU each stands for:
 //
 //	sse2            the baseline of amd64
 //	ssse3           Core 2
@@ -60,9 +61,9 @@ func CPULevels() []string {
 //	avx512vnnigfni  also VBMI and GFNI: Ice Lake, Zen 4
 //	native          everything this CPU has
 //
-// It works through the features that the cpuinfo library found (its exported struct cpuinfo_isa), which XNNPACK reads when it is
-// initialized; what an earlier call hid stays hidden. On other architectures than amd64 only "native" is known; any other level is
-// UnsupportedHardware.
+// It works through the features that the cpuinfo library found (its exported struct cpuinfo_isa), which XNNPACK reads
+// when it is initialized; what an earlier call hid stays hidden. On other architectures than amd64 only "native" is
+// known; any other level is UnsupportedHardware.
 func LimitCPU(level string) error {
 	const op = "limit CPU"
 	process.Lock()
@@ -70,29 +71,36 @@ func LimitCPU(level string) error {
 	i := slices.Index(levelNames, level)
 	switch {
 	case process.initialized:
-		return reject(InvalidState, op, level, "XNNPACK is initialized already and has chosen its kernels; call LimitCPU first")
+		return reject(InvalidState, op, level,
+			"XNNPACK is initialized already and has chosen its kernels; call LimitCPU first")
 	case level == "native":
 		return nil
 	case i < 0:
-		return reject(InvalidParameter, op, fmt.Sprintf("%q", level), "no such level; known are %s", strings.Join(CPULevels(), ", "))
+		return reject(InvalidParameter, op, fmt.Sprintf("%q", level), "no such level; known are %s",
+			strings.Join(CPULevels(), ", "))
 	case runtime.GOARCH != "amd64":
-		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does", runtime.GOARCH)
+		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does",
+			runtime.GOARCH)
 	case cInitializedWhenLoaded():
-		return reject(InvalidState, op, level, "XNNPACK has chosen its kernels when it was loaded, and this program could not put that off")
+		return reject(InvalidState, op, level,
+			"XNNPACK chose its kernels when it was loaded, and this program could not put that off")
 	case !process.knowsCPU && !cKnowsCPU():
-		return reject(UnsupportedHardware, op, level, "the features that cpuinfo found are not this CPU's; is its header another version's?")
+		return reject(UnsupportedHardware, op, level,
+			"the features that cpuinfo found are not this CPU's; is its header that of another version?")
 	}
 	process.knowsCPU = true // and from here on some may be hidden
 	if !cHasCPULevel(i) {
-		return reject(UnsupportedHardware, op, level, "this CPU does not have what that level adds to those below it; choose a lower one")
+		return reject(UnsupportedHardware, op, level,
+			"this CPU does not have what that level adds to those below it; choose a lower one")
 	}
 	cLimitCPU(i)
 	return nil
 }
 
-// WidenF16 converts IEEE half precision (src, 2 bytes an element) to single precision (dst, 4 bytes an element) with XNNPACK's own
-// kernel, on the calling goroutine's thread. Both hold little-endian elements, aligned to their size, and must not overlap; bytes past
-// their ends are left alone. The error matches InvalidParameter if dst is not twice as long as src.
+// WidenF16 converts IEEE half precision (src, 2 bytes an element) to single precision (dst, 4 bytes an element) with
+// XNNPACK's own kernel, on the calling goroutine's thread. Both hold little-endian elements, aligned to their size,
+// and must not overlap; bytes past their ends are left alone. The error matches InvalidParameter if dst is not twice
+// as long as src.
 func WidenF16(dst, src []byte) error {
 	const op = "widen f16"
 	if len(src)%2 != 0 || len(src) > maxInt/2 || len(dst) != 2*len(src) {
@@ -101,7 +109,8 @@ func WidenF16(dst, src []byte) error {
 	if err := Initialize(); err != nil {
 		return err
 	}
-	// The kernel may read past the end of its source, which may be the end of a mapping: the last elements take a detour.
+	// The kernel may read past the end of its source, which may be the end of a mapping: the last elements take a
+	// detour.
 	const tail = 64
 	n := max(len(src)/2-tail, 0)
 	if n > 0 {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// UnaryOperator is an elementwise operator of one operand (enum xnn_unary_operator). The numbers are this package's own.
+// UnaryOperator is an elementwise operator of one operand (enum xnn_unary_operator). The numbers are this package's
+// own.
 type UnaryOperator int
 
 // The unary operators. XNNPACK calls those from CubeRoot on experimental.
@@ -67,8 +68,8 @@ func (s *Subgraph) Unary(n Unary) error {
 	return s.oneToOne(op, n.Input, n.Output, func() Status { return s.g.unary(n.Op, a, b, n.Input, n.Output) })
 }
 
-// Convert changes the type of the elements: between float types, to and from quantised ones, and from a float type to DynamicQInt8,
-// which is how the input of a node with dynamically quantised weights is made. The shapes are the same.
+// Convert changes the type of the elements: between float types, to and from quantised ones, and from a float type to
+// DynamicQInt8, which is how the input of a node with dynamically quantised weights is made. The shapes are the same.
 type Convert struct{ Input, Output ValueID }
 
 // Convert adds the node.
@@ -78,7 +79,8 @@ func (s *Subgraph) Convert(n Convert) error {
 	})
 }
 
-// BinaryOperator is an elementwise operator of two operands (enum xnn_binary_operator). The numbers are this package's own.
+// BinaryOperator is an elementwise operator of two operands (enum xnn_binary_operator). The numbers are this
+// package's own.
 type BinaryOperator int
 
 // The binary operators. XNNPACK calls those from Modulus on experimental.
@@ -103,8 +105,9 @@ const (
 	ShiftRightArithmetic
 )
 
-// Binary is xnn_define_binary: Output = Op(A, B), element by element, limited to Activation. Shapes are aligned at their last
-// dimensions; a dimension that is missing or 1 is repeated. The types are the same. A static operand is read at inference.
+// Binary is xnn_define_binary: Output = Op(A, B), element by element, limited to Activation. Shapes are aligned at
+// their last dimensions; a dimension that is missing or 1 is repeated. The types are the same. A static operand is
+// read at inference.
 type Binary struct {
 	Op         BinaryOperator
 	A, B       ValueID
@@ -119,11 +122,12 @@ func (s *Subgraph) Binary(n Binary) error {
 		return reject(InvalidParameter, op, fmt.Sprint("operator ", int(n.Op)), "no such operator")
 	}
 	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
-	return s.node(op, operands, nil, func() Status { return s.g.binary(n.Op, n.Activation.bounded(), n.A, n.B, n.Output) })
+	return s.node(op, operands, nil,
+		func() Status { return s.g.binary(n.Op, n.Activation.bounded(), n.A, n.B, n.Output) })
 }
 
-// MaxPooling2D is xnn_define_max_pooling_2d: each pixel of Output is the maximum of those under a window, channel by channel. Padded
-// pixels do not count.
+// MaxPooling2D is xnn_define_max_pooling_2d: each pixel of Output is the maximum of those under a window, channel by
+// channel. Padded pixels do not count.
 type MaxPooling2D struct {
 	Input, Output ValueID // [batch, height, width, channels]
 	Padding       Padding // zero with SamePadding
@@ -147,8 +151,8 @@ func (s *Subgraph) MaxPooling2D(n MaxPooling2D) error {
 	}, func() Status { return s.g.maxPooling(&n, samePadding(n.SamePadding)) })
 }
 
-// AveragePooling2D is xnn_define_average_pooling_2d: each pixel of Output is the mean of those under a window, channel by channel.
-// Padded pixels do not count.
+// AveragePooling2D is xnn_define_average_pooling_2d: each pixel of Output is the mean of those under a window,
+// channel by channel. Padded pixels do not count.
 type AveragePooling2D struct {
 	Input, Output ValueID // [batch, height, width, channels], Float32 or Float16
 	Padding       Padding // zero with SamePadding
@@ -179,7 +183,8 @@ const (
 	ReduceMean
 )
 
-// StaticReduce is xnn_define_static_reduce: the sum or mean over some dimensions. Output has the other ones, in Input's order.
+// StaticReduce is xnn_define_static_reduce: the sum or mean over some dimensions. Output has the other ones, in
+// Input's order.
 type StaticReduce struct {
 	Op            ReduceOperator
 	Axes          []int // at least one, all different; a negative one counts from the last
@@ -298,7 +303,8 @@ func (s *Subgraph) StaticSlice(n StaticSlice) error {
 	})
 }
 
-// Concatenate joins 2 to 5 values (xnn_define_concatenate2 to 5). The caller joins more of them step by step, by several nodes.
+// Concatenate joins 2 to 5 values (xnn_define_concatenate2 to 5). The caller joins more of them step by step, by
+// several nodes.
 type Concatenate struct {
 	Axis   int       // the dimension along which they are joined; a negative one counts from the last
 	Inputs []ValueID // their other dimensions and their types are the same
@@ -325,7 +331,8 @@ func (s *Subgraph) Concatenate(n Concatenate) error {
 		for _, in := range v[1 : len(v)-1] {
 			for i := range max(len(in.shape), len(first)) {
 				if len(in.shape) != len(first) || i != axis && in.shape[i] != first[i] {
-					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d: %w", first, in.shape, axis, InvalidParameter)
+					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d: %w", first, in.shape,
+						axis, InvalidParameter)
 				}
 			}
 		}
@@ -356,18 +363,21 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 			return err
 		}
 		if length := v[0].shape[axis]; length%len(n.Outputs) != 0 {
-			return fmt.Errorf("%d elements cannot be cut into %d equal parts: %w", length, len(n.Outputs), InvalidParameter)
+			return fmt.Errorf("%d elements cannot be cut into %d equal parts: %w", length, len(n.Outputs),
+				InvalidParameter)
 		}
 		return nil
 	}, func() Status { return s.g.evenSplit(n.Axis, n.Input, n.Outputs) })
 }
 
-// StaticResizeBilinear2D is xnn_define_static_resize_bilinear_2d: an image in another size, interpolated. Without AlignCorners and
-// LegacyMode a pixel's centre is at half its width and height.
+// StaticResizeBilinear2D is xnn_define_static_resize_bilinear_2d: an image in another size, interpolated. Without
+// AlignCorners and LegacyMode a pixel's centre is at half its width and height.
 type StaticResizeBilinear2D struct {
-	NewSize       Size    // of Output, in pixels
-	AlignCorners  bool    // the centres of the corner pixels stay where they are (XNN_FLAG_ALIGN_CORNERS)
-	LegacyMode    bool    // a pixel's centre is its top left corner, as in TensorFlow 1.x (XNN_FLAG_TENSORFLOW_LEGACY_MODE)
+	NewSize Size // of Output, in pixels
+	// AlignCorners: the centres of the corner pixels stay where they are (XNN_FLAG_ALIGN_CORNERS).
+	AlignCorners bool
+	// LegacyMode: a pixel's centre is its top left corner, as in TensorFlow 1.x (XNN_FLAG_TENSORFLOW_LEGACY_MODE).
+	LegacyMode    bool
 	Input, Output ValueID // [batch, height, width, channels]
 }
 
@@ -385,7 +395,8 @@ func (s *Subgraph) StaticResizeBilinear2D(n StaticResizeBilinear2D) error {
 	}, func() Status { return s.g.resizeBilinear(n.NewSize, n.Input, n.Output, flags) })
 }
 
-// Softmax is xnn_define_softmax: exp(x) divided by the sum of all exp(x) along the last dimension. The shapes are the same.
+// Softmax is xnn_define_softmax: exp(x) divided by the sum of all exp(x) along the last dimension. The shapes are the
+// same.
 type Softmax struct{ Input, Output ValueID }
 
 // Softmax adds the node.
@@ -415,7 +426,8 @@ type DepthToSpace2D struct {
 
 // DepthToSpace2D adds the node.
 func (s *Subgraph) DepthToSpace2D(n DepthToSpace2D) error {
-	return s.node("define depth to space 2d", inOut(n.Input, n.Output), func([]*value) error { return checkNumbers(n.BlockSize) },
+	return s.node("define depth to space 2d", inOut(n.Input, n.Output),
+		func([]*value) error { return checkNumbers(n.BlockSize) },
 		func() Status { return s.g.depthToSpace(n.BlockSize, n.Input, n.Output) })
 }
 
@@ -428,7 +440,8 @@ type SpaceToDepth2D struct {
 
 // SpaceToDepth2D adds the node.
 func (s *Subgraph) SpaceToDepth2D(n SpaceToDepth2D) error {
-	return s.node("define space to depth 2d", inOut(n.Input, n.Output), func([]*value) error { return checkNumbers(n.BlockSize) },
+	return s.node("define space to depth 2d", inOut(n.Input, n.Output),
+		func([]*value) error { return checkNumbers(n.BlockSize) },
 		func() Status { return s.g.spaceToDepth(n.BlockSize, n.Input, n.Output) })
 }
 
@@ -440,8 +453,10 @@ func (s *Subgraph) oneToOne(op string, in, out ValueID, define func() Status) er
 	return s.node(op, inOut(in, out), nil, define)
 }
 
-// listed adds a node with a list of at most MaxTensorDims numbers, which check (if not nil) compares with the rank of the input.
-func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(rank int) error, define func() Status) error {
+// listed adds a node with a list of at most MaxTensorDims numbers, which check (if not nil) compares with the rank of
+// the input.
+func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(rank int) error,
+	define func() Status) error {
 	return s.node(op, inOut(in, out), func(v []*value) error {
 		if len(list) > MaxTensorDims {
 			return fmt.Errorf("%v has more than %d dimensions: %w", list, MaxTensorDims, UnsupportedParameter)
@@ -457,7 +472,8 @@ func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(ran
 func (s *Subgraph) paired(op string, a, b []int, in, out ValueID, define func() Status) error {
 	return s.node(op, inOut(in, out), func(v []*value) error {
 		if rank := len(v[0].shape); len(a) != rank || len(b) != rank {
-			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions: %w", a, b, rank, InvalidParameter)
+			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions: %w", a, b, rank,
+				InvalidParameter)
 		}
 		return checkNumbers(slices.Concat(a, b)...)
 	}, define)
@@ -468,7 +484,8 @@ func (s *Subgraph) resized(op string, in, out ValueID, settings func(in *value) 
 	return s.node(op, inOut(in, out), func(v []*value) error {
 		x, y := v[0].shape, v[1].shape
 		if len(x) != 4 || len(y) != 4 || x[3] != y[3] {
-			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]: %w", InvalidParameter)
+			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]: %w",
+				InvalidParameter)
 		}
 		return settings(v[0])
 	}, define)

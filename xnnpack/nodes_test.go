@@ -18,27 +18,34 @@ func TestUnaryOperators(t *testing.T) {
 		in   []float32
 		want func(float64) float64
 	}{
-		"abs":                    {xnnpack.Unary{Op: xnnpack.Abs}, all, math.Abs},
-		"bankers rounding":       {xnnpack.Unary{Op: xnnpack.BankersRounding}, all, math.RoundToEven},
-		"ceiling":                {xnnpack.Unary{Op: xnnpack.Ceiling}, all, math.Ceil},
-		"clamp":                  {xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Min: -1, Max: 2}}, all, func(x float64) float64 { return min(max(x, -1), 2) }},
-		"elu":                    {xnnpack.Unary{Op: xnnpack.ELU, Alpha: 1.5}, all, func(x float64) float64 { return max(x, 0) + 1.5*math.Expm1(min(x, 0)) }},
-		"exp":                    {xnnpack.Unary{Op: xnnpack.Exp}, all, math.Exp},
-		"floor":                  {xnnpack.Unary{Op: xnnpack.Floor}, all, math.Floor},
-		"gelu":                   {xnnpack.Unary{Op: xnnpack.GELU}, all, func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }},
-		"hard swish":             {xnnpack.Unary{Op: xnnpack.HardSwish}, all, func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }},
-		"leaky relu":             {xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: 0.25}, all, func(x float64) float64 { return max(x, x/4) }},
-		"log":                    {xnnpack.Unary{Op: xnnpack.Log}, positive, math.Log},
-		"negate":                 {xnnpack.Unary{Op: xnnpack.Negate}, all, func(x float64) float64 { return -x }},
-		"sigmoid":                {xnnpack.Unary{Op: xnnpack.Sigmoid}, all, sigmoid},
-		"square":                 {xnnpack.Unary{Op: xnnpack.Square}, all, func(x float64) float64 { return x * x }},
-		"square root":            {xnnpack.Unary{Op: xnnpack.SquareRoot}, positive, math.Sqrt},
-		"reciprocal square root": {xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}, positive, func(x float64) float64 { return 1 / math.Sqrt(x) }},
-		"tanh":                   {xnnpack.Unary{Op: xnnpack.Tanh}, all, math.Tanh},
-		"cube root":              {xnnpack.Unary{Op: xnnpack.CubeRoot}, all, math.Cbrt},
-		"cosine":                 {xnnpack.Unary{Op: xnnpack.Cosine}, all, math.Cos},
-		"sine":                   {xnnpack.Unary{Op: xnnpack.Sine}, all, math.Sin},
-		"sign":                   {xnnpack.Unary{Op: xnnpack.Sign}, all, func(x float64) float64 { return math.Copysign(1, x) }},
+		"abs":              {xnnpack.Unary{Op: xnnpack.Abs}, all, math.Abs},
+		"bankers rounding": {xnnpack.Unary{Op: xnnpack.BankersRounding}, all, math.RoundToEven},
+		"ceiling":          {xnnpack.Unary{Op: xnnpack.Ceiling}, all, math.Ceil},
+		"clamp": {xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Min: -1, Max: 2}}, all,
+			func(x float64) float64 { return min(max(x, -1), 2) }},
+		"elu": {xnnpack.Unary{Op: xnnpack.ELU, Alpha: 1.5}, all,
+			func(x float64) float64 { return max(x, 0) + 1.5*math.Expm1(min(x, 0)) }},
+		"exp":   {xnnpack.Unary{Op: xnnpack.Exp}, all, math.Exp},
+		"floor": {xnnpack.Unary{Op: xnnpack.Floor}, all, math.Floor},
+		"gelu": {xnnpack.Unary{Op: xnnpack.GELU}, all,
+			func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }},
+		"hard swish": {xnnpack.Unary{Op: xnnpack.HardSwish}, all,
+			func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }},
+		"leaky relu": {xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: 0.25}, all,
+			func(x float64) float64 { return max(x, x/4) }},
+		"log":         {xnnpack.Unary{Op: xnnpack.Log}, positive, math.Log},
+		"negate":      {xnnpack.Unary{Op: xnnpack.Negate}, all, func(x float64) float64 { return -x }},
+		"sigmoid":     {xnnpack.Unary{Op: xnnpack.Sigmoid}, all, sigmoid},
+		"square":      {xnnpack.Unary{Op: xnnpack.Square}, all, func(x float64) float64 { return x * x }},
+		"square root": {xnnpack.Unary{Op: xnnpack.SquareRoot}, positive, math.Sqrt},
+		"reciprocal square root": {xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}, positive,
+			func(x float64) float64 { return 1 / math.Sqrt(x) }},
+		"tanh":      {xnnpack.Unary{Op: xnnpack.Tanh}, all, math.Tanh},
+		"cube root": {xnnpack.Unary{Op: xnnpack.CubeRoot}, all, math.Cbrt},
+		"cosine":    {xnnpack.Unary{Op: xnnpack.Cosine}, all, math.Cos},
+		"sine":      {xnnpack.Unary{Op: xnnpack.Sine}, all, math.Sin},
+		"sign": {xnnpack.Unary{Op: xnnpack.Sign}, all,
+			func(x float64) float64 { return math.Copysign(1, x) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := len(c.in)
@@ -98,7 +105,8 @@ func TestBinaryOperators(t *testing.T) {
 func TestBinaryBroadcastsAndClamps(t *testing.T) {
 	got := compute(t, []xnnpack.Tensor{float("a", 2, 3), float("b", 3)}, [][]float32{ramp(6), {1, 0, -1}}, []int{2, 3},
 		func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-			return s.Binary(xnnpack.Binary{Op: xnnpack.Add, A: in[0], B: in[1], Output: out, Activation: xnnpack.Range{Min: 2, Max: 5}})
+			return s.Binary(xnnpack.Binary{Op: xnnpack.Add, A: in[0], B: in[1], Output: out,
+				Activation: xnnpack.Range{Min: 2, Max: 5}})
 		})
 	require.Equal(t, []float32{2, 2, 2, 5, 5, 5}, got)
 }
@@ -118,23 +126,28 @@ func TestNodesThatMoveAndPoolElements(t *testing.T) {
 			}},
 		"max pooling with SAME padding": {[]int{1, 3, 3, 1}, []int{1, 2, 2, 1}, []float32{5, 6, 8, 9},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.MaxPooling2D(xnnpack.MaxPooling2D{Input: in[0], Output: out, Pooling: square, Stride: square, SamePadding: true})
+				return s.MaxPooling2D(xnnpack.MaxPooling2D{Input: in[0], Output: out, Pooling: square, Stride: square,
+					SamePadding: true})
 			}},
 		"average pooling": {[]int{1, 2, 4, 1}, []int{1, 1, 2, 1}, []float32{3.5, 5.5},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.AveragePooling2D(xnnpack.AveragePooling2D{Input: in[0], Output: out, Pooling: square, Stride: square})
+				return s.AveragePooling2D(xnnpack.AveragePooling2D{Input: in[0], Output: out, Pooling: square,
+					Stride: square})
 			}},
 		"sum": {[]int{2, 3}, []int{2}, []float32{6, 15},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, Input: in[0], Output: out})
+				return s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, Input: in[0],
+					Output: out})
 			}},
 		"mean, keeping dimensions": {[]int{1, 2, 2, 2}, []int{1, 1, 1, 2}, []float32{4, 5},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true, Input: in[0], Output: out})
+				return s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true,
+					Input: in[0], Output: out})
 			}},
 		"constant pad": {[]int{2, 2}, []int{3, 4}, []float32{9, 9, 9, 9, 9, 1, 2, 9, 9, 3, 4, 9},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticConstantPad(xnnpack.StaticConstantPad{Pre: []int{1, 1}, Post: []int{0, 1}, Value: 9, Input: in[0], Output: out})
+				return s.StaticConstantPad(xnnpack.StaticConstantPad{Pre: []int{1, 1}, Post: []int{0, 1}, Value: 9,
+					Input: in[0], Output: out})
 			}},
 		"reshape": {[]int{2, 3}, []int{3, 2}, ramp(6),
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
@@ -150,15 +163,18 @@ func TestNodesThatMoveAndPoolElements(t *testing.T) {
 			}},
 		"slice": {[]int{3, 3}, []int{2, 1}, []float32{5, 8},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticSlice(xnnpack.StaticSlice{Offsets: []int{1, 1}, Sizes: []int{2, 1}, Input: in[0], Output: out})
+				return s.StaticSlice(xnnpack.StaticSlice{Offsets: []int{1, 1}, Sizes: []int{2, 1}, Input: in[0],
+					Output: out})
 			}},
 		"resize, corners aligned": {[]int{1, 1, 2, 1}, []int{1, 1, 3, 1}, []float32{1, 1.5, 2},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{NewSize: xnnpack.Size{Height: 1, Width: 3}, AlignCorners: true, Input: in[0], Output: out})
+				return s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
+					NewSize: xnnpack.Size{Height: 1, Width: 3}, AlignCorners: true, Input: in[0], Output: out})
 			}},
 		"resize, half pixels": {[]int{1, 1, 2, 1}, []int{1, 1, 4, 1}, []float32{1, 1.25, 1.75, 2},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{NewSize: xnnpack.Size{Height: 1, Width: 4}, Input: in[0], Output: out})
+				return s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
+					NewSize: xnnpack.Size{Height: 1, Width: 4}, Input: in[0], Output: out})
 			}},
 		"softmax": {[]int{1, 2}, []int{1, 2}, []float32{0.26894142, 0.73105858},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
@@ -189,7 +205,8 @@ func TestNodesThatMoveAndPoolElements(t *testing.T) {
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := compute(t, []xnnpack.Tensor{float("input", c.in...)}, [][]float32{ramp(elements(c.in))}, c.out, c.node)
+			got := compute(t, []xnnpack.Tensor{float("input", c.in...)}, [][]float32{ramp(elements(c.in))}, c.out,
+				c.node)
 			requireClose(t, c.want, got)
 		})
 	}
@@ -206,9 +223,10 @@ func TestConcatenateJoinsTwoToFiveValues(t *testing.T) {
 			data = append(data, part)
 			want = append(want, part...)
 		}
-		got := compute(t, inputs, data, []int{1, 2 * n}, func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-			return s.Concatenate(xnnpack.Concatenate{Axis: 1, Inputs: in, Output: out})
-		})
+		got := compute(t, inputs, data, []int{1, 2 * n},
+			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
+				return s.Concatenate(xnnpack.Concatenate{Axis: 1, Inputs: in, Output: out})
+			})
 		require.Equal(t, want, got)
 	}
 }

@@ -14,8 +14,9 @@ func (s *Size) orOne() {
 	}
 }
 
-// FullyConnected is xnn_define_fully_connected: Output = Input * Filterᵀ + Bias, over the last dimension of Input, limited to Activation.
-// With a Float32 Input and a quantised Filter XNNPACK multiplies the Bias by the Filter's scales too.
+// FullyConnected is xnn_define_fully_connected: Output = Input * Filterᵀ + Bias, over the last dimension of Input,
+// limited to Activation. With a Float32 Input and a quantised Filter XNNPACK multiplies the Bias by the Filter's
+// scales too.
 type FullyConnected struct {
 	Input  ValueID // [..., input channels]
 	Filter ValueID // [output channels, input channels], or [input channels, output channels] with TransposeWeights
@@ -43,21 +44,23 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 			out, in = in, out
 			// XNNPACK would call a packing function that it does not have.
 			if filter.kind == BlockQInt4 || filter.kind == ChannelQInt4 && v[0].kind == Float32 {
-				return fmt.Errorf("a %v filter of a %v input cannot be transposed: %w", filter.kind, v[0].kind, UnsupportedParameter)
+				return fmt.Errorf("a %v filter of a %v input cannot be transposed: %w", filter.kind, v[0].kind,
+					UnsupportedParameter)
 			}
 		}
 		if out == 0 || in == 0 {
 			return fmt.Errorf("the filter is empty: %w", InvalidParameter)
 		}
 		if r := len(v[0].shape); r == 0 || v[0].shape[r-1] != in {
-			return fmt.Errorf("the input's last dimension must be the filter's %d input channels: %w", in, InvalidParameter)
+			return fmt.Errorf("the input's last dimension must be the filter's %d input channels: %w", in,
+				InvalidParameter)
 		}
 		return checkBias(v[2], out)
 	}, func() Status { return s.g.fullyConnected(&n, flags) })
 }
 
-// Convolution2D is xnn_define_convolution_2d: each pixel of Output is made of those of Input under the kernel, limited to Activation.
-// The kernel's size and the channels of a group are those of the filter's shape.
+// Convolution2D is xnn_define_convolution_2d: each pixel of Output is made of those of Input under the kernel,
+// limited to Activation. The kernel's size and the channels of a group are those of the filter's shape.
 type Convolution2D struct {
 	Input  ValueID // [batch, height, width, groups * group input channels]
 	Filter ValueID // [groups * group output channels, kernel height, kernel width, group input channels]
@@ -80,16 +83,17 @@ func (s *Subgraph) Convolution2D(n Convolution2D) error {
 	if n.Groups == 0 {
 		n.Groups = 1
 	}
-	return s.grouped("define convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups, func(in *value, kernel Size) error {
-		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
-			return err
-		}
-		return checkWindow(in, n.Padding, n.SamePadding, kernel, n.Dilation)
-	}, func(filter []int) Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
+	return s.grouped("define convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
+		func(in *value, kernel Size) error {
+			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
+				return err
+			}
+			return checkWindow(in, n.Padding, n.SamePadding, kernel, n.Dilation)
+		}, func(filter []int) Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
 }
 
-// DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to Activation. The
-// kernel's size and the channels are those of the filter's shape.
+// DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to
+// Activation. The kernel's size and the channels are those of the filter's shape.
 type DepthwiseConvolution2D struct {
 	Input  ValueID // [batch, height, width, input channels]
 	Filter ValueID // [1, kernel height, kernel width, input channels * multiplier]
@@ -113,29 +117,31 @@ func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
 		n.DepthMultiplier = 1
 	}
 	var filter []int
-	return s.node("define depthwise convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
-		if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
-			return err
-		}
-		filter = v[1].shape
-		if len(filter) != 4 || filter[0] != 1 || anyZero(filter) {
-			return fmt.Errorf("the filter's shape must be [1, height, width, channels]: %w", InvalidParameter)
-		}
-		if n.DepthMultiplier < 0 || filter[3]%n.DepthMultiplier != 0 {
-			return fmt.Errorf("the filter's %d channels are no multiple of the depth multiplier %d: %w", filter[3], n.DepthMultiplier, InvalidParameter)
-		}
-		if err := checkImages(v[0], v[3], filter[3]/n.DepthMultiplier, filter[3]); err != nil {
-			return err
-		}
-		if err := checkBias(v[2], filter[3]); err != nil {
-			return err
-		}
-		return checkWindow(v[0], n.Padding, n.SamePadding, Size{filter[1], filter[2]}, n.Dilation)
-	}, func() Status { return s.g.depthwise(&n, filter, samePadding(n.SamePadding)) })
+	return s.node("define depthwise convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output),
+		func(v []*value) error {
+			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
+				return err
+			}
+			filter = v[1].shape
+			if len(filter) != 4 || filter[0] != 1 || anyZero(filter) {
+				return fmt.Errorf("the filter's shape must be [1, height, width, channels]: %w", InvalidParameter)
+			}
+			if n.DepthMultiplier < 0 || filter[3]%n.DepthMultiplier != 0 {
+				return fmt.Errorf("the filter's %d channels are no multiple of the depth multiplier %d: %w", filter[3],
+					n.DepthMultiplier, InvalidParameter)
+			}
+			if err := checkImages(v[0], v[3], filter[3]/n.DepthMultiplier, filter[3]); err != nil {
+				return err
+			}
+			if err := checkBias(v[2], filter[3]); err != nil {
+				return err
+			}
+			return checkWindow(v[0], n.Padding, n.SamePadding, Size{filter[1], filter[2]}, n.Dilation)
+		}, func() Status { return s.g.depthwise(&n, filter, samePadding(n.SamePadding)) })
 }
 
-// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size and the channels
-// of a group are those of the filter's shape. The height of Output is
+// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size
+// and the channels of a group are those of the filter's shape. The height of Output is
 //
 //	Stride*(input height - 1) + Adjustment + Dilation*(kernel height - 1) + 1 - Padding.Top - Padding.Bottom
 //
@@ -162,12 +168,14 @@ func (s *Subgraph) Deconvolution2D(n Deconvolution2D) error {
 	if n.Groups == 0 {
 		n.Groups = 1
 	}
-	return s.grouped("define deconvolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups, func(*value, Size) error {
-		return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation)
-	}, func(filter []int) Status { return s.g.deconvolution(&n, filter) })
+	return s.grouped("define deconvolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
+		func(*value, Size) error {
+			return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation)
+		}, func(filter []int) Status { return s.g.deconvolution(&n, filter) })
 }
 
-// PReLU is Input where that is positive, and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at inference.
+// PReLU is Input where that is positive, and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at
+// inference.
 type PReLU struct {
 	Input  ValueID // [..., channels]
 	Slope  ValueID // [channels], of Input's type
@@ -182,8 +190,8 @@ func (s *Subgraph) PReLU(n PReLU) error {
 	})
 }
 
-// BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each matrix of the batch. A batch dimension that is
-// missing or 1 is repeated. A static B is packed, unless it is Float16.
+// BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each matrix of the batch. A batch
+// dimension that is missing or 1 is repeated. A static B is packed, unless it is Float16.
 type BatchMatrixMultiply struct {
 	A      ValueID // [batch..., m, k]
 	B      ValueID // [batch..., k, n], or [batch..., n, k] with TransposeB
@@ -213,7 +221,8 @@ func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
 		}
 		// XNNPACK reads a scale for each column of each matrix, whatever the tensor's channels are.
 		if v[1].kind == ChannelQInt8 && (v[1].channel != columns || v[1].scales != b[columns]*matrices(b)) {
-			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices: %w", columns, matrices(b), InvalidParameter)
+			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices: %w", columns, matrices(b),
+				InvalidParameter)
 		}
 		return nil
 	}, func() Status { return s.g.batchMatrixMultiply(n.A, n.B, n.Output, flags) })
@@ -231,15 +240,16 @@ func samePadding(same bool) uint32 {
 	return 0
 }
 
-// grouped adds a convolution or its transpose, and checks its operands against each other: XNNPACK reads as many elements as the
-// node says, whatever the tensors' shapes are. define is given the filter's shape.
+// grouped adds a convolution or its transpose, and checks its operands against each other: XNNPACK reads as many
+// elements as the node says, whatever the tensors' shapes are. define is given the filter's shape.
 func (s *Subgraph) grouped(op string, operands []operand, groups int,
 	settings func(in *value, kernel Size) error, define func(filter []int) Status) error {
 	var filter []int
 	return s.node(op, operands, func(v []*value) error {
 		filter = v[1].shape
 		if len(filter) != 4 || anyZero(filter) {
-			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w", InvalidParameter)
+			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w",
+				InvalidParameter)
 		}
 		if groups < 0 || filter[0]%groups != 0 {
 			return fmt.Errorf("%d output channels do not make %d groups: %w", filter[0], groups, InvalidParameter)
@@ -268,15 +278,16 @@ func checkImages(in, out *value, inChannels, outChannels int) error {
 	return nil
 }
 
-// checkWindow checks that a kernel or pooling window fits the padded image: XNNPACK puts a larger one at one place all the same, and
-// reads pixels that are not there. SAME padding makes any window fit.
+// checkWindow checks that a kernel or pooling window fits the padded image: XNNPACK puts a larger one at one place
+// all the same, and reads pixels that are not there. SAME padding makes any window fit.
 func checkWindow(image *value, p Padding, same bool, window, dilation Size) error {
 	fits := func(image, padding, window, dilation int) bool {
 		reach, ok := multiply(max(window-1, 0), dilation)
 		return ok && reach < image+padding
 	}
 	height, width := image.shape[1], image.shape[2]
-	if same || fits(height, p.Top+p.Bottom, window.Height, dilation.Height) && fits(width, p.Left+p.Right, window.Width, dilation.Width) {
+	if same || fits(height, p.Top+p.Bottom, window.Height, dilation.Height) &&
+		fits(width, p.Left+p.Right, window.Width, dilation.Width) {
 		return nil
 	}
 	return fmt.Errorf("a window of %v with dilation %v does not fit an image of %d by %d with padding %+v: %w",

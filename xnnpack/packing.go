@@ -2,12 +2,12 @@ package xnnpack
 
 import "xpwc/packing"
 
-// The Packing methods say what XNNPACK will pack from a node's static kernel: everything that decides the bytes besides
-// the kernel's own content. A host gives the identity to its cache (xpwc.PackedAs), because the key that XNNPACK gives
-// has next to nothing of it. The tensors are the node's operands, with the types they have in the subgraph; of bias,
-// which is a zero Tensor if there is none, input and output neither name nor shape count. Where the input is
-// dynamically quantised XNNPACK packs the bias in without naming it, so that its Data must be there. The identity
-// refers to the tensors' slices. Flags of the runtime that change packing are the caller's to add.
+// The Packing methods say what XNNPACK will pack from a node's static kernel: everything that decides the bytes,
+// except the kernel's own content. A host gives the identity to its cache (xpwc.PackedAs), because the key that
+// XNNPACK gives has almost nothing of it. The tensors are the node's operands, with the types they have in the
+// subgraph; of bias, which is a zero Tensor if there is none, input and output neither name nor shape count. Where
+// the input is dynamically quantised XNNPACK packs the bias in without naming it, so that its Data must be there. The
+// identity refers to the tensors' slices. Flags of the runtime that change packing are the caller's to add.
 
 // Packing returns the identity of what is packed from Filter.
 func (n FullyConnected) Packing(filter, bias, input, output Tensor) packing.Identity {

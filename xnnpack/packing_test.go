@@ -28,9 +28,10 @@ func TestANodeSaysWhatIsPackedForIt(t *testing.T) {
 
 	digests := map[packing.Digest]string{}
 	for name, id := range map[string]packing.Identity{
-		"convolution":     node.Packing(filter, bias, input, input),
-		"without a bias":  node.Packing(filter, xnnpack.Tensor{}, input, input),
-		"without padding": xnnpack.Convolution2D{Groups: 2, Stride: node.Stride, Dilation: node.Dilation}.Packing(filter, bias, input, input),
+		"convolution":    node.Packing(filter, bias, input, input),
+		"without a bias": node.Packing(filter, xnnpack.Tensor{}, input, input),
+		"without padding": xnnpack.Convolution2D{Groups: 2, Stride: node.Stride,
+			Dilation: node.Dilation}.Packing(filter, bias, input, input),
 		"depthwise":       xnnpack.DepthwiseConvolution2D{}.Packing(filter, bias, input, input),
 		"multiplier":      xnnpack.DepthwiseConvolution2D{DepthMultiplier: 2}.Packing(filter, bias, input, input),
 		"deconvolution":   xnnpack.Deconvolution2D{}.Packing(filter, bias, input, input),
@@ -47,10 +48,12 @@ func TestANodeSaysWhatIsPackedForIt(t *testing.T) {
 
 // XNNPACK packs it in without naming it in its key.
 func TestTheBiasOfADynamicallyQuantisedNodeIsPartOfItsPacking(t *testing.T) {
-	filter := xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{1, 2}, Quantization: xnnpack.Quantization{Scales: []float32{1}}}
+	filter := xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{1, 2},
+		Quantization: xnnpack.Quantization{Scales: []float32{1}}}
 	bias := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1}, Data: []byte{1, 2, 3, 4}}
 	digest := func(input xnnpack.Datatype, bias xnnpack.Tensor) packing.Digest {
-		id := xnnpack.FullyConnected{}.Packing(filter, bias, xnnpack.Tensor{Type: input}, xnnpack.Tensor{Type: xnnpack.Float32})
+		id := xnnpack.FullyConnected{}.Packing(filter, bias, xnnpack.Tensor{Type: input},
+			xnnpack.Tensor{Type: xnnpack.Float32})
 		return id.Digest()
 	}
 	other := bias

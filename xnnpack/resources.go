@@ -45,15 +45,16 @@ func (s *shared) close() {
 	}
 }
 
-// Threadpool is a pool of threads that runtimes compute on (pthreadpool). Runtimes that are never used at the same time can share one.
+// Threadpool is a pool of threads that runtimes compute on (pthreadpool). Runtimes that are never used at the same
+// time can share one.
 type Threadpool struct {
 	shared
 	t cThreadpool
 	n int
 }
 
-// NewThreadpool starts a pool of the given number of threads, the one that calls Invoke included; 0 is one for each processor. The error
-// matches InvalidParameter or OutOfMemory. The caller closes the pool.
+// NewThreadpool starts a pool of the given number of threads, the one that calls Invoke included; 0 is one for each
+// processor. The error matches InvalidParameter or OutOfMemory. The caller closes the pool.
 func NewThreadpool(threads int) (*Threadpool, error) {
 	op, subject := "create thread pool", fmt.Sprint(threads, " threads")
 	if threads < 0 || threads > 1<<16 {
@@ -71,11 +72,12 @@ func NewThreadpool(threads int) (*Threadpool, error) {
 // Threads returns the number of threads.
 func (p *Threadpool) Threads() int { return p.n }
 
-// Close ends the threads, as soon as the last runtime that was made with the pool is deleted. Closing twice is harmless.
+// Close ends the threads, as soon as the last runtime that was made with the pool is deleted. Closing twice is
+// harmless.
 func (p *Threadpool) Close() { p.close() }
 
-// Workspace is the memory runtimes keep intermediate values in. Runtimes that are never used at the same time can share one; it is then
-// as large as the largest of them needs.
+// Workspace is the memory runtimes keep intermediate values in. Runtimes that are never used at the same time can
+// share one; it is then as large as the largest of them needs.
 type Workspace struct {
 	shared
 	w cWorkspace
@@ -95,11 +97,12 @@ func NewWorkspace() (*Workspace, error) {
 	return ws, nil
 }
 
-// Release gives the memory back, as soon as the last runtime that was made with the workspace is deleted. Releasing twice is harmless.
+// Release gives the memory back, as soon as the last runtime that was made with the workspace is deleted. Releasing
+// twice is harmless.
 func (w *Workspace) Release() { w.close() }
 
-// HeapWeightsCache is XNNPACK's own weights cache: packed weights live in anonymous memory, and equal ones are shared by the runtimes
-// created with it. Nothing is kept beyond the process.
+// HeapWeightsCache is XNNPACK's own weights cache: packed weights live in anonymous memory, and equal ones are shared
+// by the runtimes created with it. Nothing is kept beyond the process.
 type HeapWeightsCache struct {
 	shared
 	c cWeightsCache
@@ -119,9 +122,10 @@ func NewWeightsCache() (*HeapWeightsCache, error) {
 	return h, nil
 }
 
-// Finalize closes the cache to new weights; it must be called once, after runtimes are created and before one is set up. A soft
-// finalization lets more runtimes be created from weights that are in the cache already, for some more memory: at most as much as the
-// largest packed weights. The error matches InvalidState if the cache is finalized or deleted already.
+// Finalize closes the cache to new weights; it must be called once, after runtimes are created and before one is set
+// up. A soft finalization lets more runtimes be created from weights that are in the cache already, for some more
+// memory: at most as much as the largest packed weights. The error matches InvalidState if the cache is finalized or
+// deleted already.
 func (c *HeapWeightsCache) Finalize(soft bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,5 +135,6 @@ func (c *HeapWeightsCache) Finalize(soft bool) error {
 	return check(c.c.finalize(soft), "finalize weights cache", "")
 }
 
-// Delete frees the packed weights, as soon as the last runtime made with the cache is deleted. Deleting twice is harmless.
+// Delete frees the packed weights, as soon as the last runtime made with the cache is deleted. Deleting twice is
+// harmless.
 func (c *HeapWeightsCache) Delete() { c.close() }

@@ -15,10 +15,11 @@ type RuntimeFlags uint32
 
 // RuntimeOptions says what a runtime is made with; the zero value is valid.
 type RuntimeOptions struct {
-	// WeightsCache takes the packed weights; nil lets the runtime keep its own. It must outlive the runtime, and must be finalized after
-	// NewRuntime and before Setup.
+	// WeightsCache takes the packed weights; nil lets the runtime keep its own. It must outlive the runtime, and must
+	// be finalized after NewRuntime and before Setup.
 	WeightsCache WeightsCache
-	// Workspace holds intermediate values; nil gives the runtime one of its own. It may be released before the runtime is deleted.
+	// Workspace holds intermediate values; nil gives the runtime one of its own. It may be released before the
+	// runtime is deleted.
 	Workspace *Workspace
 	// Threadpool computes; nil computes on the calling thread. It may be closed before the runtime is deleted.
 	Threadpool *Threadpool
@@ -26,9 +27,9 @@ type RuntimeOptions struct {
 	Flags RuntimeFlags
 }
 
-// Runtime executes a model. It is used so: ReshapeExternal if an input's shape differs from the subgraph's, Reshape, Setup, Invoke.
-// Invoke can be repeated, with other content in the same memory. Other memory takes a Setup; another shape takes all of it again.
-// What is called too early is an error that matches InvalidState.
+// Runtime executes a model. It is used so: ReshapeExternal if an input's shape differs from the subgraph's, Reshape,
+// Setup, Invoke. Invoke can be repeated, with other content in the same memory. Other memory takes a Setup; another
+// shape takes all of it again. What is called too early is an error that matches InvalidState.
 type Runtime struct {
 	mu        sync.Mutex
 	r         cRuntime
@@ -49,9 +50,10 @@ const (
 	stateDeleted
 )
 
-// NewRuntime packs the weights of s and makes it executable. A nil o is the zero RuntimeOptions. The subgraph can be deleted afterwards,
-// or be made into more runtimes. The error matches UnsupportedHardware where this CPU has no kernel for a node, InvalidState if s or
-// one of the options is deleted already; of a weights cache that fails XNNPACK says only OutOfMemory. The caller deletes the runtime.
+// NewRuntime packs the weights of s and makes it executable. A nil o is the zero RuntimeOptions. The subgraph can be
+// deleted afterwards, or be made into more runtimes. The error matches UnsupportedHardware where this CPU has no
+// kernel for a node, InvalidState if s or one of the options is deleted already; of a weights cache that fails
+// XNNPACK says only OutOfMemory. The caller deletes the runtime.
 func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	const op = "create runtime"
 	if o == nil {
@@ -62,7 +64,8 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	if s.deleted {
 		return nil, reject(InvalidState, op, "", "the subgraph is deleted")
 	}
-	r := &Runtime{externals: map[ValueID]*value{}, constants: s.constants, keep: o.WeightsCache, pinned: &runtime.Pinner{}}
+	r := &Runtime{externals: map[ValueID]*value{}, constants: s.constants, keep: o.WeightsCache,
+		pinned: &runtime.Pinner{}}
 	var w cWorkspace
 	var t cThreadpool
 	if o.Workspace != nil {
@@ -133,9 +136,9 @@ func (r *Runtime) external(op string, id ValueID) (*value, error) {
 
 func deletedRuntime(op string) error { return reject(InvalidState, op, "", "the runtime is deleted") }
 
-// ReshapeExternal gives an input another shape, of the rank it was defined with. Reshape then computes the other shapes.
-// XNNPACK takes the shape on trust: the dimensions that weights are multiplied with (channels) must stay as defined, and images must
-// not become smaller than a window that moves over them.
+// ReshapeExternal gives an input another shape, of the rank it was defined with. Reshape then computes the other
+// shapes. XNNPACK does not check the shape: the dimensions that weights are multiplied with (channels) must stay as
+// defined, and images must not become smaller than a window that moves over them.
 func (r *Runtime) ReshapeExternal(id ValueID, shape []int) error {
 	const op = "reshape external value"
 	r.mu.Lock()
@@ -167,8 +170,8 @@ func (r *Runtime) ExternalShape(id ValueID) ([]int, error) {
 	return shape, check(status, op, describe(id, v.name))
 }
 
-// Reshape computes all shapes from those of the inputs, and plans the memory. Setup is due afterwards. The error matches
-// InvalidParameter if shapes do not fit together.
+// Reshape computes all shapes from those of the inputs, and plans the memory. Setup is due afterwards. The error
+// matches InvalidParameter if shapes do not fit together.
 func (r *Runtime) Reshape() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,10 +186,10 @@ func (r *Runtime) Reshape() error {
 	return nil
 }
 
-// Setup gives the runtime the memory of all its external values, dense and row by row. Each slice must be long enough for its value's
-// shape after Reshape (ExternalShape, Datatype.ByteSize), else the error matches InvalidParameter. The runtime keeps the slices until
-// the next Setup or Delete; those on the Go heap are pinned meanwhile. XNNPACK may read, not write, ExtraBytes past the end of an
-// input: use a Buffer, which has them.
+// Setup gives the runtime the memory of all its external values, dense and row by row. Each slice must be long enough
+// for its value's shape after Reshape (ExternalShape, Datatype.ByteSize), else the error matches InvalidParameter.
+// The runtime keeps the slices until the next Setup or Delete; those on the Go heap are pinned meanwhile. XNNPACK may
+// read, not write, ExtraBytes past the end of an input: use a Buffer, which has them.
 func (r *Runtime) Setup(values map[ValueID][]byte) error {
 	const op = "set up runtime"
 	r.mu.Lock()
@@ -219,7 +222,8 @@ func (r *Runtime) Setup(values map[ValueID][]byte) error {
 			return wrap(op, describe(id, v.name), err)
 		}
 		if len(buffer) < need {
-			return reject(InvalidParameter, op, describe(id, v.name), "%d bytes are given, %v %v takes %d", len(buffer), v.kind, shape, need)
+			return reject(InvalidParameter, op, describe(id, v.name), "%d bytes are given, %v %v takes %d",
+				len(buffer), v.kind, shape, need)
 		}
 		buffers[i] = buffer
 	}
@@ -236,8 +240,8 @@ func (r *Runtime) Setup(values map[ValueID][]byte) error {
 	return nil
 }
 
-// Invoke computes the outputs from the inputs, in the memory given to Setup, and returns when it is done. Nobody may write to that
-// memory meanwhile.
+// Invoke computes the outputs from the inputs, in the memory given to Setup, and returns when it is done. The memory
+// must not be written to meanwhile.
 func (r *Runtime) Invoke() error {
 	const op = "invoke runtime"
 	r.mu.Lock()
@@ -257,8 +261,8 @@ type OperatorTiming struct {
 	Time time.Duration
 }
 
-// Profile returns the operators in the order of execution with their times in the last Invoke, to the microsecond. The runtime must
-// have been created with BasicProfiling, else the error matches InvalidState.
+// Profile returns the operators in the order of execution with their times in the last Invoke, to the microsecond.
+// The runtime must have been created with BasicProfiling, else the error matches InvalidState.
 func (r *Runtime) Profile() ([]OperatorTiming, error) {
 	const op = "profile runtime"
 	r.mu.Lock()

@@ -19,10 +19,12 @@ func TestARuntimeOutlivesItsSubgraph(t *testing.T) {
 	require.NoError(t, s.Output(1, float("y", 1, 3)))
 	weights := buffer(t, 6)
 	copy(weights.Bytes(), []byte{1, 1, 1, 1, 1, 1})
-	id, err := s.Tensor(xnnpack.Tensor{Name: "kernel", Type: xnnpack.ChannelQInt8, Shape: []int{3, 2}, Data: weights.Bytes(),
+	id, err := s.Tensor(xnnpack.Tensor{Name: "kernel", Type: xnnpack.ChannelQInt8, Shape: []int{3, 2},
+		Data:         weights.Bytes(),
 		Quantization: xnnpack.Quantization{Scales: []float32{1, 2, 4}}}) // which nothing in Go refers to afterwards
 	require.NoError(t, err)
-	require.NoError(t, s.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: id, Bias: xnnpack.InvalidValue, Output: 1}))
+	require.NoError(t, s.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: id, Bias: xnnpack.InvalidValue,
+		Output: 1}))
 	r := newRuntime(t, s, nil)
 	require.NoError(t, s.Delete())
 	for range 3 {

@@ -2,8 +2,8 @@ package xnnpack
 
 import "fmt"
 
-// Status is the outcome of an XNNPACK call (enum xnn_status). Every value but Success is an error that errors.Is finds in what the
-// functions of this package return.
+// Status is the outcome of an XNNPACK call (enum xnn_status). Every value but Success is an error that errors.Is
+// finds in what the functions of this package return.
 type Status int
 
 // The statuses of xnnpack.h.

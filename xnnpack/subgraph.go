@@ -22,8 +22,8 @@ func (c *constants) release() {
 	c.scales.release()
 }
 
-// Subgraph is a model under construction: values and the nodes between them. Nodes are added in the order in which they are to compute.
-// Once a runtime is made of it, it can be deleted.
+// Subgraph is a model under construction: values and the nodes between them. Nodes are added in the order in which
+// they are to compute. Once a runtime is made of it, it can be deleted.
 type Subgraph struct {
 	mu        sync.Mutex
 	g         cSubgraph
@@ -33,8 +33,8 @@ type Subgraph struct {
 	constants *constants
 }
 
-// NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; those that Tensor gives out come
-// after them. The caller deletes the subgraph.
+// NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; those that Tensor
+// gives out come after them. The caller deletes the subgraph.
 func NewSubgraph(externalValues int) (*Subgraph, error) {
 	op, subject := "create subgraph", fmt.Sprint(externalValues, " external values")
 	if externalValues < 0 || externalValues > 1<<24 {
@@ -65,21 +65,21 @@ func (s *Subgraph) Delete() error {
 	return nil
 }
 
-// Tensor defines an internal value, static if t.Data is given, and returns its ID. The error matches InvalidParameter or
-// UnsupportedParameter if t contradicts itself, for instance if Data is shorter than Type and Shape say.
+// Tensor defines an internal value, static if t.Data is given, and returns its ID. The error matches InvalidParameter
+// or UnsupportedParameter if t contradicts itself, for instance if Data is shorter than Type and Shape say.
 func (s *Subgraph) Tensor(t Tensor) (ValueID, error) {
 	return s.define("define tensor", InvalidValue, t, 0)
 }
 
-// Input defines the external value id, below NewSubgraph's number, as an input: its content is given to Runtime.Setup. The errors are
-// those of Tensor; t.Data must be nil.
+// Input defines the external value id, below NewSubgraph's number, as an input: its content is given to
+// Runtime.Setup. The errors are those of Tensor; t.Data must be nil.
 func (s *Subgraph) Input(id ValueID, t Tensor) error {
 	_, err := s.define("define input", id, t, flagExternalInput)
 	return err
 }
 
-// Output defines the external value id, below NewSubgraph's number, as an output: its memory is given to Runtime.Setup. The errors are
-// those of Tensor; t.Data must be nil.
+// Output defines the external value id, below NewSubgraph's number, as an output: its memory is given to
+// Runtime.Setup. The errors are those of Tensor; t.Data must be nil.
 func (s *Subgraph) Output(id ValueID, t Tensor) error {
 	_, err := s.define("define output", id, t, flagExternalOutput)
 	return err
@@ -141,7 +141,8 @@ type operand struct {
 	optional bool
 }
 
-// node checks that the operands are defined values, runs extra (which may be nil) and define, and names all operands if one fails.
+// node checks that the operands are defined values, runs extra (which may be nil) and define, and names all operands
+// if one fails.
 func (s *Subgraph) node(op string, operands []operand, extra func(v []*value) error, define func() Status) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,8 @@ func (s *Subgraph) node(op string, operands []operand, extra func(v []*value) er
 			continue
 		}
 		if values[i] = s.values[o.id]; values[i] == nil {
-			return reject(InvalidParameter, op, fmt.Sprintf("%s value %d", o.role, o.id), "no such value is defined in the subgraph")
+			return reject(InvalidParameter, op, fmt.Sprintf("%s value %d", o.role, o.id),
+				"no such value is defined in the subgraph")
 		}
 	}
 	if extra != nil {
@@ -184,8 +186,8 @@ func (s *Subgraph) subject(operands []operand) string {
 	return b.String()
 }
 
-// Range is what the real (not the stored) values that a node puts out are limited to, e.g. {0, 6} for a fused ReLU6. The zero Range does
-// not limit them; where there is only one bound, the other is an infinity.
+// Range is what the real (not the stored) values that a node puts out are limited to, e.g. {0, 6} for a fused ReLU6.
+// The zero Range does not limit them; where there is only one bound, the other is an infinity.
 type Range struct{ Min, Max float32 }
 
 // bounded replaces the zero Range by the infinite one.

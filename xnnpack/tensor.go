@@ -19,19 +19,19 @@ type Tensor struct {
 	// Name is for error messages only.
 	Name string
 	Type Datatype
-	// Shape gives the dimensions, outermost first. Nodes are checked against it when they are defined; those of internal values and
-	// outputs are computed anew by Runtime.Reshape.
+	// Shape gives the dimensions, outermost first. Nodes are checked against it when they are defined; those of
+	// internal values and outputs are computed anew by Runtime.Reshape.
 	Shape []int
-	// Data is the content of a static tensor, little-endian, dense, row by row; nil makes the tensor dynamic (computed, or given to
-	// Runtime.Setup). The memory belongs to the caller and is not copied: the package documentation says where it must lie and how
-	// long it must stay readable.
+	// Data is the content of a static tensor, little-endian, dense, row by row; nil makes the tensor dynamic
+	// (computed, or given to Runtime.Setup). The memory belongs to the caller and is not copied: the package
+	// documentation says where it must lie and how long it must stay readable.
 	Data []byte
-	// Quantization is ignored for the types that are not quantised. Its slices are not copied: they must not be changed until the
-	// subgraph and all runtimes made of it are deleted.
+	// Quantization is ignored for the types that are not quantised. Its slices are not copied: they must not be
+	// changed until the subgraph and all runtimes made of it are deleted.
 	Quantization Quantization
 }
 
-// validate checks what XNNPACK takes on trust, and returns how many bytes the tensor takes.
+// validate checks what XNNPACK does not check itself, and returns how many bytes the tensor takes.
 func (t *Tensor) validate(external bool) (int, error) {
 	n, err := t.Type.ByteSize(t.Shape)
 	if err != nil {
@@ -123,7 +123,8 @@ func (t *Tensor) validateBlocks() error {
 	}
 	along := t.Shape[1-q.ChannelDim]
 	if q.BlockSize < MinBlockSize || q.BlockSize%MinBlockSize != 0 || along%q.BlockSize != 0 {
-		return fmt.Errorf("block size %d must be a multiple of %d and divide %d: %w", q.BlockSize, MinBlockSize, along, InvalidParameter)
+		return fmt.Errorf("block size %d must be a multiple of %d and divide %d: %w", q.BlockSize, MinBlockSize,
+			along, InvalidParameter)
 	}
 	if blocks := t.Shape[q.ChannelDim] * (along / q.BlockSize); len(q.BlockScales) != blocks {
 		return fmt.Errorf("%d block scales for %d blocks: %w", len(q.BlockScales), blocks, InvalidParameter)

@@ -222,11 +222,14 @@ typedef struct xpwc_options {
   int64_t writer_wait_ms;
   // The file is kept to this many bytes: entries that were used longest ago are dropped. 0 means no limit.
   uint64_t max_bytes;
-  // Version of the index for ExecuTorch at the end of the file: 2 (0 means it) or 1.
-  uint32_t trailer_version;
   // XPWC_LOG_DEBUG and its like. Messages of lower levels are not logged.
   uint32_t log_level;
-  // Called with each message, on any thread, maybe on several at once, or NULL. message is valid during the call.
+  // Called with each message, one line that is valid during the call; or NULL. A call that fails is logged before it
+  // returns, on its own thread. Everything else is logged when it happens, also in the background and between calls: on
+  // a thread of the library that holds no lock, one message after the other. Among it are commits and commits that
+  // failed, packed weights found damaged or lost by the disk, and packing into private memory. So log must be
+  // thread-safe, as the threads may call it at the same time. What is said of callbacks above holds for it. It should
+  // be quick: the next message waits for it, and so does xpwc_close.
   void (*log)(void* context, uint32_t level, const char* message);
   // Called after each packed entry, on the thread that creates the runtime, or NULL. Of several handles of one path,
   // the first one's is called.

@@ -112,9 +112,8 @@ struct Options {
   // How long a session that must pack waits for another process that packs. 0 means 10 s; negative, not at all.
   std::chrono::milliseconds writer_wait{0};
   std::uint64_t max_bytes = 0;
-  std::uint32_t trailer_version = 0;
   LogLevel log_level = LogLevel::info;
-  // Called on any thread, maybe on several at once.
+  // Called on any thread, maybe on several at once, also in the background: see xpwc_options.log.
   std::function<void(LogLevel, std::string_view message)> log;
   // Called after each packed entry, on the thread that creates the runtime.
   std::function<void(const Progress&)> progress;
@@ -419,7 +418,6 @@ class Cache {
     c.verify = static_cast<std::uint32_t>(options.verify);
     c.writer_wait_ms = options.writer_wait.count();
     c.max_bytes = options.max_bytes;
-    c.trailer_version = options.trailer_version;
     c.log_level = static_cast<std::uint32_t>(options.log_level);
     c.log = state->log ? detail::log : nullptr;
     c.progress = state->progress ? detail::progress : nullptr;

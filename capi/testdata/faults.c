@@ -289,7 +289,7 @@ static int repaired;
 static void fault_and_repair(void) {
   protected_page(by_repairing);
   file_that_was_cut_off(by_repairing);
-  repaired++;
+  __atomic_fetch_add(&repaired, 1, __ATOMIC_SEQ_CST); // the log has a thread of its own
 }
 
 static void on_log(void* context, uint32_t level, const char* message) {

@@ -53,9 +53,6 @@ static void opening(void) {
     o.verify = (uint32_t)odd[i];
     refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
     o = good;
-    o.trailer_version = (uint32_t)odd[i];
-    refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
-    o = good;
     o.log_level = (uint32_t)odd[i];
     refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
   }

@@ -2,13 +2,25 @@
 //
 // The host's callbacks may call the library with other caches. With the same cache, or to open one, they are refused, and nothing
 // hangs.
+#include <pthread.h>
+
 #include "host.h"
 
 static char path[4096];
 static xpwc_cache cache, other;
 static xpwc_session session;
 static model others_model;
-static int calls, messages, told;
+static int calls, messages, progressed; // messages on the host's own thread
+static pthread_t host;
+
+// What happens is logged on a thread of the library, so that the handles may go meanwhile.
+static pthread_mutex_t handles = PTHREAD_MUTEX_INITIALIZER;
+
+static void forget_handle(uint64_t* id) {
+  REQUIRE(pthread_mutex_lock(&handles) == 0);
+  *id = 0;
+  REQUIRE(pthread_mutex_unlock(&handles) == 0);
+}
 
 static void is_refused(void) {
   xpwc_cache opened = {77};
@@ -45,31 +57,33 @@ static void is_refused(void) {
 }
 
 static void use_the_library(void) {
-  static bool inside; // what is called here logs too
+  static __thread bool inside; // what is called here logs too
   if (inside) {
     return;
   }
   inside = true;
-  calls++;
+  __atomic_fetch_add(&calls, 1, __ATOMIC_SEQ_CST);
   REQUIRE(cache_stats(other).struct_size != 0);
   uint8_t digest[16];
   OK(xpwc_digest("", 0, digest));
   require_right(&others_model, other);
   OK(xpwc_cache_trim(other));
+  REQUIRE(pthread_mutex_lock(&handles) == 0);
   is_refused();
+  REQUIRE(pthread_mutex_unlock(&handles) == 0);
   inside = false;
 }
 
 static void on_log(void* context, uint32_t level, const char* message) {
   REQUIRE(context == &cache && message != NULL);
   (void)level;
-  messages++;
+  messages += pthread_equal(pthread_self(), host) != 0;
   use_the_library();
 }
 
 static void on_progress(void* context, const xpwc_progress* progress) {
   REQUIRE(context == &cache && progress != NULL);
-  told++;
+  progressed++;
   use_the_library();
 }
 
@@ -93,13 +107,16 @@ static xpwc_status get(void* context, const char* name, xpwc_tensor* to) {
 
 int main(int argc, char** argv) {
   REQUIRE(argc == 2);
+  host = pthread_self();
   snprintf(path, sizeof(path), "%s/cache", argv[1]);
   model_make(&others_model, 9);
   OK(xpwc_open("", NULL, &other));
   const xpwc_options options = {.struct_size = sizeof(options), .log = on_log, .progress = on_progress, .context = &cache};
   xpwc_cache opened;
   OK(xpwc_open(path, &options, &opened));
+  REQUIRE(pthread_mutex_lock(&handles) == 0);
   cache = opened;
+  REQUIRE(pthread_mutex_unlock(&handles) == 0);
 
   model m;
   model_make(&m, 1);
@@ -108,7 +125,9 @@ int main(int argc, char** argv) {
   const void* data[TENSORS];
   xpwc_session begun;
   OK(xpwc_session_begin(cache, &map, &begun));
+  REQUIRE(pthread_mutex_lock(&handles) == 0);
   session = begun;
+  REQUIRE(pthread_mutex_unlock(&handles) == 0);
   for (int i = 0; i < TENSORS; i++) {
     OK(xpwc_session_load(session, m.tensors[i].name, NULL, &data[i], NULL));
   }
@@ -125,16 +144,16 @@ int main(int argc, char** argv) {
   FAILS(XPWC_STATUS_FINALIZED, xpwc_session_load(session, "w0", NULL, &late, NULL)); // whose message is not lost in the callback
   REQUIRE(messages == before + 1);
   XNN(xnn_delete_runtime(runtime));
-  session.id = 0; // is not valid any more when the callbacks are called
+  forget_handle(&session.id); // it is not valid any more when the callbacks are called
   OK(xpwc_session_end(begun));
   for (int i = 0; i < TENSORS; i++) {
     REQUIRE(m.tensors[i].gets == 1 && m.tensors[i].releases == 1);
   }
   OK(xpwc_cache_save(cache));
   OK(xpwc_cache_compact(cache));
-  REQUIRE(told == LAYERS);
+  REQUIRE(progressed == LAYERS);
   before = messages;
-  cache.id = 0;
+  forget_handle(&cache.id);
   OK(xpwc_close(opened));
   REQUIRE(messages > before); // closed
   REQUIRE(calls >= 2 * TENSORS + LAYERS + 2);

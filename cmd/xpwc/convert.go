@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -14,7 +15,8 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
-	"xpwc/internal/modelfile"
+	"xpwc/models"
+	"xpwc/tflite"
 )
 
 type convertOptions struct {
@@ -22,7 +24,7 @@ type convertOptions struct {
 	skipDamaged, json      bool
 }
 
-var formatNames = []string{string(cachefile.Native), string(cachefile.XPWC1), string(cachefile.XPWC2)}
+var formatNames = []string{string(cachefile.Native), string(cachefile.XPWC2)}
 
 func newConvertCommand() *cobra.Command {
 	var o convertOptions
@@ -33,7 +35,6 @@ func newConvertCommand() *cobra.Command {
 
   native   xpwc's own. It carries ExecuTorch's index too, so that ExecuTorch can read it as it is.
   xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed weights, no checksums.
-  xpwc1    its predecessor without seeds, which today's ExecuTorch refuses.
 
 ExecuTorch's files have neither layouts nor variants. So such a file is made of one layout: by default this machine's, or else the
 only one; --layout names another, by the beginning of its fingerprint or by the word current. Of several entries of a name the
@@ -102,7 +103,7 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 	case o.model != "" && !adopting:
 		return usagef("--model is for making a native file of ExecuTorch's")
 	case adopting && o.model == "":
-		return usagef("%s: %v: give it with --model", r.File, cachefile.ErrNeedsModel)
+		return usagef("%s: %v", r.File, cachefile.ErrForeign)
 	}
 	if err := r.make(ctx, f, info, adopting, o, stderr); err != nil {
 		return err
@@ -182,25 +183,26 @@ func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachef
 
 // adopt packs the model with a copy of ExecuTorch's file as its cache, which takes over what is equal.
 func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr io.Writer) (err error) {
-	m, err := modelfile.OpenTflite(o.model)
+	m, err := tflite.Open(o.model)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	path := s.file(packing)
-	if err := f.Write(path, nil, cachefile.WriteOptions{}); err != nil {
+	if err := copyInto(path, f.Reader()); err != nil {
 		return err
 	}
 	bar := console.NewProgress(stderr, "packing")
-	e, err := execution.Load(m, execution.PackedIn(path, &xpwc.Options{Progress: execution.ShowPacking(bar)}), 1)
-	bar.Finish()
+	cache, err := xpwc.Open(path, &xpwc.Options{Progress: execution.ShowPacking(bar)})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(e.Cache.Save(), e.Close()); err != nil {
+	err = models.Pack(cache, m.DataMap(), m.Subgraph)
+	bar.Finish()
+	if err := errors.Join(err, cache.Close()); err != nil {
 		return err
 	}
-	stats := e.Cache.Stats()
+	stats := cache.Stats()
 	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
 	if n, reasons := execution.Private(stats); n > 0 {
 		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v", console.Plural(int(n), "entry"), reasons))
@@ -208,6 +210,16 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	return withFile(path, func(packed *cachefile.File) error {
 		return packed.Write(s.file(converted), nil, cachefile.WriteOptions{Format: cachefile.Native})
 	})
+}
+
+// copyInto makes a file of what a reader has.
+func copyInto(path string, from io.Reader) error {
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
 }
 
 func (r *conversion) print(w io.Writer) {

@@ -18,7 +18,7 @@ func ofLayout(t *testing.T, fingerprint byte) []byte {
 	layout := format.Layout{Fingerprint: format.Digest{fingerprint}}
 	records := []format.Record{{Key: format.Key{Layout: layout.Fingerprint, Kernel: "k"}, Offset: format.HeaderSize, Size: 100,
 		Sum: digest.Of(payload)}}
-	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records, nil, format.TrailerV2)
+	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records, nil)
 	require.NoError(t, err)
 	b := format.NewHeader([16]byte{1})
 	encoded, at := slot.Encode([16]byte{1})

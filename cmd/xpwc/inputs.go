@@ -11,7 +11,7 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
-	"xpwc/internal/modelfile"
+	"xpwc/models"
 	"xpwc/npy"
 	"xpwc/xnnpack"
 )
@@ -39,7 +39,7 @@ func readInputs(e *execution.Execution, paths []string) error {
 func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npy") }
 
 // readNumPy fills an input from a .npy file of its shape; dimensions of 1 do not count.
-func readNumPy(path string, inputs []*xnnpack.Buffer, values []modelfile.Value) error {
+func readNumPy(path string, inputs []*xnnpack.Buffer, values []models.Value) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func squeezed(shape []int) []int {
 }
 
 // readRaw fills inputs, one after the other, from a file of little-endian floats that holds just them.
-func readRaw(path string, inputs []*xnnpack.Buffer, values []modelfile.Value) error {
+func readRaw(path string, inputs []*xnnpack.Buffer, values []models.Value) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func readRaw(path string, inputs []*xnnpack.Buffer, values []modelfile.Value) er
 	return nil
 }
 
-func describe(vs []modelfile.Value) string {
+func describe(vs []models.Value) string {
 	text := "float32"
 	for i, v := range vs {
 		if i > 0 {

@@ -19,13 +19,13 @@ import (
 )
 
 type packOptions struct {
-	graph  string
-	output string
-	levels []string
-	jobs   int
-	embed  bool
-	align  int
-	json   bool
+	description string
+	output      string
+	levels      []string
+	jobs        int
+	embed       bool
+	align       int
+	json        bool
 }
 
 func newPackCommand() *cobra.Command {
@@ -35,7 +35,7 @@ func newPackCommand() *cobra.Command {
 		Short: "Pack a model's weights ahead of time",
 		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when it is built, installed or deployed: whoever loads the model with that cache
 packs nothing. MODEL is a .tflite file, or a .safetensors file or its index with a description of the operators and datatypes that
-its tensors are used with: a JSON file, see go doc xpwc/graph.
+its tensors are used with: a JSON file, see go doc xpwc/described.
 
 What is packed is right for CPUs for which XNNPACK chooses the kernels it chooses here. --cpu packs for lesser ones of x86, each level
 beside the others in the one file; a program finds what its own CPU needs.
@@ -49,17 +49,17 @@ tensor %s. Programs map them from there (safetensors.File.OpenPacked) and need n
 is kept and added to. A FILE that is there already is replaced if it was written so.`, safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
-  xpwc pack model.safetensors --graph graph.json -o model.xpwc
+  xpwc pack model.safetensors --description operators.json -o model.xpwc
   xpwc pack model.safetensors --embed-beside -o packed.safetensors`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return packModel(cmd.Context(), modelfile.File{Path: args[0], Graph: o.graph}, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return packModel(cmd.Context(), modelfile.File{Path: args[0], Description: o.description}, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to")
 	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+strings.Join(xnnpack.CPULevels(), ", "))
-	graphFlag(cmd, &o.graph)
+	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
 	f.IntVar(&o.align, "align", safetensors.EverySystem, "where in the file embedded packed weights begin, a multiple of `N`; the default suits every system")
@@ -88,7 +88,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
 	}
-	m, err := openPackable(model) // its errors are better told before anything is made
+	m, err := model.Open() // its errors are better told before anything is made
 	if err != nil {
 		return err
 	}
@@ -98,14 +98,14 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
-	var p product = cacheProduct{s}
+	var output packOutput = cacheOutput{s}
 	if o.embed {
-		if p, err = newEmbedding(s, m, o.align); err != nil {
+		if output, err = newEmbedding(s, m, o.align); err != nil {
 			return err
 		}
 	}
 	report := packReport{Model: model.Path, Output: o.output, Jobs: o.jobs}
-	if err := report.pack(ctx, p, model, s, o, stderr); err != nil {
+	if err := report.pack(ctx, output, model, s, o, stderr); err != nil {
 		return err
 	}
 	report.LeftOut = s.left
@@ -115,9 +115,9 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	return report.print(stdout)
 }
 
-// pack makes the product.
-func (r *packReport) pack(ctx context.Context, p product, model modelfile.File, s *stage, o packOptions, stderr io.Writer) error {
-	if err := p.begin(ctx); err != nil {
+// pack makes the output.
+func (r *packReport) pack(ctx context.Context, output packOutput, model modelfile.File, s *stage, o packOptions, stderr io.Writer) error {
+	if err := output.begin(ctx); err != nil {
 		return err
 	}
 	var written int64
@@ -134,7 +134,7 @@ func (r *packReport) pack(ctx context.Context, p product, model modelfile.File, 
 		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
 	}
 	var err error
-	r.Embedded, err = p.finish(ctx, written > 0)
+	r.Embedded, err = output.finish(ctx, written > 0)
 	return err
 }
 

@@ -18,73 +18,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
-	"xpwc/graph"
+	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
-	"xpwc/tflite"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
-
-// packable is a model whose weights can be packed by several runtimes at the same time.
-type packable interface {
-	DataMap() xpwc.DataMap
-	// portable is DataMap with tensors that are known again in any copy of the model, if there is one.
-	portable() (xpwc.DataMap, error)
-	// whole makes the subgraph of all of the model.
-	whole(modelfile.Loader) (*xnnpack.Subgraph, error)
-	// shares divides its weights among up to n subgraphs.
-	shares(n int) []share
-	Close() error
-}
-
-type share struct {
-	bytes    int64 // unpacked
-	subgraph func(modelfile.Loader) (*xnnpack.Subgraph, error)
-}
-
-func openPackable(f modelfile.File) (packable, error) {
-	if f.Described() {
-		m, err := f.OpenGraph()
-		if err != nil {
-			return nil, err
-		}
-		return packableGraph{m}, nil
-	}
-	m, err := tflite.Open(f.Path)
-	if err != nil {
-		return nil, err
-	}
-	return packableTflite{m}, nil
-}
-
-type packableGraph struct{ *graph.Model }
-
-func (m packableGraph) portable() (xpwc.DataMap, error) { return m.File().Sealed() }
-
-func (m packableGraph) whole(l modelfile.Loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
-
-func (m packableGraph) shares(n int) []share {
-	var shares []share
-	for _, s := range m.Shares(n) {
-		shares = append(shares, share{s.Bytes(), func(l modelfile.Loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
-	}
-	return shares
-}
-
-type packableTflite struct{ *tflite.Model }
-
-func (m packableTflite) portable() (xpwc.DataMap, error) { return nil, errors.ErrUnsupported }
-
-func (m packableTflite) whole(l modelfile.Loader) (*xnnpack.Subgraph, error) { return m.Subgraph(l) }
-
-func (m packableTflite) shares(n int) []share {
-	var shares []share
-	for _, s := range m.Shares(n) {
-		shares = append(shares, share{s.Bytes(), func(l modelfile.Loader) (*xnnpack.Subgraph, error) { return s.Subgraph(l) }})
-	}
-	return shares
-}
 
 // packedLevel is what packing for one level of CPU came to.
 type packedLevel struct {
@@ -124,7 +64,7 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 	if err != nil {
 		return packedLevel{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--graph", model.Graph,
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--description", model.Description,
 		"--portable="+strconv.FormatBool(o.embed), "--", model.Path, s.file(packing))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
@@ -158,7 +98,7 @@ func stopped(exit *exec.ExitError) bool {
 
 // newPackIntoCommand is what pack starts this program with, for each level anew.
 func newPackIntoCommand() *cobra.Command {
-	var level, graph string
+	var level, description string
 	var jobs int
 	var portable bool
 	cmd := &cobra.Command{
@@ -169,7 +109,7 @@ func newPackIntoCommand() *cobra.Command {
 			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
 				return err
 			}
-			p, err := packInto(modelfile.File{Path: args[0], Graph: graph}, args[1], level, jobs, portable, cmd.ErrOrStderr())
+			p, err := packInto(modelfile.File{Path: args[0], Description: description}, args[1], level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -178,29 +118,27 @@ func newPackIntoCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&level, "cpu", "native", "")
 	jobsFlag(cmd, &jobs)
-	graphFlag(cmd, &graph)
+	descriptionFlag(cmd, &description)
 	cmd.Flags().BoolVar(&portable, "portable", false, "")
 	return cmd
 }
 
 func packInto(model modelfile.File, path, level string, jobs int, portable bool, stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
-	m, err := openPackable(model)
+	m, err := model.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	data := m.DataMap()
-	if portable {
-		if data, err = m.portable(); err != nil {
-			return nil, err
-		}
+	data, err := packedTensors(m, portable)
+	if err != nil {
+		return nil, err
 	}
 	layout, err := xpwc.CurrentLayout()
 	if err != nil {
 		return nil, err
 	}
-	shares := m.shares(jobs)
+	shares := m.Shares(jobs)
 	bar := newPackingProgress(stderr, "packing for "+level, shares)
 	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
 	if err != nil {
@@ -213,7 +151,7 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	bar.Finish()
 	shared := cache.Stats()
 	// What an ordinary load would still look for in vain is packed now; and this is a load as any other.
-	if err := packOne(cache, data, m.whole); err != nil {
+	if err := models.Pack(cache, data, m.Subgraph); err != nil {
 		return nil, err
 	}
 	if err := cache.Save(); err != nil {
@@ -237,35 +175,27 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	return p, nil
 }
 
+// packedTensors are what a model's weights are packed from; portable ones are known again in any copy of the model.
+func packedTensors(m models.Model, portable bool) (xpwc.DataMap, error) {
+	if !portable {
+		return m.DataMap(), nil
+	}
+	d, ok := m.(*described.Model)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return d.File().Sealed()
+}
+
 // packShares packs each share on a goroutine of its own.
-func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []share) error {
+func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []models.Share) error {
 	errs := make([]error, len(shares))
 	var group sync.WaitGroup
 	for i, s := range shares {
-		group.Go(func() { errs[i] = packOne(cache, data, s.subgraph) })
+		group.Go(func() { errs[i] = models.Pack(cache, data, s.Subgraph) })
 	}
 	group.Wait()
 	return errors.Join(errs...)
-}
-
-// packOne has the cache hold everything that a runtime of a subgraph looks up.
-func packOne(cache *xpwc.Cache, data xpwc.DataMap, make func(modelfile.Loader) (*xnnpack.Subgraph, error)) (err error) {
-	session, err := cache.NewSession(data)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	subgraph, err := make(session)
-	if err != nil {
-		return err
-	}
-	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
-	failed := session.Finalize() // why XNNPACK failed may be for the session to tell
-	err = errors.Join(err, failed, subgraph.Delete())
-	if runtime != nil {
-		err = errors.Join(err, runtime.Delete())
-	}
-	return err
 }
 
 // packingProgress adds up what several sessions tell of.
@@ -277,10 +207,10 @@ type packingProgress struct {
 	done map[*xpwc.Session]int64
 }
 
-func newPackingProgress(w io.Writer, what string, shares []share) *packingProgress {
+func newPackingProgress(w io.Writer, what string, shares []models.Share) *packingProgress {
 	p := &packingProgress{Progress: console.NewProgress(w, what), done: map[*xpwc.Session]int64{}}
 	for _, s := range shares {
-		p.total += s.bytes
+		p.total += s.Bytes
 	}
 	p.Update(0, p.total)
 	return p

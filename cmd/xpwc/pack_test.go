@@ -14,6 +14,7 @@ import (
 	"xpwc"
 	"xpwc/internal/format"
 	"xpwc/internal/modelfile"
+	"xpwc/models"
 )
 
 // packJSON is a successful xpwc pack --json.
@@ -107,9 +108,9 @@ func TestPackingAddsToWhatIsThere(t *testing.T) {
 	cache, err := xpwc.Open(filepath.Join(dir, "c.xpwc"), nil)
 	require.NoError(t, err)
 	load := func(model string) xpwc.Stats {
-		m, err := openPackable(modelfile.File{Path: model})
+		m, err := modelfile.File{Path: model}.Open()
 		require.NoError(t, err)
-		require.NoError(t, packOne(cache, m.DataMap(), m.whole))
+		require.NoError(t, models.Pack(cache, m.DataMap(), m.Subgraph))
 		require.NoError(t, m.Close())
 		return cache.Stats()
 	}

@@ -35,7 +35,7 @@ type wrong struct {
 
 func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 	cmd.Flags().StringVar(&m.Path, "model", "", "`MODEL` (.tflite, .safetensors) to pack once more and compare with the file")
-	graphFlag(cmd, &m.Graph)
+	descriptionFlag(cmd, &m.Description)
 }
 
 // prove packs a model into a new cache file at path, and compares what the given file would answer the model's

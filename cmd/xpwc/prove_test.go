@@ -40,7 +40,7 @@ func forge(t testing.TB, path string, change forgery) {
 		r.Sum = digest.Of(file[r.Offset:][:r.Size])
 	}
 	layout := records[0].Layout
-	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records, format.TrailerEntries(layout, records), format.TrailerV2)
+	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records, format.TrailerEntries(layout, records))
 	require.NoError(t, err)
 	file = append(file, make([]byte, next.IndexOffset-uint64(len(file)))...)
 	file = append(file, block...)
@@ -142,10 +142,10 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 
 	says(t, dir, 0, "pack", model, "--embed-beside", "-o", "packed.safetensors")
 	require.Contains(t, says(t, dir, 0, "verify", "packed.safetensors", "--model", model), "proven: 3 entries")
-	require.NoError(t, os.Rename(model+".json", filepath.Join(dir, "graph.json")))
-	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model, "--graph", "graph.json"), "proven: 3 entries")
+	require.NoError(t, os.Rename(model+".json", filepath.Join(dir, "operators.json")))
+	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model, "--description", "operators.json"), "proven: 3 entries")
 
-	says(t, dir, exitUsage, "verify", "c.xpwc", "--graph", "graph.json")
+	says(t, dir, exitUsage, "verify", "c.xpwc", "--description", "operators.json")
 	require.Contains(t, says(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
 	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
 	require.Contains(t, says(t, dir, exitFailed, "verify", "executorch", "--model", faceModel(t)), "convert --to native --model")

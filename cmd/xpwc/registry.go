@@ -1,12 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"xpwc"
 	"xpwc/internal/console"
 	"xpwc/registry"
 )
@@ -40,26 +38,4 @@ func (o *registryOptions) report(w io.Writer, result any, print func() error) er
 		return print()
 	}
 	return printJSON(w, result)
-}
-
-// addLayouts adds a row for each layout, with what happened to it, and marks this machine's.
-func addLayouts(t *console.Table, layouts []registry.Layout, what string, here registry.Fingerprint) {
-	for _, l := range layouts {
-		name := l.Fingerprint.String()
-		if l.Fingerprint == here {
-			name += " (this machine's)"
-		}
-		t.Row(name, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), console.Size(l.FileBytes), what)
-	}
-}
-
-func layoutTable() (t console.Table) {
-	t.Row("layout", "packed for", "entries", "payloads", "file", "")
-	return t
-}
-
-// layoutHere returns the fingerprint of this machine's layout.
-func layoutHere() (registry.Fingerprint, error) {
-	l, err := xpwc.CurrentLayout()
-	return l.Fingerprint, err
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format/formattest"
 )
 
 // packedOnALesserCPU adds a model to a cache as a machine without AVX would.
@@ -43,7 +45,7 @@ func TestCompactFreesDeadBytes(t *testing.T) {
 
 	require.Contains(t, says(t, dir, 1, "compact", "none.xpwc"), "none.xpwc")
 	require.NoFileExists(t, filepath.Join(dir, "none.xpwc"))
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc1", "-o", "et")
+	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
 	require.Contains(t, says(t, dir, 1, "compact", "et"), "xpwc convert")
 }
 
@@ -98,11 +100,14 @@ func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 	dir, _ := packed(t, face)
 	want, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
 	native := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	r := tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "xpwc2")
+	require.Equal(t, native.Total, r.Entries)
+	require.Empty(t, r.LeftOut)
+	b, err := os.ReadFile(filepath.Join(dir, "xpwc2"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "xpwc1"), formattest.WithoutSeeds(b), 0o600))
 	for _, format := range []string{"xpwc1", "xpwc2"} {
 		t.Run(format, func(t *testing.T) {
-			r := tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", format, "-o", format)
-			require.Equal(t, native.Total, r.Entries)
-			require.Empty(t, r.LeftOut)
 			require.Contains(t, says(t, dir, 0, "verify", format), "sound as far as ExecuTorch's files")
 			v := tells[inspection](t, dir, 0, "inspect", format)
 			require.EqualValues(t, format, v.Format)
@@ -124,8 +129,6 @@ func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 				fmt.Sprintf("0 of ExecuTorch's %d entries adopted", native.Total))
 		})
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "xpwc2"))
-	require.NoError(t, err)
 	footer := b[len(b)-20:]
 	require.EqualValues(t, native.Total, binary.LittleEndian.Uint32(footer[8:]))
 	require.Equal(t, "CWPX", string(footer[12:16]), "0x58505743")
@@ -156,4 +159,16 @@ func TestConvertNeverWritesOverItsSource(t *testing.T) {
 	notes, err := os.ReadFile(filepath.Join(dir, "notes"))
 	require.NoError(t, err)
 	require.Equal(t, "my notes", string(notes))
+}
+
+func TestPruningToNothingIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
+	before, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
+	require.NoError(t, err)
+	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "200"), "200 B")
+	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "4KiB", "--keep-layout", "current"), "200MiB")
+	after, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -24,10 +25,10 @@ import (
 )
 
 type runOptions struct {
-	graph, cache, outputDir string
-	inputs                  []string
-	threads                 int
-	trust, json             bool
+	description, cache, outputDir string
+	inputs                        []string
+	threads                       int
+	trust, json                   bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -36,7 +37,7 @@ func newRunCommand() *cobra.Command {
 		Use:   "run MODEL",
 		Short: "Run a model once",
 		Long: `Runs a .tflite model once and prints what it took, what the cache did, and the outputs' checksums. Of a safetensors file it runs each
-operator of its description (go doc xpwc/graph) by itself, from the packed weights in the file if there are any and no --cache is given.
+operator of its description (go doc xpwc/described) by itself, from the packed weights in the file if there are any and no --cache is given.
 
 Inputs and outputs are float32. --input is a file of all inputs one after the other, in the model's order, raw and little-endian; or it is
 given once for each input, which may then be a NumPy file (.npy) too. Without it every input is x[i] = float32(uint32(i*2654435761)) /
@@ -52,7 +53,7 @@ Exits with 0 when the model has run, also if the cache could not be saved: a not
 		},
 	}
 	f := cmd.Flags()
-	graphFlag(cmd, &o.graph)
+	descriptionFlag(cmd, &o.description)
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
 	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of the inputs' float32, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
@@ -90,11 +91,11 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	if err := checkThreads(o.threads); err != nil {
 		return err
 	}
-	file := modelfile.File{Path: path, Graph: o.graph}
+	file := modelfile.File{Path: path, Description: o.description}
 	if err := checkModel(file); err != nil {
 		return err
 	}
-	m, err := file.Open()
+	m, err := file.OpenFloat32()
 	if err != nil {
 		return err
 	}
@@ -103,9 +104,9 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	// A single run is over before the cache begins to verify in the background.
 	options := &xpwc.Options{Progress: execution.ShowPacking(bar), Verify: xpwc.VerifyOnUse}
 	packed := execution.PackedIn(o.cache, options)
-	if g, ok := m.(interface{ File() *safetensors.File }); ok && o.cache == "" {
-		if _, ok := g.File().Lookup(safetensors.PackedName); ok {
-			packed, o.cache = execution.PackedBeside(g.File(), o.trust, options), path
+	if d, ok := m.(*described.Model); ok && o.cache == "" {
+		if _, ok := d.File().Lookup(safetensors.PackedName); ok {
+			packed, o.cache = execution.PackedBeside(d.File(), o.trust, options), path
 		}
 	}
 	if o.trust && o.cache != path {

@@ -16,6 +16,16 @@ import (
 	"xpwc/internal/workdir"
 )
 
+// The names of files in the stage.
+const (
+	packing   = "packing.xpwc"
+	embedding = "embedding.safetensors"
+	converted = "converted"
+	pulled    = "pulled.xpwc"
+	proving   = "proving.xpwc"
+	linked    = "linked.xpwc"
+)
+
 // A stage is a directory beside an output file, in which the file is made before it appears at its path. It is removed as a whole, also
 // by an interrupt.
 type stage struct {

@@ -13,11 +13,10 @@ struct ReleaseWorkspace {
 };
 using Workspace = std::unique_ptr<xnn_workspace, ReleaseWorkspace>;
 
-// Prints warnings; errors are also returned.
+// Prints what the cache goes on without, and what failed. It may be called by a thread of the library.
 void log(xpwc::LogLevel level, std::string_view message) {
-  if (level == xpwc::LogLevel::warning) {
-    std::fprintf(stderr, "warning: %.*s\n", static_cast<int>(message.size()), message.data());
-  }
+  const char* kind = level == xpwc::LogLevel::error ? "error" : "warning";
+  std::fprintf(stderr, "%s: %.*s\n", kind, static_cast<int>(message.size()), message.data());
 }
 
 }  // namespace

@@ -2,10 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"xpwc"
+	"xpwc/models"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
@@ -44,6 +44,9 @@ func openModel(path string, cache *xpwc.Cache) (m *model, err error) {
 		return m, err
 	}
 	m.closers = append(m.closers, file.Close)
+	if err := models.CheckFloat32(file); err != nil {
+		return m, err
+	}
 	if m.inputs, err = m.allocate(file.Inputs()); err != nil {
 		return m, err
 	}
@@ -59,12 +62,9 @@ func openModel(path string, cache *xpwc.Cache) (m *model, err error) {
 	return m, m.setup()
 }
 
-func (m *model) allocate(described []tflite.Value) (values []value, err error) {
+func (m *model) allocate(described []models.Value) (values []value, err error) {
 	for _, v := range described {
-		if v.Type != tflite.Float32 {
-			return nil, fmt.Errorf("%q is %v, not float32", v.Name, v.Type)
-		}
-		size, err := xnnpack.Float32.ByteSize(v.Shape)
+		size, err := v.ByteSize()
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,8 @@ import (
 	"xpwc/internal/console"
 )
 
-// A bar is something this run is held to. The limit is one of the ratio, in hundredths, or, without one, of the value.
+// A bar is a figure that a run must reach: the ratio of Value to Against, rounded to hundredths, must be at most Limit;
+// without a ratio, Value itself must be.
 type bar struct {
 	Name    string   `json:"name"`
 	Unit    string   `json:"unit"` // of the value: "ms", "MiB", "%" or "bytes"
@@ -25,19 +26,22 @@ func (b bar) cells() []string {
 	}
 	unit := " " + b.Unit
 	if b.Ratio == nil {
-		return []string{b.Name, console.Digits(b.Value) + unit, console.None, console.None, console.Digits(b.Limit) + unit, verdict}
+		value, limit := console.Digits(b.Value)+unit, console.Digits(b.Limit)+unit
+		return []string{b.Name, value, console.None, console.None, limit, verdict}
 	}
-	return []string{b.Name, console.Digits(b.Value) + unit, console.Digits(b.Against) + unit, fmt.Sprintf("%.2f", *b.Ratio), fmt.Sprintf("%.2f", b.Limit), verdict}
+	ratio, limit := fmt.Sprintf("%.2f", *b.Ratio), fmt.Sprintf("%.2f", b.Limit)
+	return []string{b.Name, console.Digits(b.Value) + unit, console.Digits(b.Against) + unit, ratio, limit, verdict}
 }
 
-// LiteRT's warm load of the 16 layers in qc8w, and loading without a cache, on the machine of the issue.
+// What LiteRT took for the 16 layers in qc8w, loading them warm and without a cache, both on the same machine. Of this
+// machine its loading without a cache is known, so that the ratio gives what LiteRT would take here.
 const (
 	litertWarmMS = 0.9
 	litertNoneMS = 1182
 )
 
-// judge sums the runs up and holds them to what the cache promises, as far as the modes were measured.
-func (r *benchResult) judge() {
+// judge sums up the runs and compares them with the bars of all modes that were measured.
+func (r *result) judge() {
 	for _, m := range r.Modes {
 		m.sumUp()
 	}
@@ -45,55 +49,55 @@ func (r *benchResult) judge() {
 	r.judgeCold()
 	r.judgeMemory()
 	if v, ok := r.median(modeDropped, answerMS); ok {
-		r.ratio("4  dropped: first answer, against reading the file", v, r.Read.Median, 1.1)
+		r.ratio("dropped: first answer, against reading the file", v, r.Read.Median, 1.1)
 	}
 	r.judgeFile()
 }
 
 // ratio adds a bar on two times.
-func (r *benchResult) ratio(name string, value, against, limit float64) {
+func (r *result) ratio(name string, value, against, limit float64) {
 	ratio := math.Round(100*value/against) / 100
 	r.Bars = append(r.Bars, bar{name, "ms", value, against, &ratio, limit, ratio <= limit})
 }
 
 // atMost adds a bar on a value that has a limit of its own.
-func (r *benchResult) atMost(name, unit string, value, limit float64) {
+func (r *result) atMost(name, unit string, value, limit float64) {
 	r.Bars = append(r.Bars, bar{Name: name, Unit: unit, Value: value, Limit: limit, Reached: value <= limit})
 }
 
-func (r *benchResult) judgeWarm() {
+func (r *result) judgeWarm() {
 	warm, ok := r.median(modeWarm, totalMS)
 	if !ok {
 		return
 	}
 	if ideal, ok := r.median(modeIdeal, totalMS); ok {
-		r.ratio("1  warm: total load, against ideal", warm, ideal, 1.25)
+		r.ratio("warm: total load, against ideal", warm, ideal, 1.25)
 	}
 	uncached, ok := r.median(modeNone, totalMS)
 	if ok && r.Layers == Layers && !r.Float32 && r.Threads == 1 {
-		r.ratio("1  warm: total load, against LiteRT's by none", warm, litertWarmMS*uncached/litertNoneMS, 1)
+		r.ratio("warm: total load, against LiteRT's by none", warm, litertWarmMS*uncached/litertNoneMS, 1)
 	}
 	first, _ := r.median(modeWarm, firstMS)
 	steady, _ := r.median(modeWarm, steadyMS)
-	r.ratio("1  warm: first inference, against steady", first, steady, 1.1)
+	r.ratio("warm: first inference, against steady", first, steady, 1.1)
 	if heap, ok := r.median(modeNone, steadyMS); ok {
-		r.ratio("1  warm: steady inference, against none", steady, heap, 1)
+		r.ratio("warm: steady inference, against none", steady, heap, 1)
 	}
 }
 
-func (r *benchResult) judgeCold() {
+func (r *result) judgeCold() {
 	cold, ok := r.median(modeCold, packMS)
 	if !ok {
 		return
 	}
 	if uncached, ok := r.median(modeNone, packMS); ok {
-		r.ratio("2  cold: create and finalize, against none", cold, uncached, 0.95)
+		r.ratio("cold: create and finalize, against none", cold, uncached, 0.95)
 	}
 	commit, _ := r.median(modeCold, commitMS)
-	r.ratio("2  cold: durable, against writing and fdatasync", commit, r.Write.Median, 1.2)
+	r.ratio("cold: durable, against writing and fdatasync", commit, r.Write.Median, 1.2)
 }
 
-func (r *benchResult) judgeMemory() {
+func (r *result) judgeMemory() {
 	const mib = 1 << 20
 	for _, f := range []struct {
 		name         string
@@ -108,27 +112,29 @@ func (r *benchResult) judgeMemory() {
 			}
 		}
 		if !math.IsInf(more, -1) {
-			r.atMost("3  warm: "+f.name+" over ideal's", "MiB", more, 4)
+			r.atMost("warm: "+f.name+" over ideal's", "MiB", more, 4)
 		}
 	}
-	if peak, ok := r.median(modeCold, peakBytes); ok && r.Layers > 0 { // elsewhere activations are no small part of it
-		r.atMost("3  cold: peak RSS, at most packed + largest tensor + 16 MiB", "MiB", peak/mib,
+	// The activations of other models are a large part of the peak.
+	if peak, ok := r.median(modeCold, peakBytes); ok && r.Layers > 0 {
+		r.atMost("cold: peak RSS, at most packed + largest tensor + 16 MiB", "MiB", peak/mib,
 			float64(r.PayloadBytes+r.LargestTensor)/mib+16)
 	}
 }
 
-// judgeFile is about the stack: it has few weights but large ones, and no operator that packs unasked.
-func (r *benchResult) judgeFile() {
+// judgeFile is for the generated stack only: it has few but large weights, and no operator that packs without a
+// look-up.
+func (r *result) judgeFile() {
 	if r.Layers == 0 {
 		return
 	}
 	for _, mode := range []string{modeCold, modeWarm} {
 		if v, ok := r.median(mode, overhead); ok {
-			r.atMost("5  "+mode+": file bytes that are no payload's", "%", 100*v, 0.1)
+			r.atMost(mode+": file bytes that are not payload", "%", 100*v, 0.1)
 			break
 		}
 	}
 	if v, ok := r.median(modeCold, copiedBytes); ok {
-		r.atMost("8  cold: bytes copied after packing", "bytes", v, 0)
+		r.atMost("cold: bytes copied after packing", "bytes", v, 0)
 	}
 }

@@ -1,5 +1,6 @@
-// Package bench measures what a cache of packed weights does for loading and running models: against every alternative and against the
-// limit (Run), and in short (Demo). Each measurement is taken in a process of its own, which [Measure] describes.
+// Package bench measures how a cache of packed weights changes the loading and running of models. [Run] compares it
+// with every alternative and with the limit, [Demo] only with running without a cache. Each measurement is taken by a
+// process of its own, [Measure].
 package bench
 
 import (
@@ -27,7 +28,7 @@ const (
 // AllModes are the ways in which a model can be run, in the order of the tables.
 var AllModes = []string{modeNone, modeXNNPACK, modeIdeal, modeCold, modeWarm, modeDropped, modeDroppedLazy}
 
-// Modes are those this system can measure.
+// Modes returns those of AllModes that this system can measure.
 func Modes() []string {
 	if runtime.GOOS == "linux" {
 		return AllModes
@@ -48,9 +49,10 @@ type Options struct {
 	JSON    string // file for all figures, or ""
 }
 
-// Run measures the modes in rounds and prints tables to stdout, and to stderr what it is doing. It fails if the modes' outputs differ.
+// Run measures the modes in rounds. It prints tables to stdout, and to stderr what it is doing. It fails if the outputs
+// of the modes differ.
 func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
-	report := benchReport{Environment: environment()}
+	all := report{Environment: environment()}
 	stacks := o.Stacks
 	if o.Model != Llama {
 		stacks = []llama.Stack{{}}
@@ -61,27 +63,27 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
-		result, err := runOne(ctx, p, o, stderr)
+		r, err := runOne(ctx, p, o, stderr)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.title, err)
 		}
-		report.Results = append(report.Results, result)
-		if err := result.print(stdout); err != nil {
+		all.Results = append(all.Results, r)
+		if err := r.print(stdout); err != nil {
 			return err
 		}
-		if !result.sameOutputs() {
+		if !r.sameOutputs() {
 			errs = append(errs, fmt.Errorf("%s: %w", p.title, errModesDiffer))
 		}
 	}
 	if o.JSON != "" {
-		errs = append(errs, writeJSON(o.JSON, report))
+		errs = append(errs, writeJSON(o.JSON, all))
 	}
 	return errors.Join(errs...)
 }
 
 var errModesDiffer = errors.New("the outputs differ: all modes must agree bit for bit")
 
-func runOne(ctx context.Context, p prepared, o Options, stderr io.Writer) (result *benchResult, err error) {
+func runOne(ctx context.Context, p prepared, o Options, stderr io.Writer) (of *result, err error) {
 	r := newRounds(p, o.Dir, o.Modes)
 	defer func() { err = errors.Join(err, r.clean()) }()
 	fmt.Fprintf(stderr, "%s: recording\n", p.title)

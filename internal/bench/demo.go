@@ -12,10 +12,10 @@ import (
 	"xpwc/internal/execution"
 )
 
-// DemoModel is the model of a demo of which none is named. make third_party fetches it.
+// DemoModel is the model that a demo runs by default. make third_party fetches it.
 const DemoModel = "third_party/models/pose_landmark_heavy.tflite"
 
-// DemoLayers is how many layers a demo's generated stack has unless it is told: some 500 MB of weights.
+// DemoLayers is how many layers a demo's generated stack has by default: about 500 MB of weights.
 var DemoLayers = llama.LayersFor(500e6)
 
 // DemoOptions are what Demo runs.
@@ -86,7 +86,7 @@ func modesTable(all []*measured) *console.Table {
 		}
 		t.Row(cells...)
 	}
-	// What does not apply without a cache, and what the system does not tell.
+	// Rows that do not apply without a cache, and rows of figures that a system may not have.
 	cached := func(name string, cell func(*measured) string) {
 		row(name, func(r *measured) string {
 			if r.Mode == modeNone {
@@ -117,7 +117,9 @@ func modesTable(all []*measured) *console.Table {
 	cached("entries hit", func(r *measured) string { return fmt.Sprint(r.Hits) })
 	cached("entries packed", func(r *measured) string { return fmt.Sprint(r.Packed) })
 	cached("  packed again, found equal", func(r *measured) string { return fmt.Sprint(r.Reused) })
-	cached("entries private", func(r *measured) string { return execution.PrivateCell(r.Private, r.Reasons) })
+	cached("entries private", func(r *measured) string {
+		return execution.PrivateCell(r.Private, r.Reasons)
+	})
 	cached("written to the file", func(r *measured) string { return console.Size(r.BytesWritten) })
 	cached("file size", func(r *measured) string { return console.Size(r.FileBytes) })
 	return t
@@ -125,19 +127,20 @@ func modesTable(all []*measured) *console.Table {
 
 var errDiffer = errors.New("the outputs differ: without a cache, cold and warm must agree bit for bit")
 
-// summarize says in a sentence each what the cache was worth, and fails if the outputs are not the same.
+// summarize prints the gains of the cache, a sentence for each, and fails if the outputs are not the same.
 func summarize(w io.Writer, uncached, cold, warm *measured) error {
 	for _, r := range []*measured{cold, warm} {
 		for _, note := range r.Notes {
 			fmt.Fprintf(w, "Note (%s): %s\n", r.Mode, note)
 		}
 	}
-	fmt.Fprintf(w, "Loading takes %s warm and %s without a cache: %s.\n", console.MS(warm.TotalLoadMS), console.MS(uncached.TotalLoadMS),
-		faster(uncached.TotalLoadMS, warm.TotalLoadMS))
+	fmt.Fprintf(w, "Loading takes %s warm and %s without a cache: %s.\n",
+		console.MS(warm.TotalLoadMS), console.MS(uncached.TotalLoadMS), faster(uncached.TotalLoadMS, warm.TotalLoadMS))
 	if warm.MemoryKnown && uncached.MemoryKnown && warm.PayloadBytes > 0 {
 		saved := uncached.RSSAnonBytes - warm.RSSAnonBytes
-		fmt.Fprintf(w, "Private memory (RssAnon) is %s less warm: %.1f %% of the %s of packed weights.\n", console.Mebibytes(saved),
-			100*float64(saved)/float64(warm.PayloadBytes), console.Mebibytes(warm.PayloadBytes))
+		fmt.Fprintf(w, "Private memory (RssAnon) is %s less warm: %.1f %% of the %s of packed weights.\n",
+			console.Mebibytes(saved), 100*float64(saved)/float64(warm.PayloadBytes),
+			console.Mebibytes(warm.PayloadBytes))
 	}
 	if cold.PayloadBytes > 0 {
 		fmt.Fprintf(w, "The cache file is %.2f %% larger than the packed weights in it.\n",

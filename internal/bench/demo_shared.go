@@ -12,7 +12,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// demoShared repeats the experiment of ExecuTorch PR 9155: two methods that share weights, in one process, with a cache and without.
+// demoShared repeats the experiment of ExecuTorch's pull request 9155: two methods that share weights, in one process,
+// without a cache and with one.
 func demoShared(ctx context.Context, t task, title, jsonFile string, stdout, stderr io.Writer) error {
 	if err := t.removeCache(); err != nil {
 		return err
@@ -30,19 +31,20 @@ func demoShared(ctx context.Context, t task, title, jsonFile string, stdout, std
 	var table console.Table
 	table.Row("RSS", "before", "after the 1st", "after the 2nd", "the 2nd added")
 	row := func(name string, r twice) {
-		if r.AfterSecond == 0 { // the system does not tell
+		if r.AfterSecond == 0 { // the system has no such figures
 			table.Row(name, console.None, console.None, console.None, console.None)
 			return
 		}
-		table.Row(name, console.Mebibytes(r.Before), console.Mebibytes(r.AfterFirst), console.Mebibytes(r.AfterSecond), console.Mebibytes(r.AfterSecond-r.AfterFirst))
+		table.Row(name, console.Mebibytes(r.Before), console.Mebibytes(r.AfterFirst), console.Mebibytes(r.AfterSecond),
+			console.Mebibytes(r.AfterSecond-r.AfterFirst))
 	}
 	row("no cache", without)
 	row("one cache", with)
 	if err := table.Print(stdout); err != nil {
 		return err
 	}
-	fmt.Fprint(stdout, "\nFor comparison, ExecuTorch PR 9155 reports of a model of its own: after the first 62.8 MiB,\n"+
-		"after the second 130.0 MiB without a cache and 93.2 MiB with one.\n\n")
+	fmt.Fprint(stdout, "\nFor comparison, ExecuTorch's pull request 9155 reports, of another model: 62.8 MiB after\n"+
+		"the first; after the second 130.0 MiB without a cache and 93.2 MiB with one.\n\n")
 	if jsonFile != "" {
 		if err := writeJSON(jsonFile, []twice{without, with}); err != nil {
 			return err
@@ -55,7 +57,7 @@ func demoShared(ctx context.Context, t task, title, jsonFile string, stdout, std
 	return nil
 }
 
-// twice is what a process tells that ran two runtimes of one model.
+// twice is what a process reports that ran two runtimes of one model.
 type twice struct {
 	Cache       bool   `json:"cache"`
 	Before      int64  `json:"before_rss_bytes"`
@@ -64,8 +66,8 @@ type twice struct {
 	Sum         string `json:"output_sha256"`
 }
 
-// measureTwice loads and runs a model two times in this process, as two methods that share all their weights. Where the system
-// does not tell the memory, its figures are 0.
+// measureTwice loads and runs a model twice in this process, as two methods that share all their weights. Where the
+// system has no figures of memory they are 0.
 func measureTwice(t task) (r *twice, err error) {
 	r = &twice{Cache: t.Cache != ""}
 	if err := xnnpack.Initialize(); err != nil {
@@ -92,7 +94,7 @@ func measureTwice(t task) (r *twice, err error) {
 	return r, nil
 }
 
-// method runs one of the two, and measures.
+// method runs one of the two, and measures the memory after it.
 func (r *twice) method(e *execution.Execution, after *int64) error {
 	e.FillKnuth()
 	if _, err := e.Infer(); err != nil {

@@ -10,12 +10,9 @@ import (
 	"xpwc/internal/mapped"
 )
 
-// errNotHere: this system has no way to do it.
-var errNotHere = errors.New("not possible on this system")
-
-// writeDurably takes the time of writing a file's first n bytes to a new file, 1 MiB at a time, and waiting for the disk, as
-// dd conv=fdatasync does. The bytes are in memory before the clock starts. They are the file's and not just any, for disks treat some
-// bytes better than others. The new file is removed again.
+// writeDurably returns how long it takes to write a file's first n bytes to a new file, 1 MiB at a time, and to wait
+// for the disk, as dd conv=fdatasync does. The bytes are in memory before the clock starts. They are the file's own
+// because some disks write other bytes, such as zeros, faster. The new file is removed again.
 func writeDurably(from string, n int64, path string) (took time.Duration, err error) {
 	source, err := mapped.Open(from)
 	if err != nil {

@@ -35,13 +35,13 @@ func dropPages(path string) error {
 	err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &cached, 0) // all of it, since Linux 6.5
 	left := int64(cached.Cache) * int64(os.Getpagesize())
 	if err == nil && left > info.Size()/100 {
-		return fmt.Errorf("drop %s from the page cache: %s of it stay", path, console.Mebibytes(left))
+		return fmt.Errorf("drop %s from the page cache: %s of it are still there", path, console.Mebibytes(left))
 	}
 	return nil
 }
 
-// readDirect takes the time of reading a file from its beginning to its end, past the page cache, in large pieces: each into the same
-// memory, or all into memory that is not there yet, as much as the file has.
+// readDirect returns how long it takes to read a file from its beginning to its end without the page cache, in large
+// pieces: each into the same memory or, if keep is set, all into new memory as large as the file.
 func readDirect(path string, keep bool) (took time.Duration, err error) {
 	const piece = 8 << 20
 	info, err := os.Stat(path)

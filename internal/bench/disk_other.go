@@ -3,9 +3,13 @@
 package bench
 
 import (
+	"errors"
 	"os"
 	"time"
 )
+
+// errNotHere: this system has no way to do it.
+var errNotHere = errors.New("not possible on this system")
 
 func syncData(f *os.File) error { return f.Sync() }
 

@@ -17,11 +17,11 @@ import (
 	"xpwc/internal/execution"
 )
 
-// The ways in which a model is run.
+// Modes: the ways in which a model is run.
 const (
 	modeNone        = "none"         // without a cache
 	modeXNNPACK     = "xnnpack"      // with XNNPACK's own cache
-	modeIdeal       = "ideal"        // with a cache that knows everything in advance
+	modeIdeal       = "ideal"        // with a provider in C that knows every answer in advance
 	modeCold        = "cold"         // packing into a new cache file
 	modeWarm        = "warm"         // from the file that the cold run wrote
 	modeDropped     = "dropped"      // warm, when the file is not in the page cache, with Options.Prefetch
@@ -49,20 +49,20 @@ type measurement struct {
 	OutputSHA256      string  `json:"output_sha256"`
 }
 
-// measured is what the process of one mode tells the one that started it.
+// measured is what the process of one mode reports.
 type measured struct {
 	measurement
 	OpenMS          float64          `json:"open_ms"`
 	LoadMS          float64          `json:"load_ms"`
 	FinalizeMS      float64          `json:"finalize_ms"`
 	SteadyMS        float64          `json:"steady_ms"`
-	CommitMS        float64          `json:"commit_ms,omitempty"` // cold: from the end of finalize to what was packed being on the disk
+	CommitMS        float64          `json:"commit_ms,omitempty"` // cold: from finalize until all is on the disk
 	LoadFaults      execution.Faults `json:"load_faults"`
 	InferenceFaults execution.Faults `json:"first_inference_faults"`
-	MemoryKnown     bool             `json:"memory_known"`         // the system tells the memory figures
+	MemoryKnown     bool             `json:"memory_known"`         // the system has the memory figures
 	AfterLoad       *memory          `json:"after_load,omitempty"` // not if the first inference followed at once
 	AfterInference  memory           `json:"after_first_inference"`
-	PeakRSSBytes    int64            `json:"peak_rss_bytes"` // until the first inference; cold: until the cache is saved
+	PeakRSSBytes    int64            `json:"peak_rss_bytes"` // until the first answer; cold: until saved
 	CopiedBytes     int64            `json:"copied_bytes"`
 	Reused          int64            `json:"reused"`
 	Reasons         []xpwc.Reason    `json:"reasons,omitempty"`
@@ -76,7 +76,7 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	bar := console.NewProgress(stderr, "packing")
+	progress := console.NewProgress(stderr, "packing")
 	var b execution.Backing
 	switch t.Mode {
 	case modeXNNPACK:
@@ -89,14 +89,15 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 		defer func() { err = errors.Join(err, checkAnswers(known), known.Close()) }()
 		b = execution.PackedInProvider(known)
 	default:
-		b = execution.PackedIn(t.Cache, &xpwc.Options{Progress: execution.ShowPacking(bar), Prefetch: t.Mode == modeDropped})
+		o := &xpwc.Options{Progress: execution.ShowPacking(progress), Prefetch: t.Mode == modeDropped}
+		b = execution.PackedIn(t.Cache, o)
 	}
 	if err := touchMemory(t.Touch); err != nil {
 		return nil, err
 	}
-	runtime.GC() // what came before shall not be collected on the clock
+	runtime.GC() // before the clock starts
 	e, err := execution.Load(m, b, t.Threads)
-	bar.Finish()
+	progress.Finish()
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 	if t.Mode == modeCold {
 		saved = save(e.Cache)
 	}
-	if t.Mode != modeDropped && t.Mode != modeDroppedLazy { // there the first answer is waited for
+	if t.Mode != modeDropped && t.Mode != modeDroppedLazy { // which measure the time to the first answer
 		if r.AfterLoad, err = r.memory(); err != nil {
 			return nil, err
 		}
@@ -124,8 +125,7 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 	if err := r.takeMemory(); err != nil {
 		return nil, err
 	}
-	r.OpenMS, r.LoadMS, r.FinalizeMS = console.Milliseconds(e.Times.Open), console.Milliseconds(e.Times.Load), console.Milliseconds(e.Times.Finalize)
-	r.CreateRuntimeMS, r.TotalLoadMS = console.Milliseconds(e.Times.Create), console.Milliseconds(e.Times.Total())
+	r.takeTimes(e.Times)
 	r.LoadFaults = e.Faults
 	r.OutputSHA256 = outputSum(e)
 	steady, err := steady(e)
@@ -134,6 +134,12 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 	}
 	r.SteadyMS = console.Milliseconds(steady)
 	return r, r.countCache(t.Cache, e.Cache)
+}
+
+func (r *measured) takeTimes(t execution.Times) {
+	r.OpenMS, r.LoadMS = console.Milliseconds(t.Open), console.Milliseconds(t.Load)
+	r.CreateRuntimeMS, r.FinalizeMS = console.Milliseconds(t.Create), console.Milliseconds(t.Finalize)
+	r.TotalLoadMS = console.Milliseconds(t.Total())
 }
 
 // infer is the first inference.
@@ -152,7 +158,7 @@ func (r *measured) infer(e *execution.Execution) error {
 	return err
 }
 
-// memory returns nil where the system does not tell.
+// memory returns nil where the system has no such figures.
 func (r *measured) memory() (*memory, error) {
 	m, err := measureMemory()
 	if errors.Is(err, errNoMemoryFigures) {
@@ -166,7 +172,8 @@ func (r *measured) memory() (*memory, error) {
 func (r *measured) takeMemory() error {
 	m, err := r.memory()
 	if m != nil {
-		r.RSSAnonBytes, r.RSSFileBytes, r.PrivateDirtyBytes, r.PeakRSSBytes = m.RSSAnon, m.RSSFile, m.PrivateDirty, m.Peak
+		r.RSSAnonBytes, r.RSSFileBytes = m.RSSAnon, m.RSSFile
+		r.PrivateDirtyBytes, r.PeakRSSBytes = m.PrivateDirty, m.Peak
 	}
 	return err
 }
@@ -183,7 +190,7 @@ func (r *measured) countCache(path string, cache *xpwc.Cache) error {
 	r.CopiedBytes = s.CopiedBytes
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it could not be created; the notes say why
+		return nil // it could not be created: see the notes
 	}
 	if err != nil {
 		return err
@@ -192,7 +199,8 @@ func (r *measured) countCache(path string, cache *xpwc.Cache) error {
 	return nil
 }
 
-// steady returns the median of further inferences: at least 5, and more while they take less than a second together.
+// steady returns the median time of further inferences: at least 5, and up to 50 while they take less than a second
+// together.
 func steady(e *execution.Execution) (time.Duration, error) {
 	const least, most, enough = 5, 50, time.Second
 	var times []time.Duration
@@ -209,13 +217,13 @@ func steady(e *execution.Execution) (time.Duration, error) {
 	return times[len(times)/2], nil
 }
 
-// saving is what waiting for the disk took.
+// A saving is how long waiting for the disk took.
 type saving struct {
 	took time.Duration
 	err  error
 }
 
-// save waits for the disk, beside what goes on meanwhile.
+// save waits for the disk in the background.
 func save(c *xpwc.Cache) <-chan saving {
 	done := make(chan saving, 1)
 	start := time.Now()
@@ -226,7 +234,7 @@ func save(c *xpwc.Cache) <-chan saving {
 	return done
 }
 
-// touch has all weights in this process' memory: a commit takes their pages out of it for a while.
+// touch brings all weights back into this process' memory, after a commit has taken their pages out of it.
 func touch(e *execution.Execution) error {
 	_, err := e.Infer()
 	return err

@@ -9,10 +9,10 @@ import (
 	"strconv"
 )
 
-// errNoMemoryFigures: this system does not tell what the figures are made of.
-var errNoMemoryFigures = errors.New("not available here")
+// errNoMemoryFigures: this system does not have them.
+var errNoMemoryFigures = errors.New("this system has no figures of memory")
 
-// memory is what a process has resident, in bytes.
+// memory is the resident memory of a process, in bytes.
 type memory struct {
 	RSS          int64 `json:"rss_bytes"`
 	RSSAnon      int64 `json:"rss_anon_bytes"`
@@ -22,13 +22,13 @@ type memory struct {
 	Peak         int64 `json:"peak_rss_bytes"` // of the process so far
 }
 
-// measureMemory gives this process' memory after the Go heap's free pages have been given back to the system.
+// measureMemory returns this process' memory, after giving the free pages of the Go heap back to the system.
 func measureMemory() (memory, error) {
 	debug.FreeOSMemory()
 	return readMemory()
 }
 
-// parseMemory takes the figures from the texts of /proc/self/status and /proc/self/smaps_rollup.
+// parseMemory reads the figures from the texts of /proc/self/status and /proc/self/smaps_rollup.
 func parseMemory(status, rollup []byte) (memory, error) {
 	var m memory
 	for _, f := range []struct {

@@ -19,8 +19,8 @@ func readMemory() (memory, error) {
 	return parseMemory(status, rollup)
 }
 
-// touchMemory touches memory, frees it, and forgets the peak. Where the machine is a virtual one its host may have taken back
-// what was free, and the first to use it again pays for that: up to several seconds, or nothing, as it happens.
+// touchMemory touches memory, frees it, and resets the peak. The host of a virtual machine may have taken back free
+// memory, and who uses it again first waits for it: for up to several seconds, or not at all.
 func touchMemory(size int64) error {
 	if size == 0 {
 		return nil
@@ -29,7 +29,7 @@ func touchMemory(size int64) error {
 	if err != nil {
 		return err
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // as page caches take it; no more than a hint
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // as page caches use memory; only a hint
 	for i := 0; i < len(b); i += os.Getpagesize() {
 		b[i] = 1
 	}

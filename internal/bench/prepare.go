@@ -14,16 +14,17 @@ import (
 	"xpwc/internal/console"
 )
 
-// prepared is a task that is ready to be measured.
+// prepared is a task whose model is ready to be measured.
 type prepared struct {
 	task
 	title string
-	base  string // what files in dir are called after
+	base  string // the beginning of the names of its files
 }
 
-// prepare makes the file of a model ready, and has it in the page cache, so that no mode has to wait for the disk on behalf of the
-// others. The stack matters only if name is llama: then its weights are generated into dir, unless they are there.
-func prepare(ctx context.Context, name, dir string, stack llama.Stack, threads int, stderr io.Writer) (prepared, error) {
+// prepare checks the file of a model and reads it into the page cache, so that the first mode does not wait longer for
+// the disk than the others. If the name is Llama, it generates the weights of the stack in dir, unless they are there.
+func prepare(ctx context.Context, name, dir string, stack llama.Stack, threads int,
+	stderr io.Writer) (prepared, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return prepared{}, err
 	}
@@ -37,14 +38,14 @@ func prepare(ctx context.Context, name, dir string, stack llama.Stack, threads i
 		p.base = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
 		p.Stack, p.Path = stack, filepath.Join(dir, p.base+".weights")
 		p.title = fmt.Sprintf("llama, %s, %s", console.Plural(stack.Layers, "layer"), description)
-		bar := console.NewProgress(stderr, "generating")
-		err := stack.Generate(ctx, p.Path, bar.Update)
-		bar.Finish()
+		progress := console.NewProgress(stderr, "generating")
+		err := stack.Generate(ctx, p.Path, progress.Update)
+		progress.Finish()
 		if err != nil {
 			return prepared{}, err
 		}
 	}
-	m, err := p.open() // its errors are better told once than by a process for each mode
+	m, err := p.open() // for its errors, which would otherwise come from a process
 	if err != nil {
 		if name == DemoModel && errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w; name a model, or fetch this one with make third_party", err)

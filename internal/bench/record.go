@@ -7,7 +7,7 @@ import (
 	"xpwc"
 	"xpwc/internal/bench/ideal"
 	"xpwc/internal/execution"
-	"xpwc/internal/modelfile"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -46,16 +46,16 @@ func record(t task) (r *recording, err error) {
 
 // sizedModel notes the size of its largest constant.
 type sizedModel struct {
-	modelfile.Model
+	models.Model
 	largest int64
 }
 
-func (m *sizedModel) Subgraph(l modelfile.Loader) (*xnnpack.Subgraph, error) {
+func (m *sizedModel) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	return m.Model.Subgraph(sizedLoader{l, m})
 }
 
 type sizedLoader struct {
-	modelfile.Loader
+	models.Loader
 	of *sizedModel
 }
 

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// benchReport is what bench --json writes.
-type benchReport struct {
-	Environment benchEnvironment `json:"environment"`
-	Results     []*benchResult   `json:"results"`
+// A report is what is written to Options.JSON.
+type report struct {
+	Environment machine   `json:"environment"`
+	Results     []*result `json:"results"`
 }
 
-type benchEnvironment struct {
+type machine struct {
 	System     string `json:"system"`
 	Processors int    `json:"processors"`
 	Go         string `json:"go"`
 }
 
-func environment() benchEnvironment {
-	return benchEnvironment{runtime.GOOS + "/" + runtime.GOARCH, runtime.NumCPU(), runtime.Version()}
+func environment() machine {
+	return machine{runtime.GOOS + "/" + runtime.GOARCH, runtime.NumCPU(), runtime.Version()}
 }
 
-// benchResult is all that was measured of one model.
-type benchResult struct {
-	Name    string `json:"name"` // for files
+// A result is all that was measured of one model.
+type result struct {
+	Name    string `json:"name"` // the beginning of the names of its files
 	Model   string `json:"model"`
 	Layers  int    `json:"layers,omitempty"`
 	Float32 bool   `json:"float32,omitempty"`
@@ -33,11 +33,11 @@ type benchResult struct {
 	Modes []*modeResult `json:"modes"`
 	Write *baseline     `json:"write_fdatasync_ms,omitempty"`  // the payloads' bytes; with cold
 	Read  *baseline     `json:"read_direct_ms,omitempty"`      // the cache file; with dropped
-	Keep  *baseline     `json:"read_direct_keep_ms,omitempty"` // the same, into as much memory as it has bytes
+	Keep  *baseline     `json:"read_direct_keep_ms,omitempty"` // the same, into new memory as large as the file
 	Bars  []bar         `json:"bars"`
 }
 
-// baseline is what a mode's figure is compared with, in each round.
+// A baseline is what a mode's figure is compared with; it is measured in each round.
 type baseline struct {
 	Runs []float64 `json:"runs"`
 	spread
@@ -48,14 +48,14 @@ func (b *baseline) add(v float64) {
 	b.spread = spreadOf(b.Runs)
 }
 
-// modeResult has the runs of a mode, in their order, and their figures.
+// A modeResult has the runs of a mode, in their order, and their figures.
 type modeResult struct {
 	Mode    string            `json:"mode"`
 	Runs    []*measured       `json:"runs"`
 	Figures map[figure]spread `json:"figures"`
 }
 
-// A figure is one of what a run is summed up by.
+// A figure is the name of one of the numbers that sum up a run.
 type figure string
 
 const (
@@ -76,14 +76,21 @@ const (
 	firstMajor  figure = "first_inference_major_faults"
 	peakBytes   figure = "peak_rss_bytes"
 	copiedBytes figure = "copied_bytes"
-	// The file's bytes that are no payload's, over those that are.
+	// The bytes of the file that are not payload, divided by those that are.
 	overhead figure = "file_overhead"
 
-	loadAnon, loadFile, loadDirty, loadPSS     figure = "load_rss_anon_bytes", "load_rss_file_bytes", "load_private_dirty_bytes", "load_pss_bytes"
-	firstAnon, firstFile, firstDirty, firstPSS figure = "first_rss_anon_bytes", "first_rss_file_bytes", "first_private_dirty_bytes", "first_pss_bytes"
+	// Memory after loading, and after the first inference.
+	loadAnon   figure = "load_rss_anon_bytes"
+	loadFile   figure = "load_rss_file_bytes"
+	loadDirty  figure = "load_private_dirty_bytes"
+	loadPSS    figure = "load_pss_bytes"
+	firstAnon  figure = "first_rss_anon_bytes"
+	firstFile  figure = "first_rss_file_bytes"
+	firstDirty figure = "first_private_dirty_bytes"
+	firstPSS   figure = "first_pss_bytes"
 )
 
-// figures returns what applies to the run.
+// figures returns those that apply to the run.
 func (m *measured) figures() map[figure]float64 {
 	f := map[figure]float64{
 		subgraphMS:  m.LoadMS,
@@ -110,15 +117,17 @@ func (m *measured) figures() map[figure]float64 {
 		f[firstMinor], f[firstMajor] = float64(m.InferenceFaults.Minor), float64(m.InferenceFaults.Major)
 		f[peakBytes] = float64(m.PeakRSSBytes)
 		a := m.AfterInference
-		f[firstAnon], f[firstFile], f[firstDirty], f[firstPSS] = float64(a.RSSAnon), float64(a.RSSFile), float64(a.PrivateDirty), float64(a.PSS)
+		f[firstAnon], f[firstFile] = float64(a.RSSAnon), float64(a.RSSFile)
+		f[firstDirty], f[firstPSS] = float64(a.PrivateDirty), float64(a.PSS)
 	}
 	if a := m.AfterLoad; a != nil {
-		f[loadAnon], f[loadFile], f[loadDirty], f[loadPSS] = float64(a.RSSAnon), float64(a.RSSFile), float64(a.PrivateDirty), float64(a.PSS)
+		f[loadAnon], f[loadFile] = float64(a.RSSAnon), float64(a.RSSFile)
+		f[loadDirty], f[loadPSS] = float64(a.PrivateDirty), float64(a.PSS)
 	}
 	return f
 }
 
-// spread is how a figure is distributed over the runs.
+// A spread is how a figure is distributed over the runs.
 type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -127,7 +136,7 @@ type spread struct {
 	Q3     float64 `json:"upper_quartile"`
 }
 
-// spreadOf takes at least one value.
+// spreadOf returns the spread of at least one value.
 func spreadOf(values []float64) spread {
 	v := slices.Sorted(slices.Values(values))
 	at := func(part float64) float64 {
@@ -138,7 +147,7 @@ func spreadOf(values []float64) spread {
 	return spread{at(0.5), v[0], v[len(v)-1], at(0.25), at(0.75)}
 }
 
-// sumUp makes the figures of the runs.
+// sumUp computes the figures from the runs.
 func (m *modeResult) sumUp() {
 	values := map[figure][]float64{}
 	for _, run := range m.Runs {
@@ -152,7 +161,7 @@ func (m *modeResult) sumUp() {
 	}
 }
 
-func (r *benchResult) mode(name string) *modeResult {
+func (r *result) mode(name string) *modeResult {
 	for _, m := range r.Modes {
 		if m.Mode == name {
 			return m
@@ -162,7 +171,7 @@ func (r *benchResult) mode(name string) *modeResult {
 }
 
 // median returns a median, if the mode was measured and the figure applies to it.
-func (r *benchResult) median(mode string, f figure) (float64, bool) {
+func (r *result) median(mode string, f figure) (float64, bool) {
 	m := r.mode(mode)
 	if m == nil {
 		return 0, false
@@ -171,7 +180,7 @@ func (r *benchResult) median(mode string, f figure) (float64, bool) {
 	return s.Median, ok
 }
 
-func (r *benchResult) sameOutputs() bool {
+func (r *result) sameOutputs() bool {
 	first := r.Modes[0].Runs[0].OutputSHA256
 	for _, m := range r.Modes {
 		for _, run := range m.Runs {

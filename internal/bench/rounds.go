@@ -9,7 +9,8 @@ import (
 	"xpwc/internal/console"
 )
 
-// rounds measures the modes in turn, so that what changes on the machine meanwhile meets all of them.
+// rounds measures the modes one after the other and again, so that a change of the machine meanwhile affects all of
+// them.
 type rounds struct {
 	task
 	modes []string
@@ -17,22 +18,24 @@ type rounds struct {
 	file   string // the file of cold, warm and dropped
 	ideal  string // the file of ideal
 	spare  string // what is written for comparison
-	stored bool   // file is as cold left it: never dropped from the page cache
+	stored bool   // file was written by a cold run and not dropped from the page cache since
 
-	result *benchResult
+	result *result
 }
 
-// Repeats is how often a mode that takes next to no time is run in each round.
+// Repeats is how often the modes that take almost no time, ideal and warm, are run in each round.
 const Repeats = 5
 
 func newRounds(p prepared, dir string, modes []string) *rounds {
 	r := &rounds{
-		task:   p.task,
-		modes:  modes,
-		file:   filepath.Join(dir, p.base+".bench.xpwc"),
-		ideal:  filepath.Join(dir, p.base+".bench.ideal"),
-		spare:  filepath.Join(dir, p.base+".bench.tmp"),
-		result: &benchResult{Name: p.base, Model: p.title, Layers: p.Stack.Layers, Float32: p.Stack.Float32, Threads: p.Threads},
+		task:  p.task,
+		modes: modes,
+		file:  filepath.Join(dir, p.base+".bench.xpwc"),
+		ideal: filepath.Join(dir, p.base+".bench.ideal"),
+		spare: filepath.Join(dir, p.base+".bench.tmp"),
+		result: &result{
+			Name: p.base, Model: p.title, Layers: p.Stack.Layers, Float32: p.Stack.Float32, Threads: p.Threads,
+		},
 	}
 	for _, mode := range modes {
 		r.result.Modes = append(r.result.Modes, &modeResult{Mode: mode})
@@ -50,7 +53,7 @@ func (r *rounds) wants(modes ...string) bool {
 	return slices.ContainsFunc(modes, func(m string) bool { return slices.Contains(r.modes, m) })
 }
 
-// prepare finds out what there is to pack, and keeps it for the ideal cache.
+// prepare records what there is to pack, for the ideal cache.
 func (r *rounds) prepare(ctx context.Context) error {
 	if err := r.withCache(r.file).removeCache(); err != nil {
 		return err
@@ -102,22 +105,22 @@ func (r *rounds) measure(ctx context.Context, mode, file string) error {
 	}
 	var m measured
 	t := r.withCache(file)
-	if mode != modeIdeal && mode != modeWarm { // which take next to no memory
+	if mode != modeIdeal && mode != modeWarm { // which take almost no memory
 		t.Touch = r.result.PayloadBytes * 5 / 4
 	}
 	if err := t.startQuietly(ctx, mode, &m); err != nil {
 		return err
 	}
 	if mode != modeCold && m.Packed > 0 {
-		return fmt.Errorf("mode %s packed %d entries of %s: it has no figures to give", mode, m.Packed, file)
+		return fmt.Errorf("mode %s packed %d entries of %s, and must pack none", mode, m.Packed, file)
 	}
 	to := r.result.Modes[i]
 	to.Runs = append(to.Runs, &m)
 	return nil
 }
 
-// cold packs into a new file, beside writing the same bytes to the disk; every second round the other way round. Without the mode, it makes
-// the file for the modes that need it.
+// cold packs into a new file, and writes the same bytes to the disk to compare; every second round the other way round.
+// If the mode is not wanted, it makes the file for the modes that need it.
 func (r *rounds) cold(ctx context.Context, n int) error {
 	if !r.wants(modeCold) {
 		if r.stored || !r.wants(modeWarm, modeDropped, modeDroppedLazy) {
@@ -144,7 +147,7 @@ func (r *rounds) cold(ctx context.Context, n int) error {
 	return alternate(n, pack, write)
 }
 
-// dropped loads the file when it is not in the page cache, beside reading it past the page cache.
+// dropped loads the file when it is not in the page cache, and reads it without the page cache to compare.
 func (r *rounds) dropped(ctx context.Context, n int) error {
 	if !r.wants(modeDropped, modeDroppedLazy) {
 		return nil
@@ -171,10 +174,11 @@ func (r *rounds) dropped(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return alternate(n, load(modeDropped), read(false, r.result.Read), read(true, r.result.Keep), load(modeDroppedLazy))
+	return alternate(n,
+		load(modeDropped), read(false, r.result.Read), read(true, r.result.Keep), load(modeDroppedLazy))
 }
 
-// alternate takes the steps in their order, and every second time from the last to the first.
+// alternate takes the steps in their order, and in every second round from the last to the first.
 func alternate(n int, steps ...func() error) error {
 	if n%2 == 1 {
 		slices.Reverse(steps)

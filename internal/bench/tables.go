@@ -9,12 +9,12 @@ import (
 	"xpwc/internal/execution"
 )
 
-// print writes the tables, which fit 120 columns.
-func (r *benchResult) print(w io.Writer) error {
-	fmt.Fprintf(w, "\n%s; %s of packed weights in %d entries; %s; %s\n", r.Model, console.Mebibytes(r.PayloadBytes), r.Payloads,
-		console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
-	fmt.Fprintln(w, "Medians. Before the clock starts the model is mapped and XNNPACK is initialized, in all modes,")
-	fmt.Fprintln(w, "and the memory that a mode will take was just used by somebody: a hypervisor may take back what is free.")
+// print writes the tables. They are at most 120 columns wide.
+func (r *result) print(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s; %s of packed weights in %d entries; %s; %s\n", r.Model, console.Mebibytes(r.PayloadBytes),
+		r.Payloads, console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
+	fmt.Fprintln(w, "Medians. In all modes, the model is mapped and XNNPACK is initialized before the clock starts.")
+	fmt.Fprintln(w, "Memory that a mode will take was in use just before: a hypervisor may take back free memory.")
 	for _, t := range []*console.Table{r.times(), r.memoryTable(), r.diskTable(), r.barTable()} {
 		if len(t.Rows) == 0 {
 			continue
@@ -31,7 +31,7 @@ func (r *benchResult) print(w io.Writer) error {
 	return nil
 }
 
-// cell writes a median in a unit, or that there is none.
+// cell writes a median, or console.None if the figure does not apply.
 func (m *modeResult) cell(f figure, write func(float64) string) string {
 	s, ok := m.Figures[f]
 	if !ok {
@@ -40,15 +40,21 @@ func (m *modeResult) cell(f figure, write func(float64) string) string {
 	return write(s.Median)
 }
 
+func (m *modeResult) digits(f figure) string { return m.cell(f, console.Digits) }
+
+// between writes the least and the greatest value.
+func (s spread) between() string { return console.Digits(s.Min) + " - " + console.Digits(s.Max) }
+
 func count(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-func (r *benchResult) times() *console.Table {
+func (r *result) times() *console.Table {
 	t := &console.Table{}
-	t.Row("ms", "open", "subgraph", "create", "finalize", "total load", "min - max", "first", "steady", "faults", "first's")
+	t.Row("ms", "open", "subgraph", "create", "finalize", "total load", "min - max", "first", "steady", "faults",
+		"first's")
 	for _, m := range r.Modes {
 		total := m.Figures[totalMS]
-		t.Row(m.Mode, m.cell(openMS, console.Digits), m.cell(subgraphMS, console.Digits), m.cell(createMS, console.Digits), m.cell(finalizeMS, console.Digits),
-			console.Digits(total.Median), console.Digits(total.Min)+" - "+console.Digits(total.Max), m.cell(firstMS, console.Digits), m.cell(steadyMS, console.Digits),
+		t.Row(m.Mode, m.digits(openMS), m.digits(subgraphMS), m.digits(createMS), m.digits(finalizeMS),
+			console.Digits(total.Median), total.between(), m.digits(firstMS), m.digits(steadyMS),
 			m.faults(loadMinor, loadMajor), m.faults(firstMinor, firstMajor))
 	}
 	return t
@@ -62,19 +68,21 @@ func (m *modeResult) faults(minor, major figure) string {
 	return m.cell(minor, count) + "/" + m.cell(major, count)
 }
 
-func (r *benchResult) memoryTable() *console.Table {
+func (r *result) memoryTable() *console.Table {
 	t := &console.Table{}
 	mib := func(v float64) string { return fmt.Sprintf("%.1f", v/(1<<20)) }
 	for i, m := range r.Modes {
 		if _, ok := m.Figures[peakBytes]; !ok {
-			return t // this system does not tell
+			return t // this system has no such figures
 		}
 		if i == 0 {
 			t.Row("MiB", "loaded:", "", "", "", "answered:", "", "", "", "")
-			t.Row("", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "peak RSS")
+			t.Row("", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "RssAnon", "RssFile", "Priv.Dirty", "Pss",
+				"peak RSS")
 		}
 		cells := []string{m.Mode}
-		for _, f := range []figure{loadAnon, loadFile, loadDirty, loadPSS, firstAnon, firstFile, firstDirty, firstPSS, peakBytes} {
+		for _, f := range []figure{loadAnon, loadFile, loadDirty, loadPSS,
+			firstAnon, firstFile, firstDirty, firstPSS, peakBytes} {
 			cells = append(cells, m.cell(f, mib))
 		}
 		t.Row(cells...)
@@ -82,16 +90,16 @@ func (r *benchResult) memoryTable() *console.Table {
 	return t
 }
 
-func (r *benchResult) diskTable() *console.Table {
+func (r *result) diskTable() *console.Table {
 	t := &console.Table{}
 	row := func(what string, s spread) {
 		if len(t.Rows) == 0 {
 			t.Row("disk, ms", "median", "min - max")
 		}
-		t.Row(what, console.Digits(s.Median), console.Digits(s.Min)+" - "+console.Digits(s.Max))
+		t.Row(what, console.Digits(s.Median), s.between())
 	}
 	if cold := r.mode(modeCold); cold != nil {
-		row("cold: from finalize to all being on the disk", cold.Figures[commitMS])
+		row("cold: from finalize until all is on the disk", cold.Figures[commitMS])
 		row("writing the same bytes, 1 MiB at a time, and fdatasync", r.Write.spread)
 	}
 	for _, mode := range []string{modeDropped, modeDroppedLazy} {
@@ -106,7 +114,7 @@ func (r *benchResult) diskTable() *console.Table {
 	return t
 }
 
-func (r *benchResult) barTable() *console.Table {
+func (r *result) barTable() *console.Table {
 	t := &console.Table{}
 	for i, b := range r.Bars {
 		if i == 0 {
@@ -117,14 +125,15 @@ func (r *benchResult) barTable() *console.Table {
 	return t
 }
 
-// notes are what the cache had to say, each once.
-func (r *benchResult) notes() []string {
+// notes are what the cache reported, each once.
+func (r *result) notes() []string {
 	var all []string
 	for _, m := range r.Modes {
 		for _, run := range m.Runs {
 			notes := run.Notes
 			if run.Private > 0 {
-				notes = append(slices.Clone(notes), "packed into private memory: "+execution.PrivateCell(run.Private, run.Reasons))
+				private := "packed into private memory: " + execution.PrivateCell(run.Private, run.Reasons)
+				notes = append(slices.Clone(notes), private)
 			}
 			for _, n := range notes {
 				all = append(all, m.Mode+": "+n)

@@ -14,10 +14,11 @@ import (
 	"xpwc"
 	"xpwc/internal/bench/llama"
 	"xpwc/internal/modelfile"
+	"xpwc/models"
 )
 
-// MeasureCommand is the first argument, and the only one, of the processes that Run and Demo start: this program once more. A program
-// that calls them calls [Measure] when it is started so.
+// MeasureCommand is the only argument of the processes that Run and Demo start: the running program once more. A
+// program that calls them calls [Measure] when it is started so.
 const MeasureCommand = "measure"
 
 // A task is what a measuring process does.
@@ -30,7 +31,8 @@ type task struct {
 	Touch   int64  // bytes of memory to touch before the clock starts
 }
 
-// Measure is a measuring process: it reads its task from standard input, and writes what it measured to standard output, both as JSON.
+// Measure is a measuring process: it reads its task from standard input, and writes what it measured to standard
+// output, both as JSON.
 func Measure(stdin io.Reader, stdout, stderr io.Writer) error {
 	var t task
 	if err := json.NewDecoder(stdin).Decode(&t); err != nil {
@@ -72,7 +74,7 @@ func (t task) start(ctx context.Context, mode string, result any, stderr io.Writ
 	return json.Unmarshal(out, result)
 }
 
-// startQuietly is start without a bar: what the process prints is told only if it fails.
+// startQuietly is start without output: what the process prints is part of the error if it fails.
 func (t task) startQuietly(ctx context.Context, mode string, result any) error {
 	var stderr bytes.Buffer
 	if err := t.start(ctx, mode, result, &stderr); err != nil {
@@ -86,14 +88,18 @@ func (t task) withCache(path string) task {
 	return t
 }
 
-func (t task) open() (modelfile.Model, error) {
-	if t.Stack.Layers > 0 {
-		return openLlama(t.Stack, t.Path)
+func (t task) open() (models.Model, error) {
+	if t.Stack.Layers == 0 {
+		return modelfile.File{Path: t.Path}.OpenFloat32()
 	}
-	return modelfile.File{Path: t.Path}.Open()
+	m, err := t.Stack.Open(t.Path)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
-// removeCache removes what an earlier run left; anything that is not a cache stays, and is an error.
+// removeCache removes the cache file of an earlier run. A file that is not a cache stays, and is an error.
 func (t task) removeCache() error {
 	c, err := xpwc.Open(t.Cache, &xpwc.Options{ReadOnly: true})
 	if err != nil {
@@ -105,7 +111,7 @@ func (t task) removeCache() error {
 	return remove(t.Cache)
 }
 
-// remove removes a file that need not be there.
+// remove removes a file, if there is one.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -12,7 +12,8 @@ import (
 // None stands where a figure does not apply.
 const None = "-"
 
-// A Table is printed with its first column aligned to the left and the others to the right. All rows have as many cells as the first.
+// A Table is printed with its first column aligned to the left and the others to the right. All rows have as many cells
+// as the first.
 type Table struct{ Rows [][]string }
 
 // Row adds a row.

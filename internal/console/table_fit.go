@@ -15,7 +15,8 @@ func Shorten(s string, width int) string {
 	return string(r[:front]) + "…" + string(r[len(r)-(width-1-front):])
 }
 
-// Room is how many columns the names in the first cells may have so that the table is no wider than width; it is never less than 20.
+// Room is how many columns the names in the first cells may have so that the table is no wider than width; it is never
+// less than 20.
 func (t *Table) Room(width int) int {
 	const gap, least = 3, 20
 	rest := gap + 1 // the table begins with a gap, and the last column of a terminal stays free
@@ -43,8 +44,8 @@ func (t *Table) Fit(width int) {
 	}
 }
 
-// LeaveOutAlike leaves out columns in which all rows say the same while names would have to be shortened, from the last on. It returns what
-// these columns say, for a line beneath the table; 0 is a width that everything fits.
+// LeaveOutAlike leaves out columns in which all rows say the same while names would have to be shortened, from the last
+// on. It returns what these columns say, for a line beneath the table; 0 is a width that everything fits.
 func (t *Table) LeaveOutAlike(width int) (said []string) {
 	for i := len(t.Rows[0]) - 1; i > 0 && width > 0 && len(t.Rows) > 2 && t.widest(0) > t.Room(width); i-- {
 		first := t.Rows[1][i]

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Evenly divides pieces of the given sizes among n parts, or fewer if there are fewer pieces, so that the sums are about the same: each
-// piece, the largest first, goes to the part that has least (Graham's rule, at most a third above the best). A part is its
-// pieces' indices in ascending order. The largest part comes first.
+// Evenly divides pieces of the given sizes among n parts, or fewer if there are fewer pieces. The sums are about the
+// same: each piece, the largest first, goes to the part that has least (Graham's rule, at most a third above the
+// best). A part is its pieces' indices in ascending order. The largest part comes first.
 func Evenly(sizes []int64, n int) [][]int {
 	order := make([]int, len(sizes))
 	for i := range order {

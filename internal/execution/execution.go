@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"xpwc"
-	"xpwc/internal/modelfile"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -31,14 +31,14 @@ type Execution struct {
 	Inputs  []*xnnpack.Buffer
 	Outputs []*xnnpack.Buffer
 
-	Model   modelfile.Model
+	Model   models.Model
 	ready   bool
 	closers []func() error // in the order in which things were opened
 }
 
 // Load creates a runtime of the model, with its packed weights where the backing has them. The model must stay open until the execution
 // is closed. XNNPACK is initialized and the threads are started before the clock is.
-func Load(m modelfile.Model, b Backing, threads int) (e *Execution, err error) {
+func Load(m models.Model, b Backing, threads int) (e *Execution, err error) {
 	e = &Execution{Model: m}
 	defer func() {
 		if err != nil {
@@ -65,7 +65,7 @@ func Load(m modelfile.Model, b Backing, threads int) (e *Execution, err error) {
 }
 
 // create makes the subgraph and of it the runtime; loading began at start.
-func (e *Execution) create(l modelfile.Loader, provider xnnpack.WeightsCache, start time.Time, finalize func() error) error {
+func (e *Execution) create(l models.Loader, provider xnnpack.WeightsCache, start time.Time, finalize func() error) error {
 	subgraph, err := e.Model.Subgraph(l)
 	if err != nil {
 		return err
@@ -86,10 +86,10 @@ func (e *Execution) create(l modelfile.Loader, provider xnnpack.WeightsCache, st
 }
 
 func (e *Execution) allocate() error {
-	allocate := func(vs []modelfile.Value) ([]*xnnpack.Buffer, error) {
+	allocate := func(vs []models.Value) ([]*xnnpack.Buffer, error) {
 		var buffers []*xnnpack.Buffer
 		for _, v := range vs {
-			n, err := v.Size()
+			n, err := v.ByteSize()
 			if err != nil {
 				return nil, err
 			}

@@ -1,4 +1,4 @@
-// Package flatbuf reads flatbuffers that nobody vouches for: Google's library trusts its input, so every position is checked first.
+// Package flatbuf reads untrusted flatbuffers: Google's library trusts its input, so every position is checked first.
 package flatbuf
 
 import (
@@ -8,20 +8,22 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Reader is the one door to the bytes of a flatbuffer. The flatbuffers library trusts its input, so every position is checked
-// here before the library reads at it. The first fault is kept, and everything read after it is zero or empty:
-// a caller checks Err once, before it trusts what it read.
+// Reader gives all access to the bytes of a flatbuffer. The flatbuffers library trusts its input, so every position
+// is checked here before the library reads at it. The first fault is kept, and everything read after it is zero or
+// empty: a caller checks Err once, before it trusts what it read.
 type Reader struct {
 	buf []byte
-	// budget bounds what is copied out of the flatbuffer. Vectors of a hostile file may all point at the same bytes, which
-	// would turn a small file into an arbitrary amount of memory; those of an honest file never hold more than the file.
+	// budget bounds what is copied out of the flatbuffer. Vectors of a hostile file may all point at the same bytes,
+	// which would turn a small file into an arbitrary amount of memory; those of an honest file never hold more than
+	// the file.
 	budget    int
 	malformed error
 	err       error
 }
 
-// New returns a Reader of the flatbuffer at the start of b, whose faults are errors that match malformed. Positions in a flatbuffer are
-// 31 bits wide: what lies beyond is reached only by the offsets that the schema gives as 64 bits, never through the Reader.
+// New returns a Reader of the flatbuffer at the start of b, whose faults are errors that match malformed. Positions
+// in a flatbuffer are 31 bits wide: what lies beyond is reached only by the offsets that the schema gives as 64 bits,
+// never through the Reader.
 func New(b []byte, malformed error) *Reader {
 	if len(b) > math.MaxInt32 {
 		b = b[:math.MaxInt32]
@@ -75,7 +77,8 @@ func (r *Reader) Root(identifier string) Table {
 	return r.table(int64(flatbuffers.GetUOffsetT(r.buf)))
 }
 
-// Table is a flatbuffers table whose virtual table and inline fields are known to lie in the file. The zero table has no fields.
+// Table is a flatbuffers table whose virtual table and inline fields are known to lie in the file. The zero table has
+// no fields.
 type Table struct {
 	r      *Reader
 	t      flatbuffers.Table
@@ -141,10 +144,10 @@ func (t Table) Byte(slot int) byte {
 	return 0
 }
 
-// Bool returns a field likewise.
+// Bool returns the field in a slot, and false if it is absent.
 func (t Table) Bool(slot int) bool { return t.Byte(slot) != 0 }
 
-// Int32 returns a field, and what is given if it is absent.
+// Int32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Int32(slot int, absent int32) int32 {
 	if pos, ok := t.field(slot, flatbuffers.SizeInt32); ok {
 		return flatbuffers.GetInt32(t.r.buf[pos:])
@@ -152,7 +155,7 @@ func (t Table) Int32(slot int, absent int32) int32 {
 	return absent
 }
 
-// Uint32 returns a field, and 0 if it is absent.
+// Uint32 returns the field in a slot, and 0 if it is absent.
 func (t Table) Uint32(slot int) uint32 {
 	if pos, ok := t.field(slot, flatbuffers.SizeUint32); ok {
 		return flatbuffers.GetUint32(t.r.buf[pos:])
@@ -160,7 +163,7 @@ func (t Table) Uint32(slot int) uint32 {
 	return 0
 }
 
-// Uint64 returns a field, and 0 if it is absent.
+// Uint64 returns the field in a slot, and 0 if it is absent.
 func (t Table) Uint64(slot int) uint64 {
 	if pos, ok := t.field(slot, flatbuffers.SizeUint64); ok {
 		return flatbuffers.GetUint64(t.r.buf[pos:])
@@ -168,7 +171,7 @@ func (t Table) Uint64(slot int) uint64 {
 	return 0
 }
 
-// Float32 returns a field, and what is given if it is absent.
+// Float32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Float32(slot int, absent float32) float32 {
 	if pos, ok := t.field(slot, flatbuffers.SizeFloat32); ok {
 		return flatbuffers.GetFloat32(t.r.buf[pos:])
@@ -264,7 +267,8 @@ func (t Table) Float32s(slot int) []float32 {
 	return Copied(t.Vector(slot, flatbuffers.SizeFloat32), flatbuffers.SizeFloat32, flatbuffers.GetFloat32)
 }
 
-// Copied returns a copy of a vector whose elements have that size, each as get reads it, and nil if the field is absent.
+// Copied returns a copy of a vector whose elements have that size, each as get reads it, and nil if the field is
+// absent.
 func Copied[T any](v Vector, size int, get func([]byte) T) []T {
 	if !v.ok || !v.r.spend(v.n*size) {
 		return nil
@@ -279,7 +283,7 @@ func Copied[T any](v Vector, size int, get func([]byte) T) []T {
 // Span is a range of a file's bytes.
 type Span struct{ Offset, Size int64 }
 
-// End returns the position behind the last byte.
+// End returns the position after the last byte.
 func (s Span) End() int64 { return s.Offset + s.Size }
 
 // In returns the bytes; the span must have been checked against the file.

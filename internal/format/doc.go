@@ -17,22 +17,8 @@ package format
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 
 	"xpwc/internal/digest"
-)
-
-// Errors of the decoders; what they return says which field of which structure was wrong.
-var (
-	// ErrMagic: the bytes do not start as this structure does: it is something else.
-	ErrMagic = errors.New("unknown magic")
-	// ErrVersion: the structure is of a version this package does not read.
-	ErrVersion = errors.New("unknown version")
-	// ErrOlder: the structure is of an older version than this package reads. It matches ErrVersion.
-	ErrOlder = fmt.Errorf("%w: an older one", ErrVersion)
-	// ErrCorrupt: the structure is ours, but damaged.
-	ErrCorrupt = errors.New("corrupt")
 )
 
 const (
@@ -48,13 +34,12 @@ const (
 type Digest = digest.Digest
 
 // Align rounds n up to the next multiple of Alignment. n must be at most 2^63.
-func Align(n uint64) uint64 { return (n + Alignment - 1) &^ (Alignment - 1) }
+func Align(n uint64) uint64 { return AlignUp(n, Alignment) }
+
+// AlignUp rounds n, at most 2^63, up to the next multiple of alignment, a power of two.
+func AlignUp(n, alignment uint64) uint64 { return (n + alignment - 1) &^ (alignment - 1) }
 
 var le = binary.LittleEndian
-
-func corrupt(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
-}
 
 // span reports whether [offset, offset+size) lies within [0, limit) without overflowing.
 func span(offset, size, limit uint64) bool {

@@ -3,7 +3,7 @@ package format
 // EncodeGeneration lays out the end of a file whose payloads, with what is dead between them, reach up to tail: the index
 // of the records, which it sorts by payload offset, and the trailer with the entries, to which it adds those of the header
 // and of the index. The block belongs at the slot's IndexOffset and is the last of the file. Errors are those of EncodeIndex.
-func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record, entries []TrailerEntry, trailerVersion uint32,
+func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record, entries []TrailerEntry,
 ) (slot Slot, block []byte, err error) {
 	index, sum, err := EncodeIndex(generation, layouts, records)
 	if err != nil {
@@ -27,7 +27,7 @@ func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Recor
 		TrailerEntry{Name: HeaderEntry, Size: HeaderSize},
 		TrailerEntry{Name: IndexEntry, Offset: slot.IndexOffset, Size: slot.IndexSize},
 	)
-	block = append(index, EncodeTrailer(entries, slot.IndexOffset+slot.IndexSize, trailerVersion)...)
+	block = append(index, EncodeTrailer(entries, slot.IndexOffset+slot.IndexSize)...)
 	slot.End = slot.IndexOffset + uint64(len(block))
 	slot.DeadBytes = slot.IndexOffset - HeaderSize - occupied
 	return slot, block, nil

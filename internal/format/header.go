@@ -94,18 +94,18 @@ func (s Slot) Encode(id [16]byte) (b []byte, offset int64) {
 	return b, oddSlotOffset
 }
 
-// DecodeHeader reads a header block. It returns ErrMagic for a file that is something else, ErrVersion for one of another
-// format version, ErrOlder if that is an older one, and ErrCorrupt for a damaged one, which one is whose generation no other can follow. A slot that does not check out is
+// DecodeHeader reads a header block. It returns ErrNotCache for a file that is something else, ErrVersion for one of another
+// format version, ErrOlder if that is an older one, and ErrDamaged for a damaged one, which one is whose generation no other can follow. A slot that does not check out is
 // passed over, as a crash while writing it would leave it; DecodeHeader does not look at the index the slot speaks of.
 func DecodeHeader(b []byte) (Header, error) {
 	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
-		return Header{}, ErrMagic
+		return Header{}, ErrNotCache
 	}
 	if len(b) < HeaderSize {
-		return Header{}, corrupt("the file ends within its header")
+		return Header{}, damaged("the file ends within its header")
 	}
 	if xxh3.Hash(b[:headerSumAt]) != le.Uint64(b[headerSumAt:]) {
-		return Header{}, corrupt("the header's checksum is wrong")
+		return Header{}, damaged("the header's checksum is wrong")
 	}
 	if v := le.Uint32(b[8:]); v > Version {
 		return Header{}, ErrVersion
@@ -113,7 +113,7 @@ func DecodeHeader(b []byte) (Header, error) {
 		return Header{}, ErrOlder
 	}
 	if le.Uint32(b[12:]) != HeaderSize {
-		return Header{}, corrupt("the header's size is wrong")
+		return Header{}, damaged("the header's size is wrong")
 	}
 	h := Header{ID: [16]byte(b[16:32])}
 	for _, stored := range Slots(h.ID, b) {
@@ -125,7 +125,7 @@ func DecodeHeader(b []byte) (Header, error) {
 		}
 	}
 	if h.Current.Generation > lastGeneration {
-		return Header{}, corrupt("generation %d is in force: after it there is no room for others", h.Current.Generation)
+		return Header{}, damaged("generation %d is in force: after it there is no room for others", h.Current.Generation)
 	}
 	return h, nil
 }

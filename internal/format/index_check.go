@@ -10,7 +10,7 @@ import (
 type Flaw struct {
 	Offset uint64 // from the start of the index
 	Record int    // the record that it is of, or -1
-	Err    error  // matches ErrCorrupt
+	Err    error  // matches ErrDamaged
 }
 
 // Check checks all of the index, and what it says as a whole. Afterwards no accessor can fail.
@@ -56,7 +56,7 @@ func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
 		p := payloadOf(row)
 		err := x.checkRow(i, row)
 		if err == nil && !before.precedes(p) {
-			err = corrupt("the payload of record %d overlaps what is before it", i)
+			err = damaged("the payload of record %d overlaps what is before it", i)
 		}
 		if err != nil {
 			all = false
@@ -71,7 +71,7 @@ func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
 		before = p
 	}
 	if all && total != x.slot.PayloadBytes {
-		return yield(Flaw{Record: -1, Err: corrupt("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)})
+		return yield(Flaw{Record: -1, Err: damaged("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)})
 	}
 	return true
 }
@@ -83,7 +83,7 @@ func (x *Index) tableFlaws(sound bool, yield func(Flaw) bool) {
 			continue
 		}
 		if uint64(le.Uint32(x.table[at:])) > x.slot.Records &&
-			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: corrupt("table slot %d speaks of an unknown record", at/4)}) {
+			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: damaged("table slot %d speaks of an unknown record", at/4)}) {
 			return
 		}
 	}
@@ -108,7 +108,7 @@ func (x *Index) touchBlock(i uint64) error {
 		return nil
 	}
 	if xxh3.Hash(block(x.body, i)) != le.Uint64(x.sums[sumSize*i:]) {
-		return corrupt("the checksum of block %d of the index is wrong", i)
+		return damaged("the checksum of block %d of the index is wrong", i)
 	}
 	word.Or(bit)
 	return nil

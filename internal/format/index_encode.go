@@ -19,7 +19,7 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		slices.SortStableFunc(records, byOffset)
 	}
 	if len(records) >= 1<<31-1 {
-		return nil, Digest{}, corrupt("%d records are too many", len(records))
+		return nil, Digest{}, damaged("%d records are too many", len(records))
 	}
 	var names interner
 	for i := range layouts {
@@ -30,7 +30,7 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		names.add(records[i].Bias)
 	}
 	if len(names.text) > math.MaxUint32 {
-		return nil, Digest{}, corrupt("the names are longer than 4 GiB")
+		return nil, Digest{}, damaged("the names are longer than 4 GiB")
 	}
 
 	slots := tableSlots(uint64(len(records)))
@@ -58,7 +58,7 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		r := &records[i]
 		layout, known := number[r.Layout]
 		if !known {
-			return nil, Digest{}, corrupt("record %d has an unlisted layout", i)
+			return nil, Digest{}, damaged("record %d has an unlisted layout", i)
 		}
 		row := b[at.body+recordSize*uint64(i):][:recordSize]
 		r.encode(row, layout, names.at[r.Kernel], names.at[r.Bias])

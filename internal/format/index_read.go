@@ -25,33 +25,33 @@ type Index struct {
 }
 
 // DecodeIndex checks the root of the index that slot speaks of. What follows is checked as it is read, unless Check was
-// called before: the accessors return an error that matches ErrCorrupt for what is damaged. What they return without
+// called before: the accessors return an error that matches ErrDamaged for what is damaged. What they return without
 // one was stored in that place, and its payload lies within the file and overlaps neither the index nor the payloads
 // before and behind it.
 func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	size := uint64(len(b))
 	if size != slot.IndexSize || size < indexHeaderSize {
-		return nil, corrupt("the index has %d bytes", size)
+		return nil, damaged("the index has %d bytes", size)
 	}
 	n, layouts, slots, text := le.Uint64(b[16:]), uint64(le.Uint32(b[24:])), le.Uint64(b[32:]), le.Uint64(b[40:])
 	if n > size/recordSize || layouts > size/layoutSize || slots > size/4 || text > size {
-		return nil, corrupt("a section of the index lies outside it")
+		return nil, damaged("a section of the index lies outside it")
 	}
 	at := arrange(layouts, n, slots, text)
 	if at.end != size {
-		return nil, corrupt("the index has %d bytes, its header says %d", size, at.end)
+		return nil, damaged("the index has %d bytes, its header says %d", size, at.end)
 	}
 	if digest.Of(b[:at.body]) != slot.IndexSum {
-		return nil, corrupt("the checksum of the index' root is wrong")
+		return nil, damaged("the checksum of the index' root is wrong")
 	}
 	if string(b[:8]) != indexMagic || le.Uint32(b[28:]) != recordSize || le.Uint64(b[48:]) != blockSize {
-		return nil, corrupt("the index is of another kind")
+		return nil, damaged("the index is of another kind")
 	}
 	if g := le.Uint64(b[8:]); g != slot.Generation {
-		return nil, corrupt("the index is of generation %d, its slot of generation %d", g, slot.Generation)
+		return nil, damaged("the index is of generation %d, its slot of generation %d", g, slot.Generation)
 	}
 	if n != slot.Records || slots&(slots-1) != 0 || slots < 2*n {
-		return nil, corrupt("the index has %d records in %d table slots, its slot says %d", n, slots, slot.Records)
+		return nil, damaged("the index has %d records in %d table slots, its slot says %d", n, slots, slot.Records)
 	}
 	x := &Index{
 		slot:    slot,
@@ -71,7 +71,7 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 			return nil, err
 		}
 		if described += uint64(len(description)); described > x.NameLimit() {
-			return nil, corrupt("the descriptions of %d layouts add up to more than %d bytes", layouts, x.NameLimit())
+			return nil, damaged("the descriptions of %d layouts add up to more than %d bytes", layouts, x.NameLimit())
 		}
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description)})
 	}
@@ -93,7 +93,7 @@ func (x *Index) row(i int) ([]byte, error) {
 	}
 	p := payloadOf(row)
 	if !payloadOf(x.records[first*recordSize:]).precedes(p) || !p.precedes(payloadOf(x.records[last*recordSize:])) {
-		return nil, corrupt("the payload of record %d overlaps one beside it", i)
+		return nil, damaged("the payload of record %d overlaps one beside it", i)
 	}
 	return row, nil
 }
@@ -112,20 +112,20 @@ func (p payload) precedes(q payload) bool {
 func (x *Index) checkRow(i int, row []byte) error {
 	p := payloadOf(row)
 	if p.size == 0 || p.offset < HeaderSize || p.offset%Alignment != 0 || !span(p.offset, p.size, x.slot.End) {
-		return corrupt("the payload of record %d lies outside the file", i)
+		return damaged("the payload of record %d lies outside the file", i)
 	}
 	if p.offset < x.slot.IndexOffset+x.slot.IndexSize && x.slot.IndexOffset < p.offset+p.size {
-		return corrupt("the payload of record %d overlaps the index", i)
+		return damaged("the payload of record %d overlaps the index", i)
 	}
 	if uint64(le.Uint32(row[32:])) >= uint64(len(x.layouts)) {
-		return corrupt("record %d has an unknown layout", i)
+		return damaged("record %d has an unknown layout", i)
 	}
 	if Flags(le.Uint32(row[44:]))&^knownFlags != 0 {
-		return corrupt("record %d has unknown flags", i)
+		return damaged("record %d has unknown flags", i)
 	}
 	for _, at := range []int{48, 56} {
 		if !span(uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:])), uint64(len(x.strings))) {
-			return corrupt("a name of record %d lies outside the strings", i)
+			return damaged("a name of record %d lies outside the strings", i)
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (x *Index) checkRow(i int, row []byte) error {
 func (x *Index) text(row []byte, at int) ([]byte, error) {
 	start, length := uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:]))
 	if !span(start, length, uint64(len(x.strings))) {
-		return nil, corrupt("a name lies outside the strings")
+		return nil, damaged("a name lies outside the strings")
 	}
 	if !x.whole.Load() {
 		before := uint64(len(x.records) + len(x.table))
@@ -254,7 +254,7 @@ func (x *Index) lookAt(slot uint64, key Key) (row []byte, found bool, err error)
 	case number == 0:
 		return nil, false, nil
 	case uint64(number) > x.slot.Records:
-		return nil, false, corrupt("table slot %d speaks of an unknown record", slot)
+		return nil, false, damaged("table slot %d speaks of an unknown record", slot)
 	}
 	if row, err = x.row(int(number - 1)); err != nil {
 		return nil, false, err

@@ -99,11 +99,11 @@ func newLarge(t testing.TB, n int) large {
 	return l
 }
 
-// read reads every record, in order and by key: each is the one that was written, or an error that matches ErrCorrupt.
+// read reads every record, in order and by key: each is the one that was written, or an error that matches ErrDamaged.
 func (l large) read(t testing.TB, b []byte) (failures int) {
 	x, err := format.DecodeIndex(b, l.slot)
 	if err != nil {
-		require.ErrorIs(t, err, format.ErrCorrupt)
+		require.ErrorIs(t, err, format.ErrDamaged)
 		return 1
 	}
 	require.Equal(t, []format.Layout{layoutA, layoutB}, x.Layouts())
@@ -111,7 +111,7 @@ func (l large) read(t testing.TB, b []byte) (failures int) {
 		want := &l.records[i]
 		switch r, err := x.Record(i); {
 		case err != nil:
-			require.ErrorIs(t, err, format.ErrCorrupt)
+			require.ErrorIs(t, err, format.ErrDamaged)
 			failures++
 		case r != *want:
 			t.Fatalf("record %d is %+v instead of %+v", i, r, want)
@@ -120,7 +120,7 @@ func (l large) read(t testing.TB, b []byte) (failures int) {
 		for r, err := range x.Find(want.Key) {
 			switch {
 			case err != nil:
-				require.ErrorIs(t, err, format.ErrCorrupt)
+				require.ErrorIs(t, err, format.ErrDamaged)
 				failed = true
 				failures++
 			case r != *want:
@@ -132,7 +132,7 @@ func (l large) read(t testing.TB, b []byte) (failures int) {
 		require.True(t, found == 1 || found == 0 && failed, "record %d was found %d times", i, found)
 	}
 	if err := x.Check(); err != nil {
-		require.ErrorIs(t, err, format.ErrCorrupt)
+		require.ErrorIs(t, err, format.ErrDamaged)
 		failures++
 	}
 	return failures
@@ -171,11 +171,11 @@ func TestAPrefixOfAnIndexIsRefused(t *testing.T) {
 	l := newLarge(t, 300)
 	for n := range l.bytes {
 		_, err := format.DecodeIndex(l.bytes[:n], l.slot)
-		require.ErrorIs(t, err, format.ErrCorrupt, "the first %d bytes", n)
+		require.ErrorIs(t, err, format.ErrDamaged, "the first %d bytes", n)
 		slot := l.slot
 		slot.IndexSize = uint64(n) // as if it were all
 		_, err = format.DecodeIndex(l.bytes[:n], slot)
-		require.ErrorIs(t, err, format.ErrCorrupt, "the first %d bytes", n)
+		require.ErrorIs(t, err, format.ErrDamaged, "the first %d bytes", n)
 	}
 }
 
@@ -194,13 +194,13 @@ func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
 		// A record is read with the ones beside it.
 		from, to := (i-1)*recordSize, (i+2)*recordSize
 		if to > 3*blockSize && from < 4*blockSize {
-			require.ErrorIs(t, err, format.ErrCorrupt, "record %d", i)
+			require.ErrorIs(t, err, format.ErrDamaged, "record %d", i)
 			continue
 		}
 		require.NoError(t, err, "record %d", i)
 		require.Equal(t, want, r)
 	}
-	require.ErrorIs(t, x.Check(), format.ErrCorrupt)
+	require.ErrorIs(t, x.Check(), format.ErrDamaged)
 }
 
 func TestAnIndexIsReadByManyAtOnce(t *testing.T) {
@@ -290,7 +290,7 @@ func TestManyLayoutsOfOneLongDescriptionAreRefused(t *testing.T) {
 	b, sum, err := format.EncodeIndex(1, layouts, nil)
 	require.NoError(t, err)
 	_, err = format.DecodeIndex(b, format.Slot{Generation: 1, IndexSize: uint64(len(b)), IndexSum: sum})
-	require.ErrorIs(t, err, format.ErrCorrupt)
+	require.ErrorIs(t, err, format.ErrDamaged)
 }
 
 func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
@@ -332,7 +332,7 @@ func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
 			damage(index, &slot)
 			slot.IndexSum = seal(index)
 			_, err := decodeWhole(index, slot)
-			require.ErrorIs(t, err, format.ErrCorrupt)
+			require.ErrorIs(t, err, format.ErrDamaged)
 			readAnything(t, index, slot)
 		})
 	}
@@ -348,7 +348,7 @@ func readAnything(t testing.TB, index []byte, slot format.Slot) {
 	for i := range x.Len() {
 		r, err := x.Record(i)
 		if err != nil {
-			require.ErrorIs(t, err, format.ErrCorrupt)
+			require.ErrorIs(t, err, format.ErrDamaged)
 			continue
 		}
 		require.GreaterOrEqual(t, r.Offset, uint64(format.HeaderSize))
@@ -376,7 +376,7 @@ func FuzzDecodeIndex(f *testing.F) {
 		readAnything(t, b, s)
 		x, err := decodeWhole(b, s)
 		if err != nil {
-			require.ErrorIs(t, err, format.ErrCorrupt)
+			require.ErrorIs(t, err, format.ErrDamaged)
 			return
 		}
 		for i := range x.Len() {

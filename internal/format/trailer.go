@@ -18,7 +18,7 @@ const (
 	// trailerEntrySize is the size of an entry of version 2 without its name.
 	trailerEntrySize = 24
 
-	// TrailerV1 has no seeds; TrailerV2 has them.
+	// TrailerV1 has no seeds, and is only read: ExecuTorch itself refuses it today. TrailerV2 has them.
 	TrailerV1 = 1
 	TrailerV2 = 2
 )
@@ -38,22 +38,20 @@ type TrailerEntry struct {
 	Seed   uint32
 }
 
-// EncodeTrailer returns the trailer that starts at file offset start, in version TrailerV1 or TrailerV2.
-func EncodeTrailer(entries []TrailerEntry, start uint64, version uint32) []byte {
+// EncodeTrailer returns the trailer that starts at file offset start, in version 2.
+func EncodeTrailer(entries []TrailerEntry, start uint64) []byte {
 	var b []byte
 	for _, e := range entries {
 		b = le.AppendUint32(b, uint32(len(e.Name)))
 		b = append(b, e.Name...)
 		b = le.AppendUint64(b, e.Offset)
 		b = le.AppendUint64(b, e.Size)
-		if version == TrailerV2 {
-			b = le.AppendUint32(b, e.Seed)
-		}
+		b = le.AppendUint32(b, e.Seed)
 	}
 	b = le.AppendUint64(b, start)
 	b = le.AppendUint32(b, uint32(len(entries)))
 	b = le.AppendUint32(b, trailerMagic)
-	return le.AppendUint32(b, version)
+	return le.AppendUint32(b, TrailerV2)
 }
 
 // TrailerSize returns the size in bytes of the trailer of these entries.
@@ -69,11 +67,11 @@ func TrailerSize(entries []TrailerEntry, version uint32) uint64 {
 }
 
 // DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at the
-// offset. It returns ErrMagic if the file has no trailer, ErrVersion for an unknown version, ErrCorrupt for a trailer that
+// offset. It returns ErrNotCache if the file has no trailer, ErrVersion for an unknown version, ErrDamaged for a trailer that
 // does not fit the file, and readAt's errors as they are.
 func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) (entries []TrailerEntry, version uint32, err error) {
 	if fileSize < FooterSize || fileSize > math.MaxInt64 {
-		return nil, 0, ErrMagic
+		return nil, 0, ErrNotCache
 	}
 	footer := make([]byte, FooterSize)
 	footerAt := fileSize - FooterSize
@@ -81,7 +79,7 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) 
 		return nil, 0, err
 	}
 	if le.Uint32(footer[12:]) != trailerMagic {
-		return nil, 0, ErrMagic
+		return nil, 0, ErrNotCache
 	}
 	start, count, version := le.Uint64(footer), le.Uint32(footer[8:]), le.Uint32(footer[16:])
 	fixed := uint64(20)
@@ -93,7 +91,7 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) 
 		return nil, version, ErrVersion
 	}
 	if start > footerAt || uint64(count)*fixed > footerAt-start {
-		return nil, version, corrupt("the trailer's %d entries do not fit between %d and its footer", count, start)
+		return nil, version, damaged("the trailer's %d entries do not fit between %d and its footer", count, start)
 	}
 	b := make([]byte, footerAt-start)
 	if err := readAt(b, start); err != nil {
@@ -102,7 +100,7 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) 
 	entries = make([]TrailerEntry, 0, count)
 	for i := range count {
 		if len(b) < 4 || uint64(len(b)) < fixed+uint64(le.Uint32(b)) {
-			return nil, version, corrupt("entry %d of the trailer is cut off", i)
+			return nil, version, damaged("entry %d of the trailer is cut off", i)
 		}
 		length := le.Uint32(b)
 		e := TrailerEntry{Name: string(b[4 : 4+length])}
@@ -114,12 +112,12 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) 
 			b = b[4:]
 		}
 		if !span(e.Offset, e.Size, start) {
-			return nil, version, corrupt("entry %d of the trailer (%.100q) lies outside the file", i, e.Name)
+			return nil, version, damaged("entry %d of the trailer (%.100q) lies outside the file", i, e.Name)
 		}
 		entries = append(entries, e)
 	}
 	if len(b) != 0 {
-		return nil, version, corrupt("%d bytes between the trailer's entries and its footer", len(b))
+		return nil, version, damaged("%d bytes between the trailer's entries and its footer", len(b))
 	}
 	return entries, version, nil
 }

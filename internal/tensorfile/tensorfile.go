@@ -1,5 +1,5 @@
-// Package tensorfile gives tensors that lie in a mapped file the way a data map must: in place where C code can read them
-// there, with an identity, and with pages that go back to the system once they were read.
+// Package tensorfile gives tensors that lie in a mapped file the way a data map must: in place where C code can read
+// them there, with an identity, and with pages that go back to the system once they were read.
 package tensorfile
 
 import (
@@ -11,22 +11,25 @@ import (
 	"xpwc/internal/mapped"
 )
 
-// overread is how far behind the end of a tensor kernels may read: XNN_EXTRA_BYTES of xnnpack.h, the greatest over all targets.
-const overread = 128
+// Overread is how far after the end of a tensor kernels may read: XNN_EXTRA_BYTES of xnnpack.h, the greatest over all
+// targets.
+const Overread = 128
 
 // Place is where a tensor's bytes lie in a file.
 type Place struct {
 	Offset, Size int64
-	// Alignment is the power of two, at least 1, that the address must be a multiple of for C code to read the elements.
+	// Alignment is the power of two, at least 1, that the address must be a multiple of for C code to read the
+	// elements.
 	Alignment int64
 }
 
 // inPlace reports whether C code can read the tensor in a mapping of the given length.
 func (p Place) inPlace(mapped int64) bool {
-	return p.Offset%p.Alignment == 0 && p.Offset+p.Size+overread <= mapped
+	return p.Offset%p.Alignment == 0 && p.Offset+p.Size+Overread <= mapped
 }
 
-// In returns the bytes. The place must have been checked against the file; of a closed file's bytes, which are nil, it returns nil.
+// In returns the bytes. The place must have been checked against the file; of a closed file's bytes, which are nil,
+// it returns nil.
 func (p Place) In(file []byte) []byte {
 	if file == nil {
 		return nil
@@ -35,48 +38,89 @@ func (p Place) In(file []byte) []byte {
 	return file[p.Offset:end:end]
 }
 
-// Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying, only if C
-// code could not read it in place. Where the file is closed, the error matches closed and names it.
+// Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying,
+// only if C code could not read it in place. Where the file is closed, the error matches closed and names it.
 func Tensor(f *mapped.File, p Place, closed error) (xpwc.Tensor, error) {
-	read := func(do func(b []byte)) error {
-		err := f.View(func(data []byte) error { do(p.In(data)); return nil })
-		if errors.Is(err, fs.ErrClosed) {
-			return fmt.Errorf("%s: %w", f.Path(), closed)
-		}
-		return err
+	s := source{f, p, closed}
+	if !p.inPlace(f.Readable()) {
+		return s.converted(s.part(), Conversion{
+			Size:   int(p.Size),
+			Fill:   func(dst, stored []byte) error { copy(dst, stored); return nil },
+			Digest: xpwc.DigestOf,
+		})
 	}
-	t := xpwc.Tensor{
+	t := s.tensor(s.part(), xpwc.DigestOf)
+	if err := s.read(func(stored []byte) error { t.Data = stored; return nil }); err != nil {
+		return xpwc.Tensor{}, err
+	}
+	return t, nil
+}
+
+// A Conversion computes a tensor from the bytes that are stored.
+type Conversion struct {
+	Name string // differs from that of any other conversion of the same bytes
+	Size int    // of what is computed
+	// Fill computes all Size bytes of dst.
+	Fill func(dst, stored []byte) error
+	// Digest is one of the stored bytes and the conversion.
+	Digest func(stored []byte) xpwc.Digest
+}
+
+// Converted returns the tensor that is computed from the bytes at p, as [Tensor] does.
+func Converted(f *mapped.File, p Place, c Conversion, closed error) (xpwc.Tensor, error) {
+	s := source{f, p, closed}
+	return s.converted(s.part()+":"+c.Name, c)
+}
+
+// source is where a tensor's bytes are stored.
+type source struct {
+	file   *mapped.File
+	place  Place
+	closed error // what the error matches when the file is closed
+}
+
+func (s source) part() string { return fmt.Sprintf("%d+%d", s.place.Offset, s.place.Size) }
+
+// read calls do with the stored bytes, which it must not keep unless C code can read them in place.
+func (s source) read(do func(stored []byte) error) error {
+	err := s.file.View(func(data []byte) error { return do(s.place.In(data)) })
+	if errors.Is(err, fs.ErrClosed) {
+		return fmt.Errorf("%s: %w", s.file.Path(), s.closed)
+	}
+	return err
+}
+
+// tensor returns a tensor without its content. The part differs from those of the file's other tensors.
+func (s source) tensor(part string, digest func(stored []byte) xpwc.Digest) xpwc.Tensor {
+	return xpwc.Tensor{
 		Identity: xpwc.Identity{
-			Source: f.Path(),
-			Stamp:  f.StampOf(fmt.Sprintf("%d+%d", p.Offset, p.Size)),
-			Watch:  f,
+			Source: s.file.Path(),
+			Stamp:  s.file.StampOf(part),
+			Watch:  s.file,
 			Digest: func() (d xpwc.Digest, err error) {
-				err = read(func(b []byte) { d = xpwc.DigestOf(b) })
+				err = s.read(func(stored []byte) error { d = digest(stored); return nil })
 				return d, err
 			},
 		},
 		Evict: func() {
-			if data := f.Data(); data != nil {
-				f.Drop(p.In(data))
+			if data := s.file.Data(); data != nil {
+				s.file.Drop(s.place.In(data))
 			}
 		},
 	}
-	inPlace := p.inPlace(f.Readable())
-	if err := read(func(b []byte) {
-		if inPlace {
-			t.Data = b
+}
+
+func (s source) converted(part string, c Conversion) (xpwc.Tensor, error) {
+	t := s.tensor(part, c.Digest)
+	t.Size = c.Size
+	t.Fill = func(dst []byte) error {
+		if len(dst) != c.Size {
+			return fmt.Errorf("%d bytes of memory for a tensor of %d", len(dst), c.Size)
 		}
-	}); err != nil {
-		return xpwc.Tensor{}, err
+		return s.read(func(stored []byte) error { return c.Fill(dst, stored) })
 	}
-	if !inPlace {
-		t.Size = int(p.Size)
-		t.Fill = func(dst []byte) error {
-			if len(dst) != t.Size {
-				return fmt.Errorf("%d bytes of memory for a tensor of %d", len(dst), t.Size)
-			}
-			return read(func(b []byte) { copy(dst, b) })
-		}
+	if err := s.read(func([]byte) error { return nil }); err != nil {
+		return xpwc.Tensor{}, err
 	}
 	return t, nil
 }

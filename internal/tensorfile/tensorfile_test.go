@@ -9,10 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/settled"
-
 	"xpwc"
 	"xpwc/internal/mapped"
+	"xpwc/internal/settled"
 	"xpwc/internal/tensorfile"
 )
 
@@ -65,7 +64,7 @@ func TestContentIsInPlaceUnlessCCouldNotReadItThere(t *testing.T) {
 			require.NoError(t, tensor.Fill(got))
 		}
 		require.True(t, bytes.Equal(want, got), "%+v", c.place)
-		require.Equal(t, len(got), cap(got), "nobody reaches the tensors behind")
+		require.Equal(t, len(got), cap(got), "nobody reaches the tensors after it")
 		digest, err := tensor.Identity.Digest()
 		require.NoError(t, err)
 		require.Equal(t, xpwc.DigestOf(want), digest)
@@ -109,4 +108,38 @@ func TestAClosedFileIsAnErrorWhereverItsBytesAreAskedFor(t *testing.T) {
 	require.ErrorIs(t, err, errClosed)
 	there.Evict()
 	require.Nil(t, tensorfile.Place{Offset: 0, Size: 8}.In(f.Data()))
+}
+
+func TestAConversionIsPartOfTheIdentity(t *testing.T) {
+	lately, content := open(t, 2*page)
+	f, err := mapped.Open(settled.File(t, lately.Path()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	place := tensorfile.Place{Offset: 8, Size: 4, Alignment: 4}
+	stored, err := tensorfile.Tensor(f, place, errClosed)
+	require.NoError(t, err)
+	doubled, err := tensorfile.Converted(f, place, tensorfile.Conversion{
+		Name: "doubled", Size: 8,
+		Fill:   func(dst, stored []byte) error { copy(dst, append(bytes.Clone(stored), stored...)); return nil },
+		Digest: func(stored []byte) xpwc.Digest { return xpwc.DigestOf(append([]byte("doubled"), stored...)) },
+	}, errClosed)
+	require.NoError(t, err)
+	require.Nil(t, doubled.Data)
+	dst := make([]byte, doubled.Size)
+	require.NoError(t, doubled.Fill(dst))
+	require.Equal(t, bytes.Repeat(content[8:12], 2), dst)
+	require.ErrorContains(t, doubled.Fill(dst[:4]), "4 bytes of memory for a tensor of 8")
+	require.NotEqual(t, stored.Identity.Stamp, doubled.Identity.Stamp)
+	digests := map[xpwc.Digest]bool{}
+	for _, tensor := range []xpwc.Tensor{stored, doubled} {
+		d, err := tensor.Identity.Digest()
+		require.NoError(t, err)
+		digests[d] = true
+	}
+	require.Len(t, digests, 2)
+
+	require.NoError(t, f.Close())
+	require.ErrorIs(t, doubled.Fill(dst), errClosed)
+	_, err = tensorfile.Converted(f, place, tensorfile.Conversion{Size: 8}, errClosed)
+	require.ErrorIs(t, err, errClosed)
 }

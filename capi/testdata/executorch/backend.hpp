@@ -23,6 +23,7 @@
 #include <xpwc_executorch.hpp>
 
 using executorch::backends::xnnpack::XNNWeightsCacheManager;
+using executorch::backends::xnnpack::delegate::PackedDataMeta;
 using executorch::backends::xnnpack::delegate::XNNWeightsCache;
 using executorch::runtime::Error;
 using executorch::runtime::FreeableBuffer;

@@ -1,7 +1,9 @@
-// Package ideal is a weights cache that knows every answer in advance: the limit of what a warm load can take, for benchmarks.
+// Package ideal is a weights cache that knows every answer in advance: the limit of what a warm load can take, for
+// benchmarks.
 //
-// It records what XNNPACK packs while one runtime is created, and writes it to a file. Another process maps that file and answers
-// the look-ups of the same runtime in the same order, without looking at the key. Nothing checks that it is the same runtime.
+// It records what XNNPACK packs while one runtime is created, and writes it to a file. Another process maps that file
+// and answers the look-ups of the same runtime in the same order, without looking at the key. Nothing checks that it is
+// the same runtime.
 package ideal
 
 /*
@@ -26,7 +28,7 @@ type Cache struct {
 	known int
 }
 
-// New makes a cache that knows nothing and records. The caller closes it after the runtime is deleted.
+// New makes a cache that knows no answers and records them. The caller closes it after the runtime is deleted.
 func New() (*Cache, error) {
 	c := C.ideal_create()
 	if c == nil {
@@ -35,8 +37,9 @@ func New() (*Cache, error) {
 	return &Cache{c: c}, nil
 }
 
-// Open makes a cache that knows what Save wrote to path. The file is mapped read-only. The error matches ErrNotRecording or what the
-// operating system returned, and names the file. The caller closes the cache after the runtime is deleted.
+// Open makes a cache that knows what Save wrote to path. The file is mapped read-only. The error matches
+// ErrNotRecording or what the operating system returned, and names the file. The caller closes the cache after the
+// runtime is deleted.
 func Open(path string) (*Cache, error) {
 	f, err := mapped.Open(path)
 	if err != nil {
@@ -71,10 +74,10 @@ func (c *Cache) learn(data []byte) error {
 // Provider implements xnnpack.WeightsCache.
 func (c *Cache) Provider() unsafe.Pointer { return unsafe.Pointer(&c.c.callbacks) }
 
-// Misses returns how many look-ups it had no answer for: each packed.
+// Misses returns how many look-ups the cache had no answer for. XNNPACK packed for each of them.
 func (c *Cache) Misses() int { return int(c.c.payloads) - c.known }
 
-// Unasked returns how many look-ups fewer there were than it has answers for.
+// Unasked returns how many of the known answers no look-up has asked for.
 func (c *Cache) Unasked() int { return int(c.c.payloads - c.c.next) }
 
 // Payloads returns the packed weights in the order of their look-ups. They are valid until Close.

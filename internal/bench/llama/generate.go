@@ -18,10 +18,11 @@ import (
 // chunkSize divides the size of every matrix.
 const chunkSize = 1 << 20
 
-// Generate makes sure that the stack's file of weights is at path; a complete one is left as it is. A new one is written beside
-// it and renamed when it is complete and on the disk, so an interrupted run leaves nothing at path. The weights depend on the stack
-// alone. progress, if not nil, is told the bytes written so far and in all, and is not called if there is nothing to write.
-// The error matches ErrLayers, ctx.Err() or what the operating system returned, and names the file.
+// Generate makes sure that the stack's file of weights is at path; a complete one is left as it is. A new one is
+// written beside it and renamed when it is complete and on the disk, so an interrupted run leaves nothing at path. The
+// weights depend on the stack alone. progress, if not nil, is given the bytes written so far and in all, and is not
+// called if there is nothing to write. The error matches ErrLayers, ctx.Err() or what the operating system returned,
+// and names the file.
 func (s Stack) Generate(ctx context.Context, path string, progress func(done, total int64)) error {
 	if err := s.check(); err != nil {
 		return err
@@ -148,7 +149,8 @@ func floats(b []byte, bound float32) {
 	}
 }
 
-// symmetric replaces -128, which symmetric quantisation does not use: kernels that add two products in 16 bits rely on it.
+// symmetric replaces -128, which symmetric quantisation does not use: kernels that add two products in 16 bits rely on
+// it.
 func symmetric(b []byte) {
 	const lowest = 0x80
 	for i, x := range b {

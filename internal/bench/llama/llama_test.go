@@ -13,7 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/bench/llama"
-	"xpwc/xnnpack"
+	"xpwc/internal/modeltest"
 )
 
 func generated(t testing.TB, s llama.Stack) string {
@@ -31,43 +31,21 @@ func open(t testing.TB, s llama.Stack, path string) *llama.Model {
 	return m
 }
 
-// run gives the model's answer to numbers between -0.5 and 0.5.
-func run(t testing.TB, m *llama.Model, l llama.Loader, cache xnnpack.WeightsCache, finalize func()) []float32 {
-	t.Helper()
-	s, err := m.Subgraph(l)
-	require.NoError(t, err)
-	r, err := xnnpack.NewRuntime(s, &xnnpack.RuntimeOptions{WeightsCache: cache})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, r.Delete()) }()
-	require.NoError(t, s.Delete())
-	finalize()
-	require.NoError(t, r.Reshape())
-	in, err := xnnpack.NewBuffer(4 * llama.Width)
-	require.NoError(t, err)
-	out, err := xnnpack.NewBuffer(4 * llama.Width)
-	require.NoError(t, err)
-	defer in.Free()
-	defer out.Free()
-	for i := range in.Float32s() {
-		in.Float32s()[i] = float32(i*7919%llama.Width)/llama.Width - 0.5
+// input is numbers between -0.5 and 0.5.
+func input() []float32 {
+	x := make([]float32, llama.Width)
+	for i := range x {
+		x[i] = float32(i*7919%llama.Width)/llama.Width - 0.5
 	}
-	require.NoError(t, r.Setup(map[xnnpack.ValueID][]byte{llama.Input: in.Bytes(), llama.Output: out.Bytes()}))
-	require.NoError(t, r.Invoke())
-	return append([]float32(nil), out.Float32s()...)
+	return x
 }
 
 // cached runs the model on the cache file at path.
-func cached(t testing.TB, m *llama.Model, path string) ([]float32, xpwc.Stats) {
+func cached(t testing.TB, m *llama.Model, path string) ([][]float32, xpwc.Stats) {
 	t.Helper()
 	c, err := xpwc.Open(path, nil)
 	require.NoError(t, err)
-	s, err := c.NewSession(m.DataMap())
-	require.NoError(t, err)
-	out := run(t, m, s, s, func() {
-		err := s.Finalize()
-		require.NoError(t, err)
-	})
-	require.NoError(t, s.Close())
+	out := modeltest.RunCached(t, m, c, m.DataMap(), input())
 	require.NoError(t, c.Save())
 	stats := c.Stats()
 	require.NoError(t, c.Close())
@@ -78,10 +56,9 @@ func TestAnswersAreTameAndTheSameWithACacheAndWithout(t *testing.T) {
 	for name, stack := range map[string]llama.Stack{"int8": {Layers: 1}, "float32": {Layers: 1, Float32: true}} {
 		t.Run(name, func(t *testing.T) {
 			m := open(t, stack, generated(t, stack))
-			l := m.NewLoader()
-			plain := run(t, m, l, nil, l.Finalize)
+			plain := modeltest.Run(t, m, input())
 			var squares float64
-			for _, x := range plain {
+			for _, x := range plain[0] {
 				squares += float64(x) * float64(x)
 			}
 			require.InDelta(t, 1, math.Sqrt(squares/llama.Width), 1e-3, "the root mean square of the last norm")
@@ -105,7 +82,8 @@ func TestWeightsAreGeneratedOnceAndAlwaysTheSame(t *testing.T) {
 	path := generated(t, stack)
 	first, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, stack.Generate(context.Background(), path, func(int64, int64) { t.Error("a complete file is written again") }))
+	require.NoError(t, stack.Generate(context.Background(), path,
+		func(int64, int64) { t.Error("a complete file is written again") }))
 
 	require.NoError(t, os.Truncate(path, int64(len(first)-1)))
 	var done, total int64
@@ -136,7 +114,8 @@ func TestWrongFilesAndNumbersAreErrors(t *testing.T) {
 	require.ErrorContains(t, err, path)
 	_, err = llama.Stack{}.Open(path)
 	require.ErrorIs(t, err, llama.ErrLayers)
-	require.ErrorIs(t, llama.Stack{Layers: llama.MaxLayers + 1}.Generate(context.Background(), path, nil), llama.ErrLayers)
+	require.ErrorIs(t, llama.Stack{Layers: llama.MaxLayers + 1}.Generate(context.Background(), path, nil),
+		llama.ErrLayers)
 	_, err = one.Open(path + ".absent")
 	require.ErrorIs(t, err, os.ErrNotExist)
 
@@ -196,7 +175,8 @@ func BenchmarkSubgraph(b *testing.B) {
 	}
 }
 
-// A file that was changed a moment ago has no stamp, and then its parts have none: an equal one would stand for any content.
+// A file that was changed a moment ago has no stamp, and then its parts have none: an equal one would stand for any
+// content.
 func TestAPartOfAFileWithoutAStampHasNone(t *testing.T) {
 	s := llama.Stack{Layers: 1}
 	path := generated(t, s)

@@ -7,29 +7,32 @@ import (
 
 	"xpwc"
 	"xpwc/internal/mapped"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
 // ErrNotWeights is matched by the error of opening a file that is not a complete file of the stack's weights.
 var ErrNotWeights = errors.New("not the weights of this stack")
 
-// Model is a stack with its weights, which lie in a read-only mapping of their file. Its methods may be called from many goroutines;
-// what is asked of it after Close is an error that matches os.ErrClosed.
+// Model is a stack with its weights, which lie in a read-only mapping of their file. It is a [models.Model]. Its
+// methods may be called from many goroutines; what is asked of it after Close is an error that matches os.ErrClosed.
 type Model struct {
 	stack    Stack
 	file     *mapped.File
 	matrices map[string]weights
 }
 
-// weights is a matrix in the file, with what is read and summed up once, when the file is opened, and not for each subgraph.
+// weights is a matrix in the file, with what is read and summed up once, when the file is opened, and not for each
+// subgraph.
 type weights struct {
 	place
 	filter xnnpack.Tensor // without its data
 	packed xpwc.LoadOption
 }
 
-// Open maps the weights that Generate wrote. The error matches ErrLayers, ErrNotWeights or what the operating system returned, and
-// names the file. The caller closes the model when all sessions, loaders and runtimes made of it are closed.
+// Open maps the weights that Generate wrote. The error matches ErrLayers, ErrNotWeights or what the operating system
+// returned, and names the file. The caller closes the model when all sessions, loaders and runtimes made of it are
+// closed.
 func (s Stack) Open(path string) (*Model, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -53,7 +56,8 @@ func (m *Model) read(data []byte) error {
 	for i, p := range places {
 		k := kinds[i%len(kinds)]
 		w := weights{place: p}
-		w.filter = xnnpack.Tensor{Name: weightName(i/len(kinds), i%len(kinds)), Type: xnnpack.Float32, Shape: []int{k.out, k.in}}
+		w.filter = xnnpack.Tensor{Name: weightName(i/len(kinds), i%len(kinds)), Type: xnnpack.Float32,
+			Shape: []int{k.out, k.in}}
 		if !m.stack.Float32 {
 			w.filter.Type = xnnpack.ChannelQInt8
 			w.filter.Quantization.Scales = make([]float32, k.out)
@@ -88,7 +92,8 @@ func (m *Model) find(name string) (w weights, content []byte, err error) {
 // Close unmaps the weights. Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
-// DataMap returns the matrices by name. Their bytes lie in the mapping, whose pages are given back when a session needs them no more.
+// DataMap returns the matrices by name. Their bytes lie in the mapping, whose pages are given back when a session
+// needs them no more.
 func (m *Model) DataMap() xpwc.DataMap { return dataMap{m} }
 
 type dataMap struct{ m *Model }
@@ -109,18 +114,23 @@ func (d dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	}, nil
 }
 
-// Memory is a [Loader] for running a model without a cache: it gives out the mapping itself.
-type Memory struct{ m *Model }
+// NewLoader returns a loader without a cache: it gives out the mapping itself.
+func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.DataMap(), nil) }
 
-// NewLoader returns a loader without a cache.
-func (m *Model) NewLoader() *Memory { return &Memory{m} }
+// Inputs returns the stack's only input, float32 [1, Width].
+func (m *Model) Inputs() []models.Value { return []models.Value{external(Input, "input")} }
 
-// Load implements [Loader]; the options make no difference.
-func (l *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
-	_, b, err := l.m.find(name)
-	return b, err
+// Outputs returns the stack's only output likewise.
+func (m *Model) Outputs() []models.Value { return []models.Value{external(Output, "output")} }
+
+func external(id xnnpack.ValueID, name string) models.Value {
+	return models.Value{ID: id, Name: name, Type: xnnpack.Float32, Shape: []int{1, Width}}
 }
 
-// Finalize gives back the pages of the weights, which packing has consumed. It is called when the runtime is created; loading anew reads
-// the file again.
-func (l *Memory) Finalize() { l.m.file.Drop(l.m.file.Data()) }
+// Shares returns the whole stack as the only share: it is not packed ahead of time.
+func (m *Model) Shares(n int) []models.Share {
+	if n < 1 {
+		return nil
+	}
+	return []models.Share{{Bytes: m.stack.WeightBytes(), Subgraph: m.Subgraph}}
+}

@@ -1,10 +1,10 @@
-// Package llama generates a transformer stack with the shape of Llama 3.2 1B and random weights: what the demo and the benchmarks
-// run where a language model's sizes matter and its answers do not.
+// Package llama generates a transformer stack with the shape of Llama 3.2 1B and random weights: what the demo and the
+// benchmarks run where a language model's sizes matter and its answers do not.
 //
-// A layer has seven fully connected matrices (query 2048x2048, key and value 2048x512, output 2048x2048, gate and up 2048x8192, down
-// 8192x2048), either in int8 with a scale for each output channel on dynamically quantised activations (XNNPACK's qd8-f32-qc8w)
-// or in float32. There is one position and no history, so the key gates the value in place of the softmax; the rest
-// is the usual: root mean square norms, residual additions and gate*sigmoid(gate)*up.
+// A layer has seven fully connected matrices (query 2048x2048, key and value 2048x512, output 2048x2048, gate and up
+// 2048x8192, down 8192x2048), either in int8 with a scale for each output channel on dynamically quantised activations
+// (XNNPACK's qd8-f32-qc8w) or in float32. There is one position and no history, so the key gates the value in place of
+// the softmax; the rest is the usual: root mean square norms, residual additions and gate*sigmoid(gate)*up.
 package llama
 
 import (
@@ -47,7 +47,8 @@ func (s Stack) check() error {
 	return nil
 }
 
-// LayersFor returns how many int8 layers come closest to the given bytes of weights, at least one and at most MaxLayers.
+// LayersFor returns how many int8 layers come closest to the given bytes of weights, at least one and at most
+// MaxLayers.
 func LayersFor(bytes int64) int {
 	layer := Stack{Layers: 1}.weightBytes()
 	return int(min(max((bytes+layer/2)/layer, 1), MaxLayers))
@@ -114,8 +115,8 @@ type place struct {
 	scales       int // offset of the scales
 }
 
-// places returns the matrices' places, layer by layer, and where the trailer begins. All matrices come first: their sizes are
-// multiples of any page size, so each begins on a page of its own and can be given back alone.
+// places returns the matrices' places, layer by layer, and where the trailer begins. All matrices come first: their
+// sizes are multiples of any page size, so each begins on a page of its own and can be given back alone.
 func (s Stack) places() (all []place, trailer int) {
 	all = make([]place, 0, s.Layers*len(kinds))
 	for range s.Layers {
@@ -137,7 +138,7 @@ func (s Stack) places() (all []place, trailer int) {
 // trailerSize is more than XNNPACK may read beyond a tensor.
 const trailerSize = 256
 
-// trailer tells a complete file of these parameters from any other.
+// trailer distinguishes a complete file of these parameters from any other.
 func (s Stack) trailer() []byte {
 	kind := "qc8w"
 	if s.Float32 {

@@ -1,21 +1,15 @@
 package llama
 
 import (
-	"fmt"
 	"math"
 
-	"xpwc"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
-// Loader gives the content of the matrices by name: an [xpwc.Session], or the model's own [Memory].
-type Loader interface {
-	Load(name string, opts ...xpwc.LoadOption) ([]byte, error)
-}
-
-// Subgraph makes a new subgraph of the stack, with the external values Input and Output, and asks l once for each matrix. The caller
-// deletes it, as soon as a runtime is made of it.
-func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) {
+// Subgraph makes a new subgraph of the stack, with the external values Input and Output, and asks l once for each
+// matrix. The caller deletes it, as soon as a runtime is made of it.
+func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	s, err := xnnpack.NewSubgraph(2)
 	if err != nil {
 		return nil, err
@@ -31,10 +25,10 @@ func (m *Model) Subgraph(l Loader) (*xnnpack.Subgraph, error) {
 	return s, nil
 }
 
-// builder defines values and nodes until one fails: then it does nothing more and err tells.
+// builder defines values and nodes until one fails: then it does nothing more and err says why.
 type builder struct {
 	model  *Model
-	loader Loader
+	loader models.Loader
 	s      *xnnpack.Subgraph
 	layer  int
 	err    error
@@ -127,11 +121,13 @@ func (b *builder) normInto(x, y xnnpack.ValueID) {
 	squares := b.unary(xnnpack.Square, x, Width)
 	mean := b.row(1)
 	b.node(func() error {
-		return b.s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true, Input: squares, Output: mean})
+		return b.s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
+			Input: squares, Output: mean})
 	})
 	positive := b.row(1)
 	b.node(func() error {
-		return b.s.Unary(xnnpack.Unary{Op: xnnpack.Clamp, Input: mean, Output: positive, Limits: xnnpack.Range{Min: 1e-5, Max: math.MaxFloat32}})
+		return b.s.Unary(xnnpack.Unary{Op: xnnpack.Clamp, Input: mean, Output: positive,
+			Limits: xnnpack.Range{Min: 1e-5, Max: math.MaxFloat32}})
 	})
 	factor := b.unary(xnnpack.ReciprocalSquareRoot, positive, 1)
 	b.node(func() error { return b.s.Binary(xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: factor, Output: y}) })
@@ -148,7 +144,8 @@ func (b *builder) activation(x xnnpack.ValueID, width int) xnnpack.ValueID {
 }
 
 func dynamic(width int) xnnpack.Tensor {
-	return xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: []int{1, width}, Quantization: xnnpack.Quantization{NonBatchDims: 1}}
+	return xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: []int{1, width},
+		Quantization: xnnpack.Quantization{NonBatchDims: 1}}
 }
 
 // multiply returns the product of a matrix of the layer and x.
@@ -156,7 +153,8 @@ func (b *builder) multiply(kind int, x xnnpack.ValueID) xnnpack.ValueID {
 	y := b.row(kinds[kind].out)
 	filter := b.weight(kind)
 	b.node(func() error {
-		return b.s.FullyConnected(xnnpack.FullyConnected{Input: x, Filter: filter, Bias: xnnpack.InvalidValue, Output: y})
+		return b.s.FullyConnected(xnnpack.FullyConnected{Input: x, Filter: filter, Bias: xnnpack.InvalidValue,
+			Output: y})
 	})
 	return y
 }
@@ -169,7 +167,7 @@ func (b *builder) weight(kind int) xnnpack.ValueID {
 	t := w.filter
 	data, err := b.loader.Load(t.Name, w.packed)
 	if err != nil {
-		b.do(fmt.Errorf("load tensor %q: %w", t.Name, err))
+		b.do(err)
 		return xnnpack.InvalidValue
 	}
 	t.Data = data

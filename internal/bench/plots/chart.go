@@ -22,7 +22,7 @@ var (
 	ink   = color.RGBA{0x22, 0x22, 0x22, 0xff}
 )
 
-const barWidth = vg.Length(14)
+const columnWidth = vg.Length(14)
 
 // chart is a plot with a row for each name, from the top to the bottom.
 type chart struct {
@@ -36,7 +36,9 @@ func newChart(title, axis string) *chart {
 	c.Title.Text, c.X.Label.Text = title, axis
 	c.Title.TextStyle.Font = font.From(sans, 12)
 	c.Title.Padding = 8
-	for _, f := range []*font.Font{&c.X.Label.TextStyle.Font, &c.X.Tick.Label.Font, &c.Y.Tick.Label.Font, &c.Legend.TextStyle.Font} {
+	for _, f := range []*font.Font{
+		&c.X.Label.TextStyle.Font, &c.X.Tick.Label.Font, &c.Y.Tick.Label.Font, &c.Legend.TextStyle.Font,
+	} {
 		*f = font.From(sans, 10)
 	}
 	c.Y.LineStyle.Width, c.Y.Tick.Length = 0, 0
@@ -87,10 +89,10 @@ func (c *chart) points() error {
 	return nil
 }
 
-// bars draws a bar for each name.
-func (c *chart) bars(values plotter.Values, fill color.Color) (*plotter.BarChart, error) {
-	// From the bottom to the top, as bar charts go.
-	b, err := plotter.NewBarChart(reversed(values), barWidth)
+// columns draws a value for each name.
+func (c *chart) columns(values plotter.Values, fill color.Color) (*plotter.BarChart, error) {
+	// A bar chart of the library goes from the bottom to the top.
+	b, err := plotter.NewBarChart(reversed(values), columnWidth)
 	if err != nil {
 		return nil, err
 	}
@@ -122,12 +124,12 @@ func (c *chart) save(path string) error {
 	if _, err := canvas.WriteTo(&svg); err != nil {
 		return err
 	}
-	// For those who do not have the font.
-	text := bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,sans-serif;"))
-	return os.WriteFile(path, text, 0o666)
+	// Readers who do not have the font see another one.
+	own, others := []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,sans-serif;")
+	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), own, others), 0o666)
 }
 
-// digits writes a positive number with three digits that count, and at most two after the point.
+// digits writes a positive number with three significant digits, and at most two after the point.
 func digits(v float64) string {
 	return fmt.Sprintf("%.*f", min(max(2-int(math.Floor(math.Log10(v))), 0), 2), v)
 }

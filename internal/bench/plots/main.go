@@ -1,6 +1,7 @@
 // Command plots draws what xpwc bench --json wrote: go -C internal/bench/plots run . FILE DIR.
 //
-// It is a program of its own because what it is linked with would be in the memory that xpwc bench measures.
+// It is a program and a module of its own: the memory that xpwc bench measures has no plotting library in it, and who
+// imports xpwc gets none.
 package main
 
 import (
@@ -47,7 +48,7 @@ func run(args []string) error {
 	return nil
 }
 
-// report is what is drawn of a file of xpwc bench --json.
+// report is the part of a file of xpwc bench --json that is drawn.
 type report struct {
 	Results []result `json:"results"`
 }
@@ -71,9 +72,11 @@ type spread struct {
 	Max    float64 `json:"max"`
 }
 
-// draw writes the plots of a model, each called after it.
+// draw writes the plots of a model. The name of each begins with the model's.
 func (r result) draw(dir string) error {
-	for name, draw := range map[string]func() (*chart, error){"load": r.loadChart, "memory": r.memoryChart, "dropped": r.droppedChart} {
+	for name, draw := range map[string]func() (*chart, error){
+		"load": r.loadChart, "memory": r.memoryChart, "dropped": r.droppedChart,
+	} {
 		c, err := draw()
 		if err == nil && c != nil {
 			err = c.save(filepath.Join(dir, r.Name+"-"+name+".svg"))
@@ -98,12 +101,12 @@ func (r result) loadChart() (*chart, error) {
 	if err := c.points(); err != nil {
 		return nil, err
 	}
-	// Whole decades, for a tick at either end; a little more, lest the first one is lost to rounding.
+	// Whole decades, for a tick at either end; a little more, so that rounding does not lose the first one.
 	c.X.Min, c.X.Max = 0.999*math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
 	return c, nil
 }
 
-// memoryChart has each mode's memory after the first inference; nil where the system does not tell.
+// memoryChart has each mode's memory after the first inference; nil where the system has no such figures.
 func (r result) memoryChart() (*chart, error) {
 	const mib = 1 << 20
 	c := newChart("Memory after the first inference: "+r.Model, "MiB (median)")
@@ -118,11 +121,11 @@ func (r result) memoryChart() (*chart, error) {
 		file = append(file, m.Figures["first_rss_file_bytes"].Median/mib)
 		peaks = append(peaks, plotter.XY{X: m.Figures["peak_rss_bytes"].Median / mib, Y: float64(-i)})
 	}
-	private, err := c.bars(anon, blue)
+	private, err := c.columns(anon, blue)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := c.bars(file, amber)
+	shared, err := c.columns(file, amber)
 	if err != nil {
 		return nil, err
 	}

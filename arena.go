@@ -1,0 +1,58 @@
+package xpwc
+
+import (
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+)
+
+// An arena hands out private memory, many small pieces to a region: one mapping a piece would exhaust the number of
+// mappings a process may have.
+type arena struct {
+	current *store.Region
+	used    uint64
+}
+
+const arenaRegion = 1 << 20
+
+// alloc returns n zeroed bytes, aligned as packed weights are. The region stays until the reservation's reference and all
+// taken since are released.
+func (a *arena) alloc(n uint64) (store.Reservation, error) {
+	if a.current == nil || a.used+n > uint64(len(a.current.Data())) {
+		if n > arenaRegion/4 {
+			r, err := newAnonymousRegion(n)
+			if err != nil {
+				return store.Reservation{}, err
+			}
+			return store.Reservation{Region: r, Data: r.Data()[:n:n]}, nil
+		}
+		r, err := newAnonymousRegion(arenaRegion)
+		if err != nil {
+			return store.Reservation{}, err
+		}
+		if err := a.drop(); err != nil {
+			return store.Reservation{}, err
+		}
+		a.current, a.used = r, 0
+	}
+	start := a.used
+	a.used = format.AlignUp(start+n, format.Alignment)
+	return store.Reservation{Region: a.current.Retain(), Data: a.current.Data()[start : start+n : start+n]}, nil
+}
+
+// drop gives up the arena's own reference to the region it allocates from.
+func (a *arena) drop() error {
+	if a.current == nil {
+		return nil
+	}
+	r := a.current
+	a.current = nil
+	return r.Release()
+}
+
+func newAnonymousRegion(n uint64) (*store.Region, error) {
+	data, err := mapAnonymous(int(format.AlignUp(max(n, 1), uint64(mapGranularity()))))
+	if err != nil {
+		return nil, err
+	}
+	return store.NewPrivateRegion(data, unmap), nil
+}

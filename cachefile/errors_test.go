@@ -1,0 +1,99 @@
+package cachefile_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/internal/format"
+	"xpwc/registry"
+)
+
+// ofVersion is the sample file with another format version in its header.
+func ofVersion(t testing.TB, version uint32) []byte {
+	b := sample(t)
+	binary.LittleEndian.PutUint32(b[8:], version)
+	binary.LittleEndian.PutUint64(b[32:], xxh3.Hash(b[:32]))
+	return b
+}
+
+// Whoever finds a file that cannot be used, each of the packages says so with the same error.
+func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
+	good := sample(t)
+	changed := bytes.Clone(good)
+	changed[20] ^= 1
+	h, err := format.DecodeHeader(good)
+	require.NoError(t, err)
+	root := bytes.Clone(good)
+	root[h.Current.IndexOffset+20] ^= 1
+	cutOff := executorchFile(2, "a", "b")
+	cutOff = cutOff[4096:]
+	newer := executorchFile(2, "a")
+	binary.LittleEndian.PutUint32(newer[len(newer)-4:], 3)
+	text := write(t, []byte("my notes"))
+	const notCache, damaged, version, foreign = "ErrNotCache", "ErrDamaged", "ErrVersion", "ErrForeign"
+	sentinels := map[string][]error{
+		notCache: {xpwc.ErrNotCache, cachefile.ErrNotCache, format.ErrNotCache},
+		damaged:  {xpwc.ErrDamaged, cachefile.ErrDamaged, format.ErrDamaged, registry.ErrDamaged},
+		version:  {xpwc.ErrVersion, cachefile.ErrVersion, format.ErrVersion},
+		foreign:  {xpwc.ErrForeign, cachefile.ErrForeign, format.ErrForeign},
+	}
+	for name, c := range map[string]struct{ path, is string }{
+		"a text":                              {text, notCache},
+		"a long file of zeros":                {write(t, make([]byte, 5000)), notCache},
+		"a directory":                         {t.TempDir(), notCache},
+		"a bit of the header":                 {write(t, changed), damaged},
+		"a bit of the index' root":            {write(t, root), damaged},
+		"a file that is cut off":              {write(t, good[:len(good)-1]), damaged},
+		"a header that is cut off":            {write(t, good[:100]), damaged},
+		"ExecuTorch's without its first page": {write(t, cutOff), damaged},
+		"an older version":                    {write(t, ofVersion(t, format.Version-1)), version},
+		"a newer version":                     {write(t, ofVersion(t, format.Version+1)), version},
+		"a newer one of ExecuTorch's":         {write(t, newer), version},
+		"ExecuTorch's":                        {write(t, executorchFile(2, "a")), foreign},
+		"ExecuTorch's, version 1":             {write(t, executorchFile(1, "a")), foreign},
+	} {
+		for reader, read := range map[string]func(path string) error{
+			"xpwc": func(path string) error {
+				cache, err := xpwc.Open(path, &xpwc.Options{Strict: true})
+				if err == nil {
+					err = cache.Close()
+				}
+				return err
+			},
+			"cachefile": func(path string) error {
+				f, err := cachefile.Open(path)
+				if err != nil {
+					return err
+				}
+				_, err = cachefile.Combine([]*cachefile.File{f}, nil, cachefile.Digest{})
+				return errors.Join(err, f.Close())
+			},
+			"registry": func(path string) error {
+				_, err := registry.Push(t.Context(), "localhost:1/model:v1", []string{path}, nil)
+				require.ErrorIs(t, err, registry.ErrBadFile)
+				return err
+			},
+		} {
+			t.Run(name+"/"+reader, func(t *testing.T) {
+				err := read(c.path)
+				require.ErrorContains(t, err, c.path)
+				for is, all := range sentinels {
+					for _, sentinel := range all {
+						require.Equal(t, is == c.is, errors.Is(err, sentinel), "%s: %v", is, err)
+					}
+				}
+			})
+		}
+	}
+	_, err = format.DecodeHeader(ofVersion(t, format.Version-1))
+	require.ErrorIs(t, err, format.ErrOlder)
+	_, err = format.DecodeHeader(ofVersion(t, format.Version+1))
+	require.NotErrorIs(t, err, format.ErrOlder)
+}

@@ -1,0 +1,164 @@
+#include "scenarios.hpp"
+
+namespace {
+
+// The names of the constants being loaded are listed, and loads counted, until the runtime is finalized.
+void unpacked_names_are_listed(const std::string&) {
+  const Constants constants = two_layers();
+  XNNWeightsCache cache;
+  REQUIRE(cache.get_num_unpacked_data() == 0);
+  REQUIRE(cache.initialize_for_runtime(nullptr, &constants) == Error::Ok);
+  Result<const uint8_t*> loaded = cache.load_unpacked_data("w0");
+  REQUIRE(loaded.ok());
+  REQUIRE(std::memcmp(loaded.get(), constants.bytes("w0").data(), constants.bytes("w0").size()) == 0);
+  REQUIRE(cache.load_unpacked_data("b0").ok());
+  REQUIRE(cache.load_unpacked_data("w0").get() == loaded.get());
+  REQUIRE(cache.get_num_unpacked_data() == 3); // loads
+  REQUIRE((sorted(cache.get_unpacked_data_names()) == Names{"b0", "w0"}));
+  REQUIRE(cache.finalize_for_runtime().ok());
+  REQUIRE(cache.get_num_unpacked_data() == 0);
+  REQUIRE(cache.get_unpacked_data_names().empty());
+}
+
+// Kernels are freed as soon as they are packed.
+void kernels_are_freed_by_finalize(const std::string& directory) {
+  for (const std::string& path : {path_in(directory), std::string()}) {
+    const Constants constants = two_layers();
+    auto cache = cache_of(path);
+    Method method;
+    REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+    REQUIRE(constants.live_bytes() <= constants.bytes("b0").size() + constants.bytes("b1").size());
+    method.destroy();
+    REQUIRE(constants.live_bytes() == 0);
+  }
+}
+
+// The slopes of a PReLU are read at inference: they stay until the runtime is deleted, though nothing packs them, and
+// though their constant is a bias as well.
+void slopes_stay_readable(const std::string&) {
+  const Constants constants({{"w", float_weights(1)}, {"b", channels(2)}, {"slopes", channels(3)}});
+  const std::vector<Graph> graphs = {{linear("w", "b"), prelu("slopes")}, {linear("w", "b"), prelu("b")}, {prelu("slopes")}};
+  for (const Graph& graph : graphs) {
+    auto cache = cache_of("");
+    Method method;
+    REQUIRE(method.init(cache, constants, graph) == Error::Ok);
+    REQUIRE(method.execute() == expected(constants, graph));
+    method.destroy();
+    REQUIRE(constants.live_bytes() == 0);
+  }
+}
+
+// Quantised kernels of equal bytes and names, whose scales differ. How the constants are called must not matter.
+struct Quantized {
+  std::string kernel, scale, bias;
+  float scale_value;
+  uint32_t bias_seed;
+
+  Graph graph() const {
+    return {dynamic_linear(kernel, scale, bias), prelu("slopes")};
+  }
+  Constants constants() const {
+    return Constants(
+        {{kernel, int8_weights(1)}, {scale, scales(scale_value)}, {bias, channels(bias_seed)}, {"slopes", channels(9)}});
+  }
+};
+
+void run_quantized(const std::string& directory, const std::vector<Quantized>& models) {
+  auto cache = cache_of(path_in(directory));
+  for (const Quantized& model : models) {
+    const Constants constants = model.constants();
+    Method method;
+    REQUIRE(method.init(cache, constants, model.graph()) == Error::Ok);
+    REQUIRE(method.execute() == expected(constants, model.graph()));
+  }
+}
+
+const std::vector<Quantized> kQuantized = {
+    {"w", "s", "b", 0.01f, 5},
+    {sha256_like('a'), "scale_" + sha256_like('b'), sha256_like('c'), 0.01f, 5},
+};
+
+void first_process_packs_quantized(const std::string& directory) {
+  run_quantized(directory, kQuantized);
+}
+
+// In the next process, other scales under the same kernel, or another bias that XNNPACK packs in without naming it, are
+// right.
+void other_scales_in_the_next_process(const std::string& directory) {
+  run_quantized(
+      directory,
+      {
+          {"w", "s", "b", 0.02f, 5},
+          {"w", "s", "b", 0.01f, 6},
+          {sha256_like('a'), "scale_" + sha256_like('d'), sha256_like('c'), 0.02f, 5},
+          {sha256_like('a'), "scale_" + sha256_like('b'), sha256_like('e'), 0.01f, 6},
+      });
+}
+
+// And the same ones are found.
+void same_scales_in_the_next_process(const std::string& directory) {
+  const std::string path = path_in(directory);
+  auto keep_open = cache_of(path);
+  REQUIRE(keep_open->initialize_for_runtime(nullptr, nullptr) == Error::Ok);
+  run_quantized(directory, kQuantized);
+  REQUIRE(stats_of(path).packed.entries == 0);
+  REQUIRE(stats_of(path).hits.entries == kQuantized.size());
+}
+
+Graph scale_in_program(float scale) {
+  return {dynamic_linear("w", scale), prelu("slopes")};
+}
+
+void first_process_tells_scales(const std::string& directory) {
+  const Constants constants({{"w", int8_weights(1)}, {"slopes", channels(9)}});
+  auto cache = cache_of(path_in(directory));
+  Method method;
+  REQUIRE(method.init(cache, constants, scale_in_program(0.01f)) == Error::Ok);
+  REQUIRE(method.execute() == expected(constants, scale_in_program(0.01f)));
+}
+
+// Scales that the class cannot see can be told: then others in the next process are right, and the same ones are found.
+void next_process_tells_other_scales(const std::string& directory) {
+  const std::string path = path_in(directory);
+  const Constants constants({{"w", int8_weights(1)}, {"slopes", channels(9)}});
+  auto cache = cache_of(path);
+  Method same;
+  REQUIRE(same.init(cache, constants, scale_in_program(0.01f)) == Error::Ok);
+  REQUIRE(stats_of(path).packed.entries == 0);
+  Method other;
+  REQUIRE(other.init(cache, constants, scale_in_program(0.02f)) == Error::Ok);
+  REQUIRE(stats_of(path).packed.entries == 1);
+  REQUIRE(same.execute() == expected(constants, scale_in_program(0.01f)));
+  REQUIRE(other.execute() == expected(constants, scale_in_program(0.02f)));
+}
+
+// What is told of nothing, or at the wrong time, is an error.
+void telling_at_the_wrong_time(const std::string&) {
+  const Constants constants = two_layers();
+  XNNWeightsCache cache;
+  const uint8_t zero_point = 3;
+  REQUIRE(cache.set_quantization("w0", &zero_point, 1) == Error::InvalidState);
+  REQUIRE(cache.initialize_for_runtime(nullptr, &constants) == Error::Ok);
+  REQUIRE(cache.set_quantization("w0", &zero_point, 1) == Error::InvalidArgument);
+  REQUIRE(cache.load_unpacked_data("w0").ok());
+  REQUIRE(cache.set_quantization("w0", nullptr, 1) == Error::InvalidArgument);
+  REQUIRE(cache.set_quantization("w0", nullptr, 0) == Error::Ok);
+  REQUIRE(cache.finalize_for_runtime().ok());
+  REQUIRE(cache.set_quantization("w0", &zero_point, 1) == Error::InvalidState);
+}
+
+} // namespace
+
+Scenarios constant_scenarios() {
+  return {
+      {"unpacked_names_are_listed", unpacked_names_are_listed},
+      {"kernels_are_freed_by_finalize", kernels_are_freed_by_finalize},
+      {"slopes_stay_readable", slopes_stay_readable},
+      {"first_process_packs_quantized", first_process_packs_quantized},
+      {"other_scales_in_the_next_process", other_scales_in_the_next_process},
+      {"same_scales_in_the_next_process", same_scales_in_the_next_process},
+      {"first_process_tells_scales", first_process_tells_scales},
+      {"next_process_tells_other_scales", next_process_tells_other_scales},
+      {"telling_at_the_wrong_time", telling_at_the_wrong_time},
+  };
+}

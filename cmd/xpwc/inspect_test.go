@@ -1,0 +1,266 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+)
+
+// packed makes a cache file of models in a new directory.
+func packed(t testing.TB, models ...string) (dir, file string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, m := range models {
+		runJSON(t, dir, testModel(t, m), "--cache", "model.xpwc")
+	}
+	return dir, filepath.Join(dir, "model.xpwc")
+}
+
+const (
+	face   = "face_detection_short_range.tflite"
+	selfie = "selfie_segmentation.tflite"
+)
+
+// says runs the command and checks its exit code; what it prints, of both kinds, is returned as one.
+func says(t testing.TB, dir string, code int, args ...string) string {
+	t.Helper()
+	got, out, stderr := xpwcIn(t, dir, args...)
+	require.Equal(t, code, got, "%v\n%s%s", args, out, stderr)
+	return out + stderr
+}
+
+// tells runs the command with --json.
+func tells[T any](t testing.TB, dir string, code int, args ...string) (v T) {
+	t.Helper()
+	got, out, stderr := xpwcIn(t, dir, append(args, "--json")...)
+	require.Equal(t, code, got, "%v\n%s%s", args, out, stderr)
+	require.NoError(t, json.Unmarshal([]byte(out), &v), out)
+	return v
+}
+
+func TestInspectShowsWhatIsInACache(t *testing.T) {
+	dir, file := packed(t, face, selfie)
+	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	require.Equal(t, cachefile.Native, v.Format)
+	require.EqualValues(t, 2, v.Generation)
+	require.Len(t, v.Layouts, 1)
+	require.True(t, v.Layouts[0].Current)
+	require.Equal(t, v.Here, v.Layouts[0].Fingerprint)
+	require.Equal(t, v.Total, v.Layouts[0].Entries)
+	require.Len(t, v.Entries, v.Total)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, info.Size(), v.Bytes["file"])
+	sum := int64(0)
+	for part, n := range v.Bytes {
+		if part != "file" {
+			sum += n
+		}
+	}
+	require.Equal(t, info.Size(), sum)
+	require.Positive(t, v.Bytes["dead"], "the first model's index")
+	for i, e := range v.Entries {
+		require.Equal(t, sumUnchecked, e.Checksum)
+		require.Equal(t, e.Kernel+e.Bias, e.Name)
+		require.True(t, i == 0 || v.Entries[i-1].Offset <= e.Offset)
+	}
+
+	text := says(t, dir, 0, "inspect", "model.xpwc")
+	for _, want := range []string{"format version 3, generation 2", "convolution fp32", "this machine's", v.Here, fmt.Sprintf("payloads of %d entries", v.Total), "dead", "not checked"} {
+		require.Contains(t, text, want)
+	}
+	require.Equal(t, v.Total, strings.Count(text, "not checked"))
+	text = says(t, dir, 0, "inspect", "model.xpwc", "--check")
+	require.Equal(t, v.Total, strings.Count(text, "   ok\n"))
+	require.NotContains(t, says(t, dir, 0, "inspect", "model.xpwc", "--summary"), "offset")
+}
+
+func TestInspectSortsAndFilters(t *testing.T) {
+	dir, _ := packed(t, face)
+	all := tells[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
+	for order, less := range map[string]func(a, b entryReport) bool{
+		"name": func(a, b entryReport) bool { return a.Name < b.Name },
+		"size": func(a, b entryReport) bool { return a.Size > b.Size },
+		"seed": func(a, b entryReport) bool { return a.Seed < b.Seed },
+		"used": func(a, b entryReport) bool { return a.UsedAt > b.UsedAt },
+	} {
+		sorted := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--sort", order).Entries
+		require.ElementsMatch(t, all, sorted)
+		for i := range sorted[1:] {
+			require.False(t, less(sorted[i+1], sorted[i]), "%s: %v before %v", order, sorted[i], sorted[i+1])
+		}
+	}
+	for filter, matches := range map[string]func(name string) bool{
+		"regressor":  func(name string) bool { return strings.Contains(name, "regressor") },
+		"conv2d_1*":  func(name string) bool { return strings.HasPrefix(name, "conv2d_1") },
+		"conv2d_?/*": func(name string) bool { return strings.HasPrefix(name, "conv2d_") && name[8] == '/' },
+		"[":          func(string) bool { return false },
+	} {
+		want := 0
+		for _, e := range all {
+			if matches(e.Name) {
+				want++
+			}
+		}
+		v := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--filter", filter)
+		require.Len(t, v.Entries, want, filter)
+		require.Equal(t, len(all), v.Total)
+		for _, e := range v.Entries {
+			require.True(t, matches(e.Name))
+		}
+	}
+	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "regressor"), fmt.Sprintf("2 entries of %d", len(all)))
+	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "nothing"), "No entries")
+}
+
+func TestTheMapShowsEveryByte(t *testing.T) {
+	dir, _ := packed(t, face, selfie)
+	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
+	at := int64(0)
+	for _, s := range v.Map {
+		require.Equal(t, at, s.Offset)
+		at += s.Size
+	}
+	require.Equal(t, v.Bytes["file"], at)
+	text := says(t, dir, 0, "inspect", "model.xpwc", "--map")
+	drawn, _, _ := strings.Cut(text[strings.Index(text, "0  H"):], "\n\nEach character")
+	for _, mark := range "H#=oIT" {
+		require.Contains(t, drawn, string(mark))
+	}
+	for line := range strings.Lines(drawn) {
+		require.LessOrEqual(t, len(line), 81)
+	}
+	require.True(t, strings.HasSuffix(strings.TrimSpace(drawn), "T"))
+}
+
+func TestDamageIsFoundWhereItIs(t *testing.T) {
+	dir, file := packed(t, face)
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, says(t, dir, 0, "verify", "model.xpwc"), "sound: generation 1")
+	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
+	require.Equal(t, verification{File: "model.xpwc", Sound: true, Format: cachefile.Native, Generation: 1, Entries: v.Total,
+		PayloadBytes: v.Bytes["payloads"], Problems: []problemReport{}}, tells[verification](t, dir, 0, "verify", "model.xpwc"))
+	index := v.Slots[1].IndexAt
+	trailer := v.Map[len(v.Map)-1].Offset
+	last := v.Entries[len(v.Entries)-1]
+	end := int64(len(good))
+	for name, c := range map[string]struct {
+		at     int64
+		offset int64
+		says   string
+		entry  string
+	}{
+		"the header":            {20, 0, "the header's checksum", ""},
+		"the slot in force":     {1024 + 3, 1024, "slot of odd generations", ""},
+		"the slot that is free": {512 + 3, 512, "slot of even generations", ""},
+		"the index' root":       {index + 16, index, "", ""},
+		"a block of the index":  {trailer - 1, index, "checksum of block", ""},
+		"a payload":             {last.Offset + last.Size/2, last.Offset, "checksum", last.Name},
+		"ExecuTorch's index":    {trailer + 8, trailer, "trailer for ExecuTorch", ""},
+		"its footer":            {end - 20, trailer, "trailer for ExecuTorch", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := append([]byte(nil), good...)
+			bad[c.at] ^= 4
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))
+			v := tells[verification](t, dir, 1, "verify", "bad")
+			require.False(t, v.Sound)
+			found := false
+			for _, p := range v.Problems {
+				found = found || p.Entry == c.entry && strings.Contains(p.What, c.says) && (p.Offset == c.offset || strings.Contains(c.says, "block"))
+			}
+			require.True(t, found, "%+v", v.Problems)
+			text := says(t, dir, 1, "verify", "bad")
+			require.Contains(t, text, fmt.Sprintf("bad: offset %d: ", v.Problems[0].Offset))
+			require.Contains(t, text, "xpwc: bad: ")
+		})
+	}
+	cut := append([]byte(nil), good[:end-5]...)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), cut, 0o600))
+	require.Contains(t, says(t, dir, 1, "verify", "bad"), fmt.Sprintf("offset %d: the file ends here, generation 1 at %d", end-5, end))
+	require.Contains(t, says(t, dir, 1, "inspect", "bad"), "the file ends here")
+
+	// What a killed writer left is told, and no damage.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "longer"), append(append([]byte(nil), good...), "tail"...), 0o600))
+	require.Contains(t, says(t, dir, 0, "verify", "longer"), "note: longer: 4 B behind the end of generation 1")
+
+	// A damaged payload is seen by whoever looks.
+	bad := append([]byte(nil), good...)
+	bad[last.Offset] ^= 1
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))
+	require.NotContains(t, says(t, dir, 0, "inspect", "bad"), "damaged")
+	checked := tells[inspection](t, dir, 1, "inspect", "bad", "--check")
+	require.Len(t, checked.Damaged, 1)
+	require.Equal(t, sumDamaged, checked.Entries[len(checked.Entries)-1].Checksum)
+	require.Contains(t, says(t, dir, 1, "convert", "bad", "--to", "native", "-o", "out"), "--skip-damaged")
+	require.NoFileExists(t, filepath.Join(dir, "out"))
+	skipped := tells[conversion](t, dir, 0, "convert", "bad", "--to", "native", "-o", "out", "--skip-damaged")
+	require.Len(t, skipped.LeftOut, 1)
+	require.Equal(t, v.Total-1, skipped.Entries)
+	require.Contains(t, says(t, dir, 0, "compact", "bad"), "1 payload had a wrong checksum and was dropped")
+	says(t, dir, 0, "verify", "bad")
+	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "bad"), "1 only in A")
+}
+
+// Whoever looks while another process packs sees some whole generation.
+func TestLookingWhileAnotherProcessWrites(t *testing.T) {
+	dir, _ := packed(t, face)
+	written := make(chan error)
+	go func() {
+		defer close(written)
+		for _, m := range []string{selfie, "hand_landmark_lite.tflite", "pose_landmark_lite.tflite", face} {
+			cmd := exec.Command(tool, "run", testModel(t, m), "--cache", "model.xpwc")
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				written <- fmt.Errorf("%w\n%s", err, out)
+			}
+		}
+	}()
+	generations := map[uint64]bool{}
+	for busy := true; busy; {
+		select {
+		case err := <-written:
+			require.NoError(t, err)
+			busy = false
+		default:
+		}
+		problems, err := cachefile.Verify(filepath.Join(dir, "model.xpwc"), nil)
+		require.NoError(t, err)
+		require.Empty(t, problems)
+		f, err := cachefile.Open(filepath.Join(dir, "model.xpwc"))
+		require.NoError(t, err)
+		info, err := f.Info()
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		generations[info.Generation] = true
+	}
+	require.Greater(t, len(generations), 1)
+}
+
+// Whoever runs a model once wants its outputs right, and has no second session.
+func TestRunUsesNoDamagedPayload(t *testing.T) {
+	dir, file := packed(t, face)
+	want, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
+	entries := tells[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, e := range entries {
+		content[e.Offset+e.Size/2] ^= 0x40
+	}
+	require.NoError(t, os.WriteFile(file, content, 0o600))
+	got, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
+	for i := range want.Outputs {
+		require.Equal(t, want.Outputs[i].SHA256, got.Outputs[i].SHA256)
+	}
+	require.Contains(t, strings.Join(got.Cache.Notes, "\n"), "damaged packed weights")
+	says(t, dir, 0, "verify", "model.xpwc")
+}

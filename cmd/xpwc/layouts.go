@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/internal/console"
+	"xpwc/registry"
+)
+
+// current is what this machine's layout is called on the command line.
+const current = "current"
+
+// selectLayout finds the layout of a file that a beginning of its fingerprint means, or the word current. The error says which
+// layouts there are.
+func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefile.Digest, error) {
+	prefix := strings.ToLower(name)
+	if name == current {
+		here, err := xpwc.CurrentLayout()
+		if err != nil {
+			return cachefile.Digest{}, err
+		}
+		prefix = here.Fingerprint.String()
+	}
+	var found []cachefile.Digest
+	var all []string
+	for _, l := range layouts {
+		if prefix != "" && strings.HasPrefix(l.Fingerprint.String(), prefix) {
+			found = append(found, l.Fingerprint)
+		}
+		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
+	}
+	has := "; it has " + strings.Join(all, ", ")
+	if len(all) == 0 {
+		has = "; it has none"
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return cachefile.Digest{}, fmt.Errorf("%s: several layouts begin with %q%s", path, name, has)
+	case name == current:
+		return cachefile.Digest{}, fmt.Errorf("%s has no entries of this machine's layout, %s%s", path, prefix, has)
+	}
+	return cachefile.Digest{}, fmt.Errorf("%s: no layout begins with %q%s", path, name, has)
+}
+
+// completeLayouts completes fingerprints of the file that the command line names.
+func completeLayouts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names := []string{current + "\tthis machine's"}
+	if len(args) > 0 {
+		_ = withFile(args[0], func(f *cachefile.File) error {
+			info, err := f.Info()
+			for _, l := range info.Layouts {
+				names = append(names, fmt.Sprintf("%s\t%s, %s", l.Fingerprint, console.Printable(l.Description), console.Plural(l.Entries, "entry")))
+			}
+			return err
+		})
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// layoutFlag completes a flag that takes layouts.
+func layoutFlag(cmd *cobra.Command, flag string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, completeLayouts); err != nil {
+		panic(err) // no such flag
+	}
+}
+
+// addLayouts adds a row for each layout, with what happened to it, and marks this machine's.
+func addLayouts(t *console.Table, layouts []registry.Layout, what string, here registry.Fingerprint) {
+	for _, l := range layouts {
+		name := l.Fingerprint.String()
+		if l.Fingerprint == here {
+			name += " (this machine's)"
+		}
+		t.Row(name, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), console.Size(l.FileBytes), what)
+	}
+}
+
+func layoutTable() (t console.Table) {
+	t.Row("layout", "packed for", "entries", "payloads", "file", "")
+	return t
+}
+
+// layoutHere returns the fingerprint of this machine's layout.
+func layoutHere() (registry.Fingerprint, error) {
+	l, err := xpwc.CurrentLayout()
+	return registry.Fingerprint(l.Fingerprint), err
+}

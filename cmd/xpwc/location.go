@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/internal/console"
+)
+
+// A location is where a cache is: in a file of its own, or, if it has a Tensor, in a safetensors file beside the weights.
+type location struct {
+	path string
+	embedded
+}
+
+// locate finds the cache in the file at path. What is no safetensors file is left to package cachefile, which tells what is wrong with it.
+func locate(path string) (location, error) {
+	l := location{path: path}
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		return l, nil // not what an index lists
+	}
+	e, err := describeEmbedding(path)
+	switch {
+	case errors.Is(err, xpwc.ErrUnknownTensor):
+		return l, fmt.Errorf("%s: a safetensors file without packed weights; xpwc pack --embed-beside makes one with them: %w", path, cachefile.ErrNotCache)
+	case err == nil:
+		l.embedded = *e
+	}
+	return l, nil
+}
+
+// withFile calls do with an open cache file, or with the packed weights in a safetensors file.
+func withFile(path string, do func(f *cachefile.File) error) error {
+	at, err := locate(path)
+	if err != nil {
+		return err
+	}
+	return at.with(do)
+}
+
+// with calls do with the open cache.
+func (l location) with(do func(f *cachefile.File) error) error {
+	if l.Tensor == "" {
+		f, err := cachefile.Open(l.path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(f), f.Close())
+	}
+	return l.read(func(packed io.ReaderAt) error {
+		f, err := cachefile.NewFile(packed, l.Bytes)
+		if err != nil {
+			return err
+		}
+		return do(f)
+	})
+}
+
+func (l location) verify(progress func(done, total int64)) (problems []cachefile.Problem, err error) {
+	if l.Tensor == "" {
+		return cachefile.Verify(l.path, progress)
+	}
+	err = l.read(func(packed io.ReaderAt) error {
+		problems, err = cachefile.VerifyReader(packed, l.Bytes, progress)
+		return err
+	})
+	return problems, err
+}
+
+// read calls do with what reads the tensor.
+func (l location) read(do func(packed io.ReaderAt) error) error {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(io.NewSectionReader(f, l.Offset, l.Bytes)), f.Close())
+}
+
+// note says where offsets are counted from, if that is not the file's beginning.
+func (l location) note() string {
+	if l.Tensor == "" {
+		return ""
+	}
+	return fmt.Sprintf("note: %s: the packed weights are the tensor %s, %s from byte %d on; offsets are counted from there\n",
+		l.path, l.Tensor, console.Size(l.Bytes), l.Offset)
+}
+
+// report tells the same to programs.
+func (l location) report() *embedded {
+	if l.Tensor == "" {
+		return nil
+	}
+	return &l.embedded
+}
+
+// refuseEmbedded is for commands that rewrite a file.
+func refuseEmbedded(path string) error {
+	l, err := locate(path)
+	if err == nil && l.Tensor != "" {
+		err = fmt.Errorf("%s: packed weights in a safetensors file are not rewritten; xpwc convert --to native takes them out, "+
+			"xpwc pack --embed-beside makes a new file", path)
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/described"
+	"xpwc/internal/console"
+	"xpwc/internal/mapped"
+	"xpwc/models"
+	"xpwc/safetensors"
+)
+
+// A packOutput is what pack makes of the cache that it has packed in a stage.
+type packOutput interface {
+	// begin puts into the stage what the cache begins with.
+	begin(context.Context) error
+	// finish makes the output appear. It may leave one that is there as it is if nothing was packed.
+	finish(ctx context.Context, packed bool) (*embedded, error)
+}
+
+// cacheOutput is a cache file. One that is there already is added to.
+type cacheOutput struct{ *stage }
+
+func (p cacheOutput) begin(context.Context) error {
+	if p.before == nil {
+		return nil
+	}
+	if err := checkCache(p.path); err != nil {
+		return err
+	}
+	return p.seed(p.path)
+}
+
+func (p cacheOutput) finish(_ context.Context, packed bool) (*embedded, error) {
+	if p.before != nil && !packed && p.left == 0 {
+		return nil, nil
+	}
+	return nil, p.publish(packing)
+}
+
+// seed begins the cache in the stage with what another has. It is a file with an identity of its own: programs tell by that whether a
+// file that they know was replaced or only grew. Damaged entries are left out: what the model has of them is packed again.
+func (s *stage) seed(path string) (err error) {
+	f, err := cachefile.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	bar := console.NewProgress(s.stderr, "copying")
+	defer bar.Finish()
+	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.Update, LeftOut: func(_ cachefile.Entry, err error) error {
+		if !errors.Is(err, cachefile.ErrDamaged) {
+			return err
+		}
+		s.left++
+		return nil
+	}})
+}
+
+// checkCache fails if there is something else at the path than a sound cache, which a program would get over by packing afresh.
+func checkCache(path string) error {
+	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true, Strict: true})
+	switch {
+	case errors.Is(err, xpwc.ErrDamaged), errors.Is(err, xpwc.ErrForeign), errors.Is(err, xpwc.ErrVersion):
+		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
+	case err != nil:
+		return err
+	}
+	return c.Close()
+}
+
+// embeddingOutput is a safetensors file with packed weights beside the original ones.
+type embeddingOutput struct {
+	*stage
+	model *described.Model
+	align int
+}
+
+// embedded tells where packed weights are in a safetensors file.
+type embedded struct {
+	Tensor    string `json:"tensor"`
+	Offset    int64  `json:"offset"`
+	Bytes     int64  `json:"bytes"`
+	FileBytes int64  `json:"file_bytes"`
+}
+
+func newEmbedding(s *stage, m models.Model, align int) (packOutput, error) {
+	d, ok := m.(*described.Model)
+	if !ok || d.File().Sharded() {
+		return nil, usagef("--embed-beside is for models in one .safetensors file")
+	}
+	return embeddingOutput{s, d, align}, nil
+}
+
+func (p embeddingOutput) begin(ctx context.Context) error {
+	if p.before != nil {
+		if err := checkEmbedding(p.path); err != nil {
+			return err
+		}
+	}
+	old, ok := p.model.File().Lookup(safetensors.PackedName)
+	if !ok {
+		return nil
+	}
+	const before = "before.xpwc"
+	if err := p.write(ctx, before, int64(len(old.Data)), func(w io.Writer) error { _, err := w.Write(old.Data); return err }); err != nil {
+		return err
+	}
+	if err := p.seed(p.file(before)); err != nil {
+		return fmt.Errorf("the packed weights in %s: %w", p.model.File().Path(), err)
+	}
+	return os.Remove(p.file(before))
+}
+
+// checkEmbedding fails if there is something else at the path than what pack has written.
+func checkEmbedding(path string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return fmt.Errorf("%w; it is left as it is: remove it or choose another path", err)
+	}
+	defer f.Close()
+	if _, ok := f.Lookup(safetensors.PackedName); !ok {
+		return fmt.Errorf("%s is there and has no packed weights in it; it is left as it is: remove it or choose another path", path)
+	}
+	return nil
+}
+
+func (p embeddingOutput) finish(ctx context.Context, _ bool) (*embedded, error) {
+	cache, err := mapped.Open(p.file(packing))
+	if err != nil {
+		return nil, err
+	}
+	size := int64(len(cache.Data()))
+	for _, t := range p.model.File().Tensors() {
+		if t.Name != safetensors.PackedName {
+			size += int64(len(t.Data))
+		}
+	}
+	err = p.write(ctx, embedding, size, func(w io.Writer) error {
+		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{described.MetadataName: p.model.Description()})
+	})
+	if err := errors.Join(err, cache.Close()); err != nil {
+		return nil, err
+	}
+	e, err := describeEmbedding(p.file(embedding))
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	return e, p.publish(embedding)
+}
+
+func describeEmbedding(path string) (*embedded, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	offset, size, err := f.Section(safetensors.PackedName)
+	return &embedded{safetensors.PackedName, offset, size, info.Size()}, err
+}

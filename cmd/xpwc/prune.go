@@ -1,0 +1,85 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/internal/console"
+)
+
+func newPruneCommand() *cobra.Command {
+	var o rewriteOptions
+	var layouts []string
+	var maxSize string
+	cmd := &cobra.Command{
+		Use:   "prune FILE",
+		Short: "Drop entries of other machines' layouts, or down to a size",
+		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries: those of the layouts that --keep-layout names, and of these the
+ones used last that make a file of at most --max-size. What is dropped is packed again when it is needed.
+
+A layout is named by the beginning of its fingerprint, which xpwc inspect shows, or by the word current, which is this machine's.
+It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.`,
+		Example: `  xpwc prune model.xpwc --keep-layout current
+  xpwc prune model.xpwc --keep-layout 0f3a --keep-layout current --max-size 1.5GiB
+  xpwc prune model.xpwc --max-size 200MiB`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			keep := xpwc.PruneOptions{}
+			if len(layouts) == 0 && maxSize == "" {
+				return usagef("what is to be kept? Give --keep-layout, --max-size or both")
+			}
+			if cmd.Flags().Changed("max-size") {
+				var err error
+				if keep.MaxBytes, err = parseSize("max-size", maxSize); err != nil {
+					return err
+				}
+			}
+			err := withFile(args[0], func(f *cachefile.File) error {
+				info, err := f.Info()
+				for _, name := range layouts {
+					if err != nil {
+						break
+					}
+					var l cachefile.Digest
+					l, err = selectLayout(args[0], info.Layouts, name)
+					keep.KeepLayouts = append(keep.KeepLayouts, xpwc.Digest(l))
+				}
+				if err == nil && keep.MaxBytes > 0 {
+					err = checkRoom(f, keep)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return rewrite(cmd.Context(), args[0], o, cmd.OutOrStdout(), func(c *xpwc.Cache) error { return c.Prune(keep) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&layouts, "keep-layout", nil,
+		"keep only entries of this `LAYOUT`: the beginning of a fingerprint, or current; may be given several times")
+	flags.StringVar(&maxSize, "max-size", "",
+		"drop the entries used longest ago until the file has at most this `SIZE`, for instance 200MiB")
+	layoutFlag(cmd, "keep-layout")
+	o.flags(cmd)
+	return cmd
+}
+
+// checkRoom fails if a limit leaves no entry, as one does whose unit was forgotten.
+func checkRoom(f *cachefile.File, keep xpwc.PruneOptions) error {
+	least := int64(0)
+	for e, err := range f.Entries() {
+		kept := err == nil && (len(keep.KeepLayouts) == 0 || slices.Contains(keep.KeepLayouts, xpwc.Digest(e.Layout)))
+		if kept && (least == 0 || e.Size < least) {
+			least = e.Size
+		}
+	}
+	info, err := f.Info()
+	if err == nil && least > 0 && keep.MaxBytes < info.HeaderBytes+least {
+		return usagef("--max-size: not one entry fits into %s; write a size like 200MiB", console.Size(keep.MaxBytes))
+	}
+	return nil
+}

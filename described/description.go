@@ -1,0 +1,95 @@
+package described
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// An Operator says how tensors are used. Members without a value are left out of the JSON.
+type Operator struct {
+	// Op is fully_connected, convolution_2d, depthwise_convolution_2d or deconvolution_2d.
+	Op string `json:"op"`
+	// Datatype is one of the package documentation's.
+	Datatype string `json:"datatype"`
+
+	// Weights, Bias and Scales are names of tensors. There may be no bias; there are scales for each datatype with a q.
+	Weights string `json:"weights"`
+	Bias    string `json:"bias,omitempty"`
+	Scales  string `json:"scales,omitempty"`
+
+	// ZeroPoint of 4-bit weights is 8 if they are stored unsigned, 0 if they are signed. They must have it.
+	ZeroPoint *int32 `json:"zero_point,omitempty"`
+	// BlockSize is how many weights of a channel share a scale: of qb4w, where it must be given.
+	BlockSize int `json:"block_size,omitempty"`
+	// Transposed: the weights of a fully_connected are [in, out].
+	Transposed bool `json:"transposed,omitempty"`
+
+	// Input and Output of qs8: they are packed in.
+	Input  *Scale `json:"input,omitempty"`
+	Output *Scale `json:"output,omitempty"`
+
+	// Stride and Dilation of convolutions are [height, width], 1 by 1 if they are left out.
+	Stride   []int `json:"stride,omitempty"`
+	Dilation []int `json:"dilation,omitempty"`
+	// Padding is [top, right, bottom, left]; SamePadding, in its place, is TensorFlow's SAME, which deconvolutions do
+	// not have.
+	Padding     []int `json:"padding,omitempty"`
+	SamePadding bool  `json:"same_padding,omitempty"`
+	// Groups of convolution_2d and deconvolution_2d, 1 if they are left out.
+	Groups int `json:"groups,omitempty"`
+	// DepthMultiplier of depthwise_convolution_2d is how many outputs an input channel has, 1 if it is left out.
+	DepthMultiplier int `json:"depth_multiplier,omitempty"`
+	// Adjustment of deconvolution_2d is what is added to the output at the bottom and on the right, [height, width].
+	Adjustment []int `json:"adjustment,omitempty"`
+
+	// Activation is the least and the greatest value of the output, null for no limit.
+	Activation []*float32 `json:"activation,omitempty"`
+}
+
+// A Scale says what the integers q of a quantised value mean: Scale * (q - ZeroPoint).
+type Scale struct {
+	Scale     float32 `json:"scale"`
+	ZeroPoint int32   `json:"zero_point"`
+}
+
+// Parse reads a description. It checks the JSON alone: [New] checks it against tensors. Errors match [ErrInvalid] and
+// name the operator.
+func Parse(description []byte) ([]Operator, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(description))
+	if d.PeekKind() != jsontext.KindBeginArray {
+		return nil, invalid("it is no JSON array of operators")
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, invalid("%v", err)
+	}
+	var operators []Operator
+	for d.PeekKind() != jsontext.KindEndArray {
+		var o Operator
+		if err := json.UnmarshalDecode(d, &o, json.RejectUnknownMembers(true)); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.title(len(operators)), invalid("%v", err))
+		}
+		operators = append(operators, o)
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, invalid("%v", err)
+	}
+	if d.PeekKind() != jsontext.KindInvalid || len(bytes.TrimLeft(description[d.InputOffset():], " \t\r\n")) > 0 {
+		return nil, invalid("something follows the array")
+	}
+	if len(operators) == 0 {
+		return nil, invalid("it has no operators")
+	}
+	return operators, nil
+}
+
+// title names an operator in errors: operators count from 0.
+func (o *Operator) title(i int) string {
+	title := fmt.Sprintf("operator %d", i)
+	if o.Weights != "" {
+		title += fmt.Sprintf(" (weights %q)", o.Weights)
+	}
+	return title
+}

@@ -1,0 +1,141 @@
+package described
+
+import (
+	"errors"
+	"fmt"
+
+	"xpwc"
+	"xpwc/models"
+	"xpwc/packing"
+	"xpwc/xnnpack"
+)
+
+// Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are
+// those of Inputs and Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
+func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return emit(m.steps, l) }
+
+func emit(steps []*step, l models.Loader) (*xnnpack.Subgraph, error) {
+	g, err := xnnpack.NewSubgraph(2 * len(steps))
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range steps {
+		if err := s.emit(g, l, xnnpack.ValueID(i), xnnpack.ValueID(len(steps)+i)); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s of weights %q: %w", s.Op, s.Weights, err), g.Delete())
+		}
+	}
+	return g, nil
+}
+
+// emit adds the operator, with what converts its input from float32 and its output to it.
+func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueID) error {
+	filter, bias, err := s.load(g, l)
+	if err != nil {
+		return err
+	}
+	from := xnnpack.Tensor{Name: s.Weights + " input", Type: xnnpack.Float32, Shape: s.input.Shape}
+	to := xnnpack.Tensor{Name: s.Weights + " output", Type: xnnpack.Float32, Shape: s.output.Shape}
+	if err := errors.Join(g.Input(in, from), g.Output(out, to)); err != nil {
+		return err
+	}
+	input, output := in, out
+	if s.input.Type != xnnpack.Float32 {
+		if input, err = g.Tensor(s.input); err != nil {
+			return err
+		}
+		if err := g.Convert(xnnpack.Convert{Input: in, Output: input}); err != nil {
+			return err
+		}
+	}
+	if s.output.Type != xnnpack.Float32 {
+		if output, err = g.Tensor(s.output); err != nil {
+			return err
+		}
+	}
+	if err := s.define(g, input, filter, bias, output); err != nil {
+		return err
+	}
+	if output != out {
+		return g.Convert(xnnpack.Convert{Input: output, Output: out})
+	}
+	return nil
+}
+
+func (s *step) define(g *xnnpack.Subgraph, in, filter, bias, out xnnpack.ValueID) error {
+	switch s.Op {
+	case fullyConnected:
+		return g.FullyConnected(s.fullyConnected(in, filter, bias, out))
+	case convolution:
+		return g.Convolution2D(s.convolution(in, filter, bias, out))
+	case depthwise:
+		return g.DepthwiseConvolution2D(s.depthwise(in, filter, bias, out))
+	default:
+		return g.Deconvolution2D(s.deconvolution(in, filter, bias, out))
+	}
+}
+
+// packing says what XNNPACK makes of the weights, with a bias that has its content.
+func (s *step) packing(bias xnnpack.Tensor) packing.Identity {
+	const none = xnnpack.InvalidValue
+	switch s.Op {
+	case fullyConnected:
+		return s.fullyConnected(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
+	case convolution:
+		return s.convolution(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
+	case depthwise:
+		return s.depthwise(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
+	default:
+		return s.deconvolution(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
+	}
+}
+
+func (s *step) fullyConnected(in, filter, bias, out xnnpack.ValueID) xnnpack.FullyConnected {
+	return xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits,
+		TransposeWeights: s.Transposed}
+}
+
+func (s *step) convolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Convolution2D {
+	return xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
+}
+
+func (s *step) depthwise(in, filter, bias, out xnnpack.ValueID) xnnpack.DepthwiseConvolution2D {
+	return xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier,
+		Activation: s.limits}
+}
+
+func (s *step) deconvolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Deconvolution2D {
+	return xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		Adjustment: s.adjustment, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
+}
+
+// load defines the weights and the bias.
+func (s *step) load(g *xnnpack.Subgraph, l models.Loader) (filter, bias xnnpack.ValueID, err error) {
+	b := s.bias
+	bias = xnnpack.InvalidValue
+	if s.hasBias {
+		// With a dynamically quantised input XNNPACK packs the bias in without naming it, and the key has its content.
+		if b.Data, err = s.read(l, b, s.blind || s.dynamic()); err != nil {
+			return 0, 0, err
+		}
+		if bias, err = g.Tensor(b); err != nil {
+			return 0, 0, err
+		}
+	}
+	f := s.filter
+	// XNNPACK of 2026 converts half precision before it looks it up, where the CPU has no arithmetic for it.
+	if f.Data, err = s.read(l, f, s.blind || s.weights == xnnpack.Float16, xpwc.PackedAs(s.packing(b))); err != nil {
+		return 0, 0, err
+	}
+	filter, err = g.Tensor(f)
+	return filter, bias, err
+}
+
+func (s *step) read(l models.Loader, t xnnpack.Tensor, eager bool, options ...xpwc.LoadOption) ([]byte, error) {
+	options = append(options, xpwc.PackOnly())
+	if eager {
+		options = append(options, xpwc.Eager())
+	}
+	return l.Load(t.Name, options...)
+}

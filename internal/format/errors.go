@@ -1,0 +1,30 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What keeps a file from being used. The packages that read cache files return these very values, under the same names.
+// Whoever returns one wraps it with the path.
+var (
+	// ErrNotCache: the bytes do not begin as a native file does, or do not end as one of ExecuTorch's does.
+	ErrNotCache = errors.New("not a packed weights cache; choose another path")
+	// ErrDamaged: they do, and a checksum is wrong or a rule broken.
+	ErrDamaged = errors.New("damaged packed weights; pack them again")
+	// ErrVersion: they are of another version of the format than this package reads.
+	ErrVersion = errors.New("written in another version of the format; use the xpwc that wrote it, or choose another path")
+	// ErrOlder: that version is an older one. It matches ErrVersion.
+	ErrOlder = fmt.Errorf("%w: an older one", ErrVersion)
+	// ErrForeign: the file is ExecuTorch's. It has neither the layout of its entries nor what they were packed from.
+	ErrForeign = errors.New("written by ExecuTorch; xpwc convert --model makes a native file of it")
+)
+
+// damage is what a decoder found wrong. It matches ErrDamaged; its text is what is wrong, and where.
+type damage string
+
+func (d damage) Error() string { return string(d) }
+
+func (damage) Unwrap() error { return ErrDamaged }
+
+func damaged(format string, args ...any) error { return damage(fmt.Sprintf(format, args...)) }

@@ -1,0 +1,140 @@
+package optable_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/optable"
+	"xpwc/internal/recorder"
+	"xpwc/xnnpack"
+)
+
+// eachCase runs test for every case. It is skipped where this CPU, or the one it is limited to, cannot run the case.
+func eachCase(t *testing.T, test func(t *testing.T, c optable.Case)) {
+	for _, c := range optable.Cases() {
+		t.Run(c.Name, func(t *testing.T) { test(t, c) })
+	}
+}
+
+func requireRun(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, xnnpack.UnsupportedHardware) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+}
+
+func TestNamesAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range optable.Cases() {
+		require.False(t, seen[c.Name], c.Name)
+		seen[c.Name] = true
+	}
+}
+
+func TestEveryOperatorComputesWhatItShould(t *testing.T) {
+	eachCase(t, func(t *testing.T, c optable.Case) {
+		plain, err := c.RunChecked(nil, nil, nil)
+		requireRun(t, err)
+
+		cache, err := xnnpack.NewWeightsCache()
+		require.NoError(t, err)
+		defer cache.Delete()
+		cached, err := c.Run(cache, nil, func() error { return cache.Finalize(false) })
+		require.NoError(t, err)
+		require.Equal(t, plain, cached, "with XNNPACK's own weights cache")
+	})
+}
+
+// What a weights cache is asked, and when, is what this project's cache is built on.
+func TestAnnouncedCasesLookUpBeforeTheyReadAndPackAndTheOthersDoNot(t *testing.T) {
+	eachCase(t, func(t *testing.T, c optable.Case) {
+		cache, err := recorder.New()
+		require.NoError(t, err)
+		defer cache.Delete()
+		var places samePlaces
+		defer places.Free()
+
+		cold, err := c.RunChecked(cache, places.place, cache.Finalize)
+		requireRun(t, err)
+		events, err := cache.Take()
+		require.NoError(t, err)
+		inserts, announced := 0, true
+		for i, e := range events {
+			switch e.Call {
+			case recorder.Reserve:
+				announced = announced && i > 0 && events[i-1].Call == recorder.LookUp && !events[i-1].Hit
+			case recorder.Insert:
+				inserts++
+				require.False(t, e.Hit, "a first insert of these weights")
+			}
+		}
+		if c.Packs != optable.Varies {
+			require.Equal(t, c.Packs, inserts, "%v", events)
+			require.Equal(t, c.Announced, announced && inserts > 0, "%v", events)
+		}
+
+		// The content of a weight that is not Eager need not be there: it is not read.
+		cache.Reopen()
+		warm, err := c.Run(cache, func(w optable.Weight) ([]byte, error) {
+			b, err := places.place(w)
+			if err == nil && !w.Eager {
+				clear(b)
+			}
+			return b, err
+		}, cache.Finalize)
+		require.NoError(t, err)
+		require.Equal(t, cold, warm)
+		events, err = cache.Take()
+		require.NoError(t, err)
+		for _, e := range events {
+			if e.Call == recorder.Reserve {
+				require.False(t, c.Announced, "packed although the look-up hit")
+			} else {
+				require.True(t, e.Hit, "the same weights are packed to the same bytes")
+			}
+		}
+	})
+}
+
+// samePlaces gives a weight the same address each time, as a data map does.
+type samePlaces struct {
+	optable.Copies
+	known map[string][]byte
+}
+
+func (m *samePlaces) place(w optable.Weight) ([]byte, error) {
+	if b, ok := m.known[w.Name]; ok {
+		copy(b, w.Content)
+		return b, nil
+	}
+	b, err := m.Copies.Place(w)
+	if m.known == nil {
+		m.known = map[string][]byte{}
+	}
+	m.known[w.Name] = b
+	return b, err
+}
+
+func TestAPlaceThatCannotBeHadFailsTheCase(t *testing.T) {
+	lost := errors.New("lost")
+	_, err := optable.Cases()[0].Run(nil, func(optable.Weight) ([]byte, error) { return nil, lost }, nil)
+	require.ErrorIs(t, err, lost)
+}
+
+func TestWrongOutputsAreFound(t *testing.T) {
+	for _, c := range optable.Cases()[:1] {
+		wrong := func(w optable.Weight) ([]byte, error) {
+			b, err := xnnpack.NewBuffer(len(w.Content))
+			if err != nil {
+				return nil, err
+			}
+			t.Cleanup(b.Free)
+			return b.Bytes(), nil // zeroes
+		}
+		_, err := c.RunChecked(nil, wrong, nil)
+		require.ErrorContains(t, err, "want")
+	}
+}

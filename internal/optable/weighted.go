@@ -1,0 +1,440 @@
+package optable
+
+import (
+	"fmt"
+
+	"xpwc/packing"
+	"xpwc/xnnpack"
+)
+
+// scheme is a combination of datatypes.
+type scheme struct {
+	name                  string
+	in, kernel, bias, out xnnpack.Datatype
+	dynamic               bool  // the input is quantised at inference
+	zero                  int32 // of a 4-bit kernel
+	block                 int   // size, of a blockwise kernel
+	notTransposed         bool  // there is no kernel for transposed weights, or it is not accepted
+	scaledBias            bool  // the bias is multiplied by the kernel's scales too
+}
+
+var (
+	f32 = scheme{name: "f32", in: xnnpack.Float32, kernel: xnnpack.Float32, bias: xnnpack.Float32,
+		out: xnnpack.Float32}
+	f16 = scheme{name: "f16", in: xnnpack.Float16, kernel: xnnpack.Float16, bias: xnnpack.Float16,
+		out: xnnpack.Float16}
+	f16f32 = scheme{name: "f16-f32w", in: xnnpack.Float16, kernel: xnnpack.Float32, bias: xnnpack.Float32,
+		out: xnnpack.Float16}
+	qs8 = scheme{name: "qs8", in: xnnpack.QInt8, kernel: xnnpack.QInt8, bias: xnnpack.QInt32, out: xnnpack.QInt8}
+	qu8 = scheme{name: "qu8", in: xnnpack.QUint8, kernel: xnnpack.QUint8, bias: xnnpack.QInt32, out: xnnpack.QUint8}
+	qc8 = scheme{name: "qs8-qc8w", in: xnnpack.QInt8, kernel: xnnpack.ChannelQInt8, bias: xnnpack.ChannelQInt32,
+		out: xnnpack.QInt8}
+
+	qd8f32qc8w = scheme{name: "qd8-f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8,
+		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true}
+	qd8f16qc8w = scheme{name: "qd8-f16-qc8w", in: xnnpack.Float16, kernel: xnnpack.ChannelQInt8,
+		bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true}
+	qd8f32qc4w = scheme{name: "qd8-f32-qc4w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4,
+		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true, zero: 8}
+	qd8f32qs4w = scheme{name: "qd8-f32-qc4w-signed", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4,
+		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true}
+	qd8f16qc4w = scheme{name: "qd8-f16-qc4w", in: xnnpack.Float16, kernel: xnnpack.ChannelQInt4,
+		bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true, zero: 8}
+	qd8f32qb4w = scheme{name: "qd8-f32-qb4w", in: xnnpack.Float32, kernel: xnnpack.BlockQInt4, bias: xnnpack.Float32,
+		out: xnnpack.Float32, dynamic: true, zero: 8, block: 32,
+		notTransposed: true}
+	qd8f16qb4w = scheme{name: "qd8-f16-qb4w", in: xnnpack.Float16, kernel: xnnpack.BlockQInt4, bias: xnnpack.Float32,
+		out: xnnpack.Float16, dynamic: true, zero: 8, block: 32,
+		notTransposed: true}
+	f32qc8w = scheme{name: "f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, bias: xnnpack.Float32,
+		out: xnnpack.Float32, scaledBias: true}
+	f32qc4w = scheme{name: "f32-qc4w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, bias: xnnpack.Float32,
+		out: xnnpack.Float32, zero: 8, scaledBias: true, notTransposed: true}
+)
+
+// begin makes the input, of which the last nonBatch dimensions are quantised together, and its rounding errors.
+func (b *builder) begin(
+	s scheme, nonBatch int, shape ...int,
+) (id xnnpack.ValueID, in tensor, inError []float64, err error) {
+	in = b.activation(s.in, shape...)
+	if !s.dynamic {
+		id, err = b.input(in)
+		return id, in, make([]float64, len(in.real)), err
+	}
+	id, err = b.dynamic(in, nonBatch)
+	return id, in, dynamicError(in.real, count(shape[len(shape)-nonBatch:])), err
+}
+
+func (s scheme) dynamicDims(n int) int {
+	if s.dynamic {
+		return n
+	}
+	return 0
+}
+
+type fcShape struct {
+	suffix     string
+	batch      int
+	in, out    int
+	bias       bool
+	transposed bool
+	activation xnnpack.Range
+}
+
+func fullyConnected() []Case {
+	// Two or three rows are left out: this XNNPACK pads dynamic quantisation parameters by 10 rows, too few for its
+	// blockwise kernel of 14, which then spoils the last row.
+	shapes := []fcShape{
+		{suffix: "", batch: 5, in: 37, out: 43, bias: true},
+		{suffix: "-no-bias", batch: 6, in: 40, out: 19},
+		{suffix: "-transposed", batch: 4, in: 24, out: 38, bias: true, transposed: true},
+		{suffix: "-relu", batch: 1, in: 23, out: 50, bias: true, activation: xnnpack.Range{Min: 0, Max: 2}},
+	}
+	// The shape in which two packings share a seed, for the datatypes where they do.
+	collision := fcShape{suffix: "-64x48", batch: 4, in: 48, out: 64, bias: true}
+	schemes := []scheme{f32, f16, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w, qd8f32qc4w, qd8f32qs4w, qd8f16qc4w,
+		qd8f32qb4w, qd8f16qb4w,
+		f32qc8w, f32qc4w}
+	var cases []Case
+	for _, s := range schemes {
+		list := shapes
+		if s.name == qc8.name || s.name == qd8f32qc4w.name {
+			list = append(list[:len(list):len(list)], collision)
+		}
+		for _, shape := range list {
+			if shape.transposed && s.notTransposed {
+				continue
+			}
+			if s.block > 0 { // an odd number of blocks is misaligned for the SSE kernels of this XNNPACK
+				shape.in = 4 * s.block
+			} else if s.kernel == xnnpack.ChannelQInt4 {
+				shape.in += shape.in % 2
+			}
+			cases = append(cases, Case{Name: "fully-connected-" + s.name + shape.suffix, Announced: true, Packs: 1,
+				define: func(b *builder) error { return b.fullyConnected(s, shape) }})
+		}
+	}
+	return cases
+}
+
+func (b *builder) fullyConnected(s scheme, f fcShape) error {
+	in, x, xError, err := b.begin(s, 1, f.batch, f.in)
+	if err != nil {
+		return err
+	}
+	kernelShape, channel := []int{f.out, f.in}, 0
+	if f.transposed {
+		kernelShape, channel = []int{f.in, f.out}, 1
+	}
+	kernel := b.kernel(s.kernel, channel, s.zero, s.block, kernelShape...)
+	r := multiply(x.real, []int{1, f.batch, f.in}, xError, kernel.real, []int{1, kernelShape[0], kernelShape[1]},
+		!f.transposed)
+	r.shape = []int{f.batch, f.out}
+	var bias *tensor
+	if f.bias {
+		t := b.bias(s.bias, &x, &kernel, f.out)
+		if s.scaledBias {
+			for i := range t.real {
+				t.real[i] *= float64(kernel.Quantization.Scales[i])
+			}
+		}
+		bias = &t
+	}
+	r.addBias(bias)
+	r.clamp(f.activation)
+	out, y, err := b.output(s.out, r)
+	if err != nil {
+		return err
+	}
+	n := xnnpack.FullyConnected{Input: in, Output: out, Activation: f.activation, TransposeWeights: f.transposed}
+	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(1), onMiss); err != nil {
+		return err
+	}
+	return b.g.FullyConnected(n)
+}
+
+type convShape struct {
+	suffix   string
+	in       [4]int
+	kernel   [4]int
+	noBias   bool
+	geometry window
+	same     bool
+	limits   xnnpack.Range
+}
+
+func convolutions() []Case {
+	three := xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
+	shapes := []convShape{
+		{suffix: "-1x1", in: [4]int{2, 3, 5, 19}, kernel: [4]int{21, 1, 1, 19}},
+		{suffix: "-3x3", in: [4]int{1, 6, 7, 11}, kernel: [4]int{18, 3, 3, 11}, geometry: window{padding: three}},
+		{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 8}, kernel: [4]int{9, 3, 3, 8}, noBias: true},
+		{suffix: "-3x3-stride-2-same", in: [4]int{1, 7, 9, 5}, kernel: [4]int{17, 3, 3, 5}, same: true,
+			geometry: window{padding: three, stride: xnnpack.Size{Height: 2, Width: 2}}},
+		{suffix: "-3x3-dilation-2", in: [4]int{1, 8, 8, 6}, kernel: [4]int{10, 3, 3, 6},
+			geometry: window{dilation: xnnpack.Size{Height: 2, Width: 2}}},
+		{suffix: "-groups-3-relu", in: [4]int{1, 5, 6, 12}, kernel: [4]int{27, 3, 3, 4},
+			geometry: window{padding: three, groups: 3},
+			limits:   xnnpack.Range{Min: 0, Max: 6}},
+		{suffix: "-1x1-groups-2", in: [4]int{1, 4, 4, 14}, kernel: [4]int{22, 1, 1, 7}, geometry: window{groups: 2}},
+	}
+	var cases []Case
+	for _, s := range []scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w} {
+		for _, shape := range shapes {
+			cases = append(cases, Case{Name: "convolution-" + s.name + shape.suffix, Announced: true, Packs: 1,
+				define: func(b *builder) error { return b.convolution(s, shape) }})
+		}
+	}
+	return cases
+}
+
+func (b *builder) convolution(s scheme, f convShape) error {
+	in, x, xError, err := b.begin(s, 3, f.in[:]...)
+	if err != nil {
+		return err
+	}
+	kernel := b.kernel(s.kernel, 0, 0, 0, f.kernel[:]...)
+	r := convolve(x.real, f.in[:], xError, kernel.real, f.kernel[:], f.geometry)
+	var bias *tensor
+	if !f.noBias {
+		t := b.bias(s.bias, &x, &kernel, f.kernel[0])
+		bias = &t
+	}
+	r.addBias(bias)
+	r.clamp(f.limits)
+	out, y, err := b.output(s.out, r)
+	if err != nil {
+		return err
+	}
+	n := xnnpack.Convolution2D{Input: in, Output: out, Padding: f.geometry.padding, SamePadding: f.same,
+		Stride: f.geometry.stride, Dilation: f.geometry.dilation, Groups: f.geometry.groups, Activation: f.limits}
+	if f.same {
+		n.Padding = xnnpack.Padding{}
+	}
+	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(3), onMiss); err != nil {
+		return err
+	}
+	return b.g.Convolution2D(n)
+}
+
+type dwShape struct {
+	suffix     string
+	in         [4]int
+	height     int
+	width      int
+	multiplier int
+	noBias     bool
+	geometry   window
+}
+
+// XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW only, later ones to
+// all.
+func depthwise() []Case {
+	one := xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
+	two := xnnpack.Padding{Top: 2, Right: 2, Bottom: 2, Left: 2}
+	shapes := []dwShape{
+		{suffix: "-3x3", in: [4]int{1, 6, 7, 21}, height: 3, width: 3, multiplier: 1, geometry: window{padding: one}},
+		{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 40}, height: 3, width: 3, multiplier: 1, noBias: true},
+		{suffix: "-5x5", in: [4]int{1, 8, 7, 35}, height: 5, width: 5, multiplier: 1,
+			geometry: window{padding: two, stride: xnnpack.Size{Height: 2, Width: 2}}},
+		{suffix: "-1x1", in: [4]int{1, 4, 5, 19}, height: 1, width: 1, multiplier: 1},
+		{suffix: "-7x7", in: [4]int{1, 9, 8, 18}, height: 7, width: 7, multiplier: 1},
+		{suffix: "-3x3-multiplier-2", in: [4]int{1, 5, 6, 9}, height: 3, width: 3, multiplier: 2,
+			geometry: window{padding: one}},
+	}
+	var cases []Case
+	for _, s := range []scheme{f32, f16f32, qs8, qu8, qc8} {
+		for _, shape := range shapes {
+			cases = append(cases, Case{Name: "depthwise-" + s.name + shape.suffix, Packs: Varies,
+				define: func(b *builder) error { return b.depthwise(s, shape) }})
+		}
+	}
+	return cases
+}
+
+// grouped turns a depthwise kernel [1, h, w, channels] into that of the grouped convolution that does the same:
+// [channels, h, w, 1].
+func grouped(kernel []float64, h, w, channels int) []float64 {
+	g := make([]float64, len(kernel))
+	for i, v := range kernel {
+		g[i%channels*h*w+i/channels] = v
+	}
+	return g
+}
+
+func (b *builder) depthwise(s scheme, f dwShape) error {
+	in, x, xError, err := b.begin(s, 3, f.in[:]...)
+	if err != nil {
+		return err
+	}
+	channels := f.in[3] * f.multiplier
+	kernel := b.kernel(s.kernel, 3, 0, 0, 1, f.height, f.width, channels)
+	g := f.geometry
+	g.groups = f.in[3]
+	r := convolve(x.real, f.in[:], xError, grouped(kernel.real, f.height, f.width, channels),
+		[]int{channels, f.height, f.width, 1}, g)
+	var bias *tensor
+	if !f.noBias {
+		t := b.bias(s.bias, &x, &kernel, channels)
+		bias = &t
+	}
+	r.addBias(bias)
+	out, y, err := b.output(s.out, r)
+	if err != nil {
+		return err
+	}
+	n := xnnpack.DepthwiseConvolution2D{Input: in, Output: out, Padding: g.padding, Stride: g.stride,
+		Dilation:        g.dilation,
+		DepthMultiplier: f.multiplier}
+	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, 0, atCreation); err != nil {
+		return err
+	}
+	return b.g.DepthwiseConvolution2D(n)
+}
+
+type deconvShape struct {
+	suffix     string
+	in         [4]int
+	kernel     [4]int
+	adjustment xnnpack.Size
+	noBias     bool
+	geometry   window
+}
+
+func deconvolutions() []Case {
+	two := xnnpack.Size{Height: 2, Width: 2}
+	shapes := []deconvShape{
+		{suffix: "-3x3", in: [4]int{1, 4, 5, 7}, kernel: [4]int{18, 3, 3, 7}},
+		{suffix: "-2x2-stride-2", in: [4]int{1, 4, 3, 9}, kernel: [4]int{11, 2, 2, 9}, geometry: window{stride: two}},
+		{suffix: "-3x3-stride-2", in: [4]int{1, 3, 4, 6}, kernel: [4]int{13, 3, 3, 6},
+			adjustment: xnnpack.Size{Height: 1, Width: 1},
+			geometry:   window{stride: two, padding: xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}}},
+		{suffix: "-3x3-no-bias", in: [4]int{1, 3, 3, 5}, kernel: [4]int{8, 3, 3, 5}, noBias: true},
+		{suffix: "-groups-2", in: [4]int{1, 3, 4, 8}, kernel: [4]int{14, 3, 3, 4},
+			geometry: window{groups: 2, stride: two}},
+		{suffix: "-3x3-dilation-2", in: [4]int{1, 4, 4, 6}, kernel: [4]int{7, 3, 3, 6},
+			geometry: window{dilation: two}},
+	}
+	var cases []Case
+	for _, s := range []scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w} {
+		for _, shape := range shapes {
+			cases = append(cases, Case{Name: "deconvolution-" + s.name + shape.suffix, Packs: 1,
+				define: func(b *builder) error { return b.deconvolution(s, shape) }})
+		}
+	}
+	return cases
+}
+
+func (b *builder) deconvolution(s scheme, f deconvShape) error {
+	in, x, xError, err := b.begin(s, 3, f.in[:]...)
+	if err != nil {
+		return err
+	}
+	g := f.geometry
+	g.fillIn()
+	kernel := b.kernel(s.kernel, 0, 0, 0, f.kernel[:]...)
+	extent := func(in, kernel, stride, dilation, adjustment, padding int) int {
+		return stride*(in-1) + adjustment + (kernel-1)*dilation + 1 - padding
+	}
+	height := extent(f.in[1], f.kernel[1], g.stride.Height, g.dilation.Height, f.adjustment.Height,
+		g.padding.Top+g.padding.Bottom)
+	width := extent(f.in[2], f.kernel[2], g.stride.Width, g.dilation.Width, f.adjustment.Width,
+		g.padding.Left+g.padding.Right)
+	r := deconvolve(x.real, f.in[:], xError, kernel.real, f.kernel[:], g, height, width)
+	var bias *tensor
+	if !f.noBias {
+		t := b.bias(s.bias, &x, &kernel, f.kernel[0])
+		bias = &t
+	}
+	r.addBias(bias)
+	out, y, err := b.output(s.out, r)
+	if err != nil {
+		return err
+	}
+	n := xnnpack.Deconvolution2D{Input: in, Output: out, Padding: g.padding, Adjustment: f.adjustment, Stride: g.stride,
+		Dilation: g.dilation, Groups: g.groups}
+	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(3), atCreation); err != nil {
+		return err
+	}
+	return b.g.Deconvolution2D(n)
+}
+
+// This XNNPACK's subgraph does not give its weights cache to batch matrix multiplications.
+func matrixMultiplications() []Case {
+	var cases []Case
+	for _, s := range []scheme{f32, f16, qd8f32qc8w} {
+		for _, transposed := range []bool{false, true} {
+			for _, batch := range []int{1, 3} {
+				name := fmt.Sprintf("batch-matrix-multiply-%s-batch-%d", s.name, batch)
+				if transposed {
+					name += "-transposed"
+				}
+				cases = append(cases,
+					Case{Name: name, define: func(b *builder) error { return b.matrixMultiply(s, batch, transposed) }})
+			}
+		}
+	}
+	return cases
+}
+
+func (b *builder) matrixMultiply(s scheme, batch int, transposed bool) error {
+	const m, k, n = 5, 21, 34
+	in, x, xError, err := b.begin(s, 1, batch, m, k)
+	if err != nil {
+		return err
+	}
+	shape, channel := []int{batch, k, n}, 2
+	if transposed {
+		shape, channel = []int{batch, n, k}, 1
+	}
+	kernel := b.kernel(s.kernel, channel, 0, 0, shape...)
+	kernel = b.rescalePerBatch(kernel, batch)
+	r := multiply(x.real, []int{batch, m, k}, xError, kernel.real, shape, transposed)
+	out, y, err := b.output(s.out, r)
+	if err != nil {
+		return err
+	}
+	when := atCreation
+	if s.kernel == xnnpack.Float16 {
+		when = atInference
+	}
+	node := xnnpack.BatchMatrixMultiply{A: in, Output: out, TransposeB: transposed}
+	packed := func(kernel, _, input, output xnnpack.Tensor) packing.Identity {
+		return node.Packing(kernel, input, output)
+	}
+	if node.B, _, err = b.weights(packed, kernel, nil, x, y, s.dynamicDims(1), when); err != nil {
+		return err
+	}
+	return b.g.BatchMatrixMultiply(node)
+}
+
+func prelus() []Case {
+	var cases []Case
+	for _, s := range []scheme{f32, f16} {
+		cases = append(cases, Case{Name: "prelu-" + s.name, define: func(b *builder) error {
+			in, x, _, err := b.begin(s, 1, 2, 3, 5, 23)
+			if err != nil {
+				return err
+			}
+			slope := b.float("slope", s.kernel, 23)
+			r := newResult(x.Shape...)
+			for i, v := range x.real {
+				if v >= 0 {
+					r.add(i, v, 1, 0)
+				} else {
+					r.add(i, v, slope.real[i%23], 0)
+				}
+			}
+			out, _, err := b.output(s.out, r)
+			if err != nil {
+				return err
+			}
+			id, err := b.static(slope, atInference, packing.Identity{})
+			if err != nil {
+				return err
+			}
+			return b.g.PReLU(xnnpack.PReLU{Input: in, Slope: id, Output: out})
+		}})
+	}
+	return cases
+}

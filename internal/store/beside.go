@@ -1,0 +1,61 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"xpwc/internal/format"
+)
+
+// namesBeside is how many names are tried for a file beside the cache.
+const namesBeside = 9
+
+// vacant returns a name beside the cache for a file that the store makes, or puts there: NAME.compact, say, else
+// NAME.compact-2 and so on. What a killed process left there goes, but only if its content says that it is a cache
+// file: anything else is somebody's.
+func (st *Store) vacant(suffix string) (path string, err error) {
+	for n := 1; n <= namesBeside; n++ {
+		path := st.path + suffix
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d", path, n)
+		}
+		ours, err := st.isCache(path)
+		if err == nil && ours {
+			if err := st.files.Remove(path); err != nil {
+				return "", err
+			}
+			_, err = st.isCache(path) // before Windows 10 the name goes with the last mapping
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s%s and %d more: %w: other files are there", st.path, suffix, namesBeside-1, fs.ErrExist)
+}
+
+// isCache reports whether the file at a path begins as a cache file does, or as one that was created and not begun.
+func (st *Store) isCache(path string) (bool, error) {
+	d, err := st.files.Open(path, false, st.options.Insecure)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = d.Close() }()
+	size, err := d.Size()
+	if err != nil {
+		return false, err
+	}
+	block := make([]byte, min(size, format.HeaderSize))
+	if _, err := d.ReadAt(block, 0); err != nil {
+		return false, err
+	}
+	_, err = format.DecodeHeader(block)
+	return !errors.Is(err, format.ErrNotCache) || notBegun(block, size), nil
+}
+
+// notBegun reports whether a file of some size, which begins with a block, is what a crash between creating a cache
+// and writing its header leaves.
+func notBegun(block []byte, size int64) bool {
+	return size <= format.HeaderSize && !slices.ContainsFunc(block, func(b byte) bool { return b != 0 })
+}

@@ -1,0 +1,13 @@
+package store
+
+import "errors"
+
+// Errors that callers test for with errors.Is, besides those of package format. What is returned wraps them with the path.
+var (
+	// ErrReplaced: another file is at the path than the one that was loaded or written, or none.
+	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
+	// ErrCondemned: a flush of the file failed in this process, which does not write to it any more.
+	ErrCondemned = errors.New("a flush of the file failed before")
+	// ErrMapped: the file cannot be cut off as long as any process has it mapped. On Windows alone.
+	ErrMapped = errors.New("the file is mapped")
+)

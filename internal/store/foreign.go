@@ -1,0 +1,183 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"xpwc/internal/format"
+)
+
+// What is at the path but is no cache of ours, or no longer.
+
+// notOurs tells a file written by ExecuTorch from one that is no cache at all.
+func (st *Store) notOurs(size int64) error {
+	entries, version, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
+		_, err := st.disk.ReadAt(b, int64(offset))
+		return err
+	})
+	switch {
+	case errors.Is(err, format.ErrVersion):
+		return fmt.Errorf("%s: version %d of ExecuTorch's format: %w", st.path, version, format.ErrVersion)
+	case errors.Is(err, format.ErrDamaged):
+		return fmt.Errorf("%s: its trailer: %w: %w", st.path, err, format.ErrDamaged)
+	case err != nil:
+		return fmt.Errorf("%s: %w", st.path, format.ErrNotCache)
+	}
+	f := &foreignFile{disk: st.disk, entries: map[string]format.TrailerEntry{}}
+	for _, e := range entries {
+		f.entries[e.Name] = e
+	}
+	st.foreign, st.disk = f, nil
+	return fmt.Errorf("%s: %w", st.path, format.ErrForeign)
+}
+
+// A foreignFile is ExecuTorch's cache file, or, without entries, one of an older version of our format. It tells
+// names and seeds, but neither the layout its entries were packed for nor the content they were packed from, so
+// nothing of it is used before the same was packed here once.
+type foreignFile struct {
+	disk     Disk
+	writable bool // the disk is open for writing
+	entries  map[string]format.TrailerEntry
+}
+
+// Foreign reports whether the file at the path is ExecuTorch's, or one of an older version of our format.
+func (st *Store) Foreign() bool { return st.foreign != nil }
+
+// ForeignHas reports whether the file at the path is a foreign one that has these bytes under this name.
+func (st *Store) ForeignHas(name string, packed []byte) bool {
+	return st.foreign != nil && st.foreign.has(name, packed)
+}
+
+// has reports whether the file has these bytes under this name. A file of version 1 tells no seeds; they do not matter
+// once the bytes are compared.
+func (f *foreignFile) has(name string, packed []byte) bool {
+	e, ok := f.entries[name]
+	if !ok || e.Size != uint64(len(packed)) {
+		return false
+	}
+	block := make([]byte, 1<<20) // not mapped: it may be cut off
+	for at := 0; at < len(packed); {
+		b := block[:min(len(block), len(packed)-at)]
+		if _, err := f.disk.ReadAt(b, int64(e.Offset)+int64(at)); err != nil || !bytes.Equal(b, packed[at:at+len(b)]) {
+			return false
+		}
+		at += len(b)
+	}
+	return true
+}
+
+func (f *foreignFile) close() error {
+	if f == nil {
+		return nil
+	}
+	return f.disk.Close()
+}
+
+// openForWriting opens ExecuTorch's file, which was loaded, for writing too: who may not write to it must not replace
+// it either.
+func (f *foreignFile) openForWriting(st *Store) error {
+	if f.writable {
+		return nil
+	}
+	d, err := st.openAgain(f.disk)
+	if err != nil {
+		return err
+	}
+	old := f.disk
+	f.disk, f.writable = d, true
+	return old.Close()
+}
+
+// beginReplacement begins a native file beside a foreign one, which it takes the place of with its first commit. ok
+// is false if another process is the writer of that.
+func (st *Store) beginReplacement() (ok bool, err error) {
+	if err := st.foreign.openForWriting(st); err != nil {
+		return false, err
+	}
+	if ok, err := st.foreign.disk.TryLock(); err != nil || !ok {
+		return false, err
+	}
+	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
+		if replaced {
+			err = fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
+		}
+		return false, errors.Join(err, st.foreign.disk.Unlock())
+	}
+	beside, err := st.vacant(".native") // what is there a killed process left: its lock was ours to get
+	if err == nil {
+		st.disk, err = st.files.Create(beside)
+	}
+	if err != nil {
+		st.disk = nil
+		return false, errors.Join(fmt.Errorf("create cache: %w", err), st.foreign.disk.Unlock())
+	}
+	st.writable, st.locked, st.beside = true, true, beside
+	ok, err = st.disk.TryLock()
+	if err == nil && ok {
+		err = st.writeHeader()
+	}
+	if err == nil && ok {
+		err = st.flush() // whatever a power failure leaves of it says whose it is
+	}
+	if err != nil || !ok {
+		return false, errors.Join(err, st.end())
+	}
+	st.tail = format.HeaderSize
+	return true, nil
+}
+
+// giveUpReplacement leaves the file at the path where it is.
+func (st *Store) giveUpReplacement() error {
+	beside := st.beside
+	st.beside = ""
+	return errors.Join(st.Abandon(), st.files.Remove(beside), st.foreign.disk.Unlock())
+}
+
+// takePlace puts the file that was just committed first in the place of the one at the path.
+func (st *Store) takePlace() error {
+	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
+		return errors.Join(err, fmt.Errorf("replace cache %s: %w", st.path, ErrReplaced))
+	}
+	if err := st.files.Rename(st.beside, st.path); err != nil {
+		return fmt.Errorf("replace cache %s: %w", st.path, err)
+	}
+	st.disk.Moved(st.path)
+	foreign := st.foreign
+	st.beside, st.foreign = "", nil
+	return errors.Join(st.files.SyncDir(st.path), foreign.close())
+}
+
+// SetAsideDamaged renames a damaged file to PATH.damaged, or what is vacant, so that a new one can take its place and
+// the old one can be looked at: as is what it is called then. If another process has put a good file there since, it
+// is loaded instead.
+func (st *Store) SetAsideDamaged() (as string, err error) {
+	if err := st.Abandon(); err != nil {
+		return "", err
+	}
+	err = st.Load()
+	if err == nil && st.disk != nil && st.id == [16]byte{} { // emptied: others may still have mapped what was in it
+		err = errors.Join(format.ErrDamaged, st.Abandon())
+	}
+	if !errors.Is(err, format.ErrDamaged) {
+		return "", err
+	}
+	d, err := st.files.Open(st.path, true, st.options.Insecure)
+	if err != nil {
+		return "", fmt.Errorf("open the damaged cache: %w", err)
+	}
+	defer func() { _ = d.Close() }()
+	if ok, err := d.TryLock(); err != nil || !ok {
+		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
+	}
+	if replaced, err := d.Replaced(); err != nil || replaced {
+		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
+	}
+	if as, err = st.vacant(".damaged"); err != nil {
+		return "", fmt.Errorf("set the damaged cache aside: %w", err)
+	}
+	if err := st.files.Rename(st.path, as); err != nil {
+		return "", fmt.Errorf("set the damaged cache aside: %w", err)
+	}
+	return as, st.files.SyncDir(st.path)
+}

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"xpwc/internal/format"
+)
+
+// prefetch has all of a mapped file's bytes in memory when it returns. They are mapped, so that using them takes no page
+// faults, and read besides: bytes that the disk cannot give are then an error here and not a signal later, and where the
+// machine is a virtual one, memory that a disk's controller has filled is only given to it when it first touches it. Several
+// readers keep the disk busy meanwhile.
+func (st *Store) prefetch(data []byte) error {
+	const (
+		readers = 4
+		stretch = 4 << 20 // of which each reads one after the other
+		piece   = 256 << 10
+	)
+	var (
+		next  atomic.Int64
+		group sync.WaitGroup
+		errs  [readers]error
+	)
+	for i := range errs {
+		group.Go(func() {
+			buf := make([]byte, piece)
+			for errs[i] == nil {
+				from := next.Add(stretch) - stretch
+				if from >= int64(len(data)) {
+					return
+				}
+				to := min(from+stretch, int64(len(data)))
+				errs[i] = st.disk.Populate(data[from:to])
+				for ; from < to && errs[i] == nil; from += piece {
+					n := min(piece, to-from)
+					if _, err := st.disk.ReadAt(buf[:n], from); err != nil && !errors.Is(err, io.EOF) {
+						errs[i] = err
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("%s: its bytes cannot be read (%w): %w", st.path, err, format.ErrDamaged)
+	}
+	return nil
+}

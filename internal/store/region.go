@@ -1,0 +1,67 @@
+package store
+
+// A Region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
+// address of what lies in it is what XNNPACK holds, so it never moves.
+type Region struct {
+	data   []byte
+	offset uint64   // in the file; 0 for anonymous memory
+	file   [16]byte // identity of the file
+	unmap  func([]byte) error
+
+	refs   int  // entries and reservations in it, and its owner
+	open   int  // reservations of it that may still be written to
+	sealed bool // read-only in memory
+
+	used     int  // bytes from the beginning that were reserved
+	detached bool // private memory now, whatever the file has
+	doubtful bool // while something of it was open, a flush of the file failed
+}
+
+// NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
+func NewPrivateRegion(data []byte, unmap func([]byte) error) *Region {
+	return &Region{data: data, unmap: unmap, refs: 1}
+}
+
+// Data returns the region's memory.
+func (r *Region) Data() []byte { return r.data }
+
+// File returns the identity of the file that the region was mapped from, zero for anonymous memory.
+func (r *Region) File() [16]byte { return r.file }
+
+// Packing reports whether a reservation of the region may still be written to.
+func (r *Region) Packing() bool { return r.open > 0 }
+
+// Sealed reports whether the region is read-only in memory.
+func (r *Region) Sealed() bool { return r.sealed }
+
+// Detached reports whether the region counts as private memory, whatever the file has.
+func (r *Region) Detached() bool { return r.detached }
+
+// Doubtful reports whether a flush of the file failed while something was packed into the region: nobody knows what
+// became of that.
+func (r *Region) Doubtful() bool { return r.doubtful }
+
+// Retain adds a reference to the region, and returns it.
+func (r *Region) Retain() *Region { r.refs++; return r }
+
+// Release gives a reference up; the last one unmaps the region.
+func (r *Region) Release() error {
+	r.refs--
+	if r.refs > 0 {
+		return nil
+	}
+	return r.unmap(r.data)
+}
+
+// end returns the file offset after the region.
+func (r *Region) end() uint64 { return r.offset + uint64(len(r.data)) }
+
+// A Reservation is space to pack into, which holds a reference to its region.
+type Reservation struct {
+	Region *Region
+	Data   []byte
+	offset uint64 // in the file
+}
+
+// Offset returns where the reservation lies in the file.
+func (r *Reservation) Offset() uint64 { return r.offset }

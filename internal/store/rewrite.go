@@ -1,0 +1,143 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"xpwc/internal/format"
+)
+
+// An Item is what a rewritten file is made of: a record, and its payload, which a region keeps in memory.
+type Item struct {
+	Record  format.Record
+	Payload []byte
+	Region  *Region
+}
+
+// Describe returns the layouts of records, and what of them ExecuTorch's trailer lists.
+type Describe func(records []format.Record) ([]format.Layout, []format.TrailerEntry)
+
+// A Rewriting is a new file beside the one of a store, made of what that is to keep.
+type Rewriting struct {
+	old     *Store
+	made    *Store
+	commit  *Commit
+	moved   map[uint64]uint64 // where payloads are now, by where they were
+	damaged int
+}
+
+// CanRewrite reports whether there is anything to make a new file of.
+func (st *Store) CanRewrite() bool {
+	return st.beside == "" && (st.slot.Generation > 0 || st.Condemned())
+}
+
+// Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
+// writer of the file. describe says what else the index and the trailer are to have. The store may be used meanwhile. If Rewrite fails it leaves nothing there.
+func (st *Store) Rewrite(items []Item, describe Describe) (*Rewriting, error) {
+	path, err := st.vacant(".compact") // what is there a killed process left: the writer's lock is ours
+	if err != nil {
+		return nil, err
+	}
+	made := New(path, st.files, st.options)
+	if made.disk, err = st.files.Create(path); err != nil {
+		return nil, err
+	}
+	made.locked = true
+	rw := &Rewriting{old: st, made: made, moved: map[uint64]uint64{}}
+	if err := rw.write(items, describe); err != nil {
+		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))
+	}
+	return rw, nil
+}
+
+func (rw *Rewriting) write(items []Item, describe Describe) error {
+	old, made := rw.old, rw.made
+	if err := made.files.CopyMode(old.path, made.path); err != nil { // one user may have packed it for others
+		return err
+	}
+	if err := made.writeHeader(); err != nil {
+		return err
+	}
+	if err := made.disk.Flush(); err != nil { // whatever a power failure leaves of it says whose it is
+		return err
+	}
+	made.slot.Generation = max(old.slot.Generation, old.unsure.Generation)
+	made.tail = format.HeaderSize
+	kept, err := rw.copy(items)
+	if err != nil {
+		return err
+	}
+	if len(kept) == 0 && old.slot.Generation == 0 { // nothing was ever committed, nor is now
+		rw.commit = &Commit{disk: made.disk, slot: format.Slot{End: format.HeaderSize}}
+		return rw.commit.flush()
+	}
+	layouts, trailer := describe(kept)
+	if rw.commit, err = made.PrepareCommit(layouts, kept, trailer); err != nil {
+		return err
+	}
+	return rw.commit.Write()
+}
+
+// copy writes the payloads of items into the new file, and returns the records of those that are sound.
+func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
+	kept = make([]format.Record, 0, len(items))
+	for _, it := range items {
+		r := it.Record
+		at, copied := rw.moved[r.Offset] // two records may share a payload
+		if !copied {
+			if sum, err := rw.made.disk.Sum(it.Payload); err != nil || sum != r.Sum {
+				rw.damaged++
+				continue
+			}
+			if at, err = rw.made.Append(it.Payload); err != nil {
+				return nil, err
+			}
+			rw.moved[r.Offset] = at
+		}
+		r.Offset = at
+		kept = append(kept, r)
+	}
+	return kept, nil
+}
+
+// Moved returns where the payload that was at an offset is in the new file; false if it was not kept.
+func (rw *Rewriting) Moved(offset uint64) (now uint64, ok bool) {
+	now, ok = rw.moved[offset]
+	return now, ok
+}
+
+// Damaged returns how many payloads had a wrong sum.
+func (rw *Rewriting) Damaged() int { return rw.damaged }
+
+// Size returns how many bytes the new file has.
+func (rw *Rewriting) Size() uint64 { return rw.commit.slot.End }
+
+// ID returns the identity of the new file.
+func (rw *Rewriting) ID() [16]byte { return rw.made.id }
+
+// TakePlace puts the new file in the place of the store's, unless another was put there meanwhile: ErrReplaced. If it
+// fails the new file is removed.
+func (rw *Rewriting) TakePlace() error {
+	old, made := rw.old, rw.made
+	err := made.disk.Close()
+	if err == nil {
+		var replaced bool
+		if replaced, err = old.disk.Replaced(); err == nil && replaced {
+			err = fmt.Errorf("cache %s: %w", old.path, ErrReplaced)
+		}
+	}
+	if err == nil {
+		err = old.files.Rename(made.path, old.path)
+	}
+	if err != nil {
+		return errors.Join(err, old.files.Remove(made.path))
+	}
+	return nil
+}
+
+// Follow has the store load the file that took the place of its own, whose lock it gives up.
+func (rw *Rewriting) Follow() error {
+	st := rw.old
+	st.grown = st.grown && !st.held
+	return errors.Join(st.files.SyncDir(st.path), st.end(), st.Reopen())
+}

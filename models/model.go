@@ -1,0 +1,64 @@
+// Package models is what everything that makes XNNPACK subgraphs has in common: what a program needs to load any
+// model, with a cache or without.
+//
+//	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
+//	subgraph, err := m.Subgraph(session)
+//	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
+//
+// [xpwc/tflite] and [xpwc/described] have models.
+package models
+
+import (
+	"xpwc"
+	"xpwc/xnnpack"
+)
+
+// A Model makes subgraphs of one computation. A file with several computations gives a Model for each; they have one
+// data map, so that their sessions pack the weights they share once. The methods of a Model may be called from many
+// goroutines.
+type Model interface {
+	// Inputs returns the inputs in the model's own order.
+	Inputs() []Value
+	// Outputs returns the outputs in the model's own order.
+	Outputs() []Value
+
+	// DataMap returns the constants that the model's nodes use, for [xpwc.Cache.NewSession]. It may be used until
+	// Close.
+	DataMap() xpwc.DataMap
+	// NewLoader returns a loader that needs no cache.
+	NewLoader() *Memory
+
+	// Subgraph makes a new subgraph, and asks the loader for each constant that a node uses, with options that say
+	// how XNNPACK uses it. The external values are those of Inputs and Outputs. The caller deletes the subgraph when
+	// a runtime is made of it.
+	Subgraph(Loader) (*xnnpack.Subgraph, error)
+	// Shares divides the weights that are packed among n shares of about the same number of bytes, or fewer if there
+	// are fewer weights. The largest share is the first. There is none if n is not positive or the model has no such
+	// weights.
+	Shares(n int) []Share
+
+	// Close closes the files that the model was read from. Subgraphs, runtimes, loaders and sessions made of the
+	// model must be gone before. Closing twice is harmless.
+	Close() error
+}
+
+// A Loader gives the content of a model's constants by name: an [xpwc.Session], or a [Memory]. What it returns lies
+// outside the Go heap, and stays where it is until the runtime is created, or, with [xpwc.Retain], deleted. With
+// [xpwc.Eager] the content is there on return, otherwise at the latest when XNNPACK packs it. The error names the
+// constant.
+type Loader interface {
+	Load(name string, options ...xpwc.LoadOption) ([]byte, error)
+}
+
+// A Share is some of a model's operators with packed weights. A runtime made of it packs their weights and nothing
+// else, and asks a weights cache for the keys that a runtime of the whole model asks it for. Shares are for packing
+// ahead of time, with a runtime and a goroutine for each; what is computed between the operators is missing, so that
+// a share is not for inference.
+type Share struct {
+	// Bytes is the size of the unpacked weights, as XNNPACK sees them.
+	Bytes int64
+	// Subgraph makes a new subgraph of the share, as [Model.Subgraph] does of the model: it loads the weights under
+	// the same names with the same options. What the operators read and what they compute are external values, from
+	// 0.
+	Subgraph func(Loader) (*xnnpack.Subgraph, error)
+}

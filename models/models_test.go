@@ -1,0 +1,99 @@
+package models_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/models"
+	"xpwc/xnnpack"
+)
+
+// source is a data map that notes what becomes of its tensors.
+type source struct {
+	tensors map[string]xpwc.Tensor
+	given   map[string]int
+	back    []string // what was evicted or released
+}
+
+func (s *source) Tensor(name string) (xpwc.Tensor, error) {
+	t, ok := s.tensors[name]
+	if !ok {
+		return xpwc.Tensor{}, xpwc.ErrUnknownTensor
+	}
+	s.given[name]++
+	t.Evict = func() { s.back = append(s.back, "evict "+name) }
+	t.Release = func() { s.back = append(s.back, "release "+name) }
+	return t, nil
+}
+
+var errBroken = errors.New("broken")
+
+func newSource() *source {
+	computed := func(n byte) xpwc.Tensor {
+		return xpwc.Tensor{Size: 8, Fill: func(dst []byte) error { dst[0] = n; return nil }}
+	}
+	return &source{given: map[string]int{}, tensors: map[string]xpwc.Tensor{
+		"there":  {Data: []byte{1, 2, 3, 4}},
+		"weight": computed(5), "slope": computed(6),
+		"broken": {Size: 8, Fill: func([]byte) error { return errBroken }},
+	}}
+}
+
+func TestMemoryComputesWhatIsNotThereAndKeepsWhatInferenceReads(t *testing.T) {
+	s := newSource()
+	m := models.NewMemory(s, func(name string) bool { return name == "slope" })
+	load := func(name string) []byte {
+		t.Helper()
+		b, err := m.Load(name, xpwc.PackOnly())
+		require.NoError(t, err)
+		return b
+	}
+	there := load("there")
+	require.Same(t, &s.tensors["there"].Data[0], &there[0], "it is not copied")
+	weight, slope := load("weight"), load("slope")
+	require.EqualValues(t, 5, weight[0])
+	require.Len(t, weight, 8)
+	require.Same(t, &weight[0], &load("weight")[0], "a name has one memory")
+
+	m.Finalize()
+	require.ElementsMatch(t, []string{"evict there", "release there", "evict weight", "release weight"}, s.back)
+	require.EqualValues(t, 6, slope[0], "inference reads it")
+	require.Same(t, &slope[0], &load("slope")[0])
+	require.EqualValues(t, 5, load("weight")[0], "what was freed is computed again")
+	require.Equal(t, map[string]int{"there": 1, "weight": 2, "slope": 1}, s.given)
+
+	s.back = nil
+	require.NoError(t, m.Close())
+	require.NoError(t, m.Close())
+	require.ElementsMatch(t, []string{"evict weight", "release weight", "evict slope", "release slope"}, s.back)
+	_, err := m.Load("weight")
+	require.ErrorIs(t, err, xpwc.ErrClosed)
+}
+
+func TestMemoryNamesTheTensorThatFails(t *testing.T) {
+	s := newSource()
+	m := models.NewMemory(s, nil)
+	defer m.Close()
+	for name, want := range map[string]error{"unknown": xpwc.ErrUnknownTensor, "broken": errBroken} {
+		_, err := m.Load(name)
+		require.ErrorIs(t, err, want)
+		require.ErrorContains(t, err, `"`+name+`"`)
+	}
+	require.Equal(t, []string{"evict broken", "release broken"}, s.back)
+}
+
+func TestPackSaysWhyTheSubgraphCouldNotBeMade(t *testing.T) {
+	cache, err := xpwc.Open(filepath.Join(t.TempDir(), "cache"), nil)
+	require.NoError(t, err)
+	fails := func(l models.Loader) (*xnnpack.Subgraph, error) {
+		_, err := l.Load("broken", xpwc.Eager())
+		return nil, err
+	}
+	require.ErrorIs(t, models.Pack(cache, newSource(), fails), errBroken)
+	require.NoError(t, cache.Close(), "the session is closed")
+	require.ErrorIs(t, models.Pack(cache, newSource(), fails), xpwc.ErrClosed)
+}

@@ -1,0 +1,41 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"xpwc/xnnpack"
+)
+
+// A Value is an input or an output of a model.
+type Value struct {
+	// ID is the value's external ID in every subgraph made of the model: the key of its memory in
+	// [xnnpack.Runtime.Setup].
+	ID xnnpack.ValueID
+	// Name is unique among the model's inputs, and among its outputs unless one of them is given twice.
+	Name string
+	Type xnnpack.Datatype
+	// Shape gives the dimensions, outermost first; images are [batch, height, width, channels]. Elements lie row by
+	// row.
+	Shape []int
+	// Quantization says what integers mean. It is zero for floats.
+	Quantization xnnpack.Quantization
+}
+
+// ByteSize returns the size of the value's content.
+func (v Value) ByteSize() (int, error) { return v.Type.ByteSize(v.Shape) }
+
+// ErrNotFloat32 is matched by the error of [CheckFloat32].
+var ErrNotFloat32 = errors.New("inputs and outputs of other types than float32 are not supported")
+
+// CheckFloat32 fails if a model has an input or an output that is not float32. It is for programs that compute with
+// nothing else. The error matches [ErrNotFloat32] and names the value.
+func CheckFloat32(m Model) error {
+	for _, v := range slices.Concat(m.Inputs(), m.Outputs()) {
+		if v.Type != xnnpack.Float32 {
+			return fmt.Errorf("%q is %v: %w", v.Name, v.Type, ErrNotFloat32)
+		}
+	}
+	return nil
+}
