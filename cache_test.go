@@ -32,7 +32,8 @@ func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
 	}
 }
 
-// Whoever loads everything before anything is packed, and says that only packing reads it, still wants to see how far packing is.
+// Whoever loads everything before anything is packed, and says that only packing reads it, still wants to see how far
+// packing is.
 func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
 	var told []Progress
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{Progress: func(p Progress) { told = append(told, p) }})

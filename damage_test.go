@@ -280,8 +280,8 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 	}
 }
 
-// A file can have a wrong payload beside the right one, under one key and with a right checksum. An ordinary look-up may be answered with
-// it, so whoever wants to be sure packs once more and compares with all that could answer.
+// A file can have a wrong payload beside the right one, under one key and with a right checksum. An ordinary look-up
+// may be answered with it, so whoever wants to be sure packs once more and compares with all that could answer.
 func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
 	tensors := someTensors(1, 5000)
 	content, _ := smallFile(t, tensors)

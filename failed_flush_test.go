@@ -25,8 +25,8 @@ func failFlush(p *memdisk.Process, n int, f memdisk.FlushFailure) (failed *bool)
 	return failed
 }
 
-// packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong bytes
-// without a word, and with the next commit all is in the file.
+// packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong
+// bytes without a word, and with the next commit all is in the file.
 func (s *scenario) packAgainstFailure(p *memdisk.Process, c *Cache, m model, loses bool) error {
 	session, err := packModel(c, m)
 	if err != nil && !errors.Is(err, ErrLost) {
@@ -75,9 +75,9 @@ func (s *scenario) packAgainstFailure(p *memdisk.Process, c *Cache, m model, los
 	return again.Close()
 }
 
-// A failed flush may have lost any of the pages that it should have written, and the system may since have read them again from the
-// disk. What is committed afterwards is right at every moment, on the disk and in memory. Systems that cannot exchange memory under who
-// reads it lose nothing; there the file is kept from others until it is replaced.
+// A failed flush may have lost any of the pages that it should have written, and the system may since have read them
+// again from the disk. What is committed afterwards is right at every moment, on the disk and in memory. Systems that
+// cannot exchange memory under who reads it lose nothing; there the file is kept from others until it is replaced.
 func TestAFailedFlushIsNotRetried(t *testing.T) {
 	for _, f := range []struct {
 		lost                    memdisk.Subset
@@ -103,8 +103,8 @@ func TestAFailedFlushIsNotRetried(t *testing.T) {
 	}
 }
 
-// failFlushOf has the nth flush of a process fail that packs two models and compacts. It returns how many images of the disk it looked
-// at: none if there were not so many flushes.
+// failFlushOf has the nth flush of a process fail that packs two models and compacts. It returns how many images of the
+// disk it looked at: none if there were not so many flushes.
 func failFlushOf(t *testing.T, n int, f memdisk.FlushFailure, cannotDetach bool) (images int) {
 	s := newScenario(t, uint64(n))
 	s.dir.Record()

@@ -181,8 +181,8 @@ func BenchmarkPackTiny(b *testing.B) {
 	})
 }
 
-// BenchmarkLookUpGrowth is what a look-up that hits takes on a thread of Go's, for a model of a thousand weights in a file
-// that has more and more: the first of each entry in the process, and those of later sessions.
+// BenchmarkLookUpGrowth is what a look-up that hits takes on a thread of Go's, for a model of a thousand weights in a
+// file that has more and more: the first of each entry in the process, and those of later sessions.
 func BenchmarkLookUpGrowth(b *testing.B) {
 	forGrowth(b, growth, func(b *testing.B, n int) {
 		all := newTinyModel(n)

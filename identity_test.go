@@ -52,8 +52,8 @@ func caseNamed(t testing.TB, name string) optable.Case {
 	return cases[i]
 }
 
-// The two packings of DESIGN, fact 5: with AVX-512 masked off they have one seed and one size with and without AVX-VNNI,
-// and other bytes. A file that moves between two such machines must serve each its own.
+// The two packings of DESIGN, fact 5: with AVX-512 masked off they have one seed and one size with and without
+// AVX-VNNI, and other bytes. A file that moves between two such machines must serve each its own.
 var collisions = []string{"fully-connected-qs8-qc8w-64x48", "fully-connected-qd8-f32-qc4w-64x48"}
 
 func TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile(t *testing.T) {
@@ -351,8 +351,8 @@ func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
 	require.Equal(t, 3, c.Stats().Entries)
 }
 
-// What the layout fingerprint is for: where anything packs differently, it differs. Every operator and datatype is packed
-// on every level of CPU, and levels of one fingerprint must have packed the same bytes.
+// What the layout fingerprint is for: where anything packs differently, it differs. Every operator and datatype is
+// packed on every level of CPU, and levels of one fingerprint must have packed the same bytes.
 func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 	if dir := os.Getenv(envDir); dir != "" {
 		c := openCache(t, filepath.Join(dir, "cache"), nil)

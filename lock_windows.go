@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockAt is a byte far beyond any file's end: on Windows a lock is mandatory and must not keep readers from the content.
+// lockAt is a byte far beyond any file's end: on Windows a lock is mandatory and must not keep readers from the
+// content.
 var lockAt = windows.Overlapped{Offset: 0, OffsetHigh: 1 << 30}
 
 // lockExclusive takes the writer's lock of an open file without waiting; false: another process has it.

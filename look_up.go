@@ -10,8 +10,8 @@ import (
 // notFound is what look_up answers for what is not in the cache: SIZE_MAX (xnnpack.h).
 const notFound = ^uintptr(0)
 
-// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key: what XNNPACK says of weights that it is about to pack, or has
-// packed.
+// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key: what XNNPACK says of weights that it is about to pack,
+// or has packed.
 type lookUpKey struct {
 	seed          uint32
 	kernel, bias  uintptr // addresses; there may be no bias
@@ -129,8 +129,8 @@ func (w *weight) sources() []*source {
 	return known
 }
 
-// weight names what XNNPACK asks for, until the next call of it. A bias without a name makes the whole unnamed: its bytes
-// are packed in.
+// weight names what XNNPACK asks for, until the next call of it. A bias without a name makes the whole unnamed: its
+// bytes are packed in.
 func (s *Session) weight(key lookUpKey) *weight {
 	w := &s.asked
 	*w = weight{
@@ -170,8 +170,8 @@ func (s *Session) consume(src *source) {
 }
 
 // fillFor computes what packing is about to read. XNNPACK packs the bias of operators with dynamically quantised input
-// without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has told
-// all that is packed in. It reports whether something could not be computed.
+// without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has
+// told all that is packed in. It reports whether something could not be computed.
 func (s *Session) fillFor(w *weight) (failed bool) {
 	needed := w.sources()
 	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.told) {
@@ -199,8 +199,8 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 // content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
 func (s *Session) find(w *weight) (answer *entry, same bool) {
 	candidates := s.candidates(w)
-	// What the stamps tell comes first: one name may stand for the weights of several models, and only a digest, which reads
-	// the whole tensor, tells the others' from this one's.
+	// What the stamps tell comes first: one name may stand for the weights of several models, and only a digest, which
+	// reads the whole tensor, tells the others' from this one's.
 	for _, e := range candidates {
 		if !sameStamps(w, e) {
 			continue
@@ -236,8 +236,8 @@ func (s *Session) answers(e *entry, w *weight) bool {
 	case e.record.Flags&format.Variant != 0, e.record.Seed != w.seed && c.seeds[seedKey{w.key, w.seed}] != e:
 		return false
 	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.told):
-		// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
-		// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
+		// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones,
+		// until it was once seen to be packed into the same bytes, and ever if the host does not tell them.
 		return false
 	case w.kernel.packing.ambiguous() && e.record.Flags&format.Tied == 0:
 		return false // which of the ways to pack it is of, nobody knows
@@ -283,8 +283,8 @@ func (s *Session) candidates(w *weight) []*entry {
 	return entries
 }
 
-// sameStamps reports whether an entry was packed from the content that this session has under the same names, by what the
-// stamps tell alone, without reading it.
+// sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
+// the stamps tell alone, without reading it.
 func sameStamps(w *weight, e *entry) bool {
 	return sameStamp(w.kernel, e.kernel, e.record.KernelStamp) && sameStamp(w.bias, e.bias, e.record.BiasStamp)
 }
@@ -300,8 +300,8 @@ func sameStamp(mine, theirs *source, stamp format.Digest) bool {
 	return mine.stamp != (Digest{}) && mine.stamp == stamp
 }
 
-// sameContent reports whether an entry was packed from the content that this session has under the same names. The error
-// is one of this session's tensors.
+// sameContent reports whether an entry was packed from the content that this session has under the same names. The
+// error is one of this session's tensors.
 func sameContent(w *weight, e *entry) (bool, error) {
 	pair := func(mine, theirs *source, stamp, digest format.Digest) (bool, error) {
 		if sameStamp(mine, theirs, stamp) {

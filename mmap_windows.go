@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// mapFile maps size bytes of f from offset, a multiple of mapGranularity. What is written to the memory reaches the file.
+// mapFile maps size bytes of f from offset, a multiple of mapGranularity. What is written to the memory reaches the
+// file.
 func mapFile(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
 	protect, access := uint32(windows.PAGE_READONLY), uint32(windows.FILE_MAP_READ)
 	if writable {

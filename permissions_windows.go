@@ -14,7 +14,8 @@ var administrators = []windows.WELL_KNOWN_SID_TYPE{
 	windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid, windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid,
 }
 
-// ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory passes on.
+// ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory
+// passes on.
 func ownerOnly() (*windows.SecurityAttributes, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -29,8 +30,8 @@ func ownerOnly() (*windows.SecurityAttributes, error) {
 	return attributes, nil
 }
 
-// foreignPermissions says what about a cache file would let another user change it, or nothing. The file is not looked at
-// before it is open.
+// foreignPermissions says what about a cache file would let another user change it, or nothing. The file is not looked
+// at before it is open.
 func foreignPermissions(f *os.File, _ fs.FileInfo) string {
 	if f == nil {
 		return ""

@@ -42,8 +42,8 @@ func digestOfOutput(output []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, output)))
 }
 
-// runAsChild runs the model on the directory's cache and says what came of it. In the role "writer" it stops at the first
-// entry it has packed, until a line arrives on its standard input or that is closed.
+// runAsChild runs the model on the directory's cache and says what came of it. In the role "writer" it stops at the
+// first entry it has packed, until a line arrives on its standard input or that is closed.
 func runAsChild(t *testing.T, dir string) {
 	options := &xpwc.Options{}
 	var err error
@@ -349,8 +349,8 @@ func TestEverythingAtOnceOnOneCache(t *testing.T) {
 	}
 }
 
-// What blocks the creation of a runtime here ends only when the others are through: if they waited for it, the test would
-// not end.
+// What blocks the creation of a runtime here ends only when the others are through: if they waited for it, the test
+// would not end.
 func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 	executed := chain{width: 96, layers: [][2]string{{"v1", "c1"}, {"v2", ""}}}
 	other := chain{width: 96, layers: [][2]string{{"u1", "d1"}}}

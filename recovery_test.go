@@ -239,8 +239,8 @@ func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// A file that took the place of another holds what was packed into it and nothing else: where the old one had a payload, it
-// has another one.
+// A file that took the place of another holds what was packed into it and nothing else: where the old one had a
+// payload, it has another one.
 func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 	old := map[string][]byte{"old": contentOf("old", 5000)}
 	other := map[string][]byte{"other": contentOf("other", 5000)}

@@ -13,7 +13,8 @@ import (
 
 const everySystems = 64 << 10
 
-// embedded packs tensors into a cache file, and returns a file that has it at an offset, with other bytes before and behind it.
+// embedded packs tensors into a cache file, and returns a file that has it at an offset, with other bytes before and
+// behind it.
 func embedded(t *testing.T, tensors map[string][]byte, offset int) (path string, size int64) {
 	t.Helper()
 	dir := t.TempDir()

@@ -206,7 +206,8 @@ func TestReplacingAFileWhileItIsPackedIsHarmless(t *testing.T) {
 	}
 }
 
-// A file that was written a moment ago may have been written to again at the same time: it is watched from when that would show.
+// A file that was written a moment ago may have been written to again at the same time: it is watched from when that
+// would show.
 func TestAFileWrittenJustBeforeIsPackedAndKept(t *testing.T) {
 	path, tensors := filepath.Join(t.TempDir(), "model.safetensors"), threeLayers.weights(1)
 	cache := cachePath(t)
@@ -243,7 +244,8 @@ func TestAWarmStartComputesNoDigest(t *testing.T) {
 	}
 }
 
-// countedFile counts the digests that are computed of a file's tensors, and how often a session asks whether they changed.
+// countedFile counts the digests that are computed of a file's tensors, and how often a session asks whether they
+// changed.
 type countedFile struct {
 	*safetensors.File
 	mu             sync.Mutex

@@ -153,7 +153,8 @@ func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// A verifier that waits for the first inference has a list of what sessions use. It closes the file with the last of them.
+// A verifier that waits for the first inference has a list of what sessions use. It closes the file with the last of
+// them.
 func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
 	tensors := someTensors(5, 3000)
 	content, _ := smallFile(t, tensors)

@@ -150,7 +150,8 @@ func (c *Commit) IndexSize() int { return len(c.block) }
 // PrepareCommit lays out a new generation with these records behind everything that is reserved. Space for it is
 // allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it
 // covers becomes read-only in memory. The next reservation comes after it.
-func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry) (*Commit, error) {
+func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry) (
+	*Commit, error) {
 	slot, block, err := format.EncodeGeneration(st.slot.Generation+1, st.tail, layouts, records, trailer)
 	if err != nil {
 		return nil, err
@@ -168,8 +169,8 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record,
 	return &Commit{disk: st.disk, id: st.id, slot: slot, block: block}, nil
 }
 
-// Append brings the commit to the disk in the order that leaves the old or the new generation in force at every instant:
-// payloads, index, slot, each flushed before the next. It may run while the store is used.
+// Append brings the commit to the disk in the order that leaves the old or the new generation in force at every
+// instant: payloads, index, slot, each flushed before the next. It may run while the store is used.
 func (c *Commit) Write() error {
 	if err := c.flush(); err != nil {
 		return err
@@ -194,9 +195,9 @@ func (c *Commit) flush() error {
 	return err
 }
 
-// Conclude takes note of what became of a commit: of the error that Write returned, or that it is written. A commit that
-// is written takes the place of a foreign file. inForce reports whether it is in force at the path: then an error is only
-// that it could not be found out whether another file is there now. ErrReplaced: there is one.
+// Conclude takes note of what became of a commit: of the error that Write returned, or that it is written. A commit
+// that is written takes the place of a foreign file. inForce reports whether it is in force at the path: then an error
+// is only that it could not be found out whether another file is there now. ErrReplaced: there is one.
 func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	if written != nil {
 		st.failed(c)

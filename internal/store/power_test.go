@@ -19,9 +19,9 @@ import (
 	"xpwc/internal/store/memdisk"
 )
 
-// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all that
-// was flushed, and anything of what was not. Each such image must open to a generation that was committed, not older than
-// what was promised, with every byte as it was packed.
+// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
+// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not
+// older than what was promised, with every byte as it was packed.
 
 // cachePath is the cache file in the directory in memory.
 const cachePath = "cache"

@@ -41,7 +41,7 @@ type Store struct {
 
 	locked  bool // we are the writer
 	settled bool // the file's header and name are on stable storage
-	held    bool // what counts as private memory is still the file's, where the system cannot exchange it: others must not write to it
+	held    bool // what counts as private memory is still the file's, so that others must not write to it: see Detach
 
 	tail     uint64      // file offset after the last reservation
 	backed   uint64      // up to where the file has disk space
@@ -69,8 +69,8 @@ func New(path string, files Files, o Options) *Store {
 	return &Store{path: path, files: files, options: o}
 }
 
-// Intercept has the store use what files makes of its files, and disk of the disk that is open, if there is one. Either may
-// be nil. It is the place for a test to put faults.
+// Intercept has the store use what files makes of its files, and disk of the disk that is open, if there is one. Either
+// may be nil. It is the place for a test to put faults.
 func (st *Store) Intercept(files func(Files) Files, disk func(Disk) Disk) {
 	if files != nil {
 		st.files = files(st.files)
@@ -92,8 +92,8 @@ func (st *Store) ID() [16]byte { return st.id }
 // Slot returns the slot of the generation in force. Its number is 0 while there is none.
 func (st *Store) Slot() format.Slot { return st.slot }
 
-// Index returns the index of the generation that was in force when the file was loaded; nil while there is none. Another
-// loaded generation has another.
+// Index returns the index of the generation that was in force when the file was loaded; nil while there is none.
+// Another loaded generation has another.
 func (st *Store) Index() *format.Index { return st.index }
 
 // Payload returns the bytes of a record of the loaded index, and the region that they are in. They are there as long as
@@ -147,8 +147,8 @@ func (st *Store) flush() error {
 }
 
 // Load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
-// processes never write. It leaves the store empty, without an error, when there is no file. format.ErrDamaged, format.ErrVersion,
-// format.ErrNotCache and format.ErrForeign say what else there is.
+// processes never write. It leaves the store empty, without an error, when there is no file. format.ErrDamaged,
+// format.ErrVersion, format.ErrNotCache and format.ErrForeign say what else there is.
 func (st *Store) Load() error {
 	d, err := st.files.Open(st.path, false, st.options.Insecure)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +198,8 @@ func (st *Store) reload() error {
 	}
 	if h.ID == st.id && h.Current == st.slot && !st.stale {
 		if uint64(size) < st.slot.End {
-			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w", st.path, size, st.slot.End, format.ErrDamaged)
+			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w",
+				st.path, size, st.slot.End, format.ErrDamaged)
 		}
 		return nil
 	}
@@ -546,8 +547,8 @@ func (st *Store) EndWriting() error {
 	return st.end()
 }
 
-// Leave gives the lock of a file up that is no longer at the path. Nothing of it is cut off: sessions may still pack into
-// what lies after its end.
+// Leave gives the lock of a file up that is no longer at the path. Nothing of it is cut off: sessions may still pack
+// into what lies after its end.
 func (st *Store) Leave() error {
 	st.grown = false
 	return st.end()

@@ -98,7 +98,8 @@ func TestACommitSaysThatItsFileWasReplaced(t *testing.T) {
 	requireContent(t, dir, payloadB)
 }
 
-// A commit whose flush failed is not in force, and the process writes to that file no more. What was packed can leave it.
+// A commit whose flush failed is not in force, and the process writes to that file no more. What was packed can leave
+// it.
 func TestAFailedFlushCondemnsTheFile(t *testing.T) {
 	dir := newDir(t)
 	dir.Record()
