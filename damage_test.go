@@ -273,7 +273,8 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 		require.Zero(t, s.Packed.Entries)
 		require.Zero(t, s.WrittenBytes)
 		require.Zero(t, s.DamagedPayloads)
-		require.EqualValues(t, map[Verify]int{VerifyStructure: 0, VerifyOnUse: 3, VerifyRepack: 3}[verify], s.Verified.Entries)
+		require.EqualValues(t, map[Verify]int{VerifyStructure: 0, VerifyOnUse: 3, VerifyRepack: 3}[verify],
+			s.Verified.Entries)
 		after, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, content, after)

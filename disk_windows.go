@@ -38,7 +38,8 @@ func createFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: err}
 	}
-	f, err := openHandle(path, windows.GENERIC_READ|windows.GENERIC_WRITE, private, windows.CREATE_NEW, windows.FILE_ATTRIBUTE_NORMAL)
+	f, err := openHandle(path, windows.GENERIC_READ|windows.GENERIC_WRITE, private, windows.CREATE_NEW,
+		windows.FILE_ATTRIBUTE_NORMAL)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,8 @@ func createFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-func openHandle(path string, access uint32, security *windows.SecurityAttributes, disposition, flags uint32) (*os.File, error) {
+func openHandle(path string, access uint32, security *windows.SecurityAttributes, disposition, flags uint32) (
+	*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err == nil {
 		var h windows.Handle
@@ -132,7 +134,8 @@ func replaced(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := openHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS)
+	there, err := openHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -170,7 +173,8 @@ func flushFile(f *os.File) error { return f.Sync() }
 // flushDir returns when the names in a directory are on the disk. NTFS, which keeps a journal, flushes a directory if
 // asked to; other file systems have no such call, and what they do with names is their own.
 func flushDir(dir string) error {
-	f, err := openHandle(dir, windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS)
+	f, err := openHandle(dir, windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if err != nil {
 		return nil
 	}

@@ -81,7 +81,8 @@ func TestAFileThatOthersMayWriteToIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	list, _, err := everyone.DACL()
 	require.NoError(t, err)
-	require.NoError(t, windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION, nil, nil, list, nil))
+	require.NoError(t, windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION,
+		nil, nil, list, nil))
 	_, err = Open(path, nil)
 	require.ErrorIs(t, err, ErrUnsafeFile)
 	c = mustOpen(t, path, &Options{AllowUnsafeFile: true})

@@ -83,23 +83,26 @@ func TestAFailedFlushIsNotRetried(t *testing.T) {
 		lost                    memdisk.Subset
 		reclaimed, cannotDetach bool
 	}{
-		{memdisk.LeaveNone, false, false}, {memdisk.LeaveOne, false, false}, {memdisk.LeaveSome, false, false}, {memdisk.LeaveAll, false, false},
+		{memdisk.LeaveNone, false, false}, {memdisk.LeaveOne, false, false},
+		{memdisk.LeaveSome, false, false}, {memdisk.LeaveAll, false, false},
 		{memdisk.LeaveOne, true, false}, {memdisk.LeaveSome, true, false}, {memdisk.LeaveAll, true, false},
 		{memdisk.LeaveNone, false, true},
 	} {
-		t.Run(fmt.Sprintf("lost %v, reclaimed %v, cannot detach %v", f.lost, f.reclaimed, f.cannotDetach), func(t *testing.T) {
-			images := 0
-			for n := 1; ; n++ {
-				failure := memdisk.FlushFailure{Lost: f.lost, Reclaimed: f.reclaimed, Random: rand.New(rand.NewPCG(uint64(n), uint64(f.lost)))}
-				seen := failFlushOf(t, n, failure, f.cannotDetach)
-				if seen == 0 {
-					require.Greater(t, n, 11)
-					t.Logf("%d flushes, %d images", n-1, images)
-					return
+		t.Run(fmt.Sprintf("lost %v, reclaimed %v, cannot detach %v", f.lost, f.reclaimed, f.cannotDetach),
+			func(t *testing.T) {
+				images := 0
+				for n := 1; ; n++ {
+					failure := memdisk.FlushFailure{Lost: f.lost, Reclaimed: f.reclaimed,
+						Random: rand.New(rand.NewPCG(uint64(n), uint64(f.lost)))}
+					seen := failFlushOf(t, n, failure, f.cannotDetach)
+					if seen == 0 {
+						require.Greater(t, n, 11)
+						t.Logf("%d flushes, %d images", n-1, images)
+						return
+					}
+					images += seen
 				}
-				images += seen
-			}
-		})
+			})
 	}
 }
 

@@ -174,8 +174,8 @@ func BenchmarkPackTiny(b *testing.B) {
 			require.NoError(b, os.Remove(path))
 			b.StartTimer()
 		}
-		for name, took := range map[string]time.Duration{"load": loading, "pack": packing, "finalize": finalizing, "save": saving,
-			"all": loading + packing + finalizing + saving} {
+		for name, took := range map[string]time.Duration{"load": loading, "pack": packing, "finalize": finalizing,
+			"save": saving, "all": loading + packing + finalizing + saving} {
 			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*n), name+"-ns/entry")
 		}
 	})

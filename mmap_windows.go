@@ -73,7 +73,8 @@ func populate(b []byte) error {
 		return nil
 	}
 	stretch := struct{ address, size uintptr }{addressOf(b), uintptr(len(b))}
-	_, _, _ = prefetchVirtualMemory.Call(uintptr(windows.CurrentProcess()), 1, uintptr(unsafe.Pointer(&stretch)), 0) // no more than a hint
+	// It is no more than a hint.
+	_, _, _ = prefetchVirtualMemory.Call(uintptr(windows.CurrentProcess()), 1, uintptr(unsafe.Pointer(&stretch)), 0)
 	return nil
 }
 

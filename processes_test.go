@@ -27,7 +27,9 @@ const (
 	envWait = "XPWC_TEST_WAIT" // Options.WriterWait
 )
 
-var sixLayers = chain{width: 160, layers: [][2]string{{"w1", "b1"}, {"w2", ""}, {"w3", "b3"}, {"w4", "b4"}, {"w5", "b5"}, {"w6", "b6"}}}
+var sixLayers = chain{width: 160, layers: [][2]string{
+	{"w1", "b1"}, {"w2", ""}, {"w3", "b3"}, {"w4", "b4"}, {"w5", "b5"}, {"w6", "b6"},
+}}
 
 // A report is what a child says of its run.
 type report struct {

@@ -88,7 +88,8 @@ func TestASectionIsNeverWrittenTo(t *testing.T) {
 func TestHandlesOfOneSectionShareACore(t *testing.T) {
 	path, size := embedded(t, someTensors(1, 100), everySystems)
 	one := mustOpenSection(t, path, everySystems, size, nil)
-	same := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size, &Options{ReadOnly: true})
+	same := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size,
+		&Options{ReadOnly: true})
 	require.Same(t, one.core, same.core)
 	_, err := OpenSection(path, everySystems, size, &Options{Strict: true})
 	require.ErrorIs(t, err, ErrOtherOptions)

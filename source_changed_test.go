@@ -26,7 +26,8 @@ func safetensorsOf(t testing.TB, tensors map[string][]byte) []byte {
 	var all []safetensors.Tensor
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		content := tensors[name]
-		all = append(all, safetensors.Tensor{Name: name, Dtype: safetensors.F32, Shape: []int{len(content) / 4}, Data: content})
+		all = append(all, safetensors.Tensor{Name: name, Dtype: safetensors.F32, Shape: []int{len(content) / 4},
+			Data: content})
 	}
 	var file bytes.Buffer
 	require.NoError(t, safetensors.Write(&file, all, nil))

@@ -276,7 +276,8 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	stop = 1
 	again := []store.Payload{{Size: 1 << 10}, {Size: 10}}
 	require.NoError(t, r.Hash(again, &stop))
-	require.Equal(t, []store.PayloadState{store.NotHashed, store.NotHashed}, []store.PayloadState{again[0].State, again[1].State})
+	require.Equal(t, []store.PayloadState{store.NotHashed, store.NotHashed},
+		[]store.PayloadState{again[0].State, again[1].State})
 	require.NoError(t, r.Close())
 }
 

@@ -524,8 +524,12 @@ func TestPowerFailureShowsAMissingFlush(t *testing.T) {
 			return flush == cachePath && strings.HasPrefix(after, "write ") && !header(flush, after) && !slot(flush, after)
 		},
 		"of the slot of a file to be renamed": wrote("128", cachePath+".compact"),
-		"of a new file's name":                func(flush, after string) bool { return flush == "directory" && !renamed(after) },
-		"of a renamed file's name":            func(flush, after string) bool { return flush == "directory" && renamed(after) },
+		"of a new file's name": func(flush, after string) bool {
+			return flush == "directory" && !renamed(after)
+		},
+		"of a renamed file's name": func(flush, after string) bool {
+			return flush == "directory" && renamed(after)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			forgot := 0

@@ -36,7 +36,10 @@ func requireContent(t *testing.T, dir *memdisk.Dir, want map[string][]byte) {
 	require.NoError(t, w.Close())
 }
 
-var payloadA, payloadB = map[string][]byte{"a": bytes.Repeat([]byte{1}, 500)}, map[string][]byte{"b": bytes.Repeat([]byte{2}, 700)}
+var (
+	payloadA = map[string][]byte{"a": bytes.Repeat([]byte{1}, 500)}
+	payloadB = map[string][]byte{"b": bytes.Repeat([]byte{2}, 700)}
+)
 
 func TestAStoreWithoutAFileIsEmpty(t *testing.T) {
 	w := mustOpen(t, newDir(t).Process())
