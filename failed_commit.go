@@ -183,7 +183,7 @@ func (c *core) missing(pending []*entry) (missing []*entry, err error) {
 	return missing, nil
 }
 
-// appendPending writes pending entries behind what the file has, for the commit that follows.
+// appendPending writes pending entries after what the file has, for the commit that follows.
 func (c *core) appendPending(entries []*entry) error {
 	for _, e := range entries {
 		at, err := c.store.Append(e.data)

@@ -46,7 +46,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	return notFound
 }
 
-// answer returns the entry that a look-up hits, or nil. same tells whether what will be packed is to be compared with
+// answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
 // something stored.
 func (s *Session) answer(w *weight) (e *entry, same bool) {
 	c := s.cache
@@ -83,7 +83,7 @@ type weight struct {
 	named        bool
 }
 
-// answer returns what this session's look-ups or packings of the weight came to, or nil.
+// answer returns the entry that this session's look-up or packing of the weight gave, or nil.
 func (w *weight) answer() *entry {
 	for _, a := range w.kernel.answers {
 		if a.same(w) {
@@ -106,7 +106,7 @@ func (w *weight) setAnswer(e *entry) {
 	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Packing, w.key.FingerprintID, w.seed, e})
 }
 
-// An answer is what a kernel's look-up with the rest of its key came to.
+// An answer is the entry that a look-up or packing of a kernel gave, with the rest of its key.
 type answer struct {
 	bias          *source
 	packing       format.Digest
@@ -195,12 +195,12 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
-// find returns the entry that answers a look-up, or nil. same tells whether there is any entry of this weight with this
-// content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
+// find returns the entry that answers a look-up, or nil. same reports whether there is any entry of this weight with
+// this content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
 func (s *Session) find(w *weight) (answer *entry, same bool) {
 	candidates := s.candidates(w)
-	// What the stamps tell comes first: one name may stand for the weights of several models, and only a digest, which
-	// reads the whole tensor, tells the others' from this one's.
+	// Stamps are compared first. One name may stand for the weights of several models, and to find the others' out a
+	// digest is needed, which reads the whole tensor.
 	for _, e := range candidates {
 		if !sameStamps(w, e) {
 			continue
@@ -236,8 +236,8 @@ func (s *Session) answers(e *entry, w *weight) bool {
 	case e.record.Flags&format.Variant != 0, e.record.Seed != w.seed && c.seeds[seedKey{w.key, w.seed}] != e:
 		return false
 	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.told):
-		// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones,
-		// until it was once seen to be packed into the same bytes, and ever if the host does not tell them.
+		// Scales and zero points are not in the key. A second use of it in one model may mean other ones, until it was
+		// once seen to be packed into the same bytes, and always if the host does not give a packing identity.
 		return false
 	case w.kernel.packing.ambiguous() && e.record.Flags&format.Tied == 0:
 		return false // which of the ways to pack it is of, nobody knows
@@ -259,7 +259,7 @@ func (s *Session) answers(e *entry, w *weight) bool {
 
 // sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again.
 func (s *Session) sized(w *weight, e *entry) bool {
-	// Where a host tells nothing, what the file has may have been right for a smaller kernel of this name.
+	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
 	if e.sized && (w.kernel.packing.known() || !s.cache.loaded(e)) {
 		return true
 	}

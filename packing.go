@@ -97,7 +97,7 @@ func (s *Session) reserve(n uint64) []byte {
 	case announced == nil || announced.compare:
 		p.kind, p.Reservation, err = s.reserveScratch(n)
 	case announced.named && s.cache.flushing:
-		// Should the flush fail, what is packed meanwhile would be lost with it, and nobody could tell. It is copied
+		// Should the flush fail, what is packed meanwhile would be lost with it, unnoticed. It is copied
 		// when it is handed in.
 		p.kind = inPrivate
 		p.Reservation, err = s.cache.arena.alloc(n)
@@ -261,7 +261,7 @@ func (s *Session) settle(w *weight, p space) *entry {
 	}
 	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
-	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody tells which is which.
+	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
 	if variant || !w.kernel.packing.known() && uniform(w.kernel.content) {
 		e.record.Flags |= format.Variant
 	}
@@ -346,7 +346,7 @@ func (s *Session) place(e *entry, p space) {
 		c.store.Filled(p.Reservation)
 		c.packingEnded()
 		e.file = p.Region.File()
-		if p.Region.Doubtful() { // in the middle of it a flush failed: nobody can tell what became of it
+		if p.Region.Doubtful() { // in the middle of it a flush failed: nobody knows what became of it
 			c.losePayload(e)
 		} else if c.flushing {
 			c.handedIn = append(c.handedIn, e)

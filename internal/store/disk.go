@@ -3,7 +3,7 @@ package store
 import "xpwc/internal/digest"
 
 // Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and
-// record what a power failure would leave behind.
+// record what a power failure would leave.
 
 // Files is the directory that a cache file lies in.
 type Files interface {
@@ -54,7 +54,7 @@ type Disk interface {
 	// TryLock takes the writer's lock unless another process has it.
 	TryLock() (bool, error)
 	Unlock() error
-	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved tells
+	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved says to
 	// the disk that its file was renamed.
 	Replaced() (bool, error)
 	Moved(path string)

@@ -91,7 +91,7 @@ type nameChange struct {
 	inode *inode // nil: removed
 }
 
-// inodeMemory is memory for inodes, zeroed, with room for a small file and the first segment preallocated behind it. To
+// inodeMemory is memory for inodes, zeroed, with room for a small file and the first segment preallocated after it. To
 // get it from the system anew for each of thousands of images would take most of the time.
 var inodeMemory struct {
 	sync.Mutex
