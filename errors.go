@@ -37,8 +37,8 @@ var (
 	ErrOtherOptions = errors.New("already open with other options")
 	// ErrBusy: another process, or a session of this one, is writing to the file.
 	ErrBusy = errors.New("the file is being written to; try again later")
-	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
-	// as sessions use it; the next session follows the path.
+	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as
+	// long as sessions use it; the next session follows the path.
 	ErrReplaced = store.ErrReplaced
 	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not
 	// be used.
@@ -49,7 +49,8 @@ var (
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = errors.New("the cache is read-only")
 	// ErrMisaligned: the section does not begin where this system can map it.
-	ErrMisaligned = errors.New("it cannot be mapped there; write the file anew with the section at a multiple of 65536, which suits every system")
+	ErrMisaligned = errors.New("it cannot be mapped there; " +
+		"write the file anew with the section at a multiple of 65536, which suits every system")
 	// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
 	ErrNoCgo = errors.New("built without cgo")
 )
