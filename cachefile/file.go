@@ -120,7 +120,8 @@ func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
 		case n == 1:
 		case errors.Is(err, io.EOF):
 			f.format = Native
-			return f, []finding{{f.problem(f.size-1, "the file ends before the last of %d bytes, which is to be here", size), true}}, nil
+			p := f.problem(f.size-1, "the file ends before the last of %d bytes, which is to be here", size)
+			return f, []finding{{p, true}}, nil
 		default:
 			return nil, nil, f.wrap(err)
 		}
@@ -214,7 +215,7 @@ func (f *File) readHeader() (header []byte, err error) {
 	return header, nil
 }
 
-// readIndex reads the index that the slot in force speaks of.
+// readIndex reads the index of the generation in force.
 func (f *File) readIndex() (findings []finding, err error) {
 	inForce := fmt.Sprintf("generation %d is in force", f.slot.Generation)
 	if f.slot.Generation == 0 {
@@ -222,8 +223,9 @@ func (f *File) readIndex() (findings []finding, err error) {
 	}
 	for parity, s := range f.slots {
 		if s.State == format.SlotTorn {
-			findings = append(findings, finding{f.problem(s.Offset, "the slot of %s generations does not check out: damaged, or being written "+
-				"when a crash came; %s", [2]string{"even", "odd"}[parity], inForce), false})
+			p := f.problem(s.Offset, "the slot of %s generations has a wrong checksum: damaged, or cut off by a crash "+
+				"while it was written; %s", [2]string{"even", "odd"}[parity], inForce)
+			findings = append(findings, finding{p, false})
 		}
 	}
 	slot := f.slot
@@ -231,7 +233,8 @@ func (f *File) readIndex() (findings []finding, err error) {
 		return findings, nil
 	}
 	if slot.End > f.size {
-		findings = append(findings, finding{f.problem(f.size, "the file ends here, generation %d at %d", slot.Generation, slot.End), true})
+		p := f.problem(f.size, "the file ends here, generation %d at %d", slot.Generation, slot.End)
+		findings = append(findings, finding{p, true})
 	}
 	if slot.IndexOffset+slot.IndexSize > f.size || slot.IndexSize > math.MaxInt {
 		return findings, nil
@@ -245,7 +248,8 @@ func (f *File) readIndex() (findings []finding, err error) {
 		return append(findings, finding{f.problem(slot.IndexOffset, "%v", err), true}), nil
 	}
 	if n := index.NameBytes(); n > index.NameLimit() {
-		return append(findings, finding{f.problem(slot.IndexOffset, "the names of %d records add up to %d bytes", slot.Records, n), true}), nil
+		p := f.problem(slot.IndexOffset, "the names of %d records add up to %d bytes", slot.Records, n)
+		return append(findings, finding{p, true}), nil
 	}
 	f.index = index
 	return findings, nil

@@ -72,7 +72,8 @@ func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
 		before = p
 	}
 	if all && total != x.slot.PayloadBytes {
-		return yield(Flaw{Record: -1, Err: damaged("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)})
+		err := damaged("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)
+		return yield(Flaw{Record: -1, Err: err})
 	}
 	return true
 }
@@ -83,8 +84,11 @@ func (x *Index) tableFlaws(sound bool, yield func(Flaw) bool) {
 		if !sound && x.touch(inBody, inBody+4) != nil {
 			continue
 		}
-		if uint64(le.Uint32(x.table[at:])) > x.slot.Records &&
-			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: damaged("table slot %d has an unknown record", at/4)}) {
+		if uint64(le.Uint32(x.table[at:])) <= x.slot.Records {
+			continue
+		}
+		err := damaged("table slot %d has an unknown record", at/4)
+		if !yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: err}) {
 			return
 		}
 	}

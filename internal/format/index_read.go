@@ -153,7 +153,8 @@ func (x *Index) NameBytes() (n uint64) {
 	for i := range x.Len() {
 		row := x.records[i*recordSize:][:recordSize]
 		for _, at := range []int{48, 56} {
-			if length := uint64(le.Uint32(row[at+4:])); length <= uint64(len(x.strings)) { // else reading the record fails
+			length := uint64(le.Uint32(row[at+4:]))
+			if length <= uint64(len(x.strings)) { // else reading the record fails
 				n += length
 			}
 		}
