@@ -6,8 +6,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned. ErrNotCache,
-// ErrDamaged, ErrForeign and ErrVersion are also those of packages cachefile and registry.
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
+// ErrNotCache, ErrDamaged, ErrForeign and ErrVersion are also those of packages cachefile and registry.
 var (
 	// ErrUnknownTensor: the data map has no tensor of that name.
 	ErrUnknownTensor = errors.New("unknown tensor")
@@ -36,8 +36,8 @@ var (
 	ErrOtherOptions = errors.New("already open with other options; use the same ones, or close it first")
 	// ErrBusy: another process, or a session of this one, is writing to the file.
 	ErrBusy = errors.New("the file is being written to; try again later")
-	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as long
-	// as sessions use it; the next session follows the path.
+	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as
+	// long as sessions use it; the next session follows the path.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
 	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not
 	// be used.
