@@ -48,8 +48,8 @@ var (
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = errors.New("the cache is read-only")
 	// ErrMisaligned: the section does not begin where this system can map it.
-	ErrMisaligned = errors.New("it cannot be mapped there; write the file anew with the section at a multiple of 65536, " +
-		"which suits every system")
+	ErrMisaligned = errors.New("it cannot be mapped there; write the file anew with the section at a multiple of " +
+		"65536, which suits every system")
 	// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
 	ErrNoCgo = errors.New("built without cgo; build with CGO_ENABLED=1 and a C compiler")
 )

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -120,10 +119,10 @@ func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
 		case n == 1:
 		case errors.Is(err, io.EOF):
 			f.format = Native
-			p := f.problem(f.size-1, "the file ends before the last of %d bytes, which is to be here", size)
+			p := f.problem(f.size-1, "the cache ends before this, the last of its %d bytes", size)
 			return f, []finding{{p, true}}, nil
 		default:
-			return nil, nil, f.wrap(err)
+			return nil, nil, err
 		}
 	}
 	findings, err := f.read()
@@ -286,7 +285,7 @@ func (f *File) readForeign() ([]finding, error) {
 func (f *File) readAt(b []byte, offset uint64) error {
 	_, err := f.r.ReadAt(b, int64(offset))
 	if errors.Is(err, io.EOF) {
-		return &fs.PathError{Op: "read", Path: f.path, Err: io.ErrUnexpectedEOF}
+		return f.wrap(fmt.Errorf("read: %w", io.ErrUnexpectedEOF))
 	}
 	return err
 }
