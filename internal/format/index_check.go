@@ -126,7 +126,7 @@ func SizeOfIndex(b []byte) (size uint64, ok bool) {
 		return 0, false
 	}
 	const most = 1 << 40
-	n, layouts, slots, text := le.Uint64(b[16:]), uint64(le.Uint32(b[24:])), le.Uint64(b[32:]), le.Uint64(b[40:])
+	n, layouts, slots, text := counts(b)
 	if n > most || slots > most || text > most {
 		return 0, false
 	}
