@@ -509,7 +509,7 @@ typedef struct xpwc_packing {
   uint32_t stride_width;
   uint32_t dilation_height;
   uint32_t dilation_width;
-  // The kernel's shape, as XNNPACK is given it: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first.
+  // The kernel's shape, as XNNPACK gets it: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first.
   uint32_t dim_count;
   const size_t* dims;
   // The node's tensors, with the types they have in the subgraph. bias is zero if there is none.
