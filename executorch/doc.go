@@ -1,7 +1,7 @@
 // Package executorch reads the named data of ExecuTorch's files, .ptd and .pte, and gives it to sessions: a [File] is
 // an [xpwc.DataMap] as ExecuTorch's own NamedDataMap is one.
 //
-//	weights, err := executorch.Open("model.ptd")        // maps the file, checks it, reads no tensor
+//	weights, err := executorch.OpenFile("model.ptd")    // maps the file, checks it, reads no tensor
 //	session, err := cache.NewSession(weights)
 //	kernel, err := session.Load("linear.weight")
 //	… create the runtime, session.Finalize(), run it, delete it, session.Close()

@@ -7,10 +7,24 @@ var (
 	// not downloaded whole: get it again from its source.
 	ErrMalformed = errors.New("malformed ExecuTorch file")
 
-	// ErrUnsupported is matched when a file is of a version of its schema that this package does not know. Export the
-	// model again, with an ExecuTorch that writes version 0.
-	ErrUnsupported = errors.New("unsupported version of an ExecuTorch file")
+	// ErrUnsupported is matched when a file or a program has what this package does not know: a version of its
+	// schema, a type, a quantisation, a flag. The error says what. Export the model again, with an ExecuTorch of
+	// about 1.5.
+	ErrUnsupported = errors.New("unsupported in an ExecuTorch file")
 
-	// ErrClosed is matched by what is asked of a File after Close, as far as it needs the file's bytes.
+	// ErrUnsupportedOp is matched when a method has operators that are none of an XNNPACK delegate's, or a delegate
+	// has a node that package xnnpack does not have. The error lists them. ExecuTorch runs such a method; its weights
+	// can be packed here for it.
+	ErrUnsupportedOp = errors.New("operators that cannot be run here")
+
+	// ErrMissingData is matched when a program's constant is in none of its files: a .ptd was not given. The error
+	// names the constant.
+	ErrMissingData = errors.New("constant is in none of the program's files")
+
+	// ErrUnknownMethod is matched when a program has no method of a name. The error lists those that it has.
+	ErrUnknownMethod = errors.New("no such method")
+
+	// ErrClosed is matched by what is asked of a [File] or a [Program] after Close, as far as it needs the file's
+	// bytes.
 	ErrClosed = errors.New("ExecuTorch file is closed")
 )

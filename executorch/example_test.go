@@ -20,7 +20,7 @@ func Example() {
 	check(err)
 	defer os.RemoveAll(dir)
 	for range 2 {
-		weights, err := executorch.Open("testdata/reference.ptd")
+		weights, err := executorch.OpenFile("testdata/reference.ptd")
 		check(err)
 		cache, err := xpwc.Open(filepath.Join(dir, "model.xpwc"), nil)
 		check(err)

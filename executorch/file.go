@@ -3,9 +3,11 @@ package executorch
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"xpwc"
+	"xpwc/internal/flatbuf"
 	"xpwc/internal/mapped"
 	"xpwc/internal/tensorfile"
 )
@@ -16,9 +18,9 @@ const alignment = 16
 // File is a .ptd or .pte file mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be called from
 // many goroutines.
 type File struct {
-	file   *mapped.File
-	named  []entry
-	byName map[string]int
+	file     *mapped.File
+	contents contents
+	byName   map[string]int
 }
 
 // NamedData is one piece of named data.
@@ -39,22 +41,22 @@ type TensorMeta struct {
 	DimOrder []int
 }
 
-// Open maps a .ptd or a .pte read-only and checks its named data; its identifier says which of them it is. Tensors'
+// OpenFile maps a .ptd or a .pte read-only and checks its named data; its identifier says which of them it is. Tensors'
 // bytes are not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and
 // names the file. The file must not be changed in place while it is open, as for any mapping; replacing it by another
 // is harmless. The caller closes the file when everything that uses its data is closed.
-func Open(path string) (*File, error) {
+func OpenFile(path string) (*File, error) {
 	m, err := mapped.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open ExecuTorch file: %w", err)
 	}
-	named, err := parse(m.Data())
+	c, err := parse(m.Data())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open ExecuTorch file %s: %w", path, err), m.Close())
 	}
-	f := &File{file: m, named: named, byName: make(map[string]int, len(named))}
-	for i := range named {
-		f.byName[named[i].name] = i
+	f := &File{file: m, contents: c, byName: make(map[string]int, len(c.named))}
+	for i := range c.named {
+		f.byName[c.named[i].name] = i
 	}
 	return f, nil
 }
@@ -64,8 +66,8 @@ func (f *File) Path() string { return f.file.Path() }
 
 // NamedData returns all named data in the order the file lists it. After Close it has no Data.
 func (f *File) NamedData() []NamedData {
-	out := make([]NamedData, len(f.named))
-	for i := range f.named {
+	out := make([]NamedData, len(f.contents.named))
+	for i := range f.contents.named {
 		out[i] = f.at(i)
 	}
 	return out
@@ -81,7 +83,7 @@ func (f *File) Lookup(name string) (NamedData, bool) {
 }
 
 func (f *File) at(i int) NamedData {
-	e := &f.named[i]
+	e := &f.contents.named[i]
 	d := NamedData{Name: e.name, Data: place(e).In(f.file.Data())}
 	if e.meta != nil {
 		d.Meta = &TensorMeta{Type: e.meta.Type, Sizes: slices.Clone(e.meta.Sizes),
@@ -102,7 +104,20 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	if !ok {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", f.Path(), name, xpwc.ErrUnknownTensor)
 	}
-	return tensorfile.Tensor(f.file, place(&f.named[i]), ErrClosed)
+	return f.tensor(f.contents.named[i].span)
+}
+
+func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {
+	return tensorfile.Tensor(f.file, tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment}, ErrClosed)
+}
+
+// read calls do with the file's bytes, which it must not keep.
+func (f *File) read(do func(file []byte)) error {
+	err := f.file.View(func(file []byte) error { do(file); return nil })
+	if errors.Is(err, fs.ErrClosed) {
+		return fmt.Errorf("%s: %w", f.Path(), ErrClosed)
+	}
+	return err
 }
 
 // Close unmaps the file. Sessions, and runtimes that read its data at inference, must be gone before; what asks for

@@ -21,7 +21,7 @@ func save(t testing.TB, b []byte) string {
 
 func open(t testing.TB, path string) *File {
 	t.Helper()
-	f, err := Open(path)
+	f, err := OpenFile(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f
@@ -102,7 +102,7 @@ func TestAnotherFileHasOtherStamps(t *testing.T) {
 }
 
 func TestAClosedFileGivesNoBytes(t *testing.T) {
-	f, err := Open("testdata/reference.ptd")
+	f, err := OpenFile("testdata/reference.ptd")
 	require.NoError(t, err)
 	d, err := f.Tensor("weight")
 	require.NoError(t, err)
@@ -123,11 +123,11 @@ func TestAClosedFileGivesNoBytes(t *testing.T) {
 
 func TestAFileThatCannotBeOpenedIsAnErrorThatNamesIt(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "absent.ptd")
-	_, err := Open(absent)
+	_, err := OpenFile(absent)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, absent)
 	bad := save(t, sound(true).bytes()[:100])
-	_, err = Open(bad)
+	_, err = OpenFile(bad)
 	require.ErrorIs(t, err, ErrMalformed)
 	require.ErrorContains(t, err, bad)
 }

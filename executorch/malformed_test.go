@@ -135,13 +135,13 @@ func TestUnusualFilesAreRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(c.file.bytes())
 			require.NoError(t, err)
-			require.Len(t, got, c.names)
+			require.Len(t, got.named, c.names)
 		})
 	}
 }
 
-// files are without fault: made here, and by ExecuTorch.
-func files(t testing.TB) [][]byte {
+// soundFiles are without fault: made here, and by ExecuTorch.
+func soundFiles(t testing.TB) [][]byte {
 	t.Helper()
 	out := [][]byte{sound(false).bytes(), sound(true).bytes()}
 	for _, name := range []string{"testdata/reference.ptd", "testdata/reference.pte"} {
@@ -155,8 +155,8 @@ func files(t testing.TB) [][]byte {
 // check reads a file, which may be refused, and sees that nothing lies outside it.
 func check(t testing.TB, b []byte) {
 	t.Helper()
-	named, err := parse(b)
-	for _, e := range named {
+	c, err := parse(b)
+	for _, e := range c.named {
 		if err == nil {
 			require.Len(t, place(&e).In(b), int(e.span.Size), e.name)
 		}
@@ -164,7 +164,7 @@ func check(t testing.TB, b []byte) {
 }
 
 func TestAFileCutOffAnywhereIsRefused(t *testing.T) {
-	for _, good := range files(t) {
+	for _, good := range soundFiles(t) {
 		_, err := parse(good)
 		require.NoError(t, err)
 		for n := range good {
@@ -175,7 +175,7 @@ func TestAFileCutOffAnywhereIsRefused(t *testing.T) {
 }
 
 func TestADamagedFileIsRefusedOrReadWithinIt(t *testing.T) {
-	for _, good := range files(t) {
+	for _, good := range soundFiles(t) {
 		for i := range good {
 			for _, flip := range []byte{0x01, 0x04, 0x80, 0xff} {
 				bad := bytes.Clone(good)
@@ -188,7 +188,7 @@ func TestADamagedFileIsRefusedOrReadWithinIt(t *testing.T) {
 
 // FuzzParse reads any bytes as a file.
 func FuzzParse(f *testing.F) {
-	for _, b := range files(f) {
+	for _, b := range soundFiles(f) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { check(t, b) })
@@ -198,7 +198,7 @@ func FuzzParse(f *testing.F) {
 func FuzzPatched(f *testing.F) {
 	f.Add(uint8(0), uint16(80), uint32(7), uint16(96), uint32(1))
 	f.Fuzz(func(t *testing.T, which uint8, at uint16, word uint32, at2 uint16, word2 uint32) {
-		all := files(t)
+		all := soundFiles(t)
 		b := all[int(which)%len(all)]
 		binary.LittleEndian.PutUint32(b[int(at)%(len(b)-3):], word)
 		binary.LittleEndian.PutUint32(b[int(at2)%(len(b)-3):], word2)

@@ -16,38 +16,48 @@ type entry struct {
 	meta *TensorMeta
 }
 
-// parse reads the named data of a file with these bytes, and checks it against them.
-func parse(file []byte) ([]entry, error) {
+// contents is what a file says of itself. It is checked against the file's bytes.
+type contents struct {
+	kind     *root
+	table    flatbuf.Table // the root
+	segments []flatbuf.Span
+	named    []entry
+}
+
+// parse reads the contents of a file with these bytes: all of a .ptd's, and what a .pte has in common with it.
+func parse(file []byte) (contents, error) {
 	identifier := ""
 	if len(file) >= headerOffset {
 		identifier = string(file[4:headerOffset])
 	}
-	var kind root
+	var c contents
 	var h header
 	var err error
 	switch identifier {
 	case flatTensorIdentifier:
-		kind = flatTensor
+		c.kind = &flatTensor
 		h, err = readFlatTensorHeader(file)
 	case programIdentifier:
-		kind = program
+		c.kind = &program
 		h, err = readProgramHeader(file)
 	default:
 		err = malformed("neither a .ptd nor a .pte: its identifier is %q", identifier)
 	}
 	if err != nil {
-		return nil, err
+		return contents{}, err
 	}
-	return readNamedData(flatbuf.New(file[:h.flatbuffer], ErrMalformed), kind, h)
+	r := flatbuf.New(file[:h.flatbuffer], ErrMalformed)
+	c.table = r.Root(c.kind.identifier)
+	if version := c.table.Uint32(c.kind.version); r.Err() == nil && version != schemaVersion {
+		return contents{}, fmt.Errorf("%w: version %d, not %d", ErrUnsupported, version, schemaVersion)
+	}
+	c.segments = readSegments(r, c.table.Tables(c.kind.segments), h)
+	c.named = readNamedData(r, &c)
+	return c, r.Err()
 }
 
-func readNamedData(r *flatbuf.Reader, kind root, h header) ([]entry, error) {
-	t := r.Root(kind.identifier)
-	if version := t.Uint32(kind.version); r.Err() == nil && version != schemaVersion {
-		return nil, fmt.Errorf("%w: version %d, not %d", ErrUnsupported, version, schemaVersion)
-	}
-	segments := readSegments(r, t.Tables(kind.segments), h)
-	named := t.Tables(kind.namedData)
+func readNamedData(r *flatbuf.Reader, c *contents) []entry {
+	named := c.table.Tables(c.kind.namedData)
 	var out []entry
 	known := map[string]bool{}
 	for i := 0; i < named.Len() && r.Err() == nil; i++ {
@@ -61,17 +71,17 @@ func readNamedData(r *flatbuf.Reader, kind root, h header) ([]entry, error) {
 		}
 		known[e.name] = true
 		segment := n.Uint32(namedSegment)
-		if int64(segment) >= int64(len(segments)) {
-			r.Fail("named data %q is in segment %d of %d", e.name, segment, len(segments))
+		if int64(segment) >= int64(len(c.segments)) {
+			r.Fail("named data %q is in segment %d of %d", e.name, segment, len(c.segments))
 			break
 		}
-		e.span = segments[segment]
-		if t := n.Table(namedTensor); kind == flatTensor && t.Present() {
+		e.span = c.segments[segment]
+		if t := n.Table(namedTensor); c.kind == &flatTensor && t.Present() {
 			e.meta = readMeta(r, t, e)
 		}
 		out = append(out, e)
 	}
-	return out, r.Err()
+	return out
 }
 
 // readSegments returns where in the file the segments lie, one after the other, as the schemas say.

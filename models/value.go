@@ -19,6 +19,8 @@ type Value struct {
 	// Shape gives the dimensions, outermost first; images are [batch, height, width, channels]. Elements lie row by
 	// row.
 	Shape []int
+	// Dynamic says that Shape is the largest one: [xnnpack.Runtime.ReshapeExternal] gives an input a smaller one.
+	Dynamic bool
 	// Quantization says what integers mean. It is zero for floats.
 	Quantization xnnpack.Quantization
 }

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-// xnn_define_concatenate2..5, xnn_define_even_split2..4 and xnn_define_static_constant_pad are the only forms the older headers have;
-// the newer ones mark them deprecated in favour of forms the older ones lack.
+// xnn_define_concatenate2..5, xnn_define_even_split2..4 and xnn_define_static_constant_pad are the only forms that the
+// older headers have; the newer ones mark them deprecated in favour of forms that the older ones do not have.
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #endif

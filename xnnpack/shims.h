@@ -41,7 +41,8 @@ enum xpwc_cpu_level {
   xpwc_cpu_avx512vnnigfni,
 };
 
-// Whether cpuinfo_isa has what level adds to those below it. False also where the processor has no such levels or cpuinfo cannot start.
+// Whether cpuinfo_isa has what level adds to those below it. False also where the processor has no such levels or
+// cpuinfo cannot start.
 bool xpwc_has_cpu_level(enum xpwc_cpu_level level);
 
 // Clears in cpuinfo_isa what lies above level. False where the processor has no such levels or cpuinfo cannot start.

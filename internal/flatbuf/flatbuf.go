@@ -147,6 +147,14 @@ func (t Table) Byte(slot int) byte {
 // Bool returns the field in a slot, and false if it is absent.
 func (t Table) Bool(slot int) bool { return t.Byte(slot) != 0 }
 
+// Int16 returns the field in a slot, and 0 if it is absent.
+func (t Table) Int16(slot int) int16 {
+	if pos, ok := t.field(slot, flatbuffers.SizeInt16); ok {
+		return flatbuffers.GetInt16(t.r.buf[pos:])
+	}
+	return 0
+}
+
 // Int32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Int32(slot int, absent int32) int32 {
 	if pos, ok := t.field(slot, flatbuffers.SizeInt32); ok {
@@ -255,6 +263,16 @@ func (t Table) String(slot int) string {
 // Int32s returns a copy of a vector of int32, and nil if the field is absent.
 func (t Table) Int32s(slot int) []int32 {
 	return Copied(t.Vector(slot, flatbuffers.SizeInt32), flatbuffers.SizeInt32, flatbuffers.GetInt32)
+}
+
+// Uint32s returns such a copy.
+func (t Table) Uint32s(slot int) []uint32 {
+	return Copied(t.Vector(slot, flatbuffers.SizeUint32), flatbuffers.SizeUint32, flatbuffers.GetUint32)
+}
+
+// Uint64s returns such a copy.
+func (t Table) Uint64s(slot int) []uint64 {
+	return Copied(t.Vector(slot, flatbuffers.SizeUint64), flatbuffers.SizeUint64, flatbuffers.GetUint64)
 }
 
 // Int64s returns such a copy.

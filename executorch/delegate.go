@@ -1,0 +1,235 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"xpwc/internal/flatbuf"
+	"xpwc/xnnpack"
+)
+
+// graph is the flatbuffer of an XNNPACK delegate, and where its constants lie.
+type graph struct {
+	table     flatbuf.Table
+	flat      int64        // where the flatbuffer begins in the file
+	constants flatbuf.Span // of the delegate's own, in the file
+	buffers   []flatbuf.Span
+	data      flatbuf.Vector
+}
+
+// readGraph reads the blob of a delegate, which lies in the file.
+func readGraph(file []byte, blob flatbuf.Span) (*graph, error) {
+	b := blob.In(file)
+	g := &graph{flat: blob.Offset}
+	flat := b
+	if len(b) >= graphMagicOffset+len(graphMagic) && string(b[graphMagicOffset:][:len(graphMagic)]) == graphMagic {
+		if len(b) < graphHeaderSize {
+			return nil, malformed("%d bytes are no header of a graph", len(b))
+		}
+		u32 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(b[at:])) }
+		length, offset, size := binary.LittleEndian.Uint16(b[8:]), u32(10), u32(14)
+		from, constants := u32(18), binary.LittleEndian.Uint64(b[22:])
+		whole := uint64(len(b))
+		switch {
+		case length < graphHeaderSize:
+			return nil, malformed("a graph's header of %d bytes, not %d", length, graphHeaderSize)
+		case offset > whole || size > whole-offset:
+			return nil, malformed("a graph of %d bytes at byte %d of %d", size, offset, whole)
+		case constants > 0 && (from > whole || constants > whole-from):
+			return nil, malformed("%d bytes of constants at byte %d of %d", constants, from, whole)
+		}
+		flat, g.flat = b[offset:][:size], blob.Offset+int64(offset)
+		if constants > 0 {
+			g.constants = flatbuf.Span{Offset: blob.Offset + int64(from), Size: int64(constants)}
+		}
+	}
+	const at = 4 // of the identifier in a flatbuffer
+	identifier := graphIdentifiers[0]
+	if len(flat) >= at+len(identifier) {
+		identifier = string(flat[at:][:len(identifier)])
+	}
+	if !slices.Contains(graphIdentifiers, identifier) {
+		return nil, fmt.Errorf("%w: a graph of the format %q, not %q", ErrUnsupported, identifier, graphIdentifiers)
+	}
+	r := flatbuf.New(flat, ErrMalformed)
+	g.table = r.Root(identifier)
+	buffers := g.table.Tables(graphConstantBuffer)
+	for i := 0; i < buffers.Len() && r.Err() == nil; i++ {
+		span := buffers.Table(i).Span(inlineData)
+		g.buffers = append(g.buffers, flatbuf.Span{Offset: g.flat + span.Offset, Size: span.Size})
+	}
+	g.data = g.table.Tables(graphConstantData)
+	return g, r.Err()
+}
+
+// content returns where the constant of that number is.
+func (g *graph) content(index uint32) (content, error) {
+	if g.data.Len() == 0 {
+		if int64(index) >= int64(len(g.buffers)) {
+			return content{}, malformed("constant %d of %d", index, len(g.buffers))
+		}
+		return content{at: g.buffers[index]}, nil
+	}
+	if int64(index) >= int64(g.data.Len()) {
+		return content{}, malformed("constant %d of %d", index, g.data.Len())
+	}
+	t := g.data.Table(int(index))
+	offset, size := t.Uint64(constantOffset), t.Uint64(constantSize)
+	if name := t.String(constantKey); name != "" || t.Err() != nil {
+		return content{name: name}, t.Err()
+	}
+	whole := uint64(g.constants.Size)
+	if offset > whole || size > whole-offset {
+		return content{}, malformed("constant %d, %d bytes at byte %d of %d", index, size, offset, whole)
+	}
+	return content{at: flatbuf.Span{Offset: g.constants.Offset + int64(offset), Size: int64(size)}}, nil
+}
+
+// xvalue is a value of a graph.
+type xvalue struct {
+	id       uint32
+	tensor   xnnpack.Tensor // without data, and without the scales that are not in the flatbuffer
+	constant *content
+	scales   *content // of the channels or blocks, where they are not in the flatbuffer
+	external uint32   // argument of the delegate, if input or output is set
+	input    bool
+	output   bool
+	dynamic  bool // the value is quantised as it comes in: an old way to write a conversion
+}
+
+// value reads a value of the graph.
+func (g *graph) value(t flatbuf.Table) (xvalue, error) {
+	x := t.Table(xvalueVal)
+	v, params, kind := x, flatbuf.Table{}, byte(0)
+	switch union := t.Byte(xvalueType); union {
+	case xvalueTensor:
+	case xvalueQuantized:
+		v, params, kind = x.Table(quantizedTensor), x.Table(quantizedParams), x.Byte(quantizedParamsType)
+	default:
+		t.Fail("a value of type %d", union)
+	}
+	if err := t.Err(); err != nil {
+		return xvalue{}, err
+	}
+	if !v.Present() {
+		return xvalue{}, malformed("a value without a tensor")
+	}
+	flags := v.Uint32(xtensorFlags)
+	out := xvalue{id: v.Uint32(xtensorID), external: v.Uint32(xtensorExternal)}
+	out.input, out.output = flags&externalInput != 0, flags&externalOutput != 0
+	if flags&^(externalInput|externalOutput) != 0 || out.input && out.output {
+		return out, malformed("the value has the flags %#x", flags)
+	}
+	var err error
+	if out.tensor.Type, err = xdatatype(v.Int16(xtensorDatatype)); err != nil {
+		return out, err
+	}
+	for _, d := range v.Uint32s(xtensorDims) {
+		if d > math.MaxInt32 {
+			return out, malformed("a dimension of %d", d)
+		}
+		out.tensor.Shape = append(out.tensor.Shape, int(d))
+	}
+	if out.tensor.Shape == nil {
+		out.tensor.Shape = scalar()
+	}
+	if index := v.Uint32(xtensorConstant); index != 0 {
+		c, err := g.content(index)
+		if err != nil {
+			return out, err
+		}
+		out.constant = &c
+	}
+	if dq := v.Int16(xtensorDQDatatype); dq != 0 {
+		if kind, err := xdatatype(dq); err != nil || kind != xnnpack.QInt8 || !out.input || out.constant != nil {
+			return out, fmt.Errorf("%w: a value quantised at inference to datatype %d", ErrUnsupported, dq)
+		}
+		out.dynamic = true
+	}
+	if params.Present() || kind != 0 {
+		err = g.quantization(&out, params, kind)
+	}
+	if err == nil {
+		err = t.Err()
+	}
+	return out, err
+}
+
+// The zero point of channels and blocks of 4-bit elements, which the schema leaves out.
+const zeroPoint4Bit = 8
+
+func (g *graph) quantization(v *xvalue, t flatbuf.Table, kind byte) error {
+	q := &v.tensor.Quantization
+	buffer := func(slot int) error {
+		index := t.Uint32(slot)
+		if index == 0 {
+			return nil
+		}
+		c, err := g.content(index)
+		v.scales = &c
+		return err
+	}
+	var err error
+	switch kind {
+	case perTensor:
+		q.Scale, q.ZeroPoint = t.Float32(perTensorScale, 0), t.Int32(perTensorZeroPoint, 0)
+	case perChannel:
+		q.Scales, q.ChannelDim = t.Float32s(perChannelScale), int(t.Int32(perChannelDim, 0))
+		err = buffer(perChannelBuffer)
+		if v.tensor.Type == xnnpack.ChannelQInt4 {
+			q.ZeroPoint = zeroPoint4Bit
+		}
+	case perToken:
+		q.NonBatchDims = int(t.Int32(perTokenNonBatchDims, 0))
+	case perGroup:
+		q.ChannelDim, q.BlockSize = int(t.Int32(perGroupDim, 0)), int(t.Int32(perGroupSize, 0))
+		q.ZeroPoint = zeroPoint4Bit
+		err = buffer(perGroupBuffer)
+		if v.scales == nil {
+			for _, s := range t.Float32s(perGroupScale) {
+				q.BlockScales = append(q.BlockScales, bfloat16(s))
+			}
+		}
+	default:
+		return fmt.Errorf("%w: quantization of type %d", ErrUnsupported, kind)
+	}
+	return err
+}
+
+// bfloat16 rounds as ExecuTorch does where it finds scales of blocks in single precision: up by a little over half of
+// the last place, and down.
+func bfloat16(f float32) uint16 {
+	return uint16(math.Float32bits(f*1.00389105) >> 16)
+}
+
+// scaleCount returns how many scales a value has, and how many bytes each takes in a file; none if the value has no
+// list of them.
+func scaleCount(t *xnnpack.Tensor) (count, size int, err error) {
+	q := &t.Quantization
+	switch t.Type {
+	case xnnpack.ChannelQInt8, xnnpack.ChannelQInt32, xnnpack.ChannelQInt4:
+		if q.ChannelDim < 0 || q.ChannelDim >= len(t.Shape) {
+			return 0, 0, malformed("channels along dimension %d of %v", q.ChannelDim, t.Shape)
+		}
+		return t.Shape[q.ChannelDim], 4, nil
+	case xnnpack.BlockQInt4:
+		wrong := malformed("blocks of %d of channels along dimension %d of %v", q.BlockSize, q.ChannelDim, t.Shape)
+		if len(t.Shape) != 2 || q.ChannelDim < 0 || q.ChannelDim > 1 || q.BlockSize <= 0 {
+			return 0, 0, wrong
+		}
+		along := t.Shape[1-q.ChannelDim]
+		if along%q.BlockSize != 0 {
+			return 0, 0, wrong
+		}
+		blocks := int64(t.Shape[q.ChannelDim]) * int64(along/q.BlockSize)
+		if blocks > math.MaxInt32 {
+			return 0, 0, malformed("%d blocks", blocks)
+		}
+		return int(blocks), 2, nil
+	}
+	return 0, 0, nil
+}

@@ -1,0 +1,271 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"xpwc"
+	"xpwc/models"
+	"xpwc/xnnpack"
+)
+
+// use says how XNNPACK reads a constant, which decides when its content must be there and how long it must stay.
+type use uint8
+
+const (
+	// usePacked: packed by an operator that looks into the weights cache first, so read only if it misses there.
+	usePacked use = 1 << iota
+	// usePackedBlind: packed by an operator that does not look up first, or without being named in the key.
+	usePackedBlind
+	// useInference: read at every inference.
+	useInference
+)
+
+// use calls do for each constant that a step uses.
+func (p *plan) use(s *step, do func(c *constant, how use)) {
+	inputs, _ := s.operands()
+	w, packs := s.operation.(weighted)
+	kernel, bias := xnnpack.InvalidValue, xnnpack.InvalidValue
+	if packs {
+		if kernel, bias = w.weights(); p.values[kernel].constant == nil {
+			kernel, bias = xnnpack.InvalidValue, xnnpack.InvalidValue
+		}
+	}
+	_, multiplied := s.operation.(batchMatrixMultiply)
+	for _, in := range inputs {
+		v := &p.values[in]
+		if v.constant == nil {
+			continue
+		}
+		how := useInference
+		switch {
+		case in == kernel && multiplied: // it depends on its type whether it is packed
+			how |= usePackedBlind
+		case in == kernel || in == bias:
+			how = usePacked
+			hidden := in == bias && p.values[inputs[0]].tensor.Type == xnnpack.DynamicQInt8
+			if hidden || !w.looksUp() || v.tensor.Type == xnnpack.Float16 {
+				how = usePackedBlind
+			}
+		}
+		do(v.constant, how)
+	}
+}
+
+func (u use) options() []xpwc.LoadOption {
+	var options []xpwc.LoadOption
+	if u&(usePackedBlind|useInference) != 0 {
+		options = append(options, xpwc.Eager())
+	}
+	if u&useInference != 0 {
+		return append(options, xpwc.Retain())
+	}
+	return append(options, xpwc.PackOnly())
+}
+
+// emitter adds the steps of a part to a subgraph. It keeps the first error of defining a value; the node that was to
+// use the value is then refused too, and the first error is the one to report.
+type emitter struct {
+	part
+	s       *xnnpack.Subgraph
+	files   *files
+	loader  models.Loader
+	ids     map[xnnpack.ValueID]xnnpack.ValueID // of the subgraph, by those of the plan
+	tensors map[xnnpack.ValueID]xnnpack.Tensor
+	options map[string][]xpwc.LoadOption // of constants, by name
+	err     error
+}
+
+func (p part) emit(f *files, l models.Loader) (*xnnpack.Subgraph, error) {
+	s, err := xnnpack.NewSubgraph(len(p.inputs) + len(p.outputs))
+	if err != nil {
+		return nil, err
+	}
+	e := &emitter{
+		part: p, s: s, files: f, loader: l,
+		ids: map[xnnpack.ValueID]xnnpack.ValueID{}, tensors: map[xnnpack.ValueID]xnnpack.Tensor{},
+		options: map[string][]xpwc.LoadOption{},
+	}
+	if err := e.emit(); err != nil {
+		if deleted := s.Delete(); deleted != nil {
+			err = fmt.Errorf("%w; %w", err, deleted)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+func (e *emitter) emit() error {
+	if err := e.collectOptions(); err != nil {
+		return err
+	}
+	copies := e.externals()
+	for _, i := range e.steps {
+		s := &e.plan.steps[i]
+		if e.err == nil {
+			if err := s.add(e.s, e.value); e.err == nil {
+				e.err = err
+			}
+		}
+		if e.err != nil {
+			return fmt.Errorf("%s: %w", s.name, e.err)
+		}
+	}
+	for _, c := range copies {
+		from := e.value(c.Input)
+		if e.err == nil {
+			e.err = e.s.Copy(xnnpack.Copy{Input: from, Output: c.Output})
+		}
+	}
+	return e.err
+}
+
+// collectOptions says what all steps do with each constant before the first is loaded.
+func (e *emitter) collectOptions() error {
+	uses := map[string]use{}
+	for _, i := range e.steps {
+		s := &e.plan.steps[i]
+		e.use(s, func(c *constant, how use) { uses[c.name] |= how })
+		w, ok := s.operation.(weighted)
+		if !ok {
+			continue
+		}
+		kernel, _ := w.weights()
+		c := e.values[kernel].constant
+		if c == nil {
+			continue
+		}
+		packing := w.packing(e.operand)
+		if e.err != nil {
+			return fmt.Errorf("%s: %w", s.name, e.err)
+		}
+		e.options[c.name] = append(e.options[c.name], xpwc.PackedAs(packing))
+	}
+	for name, how := range uses {
+		e.options[name] = append(e.options[name], how.options()...)
+	}
+	return nil
+}
+
+// operand describes a value for the identity of a packing: with its content, if it is a constant of one dimension.
+func (e *emitter) operand(id xnnpack.ValueID) xnnpack.Tensor {
+	if id == xnnpack.InvalidValue {
+		return xnnpack.Tensor{}
+	}
+	t := e.describe(id)
+	if c := e.values[id].constant; c != nil && len(t.Shape) == 1 && e.err == nil {
+		t.Data = make([]byte, e.size(t))
+		if err := e.files.read(c.stored, func(b []byte) { c.fill(t.Data, b) }); err != nil {
+			e.err = err
+		}
+	}
+	return t
+}
+
+// size is that of a value whose shape and type were checked.
+func (e *emitter) size(t xnnpack.Tensor) int {
+	n, err := t.Type.ByteSize(t.Shape)
+	if e.err == nil {
+		e.err = err
+	}
+	return n
+}
+
+// describe returns a value as XNNPACK is told of it, with its scales and without its content.
+func (e *emitter) describe(id xnnpack.ValueID) xnnpack.Tensor {
+	if t, ok := e.tensors[id]; ok {
+		return t
+	}
+	v := &e.values[id]
+	t := v.tensor
+	if v.scales != nil {
+		count, _, err := scaleCount(&t)
+		if err == nil {
+			err = e.files.read(*v.scales, func(b []byte) { readScales(&t, b, count) })
+		}
+		if e.err == nil {
+			e.err = err
+		}
+	}
+	e.tensors[id] = t
+	return t
+}
+
+// readScales copies scales, little-endian as they are in a file.
+func readScales(t *xnnpack.Tensor, b []byte, count int) {
+	if t.Type == xnnpack.BlockQInt4 {
+		t.Quantization.BlockScales = make([]uint16, count)
+		for i := range t.Quantization.BlockScales {
+			t.Quantization.BlockScales[i] = binary.LittleEndian.Uint16(b[2*i:])
+		}
+		return
+	}
+	t.Quantization.Scales = make([]float32, count)
+	for i := range t.Quantization.Scales {
+		t.Quantization.Scales[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+}
+
+// externals defines the inputs and outputs, whose IDs are their positions, inputs first. An output that is an input,
+// a constant or another output as well is a copy of a value of the plan, which it returns.
+func (e *emitter) externals() []xnnpack.Copy {
+	for i, v := range e.inputs {
+		t := e.describe(xnnpack.ValueID(v))
+		if e.err == nil {
+			e.err = e.s.Input(xnnpack.ValueID(i), t)
+		}
+		e.ids[xnnpack.ValueID(v)] = xnnpack.ValueID(i)
+	}
+	var copies []xnnpack.Copy
+	for i, v := range e.outputs {
+		value, id := xnnpack.ValueID(v), xnnpack.ValueID(len(e.inputs)+i)
+		t := e.describe(value)
+		if e.err == nil {
+			e.err = e.s.Output(id, t)
+		}
+		if _, there := e.ids[value]; there || e.values[v].constant != nil {
+			copies = append(copies, xnnpack.Copy{Input: value, Output: id})
+		} else {
+			e.ids[value] = id
+		}
+	}
+	return copies
+}
+
+// value returns the ID of a value in the subgraph, which it defines when it is first used; a constant's content is
+// loaded then.
+func (e *emitter) value(id xnnpack.ValueID) xnnpack.ValueID {
+	if id == xnnpack.InvalidValue {
+		return id
+	}
+	if known, ok := e.ids[id]; ok || e.err != nil {
+		return known
+	}
+	t := e.describe(id)
+	if c := e.values[id].constant; c != nil && e.err == nil {
+		t.Data, e.err = e.load(c, e.size(t))
+	}
+	if e.err != nil {
+		return xnnpack.InvalidValue
+	}
+	e.ids[id], e.err = e.s.Tensor(t)
+	return e.ids[id]
+}
+
+func (e *emitter) load(c *constant, size int) ([]byte, error) {
+	options, ok := e.options[c.name]
+	if !ok { // an output that is a constant
+		options = useInference.options()
+	}
+	b, err := e.loader.Load(c.name, options...)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < size {
+		return nil, fmt.Errorf("load tensor %q: %d bytes, not %d", c.name, len(b), size)
+	}
+	return b[:size], nil
+}

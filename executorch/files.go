@@ -1,0 +1,104 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"errors"
+	"fmt"
+
+	"xpwc"
+)
+
+// files are a program and its external data.
+type files struct {
+	all []*File // the program comes first
+}
+
+// openFiles opens a .pte and any number of .ptd.
+func openFiles(pte string, ptd []string) (*files, error) {
+	f := &files{}
+	for i, path := range append([]string{pte}, ptd...) {
+		file, err := OpenFile(path)
+		if err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+		f.all = append(f.all, file)
+		want, what := &program, "a .pte"
+		if i > 0 {
+			want, what = &flatTensor, "a .ptd"
+		}
+		if file.contents.kind != want {
+			return nil, errors.Join(fmt.Errorf("%s: %w", file.Path(), malformed("it is not %s", what)), f.close())
+		}
+	}
+	return f, f.distinct()
+}
+
+// distinct checks that no name is in two files, as ExecuTorch does.
+func (f *files) distinct() error {
+	for i, file := range f.all {
+		for _, other := range f.all[:i] {
+			for name := range file.byName {
+				if _, twice := other.byName[name]; twice {
+					err := malformed("%s has named data %q too", other.Path(), name)
+					return errors.Join(fmt.Errorf("%s: %w", file.Path(), err), f.close())
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (f *files) program() *File { return f.all[0] }
+
+func (f *files) close() error {
+	var errs []error
+	for _, file := range f.all {
+		errs = append(errs, file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// find returns where a content of that size is. What has a name may be longer.
+func (f *files) find(c *content, size int64) (stored, error) {
+	if c.name == "" {
+		if c.at.Size < size {
+			return stored{}, malformed("%d bytes for a content of %d", c.at.Size, size)
+		}
+		s := stored{at: c.at}
+		s.at.Size = size
+		return s, nil
+	}
+	for i, file := range f.all {
+		at, ok := file.byName[c.name]
+		if !ok {
+			continue
+		}
+		s := stored{file: i, at: file.contents.named[at].span}
+		if s.at.Size < size {
+			return s, malformed("%d bytes of %q for a content of %d", s.at.Size, c.name, size)
+		}
+		return s, nil
+	}
+	return stored{}, fmt.Errorf("%w: %q", ErrMissingData, c.name)
+}
+
+// read calls do with the bytes at a place, which it must not keep.
+func (f *files) read(s stored, do func([]byte)) error {
+	return f.all[s.file].read(func(file []byte) { do(s.at.In(file)) })
+}
+
+// dataMap gives the constants of a program's nodes by name. It is read-only once made.
+type dataMap struct {
+	files     *files
+	constants map[string]*constant
+}
+
+// Tensor implements [xpwc.DataMap].
+func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
+	c, ok := m.constants[name]
+	if !ok {
+		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", m.files.program().Path(), name, xpwc.ErrUnknownTensor)
+	}
+	return m.files.tensor(c)
+}

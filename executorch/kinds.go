@@ -1,0 +1,328 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"fmt"
+	"math"
+
+	"xpwc/internal/flatbuf"
+	"xpwc/xnnpack"
+)
+
+// A kind is one of the schema's nodes, by its number in the union of nodes.
+type kind struct {
+	name   string
+	decode func(*decoder) operation // nil if package xnnpack does not have it
+}
+
+var kinds = [...]kind{
+	1:  {"Add", binaryOf(xnnpack.Add)},
+	2:  {"FullyConnected", (*decoder).fullyConnected},
+	3:  {"Softmax", (*decoder).softmax},
+	4:  {"Sigmoid", unaryOf(xnnpack.Sigmoid)},
+	5:  {"StaticTranspose", (*decoder).transpose},
+	6:  {"Clamp", unaryOf(xnnpack.Clamp)},
+	7:  {"Conv2d", (*decoder).convolution},
+	8:  {"Div", binaryOf(xnnpack.Divide)},
+	9:  {"StaticResizeBilinear2D", (*decoder).resize},
+	10: {"StaticConstantPad", (*decoder).pad},
+	11: {"AvgPooling2d", (*decoder).averagePooling},
+	12: {"Minimum", binaryOf(xnnpack.Minimum)},
+	13: {"DepthwiseConv2d", (*decoder).depthwise},
+	14: {"MaxPooling2d", (*decoder).maxPooling},
+	15: {"Multiply", binaryOf(xnnpack.Multiply)},
+	16: {"Subtract", binaryOf(xnnpack.Subtract)},
+	17: {"Floor", unaryOf(xnnpack.Floor)},
+	18: {"Convert", (*decoder).convert},
+	19: {"GlobalAvgPooling2d", (*decoder).mean},
+	20: {"StaticReshape", (*decoder).reshape},
+	21: {"ArgMaxPooling2d", nil},
+	22: {"SquareRoot", unaryOf(xnnpack.SquareRoot)},
+	23: {"Ceiling", unaryOf(xnnpack.Ceiling)},
+	24: {"Hardswish", unaryOf(xnnpack.HardSwish)},
+	25: {"LeakyReLU", (*decoder).leakyReLU},
+	26: {"Maximum", binaryOf(xnnpack.Maximum)},
+	27: {"Negate", unaryOf(xnnpack.Negate)},
+	28: {"Square", unaryOf(xnnpack.Square)},
+	29: {"ELU", (*decoder).elu},
+	30: {"Abs", unaryOf(xnnpack.Abs)},
+	31: {"PReLU", (*decoder).prelu},
+	32: {"Concatenate2", concatenateOf(1, 2)},
+	33: {"Concatenate3", concatenateOf(1, 2, 3)},
+	34: {"Concatenate4", concatenateOf(1, 2, 3, 4)},
+	35: {"StaticSlice", (*decoder).slice},
+	36: {"ScaledDotProductAttention", nil}, // the runtimes of ExecuTorch do not have it either
+	37: {"BatchMatrixMultiply", (*decoder).batchMatrixMultiply},
+	38: {"Concatenate5", concatenateOf(1, 2, 3, 4, 7)},
+	39: {"ConvTranspose2d", (*decoder).deconvolution},
+	40: {"ReciprocalSquareRoot", unaryOf(xnnpack.ReciprocalSquareRoot)},
+	41: {"Log", unaryOf(xnnpack.Log)},
+	42: {"Gelu", unaryOf(xnnpack.GELU)},
+	43: {"Tanh", unaryOf(xnnpack.Tanh)},
+	44: {"Exp", unaryOf(xnnpack.Exp)},
+	45: {"Sin", unaryOf(xnnpack.Sine)},
+	46: {"Copy", (*decoder).duplicate},
+	47: {"Cos", unaryOf(xnnpack.Cosine)},
+}
+
+func kindOf(n byte) kind {
+	if int(n) < len(kinds) && kinds[n].name != "" {
+		return kinds[n]
+	}
+	return kind{name: fmt.Sprint("type ", n)}
+}
+
+// decoder reads one node. It keeps the first error; what it returns after that is not to be used.
+type decoder struct {
+	t      flatbuf.Table
+	ids    map[uint32]xnnpack.ValueID // of the plan, by those of the graph
+	limits xnnpack.Range              // of the output; zero if there are none
+	err    error
+}
+
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+// value returns the value that a field names.
+func (d *decoder) value(slot int) xnnpack.ValueID {
+	id := d.t.Uint32(slot)
+	v, ok := d.ids[id]
+	if !ok {
+		d.fail(malformed("it uses the value %d, which is not there", id))
+	}
+	return v
+}
+
+// optional returns no value where the field names none.
+func (d *decoder) optional(slot int) xnnpack.ValueID {
+	if d.t.Uint32(slot) == invalidID {
+		return xnnpack.InvalidValue
+	}
+	return d.value(slot)
+}
+
+// flags returns the flags, which must be among the known ones.
+func (d *decoder) flags(slot int, known uint32) uint32 {
+	flags := d.t.Uint32(slot)
+	if flags&^known != 0 {
+		d.fail(fmt.Errorf("%w: the node's flags %#x", ErrUnsupported, flags&^known))
+	}
+	return flags
+}
+
+func (d *decoder) number(slot int) int { return d.inRange(d.t.Uint32(slot)) }
+
+func (d *decoder) inRange(n uint32) int {
+	if n > math.MaxInt32 {
+		d.fail(malformed("the number %d", n))
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) numbers(slot int) []int {
+	out := []int{}
+	for _, n := range d.t.Uint32s(slot) {
+		out = append(out, d.inRange(n))
+	}
+	return out
+}
+
+// size reads a height, and a width in the next field.
+func (d *decoder) size(slot int) xnnpack.Size {
+	return xnnpack.Size{Height: d.number(slot), Width: d.number(slot + 1)}
+}
+
+// padding reads the first four fields of a node with a window.
+func (d *decoder) padding() xnnpack.Padding {
+	return xnnpack.Padding{Top: d.number(0), Right: d.number(1), Bottom: d.number(2), Left: d.number(3)}
+}
+
+func unaryOf(op xnnpack.UnaryOperator) func(*decoder) operation {
+	return func(d *decoder) operation {
+		d.flags(2, 0)
+		return unary{xnnpack.Unary{Op: op, Input: d.value(0), Output: d.value(1), Limits: d.limits}}
+	}
+}
+
+func (d *decoder) leakyReLU() operation {
+	d.flags(3, 0)
+	return unary{xnnpack.Unary{
+		Op: xnnpack.LeakyReLU, NegativeSlope: d.t.Float32(0, 0), Input: d.value(1), Output: d.value(2),
+	}}
+}
+
+func (d *decoder) elu() operation {
+	d.flags(3, 0)
+	return unary{xnnpack.Unary{Op: xnnpack.ELU, Alpha: d.t.Float32(0, 0), Input: d.value(1), Output: d.value(2)}}
+}
+
+func (d *decoder) convert() operation {
+	d.flags(2, 0)
+	return convert{xnnpack.Convert{Input: d.value(0), Output: d.value(1)}}
+}
+
+func (d *decoder) duplicate() operation {
+	d.flags(2, 0)
+	return duplicate{xnnpack.Copy{Input: d.value(0), Output: d.value(1)}}
+}
+
+func (d *decoder) softmax() operation {
+	d.flags(2, 0)
+	return softmax{xnnpack.Softmax{Input: d.value(0), Output: d.value(1)}}
+}
+
+func binaryOf(op xnnpack.BinaryOperator) func(*decoder) operation {
+	return func(d *decoder) operation {
+		d.flags(3, 0)
+		n := xnnpack.Binary{Op: op, A: d.value(0), B: d.value(1), Output: d.value(2)}
+		if op != xnnpack.Minimum && op != xnnpack.Maximum {
+			n.Activation = d.limits
+		}
+		return elementwise{n}
+	}
+}
+
+func (d *decoder) prelu() operation {
+	d.flags(3, 0)
+	return prelu{xnnpack.PReLU{Input: d.value(0), Slope: d.value(1), Output: d.value(2)}}
+}
+
+func (d *decoder) fullyConnected() operation {
+	return fullyConnected{xnnpack.FullyConnected{
+		Input: d.value(0), Filter: d.value(1), Bias: d.optional(2), Output: d.value(3), Activation: d.limits,
+		TransposeWeights: d.flags(4, flagTransposeWeights) != 0,
+	}}
+}
+
+// The fields of the three kinds of convolution are the same.
+const (
+	convKernel            = 4 // height, and width
+	convStride            = 6
+	convDilation          = 8
+	convGroupInputs       = 10
+	convGroupOutputs      = 11
+	convGroups            = 12
+	convAdjustment        = 13
+	convInput             = 15
+	convFilter            = 16
+	convBias              = 17
+	convOutput, convFlags = 18, 19
+)
+
+func (d *decoder) convolution() operation {
+	return convolution{
+		Convolution2D: xnnpack.Convolution2D{
+			Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias),
+			Output: d.value(convOutput), Activation: d.limits,
+			Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
+			Groups: d.number(convGroups), SamePadding: d.flags(convFlags, flagSamePadding) != 0,
+		},
+		kernel: d.size(convKernel), inputs: d.number(convGroupInputs), outputs: d.number(convGroupOutputs),
+	}
+}
+
+func (d *decoder) depthwise() operation {
+	inputs, outputs := d.number(convGroupInputs), d.number(convGroupOutputs)
+	if inputs == 0 || outputs%inputs != 0 {
+		d.fail(malformed("%d output channels for %d", outputs, inputs))
+		return nil
+	}
+	return depthwise{
+		DepthwiseConvolution2D: xnnpack.DepthwiseConvolution2D{
+			Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias),
+			Output: d.value(convOutput), Activation: d.limits,
+			Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
+			DepthMultiplier: outputs / inputs, SamePadding: d.flags(convFlags, flagSamePadding) != 0,
+		},
+		kernel: d.size(convKernel), groups: d.number(convGroups),
+	}
+}
+
+func (d *decoder) deconvolution() operation {
+	d.flags(convFlags, 0)
+	return deconvolution{
+		Deconvolution2D: xnnpack.Deconvolution2D{
+			Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias),
+			Output: d.value(convOutput), Activation: d.limits,
+			Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
+			Adjustment: d.size(convAdjustment), Groups: d.number(convGroups),
+		},
+		kernel: d.size(convKernel), inputs: d.number(convGroupInputs), outputs: d.number(convGroupOutputs),
+	}
+}
+
+func (d *decoder) maxPooling() operation {
+	return maxPooling{xnnpack.MaxPooling2D{
+		Padding: d.padding(), Pooling: d.size(4), Stride: d.size(6), Dilation: d.size(8),
+		Input: d.value(10), Output: d.value(11),
+		SamePadding: d.flags(12, flagSamePadding) != 0, Activation: d.limits,
+	}}
+}
+
+// averagePooling has no use for the dilation. ExecuTorch gives it the flag that keeps dimensions, which says nothing.
+func (d *decoder) averagePooling() operation {
+	return averagePooling{xnnpack.AveragePooling2D{
+		Padding: d.padding(), Pooling: d.size(4), Stride: d.size(6), Input: d.value(10), Output: d.value(11),
+		SamePadding: d.flags(12, flagSamePadding|flagKeepDims)&flagSamePadding != 0, Activation: d.limits,
+	}}
+}
+
+// mean is a global average pooling. Whether it keeps the dimensions of images the plan sees from its output.
+func (d *decoder) mean() operation {
+	return mean{xnnpack.StaticReduce{
+		Op: xnnpack.ReduceMean, Axes: []int{1, 2}, Input: d.value(0), Output: d.value(1),
+		KeepDims: d.flags(2, flagKeepDims) != 0,
+	}}
+}
+
+func (d *decoder) transpose() operation {
+	d.flags(4, 0)
+	return transpose{xnnpack.StaticTranspose{Permutation: d.numbers(1), Input: d.value(2), Output: d.value(3)}}
+}
+
+func (d *decoder) resize() operation {
+	flags := d.flags(4, flagAlignCorners|flagLegacyMode)
+	return resize{xnnpack.StaticResizeBilinear2D{
+		NewSize: d.size(0), Input: d.value(2), Output: d.value(3),
+		AlignCorners: flags&flagAlignCorners != 0, LegacyMode: flags&flagLegacyMode != 0,
+	}}
+}
+
+func (d *decoder) pad() operation {
+	d.flags(5, 0)
+	return pad{xnnpack.StaticConstantPad{
+		Pre: d.numbers(0), Post: d.numbers(1), Value: d.t.Float32(2, 0), Input: d.value(3), Output: d.value(4),
+	}}
+}
+
+func (d *decoder) reshape() operation {
+	d.flags(4, 0)
+	return reshape{xnnpack.StaticReshape{Shape: d.numbers(1), Input: d.value(2), Output: d.value(3)}}
+}
+
+func (d *decoder) slice() operation {
+	d.flags(5, 0)
+	return slice{xnnpack.StaticSlice{Offsets: d.numbers(1), Sizes: d.numbers(2), Input: d.value(3), Output: d.value(4)}}
+}
+
+func concatenateOf(inputs ...int) func(*decoder) operation {
+	return func(d *decoder) operation {
+		d.flags(6, 0)
+		n := xnnpack.Concatenate{Axis: d.number(0), Output: d.value(5)}
+		for _, slot := range inputs {
+			n.Inputs = append(n.Inputs, d.value(slot))
+		}
+		return concatenate{n}
+	}
+}
+
+func (d *decoder) batchMatrixMultiply() operation {
+	return batchMatrixMultiply{xnnpack.BatchMatrixMultiply{
+		A: d.value(0), B: d.value(1), Output: d.value(2), TransposeB: d.flags(3, flagTransposeWeights) != 0,
+	}}
+}

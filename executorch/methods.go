@@ -1,0 +1,281 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"fmt"
+	"math"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+
+	"xpwc/internal/flatbuf"
+)
+
+// method is an execution plan, as the program has it. Every index in it is one of what it names.
+type method struct {
+	name            string
+	values          []evalue
+	inputs, outputs []int // values
+	instructions    []instruction
+	operators       []string // with their overloads
+	delegates       []delegate
+}
+
+// evalue is a value of a method. Only tensors are read.
+type evalue struct {
+	tensor *tensor // nil if it is something else
+}
+
+// tensor is one of a method's, whose elements lie densely in memory.
+type tensor struct {
+	dtype   ScalarType
+	shape   []int // in the order of memory, the outermost dimension first
+	order   []int // which dimension of the method's each of these is
+	dynamic bool  // the shape is the largest one
+	state   bool  // it has a content that the method may change
+	content *content
+}
+
+// content is where a constant tensor's bytes are: at a place of the program's file, or under a name.
+type content struct {
+	name string
+	at   flatbuf.Span // if there is no name; of no size if only its beginning is known
+}
+
+// instruction is one step of a method.
+type instruction struct {
+	kind   instructionKind
+	target int   // operator or delegate
+	args   []int // values
+}
+
+// delegate is a part of a method that a backend computes.
+type delegate struct {
+	backend string
+	blob    flatbuf.Span // in the file
+}
+
+// programReader reads the execution plans of a program.
+type programReader struct {
+	contents
+	inline    []flatbuf.Span // data of delegates
+	buffers   []flatbuf.Span // of constants in the flatbuffer
+	constants flatbuf.Span   // the segment of constants, where there is one
+	offsets   []uint64       // of constants in it
+}
+
+// readMethods reads what a .pte's methods compute.
+func readMethods(c contents) ([]method, error) {
+	p := &programReader{contents: c}
+	root := c.table
+	spans := func(slot int) (out []flatbuf.Span) {
+		tables := root.Tables(slot)
+		for i := 0; i < tables.Len() && root.Err() == nil; i++ {
+			out = append(out, tables.Table(i).Span(inlineData))
+		}
+		return out
+	}
+	p.inline, p.buffers = spans(programDelegateData), spans(programConstantBuffer)
+	if t := root.Table(programConstantSegment); t.Present() {
+		p.offsets = t.Uint64s(subsegmentOffsets)
+		segment := t.Uint32(subsegmentSegment)
+		switch {
+		case int64(segment) < int64(len(c.segments)):
+			p.constants = c.segments[segment]
+		case len(p.offsets) > 0:
+			root.Fail("constants are in segment %d of %d", segment, len(c.segments))
+		}
+	}
+	if err := root.Err(); err != nil {
+		return nil, err
+	}
+	plans := root.Tables(programPlans)
+	var methods []method
+	names := map[string]bool{}
+	for i := range plans.Len() {
+		m, err := p.method(plans.Table(i))
+		if err != nil {
+			return nil, fmt.Errorf("method %d, %q: %w", i, m.name, err)
+		}
+		if names[m.name] {
+			return nil, malformed("method %q comes twice", m.name)
+		}
+		names[m.name] = true
+		methods = append(methods, m)
+	}
+	return methods, root.Err()
+}
+
+func (p *programReader) method(t flatbuf.Table) (method, error) {
+	m := method{name: t.String(planName)}
+	values := t.Tables(planValues)
+	for i := 0; i < values.Len() && t.Err() == nil; i++ {
+		v, err := p.value(values.Table(i))
+		if err != nil {
+			return m, fmt.Errorf("value %d: %w", i, err)
+		}
+		m.values = append(m.values, v)
+	}
+	operators := t.Tables(planOperators)
+	for i := 0; i < operators.Len() && t.Err() == nil; i++ {
+		o := operators.Table(i)
+		name := o.String(operatorName)
+		if overload := o.String(operatorOverload); overload != "" {
+			name += "." + overload
+		}
+		m.operators = append(m.operators, name)
+	}
+	delegates := t.Tables(planDelegates)
+	for i := 0; i < delegates.Len() && t.Err() == nil; i++ {
+		d, err := p.delegate(delegates.Table(i))
+		if err != nil {
+			return m, fmt.Errorf("delegate %d: %w", i, err)
+		}
+		m.delegates = append(m.delegates, d)
+	}
+	chains := t.Tables(planChains)
+	for i := 0; i < chains.Len() && t.Err() == nil; i++ {
+		instructions := chains.Table(i).Tables(chainInstructions)
+		for j := 0; j < instructions.Len() && t.Err() == nil; j++ {
+			in := m.instruction(instructions.Table(j))
+			if err := t.Err(); err != nil {
+				return m, fmt.Errorf("chain %d, instruction %d: %w", i, j, err)
+			}
+			m.instructions = append(m.instructions, in)
+		}
+	}
+	m.inputs, m.outputs = m.indices(t, planInputs), m.indices(t, planOutputs)
+	return m, t.Err()
+}
+
+// indices reads a list of values.
+func (m *method) indices(t flatbuf.Table, slot int) []int {
+	var out []int
+	for _, i := range t.Int32s(slot) {
+		if i < 0 || int(i) >= len(m.values) {
+			t.Fail("value %d of %d", i, len(m.values))
+			return nil
+		}
+		out = append(out, int(i))
+	}
+	return out
+}
+
+func (m *method) instruction(t flatbuf.Table) instruction {
+	in := instruction{kind: instructionKind(t.Byte(instructionType))}
+	limit, what := 0, ""
+	switch in.kind {
+	case kernelCall:
+		limit, what = len(m.operators), "operator"
+	case delegateCall:
+		limit, what = len(m.delegates), "delegate"
+	case moveCall, jumpFalseCall, freeCall:
+		return in
+	default:
+		t.Fail("an instruction of type %d", in.kind)
+		return in
+	}
+	call := t.Table(instructionArgs)
+	target := call.Int32(callIndex, 0)
+	if target < 0 || int(target) >= limit {
+		t.Fail("%s %d of %d", what, target, limit)
+	}
+	in.target, in.args = int(target), m.indices(call, callArgs)
+	return in
+}
+
+func (p *programReader) delegate(t flatbuf.Table) (delegate, error) {
+	d := delegate{backend: t.String(delegateID)}
+	reference := t.Table(delegateProcessed)
+	list := p.inline
+	switch location := reference.Byte(referenceLocation); location {
+	case locationInline:
+	case locationSegment:
+		list = p.segments
+	default:
+		return d, malformed("its data is at a location of type %d", location)
+	}
+	index := reference.Uint32(referenceIndex)
+	if err := t.Err(); err != nil {
+		return d, err
+	}
+	if int64(index) >= int64(len(list)) {
+		return d, malformed("its data is number %d of %d", index, len(list))
+	}
+	d.blob = list[index]
+	return d, nil
+}
+
+func (p *programReader) value(t flatbuf.Table) (evalue, error) {
+	if t.Byte(evalueType) != evalueTensor {
+		return evalue{}, t.Err()
+	}
+	v := t.Table(evalueVal)
+	x := &tensor{dtype: ScalarType(v.Byte(evalueTensorType)), dynamic: v.Byte(evalueTensorDynamism) != dynamismStatic}
+	if offset := v.Int32(evalueTensorOffset, 0); offset != 0 {
+		return evalue{}, fmt.Errorf("%w: a tensor that begins at element %d of its memory", ErrUnsupported, offset)
+	}
+	if x.dtype.Size() == 0 {
+		v.Fail("a tensor of unknown type %v", x.dtype)
+	}
+	sizes := v.Int32s(evalueTensorSizes)
+	order := v.Vector(evalueTensorDimOrder, flatbuffers.SizeByte)
+	x.order = flatbuf.Copied(order, flatbuffers.SizeByte, func(b []byte) int { return int(b[0]) })
+	if !order.Present() || order.Len() == 0 {
+		for i := range sizes {
+			x.order = append(x.order, i)
+		}
+	}
+	if err := t.Err(); err != nil {
+		return evalue{}, err
+	}
+	if !permutation(x.order, len(sizes)) {
+		return evalue{}, malformed("a tensor of %d dimensions has them in the order %v", len(sizes), x.order)
+	}
+	for _, d := range x.order {
+		if sizes[d] < 0 {
+			return evalue{}, malformed("a tensor of sizes %v", sizes)
+		}
+		x.shape = append(x.shape, int(sizes[d]))
+	}
+	if len(x.shape) == 0 {
+		x.shape, x.order = scalar(), []int{0}
+	}
+	return evalue{x}, p.locate(v, x)
+}
+
+// scalar is the shape that a tensor without dimensions has here: XNNPACK's delegates write [1] for it, too.
+func scalar() []int { return []int{1} }
+
+// locate finds a tensor's content, if it has one in the file.
+func (p *programReader) locate(t flatbuf.Table, x *tensor) error {
+	planned := t.Table(evalueTensorAllocation).Present()
+	if extra := t.Table(evalueTensorExtra); extra.Present() && extra.Byte(extraLocation) == locationExternal {
+		x.content, x.state = &content{name: extra.String(extraName)}, planned
+		return t.Err()
+	}
+	index := t.Uint32(evalueTensorData)
+	switch {
+	case index == 0 || t.Err() != nil:
+		return t.Err()
+	case planned:
+		x.state = true
+		return nil
+	case len(p.offsets) > 0:
+		if int64(index) >= int64(len(p.offsets)) {
+			return malformed("its content is number %d of %d", index, len(p.offsets))
+		}
+		offset := p.offsets[index]
+		if offset > math.MaxInt64 || int64(offset) > p.constants.Size {
+			return malformed("its content is at byte %d of a segment of %d", offset, p.constants.Size)
+		}
+		x.content = &content{at: p.constants}
+		x.content.at.Offset += int64(offset)
+		x.content.at.Size -= int64(offset)
+	case int64(index) < int64(len(p.buffers)):
+		x.content = &content{at: p.buffers[index]}
+	default:
+		return malformed("its content is number %d of %d", index, len(p.buffers))
+	}
+	return nil
+}

@@ -1,0 +1,555 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"xpwc/internal/flatbuf"
+	"xpwc/xnnpack"
+)
+
+// A plan is what a program's methods compute, as one list of steps: the nodes of their delegates, and the copies
+// between them. Every step has been checked against the shapes of its operands, so that XNNPACK never sees a value
+// that contradicts another. It is made once, by Open, and only read afterwards.
+type plan struct {
+	values []value
+	steps  []step
+}
+
+// value is a tensor of a plan.
+type value struct {
+	known    bool           // whether anything said what the elements are
+	tensor   xnnpack.Tensor // without data, and without scales that lie in a file
+	scales   *stored        // of channels or blocks, where they lie in a file
+	constant *constant
+	dynamic  bool // the shape is the largest one
+}
+
+// step is a node, or what stands for a copy.
+type step struct {
+	name string // what errors call it
+	kind string
+	operation
+}
+
+// maxSteps bounds a plan: delegates of a hostile file may all be the same bytes.
+const maxSteps = 1 << 20
+
+// part is some of a plan's steps, with what they compute from and what they compute.
+type part struct {
+	*plan
+	steps           []int
+	inputs, outputs []int // values
+}
+
+// planner makes one method's part of a plan.
+type planner struct {
+	method  *method
+	files   *files
+	plan    *plan
+	base    int            // where the method's own values begin in the plan
+	outside map[string]int // how often the method has each operator that is none of XNNPACK's
+	fault   error          // why the method cannot be run besides, or nil
+}
+
+func (p *planner) planMethod() (part, error) {
+	m := p.method
+	p.base = len(p.plan.values)
+	for i, v := range m.values {
+		x := value{tensor: xnnpack.Tensor{Name: fmt.Sprint("value ", i)}}
+		if v.tensor != nil {
+			x.tensor.Shape, x.dynamic = v.tensor.shape, v.tensor.dynamic
+		}
+		p.plan.values = append(p.plan.values, x)
+	}
+	first := len(p.plan.steps)
+	for i, in := range m.instructions {
+		var err error
+		switch in.kind {
+		case kernelCall:
+			name := m.operators[in.target]
+			if err = p.kernel(name, in.args); err != nil {
+				err = fmt.Errorf("instruction %d, %s: %w", i, name, err)
+			}
+		case delegateCall:
+			if err = p.delegate(in.target, in.args); err != nil {
+				err = fmt.Errorf("delegate %d, %w", in.target, err)
+			}
+		case moveCall:
+			p.outside["a move"]++
+		case jumpFalseCall:
+			p.outside["a jump"]++
+		case freeCall:
+		}
+		if err != nil {
+			return part{}, err
+		}
+		if len(p.plan.steps) > maxSteps {
+			return part{}, fmt.Errorf("%w: more than %d nodes", ErrUnsupported, maxSteps)
+		}
+	}
+	whole := part{plan: p.plan}
+	for i := first; i < len(p.plan.steps); i++ {
+		whole.steps = append(whole.steps, i)
+	}
+	for _, i := range m.inputs {
+		whole.inputs = append(whole.inputs, p.base+i)
+	}
+	for _, i := range m.outputs {
+		whole.outputs = append(whole.outputs, p.base+i)
+	}
+	p.externals()
+	if len(p.outside) == 0 && p.fault == nil {
+		p.fault = whole.order()
+	}
+	return whole, nil
+}
+
+// copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
+// of their last.
+var copies = map[string]bool{
+	"dim_order_ops::_to_dim_order_copy.out": true,
+	"dim_order_ops::_clone_dim_order.out":   true,
+	"aten::_to_copy.out":                    true,
+	"aten::clone.out":                       true,
+}
+
+// kernel plans a call of an operator.
+func (p *planner) kernel(name string, args []int) error {
+	if !copies[name] {
+		p.outside[name]++
+		return nil
+	}
+	if len(args) < 2 {
+		return malformed("%d arguments", len(args))
+	}
+	from, to := args[0], args[len(args)-1]
+	x, y := p.method.values[from].tensor, p.method.values[to].tensor
+	if x == nil || y == nil {
+		return malformed("it copies what is no tensor")
+	}
+	source, target := xnnpack.ValueID(p.base+from), xnnpack.ValueID(p.base+to)
+	if x.dtype != y.dtype {
+		converted, err := p.converted(x, y.dtype)
+		if err != nil {
+			return err
+		}
+		if converted == nil {
+			p.outside[fmt.Sprintf("%s from %v to %v", name, x.dtype, y.dtype)]++
+			return nil
+		}
+		p.plan.values = append(p.plan.values, *converted)
+		source = xnnpack.ValueID(len(p.plan.values) - 1)
+	} else if err := p.know(from); err != nil {
+		p.outside[fmt.Sprintf("%s of %v", name, x.dtype)]++
+		return nil
+	}
+	in, out := &p.plan.values[source], &p.plan.values[target]
+	if out.known && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
+		return malformed("values %d and %d mean other things", from, to)
+	}
+	kept := out.tensor
+	out.known, out.tensor, out.scales = true, in.tensor, in.scales
+	out.tensor.Name, out.tensor.Shape = kept.Name, kept.Shape
+	var permutation []int
+	for _, d := range y.order {
+		permutation = append(permutation, slices.Index(x.order, d)) // -1 is refused with the shape
+	}
+	var op operation = transpose{xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}}
+	if slices.IsSorted(permutation) {
+		if in.constant != nil && out.constant == nil && slices.Equal(x.shape, y.shape) {
+			out.constant = in.constant
+			return nil
+		}
+		op = duplicate{xnnpack.Copy{Input: source, Output: target}}
+	}
+	return p.add(step{name: name, kind: "copy between memory formats", operation: op})
+}
+
+// converted returns a constant tensor as a value of another type, or nil if it is no constant or cannot be converted
+// here. ExecuTorch's export leaves small constants, such as the numbers of an activation, for the runtime to convert.
+func (p *planner) converted(x *tensor, to ScalarType) (*value, error) {
+	if x.content == nil || x.state || !convertible(x.dtype, to) {
+		return nil, nil
+	}
+	n, err := elements(x.shape...)
+	if err != nil {
+		return nil, err
+	}
+	at, err := p.files.find(x.content, int64(n)*int64(x.dtype.Size()))
+	if err != nil {
+		return nil, err
+	}
+	c := &constant{stored: at, elements: n, from: x.dtype, to: to}
+	c.name = fmt.Sprintf("%s as %v", nameOf(x.content, at), to)
+	t := xnnpack.Tensor{Name: c.name, Type: elementTypes[to], Shape: x.shape}
+	return &value{known: true, constant: c, tensor: t}, nil
+}
+
+// sameMeaning reports whether the elements of two values of a type mean the same numbers.
+func sameMeaning(a, b *value) bool {
+	x, y := &a.tensor.Quantization, &b.tensor.Quantization
+	return x.Scale == y.Scale && x.ZeroPoint == y.ZeroPoint
+}
+
+// elementTypes are what the elements of a method's tensors are to XNNPACK, if nothing else says what they mean.
+var elementTypes = map[ScalarType]xnnpack.Datatype{
+	Float: xnnpack.Float32, Half: xnnpack.Float16, BFloat16: xnnpack.BFloat16, Int: xnnpack.Int32,
+}
+
+// know makes sure that it is known what a method's value is.
+func (p *planner) know(i int) error {
+	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
+	if v.known {
+		return nil
+	}
+	if t == nil {
+		return fmt.Errorf("%w: value %d is no tensor", ErrUnsupported, i)
+	}
+	kind, ok := elementTypes[t.dtype]
+	if !ok {
+		return fmt.Errorf("%w: value %d is a tensor of %v", ErrUnsupported, i, t.dtype)
+	}
+	v.tensor.Type = kind
+	if t.state {
+		return fmt.Errorf("%w: value %d is a state that the method keeps", ErrUnsupported, i)
+	}
+	if err := p.complete(v, t.content, nil); err != nil {
+		return fmt.Errorf("value %d: %w", i, err)
+	}
+	v.known = true
+	return nil
+}
+
+// complete checks a value's shape, and finds its content and scales if it has them.
+func (p *planner) complete(v *value, c, scales *content) error {
+	if c == nil || len(v.tensor.Shape) > xnnpack.MaxTensorDims {
+		if _, err := elements(v.tensor.Shape...); err != nil {
+			return err
+		}
+	}
+	size, err := v.tensor.Type.ByteSize(v.tensor.Shape)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if c != nil {
+		if size == 0 {
+			return malformed("a constant of shape %v", v.tensor.Shape)
+		}
+		at, err := p.files.find(c, int64(size))
+		if err != nil {
+			return err
+		}
+		v.constant = &constant{name: nameOf(c, at), stored: at}
+	}
+	count, each, err := scaleCount(&v.tensor)
+	if err != nil {
+		return err
+	}
+	if scales == nil {
+		return nil // package xnnpack checks those that are there
+	}
+	if count == 0 {
+		return malformed("a list of scales for elements of %v", v.tensor.Type)
+	}
+	at, err := p.files.find(scales, int64(count)*int64(each))
+	v.scales = &at
+	return err
+}
+
+// add appends a step, whose operands' shapes must fit together.
+func (p *planner) add(s step) error {
+	shape, err := s.shape(func(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape })
+	if err != nil {
+		return err
+	}
+	_, out := s.operands()
+	v := &p.plan.values[out]
+	if v.constant != nil {
+		return malformed("it computes a constant")
+	}
+	if !slices.Equal(shape, v.tensor.Shape) {
+		return malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)
+	}
+	s.name = fmt.Sprintf("method %q, %s", p.method.name, s.name)
+	p.plan.steps = append(p.plan.steps, s)
+	return nil
+}
+
+// internal appends a value that only XNNPACK sees.
+func (p *planner) internal(t xnnpack.Tensor) xnnpack.ValueID {
+	p.plan.values = append(p.plan.values, value{known: true, tensor: t})
+	return xnnpack.ValueID(len(p.plan.values) - 1)
+}
+
+// delegate plans a call of a delegate. Its error begins with what of the delegate it is about.
+func (p *planner) delegate(number int, args []int) error {
+	d := p.method.delegates[number]
+	if d.backend != xnnpackBackend {
+		p.outside["a delegate to "+d.backend]++
+		return nil
+	}
+	g, err := readGraph(p.files.program().file.Data(), d.blob)
+	if err != nil {
+		return fmt.Errorf("its graph: %w", err)
+	}
+	ids := map[uint32]xnnpack.ValueID{}
+	xvalues, nodes := g.table.Tables(graphValues), g.table.Tables(graphNodes)
+	if xvalues.Len() > maxSteps || nodes.Len() > maxSteps {
+		return fmt.Errorf("its graph: %w: %d values and %d nodes", ErrUnsupported, xvalues.Len(), nodes.Len())
+	}
+	given := map[uint32]bool{}
+	for i := range xvalues.Len() {
+		x, err := g.value(xvalues.Table(i))
+		if err == nil && (x.input || x.output) {
+			if given[x.external] {
+				err = malformed("argument %d is two values", x.external)
+			}
+			given[x.external] = true
+		}
+		if err == nil {
+			err = p.define(&x, fmt.Sprintf("delegate %d, value %d", number, x.id), args, ids)
+		}
+		if err != nil {
+			return fmt.Errorf("value %d: %w", i, err)
+		}
+	}
+	for i := range nodes.Len() {
+		t := nodes.Table(i)
+		k := kindOf(t.Byte(xnodeType))
+		name := fmt.Sprintf("node %d (%s, debug handle %d)", i, k.name, t.Uint32(xnodeHandle))
+		err := p.node(t, k, fmt.Sprintf("delegate %d, %s", number, name), ids)
+		if err == nil {
+			err = g.table.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return g.table.Err()
+}
+
+// define makes a value of a delegate one of the plan.
+func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnpack.ValueID) error {
+	if _, ok := ids[x.id]; ok || x.id == invalidID {
+		return malformed("the number %d is taken", x.id)
+	}
+	x.tensor.Name = name
+	v := value{known: true, tensor: x.tensor}
+	if err := p.complete(&v, x.constant, x.scales); err != nil {
+		return err
+	}
+	if !x.input && !x.output {
+		p.plan.values = append(p.plan.values, v)
+		ids[x.id] = xnnpack.ValueID(len(p.plan.values) - 1)
+		return nil
+	}
+	if v.constant != nil {
+		return malformed("an argument with a content")
+	}
+	if int64(x.external) >= int64(len(args)) {
+		return malformed("argument %d of %d", x.external, len(args))
+	}
+	i := args[x.external]
+	if err := p.bind(i, v); err != nil {
+		return fmt.Errorf("argument %d, value %d of the method: %w", x.external, i, err)
+	}
+	argument := xnnpack.ValueID(p.base + i)
+	ids[x.id] = argument
+	if !x.dynamic {
+		return nil
+	}
+	t := xnnpack.Tensor{
+		Name: name + ", quantised", Type: xnnpack.DynamicQInt8, Shape: x.tensor.Shape,
+		Quantization: xnnpack.Quantization{NonBatchDims: 1},
+	}
+	quantised := p.internal(t)
+	ids[x.id] = quantised
+	n := xnnpack.Convert{Input: argument, Output: quantised}
+	return p.add(step{name: name, kind: "Convert", operation: convert{n}})
+}
+
+// argumentTypes are how a method has what XNNPACK takes and gives.
+var argumentTypes = map[xnnpack.Datatype]ScalarType{
+	xnnpack.Float32: Float, xnnpack.Float16: Half, xnnpack.BFloat16: BFloat16,
+	xnnpack.QInt8: Char, xnnpack.QUint8: Byte, xnnpack.Int32: Int, xnnpack.QInt32: Int,
+}
+
+// bind says what value i of the method is: an argument of a delegate.
+func (p *planner) bind(i int, is value) error {
+	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
+	if t == nil {
+		return malformed("it is no tensor")
+	}
+	if want, ok := argumentTypes[is.tensor.Type]; !ok || want != t.dtype {
+		return malformed("a tensor of %v where the delegate has %v", t.dtype, is.tensor.Type)
+	}
+	if !slices.Equal(t.shape, is.tensor.Shape) {
+		return malformed("a tensor of shape %v in memory where the delegate has %v", t.shape, is.tensor.Shape)
+	}
+	if v.known && (v.tensor.Type != is.tensor.Type || !sameMeaning(v, &is)) {
+		return malformed("delegates take it for other things")
+	}
+	if v.known {
+		return nil
+	}
+	v.tensor.Type, v.tensor.Quantization = is.tensor.Type, is.tensor.Quantization
+	if t.state {
+		p.cannot("value %d is a state that the method keeps", i)
+	}
+	if err := p.complete(v, t.content, nil); err != nil {
+		return err
+	}
+	v.known = true
+	return nil
+}
+
+// cannot notes why the method cannot be run.
+func (p *planner) cannot(format string, args ...any) {
+	if p.fault == nil {
+		p.fault = fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
+	}
+}
+
+// node plans a node.
+func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnpack.ValueID) error {
+	if k.decode == nil {
+		return ErrUnsupportedOp
+	}
+	d := &decoder{t: t.Table(xnodeVal), ids: ids}
+	if limits := t.Table(xnodeMinMax); limits.Present() {
+		r := xnnpack.Range{Min: limits.Float32(0, 0), Max: limits.Float32(1, 0)}
+		if !(r.Min < r.Max) {
+			return malformed("its output is limited to %g to %g", r.Min, r.Max)
+		}
+		d.limits = r
+	}
+	if !d.t.Present() {
+		return malformed("it has no fields")
+	}
+	op := k.decode(d)
+	if err := t.Err(); err != nil {
+		return err
+	}
+	if d.err != nil {
+		return d.err
+	}
+	s := step{name: name, kind: k.name, operation: op}
+	switch n := op.(type) {
+	case mean:
+		return p.mean(s, n, d.limits)
+	case fullyConnected:
+		return p.fullyConnected(s, n)
+	}
+	return p.add(s)
+}
+
+// mean adds a global average pooling. XNNPACK keeps the images' dimensions as its output has them, and does not limit
+// a mean.
+func (p *planner) mean(s step, n mean, limits xnnpack.Range) error {
+	in, out := p.plan.values[n.Input].tensor, p.plan.values[n.Output].tensor
+	n.KeepDims = len(out.Shape) == len(in.Shape)
+	s.operation = n
+	if unbounded(limits) {
+		return p.add(s)
+	}
+	out.Name += ", unlimited"
+	limited := n.Output
+	n.Output = p.internal(out)
+	s.operation = n
+	if err := p.add(s); err != nil {
+		return err
+	}
+	s.operation = unary{xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits, Input: n.Output, Output: limited}}
+	return p.add(s)
+}
+
+func unbounded(r xnnpack.Range) bool {
+	return r == (xnnpack.Range{}) || math.IsInf(float64(r.Min), -1) && math.IsInf(float64(r.Max), 1)
+}
+
+// fullyConnected adds a node. One of bfloat16 computes single precision, from which its output is converted.
+func (p *planner) fullyConnected(s step, n fullyConnected) error {
+	bf16 := func(id xnnpack.ValueID) bool { return p.plan.values[id].tensor.Type == xnnpack.BFloat16 }
+	if !bf16(n.Input) || !bf16(n.Filter) || !bf16(n.Output) {
+		return p.add(s)
+	}
+	t, rounded := p.plan.values[n.Output].tensor, n.Output
+	t.Name, t.Type = t.Name+", in single precision", xnnpack.Float32
+	n.Output = p.internal(t)
+	s.operation = n
+	if err := p.add(s); err != nil {
+		return err
+	}
+	s.operation = convert{xnnpack.Convert{Input: n.Output, Output: rounded}}
+	return p.add(s)
+}
+
+// externals sees that the method's inputs and outputs are something XNNPACK knows.
+func (p *planner) externals() {
+	if len(p.method.inputs) == 0 || len(p.method.outputs) == 0 {
+		p.cannot("it has %d inputs and %d outputs", len(p.method.inputs), len(p.method.outputs))
+	}
+	seen := map[int]bool{}
+	for i, n := range p.method.inputs {
+		if seen[n] || p.plan.values[p.base+n].constant != nil {
+			p.cannot("input %d is given twice, or a constant", i)
+		}
+		seen[n] = true
+	}
+	for _, n := range slices.Concat(p.method.inputs, p.method.outputs) {
+		if err := p.know(n); err != nil && p.fault == nil {
+			p.fault = err
+		}
+	}
+}
+
+// order checks that everything is computed once, before it is used.
+func (p part) order() error {
+	computed := make([]bool, len(p.values))
+	for _, i := range p.inputs {
+		computed[i] = true
+	}
+	there := func(i int) bool { return computed[i] || p.values[i].constant != nil }
+	for _, i := range p.steps {
+		s := &p.plan.steps[i]
+		inputs, out := s.operands()
+		for _, in := range inputs {
+			if !there(int(in)) {
+				name := p.values[in].tensor.Name
+				return fmt.Errorf("%s: %w", s.name, malformed("%q is not computed before it is used", name))
+			}
+		}
+		if there(int(out)) {
+			return fmt.Errorf("%s: %w", s.name, malformed("%q is computed twice", p.values[out].tensor.Name))
+		}
+		computed[out] = true
+	}
+	for _, i := range p.outputs {
+		if !there(i) {
+			return malformed("output %q is not computed", p.values[i].tensor.Name)
+		}
+	}
+	return nil
+}
+
+// runnable returns nil, or an error that says why the method cannot be run here and lists the operators that are
+// outside of XNNPACK.
+func (p *planner) runnable() error {
+	if len(p.outside) == 0 {
+		return p.fault
+	}
+	var list []string
+	for name, n := range p.outside {
+		if n > 1 {
+			name = fmt.Sprintf("%s (%d times)", name, n)
+		}
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return fmt.Errorf("%w: %s", ErrUnsupportedOp, strings.Join(list, ", "))
+}

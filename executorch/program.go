@@ -1,0 +1,193 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"xpwc"
+	"xpwc/models"
+	"xpwc/xnnpack"
+)
+
+// Program is a .pte with its external data, mapped into memory and checked. Its methods, in ExecuTorch's sense, are
+// models; they have one data map. The methods of a Program may be called from many goroutines.
+type Program struct {
+	files   *files
+	plan    *plan
+	methods []*Method
+	data    *dataMap
+}
+
+// Open maps a program and the .ptd files that have constants of it read-only, and checks what it computes. Tensors'
+// bytes are not read. The error matches [ErrMalformed], [ErrUnsupported], [ErrUnsupportedOp] if a delegate has a node
+// that package xnnpack does not have, [ErrMissingData] or what the operating system returned, and names the file, the
+// method, the delegate and the node. That a method has operators outside of XNNPACK is no error here:
+// [Method.Runnable] says it. The files must not be changed in place while the program is open, as for any mapping;
+// replacing them by others is harmless. The caller closes the program when everything made of it is closed.
+func Open(pte string, ptd ...string) (*Program, error) {
+	f, err := openFiles(pte, ptd)
+	if err != nil {
+		return nil, fmt.Errorf("open program: %w", err)
+	}
+	p, err := newProgram(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open program %s: %w", pte, err), f.close())
+	}
+	return p, nil
+}
+
+func newProgram(f *files) (*Program, error) {
+	methods, err := readMethods(f.program().contents)
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{files: f, plan: &plan{}, data: &dataMap{files: f, constants: map[string]*constant{}}}
+	for i := range methods {
+		m := &planner{method: &methods[i], files: f, plan: p.plan, outside: map[string]int{}}
+		whole, err := m.planMethod()
+		if err != nil {
+			return nil, fmt.Errorf("method %q: %w", m.method.name, err)
+		}
+		p.methods = append(p.methods, &Method{program: p, name: m.method.name, whole: whole, fault: m.runnable()})
+	}
+	for _, v := range p.plan.values {
+		if v.constant != nil {
+			p.data.constants[v.constant.name] = v.constant
+		}
+	}
+	if len(p.methods) == 0 {
+		return nil, malformed("the program has no methods")
+	}
+	return p, nil
+}
+
+// Methods returns the program's methods in the file's order. There is at least one.
+func (p *Program) Methods() []*Method { return slices.Clone(p.methods) }
+
+// Method returns the method of that name; ExecuTorch's export calls the only one "forward". The error matches
+// [ErrUnknownMethod].
+func (p *Program) Method(name string) (*Method, error) {
+	var names []string
+	for _, m := range p.methods {
+		if m.name == name {
+			return m, nil
+		}
+		names = append(names, fmt.Sprintf("%q", m.name))
+	}
+	return nil, fmt.Errorf("%s: method %q: %w: it has %s", p.Path(), name, ErrUnknownMethod, strings.Join(names, ", "))
+}
+
+// Path returns the absolute path of the .pte.
+func (p *Program) Path() string { return p.files.program().Path() }
+
+// DataMap returns the constants of all methods by the names that the files give them, for [xpwc.Cache.NewSession].
+// One without a name, as older programs have them, is called by its place in the .pte: "@" offset "+" size. It may be
+// used until Close.
+func (p *Program) DataMap() xpwc.DataMap { return p.data }
+
+// Close closes the files. Subgraphs, runtimes, loaders and sessions made of the program must be gone before; what is
+// asked of it afterwards, as far as it takes the files' bytes, is an error that matches [ErrClosed]. Closing twice is
+// harmless.
+func (p *Program) Close() error { return p.files.close() }
+
+// Method is one of a program's methods. It is a [models.Model] whose subgraph is that of all delegates and of the
+// copies between them.
+type Method struct {
+	program *Program
+	name    string
+	whole   part
+	fault   error // why it cannot be run, or nil
+}
+
+var _ models.Model = (*Method)(nil)
+
+// Name returns the method's name.
+func (m *Method) Name() string { return m.name }
+
+// Runnable returns nil if Subgraph can make all that the method computes: if all of it is in XNNPACK delegates and in
+// copies of tensors between memory formats. Otherwise the error matches [ErrUnsupportedOp] and lists the operators
+// that are outside of them, or matches [ErrUnsupported] and says what else stands in the way. The weights of any
+// method can be packed, see Shares.
+func (m *Method) Runnable() error {
+	if m.fault != nil {
+		return fmt.Errorf("%s: method %q: %w", m.program.Path(), m.name, m.fault)
+	}
+	return nil
+}
+
+// Inputs returns the method's inputs, called "input 0" and so on. A shape has the dimensions in the order of memory,
+// the outermost first: [batch, height, width, channels] for a tensor in the memory format that PyTorch calls channels
+// last, whatever its sizes there. There are none if the method is not runnable.
+func (m *Method) Inputs() []models.Value { return m.external(m.whole.inputs, "input", 0) }
+
+// Outputs returns the method's outputs likewise.
+func (m *Method) Outputs() []models.Value {
+	return m.external(m.whole.outputs, "output", len(m.whole.inputs))
+}
+
+func (m *Method) external(values []int, name string, first int) []models.Value {
+	if m.fault != nil {
+		return nil
+	}
+	out := make([]models.Value, len(values))
+	for i, n := range values {
+		v := &m.whole.values[n]
+		out[i] = models.Value{
+			ID: xnnpack.ValueID(first + i), Name: fmt.Sprint(name, " ", i), Type: v.tensor.Type,
+			Shape: slices.Clone(v.tensor.Shape), Dynamic: v.dynamic, Quantization: v.tensor.Quantization,
+		}
+	}
+	return out
+}
+
+// DataMap returns [Program.DataMap].
+func (m *Method) DataMap() xpwc.DataMap { return m.program.data }
+
+// NewLoader returns a loader that needs no cache.
+func (m *Method) NewLoader() *models.Memory {
+	atInference := map[string]bool{}
+	for _, i := range m.whole.steps {
+		m.whole.use(&m.whole.plan.steps[i], func(c *constant, how use) {
+			if how&useInference != 0 {
+				atInference[c.name] = true
+			}
+		})
+	}
+	for _, n := range m.whole.outputs {
+		if c := m.whole.values[n].constant; c != nil {
+			atInference[c.name] = true
+		}
+	}
+	return models.NewMemory(m.program.data, func(name string) bool { return atInference[name] })
+}
+
+// Subgraph makes a new subgraph of the method, and asks l once for each constant that a node uses. The options say
+// how XNNPACK uses it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if they are
+// packed without a look-up that names them; those read at inference with [xpwc.Eager] and [xpwc.Retain]; kernels with
+// an [xpwc.PackedAs] for each node that packs them. Scales are read from the files. The error is that of Runnable, or
+// names the node.
+//
+// The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with
+// HintSparseInference or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK
+// reads weights without a look-up.
+func (m *Method) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	if err := m.Runnable(); err != nil {
+		return nil, err
+	}
+	return m.program.subgraph(m.whole, l)
+}
+
+func (p *Program) subgraph(of part, l models.Loader) (*xnnpack.Subgraph, error) {
+	s, err := of.emit(p.files, l)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Path(), err)
+	}
+	return s, nil
+}
+
+// Close closes the program that the method is of.
+func (m *Method) Close() error { return m.program.Close() }

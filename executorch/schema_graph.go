@@ -1,0 +1,121 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"fmt"
+
+	"xpwc/xnnpack"
+)
+
+// The facts of the XNNPACK delegate's blob: its header, and the slots of runtime_schema.fbs.
+
+const (
+	graphMagic       = "XH00"
+	graphMagicOffset = 4
+	// The header's fields are little-endian and unaligned: length (2 bytes), offset and size of the flatbuffer
+	// (4 each), offset (4) and size (8) of the constants.
+	graphHeaderSize = 30
+)
+
+// graphIdentifiers are those of the flatbuffer. The schema is the same.
+var graphIdentifiers = []string{"XN01", "XN00"}
+
+const ( // XNNGraph
+	graphNodes          = 1
+	graphValues         = 2
+	graphExterns        = 3
+	graphConstantBuffer = 6
+	graphConstantData   = 8
+)
+
+const ( // ConstantDataOffset
+	constantOffset = 0
+	constantSize   = 1
+	constantKey    = 2
+)
+
+const ( // XValue, a union
+	xvalueType = 0
+	xvalueVal  = 1
+
+	xvalueTensor    = 1
+	xvalueQuantized = 2
+)
+
+const ( // XNNTensorValue
+	xtensorDatatype   = 0
+	xtensorDims       = 2
+	xtensorConstant   = 3
+	xtensorExternal   = 4
+	xtensorFlags      = 5
+	xtensorID         = 6
+	xtensorDQDatatype = 7
+
+	externalInput  = 1
+	externalOutput = 2
+)
+
+const ( // XNNQuantizedTensorValue
+	quantizedTensor     = 0
+	quantizedParamsType = 1
+	quantizedParams     = 2
+
+	perChannel = 1
+	perTensor  = 2
+	perToken   = 3
+	perGroup   = 4
+)
+
+const ( // PerTensorQuant
+	perTensorScale     = 0
+	perTensorZeroPoint = 1
+)
+
+const ( // PerChannelQuant
+	perChannelScale  = 0
+	perChannelDim    = 1
+	perChannelBuffer = 2
+)
+
+const perTokenNonBatchDims = 0 // PerTokenDynamicQuant
+
+const ( // PerChannelGroupQuant
+	perGroupScale  = 0
+	perGroupDim    = 1
+	perGroupSize   = 2
+	perGroupBuffer = 4
+)
+
+const ( // XNode, a union
+	xnodeType   = 0
+	xnodeVal    = 1
+	xnodeHandle = 2
+	xnodeMinMax = 3
+)
+
+// xdatatypes gives XNNPACK's datatypes by the schema's numbers, which are ExecuTorch's own.
+var xdatatypes = [...]xnnpack.Datatype{
+	1: xnnpack.Float32, 2: xnnpack.Float16, 3: xnnpack.QInt8, 4: xnnpack.QUint8, 5: xnnpack.QInt32,
+	6: xnnpack.ChannelQInt8, 7: xnnpack.ChannelQInt32, 8: xnnpack.ChannelQInt4, 9: xnnpack.DynamicQInt8,
+	10: xnnpack.BlockQInt4, 11: xnnpack.PackedQInt8, 12: xnnpack.Int32, 13: xnnpack.PackedFloat32, 14: xnnpack.BFloat16,
+}
+
+func xdatatype(n int16) (xnnpack.Datatype, error) {
+	if n <= 0 || int(n) >= len(xdatatypes) {
+		return 0, fmt.Errorf("%w: datatype %d", ErrUnsupported, n)
+	}
+	return xdatatypes[n], nil
+}
+
+// The flags of nodes, with XNNPACK's numbers.
+const (
+	flagTransposeWeights = 1 << 0
+	flagSamePadding      = 1 << 2
+	flagLegacyMode       = 1 << 2
+	flagAlignCorners     = 1 << 3
+	flagKeepDims         = 1 << 6
+)
+
+// invalidID is the ID of a value that is not there (XNN_INVALID_VALUE_ID).
+const invalidID = 1<<32 - 1
