@@ -116,8 +116,8 @@ class XNNWeightsCache {
 
   // Sets the options that the cache is opened with, among them writer_wait_ms, verify, max_bytes, XPWC_OPEN_READ_ONLY
   // and XPWC_OPEN_PREFETCH. Takes effect as set_packed_cache_path does; initialize_for_runtime returns InvalidArgument
-  // for those that make no sense. log, progress and context must last as long as this object; without log, messages go to
-  // ET_LOG, also from threads of libxpwc. Not in ExecuTorch's class.
+  // for those that make no sense. log, progress and context must last as long as this object; without log, messages go
+  // to ET_LOG, also from threads of libxpwc. Not in ExecuTorch's class.
   void set_options(const xpwc_options& options);
 
   // Returns what the cache did since it was opened: InvalidState before the first initialize_for_runtime. Not in
