@@ -229,6 +229,9 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 bin/staticcheck: go.mod go.sum
 	@$(pure_go) build -o $@ honnef.co/go/tools/cmd/staticcheck
 
+docs/architecture.svg: docs/architecture.dot ## draw the picture of the packages (needs Graphviz)
+	dot -Tsvg $< -o $@
+
 figures = $(or $(JSON),bin/bench.json)
 
 .PHONY: bench
