@@ -1,8 +1,9 @@
 # make demo, make test, make build: see README.md. `make help` lists everything.
 #
-# XNNPACK=debian   the pinned XNNPACK of third_party/ (default)
-# XNNPACK=system   what the system's compiler finds by itself
-# XNNPACK=/prefix  what is installed under that prefix (include/, lib/)
+# XNNPACK=debian      the pinned XNNPACK of third_party/ (default)
+# XNNPACK=executorch  the XNNPACK inside the pinned ExecuTorch of third_party/
+# XNNPACK=system      what the system's compiler finds by itself
+# XNNPACK=/prefix     what is installed under that prefix (include/, lib/)
 #
 # ARCH=arm64 on a machine of another architecture builds with Debian's cross compiler, against that architecture's pinned XNNPACK.
 
@@ -44,6 +45,7 @@ root := $(CURDIR)/third_party/$(arch)
 # The library directory is known only once it has been unpacked, so these are expanded when a recipe runs.
 libdir = $(firstword $(wildcard $(root)/usr/lib/*-linux-gnu*))
 loader = $(firstword $(wildcard $(libdir)/ld-linux*.so.*))
+xnnpack_prefix := $(root)/usr
 # rpath and not runpath: libXNNPACK's own dependencies are found through it. The loader and its libc come along only
 # where the system's glibc is too old for libXNNPACK.
 xnnpack_cflags = -I$(root)/usr/include
@@ -52,11 +54,18 @@ own_libc_ldflags = -Wl,--allow-shlib-undefined -Wl,--dynamic-linker=$(loader)
 # Go's own linker would take the libc from the rpath but not the loader that goes with it.
 goflags = $(if $(wildcard $(root)/.own-libc),-ldflags=-linkmode=external)
 fetch_xnnpack := third_party/fetch-xnnpack $(arch)
+else ifeq ($(XNNPACK),executorch)
+root := $(CURDIR)/third_party/executorch$(if $(cross),-$(arch))
+# ExecuTorch's wheel has no header of its XNNPACK, and other names for the libraries.
+xnnpack_prefix := $(CURDIR)/third_party/executorch-xnnpack
+xnnpack_cflags = -I$(xnnpack_prefix)/include
+xnnpack_ldflags = -L$(xnnpack_prefix)/lib -L$(root)/lib -Wl,-rpath,$(root)/lib
+fetch_xnnpack := third_party/fetch-executorch $(arch)
 else ifeq ($(XNNPACK),system)
 fetch_xnnpack := true
 else
 ifeq ($(wildcard $(XNNPACK)/include/xnnpack.h),)
-$(error XNNPACK=$(XNNPACK): there is no include/xnnpack.h; give the prefix XNNPACK is installed under, or system, or debian)
+$(error XNNPACK=$(XNNPACK): there is no include/xnnpack.h; give the prefix XNNPACK is installed under, or debian, executorch or system)
 endif
 xnnpack_cflags = -I$(XNNPACK)/include
 xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib $(if $(wildcard $(XNNPACK)/lib/libXNNPACK.so),,-lstdc++) # a static one has C++ in it
@@ -148,7 +157,7 @@ demo-shared: build ## two runtimes that share weights, without and with the cach
 	@bin/xpwc demo --shared $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
 
 # Where the host looks for XNNPACK; empty for where the compiler does.
-xnnpack_root = $(if $(filter debian,$(XNNPACK)),$(root)/usr,$(filter-out system,$(XNNPACK)))
+xnnpack_root = $(or $(xnnpack_prefix),$(filter-out system,$(XNNPACK)))
 stage = $(CURDIR)/$(lib)/stage
 
 # A C++ program for another architecture brings the compiler's libraries, which that architecture's XNNPACK does not come with.
@@ -219,6 +228,9 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
 bin/staticcheck: go.mod go.sum
 	@$(pure_go) build -o $@ honnef.co/go/tools/cmd/staticcheck
+
+docs/architecture.svg: docs/architecture.dot ## draw the picture of the packages (needs Graphviz)
+	dot -Tsvg $< -o $@
 
 figures = $(or $(JSON),bin/bench.json)
 

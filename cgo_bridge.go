@@ -11,14 +11,11 @@ import "C"
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"runtime/cgo"
-	"sync"
 	"syscall"
 	"unsafe"
 
-	"github.com/zeebo/xxh3"
-
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/packing"
@@ -51,16 +48,15 @@ func (p provider) free() {
 // session owns it: it is valid until Session.Close, which must come after the runtime is deleted.
 func (s *Session) Provider() unsafe.Pointer { return unsafe.Pointer(s.provider.c) }
 
-// currentLayout asks XNNPACK how it packs on this machine. The answer cannot change while the process lives.
-var currentLayout = sync.OnceValues(func() (format.Layout, error) {
-	hash := xxh3.New()
-	handle := cgo.NewHandle(hash)
+// probeLayout writes what XNNPACK packs of fixed tensors on this machine.
+func probeLayout(packed *digest.Hash) error {
+	handle := cgo.NewHandle(packed)
 	defer handle.Delete()
 	if status := C.xpwc_probe_layout(C.uintptr_t(handle)); status != C.xnn_status_success {
-		return format.Layout{}, fmt.Errorf("initialize XNNPACK: xnn_status %d", int(status))
+		return fmt.Errorf("initialize XNNPACK: xnn_status %d", int(status))
 	}
-	return format.Layout{Fingerprint: hash.Sum128().Bytes(), Description: runtime.GOARCH}, nil
-})
+	return nil
+}
 
 // askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator
 // wants. It returns 0 if XNNPACK does not use a weights cache for it, or does not support it. zeros are at least as
@@ -99,7 +95,7 @@ func askPackedSize(g *packing.Geometry, zeros []byte, scales int) packedSize {
 //
 //export xpwcLayoutBytes
 func xpwcLayoutBytes(handle C.uintptr_t, packed unsafe.Pointer, n C.size_t) {
-	hash := cgo.Handle(handle).Value().(*xxh3.Hasher)
+	hash := cgo.Handle(handle).Value().(*digest.Hash)
 	var size [8]byte
 	binary.LittleEndian.PutUint64(size[:], uint64(n))
 	_, _ = hash.Write(size[:]) // never fails
@@ -157,7 +153,7 @@ func xpwcLookUp(session C.uintptr_t, seed C.uint32_t, kernel, bias C.uintptr_t, 
 	s := cgo.Handle(session).Value().(*Session)
 	address = ^C.size_t(0)
 	defer guard(s)
-	return C.size_t(s.lookUp(uint32(seed), uintptr(kernel), uintptr(bias), uint32(fingerprintID)))
+	return C.size_t(s.lookUp(lookUpKey{uint32(seed), uintptr(kernel), uintptr(bias), uint32(fingerprintID)}))
 }
 
 //export xpwcReserveSpace
@@ -172,7 +168,8 @@ func xpwcLookUpOrInsert(session C.uintptr_t, seed C.uint32_t, kernel, bias C.uin
 	s := cgo.Handle(session).Value().(*Session)
 	address = C.size_t(packed)
 	defer guard(s)
-	return C.size_t(s.insert(uint32(seed), uintptr(kernel), uintptr(bias), uint32(fingerprintID), uintptr(packed), uint64(size)))
+	key := lookUpKey{uint32(seed), uintptr(kernel), uintptr(bias), uint32(fingerprintID)}
+	return C.size_t(s.insert(key, uintptr(packed), uint64(size)))
 }
 
 //export xpwcAliasData

@@ -23,7 +23,7 @@ const (
 // commitSoon starts a commit when no session has been packing for a moment. Save and Close do not wait for it. c.mu
 // is held.
 func (c *core) commitSoon() {
-	if c.store == nil || c.closed || c.soon != nil {
+	if c.store == nil || c.closed || c.commitTimer != nil {
 		return
 	}
 	latest := time.Now().Add(commitWithin)
@@ -32,14 +32,14 @@ func (c *core) commitSoon() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch {
-		case c.soon != timer: // a commit was started meanwhile
+		case c.commitTimer != timer: // a commit was started meanwhile
 		case c.writers > 0 && time.Now().Before(latest):
 			timer.Reset(commitPause)
 		default:
 			c.startCommit()
 		}
 	})
-	c.soon = timer
+	c.commitTimer = timer
 }
 
 // startCommit has a goroutine bring to the disk what is not there yet. c.mu is held.
@@ -47,12 +47,12 @@ func (c *core) startCommit() {
 	if c.store == nil || c.closed {
 		return
 	}
-	if c.soon != nil {
-		c.soon.Stop()
-		c.soon = nil
+	if c.commitTimer != nil {
+		c.commitTimer.Stop()
+		c.commitTimer = nil
 	}
 	if c.committing || c.compacting {
-		c.again = true
+		c.commitAgain = true
 		return
 	}
 	c.committing = true
@@ -63,7 +63,7 @@ func (c *core) commitAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		c.again = false
+		c.commitAgain = false
 		err := c.commitOnce()
 		if err == nil && c.writers == 0 && !c.hasUncommitted() && c.store.Writing() && c.worthCompacting() {
 			c.compacting = true
@@ -74,7 +74,7 @@ func (c *core) commitAll() {
 			c.commitErr, c.stats.LastError = err, err
 			c.events.add(slog.LevelWarn, "packed weights could not be committed", slog.Any("error", err))
 		}
-		if err != nil || !c.again {
+		if err != nil || !c.commitAgain {
 			break
 		}
 	}
@@ -90,11 +90,6 @@ func (c *core) endIfIdle() error {
 		return nil
 	}
 	return c.store.EndWriting()
-}
-
-// uncommitted reports whether an entry is in file space and in no generation on the disk.
-func (e *entry) uncommitted() bool {
-	return e.state == stateUncommitted && (e.doubt == sound || e.sessions > 0)
 }
 
 func (c *core) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
@@ -270,9 +265,9 @@ func (c *core) beginForPending() error {
 // lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer.
 // What was packed stays in memory for those who use it.
 func (c *core) lostFile() error {
-	c.lost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
+	c.uncommittedLost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
 	c.retreat(c.freshOnes((*entry).uncommitted))
-	err := errors.Join(c.lost, c.store.Leave(), c.accept(c.store.Reopen()))
+	err := errors.Join(c.uncommittedLost, c.store.Leave(), c.accept(c.store.Reopen()))
 	c.noticeReload()
 	return err
 }
@@ -310,7 +305,7 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 					r.UsedAt = now
 				}
 			}
-			if !c.superseded(&r, next) && !c.bad[r.Offset] {
+			if !c.superseded(&r, next) && !c.damagedAt[r.Offset] {
 				records = append(records, r)
 			}
 		}
@@ -335,28 +330,6 @@ func (c *core) superseded(r *format.Record, next map[*entry]bool) bool {
 		}
 	}
 	return false
-}
-
-// layouts returns the layouts of the records, with what is known of each.
-func (c *core) layouts(loaded *format.Index, records []format.Record) []format.Layout {
-	var layouts []format.Layout
-	known := map[format.Digest]format.Layout{}
-	if here, err := currentLayout(); err == nil { // else nothing was packed for it
-		known[here.Fingerprint] = here
-	}
-	if loaded != nil {
-		for _, l := range loaded.Layouts() {
-			known[l.Fingerprint] = l
-		}
-	}
-	listed := map[format.Digest]bool{}
-	for _, r := range records {
-		if !listed[r.Layout] {
-			listed[r.Layout] = true
-			layouts = append(layouts, known[r.Layout])
-		}
-	}
-	return layouts
 }
 
 // trailer lists for ExecuTorch what it can use here: of this machine's layout, one entry a name.

@@ -49,7 +49,7 @@ func (c *core) compactTo(keep func([]format.Record) []format.Record) error {
 	defer func() {
 		c.note(c.endIfIdle())
 		c.compacting = false
-		if c.again {
+		if c.commitAgain {
 			c.startCommit()
 		}
 		c.idle.Broadcast()

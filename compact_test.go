@@ -175,7 +175,7 @@ func TestCompactingWhileTheSameProcessPacksEndsInAnError(t *testing.T) {
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{WriterWait: -1})
 	s := newSession(t, c, someTensors(1, 100))
 	for name := range someTensors(1, 100) {
-		require.Equal(t, notFound, s.lookUp(7, load(t, s, name), 0, 0))
+		require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, name), 0, 0}))
 	}
 	require.NotNil(t, s.reserve(100))
 	require.ErrorIs(t, c.Compact(), ErrBusy)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -19,38 +18,38 @@ type core struct {
 	place   place
 	options Options
 
-	mu       sync.Mutex
-	handles  int // that are not closed
-	closing  bool
-	closed   bool
-	sessions map[*Session]bool // that are open
-	usual    int               // how many tensors a session loads, as far as is known
-	writers  int               // sessions that pack into the file
-	store    *store.Store
-	arena    arena
-	blocked  Reason // why the file cannot be written to, or ""
-	damaged  bool   // the file is to be set aside before anything is written
+	mu              sync.Mutex
+	handles         int // that are not closed
+	closing         bool
+	closed          bool
+	sessions        map[*Session]bool // that are open
+	tensorsExpected int               // that a session loads, as far as the last one tells
+	writers         int               // sessions that pack into the file
+	store           *store.Store
+	arena           arena
+	blocked         Reason // why the file cannot be written to, or ""
+	damaged         bool   // the file is to be set aside before anything is written
 
-	live    map[string]*family  // by the kernel's name: what sessions use or used, and what was packed here
-	unnamed map[Digest][]*entry // by digest of the packed bytes
-	known   loadedIndex         // what live was found through
-	seeds   map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
-	fresh   []*entry            // packed here and not in the loaded index
+	live     map[string]*family  // by the kernel's name: what sessions use or used, and what was packed here
+	unnamed  map[Digest][]*entry // by digest of the packed bytes
+	liveFrom loadedIndex         // what live was found through
+	seeds    map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
+	fresh    []*entry            // packed here and not in the loaded index
 
-	bad        map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
-	dirty      bool            // an entry of the file changed its flags or stamps, or is bad
-	soon       *time.Timer     // starts a commit, or nil
-	retry      backOff         // of commits that failed
-	busyUntil  time.Time       // until then nobody waits for another process
-	committing bool
-	flushing   bool     // a commit is on its way to the disk
-	handedIn   []*entry // meanwhile, in file space
-	compacting bool
-	again      bool
-	idle       *sync.Cond // a commit, a compaction or a session's packing ended
-	commitErr  error      // of the last commit
-	lost       error      // something packed is in a file that is no longer in place; Save tells once
-	verifier   verifier
+	damagedAt       map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
+	dirty           bool            // an entry of the file changed its flags or stamps, or is bad
+	commitTimer     *time.Timer     // starts a commit, or nil
+	retry           backOff         // of commits that failed
+	busyUntil       time.Time       // until then nobody waits for another process
+	committing      bool
+	flushing        bool     // a commit is on its way to the disk
+	handedIn        []*entry // meanwhile, in file space
+	compacting      bool
+	commitAgain     bool       // a commit was asked for while one was written, or a compaction
+	idle            *sync.Cond // a commit, a compaction or a session's packing ended
+	commitErr       error      // of the last commit
+	uncommittedLost error      // something packed is in a file that is no longer in place; Save tells once
+	verifier        verifier
 
 	handedOver *os.File // by the caller of OpenFile, or nil
 
@@ -72,14 +71,14 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	// It takes XNNPACK half a millisecond to show how it packs, which a host spends on its subgraph meanwhile.
 	go func() { _, _ = currentLayout() }()
 	c := &core{
-		place:    p,
-		options:  o,
-		live:     map[string]*family{},
-		unnamed:  map[Digest][]*entry{},
-		sessions: map[*Session]bool{},
-		seeds:    map[seedKey]*entry{},
-		bad:      map[uint64]bool{},
-		now:      func() int64 { return time.Now().Unix() },
+		place:     p,
+		options:   o,
+		live:      map[string]*family{},
+		unnamed:   map[Digest][]*entry{},
+		sessions:  map[*Session]bool{},
+		seeds:     map[seedKey]*entry{},
+		damagedAt: map[uint64]bool{},
+		now:       func() int64 { return time.Now().Unix() },
 	}
 	c.idle = sync.NewCond(&c.mu)
 	c.verifier.pause = verifyPause
@@ -94,70 +93,9 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	}
 	c.noticeReload()
 	if c.store.Index() != nil {
-		c.usual = min(c.store.Index().Len(), manyEntries/8)
+		c.tensorsExpected = min(c.store.Index().Len(), manyEntries/8)
 	}
 	return c, nil
-}
-
-// accept turns what loading the file found into what it means for the cache. The error is one for the caller of Open.
-func (c *core) accept(err error) error {
-	for _, gone := range []error{ErrDamaged, ErrForeign, ErrVersion, ErrNotCache} {
-		if errors.Is(err, gone) { // what was mapped may be cut off or written over
-			c.distrust()
-			break
-		}
-	}
-	switch {
-	case err == nil:
-		if c.blocked == ReasonVersion {
-			c.blocked = ""
-		}
-		if c.options.ReadOnly {
-			c.blocked = ReasonReadOnly
-		}
-		return nil
-	case c.options.Strict:
-		return errors.Join(err, c.store.Close())
-	case errors.Is(err, ErrDamaged):
-		if known := c.stats.Damaged; known == nil || known.Error() != err.Error() {
-			c.events.add(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
-		}
-		c.damaged, c.stats.Damaged = true, err
-		if c.options.ReadOnly {
-			c.blocked = ReasonReadOnly
-		}
-		return nil
-	case errors.Is(err, ErrVersion) && !c.store.Foreign(): // a newer one, of programs that are to go on with it
-		if c.blocked != ReasonVersion {
-			c.events.add(slog.LevelWarn, "cache file of a newer format version is left alone", slog.Any("error", err))
-		}
-		c.damaged, c.blocked = false, ReasonVersion
-		c.note(err)
-		return nil
-	case errors.Is(err, ErrForeign), errors.Is(err, ErrVersion):
-		c.damaged = false
-		if c.options.ReadOnly {
-			c.blocked = ReasonReadOnly
-		}
-		return nil
-	default:
-		return err
-	}
-}
-
-// refresh picks up a newer generation that another process committed.
-func (c *core) refresh() error {
-	if c.store == nil || c.damaged && !c.options.ReadOnly {
-		return nil // it is set aside with the first miss
-	}
-	c.damaged = false // or somebody else has
-	defer c.noticeReload()
-	was := c.store.ID()
-	err := c.store.Refresh()
-	if err == nil {
-		c.noticeReplacement(was)
-	}
-	return c.accept(err)
 }
 
 // name is what error messages call the cache.
@@ -182,8 +120,8 @@ func (c *core) save() error {
 	for c.committing || c.compacting {
 		c.idle.Wait()
 	}
-	err := cmp.Or(c.commitErr, c.lost)
-	c.lost = nil
+	err := cmp.Or(c.commitErr, c.uncommittedLost)
+	c.uncommittedLost = nil
 	return err
 }
 

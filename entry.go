@@ -1,7 +1,6 @@
 package xpwc
 
 import (
-	"maps"
 	"slices"
 
 	"xpwc/internal/format"
@@ -61,7 +60,7 @@ search:
 		if err != nil {
 			return err
 		}
-		if c.bad[r.Offset] {
+		if c.damagedAt[r.Offset] {
 			continue
 		}
 		for _, e := range known {
@@ -139,77 +138,32 @@ func (c *core) loaded(e *entry) bool {
 	return (e.state == stateLoaded || e.state == stateMoved) && e.reason == "" && c.store != nil && e.file == c.store.ID()
 }
 
-// distrust keeps new sessions from memory whose file is damaged: it may be cut off.
-func (c *core) distrust() {
-	for _, f := range c.live {
-		for _, e := range f.entries {
-			if e.reason == "" && e.state.inGeneration() {
-				e.suspectFor(suspect)
-			}
-		}
-	}
-	if c.store.Writing() { // what was packed here is not damaged, and goes on elsewhere
-		c.retreat(c.freshOnes((*entry).uncommitted))
-	}
-	c.note(c.store.Abandon())
-	c.noticeReload()
-}
-
-// noticeReload compares what the store has loaded with what the cache knows of it. It follows everything that may load
-// another generation or another file.
-func (c *core) noticeReload() {
-	if now := (loadedIndex{c.store.ID(), c.store.Index()}); now != c.known {
-		if now.file != c.known.file {
-			c.bad = map[uint64]bool{}
-		}
-		c.known = now
-		c.forgetLoaded()
-		if len(c.live) == 0 && now.index != nil {
-			c.live = make(map[string]*family, min(now.index.Len(), manyEntries))
-		}
-	}
-}
-
 // manyEntries is as many as memory is made ready for at once.
 const manyEntries = 1024
 
-// loadedIndex tells one loaded generation from another.
-type loadedIndex struct {
-	file  [16]byte
-	index *format.Index
+// uncommitted reports whether an entry is in file space and in no generation on the disk.
+func (e *entry) uncommitted() bool {
+	return e.state == stateUncommitted && (e.doubt == sound || e.sessions > 0)
 }
 
-// forgetLoaded drops what was found through an index that is no longer the loaded one. Entries in use stay: their
-// memory does not change.
-func (c *core) forgetLoaded() {
-	here := c.store.ID()
-	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool {
-		switch {
-		case e.state == stateCommitted: // it is in the new index, unless that is of another file
-			c.become(e, stateLoaded)
-		case e.file == here || e.pending():
-			return false
-		case e.state == statePending:
-			c.become(e, statePrivate)
-		default: // it is lost with the file
-			c.become(e, stateStray)
-		}
-		return true
-	})
-	for kernel := range c.live {
-		c.without(kernel, func(e *entry) bool {
-			if e.sessions > 0 || e.reason != "" || e.state.fresh() || e.changed && e.file == here {
-				return false
-			}
-			c.note(e.region.Release())
-			c.become(e, stateDropped)
-			return true
-		})
+// pending reports whether an entry is in private memory until a commit brings it into the file.
+func (e *entry) pending() bool { return e.state == statePending && e.doubt == sound }
+
+// identified reports whether an entry says what it was packed from: its session is finalized, see identify.
+func (e *entry) identified() bool { return e.kernel == nil }
+
+// sameAs reports whether a record is of the same payload, packed from the same.
+func (e *entry) sameAs(r *format.Record) bool {
+	return e.record.Key == r.Key && e.record.Seed == r.Seed && e.record.Sum == r.Sum &&
+		e.record.KernelDigest == r.KernelDigest && e.record.BiasDigest == r.BiasDigest
+}
+
+func (c *core) setFlag(e *entry, flag format.Flags) {
+	if e.record.Flags&flag != 0 {
+		return
 	}
-	c.forgetSeeds()
-}
-
-// forgetSeeds forgets what it knows of entries that were dropped.
-func (c *core) forgetSeeds() {
-	maps.DeleteFunc(c.seeds, func(_ seedKey, e *entry) bool { return e.state == stateDropped })
+	e.record.Flags |= flag
+	if e.reason == "" {
+		e.changed, c.dirty = true, true
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"xpwc/internal/store"
 )
 
-// Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned. ErrNotCache,
-// ErrDamaged, ErrForeign and ErrVersion are also those of packages cachefile and registry.
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
+// ErrNotCache, ErrDamaged, ErrForeign and ErrVersion are also those of packages cachefile and registry.
 var (
 	// ErrUnknownTensor: the data map has no tensor of that name.
 	ErrUnknownTensor = errors.New("unknown tensor")

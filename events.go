@@ -129,13 +129,6 @@ func (l *eventLog) wait() {
 	}
 }
 
-// noticeReplacement tells of a file that is no longer the one at the path, if it was one.
-func (c *core) noticeReplacement(was [16]byte) {
-	if was != [16]byte{} && was != c.store.ID() {
-		c.events.add(slog.LevelInfo, "cache file was replaced by another process")
-	}
-}
-
 // tellPrivate tells of the first packing into private memory for a reason, of each session.
 func (s *Session) tellPrivate(e *entry) {
 	if s.toldPrivate[e.reason] {

@@ -107,9 +107,9 @@ func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(42, addressOf(content), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0}))
 	space := s.reserve(100)
-	s.insert(42, addressOf(content), 0, 0, addressOf(space), 100)
+	s.insert(lookUpKey{42, addressOf(content), 0, 0}, addressOf(space), 100)
 	slow.armed.Store(true)
 	require.NoError(t, s.Finalize())
 	require.Zero(t, c.Stats().Generation, "the disk does not answer yet")
@@ -214,7 +214,7 @@ func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
 				require.NoError(t, err)
 				content, err := s.Load("x")
 				require.NoError(t, err)
-				require.Equal(t, notFound, s.lookUp(1, addressOf(content), 0, 0))
+				require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 				t.Cleanup(func() {
 					require.NoError(t, s.Close())
 					require.NoError(t, theirs.Close())
@@ -238,10 +238,10 @@ func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
 				s, err := c.NewSession(nil)
 				require.NoError(t, err)
 				for i := range 3 {
-					require.Equal(t, notFound, s.lookUp(42, uintptr(1+i), 0, 0))
+					require.Equal(t, notFound, s.lookUp(lookUpKey{42, uintptr(1 + i), 0, 0}))
 					space := s.reserve(100)
 					space[0] = byte(i)
-					s.insert(42, uintptr(1+i), 0, 0, addressOf(space), 100)
+					s.insert(lookUpKey{42, uintptr(1 + i), 0, 0}, addressOf(space), 100)
 				}
 				require.NoError(t, s.Finalize())
 				require.NoError(t, s.Close())
@@ -330,10 +330,10 @@ func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(42, addressOf(content), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0}))
 	require.NoError(t, os.Rename(path, path+".away")) // Windows may keep a removed file's name while it is open
 	space := s.reserve(100)
-	s.insert(42, addressOf(content), 0, 0, addressOf(space), 100)
+	s.insert(lookUpKey{42, addressOf(content), 0, 0}, addressOf(space), 100)
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, c.Save(), ErrReplaced)
 	heard := l.heard(c)
@@ -352,7 +352,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(42, addressOf(content), 0, 0)) // it is the writer from here on
+	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0})) // it is the writer from here on
 
 	waiting := make(chan struct{})
 	l := listener{host: func(message string) {
@@ -368,7 +368,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 	packed := packedFrom(tensors["tensor 0"])
 	space := s.reserve(uint64(len(packed)))
 	copy(space, packed)
-	s.insert(42, addressOf(content), 0, 0, addressOf(space), uint64(len(packed)))
+	s.insert(lookUpKey{42, addressOf(content), 0, 0}, addressOf(space), uint64(len(packed)))
 	require.NoError(t, s.Close())
 	require.NoError(t, theirs.Close())
 
@@ -475,7 +475,7 @@ func TestEachHandleHasItsOwnLogger(t *testing.T) {
 
 	unnamed := newSession(t, b, nil)
 	space := unnamed.reserve(100)
-	unnamed.insert(42, 1, 0, 0, addressOf(space), 100)
+	unnamed.insert(lookUpKey{42, 1, 0, 0}, addressOf(space), 100)
 	require.Equal(t, []string{"packing into private memory"}, ofB.messages(b))
 	require.Empty(t, ofA.messages(a), "a session of the other handle is none of its business")
 	require.NoError(t, unnamed.Close())

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
@@ -132,7 +131,7 @@ func (c *core) losePayload(e *entry) {
 	c.events.add(slog.LevelError, "the disk lost packed weights in use", slog.String("name", e.name()), slog.Int("bytes", len(e.data)))
 	for s := range c.sessions {
 		if s == e.by || slices.Contains(s.used, e) {
-			s.lost = cmp.Or(s.lost, err)
+			s.lostWeights = cmp.Or(s.lostWeights, err)
 		}
 	}
 }
@@ -158,60 +157,9 @@ func (c *core) retryLater() {
 	})
 }
 
-// A backOff is the time between one try and the next, which doubles.
-type backOff struct {
-	pause time.Duration
-	next  time.Time
-	timer *time.Timer
-}
-
-const (
-	firstPause = time.Second
-	lastPause  = time.Minute
-)
-
-func (b *backOff) later(do func()) {
-	b.stop()
-	b.pause = min(max(2*b.pause, firstPause), lastPause)
-	b.next = time.Now().Add(b.pause)
-	b.timer = time.AfterFunc(b.pause, do)
-}
-
-// due reports whether a try is not too early.
-func (b *backOff) due() bool { return !time.Now().Before(b.next) }
-
-func (b *backOff) stop() {
-	if b.timer != nil {
-		b.timer.Stop()
-	}
-}
-
-func (b *backOff) succeeded() {
-	b.stop()
-	*b = backOff{}
-}
-
-// pending reports whether an entry is in private memory until a commit brings it into the file.
-func (e *entry) pending() bool { return e.state == statePending && e.doubt == sound }
-
-// intact reports whether an entry has the bytes that its sum was made of.
-func (e *entry) intact() bool {
-	sum, err := sumMapped(e.data)
-	return err == nil && sum == e.record.Sum
-}
-
-// identified reports whether an entry says what it was packed from: its session is finalized, see identify.
-func (e *entry) identified() bool { return e.kernel == nil }
-
 // pendingEntries returns what waits in private memory for a commit that can bring it into the file.
 func (c *core) pendingEntries() []*entry {
 	return c.freshOnes(func(e *entry) bool { return e.pending() && e.identified() })
-}
-
-// sameAs reports whether a record is of the same payload, packed from the same.
-func (e *entry) sameAs(r *format.Record) bool {
-	return e.record.Key == r.Key && e.record.Seed == r.Seed && e.record.Sum == r.Sum &&
-		e.record.KernelDigest == r.KernelDigest && e.record.BiasDigest == r.BiasDigest
 }
 
 // missing returns the pending entries that the file does not have. Another process may have committed the same, or,
@@ -280,10 +228,10 @@ func (c *core) renew() error {
 	case errors.Is(err, ErrReplaced): // somebody else did
 		err = c.accept(c.store.Reopen())
 		c.noticeReload()
-		c.again = true // what is pending goes into that file
+		c.commitAgain = true // what is pending goes into that file
 		return err
 	case errors.Is(err, ErrDamaged), errors.Is(err, ErrForeign):
-		c.again = true // or into one that takes its place
+		c.commitAgain = true // or into one that takes its place
 		return c.accept(err)
 	case err != nil:
 		return err
@@ -292,7 +240,7 @@ func (c *core) renew() error {
 	err = c.compact(c.withinCap)
 	c.compacting = false
 	err = errors.Join(err, c.store.EndWriting())
-	if c.again && !c.committing { // a commit was asked for meanwhile, and somebody waits for it
+	if c.commitAgain && !c.committing { // a commit was asked for meanwhile, and somebody waits for it
 		c.startCommit()
 	}
 	c.idle.Broadcast()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/store"
+	"xpwc/internal/store/memdisk"
 )
 
 // hooks say how calls of real files and disks fail; nil: as they do. What they are given is what the call is.
@@ -128,9 +129,9 @@ func needsDetach(t *testing.T) {
 func (c *Cache) commitWithSave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.soon != nil {
-		c.soon.Stop()
-		c.soon = nil
+	if c.commitTimer != nil {
+		c.commitTimer.Stop()
+		c.commitTimer = nil
 	}
 }
 
@@ -363,7 +364,7 @@ func TestSaveWhileALookUpRenewsACondemnedFile(t *testing.T) {
 	require.Eventually(t, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.again
+		return c.commitAgain
 	}, 10*time.Second, time.Millisecond)
 	close(goOn)
 	require.NoError(t, <-saved)
@@ -377,8 +378,8 @@ func TestSaveWhileALookUpRenewsACondemnedFile(t *testing.T) {
 // What is handed in while a flush fails may have been lost before anybody knew its sum.
 func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
 	s := newScenario(t, 1)
-	s.dir.startRecording()
-	p := s.dir.process()
+	s.dir.Record()
+	p := s.dir.Process()
 	c := s.open(p)
 	slow := s.tensors(100, 1)
 	name := "tensor 100"
@@ -391,21 +392,19 @@ func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
 	require.NoError(t, err)
 	copy(space, packed)
 	failed := false
-	p.fails = func(path string) *flushFailure {
+	p.Fails = func(path string) *memdisk.FlushFailure {
 		if failed {
 			return nil
 		}
 		failed = true
-		for _, i := range s.dir.inodes {
-			i.fail(flushFailure{leaveAll, true, s.random})
-		}
-		s.dir.mu.Unlock()
-		defer s.dir.mu.Lock()
-		endPacking(session, name, space)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.awaitSums()
-		return &flushFailure{leaveNone, false, s.random}
+		s.dir.Fail(memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: true, Random: s.random})
+		s.dir.Unlocked(func() {
+			endPacking(session, name, space)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.awaitSums()
+		})
+		return &memdisk.FlushFailure{Lost: memdisk.LeaveNone, Reclaimed: false, Random: s.random}
 	}
 	require.ErrorIs(t, c.Save(), syscall.EIO)
 	err = session.Finalize()

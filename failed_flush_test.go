@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/store/memdisk"
 )
 
-// failFlush has the process' nth flush fail. It returns whether that flush was reached.
-func (p *memProcess) failFlush(n int, f flushFailure) (failed *bool) {
+// failFlush has the nth flush of a process fail. It returns whether that flush was reached.
+func failFlush(p *memdisk.Process, n int, f memdisk.FlushFailure) (failed *bool) {
 	failed = new(bool)
-	p.fails = func(string) *flushFailure {
+	p.Fails = func(string) *memdisk.FlushFailure {
 		if n--; n != 0 {
 			return nil
 		}
@@ -25,7 +27,7 @@ func (p *memProcess) failFlush(n int, f flushFailure) (failed *bool) {
 
 // packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong bytes
 // without a word, and with the next commit all is in the file.
-func (s *scenario) packAgainstFailure(p *memProcess, c *Cache, m model, loses bool) error {
+func (s *scenario) packAgainstFailure(p *memdisk.Process, c *Cache, m model, loses bool) error {
 	session, err := packModel(c, m)
 	if err != nil && !errors.Is(err, ErrLost) {
 		return fmt.Errorf("packing: %w", err)
@@ -43,7 +45,7 @@ func (s *scenario) packAgainstFailure(p *memProcess, c *Cache, m model, loses bo
 			return fmt.Errorf("the bytes of %s are wrong, and the session was not told", e.record.Kernel)
 		}
 	}
-	if saveErr != nil && c.store.Writing() && !p.cannotDetach {
+	if saveErr != nil && c.store.Writing() && !p.CannotDetach {
 		return errors.New("after a failed commit the lock was kept")
 	}
 	if err := c.Save(); err != nil {
@@ -55,7 +57,7 @@ func (s *scenario) packAgainstFailure(p *memProcess, c *Cache, m model, loses bo
 			kept[e.record.Kernel] = m[e.record.Kernel]
 		}
 	}
-	s.states = append(s.states, s.with(kept, c, len(s.dir.steps)))
+	s.states = append(s.states, s.with(kept, c, s.dir.Steps()))
 	if err := session.Close(); err != nil {
 		return err
 	}
@@ -69,7 +71,7 @@ func (s *scenario) packAgainstFailure(p *memProcess, c *Cache, m model, loses bo
 	if n := c.Stats().Pending.Entries; n > 0 {
 		return fmt.Errorf("%d entries are pending after a commit", n)
 	}
-	s.states = append(s.states, s.with(m, c, len(s.dir.steps)))
+	s.states = append(s.states, s.with(m, c, s.dir.Steps()))
 	return again.Close()
 }
 
@@ -78,17 +80,17 @@ func (s *scenario) packAgainstFailure(p *memProcess, c *Cache, m model, loses bo
 // reads it lose nothing; there the file is kept from others until it is replaced.
 func TestAFailedFlushIsNotRetried(t *testing.T) {
 	for _, f := range []struct {
-		lost                    subset
+		lost                    memdisk.Subset
 		reclaimed, cannotDetach bool
 	}{
-		{leaveNone, false, false}, {leaveOne, false, false}, {leaveSome, false, false}, {leaveAll, false, false},
-		{leaveOne, true, false}, {leaveSome, true, false}, {leaveAll, true, false},
-		{leaveNone, false, true},
+		{memdisk.LeaveNone, false, false}, {memdisk.LeaveOne, false, false}, {memdisk.LeaveSome, false, false}, {memdisk.LeaveAll, false, false},
+		{memdisk.LeaveOne, true, false}, {memdisk.LeaveSome, true, false}, {memdisk.LeaveAll, true, false},
+		{memdisk.LeaveNone, false, true},
 	} {
 		t.Run(fmt.Sprintf("lost %v, reclaimed %v, cannot detach %v", f.lost, f.reclaimed, f.cannotDetach), func(t *testing.T) {
 			images := 0
 			for n := 1; ; n++ {
-				failure := flushFailure{f.lost, f.reclaimed, rand.New(rand.NewPCG(uint64(n), uint64(f.lost)))}
+				failure := memdisk.FlushFailure{Lost: f.lost, Reclaimed: f.reclaimed, Random: rand.New(rand.NewPCG(uint64(n), uint64(f.lost)))}
 				seen := failFlushOf(t, n, failure, f.cannotDetach)
 				if seen == 0 {
 					require.Greater(t, n, 11)
@@ -103,22 +105,22 @@ func TestAFailedFlushIsNotRetried(t *testing.T) {
 
 // failFlushOf has the nth flush of a process fail that packs two models and compacts. It returns how many images of the disk it looked
 // at: none if there were not so many flushes.
-func failFlushOf(t *testing.T, n int, f flushFailure, cannotDetach bool) (images int) {
+func failFlushOf(t *testing.T, n int, f memdisk.FlushFailure, cannotDetach bool) (images int) {
 	s := newScenario(t, uint64(n))
-	s.dir.startRecording()
-	p := s.dir.process()
-	p.cannotDetach = cannotDetach
-	failed := p.failFlush(n, f)
+	s.dir.Record()
+	p := s.dir.Process()
+	p.CannotDetach = cannotDetach
+	failed := failFlush(p, n, f)
 	c := s.open(p)
 	for _, m := range []model{s.tensors(0, 3), s.tensors(2, 3)} {
-		err := s.packAgainstFailure(p, c, m, f.reclaimed)
+		err := s.packAgainstFailure(p, c, m, f.Reclaimed)
 		require.NoError(t, err, "flush %d fails", n)
 	}
 	if err := c.Compact(); err != nil {
 		require.ErrorIs(t, err, syscall.EIO)
 		require.NoError(t, c.Compact(), "flush %d fails", n)
 	}
-	s.states = append(s.states, s.with(nil, c, len(s.dir.steps)))
+	s.states = append(s.states, s.with(nil, c, s.dir.Steps()))
 	require.NoError(t, c.Close())
 	if !*failed {
 		return 0
@@ -134,9 +136,9 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 		for n := 2; n <= 4; n++ { // payloads, index, slot
 			t.Run(fmt.Sprint(reclaimed, n), func(t *testing.T) {
 				s := newScenario(t, uint64(n))
-				s.dir.startRecording()
-				p := s.dir.process()
-				failed := p.failFlush(n, flushFailure{leaveAll, reclaimed, s.random})
+				s.dir.Record()
+				p := s.dir.Process()
+				failed := failFlush(p, n, memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: reclaimed, Random: s.random})
 				c := s.open(p)
 				slow, quick := s.tensors(100, 1), s.tensors(0, 2)
 				for name, content := range slow {
@@ -168,7 +170,7 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 				}
 				require.NoError(t, c.Save())
 				require.NoError(t, c.Close())
-				after, err := openOn(s.dir.process(), &Options{Strict: true, Verify: VerifyOnUse})
+				after, err := openOn(s.dir.Process(), &Options{Strict: true, Verify: VerifyOnUse})
 				require.NoError(t, err)
 				for _, m := range []model{slow, quick} {
 					session, err := packModel(after, m)
@@ -197,25 +199,25 @@ func requireRightOrTold(t *testing.T, s *Session, m model) {
 // A commit that fails leaves the file to other processes at once, and they need not wait for it.
 func TestAfterAFailedCommitOthersMayWrite(t *testing.T) {
 	s := newScenario(t, 1)
-	s.dir.startRecording()
-	p := s.dir.process()
+	s.dir.Record()
+	p := s.dir.Process()
 	c := s.open(p)
 	s.commit(c, s.tensors(0, 2))
-	p.failFlush(1, flushFailure{leaveAll, false, s.random})
+	failFlush(p, 1, memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: false, Random: s.random})
 	mine, theirs := s.tensors(10, 2), s.tensors(20, 2)
 	session, err := packModel(c, mine)
 	require.NoError(t, err)
 	require.ErrorIs(t, c.Save(), syscall.EIO)
 	require.EqualValues(t, 2, c.Stats().Pending.Entries)
 
-	other := s.open(s.dir.process()) // which does not wait
+	other := s.open(s.dir.Process()) // which does not wait
 	s.commit(other, theirs)
 	require.Empty(t, other.Stats().Private)
 
 	require.NoError(t, c.Save(), "into a new file, with what the other process has committed")
 	require.Zero(t, c.Stats().Pending.Entries)
 	require.NoError(t, errors.Join(session.Close(), c.Close(), other.Close()))
-	after, err := openOn(s.dir.process(), &Options{Strict: true, Verify: VerifyOnUse})
+	after, err := openOn(s.dir.Process(), &Options{Strict: true, Verify: VerifyOnUse})
 	require.NoError(t, err)
 	for _, m := range []model{mine, theirs} {
 		session, err := packModel(after, m)
@@ -232,9 +234,9 @@ func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 		s := newScenario(t, uint64(n))
 		m := s.tensors(0, 3)
 		s.startWithExecuTorch(m)
-		s.dir.startRecording()
-		p := s.dir.process()
-		failed := p.failFlush(n, flushFailure{leaveAll, false, s.random})
+		s.dir.Record()
+		p := s.dir.Process()
+		failed := failFlush(p, n, memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: false, Random: s.random})
 		c := s.open(p)
 		session, err := packModel(c, m)
 		require.NoError(t, err)
@@ -252,8 +254,8 @@ func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 		again, err := packModel(c, m) // what was private
 		require.NoError(t, err)
 		require.NoError(t, errors.Join(c.Save(), again.Close(), c.Close()))
-		require.Len(t, s.dir.names, 1, "nothing lies beside the cache")
-		after, err := openOn(s.dir.process(), &Options{Strict: true, Verify: VerifyOnUse})
+		require.Len(t, s.dir.Names(), 1, "nothing lies beside the cache")
+		after, err := openOn(s.dir.Process(), &Options{Strict: true, Verify: VerifyOnUse})
 		require.NoError(t, err, "flush %d", n)
 		session, err = packModel(after, m)
 		require.NoError(t, err)

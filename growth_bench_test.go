@@ -154,12 +154,12 @@ func BenchmarkPackTiny(b *testing.B) {
 			loading += since()
 			for i := range n {
 				kernel := addressOf(m.bytes(i))
-				if s.lookUp(1, kernel, 0, 0) != notFound {
+				if s.lookUp(lookUpKey{1, kernel, 0, 0}) != notFound {
 					b.Fatal("found in an empty cache")
 				}
 				space := s.reserve(tinyBytes)
 				copy(space, m.bytes(i))
-				s.insert(1, kernel, 0, 0, addressOf(space), tinyBytes)
+				s.insert(lookUpKey{1, kernel, 0, 0}, addressOf(space), tinyBytes)
 			}
 			packing += since()
 			err = s.Finalize()
@@ -196,7 +196,7 @@ func BenchmarkLookUpGrowth(b *testing.B) {
 			s := m.session(b, c)
 			start := time.Now()
 			for _, kernel := range kernels {
-				if s.lookUp(1, kernel, 0, 0) == notFound {
+				if s.lookUp(lookUpKey{1, kernel, 0, 0}) == notFound {
 					b.Fatal("not found")
 				}
 			}

@@ -170,7 +170,7 @@ func (m OneModel) pack(c *Cache) (s *Session, found int, err error) {
 			return s, 0, err
 		}
 		want := packedFrom(m[name])
-		address := s.lookUp(1, addressOf(content), 0, 0)
+		address := s.lookUp(lookUpKey{1, addressOf(content), 0, 0})
 		if address != notFound {
 			found++
 		} else {
@@ -179,7 +179,7 @@ func (m OneModel) pack(c *Cache) (s *Session, found int, err error) {
 				return s, 0, fmt.Errorf("no space for %s", name)
 			}
 			copy(space, want)
-			address = s.insert(1, addressOf(content), 0, 0, addressOf(space), uint64(len(want)))
+			address = s.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), uint64(len(want)))
 		}
 		if err := m.check(s, name, address); err != nil {
 			return s, 0, err

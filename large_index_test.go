@@ -37,12 +37,12 @@ func (m *tinyModel) use(t *testing.T, c *Cache, tensors []int) (hits int, err er
 		_, err := s.Load(m.names[i])
 		require.NoError(t, err)
 		kernel := addressOf(m.bytes(i))
-		address := s.lookUp(1, kernel, 0, 0)
+		address := s.lookUp(lookUpKey{1, kernel, 0, 0})
 		if address == notFound {
 			space := s.reserve(tinyBytes)
 			require.NotNil(t, space)
 			copy(space, m.bytes(i))
-			address = s.insert(1, kernel, 0, 0, addressOf(space), tinyBytes)
+			address = s.insert(lookUpKey{1, kernel, 0, 0}, addressOf(space), tinyBytes)
 		} else {
 			hits++
 		}

@@ -10,16 +10,24 @@ import (
 // notFound is what look_up answers for what is not in the cache: SIZE_MAX (xnnpack.h).
 const notFound = ^uintptr(0)
 
+// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key: what XNNPACK says of weights that it is about to pack, or has
+// packed.
+type lookUpKey struct {
+	seed          uint32
+	kernel, bias  uintptr // addresses; there may be no bias
+	fingerprintID uint32
+}
+
 // lookUp serves XNNPACK's look_up: the address of the packed weights, or notFound.
-func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32) uintptr {
+func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.finalized {
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
 	}
-	w := s.weight(kernel, bias, fingerprintID)
-	e, same := s.answer(w, seed)
+	w := s.weight(key)
+	e, same := s.answer(w)
 	if e != nil {
 		return addressOf(e.data)
 	}
@@ -40,7 +48,7 @@ func (s *Session) lookUp(seed uint32, kernel, bias uintptr, fingerprintID uint32
 
 // answer returns the entry that a look-up hits, or nil. same tells whether what will be packed is to be compared with
 // something stored.
-func (s *Session) answer(w *weight, seed uint32) (e *entry, same bool) {
+func (s *Session) answer(w *weight) (e *entry, same bool) {
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,9 +56,9 @@ func (s *Session) answer(w *weight, seed uint32) (e *entry, same bool) {
 		c.stats.Misses++
 		return nil, false
 	}
-	e, same = s.find(w, seed)
+	e, same = s.find(w)
 	if e == nil && !same && s.becomeWriter() {
-		e, same = s.find(w, seed) // it may be what another process packed while we waited
+		e, same = s.find(w) // it may be what another process packed while we waited
 		if e != nil || same {
 			s.stopWriting() // others wait too
 		}
@@ -61,7 +69,7 @@ func (s *Session) answer(w *weight, seed uint32) (e *entry, same bool) {
 	}
 	s.use(e)
 	s.restampLater(w, e)
-	w.setAnswer(seed, e)
+	w.setAnswer(e)
 	c.stats.Hits.add(len(e.data))
 	return e, same
 }
@@ -69,24 +77,25 @@ func (s *Session) answer(w *weight, seed uint32) (e *entry, same bool) {
 // A weight is what a key of XNNPACK's stands for.
 type weight struct {
 	key          format.Key
+	seed         uint32
 	kernel, bias *source // nil if it is something Load never gave out
 	hasBias      bool
 	named        bool
 }
 
 // answer returns what this session's look-ups or packings of the weight came to, or nil.
-func (w *weight) answer(seed uint32) *entry {
+func (w *weight) answer() *entry {
 	for _, a := range w.kernel.answers {
-		if a.same(w, seed) {
+		if a.same(w) {
 			return a.entry
 		}
 	}
 	return nil
 }
 
-func (w *weight) setAnswer(seed uint32, e *entry) {
+func (w *weight) setAnswer(e *entry) {
 	for i := range w.kernel.answers {
-		if a := &w.kernel.answers[i]; a.same(w, seed) {
+		if a := &w.kernel.answers[i]; a.same(w) {
 			a.entry = e
 			return
 		}
@@ -94,7 +103,7 @@ func (w *weight) setAnswer(seed uint32, e *entry) {
 	if w.kernel.answers == nil {
 		w.kernel.answers = w.kernel.oneAnswer[:0]
 	}
-	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Packing, w.key.FingerprintID, seed, e})
+	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Packing, w.key.FingerprintID, w.seed, e})
 }
 
 // An answer is what a kernel's look-up with the rest of its key came to.
@@ -106,8 +115,8 @@ type answer struct {
 	entry         *entry
 }
 
-func (a *answer) same(w *weight, seed uint32) bool {
-	return a.bias == w.bias && a.seed == seed && a.fingerprintID == w.key.FingerprintID && a.packing == w.key.Packing
+func (a *answer) same(w *weight) bool {
+	return a.bias == w.bias && a.seed == w.seed && a.fingerprintID == w.key.FingerprintID && a.packing == w.key.Packing
 }
 
 func (w *weight) sources() []*source {
@@ -122,12 +131,13 @@ func (w *weight) sources() []*source {
 
 // weight names what XNNPACK asks for, until the next call of it. A bias without a name makes the whole unnamed: its bytes
 // are packed in.
-func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) *weight {
+func (s *Session) weight(key lookUpKey) *weight {
 	w := &s.asked
 	*w = weight{
-		key:     format.Key{Layout: s.layout(), FingerprintID: fingerprintID},
-		kernel:  s.addresses[kernel],
-		hasBias: bias != 0,
+		key:     format.Key{Layout: s.layout(), FingerprintID: key.fingerprintID},
+		seed:    key.seed,
+		kernel:  s.addresses[key.kernel],
+		hasBias: key.bias != 0,
 	}
 	w.named = w.kernel != nil && s.layoutErr == nil
 	if w.kernel != nil {
@@ -136,7 +146,7 @@ func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) *weight {
 		w.key.Packing = w.kernel.packing.digest()
 	}
 	if w.hasBias {
-		w.bias = s.addresses[bias]
+		w.bias = s.addresses[key.bias]
 		w.named = w.named && w.bias != nil
 		if w.bias != nil {
 			w.key.Bias, w.key.HasBias = w.bias.name, true
@@ -149,19 +159,6 @@ func (s *Session) weight(kernel, bias uintptr, fingerprintID uint32) *weight {
 		s.consume(w.bias)
 	}
 	return w
-}
-
-// layout returns the fingerprint of how XNNPACK packs here. Without one, what is packed could not be told from what others
-// pack.
-func (s *Session) layout() format.Digest {
-	if !s.layoutKnown {
-		layout, err := currentLayout()
-		if err != nil {
-			s.remark(err)
-		}
-		s.here, s.layoutErr, s.layoutKnown = layout.Fingerprint, err, true
-	}
-	return s.here
 }
 
 func (s *Session) consume(src *source) {
@@ -200,37 +197,16 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 
 // find returns the entry that answers a look-up, or nil. same tells whether there is any entry of this weight with this
 // content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
-func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
-	c := s.cache
+func (s *Session) find(w *weight) (answer *entry, same bool) {
 	candidates := s.candidates(w)
 	// What the stamps tell comes first: one name may stand for the weights of several models, and only a digest, which reads
 	// the whole tensor, tells the others' from this one's.
-	usable := func(e *entry) bool {
-		same = true
-		switch {
-		case e.record.Flags&format.Variant != 0, e.record.Seed != seed && c.seeds[seedKey{w.key, seed}] != e:
-			return false
-		case w.answer(seed) != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.told):
-			// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
-			// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
-			return false
-		case w.kernel.packing.ambiguous() && e.record.Flags&format.Tied == 0:
-			return false // which of the ways to pack it is of, nobody knows
-		case !s.sized(w, e):
-			return false
-		case e.state.inGeneration() && !e.verified && c.options.Verify == VerifyRepack:
-			return false
-		case e.state.inGeneration() && !e.verified && c.options.Verify == VerifyOnUse:
-			if !c.intact(e) {
-				return false
-			}
-			c.stats.Verified.add(len(e.data))
-			e.verified = true
-		}
-		return true
-	}
 	for _, e := range candidates {
-		if sameStamps(w, e) && usable(e) {
+		if !sameStamps(w, e) {
+			continue
+		}
+		same = true
+		if s.answers(e, w) {
 			return e, true
 		}
 	}
@@ -242,11 +218,43 @@ func (s *Session) find(w *weight, seed uint32) (answer *entry, same bool) {
 		if err != nil {
 			s.remark(err)
 		}
-		if match && usable(e) {
+		if !match {
+			continue
+		}
+		same = true
+		if s.answers(e, w) {
 			return e, true
 		}
 	}
 	return nil, same
+}
+
+// answers reports whether an entry of a weight, packed from the content that it has here, is what its look-up is given.
+func (s *Session) answers(e *entry, w *weight) bool {
+	c := s.cache
+	switch {
+	case e.record.Flags&format.Variant != 0, e.record.Seed != w.seed && c.seeds[seedKey{w.key, w.seed}] != e:
+		return false
+	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.told):
+		// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
+		// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
+		return false
+	case w.kernel.packing.ambiguous() && e.record.Flags&format.Tied == 0:
+		return false // which of the ways to pack it is of, nobody knows
+	case !s.sized(w, e):
+		return false
+	case !e.state.inGeneration() || e.verified:
+		return true
+	case c.options.Verify == VerifyRepack:
+		return false
+	case c.options.Verify == VerifyOnUse:
+		if !c.intact(e) {
+			return false
+		}
+		c.stats.Verified.add(len(e.data))
+		e.verified = true
+	}
+	return true
 }
 
 // sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again.

@@ -154,6 +154,13 @@ static bool is_sound(const struct xpwc_node* n) {
     return false;
   }
   const bool transposed = (n->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
+  size_t elements = 1;
+  for (size_t i = 0; i < n->dims; i++) {
+    elements *= n->shape[i];
+  }
+  if (elements == 1 && (n->kernel == xnn_datatype_qbint4 || n->kernel == xnn_datatype_qcint4)) {
+    return false; // XNNPACK of 2026 reads a static value of one element whole bytes at a time, and crashes where it has none
+  }
   switch (n->kernel) {
     case xnn_datatype_qbint4:
       return n->op == xpwc_fully_connected && !transposed && n->channel_dim == 0 && n->block_size > 0;

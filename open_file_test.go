@@ -109,7 +109,7 @@ func TestTwoCachesOfOneOpeningAreTwoWriters(t *testing.T) {
 	b := mustOpenFile(t, f, &Options{WriterWait: -1})
 
 	slow := newSession(t, a, someTensors(1, 100))
-	require.Equal(t, notFound, slow.lookUp(42, load(t, slow, "tensor 0"), 0, 0))
+	require.Equal(t, notFound, slow.lookUp(lookUpKey{42, load(t, slow, "tensor 0"), 0, 0}))
 	require.NotNil(t, slow.reserve(1000), "a is the writer from here on")
 	open(t, b, someTensors(2, 100)).close(t)
 	require.EqualValues(t, 2, b.Stats().Private[ReasonBusy].Entries, "although they share one opening of the file")

@@ -3,7 +3,6 @@ package xpwc
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"xpwc/internal/format"
@@ -167,8 +166,8 @@ func (s *Session) dropScratch() error {
 
 // insert serves XNNPACK's look_up_or_insert: the address where size bytes equal to those at the packed address stay.
 // It never fails: what goes wrong is kept for Finalize, and the bytes stay where they were packed.
-func (s *Session) insert(seed uint32, kernel, bias uintptr, fingerprintID uint32, packed uintptr, size uint64) uintptr {
-	progress, read, address := s.insertQuietly(seed, kernel, bias, fingerprintID, packed, size)
+func (s *Session) insert(key lookUpKey, packed uintptr, size uint64) uintptr {
+	progress, read, address := s.insertQuietly(key, packed, size)
 	for _, src := range read {
 		src.didRead()
 	}
@@ -192,16 +191,19 @@ func (s *Session) tell(p Progress) {
 	}
 }
 
-func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID uint32, packed uintptr, size uint64) (progress *Progress, read []*source, address uintptr) {
+// insertQuietly does what insert does, but for what is to be done without locks: it returns what the host is told, and the
+// sources that were read.
+func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
+	progress *Progress, read []*source, address uintptr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := s.weight(kernel, bias, fingerprintID)
+	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
-			if e := w.answer(seed); e != nil {
+			if e := w.answer(); e != nil {
 				return nil, nil, addressOf(e.data)
 			}
 		}
@@ -229,8 +231,8 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 	p.Data = p.Data[:size:size]
 	var e *entry
 	if w.named {
-		e = s.settle(w, seed, p)
-		w.setAnswer(seed, e)
+		e = s.settle(w, p)
+		w.setAnswer(e)
 	} else {
 		e = s.settleUnnamed(p)
 	}
@@ -239,18 +241,18 @@ func (s *Session) insertQuietly(seed uint32, kernel, bias uintptr, fingerprintID
 }
 
 // settle finds or makes the entry for what was just packed under a name.
-func (s *Session) settle(w *weight, seed uint32, p space) *entry {
+func (s *Session) settle(w *weight, p space) *entry {
 	c := s.cache
-	e, variant := s.compare(w, seed, p)
+	e, variant := s.compare(w, p)
 	if e == nil && p.kind != inFile && s.becomeWriter() {
-		e, variant = s.compare(w, seed, p) // another process may have packed it while we waited
+		e, variant = s.compare(w, p) // another process may have packed it while we waited
 	}
 	if e != nil {
 		s.discard(p)
 		c.stats.Reused.add(len(e.data))
 		return e
 	}
-	e = &entry{record: format.Record{Key: w.key, Seed: seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true, sized: true}
+	e = &entry{record: format.Record{Key: w.key, Seed: w.seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true, sized: true}
 	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed from
 	// zeros [4, 8] must not be served for zeros [8, 4] where nobody tells which is which.
@@ -275,12 +277,12 @@ func uniform(b []byte) bool {
 
 // compare looks for an entry with the bytes that were packed. Equal bytes are right, whoever packed them from what. If
 // there are other bytes under the same key for the same content, both are variants, unless the stored ones are damaged.
-func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, variant bool) {
-	c, key := s.cache, seedKey{w.key, seed}
+func (s *Session) compare(w *weight, p space) (equal *entry, variant bool) {
+	c, key := s.cache, seedKey{w.key, w.seed}
 	candidates := s.candidates(w)
 	for _, e := range candidates {
 		if bytes.Equal(e.data, p.Data) {
-			s.adopt(key, w, e)
+			s.adopt(w, e)
 			equal = e
 			break
 		}
@@ -297,7 +299,7 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 			s.remark(err)
 		}
 		switch {
-		case !same, e.record.Seed != seed && c.seeds[key] != e, !c.intact(e):
+		case !same, e.record.Seed != w.seed && c.seeds[key] != e, !c.intact(e):
 		case c.options.Verify == VerifyRepack && e.state.inGeneration() && !e.verified && e.record.Flags&format.Variant == 0:
 			c.damagedPayload(e) // a look-up could have been answered with it, also where the right one lies beside it
 		case equal == nil:
@@ -306,34 +308,6 @@ func (s *Session) compare(w *weight, seed uint32, p space) (equal *entry, varian
 		}
 	}
 	return equal, variant
-}
-
-// intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
-// generation.
-func (c *core) intact(e *entry) bool {
-	if !e.state.inGeneration() || e.intact() {
-		return true
-	}
-	c.damagedPayload(e)
-	return false
-}
-
-func (c *core) damagedPayload(e *entry) {
-	c.stats.DamagedPayloads++
-	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrDamaged))
-	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
-		slog.Int("sessions", e.sessions))
-	e.suspectFor(suspect)
-	if c.loaded(e) {
-		c.bad[e.record.Offset] = true
-	}
-	c.dirty = true
-}
-
-// wrongSize gives up an entry of the file whose payload is not what an operator is going to read.
-func (c *core) wrongSize(e *entry, err error) {
-	c.damagedPayload(e)
-	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
 }
 
 // place gives an entry its memory: where it was packed, unless that is only for comparing.
@@ -446,13 +420,13 @@ func (s *Session) discard(p space) {
 	}
 }
 
-// adopt takes note that a packing under key gave the bytes of an entry.
-func (s *Session) adopt(key seedKey, w *weight, e *entry) {
+// adopt takes note that a packing of a weight gave the bytes of an entry.
+func (s *Session) adopt(w *weight, e *entry) {
 	c := s.cache
-	if e.record.Seed != key.seed {
-		c.seeds[key] = e
+	if e.record.Seed != w.seed {
+		c.seeds[seedKey{w.key, w.seed}] = e
 	}
-	if w.answer(key.seed) == e {
+	if w.answer() == e {
 		c.setFlag(e, format.Tied)
 	}
 	if e.state.inGeneration() && !e.verified && c.options.Verify == VerifyRepack {
@@ -460,16 +434,6 @@ func (s *Session) adopt(key seedKey, w *weight, e *entry) {
 	}
 	e.verified, e.sized = true, true
 	s.restampLater(w, e)
-}
-
-func (c *core) setFlag(e *entry, flag format.Flags) {
-	if e.record.Flags&flag != 0 {
-		return
-	}
-	e.record.Flags |= flag
-	if e.reason == "" {
-		e.changed, c.dirty = true, true
-	}
 }
 
 func (s *Session) countPrivate(e *entry) {

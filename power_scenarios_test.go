@@ -16,25 +16,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store/memdisk"
 )
 
 // The scenarios of one process.
 
 func firstGeneration(s *scenario) {
-	s.dir.startRecording()
-	c := s.open(s.dir.process())
+	s.dir.Record()
+	c := s.open(s.dir.Process())
 	s.commit(c, s.tensors(0, 1+s.random.IntN(5)))
 	require.NoError(s.t, c.Close())
 }
 
 func severalGenerations(s *scenario) {
-	s.dir.startRecording()
-	c := s.open(s.dir.process())
+	s.dir.Record()
+	c := s.open(s.dir.Process())
 	for range 4 {
 		s.commit(c, s.tensors(s.random.IntN(4), 1+s.random.IntN(3)))
 		if s.random.IntN(2) == 0 { // whether it is the same process or the next one
 			require.NoError(s.t, c.Close())
-			c = s.open(s.dir.process())
+			c = s.open(s.dir.Process())
 		}
 	}
 	require.NoError(s.t, c.Close())
@@ -42,8 +43,8 @@ func severalGenerations(s *scenario) {
 
 // One session packs slowly, also while others' commits are on their way to the disk.
 func commitsWhilePacking(s *scenario) {
-	s.dir.startRecording()
-	p := s.dir.process()
+	s.dir.Record()
+	p := s.dir.Process()
 	c := s.open(p)
 	slow := s.tensors(100, 2)
 	session, err := c.NewSession(slow)
@@ -53,13 +54,13 @@ func commitsWhilePacking(s *scenario) {
 		space, err := beginPacking(session, name, len(packed))
 		require.NoError(s.t, err)
 		done := 0
-		p.onCall = func() {
+		p.OnCall = func() {
 			done += copy(space[done:], packed[done:min(len(packed), done+len(packed)/8)])
 		}
 		for j := range 2 {
 			s.commit(c, s.tensors(3*i+j, 2))
 		}
-		p.onCall = nil
+		p.OnCall = nil
 		copy(space, packed)
 		endPacking(session, name, space)
 	}
@@ -72,8 +73,8 @@ func commitsWhilePacking(s *scenario) {
 }
 
 func compaction(s *scenario) {
-	s.dir.startRecording()
-	c := s.open(s.dir.process())
+	s.dir.Record()
+	c := s.open(s.dir.Process())
 	for range 2 {
 		s.commit(c, s.tensors(0, 3))
 		s.commit(c, s.tensors(1, 2))
@@ -84,15 +85,15 @@ func compaction(s *scenario) {
 }
 
 func automaticCompaction(s *scenario) {
-	c := s.open(s.dir.process())
+	c := s.open(s.dir.Process())
 	for c.Stats().DeadBytes < minDeadBytes/2 { // what leads up to it need not be replayed
 		s.commit(c, s.tensors(0, 2))
 	}
 	require.Zero(s.t, c.Stats().Compactions)
 	require.NoError(s.t, c.Close())
 	s.keepLast()
-	s.dir.startRecording()
-	c = s.open(s.dir.process())
+	s.dir.Record()
+	c = s.open(s.dir.Process())
 	for c.Stats().Compactions == 0 {
 		s.commit(c, s.tensors(0, 5))
 	}
@@ -118,15 +119,15 @@ func (s *scenario) startWithExecuTorch(m model) {
 		file = append(file, packed...)
 	}
 	file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
-	s.dir.put(powerPath, file, int64(len(file)))
+	s.dir.Put(powerPath, file, int64(len(file)))
 	s.states = []state{{refused: ErrForeign, raw: file}}
 }
 
 func replacingExecuTorchs(s *scenario) {
 	m := s.tensors(0, 4)
 	s.startWithExecuTorch(m)
-	s.dir.startRecording()
-	c := s.open(s.dir.process())
+	s.dir.Record()
+	c := s.open(s.dir.Process())
 	s.commit(c, m)
 	require.EqualValues(s.t, 4, c.Stats().Adopted.Entries)
 	s.commit(c, s.tensors(2, 3))
@@ -134,15 +135,15 @@ func replacingExecuTorchs(s *scenario) {
 }
 
 func settingADamagedFileAside(s *scenario) {
-	c := s.open(s.dir.process())
+	c := s.open(s.dir.Process())
 	s.commit(c, s.tensors(0, 4))
 	indexAt := c.store.Slot().IndexOffset
 	require.NoError(s.t, c.Close())
-	i := s.dir.names[powerPath]
-	i.memory[indexAt+uint64(s.random.IntN(64))] ^= 1
-	s.states = []state{{refused: ErrDamaged, raw: bytes.Clone(i.memory[:i.size]), gone: true}}
-	s.dir.startRecording()
-	c = s.open(s.dir.process())
+	content := s.dir.Content(powerPath)
+	content[indexAt+uint64(s.random.IntN(64))] ^= 1
+	s.states = []state{{refused: ErrDamaged, raw: bytes.Clone(content), gone: true}}
+	s.dir.Record()
+	c = s.open(s.dir.Process())
 	s.commit(c, s.tensors(0, 4))
 	require.NoError(s.t, c.Close())
 }
@@ -159,7 +160,7 @@ var interrupted = map[string]struct {
 }
 
 func startWithACommit(s *scenario) {
-	c := s.open(s.dir.process())
+	c := s.open(s.dir.Process())
 	s.commit(c, s.tensors(0, 3))
 	require.NoError(s.t, c.Close())
 	s.keepLast()
@@ -168,10 +169,10 @@ func startWithACommit(s *scenario) {
 // recordKilled has one process killed at one of its calls and another go on. It reports whether there was such a call.
 func recordKilled(s *scenario, start func(*scenario), compact bool, call int) bool {
 	start(s)
-	s.dir.startRecording()
+	s.dir.Record()
 	before := s.last().generation
-	killed := s.dir.process()
-	killed.killAt = call
+	killed := s.dir.Process()
+	killed.KillAt = call
 	m := s.tensors(1, 3)
 	if c, err := openOn(killed, &Options{WriterWait: -1}); err == nil {
 		session, err := packModel(c, m)
@@ -184,18 +185,18 @@ func recordKilled(s *scenario, start func(*scenario), compact bool, call int) bo
 		}
 		_ = c.Close() // gives back its memory; the directory no longer hears of it
 	}
-	c := s.open(s.dir.process())
+	c := s.open(s.dir.Process())
 	if got := c.Stats().Generation; got > before { // nobody was promised it
 		s.states = append(s.states, s.with(m, c, never))
 	}
 	s.commit(c, s.tensors(2, 3))
 	s.commit(c, s.tensors(3, 1))
 	require.NoError(s.t, c.Close())
-	return killed.dead
+	return killed.Killed()
 }
 
 // recordNext has the next process write to an image.
-func recordNext(t *testing.T, image *memDir, found state, seed uint64) *scenario {
+func recordNext(t *testing.T, image *memdisk.Dir, found state, seed uint64) *scenario {
 	s := &scenario{t: t, random: rand.New(rand.NewPCG(seed, 2)), dir: image, states: []state{{}}}
 	switch found.promised = 0; {
 	case found.refused != nil:
@@ -203,8 +204,8 @@ func recordNext(t *testing.T, image *memDir, found state, seed uint64) *scenario
 	case found.generation > 0:
 		s.states = append(s.states, found)
 	}
-	s.dir.startRecording()
-	c := s.open(image.process())
+	s.dir.Record()
+	c := s.open(image.Process())
 	s.commit(c, s.tensors(1, 3))
 	if s.random.IntN(2) == 0 {
 		s.compact(c)
@@ -229,7 +230,7 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 		images.Add(int64(n))
 		nextSessions.Add(int64(n / goOnEvery))
 		require.NoError(s.t, err, "seed %d", seed)
-		s.dir.free()
+		s.dir.Free()
 	}
 	records := map[string]func(*scenario){
 		"the first generation":         firstGeneration,
@@ -255,7 +256,7 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 				s := newScenario(t, seed)
 				record(s)
 				again := uint64(seed)
-				_, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 5 * fewer, visit: func(image *memDir, found state) {
+				_, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 5 * fewer, visit: func(image *memdisk.Dir, found state) {
 					again++
 					look(recordNext(t, image, found, again), again, 2)
 				}})
@@ -292,12 +293,12 @@ func TestPagesMayBeOfAnySize(t *testing.T) {
 				t.Parallel()
 				for seed := range seeds(4_000, 4) {
 					s := newScenario(t, seed)
-					s.dir.granularity = granularity
+					s.dir.Granularity = granularity
 					record(s)
 					images, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 10})
 					require.NoError(t, err, "seed %d", seed)
 					require.Greater(t, images, 100)
-					s.dir.free()
+					s.dir.Free()
 				}
 			})
 		}
@@ -324,9 +325,9 @@ func raceDetector() bool {
 func TestPowerFailureShowsAMissingFlush(t *testing.T) {
 	record := func(forgets func(flush, after string) bool) error {
 		s := newScenario(t, 1)
-		s.dir.startRecording()
-		p := s.dir.process()
-		p.forgets = forgets
+		s.dir.Record()
+		p := s.dir.Process()
+		p.Forgets = forgets
 		c := s.open(p)
 		s.commit(c, s.tensors(0, 3))
 		s.commit(c, s.tensors(1, 3))

@@ -15,13 +15,14 @@ import (
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
+	"xpwc/internal/store/memdisk"
 )
 
 // These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
 // that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not older
 // than what Save or Compact promised, with every byte as it was packed.
 
-// powerPath is the cache file in the memDir.
+// powerPath is the cache file in the directory in memory.
 const powerPath = "cache"
 
 // A model is what one model's file has: content that changes supersedes what was packed from it before.
@@ -37,7 +38,7 @@ func (m model) Tensor(name string) (Tensor, error) {
 type scenario struct {
 	t      *testing.T
 	random *rand.Rand
-	dir    *memDir
+	dir    *memdisk.Dir
 	states []state
 }
 
@@ -57,7 +58,8 @@ type state struct {
 const never = math.MaxInt
 
 func newScenario(t *testing.T, seed uint64) *scenario {
-	s := &scenario{t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: newMemDir(t)}
+	s := &scenario{t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: memdisk.New()}
+	t.Cleanup(s.dir.Free)
 	s.states = []state{{}}
 	return s
 }
@@ -78,7 +80,7 @@ func (s *scenario) tensors(first, n int) model {
 }
 
 // openOn opens the cache as newCache does, in this directory. Nothing reads the disk beside what is recorded.
-func openOn(p *memProcess, o *Options) (*Cache, error) {
+func openOn(p *memdisk.Process, o *Options) (*Cache, error) {
 	v := o.withDefaults()
 	v.Verify = VerifyStructure
 	c, err := newHandle(place{}, v, nil)
@@ -88,7 +90,7 @@ func openOn(p *memProcess, o *Options) (*Cache, error) {
 	return c, openStore(c, powerPath, store.New(powerPath, p, store.Options{Condemned: store.NewCondemned()}))
 }
 
-func (s *scenario) open(p *memProcess) *Cache {
+func (s *scenario) open(p *memdisk.Process) *Cache {
 	c, err := openOn(p, &Options{WriterWait: -1})
 	require.NoError(s.t, err)
 	return c
@@ -126,7 +128,7 @@ func packTensor(s *Session, name string, content []byte) error {
 // beginPacking returns the space for the packed bytes, or nil if they are there.
 func beginPacking(s *Session, name string, size int) ([]byte, error) {
 	content, err := s.Load(name)
-	if err != nil || s.lookUp(42, addressOf(content), 0, 0) != notFound {
+	if err != nil || s.lookUp(lookUpKey{42, addressOf(content), 0, 0}) != notFound {
 		return nil, err
 	}
 	space := s.reserve(uint64(size))
@@ -137,7 +139,7 @@ func beginPacking(s *Session, name string, size int) ([]byte, error) {
 }
 
 func endPacking(s *Session, name string, space []byte) {
-	s.insert(42, addressOf(s.sources[name].content), 0, 0, addressOf(space), uint64(len(space)))
+	s.insert(lookUpKey{42, addressOf(s.sources[name].content), 0, 0}, addressOf(space), uint64(len(space)))
 }
 
 // commit packs a model and waits until it is promised to stay.
@@ -153,7 +155,7 @@ func (s *scenario) commit(c *Cache, m model) {
 // promise takes note that the file holds what it held before and the model.
 func (s *scenario) promise(c *Cache, m model) {
 	require.Empty(s.t, c.Stats().Private)
-	s.states = append(s.states, s.with(m, c, len(s.dir.steps)))
+	s.states = append(s.states, s.with(m, c, s.dir.Steps()))
 }
 
 func (s *scenario) with(m model, c *Cache, promised int) state {
@@ -193,9 +195,9 @@ func (s *scenario) holding(generation uint64) (state, bool) {
 }
 
 // check opens the directory as an image of the disk after so many steps.
-func (s *scenario) check(image *memDir, steps int) (found state, err error) {
+func (s *scenario) check(image *memdisk.Dir, steps int) (found state, err error) {
 	least := s.least(steps)
-	c, err := openOn(image.process(), &Options{Strict: true})
+	c, err := openOn(image.Process(), &Options{Strict: true})
 	if err != nil {
 		return least, s.checkRefused(image, least, err)
 	}
@@ -232,30 +234,30 @@ func (s *scenario) check(image *memDir, steps int) (found state, err error) {
 }
 
 // checkRefused accepts a file that was not of ours before, as long as nothing of it was lost.
-func (s *scenario) checkRefused(image *memDir, least state, err error) error {
+func (s *scenario) checkRefused(image *memdisk.Dir, least state, err error) error {
 	if least.refused == nil || !errors.Is(err, least.refused) {
 		return fmt.Errorf("does not open: %w", err)
 	}
-	if i := image.names[powerPath]; !bytes.Equal(i.memory[:i.size], least.raw) {
+	if !bytes.Equal(image.Content(powerPath), least.raw) {
 		return errors.New("the file that was there before has changed")
 	}
 	return nil
 }
 
 // checkSetAside expects a damaged file not to be lost when it is no longer at the path.
-func (s *scenario) checkSetAside(image *memDir, least state) error {
+func (s *scenario) checkSetAside(image *memdisk.Dir, least state) error {
 	if !least.gone {
 		return nil
 	}
-	if i := image.names[powerPath+".damaged"]; i == nil || !bytes.Equal(i.memory[:i.size], least.raw) {
+	if !bytes.Equal(image.Content(powerPath+".damaged"), least.raw) {
 		return errors.New("the damaged file was lost")
 	}
 	return nil
 }
 
 // nextSession has the next process pack into an image, commit, and another one find it all.
-func nextSession(image *memDir, found state, m model) error {
-	c, err := openOn(image.process(), nil)
+func nextSession(image *memdisk.Dir, found state, m model) error {
+	c, err := openOn(image.Process(), nil)
 	if err != nil {
 		return err
 	}
@@ -271,7 +273,7 @@ func nextSession(image *memDir, found state, m model) error {
 	if len(stats.Private) > 0 || stats.Generation <= found.generation {
 		return fmt.Errorf("the next session committed nothing: generation %d, private %v", stats.Generation, stats.Private)
 	}
-	c, err = openOn(image.process(), &Options{Strict: true})
+	c, err = openOn(image.Process(), &Options{Strict: true})
 	if err != nil {
 		return fmt.Errorf("does not open after the next session: %w", err)
 	}
@@ -302,56 +304,26 @@ func nextSession(image *memDir, found state, m model) error {
 // An imaging is how many images are made of a recording.
 type imaging struct {
 	seed      uint64
-	perMoment int                              // with each granularity, besides the extremes
-	goOnEvery int                              // one in so many images is written to by a next session
-	visit     func(image *memDir, found state) // what is done with these, instead of a next session
+	perMoment int                                   // with each granularity, besides the extremes
+	goOnEvery int                                   // one in so many images is written to by a next session
+	visit     func(image *memdisk.Dir, found state) // what is done with these, instead of a next session
 }
 
 // replay looks at images of every moment of the recording. It returns how many different ones it looked at.
 func (s *scenario) replay(im imaging) (images int, err error) {
-	if s.dir.misuse != nil {
-		return 0, s.dir.misuse
-	}
-	r := newReplay(s.dir)
-	for steps := 0; steps <= len(s.dir.steps); steps++ {
-		last := "nothing"
-		if steps > 0 {
-			r.apply(s.dir.steps[steps-1])
-			last = s.dir.steps[steps-1].call
+	return s.dir.Replay(im.seed, im.perMoment, func(image *memdisk.Dir, steps, images int) error {
+		found, err := s.check(image, steps)
+		if err == nil && images%im.goOnEvery == 0 {
+			err = s.goOn(image, found, im.visit)
 		}
-		seen := map[uint64]bool{}
-		for unit := range tornUnits {
-			failures := extremes(unit)
-			for n := range im.perMoment {
-				failures = append(failures, randomFailure(unit, im.seed<<32|uint64(steps)<<16|uint64(n)))
-			}
-			for _, f := range failures {
-				image, choice := r.imageAfter(f)
-				if seen[choice] {
-					continue
-				}
-				seen[choice] = true
-				images++
-				found, err := s.check(image, steps)
-				if err == nil && images%im.goOnEvery == 0 {
-					err = s.goOn(image, found, im.visit)
-				}
-				if err != nil {
-					return images, fmt.Errorf("power fails after step %d of %d (%s), %v: %w", steps, len(s.dir.steps), last, f, err)
-				}
-			}
-		}
-	}
-	return images, nil
+		return err
+	})
 }
 
 // goOn writes to an image.
-func (s *scenario) goOn(image *memDir, found state, visit func(*memDir, state)) error {
-	d := &memDir{names: map[string]*inode{}, granularity: image.granularity}
-	defer d.free()
-	for name, i := range image.names {
-		d.put(name, i.memory, i.size)
-	}
+func (s *scenario) goOn(image *memdisk.Dir, found state, visit func(*memdisk.Dir, state)) error {
+	d := image.Copy()
+	defer d.Free()
 	if visit != nil {
 		visit(d, found)
 		return nil

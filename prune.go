@@ -1,7 +1,6 @@
 package xpwc
 
 import (
-	"fmt"
 	"slices"
 
 	"xpwc/internal/format"
@@ -29,25 +28,4 @@ func (c *Cache) Prune(o PruneOptions) error {
 		})
 		return usedLast(c.withinCap(records), o.MaxBytes)
 	})
-}
-
-// A Layout is a way of packing. Packed weights can be used where XNNPACK packs in the same way, whatever CPU that is.
-type Layout struct {
-	// Fingerprint is the hash of what XNNPACK packs of fixed tensors. It differs whenever packing does.
-	Fingerprint Digest
-	// Description is for people: the architecture.
-	Description string
-}
-
-// CurrentLayout asks XNNPACK, which it initializes, how it packs on this machine. The answer is the same as long as the process
-// lives. Errors: XNNPACK's, and ErrNoCgo.
-func CurrentLayout() (Layout, error) {
-	here, err := currentLayout()
-	if err == nil && here.Fingerprint == (format.Digest{}) {
-		err = ErrNoCgo
-	}
-	if err != nil {
-		return Layout{}, fmt.Errorf("this machine's layout: %w", err)
-	}
-	return Layout{here.Fingerprint, here.Description}, nil
 }

@@ -71,7 +71,7 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 			n++
 			if n == 2 { // header; payloads
 				kernel = load(t, slow, "slow")
-				require.Equal(t, notFound, slow.lookUp(1, kernel, 0, 0))
+				require.Equal(t, notFound, slow.lookUp(lookUpKey{1, kernel, 0, 0}))
 				space = slow.reserve(100_000)
 				require.NoError(t, os.Rename(path, path+".moved"))
 			}
@@ -204,7 +204,7 @@ func TestFillIsCalledOnceEvenIfItFails(t *testing.T) {
 	tensor := Tensor{Size: 100, Fill: func(b []byte) error { calls.Add(1); return errors.New("cannot read") }}
 	s, err := c.NewSession(tensorMap{"w": tensor})
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(7, load(t, s, "w"), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, "w"), 0, 0}))
 	require.Nil(t, s.reserve(100))
 	_ = s.Finalize()
 	require.EqualValues(t, 1, calls.Load())

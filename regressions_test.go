@@ -17,90 +17,6 @@ import (
 
 // What once went wrong, or nearly.
 
-// packWeight makes the calls XNNPACK makes for one weight: packed is what the kernel would write. hit tells a look-up hit.
-func packWeight(t testing.TB, s *Session, seed uint32, kernel, bias uintptr, packed []byte) (got []byte, hit bool) {
-	t.Helper()
-	a := s.lookUp(seed, kernel, bias, 0)
-	hit = a != notFound
-	if !hit {
-		space := s.reserve(uint64(len(packed)))
-		require.NotNil(t, space)
-		copy(space, packed)
-		a = s.insert(seed, kernel, bias, 0, addressOf(space), uint64(len(packed)))
-	}
-	return bytesAt(t, s, a, len(packed)), hit
-}
-
-func load(t testing.TB, s *Session, name string, o ...LoadOption) uintptr {
-	t.Helper()
-	b, err := s.Load(name, o...)
-	require.NoError(t, err)
-	return addressOf(b)
-}
-
-func newSession(t testing.TB, c *Cache, m map[string][]byte) *Session {
-	t.Helper()
-	s, err := c.NewSession(MapOf(m))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-func finish(t testing.TB, s *Session) {
-	t.Helper()
-	err := s.Finalize()
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
-}
-
-type flushingDisk struct {
-	store.Disk
-	flush func() error
-}
-
-func (d flushingDisk) Flush() error {
-	if d.flush != nil {
-		if err := d.flush(); err != nil {
-			return err
-		}
-	}
-	return d.Disk.Flush()
-}
-
-type wrappedFiles struct {
-	store.Files
-	wrap func(store.Disk, error) (store.Disk, error)
-}
-
-// wrappedForWriting are files that are wrapped also when an existing one is opened for writing.
-type wrappedForWriting struct{ wrappedFiles }
-
-func (f wrappedForWriting) Open(path string, writable, insecure bool) (store.Disk, error) {
-	if !writable {
-		return f.Files.Open(path, writable, insecure)
-	}
-	return f.wrap(f.Files.Open(path, writable, insecure))
-}
-
-func (f wrappedFiles) Create(path string) (store.Disk, error) { return f.wrap(f.Files.Create(path)) }
-
-type tensorMap map[string]Tensor
-
-func (m tensorMap) Tensor(name string) (Tensor, error) { return m[name], nil }
-
-// waitForCommit waits for the commit under way, or about to be.
-func (c *Cache) waitForCommit() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.soon != nil {
-		c.startCommit()
-	}
-	for c.committing {
-		c.idle.Wait()
-	}
-	return c.commitErr
-}
-
 // What was committed to a file that is gone is not in the file that takes its place.
 func TestAFileDeletedWhileOpenLeavesNothingOfItsIndex(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
@@ -204,11 +120,11 @@ func TestAKernelWithABiasNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 	s := newSession(t, c, map[string][]byte{"w": want})
 	content, err := s.Load("w")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(7, addressOf(content), 12345, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{7, addressOf(content), 12345, 0}))
 	space := s.reserve(100)
 	copy(space, content) // packing
 	packed := bytes.Clone(space)
-	s.insert(7, addressOf(content), 12345, 0, addressOf(space), 100)
+	s.insert(lookUpKey{7, addressOf(content), 12345, 0}, addressOf(space), 100)
 	err = s.Finalize()
 	require.True(t, err != nil || bytes.Equal(want, packed), "packed from zeros, no error")
 	require.NoError(t, s.Close())
@@ -220,11 +136,11 @@ func TestABiasOfAKernelNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 	s := newSession(t, c, map[string][]byte{"b": want})
 	content, err := s.Load("b")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(7, 12345, addressOf(content), 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{7, 12345, addressOf(content), 0}))
 	space := s.reserve(100)
 	copy(space, content) // packing
 	packed := bytes.Clone(space)
-	s.insert(7, 12345, addressOf(content), 0, addressOf(space), 100)
+	s.insert(lookUpKey{7, 12345, addressOf(content), 0}, addressOf(space), 100)
 	err = s.Finalize()
 	require.True(t, err != nil || bytes.Equal(want, packed), "packed from zeros, no error")
 	require.NoError(t, s.Close())
@@ -256,7 +172,7 @@ func TestWhatWasReservedAndNotUsedIsGivenBack(t *testing.T) {
 	require.NoError(t, c.Save())
 	before := c.Stats().FileBytes
 	s := newSession(t, c, map[string][]byte{"a": contentOf("a", 100)})
-	require.Equal(t, notFound, s.lookUp(1, load(t, s, "a"), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{1, load(t, s, "a"), 0, 0}))
 	require.NotNil(t, s.reserve(1000))
 	require.NoError(t, s.Close()) // the runtime's creation failed
 	require.NoError(t, c.Close())
@@ -359,7 +275,7 @@ func TestWeightsThatCannotBeComputedFailTheCreation(t *testing.T) {
 	tensor := Tensor{Size: 100, Fill: func(b []byte) error { return errors.New("cannot read") }}
 	s, err := c.NewSession(tensorMap{"w": tensor})
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(7, load(t, s, "w"), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, "w"), 0, 0}))
 	require.Nil(t, s.reserve(100), "creation of the runtime must fail")
 }
 
@@ -370,8 +286,8 @@ func TestTwoReservationsWithoutLookUpAreBothKept(t *testing.T) {
 	a, b := s.reserve(100), s.reserve(100)
 	copy(a, bytes.Repeat([]byte{1}, 100))
 	copy(b, bytes.Repeat([]byte{2}, 100))
-	s.insert(7, v, 0, 0, addressOf(a), 100)
-	s.insert(7, w, 0, 0, addressOf(b), 100)
+	s.insert(lookUpKey{7, v, 0, 0}, addressOf(a), 100)
+	s.insert(lookUpKey{7, w, 0, 0}, addressOf(b), 100)
 	finish(t, s)
 	require.NoError(t, c.Save())
 	require.Equal(t, 2, c.Stats().Entries)
@@ -417,7 +333,7 @@ func TestAPrivateEntryNeverCausesACommit(t *testing.T) {
 	require.NoError(t, c.Save())
 	theirs := otherProcess(t, path)
 	blocker := newSession(t, theirs, someTensors(2, 77))
-	blocker.lookUp(1, load(t, blocker, "tensor 1"), 0, 0) // has the lock
+	blocker.lookUp(lookUpKey{1, load(t, blocker, "tensor 1"), 0, 0}) // has the lock
 	at := func(stamp string) *Session {
 		content := contentOf("w", 100)
 		s, err := c.NewSession(tensorMap{"w": {Data: content, Identity: Identity{Source: "model", Stamp: stamp}}})
@@ -481,7 +397,7 @@ func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
 	var address = addressOf(space) // as xpwcLookUpOrInsert does
 	func() {
 		defer func() { recover() }()
-		address = s.insert(7, addressOf(b), 0, 0, addressOf(space), 100)
+		address = s.insert(lookUpKey{7, addressOf(b), 0, 0}, addressOf(space), 100)
 	}()
 	bytesAt(t, s, address, 100)
 	require.Equal(t, []string{"packing goes on after an error"}, l.messages(c))
@@ -495,7 +411,7 @@ func TestWhyXNNPACKCouldNotCreateARuntimeIsFinalizesError(t *testing.T) {
 	c := mustOpen(t, "", nil)
 	s, err := c.NewSession(tensorMap{"w": {Size: 100, Fill: func([]byte) error { return full }}})
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(7, load(t, s, "w"), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, "w"), 0, 0}))
 	require.Nil(t, s.reserve(100))
 	for range 2 {
 		require.ErrorIs(t, s.Finalize(), full)
@@ -544,7 +460,7 @@ func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 	_, hit := packWeight(t, s, 7, load(t, s, "w"), addressOf(b), make([]byte, 100))
 	require.True(t, hit)
 	require.NotEqual(t, m["b"], b, "not for a hit")
-	require.Equal(t, notFound, s.lookUp(7, load(t, s, "v"), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, "v"), 0, 0}))
 	require.Equal(t, m["b"], b)
 	require.NotEqual(t, m["unlike a bias"], big)
 	finish(t, s)

@@ -37,15 +37,15 @@ type Session struct {
 	layoutErr   error
 	layoutKnown bool
 
-	asked     weight // what the callback that is being served names
-	announced *announcement
-	packings  map[uintptr]space
-	scratch   *store.Region // packing space for what is compared before it is kept
-	busy      bool          // the scratch is being packed into
-	used      []*entry      // once for each look-up and packing that came to it; the cache's lock is held to change it
-	lost      error         // the disk lost packed weights that the runtime uses; guarded by the cache's lock
-	writing   bool          // this session keeps the process the file's writer
-	noFile    Reason        // why this session packs into private memory, or ""
+	asked       weight // what the callback that is being served names
+	announced   *announcement
+	packings    map[uintptr]space
+	scratch     *store.Region // packing space for what is compared before it is kept
+	busy        bool          // the scratch is being packed into
+	used        []*entry      // once for each look-up and packing that came to it; the cache's lock is held to change it
+	lostWeights error         // the disk lost packed weights that the runtime uses; guarded by the cache's lock
+	writing     bool          // this session keeps the process the file's writer
+	noFile      Reason        // why this session packs into private memory, or ""
 
 	toldPrivate map[Reason]bool // Options.Logger was told of
 
@@ -77,9 +77,9 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	s := &Session{
 		cache:     c,
 		data:      data,
-		sources:   make(map[string]*source, c.usual),
-		addresses: make(map[uintptr]*source, c.usual),
-		used:      make([]*entry, 0, c.usual),
+		sources:   make(map[string]*source, c.tensorsExpected),
+		addresses: make(map[uintptr]*source, c.tensorsExpected),
+		used:      make([]*entry, 0, c.tensorsExpected),
 		packings:  map[uintptr]space{},
 	}
 	var err error
@@ -253,7 +253,7 @@ func (s *Session) Finalize() error {
 	}
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	return errors.Join(s.err, s.lost)
+	return errors.Join(s.err, s.lostWeights)
 }
 
 // Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly
@@ -276,7 +276,7 @@ func (s *Session) Names() []string {
 func (s *Session) Err() error {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	return s.lost
+	return s.lostWeights
 }
 
 func (s *Session) finalize() {
@@ -362,7 +362,7 @@ func (s *Session) Close() error {
 	s.closed = true
 	s.provider.free()
 	s.provider = provider{}
-	usual := len(s.sources)
+	loaded := len(s.sources)
 	var errs []error
 	for _, src := range s.sources {
 		errs = append(errs, src.free())
@@ -376,7 +376,7 @@ func (s *Session) Close() error {
 	}
 	s.used = nil
 	c.verifier.dropUnwanted()
-	c.usual = min(usual, manyEntries)
+	c.tensorsExpected = min(loaded, manyEntries)
 	delete(c.sessions, s)
 	c.idle.Broadcast()
 	if c.store != nil && c.store.Writing() && c.writers == 0 {

@@ -2,7 +2,6 @@ package xpwc
 
 import (
 	"fmt"
-	"slices"
 )
 
 // Trim gives back the memory of packed weights that no session uses. A cache without a file forgets them. One with a file
@@ -14,7 +13,7 @@ func (c *Cache) Trim() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.soon != nil && len(c.sessions) == 0 {
+	if c.commitTimer != nil && len(c.sessions) == 0 {
 		c.startCommit()
 	}
 	for !c.closing && (c.committing || c.compacting) {
@@ -48,35 +47,4 @@ func (c *core) trimMemory() error {
 		return nil
 	}
 	return c.arena.drop()
-}
-
-// Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the
-// weights' name directly followed by the bias' name. Variants of one name are one.
-func (c *Cache) Names() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var names []string
-	for _, f := range c.live {
-		for _, e := range f.entries {
-			if e.doubt == sound {
-				names = append(names, e.name())
-			}
-		}
-	}
-	here, _ := currentLayout()
-	if c.store != nil && c.store.Index() != nil {
-		index := c.store.Index()
-		for i := range index.Len() {
-			r, err := index.Record(i)
-			if err != nil {
-				c.note(c.accept(c.store.Damaged(err)))
-				break
-			}
-			if r.Layout == here.Fingerprint && !c.bad[r.Offset] {
-				names = append(names, r.Kernel+r.Bias)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -48,7 +48,7 @@ func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 			defer noFault(t)()
 			s := newSession(t, c, m)
 			k := load(t, s, "w")
-			a := s.lookUp(42, k, 0, 0)
+			a := s.lookUp(lookUpKey{42, k, 0, 0})
 			if a == notFound {
 				return
 			}

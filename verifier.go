@@ -72,7 +72,7 @@ func (c *core) verifyLater(e *entry) {
 	v.file.uses++
 	e.queued = true
 	if v.waiting == nil {
-		v.waiting = make([]queued, 0, c.usual)
+		v.waiting = make([]queued, 0, c.tensorsExpected)
 	}
 	v.waiting = append(v.waiting, queued{e, v.file, store.Payload{Offset: e.record.Offset, Size: e.record.Size}})
 }

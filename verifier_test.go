@@ -58,7 +58,7 @@ func lookUpAll(t *testing.T, c *Cache, tensors map[string][]byte) *Session {
 	t.Helper()
 	s := newSession(t, c, tensors)
 	for name := range tensors {
-		require.NotEqual(t, notFound, s.lookUp(42, load(t, s, name), 0, 0))
+		require.NotEqual(t, notFound, s.lookUp(lookUpKey{42, load(t, s, name), 0, 0}))
 	}
 	return s
 }

@@ -28,10 +28,10 @@ type Difference struct {
 	A, B   *Entry
 }
 
-// Diff returns what differs between the entries of two files, in the order of their names, and how many they have in common.
-// Where payloads lie, when they were used, and what they were packed from is not compared. ExecuTorch's files have no layouts and no
-// checksums, those of version 1 no seeds: what one of the two lacks is not compared, and payloads are read to compare them.
-// The error is one of reading, or matches ErrDamaged if a record is.
+// Diff returns what differs between the entries of two files, in the order of their names, and how many they have in
+// common. Where payloads lie, when they were used, and what they were packed from is not compared. ExecuTorch's files
+// have no layouts and no checksums, those of version 1 no seeds: what one of the two lacks is not compared, and
+// payloads are read to compare them. The error is one of reading, or matches ErrDamaged if a record is.
 func Diff(a, b *File) (differences []Difference, equal int, err error) {
 	d := differ{bytes: a.format != Native || b.format != Native, seeds: a.format != XPWC1 && b.format != XPWC1}
 	var of [2]map[string][]Entry
@@ -94,7 +94,8 @@ func (f *File) sum(e *Entry) (Digest, error) {
 	return sum.Sum(), nil
 }
 
-// match finds for each entry the one most like it, from what is equal to what has but the name. It returns what is left of both.
+// match finds for each entry the one most like it, from what is equal to what has but the name. It returns what is
+// left of both.
 func (d differ) match(as, bs []Entry) (onlyA, onlyB []Entry, changes []Difference) {
 	names := func(a, b Entry) bool { return d.bytes || a.Kernel == b.Kernel && a.HasBias == b.HasBias }
 	layout := func(a, b Entry) bool { return d.bytes || a.Layout == b.Layout }

@@ -12,8 +12,8 @@ import (
 	"xpwc/packing"
 )
 
-// An Entry is one packed payload and what it is found by. Of ExecuTorch's files only Name, Seed (in version 2), Offset and Size
-// are known; the rest is zero.
+// An Entry is one packed payload and what it is found by. Of ExecuTorch's files only Name, Seed (in version 2),
+// Offset and Size are known; the rest is zero.
 type Entry struct {
 	// Name as ExecuTorch has it: the kernel's name directly followed by the bias' name.
 	Name string
@@ -24,13 +24,14 @@ type Entry struct {
 	Layout Digest
 	// Seed and FingerprintID are those of XNNPACK's look-up key (xnnpack.h); FingerprintID is 0 where XNNPACK has none.
 	Seed, FingerprintID uint32
-	// Packing is the digest of what the host told of how XNNPACK packs (xpwc.PackedAs), zero if it told nothing. Family is the operator
-	// and the datatypes of it, and LeastSize how many bytes a payload of it has at least, zero as far as it was not told.
+	// Packing is the digest of what the host told of how XNNPACK packs (xpwc.PackedAs), zero if it told nothing.
+	// Family is the operator and the datatypes of it, and LeastSize how many bytes a payload of it has at least, zero
+	// as far as it was not told.
 	Packing   Digest
 	Family    packing.Family
 	LeastSize int64
-	// Variant: there are several payloads under this key, and only packing tells which one is meant. Tied: one model has several
-	// operators with this key and this payload.
+	// Variant: there are several payloads under this key, and only packing tells which one is meant. Tied: one model
+	// has several operators with this key and this payload.
 	Variant, Tied bool
 
 	// Offset and Size say where in the file the payload is, in bytes. Several entries may have the same payload.
@@ -44,16 +45,17 @@ type Entry struct {
 	KernelStamp, KernelDigest Digest
 	BiasStamp, BiasDigest     Digest
 
-	// PackedAt and UsedAt say when it was packed, and when a process that wrote to the file last used it, to the second.
+	// PackedAt and UsedAt say when it was packed, and when a process that wrote to the file last used it, to the
+	// second.
 	PackedAt, UsedAt time.Time
 }
 
-// SameKey reports whether two entries answer the same look-ups, as far as the seed and the content they were packed from do not tell
-// them apart.
+// SameKey reports whether two entries answer the same look-ups, as far as the seed and the content they were packed
+// from do not tell them apart.
 func (e *Entry) SameKey(other *Entry) bool { return e.record().Key == other.record().Key }
 
-// SameContent reports whether a program that has the content which one of two entries of a key was packed from would take it for
-// that of the other too: by a stamp, or else by a digest.
+// SameContent reports whether a program that has the content which one of two entries of a key was packed from would
+// take it for that of the other too: by a stamp, or else by a digest.
 func (e *Entry) SameContent(other *Entry) bool {
 	same := func(stamp, digest, otherStamp, otherDigest Digest) bool {
 		return stamp != (Digest{}) && stamp == otherStamp || digest == otherDigest
@@ -119,9 +121,9 @@ func (e *Entry) record() format.Record {
 
 func byOffset(a, b Entry) int { return cmp.Compare(a.Offset, b.Offset) }
 
-// Entries yields the entries in the order of their payloads in the file. In place of one whose record is damaged it yields an
-// error, which matches ErrDamaged, and goes on. ExecuTorch's entries are those its index lists, but for what a native file
-// reserved in it.
+// Entries yields the entries in the order of their payloads in the file. In place of one whose record is damaged it
+// yields an error, which matches ErrDamaged, and goes on. ExecuTorch's entries are those its index lists, but for
+// what a native file reserved in it.
 func (f *File) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for _, e := range f.foreign {
@@ -152,8 +154,9 @@ func reserved(name string) bool { return name == format.HeaderEntry || name == f
 // Payload reads the packed bytes of an entry of this file, as long as the file is open. They are not checked.
 func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f.r, e.Offset, e.Size) }
 
-// Check reads a payload and compares its checksum. The error matches ErrDamaged if it is another, or if the payload is too short: XNNPACK
-// would read behind it. ExecuTorch's entries have neither checksum nor least size, and are only read.
+// Check reads a payload and compares its checksum. The error matches ErrDamaged if it is another, or if the payload
+// is too short: XNNPACK would read behind it. ExecuTorch's entries have neither checksum nor least size, and are only
+// read.
 func (f *File) Check(e Entry) error { return f.copyPayload(io.Discard, &e) }
 
 // copyPayload copies a payload and checks it.

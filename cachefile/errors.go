@@ -7,22 +7,23 @@ import (
 	"xpwc/internal/format"
 )
 
-// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned. The first
-// four are also those of packages xpwc and registry.
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned. The
+// first four are also those of packages xpwc and registry.
 var (
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote.
 	ErrNotCache = format.ErrNotCache
 	// ErrVersion: the file was written in a format of another version.
 	ErrVersion = format.ErrVersion
-	// ErrDamaged: the file is a cache, and a checksum in it is wrong, or it breaks a rule of docs/format.md. The error is,
-	// or wraps, a *Problem.
+	// ErrDamaged: the file is a cache, and a checksum in it is wrong, or it breaks a rule of docs/format.md. The
+	// error is, or wraps, a *Problem.
 	ErrDamaged = format.ErrDamaged
-	// ErrForeign: the file is ExecuTorch's, which has neither the layout of its entries nor what they were packed from. Only
-	// packing the model again, and comparing, makes a native file of one.
+	// ErrForeign: the file is ExecuTorch's, which has neither the layout of its entries nor what they were packed
+	// from. Only packing the model again, and comparing, makes a native file of one.
 	ErrForeign = format.ErrForeign
 	// ErrSameFile: a file would be written over the one it is made of, perhaps under another name of it.
 	ErrSameFile = errors.New("is the file that is read; choose another path")
-	// ErrNeedsSeeds: ExecuTorch's files of version 1 have no seeds, those of version 2 need them, and no ExecuTorch reads others.
+	// ErrNeedsSeeds: ExecuTorch's files of version 1 have no seeds, those of version 2 need them, and no ExecuTorch
+	// reads others.
 	ErrNeedsSeeds = errors.New("ExecuTorch's version 1 has no seeds, which version 2 needs; xpwc convert --model makes a native file of it")
 	// ErrLayouts: ExecuTorch's format has no layouts, so that a file of it can have entries of one only.
 	ErrLayouts = errors.New("the entries are of several layouts; choose one")
@@ -36,8 +37,8 @@ var (
 type Problem struct {
 	// Path of the file, "" if NewFile was given something else than one.
 	Path string
-	// Offset is where in the file it is, in bytes: that of the structure or payload concerned. It is counted from where what
-	// NewFile was given begins.
+	// Offset is where in the file it is, in bytes: that of the structure or payload concerned. It is counted from
+	// where what NewFile was given begins.
 	Offset int64
 	// What is wrong.
 	What string

@@ -11,8 +11,9 @@ import (
 	"xpwc/cachefile"
 )
 
-// loadedByExecuTorch reads a file by the rules that ExecuTorch's loader goes by (XNNWeightsCache.cpp, pull request 19988), knowing
-// nothing of package format, and returns the packed weights by name, and their seeds. It takes no file that breaks a rule.
+// loadedByExecuTorch reads a file by the rules that ExecuTorch's loader goes by (XNNWeightsCache.cpp, pull request
+// 19988), knowing nothing of package format, and returns the packed weights by name, and their seeds. It takes no
+// file that breaks a rule.
 func loadedByExecuTorch(b []byte) (payloads map[string][]byte, seeds map[string]uint32, ok bool) {
 	le := binary.LittleEndian
 	if len(b) < 20 {

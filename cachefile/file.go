@@ -45,9 +45,9 @@ type File struct {
 	indexAt uint64  // where the index of ExecuTorch's file begins
 }
 
-// Open opens the regular file at path for reading. The error matches ErrNotCache, ErrVersion or ErrDamaged if the file is not a
-// cache, not of this version, or if its header or the root of its index is damaged; it is the system's if it cannot be read.
-// Other damage is an error where it is read. The caller closes the file.
+// Open opens the regular file at path for reading. The error matches ErrNotCache, ErrVersion or ErrDamaged if the
+// file is not a cache, not of this version, or if its header or the root of its index is damaged; it is the system's
+// if it cannot be read. Other damage is an error where it is read. The caller closes the file.
 func Open(path string) (*File, error) {
 	f, err := open(path)
 	if err != nil {
@@ -56,12 +56,12 @@ func Open(path string) (*File, error) {
 	return f.usable(f.read())
 }
 
-// NewFile reads a cache of size bytes from r, which may be a section of another file: packed weights that lie beside those they
-// were packed from are read with an [io.SectionReader]. Offsets, of entries, of the segments of [File.Map] and of a [Problem], are
-// counted from where r begins. Errors are those of Open, without a path unless r reads an [os.File], or sections of one;
-// ErrDamaged also if r ends before size. r remains the caller's: it is read where and when the File is asked for something, by
-// several goroutines if the File is, must go on giving the same bytes, and is not closed by Close. A file that others write to
-// is read with Open, which knows that it grows.
+// NewFile reads a cache of size bytes from r, which may be a section of another file: packed weights that lie beside
+// those they were packed from are read with an [io.SectionReader]. Offsets, of entries, of the segments of [File.Map]
+// and of a [Problem], are counted from where r begins. Errors are those of Open, without a path unless r reads an
+// [os.File], or sections of one; ErrDamaged also if r ends before size. r remains the caller's: it is read where and
+// when the File is asked for something, by several goroutines if the File is, must go on giving the same bytes, and
+// is not closed by Close. A file that others write to is read with Open, which knows that it grows.
 func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	f, findings, err := newFile(r, size)
 	if err != nil {
@@ -188,8 +188,9 @@ func (f *File) read() ([]finding, error) {
 	return f.readIndex()
 }
 
-// readHeader reads the header block, or what the file has of it, and the size of a file that may grow. While another process
-// commits, what is read may be half of one slot and half of another, or end before the slot says: then it is read again.
+// readHeader reads the header block, or what the file has of it, and the size of a file that may grow. While another
+// process commits, what is read may be half of one slot and half of another, or end before the slot says: then it is
+// read again.
 func (f *File) readHeader() (header []byte, err error) {
 	const attempts = 5
 	for range attempts {

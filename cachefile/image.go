@@ -12,8 +12,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// An Image is a native file that is laid out and not written: its payloads are those of the files it was combined of, which must stay open
-// while it is read.
+// An Image is a native file that is laid out and not written: its payloads are those of the files it was combined of,
+// which must stay open while it is read.
 type Image struct {
 	// Layouts of the entries, in the order of their fingerprints.
 	Layouts []Layout
@@ -24,15 +24,17 @@ type Image struct {
 	parts []func() io.Reader
 }
 
-// Combine lays out a native file of all entries of native files that keep returns true for; nil keeps all. The same entries give the
-// same bytes, whoever packed them, when and where. For that, what says something only where it was packed is left out: the source and the
-// stamps of its tensors, and the times. (A stamp is no evidence elsewhere: two machines of one image have the same devices, inodes and
-// times for different files. Whoever uses such an entry compares digests, once, and notes source and stamps of its own.) Entries are in
-// the order of their keys, each once, and equal payloads are stored once. Payloads that differ under all that a look-up knows become
-// variants. The generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads' checksums.
+// Combine lays out a native file of all entries of native files that keep returns true for; nil keeps all. The same
+// entries give the same bytes, whoever packed them, when and where. For that, what says something only where it was
+// packed is left out: the source and the stamps of its tensors, and the times. (A stamp is no evidence elsewhere: two
+// machines of one image have the same devices, inodes and times for different files. Whoever uses such an entry
+// compares digests, once, and notes source and stamps of its own.) Entries are in the order of their keys, each once,
+// and equal payloads are stored once. Payloads that differ under all that a look-up knows become variants. The
+// generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads'
+// checksums.
 //
-// listed is the layout whose entries the index for ExecuTorch lists. Every payload is compared with its checksum. Errors: ErrDamaged,
-// ErrForeign for a file of ExecuTorch's, ErrEmpty if there is no entry.
+// listed is the layout whose entries the index for ExecuTorch lists. Every payload is compared with its checksum.
+// Errors: ErrDamaged, ErrForeign for a file of ExecuTorch's, ErrEmpty if there is no entry.
 func Combine(files []*File, keep func(Entry) bool, listed Digest) (*Image, error) {
 	var all []portable
 	descriptions := map[Digest]string{}
@@ -84,8 +86,8 @@ func inOrder(entries []portable) []portable {
 		}
 		once = append(once, e)
 	}
-	// Hosts that do not tell scales pack other bytes of the same content. A cache serves the first that it has, but of a file that other
-	// machines packed nobody knows whose that is.
+	// Hosts that do not tell scales pack other bytes of the same content. A cache serves the first that it has, but
+	// of a file that other machines packed nobody knows whose that is.
 	for i := 1; i < len(once); i++ {
 		if a, b := &once[i-1].record, &once[i].record; compareKeys(a, b) == 0 {
 			a.Flags, b.Flags = a.Flags|format.Variant, b.Flags|format.Variant

@@ -11,7 +11,8 @@ type Info struct {
 	ID [16]byte
 	// Generation is the number of the commit in force, 0 while there is none.
 	Generation uint64
-	// Slots are the two places in a native file's header that say where a generation's index is, that of even ones first.
+	// Slots are the two places in a native file's header that say where a generation's index is, that of even ones
+	// first.
 	Slots []Slot
 	// Layouts of a native file, in the order of its index.
 	Layouts []Layout

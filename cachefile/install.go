@@ -8,13 +8,14 @@ import (
 	"xpwc/internal/format"
 )
 
-// Install makes a native file at the path of the bytes that content writes, which may come from anywhere: it appears there when [Verify]
-// has found nothing wrong with it and accept, if it is not nil, agrees. The file gets an identity of its own, since processes tell a
-// file that was replaced from one that grew by it: two copies of one file, one after the other at one path, must not have the same.
+// Install makes a native file at the path of the bytes that content writes, which may come from anywhere: it appears
+// there when [Verify] has found nothing wrong with it and accept, if it is not nil, agrees. The file gets an identity
+// of its own, since processes tell a file that was replaced from one that grew by it: two copies of one file, one
+// after the other at one path, must not have the same.
 //
-// As with [File.Write], what is at the path is replaced by a rename, if it is empty or a cache of this version, and the new file is for its
-// owner only. Errors: ErrNotCache for what is at the path, ErrDamaged, ErrVersion and ErrForeign for what was to be put there, and those of
-// content and accept. They leave what there was.
+// As with [File.Write], what is at the path is replaced by a rename, if it is empty or a cache of this version, and
+// the new file is for its owner only. Errors: ErrNotCache for what is at the path, ErrDamaged, ErrVersion and
+// ErrForeign for what was to be put there, and those of content and accept. They leave what there was.
 func Install(to string, content func(io.Writer) error, accept func(Info) error) (err error) {
 	to, err = (*File)(nil).target(to)
 	if err != nil {

@@ -31,8 +31,9 @@ type Segment struct {
 	Name string
 }
 
-// Map says what the bytes of the file are, from its first to its last, without gaps or overlaps. Bytes that only damaged records
-// speak of are taken for dead; the error is of the first such record, and comes with a map all the same.
+// Map says what the bytes of the file are, from its first to its last, without gaps or overlaps. Bytes that only
+// damaged records speak of are taken for dead; the error is of the first such record, and comes with a map all the
+// same.
 func (f *File) Map() ([]Segment, error) {
 	segments, damage := f.segments()
 	var all []Segment

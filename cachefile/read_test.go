@@ -383,7 +383,8 @@ func TestADamagedBlockHidesItsEntries(t *testing.T) {
 	requireSound(t, to)
 }
 
-// FuzzOpen: whatever a file has in it, looking into it neither fails badly nor reads elsewhere, and what is sound can be copied.
+// FuzzOpen: whatever a file has in it, looking into it neither fails badly nor reads elsewhere, and what is sound can
+// be copied.
 func FuzzOpen(f *testing.F) {
 	small := maker{gap: 128}
 	for i, w := range weights[:3] {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"xpwc/internal/workdir"
 )
@@ -66,7 +65,7 @@ func newTarget(path string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(dir.File(filepath.Base(path)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := dir.Create(filepath.Base(path))
 	if err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
@@ -80,34 +79,11 @@ func (t *target) write(b []byte, offset uint64) error {
 
 func (t *target) truncate(size uint64) error { return t.f.Truncate(int64(size)) }
 
-// commit puts the file in its place when it is on stable storage.
-func (t *target) commit() error {
-	if err := t.f.Sync(); err != nil {
-		return err
-	}
-	if err := t.f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(t.f.Name(), t.path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(t.path))
-}
+// commit puts the file in its place.
+func (t *target) commit() error { return workdir.Place(t.f, t.path) }
 
 // discard removes the file unless it is in its place.
 func (t *target) discard() error {
 	_ = t.f.Close() // it may be closed
 	return t.dir.Remove()
-}
-
-// syncDir returns when the names in a directory are on stable storage. Windows flushes them by itself.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -9,13 +9,14 @@ import (
 	"xpwc/internal/format"
 )
 
-// Verify checks everything there is to check in the file at path: the slots of its header, every checksum of its index, every
-// bound and the order of its records, that each is found by its key, that ExecuTorch's index agrees with them, what the file says
-// of its sizes, and that every payload has its checksum and is not too short for what it was packed from. Of ExecuTorch's files it checks the index, and that payloads can be read and
-// neither overlap nor lie where XNNPACK could not use them. It returns all that is wrong, in the order of offsets, or nil.
+// Verify checks everything there is to check in the file at path: the slots of its header, every checksum of its
+// index, every bound and the order of its records, that each is found by its key, that ExecuTorch's index agrees with
+// them, what the file says of its sizes, and that every payload has its checksum and is not too short for what it was
+// packed from. Of ExecuTorch's files it checks the index, and that payloads can be read and neither overlap nor lie
+// where XNNPACK could not use them. It returns all that is wrong, in the order of offsets, or nil.
 //
-// Progress, if not nil, is told how many bytes of how many payload bytes were read. The error is of a file that cannot be
-// looked into: it matches ErrNotCache or ErrVersion, or is the system's.
+// Progress, if not nil, is told how many bytes of how many payload bytes were read. The error is of a file that
+// cannot be looked into: it matches ErrNotCache or ErrVersion, or is the system's.
 func Verify(path string, progress func(done, total int64)) (problems []Problem, err error) {
 	f, err := open(path)
 	if err != nil {

@@ -12,27 +12,30 @@ import (
 
 // WriteOptions say what [File.Write] makes.
 type WriteOptions struct {
-	// Format of the new file, Native or XPWC2; "" is that of the file it is made of. XPWC1 is none, since no ExecuTorch reads it.
+	// Format of the new file, Native or XPWC2; "" is that of the file it is made of. XPWC1 is none, since no
+	// ExecuTorch reads it.
 	Format Format
-	// Layout says of which layout's entries an ExecuTorch's file is made, or which ones the index for ExecuTorch at the end of a
-	// native file lists. Zero is the only layout there is, or, of a native file, the one whose entries the source lists so.
+	// Layout says of which layout's entries an ExecuTorch's file is made, or which ones the index for ExecuTorch at
+	// the end of a native file lists. Zero is the only layout there is, or, of a native file, the one whose entries
+	// the source lists so.
 	Layout Digest
-	// LeftOut, if not nil, is asked about each entry that was to be kept and cannot be, and why: the error matches ErrDamaged or
-	// ErrAmbiguous, and the entry is zero if its record is what is damaged. Write goes on without it if LeftOut returns nil, and
-	// otherwise fails with what it returns. Without LeftOut such an entry makes Write fail.
+	// LeftOut, if not nil, is asked about each entry that was to be kept and cannot be, and why: the error matches
+	// ErrDamaged or ErrAmbiguous, and the entry is zero if its record is what is damaged. Write goes on without it if
+	// LeftOut returns nil, and otherwise fails with what it returns. Without LeftOut such an entry makes Write fail.
 	LeftOut func(Entry, error) error
 	// Progress, if not nil, is told how many bytes of how many are copied.
 	Progress func(done, total int64)
 }
 
 // Write makes a new file, at the path to, of the entries that keep returns true for; nil keeps all. Payloads are copied
-// densely, without dead bytes, and compared with their checksums on the way. A native file gets an identity of its own and
-// begins with generation 1, so that it and its source can go different ways.
+// densely, without dead bytes, and compared with their checksums on the way. A native file gets an identity of its
+// own and begins with generation 1, so that it and its source can go different ways.
 //
-// The file is written beside the path under another name, flushed, and renamed. So a file that was at the path is replaced
-// whole or not at all, and who has it mapped keeps it. It is replaced only if it is empty or a cache of this version, perhaps
-// damaged: otherwise the error matches ErrNotCache or ErrVersion. If it is the file that is read, also by a link, the error matches
-// ErrSameFile. The new file can be read and written by its owner only, as all caches.
+// The file is written beside the path under another name, flushed, and renamed. So a file that was at the path is
+// replaced whole or not at all, and who has it mapped keeps it. It is replaced only if it is empty or a cache of this
+// version, perhaps damaged: otherwise the error matches ErrNotCache or ErrVersion. If it is the file that is read,
+// also by a link, the error matches ErrSameFile. The new file can be read and written by its owner only, as all
+// caches.
 //
 // A file of ExecuTorch's has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrForeign,
 // ErrNeedsSeeds and ErrEmpty say what cannot be made.
@@ -135,8 +138,8 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 	return kept, nil
 }
 
-// oneAName returns the entries, in their order, that ExecuTorch would serve rightly: for each name the one used last, unless
-// another of the name has the same seed and other bytes. Variants are none.
+// oneAName returns the entries, in their order, that ExecuTorch would serve rightly: for each name the one used last,
+// unless another of the name has the same seed and other bytes. Variants are none.
 func oneAName(entries []Entry) []Entry {
 	last := map[string]int{}
 	ambiguous := map[string]bool{}

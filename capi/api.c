@@ -6,12 +6,29 @@
 
 #include "_cgo_export.h"
 
-xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache) {
+static struct xpwc_options_view view_options(const struct xpwc_options* options) {
   struct xpwc_options o = {0};
   const bool valid = options == NULL || xpwc_read_struct(&o, sizeof(o), options, options->struct_size);
-  return xpwcOpen(
-      path, valid, o.flags, o.verify, o.writer_wait_ms, o.max_bytes, o.log_level, (uintptr_t)o.log,
-      (uintptr_t)o.progress, (uintptr_t)o.context, cache);
+  return (struct xpwc_options_view){
+      .valid = valid,
+      .flags = o.flags,
+      .verify = o.verify,
+      .writer_wait_ms = o.writer_wait_ms,
+      .max_bytes = o.max_bytes,
+      .log_level = o.log_level,
+      .log = (uintptr_t)o.log,
+      .progress = (uintptr_t)o.progress,
+      .context = (uintptr_t)o.context};
+}
+
+xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache) {
+  struct xpwc_options_view o = view_options(options);
+  return xpwcOpen(path, &o, cache);
+}
+
+xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache) {
+  struct xpwc_options_view o = view_options(options);
+  return xpwcOpenFD(file_descriptor, &o, cache);
 }
 
 xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* data, xpwc_session* session) {

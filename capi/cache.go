@@ -6,22 +6,28 @@ import "C"
 
 import (
 	"fmt"
+	"hash/maphash"
+	"io/fs"
 	"log/slog"
 	"math"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"xpwc"
 )
 
-// A cache is what a handle of the host's stands for: one opening of a path.
+// A cache is what a handle of the host stands for: one opening of a path or of a file.
 type cache struct {
 	*xpwc.Cache
-	name string // for messages
-	host *hostCallbacks
+	name   string      // for messages
+	number C.uintptr_t // of the cache in calls of the host's; the handles of one path have the same
+	host   *hostCallbacks
 
 	mu     sync.Mutex // held while closing
 	closed atomic.Bool
@@ -30,6 +36,9 @@ type cache struct {
 	sessions int  // begun with this handle and not ended
 	closing  bool // no session begins any more
 }
+
+// pathNumbers makes numbers of paths.
+var pathNumbers = maphash.MakeSeed()
 
 // use counts a session. It is followed by unuse.
 func (c *cache) use() error {
@@ -60,60 +69,101 @@ func (c *cache) unused() error {
 }
 
 //export xpwcOpen
-func xpwcOpen(path *C.xpwc_const_char, valid C.bool, flags C.uint32_t, verify C.uint32_t, writerWait C.int64_t,
-	maxBytes C.uint64_t, level C.uint32_t, logger, progress, context C.uintptr_t,
-	handle *C.xpwc_cache,
+func xpwcOpen(path *C.xpwc_const_char, o *C.struct_xpwc_options_view, handle *C.xpwc_cache) C.xpwc_status {
+	return openCacheWith("xpwc_open", o, handle, func(options *xpwc.Options) (*cache, error) {
+		if path == nil {
+			return nil, invalid("xpwc_open: path is NULL")
+		}
+		opened, err := xpwc.Open(C.GoString(path), options)
+		if err != nil {
+			return nil, err
+		}
+		c := &cache{Cache: opened, name: "cache in memory", number: C.uintptr_t(uintptr(unsafe.Pointer(opened)))}
+		if file := opened.Path(); file != "" {
+			c.name, c.number = "cache "+file, C.uintptr_t(maphash.String(pathNumbers, file)|1)
+		}
+		return c, nil
+	})
+}
+
+//export xpwcOpenFD
+func xpwcOpenFD(descriptor C.int, o *C.struct_xpwc_options_view, handle *C.xpwc_cache) C.xpwc_status {
+	return openCacheWith("xpwc_open_fd", o, handle, func(options *xpwc.Options) (*cache, error) {
+		if descriptor < 0 {
+			return nil, invalid("xpwc_open_fd: file_descriptor is %d", descriptor)
+		}
+		name := fmt.Sprintf("file descriptor %d", descriptor)
+		ours, err := unix.FcntlInt(uintptr(descriptor), unix.F_DUPFD_CLOEXEC, 0) // os.File closes what it is given
+		if err != nil {
+			return nil, &fs.PathError{Op: "duplicate", Path: name, Err: err}
+		}
+		file := os.NewFile(uintptr(ours), name)
+		defer file.Close()
+		opened, err := xpwc.OpenFile(file, options)
+		if err != nil {
+			return nil, err
+		}
+		return &cache{Cache: opened, name: "cache " + name, number: C.uintptr_t(uintptr(unsafe.Pointer(opened)))}, nil
+	})
+}
+
+// openCacheWith opens a cache with the host's options, for a function of that name.
+func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpwc_cache,
+	open func(*xpwc.Options) (*cache, error),
 ) C.xpwc_status {
-	host := newHostCallbacks(logger, progress, context, level)
+	host := newHostCallbacks(o)
 	return call(host, func() error {
 		if handle == nil {
-			return invalid("xpwc_open: cache is NULL")
+			return invalid("%s: cache is NULL", function)
 		}
 		handle.id = 0
-		const known = C.XPWC_OPEN_READ_ONLY | C.XPWC_OPEN_STRICT | C.XPWC_OPEN_ALLOW_UNSAFE_FILE | C.XPWC_OPEN_PREFETCH
-		switch {
-		case bool(C.xpwc_in_callback(0)):
-			return invalid("xpwc_open: called by a callback")
-		case path == nil:
-			return invalid("xpwc_open: path is NULL")
-		case !bool(valid):
-			return invalid("xpwc_open: options.struct_size is wrong, or an unknown member is set")
-		case flags&^known != 0:
-			return invalid("xpwc_open: unknown flags %#x", flags&^known)
-		case verify > C.XPWC_VERIFY_STRUCTURE:
-			return invalid("xpwc_open: verify is %d", verify)
-		case level > C.XPWC_LOG_ERROR:
-			return invalid("xpwc_open: log_level is %d", level)
+		if bool(C.xpwc_in_callback(0)) {
+			return invalid("%s: called by a callback", function)
 		}
-		options := xpwc.Options{
-			ReadOnly:        flags&C.XPWC_OPEN_READ_ONLY != 0,
-			Strict:          flags&C.XPWC_OPEN_STRICT != 0,
-			AllowUnsafeFile: flags&C.XPWC_OPEN_ALLOW_UNSAFE_FILE != 0,
-			Prefetch:        flags&C.XPWC_OPEN_PREFETCH != 0,
-			Verify:          xpwc.Verify(verify),
-			WriterWait:      duration(int64(writerWait)),
-			MaxBytes:        int64(min(maxBytes, math.MaxInt64)),
-		}
-		if progress != 0 {
-			options.Progress = host.reportProgress
-		}
-		if logger != 0 {
-			options.Logger = slog.New(logHandler{host: host})
-		}
-		file := C.GoString(path)
-		opened, err := xpwc.Open(file, &options)
+		options, err := optionsOf(function, o)
 		if err != nil {
 			return err
 		}
-		c := &cache{Cache: opened, name: "cache " + file, host: host}
-		if file == "" {
-			c.name = "cache in memory"
+		if o.progress != 0 {
+			options.Progress = host.reportProgress
 		}
-		host.cache.Store(uintptr(c.number()))
+		if o.log != 0 {
+			options.Logger = slog.New(logHandler{host: host})
+		}
+		c, err := open(options)
+		if err != nil {
+			return err
+		}
+		c.host = host
+		host.cache.Store(uintptr(c.number))
 		handle.id = C.uint64_t(handles.add(c))
 		host.log(C.XPWC_LOG_INFO, c.name+": opened")
 		return nil
 	})
+}
+
+// optionsOf returns the host's options, without its callbacks.
+func optionsOf(function string, o *C.struct_xpwc_options_view) (*xpwc.Options, error) {
+	const known = C.XPWC_OPEN_READ_ONLY | C.XPWC_OPEN_STRICT | C.XPWC_OPEN_ALLOW_UNSAFE_FILE | C.XPWC_OPEN_PREFETCH
+	switch {
+	case !bool(o.valid):
+		return nil, invalid("%s: options.struct_size is wrong, or an unknown member is set", function)
+	case o.flags&^known != 0:
+		return nil, invalid("%s: unknown flags %#x", function, o.flags&^known)
+	case o.verify > C.XPWC_VERIFY_STRUCTURE:
+		return nil, invalid("%s: verify is %d", function, o.verify)
+	case o.log_level > C.XPWC_LOG_ERROR:
+		return nil, invalid("%s: log_level is %d", function, o.log_level)
+	}
+	return &xpwc.Options{
+		ReadOnly:        o.flags&C.XPWC_OPEN_READ_ONLY != 0,
+		Strict:          o.flags&C.XPWC_OPEN_STRICT != 0,
+		AllowUnsafeFile: o.flags&C.XPWC_OPEN_ALLOW_UNSAFE_FILE != 0,
+		Prefetch:        o.flags&C.XPWC_OPEN_PREFETCH != 0,
+		Verify:          xpwc.Verify(o.verify),
+		WriterWait:      duration(int64(o.writer_wait_ms)),
+		MaxBytes:        int64(min(o.max_bytes, math.MaxInt64)),
+	}, nil
 }
 
 // duration keeps within what a time.Duration can be. All negative ones mean the same.
@@ -123,9 +173,6 @@ func duration(milliseconds int64) time.Duration {
 	}
 	return time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
-
-// number stands for the cache in calls of the host's.
-func (c *cache) number() C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(c.Cache))) }
 
 // openCache returns the cache of a handle.
 func openCache(handle C.xpwc_cache) (*cache, error) {
@@ -144,7 +191,7 @@ func openCache(handle C.xpwc_cache) (*cache, error) {
 
 // checkCaller keeps a callback from waiting for what waits for it.
 func (c *cache) checkCaller() error {
-	if C.xpwc_in_callback(c.number()) {
+	if C.xpwc_in_callback(c.number) {
 		return invalid("%s: called by a callback of its own", c.name)
 	}
 	return nil
@@ -209,13 +256,7 @@ func xpwc_cache_names(handle C.xpwc_cache, names *C.xpwc_strings, count *C.size_
 		if names == nil || count == nil {
 			return invalid("xpwc_cache_names: names or count is NULL")
 		}
-		all := c.Names()
-		array, err := newStrings(all)
-		if err != nil {
-			return err
-		}
-		*names, *count = array, C.size_t(len(all))
-		return nil
+		return returnNames(c.Names(), names, count)
 	})
 }
 
@@ -226,8 +267,8 @@ func zero[T any](p *T) {
 	}
 }
 
-// newStrings copies strings into C memory, to be freed with freeStrings or xpwc_names_free.
-func newStrings(all []string) (C.xpwc_strings, error) {
+// returnNames copies names into C memory, which the host frees with xpwc_names_free.
+func returnNames(all []string, names *C.xpwc_strings, count *C.size_t) error {
 	size := 0
 	for _, s := range all {
 		size += len(s) + 1
@@ -235,7 +276,7 @@ func newStrings(all []string) (C.xpwc_strings, error) {
 	var text *C.char
 	array := C.xpwc_strings_new(C.size_t(len(all)), C.size_t(size), &text)
 	if array == nil {
-		return nil, fmt.Errorf("no memory for %d names: %w", len(all), syscall.ENOMEM)
+		return fmt.Errorf("no memory for %d names: %w", len(all), syscall.ENOMEM)
 	}
 	pointers := unsafe.Slice(array, len(all))
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(text)), size)
@@ -245,7 +286,6 @@ func newStrings(all []string) (C.xpwc_strings, error) {
 		bytes[n] = 0
 		bytes = bytes[n+1:]
 	}
-	return C.xpwc_strings(unsafe.Pointer(array)), nil
+	*names, *count = C.xpwc_strings(unsafe.Pointer(array)), C.size_t(len(all))
+	return nil
 }
-
-func freeStrings(names C.xpwc_strings) { C.free(unsafe.Pointer(names)) }

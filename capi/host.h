@@ -24,6 +24,19 @@ enum { xpwc_greatest_struct = 4096 };
 // such a thing, or if the size makes no sense.
 bool xpwc_read_struct(void* to, size_t known, const void* from, size_t given);
 
+// Options of the host's, with the addresses of its functions and their context as numbers. All else is zero unless it is valid.
+struct xpwc_options_view {
+  bool valid;
+  uint32_t flags;
+  uint32_t verify;
+  int64_t writer_wait_ms;
+  uint64_t max_bytes;
+  uint32_t log_level;
+  uintptr_t log;
+  uintptr_t progress;
+  uintptr_t context;
+};
+
 // A tensor of the host's. What is only handed back to the host, or may be no address at all, is a number.
 struct xpwc_tensor_view {
   const char* name;

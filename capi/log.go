@@ -29,8 +29,8 @@ type hostCallbacks struct {
 	closed bool
 }
 
-func newHostCallbacks(logger, progress, context C.uintptr_t, level C.uint32_t) *hostCallbacks {
-	h := &hostCallbacks{logger: logger, progress: progress, context: context, level: level}
+func newHostCallbacks(o *C.struct_xpwc_options_view) *hostCallbacks {
+	h := &hostCallbacks{logger: o.log, progress: o.progress, context: o.context, level: o.log_level}
 	h.idle.L = &h.mu
 	return h
 }

@@ -5,7 +5,6 @@ import "C"
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -19,10 +18,6 @@ type session struct {
 	data  *dataMap // nil if there is none
 
 	ended atomic.Bool
-
-	mu    sync.Mutex
-	names C.xpwc_strings // once finalized
-	count int
 }
 
 //export xpwcSessionBegin
@@ -42,7 +37,7 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 		if some {
 			var err error
 			if s.data, err = newDataMap(
-				C.struct_xpwc_callback{get, context, c.number()}, C.struct_xpwc_callback{changed, context, c.number()}, tensors, n); err != nil {
+				C.struct_xpwc_callback{get, context, c.number}, C.struct_xpwc_callback{changed, context, c.number}, tensors, n); err != nil {
 				return fmt.Errorf("xpwc_session_begin: %w", err)
 			}
 			data = s.data
@@ -166,30 +161,19 @@ func xpwc_session_provider(handle C.xpwc_session, provider **C.struct_xnn_weight
 }
 
 //export xpwc_session_finalize
-func xpwc_session_finalize(handle C.xpwc_session, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
+func xpwc_session_finalize(handle C.xpwc_session) C.xpwc_status {
+	return withSession(handle, func(s *session) error { return s.Finalize() })
+}
+
+//export xpwc_session_names
+func xpwc_session_names(handle C.xpwc_session, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
 	zero(names)
 	zero(count)
 	return withSession(handle, func(s *session) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err := s.Finalize(); err != nil {
-			return err
+		if names == nil || count == nil {
+			return invalid("xpwc_session_names: names or count is NULL")
 		}
-		if s.names == nil {
-			used := s.Names()
-			var err error
-			if s.names, err = newStrings(used); err != nil {
-				return err
-			}
-			s.count = len(used)
-		}
-		if names != nil {
-			*names = s.names
-		}
-		if count != nil {
-			*count = C.size_t(s.count)
-		}
-		return nil
+		return returnNames(s.Names(), names, count)
 	})
 }
 
@@ -215,13 +199,9 @@ func xpwc_session_end(handle C.xpwc_session) C.xpwc_status {
 	})
 }
 
-// free gives back what the session holds for the host. It is closed.
+// free releases what the session holds of the host. It is closed.
 func (s *session) free() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.data != nil {
 		s.data.end()
 	}
-	freeStrings(s.names)
-	s.names = nil
 }

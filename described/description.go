@@ -12,7 +12,7 @@ import (
 type Operator struct {
 	// Op is fully_connected, convolution_2d, depthwise_convolution_2d or deconvolution_2d.
 	Op string `json:"op"`
-	// Datatype is one of the package documentation's.
+	// Datatype is one of those in the package documentation.
 	Datatype string `json:"datatype"`
 
 	// Weights, Bias and Scales are names of tensors. There may be no bias; there are scales for each datatype with a q.

@@ -20,7 +20,7 @@ type Model struct {
 	description string
 }
 
-// MetadataName is where a safetensors file may have its description itself, in its metadata.
+// MetadataName is the name of the description in the metadata of a safetensors file that has its own.
 const MetadataName = "xpwc.description"
 
 // Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. Without a
@@ -63,8 +63,8 @@ func open(file *safetensors.File, weights, description string) (*Model, error) {
 	return m, nil
 }
 
-// New makes a model of an open file. The error matches [ErrInvalid] and names the operator. The model closes the file
-// with itself.
+// New makes a model of an open file. The error matches [ErrInvalid] and names the operator. Close of the model closes
+// the file.
 func New(file *safetensors.File, operators []Operator) (*Model, error) {
 	m := &Model{file: file}
 	for i, o := range operators {
@@ -81,7 +81,7 @@ func New(file *safetensors.File, operators []Operator) (*Model, error) {
 // harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
-// File returns the file, which is the model's to close.
+// File returns the file. The model closes it.
 func (m *Model) File() *safetensors.File { return m.file }
 
 // Description returns the text of the description that Open read.
@@ -105,7 +105,7 @@ func (m *Model) Inputs() []models.Value {
 	return out
 }
 
-// Outputs returns the operators' outputs likewise, with " output" in their names.
+// Outputs returns the operators' outputs in the same order and form, named with " output".
 func (m *Model) Outputs() []models.Value {
 	out := make([]models.Value, len(m.steps))
 	for i, s := range m.steps {

@@ -1,13 +1,13 @@
-// Package metrics gives the [xpwc.Stats] of caches to monitoring: to Prometheus as a [NewCollector], and to package expvar as
-// a [Var].
+// Package metrics gives the [xpwc.Stats] of caches to monitoring: to Prometheus as a [NewCollector], and to package
+// expvar as a [Var].
 //
 //	prometheus.MustRegister(metrics.NewCollector(cache))
 //	expvar.Publish("xpwc", metrics.Var(cache))
 //
 // Nothing is registered, and nothing runs, unasked: figures are taken when they are collected. Collecting waits for the
-// cache's lock, which is never held while a model is executed or a disk is written to. Caches may be closed while they are
-// collected; their counters stay at the last figures.
+// cache's lock, which is never held while a model is executed or a disk is written to. Caches may be closed while
+// they are collected; their counters stay at the last figures.
 //
-// A cache is told from others by its path; one in memory is called "memory". Further ones of the same name, in memory or sections of
-// one file, are "memory 2" and so on.
+// A cache is told from others by its path; one in memory is called "memory". Further ones of the same name, in memory
+// or sections of one file, are "memory 2" and so on.
 package metrics

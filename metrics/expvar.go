@@ -6,8 +6,8 @@ import (
 	"xpwc"
 )
 
-// Var returns the caches' Stats as a variable for [expvar.Publish]: an object of each cache's figures by its path, under the
-// names of the fields of [xpwc.Stats]. Errors are texts, empty for none; PackingTime is in seconds.
+// Var returns the caches' Stats as a variable for [expvar.Publish]: an object of each cache's figures by its path,
+// under the names of the fields of [xpwc.Stats]. Errors are texts, empty for none; PackingTime is in seconds.
 func Var(caches ...*xpwc.Cache) expvar.Var {
 	all := named(caches)
 	return expvar.Func(func() any {

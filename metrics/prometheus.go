@@ -12,9 +12,9 @@ import (
 	"xpwc"
 )
 
-// NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in _total,
-// and what has a reason has the label reason, one of [xpwc.Reason]. A cache that is given twice is collected once.
-// The caller registers it, and may do so with a registerer that wraps it in labels of its own.
+// NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in
+// _total, and what has a reason has the label reason, one of [xpwc.Reason]. A cache that is given twice is collected
+// once. The caller registers it, and may do so with a registerer that wraps it in labels of its own.
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
 	return collector(named(caches))
 }
@@ -47,7 +47,8 @@ func collect(s xpwc.Stats, path string, samples chan<- prometheus.Metric) {
 	}
 }
 
-// reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be seen.
+// reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be
+// seen.
 func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
 	known := []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk}
 	for _, reason := range slices.Sorted(maps.Keys(private)) {

@@ -1,11 +1,11 @@
-// Package models is what everything that makes XNNPACK subgraphs has in common: what a program needs to load any
-// model, with a cache or without.
+// Package models is the contract of everything that makes XNNPACK subgraphs: what a program needs to load any model,
+// with a cache or without.
 //
 //	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 //
-// [xpwc/tflite] and [xpwc/described] have models.
+// Models are made by [xpwc/tflite] and [xpwc/described].
 package models
 
 import (
@@ -13,9 +13,9 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A Model makes subgraphs of one computation. A file with several computations gives a Model for each; they have one
-// data map, so that their sessions pack the weights they share once. The methods of a Model may be called from many
-// goroutines.
+// A Model makes subgraphs of one computation. A file with several computations gives a Model for each, which is
+// closed by itself. They have one data map, so that a cache packs the weights that they share once. The methods of a
+// Model may be called from many goroutines.
 type Model interface {
 	// Inputs returns the inputs in the model's own order.
 	Inputs() []Value
@@ -32,9 +32,8 @@ type Model interface {
 	// how XNNPACK uses it. The external values are those of Inputs and Outputs. The caller deletes the subgraph when
 	// a runtime is made of it.
 	Subgraph(Loader) (*xnnpack.Subgraph, error)
-	// Shares divides the weights that are packed among n shares of about the same number of bytes, or fewer if there
-	// are fewer weights. The largest share is the first. There is none if n is not positive or the model has no such
-	// weights.
+	// Shares divides the weights that are packed into up to n shares of about the same number of bytes. The largest
+	// share is the first. There are none if n is not positive or the model has no such weights.
 	Shares(n int) []Share
 
 	// Close closes the files that the model was read from. Subgraphs, runtimes, loaders and sessions made of the

@@ -16,8 +16,8 @@ var (
 	ErrUnauthorized = errors.New("the registry does not allow it; docker login stores credentials")
 	// ErrOtherArtifact: the reference leads to something else than packed weights. It is never replaced.
 	ErrOtherArtifact = errors.New("not packed weights")
-	// ErrDamaged: what the registry gave is not what its digests, or the checksums in the cache file, say. Nothing was written.
-	// It is also that of packages xpwc and cachefile.
+	// ErrDamaged: what the registry gave is not what its digests, or the checksums in the cache file, say. Nothing
+	// was written. It is also that of packages xpwc and cachefile.
 	ErrDamaged = format.ErrDamaged
 	// ErrBadFile: the file to push is no cache file, is damaged, or has no entries that tell their layout.
 	ErrBadFile = errors.New("not pushed")

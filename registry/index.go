@@ -20,8 +20,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// maxManifest is the size of the largest index or manifest that is read, in bytes. Registries refuse larger ones (distribution-spec
-// v1.1.1, spec.md, "Pushing Manifests": they should take 4 megabytes at least).
+// maxManifest is the size of the largest index or manifest that is read, in bytes. Registries refuse larger ones
+// (distribution-spec v1.1.1, spec.md, "Pushing Manifests": they should take 4 megabytes at least).
 const maxManifest = 4 << 20
 
 // A listing is an index: what a reference leads to.
@@ -31,8 +31,8 @@ type listing struct {
 	layouts    []Layout // of the manifests, in their order
 }
 
-// List returns the layouts that a reference has, in the order of their fingerprints. Errors: ErrNotFound, ErrOtherArtifact, ErrDamaged,
-// and those of the network.
+// List returns the layouts that a reference has, in the order of their fingerprints. Errors: ErrNotFound,
+// ErrOtherArtifact, ErrDamaged, and those of the network.
 func List(ctx context.Context, ref string, o *Options) ([]Layout, error) {
 	repo, err := o.repository(ref)
 	if err != nil {

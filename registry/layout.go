@@ -28,8 +28,8 @@ const (
 	annotationFileBytes    = "vnd.xpwc.file-bytes"
 )
 
-// A Fingerprint tells one layout from any other: the digest that an xpwc.Layout and a cachefile.Layout have. As text, also in
-// JSON, it is 32 hexadecimal digits.
+// A Fingerprint tells one layout from any other: the digest that an xpwc.Layout and a cachefile.Layout have. As text,
+// also in JSON, it is 32 hexadecimal digits.
 type Fingerprint = digest.Digest
 
 // ParseFingerprint reads the 32 hexadecimal digits of a fingerprint.
@@ -60,12 +60,14 @@ func (l Layout) annotations() map[string]string {
 		annotationEntries:      strconv.FormatInt(l.Entries, 10),
 		annotationPayloadBytes: strconv.FormatInt(l.PayloadBytes, 10),
 		annotationFileBytes:    strconv.FormatInt(l.FileBytes, 10),
-		// What tools that know nothing of packed weights call the file. (annotations.md, org.opencontainers.image.title)
+		// What tools that know nothing of packed weights call the file. (annotations.md,
+		// org.opencontainers.image.title)
 		ocispec.AnnotationTitle: l.Fingerprint.String() + ".xpwc",
 	}
 }
 
-// layoutOf reads what a manifest's or its descriptor's annotations say. Whether that is true shows when the cache file is read.
+// layoutOf reads what a manifest's or its descriptor's annotations say. Whether that is true shows when the cache
+// file is read.
 func layoutOf(annotations map[string]string) (l Layout, err error) {
 	if l.Fingerprint, err = ParseFingerprint(annotations[annotationLayout]); err != nil {
 		return Layout{}, err

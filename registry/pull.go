@@ -23,14 +23,15 @@ type Pulled struct {
 	Layouts []Layout `json:"layouts"` // that the file has
 }
 
-// Pull writes what ref, a tag or a digest, has for a layout to the file at path. The OCI digests are checked while reading, then every
-// checksum of the cache file, and that it has no other layout; only then does it appear at path, by a rename, for its owner only. A cache
-// file that is there is replaced and never written to: who has it mapped keeps what it mapped, and a cache that has it open follows the path
-// with its next session. What was packed into it and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install],
-// so its header is not quite the registry's.
+// Pull writes what ref, a tag or a digest, has for a layout to the file at path. The OCI digests are checked while
+// reading, then every checksum of the cache file, and that it has no other layout; only then does it appear at path,
+// by a rename, for its owner only. A cache file that is there is replaced and never written to: who has it mapped
+// keeps what it mapped, and a cache that has it open follows the path with its next session. What was packed into it
+// and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install], so its header is not
+// quite the registry's.
 //
-// Errors: ErrNoLayout, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else is at path, and those of
-// the network and of the file system.
+// Errors: ErrNoLayout, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else is at path,
+// and those of the network and of the file system.
 func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
 		at := slices.IndexFunc(l.layouts, func(l Layout) bool { return l.Fingerprint == layout })
@@ -42,8 +43,8 @@ func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *O
 	})
 }
 
-// PullAll is Pull for all layouts, in one file. ExecuTorch, which knows no layouts, is shown those weights in it that are of the layout
-// here.
+// PullAll is Pull for all layouts, in one file. ExecuTorch, which knows no layouts, is shown those weights in it that
+// are of the layout here.
 func PullAll(ctx context.Context, ref string, here Fingerprint, path string, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
 		all := make([]int, len(l.layouts))

@@ -27,15 +27,17 @@ type Pushed struct {
 	UploadedBytes int64    `json:"uploaded_bytes"` // of cache files; the registry had the others
 }
 
-// Push adds cache files to the tag that ref names: the entries of all files, split by layout. Layouts that the tag has besides are kept;
-// those that it has too are replaced, their old manifests being left to the registry's garbage collection. Files may be in use, and
-// written to, meanwhile: what was committed last is pushed.
+// Push adds cache files to the tag that ref names: the entries of all files, split by layout. Layouts that the tag
+// has besides are kept; those that it has too are replaced, their old manifests being left to the registry's garbage
+// collection. Files may be in use, and written to, meanwhile: what was committed last is pushed.
 //
-// Two pushes to one tag at the same time: the OCI distribution-spec has no conditional write of a tag. Push looks before it writes the tag,
-// and after, and begins again if another index is there than it expects. So a layout can be lost only to a push that looked before and
-// wrote after the whole of this one's writing and second look, a window of one request. Pushing again then uploads no cache file.
+// Two pushes to one tag at the same time: the OCI distribution-spec has no conditional write of a tag. Push looks
+// before it writes the tag, and after, and begins again if another index is there than it expects. So a layout can be
+// lost only to a push that looked before and wrote after the whole of this one's writing and second look, a window of
+// one request. Pushing again then uploads no cache file.
 //
-// Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrConcurrent, and those of the network.
+// Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrConcurrent, and those of
+// the network.
 func Push(ctx context.Context, ref string, files []string, o *Options) (*Pushed, error) {
 	repo, err := o.repository(ref)
 	if err != nil {
@@ -66,7 +68,8 @@ type part struct {
 	manifest   []byte
 }
 
-// split makes one cache file for each layout that the files have entries of. They are read from the files until those are closed.
+// split makes one cache file for each layout that the files have entries of. They are read from the files until those
+// are closed.
 func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	var files []*cachefile.File
 	closeFiles = func() {

@@ -9,17 +9,17 @@ import (
 )
 
 // PackedName is the name of a tensor that holds packed weights beside those that they were packed from: U8 of one
-// dimension, the bytes of a complete cache file. That the two are in one file, and mapped from there, is what pull
-// request 23069 of ONNX Runtime has.
+// dimension, the bytes of a complete cache file. Pull request 23069 of ONNX Runtime has both in one file, mapped from
+// there, too.
 const PackedName = "xpwc.packed"
 
 // EverySystem is an alignment that every system can map at: Windows' is the greatest.
 const EverySystem = 64 << 10
 
 // WritePacked writes a file with the tensors of f and, as the tensor PackedName, the bytes of a cache file, which
-// begin at a multiple of the alignment (EverySystem, if it is 0) in the file. It takes the place of packed weights
-// that f has already. The metadata is that of f with what is given. The order of the tensors may be another, see
-// [Write]; their bytes are the same.
+// begin at a multiple of the alignment (EverySystem, if it is 0) in the file. It replaces packed weights that f has
+// already. The metadata is that of f and what is given. The order of the tensors may be another, see [Write]; their
+// bytes are the same.
 func (f *File) WritePacked(w io.Writer, cache []byte, alignment int, metadata map[string]string) error {
 	if alignment == 0 {
 		alignment = EverySystem
@@ -55,9 +55,9 @@ func (f *File) Section(name string) (offset, size int64, err error) {
 }
 
 // OpenPacked opens the cache that lies in the file, as [xpwc.OpenSection] does. Sessions on it may use f as their
-// data map: the packed weights serve as long as the tensors have the contents that they were packed from, for which
-// those are read, since a copy of a file has another stamp; a program that knows that nobody changes the file may use
-// f.Trusted. The error matches [xpwc.ErrUnknownTensor] if there are no packed weights in it.
+// data map: the packed weights are used as long as the tensors have the contents that they were packed from. To
+// compare them, the tensors are read, since a copy of a file has another stamp. A program that knows that nobody
+// changes the file may use f.Trusted. The error matches [xpwc.ErrUnknownTensor] if there are no packed weights in it.
 func (f *File) OpenPacked(options *xpwc.Options) (*xpwc.Cache, error) {
 	offset, size, err := f.Section(PackedName)
 	if err != nil {

@@ -5,15 +5,15 @@
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 //	err = subgraph.Delete()
-//	err = session.Finalize()                         // weights that packing consumed leave the memory
+//	err = session.Finalize()                            // weights that packing consumed leave the memory
 //	… runtime.Reshape(), runtime.Setup(…) with the IDs of m.Inputs() and m.Outputs(), runtime.Invoke()
 //	err = runtime.Delete()
 //	err = session.Close()
 //	err = m.Close()
 //
-// A [Model] is a read-only mapping. Its constants go to XNNPACK from where they lie in the mapping; those that the
-// file has in half precision (DEQUANTIZE) or sparse (DENSIFY) are computed only when their content is asked for,
-// which with a cache that already has the packed weights is never, but for those that [Model.Subgraph] loads eagerly.
+// A [Model] is a read-only mapping. XNNPACK reads its constants where they lie in the mapping. Those that the file
+// has in half precision (DEQUANTIZE) or sparse (DENSIFY) are computed when their content is asked for. With a cache
+// that has the packed weights, only those that [Model.Subgraph] loads eagerly are computed.
 //
 // # What is supported
 //

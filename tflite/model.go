@@ -54,7 +54,7 @@ func (m *Model) Close() error { return m.file.Close() }
 // Inputs returns the model's inputs, in the model's own order. They can be asked for after Close too.
 func (m *Model) Inputs() []models.Value { return m.external(m.plan.graph.inputs, 0) }
 
-// Outputs returns the model's outputs likewise.
+// Outputs returns the model's outputs, in the model's own order.
 func (m *Model) Outputs() []models.Value {
 	return m.external(m.plan.graph.outputs, len(m.plan.graph.inputs))
 }

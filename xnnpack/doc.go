@@ -20,8 +20,8 @@
 //     outside the Go heap and has the slack after its end that XNNPACK may read. A Go slice works too; the runtime pins
 //     it meanwhile.
 //
-// Nothing here has a finalizer: what is created is deleted by the caller. Deleting twice is harmless, and using what
-// was deleted is an error that matches [InvalidState].
+// Nothing here has a finalizer: the caller deletes what is created. Deleting twice is harmless, and using what was
+// deleted is an error that matches [InvalidState].
 //
 // # Errors
 //

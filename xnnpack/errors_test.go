@@ -87,6 +87,8 @@ func TestBadTensorsAreRefused(t *testing.T) {
 			xnnpack.UnsupportedParameter},
 		"too many non-batch dims": {xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: []int{2},
 			Quantization: xnnpack.Quantization{NonBatchDims: 2}}, xnnpack.InvalidParameter},
+		"one element of 4 bits": {xnnpack.Tensor{Type: xnnpack.ChannelQInt4, Shape: []int{1, 1}, Data: data,
+			Quantization: xnnpack.Quantization{Scales: []float32{1}, ZeroPoint: 8}}, xnnpack.UnsupportedParameter},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id, err := newSubgraph(t, 0).Tensor(c.tensor)

@@ -133,7 +133,11 @@ func cInitialize() Status { return Status(C.xnn_initialize(nil)) }
 
 func cHasCPULevel(level int) bool { return bool(C.xpwc_has_cpu_level(cpuLevels[level])) }
 
-func cLimitCPU(level int) bool { return bool(C.xpwc_limit_cpu(cpuLevels[level])) }
+func cLimitCPU(level int) { C.xpwc_limit_cpu(cpuLevels[level]) }
+
+func cKnowsCPU() bool { return bool(C.xpwc_knows_cpu()) }
+
+func cInitializedWhenLoaded() bool { return bool(C.xpwc_initialized_when_loaded()) }
 
 func cWidenF16(n int, src, dst []byte) Status {
 	return Status(C.xpwc_widen_f16(C.size_t(n), unsafe.Pointer(unsafe.SliceData(src)),

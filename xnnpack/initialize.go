@@ -12,6 +12,7 @@ import (
 var process struct {
 	sync.Mutex
 	initialized bool
+	knowsCPU    bool // it has been seen that cpuinfo's features are where its header says
 }
 
 // Initialize readies XNNPACK for use in this process and picks the kernels for its CPU. It may be called any number
@@ -80,12 +81,19 @@ func LimitCPU(level string) error {
 	case runtime.GOARCH != "amd64":
 		return reject(UnsupportedHardware, op, level, "levels of x86 do not apply to %s; only native does",
 			runtime.GOARCH)
-	case !cHasCPULevel(i):
+	case cInitializedWhenLoaded():
+		return reject(InvalidState, op, level,
+			"XNNPACK chose its kernels when it was loaded, and this program could not put that off")
+	case !process.knowsCPU && !cKnowsCPU():
+		return reject(UnsupportedHardware, op, level,
+			"the features that cpuinfo found are not this CPU's; is its header that of another version?")
+	}
+	process.knowsCPU = true // and from here on some may be hidden
+	if !cHasCPULevel(i) {
 		return reject(UnsupportedHardware, op, level,
 			"this CPU does not have what that level adds to those below it; choose a lower one")
-	case !cLimitCPU(i):
-		return reject(UnsupportedHardware, op, level, "cpuinfo found no features to hide")
 	}
+	cLimitCPU(i)
 	return nil
 }
 

@@ -29,7 +29,7 @@ type RuntimeOptions struct {
 
 // Runtime executes a model. It is used so: ReshapeExternal if an input's shape differs from the subgraph's, Reshape,
 // Setup, Invoke. Invoke can be repeated, with other content in the same memory. Other memory takes a Setup; another
-// shape takes all of it again. What is called too early is an error that matches InvalidState.
+// shape takes all of it again. A call that comes too early is an error that matches InvalidState.
 type Runtime struct {
 	mu        sync.Mutex
 	r         cRuntime

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-// xnn_define_concatenate2..5, xnn_define_even_split2..4 and xnn_define_static_constant_pad are the only forms the older headers have;
-// the newer ones mark them deprecated in favour of forms the older ones lack.
+// xnn_define_concatenate2..5, xnn_define_even_split2..4 and xnn_define_static_constant_pad are the only forms that the
+// older headers have; the newer ones mark them deprecated in favour of forms that the older ones do not have.
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #endif
@@ -79,11 +79,25 @@ enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst) {
                                       /*batch_size=*/1, n, n, n, NULL, src, dst);
 }
 
-bool xpwc_has_cpu_level(enum xpwc_cpu_level level) {
+bool xpwc_knows_cpu(void) {
 #if CPUINFO_ARCH_X86_64
   if (!cpuinfo_initialize()) {
     return false;
   }
+  // A header of another cpuinfo may have other members: what is found here must be what the compiler finds.
+  const struct cpuinfo_x86_isa* has = &cpuinfo_isa;
+  __builtin_cpu_init();
+  return has->ssse3 == !!__builtin_cpu_supports("ssse3") && has->avx == !!__builtin_cpu_supports("avx") &&
+         has->avx2 == !!__builtin_cpu_supports("avx2") && has->avx512f == !!__builtin_cpu_supports("avx512f") &&
+         has->avx512vl == !!__builtin_cpu_supports("avx512vl") &&
+         has->avx512vnni == !!__builtin_cpu_supports("avx512vnni") && has->gfni == !!__builtin_cpu_supports("gfni");
+#else
+  return false;
+#endif
+}
+
+bool xpwc_has_cpu_level(enum xpwc_cpu_level level) {
+#if CPUINFO_ARCH_X86_64
   const struct cpuinfo_x86_isa* has = &cpuinfo_isa;
   switch (level) {
     case xpwc_cpu_sse2:
@@ -113,11 +127,8 @@ bool xpwc_has_cpu_level(enum xpwc_cpu_level level) {
   return false;
 }
 
-bool xpwc_limit_cpu(enum xpwc_cpu_level level) {
+void xpwc_limit_cpu(enum xpwc_cpu_level level) {
 #if CPUINFO_ARCH_X86_64
-  if (!cpuinfo_initialize()) {
-    return false;
-  }
   // Only what the level keeps is named, so that features newer than this source are cleared too.
   const struct cpuinfo_x86_isa has = cpuinfo_isa;
   memset(&cpuinfo_isa, 0, sizeof(cpuinfo_isa));
@@ -137,8 +148,12 @@ bool xpwc_limit_cpu(enum xpwc_cpu_level level) {
       cpuinfo_isa.avx512vl = has.avx512vl;
       // fallthrough
     case xpwc_cpu_avxvnni:
-      // The processors that AVX-512 levels stand for came before AVX-VNNI and do not have it.
-      cpuinfo_isa.avxvnni = level == xpwc_cpu_avxvnni && has.avxvnni;
+      // The processors that AVX-512 levels stand for came before AVX-VNNI and do not have it. Those with AVX-VNNI have GFNI,
+      // without which newer XNNPACKs do not use it.
+      if (level == xpwc_cpu_avxvnni) {
+        cpuinfo_isa.avxvnni = has.avxvnni;
+        cpuinfo_isa.gfni = has.gfni;
+      }
       // fallthrough
     case xpwc_cpu_avx2:
       cpuinfo_isa.avx2 = has.avx2;
@@ -161,9 +176,7 @@ bool xpwc_limit_cpu(enum xpwc_cpu_level level) {
     case xpwc_cpu_sse2:
       break;
   }
-  return true;
 #else
   (void) level;
-  return false;
 #endif
 }

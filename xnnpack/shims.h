@@ -41,10 +41,17 @@ enum xpwc_cpu_level {
   xpwc_cpu_avx512vnnigfni,
 };
 
-// Whether cpuinfo_isa has what level adds to those below it. False also where the processor has no such levels or cpuinfo cannot start.
+// Whether XNNPACK chose its kernels while the program's libraries were loaded.
+bool xpwc_initialized_when_loaded(void);
+
+// Whether cpuinfo_isa has this processor's features where the header says. False also where the processor has no levels.
+// Comes before the first xpwc_limit_cpu; the next two count on it.
+bool xpwc_knows_cpu(void);
+
+// Whether cpuinfo_isa has what level adds to those below it.
 bool xpwc_has_cpu_level(enum xpwc_cpu_level level);
 
-// Clears in cpuinfo_isa what lies above level. False where the processor has no such levels or cpuinfo cannot start.
-bool xpwc_limit_cpu(enum xpwc_cpu_level level);
+// Clears in cpuinfo_isa what lies above level.
+void xpwc_limit_cpu(enum xpwc_cpu_level level);
 
 #endif

@@ -46,6 +46,9 @@ func (t *Tensor) validate(external bool) (int, error) {
 	if t.Data != nil && external {
 		return 0, fmt.Errorf("an external value has no static data: %w", InvalidParameter)
 	}
+	if bits := t.Type.Size(); t.Data != nil && bits < 8 && product(t.Shape) == 1 {
+		return 0, fmt.Errorf("XNNPACK of 2026 crashes on a static tensor of one element of %d bits: %w", bits, UnsupportedParameter)
+	}
 	if t.Type.internalOnly() && (external || t.Data != nil) {
 		return 0, fmt.Errorf("%v can only be an internal value: %w", t.Type, UnsupportedParameter)
 	}
@@ -93,9 +96,11 @@ func (t *Tensor) validateScales() error {
 }
 
 // matrices is how many matrices a tensor of the shape is a batch of.
-func matrices(shape []int) int {
+func matrices(shape []int) int { return product(shape[:max(len(shape)-2, 0)]) }
+
+func product(shape []int) int {
 	n := 1
-	for _, d := range shape[:max(len(shape)-2, 0)] {
+	for _, d := range shape {
 		n *= d
 	}
 	return n

@@ -213,7 +213,7 @@ Result<std::vector<std::string>> XNNWeightsCache::Runtimes::finalize() {
   }
   std::unique_ptr<Runtime> runtime = std::move(current);
   retain_what_inference_may_read(*runtime);
-  if (xpwc_status status = xpwc_session_finalize(runtime->session, nullptr, nullptr); status != XPWC_STATUS_OK) {
+  if (xpwc_status status = xpwc_session_finalize(runtime->session); status != XPWC_STATUS_OK) {
     end(*runtime);
     return error_of(status);
   }

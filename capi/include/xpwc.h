@@ -1,7 +1,8 @@
 // xpwc: a cache for XNNPACK's packed weights. C API, C99.
 //
-// XNNPACK packs every weight matrix when a runtime is created. With a session's provider given to xnn_create_runtime_v4
-// it packs into a memory-mapped file instead, and the next process that opens the file packs nothing.
+// XNNPACK packs every weight matrix when a runtime is created. With a session's provider given to
+// xnn_create_runtime_v4 it packs into a memory-mapped file instead, and the next process that opens the file packs
+// nothing.
 //
 //   xpwc_cache cache;
 //   xpwc_open("model.xpwc", NULL, &cache);
@@ -12,7 +13,7 @@
 //   xpwc_session_load(session, "layers.0.weight", &options, &weights, &size); // weights go to xnn_define_tensor_value
 //   xpwc_session_provider(session, &provider);
 //   xnn_create_runtime_v4(subgraph, provider, workspace, threadpool, flags, &runtime);
-//   xpwc_session_finalize(session, &names, &count);          // frees the sources; the disk is written afterwards
+//   xpwc_session_finalize(session);                          // frees the sources; the disk is written afterwards
 //   ... xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ...
 //   xnn_delete_runtime(runtime);
 //   xpwc_session_end(session);
@@ -20,11 +21,11 @@
 //   xpwc_close(cache);                                       // waits for the disk
 //
 // Errors. Functions return a status, and xpwc_last_error has a sentence about it. The comment of each function lists
-// its statuses, without their prefix XPWC_STATUS_; INTERNAL is possible everywhere and not listed. No function aborts,
-// throws or exits. A pointer that must not be NULL but is NULL is XPWC_STATUS_INVALID_ARGUMENT. When a function fails,
-// what it returns through pointers is zero. A cache never makes a model fail that would run without it: if the file
-// cannot be written or is damaged, the disk is full, or another process packs for too long, then weights are packed
-// into private memory. xpwc_cache_stats counts that, and the log reports it.
+// its statuses, without their prefix XPWC_STATUS_; INTERNAL is possible everywhere and not listed. No function
+// aborts, throws or exits. A pointer that must not be NULL but is NULL is XPWC_STATUS_INVALID_ARGUMENT. When a
+// function fails, what it returns through pointers is zero. A cache never makes a model fail that would run without
+// it: if the file cannot be written or is damaged, the disk is full, or another process packs for too long, then
+// weights are packed into private memory. xpwc_cache_stats counts that, and the log reports it.
 //
 // Handles. A handle is a number, not an address. A number that was closed, or was never given out, is
 // XPWC_STATUS_INVALID_HANDLE in every call, also in the one that closes. No number is given out twice, and 0 never.
@@ -49,18 +50,18 @@
 //
 // Strings end with a NUL. They are UTF-8, or any other bytes.
 //
-// Linking. The library contains no XNNPACK. It was compiled against the host's header and calls the host's XNNPACK. The
-// first xpwc_open initialises XNNPACK on a thread of the library. A host that gives xnn_initialize an allocator calls
-// it before.
+// Linking. The library contains no XNNPACK. It was compiled against the host's header and calls the host's XNNPACK.
+// The first xpwc_open initialises XNNPACK on a thread of the library. A host that gives xnn_initialize an allocator
+// calls it before.
 //
 // Processes and signals. The library is written in Go. Go's runtime starts threads when the library is loaded. The
 // library works only when it is called; commits and XPWC_VERIFY_BACKGROUND go on after the call. The library handles
-// SIGSEGV, SIGBUS, SIGFPE and SIGPIPE until the host installs handlers. Signals that are not its own go to the handlers
-// that were installed before it was loaded. A handler of SIGURG that was installed before works from the first call on,
-// and may also be called for interrupts of Go's runtime. The host must install its handlers with SA_ONSTACK and must
-// not block these signals. Not supported are: unloading the library (dlclose); calling it in a child of fork without
-// exec (runtimes that exist there may execute); a second library written in Go in the same process, unless both are
-// linked statically as one archive.
+// SIGSEGV, SIGBUS, SIGFPE and SIGPIPE until the host installs handlers. Signals that are not its own go to the
+// handlers that were installed before it was loaded. A handler of SIGURG that was installed before works from the
+// first call on, and may also be called for interrupts of Go's runtime. The host must install its handlers with
+// SA_ONSTACK and must not block these signals. Not supported are: unloading the library (dlclose); calling it in a
+// child of fork without exec (runtimes that exist there may execute); a second library written in Go in the same
+// process, unless both are linked statically as one archive.
 #ifndef XPWC_H
 #define XPWC_H
 
@@ -73,8 +74,8 @@
 extern "C" {
 #endif
 
-// Version of this header and of the library it came with, as text and as a number that can be compared: major * 10000 +
-// minor * 100 + patch. Before 1.0 a minor version may change this interface, and so the library's SONAME has it.
+// Version of this header and of the library it came with, as text and as a number that can be compared: major * 10000
+// + minor * 100 + patch. Before 1.0 a minor version may change this interface, and so the library's SONAME has it.
 #define XPWC_VERSION "0.6.0"
 #define XPWC_VERSION_NUMBER 600
 
@@ -146,7 +147,7 @@ const char* xpwc_last_error(void);
 const char* xpwc_version(void);
 uint32_t xpwc_version_number(void);
 
-// A cache: the packed weights of one path. Valid once xpwc_open has returned XPWC_STATUS_OK.
+// A handle of a cache, which has the packed weights of one path. Valid once xpwc_open has returned XPWC_STATUS_OK.
 typedef struct xpwc_cache {
   uint64_t id;
 } xpwc_cache;
@@ -209,8 +210,8 @@ enum {
   XPWC_OPEN_PREFETCH = 1 << 3
 };
 
-// Options of xpwc_open. Zero-initialise it and set struct_size to sizeof(struct xpwc_options); zeroes mean the
-// defaults.
+// Options of xpwc_open and xpwc_open_fd. Zero-initialise it and set struct_size to sizeof(struct xpwc_options);
+// zeroes mean the defaults.
 typedef struct xpwc_options {
   size_t struct_size;
   // XPWC_OPEN_READ_ONLY and its like. An unknown flag is XPWC_STATUS_INVALID_ARGUMENT.
@@ -231,8 +232,8 @@ typedef struct xpwc_options {
   // thread-safe, as the threads may call it at the same time. What is said of callbacks above holds for it. It should
   // be quick: the next message waits for it, and so does xpwc_close.
   void (*log)(void* context, uint32_t level, const char* message);
-  // Called after each packed entry, on the thread that creates the runtime, or NULL. Of several handles of one path,
-  // the first one's is called.
+  // Called after each packed entry of a session that was begun with this handle, on the thread that creates the
+  // runtime; or NULL.
   void (*progress)(void* context, const struct xpwc_progress* progress);
   // Passed to log and progress. All three must last until xpwc_close of this handle has returned; afterwards they are
   // not used any more.
@@ -241,17 +242,28 @@ typedef struct xpwc_options {
 
 // Opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights are
 // packed. Its directory must exist. An empty path is a cache in memory. Opening a path again in this process gives
-// another handle of the same cache, with the same options or XPWC_STATUS_OTHER_OPTIONS. options may be NULL. *cache
-// must be closed. The first call also takes two or three file descriptors for Go's runtime, which keeps them. If there
-// are not so many left it is XPWC_STATUS_SYSTEM_ERROR, and can be tried again.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR; with
-// XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
+// another handle of the same cache, with the same options or XPWC_STATUS_OTHER_OPTIONS; log_level, log, progress and
+// context are each handle's own. options may be NULL. *cache must be closed. The first call also takes two or three
+// file descriptors for Go's runtime, which keeps them. If there are not so many left it is XPWC_STATUS_SYSTEM_ERROR,
+// and can be tried again. Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY,
+// SYSTEM_ERROR; with XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
 
+// Opens the cache in an open file, for a host in a sandbox that has a descriptor and can open no path. The descriptor
+// stays the host's: the cache duplicates it, and the host may close its own at once. An empty file is a cache without
+// entries. The cache writes to the file if the descriptor was opened for reading and writing and the system can open
+// the file once more, as Linux can where /proc is mounted and may be opened: the writer's lock belongs to one opening
+// of a file, which a descriptor that was handed over shares. Otherwise it is as with XPWC_OPEN_READ_ONLY. Nothing can
+// be renamed to the file's place, whatever its name leads to: a damaged file, one written by ExecuTorch and one of an
+// older format stay as they are, and what they lack is packed into private memory; xpwc_cache_compact is an error, so
+// that dead bytes stay and max_bytes has no effect. Each call gives a cache of its own: two of one file are to each
+// other as those of two processes. *cache must be closed. Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE,
+// OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
+xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache);
+
 // Waits until everything that finalized sessions packed is on stable storage, and closes the handle.
-// XPWC_STATUS_IN_USE, and the handle stays valid, while sessions that were begun with it are open. With any other error
-// the handle is closed.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, IN_USE, and those of xpwc_cache_save.
+// XPWC_STATUS_IN_USE, and the handle stays valid, while sessions that were begun with it are open. With any other
+// error the handle is closed. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, IN_USE, and those of xpwc_cache_save.
 xpwc_status xpwc_close(xpwc_cache cache);
 
 // Waits until everything that finalized sessions packed is on stable storage. An error says why it is not. What was
@@ -262,9 +274,9 @@ xpwc_status xpwc_close(xpwc_cache cache);
 xpwc_status xpwc_cache_save(xpwc_cache cache);
 
 // Writes the file anew without dead bytes and puts it in the old one's place. Runtimes go on using the old one's
-// memory. Waits until no session of this process packs, so it must not be called on the thread that creates a runtime,
-// before xpwc_session_finalize. XPWC_STATUS_BUSY if another process packs into the file for longer than writer_wait_ms.
-// Statuses: as xpwc_cache_save.
+// memory. Waits until no session of this process packs, so it must not be called on the thread that creates a
+// runtime, before xpwc_session_finalize. XPWC_STATUS_BUSY if another process packs into the file for longer than
+// writer_wait_ms. Statuses: as xpwc_cache_save.
 xpwc_status xpwc_cache_compact(xpwc_cache cache);
 
 // Gives back the memory of packed weights that no session uses. A cache in memory forgets them. A cache with a file
@@ -278,7 +290,7 @@ xpwc_status xpwc_cache_trim(xpwc_cache cache);
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
 xpwc_status xpwc_cache_names(xpwc_cache cache, const char* const** names, size_t* count);
 
-// Frees what xpwc_cache_names returned. NULL is harmless.
+// Frees what xpwc_cache_names or xpwc_session_names returned. NULL is harmless.
 void xpwc_names_free(const char* const* names);
 
 // A number of entries and their bytes.
@@ -406,10 +418,10 @@ typedef struct xpwc_data_map {
   xpwc_status (*changed)(void* context, const char* source, int* changed);
 } xpwc_data_map;
 
-// Begins a session. data may be NULL if nothing is loaded: then all weights are unnamed and packed into private memory.
-// The session sees what other processes have committed to the file by now. *session must be ended.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY; with XPWC_OPEN_STRICT also NOT_CACHE, UNSAFE_FILE,
-// DAMAGED, FOREIGN, VERSION_MISMATCH, REPLACED, SYSTEM_ERROR.
+// Begins a session. data may be NULL if nothing is loaded: then all weights are unnamed and packed into private
+// memory. The session sees what other processes have committed to the file by now. *session must be ended. Statuses:
+// OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY; with XPWC_OPEN_STRICT also NOT_CACHE, UNSAFE_FILE, DAMAGED,
+// FOREIGN, VERSION_MISMATCH, REPLACED, SYSTEM_ERROR.
 xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* data, xpwc_session* session);
 
 // Flags of xpwc_load_options.
@@ -530,21 +542,21 @@ typedef struct xpwc_load_options {
 
 // Returns the tensor of that name: the address to give to XNNPACK, and its size in bytes. The content of a computed
 // tensor is there when XNNPACK is about to pack it. The session owns it: until xpwc_session_finalize if packing
-// consumed it, otherwise until xpwc_session_end. Loading a name again returns the same address and adds to its options.
-// options may be NULL; so may size.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, UNKNOWN_TENSOR, NO_DATA_MAP, FINALIZED, OUT_OF_MEMORY, SYSTEM_ERROR,
-// CALLBACK_FAILED, and those that the data map's get and fill return.
+// consumed it, otherwise until xpwc_session_end. Loading a name again returns the same address and adds to its
+// options. options may be NULL; so may size. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, UNKNOWN_TENSOR,
+// NO_DATA_MAP, FINALIZED, OUT_OF_MEMORY, SYSTEM_ERROR, CALLBACK_FAILED, and those that the data map's get and fill
+// return.
 xpwc_status xpwc_session_load(
     xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size);
 
 // Says that the host has copied or converted a loaded tensor, and gives XNNPACK the copy's address instead. What is
-// packed from alias goes by a name that begins with original's. alias, of size bytes, must stay readable and unchanged
-// until xpwc_session_finalize. conversion is a word for what was done, for example "f32 to f16". It alone distinguishes
-// this copy from others of the tensor, so hosts that share a cache must use one word for one conversion alone. If it is
-// NULL or empty, all bytes of alias are digested instead, each time. XNNPACK of March 2026 and later reports its own
-// copies itself. XPWC_STATUS_UNKNOWN_TENSOR if original is no address that xpwc_session_load returned,
-// XPWC_STATUS_NOT_EAGER if its content is yet to be computed.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, UNKNOWN_TENSOR, NOT_EAGER, FINALIZED.
+// packed from alias goes by a name that begins with original's. alias, of size bytes, must stay readable and
+// unchanged until xpwc_session_finalize. conversion is a word for what was done, for example "f32 to f16". It alone
+// distinguishes this copy from others of the tensor, so hosts that share a cache must use one word for one conversion
+// alone. If it is NULL or empty, all bytes of alias are digested instead, each time. XNNPACK of March 2026 and later
+// reports its own copies itself. XPWC_STATUS_UNKNOWN_TENSOR if original is no address that xpwc_session_load
+// returned, XPWC_STATUS_NOT_EAGER if its content is yet to be computed. Statuses: OK, INVALID_ARGUMENT,
+// INVALID_HANDLE, UNKNOWN_TENSOR, NOT_EAGER, FINALIZED.
 xpwc_status xpwc_session_alias(
     xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion);
 
@@ -555,19 +567,22 @@ xpwc_status xpwc_session_provider(xpwc_session session, struct xnn_weights_cache
 
 // Ends the creation of the runtime: call it when xnn_create_runtime_v4 has returned, before the runtime is set up. It
 // frees the unpacked tensors that packing consumed. What was packed is written soon afterwards; it does not wait for
-// the disk. *names is an array of *count sorted names of the packed weights that the runtime uses. The session owns it
-// until its end; either pointer may be NULL. The error is the first that a callback of XNNPACK met. With
-// XPWC_STATUS_NOT_EAGER, XPWC_STATUS_SOURCE_CHANGED or XPWC_STATUS_LOST, or if a fill failed, the runtime must not be
-// used; otherwise it is right, if it could be created. The session is finalized in any case.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, NOT_EAGER, FINALIZED, SOURCE_CHANGED, LOST, OUT_OF_MEMORY,
+// the disk. An error means that the runtime must not be used, or says why XNNPACK could not create it. What went
+// wrong without harm to the runtime is logged. The session is finalized in any case. Calling it again returns the
+// same. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, NOT_EAGER, FINALIZED, SOURCE_CHANGED, LOST, OUT_OF_MEMORY,
 // SYSTEM_ERROR, CALLBACK_FAILED, and those that fill returns; with XPWC_OPEN_STRICT also DAMAGED, FOREIGN,
 // VERSION_MISMATCH.
-xpwc_status xpwc_session_finalize(xpwc_session session, const char* const** names, size_t* count);
+xpwc_status xpwc_session_finalize(xpwc_session session);
+
+// Lists the sorted names of the packed weights that the session's runtime uses so far, each the weights' name
+// directly followed by the bias' name. Unnamed weights are not in it. *names has *count strings, and belongs to the
+// host: free it with xpwc_names_free. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
+xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, size_t* count);
 
 // Returns XPWC_STATUS_LOST once the disk has lost packed weights that the session's runtime uses: a flush that fails
-// may lose what was written before it, and not all of it can be recovered. It costs little and can be called before or
-// after each inference. The log reports it too, when it happens.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, LOST.
+// may lose what was written before it, and not all of it can be recovered. It costs little and can be called before
+// or after each inference. The log reports it too, when it happens. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE,
+// LOST.
 xpwc_status xpwc_session_check(xpwc_session session);
 
 // Ends the session, also if it returns an error. The runtime must have been deleted.
@@ -604,11 +619,10 @@ typedef struct xpwc_file_state {
 xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
 
 // Sets *changed to 1 if the content of the open file may have changed since before, otherwise to 0, as
-// xpwc_data_map.changed must say it. For that the host keeps the descriptor open. Any file system will do. It is 1 for
-// a change of owner, mode or name too, but not if another file was put in this one's place, or it was removed. For a
-// file that was written right before that state it waits until another change would show: some tens of milliseconds, or
-// 2 seconds where the file system keeps whole seconds.
-// Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
+// xpwc_data_map.changed must say it. For that the host keeps the descriptor open. Any file system will do. It is 1
+// for a change of owner, mode or name too, but not if another file was put in this one's place, or it was removed.
+// For a file that was written right before that state it waits until another change would show: some tens of
+// milliseconds, or 2 seconds where the file system keeps whole seconds. Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
 xpwc_status xpwc_file_changed(int file_descriptor, const struct xpwc_file_state* before, int* changed);
 
 #ifdef __cplusplus

@@ -200,6 +200,16 @@ inline Status c_string(std::string_view text, std::string& copy) {
   return Status();
 }
 
+// Copies and frees names that a call returned.
+inline Result<std::vector<std::string>> take_names(xpwc_status code, const char* const* c, std::size_t count) {
+  if (code != XPWC_STATUS_OK) {
+    return check(code);
+  }
+  std::vector<std::string> names(c, c + count);
+  xpwc_names_free(c);
+  return names;
+}
+
 // An open handle, and the functions that the library calls for it.
 struct CacheState {
   ~CacheState() { xpwc_close(cache); }
@@ -359,17 +369,16 @@ class Session {
   // What to give to xnn_create_runtime_v4. nullptr once the session has ended.
   xnn_weights_cache_t provider() const { return provider_; }
 
-  // Ends the creation of the runtime; call it before the runtime is set up. names, if not nullptr, becomes the sorted
-  // names of the packed weights that the runtime uses, valid until the session ends. See xpwc_session_finalize for the
-  // errors after which the runtime must not be used.
-  Status finalize(std::vector<std::string_view>* names = nullptr) {
+  // Ends the creation of the runtime; call it before the runtime is set up. After an error the runtime must not be
+  // used. See xpwc_session_finalize.
+  Status finalize() { return detail::check(xpwc_session_finalize(session_), state_.get()); }
+
+  // The sorted names of the packed weights that the runtime uses so far.
+  Result<std::vector<std::string>> names() const {
     const char* const* c = nullptr;
     std::size_t count = 0;
-    const xpwc_status code = xpwc_session_finalize(session_, &c, &count);
-    if (names != nullptr) {
-      names->assign(c, c + count);
-    }
-    return detail::check(code, state_.get());
+    const xpwc_status status = xpwc_session_names(session_, &c, &count);
+    return detail::take_names(status, c, count);
   }
 
   // XPWC_STATUS_LOST once the disk has lost packed weights of the runtime, which then must not be used. See
@@ -407,25 +416,16 @@ class Cache {
     if (Status status = detail::c_string(path, copy); !status.ok()) {
       return status;
     }
-    auto state = std::make_shared<detail::CacheState>();
-    state->log = std::move(options.log);
-    state->progress = std::move(options.progress);
-    xpwc_options c{};
-    c.struct_size = sizeof(c);
-    c.flags = detail::flag(options.read_only, XPWC_OPEN_READ_ONLY) | detail::flag(options.strict, XPWC_OPEN_STRICT) |
-        detail::flag(options.allow_unsafe_file, XPWC_OPEN_ALLOW_UNSAFE_FILE) |
-        detail::flag(options.prefetch, XPWC_OPEN_PREFETCH);
-    c.verify = static_cast<std::uint32_t>(options.verify);
-    c.writer_wait_ms = options.writer_wait.count();
-    c.max_bytes = options.max_bytes;
-    c.log_level = static_cast<std::uint32_t>(options.log_level);
-    c.log = state->log ? detail::log : nullptr;
-    c.progress = state->progress ? detail::progress : nullptr;
-    c.context = state.get();
-    if (Status status = detail::check(xpwc_open(copy.c_str(), &c, &state->cache)); !status.ok()) {
-      return status;
-    }
-    return Cache(std::move(state));
+    return open_with(std::move(options), [&](const xpwc_options& c, xpwc_cache* cache) {
+      return xpwc_open(copy.c_str(), &c, cache);
+    });
+  }
+
+  // Opens the cache in an open file, whose descriptor stays the host's. See xpwc_open_fd.
+  static Result<Cache> open_fd(int file_descriptor, Options options = {}) {
+    return open_with(std::move(options), [&](const xpwc_options& c, xpwc_cache* cache) {
+      return xpwc_open_fd(file_descriptor, &c, cache);
+    });
   }
 
   Cache(Cache&&) noexcept = default;
@@ -467,12 +467,8 @@ class Cache {
   Result<std::vector<std::string>> names() const {
     const char* const* c = nullptr;
     std::size_t count = 0;
-    if (Status status = detail::check(xpwc_cache_names(handle(), &c, &count)); !status.ok()) {
-      return status;
-    }
-    std::vector<std::string> names(c, c + count);
-    xpwc_names_free(c);
-    return names;
+    const xpwc_status status = xpwc_cache_names(handle(), &c, &count);
+    return detail::take_names(status, c, count);
   }
 
   Result<Stats> stats() const {
@@ -490,6 +486,29 @@ class Cache {
 
  private:
   explicit Cache(std::shared_ptr<detail::CacheState> state) : state_(std::move(state)) {}
+
+  template <typename Open>
+  static Result<Cache> open_with(Options options, Open open) {
+    auto state = std::make_shared<detail::CacheState>();
+    state->log = std::move(options.log);
+    state->progress = std::move(options.progress);
+    xpwc_options c{};
+    c.struct_size = sizeof(c);
+    c.flags = detail::flag(options.read_only, XPWC_OPEN_READ_ONLY) | detail::flag(options.strict, XPWC_OPEN_STRICT) |
+        detail::flag(options.allow_unsafe_file, XPWC_OPEN_ALLOW_UNSAFE_FILE) |
+        detail::flag(options.prefetch, XPWC_OPEN_PREFETCH);
+    c.verify = static_cast<std::uint32_t>(options.verify);
+    c.writer_wait_ms = options.writer_wait.count();
+    c.max_bytes = options.max_bytes;
+    c.log_level = static_cast<std::uint32_t>(options.log_level);
+    c.log = state->log ? detail::log : nullptr;
+    c.progress = state->progress ? detail::progress : nullptr;
+    c.context = state.get();
+    if (Status status = detail::check(open(c, &state->cache)); !status.ok()) {
+      return status;
+    }
+    return Cache(std::move(state));
+  }
 
   std::shared_ptr<detail::CacheState> state_;
 };

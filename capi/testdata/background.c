@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   } else if (!damaged) {
     REQUIRE(unlink(path) == 0);
   }
-  OK(xpwc_session_finalize(o.session, NULL, NULL));
+  OK(xpwc_session_finalize(o.session));
   await(&l, XPWC_LOG_WARNING);
 
   float want[WIDTH], got[WIDTH];

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     printf("packing\n");
     fflush(stdout);
     REQUIRE(getchar() != EOF);
-    OK(xpwc_session_finalize(o.session, NULL, NULL));
+    OK(xpwc_session_finalize(o.session));
     opened_close(&o);
     OK(xpwc_cache_compact(cache));
   } else {

@@ -36,7 +36,7 @@ static xpwc_status create(bool table, xpwc_stats* stats) {
   struct xnn_weights_cache_provider* provider;
   OK(xpwc_session_provider(session, &provider));
   xnn_runtime_t runtime = runtime_create(data, provider);
-  const xpwc_status status = xpwc_session_finalize(session, NULL, NULL);
+  const xpwc_status status = xpwc_session_finalize(session);
   if (status != XPWC_STATUS_OK) {
     REQUIRE(strstr(xpwc_last_error(), "load the model again") != NULL);
   }

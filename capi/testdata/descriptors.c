@@ -73,7 +73,7 @@ static void run(model* m, const char* path) {
   come_to(PACK);
   xnn_runtime_t runtime = runtime_create(data, provider);
   come_to(FINALIZE);
-  OK(xpwc_session_finalize(session, NULL, NULL));
+  OK(xpwc_session_finalize(session));
   runtime_infer(runtime, got);
   require_same_output(want, got);
   come_to(SAVE);

@@ -89,7 +89,7 @@ static void failing_with_every_status(void) {
     refuses(session, &eager, want);
     refuses(session, &eager, want); // it is not asked again
     REQUIRE(o.gets == 1 && o.fills == 1);
-    (void)xpwc_session_finalize(session, NULL, NULL);
+    (void)xpwc_session_finalize(session);
     OK(xpwc_session_end(session));
     REQUIRE(o.gets == 1 && o.fills == 1 && o.releases == 1);
   }
@@ -123,9 +123,7 @@ static void failing_while_the_runtime_is_created(void) {
   XNN(xnn_release_workspace(workspace));
   XNN(xnn_delete_subgraph(subgraph));
 
-  const char* const* names = &(const char*){"junk"};
-  size_t count = 77;
-  FAILS(XPWC_STATUS_BUSY, xpwc_session_finalize(session, &names, &count));
+  FAILS(XPWC_STATUS_BUSY, xpwc_session_finalize(session));
   REQUIRE(strstr(xpwc_last_error(), "w") != NULL);
   REQUIRE(o.fills == 1);
   refuses(session, NULL, XPWC_STATUS_FINALIZED); // it is finalized in any case
@@ -163,7 +161,7 @@ static void giving_tensors_that_are_none(void) {
     }
     REQUIRE(status == XPWC_STATUS_INVALID_ARGUMENT || (i >= 2 && (status == XPWC_STATUS_OUT_OF_MEMORY || status == XPWC_STATUS_SYSTEM_ERROR)));
     REQUIRE(data == NULL && size == 0);
-    OK(xpwc_session_finalize(session, NULL, NULL));
+    OK(xpwc_session_finalize(session));
     OK(xpwc_session_end(session));
     if (o.releases != 1) { // it was given with XPWC_STATUS_OK
       require_failed(__FILE__, __LINE__, cases[i].what, o.releases == 0 ? "not released" : "released more than once");
@@ -218,7 +216,7 @@ static void identities_do_not_outlive_the_call(void) {
     struct xnn_weights_cache_provider* provider;
     OK(xpwc_session_provider(session, &provider));
     xnn_runtime_t runtime = runtime_create(data, provider);
-    OK(xpwc_session_finalize(session, NULL, NULL));
+    OK(xpwc_session_finalize(session));
     XNN(xnn_delete_runtime(runtime));
     OK(xpwc_session_end(session));
   }

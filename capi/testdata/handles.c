@@ -40,7 +40,8 @@ static void refuses_session(xpwc_session session) {
   REQUIRE(provider == NULL);
   const char* const* names = (const char* const*)junk;
   size_t count = 77;
-  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_finalize(session, &names, &count));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_finalize(session));
+  FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_names(session, &names, &count));
   FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_check(session));
   REQUIRE(names == NULL && count == 0);
   FAILS(XPWC_STATUS_INVALID_HANDLE, xpwc_session_end(session));

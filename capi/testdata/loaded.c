@@ -33,7 +33,7 @@ FORWARD(
     (session, name, options, data, size))
 FORWARD(
     xpwc_status, xpwc_session_provider, (xpwc_session session, struct xnn_weights_cache_provider** provider), (session, provider))
-FORWARD(xpwc_status, xpwc_session_finalize, (xpwc_session session, const char* const** names, size_t* count), (session, names, count))
+FORWARD(xpwc_status, xpwc_session_finalize, (xpwc_session session), (session))
 FORWARD(xpwc_status, xpwc_session_check, (xpwc_session session), (session))
 FORWARD(xpwc_status, xpwc_session_end, (xpwc_session session), (session))
 FORWARD(xpwc_status, xpwc_digest, (const void* data, size_t size, uint8_t digest[16]), (data, size, digest))

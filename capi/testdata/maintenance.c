@@ -102,7 +102,7 @@ static void compact(void) {
   o = model_begin(&new, cache, &new_map);
   pthread_t thread;
   REQUIRE(pthread_create(&thread, NULL, compact_meanwhile, &cache) == 0);
-  OK(xpwc_session_finalize(o.session, NULL, NULL));
+  OK(xpwc_session_finalize(o.session));
   REQUIRE(pthread_join(thread, NULL) == 0);
   opened_close(&o);
   require_right(&new, cache);

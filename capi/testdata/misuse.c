@@ -287,8 +287,13 @@ static void session_functions(xpwc_cache cache) {
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, NULL, "word"));
   FAILS(XPWC_STATUS_UNKNOWN_TENSOR, xpwc_session_alias(session, path, 1, m.tensors[1].content, "word")); // which was not loaded
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_provider(session, NULL));
+  const char* const* names = (const char* const*)path;
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_names(session, &names, NULL));
+  REQUIRE(names == NULL);
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_names(session, NULL, &size));
+  REQUIRE(size == 0);
 
-  OK(xpwc_session_finalize(session, NULL, NULL));
+  OK(xpwc_session_finalize(session));
   OK(xpwc_session_end(session));
   REQUIRE(m.tensors[0].gets == 1 && m.tensors[0].releases == 1);
   model_free(&m);

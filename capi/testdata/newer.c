@@ -61,7 +61,7 @@ static void create(xpwc_cache cache, bool warm) {
   }
   REQUIRE(at[0] != at[1] && at[1] != at[2] && at[0] != at[2]);
 
-  // What is packed from a copy that XNNPACK tells is found again too.
+  // What is packed from a copy that XNNPACK reports is found again too.
   char copy_of_kernel[64], copy_of_bias[64];
   REQUIRE(provider->alias_data(context, copy_of_kernel, (void*)(uintptr_t)kernel) == xnn_status_success);
   REQUIRE(provider->alias_data(context, copy_of_bias, (void*)(uintptr_t)bias) == xnn_status_success);
@@ -70,9 +70,11 @@ static void create(xpwc_cache cache, bool warm) {
   REQUIRE(!provider->is_finalized(context));
   const char* const* names;
   size_t count;
-  OK(xpwc_session_finalize(session, &names, &count));
+  OK(xpwc_session_finalize(session));
+  OK(xpwc_session_names(session, &names, &count));
   REQUIRE(provider->is_finalized(context));
   REQUIRE(count >= 1 && strncmp(names[0], "w0", 2) == 0);
+  xpwc_names_free(names);
   for (int i = 0; i < PACKED; i++) {
     REQUIRE(at[0][i] == 'a' && at[1][i] == 'b' && at[2][i] == 'c' && copied[i] == 'x');
   }

@@ -97,7 +97,7 @@ static void compute(const layer* l, const xpwc_cache* cache, float out[WIDE]) {
   XNN(xnn_release_workspace(workspace));
   XNN(xnn_delete_subgraph(subgraph));
   if (cache != NULL) {
-    OK(xpwc_session_finalize(session, NULL, NULL));
+    OK(xpwc_session_finalize(session));
   }
 
   float input[WIDE + XNN_EXTRA_BYTES / sizeof(float)];
@@ -173,7 +173,7 @@ static bool found(xpwc_cache cache, const xpwc_packing* packings[], size_t count
     memset(space, 'a', PACKED);
     REQUIRE(provider->look_up_or_insert(provider->context, &key, space, PACKED) != SIZE_MAX);
   }
-  OK(xpwc_session_finalize(session, NULL, NULL));
+  OK(xpwc_session_finalize(session));
   OK(xpwc_session_end(session));
   return is;
 }

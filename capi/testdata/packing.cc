@@ -45,6 +45,8 @@ bool found(xpwc::Cache& cache, const xpwc::Packing& packing, bool pack = false) 
     REQUIRE(provider->look_up_or_insert(provider->context, &key, space, content.size()) != SIZE_MAX);
   }
   REQUIRE(session->finalize().ok());
+  const xpwc::Result<std::vector<std::string>> names = session->names();
+  REQUIRE(names && *names == std::vector<std::string>(is || pack ? 1 : 0, "w"));
   return is;
 }
 

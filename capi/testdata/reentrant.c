@@ -7,7 +7,7 @@
 #include "host.h"
 
 static char path[4096];
-static xpwc_cache cache, other;
+static xpwc_cache cache, twin, other; // twin is another handle of cache
 static xpwc_session session;
 static model others_model;
 static int calls, messages, progressed; // messages on the host's own thread
@@ -29,11 +29,15 @@ static void is_refused(void) {
   opened.id = 77;
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_open(path, NULL, &opened));
   REQUIRE(opened.id == 0);
+  opened.id = 77;
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_open_fd(0, NULL, &opened));
+  REQUIRE(opened.id == 0);
   if (cache.id == 0) {
     return; // it is being opened or closed
   }
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_close(cache));
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_save(cache));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_save(twin));
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_compact(cache));
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_trim(cache));
   xpwc_stats stats = {.struct_size = sizeof(stats)};
@@ -52,7 +56,8 @@ static void is_refused(void) {
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_alias(session, path, 1, others_model.tensors[0].content, NULL));
   struct xnn_weights_cache_provider* provider;
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_provider(session, &provider));
-  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_finalize(session, NULL, NULL));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_finalize(session));
+  FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_names(session, &names, &count));
   FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_session_end(session));
 }
 
@@ -113,6 +118,7 @@ int main(int argc, char** argv) {
   OK(xpwc_open("", NULL, &other));
   const xpwc_options options = {.struct_size = sizeof(options), .log = on_log, .progress = on_progress, .context = &cache};
   xpwc_cache opened;
+  OK(xpwc_open(path, NULL, &twin));
   OK(xpwc_open(path, &options, &opened));
   REQUIRE(pthread_mutex_lock(&handles) == 0);
   cache = opened;
@@ -134,7 +140,7 @@ int main(int argc, char** argv) {
   struct xnn_weights_cache_provider* provider;
   OK(xpwc_session_provider(session, &provider));
   xnn_runtime_t runtime = runtime_create(data, provider);
-  OK(xpwc_session_finalize(session, NULL, NULL));
+  OK(xpwc_session_finalize(session));
   float want[WIDTH], got[WIDTH];
   model_infer_plain(&m, want);
   runtime_infer(runtime, got);
@@ -157,6 +163,7 @@ int main(int argc, char** argv) {
   OK(xpwc_close(opened));
   REQUIRE(messages > before); // closed
   REQUIRE(calls >= 2 * TENSORS + LAYERS + 2);
+  OK(xpwc_close(twin));
   OK(xpwc_close(other));
   model_free(&m);
   model_free(&others_model);

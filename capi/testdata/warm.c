@@ -33,8 +33,7 @@ int main(int argc, char** argv) {
   const xpwc_data_map map = table ? model_table(&m, tensors) : model_callbacks(&m);
   opened o = model_open(&m, cache, &map);
   memset(tensors, 0xee, sizeof(tensors)); // a table is copied
-  REQUIRE(o.name_count == LAYERS);
-  REQUIRE(strcmp(o.names[0], "w0b0") == 0 && strcmp(o.names[1], "w1b1") == 0 && strcmp(o.names[2], "w2b2") == 0);
+  require_session_names(o.session, "w0b0 w1b1 w2b2 ");
   require_counts(&m, warm, table, false);
   for (int i = 0; i < 2; i++) {
     runtime_infer(o.runtime, got);

@@ -16,22 +16,28 @@ func newBenchCommand() *cobra.Command {
 	var stack llama.Stack
 	cmd := &cobra.Command{
 		Use:   "bench [MODEL]",
-		Short: "Measure loading and running a model against every alternative, and against the limit",
-		Long: fmt.Sprintf(`Loads and runs a model in several ways, each time in a process of its own, in rounds: one after the other, and then again.
+		Short: "Measure a model with the cache, with every alternative, and at the limit",
+		Long: fmt.Sprintf(`Loads and runs a model in several modes, each time in a process of its own. A round runs
+each mode once, and then comes the next round.
 
   none          without a cache
   xnnpack       with XNNPACK's own cache, in the heap of one process
-  ideal         with a provider in C that knows every answer in advance and maps packed bytes from a file: the limit
+  ideal         with a provider in C that knows every answer in advance and maps packed
+                bytes from a file: the limit
   cold          packing into a new cache file
   warm          from that file
   dropped       from that file when it is not in the page cache, with Options.Prefetch
   dropped-lazy  the same without Options.Prefetch
 
-MODEL is a .tflite file, a .safetensors file with its description MODEL.json, or the word llama (the default): generated stacks of
-layers of Llama 3.2 1B's shape, %d layers with int8 weights and %d in float32. With --layers or --float32 it is one stack.
+MODEL is a .tflite file, a .safetensors file with its description MODEL.json, or the word
+llama. By default it is llama: two generated stacks of layers of Llama 3.2 1B's shape,
+one of %d layers with int8 weights and one of %d layers in float32. With --layers or
+--float32 it is one stack.
 
-The clock starts when the process has mapped the model, XNNPACK is initialized and its threads are started, in all modes alike.
-Warm and ideal are run %d times in each round. Figures are medians; compare those of one run only. See docs/measurements.md.`, bench.Layers, bench.LayersFloat32, bench.Repeats),
+In all modes, the clock starts when the model is mapped, XNNPACK is initialized and its
+threads are started. Warm and ideal are run %d times in each round. Figures are medians.
+Compare only figures of the same run with each other. See docs/measurements.md.`,
+			bench.Layers, bench.LayersFloat32, bench.Repeats),
 		Example: `  xpwc bench
   xpwc bench --layers 4 --runs 3 --modes none,ideal,warm
   xpwc bench pose_landmark_heavy.tflite --json bench.json`,
@@ -43,14 +49,15 @@ Warm and ideal are run %d times in each round. Figures are medians; compare thos
 			if err := checkBench(cmd, &o, stack); err != nil {
 				return err
 			}
-			jobOf(cmd.Context()).heed(fmt.Sprintf("%s keeps what was made there", o.Dir))
+			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
 			return bench.Run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for the cache files and generated weights, created if it is not there")
 	f.StringVar(&o.JSON, "json", "", "also write all figures, of each run too, to `FILE`")
-	f.IntVar(&stack.Layers, "layers", bench.Layers, fmt.Sprintf("number `N` of layers of the model llama; with --float32 %d by default", bench.LayersFloat32))
+	f.IntVar(&stack.Layers, "layers", bench.Layers,
+		fmt.Sprintf("number `N` of layers of the model llama; with --float32 %d by default", bench.LayersFloat32))
 	f.BoolVar(&stack.Float32, "float32", false, "weights of the model llama in float32 in place of int8")
 	f.IntVar(&o.Rounds, "runs", 7, "number `N` of rounds")
 	f.StringSliceVar(&o.Modes, "modes", bench.Modes(), "`MODES` to measure")
@@ -75,9 +82,11 @@ func checkBench(cmd *cobra.Command, o *bench.Options, stack llama.Stack) error {
 		}
 	}
 	if len(o.Modes) == 0 {
-		return usagef("--modes: none is given")
+		return usagef("--modes: name one of %s", strings.Join(bench.Modes(), ", "))
 	}
-	o.Modes = slices.DeleteFunc(slices.Clone(bench.AllModes), func(m string) bool { return !slices.Contains(o.Modes, m) })
+	o.Modes = slices.DeleteFunc(slices.Clone(bench.AllModes), func(m string) bool {
+		return !slices.Contains(o.Modes, m)
+	})
 	chosen := cmd.Flags().Changed("layers")
 	if stack.Float32 && !chosen {
 		stack.Layers = bench.LayersFloat32

@@ -11,11 +11,13 @@ func newCompactCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compact FILE",
 		Short: "Rewrite a cache file without its dead bytes",
-		Long: `Rewrites a cache file without dead bytes (old indexes, superseded weights) and without payloads whose checksum is wrong. The new
-file takes the old one's place by a rename: programs that use the old one go on, and find the new one with their next session.
-Caches do this by themselves when a quarter of their bytes is dead.
+		Long: `Rewrites a cache file without dead bytes (old indexes, replaced weights) and without
+payloads whose checksum is wrong. The new file takes the place of the old one by a rename:
+programs that use the old one are not disturbed, and find the new one with their next
+session. Caches do this by themselves when a quarter of their bytes is dead.
 
-Waits for another program that is writing to the file, up to --wait. Exits with 1 if it cannot be done; the file is then as it was.`,
+If another program is writing to the file, waits for it up to --wait. Exits with 1 if the
+file cannot be rewritten; then it is as it was.`,
 		Example: `  xpwc compact model.xpwc
   xpwc compact model.xpwc --wait 5m --json`,
 		Args: usage(cobra.ExactArgs(1)),

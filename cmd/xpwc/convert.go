@@ -31,20 +31,26 @@ func newConvertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE --to FORMAT -o OUT",
 		Short: "Make a cache file of another format",
-		Long: `Makes a cache file OUT of the entries of FILE, which may be a safetensors file with packed weights in it, in one of these formats:
+		Long: `Makes a cache file OUT of the entries of FILE, in one of these formats. FILE may be a
+safetensors file with packed weights in it.
 
-  native   xpwc's own. It carries ExecuTorch's index too, so that ExecuTorch can read it as it is.
-  xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed weights, no checksums.
+  native   xpwc's own. It has an index for ExecuTorch too, so that ExecuTorch can read it.
+  xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed
+           weights, no checksums.
 
-ExecuTorch's files have neither layouts nor variants. So such a file is made of one layout: by default this machine's, or else the
-only one; --layout names another, by the beginning of its fingerprint or by the word current. Of several entries of a name the
-one used last is taken, and none where ExecuTorch could not tell them apart; what is left out is printed.
+ExecuTorch's files have neither layouts nor variants, so such a file has the entries of
+one layout: of this machine's by default, or of the only one in FILE. --layout names
+another, by the beginning of its fingerprint or by the word current. Of several entries
+with one name the one used last is taken, and none if ExecuTorch could not distinguish
+them. What is left out is printed.
 
-Of a file of ExecuTorch's a native one is made with --model, the .tflite model that it was packed from: the file tells neither for
-which layout nor of what content its entries were packed. So the model is packed, each entry compared, and equal ones are adopted.
+To make a native file of ExecuTorch's, give the .tflite model that was packed with
+--model: ExecuTorch's file has neither the layout of its entries nor what they were
+packed from. The model is packed, each entry is compared, and equal ones are taken over.
 
-Payloads are compared with their checksums while they are copied. OUT appears by a rename, when it is complete. It may exist if it is a
-cache or empty; FILE itself, also by a link, is refused.`,
+Checksums of payloads are compared while they are copied. OUT appears by a rename, when
+it is complete. If OUT exists it must be a cache or empty. It must not be FILE itself,
+not even by a link.`,
 		Example: `  xpwc convert model.xpwc --to xpwc2 -o model.packed_cache
   xpwc convert model.xpwc --to native --layout current -o mine.xpwc
   xpwc convert model.packed_cache --to native --model model.tflite -o model.xpwc`,
@@ -66,16 +72,18 @@ cache or empty; FILE itself, also by a link, is refused.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.to, "to", "", "`FORMAT` of the new file: "+strings.Join(formatNames, ", "))
 	flags.StringVarP(&o.out, "output", "o", "", "`FILE` to write")
-	flags.StringVar(&o.layout, "layout", "", "only entries of this `LAYOUT`: the beginning of a fingerprint, or current")
-	flags.StringVar(&o.model, "model", "", "the `MODEL` (.tflite) that a file of ExecuTorch's was packed from, to make a native one")
-	flags.BoolVar(&o.skipDamaged, "skip-damaged", false, "leave out damaged entries; without it they are an error")
+	flags.StringVar(&o.layout, "layout", "",
+		"only entries of this `LAYOUT`: the beginning of a fingerprint, or current")
+	flags.StringVar(&o.model, "model", "",
+		"the `MODEL` (.tflite) that ExecuTorch's file was packed from, to make a native file")
+	flags.BoolVar(&o.skipDamaged, "skip-damaged", false, "leave out damaged entries, which are an error otherwise")
 	jsonFlag(cmd, &o.json)
 	completeWords(cmd, "to", formatNames...)
 	layoutFlag(cmd, "layout")
 	return cmd
 }
 
-// conversion is what xpwc convert tells.
+// conversion is the result of xpwc convert.
 type conversion struct {
 	File     string           `json:"file"`
 	Output   string           `json:"output"`
@@ -85,7 +93,7 @@ type conversion struct {
 	Entries  int              `json:"entries"`
 	Bytes    int64            `json:"bytes"`
 	LeftOut  []string         `json:"left_out,omitempty"`
-	Adopted  *int64           `json:"adopted,omitempty"` // of ExecuTorch's entries, those that packing gave too
+	Adopted  *int64           `json:"adopted,omitempty"` // entries of ExecuTorch's that packing the model gave too
 	Packed   *int64           `json:"packed,omitempty"`  // entries of the model
 	Original int              `json:"original_entries"`
 }
@@ -95,13 +103,14 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 	if err != nil && (!errors.Is(err, cachefile.ErrDamaged) || !o.skipDamaged) {
 		return err
 	}
-	r := &conversion{File: f.Path(), Output: o.out, From: info.Format, To: cachefile.Format(o.to), Original: info.Entries}
+	r := &conversion{File: f.Path(), Output: o.out, From: info.Format, To: cachefile.Format(o.to),
+		Original: info.Entries}
 	adopting := info.Format != cachefile.Native && r.To == cachefile.Native
 	switch {
 	case o.layout != "" && info.Format != cachefile.Native:
-		return usagef("--layout: %s is ExecuTorch's, which tells no layouts", r.File)
+		return usagef("--layout: %s is a cache of ExecuTorch, which has no layouts", r.File)
 	case o.model != "" && !adopting:
-		return usagef("--model is for making a native file of ExecuTorch's")
+		return usagef("--model is for making a native file of one of ExecuTorch")
 	case adopting && o.model == "":
 		return usagef("%s: %v", r.File, cachefile.ErrForeign)
 	}
@@ -123,8 +132,9 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 	return nil
 }
 
-// make makes the file in a stage, and puts it in its place.
-func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile.Info, adopting bool, o convertOptions, stderr io.Writer) (err error) {
+// make makes the file in a stage, and moves it to its path.
+func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile.Info, adopting bool, o convertOptions,
+	stderr io.Writer) (err error) {
 	s, err := newCacheStage(ctx, o.out, f, stderr)
 	if err != nil {
 		return err
@@ -141,7 +151,7 @@ func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile
 	return s.publish(converted)
 }
 
-// write makes the file of entries as they are.
+// write makes the file of copies of the entries.
 func (r *conversion) write(f *cachefile.File, info cachefile.Info, s *stage, o convertOptions, stderr io.Writer) error {
 	layout, err := r.chooseLayout(info, o)
 	if err != nil {
@@ -152,9 +162,10 @@ func (r *conversion) write(f *cachefile.File, info cachefile.Info, s *stage, o c
 		r.Layout = layout.String()
 		keep = func(e cachefile.Entry) bool { return e.Layout == layout }
 	}
-	bar := console.NewProgress(stderr, "copying")
-	defer bar.Finish()
-	return f.Write(s.file(converted), keep, cachefile.WriteOptions{Format: r.To, Layout: layout, Progress: bar.Update,
+	progress := console.NewProgress(stderr, "copying")
+	defer progress.Finish()
+	return f.Write(s.file(converted), keep, cachefile.WriteOptions{Format: r.To, Layout: layout,
+		Progress: progress.Update,
 		LeftOut: func(_ cachefile.Entry, err error) error {
 			if errors.Is(err, cachefile.ErrDamaged) && !o.skipDamaged {
 				return fmt.Errorf("%w; leave it out with --skip-damaged", err)
@@ -164,7 +175,7 @@ func (r *conversion) write(f *cachefile.File, info cachefile.Info, s *stage, o c
 		}})
 }
 
-// chooseLayout returns whose layout's entries are taken, zero for all.
+// chooseLayout returns the layout whose entries are taken, or zero for all.
 func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachefile.Digest, error) {
 	switch {
 	case o.layout != "":
@@ -205,7 +216,9 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	stats := cache.Stats()
 	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
 	if n, reasons := execution.Private(stats); n > 0 {
-		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v", console.Plural(int(n), "entry"), reasons))
+		lost := fmt.Sprintf("%s of the model that the cache could not keep: %v", console.Plural(int(n), "entry"),
+			reasons)
+		r.LeftOut = append(r.LeftOut, lost)
 	}
 	return withFile(path, func(packed *cachefile.File) error {
 		return packed.Write(s.file(converted), nil, cachefile.WriteOptions{Format: cachefile.Native})
@@ -229,8 +242,10 @@ func (r *conversion) print(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	if r.Adopted != nil {
-		fmt.Fprintf(w, "%d of ExecuTorch's %s adopted: the model packs to the same bytes here; %d of the model's %s packed anew\n",
-			*r.Adopted, console.Plural(r.Original, "entry"), *r.Packed-*r.Adopted, console.Plural(int(*r.Packed), "entry"))
+		fmt.Fprintf(w, "%d of ExecuTorch's %s adopted: the model is packed into the same bytes here; "+
+			"%d of the model's %s packed here\n",
+			*r.Adopted, console.Plural(r.Original, "entry"), *r.Packed-*r.Adopted,
+			console.Plural(int(*r.Packed), "entry"))
 	}
 	for _, why := range r.LeftOut {
 		fmt.Fprintf(w, "left out: %s\n", console.Printable(why))

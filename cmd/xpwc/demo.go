@@ -14,17 +14,22 @@ func newDemoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [MODEL]",
 		Short: "Compare running a model without a cache, cold and warm",
-		Long: `Runs a model three times, each in a process of its own: without a cache, cold (XNNPACK packs the weights into a new cache
-file), and warm (the file is mapped and nothing is packed). Prints what each took, and whether the outputs are equal bit for bit.
+		Long: `Runs a model three times, each time in a process of its own: without a cache, cold
+(XNNPACK packs the weights into a new cache file), and warm (the file is mapped and
+nothing is packed). Prints how long each took, and whether the outputs are equal bit for
+bit.
 
-MODEL is a .tflite file, or the word llama: a generated stack of layers of Llama 3.2 1B's shape with int8 weights.
-By default it is ` + bench.DemoModel + `.
+MODEL is a .tflite file, or the word llama: a generated stack of layers of Llama 3.2 1B's
+shape with int8 weights. By default it is
+` + bench.DemoModel + `.
 
-Total load is what lies between the opened model and a runtime that can be executed: opening the cache, loading the tensors,
-creating the runtime with all packing, finalizing. The first inference includes planning the runtime's memory. Memory is
-measured after the first inference, and in the cold run after the cache is saved.
+Total load is the time from the opened model to a runtime that can be executed: opening
+the cache, loading the tensors, creating the runtime with all packing, finalizing. The
+first inference includes planning the runtime's memory. Memory is measured after the first
+inference; in the cold run, after the cache is saved.
 
---shared shows instead what a second method (runtime) costs that has the weights of the first, with a cache and without.`,
+--shared shows instead the memory that a second method (runtime) with the same weights
+takes, without a cache and with one.`,
 		Example: `  xpwc demo pose_landmark_heavy.tflite
   xpwc demo llama --layers 4 --json demo.json
   xpwc demo llama --shared`,
@@ -39,7 +44,7 @@ measured after the first inference, and in the cold run after the cache is saved
 			if err := checkThreads(o.Threads); err != nil {
 				return err
 			}
-			jobOf(cmd.Context()).heed(fmt.Sprintf("%s keeps what was made there", o.Dir))
+			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
 			return bench.Demo(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -48,7 +53,7 @@ measured after the first inference, and in the cold run after the cache is saved
 	f.StringVar(&o.JSON, "json", "", "also write the figures to `FILE`, a JSON list with an object for each mode")
 	f.IntVar(&o.Layers, "layers", bench.DemoLayers, "number `N` of layers of the model llama")
 	threadsFlag(cmd, &o.Threads)
-	f.BoolVar(&o.Shared, "shared", false, "show what a second method with the same weights costs")
+	f.BoolVar(&o.Shared, "shared", false, "show the memory that a second method with the same weights takes")
 	return cmd
 }
 

@@ -11,9 +11,11 @@ import (
 	"xpwc/internal/console"
 )
 
-// errDifferent: the files differ, which was told. Trouble has another exit code, as with diff and cmp.
+// errDifferent: the files differ, and the differences are printed. Other errors have another exit code, as with diff
+// and cmp.
 var errDifferent = errors.New("the files differ")
 
+// A troubleError is an error of xpwc diff that is not a difference.
 type troubleError struct{ error }
 
 func (e troubleError) Unwrap() error { return e.error }
@@ -23,14 +25,17 @@ func newDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare the entries of two cache files",
-		Long: `Prints which entries two cache files do not have in common: those only in A or only in B, and those of one name with other bytes,
-another seed, another key (packing, fingerprint_id) or another layout. Payloads are compared by the checksums that
-the files have of them. Where payloads lie, and when they were used, makes no difference.
+		Long: `Prints in which entries two cache files differ: entries that only A or only B has, and
+entries of one name that have different bytes, seeds, keys (packing, fingerprint_id) or
+layouts. Payloads are compared by the checksums in the files. The offsets of payloads, and
+when they were used, are not compared.
 
-ExecuTorch's files tell no layouts, packing and checksums, those of version 1 no seeds: what one of the files lacks is not
-compared, and payloads are read.
+ExecuTorch's files have no layouts, packing and checksums; those of version 1 have no
+seeds. What one of the files does not have is not compared; without checksums, payloads
+are read.
 
-Exits with 0 if there are no differences, with 1 if there are, and with 2 if something went wrong.`,
+Exits with 0 if there are no differences, with 1 if there are, and with 2 if something
+went wrong.`,
 		Example: `  xpwc diff built.xpwc deployed.xpwc
   xpwc diff model.xpwc model.packed_cache --json
   xpwc diff a.xpwc b.xpwc >/dev/null && echo equal`,
@@ -49,7 +54,7 @@ Exits with 0 if there are no differences, with 1 if there are, and with 2 if som
 	return cmd
 }
 
-// comparison is what xpwc diff tells.
+// comparison is the result of xpwc diff.
 type comparison struct {
 	A           string             `json:"a"`
 	B           string             `json:"b"`
@@ -88,7 +93,8 @@ func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 	}
 	c := comparison{A: a.Path(), B: b.Path(), Equal: equal, Differences: []differenceReport{}}
 	for _, d := range differences {
-		c.Differences = append(c.Differences, differenceReport{d.Change, d.Name, side(d.Change, d.A), side(d.Change, d.B)})
+		c.Differences = append(c.Differences, differenceReport{d.Change, d.Name, side(d.Change, d.A),
+			side(d.Change, d.B)})
 	}
 	if asJSON {
 		err = printJSON(stdout, c)
@@ -117,7 +123,8 @@ func (c *comparison) print(w io.Writer) error {
 		fmt.Fprintln(w)
 	}
 	text := console.Plural(c.Equal, "entry") + " in common"
-	for _, change := range []cachefile.Change{cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes, cachefile.OtherSeed,
+	for _, change := range []cachefile.Change{cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes,
+		cachefile.OtherSeed,
 		cachefile.OtherKey, cachefile.OtherLayout} {
 		if n := count[change]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, change)
@@ -127,7 +134,7 @@ func (c *comparison) print(w io.Writer) error {
 	return err
 }
 
-// cell says of an entry what the difference is about.
+// cell returns what the difference is about.
 func (d *differenceReport) cell(s *sideReport) string {
 	switch {
 	case s == nil:

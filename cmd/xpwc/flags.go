@@ -34,7 +34,7 @@ func checkModel(f modelfile.File) error {
 	return nil
 }
 
-// printJSON prints what a command found out.
+// printJSON prints the result of a command.
 func printJSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")

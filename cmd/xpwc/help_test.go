@@ -13,7 +13,7 @@ import (
 	"xpwc/internal/console"
 )
 
-func TestMistakesWithCacheFilesAreTold(t *testing.T) {
+func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("my notes"), 0o600))
 	for _, c := range []struct {
@@ -21,12 +21,12 @@ func TestMistakesWithCacheFilesAreTold(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "arguments are missing: xpwc inspect FILE", []string{"inspect"}},
-		{exitUsage, "is inspect meant?", []string{"inspec", "notes"}},
+		{exitUsage, "arguments are missing; usage: xpwc inspect FILE", []string{"inspect"}},
+		{exitUsage, "did you mean inspect?", []string{"inspec", "notes"}},
 		{exitUsage, "unknown command \"frobnicate\"\n", []string{"frobnicate"}},
 		{exitUsage, "bash, zsh, fish", []string{"completion"}},
 		{exitUsage, "xpwc completion foo", []string{"completion", "foo"}},
-		{exitUsage, "these are not the arguments that it takes: xpwc inspect FILE", []string{"inspect", "notes", "b"}},
+		{exitUsage, "wrong number of arguments; usage: xpwc inspect FILE", []string{"inspect", "notes", "b"}},
 		{exitUsage, "name, size, offset, used, seed", []string{"inspect", "notes", "--sort", "color"}},
 		{exitFailed, "not a packed weights cache", []string{"inspect", "notes"}},
 		{exitFailed, "not a packed weights cache", []string{"verify", "notes"}},
@@ -39,9 +39,9 @@ func TestMistakesWithCacheFilesAreTold(t *testing.T) {
 		{exitUsage, "native, xpwc2", []string{"convert", "notes"}},
 		{exitUsage, "native, xpwc2", []string{"convert", "notes", "--to", "zip"}},
 		{exitUsage, "-o", []string{"convert", "notes", "--to", "native"}},
-		{exitUsage, "takes: xpwc diff A B", []string{"diff", "notes"}},
+		{exitUsage, "usage: xpwc diff A B", []string{"diff", "notes"}},
 		{exitUsage, "absent", []string{"diff", "absent", "notes"}},
-		{exitUsage, "missing: xpwc man DIR", []string{"man"}},
+		{exitUsage, "missing; usage: xpwc man DIR", []string{"man"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			code, out, stderr := xpwcIn(t, dir, c.args...)
@@ -69,7 +69,8 @@ func TestShellsCompleteFilesAndChoices(t *testing.T) {
 		"prune notthere.xpwc --keep-layout |": {"current\t", noFiles},
 		"man |":                               {directories},
 	} {
-		got := says(t, dir, 0, append([]string{"__complete"}, strings.Split(strings.ReplaceAll(words, "|", ""), " ")...)...)
+		got := says(t, dir, 0, append([]string{"__complete"},
+			strings.Split(strings.ReplaceAll(words, "|", ""), " ")...)...)
 		for _, w := range want {
 			require.Contains(t, got, w, words)
 		}
@@ -126,6 +127,22 @@ func TestSizesAreReadWithTheirUnits(t *testing.T) {
 	for _, text := range []string{"", "0", "-1", "many", "5 parsecs"} {
 		_, err := parseSize("max-size", text)
 		require.ErrorAs(t, err, new(usageError), text)
+	}
+}
+
+func TestHelpFitsItsColumns(t *testing.T) {
+	commands := []string{""}
+	for _, command := range newRootCommand().Commands() {
+		if !command.Hidden && command.Name() != "completion" && command.Name() != "help" { // whose texts are cobra's
+			commands = append(commands, command.Name())
+		}
+	}
+	require.Contains(t, commands, "inspect")
+	dir := t.TempDir()
+	for _, command := range commands {
+		for line := range strings.Lines(says(t, dir, 0, append(strings.Fields(command), "--help")...)) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), helpWidth, line)
+		}
 	}
 }
 

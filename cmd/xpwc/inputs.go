@@ -22,7 +22,8 @@ func readInputs(e *execution.Execution, paths []string) error {
 		return readRaw(paths[0], e.Inputs, e.Model.Inputs())
 	}
 	if len(paths) != len(e.Inputs) {
-		return usagef("--input is given %s for %s: %s", console.Plural(len(paths), "file"), console.Plural(len(e.Inputs), "input"), describe(e.Model.Inputs()))
+		return usagef("--input is given %s for %s: %s", console.Plural(len(paths), "file"),
+			console.Plural(len(e.Inputs), "input"), describe(e.Model.Inputs()))
 	}
 	for i, path := range paths {
 		read := readRaw
@@ -49,7 +50,8 @@ func readNumPy(path string, inputs []*xnnpack.Buffer, values []models.Value) err
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if a.Dtype != npy.Float32 {
-		return fmt.Errorf("%s: its elements are %s, not float32 (%s); save it as x.astype(numpy.float32)", path, a.Dtype, npy.Float32)
+		return fmt.Errorf("%s: its elements are %s, not float32 (%s); save it as x.astype(numpy.float32)",
+			path, a.Dtype, npy.Float32)
 	}
 	if !slices.Equal(squeezed(a.Shape), squeezed(values[0].Shape)) {
 		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(values))
@@ -77,14 +79,14 @@ func readRaw(path string, inputs []*xnnpack.Buffer, values []models.Value) error
 		n, err := io.ReadFull(f, b.Bytes())
 		done += n
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%s has %d bytes, but the model's inputs take %d: %s", path, done, total, describe(values))
+			return fmt.Errorf("%s has %d bytes, but the inputs of the model are %d: %s", path, done, total, describe(values))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	if n, _ := f.Read(make([]byte, 1)); n > 0 {
-		return fmt.Errorf("%s has more than the %d bytes that the model's inputs take: %s", path, total, describe(values))
+		return fmt.Errorf("%s has more than the %d bytes of the model's inputs: %s", path, total, describe(values))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type inspectOptions struct {
 	check, drawn, short, json bool
 }
 
-// entryOrders are what --sort knows. Names and seeds are sorted upwards, sizes and times downwards.
+// entryOrders are the values of --sort. Names and seeds are sorted upwards, sizes and times downwards.
 var entryOrders = map[string]func(a, b cachefile.Entry) int{
 	"name":   func(a, b cachefile.Entry) int { return cmp.Compare(a.Name, b.Name) },
 	"size":   func(a, b cachefile.Entry) int { return cmp.Compare(b.Size, a.Size) },
@@ -38,13 +38,16 @@ func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Show what is in a cache file",
-		Long: `Shows what a cache file is, which layouts (ways of packing) it has packed weights of, whether this machine's is among them, its
-entries, and what its bytes are used for. FILE is a cache of xpwc's, a file of ExecuTorch's, or a safetensors file with packed
-weights in it (xpwc pack --embed-beside), and is neither changed nor locked: it may be in use.
+		Long: `Shows the format of a cache file, the layouts (ways of packing) of its packed weights,
+whether this machine's layout is among them, the entries, and what the bytes are used
+for. FILE is a cache of xpwc, a cache of ExecuTorch, or a safetensors file with packed
+weights in it (xpwc pack --embed-beside). It is neither changed nor locked: it may be in
+use.
 
-Checksums are compared with --check only, which reads the whole file; xpwc verify checks more. ExecuTorch's files have none.
+Only --check compares checksums, and reads the whole file for that; xpwc verify checks
+more. ExecuTorch's files have no checksums.
 
-Exits with 1 if the file cannot be read, or if what was looked at is damaged.`,
+Exits with 1 if the file cannot be read, or if a part that was read is damaged.`,
 		Example: `  xpwc inspect model.xpwc
   xpwc inspect model.xpwc --sort size --filter '*attention*'
   xpwc inspect model.xpwc --check --layout current
@@ -59,23 +62,27 @@ Exits with 1 if the file cannot be read, or if what was looked at is damaged.`,
 			if err != nil {
 				return err
 			}
-			return at.with(func(f *cachefile.File) error { return inspect(f, at, o, cmd.OutOrStdout(), cmd.ErrOrStderr()) })
+			return at.with(func(f *cachefile.File) error {
+				return inspect(f, at, o, cmd.OutOrStdout(),
+					cmd.ErrOrStderr())
+			})
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "offset", "`ORDER` of the entries: "+strings.Join(entryOrderNames, ", "))
-	flags.StringVar(&o.filter, "filter", "", "only entries whose name has `TEXT` in it, or is matched by it if it has * or ?")
-	flags.StringVar(&o.layout, "layout", "", "only entries of this `LAYOUT`: the beginning of its fingerprint, or current for this machine's")
+	flags.StringVar(&o.filter, "filter", "", "only entries whose name contains `TEXT` or, with * or ?, matches it")
+	flags.StringVar(&o.layout, "layout", "",
+		"only entries of this `LAYOUT`: the beginning of its fingerprint, or the word current")
 	flags.BoolVar(&o.check, "check", false, "compare the checksums of the entries shown")
-	flags.BoolVar(&o.drawn, "map", false, "draw where in the file the bytes are, in place of the table of entries")
-	flags.BoolVar(&o.short, "summary", false, "leave out the entries")
+	flags.BoolVar(&o.drawn, "map", false, "draw a map of the bytes in the file, in place of the table of entries")
+	flags.BoolVar(&o.short, "summary", false, "do not list the entries")
 	jsonFlag(cmd, &o.json)
 	completeWords(cmd, "sort", entryOrderNames...)
 	layoutFlag(cmd, "layout")
 	return cmd
 }
 
-// inspection is what xpwc inspect tells.
+// inspection is the result of xpwc inspect.
 type inspection struct {
 	File       string           `json:"file"`
 	Format     cachefile.Format `json:"format"`
@@ -90,8 +97,8 @@ type inspection struct {
 	Entries    []entryReport    `json:"entries"` // null with --summary
 	Damaged    []string         `json:"damaged,omitempty"`
 	Map        []segmentReport  `json:"map,omitempty"`
-	Embedded   *embedded        `json:"embedded,omitempty"` // where in the file the cache is, and offsets are counted from
-	note       string           // of that
+	Embedded   *embedded        `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
+	note       string           // about Embedded, for people
 	info       cachefile.Info
 	segments   []cachefile.Segment
 }
@@ -183,7 +190,8 @@ func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io
 		err = r.print(stdout, o)
 	}
 	if err == nil && len(r.Damaged) > 0 {
-		err = fmt.Errorf("%s is damaged: %d of %s; xpwc verify tells more", r.File, len(r.Damaged), console.Plural(r.Total, "entry"))
+		entries := console.Plural(r.Total, "entry")
+		err = fmt.Errorf("%s is damaged: %d of %s; xpwc verify reports where", r.File, len(r.Damaged), entries)
 	}
 	return err
 }
@@ -191,10 +199,12 @@ func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io
 // report describes a file, but for its entries.
 func report(f *cachefile.File) (*inspection, error) {
 	info, err := f.Info()
-	r := &inspection{File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation, Total: info.Entries,
+	r := &inspection{File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation,
+		Total:   info.Entries,
 		Layouts: []layoutReport{}, info: info}
-	r.Bytes = map[string]int64{"file": info.FileBytes, "header": info.HeaderBytes, "payloads": info.PayloadBytes, "index": info.IndexBytes,
-		"trailer": info.TrailerBytes, "padding": info.PaddingBytes, "dead": info.DeadBytes, "uncommitted": info.UncommittedBytes}
+	r.Bytes = map[string]int64{"file": info.FileBytes, "header": info.HeaderBytes, "payloads": info.PayloadBytes,
+		"index": info.IndexBytes, "trailer": info.TrailerBytes, "padding": info.PaddingBytes, "dead": info.DeadBytes,
+		"uncommitted": info.UncommittedBytes}
 	if info.Format != cachefile.Native {
 		return r, err
 	}
@@ -207,17 +217,18 @@ func report(f *cachefile.File) (*inspection, error) {
 	}
 	for _, l := range info.Layouts {
 		fingerprint := l.Fingerprint.String()
-		r.Layouts = append(r.Layouts, layoutReport{fingerprint, l.Description, fingerprint == r.Here, l.Entries, l.PayloadBytes})
+		r.Layouts = append(r.Layouts, layoutReport{fingerprint, l.Description, fingerprint == r.Here, l.Entries,
+			l.PayloadBytes})
 	}
 	return r, err
 }
 
-// choose returns the entries that are to be shown, in their order, and notes those whose records are damaged.
+// choose returns the entries to show, in their order, and notes those whose records are damaged.
 func (r *inspection) choose(f *cachefile.File, o inspectOptions) ([]cachefile.Entry, error) {
 	var layout cachefile.Digest
 	if o.layout != "" {
 		if r.Format != cachefile.Native {
-			return nil, usagef("--layout: %s is ExecuTorch's, which tells no layouts", r.File)
+			return nil, usagef("--layout: %s is a cache of ExecuTorch, which has no layouts", r.File)
 		}
 		var err error
 		if layout, err = selectLayout(r.File, r.info.Layouts, o.layout); err != nil {
@@ -247,13 +258,14 @@ func nameFilter(text string) func(name string) bool {
 	return regexp.MustCompile("(?s)^" + pattern + "$").MatchString
 }
 
-// describe adds entries to what is told, after checking them if that is asked for.
-func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, check bool, bar *console.Progress) error {
+// describe adds entries to the inspection, after checking them if check is set.
+func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, check bool,
+	progress *console.Progress) error {
 	var done, total int64
 	for _, e := range entries {
 		total += e.Size
 	}
-	defer bar.Finish()
+	defer progress.Finish()
 	r.Entries = []entryReport{}
 	for _, e := range entries {
 		state := sumUnchecked
@@ -272,7 +284,7 @@ func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, chec
 				state = sumOK
 			}
 			done += e.Size
-			bar.Update(done, total)
+			progress.Update(done, total)
 		}
 		r.Entries = append(r.Entries, reportEntry(e, r.Format, state))
 	}

@@ -12,7 +12,8 @@ import (
 	"xpwc/internal/console"
 )
 
-// shortLayout is how much of a fingerprint tables have: enough to tell layouts apart, and to name them to --layout.
+// shortLayout is how many digits of a fingerprint tables have: enough to distinguish layouts, and to name them with
+// --layout.
 const shortLayout = 8
 
 func (r *inspection) print(w io.Writer, o inspectOptions) error {
@@ -42,14 +43,14 @@ func (r *inspection) printSummary(w io.Writer) error {
 	case cachefile.Native:
 		fmt.Fprintf(w, "%s: packed weights cache, format version %d, generation %d\n", r.File, r.Version, r.Generation)
 	case cachefile.XPWC1:
-		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version 1 (without seeds: today's ExecuTorch packs afresh)\n", r.File)
+		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version 1 (today's ExecuTorch refuses it)\n", r.File)
 	default:
 		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version %d\n", r.File, r.Version)
 	}
 	fmt.Fprint(w, r.note)
 	for _, s := range r.info.Slots {
 		if s.State == cachefile.SlotTorn {
-			fmt.Fprintf(w, "note: the header's slot at %d does not check out: a crash left it so, or it is damaged\n", s.Offset)
+			fmt.Fprintf(w, "note: the slot of the header at %d is invalid: after a crash, or by damage\n", s.Offset)
 		}
 	}
 	fmt.Fprintln(w)
@@ -85,7 +86,8 @@ func (r *inspection) printLayouts(w io.Writer) error {
 		if l.Current {
 			note, here = "this machine's", true
 		}
-		t.Row(l.Fingerprint, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), note)
+		t.Row(l.Fingerprint, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
+			note)
 	}
 	if len(r.Layouts) > 0 {
 		if err := t.Print(w); err != nil {
@@ -95,7 +97,7 @@ func (r *inspection) printLayouts(w io.Writer) error {
 	switch {
 	case here:
 	case r.Here == "":
-		fmt.Fprintln(w, "XNNPACK cannot tell this machine's layout.")
+		fmt.Fprintln(w, "This machine's layout is unknown: XNNPACK cannot run here.")
 	case len(r.Layouts) == 0:
 		fmt.Fprintf(w, "No layouts; this machine's is %s.\n", r.Here)
 	default:
@@ -125,7 +127,8 @@ func (r *inspection) printEntries(w io.Writer) error {
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
-		row := []string{console.Printable(e.Name), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
+		row := []string{console.Printable(e.Name), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed),
+			fmt.Sprint(e.Offset)}
 		if r.Format == cachefile.XPWC1 {
 			row[2] = console.None
 		}
@@ -149,8 +152,9 @@ func (r *inspection) printEntries(w io.Writer) error {
 	return nil
 }
 
-// fit makes a table of the entries fit a terminal. Of a name that is too long, the kernel's and the bias' joined, the beginning tells
-// entries apart best. It returns what is left out because it is true of all.
+// fit makes a table of the entries fit a terminal. A name joins those of the kernel and the bias; of one that is too
+// long the beginning is shown, which distinguishes entries best. fit returns what is left out because it is true of
+// all.
 func (r *inspection) fit(t *console.Table, width int) (said []string) {
 	if width == 0 {
 		return nil
@@ -167,7 +171,7 @@ func (r *inspection) fit(t *console.Table, width int) (said []string) {
 	return said
 }
 
-// kind says what is special about an entry.
+// kind returns what is special about an entry.
 func (e *entryReport) kind() string {
 	switch {
 	case e.Variant && e.Tied:
@@ -191,7 +195,8 @@ const (
 	mapRows                 = 24
 )
 
-// drawMap draws the bytes of a file in rows of equal pieces. What is neither payload nor padding is seen however small it is.
+// drawMap draws the bytes of a file, a character for each piece of equal size. What is neither payload nor padding is
+// shown however small it is.
 func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
 	if fileBytes == 0 {
 		fmt.Fprintln(w, "The file is empty.")
@@ -239,8 +244,10 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
 	for _, l := range []struct {
 		mark byte
 		text string
-	}{{0, string([]byte{evenPayload, ' ', oddPayload}) + "  payloads, by turns"}, {'H', "header"}, {'I', "index"}, {'T', "index for ExecuTorch"},
-		{'o', "old index"}, {'x', "dead"}, {'?', "uncommitted: a writer is at work, or was killed"}, {'.', "padding"}} {
+	}{{0, string([]byte{evenPayload, ' ', oddPayload}) + "  payloads, alternating"}, {'H', "header"}, {'I', "index"},
+		{'T', "index for ExecuTorch"},
+		{'o', "old index"}, {'x', "dead"}, {'?', "uncommitted: a program is writing, or was killed"},
+		{'.', "padding"}} {
 		if n := total[l.mark]; n > 0 {
 			text := l.text
 			if l.mark != 0 {

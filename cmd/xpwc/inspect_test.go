@@ -74,7 +74,8 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 	}
 
 	text := says(t, dir, 0, "inspect", "model.xpwc")
-	for _, want := range []string{"format version 3, generation 2", "convolution fp32", "this machine's", v.Here, fmt.Sprintf("payloads of %d entries", v.Total), "dead", "not checked"} {
+	for _, want := range []string{"format version 3, generation 2", "convolution fp32", "this machine's", v.Here,
+		fmt.Sprintf("payloads of %d entries", v.Total), "dead", "not checked"} {
 		require.Contains(t, text, want)
 	}
 	require.Equal(t, v.Total, strings.Count(text, "not checked"))
@@ -117,7 +118,8 @@ func TestInspectSortsAndFilters(t *testing.T) {
 			require.True(t, matches(e.Name))
 		}
 	}
-	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "regressor"), fmt.Sprintf("2 entries of %d", len(all)))
+	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "regressor"),
+		fmt.Sprintf("2 entries of %d", len(all)))
 	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "nothing"), "No entries")
 }
 
@@ -147,8 +149,9 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, says(t, dir, 0, "verify", "model.xpwc"), "sound: generation 1")
 	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
-	require.Equal(t, verification{File: "model.xpwc", Sound: true, Format: cachefile.Native, Generation: 1, Entries: v.Total,
-		PayloadBytes: v.Bytes["payloads"], Problems: []problemReport{}}, tells[verification](t, dir, 0, "verify", "model.xpwc"))
+	want := verification{File: "model.xpwc", Sound: true, Format: cachefile.Native, Generation: 1,
+		Entries: v.Total, PayloadBytes: v.Bytes["payloads"], Problems: []problemReport{}}
+	require.Equal(t, want, tells[verification](t, dir, 0, "verify", "model.xpwc"))
 	index := v.Slots[1].IndexAt
 	trailer := v.Map[len(v.Map)-1].Offset
 	last := v.Entries[len(v.Entries)-1]
@@ -176,7 +179,8 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 			require.False(t, v.Sound)
 			found := false
 			for _, p := range v.Problems {
-				found = found || p.Entry == c.entry && strings.Contains(p.What, c.says) && (p.Offset == c.offset || strings.Contains(c.says, "block"))
+				found = found || p.Entry == c.entry && strings.Contains(p.What, c.says) &&
+					(p.Offset == c.offset || strings.Contains(c.says, "block"))
 			}
 			require.True(t, found, "%+v", v.Problems)
 			text := says(t, dir, 1, "verify", "bad")
@@ -186,12 +190,14 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	}
 	cut := append([]byte(nil), good[:end-5]...)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), cut, 0o600))
-	require.Contains(t, says(t, dir, 1, "verify", "bad"), fmt.Sprintf("offset %d: the file ends here, generation 1 at %d", end-5, end))
+	require.Contains(t, says(t, dir, 1, "verify", "bad"),
+		fmt.Sprintf("offset %d: the file ends here, generation 1 at %d", end-5, end))
 	require.Contains(t, says(t, dir, 1, "inspect", "bad"), "the file ends here")
 
 	// What a killed writer left is told, and no damage.
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "longer"), append(append([]byte(nil), good...), "tail"...), 0o600))
-	require.Contains(t, says(t, dir, 0, "verify", "longer"), "note: longer: 4 B behind the end of generation 1")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "longer"), append(append([]byte(nil), good...), "tail"...),
+		0o600))
+	require.Contains(t, says(t, dir, 0, "verify", "longer"), "note: longer: 4 B after the end of generation 1")
 
 	// A damaged payload is seen by whoever looks.
 	bad := append([]byte(nil), good...)

@@ -19,23 +19,23 @@ var errInterrupted = errors.New("interrupted")
 // it is in.
 var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
-// A job is a run of the program as far as an interrupt concerns it. An interrupt ends the program at once, after
-// undoing what would be left; or, where a command looks at its context itself, when it has come to its end. It comes
-// too late for what is in its place.
+// A job is what an interrupt ends: one run of a command. An interrupt removes what would be left and ends the program
+// at once. If the command looks at its context itself, the program waits for the command to return. Files that are at
+// their paths already stay.
 type job struct {
 	signals chan os.Signal
 	cancel  context.CancelFunc
 
-	mu     sync.Mutex // kept once the program ends: nothing is put in its place any more
+	mu     sync.Mutex // held for ever when the program ends, so that no file is moved to its path any more
 	undo   []*func()
-	placed bool
-	heeds  bool
+	placed bool   // a file is at its path
+	waits  bool   // for the command to return
 	kept   string // what stays of a command that is interrupted, or ""
 }
 
 type jobKey struct{}
 
-// newJob returns the job of this program's run, and the context that commands find it by, which an interrupt ends.
+// newJob returns a job, and the context in which commands find it, which an interrupt cancels.
 func newJob() (context.Context, *job) {
 	j := &job{signals: make(chan os.Signal, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -46,8 +46,8 @@ func newJob() (context.Context, *job) {
 // jobOf returns the job of a command's context.
 func jobOf(ctx context.Context) *job { return ctx.Value(jobKey{}).(*job) }
 
-// listen has interrupts come to the job. What ignores them, in the background of a shell or by nohup, goes on doing
-// so. Asked again, the program ends at once.
+// listen makes the job receive interrupts. Signals that the program ignores, in the background of a shell or by nohup,
+// stay ignored. A second interrupt ends the program at once.
 func (j *job) listen() {
 	for _, s := range interrupts {
 		if !signal.Ignored(s) {
@@ -56,15 +56,14 @@ func (j *job) listen() {
 	}
 }
 
-// onInterrupt has do called if the program is interrupted before done is called. It may be called beside what it
-// undoes.
+// onInterrupt makes an interrupt call do, unless done was called before. It may run at the same time as what it undoes.
 func (j *job) onInterrupt(do func()) (done func()) {
 	done, _ = j.making(func() error { return nil }, do)
 	return done
 }
 
-// making calls do, and has undo called if the program is interrupted before done is called. An interrupt waits for
-// do. After an error there is nothing to undo.
+// making calls do, and makes an interrupt call undo, unless done was called before. An interrupt waits for do. If do
+// fails there is nothing to undo.
 func (j *job) making(do func() error, undo func()) (done func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -84,15 +83,15 @@ func (j *job) making(do func() error, undo func()) (done func(), err error) {
 	}, nil
 }
 
-// heed says that the command looks at its context itself, and that it is to be waited for. kept says what an
-// interrupt leaves all the same, or is "".
-func (j *job) heed(kept string) {
+// waitFor makes an interrupt wait for the command, which looks at its context itself. kept says what an interrupt
+// leaves, or is "".
+func (j *job) waitFor(kept string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.heeds, j.kept = true, kept
+	j.waits, j.kept = true, kept
 }
 
-// place calls what puts a file in its place. Once it has, an interrupt comes too late.
+// place calls do, which moves a file to its path. After that an interrupt is too late.
 func (j *job) place(do func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -101,13 +100,13 @@ func (j *job) place(do func() error) error {
 	return err
 }
 
-// interrupt undoes what the command has made. It reports whether the program ends here; else the command is to be
-// waited for.
+// interrupt undoes what the command has made. It reports whether the program ends now; otherwise it waits for the
+// command.
 func (j *job) interrupt() (ends bool) {
 	signal.Reset(interrupts...)
 	j.cancel()
 	j.mu.Lock()
-	if j.placed || j.heeds {
+	if j.placed || j.waits {
 		j.mu.Unlock()
 		return false
 	}
@@ -117,13 +116,13 @@ func (j *job) interrupt() (ends bool) {
 	return true
 }
 
-// outcome is what a command came to.
+// outcome is the result of a command.
 type outcome struct {
 	command *cobra.Command
 	err     error
 }
 
-// run runs the command, and returns its outcome, or errInterrupted if it was interrupted before it had come to one.
+// run runs the command, and returns its outcome, or errInterrupted if it was interrupted before.
 func (j *job) run(command func() outcome) outcome {
 	done := make(chan outcome, 1)
 	go func() { done <- command() }()

@@ -56,7 +56,8 @@ func requireSame(t testing.TB, want, got map[string]string) {
 // hidden reports whether there is a file that matches a pattern in a hidden directory of a directory, with some bytes.
 func hidden(t testing.TB, dir, pattern string, size int64) bool {
 	t.Helper()
-	for _, pattern := range []string{filepath.Join(dir, ".xpwc-*", pattern), filepath.Join(dir, ".xpwc-*", ".xpwc-*", pattern)} {
+	for _, pattern := range []string{filepath.Join(dir, ".xpwc-*", pattern),
+		filepath.Join(dir, ".xpwc-*", ".xpwc-*", pattern)} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, file := range files {
@@ -94,7 +95,8 @@ type moment struct {
 	reached func(t testing.TB, dir string) bool
 }
 
-// moments are of every command that makes files, in a directory with there.xpwc, dead.xpwc, for.executorch and temporary.
+// moments are of every command that makes files, in a directory with there.xpwc, dead.xpwc, for.executorch and
+// temporary.
 func moments(t *testing.T, ref string) []moment {
 	t.Helper()
 	in := func(pattern string, size int64) func(testing.TB, string) bool {
@@ -111,13 +113,17 @@ func moments(t *testing.T, ref string) []moment {
 		{"pack", append(pack[:len(pack):len(pack)], "new"), in(packing, 1<<20)},
 		{"pack adds", append(pack[:len(pack):len(pack)], "there.xpwc"), in(packing, 1<<20)},
 		{"convert", []string{"convert", "there.xpwc", "--to", "native", "-o", "new"}, in(converted, 1<<20)},
-		{"convert for ExecuTorch", []string{"convert", "there.xpwc", "--to", "xpwc2", "-o", "new"}, in(converted, 1<<20)},
-		{"convert from ExecuTorch", []string{"convert", "for.executorch", "--to", "native", "--model", model, "-o", "new"}, in("packing*", 1<<20)},
+		{"convert for ExecuTorch", []string{"convert", "there.xpwc", "--to", "xpwc2", "-o", "new"},
+			in(converted, 1<<20)},
+		{"convert from ExecuTorch",
+			[]string{"convert", "for.executorch", "--to", "native", "--model", model, "-o", "new"},
+			in("packing*", 1<<20)},
 		{"compact", []string{"compact", "dead.xpwc"}, in(linked+".*", 1<<20)},
 		{"prune", []string{"prune", "there.xpwc", "--max-size", "40MiB"}, in(linked+".*", 1<<20)},
-		{"verify with a model", []string{"verify", "there.xpwc", "--model", model}, func(t testing.TB, dir string) bool {
-			return hidden(t, filepath.Join(dir, "temporary"), proving, 1<<20)
-		}},
+		{"verify with a model", []string{"verify", "there.xpwc", "--model", model},
+			func(t testing.TB, dir string) bool {
+				return hidden(t, filepath.Join(dir, "temporary"), proving, 1<<20)
+			}},
 		{aboutToEnd, []string{"verify", "there.xpwc", "--model", model}, removing("temporary")},
 	}
 	if ref != "" {
@@ -143,9 +149,11 @@ func startIn(t testing.TB, dir string, args ...string) (*exec.Cmd, *bytes.Buffer
 func processState(t testing.TB, cmd *exec.Cmd, options int) (ended, stopped bool) {
 	t.Helper()
 	var info unix.Siginfo
-	require.NoError(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT|options, nil))
+	require.NoError(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT|options,
+		nil))
 	const exited, killed, dumped, wasStopped = 1, 2, 3, 5 // CLD_…
-	return info.Signo != 0 && (info.Code == exited || info.Code == killed || info.Code == dumped), info.Signo != 0 && info.Code == wasStopped
+	ended = info.Signo != 0 && (info.Code == exited || info.Code == killed || info.Code == dumped)
+	return ended, info.Signo != 0 && info.Code == wasStopped
 }
 
 // stopAt starts a command and stops it, as SIGSTOP does, at a moment. Where the command was faster it is started again.
@@ -231,7 +239,8 @@ func reference(t *testing.T) string {
 
 func TestAnInterruptLeavesWhatThereWas(t *testing.T) {
 	for _, m := range moments(t, reference(t)) {
-		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP} {
+		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM,
+			"SIGHUP": syscall.SIGHUP} {
 			t.Run(m.name+", "+name, func(t *testing.T) {
 				dir := workplace(t)
 				before := contents(t, dir)
@@ -311,7 +320,8 @@ func TestALivingCommandKeepsWhatItMakes(t *testing.T) {
 
 func TestAnInterruptedRunSaysWhatItKeeps(t *testing.T) {
 	dir := workplace(t)
-	cmd, stderr := stopAt(t, dir, moment{"", []string{"run", testModel(t, heavy), "--cache", "new", "--output-dir", "out"},
+	args := []string{"run", testModel(t, heavy), "--cache", "new", "--output-dir", "out"}
+	cmd, stderr := stopAt(t, dir, moment{"", args,
 		func(_ testing.TB, dir string) bool { return sizeOf(filepath.Join(dir, "new")) > 1<<20 }})
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))

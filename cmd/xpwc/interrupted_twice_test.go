@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// As hashing and verifying a large file is.
-func TestWhatDoesNotStopAtOnceIsStoppedByAskingAgain(t *testing.T) {
+// Hashing or verifying a large file cannot.
+func TestASecondInterruptEndsWhatCannotStopAtOnce(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self)
@@ -28,8 +28,8 @@ func TestWhatDoesNotStopAtOnceIsStoppedByAskingAgain(t *testing.T) {
 	lines := bufio.NewScanner(stdout)
 	require.True(t, lines.Scan())
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
-	require.True(t, lines.Scan(), "the first time it is told")
-	require.Equal(t, "told", lines.Text())
+	require.True(t, lines.Scan(), "the first interrupt is received")
+	require.Equal(t, "interrupted", lines.Text())
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, syscall.SIGINT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())

@@ -15,8 +15,8 @@ import (
 // current is what this machine's layout is called on the command line.
 const current = "current"
 
-// selectLayout finds the layout of a file that a beginning of its fingerprint means, or the word current. The error says which
-// layouts there are.
+// selectLayout returns the layout of a file whose fingerprint begins with name, or this machine's if name is the word
+// current. The error lists the layouts of the file.
 func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefile.Digest, error) {
 	prefix := strings.ToLower(name)
 	if name == current {
@@ -56,7 +56,8 @@ func completeLayouts(_ *cobra.Command, args []string, _ string) ([]string, cobra
 		_ = withFile(args[0], func(f *cachefile.File) error {
 			info, err := f.Info()
 			for _, l := range info.Layouts {
-				names = append(names, fmt.Sprintf("%s\t%s, %s", l.Fingerprint, console.Printable(l.Description), console.Plural(l.Entries, "entry")))
+				names = append(names, fmt.Sprintf("%s\t%s, %s", l.Fingerprint, console.Printable(l.Description),
+					console.Plural(l.Entries, "entry")))
 			}
 			return err
 		})
@@ -78,7 +79,8 @@ func addLayouts(t *console.Table, layouts []registry.Layout, what string, here r
 		if l.Fingerprint == here {
 			name += " (this machine's)"
 		}
-		t.Row(name, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), console.Size(l.FileBytes), what)
+		t.Row(name, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
+			console.Size(l.FileBytes), what)
 	}
 }
 

@@ -13,17 +13,18 @@ import (
 	"xpwc/internal/console"
 )
 
-// A location is where a cache is: in a file of its own, or, if it has a Tensor, in a safetensors file beside the weights.
+// A location is where a cache is: in a file of its own or, if Tensor is set, in a safetensors file.
 type location struct {
 	path string
 	embedded
 }
 
-// locate finds the cache in the file at path. What is no safetensors file is left to package cachefile, which tells what is wrong with it.
+// locate finds the cache in the file at path. Every file that is not a safetensors file is left to package cachefile
+// and its errors.
 func locate(path string) (location, error) {
 	l := location{path: path}
 	if strings.EqualFold(filepath.Ext(path), ".json") {
-		return l, nil // not what an index lists
+		return l, nil // an index of safetensors files has no cache in it
 	}
 	e, err := describeEmbedding(path)
 	switch {
@@ -82,16 +83,16 @@ func (l location) read(do func(packed io.ReaderAt) error) error {
 	return errors.Join(do(io.NewSectionReader(f, l.Offset, l.Bytes)), f.Close())
 }
 
-// note says where offsets are counted from, if that is not the file's beginning.
+// note says where offsets begin, if that is not the beginning of the file.
 func (l location) note() string {
 	if l.Tensor == "" {
 		return ""
 	}
-	return fmt.Sprintf("note: %s: the packed weights are the tensor %s, %s from byte %d on; offsets are counted from there\n",
+	return fmt.Sprintf("note: %s: the packed weights are the tensor %s, %s from byte %d on; offsets begin there\n",
 		l.path, l.Tensor, console.Size(l.Bytes), l.Offset)
 }
 
-// report tells the same to programs.
+// report is the same for programs.
 func (l location) report() *embedded {
 	if l.Tensor == "" {
 		return nil
@@ -103,8 +104,8 @@ func (l location) report() *embedded {
 func refuseEmbedded(path string) error {
 	l, err := locate(path)
 	if err == nil && l.Tensor != "" {
-		err = fmt.Errorf("%s: packed weights in a safetensors file are not rewritten; xpwc convert --to native takes them out, "+
-			"xpwc pack --embed-beside makes a new file", path)
+		err = fmt.Errorf("%s: packed weights in a safetensors file are not rewritten; "+
+			"xpwc convert --to native takes them out, xpwc pack --embed-beside makes a new file", path)
 	}
 	return err
 }

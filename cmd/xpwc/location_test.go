@@ -12,7 +12,8 @@ import (
 	"xpwc/safetensors"
 )
 
-// embeddedModel packs a safetensors file with packed weights in it, and the same weights into a cache file of their own.
+// embeddedModel packs a safetensors file with packed weights in it, and the same weights into a cache file of their
+// own.
 func embeddedModel(t *testing.T) (dir string, at embedded) {
 	t.Helper()
 	dir = t.TempDir()
@@ -70,7 +71,8 @@ func TestPackedWeightsAreTakenOutOfASafetensorsFileAndCompared(t *testing.T) {
 	says(t, dir, 0, "convert", "packed.safetensors", "--to", "native", "-o", "out.xpwc")
 	says(t, dir, 0, "verify", "out.xpwc")
 	says(t, dir, 0, "diff", "packed.safetensors", "out.xpwc")
-	for _, args := range [][]string{{"compact"}, {"prune", "--max-size", "1MiB"}, {"prune", "--keep-layout", "current"}} {
+	for _, args := range [][]string{{"compact"}, {"prune", "--max-size", "1MiB"},
+		{"prune", "--keep-layout", "current"}} {
 		require.Contains(t, says(t, dir, exitFailed, append(args, "packed.safetensors")...), "xpwc pack --embed-beside")
 	}
 	after, err := os.ReadFile(filepath.Join(dir, "packed.safetensors"))

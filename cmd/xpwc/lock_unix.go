@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockable: a cache file's lock can be taken here as package xpwc does.
+// lockable: this program can lock a cache file as package xpwc does.
 const lockable = true
 
 // lockFile takes the writer's lock of an open cache file (docs/format.md) unless another process has it.

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// lockable: a file that others have open is replaced by package xpwc alone, which knows how.
+// lockable: on Windows only package xpwc can replace a file that others have open.
 const lockable = false
 
 func lockFile(*os.File) (bool, error) { return false, errors.ErrUnsupported }

@@ -1,5 +1,5 @@
-// Command xpwc runs models with XNNPACK and shows what a cache of packed weights does for them. It looks into cache files, checks and
-// rewrites them.
+// Command xpwc runs models with XNNPACK on a cache of packed weights, and measures what the cache changes. It packs
+// ahead of time. It shows, checks and rewrites cache files, and exchanges them with registries.
 package main
 
 import (
@@ -15,11 +15,14 @@ import (
 	"xpwc"
 )
 
+// helpWidth is how many columns help texts have at most.
+const helpWidth = 90
+
 // Exit codes.
 const (
 	exitOK     = 0
 	exitFailed = 1 // something went wrong, or results differ
-	exitUsage  = 2 // the command line is wrong; of xpwc diff also: something went wrong
+	exitUsage  = 2 // the command line is wrong; of xpwc diff: or something went wrong
 	// exitInterrupted is what shells give a program that Ctrl-C has ended.
 	exitInterrupted = 128 + int(syscall.SIGINT)
 )
@@ -32,7 +35,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	ctx, j := newJob()
-	if command, _, err := root.Find(args); err != nil || !command.Hidden { // processes that this one starts for itself end with it
+	// The hidden commands are processes that this program starts for itself: they end with it.
+	if command, _, err := root.Find(args); err != nil || !command.Hidden {
 		j.listen()
 	}
 	o := j.run(func() outcome {
@@ -48,14 +52,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitInterrupted
 	}
 	if errors.Is(err, errDifferent) {
-		return exitFailed // and was told
+		return exitFailed // the differences are printed
 	}
 	fmt.Fprintf(stderr, "xpwc: %v\n", err)
 	if errors.As(err, new(troubleError)) {
 		return exitUsage
 	}
 	if errors.As(err, new(usageError)) {
-		fmt.Fprintf(stderr, "%s --help tells more.\n", command.CommandPath())
+		fmt.Fprintf(stderr, "See %s --help.\n", command.CommandPath())
 		return exitUsage
 	}
 	return exitFailed
@@ -66,15 +70,16 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// usage makes the errors of an argument check usage errors, which show what the command takes.
+// usage makes the errors of an argument check usage errors, which show the arguments of the command.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			takes := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+			line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
 			if len(args) == 0 {
-				return usagef("arguments are missing: %s", takes)
+				return usagef("arguments are missing; usage: %s", line)
 			}
-			return usagef("%s %s: these are not the arguments that it takes: %s", cmd.CommandPath(), strings.Join(args, " "), takes)
+			return usagef("%s %s: wrong number of arguments; usage: %s", cmd.CommandPath(), strings.Join(args, " "),
+				line)
 		}
 		return nil
 	}
@@ -87,13 +92,22 @@ func newRootCommand() *cobra.Command {
 		Short:         "Run models with XNNPACK on a cache of packed weights, and look after cache files",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Long: `Runs models with XNNPACK on a cache of packed weights, packs ahead of time, and looks after cache files.
+		Long: `Runs models with XNNPACK on a cache of packed weights, packs ahead of time, and looks
+after cache files.
 
-Results go to standard output, progress and errors to standard error. Commands with --json print one JSON document in place of text.
+Results go to standard output, progress and errors to standard error. Commands with
+--json print one JSON document in place of text.
 
-Exits with 0 if all went well, with 1 if something went wrong or is damaged, with 2 if the command line is wrong, and with 130 if it was
-interrupted, by Ctrl-C, SIGTERM or SIGHUP: then nothing was written and nothing is left, unless it says otherwise. A second interrupt
-ends it at once. xpwc diff exits as diff does: with 1 if there are differences, with 2 if something went wrong.`,
+Exits with
+  0    if all went well
+  1    if something went wrong, or a file is damaged
+  2    if the command line is wrong
+  130  if it was interrupted, by Ctrl-C, SIGTERM or SIGHUP
+
+xpwc diff exits with 1 if there are differences, and with 2 if something went wrong.
+
+An interrupted command has written nothing and leaves no files, unless its message says
+otherwise. A second interrupt ends it at once.`,
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc run pose.tflite --cache pose.xpwc
   xpwc inspect pose.xpwc`,
@@ -103,22 +117,26 @@ ends it at once. xpwc diff exits as diff does: with 1 if there are differences, 
 			}
 			meant := ""
 			if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
-				meant = "; is " + strings.Join(names, " or ") + " meant?"
+				meant = "; did you mean " + strings.Join(names, " or ") + "?"
 			}
 			return usagef("unknown command %q%s", args[0], meant)
 		},
 		RunE: func(*cobra.Command, []string) error { return usagef("no command given") },
 	}
+	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Run models and measure:", []*cobra.Command{newRunCommand(), newDemoCommand(), newBenchCommand(), newMeasureCommand()}},
+		{"Run models and measure:", []*cobra.Command{newRunCommand(), newDemoCommand(), newBenchCommand(),
+			newMeasureCommand()}},
 		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newPackIntoCommand()}},
-		{"Look after cache files:", []*cobra.Command{newInspectCommand(), newVerifyCommand(), newCompactCommand(), newPruneCommand(),
-			newConvertCommand(), newDiffCommand()}},
-		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(), newLsCommand()}},
+		{"Look after cache files:", []*cobra.Command{newInspectCommand(), newVerifyCommand(), newCompactCommand(),
+			newPruneCommand(), newConvertCommand(), newDiffCommand()}},
+		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(),
+			newLsCommand()}},
 		{"More:", []*cobra.Command{newManCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -129,11 +147,14 @@ ends it at once. xpwc diff exits as diff does: with 1 if there are differences, 
 	}
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")
-	root.SuggestionsMinimumDistance = 2 // cobra sets it on the way to an error of its own only
+	root.SuggestionsMinimumDistance = 2 // which cobra sets only for errors of its own
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Args, c.RunE = usage(cobra.NoArgs), func(*cobra.Command, []string) error { return usagef("which shell? bash, zsh, fish or powershell") }
+			c.Args = usage(cobra.NoArgs)
+			c.RunE = func(*cobra.Command, []string) error {
+				return usagef("name a shell: bash, zsh, fish or powershell")
+			}
 			c.Example = "  source <(xpwc completion bash)"
 		}
 	}

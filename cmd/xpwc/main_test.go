@@ -28,7 +28,7 @@ func stuck() {
 	ctx, j := newJob()
 	j.listen()
 	jobOf(ctx).onInterrupt(func() {
-		fmt.Println("told")
+		fmt.Println("interrupted")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	})
 	j.run(func() outcome {
@@ -115,7 +115,7 @@ func testModel(t testing.TB, name string) string {
 	return path
 }
 
-func TestMistakesAreTold(t *testing.T) {
+func TestMistakesAreReported(t *testing.T) {
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage.tflite")
 	require.NoError(t, os.WriteFile(garbage, bytes.Repeat([]byte{0xa5}, 4096), 0o600))
@@ -169,7 +169,8 @@ func TestDemoAndBenchMeasureInProcessesOfThisProgram(t *testing.T) {
 	code, out, stderr := xpwcIn(t, dir, "demo", faceModel(t), "--json", "demo.json", "--dir", "work")
 	require.Zero(t, code, stderr)
 	require.Contains(t, out, "identical bit for bit")
-	code, out, stderr = xpwcIn(t, dir, "bench", faceModel(t), "--json", "bench.json", "--dir", "work", "--runs", "1", "--modes", "warm,none")
+	code, out, stderr = xpwcIn(t, dir, "bench", faceModel(t), "--json", "bench.json", "--dir", "work", "--runs", "1",
+		"--modes", "warm,none")
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `(?s)none .*warm `, out, "in the order of the help")
 	require.NotContains(t, out, "xnnpack  ")

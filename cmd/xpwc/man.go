@@ -11,19 +11,20 @@ func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages",
-		Long: `Writes a manual page of each command into a directory, which is created if it is not there: xpwc.1, xpwc-inspect.1 and so on.
-Packagers set SOURCE_DATE_EPOCH to date them.`,
+		Long: `Writes a manual page of each command into a directory: xpwc.1, xpwc-inspect.1 and so on.
+The directory is created if it is not there. SOURCE_DATE_EPOCH sets the date in the pages.`,
 		Example: `  xpwc man /usr/local/share/man/man1
   xpwc man man && man ./man/xpwc-inspect.1`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			jobOf(cmd.Context()).heed("") // it takes no time
+			jobOf(cmd.Context()).waitFor("") // it is quick
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "XPWC", Section: "1", Source: "xpwc", Manual: "xpwc"}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "XPWC", Section: "1", Source: "xpwc", Manual: "xpwc"},
+				args[0])
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs

@@ -6,7 +6,7 @@ import (
 	"xpwc/internal/bench"
 )
 
-// newMeasureCommand is what demo and bench start this program with, for each measurement anew.
+// newMeasureCommand is the command of the processes that demo and bench start, one for each measurement.
 func newMeasureCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    bench.MeasureCommand,

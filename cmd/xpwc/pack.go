@@ -33,20 +33,26 @@ func newPackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack MODEL -o FILE",
 		Short: "Pack a model's weights ahead of time",
-		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when it is built, installed or deployed: whoever loads the model with that cache
-packs nothing. MODEL is a .tflite file, or a .safetensors file or its index with a description of the operators and datatypes that
-its tensors are used with: a JSON file, see go doc xpwc/described.
+		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when the model is built, installed or
+deployed. A program that loads the model with that cache packs nothing. MODEL is a .tflite
+file, a .safetensors file or the index of one. A safetensors file needs a description of
+the operators and datatypes that its tensors are used with: a JSON file, see
+go doc xpwc/described.
 
-What is packed is right for CPUs for which XNNPACK chooses the kernels it chooses here. --cpu packs for lesser ones of x86, each level
-beside the others in the one file; a program finds what its own CPU needs.
+The packed weights suit CPUs for which XNNPACK chooses the same kernels as here. --cpu
+packs for lesser CPUs of x86. One file can have the packed weights of several levels; a
+program finds those for its own CPU.
 
-FILE appears when it is complete, with one rename. If it is there already, what it has stays and what it lacks is added, in a
-copy that takes its place: programs that use it go on with the old one. Damaged entries of it are left out, and
-packed again if MODEL has them. MODEL is only read.
+FILE appears by a rename, when it is complete. If it exists, its entries stay, and missing
+ones are added, in a copy that takes its place: programs that use the old file are not
+disturbed. Damaged entries are left out, and packed again if MODEL has them. MODEL is only
+read.
 
-With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is one too, the description, and the packed weights, as the
-tensor %s. Programs map them from there (safetensors.File.OpenPacked) and need no other file. What MODEL has packed in it already
-is kept and added to. A FILE that is there already is replaced if it was written so.`, safetensors.PackedName),
+With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is one too,
+the description, and the packed weights as the tensor %s. Programs map the
+packed weights from there (safetensors.File.OpenPacked) and need no other file. Packed
+weights that MODEL has already are kept and added to. An existing FILE is replaced if it
+has packed weights in it.`, safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
   xpwc pack model.safetensors --description operators.json -o model.xpwc
@@ -62,7 +68,8 @@ is kept and added to. A FILE that is there already is replaced if it was written
 	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
-	f.IntVar(&o.align, "align", safetensors.EverySystem, "where in the file embedded packed weights begin, a multiple of `N`; the default suits every system")
+	f.IntVar(&o.align, "align", safetensors.EverySystem,
+		"offset of embedded packed weights in the file, a multiple of `N`; the default suits every system")
 	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
 	return cmd
 }
@@ -71,7 +78,7 @@ func jobsFlag(cmd *cobra.Command, n *int) {
 	cmd.Flags().IntVarP(n, "jobs", "j", 0, "number `N` of cores to pack on, 0 for all")
 }
 
-// packReport is what xpwc pack tells.
+// packReport is the result of xpwc pack.
 type packReport struct {
 	Model        string        `json:"model"`
 	Output       string        `json:"output"`
@@ -80,7 +87,7 @@ type packReport struct {
 	Entries      int           `json:"entries"` // of the whole file
 	PayloadBytes int64         `json:"payload_bytes"`
 	FileBytes    int64         `json:"file_bytes"`
-	LeftOut      int           `json:"damaged_entries_left_out,omitempty"` // of what was added to
+	LeftOut      int           `json:"damaged_entries_left_out,omitempty"` // of the file that was added to
 	Embedded     *embedded     `json:"embedded,omitempty"`
 }
 
@@ -116,7 +123,8 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 }
 
 // pack makes the output.
-func (r *packReport) pack(ctx context.Context, output packOutput, model modelfile.File, s *stage, o packOptions, stderr io.Writer) error {
+func (r *packReport) pack(ctx context.Context, output packOutput, model modelfile.File, s *stage, o packOptions,
+	stderr io.Writer) error {
 	if err := output.begin(ctx); err != nil {
 		return err
 	}
@@ -127,7 +135,8 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
 		}
 		if l.Packed+l.Found+l.Reused == 0 {
-			return fmt.Errorf("%s has no weights that XNNPACK packs through a cache; nothing was written to %s", r.Model, r.Output)
+			return fmt.Errorf("%s has no weights that XNNPACK packs through a cache; nothing was written to %s",
+				r.Model, r.Output)
 		}
 		written += l.Written
 		r.Levels = append(r.Levels, l)
@@ -180,13 +189,14 @@ func allJobs() int { return runtime.GOMAXPROCS(0) }
 func (r *packReport) print(w io.Writer) error {
 	var t console.Table
 	header := []string{""}
-	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"}, {"packed again, found equal"}, {"in private memory"},
-		{"time packing, of all cores"}, {"time in all"}}
+	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"},
+		{"packed again, found equal"}, {"in private memory"}, {"time packing, of all cores"}, {"time in all"}}
 	for _, l := range r.Levels {
 		header = append(header, l.CPU)
 		for i, cell := range []string{
-			l.Layout[:shortLayout], fmt.Sprint(l.Packed), console.Size(l.PackedBytes), fmt.Sprint(l.Found), fmt.Sprint(l.Reused), execution.PrivateCell(l.Private, l.Reasons),
-			console.MS(l.PackingMS), console.MS(l.TotalMS),
+			l.Layout[:shortLayout], fmt.Sprint(l.Packed), console.Size(l.PackedBytes), fmt.Sprint(l.Found),
+			fmt.Sprint(l.Reused), execution.PrivateCell(l.Private, l.Reasons), console.MS(l.PackingMS),
+			console.MS(l.TotalMS),
 		} {
 			rows[i] = append(rows[i], cell)
 		}
@@ -198,9 +208,10 @@ func (r *packReport) print(w io.Writer) error {
 	if err := t.Print(w); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n", r.Output, r.Entries, console.Size(r.PayloadBytes), console.Size(r.FileBytes))
+	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n",
+		r.Output, r.Entries, console.Size(r.PayloadBytes), console.Size(r.FileBytes))
 	if r.LeftOut > 0 {
-		fmt.Fprintf(w, "note: %s had a wrong checksum and %s left out; what the model has of this was packed again\n",
+		fmt.Fprintf(w, "note: %s had a wrong checksum and %s left out; what the model has of them was packed again\n",
 			console.Plural(r.LeftOut, "entry"), wasWere(int64(r.LeftOut)))
 	}
 	if e := r.Embedded; e != nil {

@@ -13,7 +13,8 @@ import (
 	"xpwc/safetensors"
 )
 
-// describedModel writes a safetensors file with a description beside it: a float32 and an int8 matrix, and a convolution.
+// describedModel writes a safetensors file with a description beside it: a float32 and an int8 matrix, and a
+// convolution.
 func describedModel(t testing.TB, dir string) (model string) {
 	t.Helper()
 	floats := func(n int, from float32) (b []byte) {

@@ -37,7 +37,8 @@ func TestALoaderThatIsToldOnlyTheFilePacksNothing(t *testing.T) {
 	}
 	for _, got := range packed.Tensors() {
 		_, known := original.Lookup(got.Name)
-		require.True(t, known || got.Name == safetensors.PackedName || strings.HasPrefix(got.Name, safetensors.PaddingPrefix), got.Name)
+		require.True(t, known || got.Name == safetensors.PackedName ||
+			strings.HasPrefix(got.Name, safetensors.PaddingPrefix), got.Name)
 	}
 
 	// As a copy, alone, elsewhere, that cannot be written to.

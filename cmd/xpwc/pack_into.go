@@ -51,15 +51,16 @@ type fileFigures struct {
 	FileBytes    int64 `json:"file_bytes"`
 }
 
-// packedInto is what the process of one level tells the one that started it.
+// packedInto is what the process of one level reports.
 type packedInto struct {
 	Level packedLevel `json:"level"`
 	File  fileFigures `json:"file"`
 }
 
-// packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once, and its packing cannot be stopped
-// but with the process.
-func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions, stderr io.Writer) (packedLevel, error) {
+// packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once in a process, and only
+// the end of the process stops its packing.
+func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions,
+	stderr io.Writer) (packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return packedLevel{}, err
@@ -78,7 +79,7 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 		if errors.As(err, &exit) && stopped(exit) {
 			err = errInterrupted
 		} else if errors.As(err, &exit) && exit.ExitCode() == exitFailed {
-			err = errors.New("failed as told above")
+			err = errors.New("failed; see above")
 		}
 		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, err)
 	}
@@ -96,7 +97,7 @@ func stopped(exit *exec.ExitError) bool {
 	return ok && status.Signaled() && slices.Contains(interrupts, os.Signal(status.Signal()))
 }
 
-// newPackIntoCommand is what pack starts this program with, for each level anew.
+// newPackIntoCommand is the command of the processes that pack starts, one for each level.
 func newPackIntoCommand() *cobra.Command {
 	var level, description string
 	var jobs int

@@ -18,13 +18,13 @@ import (
 
 // A packOutput is what pack makes of the cache that it has packed in a stage.
 type packOutput interface {
-	// begin puts into the stage what the cache begins with.
+	// begin writes the entries into the stage that the cache begins with.
 	begin(context.Context) error
-	// finish makes the output appear. It may leave one that is there as it is if nothing was packed.
+	// finish makes the output appear. It may leave an existing one as it is if nothing was packed.
 	finish(ctx context.Context, packed bool) (*embedded, error)
 }
 
-// cacheOutput is a cache file. One that is there already is added to.
+// cacheOutput is a cache file. An existing one is added to.
 type cacheOutput struct{ *stage }
 
 func (p cacheOutput) begin(context.Context) error {
@@ -44,26 +44,29 @@ func (p cacheOutput) finish(_ context.Context, packed bool) (*embedded, error) {
 	return nil, p.publish(packing)
 }
 
-// seed begins the cache in the stage with what another has. It is a file with an identity of its own: programs tell by that whether a
-// file that they know was replaced or only grew. Damaged entries are left out: what the model has of them is packed again.
+// seed begins the cache in the stage with the entries of another. The new file has an identity of its own, by which
+// programs find that a file was replaced and did not only grow. Damaged entries are left out: what the model has of
+// them is packed again.
 func (s *stage) seed(path string) (err error) {
 	f, err := cachefile.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	bar := console.NewProgress(s.stderr, "copying")
-	defer bar.Finish()
-	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: bar.Update, LeftOut: func(_ cachefile.Entry, err error) error {
-		if !errors.Is(err, cachefile.ErrDamaged) {
-			return err
-		}
-		s.left++
-		return nil
-	}})
+	progress := console.NewProgress(s.stderr, "copying")
+	defer progress.Finish()
+	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: progress.Update,
+		LeftOut: func(_ cachefile.Entry, err error) error {
+			if !errors.Is(err, cachefile.ErrDamaged) {
+				return err
+			}
+			s.left++
+			return nil
+		}})
 }
 
-// checkCache fails if there is something else at the path than a sound cache, which a program would get over by packing afresh.
+// checkCache fails if the file at the path is not a sound cache. A program that opens it would pack again, and replace
+// it.
 func checkCache(path string) error {
 	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true, Strict: true})
 	switch {
@@ -75,14 +78,14 @@ func checkCache(path string) error {
 	return c.Close()
 }
 
-// embeddingOutput is a safetensors file with packed weights beside the original ones.
+// embeddingOutput is a safetensors file with the original and the packed weights.
 type embeddingOutput struct {
 	*stage
 	model *described.Model
 	align int
 }
 
-// embedded tells where packed weights are in a safetensors file.
+// embedded is where packed weights are in a safetensors file.
 type embedded struct {
 	Tensor    string `json:"tensor"`
 	Offset    int64  `json:"offset"`
@@ -109,7 +112,11 @@ func (p embeddingOutput) begin(ctx context.Context) error {
 		return nil
 	}
 	const before = "before.xpwc"
-	if err := p.write(ctx, before, int64(len(old.Data)), func(w io.Writer) error { _, err := w.Write(old.Data); return err }); err != nil {
+	if err := p.write(ctx, before, int64(len(old.Data)), func(w io.Writer) error {
+		_,
+			err := w.Write(old.Data)
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := p.seed(p.file(before)); err != nil {
@@ -118,7 +125,7 @@ func (p embeddingOutput) begin(ctx context.Context) error {
 	return os.Remove(p.file(before))
 }
 
-// checkEmbedding fails if there is something else at the path than what pack has written.
+// checkEmbedding fails if the file at the path is not one that pack has written.
 func checkEmbedding(path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -126,7 +133,8 @@ func checkEmbedding(path string) error {
 	}
 	defer f.Close()
 	if _, ok := f.Lookup(safetensors.PackedName); !ok {
-		return fmt.Errorf("%s is there and has no packed weights in it; it is left as it is: remove it or choose another path", path)
+		return fmt.Errorf("%s exists and has no packed weights in it; it is left as it is: "+
+			"remove it or choose another path", path)
 	}
 	return nil
 }

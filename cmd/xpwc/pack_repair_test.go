@@ -92,7 +92,8 @@ func TestAProcessThatWasInterruptedDidNotFail(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("processes do not end by signals")
 	}
-	for script, want := range map[string]bool{"kill -INT $$": true, "kill -TERM $$": true, "kill -KILL $$": false, "exit 1": false} {
+	for script, want := range map[string]bool{"kill -INT $$": true, "kill -TERM $$": true, "kill -KILL $$": false,
+		"exit 1": false} {
 		var exit *exec.ExitError
 		require.ErrorAs(t, exec.Command("sh", "-c", script).Run(), &exit)
 		require.Equal(t, want, stopped(exit), script)

@@ -175,9 +175,11 @@ func TestPackLeavesWhatIsNoSoundCacheAlone(t *testing.T) {
 	dir := t.TempDir()
 	packed := packJSON(t, dir, faceModel(t), "-o", "cut.xpwc")
 	require.NoError(t, os.Truncate(filepath.Join(dir, "cut.xpwc"), packed.FileBytes/2))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), bytes.Repeat([]byte("not a cache\n"), 1000), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), bytes.Repeat([]byte("not a cache\n"), 1000),
+		0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
-	for name, says := range map[string]string{"cut.xpwc": "damaged", "notes.txt": "not a packed weights cache", "d": "no regular file", "none/c": "no such file"} {
+	for name, says := range map[string]string{"cut.xpwc": "damaged", "notes.txt": "not a packed weights cache",
+		"d": "not a regular file", "none/c": "no such file"} {
 		before, _ := os.ReadFile(filepath.Join(dir, name))
 		code, out, stderr := xpwcIn(t, dir, "pack", faceModel(t), "-o", name)
 		require.NotEqual(t, exitOK, code, name)

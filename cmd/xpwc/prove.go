@@ -16,7 +16,7 @@ import (
 // errUnproven: a file does not have what the model is packed into here.
 var errUnproven = errors.New("it does not have what the model is packed into")
 
-// A proof is what came of packing a model once more to compare a cache file with it.
+// A proof is the result of packing a model to compare a cache file with it.
 type proof struct {
 	Model        string  `json:"model"`
 	Equal        int     `json:"equal_entries"`
@@ -26,7 +26,8 @@ type proof struct {
 	OtherLayouts int     `json:"entries_of_other_layouts"`       // which cannot be packed here
 }
 
-// wrong is an entry that the model would be answered with and must not, or one that it needs and is not there.
+// wrong is an entry that the file has for the model and that differs, or one that the model needs and the file does not
+// have.
 type wrong struct {
 	Entry  string `json:"entry"`
 	What   string `json:"what"`
@@ -38,15 +39,16 @@ func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 	descriptionFlag(cmd, &m.Description)
 }
 
-// prove packs a model into a new cache file at path, and compares what the given file would answer the model's
-// look-ups with, to the byte.
+// prove packs a model into a new cache file at path, and compares with it, byte for byte, every entry that the given
+// file has for the model.
 func prove(f *cachefile.File, model modelfile.File, path string, stderr io.Writer) (p *proof, err error) {
 	info, err := f.Info()
 	if err != nil {
 		return nil, err
 	}
 	if info.Format != cachefile.Native {
-		return nil, fmt.Errorf("%s: %s tells neither layouts nor contents; xpwc convert --to native --model compares it with the model", f.Path(), info.Format)
+		return nil, fmt.Errorf("%s: a file of ExecuTorch (%s) has neither layouts nor the sources of its entries; "+
+			"xpwc convert --to native --model compares it with the model", f.Path(), info.Format)
 	}
 	packed, err := packInto(model, path, "native", allJobs(), false, stderr)
 	if err != nil {
@@ -90,14 +92,14 @@ func prove(f *cachefile.File, model modelfile.File, path string, stderr io.Write
 	return p, nil
 }
 
-// A candidate is an entry of the file that is to be proven.
+// A candidate is an entry of the file to prove.
 type candidate struct {
 	cachefile.Entry
-	used bool // the model is answered with it, or could be
-	told bool // that it is wrong
+	used     bool // a look-up of the model finds it, or could
+	reported bool // as wrong
 }
 
-// look compares an entry that the model was packed into with the file's entries of its name.
+// look compares an entry of the packed model with the entries of its name that the file has.
 func (p *proof) look(f, right *cachefile.File, e cachefile.Entry, theirs []*candidate) error {
 	found, why := false, "it is missing"
 	for _, c := range theirs {
@@ -114,10 +116,10 @@ func (p *proof) look(f, right *cachefile.File, e cachefile.Entry, theirs []*cand
 			return err
 		}
 		found = found || equal
-		if !equal && !c.Variant { // which answers nothing before packing has been compared with it
+		if !equal && !c.Variant { // a variant is used only after what was packed has been compared with it
 			why = ""
-			if !c.told {
-				c.told = true
+			if !c.reported {
+				c.reported = true
 				p.Wrong = append(p.Wrong, wrong{c.Name, c.differs(&e), c.Offset})
 			}
 		}
@@ -139,7 +141,7 @@ func (c *candidate) differs(e *cachefile.Entry) string {
 	return fmt.Sprintf("its %d bytes are not those that it is packed into here", c.Size)
 }
 
-// equalPayloads compares two payloads to the byte: checksums are not made to withstand somebody who chooses the bytes.
+// equalPayloads compares two payloads byte for byte: who chooses the bytes can make the checksums equal.
 func equalPayloads(f *cachefile.File, a cachefile.Entry, g *cachefile.File, b cachefile.Entry) (bool, error) {
 	if a.Size != b.Size {
 		return false, nil
@@ -164,12 +166,12 @@ func equalPayloads(f *cachefile.File, a cachefile.Entry, g *cachefile.File, b ca
 
 func (p *proof) holds() bool { return len(p.Wrong) == 0 }
 
-// err says in an error that the file, or whatever it is called, is not proven.
+// err returns the error that what is not proven.
 func (p *proof) err(what string) error {
 	return fmt.Errorf("%s: %s: %w", what, console.Plural(len(p.Wrong), "wrong or missing entry"), errUnproven)
 }
 
-// print writes the proof of a file. There may be none.
+// print writes the proof of a file, if there is one.
 func (p *proof) print(w io.Writer, file string) {
 	if p == nil {
 		return
@@ -178,10 +180,11 @@ func (p *proof) print(w io.Writer, file string) {
 		fmt.Fprintf(w, "%s: entry %q: %s\n", file, console.Printable(x.Entry), x.What)
 	}
 	if p.Unused+p.OtherLayouts > 0 {
-		fmt.Fprintf(w, "note: %s: not compared: %s of this machine's layout that %s does not use, %d of other layouts\n",
+		fmt.Fprintf(w, "note: %s: not compared: %s of this machine's layout not used by %s, %d of other layouts\n",
 			file, console.Plural(p.Unused, "entry"), p.Model, p.OtherLayouts)
 	}
 	if p.holds() {
-		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into here\n", file, console.Plural(p.Equal, "entry"), console.Size(p.EqualBytes), p.Model)
+		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into here\n",
+			file, console.Plural(p.Equal, "entry"), console.Size(p.EqualBytes), p.Model)
 	}
 }

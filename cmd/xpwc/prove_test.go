@@ -15,7 +15,8 @@ import (
 	"xpwc/internal/registrytest"
 )
 
-// A forgery changes the records of a file, and its bytes, which end where the index was; what it adds to them comes before the new one.
+// A forgery changes the records of a file, and its bytes, which end where the index was; what it adds to them comes
+// before the new one.
 type forgery func(records []format.Record, file []byte) ([]format.Record, []byte)
 
 // forge writes a file that is sound in all that can be checked without the model.

@@ -16,12 +16,15 @@ func newPruneCommand() *cobra.Command {
 	var maxSize string
 	cmd := &cobra.Command{
 		Use:   "prune FILE",
-		Short: "Drop entries of other machines' layouts, or down to a size",
-		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries: those of the layouts that --keep-layout names, and of these the
-ones used last that make a file of at most --max-size. What is dropped is packed again when it is needed.
+		Short: "Drop entries of other machines' layouts, or the entries used longest ago",
+		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries. With --keep-layout only
+entries of these layouts are kept. With --max-size the entries used longest ago are
+dropped until the file has at most this size. Dropped weights are packed again when they
+are needed.
 
-A layout is named by the beginning of its fingerprint, which xpwc inspect shows, or by the word current, which is this machine's.
-It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.`,
+A layout is named by the beginning of its fingerprint, which xpwc inspect shows, or by the
+word current, which is this machine's layout. The file must have entries of it. Sizes are
+numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.`,
 		Example: `  xpwc prune model.xpwc --keep-layout current
   xpwc prune model.xpwc --keep-layout 0f3a --keep-layout current --max-size 1.5GiB
   xpwc prune model.xpwc --max-size 200MiB`,
@@ -29,7 +32,7 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keep := xpwc.PruneOptions{}
 			if len(layouts) == 0 && maxSize == "" {
-				return usagef("what is to be kept? Give --keep-layout, --max-size or both")
+				return usagef("give --keep-layout, --max-size or both")
 			}
 			if cmd.Flags().Changed("max-size") {
 				var err error
@@ -55,12 +58,13 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 			if err != nil {
 				return err
 			}
-			return rewrite(cmd.Context(), args[0], o, cmd.OutOrStdout(), func(c *xpwc.Cache) error { return c.Prune(keep) })
+			return rewrite(cmd.Context(), args[0], o, cmd.OutOrStdout(),
+				func(c *xpwc.Cache) error { return c.Prune(keep) })
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&layouts, "keep-layout", nil,
-		"keep only entries of this `LAYOUT`: the beginning of a fingerprint, or current; may be given several times")
+		"keep entries of this `LAYOUT`: the beginning of a fingerprint, or current; may be repeated")
 	flags.StringVar(&maxSize, "max-size", "",
 		"drop the entries used longest ago until the file has at most this `SIZE`, for instance 200MiB")
 	layoutFlag(cmd, "keep-layout")
@@ -68,7 +72,7 @@ It must be in the file. Sizes are numbers with a unit: KB, MB and GB are powers 
 	return cmd
 }
 
-// checkRoom fails if a limit leaves no entry, as one does whose unit was forgotten.
+// checkRoom fails if not one entry fits into the limit, as when its unit was forgotten.
 func checkRoom(f *cachefile.File, keep xpwc.PruneOptions) error {
 	least := int64(0)
 	for e, err := range f.Entries() {

@@ -26,14 +26,18 @@ func newPullCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull REF -o FILE",
 		Short: "Pull this machine's packed weights from an OCI registry",
-		Long: `Writes the packed weights that a reference in an OCI registry has for this machine's layout to a cache file. It is checked
-completely before it appears, by a rename: programs that use the old file keep what they mapped, and follow with their next session. If
-the reference has nothing for the layout, the exit code is 1 and the error lists what there is.
+		Long: `Writes the packed weights that a reference in an OCI registry has for this machine's
+layout to a cache file. The file is checked completely, and then appears by a rename:
+programs that use an old file there are not disturbed, and find the new one with their
+next session. If the reference has nothing for the layout, the exit code is 1 and the
+error lists what it has.
 
-Who can write to the registry chooses what the model computes, unless --model proves the file: the model is packed here, and the file
-appears only if it has what that gives (see xpwc verify --model).
+Who can write to the registry decides what the model computes. With --model you need not
+trust them: the model is packed here, and the file appears only if its entries for the
+model are the same, byte for byte (see xpwc verify --model).
 
-` + refHelp + ` HOST/NAME@sha256:… pulls the very same for ever.`,
+` + refHelp + `
+HOST/NAME@sha256:… always pulls the same.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all`,
@@ -52,15 +56,16 @@ appears only if it has what that gives (see xpwc verify --model).
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; a cache that is there is replaced")
-	f.StringVar(&o.layout, "layout", "", "pull this layout, 32 hexadecimal `DIGITS` that xpwc ls prints, in place of this machine's")
+	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; an existing cache is replaced")
+	f.StringVar(&o.layout, "layout", "",
+		"pull this layout in place of this machine's: 32 hexadecimal `DIGITS` that xpwc ls prints")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	modelFlags(cmd, &o.model)
 	o.flags(cmd)
 	return cmd
 }
 
-// pulling is what xpwc pull tells.
+// pulling is the result of xpwc pull.
 type pulling struct {
 	*registry.Pulled
 	Proof *proof `json:"proof,omitempty"`
@@ -73,9 +78,9 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
-	bar := console.NewProgress(stderr, "downloading")
-	got, here, err := o.fetch(ctx, ref, s.file(pulled), o.client(cmd, bar))
-	bar.Finish()
+	progress := console.NewProgress(stderr, "downloading")
+	got, here, err := o.fetch(ctx, ref, s.file(pulled), o.client(cmd, progress))
+	progress.Finish()
 	if err != nil {
 		return err
 	}
@@ -100,7 +105,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	})
 }
 
-// prove compares what was pulled with what the model is packed into here. What differs is told, and is an error.
+// prove compares what was pulled with the packed weights of the model. What differs is printed, and is an error.
 func (o *pullOptions) prove(s *stage, stderr io.Writer) (*proof, error) {
 	f, err := cachefile.Open(s.file(pulled))
 	if err != nil {
@@ -118,7 +123,8 @@ func (o *pullOptions) prove(s *stage, stderr io.Writer) (*proof, error) {
 }
 
 // fetch pulls to a path. It also returns this machine's layout, which need not be known to pull another.
-func (o *pullOptions) fetch(ctx context.Context, ref, path string, client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
+func (o *pullOptions) fetch(ctx context.Context, ref, path string,
+	client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
 	here, hereErr := layoutHere()
 	if o.all {
 		pulled, err := registry.PullAll(ctx, ref, here, path, client)
@@ -137,7 +143,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref, path string, client *regis
 	}
 	pulled, err := registry.Pull(ctx, ref, layout, path, client)
 	if errors.Is(err, registry.ErrNoLayout) && o.layout == "" {
-		err = fmt.Errorf("%w; pack here and push, and other nodes like this one need not", err)
+		err = fmt.Errorf("%w; pack here and push, so that other nodes like this one can pull", err)
 	}
 	return pulled, here, err
 }

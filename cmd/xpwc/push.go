@@ -15,9 +15,10 @@ func newPushCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push REF FILE...",
 		Short: "Push cache files to an OCI registry",
-		Long: `Adds the packed weights of cache files to a tag in an OCI registry, split by layout, so that each node of a fleet pulls what its CPU
-needs. Layouts that the tag has besides are kept, so that each kind of node can add its own; the same ones are replaced. What the
-registry has already is not uploaded again.
+		Long: `Adds the packed weights of cache files to a tag in an OCI registry, one file for each
+layout, so that each node of a fleet pulls what its CPU needs. Layouts of the tag that the
+files do not have are kept, so that each kind of node can add its own; the others are
+replaced. What the registry has already is not uploaded again.
 
 ` + refHelp,
 		Example: `  xpwc push registry.example/models/pose:v3 pose.xpwc
@@ -32,22 +33,23 @@ registry has already is not uploaded again.
 }
 
 func pushFiles(cmd *cobra.Command, ref string, files []string, o *registryOptions, stdout, stderr io.Writer) error {
-	jobOf(cmd.Context()).heed("")
-	bar := console.NewProgress(stderr, "uploading")
-	pushed, err := registry.Push(cmd.Context(), ref, files, o.client(cmd, bar))
-	bar.Finish()
+	jobOf(cmd.Context()).waitFor("")
+	progress := console.NewProgress(stderr, "uploading")
+	pushed, err := registry.Push(cmd.Context(), ref, files, o.client(cmd, progress))
+	progress.Finish()
 	if err != nil {
 		return err
 	}
 	return o.report(stdout, pushed, func() error {
-		here, _ := layoutHere() // without XNNPACK none is marked
+		here, _ := layoutHere() // where XNNPACK cannot run, no layout is marked
 		t := layoutTable()
 		addLayouts(&t, pushed.Layouts, "pushed", here)
 		addLayouts(&t, pushed.Kept, "kept", here)
 		if err := t.Print(stdout); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(stdout, "\nuploaded  %s\ndigest    %s\n", console.Size(pushed.UploadedBytes), pushed.Digest)
+		_, err := fmt.Fprintf(stdout, "\nuploaded  %s\ndigest    %s\n", console.Size(pushed.UploadedBytes),
+			pushed.Digest)
 		return err
 	})
 }

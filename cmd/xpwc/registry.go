@@ -9,30 +9,31 @@ import (
 	"xpwc/registry"
 )
 
-// registryOptions are those of the commands that talk to a registry.
+// registryOptions are those of the commands that use a registry.
 type registryOptions struct {
 	plainHTTP bool
 	json      bool
 }
 
-const refHelp = `REF is HOST/NAME:TAG, as with docker; without a tag it is latest. Credentials are those docker login stored. A registry on
-this machine is talked to without TLS, any other only with --plain-http.`
+const refHelp = `REF is HOST/NAME:TAG, as with docker; the default of TAG is latest. Credentials are those
+that docker login has stored. TLS is not used for a registry on this machine; --plain-http
+turns it off for others.`
 
 func (o *registryOptions) flags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.plainHTTP, "plain-http", false, "talk to the registry without TLS (default for one on this machine)")
+	cmd.Flags().BoolVar(&o.plainHTTP, "plain-http", false, "do not use TLS (default for a registry on this machine)")
 	jsonFlag(cmd, &o.json)
 }
 
-// client returns the package's options; a bar shows how far it is.
-func (o *registryOptions) client(cmd *cobra.Command, bar *console.Progress) *registry.Options {
-	client := &registry.Options{Progress: bar.Update}
+// client returns the options of package registry, which show progress.
+func (o *registryOptions) client(cmd *cobra.Command, progress *console.Progress) *registry.Options {
+	client := &registry.Options{Progress: progress.Update}
 	if cmd.Flags().Changed("plain-http") {
 		client.PlainHTTP = &o.plainHTTP
 	}
 	return client
 }
 
-// report prints what a command came to, as JSON or for people.
+// report prints the result of a command, as JSON or for people.
 func (o *registryOptions) report(w io.Writer, result any, print func() error) error {
 	if !o.json {
 		return print()

@@ -46,14 +46,16 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 
 	fingerprint := pushed.Layouts[0].Fingerprint.String()
 	for _, args := range [][]string{{"--all"}, {"--layout", fingerprint}} {
-		pulled := decoded[registry.Pulled](t, node, append([]string{"pull", s.Ref("face@" + pushed.Digest), "-o", "other.xpwc"}, args...)...)
+		pulled := decoded[registry.Pulled](t, node,
+			append([]string{"pull", s.Ref("face@" + pushed.Digest), "-o", "other.xpwc"}, args...)...)
 		require.Equal(t, pushed.Layouts, pulled.Layouts)
 		require.Equal(t, pushed.Digest, pulled.Digest)
 		require.FileExists(t, filepath.Join(node, "other.xpwc"))
 	}
 
 	// A script can tell: nothing for this layout is a failure with its own message, and leaves no file.
-	code, out, stderr = xpwcIn(t, node, "pull", s.Ref("face:v1"), "-o", "none.xpwc", "--layout", strings.Repeat("0", 32))
+	code, out, stderr = xpwcIn(t, node, "pull", s.Ref("face:v1"), "-o", "none.xpwc", "--layout",
+		strings.Repeat("0", 32))
 	require.Equal(t, exitFailed, code)
 	require.Empty(t, out)
 	require.Contains(t, stderr, registry.ErrNoLayout.Error())

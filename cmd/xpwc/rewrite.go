@@ -16,6 +16,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/workdir"
 )
 
 type rewriteOptions struct {
@@ -29,7 +30,7 @@ func (o *rewriteOptions) flags(cmd *cobra.Command) {
 	jsonFlag(cmd, &o.json)
 }
 
-// rewriting is what xpwc compact and xpwc prune tell.
+// rewriting is the result of xpwc compact and xpwc prune.
 type rewriting struct {
 	File          string `json:"file"`
 	BytesBefore   int64  `json:"bytes_before"`
@@ -39,8 +40,9 @@ type rewriting struct {
 	Damaged       int64  `json:"damaged_payloads_dropped"`
 }
 
-// rewrite has a cache rewrite its file, as the writer of it.
-func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Writer, do func(*xpwc.Cache) error) (err error) {
+// rewrite opens the file as a cache, its only writer, and lets do rewrite it.
+func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Writer,
+	do func(*xpwc.Cache) error) (err error) {
 	if err := refuseEmbedded(path); err != nil {
 		return err
 	}
@@ -48,7 +50,8 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	err = withFile(path, func(f *cachefile.File) error {
 		info, err := f.Info()
 		if err == nil && info.Format != cachefile.Native {
-			return fmt.Errorf("%s: %w; xpwc convert makes a native file of it, or another of ExecuTorch's", path, xpwc.ErrForeign)
+			return fmt.Errorf("%s: %w; xpwc convert makes a native file of it, or another file for ExecuTorch", path,
+				xpwc.ErrForeign)
 		}
 		r.BytesBefore, r.EntriesBefore = info.FileBytes, info.Entries
 		return err
@@ -82,10 +85,12 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	if o.json {
 		return printJSON(stdout, r)
 	}
-	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path, console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),
+	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path, console.Plural(r.EntriesAfter, "entry"),
+		console.Size(r.BytesAfter),
 		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
 	if r.Damaged > 0 {
-		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"), wasWere(r.Damaged))
+		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"),
+			wasWere(r.Damaged))
 	}
 	return nil
 }
@@ -97,11 +102,10 @@ func wasWere(n int64) string {
 	return "were"
 }
 
-// A rewritten is a cache file that is to be rewritten by a cache. The cache opens it by a second name, in a stage: so
-// it locks the very file, but what it makes beside the name, or puts in its place, is in the stage, and an interrupt
-// leaves the file as it was and nothing else.
+// A rewritten is a cache file that a cache rewrites. The cache opens it by a second name, in a stage. So it locks the
+// file itself, but new files are made in the stage, and an interrupt leaves the file as it was and nothing else.
 type rewritten struct {
-	*stage // nil where there are no second names: then the cache works in place, and an interrupt waits until it has
+	*stage // nil where there are no second names: then the cache works in place, and an interrupt waits for it
 	path   string
 	name   string
 	was    fs.FileInfo
@@ -121,7 +125,7 @@ func newRewritten(ctx context.Context, path string) (*rewritten, error) {
 	}
 	name := s.file(linked)
 	if !lockable || os.Link(path, name) != nil {
-		jobOf(ctx).heed("")
+		jobOf(ctx).waitFor("")
 		return &rewritten{path: path, name: path, was: was}, s.remove()
 	}
 	return &rewritten{s, path, name, was}, nil
@@ -134,9 +138,9 @@ func (r *rewritten) remove() error {
 	return r.stage.remove()
 }
 
-// publish puts the file that the cache has put in the place of the second name at the path, unless nothing was to be
-// done. Nobody can commit to the file meanwhile, and it is left as it is if somebody did after the cache had
-// rewritten it.
+// publish moves the new file from the second name to the path, if the cache has made one. It holds the lock of the old
+// file meanwhile, so that no program commits to it. If a program has committed to it since the cache rewrote it, it is
+// left as it is.
 func (r *rewritten) publish(wait time.Duration) error {
 	now, err := os.Lstat(r.name)
 	if err != nil || r.stage == nil || os.SameFile(now, r.was) {
@@ -172,13 +176,11 @@ func (r *rewritten) publish(wait time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if there, err := os.Lstat(r.path); err != nil || !os.SameFile(at, there) || !os.SameFile(at, r.was) || after != before+1 {
+		if there, err := os.Lstat(r.path); err != nil || !os.SameFile(at, there) || !os.SameFile(at, r.was) ||
+			after != before+1 {
 			return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", r.path)
 		}
-		if err := os.Rename(r.name, r.path); err != nil {
-			return err
-		}
-		return syncDir(filepath.Dir(r.path))
+		return workdir.Rename(r.name, r.path)
 	})
 }
 
@@ -192,7 +194,7 @@ func generationOf(path string) (generation uint64, err error) {
 	return info.Generation, err
 }
 
-// named makes errors tell the file by its own name.
+// named makes errors name the file by its own name.
 func (r *rewritten) named(err error) error {
 	if err == nil || r.stage == nil {
 		return err

@@ -22,7 +22,8 @@ func TestLookingNeedsNoLockAndRewritingDoes(t *testing.T) {
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Contains(t, says(t, dir, 1, "compact", "model.xpwc", "--wait", "0s"), "is being written to")
-	require.Contains(t, says(t, dir, 1, "prune", "model.xpwc", "--wait", "0s", "--max-size", "100KiB"), "is being written to")
+	require.Contains(t, says(t, dir, 1, "prune", "model.xpwc", "--wait", "0s", "--max-size", "100KiB"),
+		"is being written to")
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, before, after)

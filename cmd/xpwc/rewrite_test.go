@@ -39,7 +39,8 @@ func TestCompactFreesDeadBytes(t *testing.T) {
 	require.Equal(t, r.BytesAfter, after.Bytes["file"])
 	require.Zero(t, after.Bytes["dead"])
 	says(t, dir, 0, "verify", "model.xpwc")
-	require.Contains(t, says(t, dir, 0, "diff", "before", "model.xpwc"), fmt.Sprintf("%d entries in common.", before.Total))
+	require.Contains(t, says(t, dir, 0, "diff", "before", "model.xpwc"),
+		fmt.Sprintf("%d entries in common.", before.Total))
 	report, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
 	require.Zero(t, report.Cache.Packed)
 
@@ -83,12 +84,15 @@ func TestACacheOfTwoKindsOfMachines(t *testing.T) {
 	r = tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "there", "--layout", other)
 	require.Equal(t, other, r.Layout)
 	require.Contains(t, says(t, dir, 1, "diff", "here", "there"), "other")
-	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "here"), fmt.Sprintf("%d entries in common, %d only in A", each, each))
+	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "here"),
+		fmt.Sprintf("%d entries in common, %d only in A", each, each))
 
 	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "copy", "--layout", other)
 	require.Contains(t, says(t, dir, 0, "inspect", "copy"), "This machine's layout, "+v.Here+", is not among them")
-	require.Contains(t, says(t, dir, 1, "prune", "copy", "--keep-layout", "current"), "no entries of this machine's layout")
-	require.Contains(t, says(t, dir, 1, "diff", "copy", "here"), "other", "ExecuTorch's tells no layouts; bytes and seeds differ")
+	require.Contains(t, says(t, dir, 1, "prune", "copy", "--keep-layout", "current"),
+		"no entries of this machine's layout")
+	require.Contains(t, says(t, dir, 1, "diff", "copy", "here"), "other",
+		"ExecuTorch's tells no layouts; bytes and seeds differ")
 	require.Len(t, tells[comparison](t, dir, 1, "diff", "model.xpwc", "copy").Differences, each)
 
 	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", "current")
@@ -117,7 +121,8 @@ func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 			says(t, dir, 0, "diff", "model.xpwc", format)
 
 			require.Contains(t, says(t, dir, 2, "convert", format, "--to", "native", "-o", "back"), "--model")
-			back := tells[conversion](t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model", testModel(t, face))
+			back := tells[conversion](t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model",
+				testModel(t, face))
 			require.EqualValues(t, native.Total, *back.Adopted)
 			require.Equal(t, native.Total, back.Entries)
 			says(t, dir, 0, "verify", "back")
@@ -125,7 +130,8 @@ func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 			report, _ := runJSON(t, dir, testModel(t, face), "--cache", "back")
 			require.Zero(t, report.Cache.Packed)
 			require.Equal(t, want.Outputs, report.Outputs)
-			require.Contains(t, says(t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model", testModel(t, selfie)),
+			require.Contains(t, says(t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model",
+				testModel(t, selfie)),
 				fmt.Sprintf("0 of ExecuTorch's %d entries adopted", native.Total))
 		})
 	}
@@ -148,11 +154,14 @@ func TestConvertNeverWritesOverItsSource(t *testing.T) {
 	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
 	for _, out := range []string{"model.xpwc", "./model.xpwc", "link", "hardlink"} {
 		for _, to := range formatNames {
-			require.Contains(t, says(t, dir, 1, "convert", "model.xpwc", "--to", to, "-o", out), "is the file that is read")
+			require.Contains(t, says(t, dir, 1, "convert", "model.xpwc", "--to", to, "-o", out),
+				"is the file that is read")
 		}
 	}
-	require.Contains(t, says(t, dir, 1, "convert", "et", "--to", "native", "-o", "et", "--model", testModel(t, face)), "is the file that is read")
-	require.Contains(t, says(t, dir, 1, "convert", "model.xpwc", "--to", "native", "-o", "notes"), "not a packed weights cache")
+	require.Contains(t, says(t, dir, 1, "convert", "et", "--to", "native", "-o", "et", "--model", testModel(t, face)),
+		"is the file that is read")
+	require.Contains(t, says(t, dir, 1, "convert", "model.xpwc", "--to", "native", "-o", "notes"),
+		"not a packed weights cache")
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
@@ -167,7 +176,8 @@ func TestPruningToNothingIsRefused(t *testing.T) {
 	before, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
 	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "200"), "200 B")
-	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "4KiB", "--keep-layout", "current"), "200MiB")
+	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "4KiB", "--keep-layout", "current"),
+		"200MiB")
 	after, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
 	require.Equal(t, before, after)

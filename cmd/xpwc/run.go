@@ -36,14 +36,19 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run MODEL",
 		Short: "Run a model once",
-		Long: `Runs a .tflite model once and prints what it took, what the cache did, and the outputs' checksums. Of a safetensors file it runs each
-operator of its description (go doc xpwc/described) by itself, from the packed weights in the file if there are any and no --cache is given.
+		Long: `Runs a .tflite model once. Prints how long it took, what the cache did, and the checksums
+of the outputs. Of a safetensors file it runs each operator of the description
+(go doc xpwc/described) by itself. If such a file has packed weights in it, and --cache is not
+given, these are used.
 
-Inputs and outputs are float32. --input is a file of all inputs one after the other, in the model's order, raw and little-endian; or it is
-given once for each input, which may then be a NumPy file (.npy) too. Without it every input is x[i] = float32(uint32(i*2654435761)) /
-2^32. With --output-dir, output k of the model's order is written to output_<k>.f32, raw.
+Inputs and outputs are float32. Without --input, every input is
+x[i] = float32(uint32(i*2654435761)) / 2^32. --input names a file of all inputs, one after
+the other in the order of the model, raw and little-endian; or it is given once for each
+input, as a raw file or a NumPy file (.npy). With --output-dir, output k is written to
+output_<k>.f32, raw.
 
-Exits with 0 when the model has run, also if the cache could not be saved: a note on standard error says so.`,
+Exits with 0 when the model has run, even if the cache could not be saved: then a note on
+standard error says so.`,
 		Example: `  xpwc run pose_landmark_lite.tflite --cache pose.xpwc
   xpwc run model.tflite --input image.npy
   xpwc run model.tflite --input image.f32 --output-dir out --json`,
@@ -58,12 +63,13 @@ Exits with 0 when the model has run, also if the cache could not be saved: a not
 	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of the inputs' float32, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
 	threadsFlag(cmd, &o.threads)
-	f.BoolVar(&o.trust, "trust", false, "take MODEL's word that the packed weights in it are those of its tensors, and do not read these to compare")
+	f.BoolVar(&o.trust, "trust", false,
+		"trust that the packed weights in MODEL are those of its tensors; do not compare")
 	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
 	return cmd
 }
 
-// runReport is what xpwc run tells.
+// runReport is the result of xpwc run.
 type runReport struct {
 	Model            string                 `json:"model"`
 	Threads          int                    `json:"threads"`
@@ -84,7 +90,7 @@ type outputFile struct {
 	File   string `json:"file,omitempty"`
 
 	beginning []float32
-	more      bool // numbers after these
+	more      bool // there are numbers after the beginning
 }
 
 func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.Writer) (err error) {
@@ -100,9 +106,9 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	bar := console.NewProgress(stderr, "packing")
-	// A single run is over before the cache begins to verify in the background.
-	options := &xpwc.Options{Progress: execution.ShowPacking(bar), Verify: xpwc.VerifyOnUse}
+	progress := console.NewProgress(stderr, "packing")
+	// A single run ends before the cache would verify in the background.
+	options := &xpwc.Options{Progress: execution.ShowPacking(progress), Verify: xpwc.VerifyOnUse}
 	packed := execution.PackedIn(o.cache, options)
 	if d, ok := m.(*described.Model); ok && o.cache == "" {
 		if _, ok := d.File().Lookup(safetensors.PackedName); ok {
@@ -110,15 +116,15 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 		}
 	}
 	if o.trust && o.cache != path {
-		return usagef("--trust is for a safetensors file with packed weights in it, and without --cache")
+		return usagef("--trust is for a safetensors file with packed weights in it, without --cache")
 	}
 	j := jobOf(ctx)
-	j.heed("")
+	j.waitFor("")
 	if o.cache != "" && o.cache != path {
 		workdir.Sweep(filepath.Dir(o.cache))
 	}
 	e, err := execution.Load(m, packed, o.threads)
-	bar.Finish()
+	progress.Finish()
 	if err != nil {
 		return err
 	}
@@ -131,7 +137,7 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 		}
 	}()
 	if e.Cache != nil && e.Cache.Stats().Packed.Entries > 0 {
-		j.heed(fmt.Sprintf("no output was written; %s keeps what was packed", o.cache))
+		j.waitFor(fmt.Sprintf("no output was written; %s keeps what was packed", o.cache))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -168,7 +174,8 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 		stats := e.Cache.Stats()
 		report.Cache = execution.ReportCache(o.cache, stats)
 		if n := stats.Private[xpwc.ReasonDisk].Entries + stats.Private[xpwc.ReasonBusy].Entries; n > 0 {
-			noteUnsaved(stderr, o.cache, fmt.Errorf("%s in private memory: %v", console.Plural(int(n), "entry"), cmp.Or(stats.LastError, xpwc.ErrBusy)))
+			why := cmp.Or(stats.LastError, xpwc.ErrBusy)
+			noteUnsaved(stderr, o.cache, fmt.Errorf("%s in private memory: %v", console.Plural(int(n), "entry"), why))
 		}
 	}
 	if o.json {
@@ -177,9 +184,9 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	return report.print(stdout)
 }
 
-// noteUnsaved says that the model has run, and will have to be packed again.
+// noteUnsaved prints that the model has run, and will be packed again the next time.
 func noteUnsaved(stderr io.Writer, cache string, err error) {
-	fmt.Fprintf(stderr, "note: the cache %s could not be saved as a whole: %v\n", cache, err)
+	fmt.Fprintf(stderr, "note: the cache %s could not be saved completely: %v\n", cache, err)
 }
 
 // shownNumbers is how many of an output are printed.

@@ -26,22 +26,22 @@ const (
 	linked    = "linked.xpwc"
 )
 
-// A stage is a directory beside an output file, in which the file is made before it appears at its path. It is removed as a whole, also
-// by an interrupt.
+// A stage is a directory next to an output file, in which the file is made before it appears at its path. It is removed
+// with all that is in it, also by an interrupt.
 type stage struct {
 	path   string // of the output
 	dir    *workdir.Dir
 	job    *job
 	forget func()
 	before fs.FileInfo // of the file at path when the stage was made, or nil
-	extend bool        // that file is added to, not replaced by whatever
+	extend bool        // the output has the entries of that file too
 	mode   fs.FileMode // of the output
-	left   int         // how many damaged entries of what is added to are not in the output
+	left   int         // how many damaged entries of that file are not in the output
 	stderr io.Writer
 }
 
-// newStage makes the stage of an output that what is there already is added to. The inputs must be other files, however their paths are
-// written or linked: an error of that is a usage error.
+// newStage makes the stage of an output that has the entries of an existing file too. If the output is one of the
+// inputs, also by a link, the error is a usage error.
 func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...string) (s *stage, err error) {
 	s = &stage{path: path, stderr: stderr, extend: true}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +64,9 @@ func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...stri
 	return s, nil
 }
 
-// newCacheStage makes the stage of a cache file for its owner only, as programs make them, which replaces what is there: that must be empty
-// or a cache, and not the source, if there is one. A symbolic link is followed.
+// newCacheStage makes the stage of a cache file that only its owner can read, as programs make them. It replaces an
+// existing file, which must be empty or a cache, and must not be the source, if there is one. A symbolic link is
+// followed.
 func newCacheStage(ctx context.Context, path string, source *cachefile.File, stderr io.Writer) (*stage, error) {
 	if err := source.CheckTarget(path); err != nil {
 		return nil, err
@@ -97,13 +98,13 @@ func (s *stage) checkOutput(inputs []string) error {
 		}
 	}
 	if !s.before.Mode().IsRegular() {
-		return usagef("-o %s is there and is no regular file; choose another path, or remove it", s.path)
+		return usagef("-o %s exists and is not a regular file; choose another path, or remove it", s.path)
 	}
 	return nil
 }
 
-// outputMode is that of the file which the output replaces, or what the user gives to new files: a build's products may be read by others,
-// unlike a cache that a program makes for itself.
+// outputMode is the mode of the file that the output replaces, or the user's mode for new files: what a build makes may
+// be read by others, unlike a cache that a program makes for itself.
 func (s *stage) outputMode() (fs.FileMode, error) {
 	if s.before != nil {
 		return s.before.Mode().Perm(), nil
@@ -122,15 +123,16 @@ func (s *stage) outputMode() (fs.FileMode, error) {
 // file is the path of a file in the stage.
 func (s *stage) file(name string) string { return s.dir.File(name) }
 
-// write makes a file of size bytes in the stage, and returns when it is on stable storage. When ctx is done it gives up.
+// write makes a file of size bytes in the stage, and returns when it is on stable storage. When ctx is done it gives
+// up.
 func (s *stage) write(ctx context.Context, name string, size int64, content func(io.Writer) error) error {
 	f, err := os.OpenFile(s.file(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	bar := console.NewProgress(s.stderr, "writing")
-	err = content(&reportingWriter{ctx: ctx, w: f, report: func(written int64) { bar.Update(written, size) }})
-	bar.Finish()
+	progress := console.NewProgress(s.stderr, "writing")
+	err = content(&reportingWriter{ctx: ctx, w: f, report: func(written int64) { progress.Update(written, size) }})
+	progress.Finish()
 	if err == nil {
 		err = f.Sync()
 	}
@@ -162,8 +164,8 @@ func (w *reportingWriter) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// publish puts a file of the stage, which is on stable storage, at the output's path. If the file there is another than when the stage was
-// made, and was to be added to, it stays, and the error says so.
+// publish moves a file of the stage, which is on stable storage, to the path of the output. If the existing file was to
+// be added to, and has changed since the stage was made, it stays, and the error says so.
 func (s *stage) publish(name string) error {
 	if err := os.Chmod(s.file(name), s.mode); err != nil {
 		return err
@@ -179,10 +181,7 @@ func (s *stage) publish(name string) error {
 		if s.extend && changed(s.before, now) {
 			return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 		}
-		if err := os.Rename(s.file(name), s.path); err != nil {
-			return err
-		}
-		return syncDir(filepath.Dir(s.path))
+		return workdir.Rename(s.file(name), s.path)
 	})
 }
 
@@ -193,24 +192,14 @@ func changed(before, now fs.FileInfo) bool {
 	return !os.SameFile(before, now) || before.Size() != now.Size() || !before.ModTime().Equal(now.ModTime())
 }
 
-// syncDir returns when the names in a directory are on stable storage, where a system can tell.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = f.Sync() // Windows flushes no directories
-	return f.Close()
-}
-
 func (s *stage) remove() error {
 	defer s.forget() // after it, so that an interrupt waits until it is removed
 	return s.dir.Remove()
 }
 
-// inherit keeps the stage of a process that this one starts from being removed for as long as it runs, should this one be killed.
+// inherit keeps the stage for as long as the started process runs, even if this process is killed.
 func (s *stage) inherit(cmd *exec.Cmd) {
-	if runtime.GOOS != "windows" { // where what is open cannot be removed
+	if runtime.GOOS != "windows" { // which removes no open files
 		cmd.ExtraFiles = append(cmd.ExtraFiles, s.dir.Lock())
 	}
 }

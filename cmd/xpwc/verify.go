@@ -21,25 +21,32 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE [--model MODEL]",
 		Short: "Check everything in a cache file",
-		Long: `Checks every checksum and every rule of a cache file (docs/format.md): the header's slots, the index and each record of it, that
-records can be found, that payloads neither overlap nor lie elsewhere than they may, that the index for ExecuTorch agrees, and each
-payload's checksum. Prints what is wrong, and where: file offsets in bytes. The file is neither changed nor locked. FILE may be a
-safetensors file with packed weights in it (xpwc pack --embed-beside); these are checked, and not the tensors beside them.
+		Long: `Checks every rule of the format of a cache file (docs/format.md): the slots of the
+header, the index and each of its records, that records can be found, where payloads are
+and that they do not overlap, the index for ExecuTorch, and the checksum of each payload.
+Prints what is wrong and at which offset of the file, in bytes. The file is neither
+changed nor locked. FILE may be a safetensors file with packed weights in it (xpwc pack
+--embed-beside): then the packed weights are checked, and not the other tensors.
 
-ExecuTorch's files have no checksums: their index is checked, and that payloads can be read.
+ExecuTorch's files have no checksums. Of these the index is checked, and that payloads can
+be read.
 
-Checksums tell damage, not who made the file: who can write it chooses what the model computes, as who can write the model does. With
---model, MODEL is packed once more, as xpwc pack does, and whatever the file would answer its look-ups with is compared to the byte:
-a proof to have before a file from elsewhere is deployed. It takes room for the packed weights in the directory for temporary files
-(TMPDIR). Entries that MODEL does not use, and those of other CPUs' layouts, cannot be compared so, and are counted.
+Checksums find damage. They do not prove who made the file, and who can write it decides
+what the model computes. With --model, MODEL is packed as xpwc pack does, and every entry
+that the file has for it is compared byte for byte. Use it before you deploy a file that
+was packed elsewhere. It needs space for the packed weights in the directory for
+temporary files (TMPDIR). Entries that MODEL does not use, and entries of other CPUs'
+layouts, cannot be compared; they are counted.
 
-A cache need not be repaired: who opens it with xpwc packs again what is damaged. xpwc compact drops damaged payloads.
+A damaged cache need not be repaired: programs that open it with xpwc pack damaged weights
+again. xpwc compact drops damaged payloads.
 
-Exits with 0 if nothing is wrong, and with 1 if something is, the file lacks something of MODEL, or cannot be read.`,
+Exits with 0 if nothing is wrong. Exits with 1 if something is wrong, if the file has not
+all that MODEL needs, or if it cannot be read.`,
 		Example: `  xpwc verify model.xpwc
   xpwc verify model.xpwc --json | jq '.problems[] | {offset, what, entry}'
   xpwc verify model.xpwc || rm model.xpwc
-  xpwc verify from-elsewhere.xpwc --model model.tflite && cp from-elsewhere.xpwc model.xpwc`,
+  xpwc verify received.xpwc --model model.tflite && cp received.xpwc model.xpwc`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkModel(model); err != nil {
@@ -53,10 +60,10 @@ Exits with 0 if nothing is wrong, and with 1 if something is, the file lacks som
 	return cmd
 }
 
-// verification is what xpwc verify tells.
+// verification is the result of xpwc verify.
 type verification struct {
 	File         string           `json:"file"`
-	Embedded     *embedded        `json:"embedded,omitempty"` // where in the file the cache is, and offsets are counted from
+	Embedded     *embedded        `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
 	Sound        bool             `json:"sound"`
 	Format       cachefile.Format `json:"format,omitempty"`
 	Generation   uint64           `json:"generation,omitempty"`
@@ -78,9 +85,9 @@ func verify(ctx context.Context, path string, model modelfile.File, asJSON bool,
 	if err != nil {
 		return err
 	}
-	bar := console.NewProgress(stderr, "verifying")
-	problems, err := at.verify(bar.Update)
-	bar.Finish()
+	progress := console.NewProgress(stderr, "verifying")
+	problems, err := at.verify(progress.Update)
+	progress.Finish()
 	if err != nil {
 		return err
 	}
@@ -88,7 +95,7 @@ func verify(ctx context.Context, path string, model modelfile.File, asJSON bool,
 	for _, p := range problems {
 		v.Problems = append(v.Problems, problemReport{p.Offset, p.What, p.Name})
 	}
-	// What cannot be opened has its problems told already.
+	// If the file cannot be opened, the problems say why.
 	_ = at.with(func(f *cachefile.File) error {
 		info, _ := f.Info()
 		v.Format, v.Generation, v.Entries = info.Format, info.Generation, info.Entries
@@ -118,7 +125,7 @@ func verify(ctx context.Context, path string, model modelfile.File, asJSON bool,
 	return nil
 }
 
-// prove compares the file with what the model is packed into here, in a directory for temporary files.
+// prove compares the file with the packed weights of the model, which it packs in a directory for temporary files.
 func (v *verification) prove(ctx context.Context, at location, model modelfile.File, stderr io.Writer) (err error) {
 	var dir *workdir.Dir
 	removed, err := jobOf(ctx).making(func() (err error) {
@@ -128,7 +135,7 @@ func (v *verification) prove(ctx context.Context, at location, model modelfile.F
 	if err != nil {
 		return err
 	}
-	defer removed() // after it is removed, for which an interrupt waits
+	defer removed() // after the removal: an interrupt waits for that
 	defer func() { err = errors.Join(err, dir.Remove()) }()
 	return at.with(func(f *cachefile.File) (err error) {
 		v.Proof, err = prove(f, model, dir.File(proving), stderr)
@@ -141,7 +148,7 @@ func (v *verification) print(w io.Writer, problems []cachefile.Problem) {
 		fmt.Fprintf(w, "%s: %s\n", v.File, console.Printable(p.Place()))
 	}
 	if v.Uncommitted > 0 {
-		fmt.Fprintf(w, "note: %s: %s behind the end of generation %d: a writer is at work, or was killed\n",
+		fmt.Fprintf(w, "note: %s: %s after the end of generation %d: a program is writing, or was killed\n",
 			v.File, console.Size(v.Uncommitted), v.Generation)
 	}
 	switch {
@@ -150,7 +157,7 @@ func (v *verification) print(w io.Writer, problems []cachefile.Problem) {
 		fmt.Fprintf(w, "%s: sound: generation %d, %s, the checksums of %s of payloads are right\n",
 			v.File, v.Generation, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	default:
-		fmt.Fprintf(w, "%s: sound as far as ExecuTorch's files (%s) tell: %s, %s of payloads without checksums\n",
+		fmt.Fprintf(w, "%s: sound as far as ExecuTorch's files (%s) can be checked: %s, %s without checksums\n",
 			v.File, v.Format, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	}
 }

@@ -62,9 +62,7 @@ Status Backend::init(const Program& program, const Method& method, xpwc::DataMap
     if (!created.ok()) {  // the cache may know why
       return finalized.ok() ? created : Status::error(created.message() + "; " + finalized.message());
     }
-    // The runtime is wrong only if a computed tensor was packed before its content was there. Anything else says that packed
-    // weights could not be stored; it was logged, and they are in private memory.
-    if (finalized.code() == XPWC_STATUS_NOT_EAGER) {
+    if (!finalized.ok()) {  // the runtime must not be used; packed weights that could not be stored are no error
       return finalized;
     }
   }

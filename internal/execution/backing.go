@@ -8,8 +8,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A Backing is where the packed weights of a runtime are. It creates the execution's runtime, and takes the times; what it opens is
-// closed with the execution.
+// A Backing is where the packed weights of a runtime are. It creates the runtime of an execution and measures the times.
+// What it opens is closed with the execution.
 type Backing func(e *Execution) error
 
 // PackedIn is a cache file, or PackedInHeap if there is no path.
@@ -73,13 +73,13 @@ func PackedInHeapCache(e *Execution) error {
 	return e.createUncached(cache, func() error { return cache.Finalize(false) })
 }
 
-// PackedInProvider is a cache of the caller's, of which the runtime asks everything. It must stay open until the execution is closed.
+// PackedInProvider is a cache of the caller, which must stay open until the execution is closed.
 func PackedInProvider(c xnnpack.WeightsCache) Backing {
 	return func(e *Execution) error { return e.createUncached(c, func() error { return nil }) }
 }
 
-// createUncached creates the runtime from the model's own memory. That what packing has read is given back is not on the clock: nobody
-// needs to.
+// createUncached creates the runtime from the model's own memory. Giving back the memory that packing has read is not
+// measured: a program need not do it.
 func (e *Execution) createUncached(cache xnnpack.WeightsCache, finalize func() error) error {
 	start := time.Now()
 	l := e.Model.NewLoader()

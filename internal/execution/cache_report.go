@@ -35,7 +35,7 @@ func ReportCache(path string, s xpwc.Stats) *CacheReport {
 	}
 	r.Private, r.Reasons = Private(s)
 	if s.Damaged != nil {
-		r.Notes = append(r.Notes, fmt.Sprintf("the file was damaged and its weights are packed afresh: %v", s.Damaged))
+		r.Notes = append(r.Notes, fmt.Sprintf("the file was damaged, and its weights were packed again: %v", s.Damaged))
 	}
 	if s.LastError != nil {
 		r.Notes = append(r.Notes, s.LastError.Error())

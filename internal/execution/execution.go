@@ -1,4 +1,5 @@
-// Package execution runs models: it creates the runtime of one, with its packed weights where they are wanted, and takes the times.
+// Package execution runs models: it creates the runtime of a model, with its packed weights in a cache or in memory, and
+// measures how long that takes.
 package execution
 
 import (
@@ -75,7 +76,7 @@ func (e *Execution) create(l models.Loader, provider xnnpack.WeightsCache, start
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: provider, Threadpool: e.Pool})
 	e.Times.Create = time.Since(start)
 	if err != nil {
-		return errors.Join(err, subgraph.Delete(), finalize()) // why XNNPACK failed may be for the session to tell
+		return errors.Join(err, subgraph.Delete(), finalize()) // the session may know why XNNPACK failed
 	}
 	e.Runtime = runtime
 	e.closers = append(e.closers, runtime.Delete)

@@ -1,6 +1,6 @@
 // Package format is the packed weights cache file as bytes: it encodes, decodes and validates, and does no I/O.
 //
-// docs/format.md tells the same for readers in other languages. All integers are little-endian. A file is
+// docs/format.md describes them, with a table of each structure. All integers are little-endian. A file is
 //
 //	header     4,096 bytes: what the file is, and two slots that say where the index in force lies
 //	payloads   packed weights, each 128-byte aligned, in no order, with dead bytes (old indexes, lost tails) between them
@@ -11,8 +11,8 @@
 // A commit appends an index and a trailer and then writes one slot, always the one that is not in force. Whoever opens
 // the file takes the valid slot with the higher generation, so a crash at any instant leaves the old or the new index.
 //
-// Nothing is trusted: checksums, bounds, overlaps and integer overflow are checked before anything is returned, of the root
-// of an [Index] when it is decoded, of the rest when it is read, or all at once by [Index.Check].
+// Nothing is trusted: checksums, bounds, overlaps and integer overflow are checked before anything is returned, of
+// the root of an [Index] when it is decoded, of the rest when it is read, or all at once by [Index.Check].
 package format
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// HeaderSize is the size of the header block, in bytes. Payloads start behind it.
+	// HeaderSize is the size of the header block, in bytes. Payloads start after it.
 	HeaderSize = 4096
 	// Alignment of payloads and of the index, in bytes. XNNPACK wants 64 at least; 128 is safe everywhere.
 	Alignment = 128

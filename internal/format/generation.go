@@ -1,8 +1,9 @@
 package format
 
-// EncodeGeneration lays out the end of a file whose payloads, with what is dead between them, reach up to tail: the index
-// of the records, which it sorts by payload offset, and the trailer with the entries, to which it adds those of the header
-// and of the index. The block belongs at the slot's IndexOffset and is the last of the file. Errors are those of EncodeIndex.
+// EncodeGeneration lays out the end of a file whose payloads, with what is dead between them, reach up to tail: the
+// index of the records, which it sorts by payload offset, and the trailer with the entries, to which it adds those of
+// the header and of the index. The block belongs at the slot's IndexOffset and is the last of the file. Errors are
+// those of EncodeIndex.
 func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record, entries []TrailerEntry,
 ) (slot Slot, block []byte, err error) {
 	index, sum, err := EncodeIndex(generation, layouts, records)
@@ -33,8 +34,8 @@ func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Recor
 	return slot, block, nil
 }
 
-// GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have so many bytes
-// together, with room for the descriptions of some layouts.
+// GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have
+// so many bytes together, with room for the descriptions of some layouts.
 func GenerationSize(records, names uint64) uint64 {
 	const layouts, descriptions = 8, 4 << 10
 	index := arrange(layouts, records, tableSlots(records), names+descriptions).end

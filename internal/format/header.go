@@ -6,18 +6,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The header block:
-//
-//	offset size
-//	0      8    magic
-//	8      4    version
-//	12     4    header size (4096)
-//	16     16   file identity: random, so that a slot or an index of another file is never taken for one of this file
-//	32     8    checksum (XXH3-64) of bytes 0 to 31
-//	512    128  slot of even generations
-//	1024   128  slot of odd generations
-//
-// The slots lie in disk sectors of their own: a torn write of one cannot touch the other.
+// The header block; docs/format.md has the table. The slots lie in disk sectors of their own: a torn write of one
+// cannot touch the other.
 const (
 	magic          = "xpwc\r\n\x1a\x00"
 	headerSumAt    = 32
@@ -27,8 +17,8 @@ const (
 	slotSumAt      = slotSize - 8
 )
 
-// lastGeneration is the greatest that can be in force. Nobody commits so often; and after the greatest number that a slot can hold comes
-// zero, so that all later commits would be lost.
+// lastGeneration is the greatest that can be in force. Nobody commits so often; and after the greatest number that a
+// slot can hold comes zero, so that all later commits would be lost.
 const lastGeneration = 1<<62 - 1
 
 // A Header is a decoded header block.
@@ -37,32 +27,20 @@ type Header struct {
 	ID [16]byte
 	// Current is the slot in force; the zero Slot (generation 0) when nothing was ever committed.
 	Current Slot
-	// Torn counts slots that are neither empty nor valid: the remains of a write that a crash cut off.
+	// Torn is the number of slots that are neither empty nor valid: what a crash left of a write.
 	Torn int
 }
 
-// A Slot says where the index of one generation lies. A slot, 128 bytes:
-//
-//	offset size
-//	0      8    generation, from 1
-//	8      8    file offset of the index
-//	16     8    size of the index in bytes
-//	24     16   digest of the index' root
-//	40     8    end: the file's size with this generation's trailer
-//	48     8    number of records
-//	56     8    payload bytes: the sum of the records' payloads
-//	64     8    dead bytes: what is neither header, payload, index nor trailer of this generation, nor aligns them
-//	72     48   zero
-//	120    8    checksum (XXH3-64, seeded with the first 8 bytes of the file's identity) of bytes 0 to 119
+// A Slot says where the index of one generation lies.
 type Slot struct {
-	Generation   uint64
-	IndexOffset  uint64
+	Generation   uint64 // from 1
+	IndexOffset  uint64 // in the file
 	IndexSize    uint64
-	IndexSum     Digest
-	End          uint64
+	IndexSum     Digest // of the root of the index
+	End          uint64 // the size of the file with this generation's trailer
 	Records      uint64
-	PayloadBytes uint64
-	DeadBytes    uint64
+	PayloadBytes uint64 // of all payloads, each counted once
+	DeadBytes    uint64 // neither header, payload, index nor trailer of this generation, nor what aligns them
 }
 
 // NewHeader returns the header block of an empty file.
@@ -94,9 +72,10 @@ func (s Slot) Encode(id [16]byte) (b []byte, offset int64) {
 	return b, oddSlotOffset
 }
 
-// DecodeHeader reads a header block. It returns ErrNotCache for a file that is something else, ErrVersion for one of another
-// format version, ErrOlder if that is an older one, and ErrDamaged for a damaged one, which one is whose generation no other can follow. A slot that does not check out is
-// passed over, as a crash while writing it would leave it; DecodeHeader does not look at the index the slot speaks of.
+// DecodeHeader reads a header block. It returns ErrNotCache for bytes that do not begin as a native file does
+// (ExecuTorch's do not: DecodeTrailer), ErrVersion for another format version, ErrOlder if that is an older one, and
+// ErrDamaged for a damaged header, or one in which a generation is in force that no other can follow. A slot with a
+// wrong checksum is ignored, as a crash while it is written leaves one. The index is not looked at.
 func DecodeHeader(b []byte) (Header, error) {
 	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
 		return Header{}, ErrNotCache
@@ -130,15 +109,15 @@ func DecodeHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// SlotState says what a place for a slot has in it.
+// SlotState says what is in a place for a slot.
 type SlotState int
 
 const (
 	// SlotEmpty was never written.
 	SlotEmpty SlotState = iota
-	// SlotValid checks out.
+	// SlotValid has the right checksum.
 	SlotValid
-	// SlotTorn does not check out: a crash while it was written leaves it so, or damage.
+	// SlotTorn has a wrong one: a crash while it was written leaves it so, or damage.
 	SlotTorn
 )
 

@@ -25,8 +25,8 @@ func (x *Index) Check() error {
 	return nil
 }
 
-// Flaws yields all that is wrong behind the root: blocks with a wrong checksum, then, of what lies in the others, records and
-// table slots that cannot be. It yields nothing if and only if Check returns nil.
+// Flaws yields all that is wrong after the root: blocks with a wrong checksum, then, of what lies in the others,
+// records and table slots that cannot be. It yields nothing if and only if Check returns nil.
 func (x *Index) Flaws() iter.Seq[Flaw] {
 	return func(yield func(Flaw) bool) {
 		sound := true
@@ -44,7 +44,8 @@ func (x *Index) Flaws() iter.Seq[Flaw] {
 	}
 }
 
-// recordFlaws tells of records, of those in sound blocks if there are others. It returns false if no more is wanted.
+// recordFlaws yields what is wrong with records, of those in sound blocks if there are others. It returns false if no
+// more is wanted.
 func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
 	before, total, all := payload{}, uint64(0), sound
 	for i := range x.Len() {
@@ -83,7 +84,7 @@ func (x *Index) tableFlaws(sound bool, yield func(Flaw) bool) {
 			continue
 		}
 		if uint64(le.Uint32(x.table[at:])) > x.slot.Records &&
-			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: damaged("table slot %d speaks of an unknown record", at/4)}) {
+			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: damaged("table slot %d has an unknown record", at/4)}) {
 			return
 		}
 	}
@@ -115,7 +116,7 @@ func (x *Index) touchBlock(i uint64) error {
 }
 
 // SizeOfIndex returns the size of the index whose first bytes are given, 128 of them or more: its header is not checked
-// against anything, so this is for telling people what dead bytes were.
+// against anything, so this is for showing people what dead bytes were.
 func SizeOfIndex(b []byte) (size uint64, ok bool) {
 	if len(b) < indexHeaderSize || string(b[:8]) != indexMagic {
 		return 0, false
@@ -128,8 +129,8 @@ func SizeOfIndex(b []byte) (size uint64, ok bool) {
 	return arrange(layouts, n, slots, text).end, true
 }
 
-// Lost returns the records, in order, that looking up their keys does not lead to. The index must be one that Check found nothing wrong
-// with. It takes one look at each table slot, however many records have one key or collide.
+// Lost returns the records, in order, that looking up their keys does not lead to. The index must be one that Check
+// found nothing wrong with. It takes one look at each table slot, however many records have one key or collide.
 func (x *Index) Lost() (lost []int) {
 	slots := uint64(len(x.table) / 4)
 	number := func(slot uint64) uint64 { return uint64(le.Uint32(x.table[4*slot:])) }
@@ -148,7 +149,8 @@ func (x *Index) Lost() (lost []int) {
 			before = 0
 			continue
 		}
-		// A search begins at the key's own slot and ends at an empty one; before is how many that are not come directly before this.
+		// A search begins at the key's own slot and ends at an empty one; before is how many that are not come
+		// directly before this.
 		if r, err := x.Record(int(n - 1)); err == nil && (at-r.hash())&(slots-1) <= before {
 			found[n-1] = true
 		}

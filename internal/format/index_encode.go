@@ -125,7 +125,7 @@ type interner struct {
 	at   map[string]uint32
 }
 
-// add collects a string. What begins behind 4 GiB has no valid place.
+// add collects a string. What begins after 4 GiB has no valid place.
 func (n *interner) add(s string) {
 	if n.at == nil {
 		n.at = map[string]uint32{}

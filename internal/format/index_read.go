@@ -24,10 +24,10 @@ type Index struct {
 	whole   atomic.Bool     // Check found nothing wrong
 }
 
-// DecodeIndex checks the root of the index that slot speaks of. What follows is checked as it is read, unless Check was
-// called before: the accessors return an error that matches ErrDamaged for what is damaged. What they return without
-// one was stored in that place, and its payload lies within the file and overlaps neither the index nor the payloads
-// before and behind it.
+// DecodeIndex checks the root of the index that slot says where to find. What follows is checked as it is read,
+// unless Check was called before: the accessors return an error that matches ErrDamaged for what is damaged. What
+// they return without one was stored in that place, and its payload lies within the file and overlaps neither the
+// index nor the payloads before and after it.
 func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	size := uint64(len(b))
 	if size != slot.IndexSize || size < indexHeaderSize {
@@ -103,7 +103,7 @@ type payload struct{ offset, size uint64 }
 
 func payloadOf(row []byte) payload { return payload{le.Uint64(row[0:]), le.Uint64(row[8:])} }
 
-// precedes reports whether q may come after p: behind it, or as the very same payload.
+// precedes reports whether q may follow p: it lies after it, or is the very same payload.
 func (p payload) precedes(q payload) bool {
 	return p == q || q.offset >= p.offset && q.offset-p.offset >= p.size
 }
@@ -146,8 +146,9 @@ func (x *Index) text(row []byte, at int) ([]byte, error) {
 	return x.strings[start:][:length], nil
 }
 
-// NameBytes returns how many bytes the names of all records have together. Any number of records may have one long name in the index,
-// so that a small file could tell of more than there is memory for: who wants all records compares this with NameLimit first.
+// NameBytes returns how many bytes the names of all records have together. Any number of records may have one long
+// name in the index, so that a small file could describe more than there is memory for: who wants all records
+// compares this with NameLimit first.
 func (x *Index) NameBytes() (n uint64) {
 	for i := range x.Len() {
 		row := x.records[i*recordSize:][:recordSize]
@@ -240,7 +241,7 @@ func (x *Index) Find(key Key) iter.Seq2[Record, error] {
 	}
 }
 
-// lookAt returns the record that a table slot speaks of, or nil if the slot is empty, and whether it has the key.
+// lookAt returns the record whose number a table slot has, or nil if the slot is empty, and whether it has the key.
 func (x *Index) lookAt(slot uint64, key Key) (row []byte, found bool, err error) {
 	whole := x.whole.Load()
 	if !whole {
@@ -254,7 +255,7 @@ func (x *Index) lookAt(slot uint64, key Key) (row []byte, found bool, err error)
 	case number == 0:
 		return nil, false, nil
 	case uint64(number) > x.slot.Records:
-		return nil, false, damaged("table slot %d speaks of an unknown record", slot)
+		return nil, false, damaged("table slot %d has an unknown record", slot)
 	}
 	if row, err = x.row(int(number - 1)); err != nil {
 		return nil, false, err

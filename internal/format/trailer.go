@@ -2,13 +2,8 @@ package format
 
 import "math"
 
-// The trailer is ExecuTorch's (backends/xnnpack/runtime/XNNWeightsCache.cpp, pull request 19988): entries of
-//
-//	name length u32 | name | file offset u64 | size u64 | seed u32 (version 2 only)
-//
-// then a footer of 20 bytes, the last of the file:
-//
-//	start of the entries u64 | number of entries u32 | magic u32 | version u32
+// The trailer is ExecuTorch's (backends/xnnpack/runtime/XNNWeightsCache.cpp, pull request 19988): entries, then a
+// footer, the last bytes of the file. docs/format.md has the tables.
 const (
 	trailerMagic = 0x58505743
 
@@ -30,7 +25,8 @@ const (
 	IndexEntry  = "xpwc:index"
 )
 
-// A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias' name.
+// A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias'
+// name.
 type TrailerEntry struct {
 	Name   string
 	Offset uint64
@@ -54,7 +50,7 @@ func EncodeTrailer(entries []TrailerEntry, start uint64) []byte {
 	return le.AppendUint32(b, TrailerV2)
 }
 
-// TrailerSize returns the size in bytes of the trailer of these entries.
+// TrailerSize returns the size in bytes of the trailer of these entries in a version.
 func TrailerSize(entries []TrailerEntry, version uint32) uint64 {
 	n := uint64(FooterSize)
 	for _, e := range entries {
@@ -66,9 +62,9 @@ func TrailerSize(entries []TrailerEntry, version uint32) uint64 {
 	return n
 }
 
-// DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at the
-// offset. It returns ErrNotCache if the file has no trailer, ErrVersion for an unknown version, ErrDamaged for a trailer that
-// does not fit the file, and readAt's errors as they are.
+// DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at
+// the offset. It returns ErrNotCache if the file has no trailer, ErrVersion and the version for an unknown one,
+// ErrDamaged for a trailer that does not fit the file, and readAt's errors as they are.
 func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) (entries []TrailerEntry, version uint32, err error) {
 	if fileSize < FooterSize || fileSize > math.MaxInt64 {
 		return nil, 0, ErrNotCache

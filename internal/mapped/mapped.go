@@ -14,9 +14,10 @@ import (
 	"xpwc/internal/fd"
 )
 
-// File is a file mapped read-only as a whole. The memory lies outside the Go heap, so C code may keep pointers into it until Close.
-// The file must not be changed in place meanwhile; where it was cut off, reading ends the process. Replacing it by another is
-// harmless. On Unix a File keeps the descriptor. Methods may be called from many goroutines.
+// File is a file mapped read-only as a whole. The memory lies outside the Go heap, so C code may keep pointers into
+// it until Close. The file must not be changed in place meanwhile; where it was cut off, reading ends the process.
+// Replacing it by another is harmless. On Unix a File keeps the descriptor. Methods may be called from many
+// goroutines.
 type File struct {
 	path  string
 	stamp string
@@ -31,8 +32,8 @@ type File struct {
 // ErrNotRegular: what is to be mapped is a directory, a pipe or the like.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Open maps the regular file at path; an empty one is a File without bytes. The error is a *fs.PathError that has the path as given
-// and what the operating system returned. The caller closes the file.
+// Open maps the regular file at path; an empty one is a File without bytes. The error is a *fs.PathError that has the
+// path as given and what the operating system returned. The caller closes the file.
 func Open(path string) (*File, error) {
 	f, err := open(path)
 	if err != nil {
@@ -101,7 +102,8 @@ func (f *File) Path() string { return f.path }
 // Stamp is what the function Stamp returned when the file was opened; it may be empty.
 func (f *File) Stamp() string { return f.stamp }
 
-// StampOf returns the stamp of a part of the file, which what names that part tells from others; none if the file has none.
+// StampOf returns the stamp of a part of the file, which what names that part tells from others; none if the file has
+// none.
 func (f *File) StampOf(part string) string {
 	if f.stamp == "" {
 		return ""
@@ -109,8 +111,9 @@ func (f *File) StampOf(part string) string {
 	return f.stamp + ":" + part
 }
 
-// Changed reports whether the content may have changed since the file was opened, as [ChangedSince] says it. It waits for a moment if it
-// must. That another file is at the path is no change. After Close the error matches [fs.ErrClosed] and names the file.
+// Changed reports whether the content may have changed since the file was opened, as [ChangedSince] says it. It waits
+// for a moment if it must. That another file is at the path is no change. After Close the error matches
+// [fs.ErrClosed] and names the file.
 func (f *File) Changed() (bool, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -124,21 +127,23 @@ func (f *File) Changed() (bool, error) {
 	return changed, nil
 }
 
-// Readable returns how many bytes can be read from where Data begins: the file's size in whole pages. Those after its end are zero.
+// Readable returns how many bytes can be read from where Data begins: the file's size in whole pages. Those after its
+// end are zero.
 func (f *File) Readable() int64 {
 	page := int64(os.Getpagesize())
 	return (int64(f.size) + page - 1) / page * page
 }
 
-// Data returns the mapping, and nil after Close, at which its memory becomes unreadable: who may run beside Close uses View.
+// Data returns the mapping, and nil after Close, at which its memory becomes unreadable: who may run beside Close
+// uses View.
 func (f *File) Data() []byte {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.data
 }
 
-// View calls do with the mapping, which it must neither keep nor close: Close waits for it. View returns what do does, or, after
-// Close, an error that matches [fs.ErrClosed] and names the file.
+// View calls do with the mapping, which it must neither keep nor close: Close waits for it. View returns what do
+// does, or, after Close, an error that matches [fs.ErrClosed] and names the file.
 func (f *File) View(do func(data []byte) error) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -148,9 +153,9 @@ func (f *File) View(do func(data []byte) error) error {
 	return do(f.data)
 }
 
-// Drop gives back the memory of the pages that lie entirely in b, a part of Data. They are clean: whoever reads them again gets them
-// from the file. Nothing is lost if it cannot be done, since the system takes clean pages back when it needs them; so there is no
-// error, also not if b is no part of Data or the file is closed.
+// Drop gives back the memory of the pages that lie entirely in b, a part of Data. They are clean: whoever reads them
+// again gets them from the file. Nothing is lost if it cannot be done, since the system takes clean pages back when
+// it needs them; so there is no error, also not if b is no part of Data or the file is closed.
 func (f *File) Drop(b []byte) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

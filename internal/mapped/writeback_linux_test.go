@@ -23,7 +23,8 @@ func writable(t *testing.T, path string) []byte {
 	return data
 }
 
-// The system notes the time of a change through a mapping with the first one to a page, and not again until the page is written.
+// The system notes the time of a change through a mapping with the first one to a page, and not again until the page
+// is written.
 func TestWhatIsChangedAgainThroughAMappingShows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	data := writable(t, path)

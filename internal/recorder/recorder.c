@@ -18,10 +18,20 @@ static void record(struct recorder* r, struct recorder_event e) {
   r->events++;
 }
 
+// The last that was said of an address counts: copies are freed, and others made in their place.
+static const void* original(const struct recorder* r, const void* data) {
+  for (size_t i = r->aliases; i > 0; i--) {
+    if (r->alias[i - 1].copy == data) {
+      return r->alias[i - 1].original;
+    }
+  }
+  return data;
+}
+
 static size_t find(struct recorder* r, const struct xnn_weights_cache_look_up_key* key) {
   for (size_t i = 0; i < r->entries; i++) {
     const struct recorder_entry* e = &r->entry[i];
-    if (e->seed == key->seed && e->kernel == key->kernel && e->bias == key->bias) {
+    if (e->seed == key->seed && e->kernel == original(r, key->kernel) && e->bias == original(r, key->bias)) {
       return i;
     }
   }
@@ -63,7 +73,7 @@ static size_t look_up_or_insert(void* context, const struct xnn_weights_cache_lo
   if (!hit) {
     // There are no more entries than blocks, and reserving failed where the blocks ran out.
     at = r->entries++;
-    const struct recorder_entry entry = {key->seed, key->kernel, key->bias, packed, size};
+    const struct recorder_entry entry = {key->seed, original(r, key->kernel), original(r, key->bias), packed, size};
     r->entry[at] = entry;
   }
   return at;
@@ -78,6 +88,16 @@ static enum xnn_status delete_cache(void* context) {
   return xnn_status_success;
 }
 
+static enum xnn_status alias_data(void* context, void* copy, void* data) {
+  struct recorder* r = context;
+  if (r->aliases == recorder_limit) {
+    return xnn_status_out_of_memory;
+  }
+  r->alias[r->aliases].copy = copy;
+  r->alias[r->aliases++].original = data;
+  return xnn_status_success;
+}
+
 struct recorder* recorder_create(void) {
   struct recorder* r = calloc(1, sizeof(struct recorder));
   if (r != NULL) {
@@ -88,6 +108,9 @@ struct recorder* recorder_create(void) {
     r->provider.is_finalized = is_finalized;
     r->provider.offset_to_addr = offset_to_addr;
     r->provider.delete_cache = delete_cache;
+    // The member that follows, in this header or in that of the library's own version.
+    enum xnn_status (*last)(void*, void*, void*) = alias_data;
+    memcpy((char*) r + offsetof(struct xnn_weights_cache_provider, delete_cache) + sizeof(void (*)(void)), &last, sizeof(last));
   }
   return r;
 }

@@ -27,11 +27,18 @@ struct recorder_entry {
   size_t size;
 };
 
+// A copy that XNNPACK made of a tensor's content, as float32, and says so: its address stands for the original's.
+struct recorder_alias {
+  const void* copy;
+  const void* original;
+};
+
 enum { recorder_limit = 64 };
 
 // Calls and entries past the limit are counted, not kept; past it reservations fail.
 struct recorder {
   struct xnn_weights_cache_provider provider;
+  void (*alias_data)(void);  // where the header is older than this member of the provider
   bool finalized;
   size_t events;
   struct recorder_event event[recorder_limit];
@@ -39,6 +46,8 @@ struct recorder {
   struct recorder_entry entry[recorder_limit];
   size_t blocks;
   void* block[recorder_limit];
+  size_t aliases;
+  struct recorder_alias alias[recorder_limit];
 };
 
 struct recorder* recorder_create(void);

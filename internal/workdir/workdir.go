@@ -1,5 +1,12 @@
-// Package workdir makes hidden directories in which a process prepares a file beside the place where it is to appear,
-// and removes those that killed processes have left.
+// Package workdir writes files beside the place where they are to appear, and renames them: a reader of the path has
+// the old file or the new one whole, whenever the process or the machine stops. A hidden directory of the process'
+// own has them until then; those that killed processes have left are removed.
+//
+//	dir, err := workdir.New(filepath.Dir(path))
+//	defer dir.Remove()
+//	f, err := dir.Create("new")
+//	// write to f
+//	err = workdir.Place(f, path)
 //
 // Such a directory is called .xpwc- and a number, and has a file in it, in-use, that says what it is. Who prepares
 // something there holds the file's lock. So a directory of that name, with that file, that nobody has locked is one

@@ -14,10 +14,17 @@ import (
 	"xpwc/internal/workdir"
 )
 
-const envParent = "XPWC_TEST_PARENT"
+const (
+	envParent = "XPWC_TEST_PARENT"
+	envPath   = "XPWC_TEST_PATH"
+)
 
-// With the variable, a process makes a directory, says so, and waits until it is killed or its input ends.
+// With the first variable, a process makes a directory, says so, and waits until it is killed or its input ends; with
+// the second it writes a file again and again.
 func TestMain(m *testing.M) {
+	if path := os.Getenv(envPath); path != "" {
+		writeForever(path)
+	}
 	if parent := os.Getenv(envParent); parent != "" {
 		d, err := workdir.New(parent)
 		if err == nil {

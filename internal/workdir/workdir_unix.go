@@ -32,6 +32,25 @@ func openMarker(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
+// rename is Rename. The directory is opened first, so that nothing can fail between the two but the disk.
+func rename(from, to, dir string) error {
+	names, err := os.Open(dir)
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if names == nil {
+		return os.Rename(from, to)
+	}
+	defer names.Close()
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	if err := names.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
 // ours reports whether a directory belongs to this user.
 func ours(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

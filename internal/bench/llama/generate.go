@@ -35,7 +35,7 @@ func (s Stack) Generate(ctx context.Context, path string, progress func(done, to
 		return fmt.Errorf("generate weights: %w", err)
 	}
 	defer dir.Remove()
-	f, err := os.OpenFile(dir.File(filepath.Base(path)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := dir.Create(filepath.Base(path))
 	if err != nil {
 		return fmt.Errorf("generate weights: %w", err)
 	}
@@ -43,11 +43,8 @@ func (s Stack) Generate(ctx context.Context, path string, progress func(done, to
 		f.Close()
 		return fmt.Errorf("generate weights %s: %w", path, err)
 	}
-	if err := f.Close(); err != nil {
+	if err := workdir.Place(f, path); err != nil {
 		return fmt.Errorf("generate weights %s: %w", path, err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("generate weights: %w", err)
 	}
 	return nil
 }
@@ -106,7 +103,7 @@ func (s Stack) write(ctx context.Context, f *os.File, progress func(done, total 
 	if err := put(s.trailer()); err != nil {
 		return err
 	}
-	return f.Sync()
+	return nil
 }
 
 // source gives the random bytes of the i-th matrix, or of its scales.

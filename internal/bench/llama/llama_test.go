@@ -77,6 +77,11 @@ func TestAnswersAreTameAndTheSameWithACacheAndWithout(t *testing.T) {
 	}
 }
 
+func TestTheStackIsOneShare(t *testing.T) {
+	stack := llama.Stack{Layers: 1}
+	modeltest.CheckShares(t, open(t, stack, generated(t, stack)), 2)
+}
+
 func TestWeightsAreGeneratedOnceAndAlwaysTheSame(t *testing.T) {
 	stack := llama.Stack{Layers: 1}
 	path := generated(t, stack)

@@ -120,7 +120,7 @@ func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.DataMap()
 // Inputs returns the stack's only input, float32 [1, Width].
 func (m *Model) Inputs() []models.Value { return []models.Value{external(Input, "input")} }
 
-// Outputs returns the stack's only output likewise.
+// Outputs returns the stack's only output, float32 [1, Width].
 func (m *Model) Outputs() []models.Value { return []models.Value{external(Output, "output")} }
 
 func external(id xnnpack.ValueID, name string) models.Value {

@@ -1,4 +1,4 @@
-package xpwc
+package memdisk
 
 import (
 	"fmt"
@@ -7,6 +7,43 @@ import (
 	"slices"
 )
 
+// Replay calls look with what a power failure may leave at every moment of the recording: an image of the disk, which look must
+// not change, the number of steps before it, and how many images that makes. At each moment all combinations of nothing and
+// all of what was not flushed are left, and so many chosen by chance with each size of what is torn. It returns how many
+// images there were, or the first error of look, or what would have ended a process.
+func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, images int) error) (images int, err error) {
+	if d.misuse != nil {
+		return 0, d.misuse
+	}
+	r := newReplay(d)
+	for steps := 0; steps <= len(d.steps); steps++ {
+		last := "nothing"
+		if steps > 0 {
+			r.apply(d.steps[steps-1])
+			last = d.steps[steps-1].call
+		}
+		seen := map[uint64]bool{}
+		for unit := range tornUnits {
+			failures := extremes(unit)
+			for n := range perMoment {
+				failures = append(failures, randomFailure(unit, seed<<32|uint64(steps)<<16|uint64(n)))
+			}
+			for _, f := range failures {
+				image, choice := r.imageAfter(f)
+				if seen[choice] {
+					continue
+				}
+				seen[choice] = true
+				images++
+				if err := look(image, steps, images); err != nil {
+					return images, fmt.Errorf("power fails after step %d of %d (%s), %v: %w", steps, len(d.steps), last, f, err)
+				}
+			}
+		}
+	}
+	return images, nil
+}
+
 // A replay is the disk at one moment of a recording: what a power failure would certainly leave, and what it may leave.
 type replay struct {
 	buffers map[string][]byte
@@ -14,7 +51,7 @@ type replay struct {
 	synced  map[string]*inode // names
 	names   []step            // changes of names since
 
-	granularity uint64 // of mappings
+	Granularity uint64 // of mappings
 }
 
 // A replayed file.
@@ -37,8 +74,8 @@ type versions struct {
 	of    map[int64][][]byte
 }
 
-func newReplay(d *memDir) *replay {
-	r := &replay{buffers: map[string][]byte{}, files: map[*inode]*replayed{}, synced: maps.Clone(d.initial), granularity: d.granularity}
+func newReplay(d *Dir) *replay {
+	r := &replay{buffers: map[string][]byte{}, files: map[*inode]*replayed{}, synced: maps.Clone(d.initial), Granularity: d.Granularity}
 	for _, i := range d.inodes {
 		r.files[i] = newReplayed(slices.Clone(i.initial), i.initialSize)
 	}
@@ -151,25 +188,27 @@ func (v *versions) add(now []byte, at, unit int64) {
 // A failure says what of the unflushed a power failure leaves.
 type failure struct {
 	unit   int // index into tornUnits
-	units  subset
-	size   subset
-	names  subset
+	units  Subset
+	size   Subset
+	names  Subset
 	seed   uint64
 	random *rand.Rand
 }
 
-type subset int
+// A Subset says how many of several things are meant.
+type Subset int
 
+// Which of the things are meant: by chance is what a random number says.
 const (
-	leaveNone subset = iota
-	leaveAll
-	leaveSome      // each by chance
-	leaveOne       // one
-	leaveAllButOne // the others
-	leaveAnyAge    // each by chance, and not always as it was last
+	LeaveNone Subset = iota
+	LeaveAll
+	LeaveSome      // each by chance
+	LeaveOne       // one
+	LeaveAllButOne // the others
+	LeaveAnyAge    // each by chance, and not always as it was last
 )
 
-func (s subset) String() string {
+func (s Subset) String() string {
 	return [...]string{"none", "all", "some", "one", "all but one", "some, of any age"}[s]
 }
 
@@ -180,9 +219,9 @@ func (f failure) String() string {
 // extremes are the failures that leave all or nothing of each kind.
 func extremes(unit int) []failure {
 	var fs []failure
-	for _, units := range []subset{leaveNone, leaveAll} {
-		for _, size := range []subset{leaveNone, leaveAll} {
-			for _, names := range []subset{leaveNone, leaveAll} {
+	for _, units := range []Subset{LeaveNone, LeaveAll} {
+		for _, size := range []Subset{LeaveNone, LeaveAll} {
+			for _, names := range []Subset{LeaveNone, LeaveAll} {
 				fs = append(fs, failure{unit: unit, units: units, size: size, names: names})
 			}
 		}
@@ -193,8 +232,8 @@ func extremes(unit int) []failure {
 // randomFailure leaves what the seed says.
 func randomFailure(unit int, seed uint64) failure {
 	random := rand.New(rand.NewPCG(seed, uint64(unit)))
-	content := []subset{leaveNone, leaveAll, leaveSome, leaveSome, leaveSome, leaveOne, leaveAllButOne, leaveAnyAge}
-	few := []subset{leaveNone, leaveAll, leaveSome}
+	content := []Subset{LeaveNone, LeaveAll, LeaveSome, LeaveSome, LeaveSome, LeaveOne, LeaveAllButOne, LeaveAnyAge}
+	few := []Subset{LeaveNone, LeaveAll, LeaveSome}
 	return failure{
 		unit: unit, seed: seed, random: random,
 		units: content[random.IntN(len(content))], size: few[random.IntN(len(few))], names: few[random.IntN(len(few))],
@@ -204,13 +243,13 @@ func randomFailure(unit int, seed uint64) failure {
 // namesAfter returns the names that the failure leaves.
 func (r *replay) namesAfter(f failure) map[string]*inode {
 	names := r.synced
-	if len(r.names) == 0 || f.names == leaveNone {
+	if len(r.names) == 0 || f.names == LeaveNone {
 		return names
 	}
 	names = maps.Clone(names)
 	upTo := len(r.names)
 	gaps := false
-	if f.names == leaveSome {
+	if f.names == LeaveSome {
 		upTo = f.random.IntN(upTo + 1)
 		gaps = f.random.IntN(2) == 0 // a journal keeps the order, but not every file system has one
 	}
@@ -224,8 +263,8 @@ func (r *replay) namesAfter(f failure) map[string]*inode {
 
 // imageAfter returns the directory that the failure leaves, to be used before the next call, and a number that differs if
 // the choice did.
-func (r *replay) imageAfter(f failure) (image *memDir, choice uint64) {
-	image = &memDir{names: map[string]*inode{}, granularity: r.granularity}
+func (r *replay) imageAfter(f failure) (image *Dir, choice uint64) {
+	image = &Dir{names: map[string]*inode{}, Granularity: r.Granularity}
 	names := r.namesAfter(f)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		from := r.files[names[name]]
@@ -249,11 +288,11 @@ func mix(sum, n uint64) uint64 {
 // contentAfter returns what the failure leaves of a file: its size, its content up to there or up to where only zeros
 // follow, in buffer if that is large enough, and a number that differs if the choice did.
 func (f *replayed) contentAfter(by failure, buffer []byte) (content []byte, size int64, choice uint64) {
-	pick := func(s subset, n int) int { // of n, 0 the oldest
+	pick := func(s Subset, n int) int { // of n, 0 the oldest
 		switch {
-		case s == leaveNone:
+		case s == LeaveNone:
 			return 0
-		case s == leaveAll:
+		case s == LeaveAll:
 			return n - 1
 		default:
 			return by.random.IntN(n)
@@ -272,22 +311,22 @@ func (f *replayed) contentAfter(by failure, buffer []byte) (content []byte, size
 		versions := since.of[unit]
 		version := len(versions) // 0: as it was flushed
 		switch by.units {
-		case leaveNone:
+		case LeaveNone:
 			version = 0
-		case leaveAll:
-		case leaveSome:
+		case LeaveAll:
+		case LeaveSome:
 			if by.random.Float64() >= chance {
 				version = 0
 			}
-		case leaveOne:
+		case LeaveOne:
 			if i != special {
 				version = 0
 			}
-		case leaveAllButOne:
+		case LeaveAllButOne:
 			if i == special {
 				version = 0
 			}
-		case leaveAnyAge:
+		case LeaveAnyAge:
 			version = by.random.IntN(version + 1)
 		}
 		if version > 0 {

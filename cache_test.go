@@ -1,7 +1,6 @@
 package xpwc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,113 +16,6 @@ import (
 
 	"xpwc/internal/store"
 )
-
-// These tests make the calls that XNNPACK makes, without XNNPACK, so that they run where there is none. The packing is a
-// transformation of the tensor's bytes.
-
-func packedFrom(content []byte) []byte {
-	packed := bytes.Repeat([]byte{0x5a}, len(content)+64)
-	for i, b := range content {
-		packed[len(packed)-1-i] = b ^ 0xff
-	}
-	return packed
-}
-
-func contentOf(name string, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(i*7) ^ name[i%len(name)]
-	}
-	return b
-}
-
-// opened is a session whose runtime has been created, with what it was promised to find at each address.
-type opened struct {
-	*Session
-	at map[string]packedAt
-}
-
-type packedAt struct {
-	bytes []byte
-	want  []byte
-}
-
-// open has a session pack or find the named tensors.
-func open(t testing.TB, c *Cache, tensors map[string][]byte) *opened {
-	t.Helper()
-	s, err := c.NewSession(MapOf(tensors))
-	require.NoError(t, err)
-	return packAll(t, s, tensors)
-}
-
-// packAll makes the calls of a runtime's creation, and finalizes the session.
-func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
-	t.Helper()
-	t.Cleanup(func() { _ = s.Close() }) // if the test does not: Windows keeps mapped files
-	o := &opened{s, map[string]packedAt{}}
-	for name := range tensors {
-		content, err := s.Load(name)
-		require.NoError(t, err)
-		kernel := addressOf(content)
-		want := packedFrom(tensors[name])
-		address := s.lookUp(42, kernel, 0, 0)
-		if address == notFound {
-			space := s.reserve(uint64(len(want)))
-			require.NotNil(t, space)
-			require.Zero(t, addressOf(space)%64)
-			copy(space, packedFrom(content))
-			address = s.insert(42, kernel, 0, 0, addressOf(space), uint64(len(want)))
-		}
-		o.at[name] = packedAt{bytesAt(t, s, address, len(want)), want}
-	}
-	o.check(t)
-	err := s.Finalize()
-	require.NoError(t, err)
-	o.check(t)
-	return o
-}
-
-// bytesAt finds the entry that an address belongs to: the session must keep it.
-func bytesAt(t testing.TB, s *Session, address uintptr, n int) []byte {
-	for _, e := range s.used {
-		if addressOf(e.data) == address {
-			require.Len(t, e.data, n)
-			return e.data
-		}
-	}
-	t.Fatalf("%#x is not the address of anything the session keeps", address)
-	return nil
-}
-
-func (o *opened) check(t testing.TB) {
-	t.Helper()
-	for name, p := range o.at {
-		require.True(t, bytes.Equal(p.want, p.bytes), "the packed bytes of %s", name)
-	}
-}
-
-func (o *opened) close(t testing.TB) {
-	t.Helper()
-	o.check(t)
-	require.NoError(t, o.Close())
-}
-
-func someTensors(n, size int) map[string][]byte {
-	tensors := map[string][]byte{}
-	for i := range n {
-		name := fmt.Sprint("tensor ", i)
-		tensors[name] = contentOf(name, size+i)
-	}
-	return tensors
-}
-
-func mustOpen(t testing.TB, path string, o *Options) *Cache {
-	t.Helper()
-	c, err := Open(path, o)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
 
 func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
 	for _, size := range []int{1, 100, 5000, 1 << 20, 9 << 20} {
@@ -177,7 +69,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	require.NoError(t, err)
 	content, err := slow.Load("slow")
 	require.NoError(t, err)
-	require.Equal(t, notFound, slow.lookUp(1, addressOf(content), 0, 0))
+	require.Equal(t, notFound, slow.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	space := slow.reserve(300)
 
 	for i := range 3 {
@@ -187,13 +79,13 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	}
 
 	copy(space, content) // its segment must still be there, and writable
-	slow.insert(1, addressOf(content), 0, 0, addressOf(space), 300)
+	slow.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), 300)
 	content, err = slow.Load("later")
 	require.NoError(t, err)
-	require.Equal(t, notFound, slow.lookUp(1, addressOf(content), 0, 0))
+	require.Equal(t, notFound, slow.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	space = slow.reserve(300)
 	copy(space, content)
-	slow.insert(1, addressOf(content), 0, 0, addressOf(space), 300)
+	slow.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), 300)
 	require.NoError(t, slow.Finalize())
 	require.NoError(t, slow.Close())
 	require.NoError(t, c.Close())
@@ -206,7 +98,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 		require.NoError(t, err)
 		content, err := s.Load(e)
 		require.NoError(t, err)
-		address := s.lookUp(1, addressOf(content), 0, 0)
+		address := s.lookUp(lookUpKey{1, addressOf(content), 0, 0})
 		require.NotEqual(t, notFound, address)
 		require.Equal(t, contentOf(e, 300), bytesAt(t, s, address, 300))
 		require.NoError(t, s.Close())
@@ -222,7 +114,7 @@ func TestAbandonedReservationsAreGivenBack(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("a")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(1, addressOf(content), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	require.NotNil(t, s.reserve(1<<20))
 	require.NoError(t, s.Close(), "its runtime's creation failed")
 	open(t, c, someTensors(2, 1000)).close(t)
@@ -236,7 +128,7 @@ func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.
 	s, err := c.NewSession(nil)
 	require.NoError(t, err)
 	stray := make([]byte, 64)
-	require.Equal(t, addressOf(stray), s.insert(1, 2, 0, 0, addressOf(stray), 64))
+	require.Equal(t, addressOf(stray), s.insert(lookUpKey{1, 2, 0, 0}, addressOf(stray), 64))
 	err = s.Finalize()
 	require.ErrorContains(t, err, "not reserved")
 	require.NoError(t, s.Close())
@@ -263,14 +155,6 @@ func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
 	require.NoError(t, mine.Close())
 }
 
-// otherProcess opens a path as another process would: with a store of its own.
-func otherProcess(t *testing.T, path string) *Cache {
-	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
 func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	theirs := otherProcess(t, path)
@@ -278,7 +162,7 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("x")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(1, addressOf(content), 0, 0))
+	require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 
 	mine := otherProcess(t, path)
 	o := open(t, mine, someTensors(2, 1000))
@@ -297,7 +181,7 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	theirs := otherProcess(t, path)
 	holding := newSession(t, theirs, map[string][]byte{"x": contentOf("x", 50)})
-	require.Equal(t, notFound, holding.lookUp(1, load(t, holding, "x"), 0, 0))
+	require.Equal(t, notFound, holding.lookUp(lookUpKey{1, load(t, holding, "x"), 0, 0}))
 
 	var l listener
 	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}).withDefaults(), osFiles{})
@@ -319,116 +203,6 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	open(t, mine, someTensors(1, 100)).close(t)
 	require.NoError(t, mine.Close())
 	require.Equal(t, 1, mine.Stats().Entries, "and without waiting it is tried each time")
-}
-
-// A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.
-type faultyDisk struct {
-	store.Disk
-	calls  *atomic.Int64
-	failAt int64
-	err    error
-}
-
-func (d faultyDisk) fail() error {
-	if d.calls.Add(1) == d.failAt {
-		return d.err
-	}
-	return nil
-}
-
-// faultyFiles make faulty disks, and count along.
-type faultyFiles struct {
-	store.Files
-	calls  *atomic.Int64
-	failAt int64
-	err    error
-}
-
-func (f faultyFiles) count() error { return faultyDisk{nil, f.calls, f.failAt, f.err}.fail() }
-
-func (f faultyFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.Files.Open(path, writable, insecure)
-	if err != nil {
-		return nil, err
-	}
-	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
-}
-
-func (f faultyFiles) Create(path string) (store.Disk, error) {
-	if err := f.count(); err != nil {
-		return nil, err
-	}
-	d, err := f.Files.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
-}
-
-func (f faultyFiles) Rename(from, to string) error {
-	if err := f.count(); err != nil {
-		return err
-	}
-	return f.Files.Rename(from, to)
-}
-
-func (f faultyFiles) Remove(path string) error {
-	if err := f.count(); err != nil {
-		return err
-	}
-	return f.Files.Remove(path)
-}
-
-func (f faultyFiles) CopyMode(from, to string) error {
-	return errors.Join(f.count(), f.Files.CopyMode(from, to))
-}
-
-func (f faultyFiles) SyncDir(path string) error {
-	return errors.Join(f.count(), f.Files.SyncDir(path))
-}
-
-func (d faultyDisk) WriteAt(b []byte, offset int64) (int, error) {
-	if err := d.fail(); err != nil {
-		n, _ := d.Disk.WriteAt(b[:len(b)/2], offset) // as a full disk does
-		return n, err
-	}
-	return d.Disk.WriteAt(b, offset)
-}
-
-func (d faultyDisk) Allocate(offset, size int64) error {
-	return errors.Join(d.fail(), d.Disk.Allocate(offset, size))
-}
-
-func (d faultyDisk) Truncate(size int64) error {
-	if err := d.fail(); err != nil {
-		return err
-	}
-	return d.Disk.Truncate(size)
-}
-
-func (d faultyDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
-	if err := d.fail(); err != nil {
-		return nil, err
-	}
-	return d.Disk.Map(offset, size, writable)
-}
-
-func (d faultyDisk) Seal(b []byte) error { return errors.Join(d.fail(), d.Disk.Seal(b)) }
-
-func (d faultyDisk) Flush() error { return errors.Join(d.fail(), d.Disk.Flush()) }
-
-func (d faultyDisk) TryLock() (bool, error) {
-	if err := d.fail(); err != nil {
-		return false, err
-	}
-	return d.Disk.TryLock()
-}
-
-func (d faultyDisk) Replaced() (bool, error) {
-	if err := d.fail(); err != nil {
-		return false, err
-	}
-	return d.Disk.Replaced()
 }
 
 // Whatever call fails, the bytes are right, what was committed stays, and the next process persists the rest.
@@ -488,44 +262,6 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 	}
 	o.close(t)
 	require.NoError(t, c.Close())
-}
-
-// mappedFiles refuse to cut off a file as long as anything of it is mapped, as Windows does.
-type mappedFiles struct {
-	store.Files
-	mapped *atomic.Int64
-}
-
-type mappedDisk struct {
-	store.Disk
-	mapped *atomic.Int64
-}
-
-func (f mappedFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.Files.Open(path, writable, insecure)
-	return mappedDisk{d, f.mapped}, err
-}
-
-func (f mappedFiles) Create(path string) (store.Disk, error) {
-	d, err := f.Files.Create(path)
-	return mappedDisk{d, f.mapped}, err
-}
-
-func (d mappedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
-	d.mapped.Add(1)
-	return d.Disk.Map(offset, size, writable)
-}
-
-func (d mappedDisk) Unmap(b []byte) error {
-	d.mapped.Add(-1)
-	return d.Disk.Unmap(b)
-}
-
-func (d mappedDisk) Truncate(size int64) error {
-	if d.mapped.Load() > 0 {
-		return store.ErrMapped
-	}
-	return d.Disk.Truncate(size)
 }
 
 // What a mapped file cannot give back it keeps until it is closed, and what is packed meanwhile uses it.

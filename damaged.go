@@ -1,0 +1,58 @@
+package xpwc
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// What turns out to be damaged is kept from further sessions, counted, and packed afresh.
+
+// distrust keeps new sessions from memory whose file is damaged: it may be cut off.
+func (c *core) distrust() {
+	for _, f := range c.live {
+		for _, e := range f.entries {
+			if e.reason == "" && e.state.inGeneration() {
+				e.suspectFor(suspect)
+			}
+		}
+	}
+	if c.store.Writing() { // what was packed here is not damaged, and goes on elsewhere
+		c.retreat(c.freshOnes((*entry).uncommitted))
+	}
+	c.note(c.store.Abandon())
+	c.noticeReload()
+}
+
+// intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
+// generation.
+func (c *core) intact(e *entry) bool {
+	if !e.state.inGeneration() || e.intact() {
+		return true
+	}
+	c.damagedPayload(e)
+	return false
+}
+
+// intact reports whether an entry has the bytes that its sum was made of.
+func (e *entry) intact() bool {
+	sum, err := sumMapped(e.data)
+	return err == nil && sum == e.record.Sum
+}
+
+func (c *core) damagedPayload(e *entry) {
+	c.stats.DamagedPayloads++
+	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrDamaged))
+	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
+		slog.Int("sessions", e.sessions))
+	e.suspectFor(suspect)
+	if c.loaded(e) {
+		c.damagedAt[e.record.Offset] = true
+	}
+	c.dirty = true
+}
+
+// wrongSize gives up an entry of the file whose payload is not what an operator is going to read.
+func (c *core) wrongSize(e *entry, err error) {
+	c.damagedPayload(e)
+	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
+}

@@ -1,0 +1,216 @@
+package xpwc
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"xpwc/internal/store"
+)
+
+// Tests put faults between a cache's store and the system.
+
+func filesOf(c *Cache) (now store.Files) {
+	c.store.Intercept(func(f store.Files) store.Files { now = f; return f }, nil)
+	return now
+}
+
+func setFiles(c *Cache, f store.Files) {
+	c.store.Intercept(func(store.Files) store.Files { return f }, nil)
+}
+
+// diskOf returns the disk of the file that is open, or nil.
+func diskOf(c *Cache) (now store.Disk) {
+	c.store.Intercept(nil, func(d store.Disk) store.Disk { now = d; return d })
+	return now
+}
+
+func setDisk(c *Cache, d store.Disk) {
+	c.store.Intercept(nil, func(store.Disk) store.Disk { return d })
+}
+
+// openStore has a cache that was opened in memory use a store.
+func openStore(c *Cache, path string, st *store.Store) error {
+	c.place, c.store = place{path: path}, st
+	err := c.accept(st.Load())
+	c.noticeReload()
+	return err
+}
+
+// A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.
+type faultyDisk struct {
+	store.Disk
+	calls  *atomic.Int64
+	failAt int64
+	err    error
+}
+
+func (d faultyDisk) fail() error {
+	if d.calls.Add(1) == d.failAt {
+		return d.err
+	}
+	return nil
+}
+
+// faultyFiles make faulty disks, and count along.
+type faultyFiles struct {
+	store.Files
+	calls  *atomic.Int64
+	failAt int64
+	err    error
+}
+
+func (f faultyFiles) count() error { return faultyDisk{nil, f.calls, f.failAt, f.err}.fail() }
+
+func (f faultyFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable, insecure)
+	if err != nil {
+		return nil, err
+	}
+	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
+}
+
+func (f faultyFiles) Create(path string) (store.Disk, error) {
+	if err := f.count(); err != nil {
+		return nil, err
+	}
+	d, err := f.Files.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
+}
+
+func (f faultyFiles) Rename(from, to string) error {
+	if err := f.count(); err != nil {
+		return err
+	}
+	return f.Files.Rename(from, to)
+}
+
+func (f faultyFiles) Remove(path string) error {
+	if err := f.count(); err != nil {
+		return err
+	}
+	return f.Files.Remove(path)
+}
+
+func (f faultyFiles) CopyMode(from, to string) error {
+	return errors.Join(f.count(), f.Files.CopyMode(from, to))
+}
+
+func (f faultyFiles) SyncDir(path string) error {
+	return errors.Join(f.count(), f.Files.SyncDir(path))
+}
+
+func (d faultyDisk) WriteAt(b []byte, offset int64) (int, error) {
+	if err := d.fail(); err != nil {
+		n, _ := d.Disk.WriteAt(b[:len(b)/2], offset) // as a full disk does
+		return n, err
+	}
+	return d.Disk.WriteAt(b, offset)
+}
+
+func (d faultyDisk) Allocate(offset, size int64) error {
+	return errors.Join(d.fail(), d.Disk.Allocate(offset, size))
+}
+
+func (d faultyDisk) Truncate(size int64) error {
+	if err := d.fail(); err != nil {
+		return err
+	}
+	return d.Disk.Truncate(size)
+}
+
+func (d faultyDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+	if err := d.fail(); err != nil {
+		return nil, err
+	}
+	return d.Disk.Map(offset, size, writable)
+}
+
+func (d faultyDisk) Seal(b []byte) error { return errors.Join(d.fail(), d.Disk.Seal(b)) }
+
+func (d faultyDisk) Flush() error { return errors.Join(d.fail(), d.Disk.Flush()) }
+
+func (d faultyDisk) TryLock() (bool, error) {
+	if err := d.fail(); err != nil {
+		return false, err
+	}
+	return d.Disk.TryLock()
+}
+
+func (d faultyDisk) Replaced() (bool, error) {
+	if err := d.fail(); err != nil {
+		return false, err
+	}
+	return d.Disk.Replaced()
+}
+
+// mappedFiles refuse to cut off a file as long as anything of it is mapped, as Windows does.
+type mappedFiles struct {
+	store.Files
+	mapped *atomic.Int64
+}
+
+type mappedDisk struct {
+	store.Disk
+	mapped *atomic.Int64
+}
+
+func (f mappedFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable, insecure)
+	return mappedDisk{d, f.mapped}, err
+}
+
+func (f mappedFiles) Create(path string) (store.Disk, error) {
+	d, err := f.Files.Create(path)
+	return mappedDisk{d, f.mapped}, err
+}
+
+func (d mappedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+	d.mapped.Add(1)
+	return d.Disk.Map(offset, size, writable)
+}
+
+func (d mappedDisk) Unmap(b []byte) error {
+	d.mapped.Add(-1)
+	return d.Disk.Unmap(b)
+}
+
+func (d mappedDisk) Truncate(size int64) error {
+	if d.mapped.Load() > 0 {
+		return store.ErrMapped
+	}
+	return d.Disk.Truncate(size)
+}
+
+type flushingDisk struct {
+	store.Disk
+	flush func() error
+}
+
+func (d flushingDisk) Flush() error {
+	if d.flush != nil {
+		if err := d.flush(); err != nil {
+			return err
+		}
+	}
+	return d.Disk.Flush()
+}
+
+type wrappedFiles struct {
+	store.Files
+	wrap func(store.Disk, error) (store.Disk, error)
+}
+
+func (f wrappedFiles) Create(path string) (store.Disk, error) { return f.wrap(f.Files.Create(path)) }
+
+// wrappedForWriting are files that are wrapped also when an existing one is opened for writing.
+type wrappedForWriting struct{ wrappedFiles }
+
+func (f wrappedForWriting) Open(path string, writable, insecure bool) (store.Disk, error) {
+	if !writable {
+		return f.Files.Open(path, writable, insecure)
+	}
+	return f.wrap(f.Files.Open(path, writable, insecure))
+}

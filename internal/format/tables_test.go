@@ -1,0 +1,209 @@
+package format_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
+
+	"xpwc/internal/format"
+	"xpwc/packing"
+)
+
+// A field is a line of a table of docs/format.md.
+type field struct {
+	offset, size int
+	says         string
+}
+
+// nameLength is n of the tables.
+const nameLength = 3
+
+// tables returns the tables of docs/format.md by what they are of: the last bold words before them.
+func tables(t *testing.T) map[string][]field {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "format.md"))
+	require.NoError(t, err)
+	bold := regexp.MustCompile(`\*\*([a-z ]+)\*\*`)
+	number := func(s string) int {
+		sum := 0
+		for part := range strings.SplitSeq(s, "+") {
+			n, err := strconv.Atoi(strings.Replace(strings.TrimSpace(part), "n", strconv.Itoa(nameLength), 1))
+			require.NoError(t, err, s)
+			sum += n
+		}
+		return sum
+	}
+	found := map[string][]field{}
+	of := ""
+	for line := range strings.Lines(string(b)) {
+		if all := bold.FindAllStringSubmatch(line, -1); all != nil {
+			of = all[len(all)-1][1]
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if !strings.HasPrefix(line, "|") || strings.Contains(line, "---") || strings.Contains(line, "| offset |") {
+			continue
+		}
+		require.Len(t, cells, 3, line)
+		found[of] = append(found[of], field{number(cells[0]), number(cells[1]), strings.TrimSpace(cells[2])})
+	}
+	return found
+}
+
+func u32(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+func u64(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+
+// different returns the digest that is n in each byte.
+func different(n byte) format.Digest {
+	return format.Digest(bytes.Repeat([]byte{n}, 16))
+}
+
+// Each field that a table of docs/format.md lists is at that offset, has that size, and is what the table says; the
+// fields follow each other without gaps and are all that there is. values gives each field's bytes by how its line
+// begins.
+func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
+	layouts := []format.Layout{{Fingerprint: different(1), Description: "first"}, {Fingerprint: different(2), Description: "second one"}}
+	record := format.Record{
+		Key: format.Key{Layout: different(2), FingerprintID: 0x31, Packing: different(3), Kernel: "weights", Bias: "the bias",
+			HasBias: true},
+		Seed: 0x32, Flags: format.Tied | format.Variant, Offset: 8192, Size: 0x333, Sum: different(4), Source: different(5),
+		KernelStamp: different(6), KernelDigest: different(7), BiasStamp: different(8), BiasDigest: different(9),
+		Family:    packing.Family{Operator: 11, Input: 12, Kernel: 13, Bias: 14, Output: 15},
+		LeastSize: 0x222, PackedAt: 0x6666, UsedAt: 0x7777,
+	}
+	slot, block, err := format.EncodeGeneration(6, 8192+0x333, layouts, []format.Record{record},
+		[]format.TrailerEntry{{Name: "abc", Offset: 8192, Size: 0x333, Seed: 0x32}})
+	require.NoError(t, err)
+	require.Len(t, "abc", nameLength)
+	slot.DeadBytes = 0x4444
+	encodedSlot, slotAt := slot.Encode(id)
+	index, err := format.DecodeIndex(block[:slot.IndexSize], slot)
+	require.NoError(t, err)
+	recordAt := index.RecordOffset(0)
+	strings := block[slot.IndexSize-uint64(len("firstsecond oneweightsthe bias")) : slot.IndexSize]
+	at := func(s string) []byte { return u32(uint32(bytes.Index(strings, []byte(s)))) }
+	trailer := block[slot.IndexSize:]
+
+	require.EqualValues(t, 512, slotAt)
+	header := format.NewHeader(id)
+	odd := format.Slot{Generation: 7, IndexOffset: slot.IndexOffset, End: slot.End}
+	encodedOdd, oddAt := odd.Encode(id)
+	copy(header[slotAt:], encodedSlot)
+	copy(header[oddAt:], encodedOdd)
+
+	for of, c := range map[string]struct {
+		encoded []byte
+		values  map[string][]byte
+	}{
+		"header": {header, map[string][]byte{
+			"magic":                    []byte("xpwc\r\n\x1a\x00"),
+			"version: 3":               u32(3),
+			"size of the header: 4096": u32(4096),
+			"the file's identity":      id[:],
+			"hash of bytes 0 to 31":    u64(xxh3.Hash(header[:32])),
+			"slot of even generations": encodedSlot,
+			"slot of odd generations":  encodedOdd,
+		}},
+		"slot": {encodedSlot, map[string][]byte{
+			"generation":                u64(6),
+			"file offset of the index":  u64(slot.IndexOffset),
+			"size of the index":         u64(slot.IndexSize),
+			"hash of the root":          hash(block[:recordAt]),
+			"end: the size of the file": u64(slot.IndexOffset + uint64(len(block))),
+			"number of records":         u64(1),
+			"bytes of all payloads":     u64(0x333),
+			"dead bytes":                u64(0x4444),
+			"hash of bytes 0 to 119":    u64(xxh3.HashSeed(encodedSlot[:120], binary.LittleEndian.Uint64(id[:8]))),
+		}},
+		"index header": {block[:128], map[string][]byte{
+			"magic":                 []byte("xpwcidx\x03"),
+			"generation":            u64(6),
+			"number of records":     u64(1),
+			"number of layouts":     u32(2),
+			"size of a record: 192": u32(192),
+			"number of table slots": u64((slot.IndexSize - recordAt - 192 - uint64(len(strings))) / 4),
+			"size of the strings":   u64(uint64(len(strings))),
+			"size of a block: 4096": u64(4096),
+		}},
+		"layout": {block[128+32 : 128+64], map[string][]byte{
+			"fingerprint":               layouts[1].Fingerprint[:],
+			"offset of a description":   at("second one"),
+			"length of the description": u32(10),
+		}},
+		"record": {block[recordAt : recordAt+192], map[string][]byte{
+			"file offset of the payload":         u64(8192),
+			"size of the payload":                u64(0x333),
+			"hash of the payload":                record.Sum[:],
+			"layout, an index":                   u32(1),
+			"`seed`":                             u32(0x32),
+			"`fingerprint_id`":                   u32(0x31),
+			"flags: 1 has a bias, 2 tied, 4 var": u32(1 + 2 + 4),
+			"offset of the kernel's name":        at("weights"),
+			"length of the kernel's name":        u32(7),
+			"offset of the bias' name":           at("the bias"),
+			"length of the bias' name":           u32(8),
+			"digest of the packing identity":     record.Packing[:],
+			"hash of where the kernel comes":     record.Source[:],
+			"hash of the kernel's stamp":         record.KernelStamp[:],
+			"digest of the kernel's content":     record.KernelDigest[:],
+			"hash of the bias' stamp":            record.BiasStamp[:],
+			"digest of the bias' content":        record.BiasDigest[:],
+			"when it was packed":                 u64(0x6666),
+			"when a writer last found it in use": u64(0x7777),
+			"family of the packing identity: operator, and the datatypes of input, kernel, bias and output": {11, 12, 13, 14, 15, 0, 0, 0},
+			"least size of the payload": u64(0x222),
+		}},
+		"trailer entry": {trailer[:24+nameLength], map[string][]byte{
+			"length of the name":         u32(nameLength),
+			"name":                       []byte("abc"),
+			"file offset of the payload": u64(8192),
+			"size of the payload":        u64(0x333),
+			"seed":                       u32(0x32),
+		}},
+		"footer": {trailer[len(trailer)-format.FooterSize:], map[string][]byte{
+			"file offset of the first entry": u64(slot.IndexOffset + slot.IndexSize),
+			"number of entries":              u32(3),
+			"magic 0x58505743":               u32(0x58505743),
+			"version: 2":                     u32(2),
+		}},
+	} {
+		t.Run(of, func(t *testing.T) {
+			end, found := 0, map[string]bool{}
+			for _, f := range tables(t)[of] {
+				require.Equal(t, end, f.offset, "%q begins where the field before it ends", f.says)
+				end = f.offset + f.size
+				require.LessOrEqual(t, end, len(c.encoded), f.says)
+				want := make([]byte, f.size)
+				if f.says != "zero" {
+					name := ""
+					for begins := range c.values {
+						if len(begins) > len(name) && bytes.HasPrefix([]byte(f.says), []byte(begins)) {
+							name = begins
+						}
+					}
+					require.NotEmpty(t, name, "%q is not tested", f.says)
+					require.False(t, found[name], "%q is there twice", name)
+					found[name] = true
+					want = c.values[name]
+				}
+				require.Equal(t, fmt.Sprintf("% x", want), fmt.Sprintf("% x", c.encoded[f.offset:end]), f.says)
+			}
+			require.Equal(t, len(c.encoded), end, "the table has all of it")
+			require.Len(t, found, len(c.values))
+		})
+	}
+	require.Len(t, tables(t), 7)
+}
+
+func hash(b []byte) []byte {
+	h := xxh3.Hash128(b).Bytes()
+	return h[:]
+}

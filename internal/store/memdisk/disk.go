@@ -1,0 +1,240 @@
+package memdisk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"syscall"
+
+	"xpwc/internal/digest"
+	"xpwc/internal/store"
+)
+
+// A Disk is a file that a process has open.
+type Disk struct {
+	process *Process
+	inode   *inode
+	path    string
+}
+
+func (d *Disk) ReadAt(b []byte, offset int64) (int, error) {
+	if err := d.process.look(); err != nil {
+		return 0, err
+	}
+	defer d.process.dir.mu.Unlock()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if offset >= d.inode.size {
+		return 0, io.EOF
+	}
+	available := min(int64(len(b)), d.inode.size-offset)
+	clear(b[:available]) // an image has no memory for zeros at its end
+	if offset < int64(len(d.inode.memory)) {
+		copy(b[:available], d.inode.memory[offset:])
+	}
+	if available < int64(len(b)) {
+		return int(available), io.EOF
+	}
+	return len(b), nil
+}
+
+func (d *Disk) WriteAt(b []byte, offset int64) (int, error) {
+	i, err := d.change(offset + int64(len(b)))
+	if err != nil {
+		return 0, err
+	}
+	defer d.process.dir.mu.Unlock()
+	var patches []patch
+	for at := offset; at < offset+int64(len(b)); at = (at + pageUnit) &^ (pageUnit - 1) {
+		patches = append(patches, i.touched(at)...)
+	}
+	copy(i.memory[offset:], b)
+	if i.seen != nil {
+		copy(i.seen[offset:], b)
+	}
+	i.resize(max(i.size, offset+int64(len(b))))
+	d.process.dir.note(step{
+		call:  fmt.Sprintf("write %d bytes of %s at %d", len(b), d.path, offset),
+		inode: i, patches: append(patches, patch{offset, bytes.Clone(b)}), size: i.size,
+	})
+	return len(b), nil
+}
+
+// change begins a call that needs the file's memory up to an end.
+func (d *Disk) change(end int64) (*inode, error) {
+	if err := d.process.enter(); err != nil {
+		return nil, err
+	}
+	if end > int64(len(d.inode.memory)) {
+		d.process.dir.mu.Unlock()
+		return nil, &fs.PathError{Op: "write", Path: d.path, Err: syscall.ENOSPC}
+	}
+	return d.inode, nil
+}
+
+func (d *Disk) Size() (int64, error) {
+	if err := d.process.look(); err != nil {
+		return 0, err
+	}
+	defer d.process.dir.mu.Unlock()
+	return d.inode.size, nil
+}
+
+func (d *Disk) Allocate(offset, size int64) error {
+	i, err := d.change(offset + size)
+	if err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	if offset+size > i.size {
+		i.resize(offset + size)
+		d.process.dir.note(step{call: fmt.Sprintf("allocate %s up to %d", d.path, i.size), inode: i, size: i.size})
+	}
+	return nil
+}
+
+func (d *Disk) Truncate(size int64) error {
+	i, err := d.change(size)
+	if err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	if size != i.size {
+		i.resize(size)
+		d.process.dir.note(step{call: fmt.Sprintf("truncate %s to %d", d.path, size), inode: i, size: size})
+	}
+	return nil
+}
+
+func (d *Disk) Populate([]byte) error { return nil }
+
+func (d *Disk) Sum(b []byte) (digest.Digest, error) { return digest.Of(b), nil }
+
+func (d *Disk) Granularity() uint64 { return d.process.dir.Granularity }
+
+func (d *Disk) Map(offset int64, size int, writable bool) ([]byte, error) {
+	if err := d.process.look(); err != nil {
+		return nil, err
+	}
+	defer d.process.dir.mu.Unlock()
+	end := offset + int64(size)
+	if end > int64(len(d.inode.memory)) || end > alignedSize(d.inode.size) || uint64(offset)%d.Granularity() != 0 {
+		return nil, &fs.PathError{Op: "map", Path: d.path, Err: syscall.EINVAL}
+	}
+	b := d.inode.memory[offset:end:end]
+	if writable {
+		d.inode.writable = append(d.inode.writable, mapping{offset, b})
+	}
+	return b, nil
+}
+
+// Seal ends writing through a mapping. A real one faults then; here it shows as bytes that no image has.
+func (d *Disk) Seal(b []byte) error {
+	if err := d.process.enter(); err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	if uint64(d.inode.offsetOf(b))%d.Granularity() != 0 {
+		return &fs.PathError{Op: "seal", Path: d.path, Err: syscall.EINVAL}
+	}
+	d.forgetMapping(b)
+	return nil
+}
+
+// Detach leaves the memory to the mapping, and gives the file other memory. Other mappings of it, which nobody writes to, keep
+// the old one too.
+func (d *Disk) Detach(b []byte) error {
+	if d.process.CannotDetach {
+		return errors.ErrUnsupported
+	}
+	if err := d.process.enter(); err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	i := d.inode
+	i.former = append(i.former, i.memory)
+	i.memory = newInodeMemory()
+	copy(i.memory, i.former[len(i.former)-1])
+	i.writable = slices.DeleteFunc(i.writable, func(m mapping) bool { return addressOf(m.bytes) == addressOf(b) })
+	return nil
+}
+
+func (d *Disk) Unmap(b []byte) error {
+	d.process.dir.mu.Lock()
+	defer d.process.dir.mu.Unlock()
+	d.process.dir.notice()
+	d.forgetMapping(b)
+	return nil
+}
+
+// forgetMapping forgets one mapping: there may be others of the same stretch.
+func (d *Disk) forgetMapping(b []byte) {
+	same := func(m mapping) bool { return addressOf(m.bytes) == addressOf(b) && len(m.bytes) == len(b) }
+	if i := slices.IndexFunc(d.inode.writable, same); i >= 0 {
+		d.inode.writable = slices.Delete(d.inode.writable, i, i+1)
+	}
+}
+
+func (d *Disk) Flush() error {
+	if err := d.process.enter(); err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	if d.process.Fails != nil {
+		if f := d.process.Fails(d.path); f != nil {
+			lost := d.inode.fail(*f)
+			d.process.dir.note(step{call: "fail to flush " + d.path, inode: d.inode, size: d.inode.size, lost: lost})
+			return &fs.PathError{Op: "flush", Path: d.path, Err: syscall.EIO}
+		}
+	}
+	if d.process.flushing(d.path) {
+		d.inode.flushed()
+		d.process.dir.note(step{call: "flush " + d.path, inode: d.inode, size: d.inode.size, flush: true})
+	}
+	return nil
+}
+
+func (d *Disk) TryLock() (bool, error) {
+	if err := d.process.look(); err != nil {
+		return false, err
+	}
+	defer d.process.dir.mu.Unlock()
+	if d.inode.locked != nil && d.inode.locked != d {
+		return false, nil
+	}
+	d.inode.locked = d
+	return true, nil
+}
+
+func (d *Disk) Unlock() error {
+	d.process.dir.mu.Lock()
+	defer d.process.dir.mu.Unlock()
+	d.unlock()
+	return nil
+}
+
+func (d *Disk) unlock() {
+	if d.inode.locked == d {
+		d.inode.locked = nil
+	}
+}
+
+func (d *Disk) Replaced() (bool, error) {
+	if err := d.process.look(); err != nil {
+		return false, err
+	}
+	defer d.process.dir.mu.Unlock()
+	return d.process.dir.names[d.path] != d.inode, nil
+}
+
+func (d *Disk) CopiesUp() bool { return false }
+
+func (d *Disk) Moved(path string) { d.path = path }
+
+func (d *Disk) Reader() (store.Reader, error) { return nil, errors.ErrUnsupported }
+
+func (d *Disk) Close() error { return d.Unlock() }

@@ -1,0 +1,208 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+	"xpwc/internal/store/memdisk"
+)
+
+func newDir(t *testing.T) *memdisk.Dir {
+	dir := memdisk.New()
+	t.Cleanup(dir.Free)
+	return dir
+}
+
+func mustOpen(t *testing.T, files store.Files) *writer {
+	t.Helper()
+	w, err := openOn(files)
+	require.NoError(t, err)
+	return w
+}
+
+func requireContent(t *testing.T, dir *memdisk.Dir, want map[string][]byte) {
+	t.Helper()
+	w := mustOpen(t, dir.Process())
+	got, err := w.content()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.NoError(t, w.Close())
+}
+
+var payloadA, payloadB = map[string][]byte{"a": bytes.Repeat([]byte{1}, 500)}, map[string][]byte{"b": bytes.Repeat([]byte{2}, 700)}
+
+func TestAStoreWithoutAFileIsEmpty(t *testing.T) {
+	w := mustOpen(t, newDir(t).Process())
+	require.False(t, w.HasFile())
+	require.Nil(t, w.Index())
+	require.Zero(t, w.Slot().Generation)
+	require.NoError(t, w.Close())
+}
+
+func TestOneProcessWritesAtATime(t *testing.T) {
+	dir := newDir(t)
+	mine, theirs := mustOpen(t, dir.Process()), mustOpen(t, dir.Process())
+	require.NoError(t, mine.commit(payloadA))
+	require.True(t, mine.Writing())
+	require.NoError(t, theirs.Refresh())
+	ok, err := theirs.Begin()
+	require.NoError(t, err)
+	require.False(t, ok)
+
+	require.NoError(t, mine.EndWriting())
+	require.False(t, mine.Writing())
+	require.NoError(t, theirs.commit(payloadB), "and what the first has committed is loaded")
+	require.NoError(t, errors.Join(mine.Close(), theirs.Close()))
+	requireContent(t, dir, map[string][]byte{"a": payloadA["a"], "b": payloadB["b"]})
+}
+
+func TestRefreshFollowsThePath(t *testing.T) {
+	dir := newDir(t)
+	mine, theirs := mustOpen(t, dir.Process()), mustOpen(t, dir.Process())
+	require.NoError(t, mine.commit(payloadA))
+	require.NoError(t, mine.EndWriting())
+	require.NoError(t, theirs.Refresh())
+	first := theirs.ID()
+	require.Equal(t, mine.ID(), first)
+
+	require.NoError(t, mine.rewrite())
+	require.NoError(t, theirs.Refresh())
+	require.Equal(t, mine.ID(), theirs.ID())
+	require.NotEqual(t, first, theirs.ID())
+	got, err := theirs.content()
+	require.NoError(t, err)
+	require.Equal(t, payloadA, got)
+	require.NoError(t, errors.Join(mine.Close(), theirs.Close()))
+}
+
+func TestACommitSaysThatItsFileWasReplaced(t *testing.T) {
+	dir := newDir(t)
+	process := dir.Process()
+	w := mustOpen(t, process)
+	require.NoError(t, w.begin())
+	require.NoError(t, process.Remove(cachePath))
+	require.ErrorIs(t, w.commit(payloadA), store.ErrReplaced)
+	require.NoError(t, w.Leave())
+	require.NoError(t, w.Reopen())
+	require.False(t, w.HasFile())
+	w.packed = nil
+	require.NoError(t, w.commit(payloadB))
+	require.NoError(t, w.Close())
+	requireContent(t, dir, payloadB)
+}
+
+// A commit whose flush failed is not in force, and the process writes to that file no more. What was packed can leave it.
+func TestAFailedFlushCondemnsTheFile(t *testing.T) {
+	dir := newDir(t)
+	dir.Record()
+	process := dir.Process()
+	w := mustOpen(t, process)
+	require.NoError(t, w.commit(payloadA))
+	r, err := w.reserve("b", 700)
+	require.NoError(t, err)
+	copy(r.Data, payloadB["b"])
+	r.Region.Retain()
+	require.NoError(t, w.handIn("b", r))
+	process.Fails = func(string) *memdisk.FlushFailure {
+		return &memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: false, Random: rand.New(rand.NewPCG(1, 1))}
+	}
+	require.ErrorIs(t, w.commit(nil), syscall.EIO)
+	process.Fails = nil
+	require.True(t, w.Condemned())
+	_, err = w.reserve("c", 100)
+	require.ErrorIs(t, err, store.ErrCondemned)
+
+	require.NoError(t, w.Detach(r.Region))
+	require.True(t, r.Region.Detached())
+	require.Equal(t, payloadB["b"], r.Data, "at the same address")
+	require.NoError(t, w.EndWriting())
+	_, err = w.Begin()
+	require.ErrorIs(t, err, store.ErrCondemned)
+	ok, err := w.BeginRenewal()
+	require.NoError(t, err)
+	require.True(t, ok, "only to put another file in its place")
+	require.NoError(t, r.Region.Release())
+	require.NoError(t, w.Close())
+	requireContent(t, dir, payloadA)
+}
+
+// Where the system cannot exchange memory the file stays this process' own until a new one is in its place.
+func TestWhatCannotBeDetachedKeepsTheLock(t *testing.T) {
+	dir := newDir(t)
+	process := dir.Process()
+	process.CannotDetach = true
+	w := mustOpen(t, process)
+	require.NoError(t, w.begin())
+	r, err := w.reserve("a", 500)
+	require.NoError(t, err)
+	r.Region.Retain()
+	require.NoError(t, w.handIn("a", r))
+	require.NoError(t, w.Detach(r.Region))
+	require.NoError(t, w.EndWriting())
+	require.True(t, w.Writing())
+	require.Error(t, w.DiscardTail(format.HeaderSize))
+	require.NoError(t, r.Region.Release())
+	require.NoError(t, w.Close())
+	require.False(t, w.Writing())
+}
+
+func TestARewritingLeavesOutDamagedPayloads(t *testing.T) {
+	dir := newDir(t)
+	w := mustOpen(t, dir.Process())
+	require.NoError(t, w.commit(payloadA))
+	require.NoError(t, w.commit(payloadB))
+	require.NoError(t, w.Close())
+	content := dir.Content(cachePath)
+	content[bytes.Index(content, payloadA["a"])] ^= 1
+	w = mustOpen(t, dir.Process())
+	require.NoError(t, w.rewrite())
+	require.NoError(t, w.Close())
+	requireContent(t, dir, payloadB)
+	require.Equal(t, []string{cachePath}, dir.Names())
+}
+
+func TestARewritingDoesNotTakeThePlaceOfAFileThatItIsNotMadeOf(t *testing.T) {
+	dir := newDir(t)
+	process := dir.Process()
+	w := mustOpen(t, process)
+	require.NoError(t, w.commit(payloadA))
+	rewriting, err := w.Rewrite(nil, func([]format.Record) ([]format.Layout, []format.TrailerEntry) { return nil, nil })
+	require.NoError(t, err)
+	require.NoError(t, process.Rename(cachePath, "elsewhere"))
+	theirs := mustOpen(t, dir.Process())
+	require.NoError(t, theirs.commit(payloadB))
+	require.NoError(t, theirs.Close())
+	require.ErrorIs(t, rewriting.TakePlace(), store.ErrReplaced)
+	require.NoError(t, w.Close())
+	require.Equal(t, []string{cachePath, "elsewhere"}, dir.Names())
+	requireContent(t, dir, payloadB)
+}
+
+// What was reserved and not packed into leaves no trace.
+func TestWhatIsCancelledIsGivenBack(t *testing.T) {
+	dir := newDir(t)
+	w := mustOpen(t, dir.Process())
+	require.NoError(t, w.begin())
+	first, err := w.reserve("x", 1<<20)
+	require.NoError(t, err)
+	require.True(t, w.Packing())
+	require.NoError(t, w.Cancel(first))
+	require.False(t, w.Packing())
+	second, err := w.reserve("a", 500)
+	require.NoError(t, err)
+	require.Equal(t, first.Offset(), second.Offset())
+	copy(second.Data, payloadA["a"])
+	require.NoError(t, w.handIn("a", second))
+	require.NoError(t, w.commit(nil))
+	end := int64(w.Slot().End)
+	require.NoError(t, w.Close())
+	require.Equal(t, end, dir.Size(cachePath))
+	requireContent(t, dir, payloadA)
+}
