@@ -59,7 +59,7 @@ root := $(CURDIR)/third_party/executorch$(if $(cross),-$(arch))
 # ExecuTorch's wheel has no header of its XNNPACK, and other names for the libraries.
 xnnpack_prefix := $(CURDIR)/third_party/executorch-xnnpack
 xnnpack_cflags = -I$(xnnpack_prefix)/include
-xnnpack_ldflags = -L$(xnnpack_prefix)/lib -L$(root)/lib -Wl,-rpath,$(root)/lib
+xnnpack_ldflags = -L$(xnnpack_prefix)/lib -L$(root)/lib -Wl,-rpath,$(root)/lib -ldl
 fetch_xnnpack := third_party/fetch-executorch $(arch)
 else ifeq ($(XNNPACK),system)
 fetch_xnnpack := true
@@ -68,7 +68,9 @@ ifeq ($(wildcard $(XNNPACK)/include/xnnpack.h),)
 $(error XNNPACK=$(XNNPACK): there is no include/xnnpack.h; give the prefix XNNPACK is installed under, or debian, executorch or system)
 endif
 xnnpack_cflags = -I$(XNNPACK)/include
-xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib $(if $(wildcard $(XNNPACK)/lib/libXNNPACK.so),,-lstdc++) # a static one has C++ in it
+xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib $(if $(wildcard $(XNNPACK)/lib/libXNNPACK.so),,$(stdcxx))
+# A static XNNPACK has C++ in it. These flags come before -lXNNPACK, when nothing needs the library yet.
+stdcxx := -Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state
 fetch_xnnpack := true
 endif
 
@@ -98,7 +100,7 @@ tools: ## install what the tests for other architectures and systems, and for re
 
 .PHONY: env
 env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
-	@echo "export $(settings)"
+	@echo "export XNNPACK='$(XNNPACK)' $(settings)"
 
 .PHONY: build
 build: xnnpack ## build the tool: bin/xpwc
@@ -111,7 +113,9 @@ version := $(shell sed -n 's/^\#define XPWC_VERSION "\(.*\)"/\1/p' capi/include/
 version_words := $(subst ., ,$(version))
 # Before version 1, a minor version may break what the last one promised.
 soversion := $(if $(filter 0,$(word 1,$(version_words))),0.$(word 2,$(version_words)),$(word 1,$(version_words)))
-lib_go = $(settings) GOFLAGS='$(user_goflags)' CGO_LDFLAGS='$(filter-out $(xnnpack_ldflags),$(CGO_LDFLAGS))' \
+finds_xnnpack := -L% -ldl -lstdc++ -Wl,-rpath,% -Wl,--disable-new-dtags,-rpath,% -Wl,--push-state% -Wl,--pop-state \
+	-Wl,--allow-shlib-undefined -Wl,--dynamic-linker=%
+lib_go = $(settings) GOFLAGS='$(user_goflags)' CGO_LDFLAGS='$(filter-out $(finds_xnnpack),$(CGO_LDFLAGS))' \
 	go build -trimpath -tags xpwc_host
 exported = sed -n 's/^[a-z].* \(xpwc_[a-z_]*\)(.*/\1;/p' capi/include/xpwc.h
 

@@ -78,7 +78,10 @@ func (c *copying) of(original Digest) Digest {
 
 func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
 	same := func(copied *source) bool {
-		return copied.copying.how == c.how && copied.copying.word == c.word && (c.how != compared || addressOf(copied.content) == alias && len(copied.content) == len(c.content))
+		if copied.copying.how != c.how || copied.copying.word != c.word {
+			return false
+		}
+		return c.how != compared || addressOf(copied.content) == alias && len(copied.content) == len(c.content)
 	}
 	if !src.filled {
 		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)

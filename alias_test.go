@@ -41,9 +41,11 @@ func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 	tensors := map[string][]byte{"w": contentOf("w", 100)}
 	halves, doubles, third := contentOf("as f16", 200), contentOf("as f64", 200), contentOf("as XNNPACK does it", 200)
 	for name, hosts := range map[string][]converting{
-		"two words":                          {{word: "f32 to f16", copied: halves}, {word: "f32 to f64", copied: doubles}},
-		"XNNPACK's and words":                {{xnnpacks: true, copied: third}, {word: "xnnpack", copied: halves}, {word: "#", copied: doubles}},
-		"words that begin alike":             {{word: "a", copied: halves}, {word: "ab", copied: doubles}, {word: "a#", copied: third}},
+		"two words": {{word: "f32 to f16", copied: halves}, {word: "f32 to f64", copied: doubles}},
+		"XNNPACK's and words": {{xnnpacks: true, copied: third}, {word: "xnnpack", copied: halves},
+			{word: "#", copied: doubles}},
+		"words that begin alike": {{word: "a", copied: halves}, {word: "ab", copied: doubles},
+			{word: "a#", copied: third}},
 		"a word for how copies are named":    {{word: "alias", copied: halves}, {copied: doubles}},
 		"no words":                           {{copied: halves}, {copied: doubles}, {copied: third}},
 		"no word and XNNPACK's":              {{copied: halves}, {xnnpacks: true, copied: third}},
@@ -68,7 +70,8 @@ func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	tensors := map[string][]byte{"w": contentOf("w", 100)}
-	hosts := []converting{{word: "f16", copied: contentOf("f16", 200)}, {word: "f64", copied: contentOf("f64", 400)}, {xnnpacks: true, copied: contentOf("f32", 200)}}
+	hosts := []converting{{word: "f16", copied: contentOf("f16", 200)}, {word: "f64", copied: contentOf("f64", 400)},
+		{xnnpacks: true, copied: contentOf("f32", 200)}}
 	for round := range 2 {
 		for _, h := range hosts {
 			_, hit, _ := h.run(t, path, tensors)

@@ -14,8 +14,8 @@ type arena struct {
 
 const arenaRegion = 1 << 20
 
-// alloc returns n zeroed bytes, aligned as packed weights are. The region stays until the reservation's reference and all
-// taken since are released.
+// alloc returns n zeroed bytes, aligned as packed weights are. The region stays until the reservation's reference and
+// all taken since are released.
 func (a *arena) alloc(n uint64) (store.Reservation, error) {
 	if a.current == nil || a.used+n > uint64(len(a.current.Data())) {
 		if n > arenaRegion/4 {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backMemory touches and frees memory. Where the machine is a virtual one its host may have taken back what was free, and the
-// first to use it again pays for that: up to several seconds, or nothing, as it happens.
+// backMemory touches and frees memory. Where the machine is a virtual one its host may have taken back what was free,
+// and the first to use it again pays for that: up to several seconds, or nothing, as it happens.
 func backMemory(b *testing.B, size int64) {
 	b.Helper()
 	m, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)

@@ -217,8 +217,8 @@ func TestAnUnwritableDirectoryOrFileIsNoError(t *testing.T) {
 	require.EqualValues(t, 1, s.Private[xpwc.ReasonReadOnly].Entries)
 }
 
-// XNNPACK packs the bias of operators with dynamically quantised input without naming it. A host that does not know, and
-// loads it as any other, gets the right weights all the same.
+// XNNPACK packs the bias of operators with dynamically quantised input without naming it. A host that does not know,
+// and loads it as any other, gets the right weights all the same.
 func TestABiasThatXNNPACKDoesNotNameIsThereWhenItIsPacked(t *testing.T) {
 	op := caseNamed(t, "fully-connected-qd8-f32-qc8w")
 	path := cachePath(t)

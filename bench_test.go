@@ -20,8 +20,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// The benchmarks report ratios of medians, measured alternately in one run: times of this kind are not comparable between
-// machines, nor between runs on one. The work is a stack of Llama-3.2-1B's shape, 4 layers in qd8-f32-qc8w.
+// The benchmarks report ratios of medians, measured alternately in one run: times of this kind are not comparable
+// between machines, nor between runs on one. The work is a stack of Llama-3.2-1B's shape, 4 layers in qd8-f32-qc8w.
 var benchStack = llama.Stack{Layers: 4}
 
 // stackRuntime is the stack's runtime with its buffers, ready to be invoked.
@@ -198,9 +198,9 @@ func BenchmarkSteadyInference(b *testing.B) {
 	b.ReportMetric(float64(first)/median(onMapped), "first/steady")
 }
 
-// BenchmarkVerify compares warm loads that check more or less with creating the runtime without a cache; and, with the load
-// that reads no payloads, what verifying in the background makes of a load, of the first inference after it, and of inferences
-// while it reads. The order of the two changes from one round to the next.
+// BenchmarkVerify compares warm loads that check more or less with creating the runtime without a cache; and, with the
+// load that reads no payloads, what verifying in the background makes of a load, of the first inference after it, and
+// of inferences while it reads. The order of the two changes from one round to the next.
 func BenchmarkVerify(b *testing.B) {
 	m := benchModel(b, benchStack)
 	path := packed(b, m)

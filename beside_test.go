@@ -11,7 +11,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// Files whose names are those that the cache gives to its own stay what they are, unless their content says that a cache left them.
+// Files whose names are those that the cache gives to its own stay what they are, unless their content says that a
+// cache left them.
 func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
 	m := someTensors(3, 2000)
 	for suffix, work := range map[string]func(t *testing.T, path string){

@@ -32,10 +32,12 @@ func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
 	}
 }
 
-// Whoever loads everything before anything is packed, and says that only packing reads it, still wants to see how far packing is.
+// Whoever loads everything before anything is packed, and says that only packing reads it, still wants to see how far
+// packing is.
 func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
 	var told []Progress
-	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{Progress: func(p Progress) { told = append(told, p) }})
+	note := func(p Progress) { told = append(told, p) }
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{Progress: note})
 	tensors := map[string][]byte{"a": contentOf("a", 100), "b": contentOf("b", 2000), "c": contentOf("c", 3)}
 	s, err := c.NewSession(MapOf(tensors))
 	require.NoError(t, err)
@@ -184,7 +186,8 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	require.Equal(t, notFound, holding.lookUp(lookUpKey{1, load(t, holding, "x"), 0, 0}))
 
 	var l listener
-	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}).withDefaults(), osFiles{})
+	o := &Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}
+	mine, err := newHandle(place{path: path}, o.withDefaults(), osFiles{})
 	require.NoError(t, err)
 	for i := range 3 {
 		open(t, mine, map[string][]byte{fmt.Sprint(i): contentOf(fmt.Sprint(i), 100)}).close(t)

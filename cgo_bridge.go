@@ -44,8 +44,8 @@ func (p provider) free() {
 	p.handle.Delete()
 }
 
-// Provider returns the session's struct xnn_weights_cache_provider, to be given to xnn_create_runtime_v4 (xnnpack.h). The
-// session owns it: it is valid until Session.Close, which must come after the runtime is deleted.
+// Provider returns the session's struct xnn_weights_cache_provider, to be given to xnn_create_runtime_v4 (xnnpack.h).
+// The session owns it: it is valid until Session.Close, which must come after the runtime is deleted.
 func (s *Session) Provider() unsafe.Pointer { return unsafe.Pointer(s.provider.c) }
 
 // probeLayout writes what XNNPACK packs of fixed tensors on this machine.
@@ -91,7 +91,8 @@ func askPackedSize(g *packing.Geometry, zeros []byte, scales int) packedSize {
 	return packedSize{uint64(n), uint32(fingerprintID)}
 }
 
-// xpwcLayoutBytes is given what XNNPACK packed of one fixed tensor, with its length, so that no two packings read alike.
+// xpwcLayoutBytes is given what XNNPACK packed of one fixed tensor, with its length, so that no two packings read
+// alike.
 //
 //export xpwcLayoutBytes
 func xpwcLayoutBytes(handle C.uintptr_t, packed unsafe.Pointer, n C.size_t) {
@@ -117,7 +118,8 @@ func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
 		return nil
 	}
 	// What C is given has no pointers, and stays where it is for as long as the call takes.
-	status := C.xpwc_hash_payloads(C.uintptr_t(d.handle()), &large[0], C.size_t(len(large)), (*C.int32_t)(unsafe.Pointer(stop)))
+	status := C.xpwc_hash_payloads(C.uintptr_t(d.handle()), &large[0], C.size_t(len(large)),
+		(*C.int32_t)(unsafe.Pointer(stop)))
 	if status != 0 {
 		return fmt.Errorf("verify payloads: %w", syscall.Errno(status))
 	}
@@ -149,7 +151,8 @@ func guard(s *Session) {
 }
 
 //export xpwcLookUp
-func xpwcLookUp(session C.uintptr_t, seed C.uint32_t, kernel, bias C.uintptr_t, fingerprintID C.uint32_t) (address C.size_t) {
+func xpwcLookUp(session C.uintptr_t, seed C.uint32_t, kernel, bias C.uintptr_t, fingerprintID C.uint32_t) (
+	address C.size_t) {
 	s := cgo.Handle(session).Value().(*Session)
 	address = ^C.size_t(0)
 	defer guard(s)
@@ -164,7 +167,8 @@ func xpwcReserveSpace(session C.uintptr_t, n C.size_t) (space unsafe.Pointer) {
 }
 
 //export xpwcLookUpOrInsert
-func xpwcLookUpOrInsert(session C.uintptr_t, seed C.uint32_t, kernel, bias C.uintptr_t, fingerprintID C.uint32_t, packed C.uintptr_t, size C.size_t) (address C.size_t) {
+func xpwcLookUpOrInsert(session C.uintptr_t, seed C.uint32_t, kernel, bias C.uintptr_t, fingerprintID C.uint32_t,
+	packed C.uintptr_t, size C.size_t) (address C.size_t) {
 	s := cgo.Handle(session).Value().(*Session)
 	address = C.size_t(packed)
 	defer guard(s)

@@ -181,7 +181,8 @@ func (c *core) tryCommit() error {
 	}
 	c.stats.WrittenBytes += payloadBytes + int64(plan.IndexSize())
 	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
-		slog.Int("entries", len(entries)), slog.Int64("bytes", payloadBytes), slog.Duration("duration", time.Since(start)))
+		slog.Int("entries", len(entries)), slog.Int64("bytes", payloadBytes),
+		slog.Duration("duration", time.Since(start)))
 	return errors.Join(full, c.settlePending(pending))
 }
 
@@ -298,7 +299,8 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 				}
 				if e.changed {
 					r.Flags |= e.record.Flags
-					r.Source, r.KernelStamp, r.KernelDigest = e.record.Source, e.record.KernelStamp, e.record.KernelDigest
+					r.Source = e.record.Source
+					r.KernelStamp, r.KernelDigest = e.record.KernelStamp, e.record.KernelDigest
 					r.BiasStamp, r.BiasDigest = e.record.BiasStamp, e.record.BiasDigest
 				}
 				if e.sessions > 0 {

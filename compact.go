@@ -65,7 +65,8 @@ func (c *core) compactTo(keep func([]format.Record) []format.Record) error {
 	case ReasonBusy:
 		return fmt.Errorf("compact cache %s: %w", c.name(), ErrBusy)
 	default:
-		return fmt.Errorf("compact cache %s: not written to (%s): %w", c.name(), reason, cmp.Or(c.stats.LastError, ErrReadOnly))
+		return fmt.Errorf("compact cache %s: not written to (%s): %w", c.name(), reason,
+			cmp.Or(c.stats.LastError, ErrReadOnly))
 	}
 	if err := c.commitOnce(); err != nil {
 		return err
@@ -124,7 +125,8 @@ func (c *core) compact(keep func([]format.Record) []format.Record) error {
 	c.stats.Compactions++
 	c.stats.DamagedPayloads += int64(next.Damaged())
 	c.stats.WrittenBytes += int64(next.Size())
-	c.events.add(slog.LevelInfo, "compacted the cache file", slog.Uint64("bytes_before", before), slog.Uint64("bytes", next.Size()),
+	c.events.add(slog.LevelInfo, "compacted the cache file",
+		slog.Uint64("bytes_before", before), slog.Uint64("bytes", next.Size()),
 		slog.Int("damaged_payloads", next.Damaged()), slog.Duration("duration", time.Since(start)))
 	from := c.store.ID()
 	err = next.Follow()

@@ -23,11 +23,12 @@ import (
 	"xpwc/xnnpack"
 )
 
-// What threads that use one cache at the same time cost each other. All figures are medians of ratios within a round: of
-// several in a row, a machine that does something else beside spoils few.
+// What threads that use one cache at the same time cost each other. All figures are medians of ratios within a round:
+// of several in a row, a machine that does something else beside spoils few.
 const benchRounds = 7
 
-// inParallel has each do its work on a thread of its own, all from the same moment, and returns when the last has done it.
+// inParallel has each do its work on a thread of its own, all from the same moment, and returns when the last has done
+// it.
 func inParallel(b *testing.B, work ...func() error) (took time.Duration) {
 	b.Helper()
 	var ready, done sync.WaitGroup
@@ -67,8 +68,8 @@ func (r ratios) report(b *testing.B, name, numerator, denominator string) {
 	b.ReportMetric(quotients[len(quotients)/2], name)
 }
 
-// executions lets each executor invoke its runtime over and over for a while, beside a thread that does something else, if
-// beside is not nil. It returns how many a second they manage together.
+// executions lets each executor invoke its runtime over and over for a while, beside a thread that does something else,
+// if beside is not nil. It returns how many a second they manage together.
 func executions(b *testing.B, executors []stackRuntime, beside func() error) (perSecond float64) {
 	const window = 100 * time.Millisecond
 	repeat := func(do func() error, perSecond *float64) func() error {
@@ -98,9 +99,9 @@ func executions(b *testing.B, executors []stackRuntime, beside func() error) (pe
 	return perSecond
 }
 
-// BenchmarkExecutors compares runtimes of one cache, executed by as many threads, with runtimes that have their packed weights
-// to themselves, by executions a second: how they scale with their number, and what is left of it beside a thread that
-// creates and deletes runtimes, warm or without a cache, or that only computes.
+// BenchmarkExecutors compares runtimes of one cache, executed by as many threads, with runtimes that have their packed
+// weights to themselves, by executions a second: how they scale with their number, and what is left of it beside a
+// thread that creates and deletes runtimes, warm or without a cache, or that only computes.
 func BenchmarkExecutors(b *testing.B) {
 	m := benchModel(b, llama.Stack{Layers: 1})
 	c, err := xpwc.Open(packed(b, m), nil)
@@ -220,8 +221,8 @@ func (p prefixed) Load(name string, options ...xpwc.LoadOption) ([]byte, error) 
 	return p.Loader.Load(p.prefix+name, options...)
 }
 
-// BenchmarkCreateAtOnce compares creating runtimes of different models at once, each on a thread of its own, with the same
-// without a cache: cold into one new cache file, and warm.
+// BenchmarkCreateAtOnce compares creating runtimes of different models at once, each on a thread of its own, with the
+// same without a cache: cold into one new cache file, and warm.
 func BenchmarkCreateAtOnce(b *testing.B) {
 	for name, same := range map[string]bool{"other-names": false, "same-names": true} {
 		b.Run(name, func(b *testing.B) { benchCreateAtOnce(b, same) })

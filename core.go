@@ -87,7 +87,11 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	if p.path == "" {
 		return c, nil
 	}
-	c.store = store.New(p.path, f, store.Options{Insecure: o.AllowUnsafeFile, Prefetch: o.Prefetch, Condemned: condemnedHere})
+	c.store = store.New(p.path, f, store.Options{
+		Insecure:  o.AllowUnsafeFile,
+		Prefetch:  o.Prefetch,
+		Condemned: condemnedHere,
+	})
 	if err := c.accept(c.store.Load()); err != nil {
 		return nil, err
 	}
@@ -163,5 +167,6 @@ func (c *core) describeFile() {
 	}
 	slot := c.store.Slot()
 	c.stats.Generation, c.stats.Entries = slot.Generation, int(slot.Records)
-	c.stats.FileBytes, c.stats.PayloadBytes, c.stats.DeadBytes = int64(slot.End), int64(slot.PayloadBytes), int64(slot.DeadBytes)
+	c.stats.FileBytes = int64(slot.End)
+	c.stats.PayloadBytes, c.stats.DeadBytes = int64(slot.PayloadBytes), int64(slot.DeadBytes)
 }

@@ -24,8 +24,8 @@ type told struct {
 	Hits, Packed, Reused, Private, Written int64 // as in Stats
 }
 
-// A file moves between machines, or a hypervisor masks features: each CPU finds what was packed with its own kernels, and nothing of
-// what others packed.
+// A file moves between machines, or a hypervisor masks features: each CPU finds what was packed with its own kernels,
+// and nothing of what others packed.
 func TestOneFileServesEveryCPUWhatItPacks(t *testing.T) {
 	if dir := os.Getenv(envDir); dir != "" {
 		tellOfTheWholeTable(t, dir)
@@ -96,8 +96,8 @@ func shareOneFile(t *testing.T, order []optable.CPU) {
 	}
 }
 
-// tellOfTheWholeTable runs every operator with the cache of a directory, and compares each output with that without a cache and with
-// what it must be.
+// tellOfTheWholeTable runs every operator with the cache of a directory, and compares each output with that without a
+// cache and with what it must be.
 func tellOfTheWholeTable(t *testing.T, dir string) {
 	c := openCache(t, filepath.Join(dir, "cache"), nil)
 	var s told

@@ -273,15 +273,16 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 		require.Zero(t, s.Packed.Entries)
 		require.Zero(t, s.WrittenBytes)
 		require.Zero(t, s.DamagedPayloads)
-		require.EqualValues(t, map[Verify]int{VerifyStructure: 0, VerifyOnUse: 3, VerifyRepack: 3}[verify], s.Verified.Entries)
+		require.EqualValues(t, map[Verify]int{VerifyStructure: 0, VerifyOnUse: 3, VerifyRepack: 3}[verify],
+			s.Verified.Entries)
 		after, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, content, after)
 	}
 }
 
-// A file can have a wrong payload beside the right one, under one key and with a right checksum. An ordinary look-up may be answered with
-// it, so whoever wants to be sure packs once more and compares with all that could answer.
+// A file can have a wrong payload beside the right one, under one key and with a right checksum. An ordinary look-up
+// may be answered with it, so whoever wants to be sure packs once more and compares with all that could answer.
 func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
 	tensors := someTensors(1, 5000)
 	content, _ := smallFile(t, tensors)

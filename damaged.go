@@ -23,8 +23,8 @@ func (c *core) distrust() {
 	c.noticeReload()
 }
 
-// intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the next
-// generation.
+// intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the
+// next generation.
 func (c *core) intact(e *entry) bool {
 	if !e.state.inGeneration() || e.intact() {
 		return true
@@ -42,8 +42,8 @@ func (e *entry) intact() bool {
 func (c *core) damagedPayload(e *entry) {
 	c.stats.DamagedPayloads++
 	c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), ErrDamaged))
-	c.events.add(slog.LevelWarn, "damaged payload is packed afresh", slog.String("name", e.name()), slog.Int("bytes", len(e.data)),
-		slog.Int("sessions", e.sessions))
+	c.events.add(slog.LevelWarn, "damaged payload is packed afresh",
+		slog.String("name", e.name()), slog.Int("bytes", len(e.data)), slog.Int("sessions", e.sessions))
 	e.suspectFor(suspect)
 	if c.loaded(e) {
 		c.damagedAt[e.record.Offset] = true

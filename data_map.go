@@ -24,8 +24,8 @@ type Tensor struct {
 	Data []byte
 
 	// Size and Fill are for content that must be computed first: widened, decompressed, copied out of the Go heap.
-	// Fill writes all Size bytes of dst, memory the session owns. It is called at most once in a session, from the thread
-	// that creates the runtime, and not at all when everything packed from the tensor is found in the cache.
+	// Fill writes all Size bytes of dst, memory the session owns. It is called at most once in a session, from the
+	// thread that creates the runtime, and not at all when everything packed from the tensor is found in the cache.
 	Size int
 	Fill func(dst []byte) error
 
@@ -46,8 +46,8 @@ type Tensor struct {
 // An Identity changes whenever a tensor's content does. Packed weights are reused only for the content they were packed
 // from: if the stamps are equal, or else if the digests are.
 type Identity struct {
-	// Source names where the tensor comes from, for instance the absolute path of the model's file. Packed weights of the
-	// same name and source but other content are superseded; those of another source are kept beside them.
+	// Source names where the tensor comes from, for instance the absolute path of the model's file. Packed weights of
+	// the same name and source but other content are superseded; those of another source are kept beside them.
 	Source string
 
 	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and times of
@@ -57,9 +57,9 @@ type Identity struct {
 	// tick of the file system's clock.
 	Stamp string
 
-	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is nil,
-	// DigestOf(content) is used, which reads (and if need be computes) all of it. It may be called from another goroutine
-	// while the runtime is created.
+	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is
+	// nil, DigestOf(content) is used, which reads (and if need be computes) all of it. It may be called from another
+	// goroutine while the runtime is created.
 	Digest func() (Digest, error)
 
 	// Watch, if not nil, tells of changes of what the tensor comes from. All tensors of one file have the same.
@@ -77,9 +77,9 @@ type Watch interface {
 	Changed() (bool, error)
 }
 
-// A Digest is a 128-bit XXH3 hash, most significant byte first: of a tensor's content, or of what XNNPACK packs, which is
-// a layout's fingerprint. It guards against accidents, not against an adversary who can choose the content of a model. As
-// text, also in JSON, it is 32 hexadecimal digits.
+// A Digest is a 128-bit XXH3 hash, most significant byte first: of a tensor's content, or of what XNNPACK packs, which
+// is a layout's fingerprint. It guards against accidents, not against an adversary who can choose the content of a
+// model. As text, also in JSON, it is 32 hexadecimal digits.
 type Digest = digest.Digest
 
 // DigestOf returns the digest of b: its XXH3-128 hash, most significant byte first.

@@ -16,8 +16,8 @@ import (
 // errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
 const errReadOnlyFileSystem = windows.ERROR_WRITE_PROTECT
 
-// shared lets others do with an open file all that they may do on Unix: replacing or removing it is refused there unless
-// each who has it open said so. [os.OpenFile] does not.
+// shared lets others do with an open file all that they may do on Unix: replacing or removing it is refused there
+// unless each who has it open said so. [os.OpenFile] does not.
 const shared = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 
 // openFile opens an existing file. A final symbolic link or junction is opened itself unless insecure is set: it is no
@@ -38,7 +38,8 @@ func createFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: err}
 	}
-	f, err := openHandle(path, windows.GENERIC_READ|windows.GENERIC_WRITE, private, windows.CREATE_NEW, windows.FILE_ATTRIBUTE_NORMAL)
+	f, err := openHandle(path, windows.GENERIC_READ|windows.GENERIC_WRITE, private, windows.CREATE_NEW,
+		windows.FILE_ATTRIBUTE_NORMAL)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,8 @@ func createFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-func openHandle(path string, access uint32, security *windows.SecurityAttributes, disposition, flags uint32) (*os.File, error) {
+func openHandle(path string, access uint32, security *windows.SecurityAttributes, disposition, flags uint32) (
+	*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err == nil {
 		var h windows.Handle
@@ -87,8 +89,8 @@ func (d descriptor) handle() uintptr { return uintptr(d.h) }
 
 func (d descriptor) Close() error { return windows.CloseHandle(d.h) }
 
-// preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write into
-// a mapping of it can find the disk full. What lies before the file's end has space already.
+// preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
+// into a mapping of it can find the disk full. What lies before the file's end has space already.
 func preallocate(f *os.File, offset, size int64) error {
 	h := windows.Handle(f.Fd())
 	var info windows.ByHandleFileInformation
@@ -125,14 +127,15 @@ func allocatedSize(h windows.Handle) (int64, error) {
 	return int64(binary.LittleEndian.Uint64(b)), err
 }
 
-// replaced reports whether a path leads to another file than the open one, or to none. [os.SameFile] would open the file
-// without letting others use it meanwhile.
+// replaced reports whether a path leads to another file than the open one, or to none. [os.SameFile] would open the
+// file without letting others use it meanwhile.
 func replaced(f *os.File, path string) (bool, error) {
 	mine, err := fileID(windows.Handle(f.Fd()))
 	if err != nil {
 		return false, err
 	}
-	there, err := openHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS)
+	there, err := openHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -167,10 +170,11 @@ func truncate(f *os.File, size int64) error {
 // flushFile returns when the file's content is on the disk, but for what was written to views: see views.
 func flushFile(f *os.File) error { return f.Sync() }
 
-// flushDir returns when the names in a directory are on the disk. NTFS, which keeps a journal, flushes a directory if asked
-// to; other file systems have no such call, and what they do with names is their own.
+// flushDir returns when the names in a directory are on the disk. NTFS, which keeps a journal, flushes a directory if
+// asked to; other file systems have no such call, and what they do with names is their own.
 func flushDir(dir string) error {
-	f, err := openHandle(dir, windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS)
+	f, err := openHandle(dir, windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if err != nil {
 		return nil
 	}

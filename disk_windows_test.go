@@ -41,7 +41,8 @@ func TestAFileThatSteppedAsideComesBack(t *testing.T) {
 	require.NoFileExists(t, path+suffixReplacing)
 }
 
-// Whatever a system can do, the old file's readers keep it and the path leads to the new one; nothing is left beside it.
+// Whatever a system can do, the old file's readers keep it and the path leads to the new one; nothing is left beside
+// it.
 func TestAMappedFileIsReplaced(t *testing.T) {
 	for name, replace := range map[string]func(from, to string) error{"as the system can": rename, "aside": renameAside} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +81,8 @@ func TestAFileThatOthersMayWriteToIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	list, _, err := everyone.DACL()
 	require.NoError(t, err)
-	require.NoError(t, windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION, nil, nil, list, nil))
+	require.NoError(t, windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION,
+		nil, nil, list, nil))
 	_, err = Open(path, nil)
 	require.ErrorIs(t, err, ErrUnsafeFile)
 	c = mustOpen(t, path, &Options{AllowUnsafeFile: true})

@@ -49,8 +49,8 @@ func noSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// packOnFullDisk packs the new tensors, whatever the disk says, and reports how it went. An error is one that a full disk
-// does not excuse.
+// packOnFullDisk packs the new tensors, whatever the disk says, and reports how it went. An error is one that a full
+// disk does not excuse.
 func packOnFullDisk(path string) (o outcome, err error) {
 	c, err := Open(path, nil)
 	if err != nil {
@@ -159,8 +159,8 @@ func requireFound(t *testing.T, path string, m OneModel) {
 	require.NoFileExists(t, path+".damaged")
 }
 
-// requireBridged requires that a process that packed on a disk that may have been full lost and hid nothing. before is what
-// was in the file before, or nil.
+// requireBridged requires that a process that packed on a disk that may have been full lost and hid nothing. before is
+// what was in the file before, or nil.
 func requireBridged(t *testing.T, path string, o outcome, before OneModel) {
 	t.Helper()
 	all := int64(len(tensorsAfter()))
@@ -232,9 +232,9 @@ func startOnFullDisk(t *testing.T, test, path, request string) (o outcome) {
 	return o
 }
 
-// atEveryPoint tries a new cache, one with an earlier generation, and compacting, each with the disk full at every point,
-// in steps of so many bytes (with -short, of at least 8 KiB), until everything fits. run does the work with so much space.
-// It returns the number of points.
+// atEveryPoint tries a new cache, one with an earlier generation, and compacting, each with the disk full at every
+// point, in steps of so many bytes (with -short, of at least 8 KiB), until everything fits. run does the work with so
+// much space. It returns the number of points.
 func atEveryPoint(t *testing.T, dir string, step int, run func(path, work string, space int) outcome) (points int) {
 	if testing.Short() {
 		step = max(step, 8<<10)
@@ -348,7 +348,8 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// Room for the index is reserved with what it lists. Should the disk not keep its word, what fits is committed all the same.
+// Room for the index is reserved with what it lists. Should the disk not keep its word, what fits is committed all the
+// same.
 func TestWhatHasRoomInTheIndexIsCommitted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)

@@ -135,7 +135,8 @@ func without(entries []*entry, e *entry) []*entry {
 
 // loaded reports whether an entry is one of the loaded index.
 func (c *core) loaded(e *entry) bool {
-	return (e.state == stateLoaded || e.state == stateMoved) && e.reason == "" && c.store != nil && e.file == c.store.ID()
+	return (e.state == stateLoaded || e.state == stateMoved) && e.reason == "" &&
+		c.store != nil && e.file == c.store.ID()
 }
 
 // manyEntries is as many as memory is made ready for at once.

@@ -10,15 +10,24 @@ import (
 type entryState uint8
 
 const (
-	stateUnplaced    entryState = iota // it has no memory yet
-	statePrivate                       // in memory of this process, as long as sessions use it or a cache without a file has it
-	stateUncommitted                   // in the space of the file, in no generation of it
-	statePending                       // in private memory, until a commit brings it into the file
-	stateCommitted                     // in a generation that this process wrote, and not in the loaded index
-	stateLoaded                        // in a generation that was loaded, and mapped where that has it
-	stateMoved                         // in the file, which has it elsewhere: what is here lasts as long as sessions use it
-	stateStray                         // in the space of a file that was replaced before it was committed; it lasts as long
-	stateDropped                       // its memory was given up
+	// stateUnplaced: it has no memory yet.
+	stateUnplaced entryState = iota
+	// statePrivate: in memory of this process, as long as sessions use it or a cache without a file has it.
+	statePrivate
+	// stateUncommitted: in the space of the file, in no generation of it.
+	stateUncommitted
+	// statePending: in private memory, until a commit brings it into the file.
+	statePending
+	// stateCommitted: in a generation that this process wrote, and not in the loaded index.
+	stateCommitted
+	// stateLoaded: in a generation that was loaded, and mapped where that has it.
+	stateLoaded
+	// stateMoved: in the file, which has it elsewhere. What is in memory here lasts as long as sessions use it.
+	stateMoved
+	// stateStray: in the space of a file that was replaced before a commit. It lasts as long as sessions use it.
+	stateStray
+	// stateDropped: its memory was given up.
+	stateDropped
 )
 
 // following says which state may follow which.
@@ -26,7 +35,8 @@ const (
 //	unplaced     what XNNPACK packed is placed; what the index has is loaded
 //	private      is dropped when no session uses it
 //	uncommitted  is committed; becomes pending when a commit fails; stray when another file is at the path
-//	pending      is committed, or is found in the file (moved); private if it is doubtful and another file is at the path
+//	pending      is committed, and the file has it elsewhere (moved); private if there is a doubt about it and another
+//	             file is at the path
 //	committed    is in the next index that is loaded; moves with a compaction
 //	loaded       moves with a compaction
 //	moved        moves again
@@ -46,7 +56,9 @@ var following = map[entryState][]entryState{
 }
 
 func (s entryState) String() string {
-	return [...]string{"unplaced", "private", "uncommitted", "pending", "committed", "loaded", "moved", "stray", "dropped"}[s]
+	return [...]string{
+		"unplaced", "private", "uncommitted", "pending", "committed", "loaded", "moved", "stray", "dropped",
+	}[s]
 }
 
 // fresh reports whether the entry was packed here and is not in the loaded index: core.fresh has it.
@@ -62,8 +74,8 @@ func (s entryState) inGeneration() bool {
 // errEntryState: this package has made a mistake.
 var errEntryState = errors.New("an entry cannot change like that")
 
-// become changes an entry's state. What may not follow the state that it is in is refused, and reported as the cache's last
-// error. Nothing else changes a state.
+// become changes an entry's state. What may not follow the state that it is in is refused, and reported as the cache's
+// last error. Nothing else changes a state.
 func (c *core) become(e *entry, next entryState) {
 	if !slices.Contains(following[e.state], next) {
 		c.note(fmt.Errorf("cache %s: %q is %v and was to be %v: %w", c.name(), e.name(), e.state, next, errEntryState))
@@ -72,7 +84,8 @@ func (c *core) become(e *entry, next entryState) {
 	e.state = next
 }
 
-// A doubt is why no further session is given an entry. Those that use it keep it. It says nothing of where the entry is.
+// A doubt is why no further session is given an entry. Those that use it keep it. It says nothing of where the entry
+// is.
 type doubt uint8
 
 const (

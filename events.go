@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// An eventLog passes on to the Options.Logger of a handle what happens to its cache. Events are queued where they happen,
-// whatever locks are held there, and handled by a goroutine that holds none and ends when the queue is empty.
+// An eventLog passes on to the Options.Logger of a handle what happens to its cache. Events are queued where they
+// happen, whatever locks are held there, and handled by a goroutine that holds none and ends when the queue is empty.
 type eventLog struct {
 	logger *slog.Logger // nil: nothing is passed on
 	cache  *core

@@ -156,7 +156,8 @@ func TestADamagedFileIsTold(t *testing.T) {
 		open(t, c, tensors).close(t)
 	}
 	require.NoError(t, c.Close())
-	require.Equal(t, []string{"cache file is damaged", "packing into private memory", "packing into private memory"}, l.messages(c),
+	require.Equal(t, []string{"cache file is damaged", "packing into private memory", "packing into private memory"},
+		l.messages(c),
 		"once, and then for each session what it does")
 
 	c = mustOpen(t, path, l.options())
@@ -360,7 +361,8 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 			close(waiting) // a second time panics
 		}
 	}}
-	mine, err := newHandle(place{path: path}, (&Options{Logger: slog.New(&l), WriterWait: time.Minute}).withDefaults(), osFiles{})
+	o := &Options{Logger: slog.New(&l), WriterWait: time.Minute}
+	mine, err := newHandle(place{path: path}, o.withDefaults(), osFiles{})
 	require.NoError(t, err)
 	done := make(chan *opened)
 	go func() { done <- open(t, mine, tensors) }()

@@ -14,7 +14,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A layer is a model of one fully connected layer, y = x * wᵀ, for rows of two floats. Its weights are the tensor of that name.
+// A layer is a model of one fully connected layer, y = x * wᵀ, for rows of two floats. Its weights are the tensor of
+// that name.
 type layer string
 
 // load creates the layer's runtime: its weights come from the session, and what is packed of them goes into its cache.
@@ -74,7 +75,8 @@ func check(err error) {
 	}
 }
 
-// A model is loaded twice, as by two starts of a program: the first packs its weights into the file, the second finds them.
+// A model is loaded twice, as by two starts of a program: the first packs its weights into the file, the second finds
+// them.
 func Example() {
 	dir, remove := temporary()
 	defer remove()

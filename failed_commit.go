@@ -75,8 +75,8 @@ func (c *core) retreat(entries []*entry) {
 			c.losePayload(e)
 		}
 		if !e.region.Detached() {
-			if c.store.Condemned() && !e.region.Packing() && e.sessions == 0 { // it can neither leave the file nor be committed to it
-				c.drop(e)
+			if c.store.Condemned() && !e.region.Packing() && e.sessions == 0 {
+				c.drop(e) // it can neither leave the file nor be committed to it
 			}
 			continue
 		}
@@ -128,7 +128,8 @@ func (c *core) losePayload(e *entry) {
 	err := fmt.Errorf("packed weights of %q: %w", e.name(), ErrLost)
 	c.stats.LostPayloads++
 	c.note(err)
-	c.events.add(slog.LevelError, "the disk lost packed weights in use", slog.String("name", e.name()), slog.Int("bytes", len(e.data)))
+	c.events.add(slog.LevelError, "the disk lost packed weights in use",
+		slog.String("name", e.name()), slog.Int("bytes", len(e.data)))
 	for s := range c.sessions {
 		if s == e.by || slices.Contains(s.used, e) {
 			s.lostWeights = cmp.Or(s.lostWeights, err)
@@ -182,7 +183,7 @@ func (c *core) missing(pending []*entry) (missing []*entry, err error) {
 	return missing, nil
 }
 
-// appendPending writes pending entries behind what the file has, for the commit that follows.
+// appendPending writes pending entries after what the file has, for the commit that follows.
 func (c *core) appendPending(entries []*entry) error {
 	for _, e := range entries {
 		at, err := c.store.Append(e.data)

@@ -117,7 +117,8 @@ func openElsewhere(t *testing.T, path string) *Cache {
 	return c
 }
 
-// needsDetach skips a test of what others do to a file that was given up: only Linux does so before another is in its place.
+// needsDetach skips a test of what others do to a file that was given up: only Linux does so before another is in its
+// place.
 func needsDetach(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -252,8 +253,8 @@ func TestASessionPacksOnWhileACondemnedFileIsRenewed(t *testing.T) {
 	require.Zero(t, after.Stats().Misses)
 }
 
-// Where memory cannot be exchanged under its readers, the condemned file is not given up before they are done, or another is in its
-// place: there the system keeps what it failed to write, or there is no memory.
+// Where memory cannot be exchanged under its readers, the condemned file is not given up before they are done, or
+// another is in its place: there the system keeps what it failed to write, or there is no memory.
 func TestAFlushFailsWhereNothingCanBeDetached(t *testing.T) {
 	for why, waits := range map[error]bool{errors.ErrUnsupported: false, syscall.ENOMEM: true} {
 		t.Run(why.Error(), func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountThin mounts an ext4 file system whose disk is a file on a tmpfs, of which it pretends to have more space than there is. ballast
-// is a path on that tmpfs.
+// mountThin mounts an ext4 file system whose disk is a file on a tmpfs, of which it pretends to have more space than
+// there is. ballast is a path on that tmpfs.
 func mountThin(t *testing.T) (dir, ballast string) {
 	t.Helper()
 	backing := filepath.Join(t.TempDir(), "backing")

@@ -25,8 +25,8 @@ func failFlush(p *memdisk.Process, n int, f memdisk.FlushFailure) (failed *bool)
 	return failed
 }
 
-// packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong bytes
-// without a word, and with the next commit all is in the file.
+// packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong
+// bytes without a word, and with the next commit all is in the file.
 func (s *scenario) packAgainstFailure(p *memdisk.Process, c *Cache, m model, loses bool) error {
 	session, err := packModel(c, m)
 	if err != nil && !errors.Is(err, ErrLost) {
@@ -75,36 +75,39 @@ func (s *scenario) packAgainstFailure(p *memdisk.Process, c *Cache, m model, los
 	return again.Close()
 }
 
-// A failed flush may have lost any of the pages that it should have written, and the system may since have read them again from the
-// disk. What is committed afterwards is right at every moment, on the disk and in memory. Systems that cannot exchange memory under who
-// reads it lose nothing; there the file is kept from others until it is replaced.
+// A failed flush may have lost any of the pages that it should have written, and the system may since have read them
+// again from the disk. What is committed afterwards is right at every moment, on the disk and in memory. Systems that
+// cannot exchange memory under who reads it lose nothing; there the file is kept from others until it is replaced.
 func TestAFailedFlushIsNotRetried(t *testing.T) {
 	for _, f := range []struct {
 		lost                    memdisk.Subset
 		reclaimed, cannotDetach bool
 	}{
-		{memdisk.LeaveNone, false, false}, {memdisk.LeaveOne, false, false}, {memdisk.LeaveSome, false, false}, {memdisk.LeaveAll, false, false},
+		{memdisk.LeaveNone, false, false}, {memdisk.LeaveOne, false, false},
+		{memdisk.LeaveSome, false, false}, {memdisk.LeaveAll, false, false},
 		{memdisk.LeaveOne, true, false}, {memdisk.LeaveSome, true, false}, {memdisk.LeaveAll, true, false},
 		{memdisk.LeaveNone, false, true},
 	} {
-		t.Run(fmt.Sprintf("lost %v, reclaimed %v, cannot detach %v", f.lost, f.reclaimed, f.cannotDetach), func(t *testing.T) {
-			images := 0
-			for n := 1; ; n++ {
-				failure := memdisk.FlushFailure{Lost: f.lost, Reclaimed: f.reclaimed, Random: rand.New(rand.NewPCG(uint64(n), uint64(f.lost)))}
-				seen := failFlushOf(t, n, failure, f.cannotDetach)
-				if seen == 0 {
-					require.Greater(t, n, 11)
-					t.Logf("%d flushes, %d images", n-1, images)
-					return
+		t.Run(fmt.Sprintf("lost %v, reclaimed %v, cannot detach %v", f.lost, f.reclaimed, f.cannotDetach),
+			func(t *testing.T) {
+				images := 0
+				for n := 1; ; n++ {
+					failure := memdisk.FlushFailure{Lost: f.lost, Reclaimed: f.reclaimed,
+						Random: rand.New(rand.NewPCG(uint64(n), uint64(f.lost)))}
+					seen := failFlushOf(t, n, failure, f.cannotDetach)
+					if seen == 0 {
+						require.Greater(t, n, 11)
+						t.Logf("%d flushes, %d images", n-1, images)
+						return
+					}
+					images += seen
 				}
-				images += seen
-			}
-		})
+			})
 	}
 }
 
-// failFlushOf has the nth flush of a process fail that packs two models and compacts. It returns how many images of the disk it looked
-// at: none if there were not so many flushes.
+// failFlushOf has the nth flush of a process fail that packs two models and compacts. It returns how many images of the
+// disk it looked at: none if there were not so many flushes.
 func failFlushOf(t *testing.T, n int, f memdisk.FlushFailure, cannotDetach bool) (images int) {
 	s := newScenario(t, uint64(n))
 	s.dir.Record()

@@ -174,15 +174,15 @@ func BenchmarkPackTiny(b *testing.B) {
 			require.NoError(b, os.Remove(path))
 			b.StartTimer()
 		}
-		for name, took := range map[string]time.Duration{"load": loading, "pack": packing, "finalize": finalizing, "save": saving,
-			"all": loading + packing + finalizing + saving} {
+		for name, took := range map[string]time.Duration{"load": loading, "pack": packing, "finalize": finalizing,
+			"save": saving, "all": loading + packing + finalizing + saving} {
 			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*n), name+"-ns/entry")
 		}
 	})
 }
 
-// BenchmarkLookUpGrowth is what a look-up that hits takes on a thread of Go's, for a model of a thousand weights in a file
-// that has more and more: the first of each entry in the process, and those of later sessions.
+// BenchmarkLookUpGrowth is what a look-up that hits takes on a thread of Go's, for a model of a thousand weights in a
+// file that has more and more: the first of each entry in the process, and those of later sessions.
 func BenchmarkLookUpGrowth(b *testing.B) {
 	forGrowth(b, growth, func(b *testing.B, n int) {
 		all := newTinyModel(n)

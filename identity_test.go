@@ -52,8 +52,8 @@ func caseNamed(t testing.TB, name string) optable.Case {
 	return cases[i]
 }
 
-// The two packings of DESIGN, fact 5: with AVX-512 masked off they have one seed and one size with and without AVX-VNNI,
-// and other bytes. A file that moves between two such machines must serve each its own.
+// The two packings of DESIGN, fact 5: with AVX-512 masked off they have one seed and one size with and without
+// AVX-VNNI, and other bytes. A file that moves between two such machines must serve each its own.
 var collisions = []string{"fully-connected-qs8-qc8w-64x48", "fully-connected-qd8-f32-qc4w-64x48"}
 
 func TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile(t *testing.T) {
@@ -147,12 +147,15 @@ func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
 	in := xnnpack.ValueID(0)
 	for i, scale := range m.scales {
 		scales := slices.Repeat([]float32{scale}, scaledWidth)
-		w := xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{scaledWidth, scaledWidth}, Quantization: xnnpack.Quantization{Scales: scales}}
-		quantised := xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: row.Shape, Quantization: xnnpack.Quantization{NonBatchDims: 1}}
+		w := xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{scaledWidth, scaledWidth},
+			Quantization: xnnpack.Quantization{Scales: scales}}
+		quantised := xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: row.Shape,
+			Quantization: xnnpack.Quantization{NonBatchDims: 1}}
 		w.Data = data
 		if m.tell && session != nil {
 			name := []string{"kernel", "kernel again"}[i]
-			w.Data, err = session.Load(name, xpwc.PackedAs(xnnpack.FullyConnected{}.Packing(w, xnnpack.Tensor{}, quantised, row)))
+			identity := xnnpack.FullyConnected{}.Packing(w, xnnpack.Tensor{}, quantised, row)
+			w.Data, err = session.Load(name, xpwc.PackedAs(identity))
 			require.NoError(t, err)
 		}
 		q, err := g.Tensor(quantised)
@@ -165,7 +168,8 @@ func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
 			require.NoError(t, err)
 		}
 		require.NoError(t, g.Convert(xnnpack.Convert{Input: in, Output: q}))
-		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: q, Filter: k, Bias: xnnpack.InvalidValue, Output: out}))
+		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: q, Filter: k, Bias: xnnpack.InvalidValue,
+			Output: out}))
 		in = out
 	}
 	r, err := xnnpack.NewRuntime(g, options)
@@ -263,14 +267,16 @@ func TestAnAddressHandedOutAgainNeverFindsTheOldName(t *testing.T) {
 }
 
 // executorchFile writes what ExecuTorch's cache would have of a native file's payloads.
-func executorchFile(t testing.TB, native, to string, version uint32, change func(entries []format.TrailerEntry, file []byte)) {
+func executorchFile(t testing.TB, native, to string, version uint32,
+	change func(entries []format.TrailerEntry, file []byte)) {
 	file, index := readIndex(t, native)
 	var out []byte
 	var entries []format.TrailerEntry
 	for i := range index.Len() {
 		r := recordOf(t, index, i)
 		out = append(out, make([]byte, -len(out)&4095)...) // ExecuTorch rounds to pages
-		entries = append(entries, format.TrailerEntry{Name: r.Kernel + r.Bias, Offset: uint64(len(out)), Size: r.Size, Seed: r.Seed})
+		entries = append(entries, format.TrailerEntry{Name: r.Kernel + r.Bias, Offset: uint64(len(out)), Size: r.Size,
+			Seed: r.Seed})
 		out = append(out, file[r.Offset:r.Offset+r.Size]...)
 	}
 	if change != nil {
@@ -296,10 +302,14 @@ func TestExecuTorchsFilesAreAdopted(t *testing.T) {
 		change  func([]format.TrailerEntry, []byte)
 		adopted int64
 	}{
-		"version 1":            {format.TrailerV1, nil, 3},
-		"version 2":            {format.TrailerV2, nil, 3},
-		"a wrong payload":      {format.TrailerV2, func(e []format.TrailerEntry, file []byte) { file[e[1].Offset+9] ^= 1 }, 2},
-		"payloads exchanged":   {format.TrailerV2, func(e []format.TrailerEntry, _ []byte) { e[0].Name, e[2].Name = e[2].Name, e[0].Name }, 1},
+		"version 1": {format.TrailerV1, nil, 3},
+		"version 2": {format.TrailerV2, nil, 3},
+		"a wrong payload": {format.TrailerV2, func(e []format.TrailerEntry, file []byte) {
+			file[e[1].Offset+9] ^= 1
+		}, 2},
+		"payloads exchanged": {format.TrailerV2, func(e []format.TrailerEntry, _ []byte) {
+			e[0].Name, e[2].Name = e[2].Name, e[0].Name
+		}, 1},
 		"a payload of no size": {format.TrailerV1, func(e []format.TrailerEntry, _ []byte) { e[0].Size = 0 }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -351,8 +361,8 @@ func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
 	require.Equal(t, 3, c.Stats().Entries)
 }
 
-// What the layout fingerprint is for: where anything packs differently, it differs. Every operator and datatype is packed
-// on every level of CPU, and levels of one fingerprint must have packed the same bytes.
+// What the layout fingerprint is for: where anything packs differently, it differs. Every operator and datatype is
+// packed on every level of CPU, and levels of one fingerprint must have packed the same bytes.
 func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 	if dir := os.Getenv(envDir); dir != "" {
 		c := openCache(t, filepath.Join(dir, "cache"), nil)
@@ -422,7 +432,8 @@ func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 		require.NoError(t, errors.Join(g.Input(0, row(shape[1])), g.Output(1, row(shape[0]))))
 		k, err := g.Tensor(xnnpack.Tensor{Type: xnnpack.Float32, Shape: shape, Data: w})
 		require.NoError(t, err)
-		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: k, Bias: xnnpack.InvalidValue, Output: 1}))
+		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: k, Bias: xnnpack.InvalidValue,
+			Output: 1}))
 		r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: s})
 		require.NoError(t, errors.Join(err, g.Delete()))
 		require.NoError(t, s.Finalize())

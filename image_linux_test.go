@@ -91,7 +91,8 @@ func (k imageKind) mount(t *testing.T, image, dir string) (unmount func()) {
 		lower = t.TempDir()
 	}
 	out, err := exec.Command("mount", "-o", "loop", image, lower).CombinedOutput()
-	for _, forbidden := range []string{"failed to setup loop device", "ermission denied", "must be superuser", "unknown filesystem type"} {
+	for _, forbidden := range []string{"failed to setup loop device", "ermission denied", "must be superuser",
+		"unknown filesystem type"} {
 		if strings.Contains(string(out), forbidden) {
 			t.Skipf("this process may not mount a file: %s", out)
 		}
@@ -151,7 +152,8 @@ func TestAModelInAnotherImageIsNotTakenForTheOld(t *testing.T) {
 					unmount()
 				}
 				a, b := states[0], states[1]
-				require.Equal(t, []int64{int64(a.Ino), a.Size, a.Mtim.Nano(), a.Ctim.Nano()}, []int64{int64(b.Ino), b.Size, b.Mtim.Nano(), b.Ctim.Nano()},
+				require.Equal(t, []int64{int64(a.Ino), a.Size, a.Mtim.Nano(), a.Ctim.Nano()},
+					[]int64{int64(b.Ino), b.Size, b.Mtim.Nano(), b.Ctim.Nano()},
 					"the images tell the files apart: nothing was tested")
 			})
 		}

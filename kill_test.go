@@ -25,8 +25,8 @@ import (
 	"xpwc/internal/store"
 )
 
-// A Child is this test binary, running one of its tests in a process of its own. What it says goes line by line over its
-// standard output.
+// A Child is this test binary, running one of its tests in a process of its own. What it says goes line by line over
+// its standard output.
 type Child struct {
 	*exec.Cmd
 	Input io.WriteCloser // its standard input, unless that was given
@@ -140,7 +140,8 @@ func (c *Child) Saved(t testing.TB, round int) int {
 // String returns all that the child said.
 func (c *Child) String() string { return strings.Join(c.said, "\n") + "\n" + c.errs.String() }
 
-// A OneModel is a data map of tensors that all come from one model, so that what changes supersedes what was packed before.
+// A OneModel is a data map of tensors that all come from one model, so that what changes supersedes what was packed
+// before.
 type OneModel map[string][]byte
 
 // Tensor returns a copy of the named tensor.

@@ -18,8 +18,8 @@ type Layout struct {
 	Description string
 }
 
-// CurrentLayout asks XNNPACK, which it initializes, how it packs on this machine. The answer is the same as long as the process
-// lives. Errors: XNNPACK's, and ErrNoCgo.
+// CurrentLayout asks XNNPACK, which it initializes, how it packs on this machine. The answer is the same as long as the
+// process lives. Errors: XNNPACK's, and ErrNoCgo.
 func CurrentLayout() (Layout, error) {
 	here, err := currentLayout()
 	if err == nil && here.Fingerprint == (format.Digest{}) {
@@ -31,8 +31,8 @@ func CurrentLayout() (Layout, error) {
 	return Layout{here.Fingerprint, here.Description}, nil
 }
 
-// currentLayout asks XNNPACK how it packs on this machine. The answer cannot change while the process lives. Without cgo it is a
-// layout without a fingerprint.
+// currentLayout asks XNNPACK how it packs on this machine. The answer cannot change while the process lives. Without
+// cgo it is a layout without a fingerprint.
 var currentLayout = sync.OnceValues(func() (format.Layout, error) {
 	var packed digest.Hash
 	switch err := probeLayout(&packed); {
@@ -44,8 +44,8 @@ var currentLayout = sync.OnceValues(func() (format.Layout, error) {
 	return format.Layout{Fingerprint: packed.Sum(), Description: runtime.GOARCH}, nil
 })
 
-// layout returns the fingerprint of how XNNPACK packs here. Without one, what is packed could not be told from what others
-// pack.
+// layout returns the fingerprint of how XNNPACK packs here. Without one, what is packed could not be told from what
+// others pack.
 func (s *Session) layout() format.Digest {
 	if !s.layoutKnown {
 		layout, err := currentLayout()

@@ -10,8 +10,8 @@ import (
 // notFound is what look_up answers for what is not in the cache: SIZE_MAX (xnnpack.h).
 const notFound = ^uintptr(0)
 
-// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key: what XNNPACK says of weights that it is about to pack, or has
-// packed.
+// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key: what XNNPACK says of weights that it is about to pack,
+// or has packed.
 type lookUpKey struct {
 	seed          uint32
 	kernel, bias  uintptr // addresses; there may be no bias
@@ -46,7 +46,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	return notFound
 }
 
-// answer returns the entry that a look-up hits, or nil. same tells whether what will be packed is to be compared with
+// answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
 // something stored.
 func (s *Session) answer(w *weight) (e *entry, same bool) {
 	c := s.cache
@@ -83,7 +83,7 @@ type weight struct {
 	named        bool
 }
 
-// answer returns what this session's look-ups or packings of the weight came to, or nil.
+// answer returns the entry that this session's look-up or packing of the weight gave, or nil.
 func (w *weight) answer() *entry {
 	for _, a := range w.kernel.answers {
 		if a.same(w) {
@@ -106,7 +106,7 @@ func (w *weight) setAnswer(e *entry) {
 	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Packing, w.key.FingerprintID, w.seed, e})
 }
 
-// An answer is what a kernel's look-up with the rest of its key came to.
+// An answer is the entry that a look-up or packing of a kernel gave, with the rest of its key.
 type answer struct {
 	bias          *source
 	packing       format.Digest
@@ -129,8 +129,8 @@ func (w *weight) sources() []*source {
 	return known
 }
 
-// weight names what XNNPACK asks for, until the next call of it. A bias without a name makes the whole unnamed: its bytes
-// are packed in.
+// weight names what XNNPACK asks for, until the next call of it. A bias without a name makes the whole unnamed: its
+// bytes are packed in.
 func (s *Session) weight(key lookUpKey) *weight {
 	w := &s.asked
 	*w = weight{
@@ -170,8 +170,8 @@ func (s *Session) consume(src *source) {
 }
 
 // fillFor computes what packing is about to read. XNNPACK packs the bias of operators with dynamically quantised input
-// without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has told
-// all that is packed in. It reports whether something could not be computed.
+// without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has
+// told all that is packed in. It reports whether something could not be computed.
 func (s *Session) fillFor(w *weight) (failed bool) {
 	needed := w.sources()
 	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.told) {
@@ -195,12 +195,12 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
-// find returns the entry that answers a look-up, or nil. same tells whether there is any entry of this weight with this
-// content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
+// find returns the entry that answers a look-up, or nil. same reports whether there is any entry of this weight with
+// this content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
 func (s *Session) find(w *weight) (answer *entry, same bool) {
 	candidates := s.candidates(w)
-	// What the stamps tell comes first: one name may stand for the weights of several models, and only a digest, which reads
-	// the whole tensor, tells the others' from this one's.
+	// Stamps are compared first. One name may stand for the weights of several models, and to find the others' out a
+	// digest is needed, which reads the whole tensor.
 	for _, e := range candidates {
 		if !sameStamps(w, e) {
 			continue
@@ -236,8 +236,8 @@ func (s *Session) answers(e *entry, w *weight) bool {
 	case e.record.Flags&format.Variant != 0, e.record.Seed != w.seed && c.seeds[seedKey{w.key, w.seed}] != e:
 		return false
 	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.told):
-		// The key does not tell scales and zero points apart. A second use of it in one model may mean other ones, until
-		// it was once seen to be packed into the same bytes, and ever if the host does not tell them.
+		// Scales and zero points are not in the key. A second use of it in one model may mean other ones, until it was
+		// once seen to be packed into the same bytes, and always if the host does not give a packing identity.
 		return false
 	case w.kernel.packing.ambiguous() && e.record.Flags&format.Tied == 0:
 		return false // which of the ways to pack it is of, nobody knows
@@ -259,7 +259,7 @@ func (s *Session) answers(e *entry, w *weight) bool {
 
 // sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again.
 func (s *Session) sized(w *weight, e *entry) bool {
-	// Where a host tells nothing, what the file has may have been right for a smaller kernel of this name.
+	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
 	if e.sized && (w.kernel.packing.known() || !s.cache.loaded(e)) {
 		return true
 	}
@@ -283,8 +283,8 @@ func (s *Session) candidates(w *weight) []*entry {
 	return entries
 }
 
-// sameStamps reports whether an entry was packed from the content that this session has under the same names, by what the
-// stamps tell alone, without reading it.
+// sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
+// the stamps tell alone, without reading it.
 func sameStamps(w *weight, e *entry) bool {
 	return sameStamp(w.kernel, e.kernel, e.record.KernelStamp) && sameStamp(w.bias, e.bias, e.record.BiasStamp)
 }
@@ -300,8 +300,8 @@ func sameStamp(mine, theirs *source, stamp format.Digest) bool {
 	return mine.stamp != (Digest{}) && mine.stamp == stamp
 }
 
-// sameContent reports whether an entry was packed from the content that this session has under the same names. The error
-// is one of this session's tensors.
+// sameContent reports whether an entry was packed from the content that this session has under the same names. The
+// error is one of this session's tensors.
 func sameContent(w *weight, e *entry) (bool, error) {
 	pair := func(mine, theirs *source, stamp, digest format.Digest) (bool, error) {
 		if sameStamp(mine, theirs, stamp) {

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// inProcess runs one test of this binary in a process of its own and fails with its output if it fails. It skips this test if the
-// process was to be on a CPU that this machine cannot be. It returns the output.
+// inProcess runs one test of this binary in a process of its own and fails with its output if it fails. It skips this
+// test if the process was to be on a CPU that this machine cannot be. It returns the output.
 func inProcess(t *testing.T, test string, env ...string) string {
 	t.Helper()
 	cmd := reexec.Command("-test.run=^"+test+"$", "-test.count=1", "-test.v")
@@ -45,8 +45,8 @@ func inProcess(t *testing.T, test string, env ...string) string {
 	return string(out)
 }
 
-// onEachCPU runs a test for every CPU there is to be on: the kernels of each pack differently. Those that this machine cannot be are
-// skipped, with the reason.
+// onEachCPU runs a test for every CPU there is to be on: the kernels of each pack differently. Those that this machine
+// cannot be are skipped, with the reason.
 func onEachCPU(t *testing.T, test func(t *testing.T, cpu optable.CPU)) {
 	t.Helper()
 	cpus := optable.CPUs()

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// faultless calls do, which reads mapped memory, and returns an error if it cannot be read: the file was cut off, or the disk
-// cannot give it. Otherwise that ends the process with a signal.
+// faultless calls do, which reads mapped memory, and returns an error if it cannot be read: the file was cut off, or
+// the disk cannot give it. Otherwise that ends the process with a signal.
 func faultless(do func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write into
-// a mapping of it can find the disk full. F_PREALLOCATE counts from the end of the file, so that what lies before it is
-// known to have space already.
+// preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
+// into a mapping of it can find the disk full. F_PREALLOCATE counts from the end of the file, so that what lies before
+// it is known to have space already.
 func preallocate(f *os.File, offset, size int64) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"xpwc/internal/format"
 )
 
-// preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write into
-// a mapping of it can find the disk full. A file system that cannot reserve space (NFS before 4.2, some FUSE) gets zeros.
+// preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
+// into a mapping of it can find the disk full. A file system that cannot reserve space (NFS before 4.2, some FUSE) gets
+// zeros.
 func preallocate(f *os.File, offset, size int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), 0, offset, size)
@@ -38,7 +39,8 @@ func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 // detach copies into new memory, which it then moves over the mapping: whoever reads there at that time waits for it.
 func detach(b []byte) error {
 	at, size := unsafe.Pointer(unsafe.SliceData(b)), format.AlignUp(uint64(len(b)), uint64(os.Getpagesize()))
-	fresh, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	const readWrite, private = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANON
+	fresh, err := unix.MmapPtr(-1, 0, nil, uintptr(size), readWrite, private)
 	if err != nil {
 		return fmt.Errorf("map %d bytes of memory: %w", size, err)
 	}
@@ -55,13 +57,14 @@ func detach(b []byte) error {
 	return nil
 }
 
-// detachDirty takes the page-table entries of a written mapping away at once; the pages stay in the page cache, dirty, and
-// come back with the next access. Otherwise writing them back takes the entries' dirty bits one by one, each time
+// detachDirty takes the page-table entries of a written mapping away at once; the pages stay in the page cache, dirty,
+// and come back with the next access. Otherwise writing them back takes the entries' dirty bits one by one, each time
 // interrupting every processor that runs this process: a first inference beside the commit took four times as long.
 func detachDirty(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more than a hint
 
-// preferLargePages has the page cache of a mapping made of large pieces, of which one page fault maps all. It depends on how
-// a file is written how fast it is mapped: without, the first inference after a warm load took 6,800 faults, with it 1,500.
+// preferLargePages has the page cache of a mapping made of large pieces, of which one page fault maps all. It depends
+// on how a file is written how fast it is mapped: without, the first inference after a warm load took 6,800 faults,
+// with it 1,500.
 func preferLargePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) } // no more than a hint
 
 // populate reads a mapping's pages in, so that bytes that cannot be read are an error here and not a signal later.

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps size bytes of f from offset, a multiple of mapGranularity. What is written to the memory reaches the file.
+// mapFile maps size bytes of f from offset, a multiple of mapGranularity. What is written to the memory reaches the
+// file.
 func mapFile(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
 	prot := unix.PROT_READ
 	if writable {

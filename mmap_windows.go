@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// mapFile maps size bytes of f from offset, a multiple of mapGranularity. What is written to the memory reaches the file.
+// mapFile maps size bytes of f from offset, a multiple of mapGranularity. What is written to the memory reaches the
+// file.
 func mapFile(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
 	protect, access := uint32(windows.PAGE_READONLY), uint32(windows.FILE_MAP_READ)
 	if writable {
@@ -72,7 +73,8 @@ func populate(b []byte) error {
 		return nil
 	}
 	stretch := struct{ address, size uintptr }{addressOf(b), uintptr(len(b))}
-	_, _, _ = prefetchVirtualMemory.Call(uintptr(windows.CurrentProcess()), 1, uintptr(unsafe.Pointer(&stretch)), 0) // no more than a hint
+	// It is no more than a hint.
+	_, _, _ = prefetchVirtualMemory.Call(uintptr(windows.CurrentProcess()), 1, uintptr(unsafe.Pointer(&stretch)), 0)
 	return nil
 }
 

@@ -10,16 +10,18 @@ import (
 )
 
 // OpenFile opens the cache in an open file, for programs in a sandbox that are given a descriptor and can open no path.
-// The file stays the caller's, who may close it as soon as OpenFile has returned. An empty file is a cache without entries.
+// The file stays the caller's, who may close it as soon as OpenFile has returned. An empty file is a cache without
+// entries.
 //
-// The cache writes to the file if that was opened for reading and writing and the system can open it once more, as Linux
-// can where /proc is mounted: the writer's lock belongs to one opening of a file, and a descriptor that was handed over
-// shares it. Otherwise it is as with Options.ReadOnly. Nothing is put in the file's place, whatever its name leads to:
-// a damaged file, one of ExecuTorch, and one of an older format version stay as they are, and what they lack is packed
-// into private memory; Compact and Prune return an error, so that dead bytes and Options.MaxBytes have no effect.
+// The cache writes to the file if that was opened for reading and writing and the system can open it once more, as
+// Linux can where /proc is mounted: the writer's lock belongs to one opening of a file, and a descriptor that was
+// handed over shares it. Otherwise it is as with Options.ReadOnly. Nothing is put in the file's place, whatever its
+// name leads to: a damaged file, one of ExecuTorch, and one of an older format version stay as they are, and what they
+// lack is packed into private memory; Compact and Prune return an error, so that dead bytes and Options.MaxBytes have
+// no effect.
 //
-// Each call gives a cache of its own, also for a file that is open already: two of them are to each other as two processes.
-// Cache.Path returns the name that the file has in f. Errors: those of Open.
+// Each call gives a cache of its own, also for a file that is open already: two of them are to each other as two
+// processes. Cache.Path returns the name that the file has in f. Errors: those of Open.
 func OpenFile(f *os.File, options *Options) (*Cache, error) {
 	file, err := fd.Duplicate(f)
 	if err != nil {
@@ -68,7 +70,8 @@ func (handedOver) SyncDir(string) error                     { return nil }
 
 // refuse returns the error of what needs the file's directory.
 func (h handedOver) refuse(op, path string) error {
-	return &fs.PathError{Op: op, Path: path, Err: fmt.Errorf("only a descriptor of the file is known: %w", fs.ErrPermission)}
+	err := fmt.Errorf("only a descriptor of the file is known: %w", fs.ErrPermission)
+	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
 // handedOverDisk is one opening of such a file.

@@ -28,8 +28,8 @@ type Options struct {
 	// Verify says how far what is in the file is checked before it is used.
 	Verify Verify
 
-	// MaxBytes is the size that the file is kept to, by dropping the entries used longest ago: 0 for no limit. It may be
-	// exceeded while a commit is written.
+	// MaxBytes is the size that the file is kept to, by dropping the entries used longest ago: 0 for no limit. It may
+	// be exceeded while a commit is written.
 	MaxBytes int64
 
 	// Progress, if not nil, is told of each entry that was packed, on the thread that creates the runtime. It must not
@@ -63,8 +63,8 @@ const (
 	VerifyInBackground Verify = iota
 	// VerifyOnUse checks a payload's checksum when it is found first in this process. A damaged one is packed afresh.
 	VerifyOnUse
-	// VerifyRepack answers the first look-up of each payload as a miss and compares what XNNPACK packs. A different one is
-	// replaced. It costs what packing costs, and is for finding out, not for every start.
+	// VerifyRepack answers the first look-up of each payload as a miss and compares what XNNPACK packs. A different one
+	// is replaced. It costs what packing costs, and is for finding out, not for every start.
 	VerifyRepack
 	// VerifyStructure does not read payloads.
 	VerifyStructure

@@ -87,7 +87,8 @@ const leastZeros = 64 << 20
 const xnnExtraBytes = 128
 
 func measure(g *packing.Geometry) packedSize {
-	const askable = packing.Transposed | packing.Padded // flags of the node; what a runtime with others packs is not known
+	// Flags of the node: what a runtime with others packs is not known.
+	const askable = packing.Transposed | packing.Padded
 	elements, scales, ok := extent(g)
 	if !ok || g.Flags&^askable != 0 {
 		return packedSize{}

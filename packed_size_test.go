@@ -17,12 +17,14 @@ func TestXNNPACKCanBeAskedAboutAnyGeometry(t *testing.T) {
 	pick := func(numbers ...int) int { return numbers[r.IntN(len(numbers))] }
 	answered := 0
 	one := packing.Size{Height: 1, Width: 1}
-	types := [][4]packing.Datatype{{1, 1, 1, 1}, {9, 6, 1, 1}, {9, 8, 1, 1}, {9, 12, 1, 1}, {3, 3, 5, 3}, {3, 6, 7, 3}, {4, 4, 5, 4},
+	types := [][4]packing.Datatype{{1, 1, 1, 1}, {9, 6, 1, 1}, {9, 8, 1, 1}, {9, 12, 1, 1}, {3, 3, 5, 3}, {3, 6, 7, 3},
+		{4, 4, 5, 4},
 		{2, 2, 2, 2}, {2, 1, 1, 2}, {1, 6, 1, 1}}
 	for range 20_000 {
 		of := types[r.IntN(len(types))]
 		g := packing.Geometry{Groups: 1, Stride: one, Dilation: one, BlockSize: 32,
-			Family: packing.Family{Operator: packing.Operator(1 + r.IntN(5)), Input: of[0], Kernel: of[1], Bias: of[2], Output: of[3]}}
+			Family: packing.Family{Operator: packing.Operator(1 + r.IntN(5)), Input: of[0], Kernel: of[1], Bias: of[2],
+				Output: of[3]}}
 		g.Dims = []int{0, 2, 4, 4, 4, 3}[g.Family.Operator]
 		for i := range g.Dims {
 			g.Shape[i] = pick(1, 2, 3, 5, 7, 32, 33, 64)
@@ -71,7 +73,8 @@ func TestXNNPACKIsNotAskedAboutKernelsThatTheTensorHasNoRoomFor(t *testing.T) {
 	for _, id := range []packing.Identity{
 		{Operator: packing.FullyConnected, Shape: []int{1 << 28, 1}, Input: kernel, Kernel: kernel, Output: kernel},
 		{Operator: packing.FullyConnected, Shape: []int{1, 1 << 28}, Input: kernel, Kernel: kernel, Output: kernel},
-		{Operator: packing.FullyConnected, Shape: []int{1 << 28, 1}, Input: kernel, Kernel: packing.Operand{Type: 99}, Output: kernel},
+		{Operator: packing.FullyConnected, Shape: []int{1 << 28, 1}, Input: kernel, Kernel: packing.Operand{Type: 99},
+			Output: kernel},
 	} {
 		src := &source{content: make([]byte, 64)}
 		src.tell(identity{id.Digest(), id.Geometry()})

@@ -41,8 +41,8 @@ const (
 	inPrivate
 )
 
-// becomeWriter makes this process the file's writer for as long as the session packs. c.mu is released while it waits: it
-// reports whether what the cache holds may have changed since.
+// becomeWriter makes this process the file's writer for as long as the session packs. c.mu is released while it waits:
+// it reports whether what the cache holds may have changed since.
 func (s *Session) becomeWriter() (changed bool) {
 	c := s.cache
 	if s.noFile != "" || c.store == nil {
@@ -97,7 +97,8 @@ func (s *Session) reserve(n uint64) []byte {
 	case announced == nil || announced.compare:
 		p.kind, p.Reservation, err = s.reserveScratch(n)
 	case announced.named && s.cache.flushing:
-		// Should the flush fail, what is packed meanwhile would be lost with it, and nobody could tell. It is copied when it is handed in.
+		// Should the flush fail, what is packed meanwhile would be lost with it, unnoticed. It is copied
+		// when it is handed in.
 		p.kind = inPrivate
 		p.Reservation, err = s.cache.arena.alloc(n)
 	case announced.named:
@@ -134,8 +135,8 @@ func (s *Session) reserveKept(n uint64, names int) (packingKind, store.Reservati
 	return inPrivate, r, err
 }
 
-// reserveScratch reserves space that is used again for the next packing. Should XNNPACK reserve twice before it hands in
-// what it packed, the second reservation is private memory.
+// reserveScratch reserves space that is used again for the next packing. Should XNNPACK reserve twice before it hands
+// in what it packed, the second reservation is private memory.
 func (s *Session) reserveScratch(n uint64) (packingKind, store.Reservation, error) {
 	if s.busy {
 		r, err := s.cache.arena.alloc(n)
@@ -191,8 +192,8 @@ func (s *Session) tell(p Progress) {
 	}
 }
 
-// insertQuietly does what insert does, but for what is to be done without locks: it returns what the host is told, and the
-// sources that were read.
+// insertQuietly does what insert does, but for what is to be done without locks: it returns what the host is told, and
+// the sources that were read.
 func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	progress *Progress, read []*source, address uintptr) {
 	s.mu.Lock()
@@ -237,7 +238,8 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 		e = s.settleUnnamed(p)
 	}
 	s.use(e)
-	return &Progress{Name: e.name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}, read, addressOf(e.data)
+	progress = &Progress{Name: e.name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}
+	return progress, read, addressOf(e.data)
 }
 
 // settle finds or makes the entry for what was just packed under a name.
@@ -252,10 +254,14 @@ func (s *Session) settle(w *weight, p space) *entry {
 		c.stats.Reused.add(len(e.data))
 		return e
 	}
-	e = &entry{record: format.Record{Key: w.key, Seed: w.seed}, kernel: w.kernel, bias: w.bias, by: s, verified: true, sized: true}
+	e = &entry{
+		record: format.Record{Key: w.key, Seed: w.seed},
+		kernel: w.kernel, bias: w.bias, by: s,
+		verified: true, sized: true,
+	}
 	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.copyOf != nil)
-	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed from
-	// zeros [4, 8] must not be served for zeros [8, 4] where nobody tells which is which.
+	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
+	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
 	if variant || !w.kernel.packing.known() && uniform(w.kernel.content) {
 		e.record.Flags |= format.Variant
 	}
@@ -300,7 +306,8 @@ func (s *Session) compare(w *weight, p space) (equal *entry, variant bool) {
 		}
 		switch {
 		case !same, e.record.Seed != w.seed && c.seeds[key] != e, !c.intact(e):
-		case c.options.Verify == VerifyRepack && e.state.inGeneration() && !e.verified && e.record.Flags&format.Variant == 0:
+		case c.options.Verify == VerifyRepack && e.state.inGeneration() && !e.verified &&
+			e.record.Flags&format.Variant == 0:
 			c.damagedPayload(e) // a look-up could have been answered with it, also where the right one lies beside it
 		case equal == nil:
 			variant = true
@@ -339,7 +346,7 @@ func (s *Session) place(e *entry, p space) {
 		c.store.Filled(p.Reservation)
 		c.packingEnded()
 		e.file = p.Region.File()
-		if p.Region.Doubtful() { // in the middle of it a flush failed: nobody can tell what became of it
+		if p.Region.Doubtful() { // in the middle of it a flush failed: nobody knows what became of it
 			c.losePayload(e)
 		} else if c.flushing {
 			c.handedIn = append(c.handedIn, e)

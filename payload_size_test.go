@@ -60,9 +60,13 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 	}{
 		"cut to 128 bytes":                   {cut(128), true},
 		"cut to 128 bytes, and no word said": {unsaid(cut(128)), false},
-		"a little shorter":                   {func(_ *format.Record, b []byte) []byte { return b[:len(b)-alignment] }, false},
-		"a byte shorter":                     {func(_ *format.Record, b []byte) []byte { return b[:len(b)-1] }, false},
-		"longer":                             {func(_ *format.Record, b []byte) []byte { return append(b, make([]byte, alignment)...) }, false},
+		"a little shorter": {func(_ *format.Record, b []byte) []byte {
+			return b[:len(b)-alignment]
+		}, false},
+		"a byte shorter": {func(_ *format.Record, b []byte) []byte { return b[:len(b)-1] }, false},
+		"longer": {func(_ *format.Record, b []byte) []byte {
+			return append(b, make([]byte, alignment)...)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,5 +178,6 @@ func TestAPayloadThatIsTooShortForOneOfTheUsesIsNotUsed(t *testing.T) {
 }
 
 func fullyConnected(u kernelUse) packing.Identity {
-	return xnnpack.FullyConnected{}.Packing(u.kernel(), xnnpack.Tensor{}, activation(u.types.input, nil), activation(u.types.output, nil))
+	return xnnpack.FullyConnected{}.Packing(u.kernel(), xnnpack.Tensor{}, activation(u.types.input, nil),
+		activation(u.types.output, nil))
 }

@@ -11,16 +11,19 @@ import (
 
 // administrators may change any file, so that it says nothing if they own one, or are let write to it.
 var administrators = []windows.WELL_KNOWN_SID_TYPE{
-	windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid, windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid,
+	windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid,
+	windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid,
 }
 
-// ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory passes on.
+// ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory
+// passes on.
 func ownerOnly() (*windows.SecurityAttributes, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
 		return nil, fmt.Errorf("find out who owns the process: %w", err)
 	}
-	descriptor, err := windows.SecurityDescriptorFromString(fmt.Sprintf("D:P(A;;FA;;;%s)(A;;FA;;;SY)(A;;FA;;;BA)", user.User.Sid))
+	descriptor, err := windows.SecurityDescriptorFromString(fmt.Sprintf("D:P(A;;FA;;;%s)(A;;FA;;;SY)(A;;FA;;;BA)",
+		user.User.Sid))
 	if err != nil {
 		return nil, fmt.Errorf("make an access list: %w", err)
 	}
@@ -29,8 +32,8 @@ func ownerOnly() (*windows.SecurityAttributes, error) {
 	return attributes, nil
 }
 
-// foreignPermissions says what about a cache file would let another user change it, or nothing. The file is not looked at
-// before it is open.
+// foreignPermissions says what about a cache file would let another user change it, or nothing. The file is not looked
+// at before it is open.
 func foreignPermissions(f *os.File, _ fs.FileInfo) string {
 	if f == nil {
 		return ""
@@ -55,7 +58,8 @@ func foreignAccess(h windows.Handle) (string, error) {
 		}
 		return sid.Equals(user.User.Sid)
 	}
-	descriptor, err := windows.GetSecurityInfo(h, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+	descriptor, err := windows.GetSecurityInfo(h, windows.SE_FILE_OBJECT,
+		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
 		return "", err
 	}

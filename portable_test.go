@@ -27,7 +27,10 @@ func broughtFrom(t *testing.T, caches ...string) (path string) {
 	}
 	image, err := cachefile.Combine(files, nil, cachefile.Digest{})
 	require.NoError(t, err)
-	require.NoError(t, cachefile.Install(path, func(w io.Writer) error { _, err := io.Copy(w, image.Reader()); return err }, nil))
+	require.NoError(t, cachefile.Install(path, func(w io.Writer) error {
+		_, err := io.Copy(w, image.Reader())
+		return err
+	}, nil))
 	return path
 }
 

@@ -115,7 +115,8 @@ func (s *scenario) startWithExecuTorch(m model) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		packed := packedFrom(m[name])
 		file = append(file, make([]byte, format.AlignUp(uint64(len(file)), format.Alignment)-uint64(len(file)))...)
-		entries = append(entries, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(packed)), Seed: 42})
+		entries = append(entries, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(packed)),
+			Seed: 42})
 		file = append(file, packed...)
 	}
 	file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
@@ -256,10 +257,11 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 				s := newScenario(t, seed)
 				record(s)
 				again := uint64(seed)
-				_, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 5 * fewer, visit: func(image *memdisk.Dir, found state) {
-					again++
-					look(recordNext(t, image, found, again), again, 2)
-				}})
+				_, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 5 * fewer,
+					visit: func(image *memdisk.Dir, found state) {
+						again++
+						look(recordNext(t, image, found, again), again, 2)
+					}})
 				require.NoError(t, err)
 			})
 		}
@@ -279,8 +281,8 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 	require.GreaterOrEqual(t, images.Load(), int64(powerImages/fewer))
 }
 
-// Systems differ in the size of a page: 16 KiB on Apple's, up to 64 KiB on Linux for arm64. None may show in what the store does but
-// in how it maps.
+// Systems differ in the size of a page: 16 KiB on Apple's, up to 64 KiB on Linux for arm64. None may show in what the
+// store does but in how it maps.
 func TestPagesMayBeOfAnySize(t *testing.T) {
 	for _, granularity := range []uint64{4 << 10, 16 << 10, 64 << 10} {
 		for name, record := range map[string]func(*scenario){
@@ -349,8 +351,12 @@ func TestPowerFailureShowsAMissingFlush(t *testing.T) {
 			return flush == powerPath && strings.HasPrefix(after, "write ") && !header(flush, after) && !slot(flush, after)
 		},
 		"of the slot of a file to be renamed": wrote("128", powerPath+".compact"),
-		"of a new file's name":                func(flush, after string) bool { return flush == "directory" && !renamed(after) },
-		"of a renamed file's name":            func(flush, after string) bool { return flush == "directory" && renamed(after) },
+		"of a new file's name": func(flush, after string) bool {
+			return flush == "directory" && !renamed(after)
+		},
+		"of a renamed file's name": func(flush, after string) bool {
+			return flush == "directory" && renamed(after)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			forgot := 0

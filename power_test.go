@@ -19,8 +19,8 @@ import (
 )
 
 // These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
-// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not older
-// than what Save or Compact promised, with every byte as it was packed.
+// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not
+// older than what Save or Compact promised, with every byte as it was packed.
 
 // powerPath is the cache file in the directory in memory.
 const powerPath = "cache"

@@ -27,7 +27,9 @@ const (
 	envWait = "XPWC_TEST_WAIT" // Options.WriterWait
 )
 
-var sixLayers = chain{width: 160, layers: [][2]string{{"w1", "b1"}, {"w2", ""}, {"w3", "b3"}, {"w4", "b4"}, {"w5", "b5"}, {"w6", "b6"}}}
+var sixLayers = chain{width: 160, layers: [][2]string{
+	{"w1", "b1"}, {"w2", ""}, {"w3", "b3"}, {"w4", "b4"}, {"w5", "b5"}, {"w6", "b6"},
+}}
 
 // A report is what a child says of its run.
 type report struct {
@@ -42,8 +44,8 @@ func digestOfOutput(output []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, output)))
 }
 
-// runAsChild runs the model on the directory's cache and says what came of it. In the role "writer" it stops at the first
-// entry it has packed, until a line arrives on its standard input or that is closed.
+// runAsChild runs the model on the directory's cache and says what came of it. In the role "writer" it stops at the
+// first entry it has packed, until a line arrives on its standard input or that is closed.
 func runAsChild(t *testing.T, dir string) {
 	options := &xpwc.Options{}
 	var err error
@@ -349,8 +351,8 @@ func TestEverythingAtOnceOnOneCache(t *testing.T) {
 	}
 }
 
-// What blocks the creation of a runtime here ends only when the others are through: if they waited for it, the test would
-// not end.
+// What blocks the creation of a runtime here ends only when the others are through: if they waited for it, the test
+// would not end.
 func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 	executed := chain{width: 96, layers: [][2]string{{"v1", "c1"}, {"v2", ""}}}
 	other := chain{width: 96, layers: [][2]string{{"u1", "d1"}}}

@@ -10,13 +10,13 @@ import (
 type PruneOptions struct {
 	// KeepLayouts has the fingerprints of the layouts whose entries stay; empty for all. See CurrentLayout.
 	KeepLayouts []Digest
-	// MaxBytes is the size that the file is brought down to, by dropping the entries used longest ago; 0 for no limit. An index
-	// takes a few hundred bytes for each entry, and counts.
+	// MaxBytes is the size that the file is brought down to, by dropping the entries used longest ago; 0 for no limit.
+	// An index takes a few hundred bytes for each entry, and counts.
 	MaxBytes int64
 }
 
-// Prune compacts the file to the entries that are to be kept; see Compact for what it waits for, and its errors. Sessions that use
-// others keep their memory, and what was dropped is packed again when it is asked for.
+// Prune compacts the file to the entries that are to be kept; see Compact for what it waits for, and its errors.
+// Sessions that use others keep their memory, and what was dropped is packed again when it is asked for.
 func (c *Cache) Prune(o PruneOptions) error {
 	if err := c.checkOpen("prune"); err != nil {
 		return err

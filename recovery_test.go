@@ -239,8 +239,8 @@ func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// A file that took the place of another holds what was packed into it and nothing else: where the old one had a payload, it
-// has another one.
+// A file that took the place of another holds what was packed into it and nothing else: where the old one had a
+// payload, it has another one.
 func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 	old := map[string][]byte{"old": contentOf("old", 5000)}
 	other := map[string][]byte{"other": contentOf("other", 5000)}
@@ -252,7 +252,8 @@ func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 			return errors.Join(c.Close(), rename(path+".other", path))
 		},
 	}
-	if runtime.GOOS != "windows" { // which refuses it, or (before version 10, and Wine) keeps the name as long as the file is open
+	// Windows refuses it, or (before version 10, and Wine) keeps the name as long as the file is open.
+	if runtime.GOOS != "windows" {
 		ends["removed"] = os.Remove
 		ends["truncated"] = func(path string) error { return os.Truncate(path, 5000) }
 		ends["emptied"] = func(path string) error { return os.Truncate(path, 0) }

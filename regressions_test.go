@@ -444,7 +444,8 @@ func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
 // A bias that XNNPACK will pack without naming it is computed by the look-up that misses.
 func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 	c := mustOpen(t, "", nil)
-	m := map[string][]byte{"w": contentOf("w", 1000), "v": contentOf("v", 1000), "b": contentOf("b", 100), "unlike a bias": contentOf("x", 1<<20)}
+	m := map[string][]byte{"w": contentOf("w", 1000), "v": contentOf("v", 1000), "b": contentOf("b", 100),
+		"unlike a bias": contentOf("x", 1<<20)}
 	s := newSession(t, c, m)
 	load(t, s, "unlike a bias")
 	b, err := s.Load("b", PackOnly())

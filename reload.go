@@ -87,14 +87,14 @@ func (c *core) noticeReload() {
 	}
 }
 
-// noticeReplacement tells of a file that is no longer the one at the path, if it was one.
+// noticeReplacement reports a file that is no longer the one at the path, if it was one.
 func (c *core) noticeReplacement(was [16]byte) {
 	if was != [16]byte{} && was != c.store.ID() {
 		c.events.add(slog.LevelInfo, "cache file was replaced by another process")
 	}
 }
 
-// loadedIndex tells one loaded generation from another.
+// A loadedIndex is a loaded generation of a file.
 type loadedIndex struct {
 	file  [16]byte
 	index *format.Index

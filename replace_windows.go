@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// NTFS of Windows 10 can replace a file that others have open and mapped, as Unix does. Elsewhere (older systems, FAT, some
-// servers, Wine) the old file steps aside first. Its name then tells what is to become of it: at PATH.replacing it is still
-// the one in force, should the process end before its successor is in place; at PATH.old-… it waits until nobody has it
-// mapped any more and it can be removed.
+// NTFS of Windows 10 can replace a file that others have open and mapped, as Unix does. Elsewhere (older systems, FAT,
+// some servers, Wine) the old file steps aside first. Its name then tells what is to become of it: at PATH.replacing it
+// is still the one in force, should the process end before its successor is in place; at PATH.old-… it waits until
+// nobody has it mapped any more and it can be removed.
 const (
 	suffixReplacing = ".replacing"
 	suffixReplaced  = ".old-"
@@ -26,7 +26,8 @@ func rename(from, to string) error {
 		return nil
 	}
 	err := os.Rename(from, to)
-	for _, inTheWay := range []error{windows.ERROR_ACCESS_DENIED, windows.ERROR_SHARING_VIOLATION, windows.ERROR_USER_MAPPED_FILE} {
+	for _, inTheWay := range []error{windows.ERROR_ACCESS_DENIED, windows.ERROR_SHARING_VIOLATION,
+		windows.ERROR_USER_MAPPED_FILE} {
 		if errors.Is(err, inTheWay) {
 			return renameAside(from, to)
 		}
@@ -36,7 +37,8 @@ func rename(from, to string) error {
 
 // renamePOSIX has the new file take the place of one that others have open: they keep what they have.
 func renamePOSIX(from, to string) error {
-	f, err := openHandle(from, windows.DELETE|windows.SYNCHRONIZE, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT)
+	f, err := openHandle(from, windows.DELETE|windows.SYNCHRONIZE, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_OPEN_REPARSE_POINT)
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,13 @@ import (
 	"xpwc/internal/store"
 )
 
-// OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for instance beside
-// the weights that it was packed from, as pull request 23069 of ONNX Runtime has it. It is mapped where it lies, so offset must
-// be a multiple of what the system maps files in: ErrMisaligned if it is not; a multiple of 65,536 is one everywhere.
+// OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for
+// instance beside the weights that it was packed from, as pull request 23069 of ONNX Runtime has it. It is mapped where
+// it lies, so offset must be a multiple of what the system maps files in: ErrMisaligned if it is not; a multiple of
+// 65,536 is one everywhere.
 //
-// A section is read-only, as with Options.ReadOnly: what is not in it is packed into private memory, and counted. All else is as for
-// Open, the checks of the file's owner and mode too. Handles of one section share what is mapped.
+// A section is read-only, as with Options.ReadOnly: what is not in it is packed into private memory, and counted. All
+// else is as for Open, the checks of the file's owner and mode too. Handles of one section share what is mapped.
 //
 // Errors: those of Open, ErrMisaligned, ErrDamaged if the file ends before the section does, fs.ErrNotExist.
 func OpenSection(path string, offset, size int64, options *Options) (*Cache, error) {
@@ -40,7 +41,8 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 	case offset < 0 || size <= 0 || size > math.MaxInt64-offset || offset+size > info.Size():
 		return nil, fmt.Errorf("%s: the file has %d bytes: %w", name, info.Size(), ErrDamaged)
 	case offset%granularity != 0:
-		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w", name, granularity, ErrMisaligned)
+		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w",
+			name, granularity, ErrMisaligned)
 	}
 	return openPlace(place{path, offset, size}, o, sectionFiles{offset, size})
 }

@@ -13,7 +13,8 @@ import (
 
 const everySystems = 64 << 10
 
-// embedded packs tensors into a cache file, and returns a file that has it at an offset, with other bytes before and behind it.
+// embedded packs tensors into a cache file, and returns a file that has it at an offset, with other bytes before and
+// behind it.
 func embedded(t *testing.T, tensors map[string][]byte, offset int) (path string, size int64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +88,8 @@ func TestASectionIsNeverWrittenTo(t *testing.T) {
 func TestHandlesOfOneSectionShareACore(t *testing.T) {
 	path, size := embedded(t, someTensors(1, 100), everySystems)
 	one := mustOpenSection(t, path, everySystems, size, nil)
-	same := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size, &Options{ReadOnly: true})
+	same := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size,
+		&Options{ReadOnly: true})
 	require.Same(t, one.core, same.core)
 	_, err := OpenSection(path, everySystems, size, &Options{Strict: true})
 	require.ErrorIs(t, err, ErrOtherOptions)

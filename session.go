@@ -27,7 +27,7 @@ type Session struct {
 	remarks   []error // that did the runtime no harm, for Stats
 
 	sources   map[string]*source
-	refused   map[string]error    // tensors that were given and released, for want of memory: the data map is asked once
+	refused   map[string]error    // tensors that there was no memory for: the data map is asked once
 	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
 	computed  arena               // of tensors whose content is computed
 	unfilled  []*source           // those whose content may yet have to be computed
@@ -42,7 +42,7 @@ type Session struct {
 	packings    map[uintptr]space
 	scratch     *store.Region // packing space for what is compared before it is kept
 	busy        bool          // the scratch is being packed into
-	used        []*entry      // once for each look-up and packing that came to it; the cache's lock is held to change it
+	used        []*entry      // once for each look-up and packing that gave it; guarded by the cache's lock
 	lostWeights error         // the disk lost packed weights that the runtime uses; guarded by the cache's lock
 	writing     bool          // this session keeps the process the file's writer
 	noFile      Reason        // why this session packs into private memory, or ""

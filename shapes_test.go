@@ -157,7 +157,8 @@ func activation(kind xnnpack.Datatype, shape []int) xnnpack.Tensor {
 }
 
 // define adds the node to a subgraph. tell is given its packing and returns the kernel's content.
-func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID, tell func(packing.Identity) ([]byte, error)) error {
+func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
+	tell func(packing.Identity) ([]byte, error)) error {
 	from, to := u.images()
 	input, output := activation(u.types.input, from), activation(u.types.output, to)
 	if u.types.dynamic {
@@ -197,7 +198,8 @@ func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID, tell fun
 			err = g.Convolution2D(n)
 		}
 	case packing.DepthwiseConvolution2D:
-		n := xnnpack.DepthwiseConvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out, DepthMultiplier: u.groups, Stride: u.stride}
+		n := xnnpack.DepthwiseConvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out, DepthMultiplier: u.groups,
+			Stride: u.stride}
 		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
 			err = g.DepthwiseConvolution2D(n)
 		}
@@ -342,7 +344,8 @@ func without(t *testing.T, uses []kernelUse) (supported []kernelUse, plain map[s
 	plain = map[string][]byte{}
 	for _, u := range uses {
 		out, err := compute(nil, nil, u)
-		if errors.Is(err, xnnpack.UnsupportedHardware) || errors.Is(err, xnnpack.UnsupportedParameter) || errors.Is(err, xnnpack.InvalidParameter) {
+		if errors.Is(err, xnnpack.UnsupportedHardware) || errors.Is(err, xnnpack.UnsupportedParameter) ||
+			errors.Is(err, xnnpack.InvalidParameter) {
 			continue
 		}
 		require.NoError(t, err, u)
@@ -504,8 +507,10 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 	wide := kernelUse{op: packing.FullyConnected, types: f32, shape: []int{32, 512}}
 	tall := kernelUse{op: packing.FullyConnected, types: f32, shape: []int{512, 32}}
 	both := []packing.Identity{
-		xnnpack.FullyConnected{}.Packing(wide.kernel(), xnnpack.Tensor{}, activation(f32.input, nil), activation(f32.output, nil)),
-		xnnpack.FullyConnected{}.Packing(tall.kernel(), xnnpack.Tensor{}, activation(f32.input, nil), activation(f32.output, nil)),
+		xnnpack.FullyConnected{}.Packing(wide.kernel(), xnnpack.Tensor{}, activation(f32.input, nil),
+			activation(f32.output, nil)),
+		xnnpack.FullyConnected{}.Packing(tall.kernel(), xnnpack.Tensor{}, activation(f32.input, nil),
+			activation(f32.output, nil)),
 	}
 	_, plain := without(t, []kernelUse{wide, tall})
 	for _, seen := range []kernelUse{wide, tall} {

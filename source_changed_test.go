@@ -26,7 +26,8 @@ func safetensorsOf(t testing.TB, tensors map[string][]byte) []byte {
 	var all []safetensors.Tensor
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		content := tensors[name]
-		all = append(all, safetensors.Tensor{Name: name, Dtype: safetensors.F32, Shape: []int{len(content) / 4}, Data: content})
+		all = append(all, safetensors.Tensor{Name: name, Dtype: safetensors.F32, Shape: []int{len(content) / 4},
+			Data: content})
 	}
 	var file bytes.Buffer
 	require.NoError(t, safetensors.Write(&file, all, nil))
@@ -206,7 +207,8 @@ func TestReplacingAFileWhileItIsPackedIsHarmless(t *testing.T) {
 	}
 }
 
-// A file that was written a moment ago may have been written to again at the same time: it is watched from when that would show.
+// A file that was written a moment ago may have been written to again at the same time: it is watched from when that
+// would show.
 func TestAFileWrittenJustBeforeIsPackedAndKept(t *testing.T) {
 	path, tensors := filepath.Join(t.TempDir(), "model.safetensors"), threeLayers.weights(1)
 	cache := cachePath(t)
@@ -243,7 +245,8 @@ func TestAWarmStartComputesNoDigest(t *testing.T) {
 	}
 }
 
-// countedFile counts the digests that are computed of a file's tensors, and how often a session asks whether they changed.
+// countedFile counts the digests that are computed of a file's tensors, and how often a session asks whether they
+// changed.
 type countedFile struct {
 	*safetensors.File
 	mu             sync.Mutex

@@ -34,8 +34,8 @@ type Stats struct {
 	Misses int64
 	// Packed counts entries that were packed and put into the cache.
 	Packed Count
-	// Reused counts packings that turned out equal to an entry the cache had: XNNPACK packs some operators without asking
-	// first. The entry is used and nothing is written.
+	// Reused counts packings that turned out equal to an entry the cache had: XNNPACK packs some operators without
+	// asking first. The entry is used and nothing is written.
 	Reused Count
 	// Adopted counts, of those packed, the ones that ExecuTorch's file at the path had in the same bytes.
 	Adopted Count

@@ -4,9 +4,10 @@ import (
 	"fmt"
 )
 
-// Trim gives back the memory of packed weights that no session uses. A cache without a file forgets them. One with a file
-// maps it anew, if no session is open, so that its pages no longer count as this process's: they stay in the file, and in
-// the system's page cache. Trim waits for a commit that is being written, or about to be. Errors: ErrClosed, and those of mapping.
+// Trim gives back the memory of packed weights that no session uses. A cache without a file forgets them. One with a
+// file maps it anew, if no session is open, so that its pages no longer count as this process's: they stay in the file,
+// and in the system's page cache. Trim waits for a commit that is being written, or about to be. Errors: ErrClosed, and
+// those of mapping.
 func (c *Cache) Trim() error {
 	if err := c.checkOpen("trim"); err != nil {
 		return err

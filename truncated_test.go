@@ -162,7 +162,8 @@ func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, size := range []int{0, 100, 4096, 5000, 100_000, len(whole) - 1} {
-		for _, how := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch", "packed,prefetch"} {
+		for _, how := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch",
+			"packed,prefetch"} {
 			t.Run(fmt.Sprint(how, " ", size), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "cache")
 				if strings.Contains(how, "found") {

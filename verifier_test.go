@@ -153,7 +153,8 @@ func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// A verifier that waits for the first inference has a list of what sessions use. It closes the file with the last of them.
+// A verifier that waits for the first inference has a list of what sessions use. It closes the file with the last of
+// them.
 func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
 	tensors := someTensors(5, 3000)
 	content, _ := smallFile(t, tensors)
@@ -275,7 +276,8 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	stop = 1
 	again := []store.Payload{{Size: 1 << 10}, {Size: 10}}
 	require.NoError(t, r.Hash(again, &stop))
-	require.Equal(t, []store.PayloadState{store.NotHashed, store.NotHashed}, []store.PayloadState{again[0].State, again[1].State})
+	require.Equal(t, []store.PayloadState{store.NotHashed, store.NotHashed},
+		[]store.PayloadState{again[0].State, again[1].State})
 	require.NoError(t, r.Close())
 }
 

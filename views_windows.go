@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// views are the mappings of a file that were written to: flushing a file does not flush them, but for what the system wrote
-// back by itself. They stay until they were flushed after becoming read-only.
+// views are the mappings of a file that were written to: flushing a file does not flush them, but for what the system
+// wrote back by itself. They stay until they were flushed after becoming read-only.
 type views struct {
 	mu   sync.Mutex
 	list []*view
@@ -49,8 +49,8 @@ func (v *views) seal(b []byte) {
 	}
 }
 
-// flush hands all that was written to views to the system; flushing the file then waits for it. Who adds or unmaps another
-// view meanwhile does not wait.
+// flush hands all that was written to views to the system; flushing the file then waits for it. Who adds or unmaps
+// another view meanwhile does not wait.
 func (v *views) flush() error {
 	v.mu.Lock()
 	list := slices.Clone(v.list)

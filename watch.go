@@ -68,7 +68,9 @@ func (r *restamping) needed() bool {
 	if unknown && origin != (format.Digest{}) {
 		return true
 	}
-	return e.record.Source == origin && (r.kernel.differs(e.record.KernelStamp, e.record.KernelDigest) || r.bias.differs(e.record.BiasStamp, e.record.BiasDigest))
+	return e.record.Source == origin &&
+		(r.kernel.differs(e.record.KernelStamp, e.record.KernelDigest) ||
+			r.bias.differs(e.record.BiasStamp, e.record.BiasDigest))
 }
 
 // differs reports whether a source is not what a record says of it: by the stamp or, if it has none, by the digest.
@@ -100,7 +102,8 @@ func (s *Session) restamp(r restamping) {
 		return
 	}
 	e := r.entry
-	if origin := r.kernel.origin; e.record.Source != origin { // it was packed elsewhere (package registry), and is this source's from now on
+	// What was packed elsewhere (package registry) is this source's from now on.
+	if origin := r.kernel.origin; e.record.Source != origin {
 		e.record.Source = origin
 		e.changed, s.cache.dirty = true, true
 	}

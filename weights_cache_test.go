@@ -360,7 +360,8 @@ func TestHandlesOfOnePathShareWhatIsPacked(t *testing.T) {
 
 	require.NoError(t, b.Close(), "the sessions are of the other handle")
 	require.ErrorIs(t, a.Close(), xpwc.ErrInUse)
-	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.infer(t, opened.runtime), "an open session keeps its memory")
+	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.infer(t, opened.runtime),
+		"an open session keeps its memory")
 	opened.close(t)
 	require.NoError(t, a.Close())
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests make the calls that XNNPACK makes, without XNNPACK, so that they run where there is none. The packing is a
-// transformation of the tensor's bytes.
+// These tests make the calls that XNNPACK makes, without XNNPACK, so that they run where there is none. The packing is
+// a transformation of the tensor's bytes.
 
 func packedFrom(content []byte) []byte {
 	packed := bytes.Repeat([]byte{0x5a}, len(content)+64)
@@ -142,7 +142,8 @@ func load(t testing.TB, s *Session, name string, o ...LoadOption) uintptr {
 	return addressOf(b)
 }
 
-// packWeight makes the calls XNNPACK makes for one weight: packed is what the kernel would write. hit tells a look-up hit.
+// packWeight makes the calls XNNPACK makes for one weight: packed is what the kernel would write. hit tells a look-up
+// hit.
 func packWeight(t testing.TB, s *Session, seed uint32, kernel, bias uintptr, packed []byte) (got []byte, hit bool) {
 	t.Helper()
 	a := s.lookUp(lookUpKey{seed, kernel, bias, 0})

@@ -194,12 +194,12 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 		fmt.Sprintf("offset %d: the file ends here, generation 1 at %d", end-5, end))
 	require.Contains(t, says(t, dir, 1, "inspect", "bad"), "the file ends here")
 
-	// What a killed writer left is told, and no damage.
+	// What a killed writer left is reported, and is not damage.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "longer"), append(append([]byte(nil), good...), "tail"...),
 		0o600))
 	require.Contains(t, says(t, dir, 0, "verify", "longer"), "note: longer: 4 B after the end of generation 1")
 
-	// A damaged payload is seen by whoever looks.
+	// Every command that reads payloads finds a damaged one.
 	bad := append([]byte(nil), good...)
 	bad[last.Offset] ^= 1
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))

@@ -47,7 +47,7 @@ func TestInspectAndVerifyFindTheCacheInASafetensorsFile(t *testing.T) {
 	require.NotContains(t, says(t, dir, 0, "verify", "own.xpwc"), "note")
 }
 
-func TestDamagedPackedWeightsInASafetensorsFileAreTold(t *testing.T) {
+func TestDamagedPackedWeightsInASafetensorsFileAreReported(t *testing.T) {
 	dir, at := embeddedModel(t)
 	entry := tells[inspection](t, dir, 0, "inspect", "packed.safetensors").Entries[0]
 	path := filepath.Join(dir, "packed.safetensors")

@@ -48,8 +48,8 @@ func TestPackingAnotherModelLeavesOutWhatItCannotRepair(t *testing.T) {
 	require.Less(t, first.Entries, v.Total)
 }
 
-// The description of a layout is that of an architecture, which does not tell levels of CPU apart.
-func TestPackTellsTheLayoutOfEachLevel(t *testing.T) {
+// The description of a layout names an architecture, and is the same for all levels of CPU.
+func TestPackReportsTheLayoutOfEachLevel(t *testing.T) {
 	dir := t.TempDir()
 	levels := "native"
 	if runtime.GOARCH == "amd64" {

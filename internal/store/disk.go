@@ -2,12 +2,13 @@ package store
 
 import "xpwc/internal/digest"
 
-// Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and record
-// what a power failure would leave behind.
+// Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and
+// record what a power failure would leave.
 
 // Files is the directory that a cache file lies in.
 type Files interface {
-	// Open opens an existing cache file, after checking that nobody else could have tampered with it unless insecure is set.
+	// Open opens an existing cache file, after checking that nobody else could have tampered with it unless insecure is
+	// set.
 	Open(path string, writable, insecure bool) (Disk, error)
 	// Create creates a file that only its owner can read or write; it fails if there is one.
 	Create(path string) (Disk, error)
@@ -27,23 +28,25 @@ type Disk interface {
 	Size() (int64, error)
 	// Allocate reserves space, extending the file: a later write into [offset, offset+size) cannot find the disk full.
 	Allocate(offset, size int64) error
-	// Truncate cuts the file off. It fails with ErrMapped, and leaves it as it is, where the system refuses that to a file
-	// that somebody has mapped.
+	// Truncate cuts the file off. It fails with ErrMapped, and leaves it as it is, where the system refuses that to a
+	// file that somebody has mapped.
 	Truncate(size int64) error
-	// Granularity is what the offset of a mapping must be a multiple of, and where the part of one that is sealed must begin: a page, or
-	// more, of whatever size this system has.
+	// Granularity is what the offset of a mapping must be a multiple of, and where the part of one that is sealed must
+	// begin: a page, or more, of whatever size this system has.
 	Granularity() uint64
 	// Map maps size bytes from offset.
 	Map(offset int64, size int, writable bool) ([]byte, error)
 	// Populate has the pages of a mapping read in. Where the system says so, bytes that cannot be read are an error.
 	Populate(b []byte) error
-	// Sum returns the sum of bytes in memory, mapped or not. Those that the disk cannot give are an error, and no signal.
+	// Sum returns the sum of bytes in memory, mapped or not. Those that the disk cannot give are an error, and no
+	// signal.
 	Sum(b []byte) (digest.Digest, error)
 	// Seal makes a mapping read-only.
 	Seal(b []byte) error
-	// Detach puts private memory with the same bytes in the place of a part of a mapping, from its beginning: neither shows any more what
-	// is written to the other, or cut off. Others may read it meanwhile, but not write. What cannot be read is zeros then. It
-	// fails with errors.ErrUnsupported where the system cannot do it at once; there the system keeps pages that it failed to write.
+	// Detach puts private memory with the same bytes in the place of a part of a mapping, from its beginning: neither
+	// shows any more what is written to the other, or cut off. Others may read it meanwhile, but not write. What cannot
+	// be read is zeros then. It fails with errors.ErrUnsupported where the system cannot do it at once; there the
+	// system keeps pages that it failed to write.
 	Detach(b []byte) error
 	Unmap(b []byte) error
 	// Flush returns when all that was written, through WriteAt or mappings, is on stable storage.
@@ -51,11 +54,12 @@ type Disk interface {
 	// TryLock takes the writer's lock unless another process has it.
 	TryLock() (bool, error)
 	Unlock() error
-	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved tells the
-	// disk that its file was renamed.
+	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved says to
+	// the disk that its file was renamed.
 	Replaced() (bool, error)
 	Moved(path string)
-	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a lower layer.
+	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a
+	// lower layer.
 	CopiesUp() bool
 	// Reader opens the file once more, to be read whatever becomes of this disk.
 	Reader() (Reader, error)

@@ -2,7 +2,8 @@ package store
 
 import "errors"
 
-// Errors that callers test for with errors.Is, besides those of package format. What is returned wraps them with the path.
+// Errors that callers test for with errors.Is, besides those of package format. What is returned wraps them with the
+// path.
 var (
 	// ErrReplaced: another file is at the path than the one that was loaded or written, or none.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")

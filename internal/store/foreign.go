@@ -10,7 +10,7 @@ import (
 
 // What is at the path but is no cache of ours, or no longer.
 
-// notOurs tells a file written by ExecuTorch from one that is no cache at all.
+// notOurs loads a file that ExecuTorch has written, and returns the error for it, or for one that is no cache at all.
 func (st *Store) notOurs(size int64) error {
 	entries, version, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
 		_, err := st.disk.ReadAt(b, int64(offset))
@@ -32,7 +32,7 @@ func (st *Store) notOurs(size int64) error {
 	return fmt.Errorf("%s: %w", st.path, format.ErrForeign)
 }
 
-// A foreignFile is ExecuTorch's cache file, or, without entries, one of an older version of our format. It tells
+// A foreignFile is ExecuTorch's cache file, or, without entries, one of an older version of our format. It has
 // names and seeds, but neither the layout its entries were packed for nor the content they were packed from, so
 // nothing of it is used before the same was packed here once.
 type foreignFile struct {
@@ -49,7 +49,7 @@ func (st *Store) ForeignHas(name string, packed []byte) bool {
 	return st.foreign != nil && st.foreign.has(name, packed)
 }
 
-// has reports whether the file has these bytes under this name. A file of version 1 tells no seeds; they do not matter
+// has reports whether the file has these bytes under this name. A file of version 1 has no seeds; they do not matter
 // once the bytes are compared.
 func (f *foreignFile) has(name string, packed []byte) bool {
 	e, ok := f.entries[name]

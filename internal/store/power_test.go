@@ -19,9 +19,9 @@ import (
 	"xpwc/internal/store/memdisk"
 )
 
-// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all that
-// was flushed, and anything of what was not. Each such image must open to a generation that was committed, not older than
-// what was promised, with every byte as it was packed.
+// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
+// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not
+// older than what was promised, with every byte as it was packed.
 
 // cachePath is the cache file in the directory in memory.
 const cachePath = "cache"
@@ -524,8 +524,12 @@ func TestPowerFailureShowsAMissingFlush(t *testing.T) {
 			return flush == cachePath && strings.HasPrefix(after, "write ") && !header(flush, after) && !slot(flush, after)
 		},
 		"of the slot of a file to be renamed": wrote("128", cachePath+".compact"),
-		"of a new file's name":                func(flush, after string) bool { return flush == "directory" && !renamed(after) },
-		"of a renamed file's name":            func(flush, after string) bool { return flush == "directory" && renamed(after) },
+		"of a new file's name": func(flush, after string) bool {
+			return flush == "directory" && !renamed(after)
+		},
+		"of a renamed file's name": func(flush, after string) bool {
+			return flush == "directory" && renamed(after)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			forgot := 0

@@ -32,7 +32,8 @@ func (st *Store) CanRewrite() bool {
 }
 
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
-// writer of the file. describe says what else the index and the trailer are to have. The store may be used meanwhile. If Rewrite fails it leaves nothing there.
+// writer of the file. describe says what else the index and the trailer are to have. The store may be used meanwhile.
+// If Rewrite fails it leaves nothing there.
 func (st *Store) Rewrite(items []Item, describe Describe) (*Rewriting, error) {
 	path, err := st.vacant(".compact") // what is there a killed process left: the writer's lock is ours
 	if err != nil {

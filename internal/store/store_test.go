@@ -36,7 +36,10 @@ func requireContent(t *testing.T, dir *memdisk.Dir, want map[string][]byte) {
 	require.NoError(t, w.Close())
 }
 
-var payloadA, payloadB = map[string][]byte{"a": bytes.Repeat([]byte{1}, 500)}, map[string][]byte{"b": bytes.Repeat([]byte{2}, 700)}
+var (
+	payloadA = map[string][]byte{"a": bytes.Repeat([]byte{1}, 500)}
+	payloadB = map[string][]byte{"b": bytes.Repeat([]byte{2}, 700)}
+)
 
 func TestAStoreWithoutAFileIsEmpty(t *testing.T) {
 	w := mustOpen(t, newDir(t).Process())
@@ -98,7 +101,8 @@ func TestACommitSaysThatItsFileWasReplaced(t *testing.T) {
 	requireContent(t, dir, payloadB)
 }
 
-// A commit whose flush failed is not in force, and the process writes to that file no more. What was packed can leave it.
+// A commit whose flush failed is not in force, and the process writes to that file no more. What was packed can leave
+// it.
 func TestAFailedFlushCondemnsTheFile(t *testing.T) {
 	dir := newDir(t)
 	dir.Record()

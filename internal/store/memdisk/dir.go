@@ -1,5 +1,6 @@
-// Package memdisk is a disk in memory, for tests of what a power failure, a flush that fails or a killed process leaves. It
-// behaves as Linux does: several processes can have its files open, locked and mapped, and what was not flushed may be lost.
+// Package memdisk is a disk in memory, for tests of what a power failure, a flush that fails or a killed process
+// leaves. It behaves as Linux does: several processes can have its files open, locked and mapped, and what was not
+// flushed may be lost.
 package memdisk
 
 import (
@@ -28,7 +29,8 @@ type Dir struct {
 	Granularity uint64
 }
 
-// An inode is a file's content. Mappings are slices of its memory, so they are shared with each other and with the file.
+// An inode is a file's content. Mappings are slices of its memory, so they are shared with each other and with the
+// file.
 type inode struct {
 	number   int
 	memory   []byte // of fixed size, but for an image that is only looked at
@@ -41,7 +43,7 @@ type inode struct {
 	// While recording:
 	initial     []byte // what is on the disk when recording begins
 	initialSize int64
-	seen        []byte         // what the steps amount to: memory differs where it was written to through mappings since
+	seen        []byte         // what the steps amount to: memory differs where mappings were written to since
 	durable     []byte         // as it was flushed last
 	dirty       map[int64]bool // pages written to since
 	forgotten   map[int64]bool // pages that a flush failed to write, and that are in memory only, clean
@@ -89,8 +91,8 @@ type nameChange struct {
 	inode *inode // nil: removed
 }
 
-// inodeMemory is memory for inodes, zeroed, with room for a small file and the first segment preallocated behind it. To get
-// it from the system anew for each of thousands of images would take most of the time.
+// inodeMemory is memory for inodes, zeroed, with room for a small file and the first segment preallocated after it. To
+// get it from the system anew for each of thousands of images would take most of the time.
 var inodeMemory struct {
 	sync.Mutex
 	free [][]byte
@@ -215,7 +217,7 @@ func (d *Dir) notice() {
 						patches = append(patches, patch{s, bytes.Clone(now)})
 						copy(i.seen[s:], now)
 						if s+sector > alignedSize(i.size) {
-							d.misuse = fmt.Errorf("a mapping was written to at %d, behind the file's end at %d", s, i.size)
+							d.misuse = fmt.Errorf("a mapping was written to at %d, after the file's end at %d", s, i.size)
 						}
 					}
 				}

@@ -145,8 +145,8 @@ func (d *Disk) Seal(b []byte) error {
 	return nil
 }
 
-// Detach leaves the memory to the mapping, and gives the file other memory. Other mappings of it, which nobody writes to, keep
-// the old one too.
+// Detach leaves the memory to the mapping, and gives the file other memory. Other mappings of it, which nobody writes
+// to, keep the old one too.
 func (d *Disk) Detach(b []byte) error {
 	if d.process.CannotDetach {
 		return errors.ErrUnsupported

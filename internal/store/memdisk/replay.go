@@ -7,11 +7,12 @@ import (
 	"slices"
 )
 
-// Replay calls look with what a power failure may leave at every moment of the recording: an image of the disk, which look must
-// not change, the number of steps before it, and how many images that makes. At each moment all combinations of nothing and
-// all of what was not flushed are left, and so many chosen by chance with each size of what is torn. It returns how many
-// images there were, or the first error of look, or what would have ended a process.
-func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, images int) error) (images int, err error) {
+// Replay calls look with what a power failure may leave at every moment of the recording: an image of the disk, which
+// look must not change, the number of steps before it, and how many images that makes. At each moment all combinations
+// of nothing and all of what was not flushed are left, and so many chosen by chance with each size of what is torn. It
+// returns how many images there were, or the first error of look, or what would have ended a process.
+func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, images int) error) (
+	images int, err error) {
 	if d.misuse != nil {
 		return 0, d.misuse
 	}
@@ -36,7 +37,8 @@ func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, im
 				seen[choice] = true
 				images++
 				if err := look(image, steps, images); err != nil {
-					return images, fmt.Errorf("power fails after step %d of %d (%s), %v: %w", steps, len(d.steps), last, f, err)
+					return images, fmt.Errorf("power fails after step %d of %d (%s), %v: %w",
+						steps, len(d.steps), last, f, err)
 				}
 			}
 		}
@@ -51,7 +53,7 @@ type replay struct {
 	synced  map[string]*inode // names
 	names   []step            // changes of names since
 
-	Granularity uint64 // of mappings
+	granularity uint64 // of mappings
 }
 
 // A replayed file.
@@ -62,8 +64,8 @@ type replayed struct {
 	since   [3]versions // what was written since the last flush, in units of each of the tornUnits
 }
 
-// A power failure leaves whole units of what was not flushed: pages, sectors, or, which the store bears too, the words that
-// a sector had got to.
+// A power failure leaves whole units of what was not flushed: pages, sectors, or, which the store bears too, the words
+// that a sector had got to.
 var tornUnits = [3]int64{pageUnit, sector, 64}
 
 const pageUnit = 4096
@@ -75,7 +77,10 @@ type versions struct {
 }
 
 func newReplay(d *Dir) *replay {
-	r := &replay{buffers: map[string][]byte{}, files: map[*inode]*replayed{}, synced: maps.Clone(d.initial), Granularity: d.Granularity}
+	r := &replay{
+		buffers: map[string][]byte{}, files: map[*inode]*replayed{}, synced: maps.Clone(d.initial),
+		granularity: d.Granularity,
+	}
 	for _, i := range d.inodes {
 		r.files[i] = newReplayed(slices.Clone(i.initial), i.initialSize)
 	}
@@ -213,7 +218,8 @@ func (s Subset) String() string {
 }
 
 func (f failure) String() string {
-	return fmt.Sprintf("torn at %d bytes; left of unflushed content: %v, sizes: %v, names: %v; seed %d", tornUnits[f.unit], f.units, f.size, f.names, f.seed)
+	return fmt.Sprintf("torn at %d bytes; left of unflushed content: %v, sizes: %v, names: %v; seed %d",
+		tornUnits[f.unit], f.units, f.size, f.names, f.seed)
 }
 
 // extremes are the failures that leave all or nothing of each kind.
@@ -261,10 +267,10 @@ func (r *replay) namesAfter(f failure) map[string]*inode {
 	return names
 }
 
-// imageAfter returns the directory that the failure leaves, to be used before the next call, and a number that differs if
-// the choice did.
+// imageAfter returns the directory that the failure leaves, to be used before the next call, and a number that differs
+// if the choice did.
 func (r *replay) imageAfter(f failure) (image *Dir, choice uint64) {
-	image = &Dir{names: map[string]*inode{}, Granularity: r.Granularity}
+	image = &Dir{names: map[string]*inode{}, Granularity: r.granularity}
 	names := r.namesAfter(f)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		from := r.files[names[name]]

@@ -1,0 +1,202 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"xpwc/internal/format"
+)
+
+// Space of the file: what is reserved in it, mapped, sealed, and given back.
+
+// Space is preallocated and mapped in segments that double from the first size to the last, so that small models stay
+// small and large ones do not pay a system call for each entry.
+const (
+	FirstSegment = 4 << 20
+	LastSegment  = 64 << 20
+)
+
+// A listing is what an index lists: entries, and the bytes of their names.
+type listing struct{ records, names uint64 }
+
+// Reserve returns n bytes of the file, mapped and with disk space for them, for an entry whose names have so many
+// bytes. There is room for the index that lists it, too.
+func (st *Store) Reserve(n, names uint64) (Reservation, error) {
+	if st.Condemned() {
+		return Reservation{}, fmt.Errorf("cache %s: %w", st.path, ErrCondemned)
+	}
+	start := format.AlignUp(st.tail, format.Alignment)
+	if st.segment == nil || start+n > st.segment.end() {
+		if err := st.grow(start, n); err != nil {
+			return Reservation{}, err
+		}
+	}
+	if err := st.makeRoom(start+n, listing{st.listed.records + 1, st.listed.names + names}); err != nil {
+		return Reservation{}, err
+	}
+	at := start - st.segment.offset
+	st.tail = start + n
+	st.segment.used = int(at + n)
+	st.segment.open++
+	return Reservation{Region: st.segment.Retain(), Data: st.segment.data[at : at+n : at+n], offset: start}, nil
+}
+
+// roomStep is how much room for the index is reserved at once, where the disk has it.
+const roomStep = 64 << 10
+
+// makeRoom reserves disk space for an index of so much after the payloads, which end at an offset.
+func (st *Store) makeRoom(end uint64, l listing) error {
+	if need := format.Align(end) + format.GenerationSize(l.records, l.names); need > st.backed {
+		err := st.allocate(st.backed, format.AlignUp(need-st.backed, roomStep))
+		if err != nil {
+			err = st.allocate(st.backed, need-st.backed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	st.listed = l
+	return nil
+}
+
+func (st *Store) allocate(offset, size uint64) error {
+	st.grown = true
+	if err := st.disk.Allocate(int64(offset), int64(size)); err != nil {
+		return err
+	}
+	st.backed = max(st.backed, offset+size)
+	return nil
+}
+
+// grow maps a new segment that has room for n bytes at file offset start. It begins with the page that start lies in,
+// mapped a second time, so that payloads are packed densely across segments.
+func (st *Store) grow(start, n uint64) error {
+	granularity := st.disk.Granularity()
+	offset := start &^ (granularity - 1)
+	need := format.AlignUp(start+n-offset, granularity)
+	st.growth = min(max(2*st.growth, FirstSegment), LastSegment)
+	size := max(need, st.growth)
+	err := st.allocate(offset, size)
+	if err != nil && size > need { // a nearly full disk may still have room for this one
+		st.growth, size = 0, need
+		err = st.allocate(offset, size)
+	}
+	if err != nil {
+		return err
+	}
+	data, err := st.disk.Map(int64(offset), int(size), true)
+	if err != nil {
+		return err
+	}
+	if err := st.retire(); err != nil {
+		_ = st.disk.Unmap(data)
+		return err
+	}
+	st.segment = &Region{data: data, offset: offset, file: st.id, unmap: st.disk.Unmap, refs: 1}
+	st.segments = append(st.segments, st.segment.Retain())
+	return nil
+}
+
+// retire ends reserving from the current segment. What is left of it was mapped with what was used, page faults being
+// generous, and is given back.
+func (st *Store) retire() error {
+	if st.segment == nil {
+		return nil
+	}
+	r := st.segment
+	st.segment = nil
+	var err error
+	if used := format.AlignUp(st.tail-r.offset, st.disk.Granularity()); used < uint64(len(r.data)) {
+		err = st.disk.Seal(r.data[used:])
+	}
+	return errors.Join(err, r.Release())
+}
+
+// Append copies a payload to the end of the file, without mapping it, and returns its offset.
+func (st *Store) Append(payload []byte) (offset uint64, err error) {
+	offset = format.AlignUp(st.tail, format.Alignment)
+	if err := st.allocate(offset, uint64(len(payload))); err != nil {
+		return 0, err
+	}
+	if _, err := st.disk.WriteAt(payload, int64(offset)); err != nil {
+		return 0, fmt.Errorf("cache: %w", err)
+	}
+	st.tail = offset + uint64(len(payload))
+	return offset, nil
+}
+
+// Filled takes note that nothing will be written to a reservation any more.
+func (st *Store) Filled(r Reservation) { r.Region.open-- }
+
+// Cancel gives up a reservation that nothing was packed into. Its reference is released too.
+func (st *Store) Cancel(r Reservation) error {
+	st.Filled(r)
+	if st.segment == r.Region && r.offset+uint64(len(r.Data)) == st.tail {
+		st.tail = r.offset
+	}
+	return r.Region.Release()
+}
+
+// seal makes read-only what nothing will be packed into any more. It must come before the flush: see makeReadOnly.
+func (st *Store) seal() error {
+	var errs []error
+	still := st.segments[:0]
+	for _, r := range st.segments {
+		if r.open > 0 {
+			still = append(still, r)
+			continue
+		}
+		errs = append(errs, st.disk.Seal(r.data))
+		r.sealed = true
+		errs = append(errs, r.Release())
+	}
+	clear(st.segments[len(still):])
+	st.segments = still
+	return errors.Join(errs...)
+}
+
+// Detach moves a region, nothing of which is open, out of the file into private memory at the same addresses.
+func (st *Store) Detach(r *Region) error {
+	if r.detached {
+		return nil
+	}
+	switch err := st.disk.Detach(r.data[:r.used]); {
+	case errors.Is(err, errors.ErrUnsupported): // nothing is lost, but the file must stay as it is
+		st.held = true
+	case err != nil:
+		return fmt.Errorf("cache %s: %w", st.path, err)
+	}
+	r.detached = true
+	is := func(other *Region) bool { return other == r }
+	if slices.ContainsFunc(st.segments, is) {
+		st.segments = slices.DeleteFunc(st.segments, is)
+		_ = r.Release() // entries have it
+	}
+	return st.leaveSegment(r)
+}
+
+// leaveSegment ends reserving from a segment, if it is the current one.
+func (st *Store) leaveSegment(r *Region) error {
+	if st.segment != r || r == nil {
+		return nil
+	}
+	st.segment = nil
+	return r.Release()
+}
+
+// DiscardTail gives up what was reserved from an offset on, which nobody uses in the file any more. It fails where what
+// was detached is still the file's.
+func (st *Store) DiscardTail(offset uint64) error {
+	if st.held {
+		return fmt.Errorf("cache %s: no memory for what lies after %d: %w", st.path, offset, syscall.ENOMEM)
+	}
+	st.tail = offset
+	return st.cut(offset)
+}
+
+// Packing reports whether something that was reserved is yet to be handed in.
+func (st *Store) Packing() bool {
+	return slices.ContainsFunc(st.segments, func(r *Region) bool { return r.open > 0 })
+}
