@@ -17,6 +17,18 @@ import (
 // default.
 type table map[int]any
 
+// slots returns a table that has its first fields. A number without a type is a uint32, as most fields are.
+func slots(fields ...any) table {
+	t := table{}
+	for i, f := range fields {
+		if n, ok := f.(int); ok {
+			f = uint32(n)
+		}
+		t[i] = f
+	}
+	return t
+}
+
 // write writes a table, a vector of tables ([]table), of offsets to other things, or a string, and returns its
 // offset.
 func write(b *flatbuffers.Builder, v any) flatbuffers.UOffsetT {
@@ -114,7 +126,8 @@ type xtensor struct {
 }
 
 func (v xtensor) table() table {
-	t := table{0: v.datatype, 1: uint32(len(v.dims)), 2: v.dims, 3: v.constant, 4: v.external, 5: v.flags, 6: v.id, 7: v.dq}
+	t := table{0: v.datatype, 1: uint32(len(v.dims)), 2: v.dims, 3: v.constant, 4: v.external, 5: v.flags, 6: v.id,
+		7: v.dq}
 	if v.params == nil {
 		return table{0: byte(1), 1: t}
 	}
@@ -258,7 +271,8 @@ func (m mmethod) table() table {
 		operators = append(operators, table{0: o, 1: "out"})
 	}
 	return table{
-		0: m.name, 2: m.values, 3: m.inputs, 4: m.outputs, 5: []table{{2: m.instructions}}, 6: operators, 7: m.delegates,
+		0: m.name, 2: m.values, 3: m.inputs, 4: m.outputs, 5: []table{{2: m.instructions}}, 6: operators,
+		7: m.delegates,
 	}
 }
 

@@ -93,7 +93,9 @@ type conv struct {
 }
 
 func (c conv) size() (h, w int) {
-	return (c.h+2*c.pad[0]-(c.kh-1)*c.dilation[0]-1)/c.stride[0] + 1, (c.w+2*c.pad[1]-(c.kw-1)*c.dilation[1]-1)/c.stride[1] + 1
+	h = (c.h+2*c.pad[0]-(c.kh-1)*c.dilation[0]-1)/c.stride[0] + 1
+	w = (c.w+2*c.pad[1]-(c.kw-1)*c.dilation[1]-1)/c.stride[1] + 1
+	return h, w
 }
 
 // taps calls do for each product of a convolution: positions in its output, input and filter.
@@ -110,7 +112,8 @@ func (c conv) taps(do func(out, in, filter int)) {
 						}
 						for k := range c.inputs {
 							channel := o/c.outputs*c.inputs + k
-							do((y*w+x)*c.groups*c.outputs+o, (row*c.w+column)*c.groups*c.inputs+channel, ((o*c.kh+i)*c.kw+j)*c.inputs+k)
+							do((y*w+x)*c.groups*c.outputs+o, (row*c.w+column)*c.groups*c.inputs+channel,
+								((o*c.kh+i)*c.kw+j)*c.inputs+k)
 						}
 					}
 				}
@@ -129,17 +132,13 @@ func (c conv) forward(in [][]float32) []float32 {
 	return out
 }
 
-func convFields(c conv, adjustment uint32) table {
-	u := func(n int) uint32 { return uint32(n) }
-	return table{
-		0: u(c.pad[0]), 1: u(c.pad[1]), 2: u(c.pad[0]), 3: u(c.pad[1]), 4: u(c.kh), 5: u(c.kw), 6: u(c.stride[0]), 7: u(c.stride[1]),
-		8: u(c.dilation[0]), 9: u(c.dilation[1]), 10: u(c.inputs), 11: u(c.outputs), 12: u(c.groups), 13: adjustment, 14: adjustment,
-		15: uint32(1), 16: uint32(10), 17: uint32(11), 18: uint32(0), 19: uint32(0),
-	}
+func convFields(c conv, adjustment int) table {
+	return slots(c.pad[0], c.pad[1], c.pad[0], c.pad[1], c.kh, c.kw, c.stride[0], c.stride[1], c.dilation[0],
+		c.dilation[1], c.inputs, c.outputs, c.groups, adjustment, 0, 1, 10, 11, 0, 0)
 }
 
-func one(flags uint32) table { return table{0: uint32(1), 1: uint32(0), 2: flags} }
-func two() table             { return table{0: uint32(1), 1: uint32(2), 2: uint32(0), 3: uint32(0)} }
+func one(flags uint32) table { return slots(1, 0, flags) }
+func two() table             { return slots(1, 2, 0, 0) }
 
 func nodeCases() map[string]nodeCase {
 	elements := [][]uint32{{2, 3, 5}}
@@ -147,7 +146,8 @@ func nodeCases() map[string]nodeCase {
 		return nodeCase{kind: kind, in: elements, out: elements[0], fields: one(0), want: each(f)}
 	}
 	binary := func(kind byte, f func(x, y float64) float64) nodeCase {
-		return nodeCase{kind: kind, in: [][]uint32{{2, 3, 5}, {5}}, out: []uint32{2, 3, 5}, fields: two(), want: pairs(f)}
+		return nodeCase{kind: kind, in: [][]uint32{{2, 3, 5}, {5}}, out: []uint32{2, 3, 5}, fields: two(),
+			want: pairs(f)}
 	}
 	limited := func(c nodeCase, least, most float32) nodeCase {
 		want := c.want
@@ -189,28 +189,30 @@ func nodeCases() map[string]nodeCase {
 		"Sin":            unary(45, math.Sin),
 		"Cos":            unary(47, math.Cos),
 		"LeakyReLU": with(unary(25, func(x float64) float64 { return max(x, 0.25*x) }),
-			table{0: float32(0.25), 1: uint32(1), 2: uint32(0), 3: uint32(0)}),
+			slots(float32(0.25), 1, 0, 0)),
 		"ELU": with(unary(29, func(x float64) float64 {
 			if x > 0 {
 				return x
 			}
 			return 0.5 * math.Expm1(x)
-		}), table{0: float32(0.5), 1: uint32(1), 2: uint32(0), 3: uint32(0)}),
-		"Softmax": {kind: 3, in: [][]uint32{{2, 4}}, out: []uint32{2, 4}, fields: one(0), want: func(in [][]float32) []float32 {
-			var out []float32
-			for row := range 2 {
-				var sum float64
-				for _, x := range in[0][4*row:][:4] {
-					sum += math.Exp(float64(x))
+		}), slots(float32(0.5), 1, 0, 0)),
+		"Softmax": {kind: 3, in: [][]uint32{{2, 4}}, out: []uint32{2, 4}, fields: one(0),
+			want: func(in [][]float32) []float32 {
+				var out []float32
+				for row := range 2 {
+					var sum float64
+					for _, x := range in[0][4*row:][:4] {
+						sum += math.Exp(float64(x))
+					}
+					for _, x := range in[0][4*row:][:4] {
+						out = append(out, float32(math.Exp(float64(x))/sum))
+					}
 				}
-				for _, x := range in[0][4*row:][:4] {
-					out = append(out, float32(math.Exp(float64(x))/sum))
-				}
-			}
-			return out
-		}},
-		"PReLU": {kind: 31, in: [][]uint32{{1, 2, 2, 3}}, out: []uint32{1, 2, 2, 3}, constants: []arrayOf{weights(5, 3)},
-			fields: table{0: uint32(1), 1: uint32(10), 2: uint32(0), 3: uint32(0)},
+				return out
+			}},
+		"PReLU": {kind: 31, in: [][]uint32{{1, 2, 2, 3}}, out: []uint32{1, 2, 2, 3},
+			constants: []arrayOf{weights(5, 3)},
+			fields:    slots(1, 10, 0, 0),
 			want: pairs(func(x, y float64) float64 {
 				if x < 0 {
 					return x * y
@@ -218,37 +220,34 @@ func nodeCases() map[string]nodeCase {
 				return x
 			})},
 		"Add to a constant": {kind: 1, in: elements, out: elements[0], constants: []arrayOf{weights(3, 5)},
-			fields: table{0: uint32(1), 1: uint32(10), 2: uint32(0), 3: uint32(0)},
+			fields: slots(1, 10, 0, 0),
 			want:   pairs(func(x, y float64) float64 { return x + y })},
 		"StaticTranspose": {kind: 5, in: [][]uint32{{2, 3}}, out: []uint32{3, 2},
-			fields: table{0: uint32(2), 1: []uint32{1, 0}, 2: uint32(1), 3: uint32(0), 4: uint32(0)}, want: elementsAt(0, 3, 1, 4, 2, 5)},
+			fields: slots(2, []uint32{1, 0}, 1, 0, 0), want: elementsAt(0, 3, 1, 4, 2, 5)},
 		"StaticReshape": {kind: 20, in: [][]uint32{{2, 3}}, out: []uint32{3, 1, 2},
-			fields: table{0: uint32(3), 1: []uint32{3, 1, 2}, 2: uint32(1), 3: uint32(0), 4: uint32(0)}, want: elementsAt(0, 1, 2, 3, 4, 5)},
+			fields: slots(3, []uint32{3, 1, 2}, 1, 0, 0), want: elementsAt(0, 1, 2, 3, 4, 5)},
 		"StaticReshape, one free": {kind: 20, in: [][]uint32{{2, 3}}, out: []uint32{3, 2},
-			fields: table{0: uint32(2), 1: []uint32{0, 2}, 2: uint32(1), 3: uint32(0), 4: uint32(0)}, want: elementsAt(0, 1, 2, 3, 4, 5)},
+			fields: slots(2, []uint32{0, 2}, 1, 0, 0), want: elementsAt(0, 1, 2, 3, 4, 5)},
 		"StaticSlice": {kind: 35, in: [][]uint32{{2, 3}}, out: []uint32{1, 2}, want: elementsAt(4, 5),
-			fields: table{0: uint32(2), 1: []uint32{1, 1}, 2: []uint32{1, 2}, 3: uint32(1), 4: uint32(0), 5: uint32(0)}},
-		"StaticConstantPad": {kind: 10, in: [][]uint32{{2, 2}}, out: []uint32{3, 3}, want: elementsAt(-1, 0, 1, -1, 2, 3, -1, -1, -1),
-			fields: table{0: []uint32{0, 1}, 1: []uint32{1, 0}, 2: float32(-7), 3: uint32(1), 4: uint32(0), 5: uint32(0)}},
+			fields: slots(2, []uint32{1, 1}, []uint32{1, 2}, 1, 0, 0)},
+		"StaticConstantPad": {kind: 10, in: [][]uint32{{2, 2}}, out: []uint32{3, 3},
+			want:   elementsAt(-1, 0, 1, -1, 2, 3, -1, -1, -1),
+			fields: slots([]uint32{0, 1}, []uint32{1, 0}, float32(-7), 1, 0, 0)},
 		"MaxPooling2d": {kind: 14, in: [][]uint32{{1, 4, 4, 1}}, out: []uint32{1, 2, 2, 1},
-			fields: table{
-				0: uint32(0), 1: uint32(0), 2: uint32(0), 3: uint32(0), 4: uint32(2), 5: uint32(2), 6: uint32(2), 7: uint32(2),
-				8: uint32(1), 9: uint32(1), 10: uint32(1), 11: uint32(0), 12: uint32(0),
-			},
-			want: pool(func(x []float32) float32 { return max(x[0], x[1], x[2], x[3]) })},
+			fields: slots(0, 0, 0, 0, 2, 2, 2, 2, 1, 1, 1, 0, 0),
+			want:   pool(func(x []float32) float32 { return max(x[0], x[1], x[2], x[3]) })},
 		"AvgPooling2d": {kind: 11, in: [][]uint32{{1, 4, 4, 1}}, out: []uint32{1, 2, 2, 1},
-			fields: table{
-				0: uint32(0), 1: uint32(0), 2: uint32(0), 3: uint32(0), 4: uint32(2), 5: uint32(2), 6: uint32(2), 7: uint32(2),
-				8: uint32(0), 9: uint32(0), 10: uint32(1), 11: uint32(0), 12: uint32(64),
-			},
-			want: pool(func(x []float32) float32 { return (x[0] + x[1] + x[2] + x[3]) / 4 })},
-		"GlobalAvgPooling2d":                {kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 1, 1, 4}, fields: one(64), want: means},
-		"GlobalAvgPooling2d without images": {kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 4}, fields: one(0), want: means},
+			fields: slots(0, 0, 0, 0, 2, 2, 2, 2, 0, 0, 1, 0, 64),
+			want:   pool(func(x []float32) float32 { return (x[0] + x[1] + x[2] + x[3]) / 4 })},
+		"GlobalAvgPooling2d": {kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 1, 1, 4},
+			fields: one(64), want: means},
+		"GlobalAvgPooling2d without images": {kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 4},
+			fields: one(0), want: means},
 		"GlobalAvgPooling2d, limited": limited(nodeCase{
 			kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 1, 1, 4}, fields: one(64), want: means,
 		}, -0.2, 0.1),
 		"StaticResizeBilinear2D": {kind: 9, in: [][]uint32{{1, 2, 2, 1}}, out: []uint32{1, 3, 3, 1},
-			fields: table{0: uint32(3), 1: uint32(3), 2: uint32(1), 3: uint32(0), 4: uint32(8)},
+			fields: slots(3, 3, 1, 0, 8),
 			want: func(in [][]float32) []float32 {
 				a, b, c, d := in[0][0], in[0][1], in[0][2], in[0][3]
 				return []float32{a, (a + b) / 2, b, (a + c) / 2, (a + b + c + d) / 4, (b + d) / 2, c, (c + d) / 2, d}
@@ -257,19 +256,20 @@ func nodeCases() map[string]nodeCase {
 			want: func(in [][]float32) []float32 { return matrices(in[0], in[1], 2, 2, 3, 2, false) }},
 		"BatchMatrixMultiply with a transposed constant": {kind: 37, in: [][]uint32{{2, 2, 3}}, out: []uint32{2, 2, 2},
 			constants: []arrayOf{weights(8, 2, 2, 3)},
-			fields:    table{0: uint32(1), 1: uint32(10), 2: uint32(0), 3: uint32(1)},
+			fields:    slots(1, 10, 0, 1),
 			want:      func(in [][]float32) []float32 { return matrices(in[0], in[1], 2, 2, 3, 2, true) }},
 		"FullyConnected": limited(nodeCase{kind: 2, in: [][]uint32{{2, 2, 3}}, out: []uint32{2, 2, 4},
 			constants: []arrayOf{weights(1, 4, 3), weights(2, 4)},
-			fields:    table{0: uint32(1), 1: uint32(10), 2: uint32(11), 3: uint32(0), 4: uint32(0)},
+			fields:    slots(1, 10, 11, 0, 0),
 			want:      connected(true)}, -8, 8),
 		"FullyConnected transposed without a bias": {kind: 2, in: [][]uint32{{4, 3}}, out: []uint32{4, 4},
 			constants: []arrayOf{weights(1, 3, 4)},
-			fields:    table{0: uint32(1), 1: uint32(10), 2: none, 3: uint32(0), 4: uint32(1)},
+			fields:    slots(1, 10, none, 0, 1),
 			want:      func(in [][]float32) []float32 { return matrices(in[0], in[1], 1, 4, 3, 4, false) }},
 	}
 	for n, kind := range map[int]byte{2: 32, 3: 33, 4: 34, 5: 38} {
-		c := nodeCase{kind: kind, out: []uint32{2, uint32(3 * n)}, fields: table{0: uint32(1), 5: uint32(0), 6: uint32(0)}}
+		c := nodeCase{kind: kind, out: []uint32{2, uint32(3 * n)},
+			fields: table{0: uint32(1), 5: uint32(0), 6: uint32(0)}}
 		for i := range n {
 			c.in = append(c.in, []uint32{2, 3})
 			c.fields[[]int{1, 2, 3, 4, 7}[i]] = uint32(i + 1)
@@ -298,11 +298,13 @@ func nodeCases() map[string]nodeCase {
 		channels := uint32(c.groups * c.outputs)
 		filter := weights(7, channels, uint32(c.kh), uint32(c.kw), uint32(c.inputs))
 		node := nodeCase{
-			kind: c.kind, in: [][]uint32{{1, uint32(c.h), uint32(c.w), uint32(c.groups * c.inputs)}}, out: []uint32{1, uint32(h), uint32(w), channels},
+			kind: c.kind, in: [][]uint32{{1, uint32(c.h), uint32(c.w), uint32(c.groups * c.inputs)}}, out: []uint32{1,
+				uint32(h), uint32(w), channels},
 			fields: convFields(c.conv, 0), constants: []arrayOf{filter, weights(4, channels)}, want: c.forward,
 		}
 		if c.kind == 13 { // the filter's output channels are its innermost dimension
-			node.constants[0] = arrayOf{[]uint32{1, uint32(c.kh), uint32(c.kw), channels}, make([]float32, len(filter.data))}
+			node.constants[0] = arrayOf{[]uint32{1, uint32(c.kh), uint32(c.kw), channels},
+				make([]float32, len(filter.data))}
 			for o := range int(channels) {
 				for k := range c.kh * c.kw {
 					node.constants[0].data[k*int(channels)+o] = filter.data[o*c.kh*c.kw+k]
@@ -314,8 +316,7 @@ func nodeCases() map[string]nodeCase {
 	}
 	up := conv{4, 5, 3, 2, 3, 2, 1, [2]int{1, 0}, [2]int{2, 1}, [2]int{1, 1}}
 	height, width := uint32(2*3+1+2+1-2), uint32(4+1+1)
-	fields := convFields(up, 0)
-	fields[13] = uint32(1)
+	fields := convFields(up, 1)
 	cases["ConvTranspose2d"] = nodeCase{
 		kind: 39, in: [][]uint32{{1, 4, 5, 3}}, out: []uint32{1, height, width, 2}, fields: fields,
 		constants: []arrayOf{weights(7, 2, 3, 2, 3), weights(4, 2)},
@@ -344,7 +345,8 @@ func nodeCases() map[string]nodeCase {
 			return out
 		},
 	}
-	for _, name := range []string{"SquareRoot", "ReciprocalRoot", "Log"} { // of positive numbers, which the inputs are then
+	for _, name := range []string{"SquareRoot", "ReciprocalRoot",
+		"Log"} { // of positive numbers, which the inputs are then
 		c := cases[name]
 		c.near = -1
 		cases[name] = c
@@ -409,13 +411,16 @@ func connected(bias bool) func([][]float32) []float32 {
 func (c nodeCase) graph() xgraph {
 	var g xgraph
 	for i, dims := range c.in {
-		g.values = append(g.values, xtensor{id: uint32(i + 1), datatype: dtFloat32, dims: dims, external: uint32(i), flags: externalInput})
+		g.values = append(g.values,
+			xtensor{id: uint32(i + 1), datatype: dtFloat32, dims: dims, external: uint32(i), flags: externalInput})
 	}
 	for i, a := range c.constants {
 		g.constants = append(g.constants, blobConstant{data: floats(a.data...), name: []string{"kernel", ""}[i%2]})
-		g.values = append(g.values, xtensor{id: uint32(10 + i), datatype: dtFloat32, dims: a.dims, constant: uint32(i + 1), external: none})
+		g.values = append(g.values,
+			xtensor{id: uint32(10 + i), datatype: dtFloat32, dims: a.dims, constant: uint32(i + 1), external: none})
 	}
-	g.values = append(g.values, xtensor{id: 0, datatype: dtFloat32, dims: c.out, external: uint32(len(c.in)), flags: externalOutput})
+	g.values = append(g.values,
+		xtensor{id: 0, datatype: dtFloat32, dims: c.out, external: uint32(len(c.in)), flags: externalOutput})
 	g.nodes = []xnode{{c.kind, c.fields, c.limits}}
 	return g
 }

@@ -38,12 +38,12 @@ func doubled(dims ...uint32) xgraph {
 			{id: 0, datatype: dtFloat32, dims: dims, external: 0, flags: externalInput},
 			{id: 1, datatype: dtFloat32, dims: dims, external: 1, flags: externalOutput},
 		},
-		nodes: []xnode{{kind: 1, fields: table{0: uint32(0), 1: uint32(0), 2: uint32(1), 3: uint32(0)}}},
+		nodes: []xnode{{kind: 1, fields: slots(0, 0, 1, 0)}},
 	}
 }
 
-// betweenFormats is a program whose method takes rows of channels, doubles them in a delegate that has channels last, and
-// gives them back, and as they were in between.
+// betweenFormats is a program whose method takes rows of channels, doubles them in a delegate that has channels last,
+// and gives them back, and as they were in between.
 func betweenFormats() mprogram {
 	sizes := []int32{1, 2, 2, 3}
 	return mprogram{segments: [][]byte{doubled(1, 2, 3, 2).bytes()}, methods: []mmethod{{
@@ -81,7 +81,8 @@ func TestConstantsAreConvertedAndCopied(t *testing.T) {
 	// The delegate's argument 1 is a constant, converted from integers, which it adds.
 	g := doubled(1, 2, 3, 2)
 	g.values[1].external = 2
-	g.values = append(g.values, xtensor{id: 2, datatype: dtFloat32, dims: []uint32{1}, external: 1, flags: externalInput})
+	g.values = append(g.values,
+		xtensor{id: 2, datatype: dtFloat32, dims: []uint32{1}, external: 1, flags: externalInput})
 	g.nodes[0].fields[1] = uint32(2)
 	for _, c := range []struct {
 		from    ScalarType
@@ -100,7 +101,8 @@ func TestConstantsAreConvertedAndCopied(t *testing.T) {
 		p.segments = [][]byte{g.bytes(), append(make([]byte, 16), c.content...)}
 		p.constants = []uint64{0, 16}
 		m.operators = []string{toDimOrder}
-		m.values = append(betweenFormats().methods[0].values, tensors(mtensor{dtype: c.from, data: 1}, mtensor{dtype: Float})...)
+		m.values = append(betweenFormats().methods[0].values,
+			tensors(mtensor{dtype: c.from, data: 1}, mtensor{dtype: Float})...)
 		m.instructions = []table{kernel(0, 5, 4, 6), kernel(0, 0, 4, 1), call(0, 1, 6, 2), kernel(0, 2, 4, 3)}
 		m := openBytes(t, p.bytes()).Methods()[0]
 		require.NoError(t, m.Runnable(), c.from)
@@ -135,7 +137,8 @@ func TestWhatIsOutsideOfXNNPACKIsListed(t *testing.T) {
 	m := &p.methods[0]
 	m.operators = append(m.operators, "aten::where", "aten::mean")
 	m.delegates = append(m.delegates, table{0: "CoreMLBackend", 1: table{0: byte(1), 1: uint32(0)}})
-	m.instructions = append(m.instructions, kernel(1, 0), kernel(2, 0), kernel(2, 3), call(1, 0, 1), table{0: byte(4), 1: table{}})
+	m.instructions = append(m.instructions, kernel(1, 0), kernel(2, 0), kernel(2, 3), call(1, 0, 1),
+		table{0: byte(4), 1: table{}})
 	opened := openBytes(t, p.bytes())
 	method, err := opened.Method("forward")
 	require.NoError(t, err)
@@ -157,14 +160,16 @@ func TestWhatStandsInTheWayOfRunningAMethodIsNamed(t *testing.T) {
 		is     error
 		want   string
 	}{
-		"an input that is no tensor": {func(m *mmethod) { m.inputs = append(m.inputs, 4) }, ErrUnsupported, "value 4 is no tensor"},
+		"an input that is no tensor": {func(m *mmethod) { m.inputs = append(m.inputs, 4) }, ErrUnsupported,
+			"value 4 is no tensor"},
 		"an input of another type": {func(m *mmethod) {
 			m.values = append(m.values, mtensor{dtype: Long, sizes: []int32{2}}.table())
 			m.inputs = append(m.inputs, 5)
 		}, ErrUnsupported, "value 5 is a tensor of LONG"},
-		"an input given twice": {func(m *mmethod) { m.inputs = []int32{0, 0} }, ErrUnsupported, "input 1 is given twice"},
-		"no inputs":            {func(m *mmethod) { m.inputs = nil }, ErrUnsupported, "0 inputs"},
-		"no outputs":           {func(m *mmethod) { m.outputs = nil }, ErrUnsupported, "0 outputs"},
+		"an input given twice": {func(m *mmethod) { m.inputs = []int32{0, 0} }, ErrUnsupported,
+			"input 1 is given twice"},
+		"no inputs":  {func(m *mmethod) { m.inputs = nil }, ErrUnsupported, "0 inputs"},
+		"no outputs": {func(m *mmethod) { m.outputs = nil }, ErrUnsupported, "0 outputs"},
 		"an output that nothing computes": {func(m *mmethod) {
 			m.values = append(m.values, float.table())
 			m.outputs = []int32{5}
@@ -172,7 +177,8 @@ func TestWhatStandsInTheWayOfRunningAMethodIsNamed(t *testing.T) {
 		"what is used before it is computed": {func(m *mmethod) {
 			m.instructions[0], m.instructions[1] = m.instructions[1], m.instructions[0]
 		}, ErrMalformed, "is not computed before it is used"},
-		"what is computed twice": {func(m *mmethod) { m.instructions = append(m.instructions, kernel(0, 0, 4, 1)) }, ErrMalformed,
+		"what is computed twice": {func(m *mmethod) { m.instructions = append(m.instructions, kernel(0, 0, 4, 1)) },
+			ErrMalformed,
 			"is computed twice"},
 		"a conversion of what is no constant": {func(m *mmethod) {
 			m.values = append(m.values, mtensor{dtype: Int, sizes: []int32{1, 2, 2, 3}}.table())
@@ -209,14 +215,15 @@ func layers(methods ...int) mprogram {
 			}
 			g.constants = append(g.constants, blobConstant{name: fmt.Sprint("kernel ", l)}, blobConstant{name: "bias"})
 			g.values = append(g.values, out,
-				xtensor{id: out.id + 1, datatype: dtFloat32, dims: []uint32{width, width}, constant: uint32(2*l + 1), external: none},
-				xtensor{id: out.id + 2, datatype: dtFloat32, dims: []uint32{width}, constant: uint32(2*l + 2), external: none})
-			g.nodes = append(g.nodes, xnode{kind: 2, fields: table{
-				0: uint32(10 * l), 1: out.id + 1, 2: out.id + 2, 3: out.id, 4: uint32(0),
-			}})
+				xtensor{id: out.id + 1, datatype: dtFloat32, dims: []uint32{width, width}, constant: uint32(2*l + 1),
+					external: none},
+				xtensor{id: out.id + 2, datatype: dtFloat32, dims: []uint32{width}, constant: uint32(2*l + 2),
+					external: none})
+			g.nodes = append(g.nodes, xnode{kind: 2, fields: slots(10*l, out.id+1, out.id+2, out.id, 0)})
 		}
 		p.segments = append(p.segments, g.bytes())
-		values := tensors(mtensor{dtype: Float, sizes: []int32{2, int32(width)}}, mtensor{dtype: Float, sizes: []int32{2, int32(width)}})
+		values := tensors(mtensor{dtype: Float, sizes: []int32{2, int32(width)}},
+			mtensor{dtype: Float, sizes: []int32{2, int32(width)}})
 		p.methods = append(p.methods, mmethod{
 			name: fmt.Sprint("method ", i), values: values, inputs: []int32{0}, outputs: []int32{1},
 			delegates: []table{inSegment(i)}, instructions: []table{call(0, 0, 1)},
@@ -267,9 +274,10 @@ func TestAllMethodsArePackedOnce(t *testing.T) {
 
 func TestAKernelThatMethodsPackDifferentlyIsPackedForEach(t *testing.T) {
 	program := layers(1, 1)
-	g := nodeCase{kind: 2, in: [][]uint32{{2, 48}}, out: []uint32{2, 48}, constants: []arrayOf{{dims: []uint32{48, 48}}}}.graph()
+	g := nodeCase{kind: 2, in: [][]uint32{{2, 48}}, out: []uint32{2, 48},
+		constants: []arrayOf{{dims: []uint32{48, 48}}}}.graph()
 	g.constants[0] = blobConstant{name: "kernel 0"}
-	g.nodes[0].fields = table{0: uint32(1), 1: uint32(10), 2: none, 3: uint32(0), 4: uint32(1)} // transposed
+	g.nodes[0].fields = slots(1, 10, none, 0, 1) // transposed
 	program.segments[1] = g.bytes()
 	p := openBytes(t, program.bytes())
 	path := filepath.Join(t.TempDir(), "cache")
@@ -342,7 +350,8 @@ func TestConstantsComeFromAnyNumberOfFiles(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	x := sequence(2*48, 4)
-	require.Equal(t, modeltest.Run(t, openBytes(t, layers(2).bytes()).Methods()[0], x), modeltest.Run(t, p.Methods()[0], x))
+	require.Equal(t, modeltest.Run(t, openBytes(t, layers(2).bytes()).Methods()[0], x),
+		modeltest.Run(t, p.Methods()[0], x))
 	for i, name := range []string{"kernel 0", "kernel 1"} {
 		d, err := p.DataMap().Tensor(name)
 		require.NoError(t, err)

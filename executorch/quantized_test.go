@@ -97,16 +97,18 @@ func (q quantizedFilter) layer(rows int, old bool) (g xgraph, bias []float32) {
 	} else {
 		filter.params[0] = scales
 	}
-	in := xtensor{id: 0, datatype: dtFloat32, dims: []uint32{uint32(rows), uint32(q.inputs)}, external: 0, flags: externalInput}
-	dynamic := xtensor{id: 1, datatype: dtDynamicQInt8, dims: in.dims, external: none, quant: 3, params: table{0: int32(1)}}
+	in := xtensor{id: 0, datatype: dtFloat32, dims: []uint32{uint32(rows), uint32(q.inputs)}, external: 0,
+		flags: externalInput}
+	dynamic := xtensor{id: 1, datatype: dtDynamicQInt8, dims: in.dims, external: none, quant: 3,
+		params: table{0: int32(1)}}
 	g.values = []xtensor{
 		in, dynamic, filter,
 		{id: 3, datatype: dtFloat32, dims: []uint32{4}, constant: 2, external: none},
 		{id: 4, datatype: dtFloat32, dims: []uint32{uint32(rows), 4}, external: 1, flags: externalOutput},
 	}
 	g.nodes = []xnode{
-		{kind: 18, fields: table{0: uint32(0), 1: uint32(1), 2: uint32(0)}},
-		{kind: 2, fields: table{0: uint32(1), 1: uint32(2), 2: uint32(3), 3: uint32(4), 4: uint32(0)}},
+		{kind: 18, fields: slots(0, 1, 0)},
+		{kind: 2, fields: slots(1, 2, 3, 4, 0)},
 	}
 	if old {
 		g.values[0].id, g.values[0].dq = 1, dtQInt8
