@@ -205,7 +205,7 @@ test: third_party bin/staticcheck ## formatting, vet, staticcheck, tests with th
 plots := internal/bench/plots
 
 # The packages that need no XNNPACK.
-pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
+pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
 
 include systems.mk
 
