@@ -59,7 +59,7 @@ root := $(CURDIR)/third_party/executorch$(if $(cross),-$(arch))
 # ExecuTorch's wheel has no header of its XNNPACK, and other names for the libraries.
 xnnpack_prefix := $(CURDIR)/third_party/executorch-xnnpack
 xnnpack_cflags = -I$(xnnpack_prefix)/include
-xnnpack_ldflags = -L$(xnnpack_prefix)/lib -L$(root)/lib -Wl,-rpath,$(root)/lib
+xnnpack_ldflags = -L$(xnnpack_prefix)/lib -L$(root)/lib -Wl,-rpath,$(root)/lib -ldl
 fetch_xnnpack := third_party/fetch-executorch $(arch)
 else ifeq ($(XNNPACK),system)
 fetch_xnnpack := true
@@ -68,7 +68,9 @@ ifeq ($(wildcard $(XNNPACK)/include/xnnpack.h),)
 $(error XNNPACK=$(XNNPACK): there is no include/xnnpack.h; give the prefix XNNPACK is installed under, or debian, executorch or system)
 endif
 xnnpack_cflags = -I$(XNNPACK)/include
-xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib $(if $(wildcard $(XNNPACK)/lib/libXNNPACK.so),,-lstdc++) # a static one has C++ in it
+xnnpack_ldflags = -L$(XNNPACK)/lib -Wl,-rpath,$(XNNPACK)/lib $(if $(wildcard $(XNNPACK)/lib/libXNNPACK.so),,$(stdcxx))
+# A static XNNPACK has C++ in it. These flags come before -lXNNPACK, when nothing needs the library yet.
+stdcxx := -Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state
 fetch_xnnpack := true
 endif
 
@@ -78,7 +80,7 @@ go = $(settings) go
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: third_party
 third_party: xnnpack models ## fetch the pinned XNNPACK, and the models and ExecuTorch's headers for the tests
@@ -98,10 +100,10 @@ tools: ## install what the tests for other architectures and systems, and for re
 
 .PHONY: env
 env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
-	@echo "export $(settings)"
+	@echo "export XNNPACK='$(XNNPACK)' $(settings)"
 
 .PHONY: build
-build: xnnpack ## build the tool: bin/xpwc
+build: xnnpack ## build the tool: bin/xpwc (XNNPACK=)
 	@[ -e bin/xpwc ] || echo "building bin/xpwc" >&2
 	@$(go) build -o bin/xpwc ./cmd/xpwc
 
@@ -111,7 +113,9 @@ version := $(shell sed -n 's/^\#define XPWC_VERSION "\(.*\)"/\1/p' capi/include/
 version_words := $(subst ., ,$(version))
 # Before version 1, a minor version may break what the last one promised.
 soversion := $(if $(filter 0,$(word 1,$(version_words))),0.$(word 2,$(version_words)),$(word 1,$(version_words)))
-lib_go = $(settings) GOFLAGS='$(user_goflags)' CGO_LDFLAGS='$(filter-out $(xnnpack_ldflags),$(CGO_LDFLAGS))' \
+finds_xnnpack := -L% -ldl -lstdc++ -Wl,-rpath,% -Wl,--disable-new-dtags,-rpath,% -Wl,--push-state% -Wl,--pop-state \
+	-Wl,--allow-shlib-undefined -Wl,--dynamic-linker=%
+lib_go = $(settings) GOFLAGS='$(user_goflags)' CGO_LDFLAGS='$(filter-out $(finds_xnnpack),$(CGO_LDFLAGS))' \
 	go build -trimpath -tags xpwc_host
 exported = sed -n 's/^[a-z].* \(xpwc_[a-z_]*\)(.*/\1;/p' capi/include/xpwc.h
 
@@ -201,6 +205,18 @@ test: third_party bin/staticcheck ## formatting, vet, staticcheck, tests with th
 	@$(go) test -race -timeout 60m ./...
 	@$(MAKE) --no-print-directory fuzz
 
+# What needs no XNNPACK, or the race detector, has been tested with the other one; -short leaves out the slow scenarios.
+.PHONY: test-executorch
+ifeq ($(XNNPACK),executorch)
+test-executorch: third_party ## run every package's tests on the XNNPACK inside ExecuTorch's wheel
+	@echo "tests on ExecuTorch's XNNPACK"
+	@$(go) vet ./...
+	@$(go) test -short -timeout 60m ./...
+else
+test-executorch:
+	@$(MAKE) --no-print-directory XNNPACK=executorch test-executorch
+endif
+
 # A module of its own, so that who imports xpwc does not get a plotting library.
 plots := internal/bench/plots
 
@@ -214,7 +230,7 @@ include systems.mk
 test-all: export XPWC_TEST_ALL = 1
 test-all: ## everything CI runs: make test, and all other architectures and systems (needs make tools)
 	@third_party/install-tools --check
-	@for target in vet-systems test test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
+	@for target in vet-systems test test-executorch test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
 
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
@@ -228,6 +244,9 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
 bin/staticcheck: go.mod go.sum
 	@$(pure_go) build -o $@ honnef.co/go/tools/cmd/staticcheck
+
+docs/architecture.svg: docs/architecture.dot ## draw the picture of the packages (needs Graphviz)
+	dot -Tsvg $< -o $@
 
 figures = $(or $(JSON),bin/bench.json)
 

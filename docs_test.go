@@ -1,10 +1,14 @@
 package xpwc
 
 import (
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,4 +60,78 @@ func TestTheTestsThatTheSharingTablesNameExist(t *testing.T) {
 		rows++
 	}
 	require.Greater(t, rows, 20)
+}
+
+// The picture of the architecture has a row for each layer, from the top, and in a row cells from the left.
+func TestThePictureOfTheArchitectureIsTrue(t *testing.T) {
+	source, err := os.ReadFile("docs/architecture.dot")
+	require.NoError(t, err)
+	type place struct{ row, cell int }
+	drawn := map[string]place{}
+	row, cell := 0, 0
+	for line := range strings.Lines(string(source)) {
+		if strings.Contains(line, "[label=") {
+			row, cell = row+1, 0
+		}
+		if strings.Contains(line, "<td") {
+			cell++
+		}
+		for _, m := range regexp.MustCompile(`<b>([\w/]+)</b>`).FindAllStringSubmatch(line, -1) {
+			require.NotContains(t, drawn, m[1], "drawn twice")
+			drawn[m[1]] = place{row, cell}
+		}
+	}
+	svg, err := os.ReadFile("docs/architecture.svg")
+	require.NoError(t, err)
+	imports := importsOfThisModule(t)
+	for name, at := range drawn {
+		require.Contains(t, imports, name, "it is no package any more")
+		require.Regexp(t, `>`+name+`[,<]`, string(svg), "make docs/architecture.svg draws it anew")
+		for _, imported := range imports[name] {
+			below := drawn[imported]
+			require.True(t, below.row > at.row || below.row == at.row && below.cell > at.cell,
+				"%s imports %s, which is neither below it nor to its right", name, imported)
+		}
+	}
+	for name := range imports {
+		require.Contains(t, drawn, name, "the picture lacks package %s", name)
+	}
+}
+
+// importsOfThisModule returns what each package of it imports of the others, tests apart. Packages go by their directories, the
+// root by the module's name.
+func importsOfThisModule(t *testing.T) map[string][]string {
+	t.Helper()
+	imports := map[string][]string{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			_, err := os.Stat(filepath.Join(path, "go.mod")) // a module of its own
+			fetched := slices.Contains([]string{"third_party", "bin", "lib", "demo"}, path)
+			if path != "." && (err == nil || d.Name()[0] == '.' || d.Name() == "testdata" || fetched) {
+				return fs.SkipDir
+			}
+			return nil
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		name := "xpwc"
+		if dir := filepath.Dir(path); dir != "." {
+			name = filepath.ToSlash(dir)
+		}
+		imports[name] = append([]string{}, imports[name]...)
+		for _, i := range file.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			require.NoError(t, err)
+			if imported == "xpwc" || strings.HasPrefix(imported, "xpwc/") {
+				imports[name] = append(imports[name], strings.TrimPrefix(imported, "xpwc/"))
+			}
+		}
+		return nil
+	}))
+	return imports
 }

@@ -13,15 +13,15 @@ var (
 	// ErrUnknownTensor: the data map has no tensor of that name.
 	ErrUnknownTensor = errors.New("unknown tensor")
 	// ErrNoDataMap: Session.Load on a session that was made without a data map.
-	ErrNoDataMap = errors.New("the session has no data map")
+	ErrNoDataMap = errors.New("the session has no data map; give NewSession one")
 	// ErrNotEager: XNNPACK packed a computed tensor before its content was there. The runtime must not be used.
 	ErrNotEager = errors.New("its content was not there; load it with Eager")
 	// ErrClosed: the cache or session was closed before.
 	ErrClosed = errors.New("already closed")
-	// ErrFinalized: the call belongs before Session.Finalize.
-	ErrFinalized = errors.New("the session is finalized")
+	// ErrFinalized: the call must come before Session.Finalize.
+	ErrFinalized = errors.New("the session is finalized; load before Finalize")
 	// ErrInUse: the cache still has open sessions, whose runtimes use its memory.
-	ErrInUse = errors.New("sessions are still open")
+	ErrInUse = errors.New("sessions are still open; close them first")
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote. It is never touched.
 	ErrNotCache = format.ErrNotCache
 	// ErrUnsafeFile: another user could change the file, or the path leads to something that is not a regular file.
@@ -34,7 +34,7 @@ var (
 	// left alone, and an older one replaced when something is packed.
 	ErrVersion = format.ErrVersion
 	// ErrOtherOptions: the path is already open in this process with other options.
-	ErrOtherOptions = errors.New("already open with other options")
+	ErrOtherOptions = errors.New("already open with other options; use the same ones, or close it first")
 	// ErrBusy: another process, or a session of this one, is writing to the file.
 	ErrBusy = errors.New("the file is being written to; try again later")
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as
@@ -49,8 +49,8 @@ var (
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = errors.New("the cache is read-only")
 	// ErrMisaligned: the section does not begin where this system can map it.
-	ErrMisaligned = errors.New("it cannot be mapped there; " +
-		"write the file anew with the section at a multiple of 65536, which suits every system")
+	ErrMisaligned = errors.New("it cannot be mapped there; write the file anew with the section at a multiple of " +
+		"65536, which suits every system")
 	// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
-	ErrNoCgo = errors.New("built without cgo")
+	ErrNoCgo = errors.New("built without cgo; build with CGO_ENABLED=1 and a C compiler")
 )

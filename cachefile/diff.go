@@ -64,8 +64,8 @@ func Diff(a, b *File) (differences []Difference, equal int, err error) {
 }
 
 type differ struct {
-	bytes bool // one file tells nothing but names, seeds and bytes
-	seeds bool // both tell seeds
+	bytes bool // one file has nothing but names, seeds and bytes
+	seeds bool // both have seeds
 }
 
 // read returns a file's entries by name, with the sums of payloads that have none.

@@ -29,14 +29,19 @@ func TestDiffTellsWhatTwoFilesDoNotHaveInCommon(t *testing.T) {
 		equal  int
 		want   []told
 	}{
-		"nothing":    {same, 6, nil},
-		"seed":       {func(ws []weight) []weight { ws[1].seed = 9; return ws }, 5, []told{{cachefile.OtherSeed, "dense"}}},
-		"bytes":      {func(ws []weight) []weight { ws[0].size++; return ws }, 5, []told{{cachefile.OtherBytes, "convconv.bias"}}},
-		"an entry":   {func(ws []weight) []weight { return ws[:5] }, 5, []told{{cachefile.OnlyInA, "scaled"}}},
-		"one more":   {func(ws []weight) []weight { return append(ws, weight{kernel: "new", layout: here, size: 5}) }, 6, []told{{cachefile.OnlyInB, "new"}}},
-		"its layout": {func(ws []weight) []weight { ws[0].layout = other; return ws }, 5, []told{{cachefile.OtherLayout, "convconv.bias"}}},
+		"nothing": {same, 6, nil},
+		"seed": {func(ws []weight) []weight { ws[1].seed = 9; return ws }, 5,
+			[]told{{cachefile.OtherSeed, "dense"}}},
+		"bytes": {func(ws []weight) []weight { ws[0].size++; return ws }, 5,
+			[]told{{cachefile.OtherBytes, "convconv.bias"}}},
+		"an entry": {func(ws []weight) []weight { return ws[:5] }, 5, []told{{cachefile.OnlyInA, "scaled"}}},
+		"one more": {func(ws []weight) []weight { return append(ws, weight{kernel: "new", layout: here, size: 5}) }, 6,
+			[]told{{cachefile.OnlyInB, "new"}}},
+		"its layout": {func(ws []weight) []weight { ws[0].layout = other; return ws }, 5,
+			[]told{{cachefile.OtherLayout, "convconv.bias"}}},
 		"two": {func(ws []weight) []weight { ws[0].kernel, ws[5].seed = "conf", 8; return ws }, 4, []told{
-			{cachefile.OnlyInB, "confconv.bias"}, {cachefile.OnlyInA, "convconv.bias"}, {cachefile.OtherSeed, "scaled"}}},
+			{cachefile.OnlyInB, "confconv.bias"}, {cachefile.OnlyInA, "convconv.bias"},
+			{cachefile.OtherSeed, "scaled"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			differences, equal, err := cachefile.Diff(made(same), made(c.change))

@@ -24,13 +24,13 @@ type Entry struct {
 	Layout Digest
 	// Seed and FingerprintID are those of XNNPACK's look-up key (xnnpack.h); FingerprintID is 0 where XNNPACK has none.
 	Seed, FingerprintID uint32
-	// Packing is the digest of what the host told of how XNNPACK packs (xpwc.PackedAs), zero if it told nothing.
-	// Family is the operator and the datatypes of it, and LeastSize how many bytes a payload of it has at least, zero
-	// as far as it was not told.
+	// Packing is the digest of what the host said of how XNNPACK packs (xpwc.PackedAs), zero if it said nothing.
+	// Family is the operator and the datatypes in it, zero likewise. LeastSize is how many bytes a payload of it has
+	// at least, 0 where that is not known.
 	Packing   Digest
 	Family    packing.Family
 	LeastSize int64
-	// Variant: there are several payloads under this key, and only packing tells which one is meant. Tied: one model
+	// Variant: there are several payloads under this key, and only packing finds which one is meant. Tied: one model
 	// has several operators with this key and this payload.
 	Variant, Tied bool
 
@@ -50,8 +50,8 @@ type Entry struct {
 	PackedAt, UsedAt time.Time
 }
 
-// SameKey reports whether two entries answer the same look-ups, as far as the seed and the content they were packed
-// from do not tell them apart.
+// SameKey reports whether two entries answer the same look-ups, if the seed and the content they were packed from are
+// left aside.
 func (e *Entry) SameKey(other *Entry) bool { return e.record().Key == other.record().Key }
 
 // SameContent reports whether a program that has the content which one of two entries of a key was packed from would
@@ -121,9 +121,8 @@ func (e *Entry) record() format.Record {
 
 func byOffset(a, b Entry) int { return cmp.Compare(a.Offset, b.Offset) }
 
-// Entries yields the entries in the order of their payloads in the file. In place of one whose record is damaged it
-// yields an error, which matches ErrDamaged, and goes on. ExecuTorch's entries are those its index lists, but for
-// what a native file reserved in it.
+// Entries yields the entries in the order of their payloads in the file. For an entry whose record is damaged it
+// yields an error, which matches ErrDamaged, and continues. Of an ExecuTorch file they are what its index lists.
 func (f *File) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for _, e := range f.foreign {
@@ -154,9 +153,9 @@ func reserved(name string) bool { return name == format.HeaderEntry || name == f
 // Payload reads the packed bytes of an entry of this file, as long as the file is open. They are not checked.
 func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f.r, e.Offset, e.Size) }
 
-// Check reads a payload and compares its checksum. The error matches ErrDamaged if it is another, or if the payload
-// is too short: XNNPACK would read behind it. ExecuTorch's entries have neither checksum nor least size, and are only
-// read.
+// Check reads a payload and compares its checksum. The error matches ErrDamaged if that is another one, or if the
+// payload is too short, so that XNNPACK would read past its end. The entries of ExecuTorch have neither checksum nor
+// least size, and are only read.
 func (f *File) Check(e Entry) error { return f.copyPayload(io.Discard, &e) }
 
 // copyPayload copies a payload and checks it.
@@ -183,5 +182,6 @@ func (f *File) checkSize(e *Entry) error {
 	if e.Size >= e.LeastSize {
 		return nil
 	}
-	return f.problemOf(e, "the payload is too short: it has %d bytes, its kernel takes %d at least", e.Size, e.LeastSize)
+	return f.problemOf(e, "the payload is too short: it has %d bytes, its kernel takes %d at least",
+		e.Size, e.LeastSize)
 }

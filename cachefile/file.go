@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -120,9 +119,10 @@ func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
 		case n == 1:
 		case errors.Is(err, io.EOF):
 			f.format = Native
-			return f, []finding{{f.problem(f.size-1, "the file ends before the last of %d bytes, which is to be here", size), true}}, nil
+			p := f.problem(f.size-1, "the cache ends before this, the last of its %d bytes", size)
+			return f, []finding{{p, true}}, nil
 		default:
-			return nil, nil, f.wrap(err)
+			return nil, nil, err
 		}
 	}
 	findings, err := f.read()
@@ -214,7 +214,7 @@ func (f *File) readHeader() (header []byte, err error) {
 	return header, nil
 }
 
-// readIndex reads the index that the slot in force speaks of.
+// readIndex reads the index of the generation in force.
 func (f *File) readIndex() (findings []finding, err error) {
 	inForce := fmt.Sprintf("generation %d is in force", f.slot.Generation)
 	if f.slot.Generation == 0 {
@@ -222,8 +222,9 @@ func (f *File) readIndex() (findings []finding, err error) {
 	}
 	for parity, s := range f.slots {
 		if s.State == format.SlotTorn {
-			findings = append(findings, finding{f.problem(s.Offset, "the slot of %s generations does not check out: damaged, or being written "+
-				"when a crash came; %s", [2]string{"even", "odd"}[parity], inForce), false})
+			p := f.problem(s.Offset, "the slot of %s generations has a wrong checksum: damaged, or cut off by a crash "+
+				"while it was written; %s", [2]string{"even", "odd"}[parity], inForce)
+			findings = append(findings, finding{p, false})
 		}
 	}
 	slot := f.slot
@@ -231,7 +232,8 @@ func (f *File) readIndex() (findings []finding, err error) {
 		return findings, nil
 	}
 	if slot.End > f.size {
-		findings = append(findings, finding{f.problem(f.size, "the file ends here, generation %d at %d", slot.Generation, slot.End), true})
+		p := f.problem(f.size, "the file ends here, generation %d at %d", slot.Generation, slot.End)
+		findings = append(findings, finding{p, true})
 	}
 	if slot.IndexOffset+slot.IndexSize > f.size || slot.IndexSize > math.MaxInt {
 		return findings, nil
@@ -245,7 +247,8 @@ func (f *File) readIndex() (findings []finding, err error) {
 		return append(findings, finding{f.problem(slot.IndexOffset, "%v", err), true}), nil
 	}
 	if n := index.NameBytes(); n > index.NameLimit() {
-		return append(findings, finding{f.problem(slot.IndexOffset, "the names of %d records add up to %d bytes", slot.Records, n), true}), nil
+		p := f.problem(slot.IndexOffset, "the names of %d records add up to %d bytes", slot.Records, n)
+		return append(findings, finding{p, true}), nil
 	}
 	f.index = index
 	return findings, nil
@@ -282,7 +285,7 @@ func (f *File) readForeign() ([]finding, error) {
 func (f *File) readAt(b []byte, offset uint64) error {
 	_, err := f.r.ReadAt(b, int64(offset))
 	if errors.Is(err, io.EOF) {
-		return &fs.PathError{Op: "read", Path: f.path, Err: io.ErrUnexpectedEOF}
+		return f.wrap(fmt.Errorf("read: %w", io.ErrUnexpectedEOF))
 	}
 	return err
 }

@@ -34,7 +34,7 @@ type Image struct {
 // checksums.
 //
 // listed is the layout whose entries the index for ExecuTorch lists. Every payload is compared with its checksum.
-// Errors: ErrDamaged, ErrForeign for a file of ExecuTorch's, ErrEmpty if there is no entry.
+// Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote, ErrEmpty if there is no entry.
 func Combine(files []*File, keep func(Entry) bool, listed Digest) (*Image, error) {
 	var all []portable
 	descriptions := map[Digest]string{}
@@ -86,7 +86,7 @@ func inOrder(entries []portable) []portable {
 		}
 		once = append(once, e)
 	}
-	// Hosts that do not tell scales pack other bytes of the same content. A cache serves the first that it has, but
+	// Hosts that do not give scales pack other bytes of the same content. A cache serves the first that it has, but
 	// of a file that other machines packed nobody knows whose that is.
 	for i := 1; i < len(once); i++ {
 		if a, b := &once[i-1].record, &once[i].record; compareKeys(a, b) == 0 {

@@ -15,7 +15,8 @@ import (
 	"xpwc/internal/format"
 )
 
-func combine(t *testing.T, keep func(cachefile.Entry) bool, listed cachefile.Digest, paths ...string) (*cachefile.Image, []byte) {
+func combine(t *testing.T, keep func(cachefile.Entry) bool, listed cachefile.Digest, paths ...string,
+) (*cachefile.Image, []byte) {
 	t.Helper()
 	var files []*cachefile.File
 	for _, path := range paths {
@@ -49,7 +50,8 @@ func TestTheSameEntriesMakeTheSameImage(t *testing.T) {
 	im, want := combine(t, nil, here.Fingerprint, path)
 	require.Equal(t, len(weights), im.Entries)
 	for name, paths := range map[string][]string{
-		"again": {path}, "a copy": {copied}, "packed elsewhere": {there}, "twice": {path, there}, "in halves": halves(t, path),
+		"again": {path}, "a copy": {copied}, "packed elsewhere": {there}, "twice": {path, there},
+		"in halves": halves(t, path),
 	} {
 		_, got := combine(t, nil, here.Fingerprint, paths...)
 		require.True(t, bytes.Equal(want, got), name)

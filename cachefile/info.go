@@ -20,7 +20,7 @@ type Info struct {
 
 	FileBytes, HeaderBytes, PayloadBytes, IndexBytes, TrailerBytes int64
 	// PaddingBytes align payloads and index. DeadBytes are those that nothing refers to; compacting frees them.
-	// UncommittedBytes lie behind the end of the generation in force: a writer is at work, or was killed.
+	// UncommittedBytes lie after the end of the generation in force: a writer is at work, or was killed.
 	PaddingBytes, DeadBytes, UncommittedBytes int64
 }
 
@@ -43,7 +43,7 @@ const (
 	SlotEmpty   SlotState = "empty"    // never written
 	SlotInForce SlotState = "in force" // of the generation that is read
 	SlotOlder   SlotState = "older"    // of a generation before it
-	SlotTorn    SlotState = "torn"     // does not check out: damaged, or being written when a crash came
+	SlotTorn    SlotState = "torn"     // has a wrong checksum: damaged, or cut off by a crash
 )
 
 // A Layout is a way of packing that entries of a file are of.

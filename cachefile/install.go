@@ -8,10 +8,10 @@ import (
 	"xpwc/internal/format"
 )
 
-// Install makes a native file at the path of the bytes that content writes, which may come from anywhere: it appears
-// there when [Verify] has found nothing wrong with it and accept, if it is not nil, agrees. The file gets an identity
-// of its own, since processes tell a file that was replaced from one that grew by it: two copies of one file, one
-// after the other at one path, must not have the same.
+// Install makes a native file at the path of the bytes that content writes, which may come from anywhere. It appears
+// there if [Verify] finds nothing wrong with it and accept, if it is not nil, returns nil. The file gets an identity
+// of its own: processes take a file of another identity for a replaced one, and one of the same for one that grew. So
+// two copies of one file, one after the other at one path, must not have the same.
 //
 // As with [File.Write], what is at the path is replaced by a rename, if it is empty or a cache of this version, and
 // the new file is for its owner only. Errors: ErrNotCache for what is at the path, ErrDamaged, ErrVersion and
@@ -65,7 +65,7 @@ func installable(path, to string, accept func(Info) error) (format.Slot, error) 
 		return format.Slot{}, err
 	}
 	if info.UncommittedBytes > 0 {
-		return format.Slot{}, f.problem(f.slot.End, "%d bytes lie behind the end", info.UncommittedBytes)
+		return format.Slot{}, f.problem(f.slot.End, "%d bytes lie after the end", info.UncommittedBytes)
 	}
 	if accept != nil {
 		err = accept(info)

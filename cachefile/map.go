@@ -14,12 +14,12 @@ type Kind string
 const (
 	Header   Kind = "header"
 	Payload  Kind = "payload"
-	Padding  Kind = "padding"   // aligns what is behind it
+	Padding  Kind = "padding"   // aligns what follows it
 	OldIndex Kind = "old index" // of a generation before the one in force: dead
 	Dead     Kind = "dead"      // nothing refers to it: superseded payloads, old trailers
 	Index    Kind = "index"
 	Trailer  Kind = "trailer" // ExecuTorch's index
-	// Uncommitted is what lies behind the end of the generation in force: a writer is at work or was killed.
+	// Uncommitted is what lies after the end of the generation in force: a writer is at work or was killed.
 	Uncommitted Kind = "uncommitted"
 )
 
@@ -31,9 +31,8 @@ type Segment struct {
 	Name string
 }
 
-// Map says what the bytes of the file are, from its first to its last, without gaps or overlaps. Bytes that only
-// damaged records speak of are taken for dead; the error is of the first such record, and comes with a map all the
-// same.
+// Map returns what the bytes of the file are, from its first to its last, without gaps or overlaps. Bytes that only
+// damaged records refer to count as dead; the error is of the first such record, and comes with the whole map.
 func (f *File) Map() ([]Segment, error) {
 	segments, damage := f.segments()
 	var all []Segment
@@ -47,7 +46,7 @@ func (f *File) Map() ([]Segment, error) {
 	return all, damage
 }
 
-// segments is Map by what the index tells, without looking for old indexes among the dead bytes.
+// segments is Map by what the index says, without looking for old indexes among the dead bytes.
 func (f *File) segments() ([]Segment, error) {
 	if f.size == 0 {
 		return nil, nil
@@ -71,7 +70,8 @@ func (f *File) segments() ([]Segment, error) {
 		segments = append(segments, Segment{Kind: Header, Size: int64(min(format.HeaderSize, f.size))})
 		end = min(max(slot.End, format.HeaderSize), f.size)
 		if trailerAt := slot.IndexOffset + slot.IndexSize; slot.Generation > 0 && trailerAt <= end {
-			segments = append(segments, Segment{Kind: Index, Offset: int64(slot.IndexOffset), Size: int64(slot.IndexSize)},
+			segments = append(segments,
+				Segment{Kind: Index, Offset: int64(slot.IndexOffset), Size: int64(slot.IndexSize)},
 				Segment{Kind: Trailer, Offset: int64(trailerAt), Size: int64(end - trailerAt)})
 		}
 	} else {

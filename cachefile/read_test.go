@@ -49,7 +49,8 @@ func TestAFileTellsWhatIsInIt(t *testing.T) {
 	}, info.Layouts)
 	require.EqualValues(t, 501_205, info.PayloadBytes)
 	require.Zero(t, info.DeadBytes)
-	require.Equal(t, []cachefile.SlotState{cachefile.SlotEmpty, cachefile.SlotInForce}, []cachefile.SlotState{info.Slots[0].State, info.Slots[1].State})
+	require.Equal(t, cachefile.SlotEmpty, info.Slots[0].State)
+	require.Equal(t, cachefile.SlotInForce, info.Slots[1].State)
 }
 
 func requireMapCovers(t testing.TB, f *cachefile.File, size int) []cachefile.Segment {
@@ -158,7 +159,7 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	}
 	retrailed := func(change func(entries []format.TrailerEntry) []format.TrailerEntry) func([]byte) []byte {
 		return func(b []byte) []byte {
-			entries, _, err := format.DecodeTrailer(uint64(len(b)), func(p []byte, at uint64) error { copy(p, b[at:]); return nil })
+			entries, _, err := format.DecodeTrailer(uint64(len(b)), readIn(b))
 			require.NoError(t, err)
 			b = append(b[:trailer], format.EncodeTrailer(change(entries), trailer)...)
 			slot := slot
@@ -179,37 +180,46 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	}
 	f := open(t, write(t, good))
 	all := entries(t, f)
+	at := func(entry int) uint64 { return uint64(all[entry].Offset) }
+	cut := func(to uint64) func([]byte) []byte { return func(b []byte) []byte { return b[:to] } }
+	whole := uint64(len(good))
 	for name, c := range map[string]struct {
 		damage func([]byte) []byte
 		offset uint64
 		entry  string
 		says   string
 	}{
-		"the header":              {flip(16), 0, "", "the header's checksum"},
-		"the slot in force":       {flip(1024 + 40), 1024, "", "the slot of odd generations"},
-		"the other slot":          {flip(512 + 40), 512, "", "the slot of even generations"},
-		"the root":                {flip(slot.IndexOffset + 20), slot.IndexOffset, "", "index"},
-		"a layout":                {flip(slot.IndexOffset + 130), slot.IndexOffset, "", "checksum of the index' root"},
-		"a record":                {flip(body + 200), slot.IndexOffset, "", "block 0"},
-		"a name":                  {flip(trailer - 1), slot.IndexOffset, "", "block 0"},
-		"the first payload":       {flip(uint64(all[0].Offset)), uint64(all[0].Offset), "convconv.bias", "the payload's 1000 bytes"},
-		"the last payload's end":  {flip(uint64(all[5].Offset + 127)), uint64(all[5].Offset), "scaled", "the payload's 128 bytes"},
-		"a shared payload":        {flip(uint64(all[4].Offset + 3)), uint64(all[4].Offset), "tied", "the payload's 77 bytes"},
-		"the trailer's magic":     {flip(uint64(len(good)) - 8), trailer, "", "the magic in its footer is wrong"},
-		"the trailer's version":   {flip(uint64(len(good)) - 4), trailer, "", "the version in its footer is "},
-		"the trailer's start":     {flip(uint64(len(good)) - 20), trailer, "", "trailer"},
-		"a seed in the trailer":   {flip(trailer + 4 + 13 + 16), trailer, "", "seed 17, is none of the index"},
-		"an offset in it":         {flip(trailer + 4 + 13 + 1), trailer, "", "is none of the index"},
-		"the end is missing":      {func(b []byte) []byte { return b[:len(b)-1] }, uint64(len(good)) - 1, "", "the file ends here"},
-		"the index is missing":    {func(b []byte) []byte { return b[:slot.IndexOffset+10] }, slot.IndexOffset + 10, "", "the file ends here"},
-		"dead bytes":              {reslotted(func(s *format.Slot) { s.DeadBytes++ }), 1024, "", "1 bytes are dead, but it is 0"},
-		"payload bytes":           {reslotted(func(s *format.Slot) { s.PayloadBytes++ }), slot.IndexOffset, "", "501205 bytes, the slot says 501206"},
-		"the last generation":     {rewritten(func(m *maker) { m.skipped = math.MaxUint64 - 1 }), 0, "", "no room for others"},
-		"another generation's":    {reslotted(func(s *format.Slot) { s.Generation = 3 }), slot.IndexOffset, "", "generation 1, its slot of generation 3"},
-		"payloads that overlap":   {rewritten(func(m *maker) { m.records[2].Offset -= 128 }), body + 2*192, "", "record 2 overlaps"},
-		"a payload not aligned":   {rewritten(func(m *maker) { m.records[0].Offset += 64 }), body, "", "record 0"},
-		"a payload in the header": {rewritten(func(m *maker) { m.records[0].Offset = 0 }), body, "", "record 0 lies outside"},
-		"an empty payload":        {rewritten(func(m *maker) { m.records[5].Size = 0 }), body + 5*192, "", "record 5"},
+		"the header":             {flip(16), 0, "", "the header's checksum"},
+		"the slot in force":      {flip(1024 + 40), 1024, "", "the slot of odd generations"},
+		"the other slot":         {flip(512 + 40), 512, "", "the slot of even generations"},
+		"the root":               {flip(slot.IndexOffset + 20), slot.IndexOffset, "", "index"},
+		"a layout":               {flip(slot.IndexOffset + 130), slot.IndexOffset, "", "checksum of the index' root"},
+		"a record":               {flip(body + 200), slot.IndexOffset, "", "block 0"},
+		"a name":                 {flip(trailer - 1), slot.IndexOffset, "", "block 0"},
+		"the first payload":      {flip(at(0)), at(0), "convconv.bias", "the payload's 1000 bytes"},
+		"the last payload's end": {flip(at(5) + 127), at(5), "scaled", "the payload's 128 bytes"},
+		"a shared payload":       {flip(at(4) + 3), at(4), "tied", "the payload's 77 bytes"},
+		"the trailer's magic":    {flip(uint64(len(good)) - 8), trailer, "", "the magic in its footer is wrong"},
+		"the trailer's version":  {flip(uint64(len(good)) - 4), trailer, "", "the version in its footer is "},
+		"the trailer's start":    {flip(uint64(len(good)) - 20), trailer, "", "trailer"},
+		"a seed in the trailer":  {flip(trailer + 4 + 13 + 16), trailer, "", "seed 17, is none of the index"},
+		"an offset in it":        {flip(trailer + 4 + 13 + 1), trailer, "", "is none of the index"},
+		"the end is missing":     {cut(whole - 1), whole - 1, "", "the file ends here"},
+		"the index is missing":   {cut(slot.IndexOffset + 10), slot.IndexOffset + 10, "", "the file ends here"},
+		"dead bytes": {reslotted(func(s *format.Slot) { s.DeadBytes++ }), 1024, "",
+			"1 bytes are dead, but it is 0"},
+		"payload bytes": {reslotted(func(s *format.Slot) { s.PayloadBytes++ }), slot.IndexOffset, "",
+			"501205 bytes, the slot says 501206"},
+		"the last generation": {rewritten(func(m *maker) { m.skipped = math.MaxUint64 - 1 }), 0, "",
+			"no room for others"},
+		"another generation's": {reslotted(func(s *format.Slot) { s.Generation = 3 }), slot.IndexOffset, "",
+			"generation 1, its slot of generation 3"},
+		"payloads that overlap": {rewritten(func(m *maker) { m.records[2].Offset -= 128 }), body + 2*192, "",
+			"record 2 overlaps"},
+		"a payload not aligned": {rewritten(func(m *maker) { m.records[0].Offset += 64 }), body, "", "record 0"},
+		"a payload in the header": {rewritten(func(m *maker) { m.records[0].Offset = 0 }), body, "",
+			"record 0 lies outside"},
+		"an empty payload": {rewritten(func(m *maker) { m.records[5].Size = 0 }), body + 5*192, "", "record 5"},
 		"the header is not listed": {retrailed(func(e []format.TrailerEntry) []format.TrailerEntry {
 			return append(e[:3], e[4])
 		}), trailer, "", "it does not list xpwc:header"},
@@ -378,7 +388,8 @@ func TestADamagedBlockHidesItsEntries(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "copy")
 	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
 	left := 0
-	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: func(cachefile.Entry, error) error { left++; return nil }}))
+	leaveOut := func(cachefile.Entry, error) error { left++; return nil }
+	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: leaveOut}))
 	require.Equal(t, damaged, left)
 	requireSound(t, to)
 }

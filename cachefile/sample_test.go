@@ -81,7 +81,8 @@ func (m *maker) commit(t testing.TB) {
 	generation := m.skipped + uint64(len(m.slots)) + 1
 	tail := uint64(format.HeaderSize + len(m.body))
 	layouts := []format.Layout{here, other}
-	slot, block, err := format.EncodeGeneration(generation, tail, layouts, m.records, format.TrailerEntries(here.Fingerprint, m.records))
+	trailer := format.TrailerEntries(here.Fingerprint, m.records)
+	slot, block, err := format.EncodeGeneration(generation, tail, layouts, m.records, trailer)
 	require.NoError(t, err)
 	m.body = slices.Concat(m.body, make([]byte, slot.IndexOffset-tail), block)
 	m.slots = append(m.slots, slot)
@@ -131,6 +132,14 @@ func content(t testing.TB, f *cachefile.File, e cachefile.Entry) []byte {
 	return b
 }
 
+// readIn reads bytes as DecodeTrailer reads a file.
+func readIn(file []byte) func(b []byte, offset uint64) error {
+	return func(b []byte, offset uint64) error {
+		copy(b, file[offset:])
+		return nil
+	}
+}
+
 // requireSound verifies a file.
 func requireSound(t testing.TB, path string) {
 	problems, err := cachefile.Verify(path, nil)
@@ -144,7 +153,8 @@ func executorchFile(version uint32, names ...string) []byte {
 	var trailer []format.TrailerEntry
 	for i, name := range names {
 		p := payloadOf(i, weight{kernel: name, size: 1000 * (i + 1)})
-		trailer = append(trailer, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(p)), Seed: uint32(i + 1)})
+		trailer = append(trailer,
+			format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(p)), Seed: uint32(i + 1)})
 		file = append(file, p...)
 		file = append(file, make([]byte, -len(file)&4095)...)
 	}

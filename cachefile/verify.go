@@ -9,13 +9,13 @@ import (
 	"xpwc/internal/format"
 )
 
-// Verify checks everything there is to check in the file at path: the slots of its header, every checksum of its
-// index, every bound and the order of its records, that each is found by its key, that ExecuTorch's index agrees with
-// them, what the file says of its sizes, and that every payload has its checksum and is not too short for what it was
-// packed from. Of ExecuTorch's files it checks the index, and that payloads can be read and neither overlap nor lie
-// where XNNPACK could not use them. It returns all that is wrong, in the order of offsets, or nil.
+// Verify checks everything in the file at path: the slots of its header, every checksum of its index, every bound and
+// the order of its records, that each is found by its key, that ExecuTorch's index agrees with them, the sizes in the
+// slot, and that every payload has its checksum and is not too short for what it was packed from. Of an ExecuTorch
+// file it checks the index, and that payloads can be read and neither overlap nor lie where XNNPACK could not use
+// them. It returns all that is wrong, in the order of offsets, or nil.
 //
-// Progress, if not nil, is told how many bytes of how many payload bytes were read. The error is of a file that
+// Progress, if not nil, is given how many bytes of how many payload bytes were read. The error is of a file that
 // cannot be looked into: it matches ErrNotCache or ErrVersion, or is the system's.
 func Verify(path string, progress func(done, total int64)) (problems []Problem, err error) {
 	f, err := open(path)
@@ -75,11 +75,11 @@ func (v *verifier) native() {
 	trailerAt := v.slot.IndexOffset + v.slot.IndexSize
 	for e, err := range v.Entries() {
 		if err != nil {
-			continue // Flaws told
+			continue // it is among the flaws
 		}
 		v.entries = append(v.entries, e)
 		if uint64(e.Offset) >= trailerAt {
-			v.found(v.problemOf(&e, "the payload lies behind the index"))
+			v.found(v.problemOf(&e, "the payload lies after the index"))
 		}
 	}
 	known := map[Digest]bool{}
@@ -122,7 +122,7 @@ func (v *verifier) sizes() {
 // trailer checks that ExecuTorch's index lists the header, the index, and payloads that there are.
 func (v *verifier) trailer(at uint64) {
 	if v.slot.End > v.size {
-		return // it was told
+		return // it is reported already
 	}
 	wrong := func(format string, args ...any) {
 		v.found(v.problem(at, "the trailer for ExecuTorch: "+format, args...))
@@ -179,7 +179,8 @@ func (v *verifier) trailer(at uint64) {
 		switch {
 		case len(of) == 0 && v.damaged: // it may be of a record that cannot be read
 		case len(of) == 0:
-			wrong("entry %d, %.100q with %d bytes at %d and seed %d, is none of the index", i, e.Name, e.Size, e.Offset, e.Seed)
+			wrong("entry %d, %.100q with %d bytes at %d and seed %d, is none of the index",
+				i, e.Name, e.Size, e.Offset, e.Seed)
 		case layout == nil:
 			layout = &of[0].Layout
 		case !slices.ContainsFunc(of, func(r Entry) bool { return r.Layout == *layout }):
@@ -204,7 +205,8 @@ func (v *verifier) foreignIndex() {
 		}
 		named[e.Name] = true
 		if reserved(e.Name) {
-			v.found(v.problem(uint64(e.Offset), "the index lists %s here, a structure of a native file, but the header's magic is not there", e.Name))
+			v.found(v.problem(uint64(e.Offset),
+				"the index lists %s here, a structure of a native file, but the header's magic is not there", e.Name))
 			continue
 		}
 		if e.Offset%xnnpackAlignment != 0 {

@@ -15,15 +15,16 @@ type WriteOptions struct {
 	// Format of the new file, Native or XPWC2; "" is that of the file it is made of. XPWC1 is none, since no
 	// ExecuTorch reads it.
 	Format Format
-	// Layout says of which layout's entries an ExecuTorch's file is made, or which ones the index for ExecuTorch at
-	// the end of a native file lists. Zero is the only layout there is, or, of a native file, the one whose entries
-	// the source lists so.
+	// Layout is the layout whose entries a file for ExecuTorch is made of, or which the index for ExecuTorch at the
+	// end of a native file lists. Zero is the only layout there is, or, for a native file, the one whose entries the
+	// source lists so.
 	Layout Digest
-	// LeftOut, if not nil, is asked about each entry that was to be kept and cannot be, and why: the error matches
-	// ErrDamaged or ErrAmbiguous, and the entry is zero if its record is what is damaged. Write goes on without it if
-	// LeftOut returns nil, and otherwise fails with what it returns. Without LeftOut such an entry makes Write fail.
+	// LeftOut, if not nil, is asked about each entry that keep has chosen and that cannot be written. The error says
+	// why, and matches ErrDamaged or ErrAmbiguous; the entry is zero if its record is damaged. If LeftOut returns
+	// nil, Write leaves the entry out; otherwise it fails with what LeftOut returns. Without LeftOut such an entry
+	// makes Write fail.
 	LeftOut func(Entry, error) error
-	// Progress, if not nil, is told how many bytes of how many are copied.
+	// Progress, if not nil, is given how many bytes of how many are copied.
 	Progress func(done, total int64)
 }
 
@@ -37,7 +38,7 @@ type WriteOptions struct {
 // also by a link, the error matches ErrSameFile. The new file can be read and written by its owner only, as all
 // caches.
 //
-// A file of ExecuTorch's has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrForeign,
+// A file for ExecuTorch has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrForeign,
 // ErrNeedsSeeds and ErrEmpty say what cannot be made.
 func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
 	o.Format = cmp.Or(o.Format, f.format)
@@ -179,7 +180,8 @@ func (f *File) writeNative(t *target, entries []Entry, o *WriteOptions) error {
 	}
 	var layouts []format.Layout
 	if f.index != nil {
-		layouts = slices.DeleteFunc(slices.Clone(f.index.Layouts()), func(l format.Layout) bool { return !used[l.Fingerprint] })
+		unused := func(l format.Layout) bool { return !used[l.Fingerprint] }
+		layouts = slices.DeleteFunc(slices.Clone(f.index.Layouts()), unused)
 	}
 	listed := o.Layout
 	if listed == (Digest{}) {
@@ -232,7 +234,7 @@ func (f *File) writeForeign(t *target, entries []Entry, o *WriteOptions) error {
 	return t.write(format.EncodeTrailer(trailer, tail), tail)
 }
 
-// copyPayloads copies payloads behind the tail, each once, and returns the entries with where theirs are now.
+// copyPayloads copies payloads after the tail, each once, and returns the entries with where theirs are now.
 func (f *File) copyPayloads(t *target, tail *uint64, entries []Entry, o *WriteOptions) (kept []Entry, err error) {
 	type payload struct{ offset, size int64 }
 	var done, total int64

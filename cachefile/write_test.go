@@ -75,14 +75,15 @@ func TestACopyListsTheSameLayoutForExecuTorch(t *testing.T) {
 		requireSound(t, to)
 		b, err := os.ReadFile(to)
 		require.NoError(t, err)
-		trailer, _, err := format.DecodeTrailer(uint64(len(b)), func(p []byte, at uint64) error { copy(p, b[at:]); return nil })
+		trailer, _, err := format.DecodeTrailer(uint64(len(b)), readIn(b))
 		require.NoError(t, err)
 		for _, e := range trailer {
 			names = append(names, e.Name)
 		}
 		return names
 	}
-	require.Equal(t, []string{"convconv.bias", "dense", "tied", format.HeaderEntry, format.IndexEntry}, listed(cachefile.WriteOptions{}))
+	require.Equal(t, []string{"convconv.bias", "dense", "tied", format.HeaderEntry, format.IndexEntry},
+		listed(cachefile.WriteOptions{}))
 	require.Equal(t, []string{"dense", "scaled", format.HeaderEntry, format.IndexEntry},
 		listed(cachefile.WriteOptions{Layout: other.Fingerprint}))
 }
@@ -95,7 +96,8 @@ func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
 	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: here.Fingerprint}),
 		cachefile.ErrAmbiguous, "tied has two seeds")
 	require.NoFileExists(t, to)
-	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: format.Digest{0xc}}), cachefile.ErrEmpty)
+	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: format.Digest{0xc}}),
+		cachefile.ErrEmpty)
 	var left []uint32
 	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: here.Fingerprint,
 		LeftOut: func(e cachefile.Entry, err error) error {
@@ -125,13 +127,15 @@ func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
 // ExecuTorch would serve either for the other.
 func TestNamesThatMeetAtTheirSeamsAreNotWrittenForExecuTorch(t *testing.T) {
 	var m maker
-	m.add(weight{kernel: "a", bias: "bc", layout: here, seed: 1, size: 10}, weight{kernel: "ab", bias: "c", layout: here, seed: 1, size: 20},
+	m.add(weight{kernel: "a", bias: "bc", layout: here, seed: 1, size: 10},
+		weight{kernel: "ab", bias: "c", layout: here, seed: 1, size: 20},
 		weight{kernel: "x", layout: here, seed: 1, size: 10})
 	m.commit(t)
 	f := open(t, write(t, m.bytes()))
 	to := filepath.Join(t.TempDir(), "copy")
 	left := 0
-	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, LeftOut: func(cachefile.Entry, error) error { left++; return nil }}))
+	leaveOut := func(cachefile.Entry, error) error { left++; return nil }
+	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, LeftOut: leaveOut}))
 	require.Equal(t, 2, left)
 	require.Len(t, entries(t, open(t, to)), 1)
 }
@@ -147,7 +151,8 @@ func TestExecuTorchsFilesAreCopied(t *testing.T) {
 	for _, kind := range []cachefile.Format{"", cachefile.XPWC1, cachefile.XPWC2} {
 		require.ErrorIs(t, v1.Write(to, nil, cachefile.WriteOptions{Format: kind}), cachefile.ErrNeedsSeeds)
 	}
-	require.ErrorContains(t, v2.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC1}), `"xpwc1" is no format that is written`)
+	require.ErrorContains(t, v2.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC1}),
+		`"xpwc1" is no format that is written`)
 	require.NoFileExists(t, to)
 	require.NoError(t, v2.Write(to, func(e cachefile.Entry) bool { return e.Name == "b" }, cachefile.WriteOptions{}))
 	requireSound(t, to)
@@ -202,8 +207,10 @@ func TestNothingIsDestroyed(t *testing.T) {
 	require.NoError(t, os.WriteFile(in("newer"), version, 0o600))
 	require.NoError(t, os.Mkdir(in("dir"), 0o700))
 	for name, want := range map[string]error{
-		"cache": cachefile.ErrSameFile, "link": cachefile.ErrSameFile, "hardlink": cachefile.ErrSameFile, "../" + filepath.Base(dir) + "/cache": cachefile.ErrSameFile,
-		"notes": cachefile.ErrNotCache, "dir": cachefile.ErrNotCache, "dangling": os.ErrNotExist, "none/x": os.ErrNotExist,
+		"cache": cachefile.ErrSameFile, "link": cachefile.ErrSameFile, "hardlink": cachefile.ErrSameFile,
+		"../" + filepath.Base(dir) + "/cache": cachefile.ErrSameFile,
+		"notes":                               cachefile.ErrNotCache, "dir": cachefile.ErrNotCache,
+		"dangling": os.ErrNotExist, "none/x": os.ErrNotExist,
 		"newer": cachefile.ErrVersion,
 	} {
 		require.ErrorIs(t, f.Write(in(name), nil, cachefile.WriteOptions{}), want, name)

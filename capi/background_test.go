@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// thinDisk returns the directory of an ext4 file system that pretends to have more space than the tmpfs has which it lies on, and a
-// path on that tmpfs.
+// thinDisk returns the directory of an ext4 file system that pretends to have more space than the tmpfs has which it
+// lies on, and a path on that tmpfs.
 func thinDisk(t *testing.T) (dir, ballast string) {
 	t.Helper()
 	backing, dir := filepath.Join(t.TempDir(), "backing"), filepath.Join(t.TempDir(), "mounted")

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests are hosts: C and C++ programs of testdata, compiled against an installed tree of the library and run. How XNNPACK is
-// found is in the environment (make env), as it is for this test's own build.
+// The tests are hosts: C and C++ programs of testdata, compiled against an installed tree of the library and run. How
+// XNNPACK is found is in the environment (make env), as it is for this test's own build.
 
 func TestMain(m *testing.M) {
 	code := m.Run()

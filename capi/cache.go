@@ -26,7 +26,7 @@ import (
 type cache struct {
 	*xpwc.Cache
 	name   string      // for messages
-	number C.uintptr_t // of the cache in calls of the host's; the handles of one path have the same
+	number C.uintptr_t // stands for the cache while the host is called; handles of one path have the same
 	host   *hostCallbacks
 
 	mu     sync.Mutex // held while closing

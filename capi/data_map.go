@@ -39,7 +39,7 @@ func (w watch) Changed() (bool, error) {
 	return says != 0, nil
 }
 
-// newDataMap copies the table: nothing of the host's is looked at later but what tensors point to.
+// newDataMap copies the table: later only what tensors point to is read.
 func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tensor, n C.size_t) (*dataMap, error) {
 	m := &dataMap{get: get, changed: changed, table: map[string]*tensor{}, asked: map[string]error{}}
 	if get.function != 0 || n == 0 {
@@ -74,8 +74,8 @@ func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tenso
 	return m, nil
 }
 
-// Tensor implements xpwc.DataMap. The session asks once for each name that is there; the host is not asked again for one
-// that is not, either.
+// Tensor implements xpwc.DataMap. The session asks once for each name that is there; the host is not asked again for
+// one that is not, either.
 func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	t, err := m.tensor(name)
 	if t != nil {
@@ -124,14 +124,14 @@ func (m *dataMap) ask(name string) (*tensor, error) {
 	}
 }
 
-// end releases what the session did not: tensors it never came to take.
+// end releases the tensors that the session did not take.
 func (m *dataMap) end() {
 	for _, t := range m.given {
 		t.free()
 	}
 }
 
-// A tensor is one of the host's.
+// A tensor is an unpacked tensor of the host.
 type tensor struct {
 	data        unsafe.Pointer // nil unless there are bytes to read
 	size        C.size_t
@@ -192,7 +192,8 @@ func (t *tensor) unpacked() xpwc.Tensor {
 	}
 	u.Size = int(t.size)
 	u.Fill = func(dst []byte) error {
-		if status := C.xpwc_call_fill(t.fill, unsafe.Pointer(unsafe.SliceData(dst)), C.size_t(len(dst))); status != C.XPWC_STATUS_OK {
+		status := C.xpwc_call_fill(t.fill, unsafe.Pointer(unsafe.SliceData(dst)), C.size_t(len(dst)))
+		if status != C.XPWC_STATUS_OK {
 			return callbackError{"fill", status}
 		}
 		return nil

@@ -30,14 +30,15 @@ type panicError struct{ value any }
 
 func (e panicError) Error() string { return fmt.Sprintf("defect in libxpwc: %v", e.value) }
 
-// A callbackError is a status that a callback of the host's returned.
+// A callbackError is a status that a callback of the host returned.
 type callbackError struct {
 	callback string
 	status   C.xpwc_status
 }
 
 func (e callbackError) Error() string {
-	return fmt.Sprintf("the host's %s returned status %d, %s", e.callback, e.status, C.GoString(C.xpwc_status_string(e.status)))
+	name := C.GoString(C.xpwc_status_string(e.status))
+	return fmt.Sprintf("the host's %s returned status %d, %s", e.callback, e.status, name)
 }
 
 // result returns the status to hand on: one that the host made up is not to be taken for one of a later version's.
@@ -94,8 +95,8 @@ func statusOf(err error) C.xpwc_status {
 	return C.XPWC_STATUS_INTERNAL
 }
 
-// call does what an exported function is for, and makes its error the status, this thread's message and a line of the log. l
-// may be nil.
+// call does what an exported function is for, and makes its error the status, this thread's message and a line of the
+// log. l may be nil.
 func call(l *hostCallbacks, do func() error) C.xpwc_status {
 	err := contain(do)
 	if err == nil {

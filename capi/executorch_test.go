@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What users of ExecuTorch rely on, as testdata/executorch has it: each scenario is a process, and the scenarios of one behaviour
-// share a directory.
+// What users of ExecuTorch rely on, as testdata/executorch has it: each scenario is a process, and the scenarios of one
+// behaviour share a directory.
 var executorchBehaviours = map[string][]string{
 	"Methods share packed weights":                {"methods_share_packed_weights"},
 	"Reloading a model does not grow the file":    {"reloading_does_not_grow_the_file"},
@@ -38,7 +38,7 @@ var executorchBehaviours = map[string][]string{
 	"Of two runtimes with the same names one can go":      {"equal_names_one_destroyed"},
 	"Replacing a model by itself piles nothing up":        {"handing_over_piles_nothing_up"},
 	"The same names may have other contents":              {"same_names_other_contents"},
-	"Two runtimes may differ in the packed weights alone": {"same_names_nothing_else_to_tell_by"},
+	"Two runtimes may differ in the packed weights alone": {"same_names_other_weights_alone"},
 	"Packed weights in memory are given back":             {"memory_is_given_back"},
 	"Wild deletions are harmless":                         {"wild_deletions_are_harmless"},
 	"The same scales are found again": {
@@ -51,10 +51,10 @@ var executorchBehaviours = map[string][]string{
 		"same_scales_in_the_next_process",
 	},
 	"Scales that cannot be seen can be added": {
-		"first_process_tells_scales",
-		"next_process_tells_other_scales",
+		"first_process_adds_scales",
+		"next_process_adds_other_scales",
 	},
-	"Adding scales at the wrong time is an error":          {"telling_at_the_wrong_time"},
+	"Adding scales at the wrong time is an error":          {"adding_at_the_wrong_time"},
 	"A failed compilation leaves nothing behind":           {"failed_compilation"},
 	"Calls in the wrong order get errors":                  {"misuse_gets_errors"},
 	"The provider is safe outside of a runtime's creation": {"provider_outside_of_creation"},
@@ -74,8 +74,8 @@ func executorch(t *testing.T) string {
 	return dir
 }
 
-// Flags and sources are in files, relative to this directory. XNNPACK comes before libexecutorch, which would otherwise bring the
-// system's libm into a process that needs that of third_party.
+// Flags and sources are in files, relative to this directory. XNNPACK comes before libexecutorch, which would otherwise
+// bring the system's libm into a process that needs that of third_party.
 const (
 	executorchFlags     = "@testdata/executorch/flags"
 	executorchSources   = "@testdata/executorch/sources"
@@ -88,7 +88,8 @@ func executorchObjects(t *testing.T, c compiler) string {
 	return "-Wl," + buildOnce(t, c.command+"-executorch.o", func(path string) error {
 		args := append([]string{"-O1", "-g", "-r", "-nostdlib", "-o", path}, warnings...)
 		args = append(append(args, c.flags...), "-I"+filepath.Join(installed(t), prefix, "include"))
-		args = append(append(args, settings(t, "CGO_CFLAGS")...), executorchFlags, executorchSources, "@testdata/executorch/scenarios")
+		args = append(args, settings(t, "CGO_CFLAGS")...)
+		args = append(args, executorchFlags, executorchSources, "@testdata/executorch/scenarios")
 		return tool("", nil, c.command, args...)
 	})
 }
@@ -128,7 +129,8 @@ func TestTheSourcesForExecuTorchNeedNeitherExceptionsNorAnOldXNNPACK(t *testing.
 				args := append([]string{"-fsyntax-only"}, warnings...)
 				args = append(append(args, c.flags...), flags...)
 				args = append(args, "-Iinclude", executorchFlags, executorchSources)
-				args = append(append(args, settings(t, "CGO_CFLAGS")...), filepath.Join("testdata", "executorch", "includes.cc"))
+				args = append(args, settings(t, "CGO_CFLAGS")...)
+				args = append(args, filepath.Join("testdata", "executorch", "includes.cc"))
 				require.NoError(t, tool("", nil, c.command, args...))
 			})
 		}

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A handleTable gives numbers to what the host holds. A number is never given twice, so that a stale one is always told from
-// a valid one.
+// A handleTable gives numbers to what the host holds. A number is never given twice, so that a stale one is always
+// known from a valid one.
 type handleTable struct {
 	mu     sync.RWMutex
 	live   map[uint64]any
@@ -16,8 +16,8 @@ type handleTable struct {
 // handles has the caches and sessions that are open. Its lock is held only to look something up.
 var handles = handleTable{live: map[uint64]any{}}
 
-// spread is odd, so that multiplying by it makes other numbers of other numbers, and far apart: one that the host never got,
-// or counted up, is most unlikely to be a handle.
+// spread is odd, so that multiplying by it makes other numbers of other numbers, and far apart: one that the host never
+// got, or counted up, is most unlikely to be a handle.
 const spread = 0x9e3779b97f4a7c15
 
 func (t *handleTable) add(v any) uint64 {

@@ -85,11 +85,11 @@ void xpwc_call_progress(
     struct xpwc_callback progress, const char* name, uint64_t bytes, uint64_t done, uint64_t total) {
   void (*function)(void*, const struct xpwc_progress*) =
       (void (*)(void*, const struct xpwc_progress*))progress.function;
-  const struct xpwc_progress told = {
-      .struct_size = sizeof(told), .name = name, .bytes = bytes, .done = done, .total = total};
+  const struct xpwc_progress report = {
+      .struct_size = sizeof(report), .name = name, .bytes = bytes, .done = done, .total = total};
   const struct frame frame = {progress.cache, frames};
   frames = &frame;
-  function((void*)progress.context, &told);
+  function((void*)progress.context, &report);
   frames = frame.outer;
 }
 

@@ -19,12 +19,13 @@ typedef const void* xpwc_const_pointer;
 // What no struct_size exceeds, so that a size never set does no harm.
 enum { xpwc_greatest_struct = 4096 };
 
-// Copies what a struct of the host's covers of one that is known here; the rest is zero. A host of another version has a longer
-// or a shorter one: what it sets and this library does not know must not be passed over. Returns false if there is
-// such a thing, or if the size makes no sense.
+// Copies what a struct of the host covers of one that is known here; the rest is zero. A host of another version has
+// a longer or a shorter one: what it sets and this library does not know must not be passed over. Returns false if
+// there is such a thing, or if the size makes no sense.
 bool xpwc_read_struct(void* to, size_t known, const void* from, size_t given);
 
-// Options of the host's, with the addresses of its functions and their context as numbers. All else is zero unless it is valid.
+// Options of the host, with the addresses of its functions and their context as numbers. All else is zero unless it
+// is valid.
 struct xpwc_options_view {
   bool valid;
   uint32_t flags;
@@ -37,7 +38,7 @@ struct xpwc_options_view {
   uintptr_t context;
 };
 
-// A tensor of the host's. What is only handed back to the host, or may be no address at all, is a number.
+// A tensor of the host. What is only handed back to the host, or may be no address at all, is a number.
 struct xpwc_tensor_view {
   const char* name;
   const void* data; // NULL unless it is the address of bytes to read
@@ -56,10 +57,10 @@ struct xpwc_tensor_view {
 // Views the tensor at that index of a table with that distance. Returns false if its struct_size is wrong.
 bool xpwc_view_table(const struct xpwc_tensor* tensors, size_t distance, size_t index, struct xpwc_tensor_view* view);
 
-// Copies a packing of the host's like xpwc_read_struct. What is no address in it becomes NULL.
+// Copies a packing of the host like xpwc_read_struct. What is no address in it becomes NULL.
 bool xpwc_read_packing(struct xpwc_packing* to, const struct xpwc_packing* from);
 
-// A function of the host's with its context, for a cache.
+// A function of the host with its context, for a cache.
 struct xpwc_callback {
   uintptr_t function; // 0 if there is none, and then it must not be called
   uintptr_t context;
@@ -75,22 +76,23 @@ void xpwc_call_log(struct xpwc_callback log, uint32_t level, const char* message
 void xpwc_call_progress(
     struct xpwc_callback progress, const char* name, uint64_t bytes, uint64_t done, uint64_t total);
 
-// Tells whether the calling thread is in one of these functions for that cache, or if 0 for any: locks may be held meanwhile.
+// Tells whether the calling thread is in one of these functions for that cache, or if 0 for any: locks may be held
+// meanwhile.
 bool xpwc_in_callback(uintptr_t cache);
 
 // Returns an address that may be anything as one that Go may take for a pointer: no memory lies in the first page.
 void* xpwc_go_address(const void* address);
 
-// Puts the handler of SIGURG that the host installed before the library was loaded back in its place. Returns whether there was
-// one.
+// Puts the handler of SIGURG that the host installed before the library was loaded back in its place. Returns whether
+// there was one.
 bool xpwc_restore_urgent(void);
 
 // The calling thread's message.
 enum { xpwc_last_error_size = 1024 };
 char* xpwc_last_error_buffer(void);
 
-// Returns an array of count pointers into bytes of text, which follows the array and is handed out too, or NULL. It is to be
-// freed with free.
+// Returns an array of count pointers into bytes of text, which follows the array and is handed out too, or NULL. It is
+// to be freed with free.
 char** xpwc_strings_new(size_t count, size_t bytes, char** text);
 
 #pragma GCC visibility pop

@@ -12,7 +12,7 @@ import (
 	"xpwc/internal/mapped"
 )
 
-// hostBytes views memory of the host's. No bytes are an empty slice, not nil.
+// hostBytes views memory of the host. No bytes are an empty slice, not nil.
 func hostBytes(data unsafe.Pointer, size C.size_t) ([]byte, error) {
 	switch {
 	case size == 0:
@@ -76,7 +76,8 @@ func xpwc_file_look(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_st
 			return fmt.Errorf("xpwc_file_look: %w", err)
 		}
 		*state = C.struct_xpwc_file_state{opaque: [8]C.uint64_t{
-			C.uint64_t(s.Device), C.uint64_t(s.Inode), C.uint64_t(s.Size), C.uint64_t(s.Modified), C.uint64_t(s.Changed), C.uint64_t(s.Links),
+			C.uint64_t(s.Device), C.uint64_t(s.Inode), C.uint64_t(s.Size),
+			C.uint64_t(s.Modified), C.uint64_t(s.Changed), C.uint64_t(s.Links),
 		}}
 		return nil
 	})
@@ -91,7 +92,8 @@ func xpwcFileChanged(descriptor C.int, before *C.struct_xpwc_file_state, changed
 		}
 		o := &before.opaque
 		is, err := mapped.ChangedSince(uintptr(descriptor), mapped.State{
-			Device: uint64(o[0]), Inode: uint64(o[1]), Size: int64(o[2]), Modified: int64(o[3]), Changed: int64(o[4]), Links: uint64(o[5]),
+			Device: uint64(o[0]), Inode: uint64(o[1]), Size: int64(o[2]),
+			Modified: int64(o[3]), Changed: int64(o[4]), Links: uint64(o[5]),
 		})
 		if err != nil {
 			return fmt.Errorf("xpwc_file_changed: %w", err)

@@ -38,9 +38,11 @@ func TestInstallInstallsThese(t *testing.T) {
 		"usr/lib/libxpwc.a", "usr/lib/libxpwc.so", "usr/lib/" + soname(t),
 		"usr/lib/pkgconfig/xpwc.pc", "usr/lib/pkgconfig/xpwc-static.pc",
 		"usr/lib/cmake/xpwc/xpwc-config.cmake", "usr/lib/cmake/xpwc/xpwc-config-version.cmake",
-		"usr/share/xpwc/executorch/constants.cc", "usr/share/xpwc/executorch/constants.h", "usr/share/xpwc/executorch/manager.cc",
-		"usr/share/xpwc/executorch/names.cc", "usr/share/xpwc/executorch/names.h", "usr/share/xpwc/executorch/provider.cc",
-		"usr/share/xpwc/executorch/provider.h", "usr/share/xpwc/executorch/runtime.h", "usr/share/xpwc/executorch/weights_cache.cc",
+		"usr/share/xpwc/executorch/constants.cc", "usr/share/xpwc/executorch/constants.h",
+		"usr/share/xpwc/executorch/names.cc", "usr/share/xpwc/executorch/names.h",
+		"usr/share/xpwc/executorch/provider.cc", "usr/share/xpwc/executorch/provider.h",
+		"usr/share/xpwc/executorch/manager.cc", "usr/share/xpwc/executorch/runtime.h",
+		"usr/share/xpwc/executorch/weights_cache.cc",
 	}, files)
 	for _, name := range files {
 		if strings.HasPrefix(name, "usr/lib/libxpwc") {

@@ -15,7 +15,8 @@ type possessions struct {
 	resident, allocated, descriptors, threads, mappings int
 }
 
-// least returns the smallest of each that cycles.c saw in a range of cycles: garbage collection makes memory go up and down.
+// least returns the smallest of each that cycles.c saw in a range of cycles: garbage collection makes memory go up and
+// down.
 func least(t *testing.T, out string, from, to int) possessions {
 	t.Helper()
 	var least possessions

@@ -17,7 +17,8 @@ import (
 	"xpwc"
 )
 
-// hostCallbacks are the log and progress functions that a handle was opened with. After close they are not called any more.
+// hostCallbacks are the log and progress functions that a handle was opened with. After close they are not called any
+// more.
 type hostCallbacks struct {
 	logger, progress, context C.uintptr_t
 	level                     C.uint32_t
@@ -39,7 +40,8 @@ func (h *hostCallbacks) callback(function C.uintptr_t) C.struct_xpwc_callback {
 	return C.struct_xpwc_callback{function: function, context: h.context, cache: C.uintptr_t(h.cache.Load())}
 }
 
-// enter must be followed by leave if it returns true. It is no lock: a callback may call this library, which calls another.
+// enter must be followed by leave if it returns true. It is no lock: a callback may call this library, which calls
+// another.
 func (h *hostCallbacks) enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +98,7 @@ func oneLine(text string) string {
 	return strings.NewReplacer("\n", "; ", "\x00", "?").Replace(text)
 }
 
-// A logHandler makes lines of the host's log from what happens to a cache.
+// A logHandler writes what happens to a cache to the host's log.
 type logHandler struct {
 	host       *hostCallbacks
 	attributes []slog.Attr // before those of a record

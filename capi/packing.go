@@ -28,8 +28,8 @@ var packingFlags = map[C.uint32_t]packing.Flags{
 	C.XPWC_PACKING_CONSISTENT_ARITHMETIC: packing.ConsistentArithmetic,
 }
 
-// packingOf returns the identity that the host tells. It refers to the host's memory. An error names the member that
-// makes no sense.
+// packingOf returns the identity that the host describes. It refers to the host's memory. An error names the member
+// that makes no sense.
 func packingOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 	if p.operator_type == 0 {
 		return opaqueOf(p)
@@ -138,7 +138,7 @@ func readOperand(name string, to *packing.Operand, from *C.struct_xpwc_operand, 
 	return err
 }
 
-// checkScales returns an error if the kernel's type has more scales than were told.
+// checkScales returns an error if the kernel's type needs more scales than there are.
 func checkScales(id *packing.Identity, elements uint64) error {
 	k := &id.Kernel
 	switch {
@@ -150,7 +150,8 @@ func checkScales(id *packing.Identity, elements uint64) error {
 	case k.Type.Blockwise() && k.BlockSize == 0:
 		return invalid("kernel.block_size is 0")
 	case k.Type.Blockwise() && uint64(len(k.BlockScales)) < elements/uint64(k.BlockSize):
-		return invalid("kernel.block_scale_count is %d, %d elements have blocks of %d", len(k.BlockScales), elements, k.BlockSize)
+		return invalid("kernel.block_scale_count is %d, %d elements have blocks of %d",
+			len(k.BlockScales), elements, k.BlockSize)
 	}
 	return nil
 }
@@ -169,8 +170,10 @@ func readHiddenBias(id *packing.Identity, p *C.struct_xpwc_packing) error {
 	return nil
 }
 
-// hostNumbers views numbers of the host's, not more than most. name is the member's.
-func hostNumbers[T float32 | uint16 | C.size_t](name string, data unsafe.Pointer, n C.size_t, most uint64) ([]T, error) {
+// hostNumbers views numbers of the host, not more than most. name is the member's.
+func hostNumbers[T float32 | uint16 | C.size_t](
+	name string, data unsafe.Pointer, n C.size_t, most uint64,
+) ([]T, error) {
 	var number T
 	switch {
 	case n == 0:

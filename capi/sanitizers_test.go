@@ -35,7 +35,8 @@ var sanitizers = []sanitizer{
 		found:    `ERROR: AddressSanitizer: (heap-buffer-overflow|unknown-crash)`,
 	},
 	{
-		// Go's heap is unknown to it: what only Go refers to counts as lost. When all handles are closed there must be nothing.
+		// Go's heap is unknown to it: what only Go refers to counts as lost. When all handles are closed there must be
+		// nothing.
 		name:     "LeakSanitizer",
 		host:     []string{"-fsanitize=leak"},
 		programs: append([]string{"threads.cc", "last_error.c"}, onOneThread...),
@@ -43,7 +44,7 @@ var sanitizers = []sanitizer{
 		found:    `ERROR: LeakSanitizer: detected memory leaks`,
 	},
 	{
-		// With this flag cgo tells ThreadSanitizer of Go's synchronisation.
+		// With this flag cgo reports Go's synchronisation to ThreadSanitizer.
 		name:     "ThreadSanitizer",
 		host:     []string{"-fsanitize=thread"},
 		env:      []string{"CGO_CFLAGS=-fsanitize=thread", "CGO_LDFLAGS=-fsanitize=thread"},

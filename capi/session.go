@@ -21,8 +21,8 @@ type session struct {
 }
 
 //export xpwcSessionBegin
-func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context C.uintptr_t, tensors *C.xpwc_const_tensor, n C.size_t,
-	handle *C.xpwc_session,
+func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context C.uintptr_t,
+	tensors *C.xpwc_const_tensor, n C.size_t, handle *C.xpwc_session,
 ) C.xpwc_status {
 	zero(handle)
 	return withCache(of, func(c *cache) error {
@@ -36,8 +36,8 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 		var data xpwc.DataMap
 		if some {
 			var err error
-			if s.data, err = newDataMap(
-				C.struct_xpwc_callback{get, context, c.number}, C.struct_xpwc_callback{changed, context, c.number}, tensors, n); err != nil {
+			ask, watch := C.struct_xpwc_callback{get, context, c.number}, C.struct_xpwc_callback{changed, context, c.number}
+			if s.data, err = newDataMap(ask, watch, tensors, n); err != nil {
 				return fmt.Errorf("xpwc_session_begin: %w", err)
 			}
 			data = s.data
@@ -130,7 +130,8 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 }
 
 //export xpwcSessionAlias
-func xpwcSessionAlias(handle C.xpwc_session, alias unsafe.Pointer, size C.size_t, original unsafe.Pointer, conversion *C.xpwc_const_char,
+func xpwcSessionAlias(handle C.xpwc_session, alias unsafe.Pointer, size C.size_t, original unsafe.Pointer,
+	conversion *C.xpwc_const_char,
 ) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
 		if alias == nil || original == nil {

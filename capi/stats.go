@@ -16,7 +16,8 @@ func xpwc_cache_stats(handle C.xpwc_cache, stats *C.struct_xpwc_stats) C.xpwc_st
 		n := min(uintptr(stats.struct_size), unsafe.Sizeof(*from))
 		copy(unsafe.Slice((*byte)(unsafe.Pointer(stats)), n), unsafe.Slice((*byte)(unsafe.Pointer(from)), n))
 	}
-	valid := stats != nil && uintptr(stats.struct_size) >= unsafe.Sizeof(stats.struct_size) && stats.struct_size <= C.xpwc_greatest_struct
+	valid := stats != nil && stats.struct_size <= C.xpwc_greatest_struct &&
+		uintptr(stats.struct_size) >= unsafe.Sizeof(stats.struct_size)
 	if valid {
 		fill(&C.struct_xpwc_stats{})
 	}

@@ -1,13 +1,22 @@
-// Package executorch reads the named data of ExecuTorch's files, .ptd and .pte, and gives it to sessions: a [File] is
-// an [xpwc.DataMap] as ExecuTorch's own NamedDataMap is one.
+// Package executorch reads ExecuTorch's programs, .pte and .ptd, as far as they are for XNNPACK: it makes models of
+// their methods, and packs the weights of any.
 //
-//	weights, err := executorch.OpenFile("model.ptd")    // maps the file, checks it, reads no tensor
-//	session, err := cache.NewSession(weights)
-//	kernel, err := session.Load("linear.weight")
-//	… create the runtime, session.Finalize(), run it, delete it, session.Close()
-//	err = weights.Close()
+//	p, err := executorch.Open("model.pte", "weights.ptd")   // maps the files, checks what the program computes
+//	m, err := p.Method("forward")                           // a models.Model
+//	session, err := cache.NewSession(m.DataMap())           // or m.NewLoader(), without a cache
+//	subgraph, err := m.Subgraph(session)
+//	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
+//	… subgraph.Delete(), session.Finalize(), run it, delete it, session.Close()
+//	err = p.Close()
 //
-// Programs themselves are not read: ExecuTorch runs what a .pte computes.
+// A method consists of delegates, parts that XNNPACK computes, and of operators between them. All delegates and the
+// copies between memory formats become one subgraph, of all kinds of nodes that ExecuTorch's own XNNPACK backend has
+// but ArgMaxPooling2d. Integers that are constants are converted to floats where the method does that. A method that
+// has other operators cannot be run here, [Method.Runnable] lists them; its weights can be packed all the same
+// ([Program.Shares]).
+//
+// A [File] is the named data of one file, as an [xpwc.DataMap], for programs that make subgraphs of their own. It
+// needs no cgo; a [Program] does.
 //
 // # The formats
 //
@@ -18,12 +27,21 @@
 // one. In a .ptd named data may say what tensor it is: type, sizes and order of the dimensions in memory. A .pte
 // without a header has no segments, and so no named data. All numbers are little-endian.
 //
+// A program has execution plans, which are its methods: values, chains of instructions that call operators and
+// delegates, and where the delegates' blobs are. A blob of XNNPACK's is a header that begins with XH00 and says where
+// the flatbuffer of the graph is, XN01 or XN00, and the constants beside it; older ones are a flatbuffer alone. A
+// graph has values and nodes, which are calls of xnnpack.h nearly word for word. A constant is in the blob, or has a
+// name: it is then named data of the .pte or of a .ptd. Exporters name constants by the SHA-256 of their content, and
+// lists of scales so too, with "scale_" before it.
+//
 // The facts are from ExecuTorch's schema/program.fbs, schema/extended_header.h,
-// extension/flat_tensor/serialize/flat_tensor.fbs and flat_tensor_header.h beside it, of
-// github.com/pytorch/executorch in August 2026 and release 1.5.1.
+// extension/flat_tensor/serialize/flat_tensor.fbs and flat_tensor_header.h beside it, and of its XNNPACK backend's
+// serialization/runtime_schema.fbs, runtime/XNNHeader.h and XNNCompiler.cpp, of github.com/pytorch/executorch in
+// August 2026 and release 1.5.1.
 //
 // # Untrusted files
 //
-// All that a file says is checked before it is used: no file makes this package read outside the mapping. A file that
-// is cut off while it is mapped ends the process that reads the missing pages.
+// All that a file says is checked before it is used: no file makes this package read outside the mapping, and no
+// program gives XNNPACK a node whose operands contradict each other. A file that is cut off while it is mapped ends
+// the process that reads the missing pages.
 package executorch

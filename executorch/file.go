@@ -108,7 +108,8 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {
-	return tensorfile.Tensor(f.file, tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment}, ErrClosed)
+	return tensorfile.Tensor(f.file, tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment},
+		ErrClosed)
 }
 
 // read calls do with the file's bytes, which it must not keep.

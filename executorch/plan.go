@@ -109,6 +109,28 @@ func (p *planner) planMethod() (part, error) {
 	return whole, nil
 }
 
+// pruned returns the part without the steps whose results nothing uses, which XNNPACK does not expect.
+func (p part) pruned() part {
+	used := map[xnnpack.ValueID]bool{}
+	for _, i := range p.outputs {
+		used[xnnpack.ValueID(i)] = true
+	}
+	var steps []int
+	for _, i := range slices.Backward(p.steps) {
+		inputs, out := p.plan.steps[i].operands()
+		if !used[out] {
+			continue
+		}
+		steps = append(steps, i)
+		for _, in := range inputs {
+			used[in] = true
+		}
+	}
+	slices.Reverse(steps)
+	p.steps = steps
+	return p
+}
+
 // copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
 // of their last.
 var copies = map[string]bool{

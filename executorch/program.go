@@ -48,11 +48,15 @@ func newProgram(f *files) (*Program, error) {
 	p := &Program{files: f, plan: &plan{}, data: &dataMap{files: f, constants: map[string]*constant{}}}
 	for i := range methods {
 		m := &planner{method: &methods[i], files: f, plan: p.plan, outside: map[string]int{}}
-		whole, err := m.planMethod()
+		all, err := m.planMethod()
 		if err != nil {
 			return nil, fmt.Errorf("method %q: %w", m.method.name, err)
 		}
-		p.methods = append(p.methods, &Method{program: p, name: m.method.name, whole: whole, fault: m.runnable()})
+		method := &Method{program: p, name: m.method.name, all: all, whole: all, fault: m.runnable()}
+		if method.fault == nil {
+			method.whole = all.pruned()
+		}
+		p.methods = append(p.methods, method)
 	}
 	for _, v := range p.plan.values {
 		if v.constant != nil {
@@ -99,7 +103,8 @@ func (p *Program) Close() error { return p.files.close() }
 type Method struct {
 	program *Program
 	name    string
-	whole   part
+	all     part  // everything that the file has of it
+	whole   part  // what its outputs need, if it can be run
 	fault   error // why it cannot be run, or nil
 }
 

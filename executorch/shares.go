@@ -16,14 +16,15 @@ import (
 
 // Shares divides the nodes with packed weights of all methods among n shares, as [models.Model] says of one. What
 // several methods pack alike is in one of the shares; where they pack a kernel differently there are more shares than
-// n, since one session must not see both. The methods need not be runnable.
+// n, since one session must not see both. The methods need not be runnable, and weights whose results no method uses
+// are packed too, as ExecuTorch packs them.
 func (p *Program) Shares(n int) []models.Share {
 	// Each round has a kernel only once.
 	var rounds [][]*group
 	known := map[string]bool{}
 	of := map[string]int{}
 	for _, m := range p.methods {
-		for _, g := range m.whole.weighted() {
+		for _, g := range m.all.weighted() {
 			if signature := g.signature(p.plan); known[signature] {
 				continue
 			} else {

@@ -8,6 +8,6 @@
 // cache's lock, which is never held while a model is executed or a disk is written to. Caches may be closed while
 // they are collected; their counters stay at the last figures.
 //
-// A cache is told from others by its path; one in memory is called "memory". Further ones of the same name, in memory
-// or sections of one file, are "memory 2" and so on.
+// A cache is named by its path; one in memory is "memory". Further ones of the same name, in memory or sections of
+// one file, are "memory 2" and so on.
 package metrics

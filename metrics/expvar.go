@@ -19,7 +19,7 @@ func Var(caches ...*xpwc.Cache) expvar.Var {
 	})
 }
 
-// stats is Stats with what JSON cannot tell said otherwise.
+// stats is Stats with other types for what JSON has no types for.
 type stats struct {
 	xpwc.Stats
 	PackingTime float64

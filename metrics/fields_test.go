@@ -59,7 +59,9 @@ func numbers(t *testing.T) map[string]xpwc.Stats {
 			set(f.Name+".Bytes", func(s *xpwc.Stats) reflect.Value { return field(s).FieldByName("Bytes") }, 3)
 			require.Equal(t, 2, f.Type.NumField(), "Count has grown")
 		case reflect.TypeFor[map[xpwc.Reason]xpwc.Count]():
-			for _, reason := range []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk, "new"} {
+			for _, reason := range []xpwc.Reason{
+				xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk, "new",
+			} {
 				set(f.Name+".Entries "+string(reason), field, map[xpwc.Reason]xpwc.Count{reason: {Entries: 3}})
 				set(f.Name+".Bytes "+string(reason), field, map[xpwc.Reason]xpwc.Count{reason: {Bytes: 3}})
 			}
@@ -68,7 +70,8 @@ func numbers(t *testing.T) map[string]xpwc.Stats {
 		case reflect.TypeFor[time.Duration]():
 			set(f.Name, field, 3*time.Second)
 		default:
-			require.True(t, f.Type.ConvertibleTo(reflect.TypeFor[float64]()), "Stats.%s is of a type that is new here", f.Name)
+			require.True(t, f.Type.ConvertibleTo(reflect.TypeFor[float64]()),
+				"Stats.%s is of a type that is new here", f.Name)
 			set(f.Name, field, 3)
 		}
 	}

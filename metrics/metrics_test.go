@@ -39,7 +39,8 @@ func use(t *testing.T, c *xpwc.Cache, name string) (end func()) {
 	require.NoError(t, err)
 	filter, err := g.Tensor(xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{width, width}, Data: data})
 	require.NoError(t, err)
-	require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: xnnpack.InvalidValue, Output: 1}))
+	require.NoError(t, g.FullyConnected(
+		xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: xnnpack.InvalidValue, Output: 1}))
 	r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: s})
 	require.NoError(t, err)
 	require.NoError(t, g.Delete())
@@ -100,7 +101,9 @@ xpwc_generation{path=%[1]q} 1
 xpwc_generation{path=%[2]q} 0
 xpwc_generation{path="memory"} 0
 `, path, absent, packed)
-	names := []string{"xpwc_hits_total", "xpwc_misses_total", "xpwc_packed_bytes_total", "xpwc_mapped_bytes", "xpwc_generation"}
+	names := []string{
+		"xpwc_hits_total", "xpwc_misses_total", "xpwc_packed_bytes_total", "xpwc_mapped_bytes", "xpwc_generation",
+	}
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(want), names...))
 	reasons := `
 # HELP xpwc_private_packed_total Entries packed into private memory, by reason.

@@ -42,7 +42,8 @@ func collect(s xpwc.Stats, path string, samples chan<- prometheus.Metric) {
 			continue
 		}
 		for _, reason := range reasons(s.Private) {
-			samples <- prometheus.MustNewConstMetric(m.description, m.kind, m.private(s.Private[reason]), path, string(reason))
+			value := m.private(s.Private[reason])
+			samples <- prometheus.MustNewConstMetric(m.description, m.kind, value, path, string(reason))
 		}
 	}
 }
@@ -50,7 +51,9 @@ func collect(s xpwc.Stats, path string, samples chan<- prometheus.Metric) {
 // reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be
 // seen.
 func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
-	known := []xpwc.Reason{xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk}
+	known := []xpwc.Reason{
+		xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk,
+	}
 	for _, reason := range slices.Sorted(maps.Keys(private)) {
 		if !slices.Contains(known, reason) {
 			known = append(known, reason)

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// A counted reader tells of what is read, and ends with its context.
+// A counted reader reports how much is read, and ends with its context.
 type counted struct {
 	ctx   context.Context
 	from  io.Reader

@@ -66,7 +66,9 @@ func TestOnlyARegistryOnThisMachineIsTalkedToWithoutTLS(t *testing.T) {
 	for _, host := range []string{"localhost", "localhost:5000", "127.0.0.1", "127.8.9.1:5000", "[::1]:5000"} {
 		require.True(t, registry.OnThisMachine(host), host)
 	}
-	for _, host := range []string{"registry.example", "registry.example:5000", "localhost.example", "10.0.0.1:5000", "[fe80::1]:5000", ""} {
+	for _, host := range []string{
+		"registry.example", "registry.example:5000", "localhost.example", "10.0.0.1:5000", "[fe80::1]:5000", "",
+	} {
 		require.False(t, registry.OnThisMachine(host), host)
 	}
 }

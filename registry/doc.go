@@ -5,13 +5,13 @@
 // the artifact type [ArtifactType]. It lists an image manifest (manifest.md) for each layout, a layout being one way
 // XNNPACK packs. A manifest has one layer, of the type [CacheMediaType]: a cache file with the entries of that layout
 // alone. What is known of the layout stands in annotations, see [Layout], of the manifest and of its descriptor in
-// the index, so that the index alone tells what there is.
+// the index, so that the index alone says what there is.
 //
 //	index                    artifactType application/vnd.xpwc.cache.v1
 //	└─ manifest              a layout; artifactType likewise, config application/vnd.xpwc.config.v1+json ("{}")
 //	   └─ layer              application/vnd.xpwc.cache-file.v2: the cache file
 //
-// Registries of image-spec 1.0, which know no artifactType, keep the same bytes: there the config's media type tells
+// Registries of image-spec 1.0, which know no artifactType, keep the same bytes: there the config's media type is
 // the artifact's type, as manifest.md has it for both versions ("Guidelines for Artifact Usage").
 //
 // The same entries always become the same bytes, whoever packed them, when and where, so pushing them again uploads

@@ -19,7 +19,7 @@ var (
 	// ErrDamaged: what the registry gave is not what its digests, or the checksums in the cache file, say. Nothing
 	// was written. It is also that of packages xpwc and cachefile.
 	ErrDamaged = format.ErrDamaged
-	// ErrBadFile: the file to push is no cache file, is damaged, or has no entries that tell their layout.
+	// ErrBadFile: the file to push is no cache file, is damaged, or has no entries of a known layout.
 	ErrBadFile = errors.New("not pushed")
 	// ErrConcurrent: other pushes to the tag came in between each time. Pushing again uploads only what is missing.
 	ErrConcurrent = errors.New("others keep pushing to this tag; push again")

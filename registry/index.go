@@ -59,7 +59,9 @@ func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{descriptor: ocispec.Descriptor{MediaType: descriptor.MediaType, Digest: descriptor.Digest, Size: descriptor.Size}}
+	l := &listing{descriptor: ocispec.Descriptor{
+		MediaType: descriptor.MediaType, Digest: descriptor.Digest, Size: descriptor.Size,
+	}}
 	if descriptor.MediaType == ocispec.MediaTypeImageManifest {
 		m, err := decodeManifest(b)
 		if err != nil {
@@ -86,12 +88,15 @@ func decodeIndex(b []byte) (manifests []ocispec.Descriptor, layouts []Layout, er
 		return nil, nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
 	}
 	if index.MediaType != ocispec.MediaTypeImageIndex || index.ArtifactType != ArtifactType {
-		return nil, nil, fmt.Errorf("%w: media type %q, artifact type %q", ErrOtherArtifact, index.MediaType, index.ArtifactType)
+		return nil, nil, fmt.Errorf("%w: media type %q, artifact type %q",
+			ErrOtherArtifact, index.MediaType, index.ArtifactType)
 	}
 	seen := map[Fingerprint]bool{}
 	for _, m := range index.Manifests {
 		l, err := layoutOf(m.Annotations)
-		if err == nil && (m.MediaType != ocispec.MediaTypeImageManifest || m.Digest.Validate() != nil || m.Size < 0 || m.Size > maxManifest) {
+		isManifest := m.MediaType == ocispec.MediaTypeImageManifest && m.Digest.Validate() == nil &&
+			m.Size >= 0 && m.Size <= maxManifest
+		if err == nil && !isManifest {
 			err = fmt.Errorf("layout %s has no manifest", l.Fingerprint)
 		}
 		if err == nil && seen[l.Fingerprint] {
@@ -127,7 +132,8 @@ func decodeManifest(b []byte) (ocispec.Manifest, error) {
 		return m, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
 	}
 	if m.Config.MediaType != ConfigMediaType || len(m.Layers) != 1 || m.Layers[0].MediaType != CacheMediaType {
-		return m, fmt.Errorf("%w: a manifest with config %q and %d layers", ErrOtherArtifact, m.Config.MediaType, len(m.Layers))
+		return m, fmt.Errorf("%w: a manifest with config %q and %d layers",
+			ErrOtherArtifact, m.Config.MediaType, len(m.Layers))
 	}
 	if layer := m.Layers[0]; layer.Digest.Validate() != nil || layer.Size < 0 {
 		return m, fmt.Errorf("%w: its layer has digest %q and %d bytes", ErrOtherArtifact, layer.Digest, layer.Size)
@@ -154,10 +160,13 @@ func encodeManifest(l Layout, cache ocispec.Descriptor) (ocispec.Descriptor, []b
 func encode(mediaType string, v any) (ocispec.Descriptor, []byte, error) {
 	b, err := json.Marshal(v) // sorts the annotations
 	if err == nil && len(b) > maxManifest {
-		err = fmt.Errorf("%d layouts' index would have %d bytes, of which registries take %d", bytes.Count(b, []byte(annotationLayout)), len(b), maxManifest)
+		err = fmt.Errorf("the index of %d layouts would have %d bytes, of which registries take %d",
+			bytes.Count(b, []byte(annotationLayout)), len(b), maxManifest)
 	}
 	return content.NewDescriptorFromBytes(mediaType, b), b, err
 }
+
+var denied = []int{http.StatusUnauthorized, http.StatusForbidden}
 
 // translate makes the client's errors the package's.
 func translate(err error) error {
@@ -167,11 +176,12 @@ func translate(err error) error {
 		return err
 	case errors.Is(err, errdef.ErrNotFound):
 		return fmt.Errorf("%w: %s", ErrNotFound, strings.TrimSuffix(err.Error(), ": "+errdef.ErrNotFound.Error()))
-	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData), errors.Is(err, ErrDamaged):
+	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),
+		errors.Is(err, ErrDamaged):
 		// What is wrong with a file whose digest is right was wrong when it was pushed.
 		return damage{err}
 	case errors.Is(err, auth.ErrBasicCredentialNotFound),
-		errors.As(err, &response) && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
+		errors.As(err, &response) && slices.Contains(denied, response.StatusCode):
 		return fmt.Errorf("%w: %w", ErrUnauthorized, err)
 	}
 	return err

@@ -12,7 +12,8 @@ import (
 )
 
 var sample = Layout{
-	Fingerprint: Fingerprint{0xab, 15: 0xcd}, Description: "amd64", Format: 2, Entries: 116, PayloadBytes: 53_000_000, FileBytes: 53_100_000,
+	Fingerprint: Fingerprint{0xab, 15: 0xcd}, Description: "amd64", Format: 2, Entries: 116,
+	PayloadBytes: 53_000_000, FileBytes: 53_100_000,
 }
 
 // sampleIndex returns an index of layouts whose fingerprints begin with the bytes given.
@@ -70,7 +71,8 @@ func TestManifestsFollowBothVersionsOfTheSpecification(t *testing.T) {
 	for _, v := range m["annotations"].(map[string]any) {
 		require.IsType(t, "", v)
 	}
-	require.NotContains(t, m["annotations"], ocispec.AnnotationCreated, "the same entries are the same manifest, at any time")
+	require.NotContains(t, m["annotations"], ocispec.AnnotationCreated,
+		"the same entries are the same manifest, at any time")
 
 	require.NoError(t, json.Unmarshal(sampleIndex(t, 1), &m))
 	require.Equal(t, ocispec.MediaTypeImageIndex, m["mediaType"])
@@ -80,8 +82,9 @@ func TestManifestsFollowBothVersionsOfTheSpecification(t *testing.T) {
 func TestWhatIsNoIndexOfPackedWeightsIsAnError(t *testing.T) {
 	good := string(sampleIndex(t, 1, 2))
 	for name, text := range map[string]string{
-		"no JSON":             good[1:],
-		"another type":        strings.Replace(good, `"artifactType":"`+ArtifactType, `"artifactType":"application/vnd.example`, 1),
+		"no JSON": good[1:],
+		"another type": strings.Replace(good,
+			`"artifactType":"`+ArtifactType, `"artifactType":"application/vnd.example`, 1),
 		"another media type":  strings.Replace(good, ocispec.MediaTypeImageIndex, "application/json", 1),
 		"no fingerprint":      strings.ReplaceAll(good, annotationLayout+`"`, `other"`),
 		"a short fingerprint": strings.Replace(good, annotationLayout+`":"01000000`, annotationLayout+`":"0100`, 1),
@@ -107,7 +110,8 @@ func TestAFingerprintIsReadAsItIsWritten(t *testing.T) {
 
 func FuzzIndex(f *testing.F) {
 	f.Add(sampleIndex(f, 1, 2))
-	f.Add([]byte(`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","artifactType":"` + ArtifactType + `","manifests":[{}]}`))
+	f.Add([]byte(`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","artifactType":"` + ArtifactType +
+		`","manifests":[{}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		manifests, layouts, err := decodeIndex(b)
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 const (
 	// ArtifactType of the indexes and manifests (image-spec v1.1.1, artifacts-guidance.md).
 	ArtifactType = "application/vnd.xpwc.cache.v1"
-	// CacheMediaType is that of a manifest's one layer: a cache file of format version 2, docs/format.md.
+	// CacheMediaType is that of a manifest's one layer, a cache file (docs/format.md). The 2 is the media type's own;
+	// the version of the file's format is an annotation.
 	CacheMediaType = "application/vnd.xpwc.cache-file.v2"
 	// ConfigMediaType is that of a manifest's config, whose content is "{}".
 	ConfigMediaType = "application/vnd.xpwc.config.v1+json"
@@ -28,8 +29,8 @@ const (
 	annotationFileBytes    = "vnd.xpwc.file-bytes"
 )
 
-// A Fingerprint tells one layout from any other: the digest that an xpwc.Layout and a cachefile.Layout have. As text,
-// also in JSON, it is 32 hexadecimal digits.
+// A Fingerprint is what one layout differs from any other by: the digest that an xpwc.Layout and a cachefile.Layout
+// have. As text, also in JSON, it is 32 hexadecimal digits.
 type Fingerprint = digest.Digest
 
 // ParseFingerprint reads the 32 hexadecimal digits of a fingerprint.
@@ -44,7 +45,7 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 // A Layout is what a registry has for one way of packing.
 type Layout struct {
 	Fingerprint  Fingerprint `json:"layout"`
-	Description  string      `json:"description"`   // for people: the CPU architecture, and what else the packer told
+	Description  string      `json:"description"`   // for people: the CPU architecture, and what else the packer said
 	Format       int         `json:"format"`        // version of the cache file's format
 	Entries      int64       `json:"entries"`       // packed weights
 	PayloadBytes int64       `json:"payload_bytes"` // their bytes

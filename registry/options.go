@@ -14,16 +14,16 @@ import (
 
 // Options are for every function of the package. The zero value, and nil, is what most want.
 type Options struct {
-	// PlainHTTP has the registry talked to without TLS; by default only one on this machine (localhost and loopback
-	// addresses) is.
+	// PlainHTTP says whether the registry is asked without TLS. By default only one on this machine (localhost and
+	// loopback addresses) is.
 	PlainHTTP *bool
 	// Credential gives the registry's credentials. By default they are those of docker's config.json and the
 	// credential helpers it names, in $DOCKER_CONFIG or ~/.docker; without any, the registry is asked anonymously.
 	Credential auth.CredentialFunc
 	// Transport makes the HTTP requests; by default http.DefaultTransport, which knows proxies.
 	Transport http.RoundTripper
-	// Progress, if not nil, is told how many bytes of cache files have been moved, of how many. It is called from one
-	// goroutine at a time, often.
+	// Progress, if not nil, is given how many bytes of cache files have been moved, of how many. It is called often,
+	// from one goroutine at a time.
 	Progress func(done, total int64)
 }
 

@@ -17,7 +17,7 @@ import (
 	"xpwc/internal/workdir"
 )
 
-// Pulled is what a pull came to.
+// Pulled is the outcome of a pull.
 type Pulled struct {
 	Digest  string   `json:"digest"`  // of what the reference leads to: REF@digest is the same forever
 	Layouts []Layout `json:"layouts"` // that the file has
@@ -62,7 +62,7 @@ func PullAll(ctx context.Context, ref string, here Fingerprint, path string, o *
 // String lists the layouts for an error message.
 func (l *listing) String() string {
 	if len(l.layouts) == 0 {
-		return "none at all"
+		return "none"
 	}
 	names := make([]string, len(l.layouts))
 	for i, l := range l.layouts {
@@ -72,7 +72,8 @@ func (l *listing) String() string {
 }
 
 // pull resolves a reference and has fetch bring what it chooses of it.
-func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *listing) (chosen []int, err error)) (*Pulled, error) {
+func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *listing) (chosen []int, err error),
+) (*Pulled, error) {
 	repo, err := o.repository(ref)
 	if err != nil {
 		return nil, err
@@ -106,7 +107,8 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, path string)
 	if err != nil {
 		return fmt.Errorf("layout %s: %w", layout, err)
 	}
-	return cachefile.Install(path, func(w io.Writer) error { return p.copy(ctx, w, cache) }, func(info cachefile.Info) error {
+	write := func(w io.Writer) error { return p.copy(ctx, w, cache) }
+	return cachefile.Install(path, write, func(info cachefile.Info) error {
 		if len(info.Layouts) != 1 || info.Layouts[0].Fingerprint != layout {
 			return damage{fmt.Errorf("it is said to be of layout %s and is not", layout)}
 		}

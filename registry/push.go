@@ -19,17 +19,18 @@ import (
 	"xpwc/internal/format"
 )
 
-// Pushed is what a push came to.
+// Pushed is the outcome of a push.
 type Pushed struct {
 	Digest        string   `json:"digest"`         // of the index that the tag leads to now
 	Layouts       []Layout `json:"layouts"`        // that were pushed
-	Kept          []Layout `json:"kept"`           // that the tag has besides
+	Kept          []Layout `json:"kept"`           // other ones that the tag has
 	UploadedBytes int64    `json:"uploaded_bytes"` // of cache files; the registry had the others
 }
 
-// Push adds cache files to the tag that ref names: the entries of all files, split by layout. Layouts that the tag
-// has besides are kept; those that it has too are replaced, their old manifests being left to the registry's garbage
-// collection. Files may be in use, and written to, meanwhile: what was committed last is pushed.
+// Push adds cache files to the tag that ref names: the entries of all files, one manifest for each layout. Other
+// layouts that the tag has are kept; those that it has too are replaced, and the registry's garbage collection
+// removes their old manifests. Files may be in use, and written to, at the same time: what was committed last is
+// pushed.
 //
 // Two pushes to one tag at the same time: the OCI distribution-spec has no conditional write of a tag. Push looks
 // before it writes the tag, and after, and begins again if another index is there than it expects. So a layout can be
@@ -132,9 +133,11 @@ func newPart(image *cachefile.Image) (*part, error) {
 		PayloadBytes: image.PayloadBytes,
 		FileBytes:    image.FileBytes,
 	}}
-	p.cache = ocispec.Descriptor{MediaType: CacheMediaType, Digest: sum, Size: image.FileBytes, Annotations: map[string]string{
-		ocispec.AnnotationTitle: p.layout.annotations()[ocispec.AnnotationTitle],
-	}}
+	title := p.layout.annotations()[ocispec.AnnotationTitle]
+	p.cache = ocispec.Descriptor{
+		MediaType: CacheMediaType, Digest: sum, Size: image.FileBytes,
+		Annotations: map[string]string{ocispec.AnnotationTitle: title},
+	}
 	p.descriptor, p.manifest, err = encodeManifest(p.layout, p.cache)
 	p.layout.Manifest = p.descriptor.Digest.String()
 	return p, err
@@ -178,7 +181,8 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 			return nil, err
 		}
 		if before.descriptor.Digest == current.descriptor.Digest {
-			if err := p.repo.Manifests().PushReference(ctx, descriptor, bytes.NewReader(index), p.repo.Reference.Reference); err != nil {
+			err := p.repo.Manifests().PushReference(ctx, descriptor, bytes.NewReader(index), p.repo.Reference.Reference)
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -250,7 +254,8 @@ func (p *push) upload(ctx context.Context, current *listing) error {
 		p.uploaded += part.cache.Size
 	}
 	if len(missing) > 0 {
-		if err := p.put(ctx, p.repo.Blobs(), content.NewDescriptorFromBytes(ConfigMediaType, emptyConfig), emptyConfig); err != nil {
+		config := content.NewDescriptorFromBytes(ConfigMediaType, emptyConfig)
+		if err := p.put(ctx, p.repo.Blobs(), config, emptyConfig); err != nil {
 			return err
 		}
 	}

@@ -90,7 +90,9 @@ func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 	repo.PlainHTTP = true
 	_, b, err := oras.FetchBytes(t.Context(), repo, "v1", oras.DefaultFetchBytesOptions)
 	require.NoError(t, err)
-	for name, blob := range map[string][]byte{"damaged": damaged, "of another layout": another, "no cache file": []byte("something else")} {
+	for name, blob := range map[string][]byte{
+		"damaged": damaged, "of another layout": another, "no cache file": []byte("something else"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			var index ocispec.Index
 			require.NoError(t, json.Unmarshal(b, &index))
@@ -112,9 +114,9 @@ func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 			require.NoError(t, err)
 
 			file := filepath.Join(t.TempDir(), "c.xpwc")
-			for _, pull := range []func(context.Context, string, registry.Fingerprint, string, *registry.Options) (*registry.Pulled, error){
-				registry.Pull, registry.PullAll,
-			} {
+			type pulling func(context.Context, string, registry.Fingerprint, string, *registry.Options,
+			) (*registry.Pulled, error)
+			for _, pull := range []pulling{registry.Pull, registry.PullAll} {
 				_, err = pull(t.Context(), s.Ref("face:forged"), here, file, nil)
 				require.ErrorIs(t, err, registry.ErrDamaged)
 				there, err := os.ReadDir(filepath.Dir(file))
@@ -152,7 +154,8 @@ func TestPushRefusesWhatIsNoSoundCache(t *testing.T) {
 		return path
 	}
 	for _, path := range []string{
-		write("damaged.xpwc", content), write("text", []byte("text")), write("empty", nil), filepath.Join(dir, "nothing"), dir,
+		write("damaged.xpwc", content), write("text", []byte("text")), write("empty", nil),
+		filepath.Join(dir, "nothing"), dir,
 	} {
 		w := &wire{}
 		_, err := registry.Push(t.Context(), s.Ref("face:v1"), []string{cache, path}, &registry.Options{Transport: w})
@@ -170,7 +173,8 @@ func TestOtherArtifactsAreLeftAlone(t *testing.T) {
 	repo, err := remote.NewRepository(s.Ref("app"))
 	require.NoError(t, err)
 	repo.PlainHTTP = true
-	image, err := oras.PackManifest(t.Context(), repo, oras.PackManifestVersion1_0, "application/vnd.example.app", oras.PackManifestOptions{})
+	image, err := oras.PackManifest(t.Context(), repo, oras.PackManifestVersion1_0, "application/vnd.example.app",
+		oras.PackManifestOptions{})
 	require.NoError(t, err)
 	require.NoError(t, repo.Tag(t.Context(), image, "v1"))
 

@@ -36,7 +36,8 @@ func TestAModelLoadedFromAPulledCachePacksNothing(t *testing.T) {
 
 	var done, total int64
 	file := filepath.Join(t.TempDir(), "pulled.xpwc")
-	pulled, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Progress: func(d, of int64) { done, total = d, of }})
+	progress := func(d, of int64) { done, total = d, of }
+	pulled, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Progress: progress})
 	require.NoError(t, err)
 	require.Equal(t, pushed.Digest, pulled.Digest)
 	require.Equal(t, pushed.Layouts, pulled.Layouts)
@@ -116,7 +117,8 @@ func TestPushingAgainUploadsNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, first.Digest, again.Digest)
 			require.Zero(t, again.UploadedBytes)
-			require.Zero(t, w.requests[http.MethodPut]+w.requests[http.MethodPost]+w.requests[http.MethodPatch], "%v", w.requests)
+			require.Zero(t, w.requests[http.MethodPut]+w.requests[http.MethodPost]+w.requests[http.MethodPatch],
+				"%v", w.requests)
 		})
 	}
 	w := &wire{}
@@ -204,7 +206,8 @@ func TestAPushBetweenReadingAndTaggingIsNotLost(t *testing.T) {
 	w := &wire{}
 	var between *registry.Pushed
 	w.before = func(r *http.Request) {
-		if r.Method == http.MethodPost && between == nil { // the first upload of a blob: the tag was read, and not yet written
+		// The first upload of a blob: the tag was read, and not yet written.
+		if r.Method == http.MethodPost && between == nil {
 			between = push(t, ref, there)
 		}
 	}
@@ -261,7 +264,9 @@ func TestARegistryThatIsAwayOrHasNothingIsToldPlainly(t *testing.T) {
 	_, err = registry.Push(t.Context(), s.Ref("face:v1"), []string{cache}, nil)
 	require.ErrorContains(t, err, "connection refused")
 	require.NoFileExists(t, file)
-	for _, ref := range []string{"", "face", "face:v1", s.Host, s.Host + "/UPPER:v1", s.Host + "/face:", s.Host + "/face@sha256:12"} {
+	for _, ref := range []string{
+		"", "face", "face:v1", s.Host, s.Host + "/UPPER:v1", s.Host + "/face:", s.Host + "/face@sha256:12",
+	} {
 		_, err := registry.List(t.Context(), ref, nil)
 		require.Error(t, err, ref)
 	}

@@ -245,8 +245,9 @@ typedef struct xpwc_options {
 // another handle of the same cache, with the same options or XPWC_STATUS_OTHER_OPTIONS; log_level, log, progress and
 // context are each handle's own. options may be NULL. *cache must be closed. The first call also takes two or three
 // file descriptors for Go's runtime, which keeps them. If there are not so many left it is XPWC_STATUS_SYSTEM_ERROR,
-// and can be tried again. Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY,
-// SYSTEM_ERROR; with XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
+// and can be tried again.
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR; with
+// XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
 
 // Opens the cache in an open file, for a host in a sandbox that has a descriptor and can open no path. The descriptor
@@ -257,13 +258,15 @@ xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc
 // be renamed to the file's place, whatever its name leads to: a damaged file, one written by ExecuTorch and one of an
 // older format stay as they are, and what they lack is packed into private memory; xpwc_cache_compact is an error, so
 // that dead bytes stay and max_bytes has no effect. Each call gives a cache of its own: two of one file are to each
-// other as those of two processes. *cache must be closed. Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE,
-// OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
+// other as those of two processes. *cache must be closed.
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also
+// DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache);
 
 // Waits until everything that finalized sessions packed is on stable storage, and closes the handle.
 // XPWC_STATUS_IN_USE, and the handle stays valid, while sessions that were begun with it are open. With any other
-// error the handle is closed. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, IN_USE, and those of xpwc_cache_save.
+// error the handle is closed.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, IN_USE, and those of xpwc_cache_save.
 xpwc_status xpwc_close(xpwc_cache cache);
 
 // Waits until everything that finalized sessions packed is on stable storage. An error says why it is not. What was
@@ -276,7 +279,8 @@ xpwc_status xpwc_cache_save(xpwc_cache cache);
 // Writes the file anew without dead bytes and puts it in the old one's place. Runtimes go on using the old one's
 // memory. Waits until no session of this process packs, so it must not be called on the thread that creates a
 // runtime, before xpwc_session_finalize. XPWC_STATUS_BUSY if another process packs into the file for longer than
-// writer_wait_ms. Statuses: as xpwc_cache_save.
+// writer_wait_ms.
+// Statuses: as xpwc_cache_save.
 xpwc_status xpwc_cache_compact(xpwc_cache cache);
 
 // Gives back the memory of packed weights that no session uses. A cache in memory forgets them. A cache with a file
@@ -419,9 +423,9 @@ typedef struct xpwc_data_map {
 } xpwc_data_map;
 
 // Begins a session. data may be NULL if nothing is loaded: then all weights are unnamed and packed into private
-// memory. The session sees what other processes have committed to the file by now. *session must be ended. Statuses:
-// OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY; with XPWC_OPEN_STRICT also NOT_CACHE, UNSAFE_FILE, DAMAGED,
-// FOREIGN, VERSION_MISMATCH, REPLACED, SYSTEM_ERROR.
+// memory. The session sees what other processes have committed to the file by now. *session must be ended.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY; with XPWC_OPEN_STRICT also NOT_CACHE, UNSAFE_FILE,
+// DAMAGED, FOREIGN, VERSION_MISMATCH, REPLACED, SYSTEM_ERROR.
 xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* data, xpwc_session* session);
 
 // Flags of xpwc_load_options.
@@ -509,7 +513,7 @@ typedef struct xpwc_packing {
   uint32_t stride_width;
   uint32_t dilation_height;
   uint32_t dilation_width;
-  // The kernel's shape, as XNNPACK is given it: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first.
+  // The kernel's shape, as XNNPACK gets it: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first.
   uint32_t dim_count;
   const size_t* dims;
   // The node's tensors, with the types they have in the subgraph. bias is zero if there is none.
@@ -543,9 +547,9 @@ typedef struct xpwc_load_options {
 // Returns the tensor of that name: the address to give to XNNPACK, and its size in bytes. The content of a computed
 // tensor is there when XNNPACK is about to pack it. The session owns it: until xpwc_session_finalize if packing
 // consumed it, otherwise until xpwc_session_end. Loading a name again returns the same address and adds to its
-// options. options may be NULL; so may size. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, UNKNOWN_TENSOR,
-// NO_DATA_MAP, FINALIZED, OUT_OF_MEMORY, SYSTEM_ERROR, CALLBACK_FAILED, and those that the data map's get and fill
-// return.
+// options. options may be NULL; so may size.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, UNKNOWN_TENSOR, NO_DATA_MAP, FINALIZED, OUT_OF_MEMORY, SYSTEM_ERROR,
+// CALLBACK_FAILED, and those that the data map's get and fill return.
 xpwc_status xpwc_session_load(
     xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size);
 
@@ -555,8 +559,8 @@ xpwc_status xpwc_session_load(
 // distinguishes this copy from others of the tensor, so hosts that share a cache must use one word for one conversion
 // alone. If it is NULL or empty, all bytes of alias are digested instead, each time. XNNPACK of March 2026 and later
 // reports its own copies itself. XPWC_STATUS_UNKNOWN_TENSOR if original is no address that xpwc_session_load
-// returned, XPWC_STATUS_NOT_EAGER if its content is yet to be computed. Statuses: OK, INVALID_ARGUMENT,
-// INVALID_HANDLE, UNKNOWN_TENSOR, NOT_EAGER, FINALIZED.
+// returned, XPWC_STATUS_NOT_EAGER if its content is yet to be computed.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, UNKNOWN_TENSOR, NOT_EAGER, FINALIZED.
 xpwc_status xpwc_session_alias(
     xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion);
 
@@ -569,20 +573,22 @@ xpwc_status xpwc_session_provider(xpwc_session session, struct xnn_weights_cache
 // frees the unpacked tensors that packing consumed. What was packed is written soon afterwards; it does not wait for
 // the disk. An error means that the runtime must not be used, or says why XNNPACK could not create it. What went
 // wrong without harm to the runtime is logged. The session is finalized in any case. Calling it again returns the
-// same. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, NOT_EAGER, FINALIZED, SOURCE_CHANGED, LOST, OUT_OF_MEMORY,
+// same.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, NOT_EAGER, FINALIZED, SOURCE_CHANGED, LOST, OUT_OF_MEMORY,
 // SYSTEM_ERROR, CALLBACK_FAILED, and those that fill returns; with XPWC_OPEN_STRICT also DAMAGED, FOREIGN,
 // VERSION_MISMATCH.
 xpwc_status xpwc_session_finalize(xpwc_session session);
 
 // Lists the sorted names of the packed weights that the session's runtime uses so far, each the weights' name
 // directly followed by the bias' name. Unnamed weights are not in it. *names has *count strings, and belongs to the
-// host: free it with xpwc_names_free. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
+// host: free it with xpwc_names_free.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
 xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, size_t* count);
 
 // Returns XPWC_STATUS_LOST once the disk has lost packed weights that the session's runtime uses: a flush that fails
 // may lose what was written before it, and not all of it can be recovered. It costs little and can be called before
-// or after each inference. The log reports it too, when it happens. Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE,
-// LOST.
+// or after each inference. The log reports it too, when it happens.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, LOST.
 xpwc_status xpwc_session_check(xpwc_session session);
 
 // Ends the session, also if it returns an error. The runtime must have been deleted.
@@ -622,7 +628,8 @@ xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
 // xpwc_data_map.changed must say it. For that the host keeps the descriptor open. Any file system will do. It is 1
 // for a change of owner, mode or name too, but not if another file was put in this one's place, or it was removed.
 // For a file that was written right before that state it waits until another change would show: some tens of
-// milliseconds, or 2 seconds where the file system keeps whole seconds. Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
+// milliseconds, or 2 seconds where the file system keeps whole seconds.
+// Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
 xpwc_status xpwc_file_changed(int file_descriptor, const struct xpwc_file_state* before, int* changed);
 
 #ifdef __cplusplus

@@ -20,15 +20,15 @@
 // them down; the file keeps what it has when all runtimes are gone.
 //
 // What is safe here and was not there:
-// - Packed weights that cannot be inserted, or a provider that is called while no runtime is being created, never become
-//   a wild pointer. At worst the runtime is not created.
+// - Packed weights that cannot be inserted, or a provider that is called while no runtime is being created, never
+//   become a wild pointer. At worst the runtime is not created.
 // - Constants that are read at inference (PReLU slopes, operands of elementwise operators) stay until the runtime is
 //   gone, also if they are a bias elsewhere. finalize_for_runtime frees only kernels, and scales that ExecuTorch's
 //   exporter wrote. (Not seen: a kernel that another operator reads at inference through the same tensor.)
-// - Packed weights are found by what they were packed from and for, not by name and seed alone: contents, CPU, XNNPACK's
-//   version and, as far as it can be seen, quantisation. Runtimes that give one name to different weights get each their
-//   own. Those of the second one have the name with "#2" added; so has a runtime whose names are another's, but not its
-//   constants.
+// - Packed weights are found by what they were packed from and for, not by name and seed alone: contents, CPU,
+//   XNNPACK's version and, as far as it can be seen, quantisation. Runtimes that give one name to different weights get
+//   each their own. Those of the second one have the name with "#2" added; so has a runtime whose names are another's,
+//   but not its constants.
 // - Runtimes can execute while another one is created: what they ask the provider needs no state.
 // - delete_packed_data with names it does not know changes nothing.
 // - A file that cannot be opened, because it is something else or belongs to someone else, is left alone. Weights are
@@ -116,8 +116,8 @@ class XNNWeightsCache {
 
   // Sets the options that the cache is opened with, among them writer_wait_ms, verify, max_bytes, XPWC_OPEN_READ_ONLY
   // and XPWC_OPEN_PREFETCH. Takes effect as set_packed_cache_path does; initialize_for_runtime returns InvalidArgument
-  // for those that make no sense. Without log, messages go to ET_LOG, also from threads of libxpwc. Not in ExecuTorch's
-  // class.
+  // for those that make no sense. log, progress and context must last as long as this object; without log, messages go
+  // to ET_LOG, also from threads of libxpwc. Not in ExecuTorch's class.
   void set_options(const xpwc_options& options);
 
   // Returns what the cache did since it was opened: InvalidState before the first initialize_for_runtime. Not in

@@ -61,7 +61,7 @@ struct Packing {
   bool half_precision = false;
   bool sparse_inference = false;
   bool consistent_arithmetic = false;
-  // The kernel's shape, as XNNPACK is given it.
+  // The kernel's shape, as XNNPACK gets it.
   std::vector<std::size_t> dims{};
   // The number of groups, or the depth multiplier. 0 means 1.
   std::uint32_t groups = 0;

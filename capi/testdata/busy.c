@@ -1,6 +1,7 @@
 // busy PATH pack|meet
 //
-// pack begins to pack into the cache at PATH, says so, and goes on when a line comes. meet finds that another process is packing.
+// pack begins to pack into the cache at PATH, says so, and goes on when a line comes. meet finds that another process
+// is packing.
 #include "host.h"
 
 int main(int argc, char** argv) {

@@ -1,6 +1,6 @@
 // changed DIRECTORY
 //
-// A data map whose source changes while it is packed: the host is told, and nothing is kept.
+// A data map whose source changes while it is packed: the host gets an error, and nothing is kept.
 #include "host.h"
 
 static char path[4096];

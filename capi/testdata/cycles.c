@@ -1,7 +1,7 @@
 // cycles DIRECTORY COUNT LEAK
 //
-// Opens, creates, executes, ends and closes COUNT times, and says after every hundredth what the process has by then: the cycle,
-// resident bytes, allocated bytes, descriptors, threads and mappings. Leaks LEAK bytes a cycle on purpose.
+// Opens, creates, executes, ends and closes COUNT times, and says after every hundredth what the process has by then:
+// the cycle, resident bytes, allocated bytes, descriptors, threads and mappings. Leaks LEAK bytes a cycle on purpose.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 // descriptors DIRECTORY CALL LEFT
 //
-// The host has used up its file descriptors but for some when it comes to a call, and has them back after the last one. Whatever the
-// library then wants to open is an error or goes into private memory, outputs are right, and nothing ends the process.
+// The host has used up its file descriptors but for some when it comes to a call, and has them back after the last one.
+// Whatever the library then wants to open is an error or goes into private memory, outputs are right, and nothing ends
+// the process.
 #define _XOPEN_SOURCE 700
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 // faults before|after|dlopen DIRECTORY [LIBRARY]
 //
-// The host provokes faults of its own (SIGSEGV, SIGBUS, SIGFPE) on its own threads, and its handlers see them and recover. They are
-// installed before the library starts, after, or before the library is loaded with dlopen.
+// The host provokes faults of its own (SIGSEGV, SIGBUS, SIGFPE) on its own threads, and its handlers see them and
+// recover. They are installed before the library starts, after, or before the library is loaded with dlopen.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -226,7 +226,7 @@ static void run(void* (*function)(void*), void* context) {
   REQUIRE(pthread_join(thread, NULL) == 0);
 }
 
-// A thread that stays inside the library, in a callback, until it is told to leave.
+// A thread that stays inside the library, in a callback, until it may leave.
 static int inside[2], leave[2];
 
 static xpwc_status get_and_stay(void* context, const char* name, xpwc_tensor* to) {

@@ -1,7 +1,7 @@
 // fork DIRECTORY
 //
-// A child of fork that only executes a runtime gets right answers, and its parent goes on, also if another thread is inside the
-// library at the time of the fork.
+// A child of fork that only executes a runtime gets right answers, and its parent goes on, also if another thread is
+// inside the library at the time of the fork.
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// What the hosts of these tests share: checks, and a model of fully connected layers whose data map counts what is asked of it.
-// C99 and C++11.
+// What the hosts of these tests share: checks, and a model of fully connected layers whose data map counts what is
+// asked of it. C99 and C++11.
 #ifndef XPWC_TESTDATA_HOST_H
 #define XPWC_TESTDATA_HOST_H
 
@@ -35,7 +35,7 @@ static inline void require_ok(const char* file, int line, const char* call, xpwc
   }
 }
 
-// Leaves an error behind that says 4711, so that one of the next call can be told from it.
+// Makes a call fail whose error says 4711, so that the error of the next call can be distinguished from it.
 static inline void fail_on_purpose(void) {
   uint8_t digest[16];
   REQUIRE(xpwc_digest(NULL, 4711, digest) == XPWC_STATUS_INVALID_ARGUMENT);
@@ -203,6 +203,17 @@ static inline xpwc_packing linear_packing(const size_t dims[2]) {
   return packing;
 }
 
+// Creates the runtime of a subgraph, which is deleted.
+static inline xnn_runtime_t subgraph_finish(xnn_subgraph_t subgraph, xnn_weights_cache_t provider) {
+  xnn_workspace_t workspace = NULL;
+  XNN(xnn_create_workspace(&workspace));
+  xnn_runtime_t runtime = NULL;
+  XNN(xnn_create_runtime_v4(subgraph, provider, workspace, NULL, 0, &runtime));
+  XNN(xnn_release_workspace(workspace));
+  XNN(xnn_delete_subgraph(subgraph));
+  return runtime;
+}
+
 // Creates the runtime from these tensors, and without a cache if the provider is NULL.
 static inline xnn_runtime_t runtime_create(const void* const data[TENSORS], xnn_weights_cache_t provider) {
   xnn_subgraph_t subgraph = NULL;
@@ -221,20 +232,11 @@ static inline xnn_runtime_t runtime_create(const void* const data[TENSORS], xnn_
     XNN(xnn_define_fully_connected(subgraph, -1e30f, 1e30f, in, w, b, out, 0));
     in = out;
   }
-  xnn_workspace_t workspace = NULL;
-  XNN(xnn_create_workspace(&workspace));
-  xnn_runtime_t runtime = NULL;
-  XNN(xnn_create_runtime_v4(subgraph, provider, workspace, NULL, 0, &runtime));
-  XNN(xnn_release_workspace(workspace));
-  XNN(xnn_delete_subgraph(subgraph));
-  return runtime;
+  return subgraph_finish(subgraph, provider);
 }
 
-// Runs it on a fixed input.
-static inline void runtime_infer(xnn_runtime_t runtime, float output[WIDTH]) {
-  float in[WIDTH + XNN_EXTRA_BYTES / sizeof(float)];
-  float out[WIDTH + XNN_EXTRA_BYTES / sizeof(float)];
-  fill_with_floats(in, sizeof(in) / sizeof(*in), 7);
+// Runs a runtime on its input, external value 0, to its output, external value 1.
+static inline void runtime_invoke(xnn_runtime_t runtime, float* in, float* out) {
   struct xnn_external_value values[2];
   values[0].id = 0;
   values[0].data = in;
@@ -243,6 +245,14 @@ static inline void runtime_infer(xnn_runtime_t runtime, float output[WIDTH]) {
   XNN(xnn_reshape_runtime(runtime));
   XNN(xnn_setup_runtime_v2(runtime, 2, values));
   XNN(xnn_invoke_runtime(runtime));
+}
+
+// Runs the model's on a fixed input.
+static inline void runtime_infer(xnn_runtime_t runtime, float output[WIDTH]) {
+  float in[WIDTH + XNN_EXTRA_BYTES / sizeof(float)];
+  float out[WIDTH + XNN_EXTRA_BYTES / sizeof(float)];
+  fill_with_floats(in, sizeof(in) / sizeof(*in), 7);
+  runtime_invoke(runtime, in, out);
   memcpy(output, out, WIDTH * sizeof(*out));
 }
 
@@ -267,7 +277,7 @@ typedef struct opened {
   xnn_runtime_t runtime;
 } opened;
 
-// Loads its tensors, and tells how its weights are packed.
+// Loads its tensors, and describes how its weights are packed.
 static inline void model_load(const model* m, xpwc_session session, const void* data[TENSORS]) {
   const size_t matrix[] = {WIDTH, WIDTH};
   const xpwc_packing packing = linear_packing(matrix);

@@ -1,7 +1,8 @@
 // idle
 //
-// A process that has the library has the same open descriptors before the library starts and after a first call. (Between, Go's
-// runtime looks into a file while it starts, in a thread of its own.) Prints how many threads it has then.
+// A process that has the library has the same open descriptors before the library starts and after a first call.
+// (Between, Go's runtime looks into a file while it starts, in a thread of its own.) Prints how many threads it has
+// then.
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 

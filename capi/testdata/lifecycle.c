@@ -1,7 +1,7 @@
 // lifecycle DIRECTORY
 //
-// Calls in an order that the header says something about: closing early, twice, or one of several handles; loading and aliasing
-// late; sessions that end early.
+// Calls in an order that the header says something about: closing early, twice, or one of several handles; loading and
+// aliasing late; sessions that end early.
 #include "host.h"
 
 static char path[4096];
@@ -144,14 +144,14 @@ static void what_is_for_packing_only_goes_at_finalize(void) {
   OK(xpwc_close(cache));
 }
 
-// Weights under an address that load never gave, with and without telling.
-static void copies_have_a_name_when_they_are_told(void) {
+// Weights under an address that load never gave, with and without an alias.
+static void copies_have_a_name_with_an_alias(void) {
   float want[WIDTH], got[WIDTH];
   model_infer_plain(&m, want);
   xpwc_cache cache;
   OK(xpwc_open("", NULL, &cache));
   for (int round = 0; round < 5; round++) {
-    const bool told = round > 0;
+    const bool aliased = round > 0;
     const char* word = round < 3 ? "copied" : NULL;
     const xpwc_data_map map = model_callbacks(&m);
     xpwc_session session;
@@ -167,7 +167,7 @@ static void copies_have_a_name_when_they_are_told(void) {
     }
     memcpy(copy, data[4], sizeof(copy));
     FAILS(XPWC_STATUS_UNKNOWN_TENSOR, xpwc_session_alias(session, copy, sizeof(copy), copy, NULL));
-    if (told) {
+    if (aliased) {
       OK(xpwc_session_alias(session, copy, sizeof(copy), data[4], word));
       OK(xpwc_session_alias(session, copy, sizeof(copy), data[4], word)); // twice is once
     }
@@ -179,13 +179,13 @@ static void copies_have_a_name_when_they_are_told(void) {
     const char* const* names;
     size_t count;
     OK(xpwc_session_names(session, &names, &count));
-    REQUIRE(count == (size_t)(told ? LAYERS : LAYERS - 1));
-    if (told) {
+    REQUIRE(count == (size_t)(aliased ? LAYERS : LAYERS - 1));
+    if (aliased) {
       REQUIRE(strncmp(names[2], "w2", 2) == 0);
     }
     xpwc_names_free(names);
     REQUIRE(cache_stats(cache).private_unnamed.entries == 1);
-    REQUIRE(cache_stats(cache).packed.entries == (uint64_t)(LAYERS - 1 + told + (round >= 3))); // by the first that tells so
+    REQUIRE(cache_stats(cache).packed.entries == (uint64_t)(LAYERS - 1 + aliased + (round >= 3))); // by the first with an alias
     runtime_infer(runtime, got);
     require_same_output(want, got);
     XNN(xnn_delete_runtime(runtime));
@@ -230,7 +230,7 @@ int main(int argc, char** argv) {
   a_provider_stays_where_it_is_until_the_end();
   an_abandoned_session_releases_everything_at_its_end();
   what_is_for_packing_only_goes_at_finalize();
-  copies_have_a_name_when_they_are_told();
+  copies_have_a_name_with_an_alias();
   without_a_data_map_weights_are_private();
   model_free(&m);
   return 0;

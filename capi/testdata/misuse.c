@@ -1,7 +1,7 @@
 // misuse DIRECTORY
 //
-// Gives every function arguments that it must refuse: NULL, sizes of 0, values that it does not know. What it returns through
-// pointers is zero then.
+// Gives every function arguments that it must refuse: NULL, sizes of 0, values that it does not know. What it returns
+// through pointers is zero then.
 #include "host.h"
 
 static char path[4096];

@@ -1,7 +1,7 @@
 // newer DIRECTORY
 //
-// Compiled, as the library is, with a header whose key has fingerprint_id and whose provider has alias_data. Drives the provider as
-// an XNNPACK of that header would.
+// Compiled, as the library is, with a header whose key has fingerprint_id and whose provider has alias_data. Drives the
+// provider as an XNNPACK of that header would.
 #include "host.h"
 
 static model m;

@@ -170,21 +170,21 @@ static void damaged_payloads(void) {
     xpwc_options o = defaults();
     o.verify = (uint32_t)v;
     o.log = count_damage;
-    int told = 0;
-    o.context = &told;
+    int reports = 0;
+    o.context = &reports;
     xpwc_cache cache;
     OK(xpwc_open(path, &o, &cache));
     if (v == XPWC_VERIFY_BACKGROUND) {
       const xpwc_data_map map = model_callbacks(&m);
       opened o = model_open(&m, cache, &map);
-      while (cache_stats(cache).unverified.entries > 0 || __atomic_load_n(&told, __ATOMIC_SEQ_CST) == 0) {
+      while (cache_stats(cache).unverified.entries > 0 || __atomic_load_n(&reports, __ATOMIC_SEQ_CST) == 0) {
         sched_yield();
       }
       REQUIRE(cache_stats(cache).damaged_payloads == 1 && cache_stats(cache).verified.entries == LAYERS - 1);
       opened_close(&o);
       require_right(&m, cache);
       REQUIRE(cache_stats(cache).packed.entries == 1 && cache_stats(cache).unverified.entries == 0);
-      REQUIRE(__atomic_load_n(&told, __ATOMIC_SEQ_CST) == 1);
+      REQUIRE(__atomic_load_n(&reports, __ATOMIC_SEQ_CST) == 1);
     } else if (v == XPWC_VERIFY_STRUCTURE) {
       float output[WIDTH];
       model_run(&m, cache, output);

@@ -1,6 +1,7 @@
 // packing DIRECTORY
 //
-// One name and content, packed in several ways: each use gets its own packed weights if the host tells them apart.
+// One name and content, packed in several ways: each use gets its own packed weights if the host describes how it is
+// packed.
 #include "host.h"
 
 static char path[4096];
@@ -90,12 +91,7 @@ static void compute(const layer* l, const xpwc_cache* cache, float out[WIDE]) {
     XNN(xnn_define_tensor_value(subgraph, xnn_datatype_fp32, 2, l->dims, kernel, XNN_INVALID_VALUE_ID, 0, &w));
   }
   XNN(xnn_define_fully_connected(subgraph, -1e30f, 1e30f, row, w, b, result, 0));
-  xnn_workspace_t workspace = NULL;
-  XNN(xnn_create_workspace(&workspace));
-  xnn_runtime_t runtime = NULL;
-  XNN(xnn_create_runtime_v4(subgraph, provider, workspace, NULL, 0, &runtime));
-  XNN(xnn_release_workspace(workspace));
-  XNN(xnn_delete_subgraph(subgraph));
+  xnn_runtime_t runtime = subgraph_finish(subgraph, provider);
   if (cache != NULL) {
     OK(xpwc_session_finalize(session));
   }
@@ -103,14 +99,7 @@ static void compute(const layer* l, const xpwc_cache* cache, float out[WIDE]) {
   float input[WIDE + XNN_EXTRA_BYTES / sizeof(float)];
   float output[WIDE + XNN_EXTRA_BYTES / sizeof(float)] = {0};
   fill_with_floats(input, sizeof(input) / sizeof(*input), 7);
-  struct xnn_external_value values[2];
-  values[0].id = 0;
-  values[0].data = input;
-  values[1].id = 1;
-  values[1].data = output;
-  XNN(xnn_reshape_runtime(runtime));
-  XNN(xnn_setup_runtime_v2(runtime, 2, values));
-  XNN(xnn_invoke_runtime(runtime));
+  runtime_invoke(runtime, input, output);
   memcpy(out, output, WIDE * sizeof(*out));
   XNN(xnn_delete_runtime(runtime));
   if (cache != NULL) {
@@ -118,7 +107,7 @@ static void compute(const layer* l, const xpwc_cache* cache, float out[WIDE]) {
   }
 }
 
-static void shapes_scales_and_biases_are_told_apart(void) {
+static void shapes_scales_and_biases_are_distinguished(void) {
   const layer layers[] = {
       {{NARROW, WIDE}, false, 0, 0},
       {{WIDE, NARROW}, false, 0, 0},
@@ -146,8 +135,8 @@ static void shapes_scales_and_biases_are_told_apart(void) {
 
 enum { PACKED = 4096 };
 
-// Returns whether packed weights are found that are packed so. If not, and pack is set, they are packed. The key that XNNPACK would
-// give is always the same.
+// Returns whether packed weights are found that are packed so. If not, and pack is set, they are packed. The key that
+// XNNPACK would give is always the same.
 static bool found(xpwc_cache cache, const xpwc_packing* packings[], size_t count, bool pack) {
   const xpwc_data_map map = the_map();
   xpwc_session session;
@@ -183,31 +172,31 @@ static bool found_one(xpwc_cache cache, const xpwc_packing* packing, bool pack) 
 }
 
 // Tries a packing with one member changed.
-#define TELLS(statement)                             \
+#define COUNTS(statement)                             \
   do {                                               \
     xpwc_packing p = base;                           \
     statement;                                       \
     if (found_one(cache, &p, false)) {               \
-      require_failed(__FILE__, __LINE__, #statement, "does not tell it apart"); \
+      require_failed(__FILE__, __LINE__, #statement, "makes no difference"); \
     }                                                \
   } while (0)
 
-#define TELLS_OPERAND(operand)                                                   \
+#define COUNTS_OPERAND(operand)                                                   \
   do {                                                                           \
-    TELLS(p.operand.datatype = 98);                                              \
-    TELLS(p.operand.zero_point = -1);                                            \
-    TELLS(p.operand.scale = 3);                                                  \
-    TELLS(p.operand.channel_dim = 1);                                            \
-    TELLS(p.operand.scales = other_scales);                                      \
-    TELLS(p.operand.scale_count = 1);                                            \
-    TELLS(p.operand.block_scales = other_block_scales);                          \
-    TELLS(p.operand.block_scale_count = 1);                                      \
-    TELLS(p.operand.block_size = 3);                                             \
-    TELLS(p.operand.non_batch_dims = 2);                                         \
+    COUNTS(p.operand.datatype = 98);                                              \
+    COUNTS(p.operand.zero_point = -1);                                            \
+    COUNTS(p.operand.scale = 3);                                                  \
+    COUNTS(p.operand.channel_dim = 1);                                            \
+    COUNTS(p.operand.scales = other_scales);                                      \
+    COUNTS(p.operand.scale_count = 1);                                            \
+    COUNTS(p.operand.block_scales = other_block_scales);                          \
+    COUNTS(p.operand.block_scale_count = 1);                                      \
+    COUNTS(p.operand.block_size = 3);                                             \
+    COUNTS(p.operand.non_batch_dims = 2);                                         \
   } while (0)
 
 // A type that nobody knows yet, of which everything counts.
-static void every_member_tells(void) {
+static void every_member_counts(void) {
   static const size_t dims[] = {6, 4, 2}, other_dims[] = {4, 6, 2};
   static const float scales[] = {1, 2}, other_scales[] = {1, 3};
   static const uint16_t block_scales[] = {1, 2}, other_block_scales[] = {1, 3};
@@ -231,29 +220,29 @@ static void every_member_tells(void) {
       XPWC_OPERATOR_CONVOLUTION_2D, XPWC_OPERATOR_DEPTHWISE_CONVOLUTION_2D, XPWC_OPERATOR_DECONVOLUTION_2D,
       XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY};
   for (size_t i = 0; i < sizeof(operators) / sizeof(*operators); i++) {
-    TELLS(p.operator_type = operators[i]);
+    COUNTS(p.operator_type = operators[i]);
   }
   const uint32_t flags[] = {
       XPWC_PACKING_TRANSPOSED, XPWC_PACKING_PADDED, XPWC_PACKING_HALF_PRECISION, XPWC_PACKING_SPARSE_INFERENCE,
       XPWC_PACKING_CONSISTENT_ARITHMETIC};
   for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
-    TELLS(p.flags = flags[i]);
+    COUNTS(p.flags = flags[i]);
   }
-  TELLS(p.groups = 2);
-  TELLS(p.stride_height = 2);
-  TELLS(p.stride_width = 2);
-  TELLS(p.dilation_height = 2);
-  TELLS(p.dilation_width = 2);
-  TELLS(p.dims = other_dims);
-  TELLS(p.dim_count = 3);
-  TELLS_OPERAND(input);
-  TELLS_OPERAND(kernel);
-  TELLS_OPERAND(bias);
-  TELLS_OPERAND(output);
-  TELLS(p.hidden_bias = "BIAS");
-  TELLS(p.hidden_bias_size = 3);
-  TELLS(p.hidden_bias = NULL; p.hidden_bias_size = 0);
-  TELLS(memset(&p, 0, sizeof(p)); p.struct_size = sizeof(p); p.opaque = "x"; p.opaque_size = 1);
+  COUNTS(p.groups = 2);
+  COUNTS(p.stride_height = 2);
+  COUNTS(p.stride_width = 2);
+  COUNTS(p.dilation_height = 2);
+  COUNTS(p.dilation_width = 2);
+  COUNTS(p.dims = other_dims);
+  COUNTS(p.dim_count = 3);
+  COUNTS_OPERAND(input);
+  COUNTS_OPERAND(kernel);
+  COUNTS_OPERAND(bias);
+  COUNTS_OPERAND(output);
+  COUNTS(p.hidden_bias = "BIAS");
+  COUNTS(p.hidden_bias_size = 3);
+  COUNTS(p.hidden_bias = NULL; p.hidden_bias_size = 0);
+  COUNTS(memset(&p, 0, sizeof(p)); p.struct_size = sizeof(p); p.opaque = "x"; p.opaque_size = 1);
 
   // Ones and zeroes are the same where a zero stands for 1.
   xpwc_packing ones = base;
@@ -264,7 +253,7 @@ static void every_member_tells(void) {
   OK(xpwc_close(cache));
 }
 
-// What a host sees in pieces is told in pieces, in any order.
+// What a host knows in pieces it adds in pieces, in any order.
 static void opaque_bytes_add_up(void) {
   xpwc_packing a;
   memset(&a, 0, sizeof(a));
@@ -288,8 +277,8 @@ int main(int argc, char** argv) {
   snprintf(path, sizeof(path), "%s/cache", argv[1]);
   XNN(xnn_initialize(NULL));
   fill_with_floats(content, ELEMENTS, 1);
-  shapes_scales_and_biases_are_told_apart();
-  every_member_tells();
+  shapes_scales_and_biases_are_distinguished();
+  every_member_counts();
   opaque_bytes_add_up();
   return 0;
 }

@@ -1,6 +1,6 @@
 // packing DIRECTORY
 //
-// Whatever a C++ host tells of how a kernel is packed arrives: nothing that is told otherwise is found.
+// All that a C++ host says of how a kernel is packed arrives: nothing that is packed otherwise is found.
 #include <xpwc.hpp>
 
 #include <cstring>
@@ -88,7 +88,7 @@ void add_operand_changes(std::vector<Change>& changes, xpwc::Operand xpwc::Packi
   }
 }
 
-void every_member_tells() {
+void every_member_counts() {
   std::vector<Change> changes = {
       [](xpwc::Packing& p) { p.operator_type = xpwc::Operator::fully_connected; },
       [](xpwc::Packing& p) { p.operator_type = xpwc::Operator::depthwise_convolution_2d; },
@@ -124,7 +124,7 @@ void every_member_tells() {
     xpwc::Packing packing = base();
     changes[i](packing);
     if (found(*cache, packing)) {
-      require_failed(__FILE__, __LINE__, std::to_string(i).c_str(), "does not tell it apart");
+      require_failed(__FILE__, __LINE__, std::to_string(i).c_str(), "makes no difference");
     }
   }
 }
@@ -155,7 +155,7 @@ void what_makes_no_sense_is_named() {
 
 int main(int argc, char**) {
   REQUIRE(argc == 2);
-  every_member_tells();
+  every_member_counts();
   what_makes_no_sense_is_named();
   return 0;
 }

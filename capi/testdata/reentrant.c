@@ -1,7 +1,7 @@
 // reentrant DIRECTORY
 //
-// The host's callbacks may call the library with other caches. With the same cache, or to open one, they are refused, and nothing
-// hangs.
+// The host's callbacks may call the library with other caches. With the same cache, or to open one, they are refused,
+// and nothing hangs.
 #include <pthread.h>
 
 #include "host.h"

@@ -6,7 +6,7 @@
 
 #include "host.h"
 
-// The library is told of more room than there is.
+// The host claims more room than there is.
 static void overflow(void) {
   xpwc_cache cache;
   OK(xpwc_open("", NULL, &cache));

@@ -1,9 +1,9 @@
 // signals handle before|after|before-urgent DIRECTORY
 // signals die-by SIGNAL on-any-thread|on-a-thread-that-called DIRECTORY
 //
-// Signals other than faults: the host's handlers, and what it ignores, are as they were (handle), and what it leaves alone ends
-// it as it ends any process (die-by). The handlers are installed before the library starts or after; of before and
-// before-urgent only the second has one for SIGURG, with which Go's runtime interrupts its own threads.
+// Signals other than faults: the host's handlers, and what it ignores, are as they were (handle), and what it leaves
+// alone ends it as it ends any process (die-by). The handlers are installed before the library starts or after; of
+// before and before-urgent only the second has one for SIGURG, with which Go's runtime interrupts its own threads.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
 
   write_file("longer content");
   stamp_of_path(stamps[1]);
-  // The same size, and a time of modification that was set back: the time of change tells.
+  // The same size, and a time of modification that was set back: the time of change differs.
   struct stat status;
   REQUIRE(stat(path, &status) == 0);
   const struct timespec earlier[2] = {{.tv_sec = 1, .tv_nsec = 2}, {.tv_sec = 3, .tv_nsec = 4}};

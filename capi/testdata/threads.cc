@@ -1,7 +1,7 @@
 // threads DIRECTORY ROUNDS
 //
-// Eight threads open, create, finalize, execute, end and close, on one cache and on caches of their own, while others execute runtimes
-// that live on.
+// Eight threads open, create, finalize, execute, end and close, on one cache and on caches of their own, while others
+// execute runtimes that live on.
 #include <array>
 #include <atomic>
 #include <memory>

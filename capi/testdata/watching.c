@@ -44,7 +44,8 @@ static int messages(int level) {
   return n;
 }
 
-// Waits until a message of that level has text in it. What happens is logged when it happens, on a thread of the library.
+// Waits until a message of that level has text in it. What happens is logged when it happens, on a thread of the
+// library.
 static void await(int level, const char* text) {
   REQUIRE(pthread_mutex_lock(&lock) == 0);
   while (strstr(w.text[level], text) == NULL) {

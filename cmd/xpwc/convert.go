@@ -103,8 +103,9 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 	if err != nil && (!errors.Is(err, cachefile.ErrDamaged) || !o.skipDamaged) {
 		return err
 	}
-	r := &conversion{File: f.Path(), Output: o.out, From: info.Format, To: cachefile.Format(o.to),
-		Original: info.Entries}
+	r := &conversion{
+		File: f.Path(), Output: o.out, From: info.Format, To: cachefile.Format(o.to), Original: info.Entries,
+	}
 	adopting := info.Format != cachefile.Native && r.To == cachefile.Native
 	switch {
 	case o.layout != "" && info.Format != cachefile.Native:
@@ -203,22 +204,21 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	if err := copyInto(path, f.Reader()); err != nil {
 		return err
 	}
-	bar := console.NewProgress(stderr, "packing")
-	cache, err := xpwc.Open(path, &xpwc.Options{Progress: execution.ShowPacking(bar)})
+	progress := console.NewProgress(stderr, "packing")
+	cache, err := xpwc.Open(path, &xpwc.Options{Progress: execution.ShowPacking(progress)})
 	if err != nil {
 		return err
 	}
 	err = models.Pack(cache, m.DataMap(), m.Subgraph)
-	bar.Finish()
+	progress.Finish()
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return err
 	}
 	stats := cache.Stats()
 	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
 	if n, reasons := execution.Private(stats); n > 0 {
-		lost := fmt.Sprintf("%s of the model that the cache could not keep: %v", console.Plural(int(n), "entry"),
-			reasons)
-		r.LeftOut = append(r.LeftOut, lost)
+		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v",
+			console.Plural(int(n), "entry"), reasons))
 	}
 	return withFile(path, func(packed *cachefile.File) error {
 		return packed.Write(s.file(converted), nil, cachefile.WriteOptions{Format: cachefile.Native})

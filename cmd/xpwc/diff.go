@@ -93,8 +93,8 @@ func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 	}
 	c := comparison{A: a.Path(), B: b.Path(), Equal: equal, Differences: []differenceReport{}}
 	for _, d := range differences {
-		c.Differences = append(c.Differences, differenceReport{d.Change, d.Name, side(d.Change, d.A),
-			side(d.Change, d.B)})
+		of := differenceReport{d.Change, d.Name, side(d.Change, d.A), side(d.Change, d.B)}
+		c.Differences = append(c.Differences, of)
 	}
 	if asJSON {
 		err = printJSON(stdout, c)
@@ -123,9 +123,10 @@ func (c *comparison) print(w io.Writer) error {
 		fmt.Fprintln(w)
 	}
 	text := console.Plural(c.Equal, "entry") + " in common"
-	for _, change := range []cachefile.Change{cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes,
-		cachefile.OtherSeed,
-		cachefile.OtherKey, cachefile.OtherLayout} {
+	for _, change := range []cachefile.Change{
+		cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes, cachefile.OtherSeed, cachefile.OtherKey,
+		cachefile.OtherLayout,
+	} {
 		if n := count[change]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, change)
 		}

@@ -63,8 +63,7 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 				return err
 			}
 			return at.with(func(f *cachefile.File) error {
-				return inspect(f, at, o, cmd.OutOrStdout(),
-					cmd.ErrOrStderr())
+				return inspect(f, at, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			})
 		},
 	}
@@ -199,9 +198,10 @@ func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io
 // report describes a file, but for its entries.
 func report(f *cachefile.File) (*inspection, error) {
 	info, err := f.Info()
-	r := &inspection{File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation,
-		Total:   info.Entries,
-		Layouts: []layoutReport{}, info: info}
+	r := &inspection{
+		File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation,
+		Total: info.Entries, Layouts: []layoutReport{}, info: info,
+	}
 	r.Bytes = map[string]int64{"file": info.FileBytes, "header": info.HeaderBytes, "payloads": info.PayloadBytes,
 		"index": info.IndexBytes, "trailer": info.TrailerBytes, "padding": info.PaddingBytes, "dead": info.DeadBytes,
 		"uncommitted": info.UncommittedBytes}
@@ -209,7 +209,7 @@ func report(f *cachefile.File) (*inspection, error) {
 		return r, err
 	}
 	r.ID = cachefile.Digest(info.ID).String()
-	if here, err := xpwc.CurrentLayout(); err == nil { // else XNNPACK cannot run here, and no layout is this machine's
+	if here, err := xpwc.CurrentLayout(); err == nil { // otherwise XNNPACK cannot run here
 		r.Here = here.Fingerprint.String()
 	}
 	for _, s := range info.Slots {
@@ -217,8 +217,9 @@ func report(f *cachefile.File) (*inspection, error) {
 	}
 	for _, l := range info.Layouts {
 		fingerprint := l.Fingerprint.String()
-		r.Layouts = append(r.Layouts, layoutReport{fingerprint, l.Description, fingerprint == r.Here, l.Entries,
-			l.PayloadBytes})
+		current := fingerprint == r.Here
+		of := layoutReport{fingerprint, l.Description, current, l.Entries, l.PayloadBytes}
+		r.Layouts = append(r.Layouts, of)
 	}
 	return r, err
 }

@@ -86,8 +86,8 @@ func (r *inspection) printLayouts(w io.Writer) error {
 		if l.Current {
 			note, here = "this machine's", true
 		}
-		t.Row(l.Fingerprint, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
-			note)
+		t.Row(l.Fingerprint, console.Printable(l.Description),
+			fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), note)
 	}
 	if len(r.Layouts) > 0 {
 		if err := t.Print(w); err != nil {
@@ -127,8 +127,8 @@ func (r *inspection) printEntries(w io.Writer) error {
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
-		row := []string{console.Printable(e.Name), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed),
-			fmt.Sprint(e.Offset)}
+		name := console.Printable(e.Name)
+		row := []string{name, console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
 		if r.Format == cachefile.XPWC1 {
 			row[2] = console.None
 		}
@@ -244,10 +244,16 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
 	for _, l := range []struct {
 		mark byte
 		text string
-	}{{0, string([]byte{evenPayload, ' ', oddPayload}) + "  payloads, alternating"}, {'H', "header"}, {'I', "index"},
+	}{
+		{0, string([]byte{evenPayload, ' ', oddPayload}) + "  payloads, alternating"},
+		{'H', "header"},
+		{'I', "index"},
 		{'T', "index for ExecuTorch"},
-		{'o', "old index"}, {'x', "dead"}, {'?', "uncommitted: a program is writing, or was killed"},
-		{'.', "padding"}} {
+		{'o', "old index"},
+		{'x', "dead"},
+		{'?', "uncommitted: a program is writing, or was killed"},
+		{'.', "padding"},
+	} {
 		if n := total[l.mark]; n > 0 {
 			text := l.text
 			if l.mark != 0 {

@@ -305,7 +305,7 @@ func TestEveryCommandThatWritesRemovesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// What another process is at work on is not in anybody's way.
+// A file that another process is making disturbs no command.
 func TestALivingCommandKeepsWhatItMakes(t *testing.T) {
 	dir := workplace(t)
 	cmd, stderr := stopAt(t, dir, moment{"", []string{"convert", "there.xpwc", "--to", "native", "-o", "other"},

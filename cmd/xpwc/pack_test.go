@@ -191,7 +191,7 @@ func TestPackLeavesWhatIsNoSoundCacheAlone(t *testing.T) {
 	requireNoStage(t, dir)
 }
 
-func TestPackTellsAWrongCommandLine(t *testing.T) {
+func TestPackReportsAWrongCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
 		args []string

@@ -53,7 +53,7 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 		require.FileExists(t, filepath.Join(node, "other.xpwc"))
 	}
 
-	// A script can tell: nothing for this layout is a failure with its own message, and leaves no file.
+	// Nothing for this layout is a failure with a message of its own, for scripts, and leaves no file.
 	code, out, stderr = xpwcIn(t, node, "pull", s.Ref("face:v1"), "-o", "none.xpwc", "--layout",
 		strings.Repeat("0", 32))
 	require.Equal(t, exitFailed, code)

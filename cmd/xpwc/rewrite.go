@@ -85,8 +85,8 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	if o.json {
 		return printJSON(stdout, r)
 	}
-	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path, console.Plural(r.EntriesAfter, "entry"),
-		console.Size(r.BytesAfter),
+	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path,
+		console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),
 		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
 	if r.Damaged > 0 {
 		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"),

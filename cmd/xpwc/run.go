@@ -38,8 +38,8 @@ func newRunCommand() *cobra.Command {
 		Short: "Run a model once",
 		Long: `Runs a .tflite model once. Prints how long it took, what the cache did, and the checksums
 of the outputs. Of a safetensors file it runs each operator of the description
-(go doc xpwc/described) by itself. If such a file has packed weights in it, and --cache is not
-given, these are used.
+(go doc xpwc/described) by itself. If such a file has packed weights in it, and --cache
+is not given, these are used.
 
 Inputs and outputs are float32. Without --input, every input is
 x[i] = float32(uint32(i*2654435761)) / 2^32. --input names a file of all inputs, one after

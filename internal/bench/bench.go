@@ -19,7 +19,7 @@ import (
 // Llama is the name of a model that needs no file: generated stacks of layers of Llama 3.2 1B's shape.
 const Llama = "llama"
 
-// Layers of the generated stacks that are measured unless others are asked for.
+// Layers of the generated stacks that are measured by default.
 const (
 	Layers        = 16
 	LayersFloat32 = 4

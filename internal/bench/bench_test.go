@@ -139,6 +139,19 @@ func TestBenchOfATfliteModel(t *testing.T) {
 	require.Nil(t, r.Read)
 }
 
+func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {
+	for says, task := range map[string]string{
+		"standard input":     "",
+		"no mode \"fly\"":    `{"Mode": "fly", "Path": "model.tflite"}`,
+		"needs a cache file": `{"Mode": "cold", "Path": "model.tflite"}`,
+		"model.tflite":       `{"Mode": "none", "Path": "model.tflite"}`,
+	} {
+		var out strings.Builder
+		require.ErrorContains(t, Measure(strings.NewReader(task), &out, &out), says)
+		require.Empty(t, out.String())
+	}
+}
+
 func TestDifferentOutputsAreNoticed(t *testing.T) {
 	run := func(sum string) *measured { return &measured{measurement: measurement{OutputSHA256: sum}} }
 	r := result{Modes: []*modeResult{{Runs: []*measured{run("a")}}, {Runs: []*measured{run("a"), run("a")}}}}

@@ -92,7 +92,7 @@ func TestDemoComparesTheModes(t *testing.T) {
 	o.Dir, o.JSON = filepath.Join(dir, "demo"), filepath.Join(dir, "none", "modes.json")
 	out, err = demo(t, o)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.Contains(t, out, "identical bit for bit", "what was measured is printed all the same")
+	require.Contains(t, out, "identical bit for bit", "what was measured is printed first")
 }
 
 // The promise of a warm start on a real model of some size: nothing is packed, nothing is written, and the packed

@@ -11,7 +11,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// recording is what the process of modeRecord tells.
+// recording is what the process of modeRecord reports.
 type recording struct {
 	Payloads      int   `json:"payloads"`
 	PayloadBytes  int64 `json:"payload_bytes"`
@@ -68,7 +68,8 @@ func (l sizedLoader) Load(name string, options ...xpwc.LoadOption) ([]byte, erro
 // checkAnswers fails if a cache that knows everything was asked something else than what was recorded.
 func checkAnswers(c *ideal.Cache) error {
 	if c.Misses() > 0 || c.Unasked() > 0 {
-		return fmt.Errorf("the recording is of another runtime: %d look-ups missed, %d answers are left", c.Misses(), c.Unasked())
+		return fmt.Errorf("the recording is of another runtime: %d look-ups missed, %d answers are left",
+			c.Misses(), c.Unasked())
 	}
 	return nil
 }

@@ -3,7 +3,8 @@
 // docs/format.md describes them, with a table of each structure. All integers are little-endian. A file is
 //
 //	header     4,096 bytes: what the file is, and two slots that say where the index in force lies
-//	payloads   packed weights, each 128-byte aligned, in no order, with dead bytes (old indexes, lost tails) between them
+//	payloads   packed weights, each 128-byte aligned, in no order, with dead bytes (old indexes, lost tails)
+//	           between them
 //	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without decoding,
 //	           and with checksums for blocks of it, so that what is read of it can be checked without the rest
 //	trailer    ExecuTorch's index of the same payloads, the very last bytes of the file

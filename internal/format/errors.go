@@ -13,7 +13,8 @@ var (
 	// ErrDamaged: they do, and a checksum is wrong or a rule broken.
 	ErrDamaged = errors.New("damaged packed weights; pack them again")
 	// ErrVersion: they are of another version of the format than this package reads.
-	ErrVersion = errors.New("written in another version of the format; use the xpwc that wrote it, or choose another path")
+	ErrVersion = errors.New("written in another version of the format; " +
+		"use the xpwc that wrote it, or choose another path")
 	// ErrOlder: that version is an older one. It matches ErrVersion.
 	ErrOlder = fmt.Errorf("%w: an older one", ErrVersion)
 	// ErrForeign: the file is ExecuTorch's. It has neither the layout of its entries nor what they were packed from.

@@ -39,12 +39,14 @@ func sampleRecords() []format.Record {
 		record(4096, 128, 1, biased(layoutA, "ab", "c")),
 		record(4352, 200, 2, format.Key{Layout: layoutA.Fingerprint, Kernel: "abc"}),
 		record(4608, 64, 4, biased(layoutB, "ab", "c")),
-		record(4608, 64, 5, format.Key{Layout: layoutB.Fingerprint, Kernel: "tied", FingerprintID: 7, Packing: format.Digest{9}}),
+		record(4608, 64, 5, format.Key{Layout: layoutB.Fingerprint, Kernel: "tied", FingerprintID: 7,
+			Packing: format.Digest{9}}),
 	}
 	records[1].BiasStamp, records[1].BiasDigest = format.Digest{4}, format.Digest{5}
 	records[2].Flags = format.Tied
 	records[3].Flags = format.Variant
-	records[3].Family, records[3].LeastSize = packing.Family{Operator: packing.FullyConnected, Input: 9, Kernel: 6, Output: 1}, 60
+	records[3].Family = packing.Family{Operator: packing.FullyConnected, Input: 9, Kernel: 6, Output: 1}
+	records[3].LeastSize = 60
 	return records
 }
 
@@ -108,7 +110,8 @@ func TestTheBytesOnDiskDoNotChange(t *testing.T) {
 func TestTheNewerValidSlotIsInForce(t *testing.T) {
 	header := format.NewHeader(id)
 	put := func(generation uint64) int64 {
-		b, at := format.Slot{Generation: generation, IndexOffset: format.HeaderSize, IndexSize: 128, End: 5000}.Encode(id)
+		slot := format.Slot{Generation: generation, IndexOffset: format.HeaderSize, IndexSize: 128, End: 5000}
+		b, at := slot.Encode(id)
 		copy(header[at:], b)
 		return at
 	}
@@ -147,11 +150,14 @@ func TestAGenerationThatNoOtherCanFollowIsDamage(t *testing.T) {
 		generation uint64
 		refused    bool
 	}{
-		{1<<62 - 2, false}, {1<<62 - 1, false}, {1 << 62, true}, {1 << 63, true}, {math.MaxUint64 - 1, true}, {math.MaxUint64, true},
+		{1<<62 - 2, false}, {1<<62 - 1, false}, {1 << 62, true}, {1 << 63, true}, {math.MaxUint64 - 1, true},
+		{math.MaxUint64, true},
 	} {
 		header := format.NewHeader(id)
-		for _, generation := range []uint64{3 + c.generation%2, c.generation} { // an older one in the other slot does not help
-			b, at := format.Slot{Generation: generation, IndexOffset: format.HeaderSize, IndexSize: 128, End: 5000}.Encode(id)
+		// An older one in the other slot does not help.
+		for _, generation := range []uint64{3 + c.generation%2, c.generation} {
+			slot := format.Slot{Generation: generation, IndexOffset: format.HeaderSize, IndexSize: 128, End: 5000}
+			b, at := slot.Encode(id)
 			copy(header[at:], b)
 		}
 		h, err := format.DecodeHeader(header)

@@ -104,7 +104,8 @@ func DecodeHeader(b []byte) (Header, error) {
 		}
 	}
 	if h.Current.Generation > lastGeneration {
-		return Header{}, damaged("generation %d is in force: after it there is no room for others", h.Current.Generation)
+		return Header{}, damaged("generation %d is in force: after it there is no room for others",
+			h.Current.Generation)
 	}
 	return h, nil
 }

@@ -27,6 +27,21 @@ const (
 	blockSize       = 4 << 10
 )
 
+// Offsets in a record of what is read at several places.
+const (
+	atLayout        = 32
+	atFingerprintID = 40
+	atFlags         = 44
+	atKernel        = 48 // offset and length of the name, as of the bias'
+	atBias          = 56
+	atPacking       = 64
+)
+
+// counts returns how many records, layouts, table slots and bytes of strings the header of an index says there are.
+func counts(header []byte) (records, layouts, slots, strings uint64) {
+	return le.Uint64(header[16:]), uint64(le.Uint32(header[24:])), le.Uint64(header[32:]), le.Uint64(header[40:])
+}
+
 // Flags of a record.
 type Flags uint32
 

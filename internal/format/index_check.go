@@ -72,7 +72,8 @@ func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
 		before = p
 	}
 	if all && total != x.slot.PayloadBytes {
-		return yield(Flaw{Record: -1, Err: damaged("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)})
+		err := damaged("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)
+		return yield(Flaw{Record: -1, Err: err})
 	}
 	return true
 }
@@ -83,8 +84,11 @@ func (x *Index) tableFlaws(sound bool, yield func(Flaw) bool) {
 		if !sound && x.touch(inBody, inBody+4) != nil {
 			continue
 		}
-		if uint64(le.Uint32(x.table[at:])) > x.slot.Records &&
-			!yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: damaged("table slot %d has an unknown record", at/4)}) {
+		if uint64(le.Uint32(x.table[at:])) <= x.slot.Records {
+			continue
+		}
+		err := damaged("table slot %d has an unknown record", at/4)
+		if !yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: err}) {
 			return
 		}
 	}
@@ -122,7 +126,7 @@ func SizeOfIndex(b []byte) (size uint64, ok bool) {
 		return 0, false
 	}
 	const most = 1 << 40
-	n, layouts, slots, text := le.Uint64(b[16:]), uint64(le.Uint32(b[24:])), le.Uint64(b[32:]), le.Uint64(b[40:])
+	n, layouts, slots, text := counts(b)
 	if n > most || slots > most || text > most {
 		return 0, false
 	}

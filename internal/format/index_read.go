@@ -33,7 +33,7 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	if size != slot.IndexSize || size < indexHeaderSize {
 		return nil, damaged("the index has %d bytes", size)
 	}
-	n, layouts, slots, text := le.Uint64(b[16:]), uint64(le.Uint32(b[24:])), le.Uint64(b[32:]), le.Uint64(b[40:])
+	n, layouts, slots, text := counts(b)
 	if n > size/recordSize || layouts > size/layoutSize || slots > size/4 || text > size {
 		return nil, damaged("a section of the index lies outside it")
 	}
@@ -117,13 +117,13 @@ func (x *Index) checkRow(i int, row []byte) error {
 	if p.offset < x.slot.IndexOffset+x.slot.IndexSize && x.slot.IndexOffset < p.offset+p.size {
 		return damaged("the payload of record %d overlaps the index", i)
 	}
-	if uint64(le.Uint32(row[32:])) >= uint64(len(x.layouts)) {
+	if uint64(le.Uint32(row[atLayout:])) >= uint64(len(x.layouts)) {
 		return damaged("record %d has an unknown layout", i)
 	}
-	if Flags(le.Uint32(row[44:]))&^knownFlags != 0 {
+	if Flags(le.Uint32(row[atFlags:]))&^knownFlags != 0 {
 		return damaged("record %d has unknown flags", i)
 	}
-	for _, at := range []int{48, 56} {
+	for _, at := range []int{atKernel, atBias} {
 		if !span(uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:])), uint64(len(x.strings))) {
 			return damaged("a name of record %d lies outside the strings", i)
 		}
@@ -152,8 +152,9 @@ func (x *Index) text(row []byte, at int) ([]byte, error) {
 func (x *Index) NameBytes() (n uint64) {
 	for i := range x.Len() {
 		row := x.records[i*recordSize:][:recordSize]
-		for _, at := range []int{48, 56} {
-			if length := uint64(le.Uint32(row[at+4:])); length <= uint64(len(x.strings)) { // else reading the record fails
+		for _, at := range []int{atKernel, atBias} {
+			length := uint64(le.Uint32(row[at+4:]))
+			if length <= uint64(len(x.strings)) { // else reading the record fails
 				n += length
 			}
 		}
@@ -179,21 +180,21 @@ func (x *Index) Record(i int) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	kernel, err := x.text(row, 48)
+	kernel, err := x.text(row, atKernel)
 	if err != nil {
 		return Record{}, err
 	}
-	bias, err := x.text(row, 56)
+	bias, err := x.text(row, atBias)
 	if err != nil {
 		return Record{}, err
 	}
 	return x.record(row, Key{
-		Layout:        x.layouts[le.Uint32(row[32:])].Fingerprint,
-		FingerprintID: le.Uint32(row[40:]),
-		Packing:       Digest(row[64:80]),
+		Layout:        x.layouts[le.Uint32(row[atLayout:])].Fingerprint,
+		FingerprintID: le.Uint32(row[atFingerprintID:]),
+		Packing:       Digest(row[atPacking : atPacking+16]),
 		Kernel:        string(kernel),
 		Bias:          string(bias),
-		HasBias:       Flags(le.Uint32(row[44:]))&HasBias != 0,
+		HasBias:       Flags(le.Uint32(row[atFlags:]))&HasBias != 0,
 	}), nil
 }
 
@@ -201,7 +202,7 @@ func (x *Index) record(row []byte, key Key) Record {
 	return Record{
 		Key:          key,
 		Seed:         le.Uint32(row[36:]),
-		Flags:        Flags(le.Uint32(row[44:])) &^ HasBias,
+		Flags:        Flags(le.Uint32(row[atFlags:])) &^ HasBias,
 		Offset:       le.Uint64(row[0:]),
 		Size:         le.Uint64(row[8:]),
 		Sum:          Digest(row[16:32]),
@@ -260,17 +261,17 @@ func (x *Index) lookAt(slot uint64, key Key) (row []byte, found bool, err error)
 	if row, err = x.row(int(number - 1)); err != nil {
 		return nil, false, err
 	}
-	if le.Uint32(row[52:]) != uint32(len(key.Kernel)) || le.Uint32(row[60:]) != uint32(len(key.Bias)) ||
-		(Flags(le.Uint32(row[44:]))&HasBias != 0) != key.HasBias ||
-		x.layouts[le.Uint32(row[32:])].Fingerprint != key.Layout ||
-		le.Uint32(row[40:]) != key.FingerprintID ||
-		Digest(row[64:80]) != key.Packing {
+	if le.Uint32(row[atKernel+4:]) != uint32(len(key.Kernel)) || le.Uint32(row[atBias+4:]) != uint32(len(key.Bias)) ||
+		(Flags(le.Uint32(row[atFlags:]))&HasBias != 0) != key.HasBias ||
+		x.layouts[le.Uint32(row[atLayout:])].Fingerprint != key.Layout ||
+		le.Uint32(row[atFingerprintID:]) != key.FingerprintID ||
+		Digest(row[atPacking:atPacking+16]) != key.Packing {
 		return row, false, nil
 	}
-	kernel, err := x.text(row, 48)
+	kernel, err := x.text(row, atKernel)
 	if err != nil || string(kernel) != key.Kernel {
 		return row, false, err
 	}
-	bias, err := x.text(row, 56)
+	bias, err := x.text(row, atBias)
 	return row, err == nil && string(bias) == key.Bias, err
 }

@@ -80,7 +80,8 @@ func newLarge(t testing.TB, n int) large {
 	l := large{}
 	for i := range n {
 		l.records = append(l.records, format.Record{
-			Key:    format.Key{Layout: layoutA.Fingerprint, Kernel: fmt.Sprint("layer.", i, ".weight"), Bias: fmt.Sprint("bias ", i/2), HasBias: i%2 == 0},
+			Key: format.Key{Layout: layoutA.Fingerprint, Kernel: fmt.Sprint("layer.", i, ".weight"),
+				Bias: fmt.Sprint("bias ", i/2), HasBias: i%2 == 0},
 			Seed:   uint32(i),
 			Offset: format.HeaderSize + 256*uint64(i/3), // some share a payload
 			Size:   200,
@@ -93,7 +94,8 @@ func newLarge(t testing.TB, n int) large {
 	index, sum, err := format.EncodeIndex(3, []format.Layout{layoutA, layoutB}, slices.Clone(l.records))
 	require.NoError(t, err)
 	payloads := uint64(n+2) / 3
-	l.bytes, l.slot = index, format.Slot{Generation: 3, IndexOffset: format.HeaderSize + 256*payloads, IndexSize: uint64(len(index)),
+	l.bytes = index
+	l.slot = format.Slot{Generation: 3, IndexOffset: format.HeaderSize + 256*payloads, IndexSize: uint64(len(index)),
 		IndexSum: sum, Records: uint64(n), PayloadBytes: 200 * payloads}
 	l.slot.End = l.slot.IndexOffset + l.slot.IndexSize + 100
 	return l
@@ -249,7 +251,8 @@ func TestLostRecordsAreThoseThatAreNotFound(t *testing.T) {
 		n := 1 + random.IntN(12)
 		records := make([]format.Record, n)
 		for i := range records {
-			records[i] = format.Record{Key: format.Key{Kernel: string(rune('a' + random.IntN(n)))}, Seed: uint32(i), Size: 1,
+			key := format.Key{Kernel: string(rune('a' + random.IntN(n)))}
+			records[i] = format.Record{Key: key, Seed: uint32(i), Size: 1,
 				Offset: uint64(format.HeaderSize + 128*i)}
 		}
 		b, _, err := format.EncodeIndex(1, []format.Layout{{}}, records)
@@ -264,7 +267,8 @@ func TestLostRecordsAreThoseThatAreNotFound(t *testing.T) {
 				binary.LittleEndian.PutUint32(table[from:], kept)
 			}
 		}
-		x, err := decodeWhole(b, format.Slot{Generation: 1, IndexSize: uint64(len(b)), IndexSum: seal(b), Records: uint64(n), PayloadBytes: uint64(n),
+		x, err := decodeWhole(b, format.Slot{Generation: 1, IndexSize: uint64(len(b)), IndexSum: seal(b),
+			Records: uint64(n), PayloadBytes: uint64(n),
 			IndexOffset: 1 << 20, End: 1<<20 + uint64(len(b))})
 		require.NoError(t, err)
 		var want []int
@@ -285,7 +289,8 @@ func TestLostRecordsAreThoseThatAreNotFound(t *testing.T) {
 func TestManyLayoutsOfOneLongDescriptionAreRefused(t *testing.T) {
 	var layouts []format.Layout
 	for i := range 100 {
-		layouts = append(layouts, format.Layout{Fingerprint: format.Digest{byte(i)}, Description: strings.Repeat("d", 1<<20)})
+		layouts = append(layouts,
+			format.Layout{Fingerprint: format.Digest{byte(i)}, Description: strings.Repeat("d", 1<<20)})
 	}
 	b, sum, err := format.EncodeIndex(1, layouts, nil)
 	require.NoError(t, err)

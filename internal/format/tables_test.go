@@ -70,11 +70,14 @@ func different(n byte) format.Digest {
 // fields follow each other without gaps and are all that there is. values gives each field's bytes by how its line
 // begins.
 func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
-	layouts := []format.Layout{{Fingerprint: different(1), Description: "first"}, {Fingerprint: different(2), Description: "second one"}}
+	layouts := []format.Layout{
+		{Fingerprint: different(1), Description: "first"}, {Fingerprint: different(2), Description: "second one"},
+	}
 	record := format.Record{
-		Key: format.Key{Layout: different(2), FingerprintID: 0x31, Packing: different(3), Kernel: "weights", Bias: "the bias",
-			HasBias: true},
-		Seed: 0x32, Flags: format.Tied | format.Variant, Offset: 8192, Size: 0x333, Sum: different(4), Source: different(5),
+		Key: format.Key{Layout: different(2), FingerprintID: 0x31, Packing: different(3), Kernel: "weights",
+			Bias: "the bias", HasBias: true},
+		Seed: 0x32, Flags: format.Tied | format.Variant, Offset: 8192, Size: 0x333, Sum: different(4),
+		Source:      different(5),
 		KernelStamp: different(6), KernelDigest: different(7), BiasStamp: different(8), BiasDigest: different(9),
 		Family:    packing.Family{Operator: 11, Input: 12, Kernel: 13, Bias: 14, Output: 15},
 		LeastSize: 0x222, PackedAt: 0x6666, UsedAt: 0x7777,
@@ -158,8 +161,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"digest of the bias' content":        record.BiasDigest[:],
 			"when it was packed":                 u64(0x6666),
 			"when a writer last found it in use": u64(0x7777),
-			"family of the packing identity: operator, and the datatypes of input, kernel, bias and output": {11, 12, 13, 14, 15, 0, 0, 0},
-			"least size of the payload": u64(0x222),
+			"family of the packing identity":     {11, 12, 13, 14, 15, 0, 0, 0},
+			"least size of the payload":          u64(0x222),
 		}},
 		"trailer entry": {trailer[:24+nameLength], map[string][]byte{
 			"length of the name":         u32(nameLength),

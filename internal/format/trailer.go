@@ -65,7 +65,8 @@ func TrailerSize(entries []TrailerEntry, version uint32) uint64 {
 // DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at
 // the offset. It returns ErrNotCache if the file has no trailer, ErrVersion and the version for an unknown one,
 // ErrDamaged for a trailer that does not fit the file, and readAt's errors as they are.
-func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error) (entries []TrailerEntry, version uint32, err error) {
+func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
+) (entries []TrailerEntry, version uint32, err error) {
 	if fileSize < FooterSize || fileSize > math.MaxInt64 {
 		return nil, 0, ErrNotCache
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // File is a file mapped read-only as a whole. The memory lies outside the Go heap, so C code may keep pointers into
-// it until Close. The file must not be changed in place meanwhile; where it was cut off, reading ends the process.
+// it until Close. The file must not be changed in place until then; where it was cut off, reading ends the process.
 // Replacing it by another is harmless. On Unix a File keeps the descriptor. Methods may be called from many
 // goroutines.
 type File struct {
@@ -102,8 +102,7 @@ func (f *File) Path() string { return f.path }
 // Stamp is what the function Stamp returned when the file was opened; it may be empty.
 func (f *File) Stamp() string { return f.stamp }
 
-// StampOf returns the stamp of a part of the file, which what names that part tells from others; none if the file has
-// none.
+// StampOf returns the stamp of the part of the file that is called part; "" if the file has none.
 func (f *File) StampOf(part string) string {
 	if f.stamp == "" {
 		return ""
@@ -134,16 +133,16 @@ func (f *File) Readable() int64 {
 	return (int64(f.size) + page - 1) / page * page
 }
 
-// Data returns the mapping, and nil after Close, at which its memory becomes unreadable: who may run beside Close
-// uses View.
+// Data returns the mapping, and nil after Close. Close makes the memory unreadable: who may read while another
+// goroutine closes uses View.
 func (f *File) Data() []byte {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.data
 }
 
-// View calls do with the mapping, which it must neither keep nor close: Close waits for it. View returns what do
-// does, or, after Close, an error that matches [fs.ErrClosed] and names the file.
+// View calls do with the mapping, which do must neither keep nor close: Close waits for it. View returns what do
+// returns, or, after Close, an error that matches [fs.ErrClosed] and names the file.
 func (f *File) View(do func(data []byte) error) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -42,7 +42,9 @@ func open(t *testing.T, path string) *mapped.File {
 }
 
 func TestTheWholeFileIsMapped(t *testing.T) {
-	for _, c := range []struct{ size, pages int }{{0, 0}, {1, 1}, {page - 1, 1}, {page, 1}, {page + 1, 2}, {17*page + 5, 18}} {
+	for _, c := range []struct{ size, pages int }{
+		{0, 0}, {1, 1}, {page - 1, 1}, {page, 1}, {page + 1, 2}, {17*page + 5, 18},
+	} {
 		want := content(c.size)
 		f := open(t, write(t, want))
 		require.True(t, bytes.Equal(want, f.Data()), "%d bytes", c.size)

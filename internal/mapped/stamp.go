@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// State is what a file system tells of an open file, as far as it says something about the content.
+// State is what a file system knows of an open file, as far as it says something about the content.
 type State struct {
 	Device, Inode uint64
 	Size          int64
@@ -15,8 +15,8 @@ type State struct {
 	Links             uint64
 }
 
-// A file system counts time in ticks of some milliseconds, so a file can be written to twice at one time. Systems go
-// on counting them at 100 a second or more; the rest is for a virtual machine that did not run.
+// A file system counts time in ticks of some milliseconds, so a file can be written to twice at one time. Systems
+// count at least 100 ticks a second; the rest is for a virtual machine that did not run.
 const tick = 50 * time.Millisecond
 
 // second is the tick of file systems that keep whole seconds.
@@ -26,9 +26,9 @@ const second = int64(time.Second)
 // machine whose clock was not set yet.
 const plausible = 631_152_000 * second
 
-// Stamp tells the content of the file that is open as fd from any other without reading it: by device, inode, size,
-// and the times of modification and of change, the latter of which programs cannot set. The caller keeps fd. What is
-// not a regular file has none: ErrNotRegular.
+// Stamp returns text that differs whenever the content of the file that is open as fd does, without reading the file:
+// its device, inode, size, and times of modification and of change, the latter of which programs cannot set. The
+// caller keeps fd. What is not a regular file has none: ErrNotRegular.
 //
 // It is empty where the times say nothing: on a file system that does not make its change times itself (see
 // makesTimes), where the time is that of an image's making, or where the file was changed so lately that it could be

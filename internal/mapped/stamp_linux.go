@@ -7,12 +7,13 @@ const zfsMagic = 0x2fc12fc1
 
 // makesTimes reports whether the file system that fd is on sets the time of change itself, by this machine's clock,
 // whenever it changes a file. Those that do are named; of any other nobody knows:
-//   - squashfs, EROFS, cramfs, romfs and ISO 9660 are made by a program, which chooses all times. They have one for a file, and
-//     give it as the time of change too.
+//   - squashfs, EROFS, cramfs, romfs and ISO 9660 are made by a program, which chooses all times. They have one for a
+//     file, and give it as the time of change too.
 //   - FAT and exFAT keep no time of change.
 //   - FUSE, 9P and virtiofs give what another program says.
 //   - tmpfs does not see what programs change through mappings, once they have read it there.
-//   - NFS, SMB and other network file systems have the times of a server, whose clock and whose own file system are not known here.
+//   - NFS, SMB and other network file systems have the times of a server, whose clock and whose own file system are
+//     not known here.
 func makesTimes(fd uintptr, s State) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(int(fd), &fs) != nil {

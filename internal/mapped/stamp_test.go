@@ -50,7 +50,8 @@ func TestAStateSettlesWhenAChangeWillShow(t *testing.T) {
 		"an epoch":                             {time.Unix(0, 0), 0},
 		"whole seconds of a clock that is off": {whole.Add(time.Hour), 0},
 	} {
-		for _, s := range []State{{Changed: c.last.UnixNano()}, {Modified: c.last.UnixNano(), Changed: c.last.UnixNano() - 1}} {
+		last := c.last.UnixNano()
+		for _, s := range []State{{Changed: last}, {Modified: last, Changed: last - 1}} {
 			wait := s.unsettled(now)
 			if c.settle == 0 {
 				require.LessOrEqual(t, wait, time.Duration(0), name)

@@ -27,7 +27,9 @@ func StateOf(fd uintptr) (State, error) {
 		return State{}, os.NewSyscallError("GetFileInformationByHandle", err)
 	}
 	var b basicInfo
-	if err := windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&b)), uint32(unsafe.Sizeof(b))); err != nil {
+	err := windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&b)),
+		uint32(unsafe.Sizeof(b)))
+	if err != nil {
 		return State{}, os.NewSyscallError("GetFileInformationByHandleEx", err)
 	}
 	return State{
@@ -51,7 +53,8 @@ func nanoseconds(t int64) int64 {
 // whenever it changes a file: NTFS and ReFS do. FAT keeps none, and discs and network drives have another's.
 func makesTimes(fd uintptr, _ State) bool {
 	var name [windows.MAX_PATH + 1]uint16
-	if windows.GetVolumeInformationByHandle(windows.Handle(fd), nil, 0, nil, nil, nil, &name[0], uint32(len(name))) != nil {
+	err := windows.GetVolumeInformationByHandle(windows.Handle(fd), nil, 0, nil, nil, nil, &name[0], uint32(len(name)))
+	if err != nil {
 		return false
 	}
 	switch windows.UTF16ToString(name[:]) {

@@ -46,7 +46,7 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record,
 	return &Commit{disk: st.disk, id: st.id, slot: slot, block: block}, nil
 }
 
-// Append brings the commit to the disk in the order that leaves the old or the new generation in force at every
+// Write brings the commit to the disk in the order that leaves the old or the new generation in force at every
 // instant: payloads, index, slot, each flushed before the next. It may run while the store is used.
 func (c *Commit) Write() error {
 	if err := c.flush(); err != nil {

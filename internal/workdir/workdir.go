@@ -100,7 +100,7 @@ func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
 // from that too, for as long as it runs.
 func (d *Dir) Lock() *os.File { return d.lock }
 
-// Remove removes the directory with all that is in it, whoever still writes to it: it has no name from then on.
+// Remove removes the directory with all that is in it, even if somebody still writes to it.
 // Removing it twice is harmless.
 func (d *Dir) Remove() error {
 	d.mu.Lock()
@@ -113,7 +113,7 @@ func (d *Dir) Remove() error {
 }
 
 // remove takes away a directory whose lock the caller holds, and closes the lock. It gets another name first, under
-// which nobody adds to it; the lock goes last, so that what is left if this process is killed can still be told.
+// which nobody adds to it; the lock goes last, so that what is left if this process is killed can still be recognised.
 func remove(path string, lock *os.File) error {
 	if lockKeepsName {
 		_ = lock.Close()
@@ -134,6 +134,10 @@ func remove(path string, lock *os.File) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	_ = os.Remove(filepath.Join(doomed, marker))
+	if os.Remove(doomed) == nil { // RemoveAll would read the parent, which need not be allowed
+		return nil
+	}
 	return os.RemoveAll(doomed)
 }
 
@@ -147,7 +151,8 @@ func Sweep(parent string) {
 	names, _ := f.Readdirnames(-1)
 	_ = f.Close()
 	for _, name := range names {
-		if number, ok := strings.CutPrefix(name, prefix); ok && number != "" && strings.Trim(number, "0123456789") == "" {
+		number, ok := strings.CutPrefix(name, prefix)
+		if ok && number != "" && strings.Trim(number, "0123456789") == "" {
 			sweep(filepath.Join(parent, name))
 		}
 	}
@@ -160,7 +165,8 @@ func sweep(path string) {
 	}
 	f, err := openMarker(filepath.Join(path, marker))
 	if errors.Is(err, fs.ErrNotExist) {
-		_ = os.Remove(path) // if it is empty: its process was killed before it made the marker, or makes another directory
+		// If it is empty: its process was killed before it made the marker, or makes another directory.
+		_ = os.Remove(path)
 		return
 	}
 	if err != nil {

@@ -104,7 +104,8 @@ func TestWhatIsNotCertainlyLeftByAKilledProcessStays(t *testing.T) {
 		"a marker in a dir": func(path string) error { return os.MkdirAll(filepath.Join(path, "in-use"), 0o700) },
 		"a link as marker": func(path string) error {
 			real := filepath.Join(t.TempDir(), "real")
-			return firstError(os.Mkdir(path, 0o700), os.WriteFile(real, markerText(t), 0o600), os.Symlink(real, filepath.Join(path, "in-use")))
+			return firstError(os.Mkdir(path, 0o700), os.WriteFile(real, markerText(t), 0o600),
+				os.Symlink(real, filepath.Join(path, "in-use")))
 		},
 		"a link": func(path string) error {
 			real := t.TempDir()

@@ -161,7 +161,7 @@ inline Layer dynamic_linear(const std::string& kernel, const std::string& scale,
   return {Layer::kDynamicLinear, kernel, scale, bias, 0};
 }
 
-// The same, with its scale in the program, where the cache cannot see it: the backend tells it.
+// The same, with its scale in the program, where the cache cannot see it: the backend adds it.
 inline Layer dynamic_linear(const std::string& kernel, float scale) {
   return {Layer::kDynamicLinear, kernel, "", "", scale};
 }

@@ -109,7 +109,7 @@ Graph scale_in_program(float scale) {
   return {dynamic_linear("w", scale), prelu("slopes")};
 }
 
-void first_process_tells_scales(const std::string& directory) {
+void first_process_adds_scales(const std::string& directory) {
   const Constants constants({{"w", int8_weights(1)}, {"slopes", channels(9)}});
   auto cache = cache_of(path_in(directory));
   Method method;
@@ -117,8 +117,8 @@ void first_process_tells_scales(const std::string& directory) {
   REQUIRE(method.execute() == expected(constants, scale_in_program(0.01f)));
 }
 
-// Scales that the class cannot see can be told: then others in the next process are right, and the same ones are found.
-void next_process_tells_other_scales(const std::string& directory) {
+// Scales that the class cannot see can be added: then others in the next process are right, and the same ones are found.
+void next_process_adds_other_scales(const std::string& directory) {
   const std::string path = path_in(directory);
   const Constants constants({{"w", int8_weights(1)}, {"slopes", channels(9)}});
   auto cache = cache_of(path);
@@ -132,8 +132,8 @@ void next_process_tells_other_scales(const std::string& directory) {
   REQUIRE(other.execute() == expected(constants, scale_in_program(0.02f)));
 }
 
-// What is told of nothing, or at the wrong time, is an error.
-void telling_at_the_wrong_time(const std::string&) {
+// Adding to nothing, or at the wrong time, is an error.
+void adding_at_the_wrong_time(const std::string&) {
   const Constants constants = two_layers();
   XNNWeightsCache cache;
   const uint8_t zero_point = 3;
@@ -157,8 +157,8 @@ Scenarios constant_scenarios() {
       {"first_process_packs_quantized", first_process_packs_quantized},
       {"other_scales_in_the_next_process", other_scales_in_the_next_process},
       {"same_scales_in_the_next_process", same_scales_in_the_next_process},
-      {"first_process_tells_scales", first_process_tells_scales},
-      {"next_process_tells_other_scales", next_process_tells_other_scales},
-      {"telling_at_the_wrong_time", telling_at_the_wrong_time},
+      {"first_process_adds_scales", first_process_adds_scales},
+      {"next_process_adds_other_scales", next_process_adds_other_scales},
+      {"adding_at_the_wrong_time", adding_at_the_wrong_time},
   };
 }

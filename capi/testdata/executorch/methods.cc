@@ -171,7 +171,7 @@ void handing_over_piles_nothing_up(const std::string&) {
   }
 }
 
-// Two models that give the same names to other weights get each their own, and are told apart when they are destroyed.
+// Two models that give the same names to other weights get each their own, and each is known when it is destroyed.
 void same_names_other_contents(const std::string& directory) {
   const Constants one = two_layers();
   const Constants other({{"w0", float_weights(11)}, {"b0", channels(12)}, {"w1", float_weights(3)}, {"b1", channels(4)}});
@@ -197,8 +197,8 @@ void same_names_other_contents(const std::string& directory) {
   }
 }
 
-// Even if nothing but the packed weights tells them apart.
-void same_names_nothing_else_to_tell_by(const std::string&) {
+// Even if they differ in nothing but the packed weights.
+void same_names_other_weights_alone(const std::string&) {
   const Graph graph = {linear("w")};
   const Constants one({{"w", float_weights(1)}});
   const Constants other({{"w", float_weights(2)}});
@@ -268,7 +268,7 @@ Scenarios method_scenarios() {
       {"equal_names_one_destroyed", equal_names_one_destroyed},
       {"handing_over_piles_nothing_up", handing_over_piles_nothing_up},
       {"same_names_other_contents", same_names_other_contents},
-      {"same_names_nothing_else_to_tell_by", same_names_nothing_else_to_tell_by},
+      {"same_names_other_weights_alone", same_names_other_weights_alone},
       {"packed_data_has_metadata", packed_data_has_metadata},
       {"memory_is_given_back", memory_is_given_back},
   };
