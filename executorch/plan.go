@@ -36,9 +36,6 @@ type step struct {
 	operation
 }
 
-// maxSteps bounds a plan: delegates of a hostile file may all be the same bytes.
-const maxSteps = 1 << 20
-
 // part is some of a plan's steps, with what they compute from and what they compute.
 type part struct {
 	*plan
@@ -88,8 +85,8 @@ func (p *planner) planMethod() (part, error) {
 		if err != nil {
 			return part{}, err
 		}
-		if len(p.plan.steps) > maxSteps {
-			return part{}, fmt.Errorf("%w: more than %d nodes", ErrUnsupported, maxSteps)
+		if len(p.plan.steps) > maxSteps || len(p.plan.values) > 4*maxSteps {
+			return part{}, fmt.Errorf("%w: %d nodes and %d values", ErrUnsupported, len(p.plan.steps), len(p.plan.values))
 		}
 	}
 	whole := part{plan: p.plan}
