@@ -36,6 +36,9 @@ type tensor struct {
 	content *content
 }
 
+// maxSteps bounds what is read of a program. In a hostile file chains, delegates and so on may all be the same bytes.
+const maxSteps = 1 << 20
+
 // content is where a constant tensor's bytes are: at a place of the program's file, or under a name.
 type content struct {
 	name string
@@ -141,7 +144,9 @@ func (p *programReader) method(t flatbuf.Table) (method, error) {
 			if err := t.Err(); err != nil {
 				return m, fmt.Errorf("chain %d, instruction %d: %w", i, j, err)
 			}
-			m.instructions = append(m.instructions, in)
+			if m.instructions = append(m.instructions, in); len(m.instructions) > maxSteps {
+				return m, fmt.Errorf("%w: more than %d instructions", ErrUnsupported, maxSteps)
+			}
 		}
 	}
 	m.inputs, m.outputs = m.indices(t, planInputs), m.indices(t, planOutputs)

@@ -32,12 +32,10 @@ type value struct {
 // step is a node, or what stands for a copy.
 type step struct {
 	name string // what errors call it
-	kind string
+	kind string // the schema's name of the node, or the operator's
+	copy bool   // it is a copy of the method's, and no node of a delegate
 	operation
 }
-
-// maxSteps bounds a plan: delegates of a hostile file may all be the same bytes.
-const maxSteps = 1 << 20
 
 // part is some of a plan's steps, with what they compute from and what they compute.
 type part struct {
@@ -52,6 +50,7 @@ type planner struct {
 	files   *files
 	plan    *plan
 	base    int            // where the method's own values begin in the plan
+	calls   int            // of XNNPACK's delegates
 	outside map[string]int // how often the method has each operator that is none of XNNPACK's
 	fault   error          // why the method cannot be run besides, or nil
 }
@@ -88,8 +87,8 @@ func (p *planner) planMethod() (part, error) {
 		if err != nil {
 			return part{}, err
 		}
-		if len(p.plan.steps) > maxSteps {
-			return part{}, fmt.Errorf("%w: more than %d nodes", ErrUnsupported, maxSteps)
+		if len(p.plan.steps) > maxSteps || len(p.plan.values) > 4*maxSteps {
+			return part{}, fmt.Errorf("%w: %d nodes and %d values", ErrUnsupported, len(p.plan.steps), len(p.plan.values))
 		}
 	}
 	whole := part{plan: p.plan}
@@ -189,7 +188,7 @@ func (p *planner) kernel(name string, args []int) error {
 		}
 		op = duplicate{xnnpack.Copy{Input: source, Output: target}}
 	}
-	return p.add(step{name: name, kind: "copy between memory formats", operation: op})
+	return p.add(step{name: name, kind: name, copy: true, operation: op})
 }
 
 // converted returns a constant tensor as a value of another type, or nil if it is no constant or cannot be converted
@@ -315,6 +314,7 @@ func (p *planner) delegate(number int, args []int) error {
 		p.outside["a delegate to "+d.backend]++
 		return nil
 	}
+	p.calls++
 	g, err := readGraph(p.files.program().file.Data(), d.blob)
 	if err != nil {
 		return fmt.Errorf("its graph: %w", err)

@@ -52,7 +52,10 @@ func newProgram(f *files) (*Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("method %q: %w", m.method.name, err)
 		}
-		method := &Method{program: p, name: m.method.name, all: all, whole: all, fault: m.runnable()}
+		method := &Method{
+			program: p, name: m.method.name, all: all, whole: all,
+			delegates: m.calls, outside: m.outside, fault: m.runnable(),
+		}
 		if method.fault == nil {
 			method.whole = all.pruned()
 		}
@@ -101,11 +104,13 @@ func (p *Program) Close() error { return p.files.close() }
 // Method is one of a program's methods. It is a [models.Model] whose subgraph is that of all delegates and of the
 // copies between them.
 type Method struct {
-	program *Program
-	name    string
-	all     part  // everything that the file has of it
-	whole   part  // what its outputs need, if it can be run
-	fault   error // why it cannot be run, or nil
+	program   *Program
+	name      string
+	all       part           // everything that the file has of it
+	whole     part           // what its outputs need, if it can be run
+	delegates int            // calls of XNNPACK's
+	outside   map[string]int // how often it has each operator that is not XNNPACK's
+	fault     error          // why it cannot be run, or nil
 }
 
 var _ models.Model = (*Method)(nil)

@@ -14,6 +14,7 @@ import (
 	"xpwc"
 	"xpwc/internal/modeltest"
 	"xpwc/models"
+	"xpwc/xnnpack"
 )
 
 // tensors writes tensors of a method.
@@ -398,4 +399,32 @@ func TestAMethodThatIsNotThereIsAnErrorWithThoseThatAre(t *testing.T) {
 	m, err := p.Method("method 1")
 	require.NoError(t, err)
 	require.Equal(t, "method 1", m.Name())
+}
+
+func TestAProgramSaysWhatIsInIt(t *testing.T) {
+	program := betweenFormats()
+	m := &program.methods[0]
+	m.operators = append(m.operators, "aten::mean")
+	m.instructions = append(m.instructions, kernel(1, 3), kernel(1, 3))
+	method := openBytes(t, program.bytes()).Methods()[0]
+	require.Equal(t, 1, method.Delegates())
+	require.Equal(t, []Operator{
+		{"Add", InDelegate, 1}, {toDimOrder + ".out", Copied, 2}, {"aten::mean.out", Outside, 2},
+	}, method.Operators())
+
+	pte, ptd := split(t)
+	p, err := Open(pte, ptd...)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	require.Equal(t, []Constant{
+		{"kernel 0", ptd[0], xnnpack.Float32, []int{48, 48}, 4 * 48 * 48},
+		{"kernel 1", ptd[1], xnnpack.Float32, []int{48, 48}, 4 * 48 * 48},
+		{"bias", pte, xnnpack.Float32, []int{48}, 4 * 48},
+	}, p.Constants())
+
+	real := openProgram(t, "mobilenet_v3_small_int8")
+	require.Equal(t, 1, real.Methods()[0].Delegates())
+	for _, o := range real.Methods()[0].Operators() {
+		require.Equal(t, InDelegate, o.Where, o.Name)
+	}
 }

@@ -1,0 +1,86 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"xpwc/xnnpack"
+)
+
+// Operator says how often a method has one.
+type Operator struct {
+	// Name is that of a delegate's node as ExecuTorch's schema has it, such as Conv2d, or of an operator of the
+	// method with its overload, such as aten::mean.out. What is no operator is called what it is: "a jump".
+	Name  string
+	Where Where
+	Count int
+}
+
+// Where says who computes an operator.
+type Where int
+
+const (
+	InDelegate Where = iota // a node in one of the delegates for XNNPACK
+	Copied                  // a copy between memory formats, which package executorch makes a node
+	Outside                 // what only ExecuTorch runs
+)
+
+// Delegates returns how many parts of the method XNNPACK computes.
+func (m *Method) Delegates() int { return m.delegates }
+
+// Operators returns the operators of the method, those in delegates first and each of these groups by name. Constants
+// that are converted or copied are none.
+func (m *Method) Operators() []Operator {
+	counts := map[Operator]int{}
+	for _, i := range m.all.steps {
+		s := &m.all.plan.steps[i]
+		o := Operator{Name: s.kind}
+		if s.copy {
+			o.Where = Copied
+		}
+		counts[o]++
+	}
+	for name, n := range m.outside {
+		counts[Operator{Name: name, Where: Outside}] = n
+	}
+	var out []Operator
+	for o, n := range counts {
+		o.Count = n
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b Operator) int {
+		return cmp.Or(cmp.Compare(a.Where, b.Where), strings.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// Constant is a tensor of a program with a content.
+type Constant struct {
+	Name  string // in [Program.DataMap]
+	Path  string // of the file that has it
+	Type  xnnpack.Datatype
+	Shape []int
+	Bytes int64 // in the file; scales are not counted
+}
+
+// Constants returns what nodes use, once for each name, the largest first.
+func (p *Program) Constants() []Constant {
+	var out []Constant
+	seen := map[string]bool{}
+	for i := range p.plan.values {
+		v := &p.plan.values[i]
+		if v.constant == nil || seen[v.constant.name] {
+			continue
+		}
+		seen[v.constant.name] = true
+		out = append(out, Constant{
+			Name: v.constant.name, Path: p.files.all[v.constant.file].Path(),
+			Type: v.tensor.Type, Shape: slices.Clone(v.tensor.Shape), Bytes: v.constant.at.Size,
+		})
+	}
+	slices.SortStableFunc(out, func(a, b Constant) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return out
+}
