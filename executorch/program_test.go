@@ -133,6 +133,16 @@ func TestOutputsMayBeInputsConstantsAndEachOther(t *testing.T) {
 	require.Equal(t, got[0], got[3])
 }
 
+// XNNPACK aborts where nothing uses what a node computes.
+func TestWhatNoOutputNeedsIsLeftOut(t *testing.T) {
+	p := betweenFormats()
+	p.methods[0].outputs = []int32{2}
+	x := sequence(12, 0)
+	got := modeltest.Run(t, openBytes(t, p.bytes()).Methods()[0], x)
+	require.Len(t, got, 1)
+	require.Equal(t, 2*x[6], got[0][1])
+}
+
 func TestWhatIsOutsideOfXNNPACKIsListed(t *testing.T) {
 	p := betweenFormats()
 	m := &p.methods[0]
