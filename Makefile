@@ -80,7 +80,7 @@ go = $(settings) go
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: third_party
 third_party: xnnpack models ## fetch the pinned XNNPACK, and the models and ExecuTorch's headers for the tests
@@ -103,7 +103,7 @@ env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
 	@echo "export XNNPACK='$(XNNPACK)' $(settings)"
 
 .PHONY: build
-build: xnnpack ## build the tool: bin/xpwc
+build: xnnpack ## build the tool: bin/xpwc (XNNPACK=)
 	@[ -e bin/xpwc ] || echo "building bin/xpwc" >&2
 	@$(go) build -o bin/xpwc ./cmd/xpwc
 
@@ -205,11 +205,23 @@ test: third_party bin/staticcheck ## formatting, vet, staticcheck, tests with th
 	@$(go) test -race -timeout 60m ./...
 	@$(MAKE) --no-print-directory fuzz
 
+# What needs no XNNPACK, or the race detector, has been tested with the other one; -short leaves out the slow scenarios.
+.PHONY: test-executorch
+ifeq ($(XNNPACK),executorch)
+test-executorch: third_party ## run every package's tests on the XNNPACK inside ExecuTorch's wheel
+	@echo "tests on ExecuTorch's XNNPACK"
+	@$(go) vet ./...
+	@$(go) test -short -timeout 60m ./...
+else
+test-executorch:
+	@$(MAKE) --no-print-directory XNNPACK=executorch test-executorch
+endif
+
 # A module of its own, so that who imports xpwc does not get a plotting library.
 plots := internal/bench/plots
 
 # The packages that need no XNNPACK.
-pure := . ./internal/format ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
+pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
 
 include systems.mk
 
@@ -218,7 +230,7 @@ include systems.mk
 test-all: export XPWC_TEST_ALL = 1
 test-all: ## everything CI runs: make test, and all other architectures and systems (needs make tools)
 	@third_party/install-tools --check
-	@for target in vet-systems test test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
+	@for target in vet-systems test test-executorch test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
 
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m

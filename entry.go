@@ -54,7 +54,7 @@ func (c *core) candidates(key *format.Key, f *family) ([]*entry, error) {
 // survey adds entries of all records that the loaded index has under a key to those in memory, which are given.
 func (c *core) survey(key *format.Key, known []*entry) error {
 	index := c.store.Index()
-	var found []*entry
+	found := make([]*entry, 0, 1) // as many as there are mostly
 search:
 	for r, err := range index.Find(*key) {
 		if err != nil {
@@ -69,10 +69,7 @@ search:
 				continue search
 			}
 		}
-		data, region := c.store.Payload(&r)
-		e := &entry{record: r, data: data, region: region, file: c.store.ID(), surveyed: index}
-		c.become(e, stateLoaded)
-		found = append(found, e)
+		found = append(found, c.load(&r))
 	}
 	for _, e := range known {
 		e.surveyed = index
@@ -81,6 +78,14 @@ search:
 		c.keep(e)
 	}
 	return nil
+}
+
+// load makes an entry of a record of the loaded index.
+func (c *core) load(r *format.Record) *entry {
+	data, region := c.store.Payload(r)
+	e := &entry{record: *r, data: data, region: region, file: c.store.ID(), surveyed: c.store.Index()}
+	c.become(e, stateLoaded)
+	return e
 }
 
 // keep makes an entry found through the index, or packed just now, one that later look-ups find in memory.

@@ -43,7 +43,7 @@ const (
 //	stray        is dropped when no session uses it
 //
 // Each but the first may be dropped, and nothing follows that.
-var following = map[entryState][]entryState{
+var following = [...][]entryState{
 	stateUnplaced:    {statePrivate, stateUncommitted, stateLoaded, stateStray},
 	statePrivate:     {stateDropped},
 	stateUncommitted: {statePending, stateCommitted, stateStray, stateDropped},

@@ -4,11 +4,22 @@
 #include <stdbool.h>
 #include <string.h>
 
+// What defines values of 2 bits, if the library at hand knows them: no other function can be asked about a datatype that
+// it does not know.
+#ifdef __ELF__
+extern enum xnn_status xnn_define_channelwise_quantized_tensor_value_v3(
+    xnn_subgraph_t subgraph, enum xnn_datatype datatype, int32_t zero_point, const float* scales, size_t dims_count,
+    size_t channel_dim, const size_t* dims, const void* data, uint32_t external_id, uint32_t flags, uint32_t* id,
+    const float* zero_points) __attribute__((weak));
+#define define_value_of_2_bits xnn_define_channelwise_quantized_tensor_value_v3
+#endif
+
 static const void* content_of(const struct xpwc_content* content, enum xnn_datatype type) {
   switch (type) {
     case xnn_datatype_fp32:
       return content->f32;
     case xnn_datatype_fp16:
+    case xnn_datatype_bf16:
       return content->f16;
     case xnn_datatype_qint32:
     case xnn_datatype_qcint32:
@@ -23,7 +34,7 @@ static enum xnn_status define_value(
     xnn_subgraph_t subgraph, enum xnn_datatype type, size_t dims_count, const size_t* dims, const struct xpwc_node* node,
     size_t channel_dim, const struct xpwc_content* content, uint32_t external_id, uint32_t flags, uint32_t* id) {
   const void* data = content == NULL ? NULL : content_of(content, type);
-  switch (type) {
+  switch ((int)type) {
     case xnn_datatype_qint8:
       return xnn_define_quantized_tensor_value(subgraph, type, 0, 0.5f, dims_count, dims, data, external_id, flags, id);
     case xnn_datatype_quint8:
@@ -51,6 +62,15 @@ static enum xnn_status define_value(
       return xnn_define_channelwise_quantized_tensor_value_v2(
           subgraph, type, type == xnn_datatype_qcint4 ? 8 : 0, content->scales, dims_count, channel_dim, dims, data,
           external_id, flags, id);
+#ifdef define_value_of_2_bits
+    case xpwc_datatype_qcint2:
+      if (content == NULL || define_value_of_2_bits == NULL) {
+        return xnn_status_unsupported_parameter;
+      }
+      return define_value_of_2_bits(
+          subgraph, type, 0, content->scales, dims_count, channel_dim, dims, data, external_id, flags, id,
+          content->scales); // any zero points will do
+#endif
     default:
       return xnn_define_tensor_value(subgraph, type, dims_count, dims, data, external_id, flags, id);
   }
@@ -137,9 +157,14 @@ static enum xnn_status define(
   return xnn_status_invalid_parameter;
 }
 
+static bool is_half(enum xnn_datatype type) { return type == xnn_datatype_fp16 || type == xnn_datatype_bf16; }
+
+bool xpwc_node_has_half(const struct xpwc_node* n) {
+  return is_half(n->input) || is_half(n->kernel) || is_half(n->bias) || is_half(n->output);
+}
+
 static bool is_activation(enum xnn_datatype type) {
-  return type == xnn_datatype_fp32 || type == xnn_datatype_fp16 || type == xnn_datatype_qint8 ||
-         type == xnn_datatype_quint8;
+  return type == xnn_datatype_fp32 || is_half(type) || type == xnn_datatype_qint8 || type == xnn_datatype_quint8;
 }
 
 static bool is_bias(enum xnn_datatype type) {
@@ -158,10 +183,16 @@ static bool is_sound(const struct xpwc_node* n) {
   for (size_t i = 0; i < n->dims; i++) {
     elements *= n->shape[i];
   }
-  if (elements == 1 && (n->kernel == xnn_datatype_qbint4 || n->kernel == xnn_datatype_qcint4)) {
+  const bool part_of_a_byte = n->kernel == xnn_datatype_qbint4 || n->kernel == xnn_datatype_qcint4 ||
+                              (int)n->kernel == xpwc_datatype_qcint2;
+  if (elements == 1 && part_of_a_byte) {
     return false; // XNNPACK of 2026 reads a static value of one element whole bytes at a time, and crashes where it has none
   }
-  switch (n->kernel) {
+  switch ((int)n->kernel) {
+#ifdef define_value_of_2_bits
+    case xpwc_datatype_qcint2:
+      return n->op == xpwc_fully_connected && n->channel_dim == (transposed ? 1 : 0);
+#endif
     case xnn_datatype_qbint4:
       return n->op == xpwc_fully_connected && !transposed && n->channel_dim == 0 && n->block_size > 0;
     case xnn_datatype_qcint8:

@@ -2,6 +2,7 @@
 #ifndef XPWC_NODE_H
 #define XPWC_NODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,9 @@ enum xpwc_operator {
   xpwc_deconvolution,
   xpwc_batch_matrix_multiply,
 };
+
+// A datatype that headers before 2026 have no name for: 2 bits, quantised by channels.
+enum { xpwc_datatype_qcint2 = 18 };
 
 // What packing depends on. Shapes are those of packing.Identity, and so are the groups, which of a depthwise
 // convolution are the depth multiplier.
@@ -38,12 +42,17 @@ struct xpwc_node {
 // What the static tensors of nodes are made of, each as long as the longest needs.
 struct xpwc_content {
   const void* f32;
-  const void* f16;
+  const void* f16; // and bfloat16
   const void* integers;
   const void* bias; // of integers
   const float* scales;
   const uint16_t* block_scales;
 };
+
+// Whether a tensor of the node is of 16-bit floats. On a CPU without arithmetic for those, XNNPACK of 2026 makes the
+// subgraph one of float32. If the runtime cannot be created then, the constants that were converted are freed at once,
+// and by xnn_delete_subgraph again, which ends the process: such a subgraph is to be left in memory.
+bool xpwc_node_has_half(const struct xpwc_node* node);
 
 // Adds a node to a subgraph. Its external values are first_id, the input, and the next, the output. The shape must be
 // one that the operator can have, without zeros; what else is not supported is XNNPACK's status.

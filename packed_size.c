@@ -51,10 +51,7 @@ static enum xnn_status ask(const struct xpwc_node* node, const struct xpwc_conte
   status = xpwc_define_node(subgraph, node, content, 0);
   if (status == xnn_status_success) {
     status = xnn_create_runtime_v4(subgraph, &provider.callbacks, workspace, NULL, 0, &runtime);
-    // XNNPACK of 2026 computes half precision in single where the CPU has no arithmetic for it. A runtime that then fails
-    // has freed the converted constants, and deleting the subgraph would free them again.
-    const enum xnn_datatype half = xnn_datatype_fp16;
-    keep = runtime == NULL && (node->input == half || node->kernel == half || node->bias == half || node->output == half);
+    keep = runtime == NULL && xpwc_node_has_half(node);
   }
   if (runtime != NULL) {
     xnn_delete_runtime(runtime);

@@ -13,10 +13,17 @@ test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SS
 # that is not 4 KiB. -short, because emulation takes ten times as long. Each is a target, so that make runs as many at a time as there are processors.
 # The tests' own processes are emulated too: see internal/reexec.
 emulator := qemu-aarch64-static
+ifeq ($(XNNPACK),executorch)
+# Its int8 kernels for SME compute something else under this emulator; and its libraries need those of the cross compiler.
+comma := ,
+emulated_cpus := cortex-a53 cortex-a76 max$(comma)sme=off
+emulated_root := QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+else
 emulated_cpus := cortex-a53 cortex-a76 max
+endif
 machines := $(emulated_cpus) cortex-a76@16384 cortex-a76@65536
 emulated := xpwc xpwc/tflite xpwc/xnnpack xpwc/internal/optable xpwc/internal/format xpwc/internal/mapped
-emulate = XPWC_TEST_EMULATOR=$(emulator) XPWC_TEST_EMULATED_CPUS='$(emulated_cpus)' QEMU_CPU=$(firstword $(subst @, ,$1)) \
+emulate = $(emulated_root) XPWC_TEST_EMULATOR=$(emulator) XPWC_TEST_EMULATED_CPUS='$(emulated_cpus)' QEMU_CPU=$(firstword $(subst @, ,$1)) \
 	$(addprefix QEMU_PAGESIZE=,$(word 2,$(subst @, ,$1))) $(emulator)
 emulated_runs := $(foreach package,$(emulated),$(machines:%=%/$(package)))
 

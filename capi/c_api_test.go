@@ -88,7 +88,7 @@ func TestADigestIsTheOneOfGo(t *testing.T) {
 				content[i] = byte(i * 7)
 			}
 			sizes = append(sizes, fmt.Sprint(size))
-			fmt.Fprintf(&want, "%x\n", xpwc.DigestOf(content))
+			fmt.Fprintf(&want, "%v\n", xpwc.DigestOf(content))
 		}
 		require.Equal(t, want.String(), p.run(t, nil, sizes...))
 	})

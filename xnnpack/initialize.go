@@ -62,7 +62,8 @@ func CPULevels() []string {
 //	native          everything this CPU has
 //
 // It works through the features that the cpuinfo library found (its exported struct cpuinfo_isa), which XNNPACK reads
-// when it is initialized; what an earlier call hid stays hidden. On other architectures than amd64 only "native" is
+// when it is initialized; what an earlier call hid stays hidden. If those features are not this CPU's, as with the
+// header of another cpuinfo, the error matches UnsupportedHardware. On other architectures than amd64 only "native" is
 // known; any other level is UnsupportedHardware.
 func LimitCPU(level string) error {
 	const op = "limit CPU"

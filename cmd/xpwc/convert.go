@@ -204,13 +204,13 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	if err := copyInto(path, f.Reader()); err != nil {
 		return err
 	}
-	bar := console.NewProgress(stderr, "packing")
-	cache, err := xpwc.Open(path, &xpwc.Options{Progress: execution.ShowPacking(bar)})
+	progress := console.NewProgress(stderr, "packing")
+	cache, err := xpwc.Open(path, &xpwc.Options{Progress: execution.ShowPacking(progress)})
 	if err != nil {
 		return err
 	}
 	err = models.Pack(cache, m.DataMap(), m.Subgraph)
-	bar.Finish()
+	progress.Finish()
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 func ofLayout(t *testing.T, fingerprint byte) []byte {
 	payload := bytes.Repeat([]byte{fingerprint}, 100)
 	layout := format.Layout{Fingerprint: format.Digest{fingerprint}}
-	records := []format.Record{{Key: format.Key{Layout: layout.Fingerprint, Kernel: "k"}, Offset: format.HeaderSize, Size: 100,
-		Sum: digest.Of(payload)}}
+	key := format.Key{Layout: layout.Fingerprint, Kernel: "k"}
+	records := []format.Record{{Key: key, Offset: format.HeaderSize, Size: 100, Sum: digest.Of(payload)}}
 	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records, nil)
 	require.NoError(t, err)
 	b := format.NewHeader([16]byte{1})

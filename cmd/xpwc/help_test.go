@@ -55,7 +55,7 @@ func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 
 func TestShellsCompleteFilesAndChoices(t *testing.T) {
 	dir, _ := packed(t, face)
-	here := tells[inspection](t, dir, 0, "inspect", "model.xpwc").Here
+	here := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Here
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		require.Contains(t, says(t, dir, 0, "completion", shell), "xpwc")
 	}

@@ -39,7 +39,7 @@ func readInputs(e *execution.Execution, paths []string) error {
 
 func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npy") }
 
-// readNumPy fills an input from a .npy file of its shape; dimensions of 1 do not count.
+// readNumPy fills an input from a .npy file of its shape; dimensions of 1 are ignored.
 func readNumPy(path string, inputs []*xnnpack.Buffer, values []models.Value) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -79,7 +79,8 @@ func readRaw(path string, inputs []*xnnpack.Buffer, values []models.Value) error
 		n, err := io.ReadFull(f, b.Bytes())
 		done += n
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%s has %d bytes, but the inputs of the model are %d: %s", path, done, total, describe(values))
+			return fmt.Errorf("%s has %d bytes, but the inputs of the model are %d: %s",
+				path, done, total, describe(values))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)

@@ -209,7 +209,7 @@ func report(f *cachefile.File) (*inspection, error) {
 		return r, err
 	}
 	r.ID = cachefile.Digest(info.ID).String()
-	if here, err := xpwc.CurrentLayout(); err == nil { // else XNNPACK cannot run here, and no layout is this machine's
+	if here, err := xpwc.CurrentLayout(); err == nil { // otherwise XNNPACK cannot run here
 		r.Here = here.Fingerprint.String()
 	}
 	for _, s := range info.Slots {

@@ -37,8 +37,8 @@ func says(t testing.TB, dir string, code int, args ...string) string {
 	return out + stderr
 }
 
-// tells runs the command with --json.
-func tells[T any](t testing.TB, dir string, code int, args ...string) (v T) {
+// reported runs the command with --json.
+func reported[T any](t testing.TB, dir string, code int, args ...string) (v T) {
 	t.Helper()
 	got, out, stderr := xpwcIn(t, dir, append(args, "--json")...)
 	require.Equal(t, code, got, "%v\n%s%s", args, out, stderr)
@@ -48,7 +48,7 @@ func tells[T any](t testing.TB, dir string, code int, args ...string) (v T) {
 
 func TestInspectShowsWhatIsInACache(t *testing.T) {
 	dir, file := packed(t, face, selfie)
-	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.Equal(t, cachefile.Native, v.Format)
 	require.EqualValues(t, 2, v.Generation)
 	require.Len(t, v.Layouts, 1)
@@ -86,14 +86,14 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 
 func TestInspectSortsAndFilters(t *testing.T) {
 	dir, _ := packed(t, face)
-	all := tells[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
+	all := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
 	for order, less := range map[string]func(a, b entryReport) bool{
 		"name": func(a, b entryReport) bool { return a.Name < b.Name },
 		"size": func(a, b entryReport) bool { return a.Size > b.Size },
 		"seed": func(a, b entryReport) bool { return a.Seed < b.Seed },
 		"used": func(a, b entryReport) bool { return a.UsedAt > b.UsedAt },
 	} {
-		sorted := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--sort", order).Entries
+		sorted := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--sort", order).Entries
 		require.ElementsMatch(t, all, sorted)
 		for i := range sorted[1:] {
 			require.False(t, less(sorted[i+1], sorted[i]), "%s: %v before %v", order, sorted[i], sorted[i+1])
@@ -111,7 +111,7 @@ func TestInspectSortsAndFilters(t *testing.T) {
 				want++
 			}
 		}
-		v := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--filter", filter)
+		v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--filter", filter)
 		require.Len(t, v.Entries, want, filter)
 		require.Equal(t, len(all), v.Total)
 		for _, e := range v.Entries {
@@ -125,7 +125,7 @@ func TestInspectSortsAndFilters(t *testing.T) {
 
 func TestTheMapShowsEveryByte(t *testing.T) {
 	dir, _ := packed(t, face, selfie)
-	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
+	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
 	at := int64(0)
 	for _, s := range v.Map {
 		require.Equal(t, at, s.Offset)
@@ -148,10 +148,10 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	good, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Contains(t, says(t, dir, 0, "verify", "model.xpwc"), "sound: generation 1")
-	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
+	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
 	want := verification{File: "model.xpwc", Sound: true, Format: cachefile.Native, Generation: 1,
 		Entries: v.Total, PayloadBytes: v.Bytes["payloads"], Problems: []problemReport{}}
-	require.Equal(t, want, tells[verification](t, dir, 0, "verify", "model.xpwc"))
+	require.Equal(t, want, reported[verification](t, dir, 0, "verify", "model.xpwc"))
 	index := v.Slots[1].IndexAt
 	trailer := v.Map[len(v.Map)-1].Offset
 	last := v.Entries[len(v.Entries)-1]
@@ -175,7 +175,7 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 			bad := append([]byte(nil), good...)
 			bad[c.at] ^= 4
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))
-			v := tells[verification](t, dir, 1, "verify", "bad")
+			v := reported[verification](t, dir, 1, "verify", "bad")
 			require.False(t, v.Sound)
 			found := false
 			for _, p := range v.Problems {
@@ -204,12 +204,12 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	bad[last.Offset] ^= 1
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))
 	require.NotContains(t, says(t, dir, 0, "inspect", "bad"), "damaged")
-	checked := tells[inspection](t, dir, 1, "inspect", "bad", "--check")
+	checked := reported[inspection](t, dir, 1, "inspect", "bad", "--check")
 	require.Len(t, checked.Damaged, 1)
 	require.Equal(t, sumDamaged, checked.Entries[len(checked.Entries)-1].Checksum)
 	require.Contains(t, says(t, dir, 1, "convert", "bad", "--to", "native", "-o", "out"), "--skip-damaged")
 	require.NoFileExists(t, filepath.Join(dir, "out"))
-	skipped := tells[conversion](t, dir, 0, "convert", "bad", "--to", "native", "-o", "out", "--skip-damaged")
+	skipped := reported[conversion](t, dir, 0, "convert", "bad", "--to", "native", "-o", "out", "--skip-damaged")
 	require.Len(t, skipped.LeftOut, 1)
 	require.Equal(t, v.Total-1, skipped.Entries)
 	require.Contains(t, says(t, dir, 0, "compact", "bad"), "1 payload had a wrong checksum and was dropped")
@@ -256,7 +256,7 @@ func TestLookingWhileAnotherProcessWrites(t *testing.T) {
 func TestRunUsesNoDamagedPayload(t *testing.T) {
 	dir, file := packed(t, face)
 	want, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
-	entries := tells[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
+	entries := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	for _, e := range entries {

@@ -29,7 +29,8 @@ func locate(path string) (location, error) {
 	e, err := describeEmbedding(path)
 	switch {
 	case errors.Is(err, xpwc.ErrUnknownTensor):
-		return l, fmt.Errorf("%s: a safetensors file without packed weights; xpwc pack --embed-beside makes one with them: %w", path, cachefile.ErrNotCache)
+		return l, fmt.Errorf("%s: a safetensors file without packed weights; "+
+			"xpwc pack --embed-beside makes one with them: %w", path, cachefile.ErrNotCache)
 	case err == nil:
 		l.embedded = *e
 	}

@@ -24,9 +24,9 @@ func embeddedModel(t *testing.T) (dir string, at embedded) {
 
 func TestInspectAndVerifyFindTheCacheInASafetensorsFile(t *testing.T) {
 	dir, at := embeddedModel(t)
-	own := tells[inspection](t, dir, 0, "inspect", "own.xpwc", "--check", "--sort", "name")
+	own := reported[inspection](t, dir, 0, "inspect", "own.xpwc", "--check", "--sort", "name")
 	require.Nil(t, own.Embedded)
-	beside := tells[inspection](t, dir, 0, "inspect", "packed.safetensors", "--check", "--sort", "name")
+	beside := reported[inspection](t, dir, 0, "inspect", "packed.safetensors", "--check", "--sort", "name")
 	require.Equal(t, &at, beside.Embedded)
 	require.Equal(t, at.Bytes, beside.Bytes["file"])
 	require.Len(t, beside.Entries, 3)
@@ -39,7 +39,7 @@ func TestInspectAndVerifyFindTheCacheInASafetensorsFile(t *testing.T) {
 	require.Contains(t, text, "the tensor xpwc.packed")
 	require.Contains(t, text, "this machine's")
 
-	v := tells[verification](t, dir, 0, "verify", "packed.safetensors")
+	v := reported[verification](t, dir, 0, "verify", "packed.safetensors")
 	require.True(t, v.Sound)
 	require.Equal(t, 3, v.Entries)
 	require.Equal(t, &at, v.Embedded)
@@ -49,13 +49,13 @@ func TestInspectAndVerifyFindTheCacheInASafetensorsFile(t *testing.T) {
 
 func TestDamagedPackedWeightsInASafetensorsFileAreReported(t *testing.T) {
 	dir, at := embeddedModel(t)
-	entry := tells[inspection](t, dir, 0, "inspect", "packed.safetensors").Entries[0]
+	entry := reported[inspection](t, dir, 0, "inspect", "packed.safetensors").Entries[0]
 	path := filepath.Join(dir, "packed.safetensors")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	content[at.Offset+entry.Offset] ^= 1
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	v := tells[verification](t, dir, exitFailed, "verify", "packed.safetensors")
+	v := reported[verification](t, dir, exitFailed, "verify", "packed.safetensors")
 	require.Len(t, v.Problems, 1)
 	require.Equal(t, entry.Offset, v.Problems[0].Offset)
 	require.Equal(t, entry.Name, v.Problems[0].Entry)

@@ -59,12 +59,14 @@ has packed weights in it.`, safetensors.PackedName),
   xpwc pack model.safetensors --embed-beside -o packed.safetensors`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return packModel(cmd.Context(), modelfile.File{Path: args[0], Description: o.description}, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			file := modelfile.File{Path: args[0], Description: o.description}
+			return packModel(cmd.Context(), file, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to")
-	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+strings.Join(xnnpack.CPULevels(), ", "))
+	levels := strings.Join(xnnpack.CPULevels(), ", ")
+	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+levels)
 	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
@@ -95,7 +97,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
 	}
-	m, err := model.Open() // its errors are better told before anything is made
+	m, err := model.Open() // for its errors, before anything is made
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// packedLevel is what packing for one level of CPU came to.
+// packedLevel is the result of packing for one level of CPU.
 type packedLevel struct {
 	CPU         string        `json:"cpu"`
 	Layout      string        `json:"layout"` // what XNNPACK chooses for it: the fingerprint
@@ -65,8 +65,9 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 	if err != nil {
 		return packedLevel{}, err
 	}
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs), "--description", model.Description,
-		"--portable="+strconv.FormatBool(o.embed), "--", model.Path, s.file(packing))
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs),
+		"--description", model.Description, "--portable="+strconv.FormatBool(o.embed),
+		"--", model.Path, s.file(packing))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
 	s.inherit(cmd)
@@ -110,7 +111,8 @@ func newPackIntoCommand() *cobra.Command {
 			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
 				return err
 			}
-			p, err := packInto(modelfile.File{Path: args[0], Description: description}, args[1], level, jobs, portable, cmd.ErrOrStderr())
+			file := modelfile.File{Path: args[0], Description: description}
+			p, err := packInto(file, args[1], level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -124,7 +126,8 @@ func newPackIntoCommand() *cobra.Command {
 	return cmd
 }
 
-func packInto(model modelfile.File, path, level string, jobs int, portable bool, stderr io.Writer) (p *packedInto, err error) {
+func packInto(model modelfile.File, path, level string, jobs int, portable bool,
+	stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
 	m, err := model.Open()
 	if err != nil {
@@ -140,8 +143,8 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 		return nil, err
 	}
 	shares := m.Shares(jobs)
-	bar := newPackingProgress(stderr, "packing for "+level, shares)
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: bar.packed})
+	progress := newPackingProgress(stderr, "packing for "+level, shares)
+	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: progress.packed})
 	if err != nil {
 		return nil, err
 	}
@@ -149,9 +152,9 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	if err := packShares(cache, data, shares); err != nil {
 		return nil, err
 	}
-	bar.Finish()
+	progress.Finish()
 	shared := cache.Stats()
-	// What an ordinary load would still look for in vain is packed now; and this is a load as any other.
+	// Packs what an ordinary load would still miss: this is such a load.
 	if err := models.Pack(cache, data, m.Subgraph); err != nil {
 		return nil, err
 	}
@@ -161,8 +164,9 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	all := cache.Stats()
 	p = &packedInto{
 		Level: packedLevel{
-			CPU: level, Layout: layout.Fingerprint.String(), Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Found: shared.Hits.Entries, Reused: shared.Reused.Entries,
-			Late: all.Packed.Entries - shared.Packed.Entries, Written: all.WrittenBytes,
+			CPU: level, Layout: layout.Fingerprint.String(),
+			Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Written: all.WrittenBytes,
+			Found: shared.Hits.Entries, Reused: shared.Reused.Entries, Late: all.Packed.Entries - shared.Packed.Entries,
 			PackingMS: console.Milliseconds(all.PackingTime), TotalMS: console.Milliseconds(time.Since(start)),
 		},
 		File: fileFigures{Entries: all.Entries, PayloadBytes: all.PayloadBytes, FileBytes: all.FileBytes},
@@ -199,7 +203,7 @@ func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []models.Share) err
 	return errors.Join(errs...)
 }
 
-// packingProgress adds up what several sessions tell of.
+// packingProgress adds up the progress of several sessions.
 type packingProgress struct {
 	*console.Progress
 	total int64

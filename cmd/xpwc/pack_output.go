@@ -151,7 +151,8 @@ func (p embeddingOutput) finish(ctx context.Context, _ bool) (*embedded, error) 
 		}
 	}
 	err = p.write(ctx, embedding, size, func(w io.Writer) error {
-		return p.model.File().WritePacked(w, cache.Data(), p.align, map[string]string{described.MetadataName: p.model.Description()})
+		metadata := map[string]string{described.MetadataName: p.model.Description()}
+		return p.model.File().WritePacked(w, cache.Data(), p.align, metadata)
 	})
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return nil, err

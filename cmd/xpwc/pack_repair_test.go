@@ -14,7 +14,7 @@ import (
 func TestPackingAgainRepairsWhatIsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	first := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
-	entry := tells[inspection](t, dir, 0, "inspect", "c.xpwc").Entries[3]
+	entry := reported[inspection](t, dir, 0, "inspect", "c.xpwc").Entries[3]
 	path := filepath.Join(dir, "c.xpwc")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -31,10 +31,10 @@ func TestPackingAgainRepairsWhatIsDamaged(t *testing.T) {
 func TestPackingAnotherModelLeavesOutWhatItCannotRepair(t *testing.T) {
 	dir := t.TempDir()
 	first := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
-	faces := tells[inspection](t, dir, 0, "inspect", "c.xpwc").Entries[0]
+	faces := reported[inspection](t, dir, 0, "inspect", "c.xpwc").Entries[0]
 	packJSON(t, dir, testModel(t, selfie), "-o", "c.xpwc")
 	path := filepath.Join(dir, "c.xpwc")
-	v := tells[inspection](t, dir, 0, "inspect", "c.xpwc")
+	v := reported[inspection](t, dir, 0, "inspect", "c.xpwc")
 	at := slices.IndexFunc(v.Entries, func(e entryReport) bool { return e.Sum == faces.Sum })
 	require.GreaterOrEqual(t, at, 0)
 	content, err := os.ReadFile(path)
@@ -43,7 +43,7 @@ func TestPackingAnotherModelLeavesOutWhatItCannotRepair(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	text := says(t, dir, 0, "pack", testModel(t, selfie), "-o", "c.xpwc")
 	require.Contains(t, text, "note: 1 entry had a wrong checksum and was left out")
-	require.Equal(t, v.Total-1, tells[verification](t, dir, 0, "verify", "c.xpwc").Entries)
+	require.Equal(t, v.Total-1, reported[verification](t, dir, 0, "verify", "c.xpwc").Entries)
 	require.EqualValues(t, 1, packJSON(t, dir, faceModel(t), "-o", "c.xpwc").Levels[0].Packed)
 	require.Less(t, first.Entries, v.Total)
 }
@@ -56,7 +56,7 @@ func TestPackReportsTheLayoutOfEachLevel(t *testing.T) {
 		levels = "sse2,native"
 	}
 	report := packJSON(t, dir, faceModel(t), "-o", "c.xpwc", "--cpu", levels)
-	v := tells[inspection](t, dir, 0, "inspect", "c.xpwc")
+	v := reported[inspection](t, dir, 0, "inspect", "c.xpwc")
 	require.Equal(t, v.Here, report.Levels[len(report.Levels)-1].Layout)
 	for _, level := range report.Levels {
 		n := 0

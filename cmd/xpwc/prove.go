@@ -35,7 +35,7 @@ type wrong struct {
 }
 
 func modelFlags(cmd *cobra.Command, m *modelfile.File) {
-	cmd.Flags().StringVar(&m.Path, "model", "", "`MODEL` (.tflite, .safetensors) to pack once more and compare with the file")
+	cmd.Flags().StringVar(&m.Path, "model", "", "`MODEL` (.tflite, .safetensors) to pack and compare with the file")
 	descriptionFlag(cmd, &m.Description)
 }
 

@@ -41,7 +41,8 @@ func forge(t testing.TB, path string, change forgery) {
 		r.Sum = digest.Of(file[r.Offset:][:r.Size])
 	}
 	layout := records[0].Layout
-	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records, format.TrailerEntries(layout, records))
+	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records,
+		format.TrailerEntries(layout, records))
 	require.NoError(t, err)
 	file = append(file, make([]byte, next.IndexOffset-uint64(len(file)))...)
 	file = append(file, block...)
@@ -112,7 +113,7 @@ func TestAFileThatTheModelIsNotPackedIntoIsNotProven(t *testing.T) {
 			require.Contains(t, said, entry)
 			require.Contains(t, said, f.says)
 			require.NotContains(t, said, "proven")
-			v := tells[verification](t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
+			v := reported[verification](t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
 			require.Contains(t, v.Proof.Wrong[0].What+v.Proof.Wrong[len(v.Proof.Wrong)-1].What, f.says)
 		})
 	}
@@ -128,7 +129,7 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 		levels = "sse2,native"
 	}
 	packJSON(t, dir, faceModel(t), "-o", "c.xpwc", "--cpu", levels)
-	own := tells[verification](t, dir, 0, "verify", "c.xpwc", "--model", faceModel(t))
+	own := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", faceModel(t))
 	require.Positive(t, own.Proof.Equal)
 	require.Positive(t, own.Proof.EqualBytes)
 	require.Empty(t, own.Proof.Wrong)
@@ -136,7 +137,7 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 	require.Equal(t, own.Entries-own.Proof.Equal, own.Proof.OtherLayouts)
 
 	packJSON(t, dir, model, "-o", "c.xpwc")
-	both := tells[verification](t, dir, 0, "verify", "c.xpwc", "--model", model)
+	both := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", model)
 	require.Equal(t, 3, both.Proof.Equal)
 	require.Equal(t, own.Proof.Equal, both.Proof.Unused)
 	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven: 3 entries")
@@ -144,12 +145,14 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 	says(t, dir, 0, "pack", model, "--embed-beside", "-o", "packed.safetensors")
 	require.Contains(t, says(t, dir, 0, "verify", "packed.safetensors", "--model", model), "proven: 3 entries")
 	require.NoError(t, os.Rename(model+".json", filepath.Join(dir, "operators.json")))
-	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model, "--description", "operators.json"), "proven: 3 entries")
+	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model, "--description", "operators.json"),
+		"proven: 3 entries")
 
 	says(t, dir, exitUsage, "verify", "c.xpwc", "--description", "operators.json")
 	require.Contains(t, says(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
 	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
-	require.Contains(t, says(t, dir, exitFailed, "verify", "executorch", "--model", faceModel(t)), "convert --to native --model")
+	require.Contains(t, says(t, dir, exitFailed, "verify", "executorch", "--model", faceModel(t)),
+		"convert --to native --model")
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -171,7 +174,8 @@ func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
 			ref := s.Ref("face:" + strings.ReplaceAll(name, " ", "-"))
 			says(t, node, 0, "push", ref, "forged.xpwc")
 			for _, args := range [][]string{nil, {"--all"}} {
-				said := says(t, node, exitFailed, append([]string{"pull", ref, "-o", "c.xpwc", "--model", faceModel(t)}, args...)...)
+				said := says(t, node, exitFailed, append([]string{"pull", ref, "-o", "c.xpwc", "--model", faceModel(t)},
+					args...)...)
 				require.Contains(t, said, "nothing was written to c.xpwc")
 				require.NoFileExists(t, filepath.Join(node, "c.xpwc"))
 			}
@@ -185,5 +189,6 @@ func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
 			requireNoStage(t, node)
 		})
 	}
-	require.Contains(t, says(t, dir, 0, "pull", s.Ref("face:right"), "-o", "pulled.xpwc", "--model", faceModel(t)), "proven: ")
+	require.Contains(t, says(t, dir, 0, "pull", s.Ref("face:right"), "-o", "pulled.xpwc", "--model", faceModel(t)),
+		"proven: ")
 }

@@ -29,13 +29,13 @@ func packedOnALesserCPU(t testing.TB, dir, model string) {
 
 func TestCompactFreesDeadBytes(t *testing.T) {
 	dir, _ := packed(t, face, selfie)
-	before := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	before := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.NoError(t, os.Link(filepath.Join(dir, "model.xpwc"), filepath.Join(dir, "before")))
-	r := tells[rewriting](t, dir, 0, "compact", "model.xpwc")
+	r := reported[rewriting](t, dir, 0, "compact", "model.xpwc")
 	require.Equal(t, before.Bytes["file"], r.BytesBefore)
 	require.Less(t, r.BytesAfter, r.BytesBefore)
 	require.Equal(t, before.Total, r.EntriesAfter)
-	after := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	after := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.Equal(t, r.BytesAfter, after.Bytes["file"])
 	require.Zero(t, after.Bytes["dead"])
 	says(t, dir, 0, "verify", "model.xpwc")
@@ -52,9 +52,9 @@ func TestCompactFreesDeadBytes(t *testing.T) {
 
 func TestPruneDropsWhatIsNotToBeKept(t *testing.T) {
 	dir, _ := packed(t, face)
-	whole := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	whole := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.Contains(t, says(t, dir, 1, "prune", "model.xpwc", "--keep-layout", "0000"), "it has "+whole.Here)
-	r := tells[rewriting](t, dir, 0, "prune", "model.xpwc", "--keep-layout", whole.Here[:6], "--max-size", "100KiB")
+	r := reported[rewriting](t, dir, 0, "prune", "model.xpwc", "--keep-layout", whole.Here[:6], "--max-size", "100KiB")
 	require.Less(t, r.EntriesAfter, r.EntriesBefore)
 	require.Positive(t, r.EntriesAfter)
 	require.LessOrEqual(t, r.BytesAfter, int64(100<<10))
@@ -67,21 +67,21 @@ func TestPruneDropsWhatIsNotToBeKept(t *testing.T) {
 func TestACacheOfTwoKindsOfMachines(t *testing.T) {
 	dir, _ := packed(t, face)
 	packedOnALesserCPU(t, dir, face)
-	v := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
+	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.Len(t, v.Layouts, 2)
 	require.True(t, v.Layouts[0].Current)
 	require.False(t, v.Layouts[1].Current)
 	other, each := v.Layouts[1].Fingerprint, v.Layouts[0].Entries
 	require.Equal(t, each, v.Layouts[1].Entries)
-	shown := tells[inspection](t, dir, 0, "inspect", "model.xpwc", "--layout", other[:8])
+	shown := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--layout", other[:8])
 	require.Len(t, shown.Entries, each)
 	require.Equal(t, other, shown.Entries[0].Layout)
 
 	// ExecuTorch's files have one layout: this machine's, unless another is named.
-	r := tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here")
+	r := reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here")
 	require.Equal(t, v.Here, r.Layout)
 	require.Equal(t, each, r.Entries)
-	r = tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "there", "--layout", other)
+	r = reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "there", "--layout", other)
 	require.Equal(t, other, r.Layout)
 	require.Contains(t, says(t, dir, 1, "diff", "here", "there"), "other")
 	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "here"),
@@ -92,19 +92,19 @@ func TestACacheOfTwoKindsOfMachines(t *testing.T) {
 	require.Contains(t, says(t, dir, 1, "prune", "copy", "--keep-layout", "current"),
 		"no entries of this machine's layout")
 	require.Contains(t, says(t, dir, 1, "diff", "copy", "here"), "other",
-		"ExecuTorch's tells no layouts; bytes and seeds differ")
-	require.Len(t, tells[comparison](t, dir, 1, "diff", "model.xpwc", "copy").Differences, each)
+		"ExecuTorch's has no layouts; bytes and seeds differ")
+	require.Len(t, reported[comparison](t, dir, 1, "diff", "model.xpwc", "copy").Differences, each)
 
 	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", "current")
-	require.Len(t, tells[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts, 1)
+	require.Len(t, reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts, 1)
 	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "copy"), fmt.Sprintf("%d other layout", each))
 }
 
 func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 	dir, _ := packed(t, face)
 	want, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
-	native := tells[inspection](t, dir, 0, "inspect", "model.xpwc")
-	r := tells[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "xpwc2")
+	native := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
+	r := reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "xpwc2")
 	require.Equal(t, native.Total, r.Entries)
 	require.Empty(t, r.LeftOut)
 	b, err := os.ReadFile(filepath.Join(dir, "xpwc2"))
@@ -113,7 +113,7 @@ func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 	for _, format := range []string{"xpwc1", "xpwc2"} {
 		t.Run(format, func(t *testing.T) {
 			require.Contains(t, says(t, dir, 0, "verify", format), "sound as far as ExecuTorch's files")
-			v := tells[inspection](t, dir, 0, "inspect", format)
+			v := reported[inspection](t, dir, 0, "inspect", format)
 			require.EqualValues(t, format, v.Format)
 			require.Len(t, v.Entries, native.Total)
 			require.Equal(t, sumNone, v.Entries[0].Checksum)
@@ -121,7 +121,7 @@ func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 			says(t, dir, 0, "diff", "model.xpwc", format)
 
 			require.Contains(t, says(t, dir, 2, "convert", format, "--to", "native", "-o", "back"), "--model")
-			back := tells[conversion](t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model",
+			back := reported[conversion](t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model",
 				testModel(t, face))
 			require.EqualValues(t, native.Total, *back.Adopted)
 			require.Equal(t, native.Total, back.Entries)

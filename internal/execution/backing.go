@@ -8,8 +8,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A Backing is where the packed weights of a runtime are. It creates the runtime of an execution and measures the times.
-// What it opens is closed with the execution.
+// A Backing is where the packed weights of a runtime are. It creates the runtime of an execution and measures the
+// times. What it opens is closed with the execution.
 type Backing func(e *Execution) error
 
 // PackedIn is a cache file, or PackedInHeap if there is no path.

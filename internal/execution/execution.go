@@ -1,5 +1,5 @@
-// Package execution runs models: it creates the runtime of a model, with its packed weights in a cache or in memory, and
-// measures how long that takes.
+// Package execution runs models: it creates the runtime of a model, with its packed weights in a cache or in memory,
+// and measures how long that takes.
 package execution
 
 import (
@@ -37,8 +37,8 @@ type Execution struct {
 	closers []func() error // in the order in which things were opened
 }
 
-// Load creates a runtime of the model, with its packed weights where the backing has them. The model must stay open until the execution
-// is closed. XNNPACK is initialized and the threads are started before the clock is.
+// Load creates a runtime of the model, with its packed weights where the backing has them. The model must stay open
+// until the execution is closed. XNNPACK is initialized and the threads are started before the clock is.
 func Load(m models.Model, b Backing, threads int) (e *Execution, err error) {
 	e = &Execution{Model: m}
 	defer func() {
@@ -66,7 +66,8 @@ func Load(m models.Model, b Backing, threads int) (e *Execution, err error) {
 }
 
 // create makes the subgraph and of it the runtime; loading began at start.
-func (e *Execution) create(l models.Loader, provider xnnpack.WeightsCache, start time.Time, finalize func() error) error {
+func (e *Execution) create(l models.Loader, provider xnnpack.WeightsCache, start time.Time,
+	finalize func() error) error {
 	subgraph, err := e.Model.Subgraph(l)
 	if err != nil {
 		return err
@@ -149,7 +150,8 @@ func (e *Execution) Close() error {
 	return errors.Join(errs...)
 }
 
-// FillKnuth gives each input the numbers x[i] = float32(uint32(i*2654435761)) / 2^32, Knuth's multiplicative hash of the index.
+// FillKnuth gives each input the numbers x[i] = float32(uint32(i*2654435761)) / 2^32, Knuth's multiplicative hash of
+// the index.
 func (e *Execution) FillKnuth() {
 	for _, b := range e.Inputs {
 		floats := b.Float32s()

@@ -1,6 +1,7 @@
-// Package store is the cache file: it loads what was committed, reserves space to pack into, commits, makes a new file of
-// what is to stay, and knows the files of others. It knows bytes and records. What is packed, when it is committed, and what
-// is done about errors is for its user to decide. All that it asks of the system are its interfaces [Files] and [Disk].
+// Package store is the cache file: it loads what was committed, reserves space to pack into, commits, makes a new file
+// of what is to stay, and knows the files of others. It knows bytes and records. What is packed, when it is committed,
+// and what is done about errors is for its user to decide. All that it asks of the system are its interfaces [Files]
+// and [Disk].
 package store
 
 import (

@@ -134,6 +134,10 @@ func remove(path string, lock *os.File) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	_ = os.Remove(filepath.Join(doomed, marker))
+	if os.Remove(doomed) == nil { // RemoveAll would read the parent, which need not be allowed
+		return nil
+	}
 	return os.RemoveAll(doomed)
 }
 
