@@ -16,8 +16,8 @@ func (f *File) CheckOutput(path string) error {
 	return err
 }
 
-// outputAt returns where a file for the path is written, which is where it leads if it is a symbolic link, after checking
-// that it may be. f is nil if no cache is read.
+// outputAt returns where a file for the path is written, which is where it leads if it is a symbolic link, after
+// checking that it may be. f is nil if no cache is read.
 func (f *File) outputAt(path string) (string, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
