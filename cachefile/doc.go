@@ -4,7 +4,7 @@
 //
 // A [File] is opened for reading only and without a lock, also while others write to it: it shows the generation that
 // was in force when it was opened, whose bytes nobody changes. Nothing that is read is trusted: what is damaged is an
-// error that says where. [Verify] looks at everything and lists all that is wrong. A cache that is part of another
+// error that says where. [Verify] checks everything and lists all that is wrong. A cache that is part of another
 // file, beside the weights that it was packed from, or that is no file at all, is read with [NewFile]. Nothing is
 // mapped: bytes are read when they are asked for.
 //

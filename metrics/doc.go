@@ -4,7 +4,7 @@
 //	prometheus.MustRegister(metrics.NewCollector(cache))
 //	expvar.Publish("xpwc", metrics.Var(cache))
 //
-// Nothing is registered, and nothing runs, unasked: figures are taken when they are collected. Collecting waits for the
+// Nothing is registered or runs by itself: figures are taken when they are collected. Collecting waits for the
 // cache's lock, which is never held while a model is executed or a disk is written to. Caches may be closed while
 // they are collected; their counters stay at the last figures.
 //

@@ -5,7 +5,7 @@
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 //
-// Models are made by [xpwc/tflite] and [xpwc/described].
+// Packages [xpwc/tflite], [xpwc/executorch] and [xpwc/described] make models.
 package models
 
 import (

@@ -1,5 +1,5 @@
-// Command service serves .tflite models over HTTP, with the packed weights of all of them in one cache file: the first start packs
-// them, every later one maps them. More models can be loaded while it serves.
+// Command service serves .tflite models over HTTP. The packed weights of all models are in one cache file: the first
+// start packs them, every later one maps them. More models can be loaded while it serves.
 package main
 
 import (

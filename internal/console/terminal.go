@@ -1,5 +1,5 @@
-// Package console prints what people read on a terminal: tables, figures with their units, and how far a long piece of
-// work is.
+// Package console prints what people read on a terminal: tables, figures with their units, and the progress of long
+// work.
 package console
 
 import (

@@ -1,5 +1,5 @@
-// Package digest is the project's one hash. Tensors' contents, payloads, indexes, packing identities and layouts are
-// all told apart by it.
+// Package digest is the project's one hash. It identifies tensors' contents, payloads, indexes, packing identities and
+// layouts.
 package digest
 
 import (

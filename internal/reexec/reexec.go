@@ -1,4 +1,4 @@
-// Package reexec starts the running program again: a test whose subject is a process of its own is this test binary once more.
+// Package reexec starts the running program again: tests run their own binary as another process.
 package reexec
 
 import (

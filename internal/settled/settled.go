@@ -1,4 +1,4 @@
-// Package settled makes files of tests ones that have a stamp.
+// Package settled makes sure that a file of a test has a stamp.
 package settled
 
 import (

@@ -1,6 +1,6 @@
 // Package workdir writes files beside the place where they are to appear, and renames them: a reader of the path has
 // the old file or the new one whole, whenever the process or the machine stops. A hidden directory of the process'
-// own has them until then; those that killed processes have left are removed.
+// own has them until then. Directories that killed processes have left are removed.
 //
 //	dir, err := workdir.New(filepath.Dir(path))
 //	defer dir.Remove()
@@ -10,7 +10,7 @@
 //
 // Such a directory is called .xpwc- and a number, and has a file in it, in-use, that says what it is. Who prepares
 // something there holds the file's lock. So a directory of that name, with that file, that nobody has locked is one
-// that a killed process has left; whatever differs in any of this is left alone.
+// that a killed process has left; anything else is left alone.
 package workdir
 
 import (
