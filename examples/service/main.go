@@ -1,5 +1,5 @@
-// Command service serves .tflite models over HTTP, with the packed weights of all of them in one cache file: the first start packs
-// them, every later one maps them. More models can be loaded while it serves.
+// Command service serves .tflite models over HTTP, with the packed weights of all of them in one cache file: the first
+// start packs them, every later one maps them. More models can be loaded while it serves.
 package main
 
 import (
@@ -54,8 +54,8 @@ func main() {
 	}
 }
 
-// run serves until ctx is done. Everything is closed in the reverse order of its opening: the server, which waits for its requests;
-// the models, runtimes before sessions; the cache, which waits for the disk.
+// run serves until ctx is done. Everything is closed in the reverse order of its opening: the server, which waits for
+// its requests; the models, runtimes before sessions; the cache, which waits for the disk.
 func run(ctx context.Context, o options, stdout io.Writer, logger *slog.Logger) (err error) {
 	if err := xnnpack.Initialize(); err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Package reexec starts the running program again: a test whose subject is a process of its own is this test binary once more.
+// Package reexec starts the running program again: a test whose subject is a process of its own is this test binary
+// once more.
 package reexec
 
 import (
@@ -7,8 +8,8 @@ import (
 	"strings"
 )
 
-// Emulator names the variable of the command that a foreign architecture's programs run under, with its arguments separated by spaces.
-// The system cannot start such a program by itself; unset, it can.
+// Emulator names the variable of the command that a foreign architecture's programs run under, with its arguments
+// separated by spaces. The system cannot start such a program by itself; unset, it can.
 const Emulator = "XPWC_TEST_EMULATOR"
 
 // Command returns the running program with other arguments, to be started. Its environment is this process' own.
