@@ -231,6 +231,7 @@ test-all: export XPWC_TEST_ALL = 1
 test-all: ## everything CI runs: make test, and all other architectures and systems (needs make tools)
 	@third_party/install-tools --check
 	@for target in vet-systems test test-executorch test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
+	@$(MAKE) --no-print-directory XNNPACK=executorch test-arm64
 
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m

@@ -67,6 +67,36 @@ func TestXNNPACKCanBeAskedAboutAnyGeometry(t *testing.T) {
 	require.Greater(t, answered, 100)
 }
 
+// Kernels that XNNPACK of 2026 has, and older ones do not: those are asked all the same, and answer nothing.
+func TestXNNPACKCanBeAskedAboutWhatItHasLearnt(t *testing.T) {
+	one := packing.Size{Height: 1, Width: 1}
+	geometry := func(types ...packing.Datatype) packing.Geometry {
+		g := packing.Geometry{Dims: 2, Groups: 1, Stride: one, Dilation: one, BlockSize: 32, Family: packing.Family{
+			Operator: packing.FullyConnected, Input: types[0], Kernel: types[1], Bias: types[2], Output: types[3]}}
+		g.Shape[0], g.Shape[1] = 8, 32
+		return g
+	}
+	known := geometry(1, 1, 1, 1)
+	isNew := measure(&known).fingerprintID != 0 // which came with the last of these
+	for name, g := range map[string]packing.Geometry{
+		"float16 weights of float32":  geometry(1, 2, 1, 1),
+		"bfloat16":                    geometry(14, 14, 1, 1),
+		"2 bits":                      geometry(9, 18, 1, 1),
+		"2 bits, int8 activations":    geometry(3, 18, 7, 3),
+		"4 bits, int8 activations":    geometry(3, 8, 7, 3),
+		"4-bit blocks, bfloat16 out":  geometry(9, 12, 1, 14),
+		"a datatype nobody has named": geometry(1, 29, 1, 1),
+	} {
+		size := measure(&g)
+		if !isNew || g.Family.Kernel == 29 {
+			require.Zero(t, size.bytes, name)
+			continue
+		}
+		require.GreaterOrEqual(t, size.bytes, g.LeastBytes(), name)
+		require.NotZero(t, size.bytes, name)
+	}
+}
+
 // A question takes memory in proportion to the kernel, some gigabytes for these.
 func TestXNNPACKIsNotAskedAboutKernelsThatTheTensorHasNoRoomFor(t *testing.T) {
 	kernel := packing.Operand{Type: 1}

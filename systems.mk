@@ -18,11 +18,12 @@ ifeq ($(XNNPACK),executorch)
 comma := ,
 emulated_cpus := cortex-a53 cortex-a76 max$(comma)sme=off
 emulated_root := QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+emulated := xpwc/xnnpack xpwc/internal/optable
 else
 emulated_cpus := cortex-a53 cortex-a76 max
+emulated := xpwc xpwc/tflite xpwc/xnnpack xpwc/internal/optable xpwc/internal/format xpwc/internal/mapped
 endif
 machines := $(emulated_cpus) cortex-a76@16384 cortex-a76@65536
-emulated := xpwc xpwc/tflite xpwc/xnnpack xpwc/internal/optable xpwc/internal/format xpwc/internal/mapped
 emulate = $(emulated_root) XPWC_TEST_EMULATOR=$(emulator) XPWC_TEST_EMULATED_CPUS='$(emulated_cpus)' QEMU_CPU=$(firstword $(subst @, ,$1)) \
 	$(addprefix QEMU_PAGESIZE=,$(word 2,$(subst @, ,$1))) $(emulator)
 emulated_runs := $(foreach package,$(emulated),$(machines:%=%/$(package)))

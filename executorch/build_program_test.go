@@ -340,7 +340,8 @@ func around(g xgraph) mprogram {
 		if v.flags == 0 {
 			continue
 		}
-		t := mtensor{dtype: map[int16]ScalarType{dtFloat32: Float, dtFloat16: Half, dtQInt8: Char}[v.datatype]}
+		t := mtensor{dtype: map[int16]ScalarType{dtFloat32: Float, dtFloat16: Half, dtQInt8: Char,
+			14: BFloat16}[v.datatype]}
 		for _, d := range v.dims {
 			t.sizes = append(t.sizes, int32(d))
 		}

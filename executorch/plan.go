@@ -3,6 +3,7 @@
 package executorch
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -153,6 +154,9 @@ func (p *planner) kernel(name string, args []int) error {
 	if x == nil || y == nil {
 		return malformed("it copies what is no tensor")
 	}
+	if len(x.order) != len(y.order) {
+		return malformed("it copies %d dimensions to %d", len(x.order), len(y.order))
+	}
 	source, target := xnnpack.ValueID(p.base+from), xnnpack.ValueID(p.base+to)
 	if x.dtype != y.dtype {
 		converted, err := p.converted(x, y.dtype)
@@ -165,9 +169,11 @@ func (p *planner) kernel(name string, args []int) error {
 		}
 		p.plan.values = append(p.plan.values, *converted)
 		source = xnnpack.ValueID(len(p.plan.values) - 1)
-	} else if err := p.know(from); err != nil {
+	} else if err := p.know(from); errors.Is(err, ErrUnsupported) {
 		p.outside[fmt.Sprintf("%s of %v", name, x.dtype)]++
 		return nil
+	} else if err != nil {
+		return err
 	}
 	in, out := &p.plan.values[source], &p.plan.values[target]
 	if out.known && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
@@ -178,7 +184,7 @@ func (p *planner) kernel(name string, args []int) error {
 	out.tensor.Name, out.tensor.Shape = kept.Name, kept.Shape
 	var permutation []int
 	for _, d := range y.order {
-		permutation = append(permutation, slices.Index(x.order, d)) // -1 is refused with the shape
+		permutation = append(permutation, slices.Index(x.order, d))
 	}
 	var op operation = transpose{xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}}
 	if slices.IsSorted(permutation) {

@@ -133,6 +133,34 @@ func TestOutputsMayBeInputsConstantsAndEachOther(t *testing.T) {
 	require.Equal(t, got[0], got[3])
 }
 
+// XNNPACK aborts where nothing uses what a node computes.
+func TestWhatNoOutputNeedsIsLeftOut(t *testing.T) {
+	p := betweenFormats()
+	p.methods[0].outputs = []int32{2}
+	x := sequence(12, 0)
+	got := modeltest.Run(t, openBytes(t, p.bytes()).Methods()[0], x)
+	require.Len(t, got, 1)
+	require.Equal(t, 2*x[6], got[0][1])
+}
+
+func TestACopyOfOtherDimensionsIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ from, to mtensor }{
+		"fewer":        {mtensor{sizes: []int32{6}}, mtensor{sizes: []int32{1, 6}}},
+		"fewer, moved": {mtensor{sizes: []int32{6}}, mtensor{sizes: []int32{6, 1}, order: []byte{1, 0}}},
+		"more":         {mtensor{sizes: []int32{1, 6}}, mtensor{sizes: []int32{6}}},
+		"other sizes":  {mtensor{sizes: []int32{1, 6}}, mtensor{sizes: []int32{1, 7}}},
+		"none":         {mtensor{}, mtensor{sizes: []int32{1, 1}}},
+	} {
+		c.from.dtype, c.to.dtype = Float, Float
+		p := betweenFormats()
+		p.methods[0].values = append(p.methods[0].values, tensors(c.from, c.to)...)
+		p.methods[0].instructions = append(p.methods[0].instructions, kernel(0, 5, 4, 6))
+		_, err := Open(save(t, p.bytes()))
+		require.ErrorIs(t, err, ErrMalformed, name)
+		require.ErrorContains(t, err, `method "forward": instruction 4, `+toDimOrder+".out")
+	}
+}
+
 func TestWhatIsOutsideOfXNNPACKIsListed(t *testing.T) {
 	p := betweenFormats()
 	m := &p.methods[0]

@@ -4,6 +4,7 @@ package executorch
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/modeltest"
+	"xpwc/xnnpack"
 )
 
 // quantizedFilter is a filter of 4 output channels with what its integers mean.
@@ -181,4 +183,51 @@ func TestScalesAndHiddenBiasesArePartOfWhatIsPacked(t *testing.T) {
 		seen[fmt.Sprint(got)] = true
 	}
 	require.Len(t, seen, 3)
+}
+
+// XNNPACK multiplies bfloat16 into single precision only, and not everywhere: where it does, the output is rounded.
+func TestALayerOfBFloat16IsRoundedOnce(t *testing.T) {
+	round := func(x []float32) (b []byte, rounded []float32) {
+		for _, f := range x {
+			u := uint16(math.Float32bits(f) >> 16)
+			b = binary.LittleEndian.AppendUint16(b, u)
+			rounded = append(rounded, math.Float32frombits(uint32(u)<<16))
+		}
+		return b, rounded
+	}
+	const rows, inputs, dtBFloat16 = 2, 64, int16(14)
+	in, x := round(sequence(rows*inputs, 1))
+	filter, w := round(sequence(4*inputs, 2))
+	g := xgraph{
+		constants: []blobConstant{{"filter", filter}},
+		values: []xtensor{
+			{id: 1, datatype: dtBFloat16, dims: []uint32{rows, inputs}, flags: externalInput},
+			{id: 10, datatype: dtBFloat16, dims: []uint32{4, inputs}, constant: 1, external: none},
+			{id: 0, datatype: dtBFloat16, dims: []uint32{rows, 4}, external: 1, flags: externalOutput},
+		},
+		nodes: []xnode{{kind: 2, fields: slots(1, 10, none, 0, 0)}},
+	}
+	m := openBytes(t, around(g).bytes()).Methods()[0]
+	require.NoError(t, m.Runnable())
+	l := m.NewLoader()
+	defer func() { require.NoError(t, l.Close()) }()
+	s, err := m.Subgraph(l)
+	if errors.Is(err, xnnpack.InvalidParameter) || errors.Is(err, xnnpack.UnsupportedParameter) {
+		require.ErrorContains(t, err, "node 0 (FullyConnected, debug handle 100)")
+		t.Skip("this XNNPACK has no such layer: ", err)
+	}
+	require.NoError(t, err)
+	r, err := xnnpack.NewRuntime(s, nil)
+	require.NoError(t, s.Delete())
+	if errors.Is(err, xnnpack.UnsupportedHardware) || errors.Is(err, xnnpack.UnsupportedParameter) {
+		t.Skip("this XNNPACK or CPU has no such layer: ", err)
+	}
+	require.NoError(t, err)
+	require.NoError(t, r.Delete())
+	got, _ := execution{}.run(t, m, [][]byte{in}, [][]int{{rows, inputs}})
+	want := matrices(x, w, 1, rows, inputs, 4, true)
+	for i := range want {
+		f := math.Float32frombits(uint32(binary.LittleEndian.Uint16(got[0][2*i:])) << 16)
+		require.InDelta(t, want[i], f, 0.01*math.Abs(float64(want[i]))+0.01)
+	}
 }
