@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,13 +22,14 @@ import (
 // no effect.
 //
 // Each call gives a cache of its own, also for a file that is open already: two of them are to each other as two
-// processes. Cache.Path returns the name that the file has in f. Errors: those of Open.
+// processes. Cache.Path returns the name that f has for the file, or "a descriptor". Errors: those of Open.
 func OpenFile(f *os.File, options *Options) (*Cache, error) {
 	file, err := fd.Duplicate(f)
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	c, err := newHandle(place{path: f.Name()}, options.withDefaults(), handedOver{file})
+	name := cmp.Or(f.Name(), "a descriptor") // no path is a cache in memory
+	c, err := newHandle(place{path: name}, options.withDefaults(), handedOver{file, name})
 	if err != nil {
 		_ = file.Close()
 		return nil, err
@@ -37,10 +39,13 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 }
 
 // handedOver is a file that is known by a descriptor alone.
-type handedOver struct{ file *os.File }
+type handedOver struct {
+	file *os.File
+	name string
+}
 
 func (h handedOver) Open(path string, writable, insecure bool) (store.Disk, error) {
-	if path != h.file.Name() { // a name beside it
+	if path != h.name { // a name beside it
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
 	open := fd.Duplicate

@@ -17,11 +17,11 @@ import (
 // the new file is for its owner only. Errors: ErrNotCache for what is at the path, ErrDamaged, ErrVersion and
 // ErrForeign for what was to be put there, and those of content and accept. They leave what there was.
 func Install(to string, content func(io.Writer) error, accept func(Info) error) (err error) {
-	to, err = (*File)(nil).target(to)
+	to, err = (*File)(nil).outputAt(to)
 	if err != nil {
 		return err
 	}
-	t, err := newTarget(to)
+	t, err := newOutput(to)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err erro
 	if err := f.convertible(o.Format); err != nil {
 		return err
 	}
-	to, err = f.target(to)
+	to, err = f.outputAt(to)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err erro
 	if err != nil {
 		return err
 	}
-	t, err := newTarget(to)
+	t, err := newOutput(to)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func oneAName(entries []Entry) []Entry {
 }
 
 // writeNative writes a native file of one generation.
-func (f *File) writeNative(t *target, entries []Entry, o *WriteOptions) error {
+func (f *File) writeNative(t *output, entries []Entry, o *WriteOptions) error {
 	tail := uint64(format.HeaderSize)
 	kept, err := f.copyPayloads(t, &tail, entries, o)
 	if err != nil {
@@ -218,7 +218,7 @@ func (f *File) listedLayout(layouts []format.Layout) Digest {
 }
 
 // writeForeign writes an ExecuTorch's file.
-func (f *File) writeForeign(t *target, entries []Entry, o *WriteOptions) error {
+func (f *File) writeForeign(t *output, entries []Entry, o *WriteOptions) error {
 	tail := uint64(0)
 	kept, err := f.copyPayloads(t, &tail, entries, o)
 	if err != nil {
@@ -235,7 +235,7 @@ func (f *File) writeForeign(t *target, entries []Entry, o *WriteOptions) error {
 }
 
 // copyPayloads copies payloads after the tail, each once, and returns the entries with where theirs are now.
-func (f *File) copyPayloads(t *target, tail *uint64, entries []Entry, o *WriteOptions) (kept []Entry, err error) {
+func (f *File) copyPayloads(t *output, tail *uint64, entries []Entry, o *WriteOptions) (kept []Entry, err error) {
 	type payload struct{ offset, size int64 }
 	var done, total int64
 	for i, e := range entries {

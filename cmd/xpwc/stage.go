@@ -68,7 +68,7 @@ func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...stri
 // existing file, which must be empty or a cache, and must not be the source, if there is one. A symbolic link is
 // followed.
 func newCacheStage(ctx context.Context, path string, source *cachefile.File, stderr io.Writer) (*stage, error) {
-	if err := source.CheckTarget(path); err != nil {
+	if err := source.CheckOutput(path); err != nil {
 		return nil, err
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {

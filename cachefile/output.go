@@ -10,15 +10,15 @@ import (
 	"xpwc/internal/workdir"
 )
 
-// CheckTarget returns the error with which Write would refuse to write at the path, if it would.
-func (f *File) CheckTarget(path string) error {
-	_, err := f.target(path)
+// CheckOutput returns the error with which Write would refuse to write at the path, if it would.
+func (f *File) CheckOutput(path string) error {
+	_, err := f.outputAt(path)
 	return err
 }
 
-// target returns where a file for the path is written, which is where it leads if it is a symbolic link, after checking
-// that it may be. f is nil if no cache is read.
-func (f *File) target(path string) (string, error) {
+// outputAt returns where a file for the path is written, which is where it leads if it is a symbolic link, after
+// checking that it may be. f is nil if no cache is read.
+func (f *File) outputAt(path string) (string, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return "", err
@@ -53,14 +53,14 @@ func (f *File) target(path string) (string, error) {
 	return "", fmt.Errorf("not written over: %w", err)
 }
 
-// A target is a file that is being written beside the path that it will have, in a directory of its own.
-type target struct {
+// An output is a file that is being written beside the path that it will have, in a directory of its own.
+type output struct {
 	f    *os.File
 	path string
 	dir  *workdir.Dir
 }
 
-func newTarget(path string) (*target, error) {
+func newOutput(path string) (*output, error) {
 	dir, err := workdir.New(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -69,21 +69,21 @@ func newTarget(path string) (*target, error) {
 	if err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
-	return &target{f, path, dir}, nil
+	return &output{f, path, dir}, nil
 }
 
-func (t *target) write(b []byte, offset uint64) error {
+func (t *output) write(b []byte, offset uint64) error {
 	_, err := t.f.WriteAt(b, int64(offset))
 	return err
 }
 
-func (t *target) truncate(size uint64) error { return t.f.Truncate(int64(size)) }
+func (t *output) truncate(size uint64) error { return t.f.Truncate(int64(size)) }
 
 // commit puts the file in its place.
-func (t *target) commit() error { return workdir.Place(t.f, t.path) }
+func (t *output) commit() error { return workdir.Place(t.f, t.path) }
 
 // discard removes the file unless it is in its place.
-func (t *target) discard() error {
+func (t *output) discard() error {
 	_ = t.f.Close() // it may be closed
 	return t.dir.Remove()
 }
