@@ -191,10 +191,15 @@ demo-service: xnnpack ## an HTTP service loads two models cold and warm, and a t
 	@mkdir -p demo/service
 	@bin/demo-service bin/service third_party/models demo/service
 
+# Lists the lines of more than 120 columns. A tab counts 4, and a character one, however many bytes it has.
+too_long = LC_ALL=C awk '{ gsub(/\t/, "    "); gsub(/[\200-\277]/, "") } \
+	length > 120 { print FILENAME ":" FNR ": more than 120 columns" }'
+
 .PHONY: test
 test: third_party bin/staticcheck ## formatting, vet, staticcheck, tests with the race detector, fuzz targets
 	@echo "gofmt, go vet, staticcheck"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
+	@test -z "$$($(too_long) $$(git ls-files '*.go') | tee /dev/stderr)"
 	@$(go) vet ./...
 	@$(settings) bin/staticcheck ./...
 	@$(pure_go) vet $(pure)

@@ -294,7 +294,8 @@ func medianRatio(times, others []time.Duration) float64 {
 func BenchmarkLookUp(b *testing.B) {
 	many := chain{width: 8}
 	for i := range 1000 {
-		many.layers = append(many.layers, [2]string{fmt.Sprint("layer.", i, ".weight"), fmt.Sprint("layer.", i, ".bias")})
+		layer := fmt.Sprint("layer.", i)
+		many.layers = append(many.layers, [2]string{layer + ".weight", layer + ".bias"})
 	}
 	tensors := many.weights(1)
 	c := openCache(b, cachePath(b), nil)

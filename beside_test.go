@@ -39,7 +39,10 @@ func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
 		},
 	} {
 		t.Run(suffix, func(t *testing.T) {
-			for name, theirs := range map[string][]byte{"text": []byte("somebody's notes"), "zeros": make([]byte, 5000)} {
+			for name, theirs := range map[string][]byte{
+				"text":  []byte("somebody's notes"),
+				"zeros": make([]byte, 5000),
+			} {
 				path := filepath.Join(t.TempDir(), "cache")
 				require.NoError(t, os.WriteFile(path+suffix, theirs, 0o600))
 				work(t, path)

@@ -67,7 +67,10 @@ func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
 func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
-	slow, err := c.NewSession(MapOf(map[string][]byte{"slow": contentOf("slow", 300), "later": contentOf("later", 300)}))
+	slow, err := c.NewSession(MapOf(map[string][]byte{
+		"slow":  contentOf("slow", 300),
+		"later": contentOf("later", 300),
+	}))
 	require.NoError(t, err)
 	content, err := slow.Load("slow")
 	require.NoError(t, err)
@@ -231,7 +234,8 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 				break // there was no such call: all have been tried
 			}
 			s := c.Stats()
-			require.True(t, errors.Join(saveErr, closeErr, s.LastError) != nil || s.Entries == 4, "call %d failed silently", at)
+			require.True(t, errors.Join(saveErr, closeErr, s.LastError) != nil || s.Entries == 4,
+				"call %d failed silently", at)
 
 			c = mustOpen(t, path, &Options{Strict: true})
 			open(t, c, first).close(t)

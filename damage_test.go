@@ -303,7 +303,8 @@ func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
 	}
 	file[wrong.Offset] ^= 1
 	wrong.Sum = digest.Of(file[wrong.Offset : wrong.Offset+wrong.Size])
-	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), []format.Record{wrong, right}, nil)
+	records := []format.Record{wrong, right}
+	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records, nil)
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
 	b, slotAt := slot.Encode(h.ID)

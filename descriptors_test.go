@@ -32,7 +32,8 @@ func TestWithoutDescriptorsThereAreErrors(t *testing.T) {
 		for left := range 4 {
 			t.Run(fmt.Sprintf("%s, %d left", before, left), func(t *testing.T) {
 				t.Parallel()
-				inProcess(t, "TestWithoutDescriptorsThereAreErrors", fmt.Sprintf("%s=%s %d", envDescriptors, before, left))
+				inProcess(t, "TestWithoutDescriptorsThereAreErrors",
+					fmt.Sprintf("%s=%s %d", envDescriptors, before, left))
 			})
 		}
 	}

@@ -45,7 +45,8 @@ func createFile(path string) (*os.File, error) {
 	}
 	// In a compressed directory the file would be compressed, and its space not reserved: see preallocate.
 	none, returned := make([]byte, 2), uint32(0) // COMPRESSION_FORMAT_NONE
-	_ = windows.DeviceIoControl(windows.Handle(f.Fd()), windows.FSCTL_SET_COMPRESSION, &none[0], 2, nil, 0, &returned, nil)
+	_ = windows.DeviceIoControl(windows.Handle(f.Fd()), windows.FSCTL_SET_COMPRESSION,
+		&none[0], 2, nil, 0, &returned, nil)
 	return f, nil
 }
 

@@ -44,7 +44,10 @@ func TestAFileThatSteppedAsideComesBack(t *testing.T) {
 // Whatever a system can do, the old file's readers keep it and the path leads to the new one; nothing is left beside
 // it.
 func TestAMappedFileIsReplaced(t *testing.T) {
-	for name, replace := range map[string]func(from, to string) error{"as the system can": rename, "aside": renameAside} {
+	for name, replace := range map[string]func(from, to string) error{
+		"as the system can": rename,
+		"aside":             renameAside,
+	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "cache")

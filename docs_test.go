@@ -98,8 +98,8 @@ func TestThePictureOfTheArchitectureIsTrue(t *testing.T) {
 	}
 }
 
-// importsOfThisModule returns what each package of it imports of the others, tests apart. Packages go by their directories, the
-// root by the module's name.
+// importsOfThisModule returns what each package of it imports of the others, tests apart. Packages go by their
+// directories, the root by the module's name.
 func importsOfThisModule(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}

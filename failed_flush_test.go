@@ -141,7 +141,9 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 				s := newScenario(t, uint64(n))
 				s.dir.Record()
 				p := s.dir.Process()
-				failed := failFlush(p, n, memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: reclaimed, Random: s.random})
+				failed := failFlush(p, n, memdisk.FlushFailure{
+					Lost: memdisk.LeaveAll, Reclaimed: reclaimed, Random: s.random,
+				})
 				c := s.open(p)
 				slow, quick := s.tensors(100, 1), s.tensors(0, 2)
 				for name, content := range slow {

@@ -82,7 +82,8 @@ func TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile(t *testing.T) {
 		cpus := optable.CPUs()
 		i := slices.IndexFunc(cpus, func(c optable.CPU) bool { return c.Name == level })
 		require.GreaterOrEqual(t, i, 0)
-		inProcess(t, "TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile", append(env, cpus[i].Environment, envDir+"="+dir)...)
+		inProcess(t, "TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile",
+			append(env, cpus[i].Environment, envDir+"="+dir)...)
 	}
 	run("avx2")
 	run("avxvnni")
@@ -448,7 +449,8 @@ func TestAWarmLoadReadsNothingOfAModelAmongOthersOfTheSameNames(t *testing.T) {
 	var digests atomic.Int64
 	models := []xpwc.DataMap{}
 	for version := range 3 {
-		models = append(models, fineTune{threeLayers.weights(uint32(version + 1)), fmt.Sprint("model ", version), &digests})
+		tensors := threeLayers.weights(uint32(version + 1))
+		models = append(models, fineTune{tensors, fmt.Sprint("model ", version), &digests})
 	}
 	run := func() xpwc.Stats {
 		c := openCache(t, path, nil)

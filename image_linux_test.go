@@ -48,8 +48,10 @@ var imageKinds = []imageKind{
 	}},
 	{name: "erofs", command: "mkfs.erofs", times: fixedTimes, arguments: erofsArguments},
 	{name: "erofs", command: "mkfs.erofs", times: ownTimes, arguments: erofsArguments},
-	{name: "erofs under overlayfs", command: "mkfs.erofs", times: fixedTimes, arguments: erofsArguments, overlaid: true},
-	{name: "erofs under overlayfs", command: "mkfs.erofs", times: ownTimes, arguments: erofsArguments, overlaid: true},
+	{name: "erofs under overlayfs", command: "mkfs.erofs", times: fixedTimes, arguments: erofsArguments,
+		overlaid: true},
+	{name: "erofs under overlayfs", command: "mkfs.erofs", times: ownTimes, arguments: erofsArguments,
+		overlaid: true},
 	{name: "ext4", command: "mkfs.ext4", times: fixedTimes, arguments: func(image, dir, _ string) []string {
 		return []string{"-q", "-d", dir, "-U", sameUUID, image, "8M"}
 	}, set: func(image, name, seconds string) []string {

@@ -310,7 +310,8 @@ func (k *killed) repeatedly(t *testing.T, path string, random *rand.Rand, kills 
 	saved := -1
 	lines := 1 // the first kill is likely to come before anything is committed
 	for i := range kills {
-		child := StartChild(t, "TestNothingSavedIsLostToAKill", nil, envChild+"="+path, envRound+"="+strconv.Itoa(saved+1))
+		child := StartChild(t, "TestNothingSavedIsLostToAKill", nil,
+			envChild+"="+path, envRound+"="+strconv.Itoa(saved+1))
 		child.KillAtRandom(t, random, lines)
 		lines = 9
 		k.Kills++
@@ -431,7 +432,8 @@ func TestAStrayWriteFaultsInsteadOfReachingTheFile(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "cache")
 	for _, how := range []string{"packed", "found"} {
-		child := StartChild(t, "TestAStrayWriteFaultsInsteadOfReachingTheFile", nil, envChild+"="+path, envRound+"="+how)
+		child := StartChild(t, "TestAStrayWriteFaultsInsteadOfReachingTheFile", nil,
+			envChild+"="+path, envRound+"="+how)
 		require.False(t, child.End().Success())
 		require.Equal(t, 1, child.Saved(t, 0), child)
 		require.NotContains(t, child.String(), "written")

@@ -5,7 +5,11 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"unsafe"
 )
+
+// addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // faultless calls do, which reads mapped memory, and returns an error if it cannot be read: the file was cut off, or
 // the disk cannot give it. Otherwise that ends the process with a signal.

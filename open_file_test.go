@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,7 +120,7 @@ func TestTwoCachesOfOneOpeningAreTwoWriters(t *testing.T) {
 // What is damaged, or another program's, would have to be replaced: only its directory could.
 func TestAFileThatIsHandedOverIsNeverReplaced(t *testing.T) {
 	for name, damage := range map[string]func([]byte){
-		"damaged":          func(b []byte) { copy(b[8:], "????????????????????????????????????????????????????????????") },
+		"damaged":          func(b []byte) { copy(b[8:], strings.Repeat("?", 60)) },
 		"a newer version":  func(b []byte) { b[8] = 99 },
 		"an older version": func(b []byte) { b[8] = 1 },
 	} {

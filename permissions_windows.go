@@ -84,7 +84,8 @@ func foreignAccess(h windows.Handle) (string, error) {
 		if err := windows.GetAce(list, i, &entry); err != nil {
 			return "", err
 		}
-		if entry.Header.AceType != windows.ACCESS_ALLOWED_ACE_TYPE || entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0 {
+		if entry.Header.AceType != windows.ACCESS_ALLOWED_ACE_TYPE ||
+			entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0 {
 			continue
 		}
 		sid := (*windows.SID)(unsafe.Pointer(&entry.SidStart))

@@ -46,7 +46,8 @@ func TestWhatAnotherMachinePackedIsComparedOnceAndThenKnownByItsStamps(t *testin
 	run := func() xpwc.Stats {
 		digests.Store(0)
 		c := openCache(t, path, nil)
-		require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, fineTune{tensors, "/here/model", &digests}))
+		data := fineTune{tensors, "/here/model", &digests}
+		require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, data))
 		require.NoError(t, c.Close())
 		require.Zero(t, c.Stats().Packed)
 		require.EqualValues(t, 3, c.Stats().Hits.Entries)

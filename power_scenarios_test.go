@@ -348,7 +348,8 @@ func TestPowerFailureShowsAMissingFlush(t *testing.T) {
 		"of the header": header,
 		"of a slot":     slot,
 		"of an index": func(flush, after string) bool {
-			return flush == powerPath && strings.HasPrefix(after, "write ") && !header(flush, after) && !slot(flush, after)
+			return flush == powerPath && strings.HasPrefix(after, "write ") &&
+				!header(flush, after) && !slot(flush, after)
 		},
 		"of the slot of a file to be renamed": wrote("128", powerPath+".compact"),
 		"of a new file's name": func(flush, after string) bool {

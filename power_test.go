@@ -271,7 +271,8 @@ func nextSession(image *memdisk.Dir, found state, m model) error {
 		return fmt.Errorf("the next session: %w", err)
 	}
 	if len(stats.Private) > 0 || stats.Generation <= found.generation {
-		return fmt.Errorf("the next session committed nothing: generation %d, private %v", stats.Generation, stats.Private)
+		return fmt.Errorf("the next session committed nothing: generation %d, private %v",
+			stats.Generation, stats.Private)
 	}
 	c, err = openOn(image.Process(), &Options{Strict: true})
 	if err != nil {

@@ -27,7 +27,9 @@ func executorchFileOf(tensors map[string][]byte) []byte {
 	var entries []format.TrailerEntry
 	for name, content := range tensors {
 		p := packedFrom(content)
-		entries = append(entries, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: uint64(len(p)), Seed: 42})
+		entries = append(entries, format.TrailerEntry{
+			Name: name, Offset: uint64(len(file)), Size: uint64(len(p)), Seed: 42,
+		})
 		file = append(file, p...)
 		file = append(file, make([]byte, -len(file)&4095)...)
 	}

@@ -42,12 +42,18 @@ var everyDatatype = []datatypes{
 	{name: "qs8", input: xnnpack.QInt8, kernel: xnnpack.QInt8, output: xnnpack.QInt8},
 	{name: "qu8", input: xnnpack.QUint8, kernel: xnnpack.QUint8, output: xnnpack.QUint8},
 	{name: "qs8-qc8w", input: xnnpack.QInt8, kernel: xnnpack.ChannelQInt8, output: xnnpack.QInt8},
-	{name: "qd8-f32-qc8w", input: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, output: xnnpack.Float32, dynamic: true},
-	{name: "qd8-f16-qc8w", input: xnnpack.Float16, kernel: xnnpack.ChannelQInt8, output: xnnpack.Float16, dynamic: true},
-	{name: "qd8-f32-qc4w", input: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, output: xnnpack.Float32, dynamic: true},
-	{name: "qd8-f16-qc4w", input: xnnpack.Float16, kernel: xnnpack.ChannelQInt4, output: xnnpack.Float16, dynamic: true},
-	{name: "qd8-f32-qb4w", input: xnnpack.Float32, kernel: xnnpack.BlockQInt4, output: xnnpack.Float32, dynamic: true},
-	{name: "qd8-f16-qb4w", input: xnnpack.Float16, kernel: xnnpack.BlockQInt4, output: xnnpack.Float16, dynamic: true},
+	{name: "qd8-f32-qc8w", input: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, output: xnnpack.Float32,
+		dynamic: true},
+	{name: "qd8-f16-qc8w", input: xnnpack.Float16, kernel: xnnpack.ChannelQInt8, output: xnnpack.Float16,
+		dynamic: true},
+	{name: "qd8-f32-qc4w", input: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, output: xnnpack.Float32,
+		dynamic: true},
+	{name: "qd8-f16-qc4w", input: xnnpack.Float16, kernel: xnnpack.ChannelQInt4, output: xnnpack.Float16,
+		dynamic: true},
+	{name: "qd8-f32-qb4w", input: xnnpack.Float32, kernel: xnnpack.BlockQInt4, output: xnnpack.Float32,
+		dynamic: true},
+	{name: "qd8-f16-qb4w", input: xnnpack.Float16, kernel: xnnpack.BlockQInt4, output: xnnpack.Float16,
+		dynamic: true},
 	{name: "f32-qc8w", input: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, output: xnnpack.Float32},
 	{name: "f32-qc4w", input: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, output: xnnpack.Float32},
 }
@@ -162,7 +168,8 @@ func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 	from, to := u.images()
 	input, output := activation(u.types.input, from), activation(u.types.output, to)
 	if u.types.dynamic {
-		input = xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: from, Quantization: xnnpack.Quantization{NonBatchDims: 1}}
+		input = xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: from,
+			Quantization: xnnpack.Quantization{NonBatchDims: 1}}
 		if len(from) == 4 {
 			input.Quantization.NonBatchDims = 3
 		}
@@ -193,18 +200,20 @@ func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 			err = g.FullyConnected(n)
 		}
 	case packing.Convolution2D:
-		n := xnnpack.Convolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out, Groups: u.groups, Stride: u.stride}
+		n := xnnpack.Convolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
+			Groups: u.groups, Stride: u.stride}
 		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
 			err = g.Convolution2D(n)
 		}
 	case packing.DepthwiseConvolution2D:
-		n := xnnpack.DepthwiseConvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out, DepthMultiplier: u.groups,
-			Stride: u.stride}
+		n := xnnpack.DepthwiseConvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
+			DepthMultiplier: u.groups, Stride: u.stride}
 		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
 			err = g.DepthwiseConvolution2D(n)
 		}
 	case packing.Deconvolution2D:
-		n := xnnpack.Deconvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out, Groups: u.groups, Stride: u.stride}
+		n := xnnpack.Deconvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
+			Groups: u.groups, Stride: u.stride}
 		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
 			err = g.Deconvolution2D(n)
 		}
@@ -434,8 +443,9 @@ func smallShapes(op packing.Operator, types datatypes) (uses []kernelUse) {
 					}
 					add(kernelUse{shape: []int{out, size[0], size[1], channels}, groups: groups})
 					if size == [2]int{3, 3} {
-						add(kernelUse{shape: []int{out, 3, 3, channels}, groups: groups, stride: xnnpack.Size{Height: 1, Width: 2}})
-						add(kernelUse{shape: []int{out, 3, 3, channels}, groups: groups, stride: xnnpack.Size{Height: 2, Width: 1}})
+						for _, stride := range []xnnpack.Size{{Height: 1, Width: 2}, {Height: 2, Width: 1}} {
+							add(kernelUse{shape: []int{out, 3, 3, channels}, groups: groups, stride: stride})
+						}
 					}
 				}
 			}

@@ -289,7 +289,8 @@ func TestAnEntryIsNotSaidToBeOfASourceThatChanged(t *testing.T) {
 	o := newOverwritten(t)
 	run := func(data *countedFile) xpwc.Stats {
 		c := openCache(t, o.cache, nil)
-		require.Equal(t, threeLayers.plain(t, o.old), threeLayers.run(t, c, data)) // all hits, by their digests: it is right
+		// All are hits, by their digests: it is right.
+		require.Equal(t, threeLayers.plain(t, o.old), threeLayers.run(t, c, data))
 		require.NoError(t, c.Close())
 		return c.Stats()
 	}

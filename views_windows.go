@@ -29,7 +29,9 @@ func (v *views) add(b []byte) {
 
 // find returns the view that begins where b does and has its size, or nil. A part of a view is none.
 func (v *views) find(b []byte) *view {
-	i := slices.IndexFunc(v.list, func(w *view) bool { return addressOf(w.data) == addressOf(b) && len(w.data) == len(b) })
+	i := slices.IndexFunc(v.list, func(w *view) bool {
+		return addressOf(w.data) == addressOf(b) && len(w.data) == len(b)
+	})
 	if i < 0 {
 		return nil
 	}

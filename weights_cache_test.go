@@ -384,7 +384,8 @@ func TestAHandleIsClosedOnce(t *testing.T) {
 
 	_, err := a.NewSession(nil)
 	for what, err := range map[string]error{
-		"session": err, "save": a.Save(), "compact": a.Compact(), "trim": a.Trim(), "prune": a.Prune(xpwc.PruneOptions{}),
+		"session": err, "save": a.Save(), "compact": a.Compact(), "trim": a.Trim(),
+		"prune": a.Prune(xpwc.PruneOptions{}),
 	} {
 		require.ErrorIs(t, err, xpwc.ErrClosed, what)
 	}

@@ -60,7 +60,8 @@ func command(ctx context.Context, dir string, env []string, name string, args ..
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "MAKE") && !strings.HasPrefix(variable, "MFLAGS") { // of a make that runs the tests
+		// MAKE... and MFLAGS are of a make that runs the tests.
+		if !strings.HasPrefix(variable, "MAKE") && !strings.HasPrefix(variable, "MFLAGS") {
 			cmd.Env = append(cmd.Env, variable)
 		}
 	}

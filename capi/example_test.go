@@ -32,7 +32,8 @@ func TestTheExampleBuildsWithCMake(t *testing.T) {
 	}
 	header := filepath.Dir(filepath.Dir(xnnpackHeader(t)))
 	build := t.TempDir()
-	require.NoError(t, tool("", nil, "cmake", "-S", example, "-B", build, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS=-Werror",
+	require.NoError(t, tool("", nil, "cmake", "-S", example, "-B", build,
+		"-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS=-Werror",
 		"-DCMAKE_PREFIX_PATH="+filepath.Join(installed(t), prefix), "-DXNNPACK_ROOT="+header,
 		"-DCMAKE_EXE_LINKER_FLAGS="+strings.Join(settings(t, "CGO_LDFLAGS"), " ")))
 	require.NoError(t, tool("", nil, "cmake", "--build", build))
@@ -47,7 +48,8 @@ func TestTheExampleBuildsWithPkgConfig(t *testing.T) {
 	lib := filepath.Join(installed(t), prefix, "lib")
 	build := t.TempDir()
 	require.NoError(t, tool(example, nil, "make", "BUILD="+build, "XPWC=xpwc", "CXXFLAGS=-O0 -Werror",
-		"PKG_CONFIG_PATH="+filepath.Join(lib, "pkgconfig"), "XNNPACK_CFLAGS="+strings.Join(settings(t, "CGO_CFLAGS"), " "),
+		"PKG_CONFIG_PATH="+filepath.Join(lib, "pkgconfig"),
+		"XNNPACK_CFLAGS="+strings.Join(settings(t, "CGO_CFLAGS"), " "),
 		"LDFLAGS=-Wl,-rpath,"+lib+" "+strings.Join(settings(t, "CGO_LDFLAGS"), " ")))
 	requireStarts(t, filepath.Join(build, "host"))
 }

@@ -31,7 +31,8 @@ func TestTheHeaderCompilesAloneInEveryLanguage(t *testing.T) {
 				require.NoError(t, os.WriteFile(source, []byte("#include <xpwc.h>\n#include <xpwc.h>\n"), 0o600))
 				args := append([]string{"-fsyntax-only", "-x", language, "-std=" + standard}, warnings...)
 				args = append(args, "-I"+filepath.Join(installed(t), prefix, "include"))
-				require.NoError(t, tool("", nil, c.command, append(append(args, settings(t, "CGO_CFLAGS")...), source)...))
+				args = append(args, settings(t, "CGO_CFLAGS")...)
+				require.NoError(t, tool("", nil, c.command, append(args, source)...))
 			})
 		}
 	}
@@ -63,7 +64,10 @@ func grown(t *testing.T) string {
 		}
 		for _, member := range []struct{ last, added string }{
 			{"  const void* bias;\n};\n", "  uint32_t fingerprint_id;\n"},
-			{"  enum xnn_status (*delete_cache)(void* context);\n};\n", "  enum xnn_status (*alias_data)(void* context, void* alias, void* original);\n"},
+			{
+				"  enum xnn_status (*delete_cache)(void* context);\n};\n",
+				"  enum xnn_status (*alias_data)(void* context, void* alias, void* original);\n",
+			},
 		} {
 			if bytes.Contains(header, []byte(member.added)) {
 				continue // it is that new

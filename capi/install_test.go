@@ -82,7 +82,8 @@ func TestPkgConfigFindsTheLibrary(t *testing.T) {
 				require.Equal(t, version(t), ask("--modversion"))
 				require.FileExists(t, filepath.Join(ask("--variable=executorch"), "weights_cache.cc"))
 				consumer := filepath.Join(t.TempDir(), "consumer")
-				args := append([]string{"-std=c99", "-o", consumer, "testdata/warm.c"}, strings.Fields(ask("--cflags"))...)
+				args := []string{"-std=c99", "-o", consumer, "testdata/warm.c"}
+				args = append(args, strings.Fields(ask("--cflags"))...)
 				args = append(args, settings(t, "CGO_CFLAGS")...)
 				args = append(append(args, strings.Fields(ask("--libs"))...), "-Wl,-rpath,"+filepath.Join(tree, "lib"))
 				args = append(append(args, settings(t, "CGO_LDFLAGS")...), xnnpackLibraries...)
@@ -102,10 +103,12 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 	torch := executorch(t)
 	configure := func(build, tree string, more ...string) error {
 		return tool("", nil, "cmake", append([]string{
-			"-S", "testdata/consumer", "-B", build, "-DCMAKE_PREFIX_PATH=" + tree, "-DCMAKE_C_FLAGS=" + flags, "-DCMAKE_CXX_FLAGS=" + flags,
+			"-S", "testdata/consumer", "-B", build, "-DCMAKE_PREFIX_PATH=" + tree,
+			"-DCMAKE_C_FLAGS=" + flags, "-DCMAKE_CXX_FLAGS=" + flags,
 			"-DCMAKE_EXE_LINKER_FLAGS=" + strings.Join(settings(t, "CGO_LDFLAGS"), " "),
 			"-DXNNPACK_LIBRARIES=" + strings.Join(xnnpackLibraries, ";"),
-			"-DEXECUTORCH_INCLUDE=" + torch + "/include;" + torch + "/include/executorch/runtime/core/portable_type/c10",
+			"-DEXECUTORCH_INCLUDE=" + torch + "/include;" +
+				torch + "/include/executorch/runtime/core/portable_type/c10",
 			"-DEXECUTORCH_LIBRARY=" + torch + "/lib/libexecutorch.so",
 		}, more...)...)
 	}

@@ -57,8 +57,9 @@ func growth(t *testing.T, leak int) possessions {
 
 // What 100 bytes a cycle would come to is 800,000.
 const (
-	residentLimit  = 500_000
-	allocatedLimit = 40_000 // what C has allocated is known to the byte, but threads of Go's, which may still be added, have some
+	residentLimit = 500_000
+	// What C has allocated is known to the byte, but threads of Go's, which may still be added, have some.
+	allocatedLimit = 40_000
 )
 
 func TestTenThousandCyclesLeakNothing(t *testing.T) {

@@ -19,7 +19,8 @@ import (
 func library(t *testing.T, name string, env []string, flags ...string) string {
 	t.Helper()
 	return buildOnce(t, "library "+name, func(dir string) error {
-		args := append([]string{"build", "-tags", "xpwc_host", "-buildmode=c-archive", "-o", filepath.Join(dir, "libxpwc.a")}, flags...)
+		args := []string{"build", "-tags", "xpwc_host", "-buildmode=c-archive", "-o", filepath.Join(dir, "libxpwc.a")}
+		args = append(args, flags...)
 		var more []string
 		for _, variable := range env {
 			name, value, _ := strings.Cut(variable, "=")
@@ -35,7 +36,8 @@ func declared(t *testing.T) []string {
 	header, err := os.ReadFile(filepath.Join(installed(t), prefix, "include", "xpwc.h"))
 	require.NoError(t, err)
 	var names []string
-	for _, match := range regexp.MustCompile(`(?m)^(?:const char\*|void|uint32_t|xpwc_status) (xpwc_\w+)\(`).FindAllSubmatch(header, -1) {
+	function := regexp.MustCompile(`(?m)^(?:const char\*|void|uint32_t|xpwc_status) (xpwc_\w+)\(`)
+	for _, match := range function.FindAllSubmatch(header, -1) {
 		names = append(names, string(match[1]))
 	}
 	slices.Sort(names)

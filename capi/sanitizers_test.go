@@ -55,7 +55,8 @@ var sanitizers = []sanitizer{
 }
 
 var onOneThread = []string{
-	"warm.c", "misuse.c", "handles.c", "lifecycle.c", "failing_callbacks.c", "reentrant.c", "options.c", "maintenance.c", "watching.c", "stamp.c", "changed.c",
+	"warm.c", "misuse.c", "handles.c", "lifecycle.c", "failing_callbacks.c", "reentrant.c", "options.c",
+	"maintenance.c", "watching.c", "stamp.c", "changed.c",
 }
 
 // program returns a source built with the sanitizer. It skips the test where the sanitizer does not work.

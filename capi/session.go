@@ -36,7 +36,8 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 		var data xpwc.DataMap
 		if some {
 			var err error
-			ask, watch := C.struct_xpwc_callback{get, context, c.number}, C.struct_xpwc_callback{changed, context, c.number}
+			ask := C.struct_xpwc_callback{get, context, c.number}
+			watch := C.struct_xpwc_callback{changed, context, c.number}
 			if s.data, err = newDataMap(ask, watch, tensors, n); err != nil {
 				return fmt.Errorf("xpwc_session_begin: %w", err)
 			}

@@ -31,7 +31,10 @@ func TestTheHostsFaultHandlersSeeItsOwnFaults(t *testing.T) {
 	}
 	t.Run("dlopen", func(t *testing.T) {
 		t.Parallel()
-		p := program{source: "faults.c", compiler: compilersFor("faults.c")[0], linkage: unlinked, flags: []string{"testdata/loaded.c"}}
+		p := program{
+			source: "faults.c", compiler: compilersFor("faults.c")[0],
+			linkage: unlinked, flags: []string{"testdata/loaded.c"},
+		}
 		p.run(t, nil, "dlopen", t.TempDir(), filepath.Join(installed(t), prefix, "lib", "libxpwc.so"))
 	})
 }
@@ -51,7 +54,9 @@ func TestTheHostsOtherSignalsAreItsOwn(t *testing.T) {
 func TestASignalThatTheHostLeavesAloneEndsIt(t *testing.T) {
 	t.Parallel()
 	for _, p := range signalPrograms("signals.c") {
-		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGPIPE, syscall.SIGSEGV, syscall.SIGABRT} {
+		for _, signal := range []syscall.Signal{
+			syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGPIPE, syscall.SIGSEGV, syscall.SIGABRT,
+		} {
 			for _, thread := range []string{"on-any-thread", "on-a-thread-that-called"} {
 				t.Run(fmt.Sprint(p, " ", signal, " ", thread), func(t *testing.T) {
 					t.Parallel()

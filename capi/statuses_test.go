@@ -66,7 +66,8 @@ func TestEachFunctionListsItsStatuses(t *testing.T) {
 	lists := listedStatuses(t)
 	content, err := os.ReadFile("include/xpwc.h")
 	require.NoError(t, err)
-	for _, match := range regexp.MustCompile(`(?m)^xpwc_status (xpwc_\w+)\(`).FindAllStringSubmatch(string(content), -1) {
+	function := regexp.MustCompile(`(?m)^xpwc_status (xpwc_\w+)\(`)
+	for _, match := range function.FindAllStringSubmatch(string(content), -1) {
 		require.Contains(t, lists[match[1]], "OK", "%s has no list of statuses", match[1])
 		require.Contains(t, lists[match[1]], "INVALID_ARGUMENT", match[1])
 	}

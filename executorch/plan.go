@@ -89,7 +89,8 @@ func (p *planner) planMethod() (part, error) {
 			return part{}, err
 		}
 		if len(p.plan.steps) > maxSteps || len(p.plan.values) > 4*maxSteps {
-			return part{}, fmt.Errorf("%w: %d nodes and %d values", ErrUnsupported, len(p.plan.steps), len(p.plan.values))
+			return part{}, fmt.Errorf("%w: %d nodes and %d values",
+				ErrUnsupported, len(p.plan.steps), len(p.plan.values))
 		}
 	}
 	whole := part{plan: p.plan}

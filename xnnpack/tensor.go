@@ -47,7 +47,8 @@ func (t *Tensor) validate(external bool) (int, error) {
 		return 0, fmt.Errorf("an external value has no static data: %w", InvalidParameter)
 	}
 	if bits := t.Type.Size(); t.Data != nil && bits < 8 && product(t.Shape) == 1 {
-		return 0, fmt.Errorf("XNNPACK of 2026 crashes on a static tensor of one element of %d bits: %w", bits, UnsupportedParameter)
+		return 0, fmt.Errorf("XNNPACK of 2026 crashes on a static tensor of one element of %d bits: %w",
+			bits, UnsupportedParameter)
 	}
 	if t.Type.internalOnly() && (external || t.Data != nil) {
 		return 0, fmt.Errorf("%v can only be an internal value: %w", t.Type, UnsupportedParameter)

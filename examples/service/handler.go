@@ -61,8 +61,8 @@ type badRequest struct{ error }
 
 func (e badRequest) Unwrap() error { return e.error }
 
-// serve executes the model on a request's body and answers in the same form: application/json, or else raw little-endian
-// float32, all inputs or outputs one after the other.
+// serve executes the model on a request's body and answers in the same form: application/json, or else raw
+// little-endian float32, all inputs or outputs one after the other.
 func (m *model) serve(w http.ResponseWriter, r *http.Request) error {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	inJSON := kind == "application/json"

@@ -54,8 +54,8 @@ func main() {
 	}
 }
 
-// run serves until ctx is done. Everything is closed in the reverse order of its opening: the server, which waits for its requests;
-// the models, runtimes before sessions; the cache, which waits for the disk.
+// run serves until ctx is done. Everything is closed in the reverse order of its opening: the server, which waits for
+// its requests; the models, runtimes before sessions; the cache, which waits for the disk.
 func run(ctx context.Context, o options, stdout io.Writer, logger *slog.Logger) (err error) {
 	if err := xnnpack.Initialize(); err != nil {
 		return err

@@ -78,7 +78,8 @@ func (m *model) allocate(described []models.Value) (values []value, err error) {
 	return values, nil
 }
 
-// create makes the runtime. Its session stays open as long as the runtime, which uses the packed weights that the session keeps.
+// create makes the runtime. Its session stays open as long as the runtime, which uses the packed weights that the
+// session keeps.
 func (m *model) create(file *tflite.Model, cache *xpwc.Cache) error {
 	session, err := cache.NewSession(file.DataMap())
 	if err != nil {

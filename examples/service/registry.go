@@ -87,7 +87,8 @@ func (r *registry) loadAll(names []string, stdout io.Writer) error {
 	return t.Flush()
 }
 
-// loadInBackground has a model loaded unless it is already, and returns its status at once. A failed one is tried again.
+// loadInBackground has a model loaded unless it is already, and returns its status at once. A failed one is tried
+// again.
 func (r *registry) loadInBackground(name string) (status, error) {
 	s, begun, err := r.begin(name)
 	if begun {

@@ -234,7 +234,8 @@ func TestItStartsColdLoadsWhileItServesAndRestartsWarm(t *testing.T) {
 	warm.stop()
 }
 
-// holdWriter packs another model into the cache as another process does, and stays the file's writer until it is released.
+// holdWriter packs another model into the cache as another process does, and stays the file's writer until it is
+// released.
 func holdWriter(t *testing.T, path string) (release func()) {
 	t.Helper()
 	cache, err := xpwc.Open(path, nil)
@@ -295,17 +296,20 @@ func TestWrongRequestsAreToldWhatIsWrong(t *testing.T) {
 	infer := "/models/" + pose + "/infer"
 	notANumber := make([]byte, size)
 	copy(notANumber, raw([]float32{float32(math.NaN())}))
+	oneElement := []byte(`{"inputs": [[1]]}`)
+	const asJSON = "application/json"
+	bytesWanted := fmt.Sprint(size)
 	for name, c := range map[string]struct {
 		method, path, kind string
 		body               []byte
 		code               int
 		text               string
 	}{
-		"too short":          {"POST", infer, "", make([]byte, size-4), http.StatusBadRequest, fmt.Sprint(size)},
-		"too long":           {"POST", infer, "", make([]byte, size+1), http.StatusRequestEntityTooLarge, fmt.Sprint(size)},
-		"no JSON":            {"POST", infer, "application/json", []byte("inputs"), http.StatusBadRequest, "invalid"},
-		"too few inputs":     {"POST", infer, "application/json", []byte("{}"), http.StatusBadRequest, "the model has 1"},
-		"too few elements":   {"POST", infer, "application/json", []byte(`{"inputs": [[1]]}`), http.StatusBadRequest, "has 1 elements"},
+		"too short":          {"POST", infer, "", make([]byte, size-4), http.StatusBadRequest, bytesWanted},
+		"too long":           {"POST", infer, "", make([]byte, size+1), http.StatusRequestEntityTooLarge, bytesWanted},
+		"no JSON":            {"POST", infer, asJSON, []byte("inputs"), http.StatusBadRequest, "invalid"},
+		"too few inputs":     {"POST", infer, asJSON, []byte("{}"), http.StatusBadRequest, "the model has 1"},
+		"too few elements":   {"POST", infer, asJSON, oneElement, http.StatusBadRequest, "has 1 elements"},
 		"not a model":        {"POST", "/models/nothing", "", nil, http.StatusNotFound, "no such model"},
 		"not loaded":         {"POST", "/models/" + hand + "/infer", "", nil, http.StatusNotFound, "no such model"},
 		"out of the folder":  {"POST", "/models/..%2Fmodels%2F" + hand, "", nil, http.StatusNotFound, "no such model"},

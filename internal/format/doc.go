@@ -5,8 +5,9 @@
 //	header     4,096 bytes: what the file is, and two slots that say where the index in force lies
 //	payloads   packed weights, each 128-byte aligned, in no order, with dead bytes (old indexes, lost tails)
 //	           between them
-//	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without decoding,
-//	           and with checksums for blocks of it, so that what is read of it can be checked without the rest
+//	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without
+//	           decoding, and with checksums for blocks of it, so that what is read of it can be checked without
+//	           the rest
 //	trailer    ExecuTorch's index of the same payloads, the very last bytes of the file
 //
 // A commit appends an index and a trailer and then writes one slot, always the one that is not in force. Whoever opens

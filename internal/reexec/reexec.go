@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Emulator names the variable of the command that a foreign architecture's programs run under, with its arguments separated by spaces.
-// The system cannot start such a program by itself; unset, it can.
+// Emulator names the variable of the command that a foreign architecture's programs run under, with its arguments
+// separated by spaces. The system cannot start such a program by itself; unset, it can.
 const Emulator = "XPWC_TEST_EMULATOR"
 
 // Command returns the running program with other arguments, to be started. Its environment is this process' own.

@@ -28,8 +28,8 @@ const All = "XPWC_TEST_ALL"
 
 var listening = regexp.MustCompile(`msg="listening on ([^"]+)"`)
 
-// Start starts a registry that is stopped when the test ends, with further lines of its configuration. Without the program the test is
-// skipped, but fails where all tests are to be run, see [All].
+// Start starts a registry that is stopped when the test ends, with further lines of its configuration. Without the
+// program the test is skipped, but fails where all tests are to be run, see [All].
 func Start(t testing.TB, extra ...string) *Server {
 	t.Helper()
 	program, err := exec.LookPath("docker-registry")
@@ -41,8 +41,9 @@ func Start(t testing.TB, extra ...string) *Server {
 	}
 	s := &Server{dir: t.TempDir()}
 	config := filepath.Join(t.TempDir(), "config.yml")
-	require.NoError(t, os.WriteFile(config, []byte("version: 0.1\nlog: {level: info}\nstorage: {filesystem: {rootdirectory: "+s.dir+
-		"}}\nhttp: {addr: '127.0.0.1:0', secret: test}\n"+strings.Join(extra, "\n")), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte("version: 0.1\nlog: {level: info}\n"+
+		"storage: {filesystem: {rootdirectory: "+s.dir+"}}\n"+
+		"http: {addr: '127.0.0.1:0', secret: test}\n"+strings.Join(extra, "\n")), 0o600))
 	cmd := exec.Command(program, "serve", config)
 	log, err := cmd.StderrPipe()
 	require.NoError(t, err)
@@ -74,7 +75,8 @@ func (s *Server) Ref(name string) string { return s.Host + "/" + name }
 // Blobs returns the paths of the stored blobs that have more bytes than that.
 func (s *Server) Blobs(t testing.TB, larger int64) (paths []string) {
 	t.Helper()
-	require.NoError(t, filepath.WalkDir(filepath.Join(s.dir, "docker", "registry", "v2", "blobs"), func(path string, e fs.DirEntry, err error) error {
+	blobs := filepath.Join(s.dir, "docker", "registry", "v2", "blobs")
+	require.NoError(t, filepath.WalkDir(blobs, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}

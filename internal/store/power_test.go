@@ -265,7 +265,8 @@ func (s *scenario) check(image *memdisk.Dir, steps int) error {
 	for _, st := range s.states {
 		if st.refused == nil && generation <= st.generation {
 			if !maps.EqualFunc(got, st.payloads, bytes.Equal) {
-				return fmt.Errorf("generation %d has %d payloads, and not those that were committed", generation, len(got))
+				return fmt.Errorf("generation %d has %d payloads, and not those that were committed",
+					generation, len(got))
 			}
 			return nil
 		}
@@ -521,7 +522,8 @@ func TestPowerFailureShowsAMissingFlush(t *testing.T) {
 		"of the header": header,
 		"of a slot":     slot,
 		"of an index": func(flush, after string) bool {
-			return flush == cachePath && strings.HasPrefix(after, "write ") && !header(flush, after) && !slot(flush, after)
+			return flush == cachePath && strings.HasPrefix(after, "write ") &&
+				!header(flush, after) && !slot(flush, after)
 		},
 		"of the slot of a file to be renamed": wrote("128", cachePath+".compact"),
 		"of a new file's name": func(flush, after string) bool {

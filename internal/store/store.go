@@ -1,6 +1,6 @@
 // Package store is the cache file. It loads what was committed, reserves space to pack into, commits, makes a new file
-// of the entries that are kept, and reads the files of other programs. It knows bytes and records. Its user decides what
-// is packed, when it is committed, and what is done about errors. All that the store asks of the system is in its
+// of the entries that are kept, and reads the files of other programs. It knows bytes and records. Its user decides
+// what is packed, when it is committed, and what is done about errors. All that the store asks of the system is in its
 // interfaces [Files] and [Disk].
 package store
 

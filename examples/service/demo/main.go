@@ -27,7 +27,8 @@ var inputBytes = map[string]int{pose: 4 * 256 * 256 * 3, hand: 4 * 224 * 224 * 3
 
 func main() {
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: demo SERVICE MODELS DIR\nruns the program SERVICE on the .tflite files of MODELS, its cache in DIR")
+		fmt.Fprintln(os.Stderr, "usage: demo SERVICE MODELS DIR\n"+
+			"runs the program SERVICE on the .tflite files of MODELS, its cache in DIR")
 		os.Exit(2)
 	}
 	if err := demo(os.Args[1], os.Args[2], filepath.Join(os.Args[3], "models.xpwc")); err != nil {
@@ -158,8 +159,8 @@ func (s *service) request(seen bool, method, path string, body []byte) ([]byte, 
 	if body == nil {
 		fmt.Printf("$ curl -X %s %s%s\n%s", method, s.url, path, answer)
 	} else {
-		fmt.Printf("$ curl -X %s --data-binary @input.f32 %s%s\n%d bytes in %.1f ms\n", method, s.url, path, len(answer),
-			time.Since(start).Seconds()*1000)
+		fmt.Printf("$ curl -X %s --data-binary @input.f32 %s%s\n%d bytes in %.1f ms\n",
+			method, s.url, path, len(answer), time.Since(start).Seconds()*1000)
 	}
 	return answer, nil
 }

@@ -217,7 +217,8 @@ func (d *Dir) notice() {
 						patches = append(patches, patch{s, bytes.Clone(now)})
 						copy(i.seen[s:], now)
 						if s+sector > alignedSize(i.size) {
-							d.misuse = fmt.Errorf("a mapping was written to at %d, after the file's end at %d", s, i.size)
+							d.misuse = fmt.Errorf("a mapping was written to at %d, after the file's end at %d",
+								s, i.size)
 						}
 					}
 				}
