@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -141,19 +142,74 @@ func TestAProgramsExternalDataIsGivenWithIt(t *testing.T) {
 	dir := t.TempDir()
 	pte := filepath.Join(programs, "mobilenet_v2_fp32_ext.pte")
 	ptd := filepath.Join(programs, "mobilenet_v2_fp32_ext.ptd")
-	for _, command := range []string{"run", "pack"} {
+	for _, command := range []string{"run", "pack", "inspect"} {
 		args := []string{command, pte}
 		if command == "pack" {
 			args = append(args, "-o", "c.xpwc")
 		}
 		require.Contains(t, says(t, dir, exitFailed, args...), "give its .ptd files too")
 	}
+	v := reported[programReport](t, dir, 0, "inspect", pte, ptd)
+	require.Equal(t, []string{ptd}, v.Data)
+	require.Equal(t, ptd, v.Weights[0].File)
+	require.Contains(t, says(t, dir, 0, "inspect", pte, ptd), "   mobilenet_v2_fp32_ext.ptd\n")
 	packJSON(t, dir, pte, ptd, "-o", "c.xpwc")
 	plain, _ := runJSON(t, dir, pte, ptd)
 	warm, _ := runJSON(t, dir, pte, ptd, "--cache", "c.xpwc")
 	require.Equal(t, plain.Outputs, warm.Outputs)
 	require.Zero(t, warm.Cache.Packed)
 	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", pte, "--data", ptd), "proven")
+}
+
+const inspectedPerceptron = `model.pte: ExecuTorch's program, 1 method, 4 weights of 40.6 KiB
+
+method forward: 1 delegate, can be run here
+input 0: fp32 [16x64] at most
+output 0: fp32 [16x16] at most
+
+   operator         count      where
+   FullyConnected       2   delegate
+
+   weight                                                                 size   type      shape
+   c56e8d751c6cfbc98a5507c1a7112aca92e49a44a340c5839984d9e065b0dc11   32.0 KiB   fp32   [128x64]
+   d2d2a586dae717628576e7513681a1a4e2b4e82f38e56437cb810660cf03d66e    8.0 KiB   fp32   [16x128]
+   f3c277d0b18828b8002be68cf9894d5dea773fdc0e93b3b6cb60da9a52e7c617      512 B   fp32      [128]
+   bffa1385bcc2ece04f9a5e56bde19d1eb0ffedf73897f1e6065fed3ca86c758c       64 B   fp32       [16]
+`
+
+func TestInspectShowsWhatIsInAProgram(t *testing.T) {
+	dir := t.TempDir()
+	content, err := os.ReadFile(program(t, "mlp_dyn_fp32.pte"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "model.pte"), content, 0o600))
+	require.Equal(t, inspectedPerceptron, says(t, dir, 0, "inspect", "model.pte"))
+	summary, _, _ := strings.Cut(inspectedPerceptron, "\n   weight ")
+	require.Equal(t, summary, says(t, dir, 0, "inspect", "model.pte", "--summary"))
+	require.Contains(t, says(t, dir, 0, "inspect", "model.pte", "--filter", "c5*"), "\n1 weight of 4, 32.0 KiB.\n")
+	require.Contains(t, says(t, dir, 0, "inspect", "model.pte", "--filter", "none"), "No weights")
+
+	v := reported[programReport](t, dir, 0, "inspect", "model.pte")
+	require.Equal(t, []methodReport{{
+		Name: "forward", Delegates: 1, Runnable: true,
+		Inputs:    []valueReport{{"input 0", "fp32", []int{16, 64}, true}},
+		Outputs:   []valueReport{{"output 0", "fp32", []int{16, 16}, true}},
+		Operators: []operatorReport{{"FullyConnected", 2, "delegate"}},
+	}}, v.Methods)
+	require.Equal(t, weightReport{
+		"c56e8d751c6cfbc98a5507c1a7112aca92e49a44a340c5839984d9e065b0dc11", "fp32", []int{128, 64}, 32768,
+		filepath.Join(dir, "model.pte"),
+	}, v.Weights[0])
+	require.Len(t, v.Weights, v.WeightCount)
+}
+
+func TestInspectShowsWhatIsOutsideOfXNNPACK(t *testing.T) {
+	dir, model := t.TempDir(), outsider(t)
+	text := says(t, dir, 0, "inspect", model)
+	require.Contains(t, text, "can be packed here, not run: it has operators outside XNNPACK\n")
+	require.Regexp(t, `dim_order_ops::_to_dim_order_cozy.out +18 +outside\n`, text)
+	m := reported[programReport](t, dir, 0, "inspect", model).Methods[0]
+	require.False(t, m.Runnable)
+	require.Contains(t, m.Reason, "_to_dim_order_cozy.out (18 times)")
 }
 
 func TestMistakesWithProgramsAreReported(t *testing.T) {
@@ -176,6 +232,9 @@ func TestMistakesWithProgramsAreReported(t *testing.T) {
 		{exitUsage, "--data is for a --model", []string{"convert", "c", "--to", "native", "-o", "d", "--data", ptd}},
 		{exitUsage, "--embed-beside is for", []string{"pack", pte, "--embed-beside", "-o", "c"}},
 		{exitUsage, "the same file", []string{"pack", pte, ptd, "-o", ptd}},
+		{exitUsage, "--map is for cache files", []string{"inspect", pte, "--map"}},
+		{exitUsage, "wrong number of arguments", []string{"inspect", ptd, pte}},
+		{exitFailed, "malformed", []string{"inspect", garbage}},
 		{exitFailed, `"backward": no such method: it has "forward"; choose one with --method`,
 			[]string{"run", pte, "--method", "backward"}},
 		{exitFailed, "other types than float32", []string{"run", program(t, halves), "--cache", "c"}},

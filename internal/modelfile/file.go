@@ -89,7 +89,7 @@ func (f File) openDescribed() (*described.Model, error) {
 
 // openMethod opens one of a program's methods, which closes the program.
 func (f File) openMethod() (models.Model, error) {
-	p, err := f.openProgram()
+	p, err := f.OpenProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,8 @@ func (f File) openMethod() (models.Model, error) {
 	return m, nil
 }
 
-func (f File) openProgram() (*executorch.Program, error) {
+// OpenProgram opens a program with all its methods. The caller closes it.
+func (f File) OpenProgram() (*executorch.Program, error) {
 	p, err := executorch.Open(f.Path, f.Data...)
 	if errors.Is(err, executorch.ErrMissingData) {
 		err = fmt.Errorf("%w; give its .ptd files too", err)

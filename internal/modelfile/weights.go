@@ -19,7 +19,7 @@ func (f File) OpenWeights() (Weights, error) {
 	if !f.Program() {
 		return f.Open()
 	}
-	p, err := f.openProgram()
+	p, err := f.OpenProgram()
 	if err != nil {
 		return nil, err
 	}
