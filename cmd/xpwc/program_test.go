@@ -51,9 +51,29 @@ func TestAProgramThatWasPackedAheadOfTimePacksNothing(t *testing.T) {
 
 func TestAProgramComputesWhatExecuTorchDoes(t *testing.T) {
 	dir := t.TempDir()
-	report, _ := runJSON(t, dir, program(t, perceptron), "--method", "forward",
-		"--input", program(t, "mlp_fp32.in0.npy"), "--output-dir", "out")
-	requireNear(t, program(t, "mlp_fp32.out0.npy"), filepath.Join(dir, report.Outputs[0].File), 1e-4)
+	for name, most := range map[string]float64{"mlp_fp32": 1e-4, "mobilenet_v3_small_int8": 3e-2} {
+		report, _ := runJSON(t, dir, program(t, name+".pte"), "--method", "forward",
+			"--input", program(t, name+".in0.npy"), "--output-dir", name)
+		requireNear(t, program(t, name+".out0.npy"), filepath.Join(dir, report.Outputs[0].File), most)
+	}
+}
+
+func TestADynamicInputTakesItsBatchFromItsFile(t *testing.T) {
+	dir := t.TempDir()
+	model := program(t, "mlp_dyn_fp32.pte") // at most [16 64]
+	report, _ := runJSON(t, dir, model, "--input", program(t, "mlp_dyn_fp32.in0.npy"), "--output-dir", "out",
+		"--cache", "c.xpwc")
+	require.Equal(t, []int{3, 16}, report.Outputs[0].Shape)
+	requireNear(t, program(t, "mlp_dyn_fp32.out0.npy"), filepath.Join(dir, report.Outputs[0].File), 1e-4)
+	largest, _ := runJSON(t, dir, model, "--cache", "c.xpwc")
+	require.Equal(t, []int{16, 16}, largest.Outputs[0].Shape)
+	require.Zero(t, largest.Cache.Packed, "packed weights suit every batch")
+	for shape, n := range map[string]int{"(17, 64)": 17 * 64, "(3, 63)": 3 * 63, "(0, 64)": 0, "(64,)": 64,
+		"(1, 3, 64)": 3 * 64} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "x.npy"), numPy("<f4", shape, make([]byte, 4*n)), 0o600))
+		require.Contains(t, says(t, dir, exitFailed, "run", model, "--input", "x.npy"),
+			"[16 64], or in a .npy less in the first dimension", shape)
+	}
 }
 
 // requireNear checks that the floats in a file are those of a .npy, up to a relative l2.

@@ -46,7 +46,8 @@ weights in it, and --cache is not given, these are used.
 Of a .pte one method is run, whose work must be in delegates for XNNPACK; copies between
 memory formats around them are run too. If it has other operators, the error lists them:
 ExecuTorch runs it, and xpwc pack packs its weights. DATA are the .ptd files, if it has
-external data. A shape that may change is the largest one.
+external data. Dynamic shapes are the largest ones, but for the first dimension of an
+input, which its .npy file may have smaller.
 
 Inputs and outputs are float32. Without --input, every input is
 x[i] = float32(uint32(i*2654435761)) / 2^32. --input names a file of all inputs, one after
@@ -213,9 +214,12 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 	}
 	var files []outputFile
 	for i, v := range e.Model.Outputs() {
-		b := e.Outputs[i].Bytes()
+		b, shape, err := e.Output(i)
+		if err != nil {
+			return nil, err
+		}
 		sum := sha256.Sum256(b)
-		f := outputFile{Name: v.Name, Shape: v.Shape, SHA256: hex.EncodeToString(sum[:])}
+		f := outputFile{Name: v.Name, Shape: shape, SHA256: hex.EncodeToString(sum[:])}
 		floats := e.Outputs[i].Float32s()[:len(b)/4]
 		f.beginning, f.more = slices.Clone(floats[:min(shownNumbers, len(floats))]), len(floats) > shownNumbers
 		if dir != "" {
