@@ -58,6 +58,35 @@ func TestAProgramComputesWhatExecuTorchDoes(t *testing.T) {
 	}
 }
 
+// twoMethods has "method 0", of two layers, and "method 1", of the first of them.
+func twoMethods(t testing.TB) string {
+	t.Helper()
+	return program(t, filepath.Join("..", "two_methods.pte"))
+}
+
+func TestAllMethodsOfAProgramArePackedAndOneIsRun(t *testing.T) {
+	dir := t.TempDir()
+	report := packJSON(t, dir, twoMethods(t), "-o", "c.xpwc", "--jobs", "2")
+	require.Equal(t, 2, report.Entries)
+	require.Zero(t, report.Levels[0].Late)
+	var sums []string
+	for i, hits := range []int64{2, 1} {
+		name := fmt.Sprint("method ", i)
+		plain, _ := runJSON(t, dir, twoMethods(t), "--method", name)
+		warm, _ := runJSON(t, dir, twoMethods(t), "--method", name, "--cache", "c.xpwc")
+		require.Equal(t, plain.Outputs, warm.Outputs)
+		require.Zero(t, warm.Cache.Packed)
+		require.Equal(t, hits, warm.Cache.Hits)
+		sums = append(sums, warm.Outputs[0].SHA256)
+	}
+	require.NotEqual(t, sums[0], sums[1])
+	require.Contains(t, says(t, dir, exitFailed, "run", twoMethods(t)),
+		`it has "method 0", "method 1"; choose one with --method`)
+	v := reported[programReport](t, dir, 0, "inspect", twoMethods(t))
+	require.Len(t, v.Methods, 2)
+	require.Equal(t, 3, v.WeightCount)
+}
+
 func TestADynamicInputTakesItsBatchFromItsFile(t *testing.T) {
 	dir := t.TempDir()
 	model := program(t, "mlp_dyn_fp32.pte") // at most [16 64]
