@@ -82,7 +82,8 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "offset", "`ORDER` of the entries: "+strings.Join(entryOrderNames, ", "))
-	flags.StringVar(&o.filter, "filter", "", "only entries or weights whose name contains `TEXT` or, with * or ?, matches it")
+	flags.StringVar(&o.filter, "filter", "",
+		"only entries or weights whose name contains `TEXT` or, with * or ?, matches it")
 	flags.StringVar(&o.layout, "layout", "",
 		"only entries of this `LAYOUT`: the beginning of its fingerprint, or the word current")
 	flags.BoolVar(&o.check, "check", false, "compare the checksums of the entries shown")
