@@ -301,6 +301,12 @@ func TestAllMethodsArePackedOnce(t *testing.T) {
 	require.Empty(t, p.Shares(0))
 }
 
+func TestTheProgramForTheToolsTestsIsWhatIsBuiltHere(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("testdata", "two_methods.pte"))
+	require.NoError(t, err)
+	require.Equal(t, layers(2, 1).bytes(), content)
+}
+
 func TestAKernelThatMethodsPackDifferentlyIsPackedForEach(t *testing.T) {
 	program := layers(1, 1)
 	g := nodeCase{kind: 2, in: [][]uint32{{2, 48}}, out: []uint32{2, 48},

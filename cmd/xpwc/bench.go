@@ -29,10 +29,10 @@ each mode once, and then comes the next round.
   dropped       from that file when it is not in the page cache, with Options.Prefetch
   dropped-lazy  the same without Options.Prefetch
 
-MODEL is a .tflite file, a .safetensors file with its description MODEL.json, or the word
-llama. By default it is llama: two generated stacks of layers of Llama 3.2 1B's shape,
-one of %d layers with int8 weights and one of %d layers in float32. With --layers or
---float32 it is one stack.
+MODEL is a .tflite file, a program of ExecuTorch in one file (.pte), a .safetensors file
+with its description MODEL.json, or the word llama. By default it is llama: two generated
+stacks of layers of Llama 3.2 1B's shape, one of %d layers with int8 weights and one of %d
+layers in float32. With --layers or --float32 it is one stack.
 
 In all modes, the clock starts when the model is mapped, XNNPACK is initialized and its
 threads are started. Warm and ideal are run %d times in each round. Figures are medians.

@@ -15,13 +15,13 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
-	"xpwc/models"
-	"xpwc/tflite"
+	"xpwc/internal/modelfile"
 )
 
 type convertOptions struct {
-	to, out, layout, model string
-	skipDamaged, json      bool
+	to, out, layout   string
+	model             modelfile.File
+	skipDamaged, json bool
 }
 
 var formatNames = []string{string(cachefile.Native), string(cachefile.XPWC2)}
@@ -44,8 +44,8 @@ another, by the beginning of its fingerprint or by the word current. Of several 
 with one name the one used last is taken, and none if ExecuTorch could not distinguish
 them. What is left out is printed.
 
-To make a native file of ExecuTorch's, give the .tflite model that was packed with
---model: ExecuTorch's file has neither the layout of its entries nor what they were
+To make a native file of ExecuTorch's, give the model that was packed (.tflite or .pte)
+with --model: ExecuTorch's file has neither the layout of its entries nor what they were
 packed from. The model is packed, each entry is compared, and equal ones are taken over.
 
 Checksums of payloads are compared while they are copied. OUT appears by a rename, when
@@ -64,6 +64,9 @@ not even by a link.`,
 			case o.out == "":
 				return usagef("-o is missing: the file to write")
 			}
+			if err := checkModel(o.model); err != nil {
+				return err
+			}
 			return withFile(args[0], func(f *cachefile.File) error {
 				return convert(cmd.Context(), f, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			})
@@ -74,8 +77,9 @@ not even by a link.`,
 	flags.StringVarP(&o.out, "output", "o", "", "`FILE` to write")
 	flags.StringVar(&o.layout, "layout", "",
 		"only entries of this `LAYOUT`: the beginning of a fingerprint, or current")
-	flags.StringVar(&o.model, "model", "",
-		"the `MODEL` (.tflite) that ExecuTorch's file was packed from, to make a native file")
+	flags.StringVar(&o.model.Path, "model", "",
+		"the `MODEL` (.tflite, .pte) that ExecuTorch's file was packed from, to make a native file")
+	dataFlag(cmd, &o.model.Data)
 	flags.BoolVar(&o.skipDamaged, "skip-damaged", false, "leave out damaged entries, which are an error otherwise")
 	jsonFlag(cmd, &o.json)
 	completeWords(cmd, "to", formatNames...)
@@ -110,9 +114,9 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 	switch {
 	case o.layout != "" && info.Format != cachefile.Native:
 		return usagef("--layout: %s is a cache of ExecuTorch, which has no layouts", r.File)
-	case o.model != "" && !adopting:
+	case o.model.Path != "" && !adopting:
 		return usagef("--model is for making a native file of one of ExecuTorch")
-	case adopting && o.model == "":
+	case adopting && o.model.Path == "":
 		return usagef("%s: %v", r.File, cachefile.ErrForeign)
 	}
 	if err := r.make(ctx, f, info, adopting, o, stderr); err != nil {
@@ -195,7 +199,7 @@ func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachef
 
 // adopt packs the model with a copy of ExecuTorch's file as its cache, which takes over what is equal.
 func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr io.Writer) (err error) {
-	m, err := tflite.Open(o.model)
+	m, err := o.model.OpenWeights()
 	if err != nil {
 		return err
 	}
@@ -209,7 +213,7 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	if err != nil {
 		return err
 	}
-	err = models.Pack(cache, m.DataMap(), m.Subgraph)
+	err = packShares(cache, m.DataMap(), m.Shares(1))
 	progress.Finish()
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return err

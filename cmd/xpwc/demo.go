@@ -19,8 +19,8 @@ func newDemoCommand() *cobra.Command {
 nothing is packed). Prints how long each took, and whether the outputs are equal bit for
 bit.
 
-MODEL is a .tflite file, or the word llama: a generated stack of layers of Llama 3.2 1B's
-shape with int8 weights. By default it is
+MODEL is a .tflite file, a program of ExecuTorch in one file (.pte), or the word llama: a
+generated stack of layers of Llama 3.2 1B's shape with int8 weights. By default it is
 ` + bench.DemoModel + `.
 
 Total load is the time from the opened model to a runtime that can be executed: opening

@@ -15,6 +15,10 @@ func descriptionFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "description", "", "description `FILE` of a safetensors file (default MODEL.json)")
 }
 
+func dataFlag(cmd *cobra.Command, paths *[]string) {
+	cmd.Flags().StringArrayVar(paths, "data", nil, "`FILE` (.ptd) with weights of a program; may be repeated")
+}
+
 func threadsFlag(cmd *cobra.Command, n *int) {
 	cmd.Flags().IntVar(n, "threads", 1, "number `N` of threads to compute with, 0 for one for each processor")
 }
@@ -26,12 +30,25 @@ func checkThreads(n int) error {
 	return nil
 }
 
-// checkModel checks the flag --description.
+// checkModel checks that what was given with a model is for models of its kind.
 func checkModel(f modelfile.File) error {
-	if f.Description != "" && !f.Described() {
+	switch {
+	case f.Description != "" && !f.Described():
 		return usagef("--description is for .safetensors files and their index, not for %s", f.Path)
+	case f.Method != "" && !f.Program():
+		return usagef("--method is for programs (.pte), not for %s", f.Path)
+	case len(f.Data) > 0 && !f.Program():
+		return usagef("--data is for a --model that is a program (.pte)")
 	}
 	return nil
+}
+
+// modelArgs checks the arguments of a command: a file, and only after a program its .ptd files.
+func modelArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 && (modelfile.File{Path: args[0]}).Program() {
+		return nil
+	}
+	return cobra.ExactArgs(1)(cmd, args)
 }
 
 // printJSON prints the result of a command.

@@ -26,11 +26,13 @@ func readInputs(e *execution.Execution, paths []string) error {
 			console.Plural(len(e.Inputs), "input"), describe(e.Model.Inputs()))
 	}
 	for i, path := range paths {
-		read := readRaw
+		var err error
 		if isNumPy(path) {
-			read = readNumPy
+			err = readNumPy(e, i, path)
+		} else {
+			err = readRaw(path, e.Inputs[i:i+1], e.Model.Inputs()[i:i+1])
 		}
-		if err := read(path, e.Inputs[i:i+1], e.Model.Inputs()[i:i+1]); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -39,8 +41,9 @@ func readInputs(e *execution.Execution, paths []string) error {
 
 func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npy") }
 
-// readNumPy fills an input from a .npy file of its shape; dimensions of 1 are ignored.
-func readNumPy(path string, inputs []*xnnpack.Buffer, values []models.Value) error {
+// readNumPy fills input i from a .npy file of its shape; dimensions of 1 are ignored. A dynamic input takes its first
+// dimension from the file.
+func readNumPy(e *execution.Execution, i int, path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -53,11 +56,23 @@ func readNumPy(path string, inputs []*xnnpack.Buffer, values []models.Value) err
 		return fmt.Errorf("%s: its elements are %s, not float32 (%s); save it as x.astype(numpy.float32)",
 			path, a.Dtype, npy.Float32)
 	}
-	if !slices.Equal(squeezed(a.Shape), squeezed(values[0].Shape)) {
-		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(values))
+	v := e.Model.Inputs()[i]
+	switch {
+	case v.Dynamic && smallerBatch(a.Shape, v.Shape):
+		if err := e.ShapeInput(i, a.Shape); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	case !slices.Equal(squeezed(a.Shape), squeezed(v.Shape)):
+		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe([]models.Value{v}))
 	}
-	copy(inputs[0].Bytes(), a.Data)
+	copy(e.Inputs[i].Bytes(), a.Data)
 	return nil
+}
+
+// smallerBatch reports whether a shape is the largest one, but for a first dimension that is smaller.
+func smallerBatch(shape, largest []int) bool {
+	return len(shape) == len(largest) && len(shape) > 0 && 0 < shape[0] && shape[0] < largest[0] &&
+		slices.Equal(shape[1:], largest[1:])
 }
 
 func squeezed(shape []int) []int {
@@ -99,6 +114,9 @@ func describe(vs []models.Value) string {
 			text += ","
 		}
 		text += fmt.Sprintf(" %s %v", v.Name, v.Shape)
+		if v.Dynamic {
+			text += ", or in a .npy less in the first dimension"
+		}
 	}
 	return text
 }

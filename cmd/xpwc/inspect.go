@@ -15,6 +15,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
 )
 
 type inspectOptions struct {
@@ -36,13 +37,18 @@ var entryOrderNames = []string{"name", "size", "offset", "used", "seed"}
 func newInspectCommand() *cobra.Command {
 	var o inspectOptions
 	cmd := &cobra.Command{
-		Use:   "inspect FILE",
-		Short: "Show what is in a cache file",
+		Use:   "inspect FILE [DATA...]",
+		Short: "Show what is in a cache file or a program",
 		Long: `Shows the format of a cache file, the layouts (ways of packing) of its packed weights,
 whether this machine's layout is among them, the entries, and what the bytes are used
 for. FILE is a cache of xpwc, a cache of ExecuTorch, or a safetensors file with packed
 weights in it (xpwc pack --embed-beside). It is neither changed nor locked: it may be in
 use.
+
+Of a program of ExecuTorch (.pte) it shows the methods, their operators, and the weights
+by size. An operator is in a delegate for XNNPACK, or a copy between memory formats, which
+xpwc runs too, or outside XNNPACK: then ExecuTorch alone runs it. DATA are the program's
+.ptd files. Of the flags, --filter, --summary and --json are for programs.
 
 Only --check compares checksums, and reads the whole file for that; xpwc verify checks
 more. ExecuTorch's files have no checksums.
@@ -52,11 +58,18 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
   xpwc inspect model.xpwc --sort size --filter '*attention*'
   xpwc inspect model.xpwc --check --layout current
   xpwc inspect model.xpwc --map
-  xpwc inspect model.xpwc --json | jq '.entries[].name'`,
-		Args: usage(cobra.ExactArgs(1)),
+  xpwc inspect model.xpwc --json | jq '.entries[].name'
+  xpwc inspect model.pte weights.ptd`,
+		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if entryOrders[o.sort] == nil {
 				return usagef("--sort %s: it is one of %s", o.sort, strings.Join(entryOrderNames, ", "))
+			}
+			if file := (modelfile.File{Path: args[0], Data: args[1:]}); file.Program() {
+				if err := checkProgramFlags(cmd, file.Path); err != nil {
+					return err
+				}
+				return inspectProgram(file, o, cmd.OutOrStdout())
 			}
 			at, err := locate(args[0])
 			if err != nil {
@@ -69,12 +82,13 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "offset", "`ORDER` of the entries: "+strings.Join(entryOrderNames, ", "))
-	flags.StringVar(&o.filter, "filter", "", "only entries whose name contains `TEXT` or, with * or ?, matches it")
+	flags.StringVar(&o.filter, "filter", "",
+		"only entries or weights whose name contains `TEXT` or, with * or ?, matches it")
 	flags.StringVar(&o.layout, "layout", "",
 		"only entries of this `LAYOUT`: the beginning of its fingerprint, or the word current")
 	flags.BoolVar(&o.check, "check", false, "compare the checksums of the entries shown")
 	flags.BoolVar(&o.drawn, "map", false, "draw a map of the bytes in the file, in place of the table of entries")
-	flags.BoolVar(&o.short, "summary", false, "do not list the entries")
+	flags.BoolVar(&o.short, "summary", false, "do not list the entries or weights")
 	jsonFlag(cmd, &o.json)
 	completeWords(cmd, "sort", entryOrderNames...)
 	layoutFlag(cmd, "layout")

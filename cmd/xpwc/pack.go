@@ -31,13 +31,17 @@ type packOptions struct {
 func newPackCommand() *cobra.Command {
 	var o packOptions
 	cmd := &cobra.Command{
-		Use:   "pack MODEL -o FILE",
+		Use:   "pack MODEL [DATA...] -o FILE",
 		Short: "Pack a model's weights ahead of time",
 		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when the model is built, installed or
 deployed. A program that loads the model with that cache packs nothing. MODEL is a .tflite
-file, a .safetensors file or the index of one. A safetensors file needs a description of
-the operators and datatypes that its tensors are used with: a JSON file, see
-go doc xpwc/described.
+file, a .safetensors file or the index of one, or a program of ExecuTorch (.pte).
+
+A safetensors file needs a description of the operators and datatypes that its tensors are
+used with: a JSON file, see go doc xpwc/described.
+
+Of a .pte the weights of all methods are packed, also of those that xpwc run cannot run.
+DATA are the .ptd files, if it has external data.
 
 The packed weights suit CPUs for which XNNPACK chooses the same kernels as here. --cpu
 packs for lesser CPUs of x86. One file can have the packed weights of several levels; a
@@ -55,11 +59,12 @@ weights that MODEL has already are kept and added to. An existing FILE is replac
 has packed weights in it.`, safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
+  xpwc pack model.pte weights.ptd -o model.xpwc
   xpwc pack model.safetensors --description operators.json -o model.xpwc
   xpwc pack model.safetensors --embed-beside -o packed.safetensors`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := modelfile.File{Path: args[0], Description: o.description}
+			file := modelfile.File{Path: args[0], Description: o.description, Data: args[1:]}
 			return packModel(cmd.Context(), file, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -97,7 +102,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
 	}
-	m, err := model.Open() // for its errors, before anything is made
+	m, err := model.OpenWeights() // for its errors, before anything is made
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 	}
 	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs),
 		"--description", model.Description, "--portable="+strconv.FormatBool(o.embed),
-		"--", model.Path, s.file(packing))
+		"--", s.file(packing), model.Path)
+	cmd.Args = append(cmd.Args, model.Data...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
 	s.inherit(cmd)
@@ -104,15 +105,15 @@ func newPackIntoCommand() *cobra.Command {
 	var jobs int
 	var portable bool
 	cmd := &cobra.Command{
-		Use:    "pack-into MODEL CACHE",
+		Use:    "pack-into CACHE MODEL [DATA...]",
 		Hidden: true,
-		Args:   usage(cobra.ExactArgs(2)),
+		Args:   usage(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
 				return err
 			}
-			file := modelfile.File{Path: args[0], Description: description}
-			p, err := packInto(file, args[1], level, jobs, portable, cmd.ErrOrStderr())
+			file := modelfile.File{Path: args[1], Description: description, Data: args[2:]}
+			p, err := packInto(file, args[0], level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -129,7 +130,7 @@ func newPackIntoCommand() *cobra.Command {
 func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
-	m, err := model.Open()
+	m, err := model.OpenWeights()
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +155,11 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	}
 	progress.Finish()
 	shared := cache.Stats()
-	// Packs what an ordinary load would still miss: this is such a load.
-	if err := models.Pack(cache, data, m.Subgraph); err != nil {
-		return nil, err
+	// Packs what an ordinary load would still miss: these are such loads.
+	for _, whole := range modelfile.Runnable(m) {
+		if err := models.Pack(cache, data, whole.Subgraph); err != nil {
+			return nil, err
+		}
 	}
 	if err := cache.Save(); err != nil {
 		return nil, err
@@ -181,7 +184,7 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 }
 
 // packedTensors are what a model's weights are packed from; portable ones are known again in any copy of the model.
-func packedTensors(m models.Model, portable bool) (xpwc.DataMap, error) {
+func packedTensors(m modelfile.Weights, portable bool) (xpwc.DataMap, error) {
 	if !portable {
 		return m.DataMap(), nil
 	}

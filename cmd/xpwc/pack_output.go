@@ -12,7 +12,7 @@ import (
 	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/mapped"
-	"xpwc/models"
+	"xpwc/internal/modelfile"
 	"xpwc/safetensors"
 )
 
@@ -93,7 +93,7 @@ type embedded struct {
 	FileBytes int64  `json:"file_bytes"`
 }
 
-func newEmbedding(s *stage, m models.Model, align int) (packOutput, error) {
+func newEmbedding(s *stage, m modelfile.Weights, align int) (packOutput, error) {
 	d, ok := m.(*described.Model)
 	if !ok || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")

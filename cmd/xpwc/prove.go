@@ -35,8 +35,10 @@ type wrong struct {
 }
 
 func modelFlags(cmd *cobra.Command, m *modelfile.File) {
-	cmd.Flags().StringVar(&m.Path, "model", "", "`MODEL` (.tflite, .safetensors) to pack and compare with the file")
+	cmd.Flags().StringVar(&m.Path, "model", "",
+		"`MODEL` (.tflite, .safetensors, .pte) to pack and compare with the file")
 	descriptionFlag(cmd, &m.Description)
+	dataFlag(cmd, &m.Data)
 }
 
 // prove packs a model into a new cache file at path, and compares with it, byte for byte, every entry that the given

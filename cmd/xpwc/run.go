@@ -17,6 +17,7 @@ import (
 
 	"xpwc"
 	"xpwc/described"
+	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -25,21 +26,28 @@ import (
 )
 
 type runOptions struct {
-	description, cache, outputDir string
-	inputs                        []string
-	threads                       int
-	trust, json                   bool
+	cache, outputDir string
+	inputs           []string
+	threads          int
+	trust, json      bool
 }
 
 func newRunCommand() *cobra.Command {
 	var o runOptions
+	var model modelfile.File
 	cmd := &cobra.Command{
-		Use:   "run MODEL",
+		Use:   "run MODEL [DATA...]",
 		Short: "Run a model once",
-		Long: `Runs a .tflite model once. Prints how long it took, what the cache did, and the checksums
-of the outputs. Of a safetensors file it runs each operator of the description
-(go doc xpwc/described) by itself. If such a file has packed weights in it, and --cache
-is not given, these are used.
+		Long: `Runs a .tflite model or a program of ExecuTorch (.pte) once. Prints how long it took, what
+the cache did, and the checksums of the outputs. Of a safetensors file it runs each
+operator of the description (go doc xpwc/described) by itself. If such a file has packed
+weights in it, and --cache is not given, these are used.
+
+Of a .pte one method is run, whose work must be in delegates for XNNPACK; copies between
+memory formats around them are run too. If it has other operators, the error lists them:
+ExecuTorch runs it, and xpwc pack packs its weights. DATA are the .ptd files, if it has
+external data. Dynamic shapes are the largest ones, but for the first dimension of an
+input, which its .npy file may have smaller.
 
 Inputs and outputs are float32. Without --input, every input is
 x[i] = float32(uint32(i*2654435761)) / 2^32. --input names a file of all inputs, one after
@@ -51,14 +59,18 @@ Exits with 0 when the model has run, even if the cache could not be saved: then 
 standard error says so.`,
 		Example: `  xpwc run pose_landmark_lite.tflite --cache pose.xpwc
   xpwc run model.tflite --input image.npy
+  xpwc run model.pte weights.ptd --method encode --cache model.xpwc
   xpwc run model.tflite --input image.f32 --output-dir out --json`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runModel(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			model.Path, model.Data = args[0], args[1:]
+			return runModel(cmd.Context(), model, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	descriptionFlag(cmd, &o.description)
+	descriptionFlag(cmd, &model.Description)
+	f.StringVar(&model.Method, "method", "",
+		"`NAME` of the method of a program to run (default its only one, or forward)")
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
 	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of the inputs' float32, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
@@ -93,15 +105,17 @@ type outputFile struct {
 	more      bool // there are numbers after the beginning
 }
 
-func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.Writer) (err error) {
+func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, stderr io.Writer) (err error) {
 	if err := checkThreads(o.threads); err != nil {
 		return err
 	}
-	file := modelfile.File{Path: path, Description: o.description}
 	if err := checkModel(file); err != nil {
 		return err
 	}
 	m, err := file.OpenFloat32()
+	if errors.Is(err, executorch.ErrUnknownMethod) {
+		err = fmt.Errorf("%w; choose one with --method", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -112,15 +126,15 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 	packed := execution.PackedIn(o.cache, options)
 	if d, ok := m.(*described.Model); ok && o.cache == "" {
 		if _, ok := d.File().Lookup(safetensors.PackedName); ok {
-			packed, o.cache = execution.PackedBeside(d.File(), o.trust, options), path
+			packed, o.cache = execution.PackedBeside(d.File(), o.trust, options), file.Path
 		}
 	}
-	if o.trust && o.cache != path {
+	if o.trust && o.cache != file.Path {
 		return usagef("--trust is for a safetensors file with packed weights in it, without --cache")
 	}
 	j := jobOf(ctx)
 	j.waitFor("")
-	if o.cache != "" && o.cache != path {
+	if o.cache != "" && o.cache != file.Path {
 		workdir.Sweep(filepath.Dir(o.cache))
 	}
 	e, err := execution.Load(m, packed, o.threads)
@@ -153,7 +167,7 @@ func runModel(ctx context.Context, path string, o runOptions, stdout, stderr io.
 		return err
 	}
 	report := runReport{
-		Model:            path,
+		Model:            file.Path,
 		Threads:          1,
 		OpenCacheMS:      console.Milliseconds(e.Times.Open),
 		LoadMS:           console.Milliseconds(e.Times.Load),
@@ -200,9 +214,12 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 	}
 	var files []outputFile
 	for i, v := range e.Model.Outputs() {
-		b := e.Outputs[i].Bytes()
+		b, shape, err := e.Output(i)
+		if err != nil {
+			return nil, err
+		}
 		sum := sha256.Sum256(b)
-		f := outputFile{Name: v.Name, Shape: v.Shape, SHA256: hex.EncodeToString(sum[:])}
+		f := outputFile{Name: v.Name, Shape: shape, SHA256: hex.EncodeToString(sum[:])}
 		floats := e.Outputs[i].Float32s()[:len(b)/4]
 		f.beginning, f.more = slices.Clone(floats[:min(shownNumbers, len(floats))]), len(floats) > shownNumbers
 		if dir != "" {

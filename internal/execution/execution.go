@@ -32,9 +32,10 @@ type Execution struct {
 	Inputs  []*xnnpack.Buffer
 	Outputs []*xnnpack.Buffer
 
-	Model   models.Model
-	ready   bool
-	closers []func() error // in the order in which things were opened
+	Model        models.Model
+	outputShapes [][]int
+	ready        bool
+	closers      []func() error // in the order in which things were opened
 }
 
 // Load creates a runtime of the model, with its packed weights where the backing has them. The model must stay open
@@ -109,8 +110,27 @@ func (e *Execution) allocate() error {
 	if e.Inputs, err = allocate(e.Model.Inputs()); err != nil {
 		return err
 	}
+	for _, v := range e.Model.Outputs() {
+		e.outputShapes = append(e.outputShapes, v.Shape)
+	}
 	e.Outputs, err = allocate(e.Model.Outputs())
 	return err
+}
+
+// ShapeInput gives a dynamic input a shape, before the first inference. XNNPACK does not check it: only its first
+// dimension may differ from the model's, which is the largest. The content is then at the beginning of the buffer.
+func (e *Execution) ShapeInput(i int, shape []int) error {
+	return e.Runtime.ReshapeExternal(e.Model.Inputs()[i].ID, shape)
+}
+
+// Output returns the content of an output and its shape, after an inference.
+func (e *Execution) Output(i int) (content []byte, shape []int, err error) {
+	shape = e.outputShapes[i]
+	n, err := e.Model.Outputs()[i].Type.ByteSize(shape)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.Outputs[i].Bytes()[:n], shape, nil
 }
 
 // Infer computes the outputs. The first time it also plans the runtime's memory.
@@ -129,6 +149,16 @@ func (e *Execution) Infer() (time.Duration, error) {
 func (e *Execution) setup() error {
 	if err := e.Runtime.Reshape(); err != nil {
 		return err
+	}
+	for i, v := range e.Model.Outputs() {
+		if !v.Dynamic {
+			continue
+		}
+		shape, err := e.Runtime.ExternalShape(v.ID)
+		if err != nil {
+			return err
+		}
+		e.outputShapes[i] = shape
 	}
 	external := map[xnnpack.ValueID][]byte{}
 	for i, v := range e.Model.Inputs() {

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/executorch"
+	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
+	"xpwc/models"
+)
+
+// programReport is the result of xpwc inspect of a program.
+type programReport struct {
+	File        string         `json:"file"`
+	Data        []string       `json:"data,omitempty"` // .ptd files
+	Methods     []methodReport `json:"methods"`
+	WeightCount int            `json:"weight_count"`
+	WeightBytes int64          `json:"weight_bytes"`
+	Weights     []weightReport `json:"weights"` // null with --summary
+}
+
+type methodReport struct {
+	Name      string           `json:"name"`
+	Delegates int              `json:"delegates"`
+	Runnable  bool             `json:"runnable"`
+	Reason    string           `json:"not_runnable_because,omitempty"`
+	Inputs    []valueReport    `json:"inputs,omitempty"`
+	Outputs   []valueReport    `json:"outputs,omitempty"`
+	Operators []operatorReport `json:"operators"`
+
+	outside bool // it has operators that only ExecuTorch runs
+}
+
+type valueReport struct {
+	Name    string `json:"name"`
+	Type    string `json:"type"`
+	Shape   []int  `json:"shape"`
+	Dynamic bool   `json:"dynamic,omitempty"`
+}
+
+type operatorReport struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+	Where string `json:"where"`
+}
+
+type weightReport struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape []int  `json:"shape"`
+	Bytes int64  `json:"bytes"`
+	File  string `json:"file"`
+}
+
+// whereNames are the words for where an operator is.
+var whereNames = map[executorch.Where]string{
+	executorch.InDelegate: "delegate", executorch.Copied: "copy", executorch.Outside: "outside",
+}
+
+// checkProgramFlags refuses flags of inspect that are for cache files.
+func checkProgramFlags(cmd *cobra.Command, program string) error {
+	for _, name := range []string{"sort", "layout", "check", "map"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s is for cache files, not for the program %s", name, program)
+		}
+	}
+	return nil
+}
+
+func inspectProgram(file modelfile.File, o inspectOptions, stdout io.Writer) (err error) {
+	p, err := file.OpenProgram()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	r := reportProgram(p, file, o)
+	if o.json {
+		return printJSON(stdout, r)
+	}
+	return r.print(stdout, o)
+}
+
+func reportProgram(p *executorch.Program, file modelfile.File, o inspectOptions) *programReport {
+	r := &programReport{File: file.Path, Data: file.Data}
+	for _, m := range p.Methods() {
+		r.Methods = append(r.Methods, reportMethod(m))
+	}
+	if !o.short {
+		r.Weights = []weightReport{}
+	}
+	matches := nameFilter(o.filter)
+	for _, c := range p.Constants() {
+		r.WeightCount++
+		r.WeightBytes += c.Bytes
+		if !o.short && matches(c.Name) {
+			r.Weights = append(r.Weights, weightReport{c.Name, c.Type.String(), c.Shape, c.Bytes, c.Path})
+		}
+	}
+	return r
+}
+
+func reportMethod(m *executorch.Method) methodReport {
+	r := methodReport{Name: m.Name(), Delegates: m.Delegates(), Operators: []operatorReport{}}
+	err := m.Runnable()
+	if r.Runnable = err == nil; !r.Runnable {
+		r.Reason, r.outside = err.Error(), errors.Is(err, executorch.ErrUnsupportedOp)
+	}
+	for _, o := range m.Operators() {
+		r.Operators = append(r.Operators, operatorReport{o.Name, o.Count, whereNames[o.Where]})
+	}
+	values := func(from []models.Value) (to []valueReport) {
+		for _, v := range from {
+			to = append(to, valueReport{v.Name, v.Type.String(), v.Shape, v.Dynamic})
+		}
+		return to
+	}
+	r.Inputs, r.Outputs = values(m.Inputs()), values(m.Outputs())
+	return r
+}
+
+func (r *programReport) print(w io.Writer, o inspectOptions) error {
+	fmt.Fprintf(w, "%s: ExecuTorch's program, %s, %s of %s\n", r.File, console.Plural(len(r.Methods), "method"),
+		console.Plural(r.WeightCount, "weight"), console.Size(r.WeightBytes))
+	for _, m := range r.Methods {
+		if err := m.print(w); err != nil {
+			return err
+		}
+	}
+	if o.short {
+		return nil
+	}
+	fmt.Fprintln(w)
+	if len(r.Weights) == 0 {
+		fmt.Fprintln(w, "No weights to show.")
+		return nil
+	}
+	return r.printWeights(w)
+}
+
+func (m *methodReport) print(w io.Writer) error {
+	fmt.Fprintf(w, "\nmethod %s: %s, ", console.Printable(m.Name), console.Plural(m.Delegates, "delegate"))
+	switch {
+	case m.Runnable:
+		fmt.Fprintln(w, "can be run here")
+	case m.outside:
+		fmt.Fprintln(w, "can be packed here, not run: it has operators outside XNNPACK")
+	default:
+		fmt.Fprintf(w, "can be packed here, not run: %s\n", console.Printable(m.Reason))
+	}
+	for _, v := range slices.Concat(m.Inputs, m.Outputs) {
+		dynamic := ""
+		if v.Dynamic {
+			dynamic = " at most"
+		}
+		fmt.Fprintf(w, "%s: %s %s%s\n", v.Name, v.Type, shapeText(v.Shape), dynamic)
+	}
+	fmt.Fprintln(w)
+	var t console.Table
+	t.Row("operator", "count", "where")
+	for _, o := range m.Operators {
+		t.Row(console.Printable(o.Name), fmt.Sprint(o.Count), o.Where)
+	}
+	return t.Print(w)
+}
+
+func (r *programReport) printWeights(w io.Writer) error {
+	var t console.Table
+	several := len(r.Data) > 0
+	row := func(file string, cells ...string) {
+		if several {
+			cells = append(cells, file)
+		}
+		t.Row(cells...)
+	}
+	row("file", "weight", "size", "type", "shape")
+	var size int64
+	for _, c := range r.Weights {
+		size += c.Bytes
+		row(filepath.Base(c.File), console.Printable(c.Name), console.Size(c.Bytes), c.Type, shapeText(c.Shape))
+	}
+	if width := console.Width(w); width > 0 {
+		t.Fit(width)
+	}
+	if err := t.Print(w); err != nil {
+		return err
+	}
+	if len(r.Weights) < r.WeightCount {
+		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Weights), "weight"), r.WeightCount, console.Size(size))
+	}
+	return nil
+}
