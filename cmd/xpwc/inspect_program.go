@@ -99,7 +99,8 @@ func reportProgram(p *executorch.Program, file modelfile.File, o inspectOptions)
 		r.WeightCount++
 		r.WeightBytes += c.Bytes
 		if !o.short && matches(c.Name) {
-			r.Weights = append(r.Weights, weightReport{c.Name, c.Type.String(), c.Shape, c.Bytes, c.Path})
+			shape := append([]int{}, c.Shape...) // not null, of a scalar
+			r.Weights = append(r.Weights, weightReport{c.Name, c.Type.String(), shape, c.Bytes, c.Path})
 		}
 	}
 	return r
