@@ -154,6 +154,10 @@ func (st *Store) reload() error {
 	case err != nil:
 		return fmt.Errorf("%s: %w: %w", st.path, err, format.ErrDamaged)
 	}
+	// Another process may have made the file longer, and committed, since the size was asked.
+	if size, err = st.disk.Size(); err != nil {
+		return fmt.Errorf("cache %s: %w", st.path, err)
+	}
 	if h.ID == st.id && h.Current == st.slot && !st.stale {
 		if uint64(size) < st.slot.End {
 			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w",

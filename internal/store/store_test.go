@@ -85,6 +85,36 @@ func TestRefreshFollowsThePath(t *testing.T) {
 	require.NoError(t, errors.Join(mine.Close(), theirs.Close()))
 }
 
+// sizeAsked is a disk on which something happens after each time that its size was asked.
+type sizeAsked struct {
+	store.Disk
+	then func()
+}
+
+func (d sizeAsked) Size() (int64, error) {
+	size, err := d.Disk.Size()
+	d.then()
+	return size, err
+}
+
+func TestAFileThatGrowsWhileItIsLoadedIsNotDamaged(t *testing.T) {
+	dir := newDir(t)
+	mine, theirs := mustOpen(t, dir.Process()), mustOpen(t, dir.Process())
+	require.NoError(t, mine.commit(payloadA))
+	require.NoError(t, theirs.Refresh())
+	size := 100
+	theirs.Intercept(nil, func(d store.Disk) store.Disk {
+		return sizeAsked{d, func() {
+			size *= 2
+			require.NoError(t, mine.commit(map[string][]byte{"b": bytes.Repeat([]byte{2}, size)}))
+		}}
+	})
+	for range 3 {
+		require.NoError(t, theirs.Refresh())
+	}
+	require.NoError(t, errors.Join(mine.Close(), theirs.Close()))
+}
+
 func TestACommitSaysThatItsFileWasReplaced(t *testing.T) {
 	dir := newDir(t)
 	process := dir.Process()
