@@ -257,14 +257,17 @@ func (s *Session) answers(e *entry, w *weight) bool {
 	return true
 }
 
-// sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again.
+// sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again,
+// unless it turns out to be what is packed.
 func (s *Session) sized(w *weight, e *entry) bool {
 	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
 	if e.sized && (w.kernel.packing.known() || !s.cache.loaded(e)) {
 		return true
 	}
 	if err := w.checkSize(e); err != nil {
-		s.cache.wrongSize(e, err)
+		if w.sizeKnown() { // otherwise it shows when this has been packed: see compare
+			s.cache.wrongSize(e, err)
+		}
 		return false
 	}
 	e.sized = true

@@ -154,10 +154,15 @@ func extent(g *packing.Geometry) (elements uint64, scales int, ok bool) {
 	return elements, scales, true
 }
 
+// sizeKnown reports whether the size of what the operator of a look-up reads follows from the packing identity. What
+// the tensor says is only a guess: it may have more than the kernel, as ExecuTorch's exporter writes the whole storage
+// of a view.
+func (w *weight) sizeKnown() bool { return w.kernel.packing.known() && w.kernel.copyOf == nil }
+
 // checkSize returns an error if a payload of the file is not what the operator of a look-up is going to read.
 func (w *weight) checkSize(e *entry) error {
 	n := uint64(len(e.data))
-	if !w.kernel.packing.known() || w.kernel.copyOf != nil {
+	if !w.sizeKnown() {
 		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least
 		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
 		return short(n, uint64(w.kernel.leastContent())/2)

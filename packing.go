@@ -309,6 +309,8 @@ func (s *Session) compare(w *weight, p space) (equal *entry, variant bool) {
 		case c.options.Verify == VerifyRepack && e.state.inGeneration() && !e.verified &&
 			e.record.Flags&format.Variant == 0:
 			c.damagedPayload(e) // a look-up could have been answered with it, also where the right one lies beside it
+		case c.loaded(e) && len(e.data) != len(p.Data) && !w.sizeKnown() && w.checkSize(e) != nil:
+			c.damagedPayload(e)
 		case equal == nil:
 			variant = true
 			c.setFlag(e, format.Variant)

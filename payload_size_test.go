@@ -141,6 +141,47 @@ func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T)
 	require.EqualValues(t, 1, run().Hits.Entries)
 }
 
+// A tensor may have more than its kernel: ExecuTorch's exporter writes the whole storage of a view.
+func TestTheKernelOfATensorThatHasMoreIsNotDamaged(t *testing.T) {
+	m := chain{width: 64, layers: [][2]string{{"w", "b"}}}
+	tensors := m.weights(1)
+	tensors["w"] = append(tensors["w"], floats(9*64*64, 2)...)
+	plain := m.plain(t, tensors)
+	for name, identity := range map[string][]xpwc.LoadOption{
+		"no identity":  nil,
+		"opaque bytes": {xpwc.PackedAs(packing.Opaque([]byte("scales")))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			run := func() (xpwc.Stats, []byte) {
+				c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
+				require.NoError(t, err)
+				s, err := c.NewSession(xpwc.MapOf(tensors))
+				require.NoError(t, err)
+				r, err := m.create(s, func(name string, _ ...xpwc.LoadOption) ([]byte, error) {
+					return s.Load(name, identity...)
+				})
+				require.NoError(t, err)
+				require.NoError(t, s.Finalize())
+				require.Equal(t, plain, m.infer(t, r))
+				require.NoError(t, r.Delete())
+				require.NoError(t, s.Close())
+				require.NoError(t, c.Close())
+				file, err := os.ReadFile(path)
+				require.NoError(t, err)
+				return c.Stats(), file
+			}
+			_, packed := run()
+			for range 2 {
+				stats, file := run()
+				require.Zero(t, stats.DamagedPayloads)
+				require.EqualValues(t, 1, stats.Reused.Entries)
+				require.True(t, bytes.Equal(packed, file))
+			}
+		})
+	}
+}
+
 // What several uses are served has the size that each of them reads.
 func TestAPayloadThatIsTooShortForOneOfTheUsesIsNotUsed(t *testing.T) {
 	f32 := everyDatatype[0]
