@@ -24,6 +24,9 @@ import (
 // Each call gives a cache of its own, also for a file that is open already: two of them are to each other as two
 // processes. Cache.Path returns the name that f has for the file, or "a descriptor". Errors: those of Open.
 func OpenFile(f *os.File, options *Options) (*Cache, error) {
+	if f == nil {
+		return nil, fmt.Errorf("open cache: no file: %w", os.ErrInvalid)
+	}
 	file, err := fd.Duplicate(f)
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)

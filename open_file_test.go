@@ -162,6 +162,8 @@ func TestWhatIsHandedOverIsCheckedAsAPathIs(t *testing.T) {
 	require.NoError(t, closed.Close())
 	_, err = OpenFile(closed, nil)
 	require.Error(t, err)
+	_, err = OpenFile(nil, nil)
+	require.ErrorIs(t, err, os.ErrInvalid)
 	if runtime.GOOS == "windows" {
 		return
 	}

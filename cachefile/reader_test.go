@@ -195,3 +195,54 @@ func (f failing) ReadAt(b []byte, offset int64) (int, error) {
 	}
 	return f.ReaderAt.ReadAt(b, offset)
 }
+
+// readerFunc is an io.ReaderAt.
+type readerFunc func(b []byte, offset int64) (int, error)
+
+func (f readerFunc) ReadAt(b []byte, offset int64) (int, error) { return f(b, offset) }
+
+func TestTheLastBytesOfAReaderMayComeWithTheEnd(t *testing.T) {
+	for name, cache := range map[string][]byte{"native": sample(t), "ExecuTorch's": executorchFile(2, "a", "b")} {
+		t.Run(name, func(t *testing.T) {
+			r := readerFunc(func(b []byte, offset int64) (int, error) {
+				n := copy(b, cache[min(offset, int64(len(cache))):])
+				if offset+int64(len(b)) >= int64(len(cache)) {
+					return n, io.EOF
+				}
+				return n, nil
+			})
+			f, err := cachefile.NewFile(r, int64(len(cache)))
+			require.NoError(t, err)
+			for _, e := range entries(t, f) {
+				require.NoError(t, f.Check(e))
+			}
+			problems, err := cachefile.VerifyReader(r, int64(len(cache)), nil)
+			require.NoError(t, err)
+			require.Empty(t, problems)
+		})
+	}
+}
+
+// Such a reader is wrong, which is no reason to panic, to read for ever, or to take zeros for what it has.
+func TestAReaderThatReturnsTooLittleWithoutAnErrorIsAnError(t *testing.T) {
+	cache := sample(t)
+	for _, n := range []int{0, -1, len(cache) + 1} {
+		for from := range 4 {
+			calls := 0
+			r := readerFunc(func(b []byte, offset int64) (int, error) {
+				if calls++; calls > from {
+					return n, nil
+				}
+				return copy(b, cache[offset:]), nil
+			})
+			f, err := cachefile.NewFile(r, int64(len(cache)))
+			if err == nil {
+				err = f.Check(entries(t, f)[0])
+			}
+			require.ErrorIs(t, err, io.ErrNoProgress, "%d bytes after %d calls", n, from)
+			calls = 0
+			_, err = cachefile.VerifyReader(r, int64(len(cache)), nil)
+			require.ErrorIs(t, err, io.ErrNoProgress, "%d bytes after %d calls", n, from)
+		}
+	}
+}
