@@ -7,12 +7,12 @@ import (
 
 // Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy, alias, in its place.
 // original is what Load returned; only its address counts. conversion is a word for what was done, for instance "f32
-// to f16", and is all that tells this copy from another of the same tensor: what is packed from alias goes by the
-// name of original with # and the word after it, and the stamp and the digest of original hold for it. Hosts that
+// to f16", and is all that distinguishes this copy from another of the same tensor: what is packed from alias goes by
+// the name of original with # and the word after it, and the stamp and the digest of original hold for it. Hosts that
 // share a cache file must use one word for one conversion alone. Without a word the whole of alias is digested in
 // every process that looks it up, and the name ends in #alias.
 //
-// alias must stay readable and unchanged until Finalize. XNNPACK of March 2026 and later tells of its own copies
+// alias must stay readable and unchanged until Finalize. XNNPACK of March 2026 and later reports its own copies
 // itself. Errors: ErrUnknownTensor if original is nothing that Load returned, ErrNotEager if its content is yet to be
 // computed, ErrFinalized, ErrClosed.
 func (s *Session) Alias(alias, original []byte, conversion string) error {
@@ -30,11 +30,11 @@ func (s *Session) Alias(alias, original []byte, conversion string) error {
 	case conversion == "":
 		return s.addAlias(addressOf(alias), src, copying{how: compared, content: alias})
 	default:
-		return s.addAlias(addressOf(alias), src, copying{how: told, word: conversion, content: alias})
+		return s.addAlias(addressOf(alias), src, copying{how: byWord, word: conversion, content: alias})
 	}
 }
 
-// alias serves XNNPACK's alias_data. It tells only addresses. In XNNPACK of August 2026 these are of static tensors
+// alias serves XNNPACK's alias_data. It has only addresses. In XNNPACK of August 2026 these are of static tensors
 // that the CPU has no arithmetic for, f16 or bf16, and of their values in f32 (src/subgraph/rewrites/cvt_to_fp32.cc).
 func (s *Session) alias(alias, original uintptr) {
 	s.mu.Lock()
@@ -57,7 +57,7 @@ type copying struct {
 type knowing int
 
 const (
-	told     knowing = iota + 1 // the host has a word for it
+	byWord   knowing = iota + 1 // the host has a word for it
 	compared                    // by its content
 	xnnpacks                    // XNNPACK made it as it always does
 )

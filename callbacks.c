@@ -19,10 +19,10 @@ enum {
 
 _Static_assert(
     !key_has_fingerprint_id || sizeof(struct xnn_weights_cache_look_up_key) <= key_end + sizeof(uint64_t),
-    "xnn_weights_cache_look_up_key has members behind fingerprint_id that xpwc does not know");
+    "xnn_weights_cache_look_up_key has members after fingerprint_id that xpwc does not know");
 _Static_assert(
     !provider_has_alias_data || sizeof(struct xnn_weights_cache_provider) == provider_end + sizeof(void (*)(void)),
-    "xnn_weights_cache_provider has members behind alias_data that xpwc does not know");
+    "xnn_weights_cache_provider has members after alias_data that xpwc does not know");
 
 struct xpwc_provider {
   struct xnn_weights_cache_provider callbacks;

@@ -1,4 +1,4 @@
-// The provider struct that a session hands to XNNPACK, and the Go functions behind it.
+// The provider struct that a session hands to XNNPACK, and the Go functions that it calls.
 #ifndef XPWC_CALLBACKS_H
 #define XPWC_CALLBACKS_H
 

@@ -23,7 +23,7 @@ type core struct {
 	closing         bool
 	closed          bool
 	sessions        map[*Session]bool // that are open
-	tensorsExpected int               // that a session loads, as far as the last one tells
+	tensorsExpected int               // that a session loads, going by the last one
 	writers         int               // sessions that pack into the file
 	store           *store.Store
 	arena           arena
@@ -48,7 +48,7 @@ type core struct {
 	commitAgain     bool       // a commit was asked for while one was written, or a compaction
 	idle            *sync.Cond // a commit, a compaction or a session's packing ended
 	commitErr       error      // of the last commit
-	uncommittedLost error      // something packed is in a file that is no longer in place; Save tells once
+	uncommittedLost error      // something packed is in a file that is no longer in place; Save reports it once
 	verifier        verifier
 
 	handedOver *os.File // by the caller of OpenFile, or nil
@@ -63,7 +63,7 @@ type seedKey struct {
 	seed uint32
 }
 
-// newCore makes the core of a place, and loads its file, which f finds. events is told of what is found.
+// newCore makes the core of a place, and loads its file, which f finds. events is given what is found.
 func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error) {
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
@@ -110,7 +110,7 @@ func (c *core) name() string {
 	return c.place.path
 }
 
-// note keeps an error that changes nothing for the caller for Stats to tell.
+// note keeps an error that changes nothing for the caller for Stats.
 func (c *core) note(err error) {
 	if err != nil {
 		c.stats.LastError = err

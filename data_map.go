@@ -29,7 +29,7 @@ type Tensor struct {
 	Size int
 	Fill func(dst []byte) error
 
-	// Identity tells this content from any other that may come under the same name.
+	// Identity distinguishes this content from any other that may come under the same name.
 	Identity Identity
 
 	// Evict, if not nil, is called when the content was read, by packing or for its digest, and will hardly be read
@@ -62,11 +62,11 @@ type Identity struct {
 	// goroutine while the runtime is created.
 	Digest func() (Digest, error)
 
-	// Watch, if not nil, tells of changes of what the tensor comes from. All tensors of one file have the same.
+	// Watch, if not nil, reports changes of what the tensor comes from. All tensors of one file have the same.
 	Watch Watch
 }
 
-// A Watch tells whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that
+// A Watch reports whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that
 // is overwritten while it is packed may be stored as what it was not. It must be comparable, as a pointer is: a
 // session asks each Watch once when it first loads a tensor of it, and once more in Session.Finalize if it packed
 // one.
@@ -112,7 +112,7 @@ func (m goMap) Tensor(name string) (Tensor, error) {
 // that inner does not know is outer's. Only [ErrUnknownTensor] falls through; any other error of inner is returned. A
 // tensor keeps the identity it has in its own scope, so that sessions of both scopes on one [Cache] pack an outer
 // weight once, and a name that inner shadows stands for a weight of its own. Scopes that give one name to two tensors
-// need Identity.Source to tell these apart: packed weights of the same name and source but other content supersede
+// need Identity.Source to distinguish these: packed weights of the same name and source but other content supersede
 // each other in the file. Either may be nil: a scope without tensors.
 func Nested(inner, outer DataMap) DataMap {
 	switch {

@@ -116,7 +116,7 @@ func preallocate(f *os.File, offset, size int64) error {
 	return setFileSize(h, windows.FileEndOfFileInfo, end)
 }
 
-// setFileSize sets the size that information of this class tells.
+// setFileSize sets the size that information of this class has.
 func setFileSize(h windows.Handle, class uint32, size int64) error {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(size)) // FILE_ALLOCATION_INFO, FILE_END_OF_FILE_INFO
 	return windows.SetFileInformationByHandle(h, class, &b[0], uint32(len(b)))
@@ -147,7 +147,7 @@ func replaced(f *os.File, path string) (bool, error) {
 	return theirs != mine, errors.Join(err, there.Close())
 }
 
-// fileID tells a file from any other of the machine.
+// fileID distinguishes a file from any other of the machine.
 func fileID(h windows.Handle) (id [24]byte, err error) {
 	if windows.GetFileInformationByHandleEx(h, windows.FileIdInfo, &id[0], uint32(len(id))) == nil {
 		return id, nil

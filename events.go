@@ -129,15 +129,15 @@ func (l *eventLog) wait() {
 	}
 }
 
-// tellPrivate tells of the first packing into private memory for a reason, of each session.
-func (s *Session) tellPrivate(e *entry) {
-	if s.toldPrivate[e.reason] {
+// reportPrivate reports the first packing into private memory for a reason, of each session.
+func (s *Session) reportPrivate(e *entry) {
+	if s.reportedPrivate[e.reason] {
 		return
 	}
-	if s.toldPrivate == nil {
-		s.toldPrivate = map[Reason]bool{}
+	if s.reportedPrivate == nil {
+		s.reportedPrivate = map[Reason]bool{}
 	}
-	s.toldPrivate[e.reason] = true
+	s.reportedPrivate[e.reason] = true
 	c := s.cache
 	level := slog.LevelWarn
 	attributes := []slog.Attr{slog.String("reason", string(e.reason))}

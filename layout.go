@@ -44,8 +44,8 @@ var currentLayout = sync.OnceValues(func() (format.Layout, error) {
 	return format.Layout{Fingerprint: packed.Sum(), Description: runtime.GOARCH}, nil
 })
 
-// layout returns the fingerprint of how XNNPACK packs here. Without one, what is packed could not be told from what
-// others pack.
+// layout returns the fingerprint of how XNNPACK packs here. Without one, nobody could distinguish what is packed
+// from what others pack.
 func (s *Session) layout() format.Digest {
 	if !s.layoutKnown {
 		layout, err := currentLayout()

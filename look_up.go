@@ -171,10 +171,10 @@ func (s *Session) consume(src *source) {
 
 // fillFor computes what packing is about to read. XNNPACK packs the bias of operators with dynamically quantised input
 // without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has
-// told all that is packed in. It reports whether something could not be computed.
+// said all that is packed in. It reports whether something could not be computed.
 func (s *Session) fillFor(w *weight) (failed bool) {
 	needed := w.sources()
-	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.told) {
+	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.given) {
 		largest := 64 << 10 // of what could be a bias
 		if w.kernel != nil {
 			largest = max(largest, len(w.kernel.content))
@@ -196,7 +196,7 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 }
 
 // find returns the entry that answers a look-up, or nil. same reports whether there is any entry of this weight with
-// this content, be it under another seed or not to be told apart: what will be packed is to be compared with it.
+// this content, be it under another seed or not to be distinguished: what will be packed is to be compared with it.
 func (s *Session) find(w *weight) (answer *entry, same bool) {
 	candidates := s.candidates(w)
 	// Stamps are compared first. One name may stand for the weights of several models, and to find the others' out a
@@ -235,7 +235,7 @@ func (s *Session) answers(e *entry, w *weight) bool {
 	switch {
 	case e.record.Flags&format.Variant != 0, e.record.Seed != w.seed && c.seeds[seedKey{w.key, w.seed}] != e:
 		return false
-	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.told):
+	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.given):
 		// Scales and zero points are not in the key. A second use of it in one model may mean other ones, until it was
 		// once seen to be packed into the same bytes, and always if the host does not give a packing identity.
 		return false
@@ -287,7 +287,7 @@ func (s *Session) candidates(w *weight) []*entry {
 }
 
 // sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
-// the stamps tell alone, without reading it.
+// the stamps say alone, without reading it.
 func sameStamps(w *weight, e *entry) bool {
 	return sameStamp(w.kernel, e.kernel, e.record.KernelStamp) && sameStamp(w.bias, e.bias, e.record.BiasStamp)
 }

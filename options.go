@@ -11,7 +11,7 @@ type Options struct {
 	ReadOnly bool
 
 	// Strict: a damaged file is an error that matches ErrDamaged, of Open, NewSession or Finalize. By default it is
-	// renamed to NAME.damaged when there is something to write, and packed afresh; Stats.Damaged tells.
+	// renamed to NAME.damaged when there is something to write, and packed afresh; Stats.Damaged has the error.
 	Strict bool
 
 	// AllowUnsafeFile: open the file even if it is a symbolic link, belongs to another user, or others may write to it.
@@ -32,11 +32,11 @@ type Options struct {
 	// be exceeded while a commit is written.
 	MaxBytes int64
 
-	// Progress, if not nil, is told of each entry that was packed, on the thread that creates the runtime. It must not
+	// Progress, if not nil, is given each entry that was packed, on the thread that creates the runtime. It must not
 	// call the cache or the session.
 	Progress func(Progress)
 
-	// Logger, if not nil, is told of what an operator may want to know: a file that is damaged, set aside, or replaced
+	// Logger, if not nil, is given what an operator may want to know: a file that is damaged, set aside, or replaced
 	// by another process; waiting for another process that packs; packing into private memory, once for each Reason
 	// and session; a damaged payload, and how many sessions use it; a source that changed while it was packed; packed
 	// weights that the disk lost; commits, with their generation, entries, bytes and duration; compactions. What goes
@@ -58,7 +58,7 @@ const (
 	// VerifyInBackground (the default) checks the checksum of each payload that a session uses once in this process,
 	// some time after Session.Finalize, by a thread of the lowest priority that the system has. It reads the file, and
 	// maps nothing. A runtime may have computed with a damaged one by then: Stats.DamagedPayloads and Options.Logger
-	// tell, the next session packs it afresh, and the file is rid of it. Stats.Unverified tells what is yet to be
+	// report it, the next session packs it afresh, and the file is rid of it. Stats.Unverified has what is yet to be
 	// checked.
 	VerifyInBackground Verify = iota
 	// VerifyOnUse checks a payload's checksum when it is found first in this process. A damaged one is packed afresh.
@@ -70,11 +70,11 @@ const (
 	VerifyStructure
 )
 
-// Progress tells of one entry that was packed while a runtime is created.
+// Progress is about one entry that was packed while a runtime is created.
 type Progress struct {
 	// Name of the entry: the weights' name directly followed by the bias' name; empty for unnamed weights.
 	Name string
-	// Session that packed it: it tells sessions apart that pack at the same time. Its methods must not be called here.
+	// Session that packed it, of several that pack at the same time. Its methods must not be called here.
 	Session *Session
 	// Bytes packed for this entry.
 	Bytes int64

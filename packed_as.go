@@ -9,15 +9,15 @@ import (
 )
 
 // PackedAs says how XNNPACK is going to pack a kernel, and makes it part of its key: package xnnpack makes the identity
-// of each node (xnnpack.FullyConnected.Packing and its siblings). Tell it for each use of a kernel, of float32 too. A
-// kernel that is used in several ways is told all of them before the runtime is created; they are its key together.
+// of each node (xnnpack.FullyConnected.Packing and its siblings). Give it for each use of a kernel, of float32 too. A
+// kernel that is used in several ways is given all of them before the runtime is created; together they are its key.
 //
-// A host that does not tell it risks that two uses of one name and content, in different shapes, groups or
-// quantisations, get each other's packed weights: wrong answers, and reads out of bounds. They are told apart only
-// within one session, by packing and comparing.
+// A host that does not give it risks that two uses of one name and content, in different shapes, groups or
+// quantisations, get each other's packed weights: wrong answers, and reads out of bounds. They are distinguished
+// only within one session, by packing and comparing.
 //
-// An identity that says nothing has no effect. Several opaque ones (packing.Opaque) are parts of one: a host that tells
-// those has to say by itself, in them, all that one use of the kernel differs from another in.
+// An identity that says nothing has no effect. Several opaque ones (packing.Opaque) are parts of one: a host that
+// gives those has to put into them all that one use of the kernel differs from another in.
 func PackedAs(id packing.Identity) LoadOption {
 	if id.Zero() {
 		return LoadOption{}
@@ -33,20 +33,20 @@ type identity struct {
 
 func (id identity) opaque() bool { return id.geometry == (packing.Geometry{}) }
 
-// packedAs is what a host told of how XNNPACK packs a kernel.
+// packedAs is what a host has said of how XNNPACK packs a kernel.
 type packedAs struct {
-	told       bool       // anything
+	given      bool       // anything
 	identities []identity // each once, sorted by digest
-	tellings   int        // of those that are not opaque
+	uses       int        // how often identities were given that are not opaque
 }
 
 func (p *packedAs) clone() packedAs {
-	return packedAs{p.told, slices.Clone(p.identities), p.tellings}
+	return packedAs{p.given, slices.Clone(p.identities), p.uses}
 }
 
 func (p *packedAs) add(id identity) {
 	if !id.opaque() {
-		p.tellings++
+		p.uses++
 	}
 	byDigest := func(a identity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
 	at, known := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
@@ -55,7 +55,7 @@ func (p *packedAs) add(id identity) {
 	}
 }
 
-// digest returns one digest for all that was told, zero for nothing.
+// digest returns one digest for all that was given, zero for nothing.
 func (p *packedAs) digest() Digest {
 	switch len(p.identities) {
 	case 0:
@@ -70,7 +70,7 @@ func (p *packedAs) digest() Digest {
 	return DigestOf(all)
 }
 
-// known reports whether everything that decides packing was told.
+// known reports whether everything that decides packing was given.
 func (p *packedAs) known() bool {
 	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, identity.opaque)
 }
@@ -89,9 +89,9 @@ func (p *packedAs) ambiguous() bool {
 	return len(p.identities)-opaque > 1
 }
 
-// tell notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
-func (s *source) tell(id identity) {
-	s.withCopies(func(of *source) { of.packing.told = true })
+// addIdentity notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
+func (s *source) addIdentity(id identity) {
+	s.withCopies(func(of *source) { of.packing.given = true })
 	for at := s; at != nil; at = at.standIn {
 		at.withCopies(func(of *source) { of.packing.add(id) })
 	}
@@ -115,7 +115,7 @@ func (s *Session) disambiguate() {
 		}
 	}
 	for e, n := range uses {
-		if n < e.kernel.packing.tellings {
+		if n < e.kernel.packing.uses {
 			s.cache.setFlag(e, format.Variant)
 		}
 	}

@@ -69,7 +69,7 @@ func (s *Session) askAhead(src *source, identities []identity) {
 }
 
 // has reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question takes
-// memory in proportion to the kernel, and a host may tell anything.
+// memory in proportion to the kernel, and a host may give any.
 func (s *source) has(g *packing.Geometry) bool {
 	return g.Family.Kernel.Size() > 0 && g.LeastBytes() <= uint64(len(s.content))
 }

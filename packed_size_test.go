@@ -107,7 +107,7 @@ func TestXNNPACKIsNotAskedAboutKernelsThatTheTensorHasNoRoomFor(t *testing.T) {
 			Output: kernel},
 	} {
 		src := &source{content: make([]byte, 64)}
-		src.tell(identity{id.Digest(), id.Geometry()})
+		src.addIdentity(identity{id.Digest(), id.Geometry()})
 		w := &weight{kernel: src}
 		err := w.checkSize(&entry{data: make([]byte, 128)})
 		if id.Geometry().LeastBytes() > 0 {

@@ -173,13 +173,13 @@ func (s *Session) insert(key lookUpKey, packed uintptr, size uint64) uintptr {
 		src.didRead()
 	}
 	if progress != nil {
-		s.tell(*progress)
+		s.reportProgress(*progress)
 	}
 	return address
 }
 
-// tell calls the host's progress function. Its panic must not keep XNNPACK from the address.
-func (s *Session) tell(p Progress) {
+// reportProgress calls the host's progress function. Its panic must not keep XNNPACK from the address.
+func (s *Session) reportProgress(p Progress) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.mu.Lock()
@@ -192,7 +192,7 @@ func (s *Session) tell(p Progress) {
 	}
 }
 
-// insertQuietly does what insert does, but for what is to be done without locks: it returns what the host is told, and
+// insertQuietly does what insert does, but for what is to be done without locks: it returns what the host is given, and
 // the sources that were read.
 func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	progress *Progress, read []*source, address uintptr) {
@@ -449,7 +449,7 @@ func (s *Session) countPrivate(e *entry) {
 	count := s.cache.stats.Private[e.reason]
 	count.add(len(e.data))
 	s.cache.stats.Private[e.reason] = count
-	s.tellPrivate(e)
+	s.reportPrivate(e)
 }
 
 // use keeps an entry for as long as the session is open.

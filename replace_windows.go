@@ -13,7 +13,7 @@ import (
 )
 
 // NTFS of Windows 10 can replace a file that others have open and mapped, as Unix does. Elsewhere (older systems, FAT,
-// some servers, Wine) the old file steps aside first. Its name then tells what is to become of it: at PATH.replacing it
+// some servers, Wine) the old file steps aside first. Its name then says what is to become of it: at PATH.replacing it
 // is still the one in force, should the process end before its successor is in place; at PATH.old-… it waits until
 // nobody has it mapped any more and it can be removed.
 const (

@@ -47,7 +47,7 @@ type Session struct {
 	writing     bool          // this session keeps the process the file's writer
 	noFile      Reason        // why this session packs into private memory, or ""
 
-	toldPrivate map[Reason]bool // Options.Logger was told of
+	reportedPrivate map[Reason]bool // to Options.Logger
 
 	watches   map[Watch]*watch // of loaded tensors
 	lastWatch *watch
@@ -150,7 +150,7 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		}
 	}
 	for _, id := range o.identities {
-		src.tell(id)
+		src.addIdentity(id)
 	}
 	s.askAhead(src, o.identities)
 	if o.eager {
@@ -215,7 +215,7 @@ func (s *Session) address(src *source) {
 		other.standIn = src
 		src.least = min(src.least, other.least)
 		src.packing = other.packing.clone()
-		src.packing.told = false // of this one
+		src.packing.given = false // of this one
 	}
 	s.addresses[at] = src
 }
@@ -336,7 +336,7 @@ func (s *Session) identify(e *entry) {
 	e.kernel, e.bias, e.by = nil, nil, nil
 	if err != nil {
 		s.remark(err)
-		e.suspectFor(suspect) // nobody could tell what it was packed from
+		e.suspectFor(suspect) // nobody knows what it was packed from
 	}
 }
 

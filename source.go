@@ -15,7 +15,7 @@ type source struct {
 	packing   packedAs
 	filled    bool
 	consumed  bool // nothing but packing reads it, and it may go when the runtime is created
-	counted   bool // a key named it, which Progress tells
+	counted   bool // a key named it, which Progress counts
 	isKernel  bool // a key named it as one
 	released  bool
 	retain    atomic.Bool

@@ -27,7 +27,7 @@ type Count struct {
 
 func (c *Count) add(n int) { c.Entries++; c.Bytes += int64(n) }
 
-// Stats tells what a [Cache] has done since it was opened in this process, and what its file is like.
+// Stats has what a [Cache] has done since it was opened in this process, and what its file is like.
 type Stats struct {
 	// Hits counts look-ups answered from the cache, with the bytes they served. Misses counts the others.
 	Hits   Count

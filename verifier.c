@@ -69,7 +69,7 @@ static uint64_t now(void) {
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-// Reads n bytes. There are none behind the end of the file.
+// Reads n bytes. There are none after the end of the file.
 static bool read_all(uintptr_t file, uint8_t* to, size_t n, uint64_t offset) {
   while (n > 0) {
 #ifdef _WIN32

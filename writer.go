@@ -28,7 +28,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 	if !compacting && time.Now().Before(c.busyUntil) {
 		deadline = time.Now()
 	}
-	told := false
+	reported := false
 	found := 0 // times that another file than the one loaded was found: with it, it is tried again at once
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if c.blocked != "" {
@@ -75,8 +75,8 @@ func (c *core) beginWriting(compacting bool) Reason {
 		case !time.Now().Before(deadline):
 			c.busyUntil = time.Now().Add(busyPause)
 			return ReasonBusy
-		case busy && (compacting || !c.compacting) && !told:
-			told = true
+		case busy && (compacting || !c.compacting) && !reported:
+			reported = true
 			c.events.add(slog.LevelInfo, "waiting for another process that packs into the cache file",
 				slog.Duration("at_most", c.options.WriterWait))
 		}

@@ -122,7 +122,7 @@ func (f *File) gap(all []Segment, from, to int64) []Segment {
 	return all
 }
 
-// oldIndexes adds dead bytes, telling apart the indexes among them.
+// oldIndexes adds dead bytes, and finds the indexes among them.
 func (f *File) oldIndexes(all []Segment, begin, to int64) []Segment {
 	dead := func(kind Kind, from, to int64) {
 		if to > from {

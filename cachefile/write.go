@@ -38,7 +38,7 @@ type WriteOptions struct {
 // also by a link, the error matches ErrSameFile. The new file can be read and written by its owner only, as all
 // caches.
 //
-// A file for ExecuTorch has one entry a name: the one used last, if the seeds tell them apart. ErrLayouts, ErrForeign,
+// A file for ExecuTorch has one entry a name: the one used last, if their seeds differ. ErrLayouts, ErrForeign,
 // ErrNeedsSeeds and ErrEmpty say what cannot be made.
 func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
 	o.Format = cmp.Or(o.Format, f.format)

@@ -174,7 +174,7 @@ func (e *emitter) size(t xnnpack.Tensor) int {
 	return n
 }
 
-// describe returns a value as XNNPACK is told of it, with its scales and without its content.
+// describe returns a value as XNNPACK is given it, with its scales and without its content.
 func (e *emitter) describe(id xnnpack.ValueID) xnnpack.Tensor {
 	if t, ok := e.tensors[id]; ok {
 		return t

@@ -19,7 +19,7 @@ static xpwc_status changed(void* context, const char* name, int* says) {
   return source.status;
 }
 
-// Creates a runtime in a cache that is opened for it. Returns what finalizing came to.
+// Creates a runtime in a cache that is opened for it. Returns the status of finalizing.
 static xpwc_status create(bool table, xpwc_stats* stats) {
   xpwc_cache cache;
   OK(xpwc_open(path, NULL, &cache));

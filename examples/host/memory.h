@@ -1,4 +1,4 @@
-// What this process has in memory, as Linux tells it. Bytes; all zero where it does not.
+// What this process has in memory, as Linux reports it. Bytes; all zero where it does not.
 #pragma once
 
 #include <atomic>

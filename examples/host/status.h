@@ -20,7 +20,7 @@ class [[nodiscard]] Status {
     return status;
   }
 
-  // What an operation of XNNPACK's came to.
+  // The result of an operation of XNNPACK.
   static Status xnnpack(const char* operation, xnn_status code) {
     if (code == xnn_status_success) {
       return Status();

@@ -111,7 +111,7 @@ func answer(w http.ResponseWriter, code int, value any) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// refuse tells the client of an error.
+// refuse answers the client with an error.
 func refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	switch {

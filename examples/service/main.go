@@ -23,7 +23,7 @@ import (
 const (
 	// Other instances may start on the same file at the same time: what one packs, the others wait for and find.
 	writerWait = time.Minute
-	// How long requests under way may take when the service is told to stop.
+	// How long requests under way may take when the service is to stop.
 	drain = 30 * time.Second
 )
 

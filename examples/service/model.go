@@ -95,7 +95,7 @@ func (m *model) create(file *tflite.Model, cache *xpwc.Cache) error {
 		m.runtime = runtime
 		m.closers = append(m.closers, runtime.Delete)
 	}
-	finalizeErr := session.Finalize() // why XNNPACK failed may be for the session to tell
+	finalizeErr := session.Finalize() // why XNNPACK failed may be what the session knows
 	return errors.Join(err, finalizeErr, subgraph.Delete())
 }
 

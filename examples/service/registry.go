@@ -30,7 +30,7 @@ var (
 	errClosing  = errors.New("the service is stopping")
 )
 
-// A status tells of a model that was asked for.
+// A status is of a model that was asked for.
 type status struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
@@ -54,7 +54,7 @@ type registry struct {
 	dir    string
 	logger *slog.Logger
 
-	one sync.Mutex // models are loaded one at a time, so that Stats tells what each took
+	one sync.Mutex // models are loaded one at a time, so that Stats shows what each took
 
 	mu      sync.Mutex
 	byName  map[string]*status

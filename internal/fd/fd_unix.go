@@ -19,7 +19,7 @@ func Open(path string, flags int, permissions fs.FileMode) (*os.File, error) {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		if err == nil && flags&unix.O_NONBLOCK != 0 { // by which os.NewFile tells what is for the poller
+		if err == nil && flags&unix.O_NONBLOCK != 0 { // by which os.NewFile knows what is for the poller
 			if err = unix.SetNonblock(descriptor, false); err != nil {
 				_ = unix.Close(descriptor)
 			}

@@ -88,7 +88,7 @@ type Record struct {
 	UsedAt   int64 // when a writer last found it in use, likewise
 }
 
-// A Layout is a way of packing. The fingerprint tells it from any other; the description is for people.
+// A Layout is a way of packing. The fingerprint distinguishes it from any other; the description is for people.
 type Layout struct {
 	Fingerprint Digest
 	Description string

@@ -26,7 +26,7 @@ void wild_deletions_are_harmless(const std::string&) {
   REQUIRE(one.live_bytes() + other.live_bytes() == 0);
 }
 
-// A compilation that fails on the way leaves nothing behind.
+// A compilation that fails on the way leaves nothing.
 void failed_compilation(const std::string& directory) {
   const Constants constants = two_layers();
   const Constants incomplete({{"w0", float_weights(1)}, {"b0", channels(2)}});
