@@ -215,8 +215,8 @@ func (c *core) makeRoom(entries []*entry) ([]*entry, error) {
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.record.Offset, b.record.Offset) })
 	last := len(entries) - 1
 	end := c.store.Slot().End
-	if last > 0 {
-		end = entries[last-1].record.Offset + entries[last-1].record.Size
+	if last > 0 { // which may lie before a generation that was committed since it was packed
+		end = max(end, entries[last-1].record.Offset+entries[last-1].record.Size)
 	}
 	var leaving []*entry
 	for _, e := range c.freshOnes((*entry).uncommitted) { // among them those of sessions that are not finalized

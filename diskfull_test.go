@@ -393,3 +393,43 @@ func (d *refusingDisk) Allocate(offset, size int64) error {
 	}
 	return d.Disk.Allocate(offset, size)
 }
+
+// What a session packed lies before the index of a commit that another session's end brought about meanwhile. That the
+// disk has no room for the next index must not cost what was committed.
+func TestNoRoomForTheIndexLeavesWhatWasCommitted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c, h := openHooked(t, path, nil)
+	early := map[string][]byte{"a": contentOf("a", 5000), "b": contentOf("b", 5000), "c": contentOf("c", 5000)}
+	s := newSession(t, c, early)
+	for _, name := range []string{"a", "b", "c"} {
+		key := lookUpKey{42, load(t, s, name), 0, 0}
+		require.Equal(t, notFound, s.lookUp(key))
+		packed := packedFrom(early[name])
+		space := s.reserve(uint64(len(packed)))
+		require.NotNil(t, space)
+		copy(space, packed)
+		s.insert(key, addressOf(space), uint64(len(packed)))
+	}
+	committed := someTensors(3, 5000)
+	open(t, c, committed).close(t)
+	require.NoError(t, c.Save())
+	end := int64(c.store.Slot().End)
+
+	require.NoError(t, s.Finalize())
+	c.commitWithSave()
+	h.allocate = func(int64, int64) error { return syscall.ENOSPC }
+	require.ErrorIs(t, c.Save(), syscall.ENOSPC)
+	requireRight(t, s, early)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, info.Size(), end)
+	elsewhere := openElsewhere(t, path)
+	open(t, elsewhere, committed).close(t)
+	require.EqualValues(t, 3, elsewhere.Stats().Hits.Entries)
+
+	h.allocate = nil
+	require.NoError(t, c.Save())
+	require.NoError(t, s.Close())
+	open(t, elsewhere, early).close(t)
+	require.EqualValues(t, 6, elsewhere.Stats().Hits.Entries)
+}
