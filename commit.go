@@ -84,9 +84,14 @@ func (c *core) commitAll() {
 }
 
 // endIfIdle gives the writer's lock to others if nobody here needs it. While something uncommitted is in memory we must
-// stay the writer: the next one would give its space away.
+// stay the writer: the next one would give its space away. What no commit will take, of finalized sessions, leaves the
+// file for private memory first: its runtime may live as long as the process.
 func (c *core) endIfIdle() error {
-	if c.writers > 0 || c.hasUncommitted() {
+	if c.writers > 0 {
+		return nil
+	}
+	c.retreat(c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && e.doubt != sound }))
+	if c.hasUncommitted() {
 		return nil
 	}
 	return c.store.EndWriting()

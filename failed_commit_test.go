@@ -453,3 +453,34 @@ func TestWhatWasCommittedCannotBeMapped(t *testing.T) {
 	open(t, after, more).close(t)
 	require.Zero(t, after.Stats().Misses)
 }
+
+// undigested is a data map whose tensors have no digest: nobody can say what was packed from them.
+type undigested struct{ DataMap }
+
+func (u undigested) Tensor(name string) (Tensor, error) {
+	t, err := u.DataMap.Tensor(name)
+	t.Identity.Digest = func() (Digest, error) { return Digest{}, errors.New("no digest") }
+	return t, err
+}
+
+// The runtime is right, and may be used for as long as the process lives.
+func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
+	needsDetach(t)
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	m := someTensors(2, 3000)
+	s, err := c.NewSession(undigested{MapOf(m)})
+	require.NoError(t, err)
+	packAll(t, s, m) // and Finalize has no error
+	require.NoError(t, c.Save())
+	require.ErrorContains(t, c.Stats().LastError, "no digest")
+
+	other := openElsewhere(t, path)
+	open(t, other, m).close(t)
+	require.Empty(t, other.Stats().Private)
+	require.NoError(t, other.Save())
+	requireRight(t, s, m)
+	require.NoError(t, s.Close())
+	open(t, c, m).close(t)
+	require.EqualValues(t, 2, c.Stats().Hits.Entries)
+}
