@@ -45,6 +45,11 @@ func openChecked(path string, writable, insecure bool) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return checked(f, path, insecure)
+}
+
+// checked returns an open file if it is acceptable, and closes it otherwise.
+func checked(f *os.File, path string, insecure bool) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		err = acceptable(path, f, info, insecure)

@@ -57,15 +57,10 @@ func (h handedOver) Open(path string, writable, insecure bool) (store.Disk, erro
 		open = fd.Reopen
 	}
 	f, err := open(h.file)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
 	if err == nil {
-		err = acceptable(path, f, info, insecure)
+		f, err = checked(f, path, insecure)
 	}
 	if err != nil {
-		_ = f.Close()
 		return nil, err
 	}
 	return handedOverDisk{&osDisk{File: f, path: path, writable: writable}}, nil
