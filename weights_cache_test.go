@@ -333,17 +333,17 @@ func TestAContentThatWasPackedIsGivenUpAtOnce(t *testing.T) {
 }
 
 func TestProgressTellsOfEachEntryPacked(t *testing.T) {
-	var told []xpwc.Progress
-	c := openCache(t, cachePath(t), &xpwc.Options{Progress: func(p xpwc.Progress) { told = append(told, p) }})
+	var reported []xpwc.Progress
+	c := openCache(t, cachePath(t), &xpwc.Options{Progress: func(p xpwc.Progress) { reported = append(reported, p) }})
 	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
-	require.Len(t, told, 3)
-	require.Equal(t, "w1b1", told[0].Name)
-	require.Equal(t, c.Stats().Packed.Bytes, told[0].Bytes+told[1].Bytes+told[2].Bytes)
-	require.Equal(t, told[2].Total, told[2].Done)
-	require.EqualValues(t, 3*4*96*96+2*4*96, told[2].Total)
-	told = nil
+	require.Len(t, reported, 3)
+	require.Equal(t, "w1b1", reported[0].Name)
+	require.Equal(t, c.Stats().Packed.Bytes, reported[0].Bytes+reported[1].Bytes+reported[2].Bytes)
+	require.Equal(t, reported[2].Total, reported[2].Done)
+	require.EqualValues(t, 3*4*96*96+2*4*96, reported[2].Total)
+	reported = nil
 	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
-	require.Empty(t, told, "nothing is packed")
+	require.Empty(t, reported, "nothing is packed")
 }
 
 func TestHandlesOfOnePathShareWhatIsPacked(t *testing.T) {

@@ -20,26 +20,26 @@ func TestDiffTellsWhatTwoFilesDoNotHaveInCommon(t *testing.T) {
 		return open(t, write(t, m.bytes()))
 	}
 	same := func(ws []weight) []weight { return ws }
-	type told struct {
+	type reported struct {
 		change cachefile.Change
 		name   string
 	}
 	for name, c := range map[string]struct {
 		change func(ws []weight) []weight
 		equal  int
-		want   []told
+		want   []reported
 	}{
 		"nothing": {same, 6, nil},
 		"seed": {func(ws []weight) []weight { ws[1].seed = 9; return ws }, 5,
-			[]told{{cachefile.OtherSeed, "dense"}}},
+			[]reported{{cachefile.OtherSeed, "dense"}}},
 		"bytes": {func(ws []weight) []weight { ws[0].size++; return ws }, 5,
-			[]told{{cachefile.OtherBytes, "convconv.bias"}}},
-		"an entry": {func(ws []weight) []weight { return ws[:5] }, 5, []told{{cachefile.OnlyInA, "scaled"}}},
+			[]reported{{cachefile.OtherBytes, "convconv.bias"}}},
+		"an entry": {func(ws []weight) []weight { return ws[:5] }, 5, []reported{{cachefile.OnlyInA, "scaled"}}},
 		"one more": {func(ws []weight) []weight { return append(ws, weight{kernel: "new", layout: here, size: 5}) }, 6,
-			[]told{{cachefile.OnlyInB, "new"}}},
+			[]reported{{cachefile.OnlyInB, "new"}}},
 		"its layout": {func(ws []weight) []weight { ws[0].layout = other; return ws }, 5,
-			[]told{{cachefile.OtherLayout, "convconv.bias"}}},
-		"two": {func(ws []weight) []weight { ws[0].kernel, ws[5].seed = "conf", 8; return ws }, 4, []told{
+			[]reported{{cachefile.OtherLayout, "convconv.bias"}}},
+		"two": {func(ws []weight) []weight { ws[0].kernel, ws[5].seed = "conf", 8; return ws }, 4, []reported{
 			{cachefile.OnlyInB, "confconv.bias"}, {cachefile.OnlyInA, "convconv.bias"},
 			{cachefile.OtherSeed, "scaled"}}},
 	} {
@@ -47,9 +47,9 @@ func TestDiffTellsWhatTwoFilesDoNotHaveInCommon(t *testing.T) {
 			differences, equal, err := cachefile.Diff(made(same), made(c.change))
 			require.NoError(t, err)
 			require.Equal(t, c.equal, equal)
-			var got []told
+			var got []reported
 			for _, d := range differences {
-				got = append(got, told{d.Change, d.Name})
+				got = append(got, reported{d.Change, d.Name})
 				require.Equal(t, d.Change == cachefile.OnlyInB, d.A == nil)
 				require.Equal(t, d.Change == cachefile.OnlyInA, d.B == nil)
 			}

@@ -154,9 +154,9 @@ func TestAnInstalledFileIsSoundAndItsOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	seen := map[[16]byte]bool{id: true}
 	for i := range 2 {
-		var told cachefile.Info
-		require.NoError(t, install(path, b, func(info cachefile.Info) error { told = info; return nil }))
-		require.Len(t, told.Layouts, 2)
+		var reported cachefile.Info
+		require.NoError(t, install(path, b, func(info cachefile.Info) error { reported = info; return nil }))
+		require.Len(t, reported.Layouts, 2)
 		requireSound(t, path)
 		info, err := open(t, path).Info()
 		require.NoError(t, err)
