@@ -118,30 +118,22 @@ func (m *Model) Outputs() []models.Value {
 // Shares divides the operators as [models.Model] says. Operators of the same weights come into one share, so that its
 // runtime sees, as that of the whole model would, whether they pack them alike.
 func (m *Model) Shares(n int) []models.Share {
-	of := map[string]int{}
-	var groups [][]*step
-	var sizes []int64
-	for _, s := range m.steps {
-		i, ok := of[s.Weights]
-		if !ok {
-			i = len(groups)
-			of[s.Weights], groups, sizes = i, append(groups, nil), append(sizes, 0)
+	of := map[string]*divide.Group{}
+	var groups []*divide.Group
+	for i, s := range m.steps {
+		g := of[s.Weights]
+		if g == nil {
+			g = &divide.Group{}
+			of[s.Weights], groups = g, append(groups, g)
 		}
-		groups[i] = append(groups[i], s)
-		sizes[i] += s.size
+		g.Steps = append(g.Steps, i)
+		g.Bytes += s.size
 	}
-	var shares []models.Share
-	for _, part := range divide.Evenly(sizes, n) {
+	return divide.Shares(groups, n, func(chosen []int) func(models.Loader) (*xnnpack.Subgraph, error) {
 		var steps []*step
-		var size int64
-		for _, i := range part {
-			steps = append(steps, groups[i]...)
-			size += sizes[i]
+		for _, i := range chosen {
+			steps = append(steps, m.steps[i])
 		}
-		shares = append(shares, models.Share{
-			Bytes:    size,
-			Subgraph: func(l models.Loader) (*xnnpack.Subgraph, error) { return emit(steps, l) },
-		})
-	}
-	return shares
+		return func(l models.Loader) (*xnnpack.Subgraph, error) { return emit(steps, l) }
+	})
 }

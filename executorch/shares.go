@@ -52,32 +52,20 @@ func (p *Program) Shares(n int) []models.Share {
 func (m *Method) Shares(n int) []models.Share { return m.program.shares(m.whole.weighted(), n) }
 
 func (p *Program) shares(groups []*group, n int) []models.Share {
-	sizes := make([]int64, len(groups))
+	pieces := make([]*divide.Group, len(groups))
 	for i, g := range groups {
-		sizes[i] = g.size
+		pieces[i] = &g.Group
 	}
-	var shares []models.Share
-	for _, list := range divide.Evenly(sizes, n) {
-		var steps []int
-		var size int64
-		for _, i := range list {
-			steps = append(steps, groups[i].steps...)
-			size += groups[i].size
-		}
+	return divide.Shares(pieces, n, func(steps []int) func(models.Loader) (*xnnpack.Subgraph, error) {
 		cut := p.plan.cut(steps)
-		shares = append(shares, models.Share{
-			Bytes:    size,
-			Subgraph: func(l models.Loader) (*xnnpack.Subgraph, error) { return p.subgraph(cut, l) },
-		})
-	}
-	return shares
+		return func(l models.Loader) (*xnnpack.Subgraph, error) { return p.subgraph(cut, l) }
+	})
 }
 
-// A group is the steps that pack one kernel.
+// A group is the steps that pack one kernel, with the bytes of the kernel and of the biases.
 type group struct {
 	kernel string
-	steps  []int
-	size   int64 // of the kernel, and of the biases
+	divide.Group
 }
 
 // weighted groups the steps with packed weights by their kernels, in the order of their first steps.
@@ -96,13 +84,13 @@ func (p part) weighted() []*group {
 		}
 		g := of[kernel.name]
 		if g == nil {
-			g = &group{kernel: kernel.name, size: kernel.at.Size}
+			g = &group{kernel.name, divide.Group{Bytes: kernel.at.Size}}
 			of[kernel.name] = g
 			groups = append(groups, g)
 		}
-		g.steps = append(g.steps, i)
+		g.Steps = append(g.Steps, i)
 		if bias != xnnpack.InvalidValue && p.values[bias].constant != nil {
-			g.size += p.values[bias].constant.at.Size
+			g.Bytes += p.values[bias].constant.at.Size
 		}
 	}
 	return groups
@@ -111,7 +99,7 @@ func (p part) weighted() []*group {
 // signature says what a group packs and how, for as much as the constants are known by their places.
 func (g *group) signature(p *plan) string {
 	var parts []string
-	for _, i := range g.steps {
+	for _, i := range g.Steps {
 		w := p.steps[i].operation.(weighted)
 		id := w.packing(func(id xnnpack.ValueID) (t xnnpack.Tensor) {
 			if id != xnnpack.InvalidValue {

@@ -12,38 +12,16 @@ import (
 // the same kernel come into one share, so that its runtime sees, as that of the whole model would, whether they pack
 // it alike. Weights in half precision count widened, and a bias that several operators add counts for each.
 func (m *Model) Shares(n int) []models.Share {
-	groups := m.plan.weighted()
-	sizes := make([]int64, len(groups))
-	for i, g := range groups {
-		sizes[i] = g.size
-	}
-	var shares []models.Share
-	for _, part := range divide.Evenly(sizes, n) {
-		var steps []int
-		var size int64
-		for _, i := range part {
-			steps = append(steps, groups[i].steps...)
-			size += groups[i].size
-		}
+	return divide.Shares(m.plan.weighted(), n, func(steps []int) func(models.Loader) (*xnnpack.Subgraph, error) {
 		cut := m.plan.cut(steps)
-		shares = append(shares, models.Share{
-			Bytes:    size,
-			Subgraph: func(l models.Loader) (*xnnpack.Subgraph, error) { return m.subgraph(cut, l) },
-		})
-	}
-	return shares
-}
-
-// A group is steps that belong together, by their positions in the plan.
-type group struct {
-	steps []int
-	size  int64
+		return func(l models.Loader) (*xnnpack.Subgraph, error) { return m.subgraph(cut, l) }
+	})
 }
 
 // weighted groups the steps with packed weights by their kernels.
-func (p *plan) weighted() []*group {
-	var groups []*group
-	of := map[*constant]*group{}
+func (p *plan) weighted() []*divide.Group {
+	var groups []*divide.Group
+	of := map[*constant]*divide.Group{}
 	for i, s := range p.steps {
 		var kernel *constant
 		var size int64
@@ -60,10 +38,10 @@ func (p *plan) weighted() []*group {
 		switch g := of[kernel]; {
 		case kernel == nil:
 		case g != nil:
-			g.steps = append(g.steps, i)
-			g.size += size - int64(kernel.size)
+			g.Steps = append(g.Steps, i)
+			g.Bytes += size - int64(kernel.size)
 		default:
-			of[kernel] = &group{steps: []int{i}, size: size}
+			of[kernel] = &divide.Group{Steps: []int{i}, Bytes: size}
 			groups = append(groups, of[kernel])
 		}
 	}

@@ -53,7 +53,7 @@ func TestOperatorsOfOneKernelComeIntoOneShare(t *testing.T) {
 	b := openModel(t, save(t, m.bytes()))
 	shares := b.Shares(4)
 	require.Len(t, shares, 2)
-	require.Len(t, b.plan.weighted()[0].steps, 3)
+	require.Len(t, b.plan.weighted()[0].Steps, 3)
 	require.EqualValues(t, 4*(4*4+3*4), shares[0].Bytes)
 
 	path := filepath.Join(t.TempDir(), "cache.xpwc")

@@ -1,4 +1,4 @@
-// Package divide divides work among workers.
+// Package divide divides a model among workers that pack it.
 package divide
 
 import (
@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Evenly divides pieces of the given sizes among n parts, or fewer if there are fewer pieces. The sums are about the
+// evenly divides pieces of the given sizes among n parts, or fewer if there are fewer pieces. The sums are about the
 // same: each piece, the largest first, goes to the part that has least (Graham's rule, at most a third above the
 // best). A part is its pieces' indices in ascending order. The largest part comes first.
-func Evenly(sizes []int64, n int) [][]int {
+func evenly(sizes []int64, n int) [][]int {
 	order := make([]int, len(sizes))
 	for i := range order {
 		order[i] = i

@@ -1,18 +1,16 @@
-package divide_test
+package divide
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"xpwc/internal/divide"
 )
 
 func TestEveryPieceIsInOnePart(t *testing.T) {
 	sizes := []int64{7, 0, 100, 3, 3, 50, 49, 1, 0}
 	for n := range 12 {
-		parts := divide.Evenly(sizes, n)
+		parts := evenly(sizes, n)
 		require.Len(t, parts, min(n, len(sizes)))
 		var all []int
 		for _, p := range parts {
@@ -25,11 +23,11 @@ func TestEveryPieceIsInOnePart(t *testing.T) {
 			require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, all)
 		}
 	}
-	require.Empty(t, divide.Evenly(nil, 3))
-	require.Empty(t, divide.Evenly(sizes, -1))
+	require.Empty(t, evenly(nil, 3))
+	require.Empty(t, evenly(sizes, -1))
 }
 
 func TestPartsAreOfAboutTheSameSize(t *testing.T) {
-	require.Equal(t, [][]int{{1, 2}, {0, 3}}, divide.Evenly([]int64{10, 9, 8, 6}, 2))
-	require.Equal(t, [][]int{{1}, {0, 2, 3}}, divide.Evenly([]int64{1, 100, 2, 3}, 2), "the largest comes first")
+	require.Equal(t, [][]int{{1, 2}, {0, 3}}, evenly([]int64{10, 9, 8, 6}, 2))
+	require.Equal(t, [][]int{{1}, {0, 2, 3}}, evenly([]int64{1, 100, 2, 3}, 2), "the largest comes first")
 }
