@@ -168,12 +168,14 @@ stage = $(CURDIR)/$(lib)/stage
 cross_cmake = $(if $(cross),-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=$(binutils)g++ \
 	-DCMAKE_C_COMPILER=$(binutils)gcc)
 
+# CMake would keep what it found for another XNNPACK=, therefore -U.
 .PHONY: host
 host: xnnpack
 	@command -v cmake >/dev/null || { echo "examples/host needs cmake" >&2; exit 1; }
 	@$(MAKE) --no-print-directory install PREFIX='$(stage)' DESTDIR=
 	@echo "building examples/host" >&2
-	@cmake -S examples/host -B $(lib)/host --log-level=WARNING -DCMAKE_PREFIX_PATH='$(stage)' -DXNNPACK_ROOT='$(xnnpack_root)' \
+	@cmake -S examples/host -B $(lib)/host --log-level=WARNING -U '*_LIBRARY' -U XNNPACK_INCLUDE_DIR \
+		-DCMAKE_PREFIX_PATH='$(stage)' -DXNNPACK_ROOT='$(xnnpack_root)' \
 		-DCMAKE_EXE_LINKER_FLAGS='$(xnnpack_ldflags) $(if $(cross),-static-libstdc++)' $(cross_cmake) >/dev/null
 	@MAKEFLAGS= cmake --build $(lib)/host -j2 >$(lib)/host/log || { cat $(lib)/host/log; exit 1; }
 
