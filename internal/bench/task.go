@@ -105,7 +105,7 @@ func (t task) withCache(path string) task {
 
 func (t task) open() (models.Model, error) {
 	if t.Stack.Layers == 0 {
-		return modelfile.File{Path: t.Path}.OpenFloat32()
+		return modelfile.File{Path: t.Path}.Open()
 	}
 	m, err := t.Stack.Open(t.Path)
 	if err != nil {
