@@ -140,6 +140,8 @@ func TestADemoRunsAProgram(t *testing.T) {
 	dir := t.TempDir()
 	require.Contains(t, says(t, dir, 0, "demo", program(t, mobilenet)), "identical bit for bit")
 	require.Contains(t, says(t, dir, exitFailed, "demo", outsider(t)), "operators that cannot be run here")
+	one := says(t, dir, 0, "demo", twoMethods(t), "--method", "method 1")
+	require.Regexp(t, `entries packed +- +1 +0\n`, one)
 }
 
 func TestAProgramIsPackedForLesserCPUs(t *testing.T) {
@@ -197,7 +199,7 @@ func TestAProgramsExternalDataIsGivenWithIt(t *testing.T) {
 	dir := t.TempDir()
 	pte := filepath.Join(programs, "mobilenet_v2_fp32_ext.pte")
 	ptd := filepath.Join(programs, "mobilenet_v2_fp32_ext.ptd")
-	for _, command := range []string{"run", "pack", "inspect"} {
+	for _, command := range []string{"run", "pack", "inspect", "demo", "bench"} {
 		args := []string{command, pte}
 		if command == "pack" {
 			args = append(args, "-o", "c.xpwc")
@@ -208,6 +210,10 @@ func TestAProgramsExternalDataIsGivenWithIt(t *testing.T) {
 	require.Equal(t, []string{ptd}, v.Data)
 	require.Equal(t, ptd, v.Weights[0].File)
 	require.Contains(t, says(t, dir, 0, "inspect", pte, ptd), "   mobilenet_v2_fp32_ext.ptd\n")
+	demo := says(t, dir, 0, "demo", pte, ptd)
+	require.Contains(t, demo, "mobilenet_v2_fp32_ext.pte, 13.3 MiB\n", "both files")
+	require.Contains(t, demo, "identical bit for bit")
+	says(t, dir, 0, "bench", pte, ptd, "--runs", "1", "--modes", "none,ideal,warm")
 	packJSON(t, dir, pte, ptd, "-o", "c.xpwc")
 	plain, _ := runJSON(t, dir, pte, ptd)
 	warm, _ := runJSON(t, dir, pte, ptd, "--cache", "c.xpwc")
@@ -280,6 +286,9 @@ func TestMistakesWithProgramsAreReported(t *testing.T) {
 		args []string
 	}{
 		{exitUsage, "--method is for programs", []string{"run", faceModel(t), "--method", "forward"}},
+		{exitUsage, "--method is for programs", []string{"demo", faceModel(t), "--method", "forward"}},
+		{exitUsage, "--method is for programs", []string{"bench", "--method", "forward"}},
+		{exitUsage, "wrong number of arguments", []string{"demo", faceModel(t), ptd}},
 		{exitUsage, "wrong number of arguments", []string{"run", faceModel(t), ptd}},
 		{exitUsage, "wrong number of arguments", []string{"pack", faceModel(t), ptd, "-o", "c"}},
 		{exitUsage, "--description is for", []string{"pack", pte, "--description", "d.json", "-o", "c"}},

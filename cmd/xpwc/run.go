@@ -70,8 +70,7 @@ standard error says so.`,
 	}
 	f := cmd.Flags()
 	descriptionFlag(cmd, &model.Description)
-	f.StringVar(&model.Method, "method", "",
-		"`NAME` of the method of a program to run (default its only one, or forward)")
+	methodFlag(cmd, &model.Method)
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
 	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of all inputs, raw, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
