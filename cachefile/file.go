@@ -16,7 +16,7 @@ import (
 // A Format is a kind of cache file.
 type Format string
 
-// The formats. A native file carries ExecuTorch's index too, so that ExecuTorch can read it.
+// The formats. ExecuTorch finds no packed weights in a native file; [File.Write] makes a file of its own format of one.
 const (
 	Native Format = "native"
 	XPWC1  Format = "xpwc1" // ExecuTorch's, version 1: entries without seeds; read, and not written

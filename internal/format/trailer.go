@@ -18,12 +18,12 @@ const (
 	TrailerV2 = 2
 )
 
-// Reserved names under which a file lists its own structures in the trailer, so that nobody who knows only the trailer
-// takes their bytes for free space.
-const (
-	HeaderEntry = "xpwc:header"
-	IndexEntry  = "xpwc:index"
-)
+// NativeEntry is the name of the one entry in a native file's trailer.
+const NativeEntry = "xpwc:native"
+
+// NativeTrailer returns that entry: all bytes before the trailer, so that nobody who knows only the trailer takes any of
+// them for free space. It lists no payload, since ExecuTorch would not ask what CPU that was packed for.
+func NativeTrailer(at uint64) TrailerEntry { return TrailerEntry{Name: NativeEntry, Size: at} }
 
 // A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias'
 // name.
