@@ -256,11 +256,13 @@ func (f *File) readIndex() (findings []finding, err error) {
 	if slot.IndexOffset+slot.IndexSize > f.size || slot.IndexSize > math.MaxInt {
 		return findings, nil
 	}
-	b := make([]byte, slot.IndexSize)
-	if err := f.readAt(b, slot.IndexOffset); err != nil {
+	var index *format.Index
+	b, err := format.ReadIndex(f.readAt, slot)
+	if err == nil {
+		index, err = format.DecodeIndex(b, slot)
+	} else if !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
-	index, err := format.DecodeIndex(b, slot)
 	if err != nil {
 		return append(findings, finding{f.problem(slot.IndexOffset, "%v", err), true}), nil
 	}

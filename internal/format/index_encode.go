@@ -12,7 +12,7 @@ import (
 
 // EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
 // Every record's layout must be among layouts. Names must add up to less than 4 GiB, and there must be fewer than 2^31
-// records and 2^16 layouts; it returns an error otherwise.
+// records and 2^16 layouts; it returns an error otherwise, and for names with thousands of zeros together.
 func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
 	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
 	if !slices.IsSortedFunc(records, byOffset) {
@@ -85,6 +85,9 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	body := b[at.body:]
 	for i := range at.blocks() {
 		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
+	}
+	if _, found := hole(b); found { // only names can be so
+		return nil, Digest{}, damaged("the names have %d zeros together", pieceSize)
 	}
 	return b, digest.Of(b[:at.body]), nil
 }

@@ -43,6 +43,9 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	if at.end != size {
 		return nil, damaged("the index has %d bytes, its header says %d", size, at.end)
 	}
+	if _, found := hole(b[:at.body]); found {
+		return nil, damaged("there is a hole in the index' root")
+	}
 	if digest.Of(b[:at.body]) != slot.IndexSum {
 		return nil, damaged("the checksum of the index' root is wrong")
 	}

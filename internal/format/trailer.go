@@ -90,8 +90,8 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
 	if start > footerAt || uint64(count)*fixed > footerAt-start {
 		return nil, version, damaged("the trailer's %d entries do not fit between %d and its footer", count, start)
 	}
-	b := make([]byte, footerAt-start)
-	if err := readAt(b, start); err != nil {
+	b, err := readSolid(readAt, start, footerAt-start)
+	if err != nil {
 		return nil, version, err
 	}
 	entries = make([]TrailerEntry, 0, count)
