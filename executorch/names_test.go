@@ -66,6 +66,18 @@ func oneKernel(methods ...[]kernelUse) mprogram {
 	return p
 }
 
+// loadable makes a program of one node that ExecuTorch loads, too; its constants have names.
+func loadable(c nodeCase) mprogram {
+	g := c.graph()
+	for i := range g.constants {
+		g.constants[i].name = fmt.Sprint("constant ", i)
+	}
+	p := around(g)
+	p.constants, p.segments = []uint64{0}, append(p.segments, nil)
+	p.methods[0].buffers = []uint64{0}
+	return p
+}
+
 // The programs for the tool's tests of files for the stock runtime, which finds packed weights by name and seed.
 var namingPrograms = map[string]mprogram{
 	// Where XNNPACK packs both in tiles of one size, their seeds are the same.
@@ -74,7 +86,8 @@ var namingPrograms = map[string]mprogram{
 	}),
 	"one_name_two_seeds.pte": oneKernel([]kernelUse{{dims: []uint32{48, 48}, kernel: "kernel"}},
 		[]kernelUse{{dims: []uint32{48, 48}, kernel: "kernel", transposed: true}, {dims: []uint32{48, 48}}}),
-	"no_names.pte": oneKernel([]kernelUse{{dims: []uint32{48, 48}}}),
+	"deconvolution.pte": loadable(nodeCases()["ConvTranspose2d"]),
+	"no_names.pte":      oneKernel([]kernelUse{{dims: []uint32{48, 48}}}),
 }
 
 func TestTheProgramsOfOneKernelForTheToolsTestsAreWhatIsBuiltHere(t *testing.T) {
