@@ -98,14 +98,15 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 	if err := stockCollisions(entries); err != nil {
 		return err
 	}
-	leave := func(e cachefile.Entry, why string) error {
-		s.LeftOut = append(s.LeftOut, leftOut{e.Name, why})
-		return nil
-	}
+	const ambiguous = "not the only one of its name, of which the file can have one"
+	chosen := stockChoice(entries)
 	keep := func(e cachefile.Entry) bool {
 		why := stockPacks(&e)
+		if why == "" && e.Seed != chosen[e.Name].Seed {
+			why = ambiguous
+		}
 		if why != "" {
-			_ = leave(e, why)
+			s.LeftOut = append(s.LeftOut, leftOut{e.Name, why})
 		}
 		return why == ""
 	}
@@ -116,7 +117,8 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 			if !errors.Is(err, cachefile.ErrAmbiguous) {
 				return err
 			}
-			return leave(e, "not the only one of its name, of which the file can have one")
+			s.LeftOut = append(s.LeftOut, leftOut{e.Name, ambiguous})
+			return nil
 		}})
 	if errors.Is(err, cachefile.ErrEmpty) {
 		err = fmt.Errorf("there is nothing that the stock runtime would look for: %s", strings.Join(s.reasons(), ", "))
@@ -152,6 +154,21 @@ func stockPacks(e *cachefile.Entry) string {
 		return "of a batch matrix multiplication, whose seed is another one in each process"
 	}
 	return ""
+}
+
+// stockChoice returns the entries that the file has: the largest of each name, whatever the order of packing was.
+func stockChoice(entries []cachefile.Entry) map[string]cachefile.Entry {
+	chosen := map[string]cachefile.Entry{}
+	for _, e := range entries {
+		if stockPacks(&e) != "" {
+			continue
+		}
+		c, known := chosen[e.Name]
+		if !known || cmp.Or(cmp.Compare(e.Size, c.Size), cmp.Compare(c.Seed, e.Seed)) > 0 {
+			chosen[e.Name] = e
+		}
+	}
+	return chosen
 }
 
 // stockCollisions returns an error if the stock runtime would take one entry for another: it distinguishes entries by

@@ -119,6 +119,9 @@ func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 
 	report := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
 	require.Equal(t, 1, report.Entries, "it has one entry a name")
+	again := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again", "--jobs", "1")
+	require.Equal(t, report.For, again.For)
+	require.Equal(t, contentOf(t, filepath.Join(dir, "two")), contentOf(t, filepath.Join(dir, "again")))
 	var why []string
 	for _, l := range report.For.LeftOut {
 		why = append(why, l.Why)
