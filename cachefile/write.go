@@ -37,8 +37,8 @@ type WriteOptions struct {
 // also by a link, the error matches ErrSameFile. The new file can be read and written by its owner only, as all
 // caches.
 //
-// A file for ExecuTorch has one entry a name: the one used last, if their seeds differ. ErrLayouts, ErrForeign,
-// ErrNeedsSeeds and ErrEmpty say what cannot be made.
+// A file for ExecuTorch has one entry a name, in the order of the names: the one used last, if their seeds differ.
+// ErrLayouts, ErrForeign, ErrNeedsSeeds and ErrEmpty say what cannot be made.
 func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
 	o.Format = cmp.Or(o.Format, f.format)
 	if err := f.convertible(o.Format); err != nil {
@@ -122,9 +122,16 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 		meant = oneAName(entries)
 	}
 	var kept []Entry
+	known := map[answer]bool{}
+	for i := range meant {
+		known[meant[i].answer()] = true
+	}
 	for _, e := range entries {
 		if n := len(kept); n < len(meant) && meant[n] == e {
 			kept = append(kept, e)
+			continue
+		}
+		if known[e.answer()] {
 			continue
 		}
 		err := f.wrap(fmt.Errorf("entry %q: %w", e.Name, ErrAmbiguous))
@@ -135,8 +142,20 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 	if len(kept) == 0 {
 		return nil, f.wrap(ErrEmpty)
 	}
+	// The order in which entries were packed is another one each time.
+	slices.SortStableFunc(kept, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
 	return kept, nil
 }
+
+// An answer is what ExecuTorch looks up, and what it finds.
+type answer struct {
+	name string
+	seed uint32
+	size int64
+	sum  Digest
+}
+
+func (e *Entry) answer() answer { return answer{e.Name, e.Seed, e.Size, e.Sum} }
 
 // oneAName returns the entries, in their order, that ExecuTorch would serve rightly: for each name the one used last,
 // unless another of the name has the same seed and other bytes. Variants are none.
@@ -149,9 +168,9 @@ func oneAName(entries []Entry) []Entry {
 			last[e.Name] = i
 		}
 	}
-	for i, e := range entries {
+	for _, e := range entries {
 		l := entries[last[e.Name]]
-		if e.Variant || i != last[e.Name] && e.Seed == l.Seed && e.Offset != l.Offset {
+		if e.Variant || e.Seed == l.Seed && e.answer() != l.answer() {
 			ambiguous[e.Name] = true
 		}
 	}

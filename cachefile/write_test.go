@@ -119,6 +119,21 @@ func TestNamesThatMeetAtTheirSeamsAreNotWrittenForExecuTorch(t *testing.T) {
 	require.Len(t, entries(t, open(t, to)), 1)
 }
 
+func TestAFileForExecuTorchDoesNotDependOnTheOrderOfPacking(t *testing.T) {
+	b := weight{kernel: "b", layout: here, seed: 1, size: 10}
+	again := weight{kernel: "b", layout: here, seed: 1, shared: true} // packed for two operators into the same bytes
+	var m maker
+	m.add(b, again, weight{kernel: "a", layout: here, seed: 2, size: 20})
+	m.commit(t)
+	to := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, open(t, write(t, m.bytes())).Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2}))
+	var names []string
+	for _, e := range entries(t, open(t, to)) { // in the order of the payloads
+		names = append(names, e.Name)
+	}
+	require.Equal(t, []string{"a", "b"}, names)
+}
+
 func TestExecuTorchsFilesAreCopied(t *testing.T) {
 	v1, v2 := open(t, write(t, executorchFile(1, "a", "b"))), open(t, write(t, executorchFile(2, "a", "b")))
 	to := filepath.Join(t.TempDir(), "copy")

@@ -245,6 +245,7 @@ type mmethod struct {
 	instructions    []table
 	operators       []string
 	delegates       []table
+	buffers         []uint64 // sizes of memory for values, without which ExecuTorch itself loads no method
 }
 
 // kernel and call are instructions: of an operator, and of a delegate.
@@ -270,10 +271,14 @@ func (m mmethod) table() table {
 	for _, o := range m.operators {
 		operators = append(operators, table{0: o, 1: "out"})
 	}
-	return table{
+	t := table{
 		0: m.name, 2: m.values, 3: m.inputs, 4: m.outputs, 5: []table{{2: m.instructions}}, 6: operators,
 		7: m.delegates,
 	}
+	if m.buffers != nil {
+		t[8] = m.buffers
+	}
+	return t
 }
 
 // mprogram is a program to be written.

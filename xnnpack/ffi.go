@@ -134,6 +134,11 @@ var cpuLevels = [...]C.enum_xpwc_cpu_level{
 
 func cInitialize() Status { return Status(C.xnn_initialize(nil)) }
 
+func cBuildIdentifier() []byte {
+	return C.GoBytes(C.xnn_experimental_get_build_identifier_data(),
+		C.int(C.xnn_experimental_get_build_identifier_size()))
+}
+
 func cHasCPULevel(level int) bool { return bool(C.xpwc_has_cpu_level(cpuLevels[level])) }
 
 func cLimitCPU(level int) { C.xpwc_limit_cpu(cpuLevels[level]) }

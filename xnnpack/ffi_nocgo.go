@@ -71,6 +71,7 @@ var (
 )
 
 func cInitialize() Status                                                        { return NoCgo }
+func cBuildIdentifier() []byte                                                   { return nil }
 func cHasCPULevel(int) bool                                                      { return false }
 func cLimitCPU(int)                                                              {}
 func cKnowsCPU() bool                                                            { return false }

@@ -20,6 +20,7 @@ import (
 
 type packOptions struct {
 	description string
+	runtime     string // that the file is for; "" for those that have this project's cache
 	output      string
 	levels      []string
 	jobs        int
@@ -56,10 +57,20 @@ With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is 
 the description, and the packed weights as the tensor %s. Programs map the
 packed weights from there (safetensors.File.OpenPacked) and need no other file. Packed
 weights that MODEL has already are kept and added to. An existing FILE is replaced if it
-has packed weights in it.`, safetensors.PackedName),
+has packed weights in it.
+
+With --for executorch, FILE is for the stock runtime of ExecuTorch, which maps the file
+that its options weight_cache_enabled and packed_cache_path name. It has the packed
+weights of all methods for one CPU: this machine's, or the one of --cpu. The stock runtime
+compares names and seeds, and neither the CPU nor the XNNPACK that packed FILE: on a CPU
+for which XNNPACK packs otherwise it computes wrong numbers. So xpwc must have that
+XNNPACK: make build XNNPACK=executorch. FILE is read-only and replaces an existing cache.
+A file that the stock runtime can write to serves one process at a time, can grow, and is
+emptied when it cannot be read.`, safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
   xpwc pack model.pte weights.ptd -o model.xpwc
+  xpwc pack model.pte --for executorch --cpu avx512vnni -o model.packed_cache
   xpwc pack model.safetensors --description operators.json -o model.xpwc
   xpwc pack model.safetensors --embed-beside -o packed.safetensors`,
 		Args: usage(modelArgs),
@@ -70,8 +81,8 @@ has packed weights in it.`, safetensors.PackedName),
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to")
-	levels := strings.Join(xnnpack.CPULevels(), ", ")
-	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+levels)
+	f.StringSliceVar(&o.levels, "cpu", []string{native}, "CPU `LEVEL`s to pack for: "+levelNames())
+	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
@@ -96,11 +107,19 @@ type packReport struct {
 	FileBytes    int64         `json:"file_bytes"`
 	LeftOut      int           `json:"damaged_entries_left_out,omitempty"` // of the file that was added to
 	Embedded     *embedded     `json:"embedded,omitempty"`
+	For          *stockFile    `json:"for,omitempty"`
 }
 
 func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout, stderr io.Writer) (err error) {
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
+	}
+	var stock *stockFile
+	if o.runtime != "" {
+		var err error
+		if stock, err = o.stockFile(model); err != nil {
+			return err
+		}
 	}
 	m, err := model.OpenWeights() // for its errors, before anything is made
 	if err != nil {
@@ -113,7 +132,10 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
 	var output packOutput = cacheOutput{s}
-	if o.embed {
+	switch {
+	case stock != nil:
+		output = stockOutput{s, stock}
+	case o.embed:
 		if output, err = newEmbedding(s, m, o.align); err != nil {
 			return err
 		}
@@ -149,9 +171,21 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		r.Levels = append(r.Levels, l)
 		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
 	}
-	var err error
-	r.Embedded, err = output.finish(ctx, written > 0)
-	return err
+	return output.finish(ctx, written > 0, r)
+}
+
+// stockFile returns the file that is to be written for the stock runtime, after checking that it can be.
+func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
+	switch {
+	case !model.Program():
+		return nil, usagef("--for is for programs (.pte), not for %s", model.Path)
+	case o.embed:
+		return nil, usagef("--for and --embed-beside exclude each other")
+	case len(o.levels) > 1:
+		return nil, usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; write a file for each",
+			o.runtime, len(o.levels))
+	}
+	return newStockFile(o.runtime, o.levels[0])
 }
 
 func (o *packOptions) check() error {
@@ -164,11 +198,10 @@ func (o *packOptions) check() error {
 	if o.align < 1 || o.align > 64<<20 || o.align&(o.align-1) != 0 {
 		return usagef("--align %d: must be a power of two up to %d", o.align, 64<<20)
 	}
-	known := xnnpack.CPULevels()
 	var levels []string
 	for _, level := range o.levels {
-		if !slices.Contains(known, level) {
-			return usagef("--cpu %s: known are %s", level, strings.Join(known, ", "))
+		if err := checkLevel(level); err != nil {
+			return err
 		}
 		if !slices.Contains(levels, level) {
 			levels = append(levels, level)
@@ -176,6 +209,15 @@ func (o *packOptions) check() error {
 	}
 	if o.levels = levels; len(levels) == 0 {
 		return usagef("--cpu: no level is given")
+	}
+	return nil
+}
+
+func levelNames() string { return strings.Join(xnnpack.CPULevels(), ", ") }
+
+func checkLevel(level string) error {
+	if !slices.Contains(xnnpack.CPULevels(), level) {
+		return usagef("--cpu %s: known are %s", level, levelNames())
 	}
 	return nil
 }
@@ -214,6 +256,10 @@ func (r *packReport) print(w io.Writer) error {
 	}
 	if err := t.Print(w); err != nil {
 		return err
+	}
+	if r.For != nil {
+		r.For.print(w, r.Output)
+		return nil
 	}
 	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n",
 		r.Output, r.Entries, console.Size(r.PayloadBytes), console.Size(r.FileBytes))

@@ -120,7 +120,7 @@ func newPackIntoCommand() *cobra.Command {
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
 		},
 	}
-	cmd.Flags().StringVar(&level, "cpu", "native", "")
+	cmd.Flags().StringVar(&level, "cpu", native, "")
 	jobsFlag(cmd, &jobs)
 	descriptionFlag(cmd, &description)
 	cmd.Flags().BoolVar(&portable, "portable", false, "")

@@ -20,8 +20,9 @@ import (
 type packOutput interface {
 	// begin writes the entries into the stage that the cache begins with.
 	begin(context.Context) error
-	// finish makes the output appear. It may leave an existing one as it is if nothing was packed.
-	finish(ctx context.Context, packed bool) (*embedded, error)
+	// finish makes the output appear, and completes the report. It may leave an existing one as it is if nothing was
+	// packed.
+	finish(ctx context.Context, packed bool, r *packReport) error
 }
 
 // cacheOutput is a cache file. An existing one is added to.
@@ -37,11 +38,27 @@ func (p cacheOutput) begin(context.Context) error {
 	return p.seed(p.path)
 }
 
-func (p cacheOutput) finish(_ context.Context, packed bool) (*embedded, error) {
+func (p cacheOutput) finish(_ context.Context, packed bool, _ *packReport) error {
 	if p.before != nil && !packed && p.left == 0 {
-		return nil, nil
+		return nil
 	}
-	return nil, p.publish(packing)
+	return p.publish(packing)
+}
+
+// stockOutput is a file for the stock runtime of ExecuTorch. An existing one is replaced.
+type stockOutput struct {
+	*stage
+	file *stockFile
+}
+
+func (p stockOutput) begin(context.Context) error { return (*cachefile.File)(nil).CheckOutput(p.path) }
+
+func (p stockOutput) finish(ctx context.Context, _ bool, r *packReport) error {
+	if err := errors.Join(p.file.writeFrom(p.stage, packing), ctx.Err()); err != nil {
+		return err
+	}
+	r.For, r.Entries, r.PayloadBytes, r.FileBytes = p.file, p.file.Entries, p.file.PayloadBytes, p.file.FileBytes
+	return p.publish(converted)
 }
 
 // seed begins the cache in the stage with the entries of another. The new file has an identity of its own, by which
@@ -139,10 +156,10 @@ func checkEmbedding(path string) error {
 	return nil
 }
 
-func (p embeddingOutput) finish(ctx context.Context, _ bool) (*embedded, error) {
+func (p embeddingOutput) finish(ctx context.Context, _ bool, r *packReport) error {
 	cache, err := mapped.Open(p.file(packing))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	size := int64(len(cache.Data()))
 	for _, t := range p.model.File().Tensors() {
@@ -155,13 +172,13 @@ func (p embeddingOutput) finish(ctx context.Context, _ bool) (*embedded, error) 
 		return p.model.File().WritePacked(w, cache.Data(), p.align, metadata)
 	})
 	if err := errors.Join(err, cache.Close()); err != nil {
-		return nil, err
+		return err
 	}
-	e, err := describeEmbedding(p.file(embedding))
+	r.Embedded, err = describeEmbedding(p.file(embedding))
 	if err := errors.Join(err, ctx.Err()); err != nil {
-		return nil, err
+		return err
 	}
-	return e, p.publish(embedding)
+	return p.publish(embedding)
 }
 
 func describeEmbedding(path string) (*embedded, error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +21,7 @@ var errUnproven = errors.New("it does not have what the model is packed into")
 // A proof is the result of packing a model to compare a cache file with it.
 type proof struct {
 	Model        string  `json:"model"`
+	CPU          string  `json:"cpu"` // level that it was packed for
 	Equal        int     `json:"equal_entries"`
 	EqualBytes   int64   `json:"equal_bytes"`
 	Wrong        []wrong `json:"wrong"`
@@ -41,18 +44,18 @@ func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 	dataFlag(cmd, &m.Data)
 }
 
-// prove packs a model into a new cache file at path, and compares with it, byte for byte, every entry that the given
-// file has for the model.
-func prove(f *cachefile.File, model modelfile.File, path string, stderr io.Writer) (p *proof, err error) {
+// prove packs a model for a level of CPU, which this process must have, into a new cache file at path. It compares with
+// that, byte for byte, every entry that the given file has for the model.
+func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.Writer) (p *proof, err error) {
 	info, err := f.Info()
 	if err != nil {
 		return nil, err
 	}
-	if info.Format != cachefile.Native {
-		return nil, fmt.Errorf("%s: a file of ExecuTorch (%s) has neither layouts nor the sources of its entries; "+
-			"xpwc convert --to native --model compares it with the model", f.Path(), info.Format)
+	if info.Format == cachefile.XPWC1 {
+		return nil, fmt.Errorf("%s: a file of ExecuTorch's version 1 has no seeds, by which entries are found; "+
+			"xpwc convert --to native --model compares it with the model", f.Path())
 	}
-	packed, err := packInto(model, path, "native", allJobs(), false, stderr)
+	packed, err := packInto(model, path, cpu, allJobs(), false, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,10 @@ func prove(f *cachefile.File, model modelfile.File, path string, stderr io.Write
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, right.Close()) }()
-	p = &proof{Model: model.Path, Wrong: []wrong{}}
+	p = &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
+	if info.Format == cachefile.XPWC2 {
+		return p, p.compareByName(f, right)
+	}
 	theirs := map[string][]*candidate{}
 	for e, err := range f.Entries() {
 		switch {
@@ -92,6 +98,65 @@ func prove(f *cachefile.File, model modelfile.File, path string, stderr io.Write
 		}
 	}
 	return p, nil
+}
+
+// compareByName compares what ExecuTorch would find in a sound file of its own with the entries of the packed model. What
+// it packs with each load, whatever its file has, need not be there.
+func (p *proof) compareByName(f, right *cachefile.File) error {
+	theirs := map[string]*candidate{}
+	for e, err := range f.Entries() {
+		if err != nil {
+			return err
+		}
+		theirs[e.Name] = &candidate{Entry: e}
+	}
+	missing := map[string]wrong{}
+	for e, err := range right.Entries() {
+		if err != nil {
+			return err
+		}
+		name := stockName(&e)
+		c := theirs[name]
+		switch {
+		case (c == nil || c.Seed != e.Seed) && stockPacks(&e) != "":
+		case c == nil:
+			missing[name] = wrong{Entry: name, What: "it is missing"}
+		case c.Seed != e.Seed:
+			what := fmt.Sprintf("it has seed %08x, and is looked for with %08x here", c.Seed, e.Seed)
+			missing[name] = wrong{name, what, c.Offset}
+		default:
+			if err := p.compare(f, c, right, &e); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		if c := theirs[name]; c == nil || !c.used { // the file can have only one entry of a name
+			p.Wrong = append(p.Wrong, missing[name])
+		}
+	}
+	for _, c := range theirs {
+		if !c.used {
+			p.Unused++
+		}
+	}
+	return nil
+}
+
+// compare compares the one entry that can be found with what the model is packed into.
+func (p *proof) compare(f *cachefile.File, c *candidate, right *cachefile.File, e *cachefile.Entry) error {
+	c.used = true
+	equal, err := equalPayloads(f, c.Entry, right, *e)
+	switch {
+	case err != nil:
+		return err
+	case !equal:
+		p.Wrong = append(p.Wrong, wrong{c.Name, c.differs(e), c.Offset})
+	default:
+		p.Equal++
+		p.EqualBytes += e.Size
+	}
+	return nil
 }
 
 // A candidate is an entry of the file to prove.
@@ -186,7 +251,11 @@ func (p *proof) print(w io.Writer, file string) {
 			file, console.Plural(p.Unused, "entry"), p.Model, p.OtherLayouts)
 	}
 	if p.holds() {
-		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into here\n",
-			file, console.Plural(p.Equal, "entry"), console.Size(p.EqualBytes), p.Model)
+		here := "here"
+		if p.CPU != native {
+			here += " for CPUs of level " + p.CPU
+		}
+		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into %s\n",
+			file, console.Plural(p.Equal, "entry"), console.Size(p.EqualBytes), p.Model, here)
 	}
 }

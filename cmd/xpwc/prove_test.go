@@ -12,6 +12,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/format/formattest"
 	"xpwc/internal/registrytest"
 )
 
@@ -149,11 +150,21 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 	says(t, dir, exitUsage, "verify", "c.xpwc", "--description", "operators.json")
 	require.Contains(t, says(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
 	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
-	require.Contains(t, says(t, dir, exitFailed, "verify", "executorch", "--model", faceModel(t)),
+	require.Contains(t, says(t, dir, 0, "verify", "executorch", "--model", faceModel(t)), "proven: ")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "version1"),
+		formattest.WithoutSeeds(contentOf(t, filepath.Join(dir, "executorch"))), 0o600))
+	require.Contains(t, says(t, dir, exitFailed, "verify", "version1", "--model", faceModel(t)),
 		"convert --to native --model")
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func contentOf(t testing.TB, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return content
 }
 
 func TestOnlyWhatProvesRightIsPulled(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 type pullOptions struct {
 	registryOptions
 	output, layout string
+	runtime        string // that the file is for; "" for those that have this project's cache
 	all            bool
 	model          modelfile.File
 }
@@ -36,11 +37,15 @@ Who can write to the registry decides what the model computes. With --model you 
 trust them: the model is packed here, and the file appears only if its entries for the
 model are the same, byte for byte (see xpwc verify --model).
 
+With --for executorch, FILE is for the stock runtime of ExecuTorch (see xpwc pack --for),
+and has the packed weights of this machine's layout.
+
 ` + refHelp + `
 HOST/NAME@sha256:… always pulls the same.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
-  xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all`,
+  xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all
+  xpwc pull registry.example/models/llm:v1 --for executorch -o llm.packed_cache`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" {
@@ -48,6 +53,9 @@ HOST/NAME@sha256:… always pulls the same.`,
 			}
 			if o.all && o.layout != "" {
 				return usagef("--all and --layout exclude each other")
+			}
+			if o.runtime != "" && (o.all || o.layout != "") {
+				return usagef("--for is for this machine's layout: --all and --layout name others")
 			}
 			if err := checkModel(o.model); err != nil {
 				return err
@@ -60,6 +68,7 @@ HOST/NAME@sha256:… always pulls the same.`,
 	f.StringVar(&o.layout, "layout", "",
 		"pull this layout in place of this machine's: 32 hexadecimal `DIGITS` that xpwc ls prints")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
+	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	modelFlags(cmd, &o.model)
 	o.flags(cmd)
 	return cmd
@@ -68,11 +77,18 @@ HOST/NAME@sha256:… always pulls the same.`,
 // pulling is the result of xpwc pull.
 type pulling struct {
 	*registry.Pulled
-	Proof *proof `json:"proof,omitempty"`
+	Proof *proof     `json:"proof,omitempty"`
+	For   *stockFile `json:"for,omitempty"`
 }
 
 func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) (err error) {
 	ctx := cmd.Context()
+	var p pulling
+	if o.runtime != "" {
+		if p.For, err = newStockFile(o.runtime, native); err != nil {
+			return err
+		}
+	}
 	s, err := newCacheStage(ctx, o.output, nil, stderr)
 	if err != nil {
 		return err
@@ -84,13 +100,20 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
-	p := pulling{Pulled: got}
+	p.Pulled = got
 	if o.model.Path != "" {
 		if p.Proof, err = o.prove(s, stderr); err != nil {
 			return err
 		}
 	}
-	if err := s.publish(pulled); err != nil {
+	made := pulled
+	if p.For != nil {
+		if err := p.For.writeFrom(s, pulled); err != nil {
+			return err
+		}
+		made = converted
+	}
+	if err := s.publish(made); err != nil {
 		return err
 	}
 	return o.report(stdout, p, func() error {
@@ -101,6 +124,9 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		}
 		fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, p.Digest)
 		p.Proof.print(stdout, o.output)
+		if p.For != nil {
+			p.For.print(stdout, o.output)
+		}
 		return nil
 	})
 }
@@ -111,7 +137,7 @@ func (o *pullOptions) prove(s *stage, stderr io.Writer) (*proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := prove(f, o.model, s.file(proving), stderr)
+	p, err := prove(f, o.model, native, s.file(proving), stderr)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}

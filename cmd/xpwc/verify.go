@@ -13,11 +13,13 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/workdir"
+	"xpwc/xnnpack"
 )
 
 func newVerifyCommand() *cobra.Command {
 	var json bool
 	var model modelfile.File
+	var cpu string
 	cmd := &cobra.Command{
 		Use:   "verify FILE [--model MODEL]",
 		Short: "Check everything in a cache file",
@@ -36,7 +38,10 @@ what the model computes. With --model, MODEL is packed as xpwc pack does, and ev
 that the file has for it is compared byte for byte. Use it before you deploy a file that
 was packed elsewhere. It needs space for the packed weights in the directory for
 temporary files (TMPDIR). Entries that MODEL does not use, and entries of other CPUs'
-layouts, cannot be compared; they are counted.
+layouts, cannot be compared; they are counted. --cpu compares with what MODEL is packed
+into for a lesser CPU than this one. An ExecuTorch's file has no layouts: each entry that
+the stock runtime would find must be equal. So name the CPU that it was packed for, and
+use an xpwc with its XNNPACK (see xpwc pack --for).
 
 A damaged cache need not be repaired: programs that open it with xpwc pack damaged weights
 again. xpwc compact drops damaged payloads.
@@ -46,16 +51,21 @@ all that MODEL needs, or if it cannot be read.`,
 		Example: `  xpwc verify model.xpwc
   xpwc verify model.xpwc --json | jq '.problems[] | {offset, what, entry}'
   xpwc verify model.xpwc || rm model.xpwc
-  xpwc verify received.xpwc --model model.tflite && cp received.xpwc model.xpwc`,
+  xpwc verify received.xpwc --model model.tflite && cp received.xpwc model.xpwc
+  xpwc verify model.packed_cache --model model.pte --cpu avx2`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkModel(model); err != nil {
+			if err := errors.Join(checkModel(model), checkLevel(cpu)); err != nil {
 				return err
 			}
-			return verify(cmd.Context(), args[0], model, json, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if cpu != native && model.Path == "" {
+				return usagef("--cpu is for --model")
+			}
+			return verify(cmd.Context(), args[0], model, cpu, json, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	modelFlags(cmd, &model)
+	cmd.Flags().StringVar(&cpu, "cpu", native, "CPU `LEVEL` to pack MODEL for: "+levelNames())
 	jsonFlag(cmd, &json)
 	return cmd
 }
@@ -80,7 +90,8 @@ type problemReport struct {
 	Entry  string `json:"entry,omitempty"`
 }
 
-func verify(ctx context.Context, path string, model modelfile.File, asJSON bool, stdout, stderr io.Writer) error {
+func verify(ctx context.Context, path string, model modelfile.File, cpu string, asJSON bool,
+	stdout, stderr io.Writer) error {
 	at, err := locate(path)
 	if err != nil {
 		return err
@@ -103,7 +114,7 @@ func verify(ctx context.Context, path string, model modelfile.File, asJSON bool,
 		return nil
 	})
 	if v.Sound && model.Path != "" {
-		if err := v.prove(ctx, at, model, stderr); err != nil {
+		if err := v.prove(ctx, at, model, cpu, stderr); err != nil {
 			return err
 		}
 	}
@@ -126,7 +137,11 @@ func verify(ctx context.Context, path string, model modelfile.File, asJSON bool,
 }
 
 // prove compares the file with the packed weights of the model, which it packs in a directory for temporary files.
-func (v *verification) prove(ctx context.Context, at location, model modelfile.File, stderr io.Writer) (err error) {
+func (v *verification) prove(ctx context.Context, at location, model modelfile.File, cpu string,
+	stderr io.Writer) (err error) {
+	if err := xnnpack.LimitCPU(cpu); err != nil {
+		return err
+	}
 	var dir *workdir.Dir
 	removed, err := jobOf(ctx).making(func() (err error) {
 		dir, err = workdir.New(os.TempDir())
@@ -138,7 +153,7 @@ func (v *verification) prove(ctx context.Context, at location, model modelfile.F
 	defer removed() // after the removal: an interrupt waits for that
 	defer func() { err = errors.Join(err, dir.Remove()) }()
 	return at.with(func(f *cachefile.File) (err error) {
-		v.Proof, err = prove(f, model, dir.File(proving), stderr)
+		v.Proof, err = prove(f, model, cpu, dir.File(proving), stderr)
 		return err
 	})
 }

@@ -191,6 +191,8 @@ struct xnn_allocator;
 struct xnn_quantization_params;
 
 enum xnn_status xnn_initialize(const struct xnn_allocator*);
+const void* xnn_experimental_get_build_identifier_data(void);
+size_t xnn_experimental_get_build_identifier_size(void);
 
 enum xnn_status xnn_create_weights_cache(xnn_weights_cache_t* created);
 enum xnn_status xnn_finalize_weights_cache(xnn_weights_cache_t, enum xnn_weights_cache_finalization_kind);

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/cachefile"
+	"xpwc/executorch"
+	"xpwc/internal/console"
+	operator "xpwc/packing"
+	"xpwc/xnnpack"
+)
+
+// forExecuTorch is the value of --for: the stock runtime of ExecuTorch, which maps a file at its packed_cache_path.
+const forExecuTorch = "executorch"
+
+// native is the level of this machine's CPU.
+const native = "native"
+
+func forFlag(cmd *cobra.Command, runtime *string, usage string) {
+	cmd.Flags().StringVar(runtime, "for", "", usage)
+	completeWords(cmd, "for", forExecuTorch)
+}
+
+// stockFile describes a file for the stock runtime.
+type stockFile struct {
+	ExecuTorch   []string  `json:"executorch"` // the versions that have the XNNPACK that packed it
+	XNNPACK      string    `json:"xnnpack"`    // the build identifier of that
+	Architecture string    `json:"architecture"`
+	CPU          string    `json:"cpu"` // level
+	Layout       string    `json:"layout"`
+	Entries      int       `json:"entries"`
+	PayloadBytes int64     `json:"payload_bytes"`
+	FileBytes    int64     `json:"file_bytes"`
+	LeftOut      []leftOut `json:"left_out,omitempty"` // the stock runtime packs these with each load
+}
+
+// leftOut is an entry that is not in the file.
+type leftOut struct {
+	Entry string `json:"entry"`
+	Why   string `json:"why"`
+}
+
+// newStockFile checks the value of --for, and that this program packs as the stock runtime does. The stock runtime
+// compares names and seeds, by which it sees neither another XNNPACK nor another CPU.
+func newStockFile(runtimeName, cpu string) (*stockFile, error) {
+	if runtimeName != forExecuTorch {
+		return nil, usagef("--for %s: the only runtime known is %s", runtimeName, forExecuTorch)
+	}
+	f := &stockFile{XNNPACK: xnnpack.BuildIdentifier(), Architecture: runtime.GOARCH, CPU: cpu}
+	for _, r := range executorch.ReleasesOf(f.Architecture, f.XNNPACK) {
+		f.ExecuTorch = append(f.ExecuTorch, r.Version)
+	}
+	if len(f.ExecuTorch) > 0 {
+		return f, nil
+	}
+	var known []string
+	for _, r := range executorch.Releases() {
+		if id, ok := r.XNNPACK[f.Architecture]; ok {
+			known = append(known, fmt.Sprintf("ExecuTorch %s has %.8s…", r.Version, id))
+		}
+	}
+	return nil, fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
+		"again or compute wrong numbers: its build identifier is %.8s…; on %s %s; "+
+		"make build XNNPACK=executorch makes the bin/xpwc that can", forExecuTorch, f.XNNPACK, f.Architecture,
+		cmp.Or(strings.Join(known, ", "), "no ExecuTorch is known"))
+}
+
+// writeFrom writes the file into a stage, as converted, of a native file there that has one layout. The output becomes
+// read-only: what the stock runtime can write to it locks, so that no second process maps it, and it truncates what it
+// cannot read.
+func (s *stockFile) writeFrom(st *stage, name string) error {
+	st.extend = false
+	st.mode &^= 0o222
+	err := withFile(st.file(name), func(f *cachefile.File) error { return s.write(f, st.file(converted), st.stderr) })
+	if err != nil {
+		return fmt.Errorf("%w\nnothing was written to %s", err, st.path)
+	}
+	return nil
+}
+
+func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error {
+	var entries []cachefile.Entry
+	for e, err := range f.Entries() {
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if err := stockCollisions(entries); err != nil {
+		return err
+	}
+	const ambiguous = "not the only one of its name, of which the file can have one"
+	chosen := stockChoice(entries)
+	keep := func(e cachefile.Entry) bool {
+		why := stockPacks(&e)
+		if why == "" && e.Seed != chosen[e.Name].Seed {
+			why = ambiguous
+		}
+		if why != "" {
+			s.LeftOut = append(s.LeftOut, leftOut{e.Name, why})
+		}
+		return why == ""
+	}
+	progress := console.NewProgress(stderr, "writing")
+	defer progress.Finish()
+	err := f.Write(to, keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Progress: progress.Update,
+		LeftOut: func(e cachefile.Entry, err error) error {
+			if !errors.Is(err, cachefile.ErrAmbiguous) {
+				return err
+			}
+			s.LeftOut = append(s.LeftOut, leftOut{e.Name, ambiguous})
+			return nil
+		}})
+	if errors.Is(err, cachefile.ErrEmpty) {
+		err = fmt.Errorf("there is nothing that the stock runtime would look for: %s", strings.Join(s.reasons(), ", "))
+	}
+	if err != nil {
+		return err
+	}
+	s.Layout = entries[0].Layout.String()
+	return withFile(to, func(written *cachefile.File) error {
+		info, err := written.Info()
+		s.Entries, s.PayloadBytes, s.FileBytes = info.Entries, info.PayloadBytes, info.FileBytes
+		return err
+	})
+}
+
+// stockName is the name under which the stock runtime looks for an entry: it adds a bias only if that has a name.
+func stockName(e *cachefile.Entry) string {
+	if executorch.Named(e.Bias) {
+		return e.Name
+	}
+	return e.Kernel
+}
+
+// stockPacks returns why the stock runtime packs an entry with each load, whatever its file has, or "". If the file had
+// one of these, it would be in memory twice.
+func stockPacks(e *cachefile.Entry) string {
+	switch {
+	case !executorch.Named(e.Kernel) || e.HasBias && !executorch.Named(e.Bias):
+		return "packed from a constant without a name"
+	case e.Family.Operator == operator.Deconvolution2D:
+		return "of a deconvolution, which XNNPACK packs before it looks"
+	case e.Family.Operator == operator.BatchMatrixMultiply:
+		return "of a batch matrix multiplication, whose seed is another one in each process"
+	}
+	return ""
+}
+
+// stockChoice returns the entries that the file has: the largest of each name, whatever the order of packing was.
+func stockChoice(entries []cachefile.Entry) map[string]cachefile.Entry {
+	chosen := map[string]cachefile.Entry{}
+	for _, e := range entries {
+		if stockPacks(&e) != "" {
+			continue
+		}
+		c, known := chosen[e.Name]
+		if !known || cmp.Or(cmp.Compare(e.Size, c.Size), cmp.Compare(c.Seed, e.Seed)) > 0 {
+			chosen[e.Name] = e
+		}
+	}
+	return chosen
+}
+
+// stockCollisions returns an error if the stock runtime would take one entry for another: it distinguishes entries by
+// name and seed.
+func stockCollisions(entries []cachefile.Entry) error {
+	type key struct {
+		name string
+		seed uint32
+	}
+	type content struct {
+		sum  cachefile.Digest
+		size int64
+	}
+	first := map[key]*cachefile.Entry{}
+	var errs []error
+	for i := range entries {
+		e := &entries[i]
+		k := key{stockName(e), e.Seed}
+		if !executorch.Named(e.Kernel) {
+			continue // it is never looked for
+		}
+		a, known := first[k]
+		if !known {
+			first[k], a = e, e
+		}
+		if (content{a.Sum, a.Size}) != (content{e.Sum, e.Size}) {
+			errs = append(errs, fmt.Errorf("%q: %s and %s, with seed %08x", k.name, packedBy(a), packedBy(e), e.Seed))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the stock runtime finds packed weights by name and seed, and would take one for another, "+
+		"with this file or without; give their nodes tensors of other content, or use xpwc's class for ExecuTorch, "+
+		"which distinguishes them:\n%w", errors.Join(errs...))
+}
+
+// packedBy says of an entry what packs it into how many bytes.
+func packedBy(e *cachefile.Entry) string {
+	by := "an operator"
+	if f := e.Family; f.Operator != 0 {
+		by = f.Operator.String()
+	}
+	return fmt.Sprintf("%s into %d bytes", by, e.Size)
+}
+
+func (s *stockFile) print(w io.Writer, path string) {
+	cpu, other := "CPUs of level "+s.CPU, ""
+	if s.CPU == native {
+		cpu, other = "CPUs like this machine's", "; --cpu names others"
+	}
+	fmt.Fprintf(w, "\n%s: for ExecuTorch %s on %s, %s: %s, %s packed, %s in all\n", path,
+		strings.Join(s.ExecuTorch, ", "), s.Architecture, cpu, console.Plural(s.Entries, "entry"),
+		console.Size(s.PayloadBytes), console.Size(s.FileBytes))
+	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
+		"it computes wrong numbers%s\n", s.Layout[:shortLayout], other)
+	for _, reason := range s.reasons() {
+		fmt.Fprintf(w, "note: the stock runtime packs with each load: %s\n", reason)
+	}
+}
+
+// reasons says why how many entries are left out.
+func (s *stockFile) reasons() (out []string) {
+	count := map[string]int{}
+	for _, l := range s.LeftOut {
+		count[l.Why]++
+	}
+	for _, why := range slices.Sorted(maps.Keys(count)) {
+		out = append(out, console.Plural(count[why], "entry")+", "+why)
+	}
+	return out
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+	"xpwc/executorch"
+	"xpwc/internal/format"
+	"xpwc/internal/registrytest"
+	operator "xpwc/packing"
+	"xpwc/xnnpack"
+)
+
+// packsAsExecuTorch reports whether the XNNPACK of these tests is one of ExecuTorch's.
+func packsAsExecuTorch() bool {
+	return len(executorch.ReleasesOf(runtime.GOARCH, xnnpack.BuildIdentifier())) > 0
+}
+
+func needsExecuTorchsXNNPACK(t testing.TB) {
+	t.Helper()
+	if !packsAsExecuTorch() {
+		t.Skip("the XNNPACK of these tests is not ExecuTorch's: make test-executorch")
+	}
+}
+
+func TestOnlyExecuTorchsXNNPACKPacksForItsStockRuntime(t *testing.T) {
+	if os.Getenv("XNNPACK") == "executorch" { // as the Makefile sets it
+		require.True(t, packsAsExecuTorch(), xnnpack.BuildIdentifier())
+	}
+	if packsAsExecuTorch() {
+		t.Skip("this is ExecuTorch's XNNPACK")
+	}
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"pack", program(t, perceptron), "--for", "executorch", "-o", "c"},
+		{"pull", "localhost:1/mlp", "--for", "executorch", "-o", "c"},
+	} {
+		said := says(t, dir, exitFailed, args...)
+		require.Contains(t, said, "another XNNPACK than the stock runtime")
+		require.Contains(t, said, xnnpack.BuildIdentifier()[:8], "which it is")
+		require.Contains(t, said, "ExecuTorch 1.5.1", "which it should be")
+		require.Contains(t, said, "make build XNNPACK=executorch")
+		require.NoFileExists(t, filepath.Join(dir, "c"))
+		requireNoStage(t, dir)
+	}
+}
+
+func TestTheStockRuntimesFileHasWhatTheProgramIsPackedInto(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir := t.TempDir()
+	for _, name := range []string{perceptron, "mlp_dyn_fp32.pte", floats16, mobilenet} {
+		t.Run(name, func(t *testing.T) {
+			model := program(t, name)
+			native := packJSON(t, dir, model, "-o", name+".xpwc")
+			report := packJSON(t, dir, model, "--for", "executorch", "-o", name+".packed_cache")
+			require.Equal(t, native.Entries, report.Entries)
+			require.Equal(t, []string{"1.5.1"}, report.For.ExecuTorch)
+			require.Equal(t, native.Levels[0].Layout, report.For.Layout)
+			require.Empty(t, report.For.LeftOut)
+			info, err := os.Stat(filepath.Join(dir, name+".packed_cache"))
+			require.NoError(t, err)
+			require.Equal(t, report.FileBytes, info.Size())
+			require.Zero(t, info.Mode().Perm()&0o222, "the stock runtime would lock it for one process, and add to it")
+
+			v := reported[inspection](t, dir, 0, "inspect", name+".packed_cache")
+			require.EqualValues(t, "xpwc2", v.Format)
+			require.Len(t, v.Entries, report.Entries)
+			packJSON(t, dir, model, "--for", "executorch", "-o", "again", "--jobs", "3")
+			require.Equal(t, contentOf(t, filepath.Join(dir, name+".packed_cache")), contentOf(t, filepath.Join(dir, "again")),
+				"the same program, XNNPACK and CPU give the same file")
+			require.Len(t, reported[comparison](t, dir, 0, "diff", name+".xpwc", name+".packed_cache").Differences, 0)
+			require.Contains(t, says(t, dir, 0, "verify", name+".packed_cache", "--model", model), "proven")
+			back := reported[conversion](t, dir, 0, "convert", name+".packed_cache", "--to", "native", "--model", model,
+				"-o", name+".back.xpwc")
+			require.EqualValues(t, report.Entries, *back.Adopted)
+		})
+	}
+}
+
+func TestTheStockRuntimesFileIsForOneCPU(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir, model := t.TempDir(), program(t, mobilenet)
+	said := says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "here")
+	require.Contains(t, said, "for ExecuTorch 1.5.1 on "+runtime.GOARCH+", CPUs like this machine's")
+	require.Contains(t, said, "does not check the CPU")
+	if runtime.GOARCH != "amd64" {
+		return
+	}
+	require.Contains(t, says(t, dir, exitUsage, "pack", model, "--for", "executorch", "-o", "two", "--cpu",
+		"sse2,native"), "one CPU")
+	require.NoFileExists(t, filepath.Join(dir, "two"))
+	require.Contains(t, says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "lesser", "--cpu", "sse2"),
+		"CPUs of level sse2")
+	says(t, dir, 1, "diff", "here", "lesser")
+	require.Contains(t, says(t, dir, exitFailed, "verify", "lesser", "--model", model), errUnproven.Error())
+	require.Contains(t, says(t, dir, 0, "verify", "lesser", "--model", model, "--cpu", "sse2"),
+		"packed into here for CPUs of level sse2")
+	require.Contains(t, says(t, dir, exitFailed, "verify", "here", "--model", model, "--cpu", "sse2"),
+		errUnproven.Error())
+}
+
+// namedProgram returns the path of a program of one kernel, written by the tests of package executorch.
+func namedProgram(t testing.TB, name string) string { return program(t, filepath.Join("..", name)) }
+
+func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir := t.TempDir()
+	said := says(t, dir, exitFailed, "pack", namedProgram(t, "one_name_one_seed.pte"), "--for", "executorch", "-o", "c")
+	require.Regexp(t, `"kernel": fully-connected into \d+ bytes and fully-connected into \d+ bytes, with seed`, said)
+	require.Contains(t, said, "nothing was written to c")
+	require.NoFileExists(t, filepath.Join(dir, "c"))
+	requireNoStage(t, dir)
+	packJSON(t, dir, namedProgram(t, "one_name_one_seed.pte"), "-o", "c.xpwc") // ours distinguishes them
+
+	report := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
+	require.Equal(t, 1, report.Entries, "it has one entry a name")
+	again := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again", "--jobs", "1")
+	require.Equal(t, report.For, again.For)
+	require.Equal(t, contentOf(t, filepath.Join(dir, "two")), contentOf(t, filepath.Join(dir, "again")))
+	var why []string
+	for _, l := range report.For.LeftOut {
+		why = append(why, l.Why)
+	}
+	require.ElementsMatch(t, []string{"packed from a constant without a name",
+		"not the only one of its name, of which the file can have one"}, why)
+	said = says(t, dir, 0, "pack", namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
+	require.Contains(t, said, "the stock runtime packs with each load: 1 entry, packed from a constant without a name")
+	require.Contains(t, says(t, dir, 0, "verify", "two", "--model", namedProgram(t, "one_name_two_seeds.pte")),
+		"proven: 1 entry")
+}
+
+func TestWhatTheStockRuntimeDoesNotLookForIsNotWrittenForIt(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir := t.TempDir()
+	for name, why := range map[string]string{"no_names.pte": "1 entry, packed from a constant without a name",
+		"deconvolution.pte": "1 entry, of a deconvolution"} {
+		said := says(t, dir, exitFailed, "pack", namedProgram(t, name), "--for", "executorch", "-o", "c")
+		require.Contains(t, said, "nothing that the stock runtime would look for: "+why)
+		require.NoFileExists(t, filepath.Join(dir, "c"))
+	}
+	matrices := cachefile.Entry{Kernel: "kernel", Family: operator.Family{Operator: operator.BatchMatrixMultiply}}
+	require.Contains(t, stockPacks(&matrices), "another one in each process")
+}
+
+func TestAStockRuntimesFileReplacesOnlyACache(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir, model := t.TempDir(), program(t, perceptron)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte("text"), 0o600))
+	require.Contains(t, says(t, dir, exitFailed, "pack", model, "--for", "executorch", "-o", "text"),
+		"not written over")
+	require.Equal(t, "text", string(contentOf(t, filepath.Join(dir, "text"))))
+
+	packJSON(t, dir, program(t, mobilenet), "-o", "c")
+	first := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
+	require.Equal(t, 2, first.Entries, "nothing is added to what was there")
+	again := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
+	require.Equal(t, first.For, again.For)
+}
+
+func TestMistakesWithTheStockRuntimeAreReported(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"the only runtime known is executorch", []string{"pack", program(t, perceptron), "--for", "litert"}},
+		{"the only runtime known is executorch", []string{"pull", "localhost:1/mlp", "--for", "litert"}},
+		{"--for is for programs", []string{"pack", faceModel(t), "--for", "executorch"}},
+		{"exclude each other", []string{"pack", program(t, perceptron), "--for", "executorch", "--embed-beside"}},
+		{"--all and --layout name others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--all"}},
+		{"--all and --layout name others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--layout", "0"}},
+	} {
+		require.Contains(t, says(t, dir, exitUsage, append(c.args, "-o", "c")...), c.says, c.args)
+		require.NoFileExists(t, filepath.Join(dir, "c"))
+	}
+	require.Contains(t, says(t, dir, exitUsage, "verify", "c", "--cpu", "sse9", "--model", "m"), "--cpu sse9")
+	if runtime.GOARCH == "amd64" {
+		require.Contains(t, says(t, dir, exitUsage, "verify", "c", "--cpu", "sse2"), "--cpu is for --model")
+	}
+}
+
+func TestANodePullsTheFileOfItsLayoutForTheStockRuntime(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	s := registrytest.Start(t)
+	dir, model := t.TempDir(), program(t, mobilenet)
+	packed := packJSON(t, dir, model, "-o", "c.xpwc")
+	says(t, dir, 0, "push", s.Ref("net:v1"), "c.xpwc")
+	packJSON(t, dir, model, "--for", "executorch", "-o", "packed_here")
+	pulled := decoded[pulling](t, dir, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled", "--model", model)
+	require.Equal(t, packed.Entries, pulled.For.Entries)
+	require.Equal(t, packed.Levels[0].Layout, pulled.For.Layout)
+	require.Equal(t, packed.Entries, pulled.Proof.Equal)
+	says(t, dir, 0, "diff", "packed_here", "pulled")
+	require.Contains(t, says(t, dir, 0, "verify", "pulled", "--model", model), "proven")
+	require.Contains(t, says(t, dir, 0, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled"),
+		"for ExecuTorch 1.5.1 on")
+	info, err := os.Stat(filepath.Join(dir, "pulled"))
+	require.NoError(t, err)
+	require.Zero(t, info.Mode().Perm()&0o222)
+
+	// Two programs whose packed weights the stock runtime could not distinguish.
+	forge(t, filepath.Join(dir, "c.xpwc"), func(records []format.Record, file []byte) ([]format.Record, []byte) {
+		r := records[0]
+		r.Packing[0] ^= 1
+		other := append([]byte{}, file[r.Offset:][:r.Size]...)
+		other[0] ^= 1
+		return addBefore(records, file, r, other)
+	})
+	says(t, dir, 0, "push", s.Ref("net:two"), "c.xpwc")
+	said := says(t, dir, exitFailed, "pull", s.Ref("net:two"), "--for", "executorch", "-o", "two")
+	require.Contains(t, said, "would take one for another")
+	require.NoFileExists(t, filepath.Join(dir, "two"))
+
+	if runtime.GOARCH == "amd64" {
+		packJSON(t, dir, model, "-o", "sse2.xpwc", "--cpu", "sse2")
+		says(t, dir, 0, "push", s.Ref("net:old"), "sse2.xpwc")
+		require.Contains(t, says(t, dir, exitFailed, "pull", s.Ref("net:old"), "--for", "executorch", "-o", "none"),
+			"pack here and push")
+		require.NoFileExists(t, filepath.Join(dir, "none"))
+	}
+}
+
+func TestAnExecuTorchsFileIsProvenByWhatItsRuntimeWouldFind(t *testing.T) {
+	dir, model := t.TempDir(), program(t, mobilenet)
+	packed := packJSON(t, dir, model, "-o", "c.xpwc")
+	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "-o", "right")
+	right := reported[verification](t, dir, 0, "verify", "right", "--model", model)
+	require.Equal(t, packed.Entries, right.Proof.Equal)
+	content := contentOf(t, filepath.Join(dir, "right"))
+	read := func(b []byte, offset uint64) error {
+		copy(b, content[offset:])
+		return nil
+	}
+	listed, version, err := format.DecodeTrailer(uint64(len(content)), read)
+	require.NoError(t, err)
+	payloads := content[:uint64(len(content))-format.TrailerSize(listed, version)]
+	for name, c := range map[string]struct {
+		change func(entries []format.TrailerEntry, file []byte) []format.TrailerEntry
+		says   string
+	}{
+		"another byte": {func(entries []format.TrailerEntry, file []byte) []format.TrailerEntry {
+			file[entries[3].Offset+5] ^= 1
+			return entries
+		}, "bytes are not those that it is packed into here"},
+		"another seed": {func(entries []format.TrailerEntry, _ []byte) []format.TrailerEntry {
+			entries[3].Seed ^= 1
+			return entries
+		}, "and is looked for with"},
+		"another size": {func(entries []format.TrailerEntry, _ []byte) []format.TrailerEntry {
+			entries[3].Size--
+			return entries
+		}, "bytes, and is packed into "},
+		"missing": {func(entries []format.TrailerEntry, _ []byte) []format.TrailerEntry {
+			return append(entries[:3:3], entries[4:]...)
+		}, "it is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entries, file := append([]format.TrailerEntry{}, listed...), append([]byte{}, payloads...)
+			entry := entries[3].Name
+			entries = c.change(entries, file)
+			file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "wrong"), file, 0o600))
+			said := says(t, dir, exitFailed, "verify", "wrong", "--model", model)
+			require.Contains(t, said, entry)
+			require.Contains(t, said, c.says)
+			require.NotContains(t, said, "proven: ")
+		})
+	}
+}

@@ -1,0 +1,115 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A kernelUse is of the one kernel of a program, by a fully connected layer of its own.
+type kernelUse struct {
+	dims       []uint32 // the kernel's
+	transposed bool
+	kernel     string // its name, "" for a constant in the blob
+}
+
+// oneKernel is a program with a method for each list of uses: a chain of fully connected layers without biases.
+func oneKernel(methods ...[]kernelUse) mprogram {
+	p := mprogram{named: map[string]uint32{}, constants: []uint64{0}}
+	size := 0
+	for i, uses := range methods {
+		in := func(u kernelUse) uint32 {
+			if u.transposed {
+				return u.dims[0]
+			}
+			return u.dims[1]
+		}
+		g := xgraph{values: []xtensor{{id: 0, datatype: dtFloat32, dims: []uint32{2, in(uses[0])}, flags: externalInput}}}
+		last := uint32(0)
+		var width uint32
+		for l, u := range uses {
+			width = u.dims[0] + u.dims[1] - in(u)
+			size = count(u.dims)
+			c := blobConstant{name: u.kernel}
+			if c.name == "" {
+				c.data = floats(sequence(size, 5)...)
+			}
+			g.constants = append(g.constants, c)
+			out := xtensor{id: uint32(10*l + 10), datatype: dtFloat32, dims: []uint32{2, width}, external: none}
+			if l == len(uses)-1 {
+				out.external, out.flags = 1, externalOutput
+			}
+			g.values = append(g.values, out, xtensor{id: out.id + 1, datatype: dtFloat32, dims: u.dims,
+				constant: uint32(l + 1), external: none})
+			flags := 0
+			if u.transposed {
+				flags = 1
+			}
+			g.nodes = append(g.nodes, xnode{kind: 2, fields: slots(last, out.id+1, none, out.id, flags)})
+			last = out.id
+		}
+		p.segments = append(p.segments, g.bytes())
+		p.methods = append(p.methods, mmethod{
+			name: fmt.Sprint("method ", i), inputs: []int32{0}, outputs: []int32{1},
+			values: tensors(mtensor{dtype: Float, sizes: []int32{2, int32(in(uses[0]))}},
+				mtensor{dtype: Float, sizes: []int32{2, int32(width)}}),
+			delegates: []table{inSegment(i)}, instructions: []table{call(0, 0, 1)}, buffers: []uint64{0},
+		})
+	}
+	p.named["kernel"] = uint32(len(p.segments))
+	p.segments = append(p.segments, floats(sequence(size, 3)...), nil)
+	return p
+}
+
+// loadable makes a program of one node that ExecuTorch loads, too; its constants have names.
+func loadable(c nodeCase) mprogram {
+	g := c.graph()
+	for i := range g.constants {
+		g.constants[i].name = fmt.Sprint("constant ", i)
+	}
+	p := around(g)
+	p.constants, p.segments = []uint64{0}, append(p.segments, nil)
+	p.methods[0].buffers = []uint64{0}
+	return p
+}
+
+// The programs for the tool's tests of files for the stock runtime, which finds packed weights by name and seed.
+var namingPrograms = map[string]mprogram{
+	// Where XNNPACK packs both in tiles of one size, their seeds are the same.
+	"one_name_one_seed.pte": oneKernel([]kernelUse{
+		{dims: []uint32{64, 128}, kernel: "kernel"}, {dims: []uint32{128, 64}, kernel: "kernel"},
+	}),
+	"one_name_two_seeds.pte": oneKernel([]kernelUse{{dims: []uint32{48, 48}, kernel: "kernel"}},
+		[]kernelUse{{dims: []uint32{48, 48}, kernel: "kernel", transposed: true}, {dims: []uint32{48, 48}}}),
+	"deconvolution.pte": loadable(nodeCases()["ConvTranspose2d"]),
+	"no_names.pte":      oneKernel([]kernelUse{{dims: []uint32{48, 48}}}),
+}
+
+func TestTheProgramsOfOneKernelForTheToolsTestsAreWhatIsBuiltHere(t *testing.T) {
+	for name, p := range namingPrograms {
+		content, err := os.ReadFile(filepath.Join("testdata", name))
+		require.NoError(t, err)
+		require.Equal(t, p.bytes(), content, name)
+	}
+}
+
+func TestOnlyNamesFromTheFilesAreNames(t *testing.T) {
+	p := openBytes(t, namingPrograms["one_name_two_seeds.pte"].bytes())
+	var named, unnamed int
+	for _, w := range p.Constants() {
+		if Named(w.Name) {
+			require.Equal(t, "kernel", w.Name)
+			named++
+		} else {
+			unnamed++
+		}
+	}
+	require.Equal(t, 1, named)
+	require.Equal(t, 1, unnamed)
+	require.False(t, Named(convertedName("kernel", Float)))
+}
