@@ -107,6 +107,11 @@ build: xnnpack ## build the tool: bin/xpwc (XNNPACK=)
 	@[ -e bin/xpwc ] || echo "building bin/xpwc" >&2
 	@$(go) build -o bin/xpwc ./cmd/xpwc
 
+# One file that needs nothing of the machine it is copied to.
+.PHONY: static
+static: ## build the tool without XNNPACK, for files and registries only: bin/xpwc-static (GOOS=, GOARCH=)
+	@$(pure_go) build -trimpath -ldflags '-s -w' -o bin/xpwc-static ./cmd/xpwc
+
 # The library has no XNNPACK: it is compiled against the header, and calls the host's. So none of the flags that find one
 # may get into it, not even those that a shell has from `make env`.
 version := $(shell sed -n 's/^\#define XPWC_VERSION "\(.*\)"/\1/p' capi/include/xpwc.h)
@@ -217,7 +222,7 @@ test: third_party bin/staticcheck ## formatting, vet, staticcheck, tests with th
 	@test -z "$$($(too_long) $$(git ls-files '*.go') | tee /dev/stderr)"
 	@$(go) vet ./...
 	@$(settings) bin/staticcheck ./...
-	@$(pure_go) vet $(pure)
+	@$(pure_go) vet $(compiled_pure)
 	@echo "tests without cgo"
 	@$(pure_go) test $(pure)
 	@$(pure_go) -C $(plots) vet ./... && cd $(plots) && $(pure_go) test ./... && CGO_ENABLED=0 $(CURDIR)/bin/staticcheck ./...
@@ -240,8 +245,9 @@ endif
 # A module of its own, so that who imports xpwc does not get a plotting library.
 plots := internal/bench/plots
 
-# The packages that need no XNNPACK.
+# The packages whose tests need no XNNPACK, and those that only compile without it.
 pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
+compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/bench/... ./cmd/xpwc
 
 include systems.mk
 

@@ -3,6 +3,8 @@
 package xpwc
 
 import (
+	"unsafe"
+
 	"xpwc/internal/digest"
 	"xpwc/internal/store"
 	"xpwc/packing"
@@ -15,6 +17,9 @@ type provider struct{}
 func newProvider(*Session) (provider, error) { return provider{}, nil }
 func (provider) finalize()                   {}
 func (provider) free()                       {}
+
+// Provider returns nil; with cgo it is what a runtime takes.
+func (s *Session) Provider() unsafe.Pointer { return nil }
 
 func askPackedSize(*packing.Geometry, []byte, int) packedSize { return packedSize{} }
 

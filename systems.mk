@@ -80,7 +80,7 @@ test-windows: xnnpack ## cross-build for Windows: run the tests that need no XNN
 	@for tool in wine x86_64-w64-mingw32-gcc; do \
 		command -v $$tool >/dev/null || { echo "test-windows needs $$tool: make tools" >&2; exit 1; }; done
 	@echo "go vet for Windows, without cgo and with mingw-w64"
-	@$(windows_go) vet $(pure)
+	@$(windows_go) vet $(compiled_pure)
 	@$(windows_cgo) vet $$($(go) list ./... | grep -v /capi) # which needs signals
 	@$(MAKE) --no-print-directory $(wine)/prefix/ready $(wine)/overlay.json
 	@for package in $(windows_tested); do \
@@ -118,7 +118,7 @@ vetted := darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64 netbsd/amd64 ope
 vet-systems: ## vet what needs no cgo for macOS, iOS, the BSDs, Android, riscv64 and Windows on arm64
 	@for system in $(vetted); do \
 		echo "go vet for $$system"; \
-		CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} GOFLAGS='$(user_goflags)' go vet $(pure) || exit 1; \
+		CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} GOFLAGS='$(user_goflags)' go vet $(compiled_pure) || exit 1; \
 	done
 	@echo "go build for ios/arm64" # its tests would have to be linked with cgo; the files are macOS', vetted above
 	@CGO_ENABLED=0 GOOS=ios GOARCH=arm64 GOFLAGS='$(user_goflags)' go build $(pure)

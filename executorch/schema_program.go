@@ -1,5 +1,3 @@
-//go:build cgo
-
 package executorch
 
 // The slots of program.fbs that say what a program computes.

@@ -18,6 +18,9 @@ import (
 	"unsafe"
 )
 
+// Available reports whether this program has XNNPACK: a program that was built without cgo has not.
+const Available = true
+
 const (
 	// InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it says that there is none.
 	InvalidValue ValueID = math.MaxUint32

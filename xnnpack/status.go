@@ -19,6 +19,9 @@ const (
 	Deprecated           Status = 8
 )
 
+// NoCgo is the status of every call in a program that was built without cgo (CGO_ENABLED=0). XNNPACK has none for it.
+const NoCgo Status = -1
+
 var statusText = [...]string{
 	Success:              "success",
 	Uninitialized:        "XNNPACK is not initialized",
@@ -33,6 +36,9 @@ var statusText = [...]string{
 
 // Error implements error.
 func (s Status) Error() string {
+	if s == NoCgo {
+		return "this program has no XNNPACK; build it with CGO_ENABLED=1 and a C compiler"
+	}
 	if s >= 0 && int(s) < len(statusText) {
 		return statusText[s]
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/xnnpack"
 )
 
 // helpWidth is how many columns help texts have at most.
@@ -144,6 +145,9 @@ otherwise. A second interrupt ends it at once.`,
 			c.GroupID = g.title
 			root.AddCommand(c)
 		}
+	}
+	if !xnnpack.Available {
+		withoutXNNPACK(root)
 	}
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// errWithoutXNNPACK is matched by the errors of commands that a program without XNNPACK does not have.
+var errWithoutXNNPACK = errors.New("this xpwc was built without XNNPACK, and only looks after files and registries; " +
+	"use one that was built with it (make build)")
+
+// withoutXNNPACK makes the commands of root that need XNNPACK say so, in their help and when they are used.
+func withoutXNNPACK(root *cobra.Command) {
+	root.Long += `
+
+This xpwc was built without XNNPACK. It looks after files and registries. It does not pack
+or run models, and this machine's layout is not known to it: where there are several,
+--layout names one.`
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "run", "demo", "bench", "measure", "pack", "pack-into":
+			c.Short += " (not in this build)"
+			c.Long = "Not in this build, which has no XNNPACK.\n\n" + c.Long
+			c.PreRunE = func(c *cobra.Command, _ []string) error {
+				return fmt.Errorf("%s: %w", c.CommandPath(), errWithoutXNNPACK)
+			}
+		}
+	}
+}

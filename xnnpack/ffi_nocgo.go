@@ -1,0 +1,130 @@
+//go:build !cgo
+
+package xnnpack
+
+// Without cgo there is no XNNPACK: Initialize fails, and what comes after it is never reached. Constants have the
+// values of xnnpack.h.
+
+import (
+	"math"
+	"runtime"
+	"unsafe"
+)
+
+// Available reports whether this program has XNNPACK: a program that was built without cgo has not.
+const Available = false
+
+const (
+	// InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it says that there is none.
+	InvalidValue ValueID = math.MaxUint32
+	// MaxTensorDims is the largest number of dimensions of a tensor (XNN_MAX_TENSOR_DIMS).
+	MaxTensorDims = 6
+	// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
+	ExtraBytes = 16
+	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements (XNN_MIN_BLOCKSIZE).
+	MinBlockSize = 32
+)
+
+// Flags of a runtime (XNN_FLAG_*); see the build with cgo.
+const (
+	HintSparseInference        RuntimeFlags = 0x01
+	HintFP16Inference          RuntimeFlags = 0x02
+	ForceFP16Inference         RuntimeFlags = 0x04
+	BasicProfiling             RuntimeFlags = 0x08
+	YieldWorkers               RuntimeFlags = 0x10
+	TransientIndirectionBuffer RuntimeFlags = 0x20
+)
+
+const (
+	flagSamePadding      = 0x04
+	flagTransposeWeights = 0x01
+	flagTransposeB       = 0x01
+	flagAlignCorners     = 0x08
+	flagLegacyMode       = 0x04
+	flagKeepDims         = 0x40
+
+	flagExternalInput  = 0x1
+	flagExternalOutput = 0x2
+)
+
+// WeightsCache is where a runtime puts its packed weights, or finds them: an xpwc.Session, or a [HeapWeightsCache].
+type WeightsCache interface {
+	// Provider returns a *struct xnn_weights_cache_provider.
+	Provider() unsafe.Pointer
+}
+
+type (
+	pinned        struct{ pinner *runtime.Pinner }
+	cMemory       struct{ bytes []byte }
+	cSubgraph     struct{}
+	cRuntime      struct{}
+	cWorkspace    struct{}
+	cThreadpool   struct{}
+	cWeightsCache struct{}
+)
+
+// How many operators of each kind there are.
+var (
+	unaryOperators  [Sign + 1]struct{}
+	binaryOperators [ShiftRightArithmetic + 1]struct{}
+	reduceOperators [ReduceMean + 1]struct{}
+)
+
+func cInitialize() Status                                                        { return NoCgo }
+func cHasCPULevel(int) bool                                                      { return false }
+func cLimitCPU(int)                                                              {}
+func cKnowsCPU() bool                                                            { return false }
+func cInitializedWhenLoaded() bool                                               { return false }
+func cWidenF16(int, []byte, []byte) Status                                       { return NoCgo }
+func newPinned() pinned                                                          { return pinned{} }
+func (pinned) release()                                                          {}
+func cAllocate(int) (cMemory, bool)                                              { return cMemory{}, false }
+func (cMemory) free()                                                            {}
+func (cMemory) pointer() unsafe.Pointer                                          { return nil }
+func (cMemory) float32s() []float32                                              { return nil }
+func cNewSubgraph(int) (cSubgraph, Status)                                       { return cSubgraph{}, NoCgo }
+func (cSubgraph) delete()                                                        {}
+func (cSubgraph) define(*Tensor, ValueID, uint32) (ValueID, Status)              { return 0, NoCgo }
+func (cSubgraph) fullyConnected(*FullyConnected, uint32) Status                  { return NoCgo }
+func (cSubgraph) convolution(*Convolution2D, []int, uint32) Status               { return NoCgo }
+func (cSubgraph) depthwise(*DepthwiseConvolution2D, []int, uint32) Status        { return NoCgo }
+func (cSubgraph) deconvolution(*Deconvolution2D, []int) Status                   { return NoCgo }
+func (cSubgraph) batchMatrixMultiply(ValueID, ValueID, ValueID, uint32) Status   { return NoCgo }
+func (cSubgraph) unary(UnaryOperator, float32, float32, ValueID, ValueID) Status { return NoCgo }
+func (cSubgraph) binary(BinaryOperator, Range, ValueID, ValueID, ValueID) Status { return NoCgo }
+func (cSubgraph) maxPooling(*MaxPooling2D, uint32) Status                        { return NoCgo }
+func (cSubgraph) averagePooling(*AveragePooling2D, uint32) Status                { return NoCgo }
+func (cSubgraph) reduce(ReduceOperator, []int, ValueID, ValueID, uint32) Status  { return NoCgo }
+func (cSubgraph) constantPad([]int, []int, float32, ValueID, ValueID) Status     { return NoCgo }
+func (cSubgraph) reshape([]int, ValueID, ValueID) Status                         { return NoCgo }
+func (cSubgraph) transpose([]int, ValueID, ValueID) Status                       { return NoCgo }
+func (cSubgraph) expandDims([]int, ValueID, ValueID) Status                      { return NoCgo }
+func (cSubgraph) slice([]int, []int, ValueID, ValueID) Status                    { return NoCgo }
+func (cSubgraph) concatenate(int, []ValueID, ValueID) Status                     { return NoCgo }
+func (cSubgraph) evenSplit(int, ValueID, []ValueID) Status                       { return NoCgo }
+func (cSubgraph) resizeBilinear(Size, ValueID, ValueID, uint32) Status           { return NoCgo }
+func (cSubgraph) softmax(ValueID, ValueID) Status                                { return NoCgo }
+func (cSubgraph) copy(ValueID, ValueID) Status                                   { return NoCgo }
+func (cSubgraph) depthToSpace(int, ValueID, ValueID) Status                      { return NoCgo }
+func (cSubgraph) spaceToDepth(int, ValueID, ValueID) Status                      { return NoCgo }
+func cNewRuntime(cSubgraph, WeightsCache, cWorkspace, cThreadpool, RuntimeFlags) (cRuntime, Status) {
+	return cRuntime{}, NoCgo
+}
+func (cRuntime) delete() Status                                    { return NoCgo }
+func (cRuntime) reshapeExternal(ValueID, []int) Status             { return NoCgo }
+func (cRuntime) externalShape(ValueID) ([]int, Status)             { return nil, NoCgo }
+func (cRuntime) reshape() Status                                   { return NoCgo }
+func (cRuntime) setup([]ValueID, [][]byte, *runtime.Pinner) Status { return NoCgo }
+func (cRuntime) invoke() Status                                    { return NoCgo }
+func (cRuntime) profile() ([]byte, []uint64, Status)               { return nil, nil, NoCgo }
+func cNewWorkspace() (cWorkspace, Status)                          { return cWorkspace{}, NoCgo }
+func (cWorkspace) release()                                        {}
+func cNewThreadpool(int) (cThreadpool, bool)                       { return cThreadpool{}, false }
+func (cThreadpool) threads() int                                   { return 0 }
+func (cThreadpool) destroy()                                       {}
+func cNewWeightsCache() (cWeightsCache, Status)                    { return cWeightsCache{}, NoCgo }
+func (cWeightsCache) finalize(bool) Status                         { return NoCgo }
+func (cWeightsCache) delete() Status                               { return NoCgo }
+
+// Provider implements WeightsCache.
+func (*HeapWeightsCache) Provider() unsafe.Pointer { return nil }
