@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 )
 
 // A program is one of ExecuTorch's, with its external data and inputs for its methods.
@@ -67,4 +68,15 @@ func (h host) run(p program, cache, outputs string) (*report, error) {
 		r.FileBytes = info.Size()
 	}
 	return &r, nil
+}
+
+// outputFiles returns where the outputs of all methods are.
+func (r *report) outputFiles(dir string) []string {
+	var files []string
+	for _, m := range r.Methods {
+		for i := range m.Outputs {
+			files = append(files, filepath.Join(dir, fmt.Sprintf("%s.out%d.npy", m.Name, i)))
+		}
+	}
+	return files
 }

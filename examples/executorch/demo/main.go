@@ -110,14 +110,12 @@ func (m *mode) run(h host, p program, dir string) ([]byte, error) {
 	}
 	m.runs = append(m.runs, r)
 	var all []byte
-	for _, method := range r.Methods {
-		for i := range method.Outputs {
-			b, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%s.out%d.npy", method.Name, i)))
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, b...)
+	for _, path := range r.outputFiles(dir) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, b...)
 	}
 	return all, nil
 }
@@ -153,7 +151,7 @@ func table(modes []*mode) *console.Table {
 	row("load", ms(func(r *report) float64 { return r.LoadMS }))
 	for i, method := range modes[0].runs[0].Methods {
 		of := ""
-		if i > 0 || len(modes[0].runs[0].Methods) > 1 {
+		if len(modes[0].runs[0].Methods) > 1 {
 			of = method.Name + ", "
 		}
 		row(of+"first inference", ms(func(r *report) float64 { return r.Methods[i].FirstMS }))

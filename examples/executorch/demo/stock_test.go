@@ -61,8 +61,8 @@ func buildAndRun(m *testing.M) (int, error) {
 	for _, command := range [][]string{
 		{"make", "-C", "..", "BUILD=" + dir, "CXXFLAGS=-O1 -Werror"},
 		{"go", "build", "-o", built.tool, "xpwc/cmd/xpwc"},
-		{"gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-o", built.lesserCPU, "-I", shims, "-I", include,
-			filepath.Join("testdata", "lesser_cpu.c"), filepath.Join(shims, "shims.c")},
+		{"gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-o", built.lesserCPU,
+			"-I", shims, "-I", include, filepath.Join("testdata", "lesser_cpu.c"), filepath.Join(shims, "shims.c")},
 	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, out)
@@ -87,13 +87,6 @@ func (h host) onCPU(level string) host {
 		fmt.Sprint("LESSER_CPU=", slices.Index(xnnpack.CPULevels(), level)),
 	}
 	return h
-}
-
-// xpwc runs the tool, which must succeed.
-func xpwc(t *testing.T, args ...string) {
-	t.Helper()
-	out, err := exec.Command(built.tool, args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
 }
 
 // goldenPrograms are those that ExecuTorch exported and ran, and how far its outputs on other CPUs may be from these.
@@ -152,8 +145,8 @@ func (h host) mustRun(t *testing.T, p program, cache string) run {
 	r, err := h.run(p, cache, dir)
 	require.NoError(t, err)
 	out := run{report: r}
-	for i := range r.Methods[0].Outputs {
-		out.outputs = append(out.outputs, array(t, filepath.Join(dir, fmt.Sprintf("%s.out%d.npy", r.Methods[0].Name, i))))
+	for _, path := range r.outputFiles(dir) {
+		out.outputs = append(out.outputs, array(t, path))
 	}
 	return out
 }
