@@ -13,6 +13,7 @@ SHELL := /bin/bash
 XNNPACK ?= debian
 ARCH ?=
 MODEL ?=
+DATA ?=
 LAYERS ?=
 JSON ?=
 PLOTS ?=
@@ -156,14 +157,14 @@ install: lib ## install the C library, its headers, pkg-config files and CMake p
 		$(fill_in) "capi/install/$$file.in" >"$(dest)/lib/cmake/xpwc/$$file"; done
 
 .PHONY: demo
-demo: build ## run a model without a cache, cold and warm (MODEL=, LAYERS=, JSON=)
+demo: build ## run a model without a cache, cold and warm (MODEL=, DATA=, LAYERS=, JSON=)
 	@$(if $(MODEL),,third_party/fetch-models)
-	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
+	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)' $(DATA)
 
 .PHONY: demo-shared
-demo-shared: build ## two runtimes that share weights, without and with the cache (MODEL=, LAYERS=, JSON=)
+demo-shared: build ## two runtimes that share weights, without and with the cache (MODEL=, DATA=, LAYERS=, JSON=)
 	@$(if $(MODEL),,third_party/fetch-models)
-	@bin/xpwc demo --shared $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
+	@bin/xpwc demo --shared $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)') '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)' $(DATA)
 
 # Where the host looks for XNNPACK; empty for where the compiler does.
 xnnpack_root = $(or $(xnnpack_prefix),$(filter-out system,$(XNNPACK)))
@@ -278,8 +279,8 @@ docs/architecture.svg: docs/architecture.dot ## draw the picture of the packages
 figures = $(or $(JSON),bin/bench.json)
 
 .PHONY: bench
-bench: third_party build ## measure against every alternative and the limit (MODEL=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
-	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --json '$(figures)' $(if $(MODEL),'$(MODEL)')
+bench: third_party build ## measure against every alternative and the limit (MODEL=, DATA=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
+	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --json '$(figures)' $(if $(MODEL),'$(MODEL)' $(DATA))
 	@$(if $(PLOTS),$(pure_go) -C $(plots) run . '$(abspath $(figures))' '$(abspath $(PLOTS))')
 	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x .
 

@@ -200,7 +200,7 @@ func (c *core) planCommit(entries, pending []*entry) (plan *store.Commit, commit
 		if err != nil {
 			return nil, nil, full, err
 		}
-		plan, err = c.store.PrepareCommit(c.layouts(c.store.Index(), records), records, c.trailer(records))
+		plan, err = c.store.PrepareCommit(c.layouts(c.store.Index(), records), records)
 		if err == nil {
 			return plan, committing, full, nil
 		}
@@ -337,10 +337,4 @@ func (c *core) superseded(r *format.Record, next map[*entry]bool) bool {
 		}
 	}
 	return false
-}
-
-// trailer lists for ExecuTorch what it can use here: of this machine's layout, one entry a name.
-func (c *core) trailer(records []format.Record) []format.TrailerEntry {
-	here, _ := currentLayout()
-	return format.TrailerEntries(here.Fingerprint, records)
 }

@@ -111,9 +111,7 @@ func (c *core) compact(keep func([]format.Record) []format.Record) error {
 	c.dirty = false // what changes from here on is not in the new file
 	loaded := c.store.Index()
 	c.mu.Unlock()
-	next, err := c.store.Rewrite(items, func(kept []format.Record) ([]format.Layout, []format.TrailerEntry) {
-		return c.layouts(loaded, kept), c.trailer(kept)
-	})
+	next, err := c.store.Rewrite(items, func(kept []format.Record) []format.Layout { return c.layouts(loaded, kept) })
 	c.mu.Lock()
 	if err == nil {
 		err = next.TakePlace()
@@ -215,7 +213,7 @@ func usedLast(records []format.Record, maxBytes int64) []format.Record {
 	if maxBytes <= 0 {
 		return records
 	}
-	const perRecord = 512 // index, trailer and alignment, generously
+	const perRecord = 512 // index and alignment, generously
 	total := uint64(format.HeaderSize)
 	byUse := slices.Clone(records)
 	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(a.UsedAt, b.UsedAt) })

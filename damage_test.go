@@ -138,7 +138,7 @@ func atGeneration(t *testing.T, content []byte, slot format.Slot, generation uin
 		require.NoError(t, err)
 		records = append(records, r)
 	}
-	next, block, err := format.EncodeGeneration(generation, slot.IndexOffset, index.Layouts(), records, nil)
+	next, block, err := format.EncodeGeneration(generation, slot.IndexOffset, index.Layouts(), records)
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
@@ -304,7 +304,7 @@ func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
 	file[wrong.Offset] ^= 1
 	wrong.Sum = digest.Of(file[wrong.Offset : wrong.Offset+wrong.Size])
 	records := []format.Record{wrong, right}
-	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records, nil)
+	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records)
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
 	b, slotAt := slot.Encode(h.ID)

@@ -94,7 +94,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 	require.True(t, begun)
 	_, err = st.Append(payloads)
 	require.NoError(t, err)
-	plan, err := st.PrepareCommit([]format.Layout{layout}, records, nil)
+	plan, err := st.PrepareCommit([]format.Layout{layout}, records)
 	require.NoError(t, err)
 	inForce, err := st.Conclude(plan, plan.Write())
 	require.NoError(t, err)

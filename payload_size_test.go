@@ -33,8 +33,7 @@ func resize(t *testing.T, path string, change func(r *format.Record, payload []b
 		file = append(append(file, make([]byte, r.Offset-uint64(len(file)))...), payload...)
 		records = append(records, r)
 	}
-	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records,
-		format.TrailerEntries(index.Layouts()[0].Fingerprint, records))
+	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records)
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
 	encoded, at := slot.Encode([16]byte{1, 2, 3})

@@ -148,7 +148,8 @@ func (f *File) Entries() iter.Seq2[Entry, error] {
 	}
 }
 
-func reserved(name string) bool { return name == format.HeaderEntry || name == format.IndexEntry }
+// reserved reports whether the name of an entry of ExecuTorch's index is one that only a native file has.
+func reserved(name string) bool { return name == format.NativeEntry }
 
 // Payload reads the packed bytes of an entry of this file, as long as the file is open. They are not checked.
 func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f.r, e.Offset, e.Size) }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/cachefile"
+	"xpwc/internal/format"
 )
 
 // loadedByExecuTorch reads a file by the rules that ExecuTorch's loader goes by (XNNWeightsCache.cpp, pull request
@@ -59,9 +60,13 @@ func TestExecuTorchLoadsWhatIsWrittenForIt(t *testing.T) {
 	for i, name := range map[int]string{0: "convconv.bias", 1: "dense", 3: "tied"} {
 		require.Equal(t, payloadOf(i, weights[i]), payloads[name])
 	}
-	native, _, ok := load("native", cachefile.WriteOptions{Layout: here.Fingerprint})
-	require.True(t, ok, "a native file is one of ExecuTorch's too")
-	for name, payload := range payloads {
-		require.Equal(t, payload, native[name])
-	}
+}
+
+// ExecuTorch does not ask what CPU packed weights are for. In a native file it finds none, and no byte that is free.
+func TestExecuTorchTakesNothingOfANativeFile(t *testing.T) {
+	b := sample(t)
+	claimed, _, ok := loadedByExecuTorch(b)
+	require.True(t, ok)
+	require.Len(t, claimed, 1)
+	require.Equal(t, b[:len(b)-20-4-len(format.NativeEntry)-20], claimed[format.NativeEntry])
 }

@@ -16,7 +16,7 @@ import (
 // A Format is a kind of cache file.
 type Format string
 
-// The formats. A native file carries ExecuTorch's index too, so that ExecuTorch can read it.
+// The formats. ExecuTorch finds no packed weights in a native file; [File.Write] makes a file of its own format of one.
 const (
 	Native Format = "native"
 	XPWC1  Format = "xpwc1" // ExecuTorch's, version 1: entries without seeds; read, and not written
@@ -256,11 +256,13 @@ func (f *File) readIndex() (findings []finding, err error) {
 	if slot.IndexOffset+slot.IndexSize > f.size || slot.IndexSize > math.MaxInt {
 		return findings, nil
 	}
-	b := make([]byte, slot.IndexSize)
-	if err := f.readAt(b, slot.IndexOffset); err != nil {
+	var index *format.Index
+	b, err := format.ReadIndex(f.readAt, slot)
+	if err == nil {
+		index, err = format.DecodeIndex(b, slot)
+	} else if !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
-	index, err := format.DecodeIndex(b, slot)
 	if err != nil {
 		return append(findings, finding{f.problem(slot.IndexOffset, "%v", err), true}), nil
 	}

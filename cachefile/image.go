@@ -33,9 +33,8 @@ type Image struct {
 // generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads'
 // checksums.
 //
-// listed is the layout whose entries the index for ExecuTorch lists. Every payload is compared with its checksum.
-// Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote, ErrEmpty if there is no entry.
-func Combine(files []*File, keep func(Entry) bool, listed Digest) (*Image, error) {
+// Every payload is compared with its checksum. Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote, ErrEmpty if there is no entry.
+func Combine(files []*File, keep func(Entry) bool) (*Image, error) {
 	var all []portable
 	descriptions := map[Digest]string{}
 	for _, f := range files {
@@ -60,7 +59,7 @@ func Combine(files []*File, keep func(Entry) bool, listed Digest) (*Image, error
 	if len(all) == 0 {
 		return nil, ErrEmpty
 	}
-	return layOut(inOrder(all), descriptions, listed)
+	return layOut(inOrder(all), descriptions)
 }
 
 // A portable entry has nothing that says something only where it was packed.
@@ -124,7 +123,7 @@ func biases(r *format.Record) int {
 
 func byBytes(a, b Digest) int { return bytes.Compare(a[:], b[:]) }
 
-func layOut(entries []portable, descriptions map[Digest]string, listed Digest) (*Image, error) {
+func layOut(entries []portable, descriptions map[Digest]string) (*Image, error) {
 	type content struct {
 		sum  Digest
 		size uint64
@@ -159,7 +158,7 @@ func layOut(entries []portable, descriptions map[Digest]string, listed Digest) (
 		im.Layouts = append(im.Layouts, *layouts[fingerprint])
 		listing = append(listing, format.Layout{Fingerprint: fingerprint, Description: descriptions[fingerprint]})
 	}
-	slot, block, err := format.EncodeGeneration(1, tail, listing, records, format.TrailerEntries(listed, records))
+	slot, block, err := format.EncodeGeneration(1, tail, listing, records)
 	if err != nil {
 		return nil, err
 	}

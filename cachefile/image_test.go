@@ -15,14 +15,13 @@ import (
 	"xpwc/internal/format"
 )
 
-func combine(t *testing.T, keep func(cachefile.Entry) bool, listed cachefile.Digest, paths ...string,
-) (*cachefile.Image, []byte) {
+func combine(t *testing.T, keep func(cachefile.Entry) bool, paths ...string) (*cachefile.Image, []byte) {
 	t.Helper()
 	var files []*cachefile.File
 	for _, path := range paths {
 		files = append(files, open(t, path))
 	}
-	im, err := cachefile.Combine(files, keep, listed)
+	im, err := cachefile.Combine(files, keep)
 	require.NoError(t, err)
 	b, err := io.ReadAll(im.Reader())
 	require.NoError(t, err)
@@ -47,16 +46,16 @@ func TestTheSameEntriesMakeTheSameImage(t *testing.T) {
 	gaps.commit(t)
 	there := write(t, gaps.bytes())
 
-	im, want := combine(t, nil, here.Fingerprint, path)
+	im, want := combine(t, nil, path)
 	require.Equal(t, len(weights), im.Entries)
 	for name, paths := range map[string][]string{
 		"again": {path}, "a copy": {copied}, "packed elsewhere": {there}, "twice": {path, there},
 		"in halves": halves(t, path),
 	} {
-		_, got := combine(t, nil, here.Fingerprint, paths...)
+		_, got := combine(t, nil, paths...)
 		require.True(t, bytes.Equal(want, got), name)
 	}
-	_, less := combine(t, func(e cachefile.Entry) bool { return e.Seed != 5 }, here.Fingerprint, path)
+	_, less := combine(t, func(e cachefile.Entry) bool { return e.Seed != 5 }, path)
 	require.NotEqual(t, want[16:32], less[16:32], "other entries make another identity")
 }
 
@@ -76,7 +75,7 @@ func halves(t *testing.T, path string) (paths []string) {
 
 func TestAnImageHasTheEntriesAndNothingOfWhereTheyWerePacked(t *testing.T) {
 	path := write(t, sample(t))
-	im, b := combine(t, func(e cachefile.Entry) bool { return e.Layout == here.Fingerprint }, here.Fingerprint, path)
+	im, b := combine(t, func(e cachefile.Entry) bool { return e.Layout == here.Fingerprint }, path)
 	require.Len(t, im.Layouts, 1)
 	require.Equal(t, here.Description, im.Layouts[0].Description)
 	require.Equal(t, im.Entries, im.Layouts[0].Entries)
@@ -113,7 +112,7 @@ func TestWhatOneFileKnowsOfAnEntryHoldsForAll(t *testing.T) {
 	plain.commit(t)
 	tied.add(weight{kernel: "k", layout: here, size: 100, flags: format.Tied})
 	tied.commit(t)
-	im, b := combine(t, nil, here.Fingerprint, write(t, plain.bytes()), write(t, tied.bytes()))
+	im, b := combine(t, nil, write(t, plain.bytes()), write(t, tied.bytes()))
 	require.Equal(t, 1, im.Entries)
 	require.True(t, entries(t, open(t, write(t, b)))[0].Tied)
 }
@@ -127,7 +126,7 @@ func TestPayloadsThatNothingTellsApartAreVariantsOfEachOther(t *testing.T) {
 	another.add(weight{kernel: "k", layout: here, seed: 8, size: 300})
 	another.records[1].KernelDigest = another.records[0].KernelDigest
 	another.commit(t)
-	_, b := combine(t, nil, here.Fingerprint, write(t, one.bytes()), write(t, another.bytes()))
+	_, b := combine(t, nil, write(t, one.bytes()), write(t, another.bytes()))
 	for _, e := range entries(t, open(t, write(t, b))) {
 		require.Equal(t, e.Seed == 7, e.Variant, "seed %d, %d bytes", e.Seed, e.Size)
 	}
@@ -137,11 +136,11 @@ func TestADamagedPayloadIsNotCombined(t *testing.T) {
 	b := sample(t)
 	b[format.HeaderSize+10] ^= 1
 	f := open(t, write(t, b))
-	_, err := cachefile.Combine([]*cachefile.File{f}, nil, here.Fingerprint)
+	_, err := cachefile.Combine([]*cachefile.File{f}, nil)
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
-	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false }, here.Fingerprint)
+	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false })
 	require.ErrorIs(t, err, cachefile.ErrEmpty)
-	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil, here.Fingerprint)
+	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil)
 	require.ErrorIs(t, err, cachefile.ErrForeign)
 }
 

@@ -18,7 +18,7 @@ const (
 	OldIndex Kind = "old index" // of a generation before the one in force: dead
 	Dead     Kind = "dead"      // nothing refers to it: superseded payloads, old trailers
 	Index    Kind = "index"
-	Trailer  Kind = "trailer" // ExecuTorch's index
+	Trailer  Kind = "trailer" // ExecuTorch's index; a native file's has no payloads
 	// Uncommitted is what lies after the end of the generation in force: a writer is at work or was killed.
 	Uncommitted Kind = "uncommitted"
 )
@@ -129,8 +129,8 @@ func (f *File) oldIndexes(all []Segment, begin, to int64) []Segment {
 			all = append(all, Segment{Kind: kind, Offset: from, Size: to - from})
 		}
 	}
-	row := make([]byte, format.Alignment)
-	for at := begin; at+format.Alignment <= to; at += format.Alignment {
+	row := make([]byte, format.IndexHeaderSize)
+	for at := begin; at+format.IndexHeaderSize <= to; at += format.Alignment {
 		if f.readAt(row, uint64(at)) != nil {
 			break
 		}

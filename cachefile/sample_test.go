@@ -81,8 +81,7 @@ func (m *maker) commit(t testing.TB) {
 	generation := m.skipped + uint64(len(m.slots)) + 1
 	tail := uint64(format.HeaderSize + len(m.body))
 	layouts := []format.Layout{here, other}
-	trailer := format.TrailerEntries(here.Fingerprint, m.records)
-	slot, block, err := format.EncodeGeneration(generation, tail, layouts, m.records, trailer)
+	slot, block, err := format.EncodeGeneration(generation, tail, layouts, m.records)
 	require.NoError(t, err)
 	m.body = slices.Concat(m.body, make([]byte, slot.IndexOffset-tail), block)
 	m.slots = append(m.slots, slot)

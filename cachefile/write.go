@@ -15,9 +15,8 @@ type WriteOptions struct {
 	// Format of the new file, Native or XPWC2; "" is that of the file it is made of. XPWC1 is none, since no
 	// ExecuTorch reads it.
 	Format Format
-	// Layout is the layout whose entries a file for ExecuTorch is made of, or which the index for ExecuTorch at the
-	// end of a native file lists. Zero is the only layout there is, or, for a native file, the one whose entries the
-	// source lists so.
+	// Layout is the layout whose entries a file for ExecuTorch is made of. Zero is the only layout there is. It has no
+	// effect on a native file.
 	Layout Digest
 	// LeftOut, if not nil, is asked about each entry that keep has chosen and that cannot be written. The error says
 	// why, and matches ErrDamaged or ErrAmbiguous; the entry is zero if its record is damaged. If LeftOut returns
@@ -183,38 +182,11 @@ func (f *File) writeNative(t *output, entries []Entry, o *WriteOptions) error {
 		unused := func(l format.Layout) bool { return !used[l.Fingerprint] }
 		layouts = slices.DeleteFunc(slices.Clone(f.index.Layouts()), unused)
 	}
-	listed := o.Layout
-	if listed == (Digest{}) {
-		listed = f.listedLayout(layouts)
-	}
-	slot, block, err := format.EncodeGeneration(1, tail, layouts, records, format.TrailerEntries(listed, records))
+	slot, block, err := format.EncodeGeneration(1, tail, layouts, records)
 	if err != nil {
 		return f.wrap(err)
 	}
 	return errors.Join(t.write(block, slot.IndexOffset), t.write(newHeader(slot), 0))
-}
-
-// listedLayout returns the layout of the entries that the index for ExecuTorch lists, which the last writer packed for.
-func (f *File) listedLayout(layouts []format.Layout) Digest {
-	if len(layouts) == 1 {
-		return layouts[0].Fingerprint
-	}
-	trailer, _, err := format.DecodeTrailer(f.slot.End, f.readAt)
-	if err != nil {
-		return Digest{}
-	}
-	at := map[int64]bool{}
-	for _, e := range trailer {
-		if !reserved(e.Name) {
-			at[int64(e.Offset)] = true
-		}
-	}
-	for e, err := range f.Entries() {
-		if err == nil && at[e.Offset] {
-			return e.Layout
-		}
-	}
-	return Digest{}
 }
 
 // writeForeign writes an ExecuTorch's file.

@@ -67,27 +67,6 @@ func TestACopyHasTheChosenEntriesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestACopyListsTheSameLayoutForExecuTorch(t *testing.T) {
-	f := open(t, write(t, sample(t)))
-	listed := func(o cachefile.WriteOptions) (names []string) {
-		to := filepath.Join(t.TempDir(), "copy")
-		require.NoError(t, f.Write(to, nil, o))
-		requireSound(t, to)
-		b, err := os.ReadFile(to)
-		require.NoError(t, err)
-		trailer, _, err := format.DecodeTrailer(uint64(len(b)), readIn(b))
-		require.NoError(t, err)
-		for _, e := range trailer {
-			names = append(names, e.Name)
-		}
-		return names
-	}
-	require.Equal(t, []string{"convconv.bias", "dense", "tied", format.HeaderEntry, format.IndexEntry},
-		listed(cachefile.WriteOptions{}))
-	require.Equal(t, []string{"dense", "scaled", format.HeaderEntry, format.IndexEntry},
-		listed(cachefile.WriteOptions{Layout: other.Fingerprint}))
-}
-
 func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
 	f := open(t, write(t, sample(t)))
 	to := filepath.Join(t.TempDir(), "copy")

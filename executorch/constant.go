@@ -48,7 +48,7 @@ var numbers = map[ScalarType]func(b []byte) float32{
 	},
 }
 
-// convertible reports whether constants of a type are converted here to another one.
+// convertible reports whether constants and inputs of a type are converted here to another one.
 func convertible(from, to ScalarType) bool { return numbers[from] != nil && to == Float }
 
 func (c *constant) converts() bool { return c.from != c.to }
@@ -59,9 +59,14 @@ func (c *constant) fill(dst, file []byte) {
 		copy(dst, file)
 		return
 	}
-	read, size := numbers[c.from], c.from.Size()
-	for i := range c.elements {
-		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(read(file[size*i:])))
+	toFloats(dst, file, c.from, c.elements)
+}
+
+// toFloats converts n elements of a type that is convertible to single precision.
+func toFloats(dst, src []byte, from ScalarType, n int) {
+	read, size := numbers[from], from.Size()
+	for i := range n {
+		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(read(src[size*i:])))
 	}
 }
 

@@ -49,6 +49,7 @@ type planner struct {
 	files   *files
 	plan    *plan
 	base    int            // where the method's own values begin in the plan
+	asFloat map[int]bool   // values of the method: inputs that are converted before they are given
 	calls   int            // of XNNPACK's delegates
 	outside map[string]int // how often the method has each operator that is none of XNNPACK's
 	fault   error          // why the method cannot be run besides, or nil
@@ -56,7 +57,7 @@ type planner struct {
 
 func (p *planner) planMethod() (part, error) {
 	m := p.method
-	p.base = len(p.plan.values)
+	p.base, p.asFloat = len(p.plan.values), m.inputsAsFloats()
 	for i, v := range m.values {
 		x := value{tensor: xnnpack.Tensor{Name: fmt.Sprint("value ", i)}}
 		if v.tensor != nil {
@@ -130,6 +131,36 @@ func (p part) pruned() part {
 	return p
 }
 
+// inputsAsFloats returns the inputs of other types with which the method does nothing but to convert them to floats:
+// images of bytes, for instance. Whoever gives such an input converts it.
+func (m *method) inputsAsFloats() map[int]bool {
+	out := map[int]bool{}
+	for _, i := range m.inputs {
+		if t := m.values[i].tensor; t != nil && t.content == nil && !t.state && convertible(t.dtype, Float) {
+			out[i] = !slices.Contains(m.outputs, i) && m.onlyConverts(i)
+		}
+	}
+	return out
+}
+
+// onlyConverts reports whether a value is used, and only by conversions to floats.
+func (m *method) onlyConverts(i int) bool {
+	used := false
+	for _, in := range m.instructions {
+		at := slices.Index(in.args, i)
+		if at < 0 {
+			continue
+		}
+		used = true
+		to := m.values[in.args[len(in.args)-1]].tensor
+		if in.kind != kernelCall || !copies[m.operators[in.target]] || at > 0 || slices.Contains(in.args[1:], i) ||
+			to == nil || to.dtype != Float {
+			return false
+		}
+	}
+	return used
+}
+
 // copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
 // of their last.
 var copies = map[string]bool{
@@ -157,7 +188,7 @@ func (p *planner) kernel(name string, args []int) error {
 		return malformed("it copies %d dimensions to %d", len(x.order), len(y.order))
 	}
 	source, target := xnnpack.ValueID(p.base+from), xnnpack.ValueID(p.base+to)
-	if x.dtype != y.dtype {
+	if x.dtype != y.dtype && !p.asFloat[from] {
 		converted, err := p.converted(x, y.dtype)
 		if err != nil {
 			return err
@@ -237,6 +268,9 @@ func (p *planner) know(i int) error {
 		return fmt.Errorf("%w: value %d is no tensor", ErrUnsupported, i)
 	}
 	kind, ok := elementTypes[t.dtype]
+	if p.asFloat[i] {
+		kind, ok = xnnpack.Float32, true
+	}
 	if !ok {
 		return fmt.Errorf("%w: value %d is a tensor of %v", ErrUnsupported, i, t.dtype)
 	}
@@ -528,9 +562,13 @@ func (p *planner) externals() {
 		}
 		seen[n] = true
 	}
-	for _, n := range slices.Concat(p.method.inputs, p.method.outputs) {
+	for i, n := range slices.Concat(p.method.inputs, p.method.outputs) {
+		name := "input"
+		if i >= len(p.method.inputs) {
+			name, i = "output", i-len(p.method.inputs)
+		}
 		if err := p.know(n); err != nil && p.fault == nil {
-			p.fault = err
+			p.fault = fmt.Errorf("%s %d: %w", name, i, err)
 		}
 	}
 }

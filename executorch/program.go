@@ -54,6 +54,11 @@ func newProgram(f *files) (*Program, error) {
 			program: p, name: m.method.name, all: all, whole: all,
 			delegates: m.calls, outside: m.outside, fault: m.runnable(),
 		}
+		for _, i := range m.method.inputs {
+			if t := m.method.values[i].tensor; t != nil {
+				method.types = append(method.types, inputType{t.dtype, m.asFloat[i]})
+			}
+		}
 		if method.fault == nil {
 			method.whole = all.pruned()
 		}
@@ -108,7 +113,14 @@ type Method struct {
 	whole     part           // what its outputs need, if it can be run
 	delegates int            // calls of XNNPACK's
 	outside   map[string]int // how often it has each operator that is not XNNPACK's
+	types     []inputType    // of the inputs, if it can be run
 	fault     error          // why it cannot be run, or nil
+}
+
+// inputType is the type that the file declares of an input, and whether it is given in single precision instead.
+type inputType struct {
+	declared ScalarType
+	asFloat  bool
 }
 
 var _ models.Model = (*Method)(nil)
@@ -131,6 +143,26 @@ func (m *Method) Runnable() error {
 // the outermost first: [batch, height, width, channels] for a tensor in the memory format that PyTorch calls channels
 // last, whatever its sizes there. There are none if the method is not runnable.
 func (m *Method) Inputs() []models.Value { return m.external(m.whole.inputs, "input", 0) }
+
+// InputType returns the type that the program declares of input i, one of Inputs.
+func (m *Method) InputType(i int) ScalarType { return m.types[i].declared }
+
+// Converts reports whether the method does nothing with input i, of integers for instance, but to convert it to
+// floats. XNNPACK does not have this conversion, so its value is of the type Float32, and whoever gives the input
+// converts it: ConvertInput does.
+func (m *Method) Converts(i int) bool { return m.types[i].asFloat }
+
+// ConvertInput converts the content of input i, which Converts, from InputType to single precision, as ExecuTorch does.
+// Both are little-endian. The error says if the content is not whole or dst too short for it.
+func (m *Method) ConvertInput(i int, dst, content []byte) error {
+	from := m.types[i].declared
+	n := len(content) / from.Size()
+	if len(content)%from.Size() != 0 || len(dst) < Float.Size()*n {
+		return fmt.Errorf("input %d: %d bytes of %v for %d of %v", i, len(content), from, len(dst), Float)
+	}
+	toFloats(dst, content, from, n)
+	return nil
+}
 
 // Outputs returns the method's outputs likewise.
 func (m *Method) Outputs() []models.Value {

@@ -194,7 +194,7 @@ func TestWhatStandsInTheWayOfRunningAMethodIsNamed(t *testing.T) {
 		"an input of another type": {func(m *mmethod) {
 			m.values = append(m.values, mtensor{dtype: Long, sizes: []int32{2}}.table())
 			m.inputs = append(m.inputs, 5)
-		}, ErrUnsupported, "value 5 is a tensor of LONG"},
+		}, ErrUnsupported, "input 1: unsupported in an ExecuTorch file: value 5 is a tensor of LONG"},
 		"an input given twice": {func(m *mmethod) { m.inputs = []int32{0, 0} }, ErrUnsupported,
 			"input 1 is given twice"},
 		"no inputs":  {func(m *mmethod) { m.inputs = nil }, ErrUnsupported, "0 inputs"},
@@ -211,7 +211,6 @@ func TestWhatStandsInTheWayOfRunningAMethodIsNamed(t *testing.T) {
 			"is computed twice"},
 		"a conversion of what is no constant": {func(m *mmethod) {
 			m.values = append(m.values, mtensor{dtype: Int, sizes: []int32{1, 2, 2, 3}}.table())
-			m.inputs = []int32{5}
 			m.instructions[0] = kernel(0, 5, 4, 1)
 		}, ErrUnsupportedOp, toDimOrder + ".out from INT to FLOAT"},
 		"a state": {func(m *mmethod) {

@@ -108,9 +108,9 @@ func (id *Identity) Family() Family {
 }
 
 // FamilySize is the size of an encoded Family.
-const FamilySize = 8
+const FamilySize = 5
 
-// Encode returns the family as the cache file has it: operator, input, kernel, bias, output, zeros.
+// Encode returns the family as the cache file has it: operator, input, kernel, bias, output.
 func (f Family) Encode() [FamilySize]byte {
 	return [FamilySize]byte{byte(f.Operator), byte(f.Input), byte(f.Kernel), byte(f.Bias), byte(f.Output)}
 }

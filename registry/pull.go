@@ -43,9 +43,8 @@ func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *O
 	})
 }
 
-// PullAll is Pull for all layouts, in one file. ExecuTorch, which knows no layouts, is shown those weights in it that
-// are of the layout here.
-func PullAll(ctx context.Context, ref string, here Fingerprint, path string, o *Options) (*Pulled, error) {
+// PullAll is Pull for all layouts, in one file.
+func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
 		all := make([]int, len(l.layouts))
 		for i, l := range l.layouts {
@@ -55,7 +54,7 @@ func PullAll(ctx context.Context, ref string, here Fingerprint, path string, o *
 		if len(all) == 0 {
 			return nil, fmt.Errorf("%w: there is %s", ErrNoLayout, l)
 		}
-		return all, p.fetchAll(ctx, l, here, path)
+		return all, p.fetchAll(ctx, l, path)
 	})
 }
 
@@ -148,7 +147,7 @@ func (p *download) copy(ctx context.Context, w io.Writer, blob ocispec.Descripto
 }
 
 // fetchAll installs one cache file of all layouts at path, by way of one of each in a temporary directory beside it.
-func (p *download) fetchAll(ctx context.Context, from *listing, here Fingerprint, path string) (err error) {
+func (p *download) fetchAll(ctx context.Context, from *listing, path string) (err error) {
 	dir, err := workdir.New(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -167,7 +166,7 @@ func (p *download) fetchAll(ctx context.Context, from *listing, here Fingerprint
 		defer f.Close()
 		files = append(files, f)
 	}
-	image, err := cachefile.Combine(files, nil, here)
+	image, err := cachefile.Combine(files, nil)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	}
 	byDigits := func(a, b Fingerprint) int { return bytes.Compare(a[:], b[:]) }
 	for _, layout := range slices.SortedFunc(maps.Keys(layouts), byDigits) {
-		image, err := cachefile.Combine(files, func(e cachefile.Entry) bool { return e.Layout == layout }, layout)
+		image, err := cachefile.Combine(files, func(e cachefile.Entry) bool { return e.Layout == layout })
 		if errors.Is(err, cachefile.ErrEmpty) {
 			continue // it is listed, and all its entries were dropped
 		}

@@ -4,7 +4,6 @@ package registry_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -114,10 +113,12 @@ func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 			require.NoError(t, err)
 
 			file := filepath.Join(t.TempDir(), "c.xpwc")
-			type pulling func(context.Context, string, registry.Fingerprint, string, *registry.Options,
-			) (*registry.Pulled, error)
-			for _, pull := range []pulling{registry.Pull, registry.PullAll} {
-				_, err = pull(t.Context(), s.Ref("face:forged"), here, file, nil)
+			ref := s.Ref("face:forged")
+			for _, pull := range []func() (*registry.Pulled, error){
+				func() (*registry.Pulled, error) { return registry.Pull(t.Context(), ref, here, file, nil) },
+				func() (*registry.Pulled, error) { return registry.PullAll(t.Context(), ref, file, nil) },
+			} {
+				_, err = pull()
 				require.ErrorIs(t, err, registry.ErrDamaged)
 				there, err := os.ReadDir(filepath.Dir(file))
 				require.NoError(t, err)

@@ -173,7 +173,7 @@ func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
 	require.Equal(t, mine, layoutOf(t, file))
 
 	// All at once, and back again: nothing is new.
-	_, err = registry.PullAll(t.Context(), ref, mine, file, nil)
+	_, err = registry.PullAll(t.Context(), ref, file, nil)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []registry.Fingerprint{mine, theirs}, layoutsOf(t, file))
 	requireAlone(t, file)

@@ -9,13 +9,14 @@ import (
 
 	"xpwc/internal/bench"
 	"xpwc/internal/bench/llama"
+	"xpwc/internal/modelfile"
 )
 
 func newBenchCommand() *cobra.Command {
 	o := bench.Options{Model: bench.Llama}
 	var stack llama.Stack
 	cmd := &cobra.Command{
-		Use:   "bench [MODEL]",
+		Use:   "bench [MODEL [DATA...]]",
 		Short: "Measure a model with the cache, with every alternative, and at the limit",
 		Long: fmt.Sprintf(`Loads and runs a model in several modes, each time in a process of its own. A round runs
 each mode once, and then comes the next round.
@@ -29,10 +30,10 @@ each mode once, and then comes the next round.
   dropped       from that file when it is not in the page cache, with Options.Prefetch
   dropped-lazy  the same without Options.Prefetch
 
-MODEL is a .tflite file, a program of ExecuTorch in one file (.pte), a .safetensors file
-with its description MODEL.json, or the word llama. By default it is llama: two generated
-stacks of layers of Llama 3.2 1B's shape, one of %d layers with int8 weights and one of %d
-layers in float32. With --layers or --float32 it is one stack.
+MODEL is a .tflite file, a program of ExecuTorch (.pte; DATA are its .ptd files), a
+.safetensors file with its description MODEL.json, or the word llama. By default it is
+llama: two generated stacks of layers of Llama 3.2 1B's shape, one of %d layers with int8
+weights and one of %d layers in float32. With --layers or --float32 it is one stack.
 
 In all modes, the clock starts when the model is mapped, XNNPACK is initialized and its
 threads are started. Warm and ideal are run %d times in each round. Figures are medians.
@@ -41,10 +42,10 @@ Compare only figures of the same run with each other. See docs/measurements.md.`
 		Example: `  xpwc bench
   xpwc bench --layers 4 --runs 3 --modes none,ideal,warm
   xpwc bench pose_landmark_heavy.tflite --json bench.json`,
-		Args: usage(cobra.MaximumNArgs(1)),
+		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				o.Model = args[0]
+				o.Model, o.Data = args[0], args[1:]
 			}
 			if err := checkBench(cmd, &o, stack); err != nil {
 				return err
@@ -54,6 +55,7 @@ Compare only figures of the same run with each other. See docs/measurements.md.`
 		},
 	}
 	f := cmd.Flags()
+	methodFlag(cmd, &o.Method)
 	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for the cache files and generated weights, created if it is not there")
 	f.StringVar(&o.JSON, "json", "", "also write all figures, of each run too, to `FILE`")
 	f.IntVar(&stack.Layers, "layers", bench.Layers,
@@ -68,6 +70,9 @@ Compare only figures of the same run with each other. See docs/measurements.md.`
 // checkBench checks the flags, and completes the options with the stacks that they mean.
 func checkBench(cmd *cobra.Command, o *bench.Options, stack llama.Stack) error {
 	if err := checkThreads(o.Threads); err != nil {
+		return err
+	}
+	if err := checkModel(modelfile.File{Path: o.Model, Method: o.Method}); err != nil {
 		return err
 	}
 	if o.Rounds < 1 || o.Rounds > 1000 {

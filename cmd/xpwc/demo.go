@@ -7,20 +7,22 @@ import (
 
 	"xpwc/internal/bench"
 	"xpwc/internal/bench/llama"
+	"xpwc/internal/modelfile"
 )
 
 func newDemoCommand() *cobra.Command {
 	o := bench.DemoOptions{Model: bench.DemoModel}
 	cmd := &cobra.Command{
-		Use:   "demo [MODEL]",
+		Use:   "demo [MODEL [DATA...]]",
 		Short: "Compare running a model without a cache, cold and warm",
 		Long: `Runs a model three times, each time in a process of its own: without a cache, cold
 (XNNPACK packs the weights into a new cache file), and warm (the file is mapped and
 nothing is packed). Prints how long each took, and whether the outputs are equal bit for
 bit.
 
-MODEL is a .tflite file, a program of ExecuTorch in one file (.pte), or the word llama: a
-generated stack of layers of Llama 3.2 1B's shape with int8 weights. By default it is
+MODEL is a .tflite file, a program of ExecuTorch (.pte; DATA are its .ptd files), or the
+word llama: a generated stack of layers of Llama 3.2 1B's shape with int8 weights. By
+default it is
 ` + bench.DemoModel + `.
 
 Total load is the time from the opened model to a runtime that can be executed: opening
@@ -31,14 +33,18 @@ inference; in the cold run, after the cache is saved.
 --shared shows instead the memory that a second method (runtime) with the same weights
 takes, without a cache and with one.`,
 		Example: `  xpwc demo pose_landmark_heavy.tflite
+  xpwc demo model.pte weights.ptd
   xpwc demo llama --layers 4 --json demo.json
   xpwc demo llama --shared`,
-		Args: usage(cobra.MaximumNArgs(1)),
+		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				o.Model = args[0]
+				o.Model, o.Data = args[0], args[1:]
 			}
 			if err := checkLayers(cmd, o.Model, o.Layers); err != nil {
+				return err
+			}
+			if err := checkModel(modelfile.File{Path: o.Model, Method: o.Method}); err != nil {
 				return err
 			}
 			if err := checkThreads(o.Threads); err != nil {
@@ -49,6 +55,7 @@ takes, without a cache and with one.`,
 		},
 	}
 	f := cmd.Flags()
+	methodFlag(cmd, &o.Method)
 	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for the cache file and generated weights, created if it is not there")
 	f.StringVar(&o.JSON, "json", "", "also write the figures to `FILE`, a JSON list with an object for each mode")
 	f.IntVar(&o.Layers, "layers", bench.DemoLayers, "number `N` of layers of the model llama")

@@ -18,7 +18,7 @@ func ofLayout(t *testing.T, fingerprint byte) []byte {
 	layout := format.Layout{Fingerprint: format.Digest{fingerprint}}
 	key := format.Key{Layout: layout.Fingerprint, Kernel: "k"}
 	records := []format.Record{{Key: key, Offset: format.HeaderSize, Size: 100, Sum: digest.Of(payload)}}
-	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records, nil)
+	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records)
 	require.NoError(t, err)
 	b := format.NewHeader([16]byte{1})
 	encoded, at := slot.Encode([16]byte{1})

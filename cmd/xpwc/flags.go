@@ -51,6 +51,19 @@ func modelArgs(cmd *cobra.Command, args []string) error {
 	return cobra.ExactArgs(1)(cmd, args)
 }
 
+// optionalModelArgs is modelArgs for a command with a model of its own.
+func optionalModelArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return modelArgs(cmd, args)
+}
+
+func methodFlag(cmd *cobra.Command, method *string) {
+	cmd.Flags().StringVar(method, "method", "",
+		"`NAME` of the method of a program to run (default its only one, or forward)")
+}
+
 // printJSON prints the result of a command.
 func printJSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,26 +10,28 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
-	"xpwc/models"
 	"xpwc/npy"
-	"xpwc/xnnpack"
 )
 
 // readInputs fills the inputs from files: from one of raw numbers for all of them, or from one for each.
 func readInputs(e *execution.Execution, paths []string) error {
-	if len(paths) == 1 && !isNumPy(paths[0]) {
-		return readRaw(paths[0], e.Inputs, e.Model.Inputs())
+	inputs := make([]int, len(e.Inputs))
+	for i := range inputs {
+		inputs[i] = i
 	}
-	if len(paths) != len(e.Inputs) {
+	if len(paths) == 1 && !isNumPy(paths[0]) {
+		return readRaw(e, inputs, paths[0])
+	}
+	if len(paths) != len(inputs) {
 		return usagef("--input is given %s for %s: %s", console.Plural(len(paths), "file"),
-			console.Plural(len(e.Inputs), "input"), describe(e.Model.Inputs()))
+			console.Plural(len(inputs), "input"), describe(e, inputs))
 	}
 	for i, path := range paths {
 		var err error
 		if isNumPy(path) {
 			err = readNumPy(e, i, path)
 		} else {
-			err = readRaw(path, e.Inputs[i:i+1], e.Model.Inputs()[i:i+1])
+			err = readRaw(e, inputs[i:i+1], path)
 		}
 		if err != nil {
 			return err
@@ -41,8 +42,8 @@ func readInputs(e *execution.Execution, paths []string) error {
 
 func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npy") }
 
-// readNumPy fills input i from a .npy file of its shape; dimensions of 1 are ignored. A dynamic input takes its first
-// dimension from the file.
+// readNumPy fills input i from a .npy file of its type and shape; dimensions of 1 are ignored. A dynamic input takes
+// its first dimension from the file.
 func readNumPy(e *execution.Execution, i int, path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -52,21 +53,28 @@ func readNumPy(e *execution.Execution, i int, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if a.Dtype != npy.Float32 {
-		return fmt.Errorf("%s: its elements are %s, not float32 (%s); save it as x.astype(numpy.float32)",
-			path, a.Dtype, npy.Float32)
+	v, element := e.Model.Inputs()[i], e.InputElements[i]
+	if a.Dtype != element.Dtype {
+		return fmt.Errorf("%s: its elements are %s, but the model takes %s; save it as %s",
+			path, a.Dtype, describe(e, []int{i}), saving(element))
 	}
-	v := e.Model.Inputs()[i]
 	switch {
 	case v.Dynamic && smallerBatch(a.Shape, v.Shape):
 		if err := e.ShapeInput(i, a.Shape); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	case !slices.Equal(squeezed(a.Shape), squeezed(v.Shape)):
-		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe([]models.Value{v}))
+		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(e, []int{i}))
 	}
-	copy(e.Inputs[i].Bytes(), a.Data)
-	return nil
+	return e.Give(i, a.Data)
+}
+
+// saving says how an array becomes one of the elements.
+func saving(e *execution.Element) string {
+	if e.Name == "bfloat16" {
+		return "its bits, x.view(numpy.uint16)"
+	}
+	return "x.astype(numpy." + strings.Replace(e.Name, "bool", "bool_", 1) + ")"
 }
 
 // smallerBatch reports whether a shape is the largest one, but for a first dimension that is smaller.
@@ -79,44 +87,58 @@ func squeezed(shape []int) []int {
 	return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })
 }
 
-// readRaw fills inputs, one after the other, from a file of little-endian floats that holds just them.
-func readRaw(path string, inputs []*xnnpack.Buffer, values []models.Value) error {
-	f, err := os.Open(path)
+// readRaw fills inputs, one after the other, from a file of little-endian numbers that holds just them.
+func readRaw(e *execution.Execution, inputs []int, path string) error {
+	var total int64
+	for _, i := range inputs {
+		total += int64(e.InputBytes(i))
+	}
+	// What has another size, which may be no file at all, is not read as a whole.
+	content, err := readAtMost(path, total+1)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	var total, done int
-	for _, b := range inputs {
-		total += len(b.Bytes())
+	if n := int64(len(content)); n < total {
+		return fmt.Errorf("%s has %d bytes, but the inputs of the model are %d: %s", path, n, total, describe(e, inputs))
+	} else if n > total {
+		return fmt.Errorf("%s has more than the %d bytes of the model's inputs: %s", path, total, describe(e, inputs))
 	}
-	for _, b := range inputs {
-		n, err := io.ReadFull(f, b.Bytes())
-		done += n
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%s has %d bytes, but the inputs of the model are %d: %s",
-				path, done, total, describe(values))
-		}
-		if err != nil {
+	for _, i := range inputs {
+		n := e.InputBytes(i)
+		if err := e.Give(i, content[:n]); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-	}
-	if n, _ := f.Read(make([]byte, 1)); n > 0 {
-		return fmt.Errorf("%s has more than the %d bytes of the model's inputs: %s", path, total, describe(values))
+		content = content[n:]
 	}
 	return nil
 }
 
-func describe(vs []models.Value) string {
-	text := "float32"
-	for i, v := range vs {
-		if i > 0 {
-			text += ","
+func readAtMost(path string, n int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, n))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return content, nil
+}
+
+// describe lists inputs with what they take.
+func describe(e *execution.Execution, inputs []int) string {
+	var list []string
+	for _, i := range inputs {
+		v := e.Model.Inputs()[i]
+		text := fmt.Sprintf("%s %s %v", e.InputElements[i].Name, v.Name, v.Shape)
+		if q := v.Quantization; q.Scale != 0 {
+			text += fmt.Sprintf(", scale %g, zero point %d", q.Scale, q.ZeroPoint)
 		}
-		text += fmt.Sprintf(" %s %v", v.Name, v.Shape)
 		if v.Dynamic {
 			text += ", or in a .npy less in the first dimension"
 		}
+		list = append(list, text)
 	}
-	return text
+	return strings.Join(list, "; ")
 }

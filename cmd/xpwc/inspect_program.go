@@ -11,6 +11,7 @@ import (
 
 	"xpwc/executorch"
 	"xpwc/internal/console"
+	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
 )
@@ -122,6 +123,11 @@ func reportMethod(m *executorch.Method) methodReport {
 		return to
 	}
 	r.Inputs, r.Outputs = values(m.Inputs()), values(m.Outputs())
+	for i := range r.Inputs {
+		if m.Converts(i) {
+			r.Inputs[i].Type = fmt.Sprintf("%s, converted to %s", execution.Declared(m, i), r.Inputs[i].Type)
+		}
+	}
 	return r
 }
 

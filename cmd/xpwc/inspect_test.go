@@ -74,7 +74,7 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 	}
 
 	text := says(t, dir, 0, "inspect", "model.xpwc")
-	for _, want := range []string{"format version 3, generation 2", "convolution fp32", "this machine's", v.Here,
+	for _, want := range []string{"format version 4, generation 2", "convolution fp32", "this machine's", v.Here,
 		fmt.Sprintf("payloads of %d entries", v.Total), "dead", "not checked"} {
 		require.Contains(t, text, want)
 	}

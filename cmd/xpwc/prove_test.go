@@ -40,9 +40,7 @@ func forge(t testing.TB, path string, change forgery) {
 		r := &records[i]
 		r.Sum = digest.Of(file[r.Offset:][:r.Size])
 	}
-	layout := records[0].Layout
-	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records,
-		format.TrailerEntries(layout, records))
+	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records)
 	require.NoError(t, err)
 	file = append(file, make([]byte, next.IndexOffset-uint64(len(file)))...)
 	file = append(file, block...)

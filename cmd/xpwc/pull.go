@@ -127,7 +127,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref, path string,
 	client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
 	here, hereErr := layoutHere()
 	if o.all {
-		pulled, err := registry.PullAll(ctx, ref, here, path, client)
+		pulled, err := registry.PullAll(ctx, ref, path, client)
 		return pulled, here, err
 	}
 	layout := here

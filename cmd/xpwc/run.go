@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,11 +48,13 @@ ExecuTorch runs it, and xpwc pack packs its weights. DATA are the .ptd files, if
 external data. Dynamic shapes are the largest ones, but for the first dimension of an
 input, which its .npy file may have smaller.
 
-Inputs and outputs are float32. Without --input, every input is
-x[i] = float32(uint32(i*2654435761)) / 2^32. --input names a file of all inputs, one after
-the other in the order of the model, raw and little-endian; or it is given once for each
-input, as a raw file or a NumPy file (.npy). With --output-dir, output k is written to
-output_<k>.f32, raw.
+--input names a file of all inputs, one after the other in the order of the model, raw and
+little-endian; or it is given once for each input, as a raw file or a NumPy file (.npy).
+The numbers are of the type that the model declares: mostly float32, also float16,
+bfloat16 (in a .npy as its bits, uint16), int8, uint8 and int32; and integers, booleans
+and float64, where a program only converts them to floats. Without --input they are made
+of h = uint32(i*2654435761): floats are h/2^32, integers h>>24, booleans h>>31. With
+--output-dir, output k is written to output_<k>.f32, raw, or .f16, .bf16, .i8, .u8, .i32.
 
 Exits with 0 when the model has run, even if the cache could not be saved: then a note on
 standard error says so.`,
@@ -69,10 +70,9 @@ standard error says so.`,
 	}
 	f := cmd.Flags()
 	descriptionFlag(cmd, &model.Description)
-	f.StringVar(&model.Method, "method", "",
-		"`NAME` of the method of a program to run (default its only one, or forward)")
+	methodFlag(cmd, &model.Method)
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
-	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of the inputs' float32, or of one input, raw or .npy")
+	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of all inputs, raw, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
 	threadsFlag(cmd, &o.threads)
 	f.BoolVar(&o.trust, "trust", false,
@@ -97,12 +97,12 @@ type runReport struct {
 
 type outputFile struct {
 	Name   string `json:"name"`
+	Type   string `json:"type"` // as NumPy calls it, but for bfloat16
 	Shape  []int  `json:"shape"`
 	SHA256 string `json:"sha256"`
 	File   string `json:"file,omitempty"`
 
-	beginning []float32
-	more      bool // there are numbers after the beginning
+	beginning []string // the first numbers
 }
 
 func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, stderr io.Writer) (err error) {
@@ -112,7 +112,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	if err := checkModel(file); err != nil {
 		return err
 	}
-	m, err := file.OpenFloat32()
+	m, err := file.Open()
 	if errors.Is(err, executorch.ErrUnknownMethod) {
 		err = fmt.Errorf("%w; choose one with --method", err)
 	}
@@ -156,11 +156,13 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.FillKnuth()
 	if len(o.inputs) > 0 {
-		if err := readInputs(e, o.inputs); err != nil {
-			return err
-		}
+		err = readInputs(e, o.inputs)
+	} else {
+		err = e.FillKnuth()
+	}
+	if err != nil {
+		return err
 	}
 	first, err := e.Infer()
 	if err := errors.Join(err, ctx.Err()); err != nil {
@@ -218,12 +220,11 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum := sha256.Sum256(b)
-		f := outputFile{Name: v.Name, Shape: shape, SHA256: hex.EncodeToString(sum[:])}
-		floats := e.Outputs[i].Float32s()[:len(b)/4]
-		f.beginning, f.more = slices.Clone(floats[:min(shownNumbers, len(floats))]), len(floats) > shownNumbers
+		sum, element := sha256.Sum256(b), e.OutputElements[i]
+		f := outputFile{Name: v.Name, Type: element.Name, Shape: shape, SHA256: hex.EncodeToString(sum[:])}
+		f.beginning = numbers(element, b)
 		if dir != "" {
-			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.f32", i))
+			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.%s", i, element.Extension))
 			if err := os.WriteFile(f.File, b, 0o666); err != nil {
 				return nil, err
 			}
@@ -261,8 +262,12 @@ func (r *runReport) print(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	for i, o := range r.Outputs {
-		fmt.Fprintf(w, "output %d  %s %s  sha256 %s\n", i, o.Name, shapeText(o.Shape), o.SHA256)
-		fmt.Fprintf(w, "          %s\n", numbers(o.beginning, o.more))
+		name := o.Name
+		if o.Type != "float32" {
+			name += " " + o.Type
+		}
+		fmt.Fprintf(w, "output %d  %s %s  sha256 %s\n", i, name, shapeText(o.Shape), o.SHA256)
+		fmt.Fprintf(w, "          %s\n", strings.Join(o.beginning, "  "))
 		if o.File != "" {
 			fmt.Fprintf(w, "          written to %s\n", o.File)
 		}
@@ -270,15 +275,16 @@ func (r *runReport) print(w io.Writer) error {
 	return nil
 }
 
-func numbers(floats []float32, more bool) string {
-	words := make([]string, len(floats))
-	for i, x := range floats {
-		words[i] = fmt.Sprintf("%.5g", x)
+// numbers writes the first numbers of an output.
+func numbers(of *execution.Element, b []byte) []string {
+	var words []string
+	for ; len(b) > 0; b = b[of.Size():] {
+		if len(words) == shownNumbers {
+			return append(words, "…")
+		}
+		words = append(words, of.Text(b))
 	}
-	if more {
-		words = append(words, "…")
-	}
-	return strings.Join(words, "  ")
+	return words
 }
 
 func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", "x") }

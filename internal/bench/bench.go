@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"xpwc/internal/bench/llama"
+	"xpwc/internal/modelfile"
 )
 
 // Llama is the name of a model that needs no file: generated stacks of layers of Llama 3.2 1B's shape.
@@ -41,6 +42,8 @@ func dropsPages(mode string) bool { return mode == modeDropped || mode == modeDr
 // Options are what Run measures.
 type Options struct {
 	Model   string        // a file, or Llama
+	Data    []string      // the .ptd files of a program
+	Method  string        // of a program; "" for its only one, or the one called forward
 	Stacks  []llama.Stack // of the model Llama, one after the other
 	Modes   []string      // in the order of AllModes
 	Rounds  int
@@ -59,7 +62,7 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	}
 	var errs []error
 	for _, stack := range stacks {
-		p, err := prepare(ctx, o.Model, o.Dir, stack, o.Threads, stderr)
+		p, err := prepare(ctx, modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}, o.Dir, stack, o.Threads, stderr)
 		if err != nil {
 			return err
 		}

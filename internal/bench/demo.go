@@ -10,6 +10,7 @@ import (
 	"xpwc/internal/bench/llama"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
 )
 
 // DemoModel is the model that a demo runs by default. make third_party fetches it.
@@ -20,17 +21,19 @@ var DemoLayers = llama.LayersFor(500e6)
 
 // DemoOptions are what Demo runs.
 type DemoOptions struct {
-	Model   string // a file, or Llama
-	Layers  int    // of the model Llama
-	Threads int    // 0 for one for each processor
-	Dir     string // for the cache file and generated weights, created if it is not there
-	JSON    string // file for the figures, or ""
-	Shared  bool   // two runtimes that share their weights, in place of the three modes
+	Model   string   // a file, or Llama
+	Data    []string // the .ptd files of a program
+	Method  string   // of a program; "" for its only one, or the one called forward
+	Layers  int      // of the model Llama
+	Threads int      // 0 for one for each processor
+	Dir     string   // for the cache file and generated weights, created if it is not there
+	JSON    string   // file for the figures, or ""
+	Shared  bool     // two runtimes that share their weights, in place of the three modes
 }
 
 // Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ.
 func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) error {
-	p, err := prepare(ctx, o.Model, o.Dir, llama.Stack{Layers: o.Layers}, o.Threads, stderr)
+	p, err := prepare(ctx, modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}, o.Dir, llama.Stack{Layers: o.Layers}, o.Threads, stderr)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,9 @@ func measureTwice(t task) (r *twice, err error) {
 
 // method runs one of the two, and measures the memory after it.
 func (r *twice) method(e *execution.Execution, after *int64) error {
-	e.FillKnuth()
+	if err := e.FillKnuth(); err != nil {
+		return err
+	}
 	if _, err := e.Infer(); err != nil {
 		return err
 	}

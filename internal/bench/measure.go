@@ -111,7 +111,9 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 			return nil, err
 		}
 	}
-	e.FillKnuth()
+	if err := e.FillKnuth(); err != nil {
+		return nil, err
+	}
 	if err := r.infer(e); err != nil {
 		return nil, err
 	}

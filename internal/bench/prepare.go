@@ -12,6 +12,7 @@ import (
 
 	"xpwc/internal/bench/llama"
 	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
 )
 
 // prepared is a task whose model is ready to be measured.
@@ -21,14 +22,15 @@ type prepared struct {
 	base  string // the beginning of the names of its files
 }
 
-// prepare checks the file of a model and reads it into the page cache, so that the first mode does not wait longer for
-// the disk than the others. If the name is Llama, it generates the weights of the stack in dir, unless they are there.
-func prepare(ctx context.Context, name, dir string, stack llama.Stack, threads int,
+// prepare checks a model and reads its files into the page cache, so that the first mode does not wait longer for the
+// disk than the others. If its path is Llama, it generates the weights of the stack in dir, unless they are there.
+func prepare(ctx context.Context, file modelfile.File, dir string, stack llama.Stack, threads int,
 	stderr io.Writer) (prepared, error) {
+	name := file.Path
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return prepared{}, err
 	}
-	p := prepared{task: task{Path: name, Threads: threads}, title: filepath.Base(name)}
+	p := prepared{task: task{Model: file, Threads: threads}, title: filepath.Base(name)}
 	p.base = strings.TrimSuffix(p.title, filepath.Ext(name))
 	if name == Llama {
 		kind, description := "qc8w", "qd8-f32-qc8w"
@@ -36,10 +38,10 @@ func prepare(ctx context.Context, name, dir string, stack llama.Stack, threads i
 			kind, description = "f32", "f32"
 		}
 		p.base = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
-		p.Stack, p.Path = stack, filepath.Join(dir, p.base+".weights")
+		p.Stack, p.Model = stack, modelfile.File{Path: filepath.Join(dir, p.base+".weights")}
 		p.title = fmt.Sprintf("llama, %s, %s", console.Plural(stack.Layers, "layer"), description)
 		progress := console.NewProgress(stderr, "generating")
-		err := stack.Generate(ctx, p.Path, progress.Update)
+		err := stack.Generate(ctx, p.Model.Path, progress.Update)
 		progress.Finish()
 		if err != nil {
 			return prepared{}, err
@@ -55,9 +57,16 @@ func prepare(ctx context.Context, name, dir string, stack llama.Stack, threads i
 	if err := m.Close(); err != nil {
 		return prepared{}, err
 	}
-	n, err := readThrough(p.Path)
-	p.title += ", " + console.Mebibytes(n)
-	return p, err
+	var total int64
+	for _, path := range append([]string{p.Model.Path}, p.Model.Data...) {
+		n, err := readThrough(path)
+		if err != nil {
+			return prepared{}, err
+		}
+		total += n
+	}
+	p.title += ", " + console.Mebibytes(total)
+	return p, nil
 }
 
 func readThrough(path string) (int64, error) {

@@ -25,8 +25,8 @@ const MeasureCommand = "measure"
 // A task is what a measuring process does.
 type task struct {
 	Mode    string
-	Path    string
-	Stack   llama.Stack // whose weights are at Path; without layers for a model in a file
+	Model   modelfile.File
+	Stack   llama.Stack // whose weights are the Model's file; without layers for another model
 	Threads int
 	Cache   string // file, "" without one
 	Touch   int64  // bytes of memory to touch before the clock starts
@@ -105,9 +105,9 @@ func (t task) withCache(path string) task {
 
 func (t task) open() (models.Model, error) {
 	if t.Stack.Layers == 0 {
-		return modelfile.File{Path: t.Path}.OpenFloat32()
+		return t.Model.Open()
 	}
-	m, err := t.Stack.Open(t.Path)
+	m, err := t.Stack.Open(t.Model.Path)
 	if err != nil {
 		return nil, err
 	}

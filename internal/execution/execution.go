@@ -32,6 +32,9 @@ type Execution struct {
 	Inputs  []*xnnpack.Buffer
 	Outputs []*xnnpack.Buffer
 
+	InputElements  []*Element // what Give takes
+	OutputElements []*Element // what Output returns
+
 	Model        models.Model
 	outputShapes [][]int
 	ready        bool
@@ -48,6 +51,12 @@ func Load(m models.Model, b Backing, threads int) (e *Execution, err error) {
 			e = nil
 		}
 	}()
+	if e.InputElements, err = inputElements(m); err != nil {
+		return e, err
+	}
+	if e.OutputElements, err = outputElements(m); err != nil {
+		return e, err
+	}
 	if err := xnnpack.Initialize(); err != nil {
 		return e, err
 	}
@@ -178,15 +187,4 @@ func (e *Execution) Close() error {
 	}
 	e.closers = nil
 	return errors.Join(errs...)
-}
-
-// FillKnuth gives each input the numbers x[i] = float32(uint32(i*2654435761)) / 2^32, Knuth's multiplicative hash of
-// the index.
-func (e *Execution) FillKnuth() {
-	for _, b := range e.Inputs {
-		floats := b.Float32s()
-		for i := range floats {
-			floats[i] = float32(uint32(i)*2654435761) / (1 << 32)
-		}
-	}
 }

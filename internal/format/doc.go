@@ -3,12 +3,12 @@
 // docs/format.md describes them, with a table of each structure. All integers are little-endian. A file is
 //
 //	header     4,096 bytes: what the file is, and two slots that say where the index in force lies
-//	payloads   packed weights, each 128-byte aligned, in no order, with dead bytes (old indexes, lost tails)
+//	payloads   packed weights, each 64-byte aligned, in no order, with dead bytes (old indexes, lost tails)
 //	           between them
 //	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without
 //	           decoding, and with checksums for blocks of it, so that what is read of it can be checked without
 //	           the rest
-//	trailer    ExecuTorch's index of the same payloads, the very last bytes of the file
+//	trailer    an index of ExecuTorch's, which lists no payload: the very last bytes of the file
 //
 // A commit appends an index and a trailer and then writes one slot, always the one that is not in force. Whoever opens
 // the file takes the valid slot with the higher generation, so a crash at any instant leaves the old or the new index.
@@ -26,10 +26,11 @@ import (
 const (
 	// HeaderSize is the size of the header block, in bytes. Payloads start after it.
 	HeaderSize = 4096
-	// Alignment of payloads and of the index, in bytes. XNNPACK wants 64 at least; 128 is safe everywhere.
-	Alignment = 128
+	// Alignment of payloads and of the index, in bytes: XNNPACK's XNN_ALLOCATION_ALIGNMENT on every CPU that Go runs on
+	// is this or less (common.h).
+	Alignment = 64
 	// Version of the file format. It changes when an older reader would misunderstand a newer file.
-	Version = 3
+	Version = 4
 )
 
 // Digest is the hash of payloads, indexes and layouts in a file.

@@ -6,9 +6,9 @@ import (
 	"xpwc/packing"
 )
 
-// The index starts 128-byte aligned, as a root and a body; docs/format.md has the tables.
+// The index starts 64-byte aligned, as a root and a body; docs/format.md has the tables.
 //
-//	root    header, layouts, block sums, zeros up to a multiple of 128
+//	root    header, layouts, sources, block sums, zeros up to a multiple of 64
 //	body    records, table, strings, directly after each other
 //
 // The slot holds the root's digest, and the root a checksum of each block of the body, so that what is read of a large
@@ -19,31 +19,45 @@ import (
 // fingerprint_id, packing identity and names but not the seed: XNNPACK's seed is not an identity (of batch matrix
 // multiply it even differs between processes), so all records of one weight are found together, whatever their seeds.
 const (
-	indexMagic      = "xpwcidx\x03"
+	indexMagic      = "xpwcidx\x04"
 	indexHeaderSize = 128
 	layoutSize      = 32
-	recordSize      = 192
+	sourceSize      = 16
+	recordSize      = 164
 	sumSize         = 8
-	blockSize       = 4 << 10
+	blockSize       = 1 << 10
 )
 
 // Offsets in a record of what is read at several places.
 const (
-	atLayout        = 32
-	atFingerprintID = 40
-	atFlags         = 44
-	atKernel        = 48 // offset and length of the name, as of the bias'
-	atBias          = 56
-	atPacking       = 64
+	atSeed          = 32
+	atFingerprintID = 36
+	atLayout        = 40
+	atFlags         = 42
+	atSource        = 48
+	atKernel        = 52 // offset and length of the name, as of the bias'
+	atBias          = 60
+	atPacking       = 68
+	atKernelStamp   = 84
+	atBiasStamp     = 116
 )
 
-// counts returns how many records, layouts, table slots and bytes of strings the header of an index says there are.
-func counts(header []byte) (records, layouts, slots, strings uint64) {
-	return le.Uint64(header[16:]), uint64(le.Uint32(header[24:])), le.Uint64(header[32:]), le.Uint64(header[40:])
+// counts says how much of each kind an index has: layouts, sources, records, table slots and bytes of strings.
+type counts struct{ layouts, sources, records, slots, strings uint64 }
+
+// countsOf reads what the header of an index says.
+func countsOf(header []byte) counts {
+	return counts{
+		records: le.Uint64(header[16:]),
+		layouts: uint64(le.Uint32(header[24:])),
+		slots:   le.Uint64(header[32:]),
+		strings: le.Uint64(header[40:]),
+		sources: uint64(le.Uint32(header[56:])),
+	}
 }
 
 // Flags of a record.
-type Flags uint32
+type Flags uint8
 
 const (
 	// HasBias: the payload has a (named) bias packed in.
@@ -110,20 +124,21 @@ func (k Key) hash() uint64 {
 
 // sections says where the parts of an index begin, from its start. The layouts follow the header.
 type sections struct {
-	sums, body, table, strings, end uint64
+	sources, sums, body, table, strings, end uint64
 }
 
 func (s sections) blocks() uint64 { return blocksOf(s.end - s.body) }
 
 func blocksOf(body uint64) uint64 { return (body + blockSize - 1) / blockSize }
 
-// arrange places the sections of an index. All of its arguments together must be less than 2^62.
-func arrange(layouts, records, slots, strings uint64) (s sections) {
-	body := records*recordSize + slots*4 + strings
-	s.sums = indexHeaderSize + layouts*layoutSize
+// arrange places the sections of an index. All that it has together must be less than 2^62 bytes.
+func (n counts) arrange() (s sections) {
+	body := n.records*recordSize + n.slots*4 + n.strings
+	s.sources = indexHeaderSize + n.layouts*layoutSize
+	s.sums = s.sources + n.sources*sourceSize
 	s.body = Align(s.sums + blocksOf(body)*sumSize)
-	s.table = s.body + records*recordSize
-	s.strings = s.table + slots*4
+	s.table = s.body + n.records*recordSize
+	s.strings = s.table + n.slots*4
 	s.end = s.body + body
 	return s
 }

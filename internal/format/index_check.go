@@ -119,18 +119,21 @@ func (x *Index) touchBlock(i uint64) error {
 	return nil
 }
 
-// SizeOfIndex returns the size of the index whose first bytes are given, 128 of them or more: its header is not checked
+// IndexHeaderSize is how many bytes of an index SizeOfIndex needs.
+const IndexHeaderSize = indexHeaderSize
+
+// SizeOfIndex returns the size of the index whose first bytes are given, IndexHeaderSize of them or more: its header is not checked
 // against anything, so this is for showing people what dead bytes were.
 func SizeOfIndex(b []byte) (size uint64, ok bool) {
 	if len(b) < indexHeaderSize || string(b[:8]) != indexMagic {
 		return 0, false
 	}
 	const most = 1 << 40
-	n, layouts, slots, text := counts(b)
-	if n > most || slots > most || text > most {
+	n := countsOf(b)
+	if n.records > most || n.slots > most || n.strings > most {
 		return 0, false
 	}
-	return arrange(layouts, n, slots, text).end, true
+	return n.arrange().end, true
 }
 
 // Lost returns the records, in order, that looking up their keys does not lead to. The index must be one that Check

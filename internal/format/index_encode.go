@@ -11,30 +11,39 @@ import (
 )
 
 // EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
-// Every record's layout must be among layouts. Names must add up to less than 4 GiB and there must be fewer than 2^31
-// records; it returns an error otherwise.
+// Every record's layout must be among layouts. Names must add up to less than 4 GiB, and there must be fewer than 2^31
+// records and 2^16 layouts; it returns an error otherwise, and for names with thousands of zeros together.
 func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
 	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
 	if !slices.IsSortedFunc(records, byOffset) {
 		slices.SortStableFunc(records, byOffset)
 	}
-	if len(records) >= 1<<31-1 {
-		return nil, Digest{}, damaged("%d records are too many", len(records))
+	if len(records) >= 1<<31-1 || len(layouts) > math.MaxUint16 {
+		return nil, Digest{}, damaged("%d records of %d layouts are too many", len(records), len(layouts))
 	}
 	var names interner
 	for i := range layouts {
 		names.add(layouts[i].Description)
 	}
+	var sources []Digest
+	sourceAt := map[Digest]uint32{}
 	for i := range records {
 		names.add(records[i].Kernel)
 		names.add(records[i].Bias)
+		if _, known := sourceAt[records[i].Source]; !known {
+			sourceAt[records[i].Source] = uint32(len(sources))
+			sources = append(sources, records[i].Source)
+		}
 	}
 	if len(names.text) > math.MaxUint32 {
 		return nil, Digest{}, damaged("the names are longer than 4 GiB")
 	}
 
 	slots := tableSlots(uint64(len(records)))
-	at := arrange(uint64(len(layouts)), uint64(len(records)), slots, uint64(len(names.text)))
+	at := counts{
+		layouts: uint64(len(layouts)), sources: uint64(len(sources)),
+		records: uint64(len(records)), slots: slots, strings: uint64(len(names.text)),
+	}.arrange()
 	b := make([]byte, at.end)
 	copy(b, indexMagic)
 	le.PutUint64(b[8:], generation)
@@ -44,14 +53,18 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	le.PutUint64(b[32:], slots)
 	le.PutUint64(b[40:], uint64(len(names.text)))
 	le.PutUint64(b[48:], blockSize)
+	le.PutUint32(b[56:], uint32(len(sources)))
 
-	number := map[Digest]uint32{}
+	number := map[Digest]uint16{}
 	for i, l := range layouts {
 		row := b[indexHeaderSize+layoutSize*i:]
 		copy(row, l.Fingerprint[:])
 		le.PutUint32(row[16:], names.at[l.Description])
 		le.PutUint32(row[20:], uint32(len(l.Description)))
-		number[l.Fingerprint] = uint32(i)
+		number[l.Fingerprint] = uint16(i)
+	}
+	for i := range sources {
+		copy(b[at.sources+sourceSize*uint64(i):], sources[i][:])
 	}
 	table := b[at.table:at.strings]
 	for i := range records {
@@ -61,7 +74,7 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 			return nil, Digest{}, damaged("record %d has an unlisted layout", i)
 		}
 		row := b[at.body+recordSize*uint64(i):][:recordSize]
-		r.encode(row, layout, names.at[r.Kernel], names.at[r.Bias])
+		r.encode(row, layout, sourceAt[r.Source], names.at[r.Kernel], names.at[r.Bias])
 		slot := r.hash() & (slots - 1)
 		for le.Uint32(table[4*slot:]) != 0 {
 			slot = (slot + 1) & (slots - 1)
@@ -72,6 +85,9 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	body := b[at.body:]
 	for i := range at.blocks() {
 		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
+	}
+	if _, found := hole(b); found { // only names can be so
+		return nil, Digest{}, damaged("the names have %d zeros together", pieceSize)
 	}
 	return b, digest.Of(b[:at.body]), nil
 }
@@ -90,7 +106,7 @@ func block(body []byte, i uint64) []byte {
 }
 
 // encode writes a record into its row.
-func (r *Record) encode(row []byte, layout, kernelAt, biasAt uint32) {
+func (r *Record) encode(row []byte, layout uint16, source, kernelAt, biasAt uint32) {
 	flags := r.Flags &^ HasBias
 	if r.HasBias {
 		flags |= HasBias
@@ -98,26 +114,29 @@ func (r *Record) encode(row []byte, layout, kernelAt, biasAt uint32) {
 	le.PutUint64(row[0:], r.Offset)
 	le.PutUint64(row[8:], r.Size)
 	copy(row[16:], r.Sum[:])
-	le.PutUint32(row[atLayout:], layout)
-	le.PutUint32(row[36:], r.Seed)
+	le.PutUint32(row[atSeed:], r.Seed)
 	le.PutUint32(row[atFingerprintID:], r.FingerprintID)
-	le.PutUint32(row[atFlags:], uint32(flags))
+	le.PutUint16(row[atLayout:], layout)
+	row[atFlags] = byte(flags)
+	family := r.Family.Encode()
+	copy(row[43:], family[:])
+	le.PutUint32(row[atSource:], source)
 	le.PutUint32(row[atKernel:], kernelAt)
 	le.PutUint32(row[atKernel+4:], uint32(len(r.Kernel)))
 	le.PutUint32(row[atBias:], biasAt)
 	le.PutUint32(row[atBias+4:], uint32(len(r.Bias)))
 	copy(row[atPacking:], r.Packing[:])
-	copy(row[80:], r.Source[:])
-	copy(row[96:], r.KernelStamp[:])
-	copy(row[112:], r.KernelDigest[:])
-	copy(row[128:], r.BiasStamp[:])
-	copy(row[144:], r.BiasDigest[:])
-	le.PutUint64(row[160:], uint64(r.PackedAt))
-	le.PutUint64(row[168:], uint64(r.UsedAt))
-	family := r.Family.Encode()
-	copy(row[176:], family[:])
-	le.PutUint64(row[184:], r.LeastSize)
+	copy(row[atKernelStamp:], r.KernelStamp[:])
+	copy(row[100:], r.KernelDigest[:])
+	copy(row[atBiasStamp:], r.BiasStamp[:])
+	copy(row[132:], r.BiasDigest[:])
+	le.PutUint64(row[148:], r.LeastSize)
+	le.PutUint32(row[156:], seconds(r.PackedAt))
+	le.PutUint32(row[160:], seconds(r.UsedAt))
 }
+
+// seconds is a time as a record has it, to the year 2106.
+func seconds(since1970 int64) uint32 { return uint32(min(max(since1970, 0), math.MaxUint32)) }
 
 // An interner collects strings, each once.
 type interner struct {

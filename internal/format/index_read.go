@@ -13,6 +13,7 @@ import (
 type Index struct {
 	slot    Slot
 	layouts []Layout
+	sources []byte
 	sums    []byte
 	bodyAt  uint64 // from the start of the index
 	body    []byte
@@ -33,13 +34,17 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	if size != slot.IndexSize || size < indexHeaderSize {
 		return nil, damaged("the index has %d bytes", size)
 	}
-	n, layouts, slots, text := counts(b)
-	if n > size/recordSize || layouts > size/layoutSize || slots > size/4 || text > size {
+	n := countsOf(b)
+	if n.records > size/recordSize || n.layouts > size/layoutSize || n.sources > size/sourceSize ||
+		n.slots > size/4 || n.strings > size {
 		return nil, damaged("a section of the index lies outside it")
 	}
-	at := arrange(layouts, n, slots, text)
+	at := n.arrange()
 	if at.end != size {
 		return nil, damaged("the index has %d bytes, its header says %d", size, at.end)
+	}
+	if _, found := hole(b[:at.body]); found {
+		return nil, damaged("there is a hole in the index' root")
 	}
 	if digest.Of(b[:at.body]) != slot.IndexSum {
 		return nil, damaged("the checksum of the index' root is wrong")
@@ -50,11 +55,13 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	if g := le.Uint64(b[8:]); g != slot.Generation {
 		return nil, damaged("the index is of generation %d, its slot of generation %d", g, slot.Generation)
 	}
-	if n != slot.Records || slots&(slots-1) != 0 || slots < 2*n {
-		return nil, damaged("the index has %d records in %d table slots, its slot says %d", n, slots, slot.Records)
+	if n.records != slot.Records || n.slots&(n.slots-1) != 0 || n.slots < 2*n.records {
+		return nil, damaged("the index has %d records in %d table slots, its slot says %d",
+			n.records, n.slots, slot.Records)
 	}
 	x := &Index{
 		slot:    slot,
+		sources: b[at.sources:at.sums],
 		sums:    b[at.sums:at.body],
 		bodyAt:  at.body,
 		body:    b[at.body:],
@@ -64,14 +71,14 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 		checked: make([]atomic.Uint64, (at.blocks()+63)/64),
 	}
 	described := uint64(0)
-	for i := range layouts {
+	for i := range n.layouts {
 		row := b[indexHeaderSize+layoutSize*i:]
 		description, err := x.text(row, 16)
 		if err != nil {
 			return nil, err
 		}
 		if described += uint64(len(description)); described > x.NameLimit() {
-			return nil, damaged("the descriptions of %d layouts add up to more than %d bytes", layouts, x.NameLimit())
+			return nil, damaged("the descriptions of %d layouts add up to more than %d bytes", n.layouts, x.NameLimit())
 		}
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description)})
 	}
@@ -117,10 +124,13 @@ func (x *Index) checkRow(i int, row []byte) error {
 	if p.offset < x.slot.IndexOffset+x.slot.IndexSize && x.slot.IndexOffset < p.offset+p.size {
 		return damaged("the payload of record %d overlaps the index", i)
 	}
-	if uint64(le.Uint32(row[atLayout:])) >= uint64(len(x.layouts)) {
+	if int(le.Uint16(row[atLayout:])) >= len(x.layouts) {
 		return damaged("record %d has an unknown layout", i)
 	}
-	if Flags(le.Uint32(row[atFlags:]))&^knownFlags != 0 {
+	if uint64(le.Uint32(row[atSource:])) >= uint64(len(x.sources)/sourceSize) {
+		return damaged("record %d has an unknown source", i)
+	}
+	if Flags(row[atFlags])&^knownFlags != 0 {
 		return damaged("record %d has unknown flags", i)
 	}
 	for _, at := range []int{atKernel, atBias} {
@@ -189,32 +199,32 @@ func (x *Index) Record(i int) (Record, error) {
 		return Record{}, err
 	}
 	return x.record(row, Key{
-		Layout:        x.layouts[le.Uint32(row[atLayout:])].Fingerprint,
+		Layout:        x.layouts[le.Uint16(row[atLayout:])].Fingerprint,
 		FingerprintID: le.Uint32(row[atFingerprintID:]),
 		Packing:       Digest(row[atPacking : atPacking+16]),
 		Kernel:        string(kernel),
 		Bias:          string(bias),
-		HasBias:       Flags(le.Uint32(row[atFlags:]))&HasBias != 0,
+		HasBias:       Flags(row[atFlags])&HasBias != 0,
 	}), nil
 }
 
 func (x *Index) record(row []byte, key Key) Record {
 	return Record{
 		Key:          key,
-		Seed:         le.Uint32(row[36:]),
-		Flags:        Flags(le.Uint32(row[atFlags:])) &^ HasBias,
+		Seed:         le.Uint32(row[atSeed:]),
+		Flags:        Flags(row[atFlags]) &^ HasBias,
 		Offset:       le.Uint64(row[0:]),
 		Size:         le.Uint64(row[8:]),
 		Sum:          Digest(row[16:32]),
-		Source:       Digest(row[80:96]),
-		KernelStamp:  Digest(row[96:112]),
-		KernelDigest: Digest(row[112:128]),
-		BiasStamp:    Digest(row[128:144]),
-		BiasDigest:   Digest(row[144:160]),
-		PackedAt:     int64(le.Uint64(row[160:])),
-		UsedAt:       int64(le.Uint64(row[168:])),
-		Family:       packing.DecodeFamily([packing.FamilySize]byte(row[176:184])),
-		LeastSize:    le.Uint64(row[184:]),
+		Source:       Digest(x.sources[sourceSize*uint64(le.Uint32(row[atSource:])):][:sourceSize]),
+		KernelStamp:  Digest(row[atKernelStamp:][:16]),
+		KernelDigest: Digest(row[100:116]),
+		BiasStamp:    Digest(row[atBiasStamp:][:16]),
+		BiasDigest:   Digest(row[132:148]),
+		PackedAt:     int64(le.Uint32(row[156:])),
+		UsedAt:       int64(le.Uint32(row[160:])),
+		Family:       packing.DecodeFamily([packing.FamilySize]byte(row[43:48])),
+		LeastSize:    le.Uint64(row[148:]),
 	}
 }
 
@@ -262,8 +272,8 @@ func (x *Index) lookAt(slot uint64, key Key) (row []byte, found bool, err error)
 		return nil, false, err
 	}
 	if le.Uint32(row[atKernel+4:]) != uint32(len(key.Kernel)) || le.Uint32(row[atBias+4:]) != uint32(len(key.Bias)) ||
-		(Flags(le.Uint32(row[atFlags:]))&HasBias != 0) != key.HasBias ||
-		x.layouts[le.Uint32(row[atLayout:])].Fingerprint != key.Layout ||
+		(Flags(row[atFlags])&HasBias != 0) != key.HasBias ||
+		x.layouts[le.Uint16(row[atLayout:])].Fingerprint != key.Layout ||
 		le.Uint32(row[atFingerprintID:]) != key.FingerprintID ||
 		Digest(row[atPacking:atPacking+16]) != key.Packing {
 		return row, false, nil

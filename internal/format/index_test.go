@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	blockSize  = 4 << 10
-	recordSize = 192
+	blockSize  = 1 << 10
+	recordSize = 164
 )
 
 func decodeWhole(b []byte, slot format.Slot) (*format.Index, error) {
@@ -46,12 +46,12 @@ func bodyOf(index []byte) (body uint64, ok bool) {
 	}
 	le := binary.LittleEndian
 	records, layouts := le.Uint64(index[16:]), uint64(le.Uint32(index[24:]))
-	slots, text := le.Uint64(index[32:]), le.Uint64(index[40:])
-	if records > size || layouts > size || slots > size || text > size {
+	slots, text, sources := le.Uint64(index[32:]), le.Uint64(index[40:]), uint64(le.Uint32(index[56:]))
+	if records > size || layouts > size || slots > size || text > size || sources > size {
 		return 0, false
 	}
 	blocks := (records*recordSize + slots*4 + text + blockSize - 1) / blockSize
-	body = (128 + layouts*32 + blocks*8 + 127) &^ 127
+	body = (128 + layouts*32 + sources*16 + blocks*8 + 63) &^ 63
 	return body, body+records*recordSize+slots*4+text == size
 }
 
@@ -61,10 +61,11 @@ func seal(index []byte) (sum format.Digest) {
 	if !ok {
 		return digest.Of(index)
 	}
-	sums := 128 + 32*uint64(binary.LittleEndian.Uint32(index[24:]))
+	le := binary.LittleEndian
+	sums := 128 + 32*uint64(le.Uint32(index[24:])) + 16*uint64(le.Uint32(index[56:]))
 	for at := body; at < uint64(len(index)); at += blockSize {
 		block := index[at:min(at+blockSize, uint64(len(index)))]
-		binary.LittleEndian.PutUint64(index[sums+(at-body)/blockSize*8:], xxh3.Hash(block))
+		le.PutUint64(index[sums+(at-body)/blockSize*8:], xxh3.Hash(block))
 	}
 	return digest.Of(index[:body])
 }
@@ -186,7 +187,7 @@ func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
 	l := newLarge(t, 2000)
 	body, _ := bodyOf(l.bytes)
 	b := slices.Clone(l.bytes)
-	b[128+2*32+3*8]++ // the sum of the fourth
+	b[128+2*32+16+3*8]++ // the sum of the fourth
 	slot := l.slot
 	slot.IndexSum = digest.Of(b[:body])
 	x, err := format.DecodeIndex(b, slot)
@@ -300,7 +301,7 @@ func TestManyLayoutsOfOneLongDescriptionAreRefused(t *testing.T) {
 
 func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
 	put32, put64 := binary.LittleEndian.PutUint32, binary.LittleEndian.PutUint64
-	const records, rows = 5, 256 // header, layouts, one block sum, zeros
+	const records, rows = 5, 256 // header, layouts, a source, one block sum, zeros
 	for name, damage := range map[string]func(index []byte, slot *format.Slot){
 		"payload behind the end":      func(b []byte, _ *format.Slot) { put64(b[rows+4*recordSize:], 1<<20) },
 		"payload size overflows":      func(b []byte, _ *format.Slot) { put64(b[rows+8:], 1<<64-64) },
@@ -309,10 +310,12 @@ func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
 		"payloads overlap":            func(b []byte, _ *format.Slot) { put64(b[rows+8:], 500) },
 		"payload overlaps the index":  func(b []byte, _ *format.Slot) { put64(b[rows+4*recordSize+8:], 1200) },
 		"empty payload":               func(b []byte, _ *format.Slot) { put64(b[rows+8:], 0) },
-		"unknown layout":              func(b []byte, _ *format.Slot) { put32(b[rows+32:], 2) },
-		"unknown flag":                func(b []byte, _ *format.Slot) { b[rows+44] |= 0x80 },
-		"name outside the strings":    func(b []byte, _ *format.Slot) { put32(b[rows+48:], 1<<31) },
-		"name of 4 GiB":               func(b []byte, _ *format.Slot) { put32(b[rows+52:], 1<<32-1) },
+		"unknown layout":              func(b []byte, _ *format.Slot) { b[rows+40] = 2 },
+		"unknown flag":                func(b []byte, _ *format.Slot) { b[rows+42] |= 0x80 },
+		"unknown source":              func(b []byte, _ *format.Slot) { put32(b[rows+48:], 1) },
+		"sources beyond the index":    func(b []byte, _ *format.Slot) { put32(b[56:], 1<<31) },
+		"name outside the strings":    func(b []byte, _ *format.Slot) { put32(b[rows+52:], 1<<31) },
+		"name of 4 GiB":               func(b []byte, _ *format.Slot) { put32(b[rows+56:], 1<<32-1) },
 		"description outside":         func(b []byte, _ *format.Slot) { put32(b[128+16:], 1<<31) },
 		"another record count":        func(_ []byte, s *format.Slot) { s.Records++ },
 		"records beyond the index":    func(b []byte, s *format.Slot) { put64(b[16:], 500); s.Records = 500 },

@@ -82,18 +82,22 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 		Family:    packing.Family{Operator: 11, Input: 12, Kernel: 13, Bias: 14, Output: 15},
 		LeastSize: 0x222, PackedAt: 0x6666, UsedAt: 0x7777,
 	}
-	slot, block, err := format.EncodeGeneration(6, 8192+0x333, layouts, []format.Record{record},
-		[]format.TrailerEntry{{Name: "abc", Offset: 8192, Size: 0x333, Seed: 0x32}})
+	before := record // of another source
+	before.Offset, before.Source = 4096, different(10)
+	slot, block, err := format.EncodeGeneration(6, 8192+0x333, layouts, []format.Record{before, record})
 	require.NoError(t, err)
-	require.Len(t, "abc", nameLength)
 	slot.DeadBytes = 0x4444
 	encodedSlot, slotAt := slot.Encode(id)
 	index, err := format.DecodeIndex(block[:slot.IndexSize], slot)
 	require.NoError(t, err)
-	recordAt := index.RecordOffset(0)
+	recordAt := index.RecordOffset(1)
 	strings := block[slot.IndexSize-uint64(len("firstsecond oneweightsthe bias")) : slot.IndexSize]
 	at := func(s string) []byte { return u32(uint32(bytes.Index(strings, []byte(s)))) }
-	trailer := block[slot.IndexSize:]
+	trailerAt := slot.IndexOffset + slot.IndexSize
+	require.Equal(t, format.EncodeTrailer([]format.TrailerEntry{format.NativeTrailer(trailerAt)}, trailerAt),
+		block[slot.IndexSize:])
+	require.Len(t, "abc", nameLength)
+	trailer := format.EncodeTrailer([]format.TrailerEntry{{Name: "abc", Offset: 8192, Size: 0x333, Seed: 0x32}}, trailerAt)
 
 	require.EqualValues(t, 512, slotAt)
 	header := format.NewHeader(id)
@@ -108,7 +112,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	}{
 		"header": {header, map[string][]byte{
 			"magic":                    []byte("xpwc\r\n\x1a\x00"),
-			"version: 3":               u32(3),
+			"version: 4":               u32(4),
 			"size of the header: 4096": u32(4096),
 			"the file's identity":      id[:],
 			"hash of bytes 0 to 31":    u64(xxh3.Hash(header[:32])),
@@ -119,49 +123,53 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"generation":                u64(6),
 			"file offset of the index":  u64(slot.IndexOffset),
 			"size of the index":         u64(slot.IndexSize),
-			"hash of the root":          hash(block[:recordAt]),
+			"hash of the root":          hash(block[:index.RecordOffset(0)]),
 			"end: the size of the file": u64(slot.IndexOffset + uint64(len(block))),
-			"number of records":         u64(1),
-			"bytes of all payloads":     u64(0x333),
+			"number of records":         u64(2),
+			"bytes of all payloads":     u64(2 * 0x333),
 			"dead bytes":                u64(0x4444),
 			"hash of bytes 0 to 119":    u64(xxh3.HashSeed(encodedSlot[:120], binary.LittleEndian.Uint64(id[:8]))),
 		}},
 		"index header": {block[:128], map[string][]byte{
-			"magic":                 []byte("xpwcidx\x03"),
+			"magic":                 []byte("xpwcidx\x04"),
 			"generation":            u64(6),
-			"number of records":     u64(1),
+			"number of records":     u64(2),
 			"number of layouts":     u32(2),
-			"size of a record: 192": u32(192),
-			"number of table slots": u64((slot.IndexSize - recordAt - 192 - uint64(len(strings))) / 4),
+			"size of a record: 164": u32(164),
+			"number of sources":     u32(2),
+			"number of table slots": u64((slot.IndexSize - recordAt - 164 - uint64(len(strings))) / 4),
 			"size of the strings":   u64(uint64(len(strings))),
-			"size of a block: 4096": u64(4096),
+			"size of a block: 1024": u64(1024),
 		}},
 		"layout": {block[128+32 : 128+64], map[string][]byte{
 			"fingerprint":               layouts[1].Fingerprint[:],
 			"offset of a description":   at("second one"),
 			"length of the description": u32(10),
 		}},
-		"record": {block[recordAt : recordAt+192], map[string][]byte{
+		"source": {block[128+2*32+16 : 128+2*32+32], map[string][]byte{
+			"hash of where kernels come from": record.Source[:],
+		}},
+		"record": {block[recordAt : recordAt+164], map[string][]byte{
 			"file offset of the payload":         u64(8192),
 			"size of the payload":                u64(0x333),
 			"hash of the payload":                record.Sum[:],
-			"layout, an index":                   u32(1),
+			"layout, an index":                   {1, 0},
 			"`seed`":                             u32(0x32),
 			"`fingerprint_id`":                   u32(0x31),
-			"flags: 1 has a bias, 2 tied, 4 var": u32(1 + 2 + 4),
+			"flags: 1 has a bias, 2 tied, 4 var": {1 + 2 + 4},
 			"offset of the kernel's name":        at("weights"),
 			"length of the kernel's name":        u32(7),
 			"offset of the bias' name":           at("the bias"),
 			"length of the bias' name":           u32(8),
 			"digest of the packing identity":     record.Packing[:],
-			"hash of where the kernel comes":     record.Source[:],
+			"source, an index":                   u32(1),
 			"hash of the kernel's stamp":         record.KernelStamp[:],
 			"digest of the kernel's content":     record.KernelDigest[:],
 			"hash of the bias' stamp":            record.BiasStamp[:],
 			"digest of the bias' content":        record.BiasDigest[:],
-			"when it was packed":                 u64(0x6666),
-			"when a writer last found it in use": u64(0x7777),
-			"family of the packing identity":     {11, 12, 13, 14, 15, 0, 0, 0},
+			"when it was packed":                 u32(0x6666),
+			"when a writer last found it in use": u32(0x7777),
+			"family of the packing identity":     {11, 12, 13, 14, 15},
 			"least size of the payload":          u64(0x222),
 		}},
 		"trailer entry": {trailer[:24+nameLength], map[string][]byte{
@@ -172,8 +180,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"seed":                       u32(0x32),
 		}},
 		"footer": {trailer[len(trailer)-format.FooterSize:], map[string][]byte{
-			"file offset of the first entry": u64(slot.IndexOffset + slot.IndexSize),
-			"number of entries":              u32(3),
+			"file offset of the first entry": u64(trailerAt),
+			"number of entries":              u32(1),
 			"magic 0x58505743":               u32(0x58505743),
 			"version: 2":                     u32(2),
 		}},
@@ -203,7 +211,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			require.Len(t, found, len(c.values))
 		})
 	}
-	require.Len(t, tables(t), 7)
+	require.Len(t, tables(t), 8)
 }
 
 func hash(b []byte) []byte {

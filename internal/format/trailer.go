@@ -18,12 +18,12 @@ const (
 	TrailerV2 = 2
 )
 
-// Reserved names under which a file lists its own structures in the trailer, so that nobody who knows only the trailer
-// takes their bytes for free space.
-const (
-	HeaderEntry = "xpwc:header"
-	IndexEntry  = "xpwc:index"
-)
+// NativeEntry is the name of the one entry in a native file's trailer.
+const NativeEntry = "xpwc:native"
+
+// NativeTrailer returns that entry: all bytes before the trailer, so that nobody who knows only the trailer takes any of
+// them for free space. It lists no payload, since ExecuTorch would not ask what CPU that was packed for.
+func NativeTrailer(at uint64) TrailerEntry { return TrailerEntry{Name: NativeEntry, Size: at} }
 
 // A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias'
 // name.
@@ -90,8 +90,8 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
 	if start > footerAt || uint64(count)*fixed > footerAt-start {
 		return nil, version, damaged("the trailer's %d entries do not fit between %d and its footer", count, start)
 	}
-	b := make([]byte, footerAt-start)
-	if err := readAt(b, start); err != nil {
+	b, err := readSolid(readAt, start, footerAt-start)
+	if err != nil {
 		return nil, version, err
 	}
 	entries = make([]TrailerEntry, 0, count)

@@ -1,4 +1,5 @@
-// Package half converts IEEE 754 half precision, for tests: XNNPACK converts what models have.
+// Package half converts IEEE 754 half precision, for tests and for numbers that are printed: XNNPACK converts what models
+// have.
 package half
 
 import "math"

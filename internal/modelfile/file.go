@@ -60,19 +60,6 @@ func (f File) Open() (models.Model, error) {
 	return m, nil
 }
 
-// OpenFloat32 opens the model to run it: its inputs and outputs must be float32, or the error matches
-// [models.ErrNotFloat32]. The caller closes it.
-func (f File) OpenFloat32() (models.Model, error) {
-	m, err := f.Open()
-	if err != nil {
-		return nil, err
-	}
-	if err := models.CheckFloat32(m); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", f.Path, err), m.Close())
-	}
-	return m, nil
-}
-
 func (f File) openDescribed() (*described.Model, error) {
 	if f.Description != "" {
 		return described.Open(f.Path, f.Description)

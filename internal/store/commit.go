@@ -27,9 +27,8 @@ func (c *Commit) IndexSize() int { return len(c.block) }
 // PrepareCommit lays out a new generation with these records after everything that is reserved. Space for it is
 // allocated, and what was preallocated beyond it is given back, so that the trailer is the last of the file. What it
 // covers becomes read-only in memory. The next reservation comes after it.
-func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record, trailer []format.TrailerEntry) (
-	*Commit, error) {
-	slot, block, err := format.EncodeGeneration(st.slot.Generation+1, st.tail, layouts, records, trailer)
+func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record) (*Commit, error) {
+	slot, block, err := format.EncodeGeneration(st.slot.Generation+1, st.tail, layouts, records)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func (w *writer) commit(payloads map[string][]byte) error {
 		}
 	}
 	records := slices.Collect(maps.Values(w.packed))
-	plan, err := w.PrepareCommit([]format.Layout{here}, records, format.TrailerEntries(here.Fingerprint, records))
+	plan, err := w.PrepareCommit([]format.Layout{here}, records)
 	if err != nil {
 		return err
 	}
@@ -148,9 +148,7 @@ func (w *writer) rewrite() error {
 		items = append(items, store.Item{Record: r, Payload: b, Region: region.Retain()})
 		defer func() { _ = region.Release() }()
 	}
-	rewriting, err := w.Rewrite(items, func(kept []format.Record) ([]format.Layout, []format.TrailerEntry) {
-		return []format.Layout{here}, format.TrailerEntries(here.Fingerprint, kept)
-	})
+	rewriting, err := w.Rewrite(items, func([]format.Record) []format.Layout { return []format.Layout{here} })
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ type Item struct {
 	Region  *Region
 }
 
-// Describe returns the layouts of records, and what of them ExecuTorch's trailer lists.
-type Describe func(records []format.Record) ([]format.Layout, []format.TrailerEntry)
+// Describe returns the layouts of records.
+type Describe func(records []format.Record) []format.Layout
 
 // A Rewriting is a new file beside the one of a store, made of what that is to keep.
 type Rewriting struct {
@@ -32,7 +32,7 @@ func (st *Store) CanRewrite() bool {
 }
 
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
-// writer of the file. describe says what else the index and the trailer are to have. The store may be used meanwhile.
+// writer of the file. describe says what else the index is to have. The store may be used meanwhile.
 // If Rewrite fails it leaves nothing there.
 func (st *Store) Rewrite(items []Item, describe Describe) (*Rewriting, error) {
 	path, err := st.vacant(".compact") // what is there a killed process left: the writer's lock is ours
@@ -72,8 +72,7 @@ func (rw *Rewriting) write(items []Item, describe Describe) error {
 		rw.commit = &Commit{disk: made.disk, slot: format.Slot{End: format.HeaderSize}}
 		return rw.commit.flush()
 	}
-	layouts, trailer := describe(kept)
-	if rw.commit, err = made.PrepareCommit(layouts, kept, trailer); err != nil {
+	if rw.commit, err = made.PrepareCommit(describe(kept), kept); err != nil {
 		return err
 	}
 	return rw.commit.Write()

@@ -207,7 +207,7 @@ func TestARewritingDoesNotTakeThePlaceOfAFileThatItIsNotMadeOf(t *testing.T) {
 	process := dir.Process()
 	w := mustOpen(t, process)
 	require.NoError(t, w.commit(payloadA))
-	rewriting, err := w.Rewrite(nil, func([]format.Record) ([]format.Layout, []format.TrailerEntry) { return nil, nil })
+	rewriting, err := w.Rewrite(nil, func([]format.Record) []format.Layout { return nil })
 	require.NoError(t, err)
 	require.NoError(t, process.Rename(cachePath, "elsewhere"))
 	theirs := mustOpen(t, dir.Process())

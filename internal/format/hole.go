@@ -1,0 +1,52 @@
+package format
+
+import "bytes"
+
+// A file can have holes, which take no space on the disk and read as zeros. So a small file may say that it has an index
+// of any size. No index has a hole: none of its pieces, counted from its start, is all zeros. Who is about to take
+// memory for one looks at that first.
+const pieceSize = 4 << 10
+
+// readTogether is how much is read into memory without looking for holes before.
+const readTogether = 16 << 20
+
+// hole returns where in b, which begins with a piece, the first piece begins that is all zeros and has all its bytes;
+// false if none is.
+func hole(b []byte) (at int, found bool) {
+	zeros := make([]byte, pieceSize)
+	for ; len(b)-at >= pieceSize; at += pieceSize {
+		if b[at] == 0 && bytes.Equal(b[at:at+pieceSize], zeros) {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// readSolid reads size bytes at an offset, unless there is a hole among them: damaged, before memory is taken for all.
+// readAt fills its argument with the file's bytes at the offset; its errors are returned as they are.
+func readSolid(readAt func(b []byte, offset uint64) error, offset, size uint64) ([]byte, error) {
+	if size > readTogether {
+		const stretch = 1 << 20
+		b := make([]byte, stretch)
+		for at := uint64(0); at < size; at += stretch {
+			b = b[:min(stretch, size-at)]
+			if err := readAt(b, offset+at); err != nil {
+				return nil, err
+			}
+			if in, found := hole(b); found {
+				return nil, damaged("there is a hole in the file at %d", offset+at+uint64(in))
+			}
+		}
+	}
+	b := make([]byte, size)
+	if err := readAt(b, offset); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// ReadIndex reads the bytes of the index that slot says where to find, for DecodeIndex. readAt must fill its argument
+// with the file's bytes at the offset. It returns ErrDamaged for an index that is only claimed: a hole in the file.
+func ReadIndex(readAt func(b []byte, offset uint64) error, slot Slot) ([]byte, error) {
+	return readSolid(readAt, slot.IndexOffset, slot.IndexSize)
+}
