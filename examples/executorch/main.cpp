@@ -250,7 +250,7 @@ std::string quoted(const std::string& text) {
   for (const char c : text) {
     char escape[8];
     std::snprintf(escape, sizeof(escape), "\\u%04x", c);
-    out += c == '"' || c == '\\' || (c >= 0 && c < ' ') ? std::string(escape) : std::string(1, c);
+    out += c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ' ? std::string(escape) : std::string(1, c);
   }
   return out + "\"";
 }
