@@ -201,12 +201,12 @@ demo-service: xnnpack ## an HTTP service loads two models cold and warm, and a t
 
 .PHONY: demo-executorch
 ifeq ($(XNNPACK),executorch)
-demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=)
+demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
 	@echo "building examples/executorch" >&2
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
 	@$(go) build -o bin/executorch/ ./cmd/xpwc ./examples/executorch/demo
 	@mkdir -p demo/executorch
-	@bin/executorch/demo bin/executorch demo/executorch $(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte)
+	@bin/executorch/demo bin/executorch demo/executorch $(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte) $(DATA)
 else
 demo-executorch:
 	@$(MAKE) --no-print-directory XNNPACK=executorch demo-executorch
