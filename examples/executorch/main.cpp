@@ -132,6 +132,13 @@ TensorPtr tensor(const TensorInfo& info, Array array, const std::string& what) {
   if (array.type != numpy_type(info.scalar_type()) || array.shape.size() != info.sizes().size()) {
     fail(what + " has another datatype or number of dimensions than the program's");
   }
+  std::size_t size = executorch::runtime::elementSize(info.scalar_type());
+  for (const std::int32_t n : array.shape) {
+    size *= static_cast<std::size_t>(n);
+  }
+  if (size != array.data.size()) {
+    fail(what + " has not as many bytes as its shape says");
+  }
   return executorch::extension::make_tensor_ptr(
       std::move(array.shape), std::move(array.data), {order.begin(), order.end()}, {}, info.scalar_type());
 }
