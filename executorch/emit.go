@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"xpwc"
+	"xpwc/internal/mapped"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -155,9 +156,16 @@ func (e *emitter) operand(id xnnpack.ValueID) xnnpack.Tensor {
 	}
 	t := e.describe(id)
 	if c := e.values[id].constant; c != nil && len(t.Shape) == 1 && e.err == nil {
-		t.Data = make([]byte, e.size(t))
-		if err := e.files.read(c.stored, func(b []byte) { c.fill(t.Data, b) }); err != nil {
+		size := e.size(t)
+		b, err := e.files.inPlace(c.stored)
+		switch {
+		case err != nil:
 			e.err = err
+		case c.converts():
+			t.Data = make([]byte, size)
+			c.fill(t.Data, b)
+		default: // named data may be longer
+			t.Data = b[:size]
 		}
 	}
 	return t
@@ -180,9 +188,12 @@ func (e *emitter) describe(id xnnpack.ValueID) xnnpack.Tensor {
 	v := &e.values[id]
 	t := v.tensor
 	if v.scales != nil {
-		count, _, err := scaleCount(&t)
+		count, size, err := scaleCount(&t)
 		if err == nil {
-			err = e.files.read(*v.scales, func(b []byte) { readScales(&t, b, count) })
+			var b []byte
+			if b, err = e.files.inPlace(*v.scales); err == nil {
+				readScales(&t, b[:count*size]) // named data may be longer
+			}
 		}
 		if e.err == nil {
 			e.err = err
@@ -192,19 +203,28 @@ func (e *emitter) describe(id xnnpack.ValueID) xnnpack.Tensor {
 	return t
 }
 
-// readScales copies scales, little-endian as they are in a file.
-func readScales(t *xnnpack.Tensor, b []byte, count int) {
+// readScales gives a value its scales, little-endian as they are in a file. XNNPACK keeps a pointer to them, in runtimes
+// too. They are read where they are in the mapping, which outlives all runtimes, and copied only if they are not
+// aligned: a large model has hundreds of megabytes of them.
+func readScales(t *xnnpack.Tensor, b []byte) {
+	q := &t.Quantization
 	if t.Type == xnnpack.BlockQInt4 {
-		t.Quantization.BlockScales = make([]uint16, count)
-		for i := range t.Quantization.BlockScales {
-			t.Quantization.BlockScales[i] = binary.LittleEndian.Uint16(b[2*i:])
-		}
-		return
+		q.BlockScales = numbersIn(b, binary.LittleEndian.Uint16)
+	} else {
+		q.Scales = numbersIn(b, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
 	}
-	t.Quantization.Scales = make([]float32, count)
-	for i := range t.Quantization.Scales {
-		t.Quantization.Scales[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+}
+
+// numbersIn returns the numbers that b consists of, in place if possible, or else each as get reads it.
+func numbersIn[T uint16 | float32](b []byte, get func([]byte) T) []T {
+	if there, ok := mapped.Numbers[T](b); ok {
+		return there
 	}
+	var numbers []T
+	for size := binary.Size(T(0)); len(b) >= size; b = b[size:] {
+		numbers = append(numbers, get(b))
+	}
+	return numbers
 }
 
 // externals defines the inputs and outputs, whose IDs are their positions, inputs first. An output that is an input,

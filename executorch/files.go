@@ -86,6 +86,12 @@ func (f *files) read(s stored, do func([]byte)) error {
 	return f.all[s.file].read(func(file []byte) { do(s.at.In(file)) })
 }
 
+// inPlace returns the bytes at a place, which may be read until the files are closed.
+func (f *files) inPlace(s stored) (b []byte, err error) {
+	err = f.read(s, func(there []byte) { b = there })
+	return b, err
+}
+
 // dataMap gives the constants of a program's nodes by name. It is read-only once made.
 type dataMap struct {
 	files     *files

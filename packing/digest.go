@@ -21,29 +21,89 @@ func (id *Identity) Digest() Digest {
 		return Digest{}
 	}
 	var buf [1024]byte
-	return digest.Of(id.encode(buf[:0]))
+	e := encoder{b: buf[:0]}
+	id.encode(&e)
+	return e.digest()
 }
 
-// encode appends what the identity consists of. Everything of variable length has its length before it, and what
-// follows is decided by what came before, so that no two identities read alike.
-func (id *Identity) encode(b []byte) []byte {
-	b = append(b, version, byte(id.Operator))
-	if id.opaque != nil {
-		return append(b, id.opaque...)
+// An encoder computes the digest of what is written to it, with little memory of its own: scales may be many.
+type encoder struct {
+	b    []byte       // what hash was not given yet
+	hash *digest.Hash // nil as long as b has all
+}
+
+// flush makes room in b.
+func (e *encoder) flush() {
+	if e.hash == nil {
+		e.hash = &digest.Hash{}
 	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(id.Flags))
-	b = appendInts(b, len(id.Shape))
-	b = appendInts(b, id.Shape...)
+	_, _ = e.hash.Write(e.b) // which never fails
+	e.b = e.b[:0]
+}
+
+func (e *encoder) digest() Digest {
+	if e.hash == nil {
+		return digest.Of(e.b)
+	}
+	e.flush()
+	return e.hash.Sum()
+}
+
+// room makes place for n bytes, which are few.
+func (e *encoder) room(n int) {
+	if len(e.b)+n > cap(e.b) {
+		e.flush()
+	}
+}
+
+func (e *encoder) bytes(b ...byte) {
+	for len(b) > 0 {
+		e.room(1)
+		n := min(len(b), cap(e.b)-len(e.b))
+		e.b, b = append(e.b, b[:n]...), b[n:]
+	}
+}
+
+func (e *encoder) uint16(n uint16) {
+	e.room(2)
+	e.b = binary.LittleEndian.AppendUint16(e.b, n)
+}
+
+func (e *encoder) uint32(n uint32) {
+	e.room(4)
+	e.b = binary.LittleEndian.AppendUint32(e.b, n)
+}
+
+func (e *encoder) ints(numbers ...int) {
+	for _, n := range numbers {
+		e.room(8)
+		e.b = binary.LittleEndian.AppendUint64(e.b, uint64(int64(n)))
+	}
+}
+
+// encode writes what the identity consists of. Everything of variable length has its length before it, and what follows
+// is decided by what came before, so that no two identities read alike.
+func (id *Identity) encode(e *encoder) {
+	e.bytes(version, byte(id.Operator))
+	if id.opaque != nil {
+		e.bytes(id.opaque...)
+		return
+	}
+	e.uint32(uint32(id.Flags))
+	e.ints(len(id.Shape))
+	e.ints(id.Shape...)
 	stride, dilation := id.Stride.orOne(), id.Dilation.orOne()
-	b = appendInts(b, orOne(id.Groups), stride.Height, stride.Width, dilation.Height, dilation.Width)
+	e.ints(orOne(id.Groups), stride.Height, stride.Width, dilation.Height, dilation.Width)
 	for _, o := range []*Operand{&id.Input, &id.Kernel, &id.Bias, &id.Output} {
-		b = o.encode(b)
+		o.encode(e)
 	}
 	if id.HiddenBias == nil {
-		return append(b, 0)
+		e.bytes(0)
+		return
 	}
-	b = appendInts(append(b, 1), len(id.HiddenBias))
-	return append(b, id.HiddenBias...)
+	e.bytes(1)
+	e.ints(len(id.HiddenBias))
+	e.bytes(id.HiddenBias...)
 }
 
 // How the quantisation of a datatype is described.
@@ -77,39 +137,31 @@ func (d Datatype) quantization() quantization {
 	return unknown
 }
 
-func (o *Operand) encode(b []byte) []byte {
-	b = append(b, byte(o.Type))
+func (o *Operand) encode(e *encoder) {
+	e.bytes(byte(o.Type))
 	is := func(kinds ...quantization) bool { return slices.Contains(kinds, o.Type.quantization()) }
 	if is(one, unknown) {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(o.Scale))
+		e.uint32(math.Float32bits(o.Scale))
 	}
 	if is(one, channelwise, blockwise, unknown) {
-		b = appendInts(b, int(o.ZeroPoint))
+		e.ints(int(o.ZeroPoint))
 	}
 	if is(channelwise, blockwise, unknown) {
-		b = appendInts(b, o.ChannelDim)
+		e.ints(o.ChannelDim)
 	}
 	if is(channelwise, unknown) {
-		b = appendInts(b, len(o.Scales))
+		e.ints(len(o.Scales))
 		for _, s := range o.Scales {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s))
+			e.uint32(math.Float32bits(s))
 		}
 	}
 	if is(blockwise, unknown) {
-		b = appendInts(b, o.BlockSize, len(o.BlockScales))
+		e.ints(o.BlockSize, len(o.BlockScales))
 		for _, s := range o.BlockScales {
-			b = binary.LittleEndian.AppendUint16(b, s)
+			e.uint16(s)
 		}
 	}
 	if is(dynamic, unknown) {
-		b = appendInts(b, o.NonBatchDims)
+		e.ints(o.NonBatchDims)
 	}
-	return b
-}
-
-func appendInts(b []byte, numbers ...int) []byte {
-	for _, n := range numbers {
-		b = binary.LittleEndian.AppendUint64(b, uint64(int64(n)))
-	}
-	return b
 }

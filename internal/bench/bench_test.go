@@ -142,9 +142,9 @@ func TestBenchOfATfliteModel(t *testing.T) {
 func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {
 	for says, task := range map[string]string{
 		"standard input":     "",
-		"no mode \"fly\"":    `{"Mode": "fly", "Path": "model.tflite"}`,
-		"needs a cache file": `{"Mode": "cold", "Path": "model.tflite"}`,
-		"model.tflite":       `{"Mode": "none", "Path": "model.tflite"}`,
+		"no mode \"fly\"":    `{"Mode": "fly", "Model": {"Path": "model.tflite"}}`,
+		"needs a cache file": `{"Mode": "cold", "Model": {"Path": "model.tflite"}}`,
+		"model.tflite":       `{"Mode": "none", "Model": {"Path": "model.tflite"}}`,
 	} {
 		var out strings.Builder
 		require.ErrorContains(t, Measure(strings.NewReader(task), &out, &out), says)

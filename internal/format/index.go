@@ -56,6 +56,15 @@ func countsOf(header []byte) counts {
 	}
 }
 
+// leastLimit is what names may take in any index.
+const leastLimit = 64 << 20
+
+// mostStrings is how many bytes of strings an index may have: a small file must not claim more than there is memory
+// for.
+func (n counts) mostStrings() uint64 {
+	return leastLimit + 8*(n.records*recordSize+n.layouts*layoutSize)
+}
+
 // Flags of a record.
 type Flags uint8
 

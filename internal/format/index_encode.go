@@ -11,8 +11,9 @@ import (
 )
 
 // EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
-// Every record's layout must be among layouts. Names must add up to less than 4 GiB, and there must be fewer than 2^31
-// records and 2^16 layouts; it returns an error otherwise, and for names with thousands of zeros together.
+// Every record's layout must be among layouts. There must be fewer than 2^31 records and 2^16 layouts, and different names
+// must add up to less than 4 GiB, and to at most 64 MiB and eight times the size of the records; it returns an error
+// otherwise.
 func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
 	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
 	if !slices.IsSortedFunc(records, byOffset) {
@@ -35,15 +36,15 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 			sources = append(sources, records[i].Source)
 		}
 	}
-	if len(names.text) > math.MaxUint32 {
-		return nil, Digest{}, damaged("the names are longer than 4 GiB")
-	}
-
 	slots := tableSlots(uint64(len(records)))
-	at := counts{
+	n := counts{
 		layouts: uint64(len(layouts)), sources: uint64(len(sources)),
 		records: uint64(len(records)), slots: slots, strings: uint64(len(names.text)),
-	}.arrange()
+	}
+	if n.strings > min(math.MaxUint32, n.mostStrings()) {
+		return nil, Digest{}, damaged("%d records have %d bytes of names", n.records, n.strings)
+	}
+	at := n.arrange()
 	b := make([]byte, at.end)
 	copy(b, indexMagic)
 	le.PutUint64(b[8:], generation)
@@ -85,9 +86,6 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	body := b[at.body:]
 	for i := range at.blocks() {
 		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
-	}
-	if _, found := hole(b); found { // only names can be so
-		return nil, Digest{}, damaged("the names have %d zeros together", pieceSize)
 	}
 	return b, digest.Of(b[:at.body]), nil
 }

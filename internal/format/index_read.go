@@ -35,13 +35,9 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 		return nil, damaged("the index has %d bytes", size)
 	}
 	n := countsOf(b)
-	if n.records > size/recordSize || n.layouts > size/layoutSize || n.sources > size/sourceSize ||
-		n.slots > size/4 || n.strings > size {
-		return nil, damaged("a section of the index lies outside it")
-	}
-	at := n.arrange()
-	if at.end != size {
-		return nil, damaged("the index has %d bytes, its header says %d", size, at.end)
+	at, err := sectionsOf(b, size)
+	if err != nil {
+		return nil, err
 	}
 	if _, found := hole(b[:at.body]); found {
 		return nil, damaged("there is a hole in the index' root")
@@ -55,9 +51,8 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	if g := le.Uint64(b[8:]); g != slot.Generation {
 		return nil, damaged("the index is of generation %d, its slot of generation %d", g, slot.Generation)
 	}
-	if n.records != slot.Records || n.slots&(n.slots-1) != 0 || n.slots < 2*n.records {
-		return nil, damaged("the index has %d records in %d table slots, its slot says %d",
-			n.records, n.slots, slot.Records)
+	if n.records != slot.Records {
+		return nil, damaged("the index has %d records, its slot says %d", n.records, slot.Records)
 	}
 	x := &Index{
 		slot:    slot,
@@ -83,6 +78,25 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description)})
 	}
 	return x, nil
+}
+
+// sectionsOf returns where the sections of an index of so many bytes begin, by its header.
+func sectionsOf(header []byte, size uint64) (sections, error) {
+	n := countsOf(header)
+	if n.records > size/recordSize || n.layouts > size/layoutSize || n.sources > size/sourceSize || n.strings > size {
+		return sections{}, damaged("a section of the index lies outside it")
+	}
+	if n.slots != tableSlots(n.records) {
+		return sections{}, damaged("the index has %d records in %d table slots", n.records, n.slots)
+	}
+	if n.strings > n.mostStrings() {
+		return sections{}, damaged("%d records have %d bytes of names", n.records, n.strings)
+	}
+	at := n.arrange()
+	if at.end != size {
+		return sections{}, damaged("the index has %d bytes, its header says %d", size, at.end)
+	}
+	return at, nil
 }
 
 // row returns a record's bytes, after checking them and how they fit the records beside it.
@@ -173,7 +187,7 @@ func (x *Index) NameBytes() (n uint64) {
 }
 
 // NameLimit is more than the names of an honest index of this size have.
-func (x *Index) NameLimit() uint64 { return 64<<20 + 8*x.slot.IndexSize }
+func (x *Index) NameLimit() uint64 { return leastLimit + 8*x.slot.IndexSize }
 
 // Len returns the number of records.
 func (x *Index) Len() int { return len(x.records) / recordSize }

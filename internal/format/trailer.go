@@ -90,7 +90,7 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
 	if start > footerAt || uint64(count)*fixed > footerAt-start {
 		return nil, version, damaged("the trailer's %d entries do not fit between %d and its footer", count, start)
 	}
-	b, err := readSolid(readAt, start, footerAt-start)
+	b, err := readSolid(readAt, start, footerAt-start, footerAt-start)
 	if err != nil {
 		return nil, version, err
 	}

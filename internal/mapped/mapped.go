@@ -2,6 +2,7 @@
 package mapped
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -131,6 +132,18 @@ func (f *File) Changed() (bool, error) {
 func (f *File) Readable() int64 {
 	page := int64(os.Getpagesize())
 	return (int64(f.size) + page - 1) / page * page
+}
+
+// Numbers returns the little-endian numbers that b consists of in place, and false where that is impossible: b does not
+// lie as such numbers must in memory, or the machine has them the other way round.
+func Numbers[T uint16 | float32](b []byte) ([]T, bool) {
+	var one T
+	at, size := unsafe.Pointer(unsafe.SliceData(b)), unsafe.Sizeof(one)
+	little := binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+	if !little || uintptr(at)%size != 0 {
+		return nil, false
+	}
+	return unsafe.Slice((*T)(at), len(b)/int(size)), true
 }
 
 // Data returns the mapping, and nil after Close. Close makes the memory unreadable: who may read while another

@@ -1,0 +1,135 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"path/filepath"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/modeltest"
+	"xpwc/models"
+)
+
+// withScales is a program of one layer with scales in a list of their own. Where they are not aligned they begin a byte
+// later in the file.
+func withScales(q quantizedFilter, aligned bool) mprogram {
+	g, _ := q.layer(2, false)
+	p := around(g)
+	if aligned {
+		return p
+	}
+	scales := p.named["scale_of_it"]
+	p.segments[scales] = append([]byte{0}, p.segments[scales]...)
+	p.changes = func(root table) {
+		of := root[4].([]table)[scales]
+		of[0], of[1] = of[0].(uint64)+1, of[1].(uint64)-1
+	}
+	return p
+}
+
+var channelsOf8Bits = quantizedFilter{datatype: dtChannelQInt8, inputs: 24, bits: 8, buffer: true}
+
+var blocksOf4Bits = quantizedFilter{datatype: dtBlockQInt4, inputs: 128, bits: 4, block: 32, buffer: true}
+
+func TestScalesAreReadWhereTheyAreInTheFile(t *testing.T) {
+	for _, q := range []quantizedFilter{channelsOf8Bits, blocksOf4Bits} {
+		var outputs [][]float32
+		for _, aligned := range []bool{true, false} {
+			p := openBytes(t, withScales(q, aligned).bytes())
+			m := p.Methods()[0]
+			outputs = append(outputs, modeltest.Run(t, m, sequence(2*q.inputs, 3))[0])
+			e := &emitter{part: m.whole, files: p.files, tensors: nil}
+			found := 0
+			for id := range m.whole.values {
+				v := &m.whole.values[id]
+				if v.scales == nil {
+					continue
+				}
+				found++
+				file, scales := p.files.program().file.Data(), v.tensor
+				b, err := e.files.inPlace(*v.scales)
+				require.NoError(t, err)
+				readScales(&scales, b)
+				at := unsafe.Pointer(unsafe.SliceData(scales.Quantization.Scales))
+				if q.block > 0 {
+					at = unsafe.Pointer(unsafe.SliceData(scales.Quantization.BlockScales))
+				}
+				require.Equal(t, aligned, at == unsafe.Pointer(&file[v.scales.at.Offset]))
+			}
+			require.Equal(t, 1, found)
+		}
+		require.Equal(t, outputs[0], outputs[1])
+	}
+}
+
+// manyBlocks is a program of one layer of 4 bits with 32 MiB of weights and 4 MiB of scales.
+func manyBlocks() mprogram {
+	const channels, inputs, block = 16384, 4096, 32
+	q := blocksOf4Bits
+	q.inputs = inputs
+	g, _ := q.layer(1, false)
+	scales := make([]byte, 2*channels*inputs/block)
+	for i := 1; i < len(scales); i += 2 {
+		scales[i] = 0x3c // of 0.0078125
+	}
+	g.constants[0].data, g.constants[1].data = make([]byte, channels*inputs/2), make([]byte, 4*channels)
+	g.constants[2].data = scales
+	for i := range g.values {
+		switch v := &g.values[i]; v.id {
+		case 2:
+			v.dims = []uint32{channels, inputs}
+		case 3:
+			v.dims = []uint32{channels}
+		case 4:
+			v.dims = []uint32{1, channels}
+		}
+	}
+	return around(g)
+}
+
+// subgraphBytes is how much Go memory a subgraph of all of the program takes, also for what is garbage at once.
+func subgraphBytes(t testing.TB, p *Program, l models.Loader) uint64 {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s, err := p.Methods()[0].Subgraph(l)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.NoError(t, s.Delete())
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestTheHeapDoesNotGrowWithTheScales(t *testing.T) {
+	p := openBytes(t, manyBlocks().bytes())
+	loader := p.Methods()[0].NewLoader()
+	defer func() { require.NoError(t, loader.Close()) }()
+	require.Less(t, subgraphBytes(t, p, loader), uint64(128<<10), "without a cache")
+
+	cache, err := xpwc.Open(filepath.Join(t.TempDir(), "cache"), nil)
+	require.NoError(t, err)
+	session, err := cache.NewSession(p.DataMap())
+	require.NoError(t, err)
+	require.Less(t, subgraphBytes(t, p, session), uint64(128<<10), "with one")
+	require.NoError(t, session.Close())
+	require.NoError(t, cache.Close())
+}
+
+// BenchmarkSubgraph makes the subgraph of a layer with 4 MiB of scales: B/op says how much Go memory that takes.
+func BenchmarkSubgraph(b *testing.B) {
+	p, err := Open(save(b, manyBlocks().bytes()))
+	require.NoError(b, err)
+	defer func() { require.NoError(b, p.Close()) }()
+	loader := p.Methods()[0].NewLoader()
+	defer func() { require.NoError(b, loader.Close()) }()
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := p.Methods()[0].Subgraph(loader)
+		require.NoError(b, err)
+		require.NoError(b, s.Delete())
+	}
+}
