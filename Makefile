@@ -199,6 +199,19 @@ demo-service: xnnpack ## an HTTP service loads two models cold and warm, and a t
 	@mkdir -p demo/service
 	@bin/demo-service bin/service third_party/models demo/service
 
+.PHONY: demo-executorch
+ifeq ($(XNNPACK),executorch)
+demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
+	@echo "building examples/executorch" >&2
+	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
+	@$(go) build -o bin/executorch/ ./cmd/xpwc ./examples/executorch/demo
+	@mkdir -p demo/executorch
+	@bin/executorch/demo bin/executorch demo/executorch $(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte) $(DATA)
+else
+demo-executorch:
+	@$(MAKE) --no-print-directory XNNPACK=executorch demo-executorch
+endif
+
 # Lists the lines of more than 120 columns. A tab counts 4, and a character one, however many bytes it has.
 too_long = LC_ALL=C awk '{ gsub(/\t/, "    "); gsub(/[\200-\277]/, "") } \
 	length > 120 { print FILENAME ":" FNR ": more than 120 columns" }'

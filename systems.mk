@@ -19,9 +19,11 @@ comma := ,
 emulated_cpus := cortex-a53 cortex-a76 max$(comma)sme=off
 emulated_root := QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
 emulated := xpwc/xnnpack xpwc/internal/optable
+emulated_hosts := emulated-host emulated-stock
 else
 emulated_cpus := cortex-a53 cortex-a76 max
 emulated := xpwc xpwc/tflite xpwc/xnnpack xpwc/internal/optable xpwc/internal/format xpwc/internal/mapped
+emulated_hosts := emulated-host
 endif
 machines := $(emulated_cpus) cortex-a76@16384 cortex-a76@65536
 emulate = $(emulated_root) XPWC_TEST_EMULATOR=$(emulator) XPWC_TEST_EMULATED_CPUS='$(emulated_cpus)' QEMU_CPU=$(firstword $(subst @, ,$1)) \
@@ -31,7 +33,7 @@ emulated_runs := $(foreach package,$(emulated),$(machines:%=%/$(package)))
 .PHONY: test-arm64
 test-arm64: models ## run the tests built for arm64, emulated: without dot product, with it, with all there is (needs make tools)
 	@third_party/install-tools --check
-	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target ARCH=arm64 emulated-tests emulated-host
+	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target ARCH=arm64 emulated-tests $(emulated_hosts)
 
 .PHONY: emulated-tests $(emulated_runs)
 emulated-tests: $(emulated_runs)
@@ -66,6 +68,27 @@ emulated-host: host
 	@$(foreach machine,$(machines),$(call measure_warm,$(machine)) && )sha256sum --quiet --check $(measured)/sum
 	@echo "$(arch) on $(words $(machines)) machines: examples/host computes the same without a cache, cold and warm, on one file"
 	@rm -rf $(measured)
+
+# The stock ExecuTorch on a file that the tool packed on the same machine: it must pack nothing, leave the file as it is, and compute what
+# it does without a cache.
+stock := $(CURDIR)/$(lib)/stock
+program := executorch/testdata/programs/mobilenet_v3_small_int8
+stock_pack = rm -f $(stock)/cache $(stock)/cache.xpwc && $(call emulate,$1) $(stock)/xpwc run $(program).pte --cache $(stock)/cache.xpwc && \
+	$(call emulate,$1) $(stock)/xpwc convert $(stock)/cache.xpwc --to xpwc2 -o $(stock)/cache
+stock_run = $(call emulate,$1) $(stock)/host $(program).pte --input $(program).in0.npy --output-dir $(stock)/$3 $2
+stock_check = $(call stock_pack,$1) && sha256sum $(stock)/cache >$(stock)/sum && $(call stock_run,$1,,none) && \
+	$(call stock_run,$1,--cache $(stock)/cache,cached) >$(stock)/report 2>&1 && \
+	grep 'Loaded packed weight cache' $(stock)/report && grep '"packed_bytes": 0,' $(stock)/report && \
+	cmp $(stock)/none/forward.out0.npy $(stock)/cached/forward.out0.npy && sha256sum --quiet --check $(stock)/sum
+
+.PHONY: emulated-stock
+emulated-stock: xnnpack
+	@echo "building examples/executorch, and the tool, for $(arch)"
+	@mkdir -p $(stock)/none $(stock)/cached
+	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(stock)' EXECUTORCH='$(root)' CXX=$(binutils)g++
+	@$(go) build -o $(stock)/ ./cmd/xpwc
+	@($(foreach machine,$(machines),$(call stock_check,$(machine)) && )true) >$(stock)/log 2>&1 || { cat $(stock)/log; exit 1; }
+	@echo "$(arch) on $(words $(machines)) machines: the stock ExecuTorch packs nothing of a file that was packed for it"
 
 # Tests of the packages that need no XNNPACK, cross-built and run under Wine, in a prefix of their own. The rest is compiled
 # against XNNPACK's header, and not linked: Debian has no XNNPACK for Windows.
