@@ -395,3 +395,15 @@ func TestTheHostRefusesWhatExecuTorchMisunderstands(t *testing.T) {
 	_, err = h.run(other, "", t.TempDir())
 	require.ErrorContains(t, err, "another datatype")
 }
+
+// The program has two methods. Of their three kernels, one has no name, and two have one name and different seeds.
+func TestTheStockRuntimePacksOnlyWhatTheToolLeavesOut(t *testing.T) {
+	h := stock(t)
+	p := program{path: filepath.Join("..", "..", "..", "executorch", "testdata", "one_name_two_seeds.pte")}
+	file := packFor(t, p, "native")
+	require.Len(t, entriesOf(t, file), 1)
+	with := h.mustRun(t, p, file)
+	require.Len(t, with.Methods, 2)
+	require.Equal(t, 2, with.PackedEntries)
+	require.Equal(t, h.mustRun(t, p, "").outputs, with.outputs)
+}
