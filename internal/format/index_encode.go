@@ -14,6 +14,12 @@ import (
 // Every record's layout must be among layouts. Names must add up to less than 4 GiB, and there must be fewer than 2^31
 // records and 2^16 layouts; it returns an error otherwise, and for names with thousands of zeros together.
 func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
+	return encodeIndex(generation, layouts, records, 0)
+}
+
+// encodeIndex is EncodeIndex with room for more bytes after the index.
+func encodeIndex(generation uint64, layouts []Layout, records []Record, more uint64) (
+	index []byte, sum Digest, err error) {
 	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
 	if !slices.IsSortedFunc(records, byOffset) {
 		slices.SortStableFunc(records, byOffset)
@@ -44,7 +50,7 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		layouts: uint64(len(layouts)), sources: uint64(len(sources)),
 		records: uint64(len(records)), slots: slots, strings: uint64(len(names.text)),
 	}.arrange()
-	b := make([]byte, at.end)
+	b := make([]byte, at.end, at.end+more)
 	copy(b, indexMagic)
 	le.PutUint64(b[8:], generation)
 	le.PutUint64(b[16:], uint64(len(records)))
