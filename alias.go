@@ -78,7 +78,7 @@ func (c *copying) of(original Digest) Digest {
 
 func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
 	same := func(copied *source) bool {
-		if copied.copying.how != c.how || copied.copying.word != c.word {
+		if copied.apart.copying.how != c.how || copied.apart.copying.word != c.word {
 			return false
 		}
 		return c.how != compared || addressOf(copied.content) == alias && len(copied.content) == len(c.content)
@@ -86,12 +86,13 @@ func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
 	if !src.filled {
 		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)
 	}
-	at := slices.IndexFunc(src.copies, same)
+	of := src.own()
+	at := slices.IndexFunc(of.copies, same)
 	if at < 0 {
-		at = len(src.copies)
-		src.copies = append(src.copies, newCopy(src, c))
+		at = len(of.copies)
+		of.copies = append(of.copies, newCopy(src, c))
 	}
-	s.addresses[alias] = src.copies[at]
+	s.addresses[alias] = of.copies[at]
 	return nil
 }
 
@@ -99,18 +100,16 @@ func newCopy(src *source, c copying) *source {
 	copied := &source{
 		name:    src.name + c.suffix(),
 		content: c.content,
-		copying: c,
-		copyOf:  src,
+		apart:   &apart{copying: c, copyOf: src},
 		packing: src.packing.clone(),
 		filled:  true,
 		counted: true, // Progress has the original
-		origin:  src.origin,
-		watch:   src.watch,
+		from:    src.from,
 	}
 	if c.how == compared {
 		return copied
 	}
-	copied.tensor.Identity.Digest = func() (Digest, error) {
+	copied.digestWith = func() (Digest, error) {
 		d, err := src.contentDigest()
 		return c.of(d), err
 	}

@@ -36,6 +36,8 @@ type core struct {
 	seeds    map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
 	fresh    []*entry            // packed here and not in the loaded index
 
+	surveyed int // look-ups that read the index, since its pages were given back
+
 	damagedAt       map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
 	dirty           bool            // an entry of the file changed its flags or stamps, or is bad
 	commitTimer     *time.Timer     // starts a commit, or nil

@@ -54,6 +54,7 @@ func (c *core) candidates(key *format.Key, f *family) ([]*entry, error) {
 // survey adds entries of all records that the loaded index has under a key to those in memory, which are given.
 func (c *core) survey(key *format.Key, known []*entry) error {
 	index := c.store.Index()
+	c.surveyed++
 	found := make([]*entry, 0, 1) // as many as there are mostly
 search:
 	for r, err := range index.Find(*key) {
@@ -78,6 +79,18 @@ search:
 		c.keep(e)
 	}
 	return nil
+}
+
+// manySurveyed is how many look-ups in the index leave so much of it in memory that it is worth giving back.
+const manySurveyed = 1 << 14
+
+// giveBackIndex gives back the pages of the index that look-ups have read, if they are many: what was found is in memory.
+func (c *core) giveBackIndex() {
+	if c.surveyed < manySurveyed {
+		return
+	}
+	c.surveyed = 0
+	c.note(c.store.GiveBackIndex())
 }
 
 // load makes an entry of a record of the loaded index.
@@ -142,6 +155,15 @@ func without(entries []*entry, e *entry) []*entry {
 func (c *core) loaded(e *entry) bool {
 	return (e.state == stateLoaded || e.state == stateMoved) && e.reason == "" &&
 		c.store != nil && e.file == c.store.ID()
+}
+
+// doubled returns s with room for one more, at first for as many as are expected. What append makes of a long slice is
+// a quarter longer, and leaves four times as much behind for the garbage collector.
+func doubled[T any](s []T, expected int) []T {
+	if len(s) < cap(s) {
+		return s
+	}
+	return slices.Grow(s, max(len(s), expected, 1))
 }
 
 // manyEntries is as many as memory is made ready for at once.

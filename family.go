@@ -10,7 +10,8 @@ import (
 // need not search by name.
 type family struct {
 	entries []*entry
-	gone    bool // it is not the cache's any more
+	usual   [1]*entry // room for what most have
+	gone    bool      // it is not the cache's any more
 }
 
 // family returns a kernel's family, which may yet be empty.
@@ -18,6 +19,7 @@ func (c *core) family(kernel string) *family {
 	f := c.live[kernel]
 	if f == nil {
 		f = &family{}
+		f.entries = f.usual[:0]
 		c.live[kernel] = f
 	}
 	return f

@@ -85,7 +85,10 @@ type weight struct {
 
 // answer returns the entry that this session's look-up or packing of the weight gave, or nil.
 func (w *weight) answer() *entry {
-	for _, a := range w.kernel.answers {
+	if w.kernel.answer.same(w) {
+		return w.kernel.answer.entry
+	}
+	for _, a := range w.kernel.has().answers {
 		if a.same(w) {
 			return a.entry
 		}
@@ -94,29 +97,32 @@ func (w *weight) answer() *entry {
 }
 
 func (w *weight) setAnswer(e *entry) {
-	for i := range w.kernel.answers {
-		if a := &w.kernel.answers[i]; a.same(w) {
+	first := &w.kernel.answer
+	if first.entry == nil || first.same(w) {
+		*first = answer{w.bias, e, w.seed}
+		return
+	}
+	more := w.kernel.own()
+	for i := range more.answers {
+		if a := &more.answers[i]; a.same(w) {
 			a.entry = e
 			return
 		}
 	}
-	if w.kernel.answers == nil {
-		w.kernel.answers = w.kernel.oneAnswer[:0]
-	}
-	w.kernel.answers = append(w.kernel.answers, answer{w.bias, w.key.Packing, w.key.FingerprintID, w.seed, e})
+	more.answers = append(more.answers, answer{w.bias, e, w.seed})
 }
 
-// An answer is the entry that a look-up or packing of a kernel gave, with the rest of its key.
+// An answer is the entry that a look-up or packing of a kernel gave, which has its key, with the rest of what was
+// looked up.
 type answer struct {
-	bias          *source
-	packing       format.Digest
-	fingerprintID uint32
-	seed          uint32
-	entry         *entry
+	bias  *source
+	entry *entry // nil if there is none
+	seed  uint32
 }
 
 func (a *answer) same(w *weight) bool {
-	return a.bias == w.bias && a.seed == w.seed && a.fingerprintID == w.key.FingerprintID && a.packing == w.key.Packing
+	return a.entry != nil && a.bias == w.bias && a.seed == w.seed &&
+		a.entry.record.FingerprintID == w.key.FingerprintID && a.entry.record.Packing == w.key.Packing
 }
 
 func (w *weight) sources() []*source {

@@ -35,13 +35,13 @@ func (id identity) opaque() bool { return id.geometry == (packing.Geometry{}) }
 
 // packedAs is what a host has said of how XNNPACK packs a kernel.
 type packedAs struct {
-	given      bool       // anything
 	identities []identity // each once, sorted by digest
-	uses       int        // how often identities were given that are not opaque
+	uses       int32      // how often identities were given that are not opaque
+	given      bool       // anything
 }
 
 func (p *packedAs) clone() packedAs {
-	return packedAs{p.given, slices.Clone(p.identities), p.uses}
+	return packedAs{slices.Clone(p.identities), p.uses, p.given}
 }
 
 func (p *packedAs) add(id identity) {
@@ -92,7 +92,7 @@ func (p *packedAs) ambiguous() bool {
 // addIdentity notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
 func (s *source) addIdentity(id identity) {
 	s.withCopies(func(of *source) { of.packing.given = true })
-	for at := s; at != nil; at = at.standIn {
+	for at := s; at != nil; at = at.has().standIn {
 		at.withCopies(func(of *source) { of.packing.add(id) })
 	}
 }
@@ -100,7 +100,7 @@ func (s *source) addIdentity(id identity) {
 // withCopies calls do for a tensor and all that was copied from it.
 func (s *source) withCopies(do func(*source)) {
 	do(s)
-	for _, copied := range s.copies {
+	for _, copied := range s.has().copies {
 		copied.withCopies(do)
 	}
 }
@@ -108,7 +108,7 @@ func (s *source) withCopies(do func(*source)) {
 // disambiguate makes variants of what was packed here of kernels with several ways to be packed, but for what all of
 // them turned out to give: a runtime whose creation was cut short has seen only some.
 func (s *Session) disambiguate() {
-	uses := map[*entry]int{}
+	uses := map[*entry]int32{}
 	for _, e := range s.used {
 		if e.by == s && e.kernel != nil && e.kernel.packing.ambiguous() {
 			uses[e]++

@@ -48,7 +48,7 @@ func (s *Session) askAhead(src *source, identities []identity) {
 	empty := c.store == nil || c.store.Index() == nil || c.store.Index().Len() == 0
 	c.mu.Unlock()
 	for _, id := range identities {
-		if !src.has(&id.geometry) {
+		if !src.fits(&id.geometry) {
 			continue
 		}
 		switch id.geometry.Family.Operator {
@@ -68,9 +68,9 @@ func (s *Session) askAhead(src *source, identities []identity) {
 	}
 }
 
-// has reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question takes
+// fits reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question takes
 // memory in proportion to the kernel, and a host may give any.
-func (s *source) has(g *packing.Geometry) bool {
+func (s *source) fits(g *packing.Geometry) bool {
 	return g.Family.Kernel.Size() > 0 && g.LeastBytes() <= uint64(len(s.content))
 }
 
@@ -157,7 +157,7 @@ func extent(g *packing.Geometry) (elements uint64, scales int, ok bool) {
 // sizeKnown reports whether the size of what the operator of a look-up reads follows from the packing identity. What
 // the tensor says is only a guess: it may have more than the kernel, as ExecuTorch's exporter writes the whole storage
 // of a view.
-func (w *weight) sizeKnown() bool { return w.kernel.packing.known() && w.kernel.copyOf == nil }
+func (w *weight) sizeKnown() bool { return w.kernel.packing.known() && w.kernel.has().copyOf == nil }
 
 // checkSize returns an error if a payload of the file is not what the operator of a look-up is going to read.
 func (w *weight) checkSize(e *entry) error {
@@ -169,7 +169,7 @@ func (w *weight) checkSize(e *entry) error {
 	}
 	for _, id := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
 		var size packedSize
-		if w.kernel.has(&id.geometry) {
+		if w.kernel.fits(&id.geometry) {
 			size = packedSizeOf(id.geometry)
 		}
 		switch {

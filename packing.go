@@ -259,7 +259,7 @@ func (s *Session) settle(w *weight, p space) *entry {
 		kernel: w.kernel, bias: w.bias, by: s,
 		verified: true, sized: true,
 	}
-	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.copyOf != nil)
+	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.has().copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
 	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
 	if variant || !w.kernel.packing.known() && uniform(w.kernel.content) {
@@ -454,7 +454,7 @@ func (s *Session) countPrivate(e *entry) {
 
 // use keeps an entry for as long as the session is open.
 func (s *Session) use(e *entry) {
-	s.used = append(s.used, e)
+	s.used = append(doubled(s.used, 0), e)
 	s.cache.verifyLater(e)
 	e.sessions++
 	if e.sessions == 1 {

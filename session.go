@@ -26,12 +26,15 @@ type Session struct {
 	err       error   // the first that a callback could not return
 	remarks   []error // that did the runtime no harm, for Stats
 
-	sources   map[string]*source
-	refused   map[string]error    // tensors that there was no memory for: the data map is asked once
-	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
-	computed  arena               // of tensors whose content is computed
-	unfilled  []*source           // those whose content may yet have to be computed
-	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
+	sources       map[string]*source
+	unusedSources []source            // for newSource
+	kept          []*source           // until Close, of a session that is finalized
+	loaded        int                 // sources that a finalized session had
+	refused       map[string]error    // tensors that there was no memory for: the data map is asked once
+	addresses     map[uintptr]*source // what XNNPACK knows a source by; also aliases
+	computed      arena               // of tensors whose content is computed
+	unfilled      []*source           // those whose content may yet have to be computed
+	digests       sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
 	here        format.Digest // fingerprint of this machine's layout
 	layoutErr   error
@@ -54,8 +57,8 @@ type Session struct {
 	packed    bool         // XNNPACK packed something
 	restamps  []restamping // for Finalize, which knows whether their sources changed
 
-	lastOrigin       string
-	lastOriginDigest Digest
+	lastOrigin *origin // most tensors have the same
+	lastSource string  // its Identity.Source
 
 	done, total int64 // Progress
 }
@@ -169,8 +172,8 @@ func (s *Session) register(name string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := newSource(name, t, &s.computed)
-	if err != nil {
+	src := s.newSource()
+	if err := src.init(name, &t, &s.computed); err != nil {
 		if t.Release != nil {
 			t.Release()
 		}
@@ -180,11 +183,7 @@ func (s *Session) register(name string) (*source, error) {
 		s.refused[name] = err
 		return nil, err
 	}
-	if origin := t.Identity.Source; origin != s.lastOrigin { // most tensors of a session come from one
-		s.lastOrigin, s.lastOriginDigest = origin, digestOfStrings(origin)
-	}
-	src.origin = s.lastOriginDigest
-	src.watch = s.watch(&t.Identity)
+	src.from = s.origin(&t.Identity)
 	s.sources[name] = src
 	if !src.filled {
 		s.unfilled = append(s.unfilled, src)
@@ -195,6 +194,19 @@ func (s *Session) register(name string) (*source, error) {
 	src.family = s.cache.live[name]
 	s.cache.mu.Unlock()
 	return src, nil
+}
+
+// sourcesTogether is how many sources are made at once, at most.
+const sourcesTogether = 256
+
+// newSource returns a zero source.
+func (s *Session) newSource() *source {
+	if len(s.unusedSources) == 0 {
+		s.unusedSources = make([]source, min(max(len(s.sources), 8), sourcesTogether))
+	}
+	src := &s.unusedSources[0]
+	s.unusedSources = s.unusedSources[1:]
+	return src
 }
 
 // address has XNNPACK's address of a tensor stand for it. Of several names at one address, as in files that keep
@@ -208,12 +220,12 @@ func (s *Session) address(src *source) {
 	switch {
 	case other == nil:
 	case len(other.content) > len(src.content):
-		src.standIn = other
-		other.least = min(other.least, src.least)
+		src.own().standIn = other
+		other.own().least = min(other.leastContent(), src.leastContent())
 		return
 	default:
-		other.standIn = src
-		src.least = min(src.least, other.least)
+		other.own().standIn = src
+		src.own().least = min(src.leastContent(), other.leastContent())
 		src.packing = other.packing.clone()
 		src.packing.given = false // of this one
 	}
@@ -307,13 +319,18 @@ func (s *Session) finalize() {
 		c.commitChanges()
 	}
 	c.verifySoon()
+	c.giveBackIndex()
 	c.mu.Unlock()
 	s.note(s.dropScratch())
 	for _, src := range s.sources {
 		if src.consumed && !src.retain.Load() {
 			s.note(src.free())
+		} else {
+			s.kept = append(s.kept, src)
 		}
 	}
+	s.loaded = len(s.sources)
+	s.sources, s.unusedSources, s.unfilled, s.asked = nil, nil, nil, weight{} // there may be a million
 	s.note(s.computed.drop())
 	s.addresses = nil
 	s.provider.finalize()
@@ -326,7 +343,7 @@ func (s *Session) identify(e *entry) {
 	}
 	kernel, bias := e.kernel, e.bias
 	digest, err := kernel.contentDigest()
-	e.record.Source, e.record.KernelStamp, e.record.KernelDigest = kernel.origin, kernel.stamp, digest
+	e.record.Source, e.record.KernelStamp, e.record.KernelDigest = kernel.from.digest, kernel.stamp, digest
 	if bias != nil {
 		var biasErr error
 		digest, biasErr = bias.contentDigest()
@@ -362,12 +379,11 @@ func (s *Session) Close() error {
 	s.closed = true
 	s.provider.free()
 	s.provider = provider{}
-	loaded := len(s.sources)
 	var errs []error
-	for _, src := range s.sources {
+	for _, src := range s.kept {
 		errs = append(errs, src.free())
 	}
-	s.sources = nil
+	s.kept = nil
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -376,7 +392,7 @@ func (s *Session) Close() error {
 	}
 	s.used = nil
 	c.verifier.dropUnwanted()
-	c.tensorsExpected = min(loaded, manyEntries)
+	c.tensorsExpected = min(s.loaded, manyEntries)
 	delete(c.sessions, s)
 	c.idle.Broadcast()
 	if c.store != nil && c.store.Writing() && c.writers == 0 {

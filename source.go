@@ -8,35 +8,54 @@ import (
 	"xpwc/internal/store"
 )
 
-// A source is an unpacked tensor as a session loaded it.
+// A source is an unpacked tensor as a session loaded it. There may be a million: what few of them have is apart.
 type source struct {
-	name      string
-	content   []byte // at the address XNNPACK knows it by
-	packing   packedAs
-	filled    bool
-	consumed  bool // nothing but packing reads it, and it may go when the runtime is created
-	counted   bool // a key named it, which Progress counts
-	isKernel  bool // a key named it as one
-	released  bool
-	retain    atomic.Bool
-	readers   atomic.Int32 // of the content, now or soon; see willRead
-	origin    Digest       // of Identity.Source
-	stamp     Digest       // of Identity.Stamp, zero if there is none
-	watch     *watch       // of Identity.Watch, or nil
-	family    *family      // what the cache has of its name, if it is known
-	answers   []answer
-	oneAnswer [1]answer // room for what is usual
+	name    string
+	content []byte // at the address XNNPACK knows it by
+	packing packedAs
 
-	tensor  Tensor
+	filled   bool
+	consumed bool // nothing but packing reads it, and it may go when the runtime is created
+	counted  bool // a key named it, which Progress counts
+	isKernel bool // a key named it as one
+	released bool
+	retain   atomic.Bool
+	readers  atomic.Int32 // of the content, now or soon; see willRead
+
+	from   *origin
+	stamp  Digest  // of Identity.Stamp, zero if there is none
+	family *family // what the cache has of its name, if it is known
+	answer answer  // the first; others are apart
+
+	fillWith   func(dst []byte) error // Tensor.Fill, called once
+	digestWith func() (Digest, error) // Identity.Digest
+	evict      func()                 // Tensor.Evict
+	release    func()                 // Tensor.Release
+	once       sync.Once              // of digested
+	digested   *digested
+	apart      *apart // or nil
+}
+
+// apart is what few sources have.
+type apart struct {
+	answers []answer // but the first
 	memory  *store.Region
-	fillErr error     // Fill is called once
+	fillErr error
 	copies  []*source // what the host or XNNPACK made of it
 	copying copying   // of a copy: how it was made
 	copyOf  *source   // of a copy: the tensor that it is of
 	standIn *source   // what stands for it, at the same address, or nil
-	least   int       // bytes of the shortest tensor at its address
+	least   int       // bytes of the shortest tensor at its address, if that is another
+}
 
-	once   sync.Once
+// An origin is where the tensors of a session come from, most of them from one.
+type origin struct {
+	digest Digest // of Identity.Source
+	watch  *watch // of Identity.Watch, or nil
+}
+
+// digested is what became of computing the digest of a source's content.
+type digested struct {
 	digest Digest
 	err    error
 }
@@ -44,49 +63,75 @@ type source struct {
 // sourceSlack is how far XNNPACK may read beyond a tensor at inference (XNN_EXTRA_BYTES, at most 128).
 const sourceSlack = 128
 
-func newSource(name string, t Tensor, computed *arena) (*source, error) {
-	s := &source{name: name, tensor: t, content: t.Data, filled: t.Fill == nil}
+// init makes s, which is zero, the source of a tensor.
+func (s *source) init(name string, t *Tensor, computed *arena) error {
+	s.name, s.content, s.filled = name, t.Data, t.Fill == nil
+	s.fillWith, s.digestWith, s.evict, s.release = t.Fill, t.Identity.Digest, t.Evict, t.Release
 	if t.Fill != nil {
 		if t.Size < 0 {
-			return nil, fmt.Errorf("its size is %d", t.Size)
+			return fmt.Errorf("its size is %d", t.Size)
 		}
 		memory, err := computed.alloc(uint64(t.Size) + sourceSlack)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		s.memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
+		s.own().memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
-	s.least = len(s.content)
 	if stamp := t.Identity.Stamp; stamp != "" {
 		s.stamp = digestOfStrings(t.Identity.Source, stamp)
 	}
-	return s, nil
+	return nil
+}
+
+// nothingApart is what most sources have apart.
+var nothingApart apart
+
+// has returns what the source has apart, to be read.
+func (s *source) has() *apart {
+	if s.apart == nil {
+		return &nothingApart
+	}
+	return s.apart
+}
+
+// own returns what the source has apart, to be changed.
+func (s *source) own() *apart {
+	if s.apart == nil {
+		s.apart = &apart{}
+	}
+	return s.apart
 }
 
 // leastContent returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.
 func (s *source) leastContent() int {
-	if s.copyOf != nil {
-		return s.copyOf.leastContent()
+	if of := s.has().copyOf; of != nil {
+		return of.leastContent()
 	}
-	return s.least
+	if least := s.has().least; least > 0 {
+		return least
+	}
+	return len(s.content)
 }
 
 // fill computes the content if it is not there yet.
 func (s *source) fill() error {
-	if s.filled || s.fillErr != nil {
-		return s.fillErr
+	if s.filled || s.has().fillErr != nil {
+		return s.has().fillErr
 	}
-	s.fillErr = s.tensor.Fill(s.content)
-	s.filled = s.fillErr == nil
-	return s.fillErr
+	if err := s.fillWith(s.content); err != nil {
+		s.own().fillErr = err
+		return err
+	}
+	s.filled = true
+	return nil
 }
 
 // willRead says that the content is about to be read, until as many calls of didRead. The last reader gives it up.
 func (s *source) willRead() { s.readers.Add(1) }
 
 func (s *source) didRead() {
-	if s.readers.Add(-1) == 0 && s.tensor.Evict != nil && !s.retain.Load() {
-		s.tensor.Evict()
+	if s.readers.Add(-1) == 0 && s.evict != nil && !s.retain.Load() {
+		s.evict()
 	}
 }
 
@@ -96,15 +141,15 @@ func (s *source) contentDigest() (Digest, error) {
 	s.once.Do(func() {
 		s.willRead()
 		defer s.didRead()
-		if f := s.tensor.Identity.Digest; f != nil {
-			s.digest, s.err = f()
-			return
+		d := &digested{}
+		if s.digestWith != nil {
+			d.digest, d.err = s.digestWith()
+		} else if d.err = s.fill(); d.err == nil {
+			d.digest = DigestOf(s.content)
 		}
-		if s.err = s.fill(); s.err == nil {
-			s.digest = DigestOf(s.content)
-		}
+		s.digested = d
 	})
-	return s.digest, s.err
+	return s.digested.digest, s.digested.err
 }
 
 // free gives back what the source holds. XNNPACK must not read it any more.
@@ -114,11 +159,11 @@ func (s *source) free() error {
 	}
 	s.released = true
 	s.content = nil
-	if s.tensor.Release != nil {
-		s.tensor.Release()
+	if s.release != nil {
+		s.release()
 	}
-	if s.memory != nil {
-		return s.memory.Release()
+	if memory := s.has().memory; memory != nil {
+		return memory.Release()
 	}
 	return nil
 }

@@ -43,9 +43,9 @@ type verifier struct {
 
 // A queued entry is to be verified, with what the file has for it.
 type queued struct {
-	entry   *entry
-	reader  *sharedReader
-	payload store.Payload
+	entry  *entry
+	reader *sharedReader
+	offset uint64 // in the file that is read: the entry may move
 }
 
 // A sharedReader is closed when no payload refers to it.
@@ -71,10 +71,7 @@ func (c *core) verifyLater(e *entry) {
 	}
 	v.file.uses++
 	e.queued = true
-	if v.waiting == nil {
-		v.waiting = make([]queued, 0, c.tensorsExpected)
-	}
-	v.waiting = append(v.waiting, queued{e, v.file, store.Payload{Offset: e.record.Offset, Size: e.record.Size}})
+	v.waiting = append(doubled(v.waiting, c.tensorsExpected), queued{e, v.file, e.record.Offset})
 }
 
 // wanted reports whether there is a reason to verify an entry that was queued.
@@ -148,11 +145,11 @@ func (v *verifier) take() []store.Payload {
 	var payloads []store.Payload
 	size := uint64(0)
 	for _, q := range v.waiting[:min(verifiedTogether, len(v.waiting))] {
-		size += q.payload.Size
+		size += q.entry.record.Size
 		if q.reader != v.waiting[0].reader || len(payloads) > 0 && size > verifiedBytesTogether {
 			break
 		}
-		payloads = append(payloads, q.payload)
+		payloads = append(payloads, store.Payload{Offset: q.offset, Size: q.entry.record.Size})
 	}
 	n := len(payloads)
 	v.hashing = slices.Clone(v.waiting[:n])

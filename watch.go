@@ -29,6 +29,15 @@ func (w *watch) changed() error {
 	return nil
 }
 
+// origin returns where a tensor comes from.
+func (s *Session) origin(id *Identity) *origin {
+	w := s.watch(id)
+	if s.lastOrigin == nil || s.lastSource != id.Source || s.lastOrigin.watch != w {
+		s.lastOrigin, s.lastSource = &origin{digestOfStrings(id.Source), w}, id.Source
+	}
+	return s.lastOrigin
+}
+
 // watch returns the session's watch for a tensor, or nil if it has none. The first time it is asked, so that a change
 // after that will show.
 func (s *Session) watch(id *Identity) *watch {
@@ -64,7 +73,7 @@ func (r *restamping) needed() bool {
 	if e.kernel != nil || e.reason != "" {
 		return false
 	}
-	origin, unknown := r.kernel.origin, e.record.Source == (format.Digest{})
+	origin, unknown := r.kernel.from.digest, e.record.Source == (format.Digest{})
 	if unknown && origin != (format.Digest{}) {
 		return true
 	}
@@ -103,7 +112,7 @@ func (s *Session) restamp(r restamping) {
 	}
 	e := r.entry
 	// What was packed elsewhere (package registry) is this source's from now on.
-	if origin := r.kernel.origin; e.record.Source != origin {
+	if origin := r.kernel.from.digest; e.record.Source != origin {
 		e.record.Source = origin
 		e.changed, s.cache.dirty = true, true
 	}
@@ -188,8 +197,8 @@ func readAll(sources ...*source) {
 
 // askFor asks for another session's tensor, which is there as long as that session is not finalized.
 func (s *Session) askFor(src *source) error {
-	if src == nil || src.watch == nil || s.watches[src.watch.Watch] != nil {
+	if src == nil || src.from.watch == nil || s.watches[src.from.watch.Watch] != nil {
 		return nil
 	}
-	return src.watch.changed()
+	return src.from.watch.changed()
 }

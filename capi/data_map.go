@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"unsafe"
 
 	"xpwc"
@@ -19,7 +22,9 @@ type dataMap struct {
 	changed C.struct_xpwc_callback
 	table   map[string]*tensor
 	asked   map[string]error // what get failed with
-	given   []*tensor
+
+	mu    sync.Mutex
+	given []*tensor // that are yet to be released
 }
 
 // A watch is an xpwc.Watch of the tensors with one source.
@@ -79,7 +84,9 @@ func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tenso
 func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	t, err := m.tensor(name)
 	if t != nil {
+		m.mu.Lock()
 		m.given = append(m.given, t)
+		m.mu.Unlock()
 	}
 	if err != nil {
 		return xpwc.Tensor{}, err
@@ -124,9 +131,31 @@ func (m *dataMap) ask(name string) (*tensor, error) {
 	}
 }
 
+// collectedFor is how many tensors leave so much behind that it is given back at once. The Go heap is the library's own.
+const collectedFor = 1 << 14
+
+// settle forgets what a finalized session will not ask for, and has released.
+func (m *dataMap) settle() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	many := len(m.given) >= collectedFor
+	m.given = slices.Clone(slices.DeleteFunc(m.given, func(t *tensor) bool { return t.released }))
+	m.table, m.asked = nil, nil
+	if many {
+		go debug.FreeOSMemory()
+	}
+}
+
 // end releases the tensors that the session did not take.
 func (m *dataMap) end() {
-	for _, t := range m.given {
+	m.mu.Lock()
+	given := m.given
+	m.given = nil
+	m.mu.Unlock()
+	for _, t := range given {
 		t.free()
 	}
 }

@@ -164,7 +164,11 @@ func xpwc_session_provider(handle C.xpwc_session, provider **C.struct_xnn_weight
 
 //export xpwc_session_finalize
 func xpwc_session_finalize(handle C.xpwc_session) C.xpwc_status {
-	return withSession(handle, func(s *session) error { return s.Finalize() })
+	return withSession(handle, func(s *session) error {
+		err := s.Finalize()
+		s.data.settle()
+		return err
+	})
 }
 
 //export xpwc_session_names

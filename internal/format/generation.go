@@ -5,7 +5,7 @@ package format
 // and is the last of the file. Errors are those of EncodeIndex.
 func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record,
 ) (slot Slot, block []byte, err error) {
-	index, sum, err := EncodeIndex(generation, layouts, records)
+	index, sum, err := encodeIndex(generation, layouts, records, nativeTrailerSize)
 	if err != nil {
 		return Slot{}, nil, err
 	}
@@ -30,10 +30,13 @@ func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Recor
 	return slot, block, nil
 }
 
+// nativeTrailerSize is the size of a native file's trailer.
+const nativeTrailerSize = trailerEntrySize + uint64(len(NativeEntry)) + FooterSize
+
 // GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have
 // so many bytes together, with room for the descriptions of some layouts.
 func GenerationSize(records, names uint64) uint64 {
 	const layouts, descriptions = 8, 4 << 10
 	most := counts{layouts, records, records, tableSlots(records), names + descriptions} // each has its own source
-	return most.arrange().end + trailerEntrySize + uint64(len(NativeEntry)) + FooterSize
+	return most.arrange().end + nativeTrailerSize
 }

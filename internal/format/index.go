@@ -82,19 +82,20 @@ const (
 // A Key is what payloads are looked up by, but for the seed.
 type Key struct {
 	Layout        Digest
-	FingerprintID uint32
 	Packing       Digest // of the packing identity
+	FingerprintID uint32
+	HasBias       bool
 	Kernel        string
 	Bias          string
-	HasBias       bool
 }
 
 // A Record describes one payload.
 type Record struct {
 	Key
 	Seed   uint32
-	Flags  Flags  // Tied and Variant; HasBias is taken from the key
-	Offset uint64 // of the payload in the file
+	Flags  Flags          // Tied and Variant; HasBias is taken from the key
+	Family packing.Family // of the packing identity; zero where none was given
+	Offset uint64         // of the payload in the file
 	Size   uint64
 	Sum    Digest // of the payload
 
@@ -104,8 +105,7 @@ type Record struct {
 	BiasStamp    Digest
 	BiasDigest   Digest
 
-	Family    packing.Family // of the packing identity; zero where none was given
-	LeastSize uint64         // that the payload must have, as far as the packing identity says; 0 where none was given
+	LeastSize uint64 // that the payload must have, as far as the packing identity says; 0 where none was given
 
 	PackedAt int64 // seconds since 1970
 	UsedAt   int64 // when a writer last found it in use, likewise

@@ -15,6 +15,12 @@ import (
 // must add up to less than 4 GiB, and to at most 64 MiB and eight times the size of the records; it returns an error
 // otherwise.
 func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
+	return encodeIndex(generation, layouts, records, 0)
+}
+
+// encodeIndex is EncodeIndex with room for more bytes after the index.
+func encodeIndex(generation uint64, layouts []Layout, records []Record, more uint64) (
+	index []byte, sum Digest, err error) {
 	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
 	if !slices.IsSortedFunc(records, byOffset) {
 		slices.SortStableFunc(records, byOffset)
@@ -45,7 +51,7 @@ func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		return nil, Digest{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
 	at := n.arrange()
-	b := make([]byte, at.end)
+	b := make([]byte, at.end, at.end+more)
 	copy(b, indexMagic)
 	le.PutUint64(b[8:], generation)
 	le.PutUint64(b[16:], uint64(len(records)))

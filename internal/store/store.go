@@ -98,6 +98,21 @@ func (st *Store) Payload(r *format.Record) ([]byte, *Region) {
 	return st.base.data[r.Offset:end:end], st.base
 }
 
+// GiveBackIndex gives the pages of the loaded index back to the system, which keeps them as it keeps any file's. They
+// come back when they are read.
+func (st *Store) GiveBackIndex() error {
+	if st.base == nil {
+		return nil
+	}
+	granularity := st.disk.Granularity()
+	from := format.AlignUp(st.slot.IndexOffset, granularity)
+	to := min(st.slot.End, uint64(len(st.base.data))) &^ (granularity - 1)
+	if from >= to {
+		return nil
+	}
+	return st.disk.Seal(st.base.data[from:to]) // it is read-only already
+}
+
 // HasFile reports whether a cache file is open. A foreign one is none.
 func (st *Store) HasFile() bool { return st.disk != nil }
 
