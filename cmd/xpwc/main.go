@@ -86,7 +86,17 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// newRootCommand returns the tool as it was built.
 func newRootCommand() *cobra.Command {
+	root := newWholeCommand()
+	if !xnnpack.Available {
+		withoutXNNPACK(root)
+	}
+	return root
+}
+
+// newWholeCommand returns the tool that has XNNPACK.
+func newWholeCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "xpwc",
 		Version:       xpwc.Version,
@@ -145,9 +155,6 @@ otherwise. A second interrupt ends it at once.`,
 			c.GroupID = g.title
 			root.AddCommand(c)
 		}
-	}
-	if !xnnpack.Available {
-		withoutXNNPACK(root)
 	}
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")
