@@ -72,7 +72,7 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, err = cachefile.Combine([]*cachefile.File{f}, nil, cachefile.Digest{})
+				_, err = cachefile.Combine([]*cachefile.File{f}, nil, cachefile.Digest{}, nil)
 				return errors.Join(err, f.Close())
 			},
 			"registry": func(path string) error {

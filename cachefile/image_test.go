@@ -22,7 +22,7 @@ func combine(t *testing.T, keep func(cachefile.Entry) bool, listed cachefile.Dig
 	for _, path := range paths {
 		files = append(files, open(t, path))
 	}
-	im, err := cachefile.Combine(files, keep, listed)
+	im, err := cachefile.Combine(files, keep, listed, nil)
 	require.NoError(t, err)
 	b, err := io.ReadAll(im.Reader())
 	require.NoError(t, err)
@@ -137,11 +137,11 @@ func TestADamagedPayloadIsNotCombined(t *testing.T) {
 	b := sample(t)
 	b[format.HeaderSize+10] ^= 1
 	f := open(t, write(t, b))
-	_, err := cachefile.Combine([]*cachefile.File{f}, nil, here.Fingerprint)
+	_, err := cachefile.Combine([]*cachefile.File{f}, nil, here.Fingerprint, nil)
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
-	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false }, here.Fingerprint)
+	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false }, here.Fingerprint, nil)
 	require.ErrorIs(t, err, cachefile.ErrEmpty)
-	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil, here.Fingerprint)
+	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil, here.Fingerprint, nil)
 	require.ErrorIs(t, err, cachefile.ErrForeign)
 }
 

@@ -59,6 +59,16 @@ func PullAll(ctx context.Context, ref string, here Fingerprint, path string, o *
 	})
 }
 
+// describe returns what the listing says of a layout.
+func (l *listing) describe(of cachefile.Layout) string {
+	for _, listed := range l.layouts {
+		if listed.Fingerprint == of.Fingerprint {
+			return listed.Description
+		}
+	}
+	return of.Description
+}
+
 // String lists the layouts for an error message.
 func (l *listing) String() string {
 	if len(l.layouts) == 0 {
@@ -167,7 +177,7 @@ func (p *download) fetchAll(ctx context.Context, from *listing, here Fingerprint
 		defer f.Close()
 		files = append(files, f)
 	}
-	image, err := cachefile.Combine(files, nil, here)
+	image, err := cachefile.Combine(files, nil, here, from.describe)
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__has_include)
+#if !__has_include(<xnnpack.h>)
+#error "XNNPACK is not found. xpwc calls the XNNPACK of the program: add its directory to the include path (-I/its/include), or link its target, such as XNNPACK of CMake, to what includes this file."
+#endif
+#endif
 #include <xnnpack.h>
 
 #ifdef __cplusplus

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc"
 	"xpwc/xnnpack"
 )
 
@@ -97,9 +96,9 @@ func newRootCommand() *cobra.Command {
 
 // newWholeCommand returns the tool that has XNNPACK.
 func newWholeCommand() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:           "xpwc",
-		Version:       xpwc.Version,
 		Short:         "Run models with XNNPACK on a cache of packed weights, and look after cache files",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -132,8 +131,15 @@ otherwise. A second interrupt ends it at once.`,
 			}
 			return usagef("unknown command %q%s", args[0], meant)
 		},
-		RunE: func(*cobra.Command, []string) error { return usagef("no command given") },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return printVersion(cmd.OutOrStdout())
+			}
+			return usagef("no command given")
+		},
 	}
+	root.Flags().BoolVarP(&version, "version", "v", false,
+		"print the version, the commit, XNNPACK's build and this machine's layout")
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
@@ -148,7 +154,7 @@ otherwise. A second interrupt ends it at once.`,
 			newPruneCommand(), newConvertCommand(), newDiffCommand()}},
 		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(),
 			newLsCommand()}},
-		{"More:", []*cobra.Command{newManCommand()}},
+		{"More:", []*cobra.Command{newLayoutCommand(), newManCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

@@ -58,7 +58,7 @@ HOST/NAME@sha256:… always pulls the same.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; an existing cache is replaced")
 	f.StringVar(&o.layout, "layout", "",
-		"pull this layout in place of this machine's: 32 hexadecimal `DIGITS` that xpwc ls prints")
+		"pull this layout in place of this machine's: the first of the `DIGITS` that xpwc ls prints")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	modelFlags(cmd, &o.model)
 	o.flags(cmd)
@@ -132,9 +132,9 @@ func (o *pullOptions) fetch(ctx context.Context, ref, path string,
 	}
 	layout := here
 	if o.layout != "" {
-		l, err := registry.ParseFingerprint(o.layout)
+		l, err := listedLayout(ctx, ref, o.layout, client)
 		if err != nil {
-			return nil, here, usageError{err}
+			return nil, here, err
 		}
 		layout, hereErr = l, nil
 	}
