@@ -209,7 +209,8 @@ enum {
   XPWC_OPEN_READ_ONLY = 1 << 0,
   // A damaged file, or one written by ExecuTorch, is an error and is not replaced.
   XPWC_OPEN_STRICT = 1 << 1,
-  // Open the file even if it is a symbolic link, belongs to another user, or others may write to it.
+  // Open the file even if it belongs to another user, or others may write to it, or to the directory of a symbolic link
+  // that leads to it.
   XPWC_OPEN_ALLOW_UNSAFE_FILE = 1 << 2,
   // Read the whole file into memory when it is opened.
   XPWC_OPEN_PREFETCH = 1 << 3

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -54,6 +56,17 @@ func TestLayoutsHaveNames(t *testing.T) {
 	first := listed[0].Fingerprint.String()
 	pulled := decoded[registry.Pulled](t, dir, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", first[:6])
 	require.Equal(t, listed[:1], pulled.Layouts)
+	require.False(t, pulled.UpToDate)
+	before, err := os.Stat(filepath.Join(dir, "one.xpwc"))
+	require.NoError(t, err)
+	for file, args := range map[string][]string{"one.xpwc": {"--layout", first[:6]}, "pulled.xpwc": {"--all"}} {
+		require.Contains(t, says(t, dir, 0, append([]string{"pull", s.Ref("face:v1"), "-o", file}, args...)...), "up to date")
+	}
+	after, err := os.Stat(filepath.Join(dir, "one.xpwc"))
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after), "new processes share its pages with old ones")
+	require.False(t, decoded[registry.Pulled](t, dir, "pull", s.Ref("face:v1"), "-o", "pulled.xpwc", "--layout",
+		first).UpToDate, "it has more")
 	code, _, stderr := xpwcIn(t, dir, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", "0123")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "(amd64 sse2")

@@ -19,6 +19,7 @@ import (
 )
 
 type packOptions struct {
+	mode        fileMode
 	description string
 	output      string
 	levels      []string
@@ -74,6 +75,7 @@ has packed weights in it.`, safetensors.PackedName),
 	f.StringSliceVar(&o.levels, "cpu", []string{"native"}, "CPU `LEVEL`s to pack for: "+levels)
 	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
+	modeFlag(cmd, &o.mode)
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
 	f.IntVar(&o.align, "align", safetensors.EverySystem,
 		"offset of embedded packed weights in the file, a multiple of `N`; the default suits every system")
@@ -112,6 +114,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
+	o.mode.set(s)
 	var output packOutput = cacheOutput{s}
 	if o.embed {
 		if output, err = newEmbedding(s, m, o.align); err != nil {

@@ -18,6 +18,7 @@ type pullOptions struct {
 	registryOptions
 	output, layout string
 	all            bool
+	mode           fileMode
 	model          modelfile.File
 }
 
@@ -30,7 +31,8 @@ func newPullCommand() *cobra.Command {
 layout to a cache file. The file is checked completely, and then appears by a rename:
 programs that use an old file there are not disturbed, and find the new one with their
 next session. If the reference has nothing for the layout, the exit code is 1 and the
-error lists what it has.
+error lists what it has. If FILE has exactly that already, it is left as it is, so that
+new processes share its pages with old ones.
 
 Who can write to the registry decides what the model computes. With --model you need not
 trust them: the model is packed here, and the file appears only if its entries for the
@@ -61,6 +63,7 @@ HOST/NAME@sha256:… always pulls the same.`,
 		"pull this layout in place of this machine's: the first of the `DIGITS` that xpwc ls prints")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	modelFlags(cmd, &o.model)
+	modeFlag(cmd, &o.mode)
 	o.flags(cmd)
 	return cmd
 }
@@ -78,36 +81,45 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
+	o.mode.set(s)
 	progress := console.NewProgress(stderr, "downloading")
-	got, here, err := o.fetch(ctx, ref, s.file(pulled), o.client(cmd, progress))
+	client := o.client(cmd, progress)
+	client.Have = o.output
+	got, here, err := o.fetch(ctx, ref, s.file(pulled), client)
 	progress.Finish()
 	if err != nil {
 		return err
 	}
 	p := pulling{Pulled: got}
+	file, what, done := s.file(pulled), "pulled", "written to"
+	if p.UpToDate {
+		file, what, done = o.output, "up to date", "left as is"
+	}
 	if o.model.Path != "" {
-		if p.Proof, err = o.prove(s, stderr); err != nil {
+		if p.Proof, err = o.prove(s, file, stderr); err != nil {
 			return err
 		}
 	}
-	if err := s.publish(pulled); err != nil {
-		return err
+	if !p.UpToDate {
+		if err := s.publish(pulled); err != nil {
+			return err
+		}
 	}
 	return o.report(stdout, p, func() error {
 		t := layoutTable()
-		addLayouts(&t, p.Layouts, "pulled", here)
+		addLayouts(&t, p.Layouts, what, here)
 		if err := t.Print(stdout); err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, p.Digest)
+		fmt.Fprintf(stdout, "\n%s  %s\ndigest      %s\n", done, o.output, p.Digest)
 		p.Proof.print(stdout, o.output)
 		return nil
 	})
 }
 
 // prove compares what was pulled with the packed weights of the model. What differs is printed, and is an error.
-func (o *pullOptions) prove(s *stage, stderr io.Writer) (*proof, error) {
-	f, err := cachefile.Open(s.file(pulled))
+func (o *pullOptions) prove(s *stage, file string, stderr io.Writer) (*proof, error) {
+	f, err := cachefile.Open(file)
 	if err != nil {
 		return nil, err
 	}
