@@ -8,6 +8,7 @@
 # ARCH=arm64 on a machine of another architecture builds with Debian's cross compiler, against that architecture's pinned XNNPACK.
 
 SHELL := /bin/bash
+, := ,
 .DEFAULT_GOAL := help
 
 XNNPACK ?= debian
@@ -54,6 +55,7 @@ xnnpack_ldflags = -L$(libdir) -Wl,--disable-new-dtags,-rpath,$(libdir) $(if $(wi
 own_libc_ldflags = -Wl,--allow-shlib-undefined -Wl,--dynamic-linker=$(loader)
 # Go's own linker would take the libc from the rpath but not the loader that goes with it.
 goflags = $(if $(wildcard $(root)/.own-libc),-ldflags=-linkmode=external)
+own_libraries = $(libdir)
 fetch_xnnpack := third_party/fetch-xnnpack $(arch)
 else ifeq ($(XNNPACK),executorch)
 root := $(CURDIR)/third_party/executorch$(if $(cross),-$(arch))
@@ -61,6 +63,7 @@ root := $(CURDIR)/third_party/executorch$(if $(cross),-$(arch))
 xnnpack_prefix := $(CURDIR)/third_party/executorch-xnnpack
 xnnpack_cflags = -I$(xnnpack_prefix)/include
 xnnpack_ldflags = -L$(xnnpack_prefix)/lib -L$(root)/lib -Wl,-rpath,$(root)/lib -ldl
+own_libraries = $(root)/lib
 fetch_xnnpack := third_party/fetch-executorch $(arch)
 else ifeq ($(XNNPACK),system)
 fetch_xnnpack := true
@@ -112,7 +115,12 @@ env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
 .PHONY: build
 build: xnnpack ## build the tool: bin/xpwc (XNNPACK=)
 	@[ -e bin/xpwc ] || echo "building bin/xpwc" >&2
-	@$(go) build -o bin/xpwc ./cmd/xpwc
+	@$(go) build $(movable) -o bin/xpwc ./cmd/xpwc
+
+# With a libc of its own, the path of its loader is fixed; otherwise the tool still finds its libraries when this directory
+# has been moved.
+movable = $(if $(own_libraries),-ldflags='-linkmode=external -extldflags "-Wl$(,)-rpath$(,)$$ORIGIN/$(shell \
+	realpath -ms --relative-to=bin $(own_libraries))"')
 
 # One file that needs nothing of the machine it is copied to.
 .PHONY: static
@@ -145,22 +153,7 @@ lib: xnnpack ## build the C library: lib/libxpwc.a, lib/libxpwc.so (XNNPACK=, AR
 	@ln -sf libxpwc.so.$(soversion) $(lib)/libxpwc.so
 	@rm -f $(lib)/*.h # what cgo declares; hosts include xpwc.h
 
-PREFIX ?= /usr/local
-dest = $(DESTDIR)$(PREFIX)
-fill_in = sed 's/@VERSION@/$(version)/; s/@SOVERSION@/$(soversion)/'
-
-.PHONY: install
-install: lib ## install the C library, its headers, pkg-config files and CMake package (PREFIX=, DESTDIR=)
-	@mkdir -p '$(dest)/include' '$(dest)/lib/pkgconfig' '$(dest)/lib/cmake/xpwc' '$(dest)/share/xpwc/executorch'
-	@install -m 644 capi/include/*.h capi/include/*.hpp '$(dest)/include'
-	@install -m 644 capi/executorch/*.h capi/executorch/*.cc '$(dest)/share/xpwc/executorch'
-	@install -m 644 $(lib)/libxpwc.a '$(dest)/lib'
-	@install -m 755 $(lib)/libxpwc.so.$(soversion) '$(dest)/lib'
-	@ln -sf libxpwc.so.$(soversion) '$(dest)/lib/libxpwc.so'
-	@for file in xpwc.pc xpwc-static.pc; do \
-		$(fill_in) "capi/install/$$file.in" >"$(dest)/lib/pkgconfig/$$file"; done
-	@for file in xpwc-config.cmake xpwc-config-version.cmake; do \
-		$(fill_in) "capi/install/$$file.in" >"$(dest)/lib/cmake/xpwc/$$file"; done
+include install.mk
 
 .PHONY: demo
 demo: build ## run a model without a cache, cold and warm (MODEL=, DATA=, LAYERS=, JSON=)
@@ -184,7 +177,7 @@ cross_cmake = $(if $(cross),-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=a
 .PHONY: host
 host: xnnpack
 	@command -v cmake >/dev/null || { echo "examples/host needs cmake" >&2; exit 1; }
-	@$(MAKE) --no-print-directory install PREFIX='$(stage)' DESTDIR=
+	@$(MAKE) --no-print-directory install-lib PREFIX='$(stage)' LIBDIR='$(stage)/lib' DESTDIR=
 	@echo "building examples/host" >&2
 	@cmake -S examples/host -B $(lib)/host --log-level=WARNING -U '*_LIBRARY' -U XNNPACK_INCLUDE_DIR \
 		-DCMAKE_PREFIX_PATH='$(stage)' -DXNNPACK_ROOT='$(xnnpack_root)' \

@@ -49,8 +49,13 @@ func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
 		return path
 	}
 	garbage := bytes.Repeat([]byte("not a cache "), 1000)
-	link := filepath.Join(dir, "link")
+	open := filepath.Join(dir, "open")
+	require.NoError(t, os.Mkdir(open, 0o700))
+	require.NoError(t, os.Chmod(open, 0o777))
+	link := filepath.Join(open, "link")
 	require.NoError(t, os.Symlink(write("target", nil), link))
+	circle := filepath.Join(dir, "circle")
+	require.NoError(t, os.Symlink("circle", circle))
 	shared := write("shared", nil)
 	require.NoError(t, os.Chmod(shared, 0o666))
 	fifo := filepath.Join(dir, "fifo")
@@ -60,16 +65,17 @@ func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
 		path string
 		want error
 	}{
-		"a directory":             {dir, xpwc.ErrNotCache},
-		"a file of garbage":       {write("garbage", garbage), xpwc.ErrNotCache},
-		"a short file of garbage": {write("short", garbage[:5]), xpwc.ErrNotCache},
-		"a text":                  {write("text", []byte("{}\n")), xpwc.ErrNotCache},
-		"a long file of zeros":    {write("zeros", make([]byte, 5000)), xpwc.ErrNotCache},
-		"a symbolic link":         {link, xpwc.ErrUnsafeFile},
-		"a file others may write": {shared, xpwc.ErrUnsafeFile},
-		"a FIFO":                  {fifo, xpwc.ErrUnsafeFile},
-		"a path below a file":     {filepath.Join(dir, "garbage", "x"), syscall.ENOTDIR},
-		"a directory that is not": {filepath.Join(dir, "none", "x"), os.ErrNotExist},
+		"a directory":              {dir, xpwc.ErrNotCache},
+		"a file of garbage":        {write("garbage", garbage), xpwc.ErrNotCache},
+		"a short file of garbage":  {write("short", garbage[:5]), xpwc.ErrNotCache},
+		"a text":                   {write("text", []byte("{}\n")), xpwc.ErrNotCache},
+		"a long file of zeros":     {write("zeros", make([]byte, 5000)), xpwc.ErrNotCache},
+		"a link others can change": {link, xpwc.ErrUnsafeFile},
+		"a link to itself":         {circle, syscall.ELOOP},
+		"a file others may write":  {shared, xpwc.ErrUnsafeFile},
+		"a FIFO":                   {fifo, xpwc.ErrUnsafeFile},
+		"a path below a file":      {filepath.Join(dir, "garbage", "x"), syscall.ENOTDIR},
+		"a directory that is not":  {filepath.Join(dir, "none", "x"), os.ErrNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			content := func() []byte {
@@ -86,8 +92,37 @@ func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
 			require.Equal(t, before, content())
 		})
 	}
+	_, err := xpwc.Open(link, nil)
+	require.ErrorContains(t, err, open+": its mode 0777 lets others write to it")
 	c := openCache(t, link, &xpwc.Options{AllowUnsafeFile: true})
 	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+}
+
+func TestALinkThatOnlyThisUserCanChangeIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.MkdirAll(in("versions/v3"), 0o700))
+	require.NoError(t, os.Symlink("versions/v3", in("current")))
+	require.NoError(t, os.Symlink("current/model.xpwc", in("model.xpwc"))) // as in Kubernetes' volumes
+	for i, path := range []string{"model.xpwc", "versions/v3/model.xpwc", "model.xpwc"} {
+		c := openCache(t, in(path), nil)
+		threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
+		require.NoError(t, c.Close())
+		require.Equal(t, i > 0, c.Stats().Packed.Entries == 0, "one file, whichever way")
+	}
+	info, err := os.Lstat(in("versions/v3/model.xpwc"))
+	require.NoError(t, err)
+	require.True(t, info.Mode().IsRegular())
+	for _, link := range []string{"current", "model.xpwc"} {
+		info, err := os.Lstat(in(link))
+		require.NoError(t, err)
+		require.NotZero(t, info.Mode()&os.ModeSymlink, "the link stays")
+	}
+	require.NoError(t, os.Chmod(in("versions"), 0o777)) // has no link in it
+	openCache(t, in("model.xpwc"), nil)
+	require.NoError(t, os.Chmod(dir, 0o777))
+	_, err = xpwc.Open(in("model.xpwc"), nil)
+	require.ErrorIs(t, err, xpwc.ErrUnsafeFile)
 }
 
 // damagedFile packs a cache and damages its file.

@@ -5,6 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__has_include)
+#if !__has_include(<xnnpack.h>)
+#error "XNNPACK is not found. Give the directories of one that is installed: CGO_CFLAGS=-I/its/include CGO_LDFLAGS=-L/its/lib. Or run eval \"$(make -s env)\" in the directory of xpwc, which fetches one and sets both."
+#endif
+#endif
 #include <xnnpack.h>
 
 #include "node.h"
@@ -26,6 +31,9 @@ uint32_t xpwc_fingerprint_id(const struct xnn_weights_cache_look_up_key* key);
 // Hands the packed bytes of fixed tensors to xpwcLayoutBytes, with that hash: see layout.c. Returns the status of
 // xnn_initialize, or xnn_status_out_of_memory.
 enum xnn_status xpwc_probe_layout(uintptr_t hash);
+
+// Returns what XNNPACK identifies its build by, and its size in bytes: 0 if it does not say.
+const void* xpwc_build_identifier(size_t* size);
 
 // Returns how many bytes XNNPACK asks a weights cache to reserve for what it packs for a node, or 0 if it asks for none
 // or does not support the node. zeros are as many bytes as the longest of the node's tensors has, and XNN_EXTRA_BYTES;

@@ -58,6 +58,13 @@ func probeLayout(packed *digest.Hash) error {
 	return nil
 }
 
+// buildIdentifier returns what XNNPACK identifies its build by; nil if it does not say.
+func buildIdentifier() []byte {
+	var size C.size_t
+	data := C.xpwc_build_identifier(&size)
+	return C.GoBytes(data, C.int(size))
+}
+
 // askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator
 // wants. It returns 0 if XNNPACK does not use a weights cache for it, or does not support it. zeros are at least as
 // long as each of the node's tensors.

@@ -3,7 +3,6 @@ package xpwc
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"xpwc/internal/digest"
@@ -14,7 +13,8 @@ import (
 type Layout struct {
 	// Fingerprint is the hash of what XNNPACK packs of fixed tensors. It differs whenever packing does.
 	Fingerprint Digest
-	// Description is for people: the architecture.
+	// Description is for people: the architecture, the CPU features that XNNPACK packs by here, and the beginning of its
+	// build identifier.
 	Description string
 }
 
@@ -41,7 +41,7 @@ var currentLayout = sync.OnceValues(func() (format.Layout, error) {
 	case err != nil:
 		return format.Layout{}, err
 	}
-	return format.Layout{Fingerprint: packed.Sum(), Description: runtime.GOARCH}, nil
+	return format.Layout{Fingerprint: packed.Sum(), Description: describeLayout()}, nil
 })
 
 // layout returns the fingerprint of how XNNPACK packs here. Without one, nobody could distinguish what is packed

@@ -14,7 +14,8 @@ type Options struct {
 	// renamed to NAME.damaged when there is something to write, and packed afresh; Stats.Damaged has the error.
 	Strict bool
 
-	// AllowUnsafeFile: open the file even if it is a symbolic link, belongs to another user, or others may write to it.
+	// AllowUnsafeFile: open the file even if it belongs to another user, or others may write to it, or to the
+	// directory of a symbolic link that leads to it.
 	AllowUnsafeFile bool
 
 	// WriterWait is how long a session that must pack waits for another process that is packing into the same file,

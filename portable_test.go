@@ -25,7 +25,7 @@ func broughtFrom(t *testing.T, caches ...string) (path string) {
 		defer f.Close()
 		files = append(files, f)
 	}
-	image, err := cachefile.Combine(files, nil)
+	image, err := cachefile.Combine(files, nil, nil)
 	require.NoError(t, err)
 	require.NoError(t, cachefile.Install(path, func(w io.Writer) error {
 		_, err := io.Copy(w, image.Reader())

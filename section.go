@@ -22,7 +22,7 @@ import (
 func OpenSection(path string, offset, size int64, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	o.ReadOnly = true
-	path, err := canonical(path)
+	path, err := canonical(path, o.AllowUnsafeFile)
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}

@@ -15,8 +15,7 @@ test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SS
 emulator := qemu-aarch64-static
 ifeq ($(XNNPACK),executorch)
 # Its int8 kernels for SME compute something else under this emulator; and its libraries need those of the cross compiler.
-comma := ,
-emulated_cpus := cortex-a53 cortex-a76 max$(comma)sme=off
+emulated_cpus := cortex-a53 cortex-a76 max$(,)sme=off
 emulated_root := QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
 emulated := xpwc/xnnpack xpwc/internal/optable
 emulated_hosts := emulated-host emulated-stock

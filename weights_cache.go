@@ -51,7 +51,7 @@ func Open(path string, options *Options) (*Cache, error) {
 	if path == "" {
 		return newHandle(place{}, o, nil)
 	}
-	path, err := canonical(path)
+	path, err := canonical(path, o.AllowUnsafeFile)
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
@@ -115,9 +115,9 @@ func openOnce(p place, o Options, f store.Files) (*Cache, error) {
 	return &Cache{core: c, events: events, progress: o.Progress}, nil
 }
 
-// canonical makes the path of one file the same however it is written. A final symbolic link is kept: whether it may be
-// followed is for the store to say.
-func canonical(path string) (string, error) {
+// canonical makes the path of one file the same however it is written. A final symbolic link is followed if that is
+// safe, and kept if insecure is set, when it is followed each time the file is opened.
+func canonical(path string, insecure bool) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -131,7 +131,11 @@ func canonical(path string) (string, error) {
 	} else if !info.IsDir() {
 		return "", &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
 	}
-	return filepath.Join(dir, filepath.Base(path)), nil
+	path = filepath.Join(dir, filepath.Base(path))
+	if insecure {
+		return path, nil
+	}
+	return followLinks(path)
 }
 
 // Path returns the absolute path of the cache file, or of the file that it is a section of; "" for a cache in memory.

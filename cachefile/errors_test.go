@@ -72,7 +72,7 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, err = cachefile.Combine([]*cachefile.File{f}, nil)
+				_, err = cachefile.Combine([]*cachefile.File{f}, nil, nil)
 				return errors.Join(err, f.Close())
 			},
 			"registry": func(path string) error {

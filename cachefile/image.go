@@ -33,8 +33,12 @@ type Image struct {
 // generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads'
 // checksums.
 //
-// Every payload is compared with its checksum. Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote, ErrEmpty if there is no entry.
-func Combine(files []*File, keep func(Entry) bool) (*Image, error) {
+// The index has the layouts' descriptions, which depend on who packed. describe returns what is in their place; nil keeps
+// them.
+//
+// Every payload is compared with its checksum. Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote,
+// ErrEmpty if there is no entry.
+func Combine(files []*File, keep func(Entry) bool, describe func(Layout) string) (*Image, error) {
 	var all []portable
 	descriptions := map[Digest]string{}
 	for _, f := range files {
@@ -44,6 +48,9 @@ func Combine(files []*File, keep func(Entry) bool) (*Image, error) {
 		if f.index != nil {
 			for _, l := range f.index.Layouts() {
 				descriptions[l.Fingerprint] = l.Description
+				if describe != nil {
+					descriptions[l.Fingerprint] = describe(Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+				}
 			}
 		}
 		for e, err := range f.Entries() {

@@ -21,7 +21,7 @@ func combine(t *testing.T, keep func(cachefile.Entry) bool, paths ...string) (*c
 	for _, path := range paths {
 		files = append(files, open(t, path))
 	}
-	im, err := cachefile.Combine(files, keep)
+	im, err := cachefile.Combine(files, keep, nil)
 	require.NoError(t, err)
 	b, err := io.ReadAll(im.Reader())
 	require.NoError(t, err)
@@ -136,11 +136,11 @@ func TestADamagedPayloadIsNotCombined(t *testing.T) {
 	b := sample(t)
 	b[format.HeaderSize+10] ^= 1
 	f := open(t, write(t, b))
-	_, err := cachefile.Combine([]*cachefile.File{f}, nil)
+	_, err := cachefile.Combine([]*cachefile.File{f}, nil, nil)
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
-	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false })
+	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false }, nil)
 	require.ErrorIs(t, err, cachefile.ErrEmpty)
-	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil)
+	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil, nil)
 	require.ErrorIs(t, err, cachefile.ErrForeign)
 }
 

@@ -38,6 +38,18 @@ func TestTheHeaderCompilesAloneInEveryLanguage(t *testing.T) {
 	}
 }
 
+func TestWithoutXNNPACKTheHeaderSaysHowToGiveIt(t *testing.T) {
+	t.Parallel()
+	source := filepath.Join(t.TempDir(), "alone.c")
+	require.NoError(t, os.WriteFile(source, []byte("#include <xpwc.h>\n"), 0o600))
+	err := tool("", nil, "gcc", "-fsyntax-only", "-I"+filepath.Join(installed(t), prefix, "include"), source)
+	if err == nil {
+		t.Skip("the compiler finds an XNNPACK by itself")
+	}
+	require.ErrorContains(t, err, "XNNPACK is not found")
+	require.ErrorContains(t, err, "-I/its/include")
+}
+
 // xnnpackHeader returns the path of the xnnpack.h at hand.
 func xnnpackHeader(t *testing.T) string {
 	t.Helper()

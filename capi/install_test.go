@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,10 +23,9 @@ func trees(t *testing.T) map[string]string {
 	return map[string]string{"installed": filepath.Join(installed(t), prefix), "moved": moved}
 }
 
-func TestInstallInstallsThese(t *testing.T) {
-	t.Parallel()
-	tree := installed(t)
-	var files []string
+// filesOf returns the paths of all files in a tree.
+func filesOf(t *testing.T, tree string) (files []string) {
+	t.Helper()
 	require.NoError(t, filepath.Walk(tree, func(path string, info os.FileInfo, err error) error {
 		if err == nil && !info.IsDir() {
 			name, relErr := filepath.Rel(tree, path)
@@ -33,6 +33,25 @@ func TestInstallInstallsThese(t *testing.T) {
 		}
 		return err
 	}))
+	return files
+}
+
+func TestInstallInstallsThese(t *testing.T) {
+	t.Parallel()
+	tree := installed(t)
+	var files, pages, libraries, licences []string
+	for _, name := range filesOf(t, tree) {
+		switch {
+		case strings.HasPrefix(name, "usr/share/man/man1/xpwc-"):
+			pages = append(pages, name)
+		case strings.HasPrefix(name, "usr/lib/xpwc/"):
+			libraries = append(libraries, name)
+		case strings.HasPrefix(name, "usr/share/doc/xpwc/third_party/"):
+			licences = append(licences, name)
+		default:
+			files = append(files, name)
+		}
+	}
 	require.ElementsMatch(t, []string{
 		"usr/include/xpwc.h", "usr/include/xpwc.hpp", "usr/include/xpwc_packing.hpp", "usr/include/xpwc_executorch.hpp",
 		"usr/lib/libxpwc.a", "usr/lib/libxpwc.so", "usr/lib/" + soname(t),
@@ -43,16 +62,82 @@ func TestInstallInstallsThese(t *testing.T) {
 		"usr/share/xpwc/executorch/provider.cc", "usr/share/xpwc/executorch/provider.h",
 		"usr/share/xpwc/executorch/manager.cc", "usr/share/xpwc/executorch/runtime.h",
 		"usr/share/xpwc/executorch/weights_cache.cc",
+		"usr/bin/xpwc", "usr/share/man/man1/xpwc.1", "usr/share/doc/xpwc/LICENSE", "usr/share/doc/xpwc/NOTICE",
+		"usr/share/bash-completion/completions/xpwc", "usr/share/zsh/site-functions/_xpwc",
+		"usr/share/fish/vendor_completions.d/xpwc.fish",
 	}, files)
+	require.Contains(t, pages, "usr/share/man/man1/xpwc-inspect.1")
+	require.Contains(t, licences, "usr/share/doc/xpwc/third_party/go/LICENSE")
+	require.Contains(t, licences, "usr/share/doc/xpwc/third_party/github.com/spf13/cobra/LICENSE.txt")
+	if len(libraries) > 0 { // of third_party
+		require.Regexp(t, `/libxnnpack[0-9.]+/copyright|/executorch/LICENSE`, strings.Join(licences, " "))
+	}
 	for _, name := range files {
-		if strings.HasPrefix(name, "usr/lib/libxpwc") {
+		if strings.HasPrefix(name, "usr/lib/libxpwc") || name == "usr/bin/xpwc" ||
+			strings.HasPrefix(name, "usr/share/doc/") {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(tree, name))
 		require.NoError(t, err)
 		require.NotContains(t, string(content), tree)
-		require.NotContains(t, string(content), "@")
+		require.NotRegexp(t, "@[A-Z_]+@", string(content))
 	}
+}
+
+// TestWhatIsInstalledNeedsNothingOfTheClone hides the clone, where the system allows that.
+func TestWhatIsInstalledNeedsNothingOfTheClone(t *testing.T) {
+	t.Parallel()
+	tree := t.TempDir()
+	dirs := []string{"PREFIX=" + tree, "LIBDIR=" + filepath.Join(tree, "lib", "here"), "DESTDIR="}
+	require.NoError(t, tool("..", nil, "make", append([]string{"-s", "install"}, dirs...)...))
+	clone, err := filepath.Abs("..")
+	require.NoError(t, err)
+	for _, name := range filesOf(t, tree) {
+		content, err := os.ReadFile(filepath.Join(tree, name))
+		require.NoError(t, err)
+		require.NotContains(t, string(content), clone, name)
+	}
+	model, err := os.ReadFile("../third_party/models/face_detection_short_range.tflite")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(tree, "model.tflite"), model, 0o600))
+	t.Run("the tool", func(t *testing.T) {
+		hide := func(then string) error {
+			return tool("/", nil, "unshare", "--mount", "--map-root-user", "sh", "-c",
+				`mount -t tmpfs none "$0" && [ -z "$(ls "$0")" ] && `+then, clone, tree)
+		}
+		const use = `cd "$1" && bin/xpwc pack model.tflite -o model.xpwc && ` +
+			`bin/xpwc run model.tflite --cache model.xpwc`
+		if err := hide("true"); err != nil {
+			t.Logf("the clone cannot be hidden here: %v", err)
+			require.NoError(t, tool("/", nil, "sh", "-c", use, "sh", tree))
+			return
+		}
+		require.NoError(t, hide(use))
+	})
+	t.Run("its pages", func(t *testing.T) {
+		page, err := os.ReadFile(filepath.Join(tree, "share", "man", "man1", "xpwc-pack.1"))
+		require.NoError(t, err)
+		require.NotContains(t, string(page), "Not in this build")
+	})
+	t.Run("the library", func(t *testing.T) {
+		cmd := exec.Command("pkg-config", "--cflags", "--libs", "xpwc-static")
+		cmd.Env = append(os.Environ(), "PKG_CONFIG_PATH="+filepath.Join(tree, "lib", "here", "pkgconfig"))
+		out, err := cmd.Output()
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Skip("there is no pkg-config")
+		}
+		require.NoError(t, err)
+		for _, flag := range strings.Fields(string(out)) {
+			if path := strings.TrimPrefix(flag, "-I"); strings.HasPrefix(path, "/") {
+				_, err := os.Stat(path)
+				require.NoError(t, err)
+			}
+		}
+	})
+	require.NoError(t, os.RemoveAll(filepath.Join(tree, "model.tflite")))
+	require.NoError(t, os.RemoveAll(filepath.Join(tree, "model.xpwc")))
+	require.NoError(t, tool("..", nil, "make", append([]string{"-s", "uninstall"}, dirs...)...))
+	require.Empty(t, filesOf(t, tree))
 }
 
 // requireWarm runs a consumer, which is warm.c, twice.

@@ -2,6 +2,7 @@ package described
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -69,7 +70,7 @@ func Parse(description []byte) ([]Operator, error) {
 	for d.PeekKind() != jsontext.KindEndArray {
 		var o Operator
 		if err := json.UnmarshalDecode(d, &o, json.RejectUnknownMembers(true)); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.title(len(operators)), invalid("%v", err))
+			return nil, fmt.Errorf("%s: %w", o.title(len(operators)), unread(err))
 		}
 		operators = append(operators, o)
 	}
@@ -92,4 +93,21 @@ func (o *Operator) title(i int) string {
 		title += fmt.Sprintf(" (weights %q)", o.Weights)
 	}
 	return title
+}
+
+// unread says what is wrong with an operator that does not read as one, in the words of the description.
+func unread(err error) error {
+	var text *jsontext.SyntacticError
+	var wrong *json.SemanticError
+	switch {
+	case errors.As(err, &text):
+		return invalid("byte %d: %v", text.ByteOffset, text.Err)
+	case !errors.As(err, &wrong):
+		return invalid("%v", err)
+	case errors.Is(err, json.ErrUnknownName):
+		return invalid("an operator has no %q; go doc xpwc/described lists what it has", wrong.JSONPointer.LastToken())
+	case len(wrong.JSONValue) > 0:
+		return invalid("%q cannot be %s", wrong.JSONPointer.LastToken(), wrong.JSONValue)
+	}
+	return invalid("%q cannot be a JSON %v", wrong.JSONPointer.LastToken(), wrong.JSONKind)
 }

@@ -189,3 +189,16 @@ func FuzzDescription(f *testing.F) {
 		require.NoError(t, l.Close())
 	})
 }
+
+func TestAMistakeInADescriptionIsNamedInItsWords(t *testing.T) {
+	for text, says := range map[string]string{
+		`[{"op": "fully_connected", "wights": "w"}]`:   `no "wights"`,
+		`[{"op": "fully_connected", "weights": 5}]`:    `"weights" cannot be`,
+		`[{"op": "fully_connected", "weights": "w", ]`: "byte 4",
+	} {
+		_, err := described.Parse([]byte(text))
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), "/0")
+		require.NotContains(t, err.Error(), "object member")
+	}
+}

@@ -73,7 +73,7 @@ func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
 		}
 		layout.Manifest = descriptor.Digest.String()
 		listed := l.descriptor // as encodeManifest has it: a push may put it into an index
-		listed.ArtifactType, listed.Annotations = ArtifactType, layout.annotations()
+		listed.ArtifactType, listed.Annotations, listed.Platform = ArtifactType, layout.annotations(), layout.platform()
 		l.manifests, l.layouts = []ocispec.Descriptor{listed}, []Layout{layout}
 		return l, nil
 	}
@@ -153,7 +153,7 @@ func encodeManifest(l Layout, cache ocispec.Descriptor) (ocispec.Descriptor, []b
 		Layers:       []ocispec.Descriptor{cache},
 		Annotations:  l.annotations(),
 	})
-	d.ArtifactType, d.Annotations = ArtifactType, l.annotations()
+	d.ArtifactType, d.Annotations, d.Platform = ArtifactType, l.annotations(), l.platform()
 	return d, b, err
 }
 

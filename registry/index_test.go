@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 var sample = Layout{
-	Fingerprint: Fingerprint{0xab, 15: 0xcd}, Description: "amd64", Format: 2, Entries: 116,
+	Fingerprint: Fingerprint{0xab, 15: 0xcd}, Description: "amd64 avx2, XNNPACK 12345678", Format: 2, Entries: 116,
 	PayloadBytes: 53_000_000, FileBytes: 53_100_000,
 }
 
@@ -54,7 +55,13 @@ func TestAnIndexSaysWhatThereIs(t *testing.T) {
 		want.Fingerprint[0] = byte(i + 1)
 		want.Manifest = manifests[i].Digest.String()
 		require.Equal(t, want, l)
+		require.Equal(t, &ocispec.Platform{Architecture: "amd64", OS: "linux"}, manifests[i].Platform)
 	}
+	old := bytes.ReplaceAll(b, []byte(`"dev.xpwc.`), []byte(`"vnd.xpwc.`))
+	require.NotEqual(t, b, old)
+	_, oldLayouts, err := decodeIndex(old)
+	require.NoError(t, err)
+	require.Equal(t, layouts, oldLayouts, "what earlier versions called the annotations")
 }
 
 // What registries and tools of image-spec 1.0 and of 1.1 look at.

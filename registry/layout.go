@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -20,14 +21,18 @@ const (
 )
 
 // Annotations (image-spec v1.1.1, annotations.md) of a manifest and of its descriptor in the index.
+// Names of others than the OCI are reverse domains; a package that has no domain is under dev.
 const (
-	annotationLayout       = "vnd.xpwc.layout" // its fingerprint
-	annotationDescription  = "vnd.xpwc.layout.description"
-	annotationFormat       = "vnd.xpwc.format"
-	annotationEntries      = "vnd.xpwc.entries"
-	annotationPayloadBytes = "vnd.xpwc.payload-bytes"
-	annotationFileBytes    = "vnd.xpwc.file-bytes"
+	annotationLayout       = "dev.xpwc.layout" // its fingerprint
+	annotationDescription  = "dev.xpwc.layout.description"
+	annotationFormat       = "dev.xpwc.format"
+	annotationEntries      = "dev.xpwc.entries"
+	annotationPayloadBytes = "dev.xpwc.payload-bytes"
+	annotationFileBytes    = "dev.xpwc.file-bytes"
 )
+
+// What versions before 0.6 called them all began so. Their manifests are read; a push writes its own anew.
+const oldAnnotations, newAnnotations = "vnd.xpwc.", "dev.xpwc."
 
 // A Fingerprint is what one layout differs from any other by: the digest that an xpwc.Layout and a cachefile.Layout
 // have. As text, also in JSON, it is 32 hexadecimal digits.
@@ -44,13 +49,26 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 
 // A Layout is what a registry has for one way of packing.
 type Layout struct {
-	Fingerprint  Fingerprint `json:"layout"`
-	Description  string      `json:"description"`   // for people: the CPU architecture, and what else the packer said
-	Format       int         `json:"format"`        // version of the cache file's format
-	Entries      int64       `json:"entries"`       // packed weights
-	PayloadBytes int64       `json:"payload_bytes"` // their bytes
-	FileBytes    int64       `json:"file_bytes"`    // of the cache file
-	Manifest     string      `json:"manifest"`      // its digest, such as "sha256:…"
+	Fingerprint Fingerprint `json:"layout"`
+	// Description is for people: the CPU architecture, a space, and what else the packer said.
+	Description  string `json:"description"`
+	Format       int    `json:"format"`        // version of the cache file's format
+	Entries      int64  `json:"entries"`       // packed weights
+	PayloadBytes int64  `json:"payload_bytes"` // their bytes
+	FileBytes    int64  `json:"file_bytes"`    // of the cache file
+	Manifest     string `json:"manifest"`      // its digest, such as "sha256:…"
+}
+
+// architecture is what a description begins with.
+func architecture(description string) string {
+	name, _, _ := strings.Cut(description, " ")
+	return strings.TrimSuffix(name, ",")
+}
+
+// platform is that of a layout's descriptor in an index (image-index.md), by which others choose. Packed weights are for
+// every operating system, and so it names the one that images are for.
+func (l Layout) platform() *ocispec.Platform {
+	return &ocispec.Platform{Architecture: architecture(l.Description), OS: "linux"}
 }
 
 func (l Layout) annotations() map[string]string {
@@ -70,6 +88,13 @@ func (l Layout) annotations() map[string]string {
 // layoutOf reads what a manifest's or its descriptor's annotations say. Whether that is true shows when the cache
 // file is read.
 func layoutOf(annotations map[string]string) (l Layout, err error) {
+	for name, value := range annotations {
+		if rest, old := strings.CutPrefix(name, oldAnnotations); old {
+			if _, known := annotations[newAnnotations+rest]; !known {
+				annotations[newAnnotations+rest] = value
+			}
+		}
+	}
 	if l.Fingerprint, err = ParseFingerprint(annotations[annotationLayout]); err != nil {
 		return Layout{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry/remote"
@@ -21,6 +22,8 @@ import (
 type Pulled struct {
 	Digest  string   `json:"digest"`  // of what the reference leads to: REF@digest is the same forever
 	Layouts []Layout `json:"layouts"` // that the file has
+	// UpToDate: the file Options.Have has exactly that, and nothing was written.
+	UpToDate bool `json:"up_to_date"`
 }
 
 // Pull writes what ref, a tag or a digest, has for a layout to the file at path. The OCI digests are checked while
@@ -28,7 +31,7 @@ type Pulled struct {
 // by a rename, for its owner only. A cache file that is there is replaced and never written to: who has it mapped
 // keeps what it mapped, and a cache that has it open follows the path with its next session. What was packed into it
 // and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install], so its header is not
-// quite the registry's.
+// quite the registry's. Nothing is written if the file Options.Have is what would be pulled.
 //
 // Errors: ErrNoLayout, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else is at path,
 // and those of the network and of the file system.
@@ -39,6 +42,9 @@ func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *O
 			return nil, fmt.Errorf("%w: %s; there is %s", ErrNoLayout, layout, l)
 		}
 		p.total = l.layouts[at].FileBytes
+		if err := p.has(ctx, l, []int{at}); err != nil || p.upToDate {
+			return []int{at}, err
+		}
 		return []int{at}, p.fetch(ctx, l, at, path)
 	})
 }
@@ -54,8 +60,21 @@ func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled,
 		if len(all) == 0 {
 			return nil, fmt.Errorf("%w: there is %s", ErrNoLayout, l)
 		}
+		if err := p.has(ctx, l, all); err != nil || p.upToDate {
+			return all, err
+		}
 		return all, p.fetchAll(ctx, l, path)
 	})
+}
+
+// describe returns what the listing says of a layout.
+func (l *listing) describe(of cachefile.Layout) string {
+	for _, listed := range l.layouts {
+		if listed.Fingerprint == of.Fingerprint {
+			return listed.Description
+		}
+	}
+	return of.Description
 }
 
 // String lists the layouts for an error message.
@@ -79,13 +98,17 @@ func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *li
 	}
 	var chosen []int
 	listed, err := resolve(ctx, repo)
+	d := &download{repo: repo, progress: o.progress()}
+	if o != nil {
+		d.have = o.Have
+	}
 	if err == nil {
-		chosen, err = fetch(&download{repo: repo, progress: o.progress()}, listed)
+		chosen, err = fetch(d, listed)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pull %s: %w", ref, translate(err))
 	}
-	pulled := &Pulled{Digest: listed.descriptor.Digest.String()}
+	pulled := &Pulled{Digest: listed.descriptor.Digest.String(), UpToDate: d.upToDate}
 	for _, i := range chosen {
 		pulled.Layouts = append(pulled.Layouts, listed.layouts[i])
 	}
@@ -97,6 +120,43 @@ type download struct {
 	repo        *remote.Repository
 	progress    func(done, total int64)
 	done, total int64 // bytes
+	have        string
+	upToDate    bool
+}
+
+// has finds out whether the file that the caller has is what would be pulled: the same entries of the same layouts, none
+// of them damaged. What a cache notes in a file that it uses makes no difference.
+func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
+	if p.have == "" {
+		return nil
+	}
+	f, err := cachefile.Open(p.have)
+	if err != nil {
+		return nil // whatever is wrong with it, it is not what would be pulled
+	}
+	defer f.Close()
+	info, err := f.Info()
+	if err != nil || info.Format != cachefile.Native || len(info.Layouts) != len(chosen) {
+		return nil
+	}
+	for _, i := range chosen {
+		layout := from.layouts[i].Fingerprint
+		image, err := cachefile.Combine([]*cachefile.File{f}, func(e cachefile.Entry) bool { return e.Layout == layout },
+			func(l cachefile.Layout) string { return architecture(l.Description) })
+		if err != nil || image.FileBytes != from.layouts[i].FileBytes {
+			return nil
+		}
+		cache, err := p.cacheOf(ctx, from.manifests[i])
+		if err != nil {
+			return err
+		}
+		sum, err := digest.Canonical.FromReader(image.Reader())
+		if err != nil || sum != cache.Digest {
+			return nil
+		}
+	}
+	p.upToDate = true
+	return nil
 }
 
 // fetch installs the cache file of a layout at path.
@@ -166,7 +226,7 @@ func (p *download) fetchAll(ctx context.Context, from *listing, path string) (er
 		defer f.Close()
 		files = append(files, f)
 	}
-	image, err := cachefile.Combine(files, nil)
+	image, err := cachefile.Combine(files, nil, from.describe)
 	if err != nil {
 		return err
 	}

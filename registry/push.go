@@ -101,14 +101,21 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	}
 	byDigits := func(a, b Fingerprint) int { return bytes.Compare(a[:], b[:]) }
 	for _, layout := range slices.SortedFunc(maps.Keys(layouts), byDigits) {
-		image, err := cachefile.Combine(files, func(e cachefile.Entry) bool { return e.Layout == layout })
+		described := ""
+		image, err := cachefile.Combine(files, func(e cachefile.Entry) bool { return e.Layout == layout },
+			func(l cachefile.Layout) string {
+				if l.Fingerprint == layout {
+					described = l.Description
+				}
+				return architecture(l.Description)
+			})
 		if errors.Is(err, cachefile.ErrEmpty) {
 			continue // it is listed, and all its entries were dropped
 		}
 		if err != nil {
 			return nil, closeFiles, err
 		}
-		p, err := newPart(image)
+		p, err := newPart(image, described)
 		if err != nil {
 			return nil, closeFiles, err
 		}
@@ -120,14 +127,15 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	return parts, closeFiles, err
 }
 
-func newPart(image *cachefile.Image) (*part, error) {
+// newPart's description is what the annotations say. That of the image depends on the entries alone.
+func newPart(image *cachefile.Image, description string) (*part, error) {
 	sum, err := digest.Canonical.FromReader(image.Reader())
 	if err != nil {
 		return nil, err
 	}
 	p := &part{image: image, layout: Layout{
 		Fingerprint:  image.Layouts[0].Fingerprint,
-		Description:  image.Layouts[0].Description,
+		Description:  description,
 		Format:       format.Version,
 		Entries:      int64(image.Entries),
 		PayloadBytes: image.PayloadBytes,
@@ -138,9 +146,14 @@ func newPart(image *cachefile.Image) (*part, error) {
 		MediaType: CacheMediaType, Digest: sum, Size: image.FileBytes,
 		Annotations: map[string]string{ocispec.AnnotationTitle: title},
 	}
+	return p, p.encode()
+}
+
+// encode makes the manifest of what is known.
+func (p *part) encode() (err error) {
 	p.descriptor, p.manifest, err = encodeManifest(p.layout, p.cache)
 	p.layout.Manifest = p.descriptor.Digest.String()
-	return p, err
+	return err
 }
 
 // A push is one under way.
@@ -158,6 +171,9 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 	current, err := p.current(ctx)
 	for range attempts {
 		if err != nil {
+			return nil, err
+		}
+		if err := p.describe(current); err != nil {
 			return nil, err
 		}
 		kept, manifests := p.merge(current)
@@ -205,6 +221,22 @@ func (p *push) current(ctx context.Context) (*listing, error) {
 		return &listing{}, nil
 	}
 	return l, err
+}
+
+// describe keeps what the tag says of a layout of which a file knows only the architecture, as a pulled file does.
+func (p *push) describe(current *listing) error {
+	for _, part := range p.parts {
+		of := cachefile.Layout{Fingerprint: part.layout.Fingerprint, Description: part.layout.Description}
+		listed := current.describe(of)
+		if part.layout.Description != architecture(listed) || part.layout.Description == listed {
+			continue
+		}
+		part.layout.Description = listed
+		if err := part.encode(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // merge returns the manifests of the new index, and what it keeps of the current one.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"xpwc/internal/cpu"
 )
 
 // XNNPACK chooses its kernels once in a process; this is what the binding remembers of it.
@@ -39,9 +41,7 @@ func Initialize() error {
 func BuildIdentifier() string { return hex.EncodeToString(cBuildIdentifier()) }
 
 // The levels LimitCPU knows besides "native", lowest first, in the order of enum xpwc_cpu_level.
-var levelNames = []string{
-	"sse2", "ssse3", "sse4.1", "avx", "fma3", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512vnnigfni",
-}
+var levelNames = cpu.Levels()
 
 // CPULevels returns the names LimitCPU takes on this architecture, lowest first; the last is "native".
 func CPULevels() []string {
@@ -102,6 +102,7 @@ func LimitCPU(level string) error {
 			"this CPU does not have what that level adds to those below it; choose a lower one")
 	}
 	cLimitCPU(i)
+	cpu.Limit(level)
 	return nil
 }
 

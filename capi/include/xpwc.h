@@ -68,6 +68,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__has_include)
+#if !__has_include(<xnnpack.h>)
+#error "XNNPACK is not found. xpwc calls the XNNPACK of the program: add its directory to the include path (-I/its/include), or link its target, such as XNNPACK of CMake, to what includes this file."
+#endif
+#endif
 #include <xnnpack.h>
 
 #ifdef __cplusplus
@@ -204,7 +209,8 @@ enum {
   XPWC_OPEN_READ_ONLY = 1 << 0,
   // A damaged file, or one written by ExecuTorch, is an error and is not replaced.
   XPWC_OPEN_STRICT = 1 << 1,
-  // Open the file even if it is a symbolic link, belongs to another user, or others may write to it.
+  // Open the file even if it belongs to another user, or others may write to it, or to the directory of a symbolic link
+  // that leads to it.
   XPWC_OPEN_ALLOW_UNSAFE_FILE = 1 << 2,
   // Read the whole file into memory when it is opened.
   XPWC_OPEN_PREFETCH = 1 << 3

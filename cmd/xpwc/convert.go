@@ -20,6 +20,7 @@ import (
 
 type convertOptions struct {
 	to, out, layout   string
+	mode              fileMode
 	model             modelfile.File
 	skipDamaged, json bool
 }
@@ -81,6 +82,7 @@ not even by a link.`,
 		"the `MODEL` (.tflite, .pte) that ExecuTorch's file was packed from, to make a native file")
 	dataFlag(cmd, &o.model.Data)
 	flags.BoolVar(&o.skipDamaged, "skip-damaged", false, "leave out damaged entries, which are an error otherwise")
+	modeFlag(cmd, &o.mode)
 	jsonFlag(cmd, &o.json)
 	completeWords(cmd, "to", formatNames...)
 	layoutFlag(cmd, "layout")
@@ -145,6 +147,7 @@ func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
+	o.mode.set(s)
 	if adopting {
 		err = r.adopt(f, s, o, stderr)
 	} else {

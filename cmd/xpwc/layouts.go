@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -47,6 +48,26 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefi
 		return cachefile.Digest{}, fmt.Errorf("%s has no entries of this machine's layout, %s%s", path, prefix, has)
 	}
 	return cachefile.Digest{}, fmt.Errorf("%s: no layout begins with %q%s", path, name, has)
+}
+
+// listedLayout returns the layout of a reference whose fingerprint begins with name. A whole fingerprint need not be
+// among them: pulling it says so.
+func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (registry.Fingerprint, error) {
+	if whole, err := registry.ParseFingerprint(strings.ToLower(name)); err == nil {
+		return whole, nil
+	}
+	if strings.Trim(strings.ToLower(name), "0123456789abcdef") != "" {
+		return registry.Fingerprint{}, usagef("--layout %s: not the beginning of 32 hexadecimal digits", name)
+	}
+	listed, err := registry.List(ctx, ref, o)
+	if err != nil {
+		return registry.Fingerprint{}, err
+	}
+	var layouts []cachefile.Layout
+	for _, l := range listed {
+		layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+	}
+	return selectLayout(ref, layouts, name)
 }
 
 // completeLayouts completes fingerprints of the file that the command line names.

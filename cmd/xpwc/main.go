@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc"
 	"xpwc/xnnpack"
 )
 
@@ -86,10 +85,20 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// newRootCommand returns the tool as it was built.
 func newRootCommand() *cobra.Command {
+	root := newWholeCommand()
+	if !xnnpack.Available {
+		withoutXNNPACK(root)
+	}
+	return root
+}
+
+// newWholeCommand returns the tool that has XNNPACK.
+func newWholeCommand() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:           "xpwc",
-		Version:       xpwc.Version,
 		Short:         "Run models with XNNPACK on a cache of packed weights, and look after cache files",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -122,8 +131,15 @@ otherwise. A second interrupt ends it at once.`,
 			}
 			return usagef("unknown command %q%s", args[0], meant)
 		},
-		RunE: func(*cobra.Command, []string) error { return usagef("no command given") },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return printVersion(cmd.OutOrStdout())
+			}
+			return usagef("no command given")
+		},
 	}
+	root.Flags().BoolVarP(&version, "version", "v", false,
+		"print the version, the commit, XNNPACK's build and this machine's layout")
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
@@ -138,16 +154,13 @@ otherwise. A second interrupt ends it at once.`,
 			newPruneCommand(), newConvertCommand(), newDiffCommand()}},
 		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(),
 			newLsCommand()}},
-		{"More:", []*cobra.Command{newManCommand()}},
+		{"More:", []*cobra.Command{newLayoutCommand(), newManCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {
 			c.GroupID = g.title
 			root.AddCommand(c)
 		}
-	}
-	if !xnnpack.Available {
-		withoutXNNPACK(root)
 	}
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")

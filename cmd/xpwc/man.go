@@ -21,7 +21,7 @@ The directory is created if it is not there. SOURCE_DATE_EPOCH sets the date in 
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err
 			}
-			root := cmd.Root()
+			root := newWholeCommand() // also where this one has no XNNPACK
 			root.DisableAutoGenTag = true
 			return doc.GenManTree(root, &doc.GenManHeader{Title: "XPWC", Section: "1", Source: "xpwc", Manual: "xpwc"},
 				args[0])

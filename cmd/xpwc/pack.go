@@ -19,6 +19,7 @@ import (
 )
 
 type packOptions struct {
+	mode        fileMode
 	description string
 	runtime     string // that the file is for; "" for those that have this project's cache
 	output      string
@@ -85,6 +86,7 @@ emptied when it cannot be read.`, safetensors.PackedName),
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
+	modeFlag(cmd, &o.mode)
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
 	f.IntVar(&o.align, "align", safetensors.EverySystem,
 		"offset of embedded packed weights in the file, a multiple of `N`; the default suits every system")
@@ -131,6 +133,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
+	o.mode.set(s)
 	var output packOutput = cacheOutput{s}
 	switch {
 	case stock != nil:

@@ -19,6 +19,7 @@ type pullOptions struct {
 	output, layout string
 	runtime        string // that the file is for; "" for those that have this project's cache
 	all            bool
+	mode           fileMode
 	model          modelfile.File
 }
 
@@ -31,7 +32,8 @@ func newPullCommand() *cobra.Command {
 layout to a cache file. The file is checked completely, and then appears by a rename:
 programs that use an old file there are not disturbed, and find the new one with their
 next session. If the reference has nothing for the layout, the exit code is 1 and the
-error lists what it has.
+error lists what it has. If FILE has exactly that already, it is left as it is, so that
+new processes share its pages with old ones.
 
 Who can write to the registry decides what the model computes. With --model you need not
 trust them: the model is packed here, and the file appears only if its entries for the
@@ -66,10 +68,11 @@ HOST/NAME@sha256:… always pulls the same.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; an existing cache is replaced")
 	f.StringVar(&o.layout, "layout", "",
-		"pull this layout in place of this machine's: 32 hexadecimal `DIGITS` that xpwc ls prints")
+		"pull this layout in place of this machine's: the first of the `DIGITS` that xpwc ls prints")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	modelFlags(cmd, &o.model)
+	modeFlag(cmd, &o.mode)
 	o.flags(cmd)
 	return cmd
 }
@@ -94,15 +97,24 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
+	o.mode.set(s)
 	progress := console.NewProgress(stderr, "downloading")
-	got, here, err := o.fetch(ctx, ref, s.file(pulled), o.client(cmd, progress))
+	client := o.client(cmd, progress)
+	if p.For == nil { // which cannot be compared with what is in the registry
+		client.Have = o.output
+	}
+	got, here, err := o.fetch(ctx, ref, s.file(pulled), client)
 	progress.Finish()
 	if err != nil {
 		return err
 	}
 	p.Pulled = got
+	file, what, done := s.file(pulled), "pulled", "written to"
+	if p.UpToDate {
+		file, what, done = o.output, "up to date", "left as is"
+	}
 	if o.model.Path != "" {
-		if p.Proof, err = o.prove(s, stderr); err != nil {
+		if p.Proof, err = o.prove(s, file, stderr); err != nil {
 			return err
 		}
 	}
@@ -113,16 +125,18 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		}
 		made = converted
 	}
-	if err := s.publish(made); err != nil {
-		return err
+	if !p.UpToDate {
+		if err := s.publish(made); err != nil {
+			return err
+		}
 	}
 	return o.report(stdout, p, func() error {
 		t := layoutTable()
-		addLayouts(&t, p.Layouts, "pulled", here)
+		addLayouts(&t, p.Layouts, what, here)
 		if err := t.Print(stdout); err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "\nwritten to  %s\ndigest      %s\n", o.output, p.Digest)
+		fmt.Fprintf(stdout, "\n%s  %s\ndigest      %s\n", done, o.output, p.Digest)
 		p.Proof.print(stdout, o.output)
 		if p.For != nil {
 			p.For.print(stdout, o.output)
@@ -132,8 +146,8 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 }
 
 // prove compares what was pulled with the packed weights of the model. What differs is printed, and is an error.
-func (o *pullOptions) prove(s *stage, stderr io.Writer) (*proof, error) {
-	f, err := cachefile.Open(s.file(pulled))
+func (o *pullOptions) prove(s *stage, file string, stderr io.Writer) (*proof, error) {
+	f, err := cachefile.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +172,9 @@ func (o *pullOptions) fetch(ctx context.Context, ref, path string,
 	}
 	layout := here
 	if o.layout != "" {
-		l, err := registry.ParseFingerprint(o.layout)
+		l, err := listedLayout(ctx, ref, o.layout, client)
 		if err != nil {
-			return nil, here, usageError{err}
+			return nil, here, err
 		}
 		layout, hereErr = l, nil
 	}

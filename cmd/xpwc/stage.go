@@ -64,9 +64,8 @@ func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...stri
 	return s, nil
 }
 
-// newCacheStage makes the stage of a cache file that only its owner can read, as programs make them. It replaces an
-// existing file, which must be empty or a cache, and must not be the source, if there is one. A symbolic link is
-// followed.
+// newCacheStage makes the stage of a cache file. It replaces an existing file, which must be empty or a cache, and must
+// not be the source, if there is one. A symbolic link is followed.
 func newCacheStage(ctx context.Context, path string, source *cachefile.File, stderr io.Writer) (*stage, error) {
 	if err := source.CheckOutput(path); err != nil {
 		return nil, err
@@ -74,8 +73,18 @@ func newCacheStage(ctx context.Context, path string, source *cachefile.File, std
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	s := &stage{path: path, mode: 0o600, stderr: stderr}
-	return s, s.make(ctx)
+	s := &stage{path: path, stderr: stderr}
+	if info, err := os.Lstat(path); err == nil {
+		s.before = info
+	}
+	if err := s.make(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.mode, err = s.outputMode(); err != nil {
+		return nil, errors.Join(err, s.remove())
+	}
+	return s, nil
 }
 
 func (s *stage) make(ctx context.Context) (err error) {

@@ -20,7 +20,7 @@ or run models, and this machine's layout is not known to it: where there are sev
 --layout names one.`
 	for _, c := range root.Commands() {
 		switch c.Name() {
-		case "run", "demo", "bench", "measure", "pack", "pack-into":
+		case "run", "demo", "bench", "measure", "pack", "pack-into", "layout":
 			c.Short += " (not in this build)"
 			c.Long = "Not in this build, which has no XNNPACK.\n\n" + c.Long
 			c.PreRunE = func(c *cobra.Command, _ []string) error {

@@ -45,6 +45,9 @@ func New(parent string) (*Dir, error) {
 	const attempts = 100 // a sweep of another process may get hold of a directory before this process has locked it
 	for range attempts {
 		path, err := os.MkdirTemp(parent, prefix+"*")
+		if at := (*fs.PathError)(nil); errors.As(err, &at) { // which names a directory that nobody has asked for
+			err = &fs.PathError{Op: "make a file in", Path: parent, Err: at.Err}
+		}
 		if err != nil {
 			return nil, err
 		}

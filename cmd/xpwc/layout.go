@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+)
+
+func newLayoutCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "layout",
+		Short: "Print this machine's layout",
+		Long: `Prints the fingerprint of the layout that this machine's CPU and this tool's XNNPACK have:
+what packed weights must be packed for to be used here. It differs whenever packing does.
+--json adds what it was found with.`,
+		Example: `  xpwc layout
+  xpwc pull registry.example/models/pose:v3 -o pose.xpwc --layout $(xpwc layout)`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			jobOf(cmd.Context()).waitFor("") // it is quick
+			here, err := xpwc.CurrentLayout()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), machineLayout{here.Fingerprint.String(), here.Description,
+					xpwc.BuildIdentifier()})
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), here.Fingerprint)
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+// machineLayout is the result of xpwc layout.
+type machineLayout struct {
+	Layout      string `json:"layout"`
+	Description string `json:"description"`
+	XNNPACK     string `json:"xnnpack_build_identifier,omitempty"`
+}
+
+// printVersion prints what this tool is and what it packs for. XNNPACK has no version but its build identifier.
+func printVersion(w io.Writer) error {
+	commit := ""
+	if revision := sourceRevision(); revision != "" {
+		commit = ", commit " + revision
+	}
+	fmt.Fprintf(w, "xpwc version %s%s\n", xpwc.Version, commit)
+	here, err := xpwc.CurrentLayout()
+	if err != nil {
+		_, err = fmt.Fprintf(w, "%v\n", err)
+		return err
+	}
+	if id := xpwc.BuildIdentifier(); id != "" {
+		fmt.Fprintf(w, "XNNPACK build %s\n", id)
+	}
+	_, err = fmt.Fprintf(w, "layout %s (%s)\n", here.Fingerprint, here.Description)
+	return err
+}
+
+// sourceRevision returns the commit that the tool was built from, with a + if there were changes; "" if it is not known.
+func sourceRevision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	revision, modified := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "+"
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return revision[:min(len(revision), 12)] + modified
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/registrytest"
+	"xpwc/registry"
+)
+
+func TestTheToolSaysWhatItIsAndWhatItPacksFor(t *testing.T) {
+	dir := t.TempDir()
+	layout := says(t, dir, 0, "layout")
+	require.Regexp(t, `^[0-9a-f]{32}\n$`, layout)
+	var about machineLayout
+	require.NoError(t, json.Unmarshal([]byte(says(t, dir, 0, "layout", "--json")), &about))
+	require.Equal(t, layout, about.Layout+"\n")
+	require.Contains(t, about.Description, runtime.GOARCH)
+	if about.XNNPACK != "" {
+		require.Contains(t, about.Description, "XNNPACK "+about.XNNPACK[:8])
+	}
+	version := says(t, dir, 0, "--version")
+	require.Contains(t, version, "xpwc version "+xpwc.Version)
+	require.Contains(t, version, about.Layout)
+	require.Contains(t, version, about.Description)
+	require.Contains(t, version, about.XNNPACK)
+}
+
+func TestLayoutsHaveNames(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("there are no lesser CPUs to pack for on " + runtime.GOARCH)
+	}
+	s := registrytest.Start(t)
+	dir := t.TempDir()
+	packJSON(t, dir, faceModel(t), "-o", "model.xpwc", "--cpu", "sse2,avx")
+	says(t, dir, 0, "push", s.Ref("face:v1"), "model.xpwc")
+	says(t, dir, 0, "pull", s.Ref("face:v1"), "-o", "pulled.xpwc", "--all")
+	for _, file := range []string{"model.xpwc", "pulled.xpwc"} {
+		named := map[string]string{}
+		for _, l := range reported[inspection](t, dir, 0, "inspect", file).Layouts {
+			named[l.Fingerprint] = l.Description
+		}
+		require.Len(t, named, 2)
+		for _, l := range decoded[[]registry.Layout](t, dir, "ls", s.Ref("face:v1")) {
+			require.Regexp(t, `^amd64 (sse2|avx)(, XNNPACK [0-9a-f]{8})?$`, l.Description)
+			require.Equal(t, named[l.Fingerprint.String()], l.Description)
+		}
+	}
+	listed := decoded[[]registry.Layout](t, dir, "ls", s.Ref("face:v1"))
+	first := listed[0].Fingerprint.String()
+	pulled := decoded[registry.Pulled](t, dir, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", first[:6])
+	require.Equal(t, listed[:1], pulled.Layouts)
+	require.False(t, pulled.UpToDate)
+	before, err := os.Stat(filepath.Join(dir, "one.xpwc"))
+	require.NoError(t, err)
+	for file, args := range map[string][]string{"one.xpwc": {"--layout", first[:6]}, "pulled.xpwc": {"--all"}} {
+		require.Contains(t, says(t, dir, 0, append([]string{"pull", s.Ref("face:v1"), "-o", file}, args...)...), "up to date")
+	}
+	after, err := os.Stat(filepath.Join(dir, "one.xpwc"))
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after), "new processes share its pages with old ones")
+	require.False(t, decoded[registry.Pulled](t, dir, "pull", s.Ref("face:v1"), "-o", "pulled.xpwc", "--layout",
+		first).UpToDate, "it has more")
+	code, _, stderr := xpwcIn(t, dir, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", "0123")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "(amd64 sse2")
+	require.Contains(t, stderr, "(amd64 avx")
+}

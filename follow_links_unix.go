@@ -1,0 +1,72 @@
+//go:build unix
+
+package xpwc
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLinks is how many links are followed before they are taken for a circle, as on Linux (path_resolution(7)).
+const maxLinks = 40
+
+// followLinks returns where a path leads whose directory has no links in it. A link is followed if nobody but this user
+// and root can change it: it and its directory belong to them, and others may not write to the directory. Otherwise
+// whoever could would choose which of the user's files is opened, and perhaps replaced.
+func followLinks(path string) (string, error) {
+	at := filepath.Dir(path)
+	rest := []string{filepath.Base(path)}
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 { // what is not there is for who opens it to say
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
+		}
+		if err := trustedLink(next, info); err != nil {
+			return "", err
+		}
+		to, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsAbs(to) {
+			at = string(filepath.Separator)
+		}
+		rest = append(strings.Split(to, string(filepath.Separator)), rest...)
+	}
+	return at, nil
+}
+
+// trustedLink returns an error that matches ErrUnsafeFile for a link that others can change.
+func trustedLink(link string, info fs.FileInfo) error {
+	const rule = "a symbolic link that others can change is not followed"
+	if why := foreignOwner(info); why != "" {
+		return fmt.Errorf("%s: %s, and %s: %w", link, why, rule, ErrUnsafeFile)
+	}
+	dir := filepath.Dir(link)
+	there, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if why := foreignPermissions(nil, there); why != "" {
+		return fmt.Errorf("%s: %s, and %s (%s): %w", dir, why, rule, link, ErrUnsafeFile)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+// Package cpu names what a processor has that decides which of XNNPACK's kernels compute on it. The names are for people
+// and for LimitCPU of package xnnpack; what XNNPACK packs is asked of XNNPACK.
+package cpu
+
+import (
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// A level is a set of features of x86 that processors of one time have.
+type level struct {
+	name string
+	has  func() bool // what it adds to those below it
+}
+
+func supports(features ...cpuid.FeatureID) func() bool {
+	return func() bool { return cpuid.CPU.Supports(features...) }
+}
+
+// levels, lowest first.
+var levels = []level{
+	{"sse2", supports(cpuid.SSE2)},
+	{"ssse3", supports(cpuid.SSSE3)},
+	{"sse4.1", supports(cpuid.SSE4)},
+	{"avx", supports(cpuid.AVX)},
+	{"fma3", supports(cpuid.FMA3, cpuid.F16C)},
+	{"avx2", supports(cpuid.AVX2)},
+	{"avxvnni", supports(cpuid.AVXVNNI)},
+	{"avx512", supports(cpuid.AVX512F, cpuid.AVX512CD, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL)},
+	{"avx512vnni", supports(cpuid.AVX512VNNI)},
+	{"avx512vnnigfni", supports(cpuid.AVX512VBMI, cpuid.GFNI)},
+}
+
+// beyond are features that no level has.
+var beyond = map[string][]feature{
+	"amd64": {{"avx512fp16", supports(cpuid.AVX512FP16)}, {"avx512bf16", supports(cpuid.AVX512BF16)},
+		{"amx", supports(cpuid.AMXINT8)}},
+	"arm64": {{"neon", supports(cpuid.ASIMD)}, {"fp16", supports(cpuid.FPHP, cpuid.ASIMDHP)},
+		{"dot", supports(cpuid.ASIMDDP)}, {"sve", supports(cpuid.SVE)}},
+}
+
+type feature = level
+
+// Levels returns the names of the levels of x86, lowest first.
+func Levels() []string {
+	names := make([]string, len(levels))
+	for i, l := range levels {
+		names[i] = l.name
+	}
+	return names
+}
+
+var limit atomic.Pointer[string]
+
+// Limit notes that features above a level are hidden from XNNPACK in this process.
+func Limit(level string) { limit.Store(&level) }
+
+// Features names what XNNPACK finds on this processor: on x86 the level, then what is beyond all levels, and elsewhere
+// each feature. It is empty for an architecture of which nothing is known here.
+func Features() string {
+	var names []string
+	ceiling := limit.Load()
+	if runtime.GOARCH == "amd64" {
+		names = append(names, highest(ceiling))
+	}
+	if ceiling == nil {
+		for _, f := range beyond[runtime.GOARCH] {
+			if f.has() {
+				names = append(names, f.name)
+			}
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// highest returns the highest level at most ceiling of which this processor has all, but that those with AVX-512 need not
+// have AVX-VNNI, which came later.
+func highest(ceiling *string) string {
+	name := ""
+	for _, l := range levels {
+		if l.has() {
+			name = l.name
+		} else if l.name != "avxvnni" {
+			break
+		}
+		if ceiling != nil && l.name == *ceiling {
+			break
+		}
+	}
+	return name
+}
