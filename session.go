@@ -301,12 +301,16 @@ func (s *Session) finalize() {
 	if s.writing {
 		s.writing = false
 		c.writers--
+		if c.writers == 0 {
+			c.store.EndSupply()
+		}
 		c.idle.Broadcast()
 		c.commitSoon() // and the lock is given up after it
 	} else if c.dirty {
 		c.commitChanges()
 	}
 	c.verifySoon()
+	c.mapSoon()
 	c.mu.Unlock()
 	s.note(s.dropScratch())
 	for _, src := range s.sources {
