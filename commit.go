@@ -157,6 +157,12 @@ func (c *core) tryCommit() error {
 	if err != nil {
 		return err
 	}
+	for _, e := range entries { // their pages have just been taken out of this process' memory
+		if e.sessions > 0 && e.region.Sealed() {
+			c.mapLater(e)
+		}
+	}
+	c.mapSoon()
 	c.dirty = false
 	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
 	c.mu.Unlock()

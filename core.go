@@ -52,6 +52,7 @@ type core struct {
 	commitErr       error      // of the last commit
 	uncommittedLost error      // something packed is in a file that is no longer in place; Save reports it once
 	verifier        verifier
+	mapper          mapper
 
 	handedOver *os.File // by the caller of OpenFile, or nil
 
@@ -137,6 +138,7 @@ func (c *core) close() error {
 	c.retry.stop()
 	errs := []error{c.save()}
 	c.stopVerifier()
+	c.stopMapper()
 	c.describeFile()
 	for _, f := range c.live {
 		for _, e := range f.entries {

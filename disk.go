@@ -139,6 +139,12 @@ func (d *osDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 
 func (d *osDisk) Populate(b []byte) error { return populate(b) }
 
+func (d *osDisk) Supply(b []byte) error { return supply(b) }
+
+func (d *osDisk) PopulateCached(offset int64, b []byte) error {
+	return populateCached(d.File, offset, b)
+}
+
 func (d *osDisk) Sum(b []byte) (digest.Digest, error) { return sumMapped(b) }
 
 func (d *osDisk) Seal(b []byte) error {

@@ -47,5 +47,11 @@ func detachDirty([]byte) {}
 // preferLargePages is for Linux.
 func preferLargePages([]byte) {}
 
+// populateCached is for Linux.
+func populateCached(*os.File, int64, []byte) error { return errors.ErrUnsupported }
+
+// supply is for Linux.
+func supply([]byte) error { return errors.ErrUnsupported }
+
 // populate has a mapping's pages read in. Bytes that cannot be read are a signal all the same on this system.
 func populate(b []byte) error { return unix.Madvise(b, unix.MADV_WILLNEED) }

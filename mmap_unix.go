@@ -23,7 +23,9 @@ func mapFile(f *os.File, offset int64, size int, writable bool) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes of %s: %w", size, f.Name(), err)
 	}
-	preferLargePages(b)
+	if !writable {
+		preferLargePages(b)
+	}
 	return b, nil
 }
 

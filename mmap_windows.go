@@ -67,6 +67,12 @@ func mapGranularity() int { return 64 << 10 }
 
 var prefetchVirtualMemory = windows.NewLazySystemDLL("kernel32.dll").NewProc("PrefetchVirtualMemory")
 
+// populateCached is for Linux.
+func populateCached(*os.File, int64, []byte) error { return errors.ErrUnsupported }
+
+// supply is for Linux.
+func supply([]byte) error { return errors.ErrUnsupported }
+
 // populate has a mapping's pages read in, in few large reads. Bytes that cannot be read are an exception all the same.
 func populate(b []byte) error {
 	if len(b) == 0 || prefetchVirtualMemory.Find() != nil { // before Windows 8

@@ -126,6 +126,7 @@ func (s *Session) reserveKept(n uint64, names int) (packingKind, store.Reservati
 	if c.store != nil && s.noFile == "" {
 		r, err := c.store.Reserve(n, uint64(names))
 		if err == nil {
+			c.store.Supply(uint64(max(s.total-s.done, 0)))
 			return inFile, r, nil
 		}
 		c.note(err)
@@ -460,6 +461,9 @@ func (s *Session) use(e *entry) {
 	if e.sessions == 1 {
 		if e.reason == "" {
 			s.cache.stats.MappedBytes += int64(len(e.data))
+			if s.cache.loaded(e) && !s.cache.options.Prefetch {
+				s.cache.mapLater(e)
+			}
 		} else {
 			s.cache.stats.PrivateBytes += int64(len(e.data))
 		}

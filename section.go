@@ -83,6 +83,10 @@ func (d sectionDisk) Map(offset int64, size int, _ bool) ([]byte, error) {
 	return d.Disk.Map(d.offset+offset, size, false)
 }
 
+func (d sectionDisk) PopulateCached(offset int64, b []byte) error {
+	return d.Disk.PopulateCached(d.offset+offset, b)
+}
+
 func (d sectionDisk) Reader() (store.Reader, error) {
 	r, err := d.Disk.Reader()
 	return sectionReader{r, d.offset}, err

@@ -313,6 +313,9 @@ func (s *Session) finalize() {
 	if s.writing {
 		s.writing = false
 		c.writers--
+		if c.writers == 0 {
+			c.store.EndSupply()
+		}
 		c.idle.Broadcast()
 		c.commitSoon() // and the lock is given up after it
 	} else if c.dirty {
@@ -320,6 +323,7 @@ func (s *Session) finalize() {
 	}
 	c.verifySoon()
 	c.giveBackIndex()
+	c.mapSoon()
 	c.mu.Unlock()
 	s.note(s.dropScratch())
 	for _, src := range s.sources {

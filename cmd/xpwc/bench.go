@@ -19,10 +19,11 @@ func newBenchCommand() *cobra.Command {
 		Use:   "bench [MODEL [DATA...]]",
 		Short: "Measure a model with the cache, with every alternative, and at the limit",
 		Long: fmt.Sprintf(`Loads and runs a model in several modes, each time in a process of its own. A round runs
-each mode once, and then comes the next round.
+each mode once, in random order, each after a process that uses and frees memory.
 
   none          without a cache
   xnnpack       with XNNPACK's own cache, in the heap of one process
+  write         packing into one buffer, which is written to a new file and then mapped
   ideal         with a provider in C that knows every answer in advance and maps packed
                 bytes from a file: the limit
   cold          packing into a new cache file

@@ -27,7 +27,7 @@ const (
 )
 
 // AllModes are the ways in which a model can be run, in the order of the tables.
-var AllModes = []string{modeNone, modeXNNPACK, modeIdeal, modeCold, modeWarm, modeDropped, modeDroppedLazy}
+var AllModes = []string{modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm, modeDropped, modeDroppedLazy}
 
 // Modes returns those of AllModes that this system can measure.
 func Modes() []string {
@@ -95,7 +95,7 @@ func runOne(ctx context.Context, p prepared, o Options, stderr io.Writer) (of *r
 	}
 	for n := range o.Rounds {
 		fmt.Fprintf(stderr, "%s: round %d of %d\n", p.title, n+1, o.Rounds)
-		if err := r.round(ctx, n); err != nil {
+		if err := r.round(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/bench/ideal"
+	"xpwc/internal/bench/written"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 )
@@ -21,6 +22,7 @@ import (
 const (
 	modeNone        = "none"         // without a cache
 	modeXNNPACK     = "xnnpack"      // with XNNPACK's own cache
+	modeWrite       = "write"        // packing into one buffer, and writing that to a new file
 	modeIdeal       = "ideal"        // with a provider in C that knows every answer in advance
 	modeCold        = "cold"         // packing into a new cache file
 	modeWarm        = "warm"         // from the file that the cold run wrote
@@ -29,6 +31,7 @@ const (
 
 	modeRecord = "record" // not measured: writes the file of modeIdeal
 	modeTwice  = "twice"  // two runtimes of one model in one process
+	modeChurn  = "churn"  // not measured: uses small pages, and frees them
 )
 
 // measurement is what demo --json writes for each mode.
@@ -82,18 +85,22 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 	case modeXNNPACK:
 		b = execution.PackedInHeapCache
 	case modeIdeal:
-		known, err := ideal.Open(t.Cache)
-		if err != nil {
-			return nil, err
+		known, openErr := ideal.Open(t.Cache)
+		if openErr != nil {
+			return nil, openErr
 		}
 		defer func() { err = errors.Join(err, checkAnswers(known), known.Close()) }()
-		b = execution.PackedInProvider(known)
+		b = execution.PackedInProvider(known, nil)
+	case modeWrite:
+		c, createErr := written.Create(t.Cache)
+		if createErr != nil {
+			return nil, createErr
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		b = execution.PackedInProvider(c, c.Finalize)
 	default:
 		o := &xpwc.Options{Progress: execution.ShowPacking(progress), Prefetch: t.Mode == modeDropped}
 		b = execution.PackedIn(t.Cache, o)
-	}
-	if err := touchMemory(t.Touch); err != nil {
-		return nil, err
 	}
 	runtime.GC() // before the clock starts
 	e, err := execution.Load(m, b, t.Threads)

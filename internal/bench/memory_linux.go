@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -19,19 +18,16 @@ func readMemory() (memory, error) {
 	return parseMemory(status, rollup)
 }
 
-// touchMemory touches memory, frees it, and resets the peak. The host of a virtual machine may have taken back free
-// memory, and who uses it again first waits for it: for up to several seconds, or not at all.
-func touchMemory(size int64) error {
-	if size == 0 {
-		return nil
-	}
+// churn uses small pages and frees them, as programs do that a machine runs all the time. Who takes memory next finds
+// what that left: pages that the host of a virtual machine has or has not taken back, in large pieces or small ones.
+func churn(size int64) error {
 	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return err
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // as page caches use memory; only a hint
+	_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) // fails where there are no others
 	for i := 0; i < len(b); i += os.Getpagesize() {
 		b[i] = 1
 	}
-	return errors.Join(unix.Munmap(b), os.WriteFile("/proc/self/clear_refs", []byte("5"), 0))
+	return unix.Munmap(b)
 }

@@ -31,7 +31,7 @@ func record(t task) (r *recording, err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	sized := &sizedModel{Model: m}
-	e, err := execution.Load(sized, execution.PackedInProvider(c), t.Threads)
+	e, err := execution.Load(sized, execution.PackedInProvider(c, nil), t.Threads)
 	if err != nil {
 		return nil, err
 	}

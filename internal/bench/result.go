@@ -103,7 +103,10 @@ func (m *measured) figures() map[figure]float64 {
 		steadyMS:    m.SteadyMS,
 	}
 	if m.Mode != modeNone && m.Mode != modeIdeal {
-		f[openMS], f[finalizeMS] = m.OpenMS, m.FinalizeMS
+		f[finalizeMS] = m.FinalizeMS
+	}
+	if m.Mode != modeNone && m.Mode != modeIdeal && m.Mode != modeWrite {
+		f[openMS] = m.OpenMS
 	}
 	if m.Mode == modeCold {
 		f[commitMS] = m.CommitMS

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 
@@ -74,41 +76,43 @@ func (r *rounds) clean() error {
 	return nil
 }
 
-func (r *rounds) round(ctx context.Context, n int) error {
-	for _, mode := range []string{modeNone, modeXNNPACK} {
-		if err := r.measure(ctx, mode, ""); err != nil {
-			return err
-		}
+// A round runs first what packs, then what follows a cold run, and then what drops its file from the page cache: each of
+// these in random order.
+func (r *rounds) round(ctx context.Context) error {
+	uncached := func(mode string) func() error { return func() error { return r.measure(ctx, mode, "") } }
+	packing := []func() error{uncached(modeNone), uncached(modeXNNPACK), r.write(ctx), r.cold(ctx)}
+	if r.wants(modeCold) {
+		packing = append(packing, r.writeToCompare)
 	}
-	if err := r.cold(ctx, n); err != nil {
-		return err
+	var finding []func() error
+	for range Repeats {
+		finding = append(finding,
+			func() error { return r.measure(ctx, modeIdeal, r.ideal) },
+			func() error { return r.measure(ctx, modeWarm, r.file) })
 	}
-	for i := range Repeats {
-		pair := []struct{ mode, file string }{{modeIdeal, r.ideal}, {modeWarm, r.file}}
-		if (n+i)%2 == 1 {
-			slices.Reverse(pair)
-		}
-		for _, p := range pair {
-			if err := r.measure(ctx, p.mode, p.file); err != nil {
+	for _, steps := range [][]func() error{packing, finding, r.dropped(ctx)} {
+		for _, i := range rand.Perm(len(steps)) {
+			if err := steps[i](); err != nil {
 				return err
 			}
 		}
 	}
-	return r.dropped(ctx, n)
+	return nil
 }
 
-// measure runs a mode if it is wanted.
+// measure runs a mode if it is wanted, after another process has used and freed memory.
 func (r *rounds) measure(ctx context.Context, mode, file string) error {
 	i := slices.Index(r.modes, mode)
 	if i < 0 {
 		return nil
 	}
-	var m measured
-	t := r.withCache(file)
-	if mode != modeIdeal && mode != modeWarm { // which take almost no memory
-		t.Touch = r.result.PayloadBytes * 5 / 4
+	churning := r.task
+	churning.Churn = r.result.PayloadBytes * 5 / 4
+	if err := churning.startQuietly(ctx, modeChurn, &struct{}{}); err != nil {
+		return err
 	}
-	if err := t.startQuietly(ctx, mode, &m); err != nil {
+	var m measured
+	if err := r.withCache(file).startQuietly(ctx, mode, &m); err != nil {
 		return err
 	}
 	if mode != modeCold && m.Packed > 0 {
@@ -119,53 +123,56 @@ func (r *rounds) measure(ctx context.Context, mode, file string) error {
 	return nil
 }
 
-// cold packs into a new file, and writes the same bytes to the disk to compare; every second round the other way round.
-// If the mode is not wanted, it makes the file for the modes that need it.
-func (r *rounds) cold(ctx context.Context, n int) error {
-	if !r.wants(modeCold) {
-		if r.stored || !r.wants(modeWarm, modeDropped, modeDroppedLazy) {
+// write packs into a buffer, and writes that to a new file.
+func (r *rounds) write(ctx context.Context) func() error {
+	return func() error {
+		return errors.Join(r.measure(ctx, modeWrite, r.spare), remove(r.spare))
+	}
+}
+
+// cold packs into a new file. If the mode is not wanted, it makes the file for the modes that need it.
+func (r *rounds) cold(ctx context.Context) func() error {
+	return func() error {
+		if !r.wants(modeCold) && (r.stored || !r.wants(modeWarm, modeDropped, modeDroppedLazy)) {
 			return nil
 		}
 		r.stored = true
 		if err := r.withCache(r.file).removeCache(); err != nil {
 			return err
 		}
-		return r.withCache(r.file).startQuietly(ctx, modeCold, &measured{})
-	}
-	pack := func() error {
-		r.stored = true
-		if err := r.withCache(r.file).removeCache(); err != nil {
-			return err
+		if !r.wants(modeCold) {
+			return r.withCache(r.file).startQuietly(ctx, modeCold, &measured{})
 		}
 		return r.measure(ctx, modeCold, r.file)
 	}
-	write := func() error {
-		took, err := writeDurably(r.ideal, r.result.PayloadBytes, r.spare)
-		r.result.Write.add(console.Milliseconds(took))
-		return err
-	}
-	return alternate(n, pack, write)
+}
+
+// writeToCompare writes the bytes that cold packs to the disk.
+func (r *rounds) writeToCompare() error {
+	took, err := writeDurably(r.ideal, r.result.PayloadBytes, r.spare)
+	r.result.Write.add(console.Milliseconds(took))
+	return err
 }
 
 // dropped loads the file when it is not in the page cache, and reads it without the page cache to compare.
-func (r *rounds) dropped(ctx context.Context, n int) error {
-	if !r.wants(modeDropped, modeDroppedLazy) {
-		return nil
-	}
-	r.stored = false
-	load := func(mode string) func() error {
-		return func() error {
-			if !r.wants(mode) {
-				return nil
-			}
-			if err := dropPages(r.file); err != nil {
-				return err
-			}
-			return r.measure(ctx, mode, r.file)
+func (r *rounds) dropped(ctx context.Context) (steps []func() error) {
+	for _, mode := range []string{modeDropped, modeDroppedLazy} {
+		if r.wants(mode) {
+			steps = append(steps, func() error {
+				r.stored = false
+				if err := dropPages(r.file); err != nil {
+					return err
+				}
+				return r.measure(ctx, mode, r.file)
+			})
 		}
+	}
+	if len(steps) == 0 {
+		return nil
 	}
 	read := func(keep bool, to *baseline) func() error {
 		return func() error {
+			r.stored = false
 			if err := dropPages(r.file); err != nil {
 				return err
 			}
@@ -174,19 +181,5 @@ func (r *rounds) dropped(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return alternate(n,
-		load(modeDropped), read(false, r.result.Read), read(true, r.result.Keep), load(modeDroppedLazy))
-}
-
-// alternate takes the steps in their order, and in every second round from the last to the first.
-func alternate(n int, steps ...func() error) error {
-	if n%2 == 1 {
-		slices.Reverse(steps)
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return append(steps, read(false, r.result.Read), read(true, r.result.Keep))
 }

@@ -29,7 +29,7 @@ type task struct {
 	Stack   llama.Stack // whose weights are the Model's file; without layers for another model
 	Threads int
 	Cache   string // file, "" without one
-	Touch   int64  // bytes of memory to touch before the clock starts
+	Churn   int64  // bytes that modeChurn uses
 }
 
 // Measure is a measuring process: it reads its task from standard input, and writes what it measured to standard
@@ -47,6 +47,8 @@ func Measure(stdin io.Reader, stdout, stderr io.Writer) error {
 	switch t.Mode {
 	case modeTwice:
 		result, err = measureTwice(t)
+	case modeChurn:
+		err = churn(t.Churn)
 	case modeRecord:
 		result, err = record(t)
 	default:
@@ -61,9 +63,9 @@ func Measure(stdin io.Reader, stdout, stderr io.Writer) error {
 // check fails if the task is none that start gives.
 func (t task) check() error {
 	switch {
-	case !slices.Contains(AllModes, t.Mode) && t.Mode != modeRecord && t.Mode != modeTwice:
+	case !slices.Contains(AllModes, t.Mode) && !slices.Contains([]string{modeRecord, modeTwice, modeChurn}, t.Mode):
 		return fmt.Errorf("there is no mode %q", t.Mode)
-	case t.Cache == "" && t.Mode != modeNone && t.Mode != modeXNNPACK && t.Mode != modeTwice:
+	case t.Cache == "" && !slices.Contains([]string{modeNone, modeXNNPACK, modeTwice, modeChurn}, t.Mode):
 		return fmt.Errorf("mode %s needs a cache file", t.Mode)
 	}
 	return nil

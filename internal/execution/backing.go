@@ -73,9 +73,13 @@ func PackedInHeapCache(e *Execution) error {
 	return e.createUncached(cache, func() error { return cache.Finalize(false) })
 }
 
-// PackedInProvider is a cache of the caller, which must stay open until the execution is closed.
-func PackedInProvider(c xnnpack.WeightsCache) Backing {
-	return func(e *Execution) error { return e.createUncached(c, func() error { return nil }) }
+// PackedInProvider is a cache of the caller, which must stay open until the execution is closed. finalize ends packing;
+// it may be nil.
+func PackedInProvider(c xnnpack.WeightsCache, finalize func() error) Backing {
+	if finalize == nil {
+		finalize = func() error { return nil }
+	}
+	return func(e *Execution) error { return e.createUncached(c, finalize) }
 }
 
 // createUncached creates the runtime from the model's own memory. Giving back the memory that packing has read is not

@@ -7,6 +7,7 @@ type Region struct {
 	offset uint64   // in the file; 0 for anonymous memory
 	file   [16]byte // identity of the file
 	unmap  func([]byte) error
+	cached func(int64, []byte) error // Disk.PopulateCached, or nil
 
 	refs   int  // entries and reservations in it, and its owner
 	open   int  // reservations of it that may still be written to
@@ -51,6 +52,15 @@ func (r *Region) Release() error {
 		return nil
 	}
 	return r.unmap(r.data)
+}
+
+// PopulateCached has bytes of the region mapped if all of them are in the page cache. Who has a reference may call it
+// beside everything else.
+func (r *Region) PopulateCached(from, to int) error {
+	if r.cached == nil {
+		return nil
+	}
+	return r.cached(int64(r.offset)+int64(from), r.data[from:to])
 }
 
 // end returns the file offset after the region.

@@ -38,7 +38,8 @@ func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 	}
 	at := start - st.segment.offset
 	st.tail = start + n
-	st.segment.used = int(at + n)
+	st.last, st.segment.used = int(at), int(at+n)
+	st.reserved += n
 	st.segment.open++
 	return Reservation{Region: st.segment.Retain(), Data: st.segment.data[at : at+n : at+n], offset: start}, nil
 }
@@ -94,8 +95,11 @@ func (st *Store) grow(start, n uint64) error {
 		_ = st.disk.Unmap(data)
 		return err
 	}
-	st.segment = &Region{data: data, offset: offset, file: st.id, unmap: st.disk.Unmap, refs: 1}
+	st.segment = &Region{
+		data: data, offset: offset, file: st.id, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, refs: 1,
+	}
 	st.segments = append(st.segments, st.segment.Retain())
+	st.supplier = newSupplier(st.disk, data)
 	return nil
 }
 
@@ -105,6 +109,7 @@ func (st *Store) retire() error {
 	if st.segment == nil {
 		return nil
 	}
+	st.supplier.stop()
 	r := st.segment
 	st.segment = nil
 	var err error
@@ -162,6 +167,9 @@ func (st *Store) Detach(r *Region) error {
 	if r.detached {
 		return nil
 	}
+	if r == st.segment {
+		st.supplier.stop()
+	}
 	switch err := st.disk.Detach(r.data[:r.used]); {
 	case errors.Is(err, errors.ErrUnsupported): // nothing is lost, but the file must stay as it is
 		st.held = true
@@ -182,6 +190,7 @@ func (st *Store) leaveSegment(r *Region) error {
 	if st.segment != r || r == nil {
 		return nil
 	}
+	st.supplier.stop()
 	st.segment = nil
 	return r.Release()
 }

@@ -43,6 +43,9 @@ type Store struct {
 	listed   listing     // what the next index has to list
 	segment  *Region     // where the next reservation comes from, or nil
 	segments []*Region   // those not yet read-only
+	supplier *supplier   // of the current segment's pages, or of the last one's, stopped; nil before the first
+	last     int         // where the last reservation begins in the segment
+	reserved uint64      // bytes, since Begin
 	growth   uint64      // size of the next segment
 	unsure   format.Slot // of a generation that failed to be committed but may be in force
 	grown    bool        // the file has space after the committed end
@@ -216,7 +219,9 @@ func (st *Store) reload() error {
 		return err
 	}
 	st.id, st.slot, st.index, st.stale = h.ID, slot, index, false
-	st.base = &Region{data: data, file: h.ID, unmap: st.disk.Unmap, refs: 1, sealed: true}
+	st.base = &Region{
+		data: data, file: h.ID, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, refs: 1, sealed: true,
+	}
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (st *Store) Begin() (ok bool, err error) {
 	if ok, err := st.disk.TryLock(); err != nil || !ok {
 		return false, err
 	}
-	st.locked = true
+	st.locked, st.reserved = true, 0
 	if err := st.prepare(); err != nil {
 		if st.foreign != nil { // whose disk it is now
 			st.locked = false
@@ -228,6 +228,7 @@ func (st *Store) end() error {
 // cut gives back the space after an end. Where a mapped file cannot be cut off it stays, and is reserved from next;
 // Close or the next writer then gives it back.
 func (st *Store) cut(end uint64) error {
+	st.supplier.stop()
 	err := st.disk.Truncate(int64(end))
 	st.backed = end
 	if st.excess = errors.Is(err, ErrMapped); err != nil && !st.excess {

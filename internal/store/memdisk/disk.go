@@ -112,6 +112,10 @@ func (d *Disk) Truncate(size int64) error {
 
 func (d *Disk) Populate([]byte) error { return nil }
 
+func (d *Disk) Supply([]byte) error { return nil }
+
+func (d *Disk) PopulateCached(int64, []byte) error { return nil }
+
 func (d *Disk) Sum(b []byte) (digest.Digest, error) { return digest.Of(b), nil }
 
 func (d *Disk) Granularity() uint64 { return d.process.dir.Granularity }

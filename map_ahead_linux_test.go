@@ -1,0 +1,111 @@
+package xpwc
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// largeTensors are some of several MiB.
+func largeTensors() map[string][]byte { return someTensors(6, 1_500_000) }
+
+func packedLarge(t *testing.T) (path string, size int64) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, largeTensors()).close(t)
+	require.NoError(t, c.Close())
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return path, info.Size()
+}
+
+// mappedPages returns how many pages of packed weights this process has mapped.
+func mappedPages(t *testing.T, s *Session) (n int) {
+	t.Helper()
+	f, err := os.Open("/proc/self/pagemap")
+	require.NoError(t, err)
+	defer f.Close()
+	page := uintptr(os.Getpagesize())
+	entry := make([]byte, 8)
+	for _, e := range s.used {
+		for at := addressOf(e.data) / page; at <= (addressOf(e.data)+uintptr(len(e.data))-1)/page; at++ {
+			_, err := f.ReadAt(entry, int64(at)*8)
+			require.NoError(t, err)
+			n += int(entry[7] >> 7) // present: proc_pid_pagemap(5)
+		}
+	}
+	return n
+}
+
+// lookAllUp finds all that is packed, reads nothing of it, and returns when nothing more is mapped in the background.
+func lookAllUp(t *testing.T, c *Cache) *Session {
+	t.Helper()
+	tensors := largeTensors()
+	s, err := c.NewSession(MapOf(tensors))
+	require.NoError(t, err)
+	for name := range tensors {
+		require.NotEqual(t, notFound, s.lookUp(lookUpKey{seed: 42, kernel: load(t, s, name)}))
+	}
+	require.NoError(t, s.Finalize())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.await(0, func() bool { return !c.mapper.running })
+	return s
+}
+
+func TestAWarmStartHasWhatIsInThePageCacheMapped(t *testing.T) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		t.Skip("nothing is mapped ahead where there is only one processor")
+	}
+	path, size := packedLarge(t)
+	c := mustOpen(t, path, nil)
+	s := lookAllUp(t, c)
+	require.Greater(t, mappedPages(t, s), int(size)/os.Getpagesize()*9/10)
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+}
+
+func TestWhatIsNotInThePageCacheIsNotReadAhead(t *testing.T) {
+	path, size := packedLarge(t)
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+	before, err := cachedPages(f, 0, size)
+	if err != nil || before > 10 {
+		t.Skipf("the page cache still has %d pages: %v", before, err)
+	}
+	c := mustOpen(t, path, &Options{Verify: VerifyStructure})
+	s := lookAllUp(t, c)
+	after, err := cachedPages(f, 0, size)
+	require.NoError(t, err)
+	require.Less(t, after, size/int64(os.Getpagesize())/2)
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+}
+
+// Whatever is closed, committed or packed meanwhile, nothing touches memory that is not the cache's any more.
+func TestClosingWaitsForWhatIsMappedAhead(t *testing.T) {
+	path, _ := packedLarge(t)
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			for range 10 {
+				c := mustOpen(t, path, nil)
+				o := open(t, c, largeTensors())
+				if worker%2 == 0 {
+					open(t, c, someTensors(3, 700_000+worker)).close(t)
+				}
+				o.close(t)
+				require.NoError(t, c.Close())
+			}
+		})
+	}
+	group.Wait()
+}
