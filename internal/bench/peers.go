@@ -53,13 +53,13 @@ func RunPeers(ctx context.Context, o PeersOptions, stdout, stderr io.Writer) err
 		if err := errors.Join(c.run(ctx, o, stderr), c.clean()); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := c.result.print(stdout); err != nil {
-			return err
-		}
 		if o.JSON != "" {
 			if err := addToJSON(o.JSON, c.result); err != nil {
 				return err
 			}
+		}
+		if err := c.result.print(stdout); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -264,7 +264,8 @@ func Churn(args []string) error {
 	return nil
 }
 
-// addToJSON writes a result to a file, in place of the one of the same name if there is one.
+// addToJSON writes a result to a file, in place of the one of the same name if there is one, from which it takes what
+// was not measured again.
 func addToJSON(path string, r *peersResult) error {
 	all := peersReport{Environment: environment()}
 	content, err := os.ReadFile(path)
