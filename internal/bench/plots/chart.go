@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"math"
 	"os"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -59,7 +60,18 @@ func (c *chart) add(name string, s spread) {
 }
 
 // fromZero leaves some room at the right.
-func (c *chart) fromZero() { c.X.Min, c.X.Max = 0, 1.05*c.X.Max }
+func (c *chart) fromZero() {
+	c.X.Min, c.X.Max = 0, 1.05*c.X.Max
+	c.X.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
+		ticks := plot.DefaultTicks{}.Ticks(low, high)
+		for i, t := range ticks {
+			if t.Label != "" {
+				ticks[i].Label = strconv.FormatFloat(t.Value, 'f', -1, 64) // in place of 2500.00
+			}
+		}
+		return ticks
+	})
+}
 
 // points draws the spreads, with the medians in figures.
 func (c *chart) points() error {
