@@ -75,8 +75,14 @@ stdcxx := -Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state
 fetch_xnnpack := true
 endif
 
-settings = $(if $(cross),$(cross) )CGO_ENABLED=1 GOFLAGS='$(strip $(user_goflags) $(goflags))' CGO_CFLAGS='$(strip $(CGO_CFLAGS) $(xnnpack_cflags))' \
-	CGO_LDFLAGS='$(strip $(CGO_LDFLAGS) $(xnnpack_ldflags))'
+# A shell that has the settings of `make env` may ask for another XNNPACK: header and library of two do not fit.
+own := $(CURDIR)/third_party/%
+own_ldflags := -L$(own) -Wl,-rpath,$(own) -Wl,--disable-new-dtags,-rpath,$(own) -Wl,--allow-shlib-undefined -Wl,--dynamic-linker=$(own)
+user_cflags = $(filter-out -I$(own),$(CGO_CFLAGS))
+user_ldflags = $(filter-out $(own_ldflags),$(CGO_LDFLAGS))
+
+settings = $(if $(cross),$(cross) )CGO_ENABLED=1 GOFLAGS='$(strip $(user_goflags) $(goflags))' CGO_CFLAGS='$(strip $(user_cflags) $(xnnpack_cflags))' \
+	CGO_LDFLAGS='$(strip $(user_ldflags) $(xnnpack_ldflags))'
 go = $(settings) go
 
 .PHONY: help

@@ -6,7 +6,14 @@ import (
 	"math"
 
 	"xpwc"
+	"xpwc/internal/flatbuf"
 )
+
+// stored is where bytes lie: in one of the program's files.
+type stored struct {
+	file int
+	at   flatbuf.Span
+}
 
 // constant is a tensor with a content, as XNNPACK sees it.
 type constant struct {
@@ -22,7 +29,7 @@ func nameOf(c *content, s stored) string {
 	if c.name != "" {
 		return c.name
 	}
-	return placeName(s)
+	return fmt.Sprintf("%s%d+%d", placed, s.at.Offset, s.at.Size)
 }
 
 // numbers read one element of a type as a number that single precision is made of.

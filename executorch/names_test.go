@@ -29,7 +29,9 @@ func oneKernel(methods ...[]kernelUse) mprogram {
 			}
 			return u.dims[1]
 		}
-		g := xgraph{values: []xtensor{{id: 0, datatype: dtFloat32, dims: []uint32{2, in(uses[0])}, flags: externalInput}}}
+		g := xgraph{values: []xtensor{
+			{id: 0, datatype: dtFloat32, dims: []uint32{2, in(uses[0])}, flags: externalInput},
+		}}
 		last := uint32(0)
 		var width uint32
 		for l, u := range uses {
@@ -111,5 +113,7 @@ func TestOnlyNamesFromTheFilesAreNames(t *testing.T) {
 	}
 	require.Equal(t, 1, named)
 	require.Equal(t, 1, unnamed)
-	require.False(t, Named(convertedName("kernel", Float)))
+	for _, name := range []string{"", "kernel as fp32"} {
+		require.False(t, Named(name))
+	}
 }

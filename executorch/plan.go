@@ -242,7 +242,7 @@ func (p *planner) converted(x *tensor, to ScalarType) (*value, error) {
 		return nil, err
 	}
 	c := &constant{stored: at, elements: n, from: x.dtype, to: to}
-	c.name = convertedName(nameOf(x.content, at), to)
+	c.name = fmt.Sprint(nameOf(x.content, at), converted, to)
 	t := xnnpack.Tensor{Name: c.name, Type: elementTypes[to], Shape: x.shape}
 	return &value{known: true, constant: c, tensor: t}, nil
 }

@@ -202,3 +202,18 @@ func TestProgramsComputeWhatExecuTorchDoes(t *testing.T) {
 		})
 	}
 }
+
+// What only ExecuTorch runs is packed for it: a part of a Llama, whose weights of 4 bits are in 26 delegates.
+func TestAProgramOfManyDelegatesIsPackedOnce(t *testing.T) {
+	p := openProgram(t, "llama_8da4w_g32")
+	require.ErrorIs(t, p.Methods()[0].Runnable(), ErrUnsupportedOp)
+	path := filepath.Join(t.TempDir(), "cache")
+	cold := packAll(t, p, path, p.Shares(3))
+	require.Positive(t, cold.Packed.Entries)
+	require.NoError(t, cold.Damaged)
+	warm := packAll(t, p, path, p.Shares(1))
+	require.Zero(t, warm.Packed)
+	require.Empty(t, warm.Private)
+	require.Zero(t, warm.DamagedPayloads)
+	require.Equal(t, cold.Packed.Entries, warm.Hits.Entries+warm.Reused.Entries)
+}

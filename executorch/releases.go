@@ -25,5 +25,8 @@ func Releases() []Release { return slices.Clone(releases) }
 // ReleasesOf returns those whose XNNPACK has a build identifier on an architecture: the versions for whose stock
 // runtime this XNNPACK packs.
 func ReleasesOf(arch, identifier string) []Release {
-	return slices.DeleteFunc(Releases(), func(r Release) bool { return identifier == "" || r.XNNPACK[arch] != identifier })
+	return slices.DeleteFunc(Releases(), func(r Release) bool {
+		id, known := r.XNNPACK[arch]
+		return !known || id != identifier
+	})
 }

@@ -71,8 +71,8 @@ func TestTheStockRuntimesFileHasWhatTheProgramIsPackedInto(t *testing.T) {
 			require.EqualValues(t, "xpwc2", v.Format)
 			require.Len(t, v.Entries, report.Entries)
 			packJSON(t, dir, model, "--for", "executorch", "-o", "again", "--jobs", "3")
-			require.Equal(t, contentOf(t, filepath.Join(dir, name+".packed_cache")), contentOf(t, filepath.Join(dir, "again")),
-				"the same program, XNNPACK and CPU give the same file")
+			require.Equal(t, contentOf(t, filepath.Join(dir, name+".packed_cache")),
+				contentOf(t, filepath.Join(dir, "again")), "the same program, XNNPACK and CPU give the same file")
 			require.Len(t, reported[comparison](t, dir, 0, "diff", name+".xpwc", name+".packed_cache").Differences, 0)
 			require.Contains(t, says(t, dir, 0, "verify", name+".packed_cache", "--model", model), "proven")
 			back := reported[conversion](t, dir, 0, "convert", name+".packed_cache", "--to", "native", "--model", model,
@@ -110,7 +110,8 @@ func namedProgram(t testing.TB, name string) string { return program(t, filepath
 func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
-	said := says(t, dir, exitFailed, "pack", namedProgram(t, "one_name_one_seed.pte"), "--for", "executorch", "-o", "c")
+	said := says(t, dir, exitFailed, "pack", namedProgram(t, "one_name_one_seed.pte"), "--for", "executorch",
+		"-o", "c")
 	require.Regexp(t, `"kernel": fully-connected into \d+ bytes and fully-connected into \d+ bytes, with seed`, said)
 	require.Contains(t, said, "nothing was written to c")
 	require.NoFileExists(t, filepath.Join(dir, "c"))
@@ -119,7 +120,8 @@ func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 
 	report := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
 	require.Equal(t, 1, report.Entries, "it has one entry a name")
-	again := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again", "--jobs", "1")
+	again := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again",
+		"--jobs", "1")
 	require.Equal(t, report.For, again.For)
 	require.Equal(t, contentOf(t, filepath.Join(dir, "two")), contentOf(t, filepath.Join(dir, "again")))
 	var why []string

@@ -182,8 +182,8 @@ func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 	case o.embed:
 		return nil, usagef("--for and --embed-beside exclude each other")
 	case len(o.levels) > 1:
-		return nil, usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; write a file for each",
-			o.runtime, len(o.levels))
+		return nil, usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
+			"write a file for each", o.runtime, len(o.levels))
 	}
 	return newStockFile(o.runtime, o.levels[0])
 }

@@ -100,8 +100,8 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 	return p, nil
 }
 
-// compareByName compares what ExecuTorch would find in a sound file of its own with the entries of the packed model. What
-// it packs with each load, whatever its file has, need not be there.
+// compareByName compares what ExecuTorch would find in a sound file of its own with the entries of the packed model.
+// What it packs with each load, whatever its file has, need not be there.
 func (p *proof) compareByName(f, right *cachefile.File) error {
 	theirs := map[string]*candidate{}
 	for e, err := range f.Entries() {

@@ -53,8 +53,9 @@ little-endian; or it is given once for each input, as a raw file or a NumPy file
 The numbers are of the type that the model declares: mostly float32, also float16,
 bfloat16 (in a .npy as its bits, uint16), int8, uint8 and int32; and integers, booleans
 and float64, where a program only converts them to floats. Without --input they are made
-of h = uint32(i*2654435761): floats are h/2^32, integers h>>24, booleans h>>31. With
---output-dir, output k is written to output_<k>.f32, raw, or .f16, .bf16, .i8, .u8, .i32.
+of h = uint32(i*2654435761): floats are h/2^32 (float16 has 11 bits of it), integers
+h>>24, booleans h>>31. With --output-dir, output k is written to output_<k>.f32, raw, or
+.f16, .bf16, .i8, .u8, .i32.
 
 Exits with 0 when the model has run, even if the cache could not be saved: then a note on
 standard error says so.`,

@@ -99,7 +99,7 @@ func TestWithoutInputsEachTypeHasNumbersOfItsOwn(t *testing.T) {
 
 	for i := range 3 * 64 {
 		h := uint32(i) * 2654435761
-		halves = binary.LittleEndian.AppendUint16(halves, half.Bits(float64(float32(h)/(1<<32))))
+		halves = binary.LittleEndian.AppendUint16(halves, half.Bits(float64(h>>21)/2048))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "halves"), halves, 0o600))
 	given, _ = runJSON(t, dir, program(t, floats16), "--input", "halves")

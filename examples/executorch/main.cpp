@@ -188,7 +188,7 @@ class Stopwatch {
 struct Method {
   std::string name;
   std::vector<EValue> inputs;
-  std::vector<TensorPtr> tensors;  // of the inputs
+  std::vector<TensorPtr> tensors;  // of the inputs, and of outputs that the program plans no memory for
   std::size_t outputs = 0;
   double first = 0, steady = 0;  // milliseconds
 };
@@ -215,6 +215,14 @@ std::vector<Method> methods_of(Module& module, const std::vector<std::string>& i
         fail(what + " has no file: give --input for each input of each method");
       }
       method.inputs.emplace_back(method.tensors.back());
+    }
+    for (std::size_t i = 0; i < meta.num_outputs(); ++i) {
+      const std::string what = method.name + ", output " + std::to_string(i);
+      const TensorInfo info = check(meta.output_tensor_meta(i), what);
+      if (!info.is_memory_planned()) {
+        method.tensors.push_back(tensor(info, made_up(info), what));
+        check(module.set_output(method.name, method.tensors.back(), i), what);
+      }
     }
     methods.push_back(std::move(method));
   }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"xpwc/executorch"
-	"xpwc/internal/half"
 	"xpwc/models"
 	"xpwc/npy"
 	"xpwc/xnnpack"
@@ -35,6 +34,26 @@ func (e *Element) Text(b []byte) string { return e.text(b) }
 // fraction maps a hash to a number from 0 to 1.
 func fraction(hash uint32) float32 { return float32(hash) / (1 << 32) }
 
+// halfOf returns the bits of the first 11 bits of a hash as a fraction, which half precision has exactly.
+func halfOf(hash uint32) uint16 {
+	f := float32(hash>>21) / (1 << 11)
+	if f == 0 {
+		return 0
+	}
+	return uint16(math.Float32bits(f)>>13 - (127-15)<<10) // the exponent has another bias
+}
+
+// widened returns the number in half precision that b begins with.
+func widened(b []byte) float32 {
+	var src [2 + xnnpack.ExtraBytes]byte // which may be read
+	var dst [4]byte
+	copy(src[:2], b)
+	if err := xnnpack.WidenF16(dst[:], src[:2]); err != nil {
+		return float32(math.NaN()) // XNNPACK could not be initialized, so that there is no number to show
+	}
+	return math.Float32frombits(le.Uint32(dst[:]))
+}
+
 // byteOf maps a hash to a small number, which may be an index.
 func byteOf(hash uint32) byte { return byte(hash >> 24) }
 
@@ -52,8 +71,8 @@ var (
 		func(b []byte, h uint32) { le.PutUint64(b, math.Float64bits(float64(fraction(h)))) },
 		func(b []byte) string { return floatText(math.Float64frombits(le.Uint64(b))) }}
 	float16s = &Element{"float16", npy.Float16, "f16",
-		func(b []byte, h uint32) { le.PutUint16(b, half.Bits(float64(fraction(h)))) },
-		func(b []byte) string { return floatText(half.Float64(le.Uint16(b))) }}
+		func(b []byte, h uint32) { le.PutUint16(b, halfOf(h)) },
+		func(b []byte) string { return floatText(float64(widened(b))) }}
 	bfloat16s = &Element{"bfloat16", npy.Uint16, "bf16",
 		func(b []byte, h uint32) { le.PutUint16(b, uint16(math.Float32bits(fraction(h))>>16)) },
 		func(b []byte) string { return floatText(float64(math.Float32frombits(uint32(le.Uint16(b)) << 16))) }}
@@ -145,7 +164,7 @@ func (e *Execution) Give(i int, content []byte) error {
 }
 
 // FillKnuth gives the inputs numbers made of h = uint32(i*2654435761), Knuth's multiplicative hash of the index: floats
-// are h/2^32, integers the 8 bits h>>24, which are negative as int8 from 128 on, and booleans its uppermost bit.
+// are h/2^32 (in half precision the first 11 bits of it), integers the 8 bits h>>24, which are negative as int8 from 128 on, and booleans its uppermost bit.
 func (e *Execution) FillKnuth() error {
 	for k, element := range e.InputElements {
 		content := make([]byte, e.InputBytes(k))

@@ -1,5 +1,4 @@
-// Package half converts IEEE 754 half precision, for tests and for numbers that are printed: XNNPACK converts what models
-// have.
+// Package half converts IEEE 754 half precision, for tests: XNNPACK converts what models have.
 package half
 
 import "math"

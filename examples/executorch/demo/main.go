@@ -37,15 +37,11 @@ func main() {
 	}
 }
 
-// pack packs a program ahead of time for ExecuTorch on a CPU.
+// pack packs a program ahead of time for the stock ExecuTorch on a level of CPU.
 func pack(tool string, p program, cpu, file string) error {
-	for _, args := range [][]string{
-		append([]string{"pack", p.path, "-o", file + ".xpwc", "--cpu", cpu}, p.data...),
-		{"convert", file + ".xpwc", "--to", "xpwc2", "-o", file},
-	} {
-		if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s %s: %w: %s", tool, args[0], err, out)
-		}
+	args := append([]string{"pack", p.path, "--for", "executorch", "--cpu", cpu, "-o", file}, p.data...)
+	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s pack: %w: %s", tool, err, bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -65,7 +61,7 @@ func demo(bin, dir string, p program, stdout io.Writer) error {
 	warm := &mode{name: "its cache, warm", cache: filepath.Join(dir, "warm.packed_cache")}
 	ahead := &mode{name: "packed ahead", cache: filepath.Join(dir, "ahead.packed_cache")}
 	modes := []*mode{{name: "no cache"}, cold, warm, ahead}
-	if err := errors.Join(remove(warm.cache), remove(ahead.cache), remove(ahead.cache+".xpwc")); err != nil {
+	if err := remove(warm.cache); err != nil {
 		return err
 	}
 	if err := pack(filepath.Join(bin, "xpwc"), p, "native", ahead.cache); err != nil {

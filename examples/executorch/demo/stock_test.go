@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -26,8 +27,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// These tests run where this project is built on the XNNPACK that the host has too: make test-executorch.
-var onExecuTorch = os.Getenv("XNNPACK") == "executorch"
+// These tests run where this project is built on the XNNPACK that the host has too.
+var onExecuTorch = len(executorch.ReleasesOf(runtime.GOARCH, xnnpack.BuildIdentifier())) > 0
 
 var built struct {
 	host      host
@@ -75,7 +76,7 @@ func buildAndRun(m *testing.M) (int, error) {
 func stock(t *testing.T) host {
 	t.Helper()
 	if !onExecuTorch {
-		t.Skip("make test-executorch runs this test: it needs the XNNPACK inside ExecuTorch's wheel")
+		t.Skip("the XNNPACK of these tests is not ExecuTorch's: make test-executorch")
 	}
 	return built.host
 }
@@ -338,6 +339,16 @@ func TestTheStockRuntimeBelievesAFileOfAnotherCPU(t *testing.T) {
 			l2 := relativeL2(t, wrong, right)
 			t.Logf("relative l2 %.1f, and nothing is logged", l2)
 			require.Greater(t, l2, 0.5)
+
+			// What ExecuTorch does not check, the tool does.
+			verify := func(file string) ([]byte, error) {
+				return exec.Command(built.tool, "verify", file, "--model", p.path, "--cpu", c.read).CombinedOutput()
+			}
+			out, err := verify(file)
+			require.Error(t, err)
+			require.Contains(t, string(out), "wrong or missing entries")
+			out, err = verify(packFor(t, p, c.read))
+			require.NoError(t, err, "%s", out)
 		})
 	}
 }
@@ -383,4 +394,16 @@ func TestTheHostRefusesWhatExecuTorchMisunderstands(t *testing.T) {
 	other.inputs = halves.inputs
 	_, err = h.run(other, "", t.TempDir())
 	require.ErrorContains(t, err, "another datatype")
+}
+
+// The program has two methods. Of their three kernels, one has no name, and two have one name and different seeds.
+func TestTheStockRuntimePacksOnlyWhatTheToolLeavesOut(t *testing.T) {
+	h := stock(t)
+	p := program{path: filepath.Join("..", "..", "..", "executorch", "testdata", "one_name_two_seeds.pte")}
+	file := packFor(t, p, "native")
+	require.Len(t, entriesOf(t, file), 1)
+	with := h.mustRun(t, p, file)
+	require.Len(t, with.Methods, 2)
+	require.Equal(t, 2, with.PackedEntries)
+	require.Equal(t, h.mustRun(t, p, "").outputs, with.outputs)
 }

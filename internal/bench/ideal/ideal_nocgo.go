@@ -3,19 +3,20 @@
 package ideal
 
 import (
+	"errors"
 	"unsafe"
-
-	"xpwc"
 )
+
+var errNoCgo = errors.New("built without cgo")
 
 // Cache implements xnnpack.WeightsCache; without cgo there is none.
 type Cache struct{}
 
-// New returns xpwc.ErrNoCgo.
-func New() (*Cache, error) { return nil, xpwc.ErrNoCgo }
+// New fails.
+func New() (*Cache, error) { return nil, errNoCgo }
 
-// Open returns xpwc.ErrNoCgo.
-func Open(string) (*Cache, error) { return nil, xpwc.ErrNoCgo }
+// Open fails.
+func Open(string) (*Cache, error) { return nil, errNoCgo }
 
 // Provider implements xnnpack.WeightsCache.
 func (c *Cache) Provider() unsafe.Pointer { return nil }
@@ -26,8 +27,8 @@ func (c *Cache) Misses() int { return 0 }
 // Unasked returns 0.
 func (c *Cache) Unasked() int { return 0 }
 
-// Save returns xpwc.ErrNoCgo.
-func (c *Cache) Save(string) error { return xpwc.ErrNoCgo }
+// Save fails.
+func (c *Cache) Save(string) error { return errNoCgo }
 
 // Close does nothing.
 func (c *Cache) Close() error { return nil }
