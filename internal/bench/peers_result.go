@@ -116,7 +116,8 @@ func (r *peersResult) print(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s; medians of %s; 1 thread\n\n", r.Model, console.Plural(r.Rounds, "round"))
 	t := &console.Table{}
 	together := fmt.Sprintf("PSS of %d", r.Processes)
-	t.Row("ms and MiB", "load", "min - max", "first", "answer", "steady", "RssAnon", "file", together, "their loads", "difference")
+	t.Row("ms and MiB", "load", "min - max", "first", "answer", "steady", "RssAnon", "file", together,
+		"their loads", "difference")
 	for _, m := range r.Modes {
 		digits := func(f figure, unit float64) string {
 			s, ok := m.Figures[f]
@@ -133,8 +134,8 @@ func (r *peersResult) print(w io.Writer) error {
 		if m.Many != nil {
 			pss, loads = console.Digits(float64(m.Many.PSSBytes)/mib), console.Digits(m.Many.LoadMS)
 		}
-		t.Row(m.Mode, digits(peerLoadMS, 1), between, digits(firstMS, 1), digits(answerMS, 1), digits(steadyMS, 1), digits(peerAnon, mib),
-			digits(peerFile, mib), pss, loads, fmt.Sprintf("%.0e", m.Difference))
+		t.Row(m.Mode, digits(peerLoadMS, 1), between, digits(firstMS, 1), digits(answerMS, 1), digits(steadyMS, 1),
+			digits(peerAnon, mib), digits(peerFile, mib), pss, loads, fmt.Sprintf("%.0e", m.Difference))
 	}
 	return t.Print(w)
 }

@@ -96,7 +96,7 @@ func head(path string, all []matrix) ([]byte, error) {
 		return nil, fmt.Errorf("%s: a chain is a .tflite or a .pte file", path)
 	}
 	if len(content) > dataOffset {
-		return nil, fmt.Errorf("%s: what describes the matrices has %d bytes, more than %d", path, len(content), dataOffset)
+		return nil, fmt.Errorf("%s: what describes the matrices has more than %d bytes", path, dataOffset)
 	}
 	return append(content, make([]byte, dataOffset-len(content))...), nil
 }

@@ -51,8 +51,8 @@ func delegate(all []matrix) []byte {
 	const none = uint32(1<<32 - 1)
 	const input, output = uint32(1), uint32(2)
 	value := func(id, constant, external, flags uint32, dims ...uint32) table {
-		return union(0, tensorValue, table{0: float32Type, 1: uint32(len(dims)), 2: dims, 3: constant, 4: external, 5: flags,
-			6: id}, nil)
+		return union(0, tensorValue, table{0: float32Type, 1: uint32(len(dims)), 2: dims, 3: constant, 4: external,
+			5: flags, 6: id}, nil)
 	}
 	values := []table{value(0, 0, 0, input, 1, Width)}
 	constants := []table{{0: uint64(0), 1: uint64(0)}}

@@ -51,8 +51,10 @@ int LiteRtGetNumSignatureOutputs(LiteRtSignature, size_t *);
 int LiteRtGetSignatureInputTensorByIndex(LiteRtSignature, size_t, LiteRtTensor *);
 int LiteRtGetSignatureOutputTensorByIndex(LiteRtSignature, size_t, LiteRtTensor *);
 int LiteRtGetRankedTensorType(LiteRtTensor, LiteRtRankedTensorType *);
-int LiteRtGetCompiledModelInputBufferRequirements(LiteRtCompiledModel, size_t, size_t, LiteRtTensorBufferRequirements *);
-int LiteRtGetCompiledModelOutputBufferRequirements(LiteRtCompiledModel, size_t, size_t, LiteRtTensorBufferRequirements *);
+int LiteRtGetCompiledModelInputBufferRequirements(LiteRtCompiledModel, size_t, size_t,
+	LiteRtTensorBufferRequirements *);
+int LiteRtGetCompiledModelOutputBufferRequirements(LiteRtCompiledModel, size_t, size_t,
+	LiteRtTensorBufferRequirements *);
 int LiteRtCreateManagedTensorBufferFromRequirements(LiteRtEnvironment, const LiteRtRankedTensorType *,
 	LiteRtTensorBufferRequirements, LiteRtTensorBuffer *);
 int LiteRtGetTensorBufferPackedSize(LiteRtTensorBuffer, size_t *);
