@@ -283,6 +283,30 @@ bench: third_party build ## measure against every alternative and the limit (MOD
 	@$(if $(PLOTS),$(pure_go) -C $(plots) run . '$(abspath $(figures))' '$(abspath $(PLOTS))')
 	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x .
 
+# The peers have an XNNPACK of 2026, and ours is the one inside ExecuTorch's wheel.
+peer_models := third_party/models/pose_landmark_heavy.tflite third_party/models/selfie_segmentation.tflite chain.tflite \
+	executorch/testdata/programs/mobilenet_v3_small_int8.pte chain.pte
+peer_figures = $(or $(JSON),bin/peers/peers.json)
+
+.PHONY: bench-peers
+ifeq ($(XNNPACK),executorch)
+bench-peers: xnnpack models ## compare with LiteRT and the stock ExecuTorch (MODELS=, ROUNDS=, PROCESSES=, JSON=, PLOTS=)
+	@third_party/fetch-litert
+	@echo "building bin/peers" >&2
+	@mkdir -p bin/peers
+	@$(CC) -O2 -Wall -Wextra -o bin/peers/litert internal/bench/litert/litert.c -Lthird_party/litert/lib -lLiteRt \
+		-Wl,-rpath,'$(CURDIR)/third_party/litert/lib'
+	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/peers/executorch'
+	@$(go) build -o bin/peers/ ./cmd/xpwc ./internal/bench/peers
+	@bin/peers/peers --litert bin/peers/litert --executorch bin/peers/executorch/host --xpwc bin/peers/xpwc \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PROCESSES),--processes $(PROCESSES)) --json '$(peer_figures)' \
+		$(or $(MODELS),$(peer_models))
+	@$(if $(PLOTS),$(pure_go) -C $(plots) run . '$(abspath $(peer_figures))' '$(abspath $(PLOTS))')
+else
+bench-peers:
+	@$(MAKE) --no-print-directory XNNPACK=executorch bench-peers
+endif
+
 .PHONY: clean
 clean: ## remove what was built and fetched
-	rm -rf bin lib demo third_party/.apt third_party/amd64 third_party/arm64 third_party/models third_party/executorch
+	rm -rf bin lib demo third_party/.apt third_party/amd64 third_party/arm64 third_party/models third_party/executorch third_party/litert

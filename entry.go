@@ -84,7 +84,8 @@ search:
 // manySurveyed is how many look-ups in the index leave so much of it in memory that it is worth giving back.
 const manySurveyed = 1 << 14
 
-// giveBackIndex gives back the pages of the index that look-ups have read, if they are many: what was found is in memory.
+// giveBackIndex gives back the pages of the index that look-ups have read, if they are many: what was found is in
+// memory.
 func (c *core) giveBackIndex() {
 	if c.surveyed < manySurveyed {
 		return

@@ -68,8 +68,8 @@ func (s *Session) askAhead(src *source, identities []identity) {
 	}
 }
 
-// fits reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question takes
-// memory in proportion to the kernel, and a host may give any.
+// fits reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question
+// takes memory in proportion to the kernel, and a host may give any.
 func (s *source) fits(g *packing.Geometry) bool {
 	return g.Family.Kernel.Size() > 0 && g.LeastBytes() <= uint64(len(s.content))
 }

@@ -63,7 +63,8 @@ func throughMappings(advise func([]byte), ahead func([]byte) func(at int)) func(
 			if err := unix.Fallocate(int(f.Fd()), 0, int64(start), store.LastSegment); err != nil {
 				return err
 			}
-			b, err := unix.Mmap(int(f.Fd()), int64(start), store.LastSegment, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			b, err := unix.Mmap(int(f.Fd()), int64(start), store.LastSegment, unix.PROT_READ|unix.PROT_WRITE,
+				unix.MAP_SHARED)
 			if err != nil {
 				return err
 			}

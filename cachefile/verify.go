@@ -10,10 +10,10 @@ import (
 )
 
 // Verify checks everything in the file at path: the slots of its header, every checksum of its index, every bound and
-// the order of its records, that each is found by its key, that ExecuTorch's index claims all bytes before it, the sizes
-// in the slot, and that every payload has its checksum and is not too short for what it was packed from. Of an ExecuTorch
-// file it checks the index, and that payloads can be read and neither overlap nor lie where XNNPACK could not use
-// them. It returns all that is wrong, in the order of offsets, or nil.
+// the order of its records, that each is found by its key, that ExecuTorch's index claims all bytes before it, the
+// sizes in the slot, and that every payload has its checksum and is not too short for what it was packed from. Of an
+// ExecuTorch file it checks the index, and that payloads can be read and neither overlap nor lie where XNNPACK could
+// not use them. It returns all that is wrong, in the order of offsets, or nil.
 //
 // Progress, if not nil, is given how many bytes of how many payload bytes were read. The error is of a file that
 // cannot be looked into: it matches ErrNotCache or ErrVersion, or is the system's.

@@ -131,7 +131,8 @@ func (m *dataMap) ask(name string) (*tensor, error) {
 	}
 }
 
-// collectedFor is how many tensors leave so much behind that it is given back at once. The Go heap is the library's own.
+// collectedFor is how many tensors leave so much behind that it is given back at once. The Go heap is the library's
+// own.
 const collectedFor = 1 << 14
 
 // settle forgets what a finalized session will not ask for, and has released.

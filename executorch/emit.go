@@ -203,9 +203,9 @@ func (e *emitter) describe(id xnnpack.ValueID) xnnpack.Tensor {
 	return t
 }
 
-// readScales gives a value its scales, little-endian as they are in a file. XNNPACK keeps a pointer to them, in runtimes
-// too. They are read where they are in the mapping, which outlives all runtimes, and copied only if they are not
-// aligned: a large model has hundreds of megabytes of them.
+// readScales gives a value its scales, little-endian as they are in a file. XNNPACK keeps a pointer to them, in
+// runtimes too. They are read where they are in the mapping, which outlives all runtimes, and copied only if they are
+// not aligned: a large model has hundreds of megabytes of them.
 func readScales(t *xnnpack.Tensor, b []byte) {
 	q := &t.Quantization
 	if t.Type == xnnpack.BlockQInt4 {

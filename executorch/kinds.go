@@ -159,8 +159,8 @@ func (d *decoder) elu() operation {
 	return unary{xnnpack.Unary{Op: xnnpack.ELU, Alpha: d.t.Float32(0, 0), Input: d.value(1), Output: d.value(2)}}
 }
 
-// convert has no flags. ExecuTorch's runtime for arm64 adds one, 0x100, where a fully connected layer reads the result: in
-// XNNPACK of 2024 that asks for the packing of KleidiAI. XNNPACK of 2026 does not read it and decides by itself.
+// convert has no flags. ExecuTorch's runtime for arm64 adds one, 0x100, where a fully connected layer reads the result:
+// in XNNPACK of 2024 that asks for the packing of KleidiAI. XNNPACK of 2026 does not read it and decides by itself.
 func (d *decoder) convert() operation {
 	d.flags(2, 0)
 	return convert{xnnpack.Convert{Input: d.value(0), Output: d.value(1)}}

@@ -124,8 +124,8 @@ type download struct {
 	upToDate    bool
 }
 
-// has finds out whether the file that the caller has is what would be pulled: the same entries of the same layouts, none
-// of them damaged. What a cache notes in a file that it uses makes no difference.
+// has finds out whether the file that the caller has is what would be pulled: the same entries of the same layouts,
+// none of them damaged. What a cache notes in a file that it uses makes no difference.
 func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 	if p.have == "" {
 		return nil
@@ -141,7 +141,8 @@ func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 	}
 	for _, i := range chosen {
 		layout := from.layouts[i].Fingerprint
-		image, err := cachefile.Combine([]*cachefile.File{f}, func(e cachefile.Entry) bool { return e.Layout == layout },
+		of := func(e cachefile.Entry) bool { return e.Layout == layout }
+		image, err := cachefile.Combine([]*cachefile.File{f}, of,
 			func(l cachefile.Layout) string { return architecture(l.Description) })
 		if err != nil || image.FileBytes != from.layouts[i].FileBytes {
 			return nil

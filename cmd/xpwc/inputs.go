@@ -99,7 +99,8 @@ func readRaw(e *execution.Execution, inputs []int, path string) error {
 		return err
 	}
 	if n := int64(len(content)); n < total {
-		return fmt.Errorf("%s has %d bytes, but the inputs of the model are %d: %s", path, n, total, describe(e, inputs))
+		return fmt.Errorf("%s has %d bytes, but the inputs of the model are %d: %s", path, n, total,
+			describe(e, inputs))
 	} else if n > total {
 		return fmt.Errorf("%s has more than the %d bytes of the model's inputs: %s", path, total, describe(e, inputs))
 	}

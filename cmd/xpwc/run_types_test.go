@@ -39,7 +39,9 @@ func TestAProgramTakesAndGivesTheTypesThatItDeclares(t *testing.T) {
 	for _, f := range []float32{0, 6.5, 1<<24 - 2, 7.5, 0} {
 		want = binary.LittleEndian.AppendUint32(want, math.Float32bits(f))
 	}
-	for _, inputs := range [][]string{{"token.npy", "n.npy", "bit.npy"}, {"token.npy", "n.npy", "bit.raw"}, {"all.raw"}} {
+	for _, inputs := range [][]string{
+		{"token.npy", "n.npy", "bit.npy"}, {"token.npy", "n.npy", "bit.raw"}, {"all.raw"},
+	} {
 		args := []string{tokens(t), "--output-dir", "out"}
 		for _, input := range inputs {
 			args = append(args, "--input", input)
@@ -76,8 +78,10 @@ func TestAProgramTakesAndGivesTheTypesThatItDeclares(t *testing.T) {
 		require.Contains(t, out, name)
 		require.Contains(t, out, c.says)
 	}
-	wrong := says(t, dir, exitFailed, "run", tokens(t), "--input", "token.npy", "--input", "bit.npy", "--input", "bit.npy")
-	require.Contains(t, wrong, "the model takes int8 input 1 [2 3], scale 0.5, zero point -1; save it as x.astype(numpy.int8)")
+	wrong := says(t, dir, exitFailed, "run", tokens(t),
+		"--input", "token.npy", "--input", "bit.npy", "--input", "bit.npy")
+	require.Contains(t, wrong,
+		"the model takes int8 input 1 [2 3], scale 0.5, zero point -1; save it as x.astype(numpy.int8)")
 	wrong = says(t, dir, exitFailed, "run", tokens(t), "--input", "token.npy", "--input", "n.npy", "--input", "n.npy")
 	require.Contains(t, wrong, "the model takes bool input 2 [2 3]; save it as x.astype(numpy.bool_)")
 	require.Contains(t, says(t, dir, exitUsage, "run", tokens(t), "--input", "n.npy"),

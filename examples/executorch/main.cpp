@@ -11,6 +11,7 @@
 
 #include <executorch/extension/module/module.h>
 #include <executorch/extension/tensor/tensor.h>
+#include <executorch/extension/threadpool/threadpool_guard.h>
 
 #include "npy.h"
 #include "packed.h"
@@ -51,6 +52,8 @@ struct Command {
   std::vector<std::string> inputs;  // of all methods, one method after the other; none for made-up ones
   std::string cache;                // ExecuTorch's file of packed weights; empty for none
   std::string outputs;              // a directory; empty for none
+  bool one_thread = false;          // in place of one for each processor
+  bool stay = false;                // until standard input ends, so that the process can be looked at
 };
 
 Command parse(int argc, char** argv) {
@@ -60,6 +63,10 @@ Command parse(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag.rfind("--", 0) != 0) {
       files.push_back(flag);
+    } else if (flag == "--one-thread") {
+      c.one_thread = true;
+    } else if (flag == "--stay") {
+      c.stay = true;
     } else if (i + 1 < argc && flag == "--cache") {
       c.cache = argv[++i];
     } else if (i + 1 < argc && flag == "--input") {
@@ -75,6 +82,7 @@ Command parse(int argc, char** argv) {
     std::fprintf(
         stderr,
         "usage: host PROGRAM.pte [DATA.ptd...] [--cache FILE] [--input FILE...] [--output-dir DIR]\n"
+        "            [--one-thread] [--stay]\n"
         "runs each method, and prints what it took as JSON\n");
     std::exit(2);
   }
@@ -274,6 +282,8 @@ std::string quoted(const std::string& text) {
 
 int main(int argc, char** argv) {
   const Command command = parse(argc, argv);
+  // Of this thread: ExecuTorch asks it for its threads when a method is loaded, and when it is run.
+  executorch::extension::threadpool::NoThreadPoolGuard::set_enabled(command.one_thread);
 
   const Stopwatch loading;
   // The program stays in its file: what XNNPACK packs from is read there, and takes no memory of this process.
@@ -305,5 +315,8 @@ int main(int argc, char** argv) {
         method.steady);
   }
   std::printf("]}\n");
+  std::fflush(stdout);
+  while (command.stay && std::getchar() != EOF) {
+  }
   return 0;
 }

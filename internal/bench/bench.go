@@ -62,7 +62,8 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	}
 	var errs []error
 	for _, stack := range stacks {
-		p, err := prepare(ctx, modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}, o.Dir, stack, o.Threads, stderr)
+		model := modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}
+		p, err := prepare(ctx, model, o.Dir, stack, o.Threads, stderr)
 		if err != nil {
 			return err
 		}

@@ -18,12 +18,19 @@ import (
 
 // TestMain makes this test's binary a measuring process too.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == MeasureCommand {
-		if err := Measure(os.Stdin, os.Stdout, os.Stderr); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if len(os.Args) > 1 {
+		commands := map[string]func() error{
+			MeasureCommand: func() error { return Measure(os.Stdin, os.Stdout, os.Stderr) },
+			HostCommand:    func() error { return Host(os.Args[2:], os.Stdin, os.Stdout) },
+			ChurnCommand:   func() error { return Churn(os.Args[2:]) },
 		}
-		os.Exit(0)
+		if command := commands[os.Args[1]]; command != nil {
+			if err := command(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
 	}
 	os.Exit(m.Run())
 }

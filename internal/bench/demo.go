@@ -33,7 +33,8 @@ type DemoOptions struct {
 
 // Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ.
 func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) error {
-	p, err := prepare(ctx, modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}, o.Dir, llama.Stack{Layers: o.Layers}, o.Threads, stderr)
+	model := modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}
+	p, err := prepare(ctx, model, o.Dir, llama.Stack{Layers: o.Layers}, o.Threads, stderr)
 	if err != nil {
 		return err
 	}
@@ -54,8 +55,8 @@ func demoModes(ctx context.Context, t task, title, jsonFile string, stdout, stde
 		task       task
 	}{
 		{modeNone, "without a cache", t.withCache("")},
-		{modeCold, "cold: packing into " + t.Cache, t},
-		{modeWarm, "warm: mapping " + t.Cache, t},
+		{modeCold, "first start: packing into " + t.Cache, t},
+		{modeWarm, "next start: mapping " + t.Cache, t},
 	} {
 		fmt.Fprintln(stderr, run.what)
 		var r measured
@@ -106,7 +107,7 @@ func modesTable(all []*measured) *console.Table {
 			return console.Mebibytes(bytes(r))
 		})
 	}
-	t.Row("", "no cache", "cold", "warm")
+	t.Row("", "without cache", "first start", "next start")
 	cached("open cache", func(r *measured) string { return console.MS(r.OpenMS) })
 	row("load tensors", func(r *measured) string { return console.MS(r.LoadMS) })
 	row("create runtime", func(r *measured) string { return console.MS(r.CreateRuntimeMS) })
@@ -137,11 +138,11 @@ func summarize(w io.Writer, uncached, cold, warm *measured) error {
 			fmt.Fprintf(w, "Note (%s): %s\n", r.Mode, note)
 		}
 	}
-	fmt.Fprintf(w, "Loading takes %s warm and %s without a cache: %s.\n",
+	fmt.Fprintf(w, "Loading takes %s at the next start and %s without a cache: %s.\n",
 		console.MS(warm.TotalLoadMS), console.MS(uncached.TotalLoadMS), faster(uncached.TotalLoadMS, warm.TotalLoadMS))
 	if warm.MemoryKnown && uncached.MemoryKnown && warm.PayloadBytes > 0 {
 		saved := uncached.RSSAnonBytes - warm.RSSAnonBytes
-		fmt.Fprintf(w, "Private memory (RssAnon) is %s less warm: %.1f %% of the %s of packed weights.\n",
+		fmt.Fprintf(w, "Private memory (RssAnon) is %s less at the next start: %.1f %% of the %s of packed weights.\n",
 			console.Mebibytes(saved), 100*float64(saved)/float64(warm.PayloadBytes),
 			console.Mebibytes(warm.PayloadBytes))
 	}

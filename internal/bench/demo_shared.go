@@ -38,7 +38,7 @@ func demoShared(ctx context.Context, t task, title, jsonFile string, stdout, std
 		table.Row(name, console.Mebibytes(r.Before), console.Mebibytes(r.AfterFirst), console.Mebibytes(r.AfterSecond),
 			console.Mebibytes(r.AfterSecond-r.AfterFirst))
 	}
-	row("no cache", without)
+	row("without cache", without)
 	row("one cache", with)
 	if err := table.Print(stdout); err != nil {
 		return err

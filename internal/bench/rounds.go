@@ -76,8 +76,8 @@ func (r *rounds) clean() error {
 	return nil
 }
 
-// A round runs first what packs, then what follows a cold run, and then what drops its file from the page cache: each of
-// these in random order.
+// A round runs first what packs, then what follows a cold run, and then what drops its file from the page cache: each
+// of these in random order.
 func (r *rounds) round(ctx context.Context) error {
 	uncached := func(mode string) func() error { return func() error { return r.measure(ctx, mode, "") } }
 	packing := []func() error{uncached(modeNone), uncached(modeXNNPACK), r.write(ctx), r.cold(ctx)}

@@ -1,5 +1,5 @@
-// Package cpu names what a processor has that decides which of XNNPACK's kernels compute on it. The names are for people
-// and for LimitCPU of package xnnpack; what XNNPACK packs is asked of XNNPACK.
+// Package cpu names what a processor has that decides which of XNNPACK's kernels compute on it. The names are for
+// people and for LimitCPU of package xnnpack; what XNNPACK packs is asked of XNNPACK.
 package cpu
 
 import (
@@ -76,8 +76,8 @@ func Features() string {
 	return strings.Join(names, " ")
 }
 
-// highest returns the highest level at most ceiling of which this processor has all, but that those with AVX-512 need not
-// have AVX-VNNI, which came later.
+// highest returns the highest level at most ceiling of which this processor has all, but that those with AVX-512 need
+// not have AVX-VNNI, which came later.
 func highest(ceiling *string) string {
 	name := ""
 	for _, l := range levels {

@@ -164,7 +164,8 @@ func (e *Execution) Give(i int, content []byte) error {
 }
 
 // FillKnuth gives the inputs numbers made of h = uint32(i*2654435761), Knuth's multiplicative hash of the index: floats
-// are h/2^32 (in half precision the first 11 bits of it), integers the 8 bits h>>24, which are negative as int8 from 128 on, and booleans its uppermost bit.
+// are h/2^32 (in half precision the first 11 bits of it), integers the 8 bits h>>24, which are negative as int8 from
+// 128 on, and booleans its uppermost bit.
 func (e *Execution) FillKnuth() error {
 	for k, element := range e.InputElements {
 		content := make([]byte, e.InputBytes(k))

@@ -2,8 +2,8 @@ package format
 
 import "bytes"
 
-// A file can have holes, which take no space on the disk and read as zeros. So a small file may say that it has an index
-// of any size. What says how large an index is has no hole: none of the pieces before its table, counted from its
+// A file can have holes, which take no space on the disk and read as zeros. So a small file may say that it has an
+// index of any size. What says how large an index is has no hole: none of the pieces before its table, counted from its
 // start, is all zeros, and what follows is limited by the number of records. Who is about to take memory for an index
 // looks at that first.
 const pieceSize = 4 << 10

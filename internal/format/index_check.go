@@ -122,8 +122,8 @@ func (x *Index) touchBlock(i uint64) error {
 // IndexHeaderSize is how many bytes of an index SizeOfIndex needs.
 const IndexHeaderSize = indexHeaderSize
 
-// SizeOfIndex returns the size of the index whose first bytes are given, IndexHeaderSize of them or more: its header is not checked
-// against anything, so this is for showing people what dead bytes were.
+// SizeOfIndex returns the size of the index whose first bytes are given, IndexHeaderSize of them or more: its header is
+// not checked against anything, so this is for showing people what dead bytes were.
 func SizeOfIndex(b []byte) (size uint64, ok bool) {
 	if len(b) < indexHeaderSize || string(b[:8]) != indexMagic {
 		return 0, false

@@ -11,9 +11,9 @@ import (
 )
 
 // EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
-// Every record's layout must be among layouts. There must be fewer than 2^31 records and 2^16 layouts, and different names
-// must add up to less than 4 GiB, and to at most 64 MiB and eight times the size of the records; it returns an error
-// otherwise.
+// Every record's layout must be among layouts. There must be fewer than 2^31 records and 2^16 layouts, and different
+// names must add up to less than 4 GiB, and to at most 64 MiB and eight times the size of the records; it returns an
+// error otherwise.
 func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
 	return encodeIndex(generation, layouts, records, 0)
 }

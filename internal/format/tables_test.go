@@ -97,7 +97,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	require.Equal(t, format.EncodeTrailer([]format.TrailerEntry{format.NativeTrailer(trailerAt)}, trailerAt),
 		block[slot.IndexSize:])
 	require.Len(t, "abc", nameLength)
-	trailer := format.EncodeTrailer([]format.TrailerEntry{{Name: "abc", Offset: 8192, Size: 0x333, Seed: 0x32}}, trailerAt)
+	listed := []format.TrailerEntry{{Name: "abc", Offset: 8192, Size: 0x333, Seed: 0x32}}
+	trailer := format.EncodeTrailer(listed, trailerAt)
 
 	require.EqualValues(t, 512, slotAt)
 	header := format.NewHeader(id)

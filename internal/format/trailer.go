@@ -21,8 +21,8 @@ const (
 // NativeEntry is the name of the one entry in a native file's trailer.
 const NativeEntry = "xpwc:native"
 
-// NativeTrailer returns that entry: all bytes before the trailer, so that nobody who knows only the trailer takes any of
-// them for free space. It lists no payload, since ExecuTorch would not ask what CPU that was packed for.
+// NativeTrailer returns that entry: all bytes before the trailer, so that nobody who knows only the trailer takes any
+// of them for free space. It lists no payload, since ExecuTorch would not ask what CPU that was packed for.
 func NativeTrailer(at uint64) TrailerEntry { return TrailerEntry{Name: NativeEntry, Size: at} }
 
 // A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias'

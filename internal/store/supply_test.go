@@ -152,7 +152,7 @@ func TestPagesAreSuppliedOnlyWhereTheyMayBe(t *testing.T) {
 		},
 		"committed": func(w *writer, r store.Reservation) {
 			give(w, r)
-			c, err := w.PrepareCommit(nil, nil, nil)
+			c, err := w.PrepareCommit(nil, nil)
 			require.NoError(t, err)
 			_, err = w.Conclude(c, c.Write())
 			require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"math"
 	"os"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -29,6 +30,12 @@ type chart struct {
 	*plot.Plot
 	names   []string
 	spreads []spread
+	legend  []entry // below the plot, in one line: within it there may be no room
+}
+
+type entry struct {
+	name string
+	plot.Thumbnailer
 }
 
 func newChart(title, axis string) *chart {
@@ -37,7 +44,7 @@ func newChart(title, axis string) *chart {
 	c.Title.TextStyle.Font = font.From(sans, 12)
 	c.Title.Padding = 8
 	for _, f := range []*font.Font{
-		&c.X.Label.TextStyle.Font, &c.X.Tick.Label.Font, &c.Y.Tick.Label.Font, &c.Legend.TextStyle.Font,
+		&c.X.Label.TextStyle.Font, &c.X.Tick.Label.Font, &c.Y.Tick.Label.Font,
 	} {
 		*f = font.From(sans, 10)
 	}
@@ -53,7 +60,18 @@ func (c *chart) add(name string, s spread) {
 }
 
 // fromZero leaves some room at the right.
-func (c *chart) fromZero() { c.X.Min, c.X.Max = 0, 1.05*c.X.Max }
+func (c *chart) fromZero() {
+	c.X.Min, c.X.Max = 0, 1.05*c.X.Max
+	c.X.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
+		ticks := plot.DefaultTicks{}.Ticks(low, high)
+		for i, t := range ticks {
+			if t.Label != "" {
+				ticks[i].Label = strconv.FormatFloat(t.Value, 'f', -1, 64) // in place of 2500.00
+			}
+		}
+		return ticks
+	})
+}
 
 // points draws the spreads, with the medians in figures.
 func (c *chart) points() error {
@@ -110,16 +128,57 @@ func reversed(values plotter.Values) plotter.Values {
 	return out
 }
 
-// save writes the chart as SVG. The same chart gives the same bytes.
-func (c *chart) save(path string) error {
-	var ticks plot.ConstantTicks
-	for i, name := range c.names {
-		ticks = append(ticks, plot.Tick{Value: float64(-i), Label: name})
+// figures writes the values at the ends of columns.
+func (c *chart) figures(values plotter.Values) error {
+	at := plotter.XYLabels{}
+	for i, v := range values {
+		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(-i)})
+		at.Labels = append(at.Labels, digits(v))
 	}
-	c.Y.Tick.Marker = ticks
-	c.Y.Min, c.Y.Max = 0.5-float64(len(c.names)), 0.6
-	canvas := vgsvg.New(19*vg.Centimeter, vg.Length(70+30*len(c.names)))
-	c.Draw(draw.Crop(draw.New(canvas), 6, -6, 4, -6))
+	labels, err := plotter.NewLabels(at)
+	if err != nil {
+		return err
+	}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font = font.From(sans, 10)
+		labels.TextStyle[i].YAlign = draw.YCenter
+	}
+	labels.Offset.X = 4
+	c.Add(labels)
+	return nil
+}
+
+const (
+	margin       = vg.Length(10)
+	legendHeight = vg.Length(18)
+)
+
+func (c *chart) height() vg.Length {
+	h := vg.Length(70 + 30*len(c.names))
+	if len(c.legend) > 0 {
+		h += legendHeight
+	}
+	return h
+}
+
+// save writes charts as one SVG, from the top to the bottom. The same charts give the same bytes.
+func save(path string, charts ...*chart) error {
+	height := margin
+	for _, c := range charts {
+		height += c.height() + margin
+	}
+	canvas := vgsvg.New(19*vg.Centimeter, height)
+	all := draw.New(canvas)
+	// To the last pixel, of which a part may be beyond the end: readers' backgrounds may be dark.
+	right, above := all.Max.X+1, all.Max.Y+1
+	all.FillPolygon(color.White, []vg.Point{{X: -1, Y: -1}, {X: right, Y: -1}, {X: right, Y: above}, {X: -1, Y: above}})
+	top := all.Max.Y - margin
+	for _, c := range charts {
+		at := draw.Crop(all, margin, -margin, 0, 0)
+		at.Max.Y, at.Min.Y = top, top-c.height()
+		c.drawAt(at)
+		top -= c.height() + margin
+	}
 	var svg bytes.Buffer
 	if _, err := canvas.WriteTo(&svg); err != nil {
 		return err
@@ -127,6 +186,41 @@ func (c *chart) save(path string) error {
 	// Readers who do not have the font see another one.
 	own, others := []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,sans-serif;")
 	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), own, others), 0o666)
+}
+
+func (c *chart) drawAt(at draw.Canvas) {
+	var ticks plot.ConstantTicks
+	for i, name := range c.names {
+		ticks = append(ticks, plot.Tick{Value: float64(-i), Label: name})
+	}
+	c.Y.Tick.Marker = ticks
+	c.Y.Min, c.Y.Max = 0.5-float64(len(c.names)), 0.6
+	if len(c.legend) > 0 {
+		below := at
+		below.Max.Y = at.Min.Y + legendHeight
+		c.drawLegend(below)
+		at = draw.Crop(at, 0, 0, legendHeight, 0)
+	}
+	c.Draw(at)
+}
+
+func (c *chart) drawLegend(at draw.Canvas) {
+	const size, gap = vg.Length(12), vg.Length(6)
+	style := c.X.Tick.Label
+	style.XAlign, style.YAlign = draw.XLeft, draw.YBottom
+	var width vg.Length
+	for _, e := range c.legend {
+		width += size + gap + style.Width(e.name) + 3*gap
+	}
+	x := (at.Min.X + at.Max.X - width + 3*gap) / 2
+	for _, e := range c.legend {
+		thumbnail := at
+		thumbnail.Min = vg.Point{X: x, Y: at.Min.Y}
+		thumbnail.Max = vg.Point{X: x + size, Y: at.Min.Y + size}
+		e.Thumbnail(&thumbnail)
+		at.FillText(style, vg.Point{X: x + size + gap, Y: at.Min.Y + 1}, e.name)
+		x += size + gap + style.Width(e.name) + 3*gap
+	}
 }
 
 // digits writes a positive number with three significant digits, and at most two after the point.

@@ -16,14 +16,14 @@ import (
 // written is a file of figures of three modes.
 func written(t testing.TB) string {
 	t.Helper()
-	r := result{Name: "x", Model: "model", Read: &spread{400, 390, 420}}
+	r := result{Name: "x", Model: "model", Read: &spread{400, 390, 420}, Processes: 8}
 	for i, name := range []string{"none", "warm", "dropped"} {
 		figures := map[string]spread{"peak_rss_bytes": {Median: 2 << 30}, "first_rss_anon_bytes": {Median: 1 << 30},
 			"first_rss_file_bytes": {Median: 1 << 20}}
 		for _, f := range []string{"total_load_ms", "first_answer_ms"} {
 			figures[f] = spread{float64(i + 2), float64(i + 1), float64(i + 1000)}
 		}
-		r.Modes = append(r.Modes, mode{Mode: name, Figures: figures})
+		r.Modes = append(r.Modes, mode{Mode: name, Figures: figures, Many: &many{LoadMS: 20, PSSBytes: 1 << 30}})
 	}
 	content, err := json.Marshal(report{[]result{r}})
 	require.NoError(t, err)
@@ -38,11 +38,16 @@ func TestTheSameFiguresGiveTheSamePlots(t *testing.T) {
 	drawn := map[string]string{}
 	for range 2 {
 		require.NoError(t, run([]string{figures, dir}))
-		for _, name := range []string{"load", "memory", "dropped"} {
+		for _, name := range []string{"load", "memory", "dropped", "processes"} {
 			svg, err := os.ReadFile(filepath.Join(dir, "x-"+name+".svg"))
 			require.NoError(t, err)
 			requireXML(t, string(svg))
 			require.Contains(t, string(svg), "model")
+			next := "next start"
+			if name == "processes" {
+				next = "with cache"
+			}
+			require.Contains(t, string(svg), next)
 			if before, ok := drawn[name]; ok {
 				require.Equal(t, before, string(svg))
 			}

@@ -1,0 +1,70 @@
+package chain
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
+)
+
+// run returns the chain's answer to the input that all models are measured with.
+func run(t testing.TB, path string) []byte {
+	t.Helper()
+	m, err := modelfile.File{Path: path}.Open()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	e, err := execution.Load(m, execution.PackedInHeap, 1)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close()) }()
+	require.NoError(t, e.FillKnuth())
+	_, err = e.Infer()
+	require.NoError(t, err)
+	out, shape, err := e.Output(0)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, Width}, shape)
+	return append([]byte(nil), out...)
+}
+
+func TestBothFilesComputeTheSame(t *testing.T) {
+	dir := t.TempDir()
+	model, program := filepath.Join(dir, "chain.tflite"), filepath.Join(dir, "chain.pte")
+	for _, path := range []string{model, program} {
+		var written int64
+		require.NoError(t, Generate(t.Context(), path, 2, func(done, total int64) {
+			require.EqualValues(t, 2*MatrixBytes, total)
+			written = done
+		}))
+		require.EqualValues(t, 2*MatrixBytes, written)
+	}
+	answer := run(t, model)
+	require.NotEqual(t, make([]byte, len(answer)), answer)
+	require.Equal(t, answer, run(t, program))
+}
+
+func TestACompleteChainIsLeftAsItIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "chain.tflite")
+	require.NoError(t, Generate(t.Context(), path, 2, nil))
+	before, err := os.Stat(path)
+	require.NoError(t, err)
+	require.NoError(t, Generate(t.Context(), path, 2, func(int64, int64) { t.Error("written again") }))
+	after, err := os.Stat(path)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+
+	require.NoError(t, os.Truncate(path, before.Size()/2))
+	require.NoError(t, Generate(t.Context(), path, 2, nil))
+	after, err = os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, before.Size(), after.Size())
+}
+
+func TestOnlyWhatAChainCanBeIsGenerated(t *testing.T) {
+	for _, n := range []int{0, 1, 3, MaxMatrices + 2} {
+		require.Error(t, Generate(t.Context(), filepath.Join(t.TempDir(), "chain.pte"), n, nil))
+	}
+	require.ErrorContains(t, Generate(t.Context(), filepath.Join(t.TempDir(), "chain.onnx"), 2, nil), ".pte")
+}

@@ -1,0 +1,285 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"xpwc/internal/bench/chain"
+	"xpwc/internal/console"
+)
+
+// Chain is the beginning of the names of models that are generated: "chain.tflite" and "chain.pte". See package chain.
+const Chain = "chain"
+
+// ChainMatrices is how many matrices a chain has by default: 896 MiB of weights.
+const ChainMatrices = 14
+
+// PeersOptions are what RunPeers measures.
+type PeersOptions struct {
+	Models    []string // .tflite files and .pte programs, or one of Chain's names
+	Matrices  int      // of a chain
+	Rounds    int      // 0 for none
+	Processes int      // that have one model loaded at the same time; 0 for none
+	Dir       string   // for cache files and generated models, created if it is not there
+	JSON      string   // file for all figures, or ""; results of other models that it has are kept
+	Programs  Programs
+}
+
+// Programs are the hosts of the peers. What has no program is not measured.
+type Programs struct {
+	LiteRT     string // internal/bench/litert
+	ExecuTorch string // examples/executorch
+	XPWC       string // the tool, built with the XNNPACK of ExecuTorch, to pack for ExecuTorch
+}
+
+// RunPeers measures how long xpwc and others that keep packed weights in files need for the same models, and how much
+// memory. It prints tables to stdout, and to stderr what it is doing.
+func RunPeers(ctx context.Context, o PeersOptions, stdout, stderr io.Writer) error {
+	for _, name := range o.Models {
+		c, err := newComparison(ctx, name, o, stderr)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(c.run(ctx, o, stderr), c.clean()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if o.JSON != "" {
+			if err := addToJSON(o.JSON, c.result); err != nil {
+				return err
+			}
+		}
+		if err := c.result.print(stdout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comparison is one model in all ways in which it can be run.
+type comparison struct {
+	model  string
+	files  peerFiles
+	memory int64 // that a process without a cache needs, about
+	ways   []*way
+	result *peersResult
+}
+
+func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.Writer) (*comparison, error) {
+	if err := os.MkdirAll(o.Dir, 0o777); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	ext := filepath.Ext(name)
+	base := strings.TrimSuffix(filepath.Base(name), ext)
+	if name == Chain+ext {
+		base = fmt.Sprintf("%s-%d", Chain, o.Matrices)
+		name = filepath.Join(dir, base+ext)
+		progress := console.NewProgress(stderr, "generating")
+		err := chain.Generate(ctx, name, o.Matrices, progress.Update)
+		progress.Finish()
+		if err != nil {
+			return nil, err
+		}
+	}
+	size, err := readThrough(name)
+	if err != nil {
+		return nil, err
+	}
+	base += strings.ReplaceAll(ext, ".", "-")
+	c := &comparison{
+		model: name, files: peerFiles{filepath.Join(dir, base)}, memory: size * 2,
+		result: &peersResult{Name: "peers-" + base, Model: filepath.Base(name) + ", " + console.Mebibytes(size)},
+	}
+	switch ext {
+	case ".tflite":
+		c.ways, err = modelWays(c.files, o.Programs)
+	case ".pte":
+		c.ways, err = programWays(c.files, name, o.Programs)
+	default:
+		err = fmt.Errorf("%s: LiteRT runs .tflite files, and ExecuTorch .pte programs", name)
+	}
+	return c, err
+}
+
+// clean removes the files of all ways, but not the model.
+func (c *comparison) clean() error {
+	errs := []error{c.files.remove()}
+	for _, w := range c.ways {
+		errs = append(errs, w.removeCache())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *comparison) run(ctx context.Context, o PeersOptions, stderr io.Writer) error {
+	fmt.Fprintf(stderr, "%s: packing\n", c.result.Model)
+	for _, w := range c.ways {
+		if err := c.prepare(ctx, w); err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+	}
+	for n := range o.Rounds {
+		fmt.Fprintf(stderr, "%s: round %d of %d\n", c.result.Model, n+1, o.Rounds)
+		for _, i := range rand.Perm(len(c.ways)) {
+			if err := c.measure(ctx, c.ways[i]); err != nil {
+				return fmt.Errorf("%s: %w", c.ways[i].name, err)
+			}
+		}
+	}
+	for _, i := range rand.Perm(len(c.ways)) {
+		w := c.ways[i]
+		if o.Processes == 0 || w.start == firstStart {
+			continue // what follows a first start is a next one
+		}
+		fmt.Fprintf(stderr, "%s: %d processes, %s\n", c.result.Model, o.Processes, w.name)
+		if err := c.measureMany(ctx, w, o.Processes); err != nil {
+			return fmt.Errorf("%d processes, %s: %w", o.Processes, w.name, err)
+		}
+	}
+	c.result.Rounds, c.result.Processes = o.Rounds, o.Processes
+	return c.result.take(c.ways)
+}
+
+// prepare makes the cache file that is there before the first measurement.
+func (c *comparison) prepare(ctx context.Context, w *way) error {
+	if err := w.removeCache(); err != nil || w.start != nextStart {
+		return err
+	}
+	if w.pack != nil {
+		return w.pack(ctx, c.model, w.cache)
+	}
+	h, err := c.begin(ctx, w)
+	if err != nil {
+		return err
+	}
+	return h.stop()
+}
+
+// measure runs one process.
+func (c *comparison) measure(ctx context.Context, w *way) error {
+	if w.start == firstStart {
+		if err := w.removeCache(); err != nil {
+			return err
+		}
+	}
+	h, err := c.begin(ctx, w)
+	if err != nil {
+		return err
+	}
+	r := h.run()
+	memory, err := h.memory()
+	r.RSSAnonBytes = memory.RSSAnon
+	if w.start == firstStart && err == nil {
+		r.written, err = w.cacheBytes()
+	}
+	if err := errors.Join(err, h.stop()); err != nil {
+		return err
+	}
+	w.runs = append(w.runs, r)
+	if w.outputs == nil {
+		w.outputs, err = c.files.outputs()
+	}
+	return err
+}
+
+// begin starts a process and waits until it has answered.
+func (c *comparison) begin(ctx context.Context, w *way) (*host, error) {
+	if err := c.files.clearOutputs(); err != nil {
+		return nil, err
+	}
+	if err := startChurning(ctx, c.memory); err != nil {
+		return nil, err
+	}
+	return startHost(ctx, w.command(c.model, w.cache))
+}
+
+// measureMany starts processes one after the other, of which all stay, and looks at their memory when all are there.
+func (c *comparison) measureMany(ctx context.Context, w *way, n int) (err error) {
+	var all []*host
+	defer func() {
+		for _, h := range all {
+			err = errors.Join(err, h.stop())
+		}
+	}()
+	m := &many{}
+	for range n {
+		h, err := c.begin(ctx, w)
+		if err != nil {
+			return err
+		}
+		all = append(all, h)
+		m.LoadMS += h.run().LoadMS
+	}
+	for _, h := range all {
+		memory, err := h.memory()
+		if err != nil {
+			return err
+		}
+		m.PSSBytes += memory.PSS
+		m.RSSAnonBytes += memory.RSSAnon
+	}
+	w.many = m
+	return nil
+}
+
+// ChurnCommand is the first argument of processes that RunPeers starts: the running program once more. A program that
+// calls it calls [Churn] when it is started so.
+const ChurnCommand = "churn"
+
+// startChurning has a process churn memory: so each measured process finds the machine's memory in the same state,
+// whatever ran before.
+func startChurning(ctx context.Context, size int64) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return exec.CommandContext(ctx, self, ChurnCommand, strconv.FormatInt(size, 10)).Run()
+}
+
+// Churn uses and frees as many bytes of memory as its argument says.
+func Churn(args []string) error {
+	if len(args) != 1 {
+		return errors.New("churn: give a number of bytes")
+	}
+	size, err := strconv.ParseInt(args[0], 10, 64)
+	if err != nil {
+		return err
+	}
+	return churn(size)
+}
+
+// addToJSON writes a result to a file, in place of the one of the same name if there is one, from which it takes what
+// was not measured again.
+func addToJSON(path string, r *peersResult) error {
+	all := peersReport{Environment: environment()}
+	content, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(content, &all)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for i, other := range all.Results {
+		if other.Name == r.Name {
+			r.merge(other)
+			all.Results[i] = r
+			return writeJSON(path, all)
+		}
+	}
+	all.Results = append(all.Results, r)
+	return writeJSON(path, all)
+}

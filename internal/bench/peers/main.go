@@ -1,0 +1,47 @@
+// Command peers compares xpwc with LiteRT and ExecuTorch: make bench-peers builds it with the XNNPACK of ExecuTorch.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"xpwc/internal/bench"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case bench.HostCommand:
+			return bench.Host(args[1:], os.Stdin, os.Stdout)
+		case bench.ChurnCommand:
+			return bench.Churn(args[1:])
+		}
+	}
+	var o bench.PeersOptions
+	f := flag.NewFlagSet("peers", flag.ContinueOnError)
+	f.IntVar(&o.Rounds, "rounds", 5, "`rounds` of all modes; 0 measures only many processes")
+	f.IntVar(&o.Processes, "processes", 8, "`number` of processes with one model at the same time; 0 for none")
+	f.IntVar(&o.Matrices, "matrices", bench.ChainMatrices, "`number` of matrices, of 64 MiB each, of a generated chain")
+	f.StringVar(&o.Dir, "dir", "demo/peers", "`directory` for cache files and generated models")
+	f.StringVar(&o.JSON, "json", "", "`file` for all figures; those of other models that it has are kept")
+	f.StringVar(&o.Programs.LiteRT, "litert", "", "`program` of internal/bench/litert")
+	f.StringVar(&o.Programs.ExecuTorch, "executorch", "", "`program` of examples/executorch")
+	f.StringVar(&o.Programs.XPWC, "xpwc", "", "the tool, `xpwc`")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	o.Models = f.Args()
+	return bench.RunPeers(ctx, o, os.Stdout, os.Stderr)
+}

@@ -1,0 +1,110 @@
+//go:build linux
+
+package bench
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/npy"
+)
+
+func TestPeersAreMeasuredInPieces(t *testing.T) {
+	dir := t.TempDir()
+	o := PeersOptions{Models: []string{faceModel(t)}, Rounds: 2, Dir: filepath.Join(dir, "work"),
+		JSON: filepath.Join(dir, "peers.json")}
+	measure := func() *peersResult {
+		var out, stderr strings.Builder
+		require.NoError(t, RunPeers(t.Context(), o, &out, &stderr), stderr.String())
+		require.Contains(t, out.String(), "xpwc, next start")
+		content, err := os.ReadFile(o.JSON)
+		require.NoError(t, err)
+		var all peersReport
+		require.NoError(t, json.Unmarshal(content, &all))
+		require.Len(t, all.Results, 1)
+		return all.Results[0]
+	}
+	r := measure()
+	require.Equal(t, 2, r.Rounds)
+	var names []string
+	for _, m := range r.Modes {
+		names = append(names, m.Mode)
+		require.Len(t, m.Runs, 2)
+		require.Zero(t, m.Difference)
+		for _, f := range []figure{peerLoadMS, firstMS, steadyMS, peerAnon} {
+			require.Positive(t, m.Figures[f].Min, "%s: %s", m.Mode, f)
+		}
+		_, written := m.Figures[peerFile]
+		require.Equal(t, m.Mode == "xpwc, first start", written)
+		require.Nil(t, m.Many)
+	}
+	require.Equal(t, []string{"xpwc, without cache", "xpwc, first start", "xpwc, next start"}, names)
+
+	o.Rounds, o.Processes = 0, 2
+	r = measure()
+	require.Equal(t, 2, r.Rounds, "what was measured before is kept")
+	require.Equal(t, 2, r.Processes)
+	for _, m := range r.Modes {
+		require.Len(t, m.Runs, 2)
+		require.Equal(t, m.Mode != "xpwc, first start", m.Many != nil)
+		if m.Many != nil {
+			require.Positive(t, m.Many.LoadMS)
+			require.Greater(t, m.Many.PSSBytes, m.Many.RSSAnonBytes)
+		}
+	}
+	left, err := os.ReadDir(o.Dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestOnlyModelsThatAPeerRunsAreCompared(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	require.NoError(t, os.WriteFile(path, []byte("model"), 0o600))
+	err := RunPeers(t.Context(), PeersOptions{Models: []string{path}, Dir: t.TempDir()}, os.Stdout, os.Stderr)
+	require.ErrorContains(t, err, ".tflite")
+}
+
+func TestAHostThatFailsIsReportedWithWhatItSaid(t *testing.T) {
+	_, err := startHost(t.Context(), []string{"sh", "-c", "echo no such model >&2; exit 3"})
+	require.ErrorContains(t, err, "no such model")
+}
+
+func TestAnswersAreComparedByTheirGreatestDifference(t *testing.T) {
+	d, err := difference([]float32{1, -4, 2}, []float32{1, -3, 2.5})
+	require.NoError(t, err)
+	require.Equal(t, 0.25, d)
+	d, err = difference([]float32{0}, []float32{0})
+	require.NoError(t, err)
+	require.Zero(t, d)
+	_, err = difference([]float32{1}, nil)
+	require.Error(t, err)
+}
+
+func TestInputsAreArraysOfNumPy(t *testing.T) {
+	f := peerFiles{filepath.Join(t.TempDir(), "x")}
+	program, err := filepath.Abs(filepath.Join("..", "..", "executorch", "testdata", "programs", "mlp_fp32.pte"))
+	require.NoError(t, err)
+	paths, err := f.writeInputs(program)
+	require.NoError(t, err)
+	require.Len(t, paths, 1)
+	content, err := os.ReadFile(paths[0])
+	require.NoError(t, err)
+	a, err := npy.Read(content)
+	require.NoError(t, err)
+	require.Equal(t, npy.Float32, a.Dtype)
+	require.Len(t, a.Shape, 2)
+	require.Len(t, a.Data, 4*a.Shape[0]*a.Shape[1])
+}
+
+// Its library is not fetched for tests.
+func TestTheHostOfLiteRTCompiles(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "gcc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+		filepath.Join("litert", "litert.c")).CombinedOutput()
+	require.NoError(t, err, string(out))
+}

@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// start says what a process finds.
+type start string
+
+const (
+	withoutCache start = "without cache"
+	firstStart   start = "first start" // no cache file, which the process makes
+	nextStart    start = "next start"  // the cache file of an earlier process
+)
+
+// way is one in which a peer runs a model.
+type way struct {
+	name    string
+	start   start
+	command func(model, cache string) []string
+	cache   string                                            // its file, "" without a cache
+	pack    func(ctx context.Context, model, to string) error // makes the cache file; nil if a first start does
+
+	runs    []*peerRun
+	many    *many
+	outputs []float32 // of the first run
+}
+
+// waysOf are those of a peer whose hosts are started with the command.
+func waysOf(peer string, f peerFiles, command func(model, cache string) []string) []*way {
+	var all []*way
+	for _, s := range []start{withoutCache, firstStart, nextStart} {
+		w := &way{name: peer + ", " + string(s), start: s, command: command}
+		if s != withoutCache {
+			w.cache = f.base + "." + peer + "." + string(s[:5])
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// modelWays are those of a .tflite model.
+func modelWays(f peerFiles, p Programs) ([]*way, error) {
+	all, err := ourWays(f)
+	if p.LiteRT == "" {
+		return all, err
+	}
+	return append(all, waysOf("LiteRT", f, func(model, cache string) []string {
+		return []string{p.LiteRT, model, cache, f.answer()}
+	})...), err
+}
+
+// programWays are those of a .pte program.
+func programWays(f peerFiles, program string, p Programs) ([]*way, error) {
+	all, err := ourWays(f)
+	if err != nil || p.ExecuTorch == "" {
+		return all, err
+	}
+	inputs, err := f.writeInputs(program)
+	if err != nil {
+		return nil, err
+	}
+	command := func(model, cache string) []string {
+		all := []string{p.ExecuTorch, model, "--one-thread", "--stay", "--output-dir", f.outputDir()}
+		for _, path := range inputs {
+			all = append(all, "--input", path)
+		}
+		if cache != "" {
+			all = append(all, "--cache", cache)
+		}
+		return all
+	}
+	all = append(all, waysOf("ExecuTorch", f, command)...)
+	if p.XPWC == "" {
+		return all, nil
+	}
+	return append(all, &way{
+		name: "ExecuTorch, packed by xpwc", start: nextStart, cache: f.base + ".ExecuTorch.packed",
+		command: func(model, cache string) []string { return append(asUser(), command(model, cache)...) },
+		pack: func(ctx context.Context, model, to string) error {
+			cmd := exec.CommandContext(ctx, p.XPWC, "pack", model, "--for", "executorch", "-o", to)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%v: %w: %s", cmd, err, out)
+			}
+			// As it is distributed. One process at a time could map a file that it can write to.
+			return os.Chmod(to, 0o444)
+		},
+	}), nil
+}
+
+// asUser begins a command of root's that respects what files' permissions say.
+func asUser() []string {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return []string{"setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"}
+}
+
+func ourWays(f peerFiles) ([]*way, error) {
+	self, err := os.Executable()
+	return waysOf("xpwc", f, func(model, cache string) []string {
+		return []string{self, HostCommand, model, cache, f.answer()}
+	}), err
+}
+
+// cacheFiles are the cache file and those that its writer put beside it.
+func (w *way) cacheFiles() ([]string, error) {
+	if w.cache == "" {
+		return nil, nil
+	}
+	return filepath.Glob(w.cache + "*")
+}
+
+func (w *way) removeCache() error {
+	files, err := w.cacheFiles()
+	for _, path := range files {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
+// cacheBytes is how large its files are.
+func (w *way) cacheBytes() (int64, error) {
+	files, err := w.cacheFiles()
+	var size int64
+	for _, path := range files {
+		info, statErr := os.Stat(path)
+		if statErr != nil {
+			return 0, statErr
+		}
+		size += info.Size()
+	}
+	return size, err
+}
