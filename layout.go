@@ -13,8 +13,8 @@ import (
 type Layout struct {
 	// Fingerprint is the hash of what XNNPACK packs of fixed tensors. It differs whenever packing does.
 	Fingerprint Digest
-	// Description is for people: the architecture, the CPU features that XNNPACK packs by here, and the beginning of its
-	// build identifier.
+	// Description is for people: the architecture, the CPU features that XNNPACK packs by here, and the beginning of
+	// its build identifier.
 	Description string
 }
 

@@ -7,8 +7,8 @@ import (
 	"xpwc/internal/cpu"
 )
 
-// BuildIdentifier returns what this program's XNNPACK identifies its build by, in hexadecimal digits. It is empty if that
-// is not known: without cgo, and with an XNNPACK that does not say it.
+// BuildIdentifier returns what this program's XNNPACK identifies its build by, in hexadecimal digits. It is empty if
+// that is not known: without cgo, and with an XNNPACK that does not say it.
 func BuildIdentifier() string { return hex.EncodeToString(buildIdentifier()) }
 
 // describeLayout says for people what this process packs for: the architecture, the features of the CPU that XNNPACK

@@ -33,8 +33,8 @@ type Image struct {
 // generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads'
 // checksums.
 //
-// The index has the layouts' descriptions, which depend on who packed. describe returns what is in their place; nil keeps
-// them.
+// The index has the layouts' descriptions, which depend on who packed. describe returns what is in their place; nil
+// keeps them.
 //
 // listed is the layout whose entries the index for ExecuTorch lists. Every payload is compared with its checksum.
 // Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote, ErrEmpty if there is no entry.
@@ -49,7 +49,8 @@ func Combine(files []*File, keep func(Entry) bool, listed Digest, describe func(
 			for _, l := range f.index.Layouts() {
 				descriptions[l.Fingerprint] = l.Description
 				if describe != nil {
-					descriptions[l.Fingerprint] = describe(Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+					of := Layout{Fingerprint: l.Fingerprint, Description: l.Description}
+					descriptions[l.Fingerprint] = describe(of)
 				}
 			}
 		}

@@ -65,8 +65,8 @@ func architecture(description string) string {
 	return strings.TrimSuffix(name, ",")
 }
 
-// platform is that of a layout's descriptor in an index (image-index.md), by which others choose. Packed weights are for
-// every operating system, and so it names the one that images are for.
+// platform is that of a layout's descriptor in an index (image-index.md), by which others choose. Packed weights are
+// for every operating system, and so it names the one that images are for.
 func (l Layout) platform() *ocispec.Platform {
 	return &ocispec.Platform{Architecture: architecture(l.Description), OS: "linux"}
 }

@@ -125,8 +125,8 @@ type download struct {
 	upToDate    bool
 }
 
-// has finds out whether the file that the caller has is what would be pulled: the same entries of the same layouts, none
-// of them damaged. What a cache notes in a file that it uses makes no difference.
+// has finds out whether the file that the caller has is what would be pulled: the same entries of the same layouts,
+// none of them damaged. What a cache notes in a file that it uses makes no difference.
 func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 	if p.have == "" {
 		return nil
@@ -142,8 +142,9 @@ func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 	}
 	for _, i := range chosen {
 		layout := from.layouts[i].Fingerprint
-		image, err := cachefile.Combine([]*cachefile.File{f}, func(e cachefile.Entry) bool { return e.Layout == layout },
-			layout, func(l cachefile.Layout) string { return architecture(l.Description) })
+		keep := func(e cachefile.Entry) bool { return e.Layout == layout }
+		image, err := cachefile.Combine([]*cachefile.File{f}, keep, layout,
+			func(l cachefile.Layout) string { return architecture(l.Description) })
 		if err != nil || image.FileBytes != from.layouts[i].FileBytes {
 			return nil
 		}

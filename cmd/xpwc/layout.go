@@ -65,7 +65,8 @@ func printVersion(w io.Writer) error {
 	return err
 }
 
-// sourceRevision returns the commit that the tool was built from, with a + if there were changes; "" if it is not known.
+// sourceRevision returns the commit that the tool was built from, with a + if there were changes; "" if it is not
+// known.
 func sourceRevision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

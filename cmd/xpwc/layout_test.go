@@ -60,7 +60,8 @@ func TestLayoutsHaveNames(t *testing.T) {
 	before, err := os.Stat(filepath.Join(dir, "one.xpwc"))
 	require.NoError(t, err)
 	for file, args := range map[string][]string{"one.xpwc": {"--layout", first[:6]}, "pulled.xpwc": {"--all"}} {
-		require.Contains(t, says(t, dir, 0, append([]string{"pull", s.Ref("face:v1"), "-o", file}, args...)...), "up to date")
+		again := append([]string{"pull", s.Ref("face:v1"), "-o", file}, args...)
+		require.Contains(t, says(t, dir, 0, again...), "up to date")
 	}
 	after, err := os.Stat(filepath.Join(dir, "one.xpwc"))
 	require.NoError(t, err)

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A fileMode is the mode that an output is to have: zero for that of what it replaces, or else the user's for new files.
+// A fileMode is the mode that an output is to have: zero for that of what it replaces, or else the user's for new
+// files.
 type fileMode fs.FileMode
 
 func modeFlag(cmd *cobra.Command, m *fileMode) {
