@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// A level is a set of features of x86 that processors of one time have.
-type level struct {
+// A feature is what a processor has or has not. Those of x86 that processors of one time have are a level.
+type feature struct {
 	name string
 	has  func() bool // what it adds to those below it
 }
@@ -21,7 +21,7 @@ func supports(features ...cpuid.FeatureID) func() bool {
 }
 
 // levels, lowest first.
-var levels = []level{
+var levels = []feature{
 	{"sse2", supports(cpuid.SSE2)},
 	{"ssse3", supports(cpuid.SSSE3)},
 	{"sse4.1", supports(cpuid.SSE4)},
@@ -41,8 +41,6 @@ var beyond = map[string][]feature{
 	"arm64": {{"neon", supports(cpuid.ASIMD)}, {"fp16", supports(cpuid.FPHP, cpuid.ASIMDHP)},
 		{"dot", supports(cpuid.ASIMDDP)}, {"sve", supports(cpuid.SVE)}},
 }
-
-type feature = level
 
 // Levels returns the names of the levels of x86, lowest first.
 func Levels() []string {
