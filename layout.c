@@ -20,13 +20,15 @@
 #endif
 
 // The shapes: odd, and larger than any tile of a micro-kernel, so that tile sizes and the padding of tails show. Two
-// output channels select the narrow kernels some families have.
+// output channels select the narrow kernels some families have, and channels that fill tiles those that XNNPACK of 2026
+// has for them.
 enum {
   input_channels = 38,
   image_channels = 11,
   blockwise_input_channels = 96,
   block_size = 32,
   output_channels = 67,
+  even_output_channels = 64,
   few_output_channels = 2,
   kernel_height = 3,
   kernel_width = 3,
@@ -59,6 +61,7 @@ static const struct probe probes[] = {
 #define QC2 ((enum xnn_datatype)xpwc_datatype_qcint2)
 #define NONE xnn_datatype_invalid
   {xpwc_fully_connected, F32, F32, F32, F32, output_channels, 0},
+  {xpwc_fully_connected, F32, F32, F32, F32, even_output_channels, 0},
   {xpwc_fully_connected, F32, F32, F32, F32, few_output_channels, 0},
   {xpwc_fully_connected, F32, F32, F32, F32, output_channels, XNN_FLAG_TRANSPOSE_WEIGHTS},
   {xpwc_fully_connected, F16, F16, F16, F16, output_channels, 0},
@@ -82,6 +85,7 @@ static const struct probe probes[] = {
   {xpwc_fully_connected, QD8, QC4, F32, F16, output_channels, 0},
   {xpwc_fully_connected, QD8, QB4, F32, F16, output_channels, 0},
   {xpwc_convolution, F32, F32, F32, F32, output_channels, 0},
+  {xpwc_convolution, F32, F32, F32, F32, even_output_channels, 0},
   {xpwc_convolution, F32, F32, F32, F32, few_output_channels, 0},
   {xpwc_convolution, F16, F32, F32, F16, output_channels, 0},
   {xpwc_convolution, QS8, QS8, S32, QS8, output_channels, 0},
