@@ -35,7 +35,7 @@ func newConvertCommand() *cobra.Command {
 		Long: `Makes a cache file OUT of the entries of FILE, in one of these formats. FILE may be a
 safetensors file with packed weights in it.
 
-  native   xpwc's own. It has an index for ExecuTorch too, so that ExecuTorch can read it.
+  native   xpwc's own.
   xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed
            weights, no checksums.
 
