@@ -14,7 +14,7 @@ func (r *result) print(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s; %s of packed weights in %d entries; %s; %s\n", r.Model, console.Mebibytes(r.PayloadBytes),
 		r.Payloads, console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
 	fmt.Fprintln(w, "Medians. In all modes, the model is mapped and XNNPACK is initialized before the clock starts.")
-	fmt.Fprintln(w, "Memory that a mode will take was in use just before: a hypervisor may take back free memory.")
+	fmt.Fprintln(w, "Before each run, another process used and freed memory page by page.")
 	for _, t := range []*console.Table{r.times(), r.memoryTable(), r.diskTable(), r.barTable()} {
 		if len(t.Rows) == 0 {
 			continue
