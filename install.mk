@@ -43,7 +43,7 @@ installed_ldflags = $(filter-out -Wl$(,)--disable-new-dtags$(,)-rpath$(,)% -Wl$(
 else
 installed_ldflags = $(xnnpack_ldflags)
 endif
-tool_go = $(settings) CGO_LDFLAGS='$(strip $(filter-out $(xnnpack_ldflags),$(CGO_LDFLAGS)) $(installed_ldflags))' go
+tool_go = $(settings) CGO_LDFLAGS='$(strip $(user_ldflags) $(installed_ldflags))' go
 
 man = $(dest)/share/man/man1
 doc = $(dest)/share/doc/xpwc

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -141,6 +143,24 @@ func TestWhatIsInstalledNeedsNothingOfTheClone(t *testing.T) {
 }
 
 // requireWarm runs a consumer, which is warm.c, twice.
+// TestInstallLeavesOutOtherSettings is about a shell that has what make env printed for another XNNPACK.
+func TestInstallLeavesOutOtherSettings(t *testing.T) {
+	t.Parallel()
+	clone, err := filepath.Abs("..")
+	require.NoError(t, err)
+	other := filepath.Join(clone, "third_party", "other", "lib")
+	env := []string{"CGO_LDFLAGS=-L" + other + " -Wl,--disable-new-dtags,-rpath," + other + " -Wl,-rpath," + other +
+		" -Wl,--dynamic-linker=" + filepath.Join(other, "ld.so") + " -Wl,-O1"}
+	for _, which := range []string{"debian", "executorch"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		recipe, err := command(ctx, "..", env, "make", "-n", "install-tool", "XNNPACK="+which).Output()
+		require.NoError(t, err)
+		require.Contains(t, string(recipe), "-Wl,-O1") // the user's own
+		require.NotContains(t, string(recipe), other)
+	}
+}
+
 func requireWarm(t *testing.T, consumer string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cache")

@@ -39,6 +39,8 @@ func TestFilesHaveTheModeOfWhatTheyReplaceOrTheUmasks(t *testing.T) {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "out.xpwc")))
 		says(t, dir, 0, append(command, "--mode", "0444")...)
 		require.EqualValues(t, 0o444, mode("out.xpwc"), command)
+		says(t, dir, 0, append(command, "--mode", "0440")...) // also of a file that stays
+		require.EqualValues(t, 0o440, mode("out.xpwc"), command)
 		for mode, why := range map[string]string{
 			"0664": "lets others write", "rw": "octal", "04755": "octal", "0": "octal",
 		} {

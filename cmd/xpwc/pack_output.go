@@ -40,7 +40,7 @@ func (p cacheOutput) begin(context.Context) error {
 
 func (p cacheOutput) finish(_ context.Context, packed bool, _ *packReport) error {
 	if p.before != nil && !packed && p.left == 0 {
-		return nil
+		return p.keep()
 	}
 	return p.publish(packing)
 }
@@ -130,8 +130,7 @@ func (p embeddingOutput) begin(ctx context.Context) error {
 	}
 	const before = "before.xpwc"
 	if err := p.write(ctx, before, int64(len(old.Data)), func(w io.Writer) error {
-		_,
-			err := w.Write(old.Data)
+		_, err := w.Write(old.Data)
 		return err
 	}); err != nil {
 		return err

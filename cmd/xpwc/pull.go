@@ -125,10 +125,13 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		}
 		made = converted
 	}
-	if !p.UpToDate {
-		if err := s.publish(made); err != nil {
-			return err
-		}
+	if p.UpToDate {
+		err = s.keep()
+	} else {
+		err = s.publish(made)
+	}
+	if err != nil {
+		return err
 	}
 	return o.report(stdout, p, func() error {
 		t := layoutTable()

@@ -194,6 +194,14 @@ func (s *stage) publish(name string) error {
 	})
 }
 
+// keep leaves the existing file as it is, but for its mode.
+func (s *stage) keep() error {
+	if s.before.Mode().Perm() == s.mode {
+		return nil
+	}
+	return os.Chmod(s.path, s.mode)
+}
+
 func changed(before, now fs.FileInfo) bool {
 	if before == nil || now == nil {
 		return before != nil || now != nil
