@@ -8,6 +8,7 @@
 
 #include "host.h"
 
+static const char* directory;
 static char path[4096];
 static model m;
 
@@ -108,12 +109,17 @@ static void files_that_others_can_change(void) {
   char link[sizeof(path) + 8];
   snprintf(link, sizeof(link), "%s.link", path);
   REQUIRE(symlink(path, link) == 0);
+  xpwc_cache cache;
+  OK(xpwc_open(link, NULL, &cache)); // which only this user can change
+  require_right(&m, cache);
+  OK(xpwc_close(cache));
+  REQUIRE(chmod(directory, 0777) == 0);
   refused(XPWC_STATUS_UNSAFE_FILE, link, NULL);
+  REQUIRE(chmod(directory, 0700) == 0);
   REQUIRE(chmod(path, 0666) == 0);
   refused(XPWC_STATUS_UNSAFE_FILE, path, NULL);
   xpwc_options o = defaults();
   o.flags = XPWC_OPEN_ALLOW_UNSAFE_FILE;
-  xpwc_cache cache;
   OK(xpwc_open(link, &o, &cache));
   require_right(&m, cache);
   REQUIRE(cache_stats(cache).hits.entries == LAYERS);
@@ -253,6 +259,7 @@ static void sizes_of_other_headers(void) {
 
 int main(int argc, char** argv) {
   REQUIRE(argc == 2);
+  directory = argv[1];
   snprintf(path, sizeof(path), "%s/cache", argv[1]);
   model_make(&m, 1);
   read_only();

@@ -127,7 +127,7 @@ func moments(t *testing.T, ref string) []moment {
 		{aboutToEnd, []string{"verify", "there.xpwc", "--model", model}, removing("temporary")},
 	}
 	if ref != "" {
-		all = append(all, moment{"pull", []string{"pull", ref, "-o", "there.xpwc"}, in(pulled, 1<<20)},
+		all = append(all, moment{"pull", []string{"pull", ref, "-o", "dead.xpwc"}, in(pulled, 1<<20)},
 			moment{"pull with a model", []string{"pull", ref, "-o", "new", "--model", model}, in(proving, 1<<20)})
 	}
 	return all

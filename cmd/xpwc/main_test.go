@@ -136,7 +136,7 @@ func TestMistakesAreReported(t *testing.T) {
 		{[]string{"demo", "llama", "--layers", "0"}, exitUsage, "--layers 0"},
 		{[]string{"demo", model, model}, exitUsage, "demo --help"},
 		{[]string{"demo"}, exitFailed, "make third_party"},
-		{[]string{"bench", "--modes", "none,wram"}, exitUsage, "wram: the modes are none, xnnpack, ideal, cold, warm"},
+		{[]string{"bench", "--modes", "none,wram"}, exitUsage, "wram: the modes are none, xnnpack, write, ideal, cold, warm"},
 		{[]string{"bench", "--modes", ""}, exitUsage, "--modes"},
 		{[]string{"bench", "--runs", "0"}, exitUsage, "--runs 0"},
 		{[]string{"bench", "--layers", "257"}, exitUsage, "--layers 257"},
