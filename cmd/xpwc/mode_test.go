@@ -35,6 +35,10 @@ func TestFilesHaveTheModeOfWhatTheyReplaceOrTheUmasks(t *testing.T) {
 		if command[0] != "pack" {
 			says(t, dir, 0, command...)
 			require.EqualValues(t, 0o604, mode("out.xpwc"), command)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "out.xpwc"), nil, 0o600))
+			require.NoError(t, os.Chmod(filepath.Join(dir, "out.xpwc"), 0o666))
+			says(t, dir, 0, command...)
+			require.EqualValues(t, 0o644, mode("out.xpwc"), "programs would refuse what others can write to")
 		}
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "out.xpwc")))
 		says(t, dir, 0, append(command, "--mode", "0444")...)

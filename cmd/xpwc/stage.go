@@ -113,10 +113,11 @@ func (s *stage) checkOutput(inputs []string) error {
 }
 
 // outputMode is the mode of the file that the output replaces, or the user's mode for new files: what a build makes may
-// be read by others, unlike a cache that a program makes for itself.
+// be read by others, unlike a cache that a program makes for itself. Others may not write to it: programs would refuse
+// the file.
 func (s *stage) outputMode() (fs.FileMode, error) {
 	if s.before != nil {
-		return s.before.Mode().Perm(), nil
+		return s.before.Mode().Perm() &^ 0o022, nil
 	}
 	f, err := os.OpenFile(s.file("mode"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
