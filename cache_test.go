@@ -295,3 +295,16 @@ func TestWhereAMappedFileCannotBeCutOffItIsWhenItIsClosed(t *testing.T) {
 	require.Zero(t, c.Stats().Misses)
 	require.NoError(t, c.Close())
 }
+
+// What no index can list stays in memory, and keeps nothing else from the file.
+func TestNamesThatNoIndexCanListKeepNothingElseFromTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, map[string][]byte{strings.Repeat("n", 65<<20): contentOf("n", 500)}).close(t)
+	require.NoError(t, c.Save())
+	require.EqualValues(t, 1, c.Stats().Private[ReasonDisk].Entries)
+	require.ErrorIs(t, c.Stats().LastError, store.ErrLongNames)
+	open(t, c, someTensors(3, 500)).close(t)
+	require.NoError(t, c.Close())
+	require.Equal(t, 3, c.Stats().Entries)
+}

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"xpwc"
@@ -143,7 +144,7 @@ func (m *dataMap) settle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	many := len(m.given) >= collectedFor
-	m.given = slices.Clone(slices.DeleteFunc(m.given, func(t *tensor) bool { return t.released }))
+	m.given = slices.Clone(slices.DeleteFunc(m.given, func(t *tensor) bool { return t.released.Load() }))
 	m.table, m.asked = nil, nil
 	if many {
 		go debug.FreeOSMemory()
@@ -169,7 +170,7 @@ type tensor struct {
 	fill, evict C.struct_xpwc_callback
 	release     C.struct_xpwc_callback
 	identity    xpwc.Identity
-	released    bool
+	released    atomic.Bool // while another thread may settle the data map
 }
 
 // identityStrings keeps one string for the many tensors of a table that have the same.
@@ -233,8 +234,8 @@ func (t *tensor) unpacked() xpwc.Tensor {
 
 // free calls the host's release, once.
 func (t *tensor) free() {
-	if !t.released && t.release.function != 0 {
+	if !t.released.Load() && t.release.function != 0 {
 		C.xpwc_call_release(t.release, t.address, t.size)
 	}
-	t.released = true
+	t.released.Store(true)
 }

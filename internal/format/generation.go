@@ -33,10 +33,22 @@ func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Recor
 // nativeTrailerSize is the size of a native file's trailer.
 const nativeTrailerSize = trailerEntrySize + uint64(len(NativeEntry)) + FooterSize
 
+// What there is room for beside the records of a generation: the descriptions of so many layouts, in bytes.
+const roomForLayouts, roomForDescriptions = 8, 4 << 10
+
 // GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have
 // so many bytes together, with room for the descriptions of some layouts.
 func GenerationSize(records, names uint64) uint64 {
-	const layouts, descriptions = 8, 4 << 10
-	most := counts{layouts, records, records, tableSlots(records), names + descriptions} // each has its own source
+	most := counts{
+		layouts: roomForLayouts, sources: records, // each has its own
+		records: records, slots: tableSlots(records), strings: names + roomForDescriptions,
+	}
 	return most.arrange().end + nativeTrailerSize
+}
+
+// NamesFit reports whether an index can list so many records, whose names have so many bytes together, beside the
+// descriptions of some layouts: see EncodeIndex.
+func NamesFit(records, names uint64) bool {
+	n := counts{records: records, strings: names + roomForDescriptions}
+	return n.strings <= n.mostStrings()
 }

@@ -1,6 +1,8 @@
 package format
 
 import (
+	"math"
+
 	"github.com/zeebo/xxh3"
 
 	"xpwc/packing"
@@ -60,9 +62,9 @@ func countsOf(header []byte) counts {
 const leastLimit = 64 << 20
 
 // mostStrings is how many bytes of strings an index may have: a small file must not claim more than there is memory
-// for.
+// for, and records say in 32 bits where theirs lie.
 func (n counts) mostStrings() uint64 {
-	return leastLimit + 8*(n.records*recordSize+n.layouts*layoutSize)
+	return min(math.MaxUint32, leastLimit+8*(n.records*recordSize+n.layouts*layoutSize))
 }
 
 // Flags of a record.

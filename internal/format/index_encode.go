@@ -47,7 +47,7 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 		layouts: uint64(len(layouts)), sources: uint64(len(sources)),
 		records: uint64(len(records)), slots: slots, strings: uint64(len(names.text)),
 	}
-	if n.strings > min(math.MaxUint32, n.mostStrings()) {
+	if n.strings > n.mostStrings() {
 		return nil, Digest{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
 	at := n.arrange()

@@ -413,3 +413,12 @@ func FuzzDamagedIndex(f *testing.F) {
 		require.Equal(t, changed, l.read(t, b) > 0)
 	})
 }
+
+func TestNamesThatFitCanBeEncoded(t *testing.T) {
+	for length, fits := range map[int]bool{64<<20 - 4<<10: true, 65 << 20: false} {
+		r := format.Record{Key: format.Key{Kernel: strings.Repeat("n", length)}, Offset: format.HeaderSize, Size: 1}
+		require.Equal(t, fits, format.NamesFit(1, uint64(length)))
+		_, _, err := format.EncodeIndex(1, []format.Layout{{}}, []format.Record{r})
+		require.Equal(t, fits, err == nil)
+	}
+}

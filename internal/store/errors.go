@@ -9,6 +9,8 @@ var (
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
 	// ErrCondemned: a flush of the file failed in this process, which does not write to it any more.
 	ErrCondemned = errors.New("a flush of the file failed before")
+	// ErrLongNames: an index cannot list what was reserved and one more with such names.
+	ErrLongNames = errors.New("no index has room for so long names")
 	// ErrMapped: the file cannot be cut off as long as any process has it mapped. On Windows alone.
 	ErrMapped = errors.New("the file is mapped")
 )

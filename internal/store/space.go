@@ -22,10 +22,15 @@ const (
 type listing struct{ records, names uint64 }
 
 // Reserve returns n bytes of the file, mapped and with disk space for them, for an entry whose names have so many
-// bytes. There is room for the index that lists it, too.
+// bytes. There is room for the index that lists it, too. ErrLongNames: an index has no place for such names.
 func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 	if st.Condemned() {
 		return Reservation{}, fmt.Errorf("cache %s: %w", st.path, ErrCondemned)
+	}
+	listed := listing{st.listed.records + 1, st.listed.names + names}
+	if !format.NamesFit(listed.records, listed.names) { // else nothing could be committed any more
+		return Reservation{}, fmt.Errorf("cache %s: %d packed weights with %d bytes of names: %w",
+			st.path, listed.records, listed.names, ErrLongNames)
 	}
 	start := format.AlignUp(st.tail, format.Alignment)
 	if st.segment == nil || start+n > st.segment.end() {
@@ -33,7 +38,7 @@ func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 			return Reservation{}, err
 		}
 	}
-	if err := st.makeRoom(start+n, listing{st.listed.records + 1, st.listed.names + names}); err != nil {
+	if err := st.makeRoom(start+n, listed); err != nil {
 		return Reservation{}, err
 	}
 	at := start - st.segment.offset
