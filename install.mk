@@ -36,7 +36,8 @@ install-lib: lib
 
 # The installed tool needs nothing of this directory: the libraries that it needs of third_party/ are installed too, and it
 # finds them from where it is itself. Only the loader that a libc brings along has a path that is fixed.
-ifneq ($(own_libraries),)
+# They are not looked for here, before they are fetched: make would remember that they are not there.
+ifneq ($(value own_libraries),)
 installed_ldflags = $(filter-out -Wl$(,)--disable-new-dtags$(,)-rpath$(,)% -Wl$(,)-rpath$(,)% -Wl$(,)--dynamic-linker=%,$(xnnpack_ldflags)) \
 	-Wl,--disable-new-dtags,-rpath,$$ORIGIN/$(call relative,$(PREFIX)/bin,$(LIBDIR)/xpwc) \
 	$(if $(wildcard $(root)/.own-libc),-Wl$(,)--dynamic-linker=$(LIBDIR)/xpwc/$(notdir $(loader)))
