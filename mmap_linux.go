@@ -112,7 +112,9 @@ func cachedPages(f *os.File, offset, size int64) (n int64, err error) {
 // residentPages counts the pages of a mapping that are in the page cache. It takes longer than to map them. To those
 // who may not write to the file, the system says that all are.
 func residentPages(b []byte) (n int64, err error) {
-	resident := make([]byte, len(b)/os.Getpagesize())
+	// A byte for each page of the kernel's. An emulator may give its program larger pages than the kernel has.
+	const leastPage = 4 << 10
+	resident := make([]byte, (len(b)+leastPage-1)/leastPage)
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE, addressOf(b), uintptr(len(b)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(resident))))
 	if errno != 0 {
