@@ -1,7 +1,7 @@
 #include "callbacks.h"
 
-// Not every XNNPACK has these functions, and not every header declares them. Only where objects are ELF can what is not
-// there be asked for.
+// Not every XNNPACK has these functions, and not every header declares them. Package xnnpack calls them; the library must
+// also link with an XNNPACK that lacks them. Only where objects are ELF can what is not there be asked for.
 #ifdef __ELF__
 extern const void* xnn_experimental_get_build_identifier_data(void) __attribute__((weak));
 extern size_t xnn_experimental_get_build_identifier_size(void) __attribute__((weak));

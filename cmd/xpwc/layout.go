@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/xnnpack"
 )
 
 func newLayoutCommand() *cobra.Command {
@@ -29,7 +30,7 @@ what packed weights must be packed for to be used here. It differs whenever pack
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), machineLayout{here.Fingerprint.String(), here.Description,
-					xpwc.BuildIdentifier()})
+					xnnpack.BuildIdentifier()})
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), here.Fingerprint)
 			return err
@@ -58,7 +59,7 @@ func printVersion(w io.Writer) error {
 		_, err = fmt.Fprintf(w, "%v\n", err)
 		return err
 	}
-	if id := xpwc.BuildIdentifier(); id != "" {
+	if id := xnnpack.BuildIdentifier(); id != "" {
 		fmt.Fprintf(w, "XNNPACK build %s\n", id)
 	}
 	_, err = fmt.Fprintf(w, "layout %s (%s)\n", here.Fingerprint, here.Description)
