@@ -4,18 +4,16 @@ package executorch
 
 import (
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
-	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/flatbuf"
 )
 
-// table is a flatbuffers table to be written: its fields by their slots. Scalars are written also where they are the
-// default.
-type table map[int]any
+type table = flatbuf.Fields
 
 // slots returns a table that has its first fields. A number without a type is a uint32, as most fields are.
 func slots(fields ...any) table {
@@ -29,78 +27,7 @@ func slots(fields ...any) table {
 	return t
 }
 
-// write writes a table, a vector of tables ([]table), of offsets to other things, or a string, and returns its
-// offset.
-func write(b *flatbuffers.Builder, v any) flatbuffers.UOffsetT {
-	vector := func(size, n int, put func(i int)) flatbuffers.UOffsetT {
-		b.StartVector(size, n, size)
-		for i := n - 1; i >= 0; i-- {
-			put(i)
-		}
-		return b.EndVector(n)
-	}
-	switch v := v.(type) {
-	case string:
-		return b.CreateString(v)
-	case []byte:
-		return b.CreateByteVector(v)
-	case []table:
-		var offsets []flatbuffers.UOffsetT
-		for _, t := range v {
-			offsets = append(offsets, write(b, t))
-		}
-		return b.CreateVectorOfTables(offsets)
-	case []uint32:
-		return vector(4, len(v), func(i int) { b.PrependUint32(v[i]) })
-	case []int32:
-		return vector(4, len(v), func(i int) { b.PrependInt32(v[i]) })
-	case []uint64:
-		return vector(8, len(v), func(i int) { b.PrependUint64(v[i]) })
-	case []float32:
-		return vector(4, len(v), func(i int) { b.PrependFloat32(v[i]) })
-	case table:
-		slots := slices.Sorted(maps.Keys(v))
-		offsets := map[int]flatbuffers.UOffsetT{}
-		for _, slot := range slots {
-			switch v[slot].(type) {
-			case byte, int16, int32, uint32, uint64, float32:
-			default:
-				offsets[slot] = write(b, v[slot])
-			}
-		}
-		fields := 0
-		if len(slots) > 0 {
-			fields = slots[len(slots)-1] + 1
-		}
-		b.StartObject(fields)
-		for _, slot := range slots {
-			switch x := v[slot].(type) {
-			case byte:
-				b.PrependByteSlot(slot, x, ^x)
-			case int16:
-				b.PrependInt16Slot(slot, x, ^x)
-			case int32:
-				b.PrependInt32Slot(slot, x, ^x)
-			case uint32:
-				b.PrependUint32Slot(slot, x, ^x)
-			case uint64:
-				b.PrependUint64Slot(slot, x, ^x)
-			case float32:
-				b.PrependFloat32Slot(slot, x, x+1)
-			default:
-				b.PrependUOffsetTSlot(slot, offsets[slot], 0)
-			}
-		}
-		return b.EndObject()
-	}
-	panic(fmt.Sprintf("%T", v))
-}
-
-func finish(root table, identifier string) []byte {
-	b := flatbuffers.NewBuilder(1024)
-	b.FinishWithFileIdentifier(write(b, root), []byte(identifier))
-	return b.FinishedBytes()
-}
+func finish(root table, identifier string) []byte { return flatbuf.Build(root, identifier) }
 
 // none is the ID of no value.
 const none = uint32(0xffffffff)

@@ -1,6 +1,10 @@
 package chain
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"xpwc/internal/flatbuf"
+)
 
 // program describes the chain as ExecuTorch's program.fbs says, with one method that calls one XNNPACK delegate. The
 // matrices are named data, which ExecuTorch's cache of packed weights needs. The numbers are the schema's slots and
@@ -21,7 +25,7 @@ func program(all []matrix) []byte {
 		return union(0, tensorValue, table{0: float, 1: int32(0), 2: []int32{1, Width}, 3: []byte{0, 1}, 5: uint32(0),
 			6: table{0: planned, 1: offset}}, nil)
 	}
-	flat := finish(table{
+	flat := flatbuf.Build(table{
 		0: uint32(0),
 		1: []table{{
 			0: "forward", 2: []table{tensor(0), tensor(4 * Width)}, 3: []int32{0}, 4: []int32{1},
@@ -72,7 +76,7 @@ func delegate(all []matrix) []byte {
 			table{0: x, 1: weight, 2: none, 3: weight + 1, 4: uint32(0)}, table{2: uint32(i)}))
 		x = weight + 1
 	}
-	flat := finish(table{
+	flat := flatbuf.Build(table{
 		0: "1", 1: nodes, 2: values, 3: uint32(2), 4: []uint32{0}, 5: []uint32{x}, 8: constants,
 	}, "XN01")
 	const header, length = 32, 30

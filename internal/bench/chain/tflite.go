@@ -1,6 +1,10 @@
 package chain
 
-import "fmt"
+import (
+	"fmt"
+
+	"xpwc/internal/flatbuf"
+)
 
 // tfliteModel describes the chain as TensorFlow Lite's schema.fbs says; the numbers are its slots and values.
 func tfliteModel(all []matrix) []byte {
@@ -21,7 +25,7 @@ func tfliteModel(all []matrix) []byte {
 			table{0: uint32(0), 1: []int32{x, weight, noBias}, 2: []int32{weight + 1}}))
 		x = weight + 1
 	}
-	return finish(table{
+	return flatbuf.Build(table{
 		0: version,
 		1: []table{{0: fullyConnected, 2: int32(1), 3: int32(fullyConnected)}},
 		2: []table{{0: tensors, 1: []int32{0}, 2: []int32{x}, 3: operators}},
