@@ -22,7 +22,6 @@ func TestMain(m *testing.M) {
 		commands := map[string]func() error{
 			MeasureCommand: func() error { return Measure(os.Stdin, os.Stdout, os.Stderr) },
 			HostCommand:    func() error { return Host(os.Args[2:], os.Stdin, os.Stdout) },
-			ChurnCommand:   func() error { return Churn(os.Args[2:]) },
 		}
 		if command := commands[os.Args[1]]; command != nil {
 			if err := command(); err != nil {

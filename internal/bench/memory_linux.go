@@ -2,16 +2,20 @@ package bench
 
 import (
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-func readMemory() (memory, error) {
-	status, err := os.ReadFile("/proc/self/status")
+func readMemory() (memory, error) { return memoryOf("self") }
+
+// memoryOf reads the memory of a process, by its name in /proc.
+func memoryOf(process string) (memory, error) {
+	status, err := os.ReadFile(filepath.Join("/proc", process, "status"))
 	if err != nil {
 		return memory{}, err
 	}
-	rollup, err := os.ReadFile("/proc/self/smaps_rollup")
+	rollup, err := os.ReadFile(filepath.Join("/proc", process, "smaps_rollup"))
 	if err != nil {
 		return memory{}, err
 	}

@@ -9,9 +9,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"xpwc/internal/bench/chain"
@@ -232,32 +230,6 @@ func (c *comparison) measureMany(ctx context.Context, w *way, n int) (err error)
 	}
 	w.many = m
 	return nil
-}
-
-// ChurnCommand is the first argument of processes that RunPeers starts: the running program once more. A program that
-// calls it calls [Churn] when it is started so.
-const ChurnCommand = "churn"
-
-// startChurning has a process churn memory: so each measured process finds the machine's memory in the same state,
-// whatever ran before.
-func startChurning(ctx context.Context, size int64) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	return exec.CommandContext(ctx, self, ChurnCommand, strconv.FormatInt(size, 10)).Run()
-}
-
-// Churn uses and frees as many bytes of memory as its argument says.
-func Churn(args []string) error {
-	if len(args) != 1 {
-		return errors.New("churn: give a number of bytes")
-	}
-	size, err := strconv.ParseInt(args[0], 10, 64)
-	if err != nil {
-		return err
-	}
-	return churn(size)
 }
 
 // addToJSON writes a result to a file, in place of the one of the same name if there is one, from which it takes what

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -78,18 +77,7 @@ func (h *host) run() *peerRun {
 }
 
 // memory is that of the process now.
-func (h *host) memory() (memory, error) {
-	proc := filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid))
-	status, err := os.ReadFile(filepath.Join(proc, "status"))
-	if err != nil {
-		return memory{}, err
-	}
-	rollup, err := os.ReadFile(filepath.Join(proc, "smaps_rollup"))
-	if err != nil {
-		return memory{}, err
-	}
-	return parseMemory(status, rollup)
-}
+func (h *host) memory() (memory, error) { return memoryOf(strconv.Itoa(h.cmd.Process.Pid)) }
 
 func (h *host) stop() error {
 	return errors.Join(h.stdin.Close(), h.cmd.Wait())

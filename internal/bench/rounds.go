@@ -106,9 +106,7 @@ func (r *rounds) measure(ctx context.Context, mode, file string) error {
 	if i < 0 {
 		return nil
 	}
-	churning := r.task
-	churning.Churn = r.result.PayloadBytes * 5 / 4
-	if err := churning.startQuietly(ctx, modeChurn, &struct{}{}); err != nil {
+	if err := startChurning(ctx, r.result.PayloadBytes*5/4); err != nil {
 		return err
 	}
 	var m measured

@@ -18,8 +18,8 @@ import (
 	"xpwc/models"
 )
 
-// MeasureCommand is the only argument of the processes that Run and Demo start: the running program once more. A
-// program that calls them calls [Measure] when it is started so.
+// MeasureCommand is the only argument of the processes that Run, Demo and RunPeers start: the running program once
+// more. A program that calls them calls [Measure] when it is started so.
 const MeasureCommand = "measure"
 
 // A task is what a measuring process does.
@@ -98,6 +98,12 @@ func (t task) startQuietly(ctx context.Context, mode string, result any) error {
 		return fmt.Errorf("mode %s: %w: %s", mode, err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return nil
+}
+
+// startChurning has a process use and free memory: so a process that is measured next finds the machine's memory in the
+// same state, whatever ran before.
+func startChurning(ctx context.Context, size int64) error {
+	return task{Churn: size}.startQuietly(ctx, modeChurn, &struct{}{})
 }
 
 func (t task) withCache(path string) task {

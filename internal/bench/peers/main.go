@@ -25,8 +25,8 @@ func run(ctx context.Context, args []string) error {
 		switch args[0] {
 		case bench.HostCommand:
 			return bench.Host(args[1:], os.Stdin, os.Stdout)
-		case bench.ChurnCommand:
-			return bench.Churn(args[1:])
+		case bench.MeasureCommand:
+			return bench.Measure(os.Stdin, os.Stdout, os.Stderr)
 		}
 	}
 	var o bench.PeersOptions
