@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
 	"xpwc/npy"
 	"xpwc/xnnpack"
@@ -82,8 +83,8 @@ func (f peerFiles) writeInputs(program string) (paths []string, err error) {
 			return nil, err
 		}
 		values := make([]float32, size/4)
-		for j := range values { // as execution.FillKnuth
-			values[j] = float32(uint32(j)*2654435761) / (1 << 32)
+		for j := range values {
+			values[j] = execution.Knuth(j)
 		}
 		path := fmt.Sprintf("%s.input%d.npy", f.base, i)
 		content, err := binary.Append(npyHeader(v.Shape), binary.LittleEndian, values)

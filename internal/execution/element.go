@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"xpwc/executorch"
+	"xpwc/internal/half"
 	"xpwc/models"
 	"xpwc/npy"
 	"xpwc/xnnpack"
@@ -31,28 +32,17 @@ func (e *Element) Size() int { return e.Dtype.Size() }
 // Text writes the number that b begins with.
 func (e *Element) Text(b []byte) string { return e.text(b) }
 
+// hashOf is Knuth's multiplicative hash of an index.
+func hashOf(i int) uint32 { return uint32(i) * 2654435761 }
+
 // fraction maps a hash to a number from 0 to 1.
 func fraction(hash uint32) float32 { return float32(hash) / (1 << 32) }
 
-// halfOf returns the bits of the first 11 bits of a hash as a fraction, which half precision has exactly.
-func halfOf(hash uint32) uint16 {
-	f := float32(hash>>21) / (1 << 11)
-	if f == 0 {
-		return 0
-	}
-	return uint16(math.Float32bits(f)>>13 - (127-15)<<10) // the exponent has another bias
-}
+// Knuth returns number i of what FillKnuth gives an input of floats.
+func Knuth(i int) float32 { return fraction(hashOf(i)) }
 
-// widened returns the number in half precision that b begins with.
-func widened(b []byte) float32 {
-	var src [2 + xnnpack.ExtraBytes]byte // which may be read
-	var dst [4]byte
-	copy(src[:2], b)
-	if err := xnnpack.WidenF16(dst[:], src[:2]); err != nil {
-		return float32(math.NaN()) // XNNPACK could not be initialized, so that there is no number to show
-	}
-	return math.Float32frombits(le.Uint32(dst[:]))
-}
+// halfOf returns the bits of the first 11 bits of a hash as a fraction, which half precision has exactly.
+func halfOf(hash uint32) uint16 { return half.Bits(float64(hash>>21) / (1 << 11)) }
 
 // byteOf maps a hash to a small number, which may be an index.
 func byteOf(hash uint32) byte { return byte(hash >> 24) }
@@ -72,7 +62,7 @@ var (
 		func(b []byte) string { return floatText(math.Float64frombits(le.Uint64(b))) }}
 	float16s = &Element{"float16", npy.Float16, "f16",
 		func(b []byte, h uint32) { le.PutUint16(b, halfOf(h)) },
-		func(b []byte) string { return floatText(float64(widened(b))) }}
+		func(b []byte) string { return floatText(half.Float64(le.Uint16(b))) }}
 	bfloat16s = &Element{"bfloat16", npy.Uint16, "bf16",
 		func(b []byte, h uint32) { le.PutUint16(b, uint16(math.Float32bits(fraction(h))>>16)) },
 		func(b []byte) string { return floatText(float64(math.Float32frombits(uint32(le.Uint16(b)) << 16))) }}
@@ -171,7 +161,7 @@ func (e *Execution) FillKnuth() error {
 		content := make([]byte, e.InputBytes(k))
 		size := element.Size()
 		for i := range len(content) / size {
-			element.put(content[i*size:], uint32(i)*2654435761)
+			element.put(content[i*size:], hashOf(i))
 		}
 		if err := e.Give(k, content); err != nil {
 			return err

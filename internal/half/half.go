@@ -1,4 +1,4 @@
-// Package half converts IEEE 754 half precision, for tests: XNNPACK converts what models have.
+// Package half converts IEEE 754 half precision, for tests and for people: XNNPACK converts what models have.
 package half
 
 import "math"
