@@ -87,7 +87,7 @@ func (f peerFiles) writeInputs(program string) (paths []string, err error) {
 			values[j] = execution.Knuth(j)
 		}
 		path := fmt.Sprintf("%s.input%d.npy", f.base, i)
-		content, err := binary.Append(npyHeader(v.Shape), binary.LittleEndian, values)
+		content, err := binary.Append(npy.Header(npy.Float32, v.Shape), binary.LittleEndian, values)
 		if err != nil {
 			return nil, err
 		}
@@ -97,18 +97,4 @@ func (f peerFiles) writeInputs(program string) (paths []string, err error) {
 		paths = append(paths, path)
 	}
 	return paths, nil
-}
-
-// npyHeader is that of version 1.0, for float32 numbers.
-func npyHeader(shape []int) []byte {
-	var dimensions string
-	for _, d := range shape {
-		dimensions += fmt.Sprintf("%d, ", d)
-	}
-	const alignment, fixed = 64, 10
-	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", dimensions)
-	padding := (alignment - (fixed+len(header)+1)%alignment) % alignment
-	header += fmt.Sprintf("%*s\n", padding, "")
-	b := append([]byte("\x93NUMPY\x01\x00"), binary.LittleEndian.AppendUint16(nil, uint16(len(header)))...)
-	return append(b, header...)
 }
