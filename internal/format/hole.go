@@ -50,14 +50,14 @@ func readSolid(readAt func(b []byte, offset uint64) error, offset, size, solid u
 // ReadIndex reads the bytes of the index that slot says where to find, for DecodeIndex. readAt must fill its argument
 // with the file's bytes at the offset. It returns ErrDamaged for an index that is only claimed: a hole in the file.
 func ReadIndex(readAt func(b []byte, offset uint64) error, slot Slot) ([]byte, error) {
-	if slot.IndexSize < indexHeaderSize {
+	if slot.IndexSize < IndexHeaderSize {
 		return nil, damaged("the index has %d bytes", slot.IndexSize)
 	}
-	header := make([]byte, indexHeaderSize)
+	header := make([]byte, IndexHeaderSize)
 	if err := readAt(header, slot.IndexOffset); err != nil {
 		return nil, err
 	}
-	at, err := sectionsOf(header, slot.IndexSize)
+	at, err := countsOf(header).arrangeIn(slot.IndexSize)
 	if err != nil {
 		return nil, err
 	}

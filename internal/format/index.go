@@ -21,14 +21,16 @@ import (
 // fingerprint_id, packing identity and names but not the seed: XNNPACK's seed is not an identity (of batch matrix
 // multiply it even differs between processes), so all records of one weight are found together, whatever their seeds.
 const (
-	indexMagic      = "xpwcidx\x04"
-	indexHeaderSize = 128
-	layoutSize      = 32
-	sourceSize      = 16
-	recordSize      = 164
-	sumSize         = 8
-	blockSize       = 1 << 10
+	indexMagic = "xpwcidx\x04"
+	layoutSize = 32
+	sourceSize = 16
+	recordSize = 164
+	sumSize    = 8
+	blockSize  = 1 << 10
 )
+
+// IndexHeaderSize is the size of what an index begins with, in bytes.
+const IndexHeaderSize = 128
 
 // Offsets in a record of what is read at several places.
 const (
@@ -145,11 +147,29 @@ func blocksOf(body uint64) uint64 { return (body + blockSize - 1) / blockSize }
 // arrange places the sections of an index. All that it has together must be less than 2^62 bytes.
 func (n counts) arrange() (s sections) {
 	body := n.records*recordSize + n.slots*4 + n.strings
-	s.sources = indexHeaderSize + n.layouts*layoutSize
+	s.sources = IndexHeaderSize + n.layouts*layoutSize
 	s.sums = s.sources + n.sources*sourceSize
 	s.body = Align(s.sums + blocksOf(body)*sumSize)
 	s.table = s.body + n.records*recordSize
 	s.strings = s.table + n.slots*4
 	s.end = s.body + body
 	return s
+}
+
+// arrangeIn is arrange for an index that has so many bytes, and is damaged if the numbers cannot be those of one.
+func (n counts) arrangeIn(size uint64) (sections, error) {
+	if n.records > size/recordSize || n.layouts > size/layoutSize || n.sources > size/sourceSize || n.strings > size {
+		return sections{}, damaged("a section of the index lies outside it")
+	}
+	if n.slots != tableSlots(n.records) {
+		return sections{}, damaged("the index has %d records in %d table slots", n.records, n.slots)
+	}
+	if n.strings > n.mostStrings() {
+		return sections{}, damaged("%d records have %d bytes of names", n.records, n.strings)
+	}
+	at := n.arrange()
+	if at.end != size {
+		return sections{}, damaged("the index has %d bytes, its header says %d", size, at.end)
+	}
+	return at, nil
 }

@@ -119,13 +119,10 @@ func (x *Index) touchBlock(i uint64) error {
 	return nil
 }
 
-// IndexHeaderSize is how many bytes of an index SizeOfIndex needs.
-const IndexHeaderSize = indexHeaderSize
-
 // SizeOfIndex returns the size of the index whose first bytes are given, IndexHeaderSize of them or more: its header is
 // not checked against anything, so this is for showing people what dead bytes were.
 func SizeOfIndex(b []byte) (size uint64, ok bool) {
-	if len(b) < indexHeaderSize || string(b[:8]) != indexMagic {
+	if len(b) < IndexHeaderSize || string(b[:8]) != indexMagic {
 		return 0, false
 	}
 	const most = 1 << 40

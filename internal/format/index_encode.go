@@ -64,7 +64,7 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 
 	number := map[Digest]uint16{}
 	for i, l := range layouts {
-		row := b[indexHeaderSize+layoutSize*i:]
+		row := b[IndexHeaderSize+layoutSize*i:]
 		copy(row, l.Fingerprint[:])
 		le.PutUint32(row[16:], names.at[l.Description])
 		le.PutUint32(row[20:], uint32(len(l.Description)))

@@ -31,11 +31,11 @@ type Index struct {
 // index nor the payloads before and after it.
 func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	size := uint64(len(b))
-	if size != slot.IndexSize || size < indexHeaderSize {
+	if size != slot.IndexSize || size < IndexHeaderSize {
 		return nil, damaged("the index has %d bytes", size)
 	}
 	n := countsOf(b)
-	at, err := sectionsOf(b, size)
+	at, err := n.arrangeIn(size)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	}
 	described := uint64(0)
 	for i := range n.layouts {
-		row := b[indexHeaderSize+layoutSize*i:]
+		row := b[IndexHeaderSize+layoutSize*i:]
 		description, err := x.text(row, 16)
 		if err != nil {
 			return nil, err
@@ -78,25 +78,6 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description)})
 	}
 	return x, nil
-}
-
-// sectionsOf returns where the sections of an index of so many bytes begin, by its header.
-func sectionsOf(header []byte, size uint64) (sections, error) {
-	n := countsOf(header)
-	if n.records > size/recordSize || n.layouts > size/layoutSize || n.sources > size/sourceSize || n.strings > size {
-		return sections{}, damaged("a section of the index lies outside it")
-	}
-	if n.slots != tableSlots(n.records) {
-		return sections{}, damaged("the index has %d records in %d table slots", n.records, n.slots)
-	}
-	if n.strings > n.mostStrings() {
-		return sections{}, damaged("%d records have %d bytes of names", n.records, n.strings)
-	}
-	at := n.arrange()
-	if at.end != size {
-		return sections{}, damaged("the index has %d bytes, its header says %d", size, at.end)
-	}
-	return at, nil
 }
 
 // row returns a record's bytes, after checking them and how they fit the records beside it.
