@@ -22,8 +22,6 @@ import (
 const Available = true
 
 const (
-	// InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it says that there is none.
-	InvalidValue ValueID = math.MaxUint32
 	// MaxTensorDims is the largest number of dimensions of a tensor (XNN_MAX_TENSOR_DIMS).
 	MaxTensorDims = C.XNN_MAX_TENSOR_DIMS
 	// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
@@ -64,13 +62,6 @@ const (
 	flagExternalInput  = C.XNN_VALUE_FLAG_EXTERNAL_INPUT
 	flagExternalOutput = C.XNN_VALUE_FLAG_EXTERNAL_OUTPUT
 )
-
-// WeightsCache is where a runtime puts its packed weights, or finds them: an xpwc.Session, or a [HeapWeightsCache].
-type WeightsCache interface {
-	// Provider returns a *struct xnn_weights_cache_provider in C memory that stays valid until every runtime created
-	// with it is deleted.
-	Provider() unsafe.Pointer
-}
 
 // The numbers of these names differ between versions of the header, hence the tables.
 var unaryOperators = [...]C.enum_xnn_unary_operator{

@@ -6,7 +6,6 @@ package xnnpack
 // values of xnnpack.h.
 
 import (
-	"math"
 	"runtime"
 	"unsafe"
 )
@@ -15,8 +14,6 @@ import (
 const Available = false
 
 const (
-	// InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it says that there is none.
-	InvalidValue ValueID = math.MaxUint32
 	// MaxTensorDims is the largest number of dimensions of a tensor (XNN_MAX_TENSOR_DIMS).
 	MaxTensorDims = 6
 	// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
@@ -46,12 +43,6 @@ const (
 	flagExternalInput  = 0x1
 	flagExternalOutput = 0x2
 )
-
-// WeightsCache is where a runtime puts its packed weights, or finds them: an xpwc.Session, or a [HeapWeightsCache].
-type WeightsCache interface {
-	// Provider returns a *struct xnn_weights_cache_provider.
-	Provider() unsafe.Pointer
-}
 
 type (
 	pinned        struct{ pinner *runtime.Pinner }

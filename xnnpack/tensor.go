@@ -11,6 +11,9 @@ import (
 // ValueID names a value (a tensor) of a subgraph.
 type ValueID uint32
 
+// InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it says that there is none.
+const InvalidValue ValueID = math.MaxUint32
+
 // Quantization says what the stored integers of a quantised tensor mean. BlockSize must be a multiple of MinBlockSize.
 type Quantization = packing.Quantization
 
