@@ -13,6 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
+	"xpwc/internal/format/formattest"
 	"xpwc/internal/reexec"
 )
 
@@ -45,15 +46,8 @@ func TestOpeningAHole(t *testing.T) {
 		"native":       {0: header},
 	} {
 		path := filepath.Join(dir, name)
-		f, err := os.Create(path)
-		require.NoError(t, err)
-		for at, b := range parts {
-			_, err := f.WriteAt(b, at)
-			require.NoError(t, err)
-		}
-		require.NoError(t, f.Truncate(size))
-		require.NoError(t, f.Close())
-		_, err = xpwc.Open(path, &xpwc.Options{Strict: true})
+		require.NoError(t, formattest.Sparse(path, size, parts))
+		_, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 		require.ErrorIs(t, err, xpwc.ErrDamaged, name)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/format/formattest"
 	"xpwc/internal/reexec"
 )
 
@@ -20,14 +21,7 @@ const envLimited = "XPWC_TEST_LIMITED"
 // sparse makes a file of 64 GiB that takes a few pages of the disk.
 func sparse(t *testing.T, parts map[int64][]byte) (path string) {
 	path = filepath.Join(t.TempDir(), "cache")
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	for at, b := range parts {
-		_, err := f.WriteAt(b, at)
-		require.NoError(t, err)
-	}
-	require.NoError(t, f.Truncate(sparseSize))
-	require.NoError(t, f.Close())
+	require.NoError(t, formattest.Sparse(path, sparseSize, parts))
 	return path
 }
 

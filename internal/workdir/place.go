@@ -20,6 +20,24 @@ func Place(f *os.File, path string) error {
 	return Rename(f.Name(), path)
 }
 
+// Write has a file written, in a directory beside path, and places it there. Where it fails, what was at path is still
+// there, and nothing is beside it.
+func Write(path string, write func(*os.File) error) error {
+	dir, err := New(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Remove()
+	f, err := dir.Create(filepath.Base(path))
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return Place(f, path)
+}
+
 // Rename gives a file of the directory, whose content is on stable storage, a path beside the directory. What was
 // there is replaced whole: whoever has it open or mapped keeps it, but on Windows, where it cannot be replaced as
 // long as somebody has. When it returns nil the name is on stable storage too, as far as the system can say: a

@@ -61,20 +61,7 @@ func Generate(ctx context.Context, path string, n int, progress func(done, total
 	if isAt(path, head, n) {
 		return nil
 	}
-	dir, err := workdir.New(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("generate a chain: %w", err)
-	}
-	defer dir.Remove()
-	f, err := dir.Create(filepath.Base(path))
-	if err != nil {
-		return fmt.Errorf("generate a chain: %w", err)
-	}
-	if err := write(ctx, f, head, n, progress); err != nil {
-		f.Close()
-		return fmt.Errorf("generate %s: %w", path, err)
-	}
-	if err := workdir.Place(f, path); err != nil {
+	if err := workdir.Write(path, func(f *os.File) error { return write(ctx, f, head, n, progress) }); err != nil {
 		return fmt.Errorf("generate %s: %w", path, err)
 	}
 	return nil

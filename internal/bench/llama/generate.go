@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 
 	"xpwc/internal/mapped"
 	"xpwc/internal/workdir"
@@ -30,20 +29,7 @@ func (s Stack) Generate(ctx context.Context, path string, progress func(done, to
 	if s.isAt(path) {
 		return nil
 	}
-	dir, err := workdir.New(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("generate weights: %w", err)
-	}
-	defer dir.Remove()
-	f, err := dir.Create(filepath.Base(path))
-	if err != nil {
-		return fmt.Errorf("generate weights: %w", err)
-	}
-	if err := s.write(ctx, f, progress); err != nil {
-		f.Close()
-		return fmt.Errorf("generate weights %s: %w", path, err)
-	}
-	if err := workdir.Place(f, path); err != nil {
+	if err := workdir.Write(path, func(f *os.File) error { return s.write(ctx, f, progress) }); err != nil {
 		return fmt.Errorf("generate weights %s: %w", path, err)
 	}
 	return nil
