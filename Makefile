@@ -119,8 +119,7 @@ build: xnnpack ## build the tool: bin/xpwc (XNNPACK=)
 
 # With a libc of its own, the path of its loader is fixed; otherwise the tool still finds its libraries when this directory
 # has been moved.
-movable = $(if $(own_libraries),-ldflags='-linkmode=external -extldflags "-Wl$(,)-rpath$(,)$$ORIGIN/$(shell \
-	realpath -ms --relative-to=bin $(own_libraries))"')
+movable = $(if $(own_libraries),-ldflags='-linkmode=external -extldflags "-Wl$(,)-rpath$(,)$$ORIGIN/$(call relative,bin,$(own_libraries))"')
 
 # One file that needs nothing of the machine it is copied to.
 .PHONY: static

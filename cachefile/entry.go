@@ -148,7 +148,7 @@ func (f *File) Entries() iter.Seq2[Entry, error] {
 	}
 }
 
-// reserved reports whether the name of an entry of ExecuTorch's index is one that only a native file has.
+// reserved reports whether an entry in a trailer has the name that only native files use.
 func reserved(name string) bool { return name == format.NativeEntry }
 
 // Payload reads the packed bytes of an entry of this file, as long as the file is open. They are not checked.

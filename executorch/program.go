@@ -208,9 +208,8 @@ func (m *Method) NewLoader() *models.Memory {
 // Subgraph makes a new subgraph of the method, and asks l once for each constant that a node uses. The options say
 // how XNNPACK uses it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if they are
 // packed without a look-up that names them; those read at inference with [xpwc.Eager] and [xpwc.Retain]; kernels with
-// an [xpwc.PackedAs] for each node that packs them. Scales are read from the files, where
-// they are, until the runtime is deleted; only what is not aligned is copied. The error is that of Runnable, or names
-// the node.
+// an [xpwc.PackedAs] for each node that packs them. Scales are read from the files, where they are, until the runtime
+// is deleted; only what is not aligned is copied. The error is that of Runnable, or names the node.
 //
 // The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with
 // HintSparseInference or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK
