@@ -78,14 +78,13 @@ stdcxx := -Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state
 fetch_xnnpack := true
 endif
 
-# A shell that has the settings of `make env` may ask for another XNNPACK: header and library of two do not fit.
-own := $(CURDIR)/third_party/%
-own_ldflags := -L$(own) -Wl,-rpath,$(own) -Wl,--disable-new-dtags,-rpath,$(own) -Wl,--allow-shlib-undefined -Wl,--dynamic-linker=$(own)
-user_cflags = $(filter-out -I$(own),$(CGO_CFLAGS))
-user_ldflags = $(filter-out $(own_ldflags),$(CGO_LDFLAGS))
+# A shell that has the settings of `make env`, of this clone or another, may ask for another XNNPACK: header and library of
+# two do not fit. So the settings say which flags are theirs.
+user_cflags = $(filter-out $(XPWC_FLAGS),$(CGO_CFLAGS))
+user_ldflags = $(filter-out $(XPWC_FLAGS),$(CGO_LDFLAGS))
 
 settings = $(if $(cross),$(cross) )CGO_ENABLED=1 GOFLAGS='$(strip $(user_goflags) $(goflags))' CGO_CFLAGS='$(strip $(user_cflags) $(xnnpack_cflags))' \
-	CGO_LDFLAGS='$(strip $(user_ldflags) $(xnnpack_ldflags))'
+	CGO_LDFLAGS='$(strip $(user_ldflags) $(xnnpack_ldflags))' XPWC_FLAGS='$(strip $(xnnpack_cflags) $(xnnpack_ldflags))'
 go = $(settings) go
 
 .PHONY: help
@@ -263,7 +262,7 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do \
 		for target in $$(grep -h '^func Fuzz' $$package/*_test.go | sed 's/func \(Fuzz[A-Za-z0-9]*\).*/\1/'); do \
 			echo "fuzz $$package $$target"; \
-			$(go) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$package >bin/fuzz.log 2>&1 || { cat bin/fuzz.log; exit 1; }; \
+			$(go) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$package >bin/fuzz.log 2>&1 || { cat bin/fuzz.log; exit 1; }; \
 		done; \
 	done
 

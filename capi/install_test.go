@@ -142,25 +142,26 @@ func TestWhatIsInstalledNeedsNothingOfTheClone(t *testing.T) {
 	require.Empty(t, filesOf(t, tree))
 }
 
-// requireWarm runs a consumer, which is warm.c, twice.
-// TestInstallLeavesOutOtherSettings is about a shell that has what make env printed for another XNNPACK.
+// TestInstallLeavesOutOtherSettings is about a shell that has what make env printed in another clone, or for another
+// XNNPACK.
 func TestInstallLeavesOutOtherSettings(t *testing.T) {
 	t.Parallel()
-	clone, err := filepath.Abs("..")
-	require.NoError(t, err)
-	other := filepath.Join(clone, "third_party", "other", "lib")
-	env := []string{"CGO_LDFLAGS=-L" + other + " -Wl,--disable-new-dtags,-rpath," + other + " -Wl,-rpath," + other +
-		" -Wl,--dynamic-linker=" + filepath.Join(other, "ld.so") + " -Wl,-O1"}
+	other := filepath.Join(t.TempDir(), "third_party", "amd64", "usr")
+	flags := "-L" + other + " -Wl,--disable-new-dtags,-rpath," + other + " -Wl,--dynamic-linker=" + other + "/ld.so"
+	env := []string{"CGO_CFLAGS=-O1 -I" + other, "CGO_LDFLAGS=" + flags + " -Wl,-O1",
+		"XPWC_FLAGS=-I" + other + " " + flags}
 	for _, which := range []string{"debian", "executorch"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		recipe, err := command(ctx, "..", env, "make", "-n", "install-tool", "XNNPACK="+which).Output()
 		require.NoError(t, err)
 		require.Contains(t, string(recipe), "-Wl,-O1") // the user's own
+		require.Contains(t, string(recipe), "-O1 -I")
 		require.NotContains(t, string(recipe), other)
 	}
 }
 
+// requireWarm runs a consumer, which is warm.c, twice.
 func requireWarm(t *testing.T, consumer string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cache")
