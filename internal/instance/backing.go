@@ -1,37 +1,20 @@
-package execution
+package instance
 
 import (
 	"time"
 
 	"xpwc"
-	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
 
-// A Backing is where the packed weights of a runtime are. It creates the runtime of an execution and measures the
-// times. What it opens is closed with the execution.
-type Backing func(e *Execution) error
+// A Backing is where the packed weights of a runtime are. It creates the runtime of an instance and measures the
+// times. What it opens is closed with the instance.
+type Backing func(e *Instance) error
 
-// PackedIn is a cache file, or PackedInHeap if there is no path.
-func PackedIn(path string, o *xpwc.Options) Backing {
-	if path == "" {
-		return PackedInHeap
-	}
-	return packedInCache(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) }, nil)
-}
-
-// PackedBeside is the cache in a safetensors file, whose seal may be trusted.
-func PackedBeside(f *safetensors.File, trust bool, o *xpwc.Options) Backing {
-	open := func() (*xpwc.Cache, error) { return f.OpenPacked(o) }
-	if trust {
-		return packedInCache(open, f.Trusted)
-	}
-	return packedInCache(open, nil)
-}
-
-// packedInCache takes the tensors from a data map, or the model's own.
-func packedInCache(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMap, error)) Backing {
-	return func(e *Execution) error {
+// PackedIn is the cache that open opens, a file's or one in memory. tensors gives the unpacked weights; nil is the
+// model's own data map.
+func PackedIn(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMap, error)) Backing {
+	return func(e *Instance) error {
 		start := time.Now()
 		cache, err := open()
 		if err != nil {
@@ -51,18 +34,19 @@ func packedInCache(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMa
 		if err != nil {
 			return err
 		}
+		e.session = session
 		e.closers = append(e.closers, session.Close)
 		return e.create(session, session, start, session.Finalize)
 	}
 }
 
 // PackedInHeap is XNNPACK's memory, without any cache.
-func PackedInHeap(e *Execution) error {
+func PackedInHeap(e *Instance) error {
 	return e.createUncached(nil, func() error { return nil })
 }
 
 // PackedInHeapCache is XNNPACK's own cache.
-func PackedInHeapCache(e *Execution) error {
+func PackedInHeapCache(e *Instance) error {
 	start := time.Now()
 	cache, err := xnnpack.NewWeightsCache()
 	if err != nil {
@@ -73,18 +57,18 @@ func PackedInHeapCache(e *Execution) error {
 	return e.createUncached(cache, func() error { return cache.Finalize(false) })
 }
 
-// PackedInProvider is a cache of the caller, which must stay open until the execution is closed. finalize ends packing;
+// PackedInProvider is a cache of the caller, which must stay open until the instance is closed. finalize ends packing;
 // it may be nil.
 func PackedInProvider(c xnnpack.WeightsCache, finalize func() error) Backing {
 	if finalize == nil {
 		finalize = func() error { return nil }
 	}
-	return func(e *Execution) error { return e.createUncached(c, finalize) }
+	return func(e *Instance) error { return e.createUncached(c, finalize) }
 }
 
 // createUncached creates the runtime from the model's own memory. Giving back the memory that packing has read is not
 // measured: a program need not do it.
-func (e *Execution) createUncached(cache xnnpack.WeightsCache, finalize func() error) error {
+func (e *Instance) createUncached(cache xnnpack.WeightsCache, finalize func() error) error {
 	start := time.Now()
 	l := e.Model.NewLoader()
 	e.closers = append(e.closers, l.Close)

@@ -1,9 +1,11 @@
-// Package execution runs models: it creates the runtime of a model, with its packed weights in a cache or in memory,
-// and measures how long that takes.
-package execution
+// Package instance makes models ready to compute: it creates the runtime of a model, with its packed weights in a cache
+// or in memory, and the memory of its inputs and outputs. Package [xpwc/inference] is its face for programs;
+// internal/execution measures with it.
+package instance
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"xpwc"
@@ -22,39 +24,35 @@ type Times struct {
 // Total is how long loading took, from opening the cache to the finalized runtime.
 func (t Times) Total() time.Duration { return t.Open + t.Load + t.Create + t.Finalize }
 
-// An Execution is a model's runtime with its inputs and outputs.
-type Execution struct {
+// An Instance is a model's runtime with the memory of its inputs and outputs. It is for one goroutine at a time.
+type Instance struct {
+	Model   models.Model
 	Cache   *xpwc.Cache // nil without one
 	Pool    *xnnpack.Threadpool
 	Runtime *xnnpack.Runtime
 	Times   Times
-	Faults  Faults // while loading
-	Inputs  []*xnnpack.Buffer
+	Inputs  []*xnnpack.Buffer // each has room for the largest shape
 	Outputs []*xnnpack.Buffer
 
-	InputElements  []*Element // what Give takes
-	OutputElements []*Element // what Output returns
-
-	Model        models.Model
+	session      *xpwc.Session // nil without a cache
+	inputShapes  [][]int
 	outputShapes [][]int
 	ready        bool
 	closers      []func() error // in the order in which things were opened
 }
 
-// Load creates a runtime of the model, with its packed weights where the backing has them. The model must stay open
-// until the execution is closed. XNNPACK is initialized and the threads are started before the clock is.
-func Load(m models.Model, b Backing, threads int) (e *Execution, err error) {
-	e = &Execution{Model: m}
+// New creates a runtime of the model, with its packed weights where the backing has them. The model must stay open
+// until the instance is closed, and its values must have elements (models.ErrElement). threads is the number that
+// computes, as [xnnpack.NewThreadpool] has it. XNNPACK is initialized and the threads are started before the clock is.
+func New(m models.Model, b Backing, threads int) (e *Instance, err error) {
+	e = &Instance{Model: m}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
 			e = nil
 		}
 	}()
-	if e.InputElements, err = inputElements(m); err != nil {
-		return e, err
-	}
-	if e.OutputElements, err = outputElements(m); err != nil {
+	if err := models.CheckElements(m); err != nil {
 		return e, err
 	}
 	if err := xnnpack.Initialize(); err != nil {
@@ -66,17 +64,14 @@ func Load(m models.Model, b Backing, threads int) (e *Execution, err error) {
 		}
 		e.closers = append(e.closers, func() error { e.Pool.Close(); return nil })
 	}
-	before := PageFaults()
-	err = b(e)
-	e.Faults = PageFaults().Since(before)
-	if err != nil {
+	if err := b(e); err != nil {
 		return e, err
 	}
 	return e, e.allocate()
 }
 
 // create makes the subgraph and of it the runtime; loading began at start.
-func (e *Execution) create(l models.Loader, provider xnnpack.WeightsCache, start time.Time,
+func (e *Instance) create(l models.Loader, provider xnnpack.WeightsCache, start time.Time,
 	finalize func() error) error {
 	subgraph, err := e.Model.Subgraph(l)
 	if err != nil {
@@ -97,43 +92,49 @@ func (e *Execution) create(l models.Loader, provider xnnpack.WeightsCache, start
 	return errors.Join(err, subgraph.Delete())
 }
 
-func (e *Execution) allocate() error {
-	allocate := func(vs []models.Value) ([]*xnnpack.Buffer, error) {
-		var buffers []*xnnpack.Buffer
-		for _, v := range vs {
-			n, err := v.ByteSize()
-			if err != nil {
-				return nil, err
-			}
-			b, err := xnnpack.NewBuffer(n)
-			if err != nil {
-				return nil, err
-			}
-			// In front: the runtime, which is closed first, uses them.
-			e.closers = append([]func() error{func() error { b.Free(); return nil }}, e.closers...)
-			buffers = append(buffers, b)
-		}
-		return buffers, nil
-	}
-	var err error
-	if e.Inputs, err = allocate(e.Model.Inputs()); err != nil {
+func (e *Instance) allocate() (err error) {
+	if e.Inputs, e.inputShapes, err = e.buffers(e.Model.Inputs()); err != nil {
 		return err
 	}
-	for _, v := range e.Model.Outputs() {
-		e.outputShapes = append(e.outputShapes, v.Shape)
-	}
-	e.Outputs, err = allocate(e.Model.Outputs())
+	e.Outputs, e.outputShapes, err = e.buffers(e.Model.Outputs())
 	return err
 }
 
-// ShapeInput gives a dynamic input a shape, before the first inference. XNNPACK does not check it: only its first
-// dimension may differ from the model's, which is the largest. The content is then at the beginning of the buffer.
-func (e *Execution) ShapeInput(i int, shape []int) error {
-	return e.Runtime.ReshapeExternal(e.Model.Inputs()[i].ID, shape)
+// buffers allocates memory for values in their largest shapes.
+func (e *Instance) buffers(of []models.Value) (buffers []*xnnpack.Buffer, shapes [][]int, err error) {
+	for _, v := range of {
+		n, err := v.ByteSize()
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := xnnpack.NewBuffer(n)
+		if err != nil {
+			return nil, nil, err
+		}
+		// In front: the runtime, which is closed first, uses them.
+		e.closers = append([]func() error{func() error { b.Free(); return nil }}, e.closers...)
+		buffers, shapes = append(buffers, b), append(shapes, v.Shape)
+	}
+	return buffers, shapes, nil
+}
+
+// ShapeInput gives a dynamic input a shape, for the next inference and all after it. XNNPACK does not check it: only
+// its first dimension may differ from the model's, which is the largest. The content is then at the beginning of the
+// buffer.
+func (e *Instance) ShapeInput(i int, shape []int) error {
+	if slices.Equal(shape, e.inputShapes[i]) {
+		return nil
+	}
+	e.ready = false
+	if err := e.Runtime.ReshapeExternal(e.Model.Inputs()[i].ID, shape); err != nil {
+		return err
+	}
+	e.inputShapes[i] = slices.Clone(shape)
+	return nil
 }
 
 // Output returns the content of an output and its shape, after an inference.
-func (e *Execution) Output(i int) (content []byte, shape []int, err error) {
+func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 	shape = e.outputShapes[i]
 	n, err := e.Model.Outputs()[i].Type.ByteSize(shape)
 	if err != nil {
@@ -142,8 +143,9 @@ func (e *Execution) Output(i int) (content []byte, shape []int, err error) {
 	return e.Outputs[i].Bytes()[:n], shape, nil
 }
 
-// Infer computes the outputs. The first time it also plans the runtime's memory.
-func (e *Execution) Infer() (time.Duration, error) {
+// Infer computes the outputs. The first time, and when an input has got another shape, it also plans the runtime's
+// memory. The error matches [xpwc.ErrLost] if the disk has lost weights that the runtime uses.
+func (e *Instance) Infer() (time.Duration, error) {
 	start := time.Now()
 	if !e.ready {
 		if err := e.setup(); err != nil {
@@ -152,10 +154,14 @@ func (e *Execution) Infer() (time.Duration, error) {
 		e.ready = true
 	}
 	err := e.Runtime.Invoke()
-	return time.Since(start), err
+	took := time.Since(start)
+	if e.session != nil {
+		err = errors.Join(err, e.session.Err())
+	}
+	return took, err
 }
 
-func (e *Execution) setup() error {
+func (e *Instance) setup() error {
 	if err := e.Runtime.Reshape(); err != nil {
 		return err
 	}
@@ -180,7 +186,7 @@ func (e *Execution) setup() error {
 }
 
 // Close deletes the runtime and closes what it was made with. An error of saving the cache is among those it returns.
-func (e *Execution) Close() error {
+func (e *Instance) Close() error {
 	var errs []error
 	for i := len(e.closers) - 1; i >= 0; i-- {
 		errs = append(errs, e.closers[i]())

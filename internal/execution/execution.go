@@ -1,0 +1,52 @@
+// Package execution runs models for the tool and for measuring: with inputs that come from files or are made here, and
+// with figures of what that took.
+package execution
+
+import (
+	"xpwc"
+	"xpwc/internal/instance"
+	"xpwc/models"
+	"xpwc/safetensors"
+)
+
+// An Execution is an instance of a model, which knows how files have its inputs and outputs.
+type Execution struct {
+	*instance.Instance
+	Faults         Faults     // while loading
+	InputElements  []*Element // what Give takes
+	OutputElements []*Element // what Output returns
+}
+
+// Load creates a runtime of the model, with its packed weights where the backing has them; see [instance.New].
+func Load(m models.Model, b instance.Backing, threads int) (*Execution, error) {
+	var e Execution
+	counted := func(i *instance.Instance) error {
+		before := PageFaults()
+		err := b(i)
+		e.Faults = PageFaults().Since(before)
+		return err
+	}
+	var err error
+	if e.Instance, err = instance.New(m, counted, threads); err != nil {
+		return nil, err
+	}
+	e.InputElements, e.OutputElements = elementsOf(m.Inputs()), elementsOf(m.Outputs())
+	return &e, nil
+}
+
+// PackedIn is a cache file, or [instance.PackedInHeap] if there is no path.
+func PackedIn(path string, o *xpwc.Options) instance.Backing {
+	if path == "" {
+		return instance.PackedInHeap
+	}
+	return instance.PackedIn(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) }, nil)
+}
+
+// PackedBeside is the cache in a safetensors file, whose seal may be trusted.
+func PackedBeside(f *safetensors.File, trust bool, o *xpwc.Options) instance.Backing {
+	open := func() (*xpwc.Cache, error) { return f.OpenPacked(o) }
+	if trust {
+		return instance.PackedIn(open, f.Trusted)
+	}
+	return instance.PackedIn(open, nil)
+}
