@@ -24,7 +24,8 @@ type Value struct {
 	// Quantization says what integers mean. It is zero for floats.
 	Quantization xnnpack.Quantization
 	// Declared is the type that programs give an input in, where the model only converts it to Float32, which is then
-	// Type, and XNNPACK has no such conversion: whoever gives the input converts each number. Otherwise it is 0.
+	// Type, and XNNPACK has no such conversion: whoever gives the input converts each number, and booleans to 0 and 1.
+	// Otherwise it is 0.
 	Declared Element
 }
 

@@ -44,9 +44,13 @@ func PackedIn(path string, o *xpwc.Options) instance.Backing {
 
 // PackedBeside is the cache in a safetensors file, whose seal may be trusted.
 func PackedBeside(f *safetensors.File, trust bool, o *xpwc.Options) instance.Backing {
-	open := func() (*xpwc.Cache, error) { return f.OpenPacked(o) }
-	if trust {
-		return instance.PackedIn(open, f.Trusted)
+	return func(i *instance.Instance) (err error) {
+		var data xpwc.DataMap
+		if trust {
+			if data, err = f.Trusted(); err != nil {
+				return err
+			}
+		}
+		return instance.PackedIn(func() (*xpwc.Cache, error) { return f.OpenPacked(o) }, data)(i)
 	}
-	return instance.PackedIn(open, nil)
 }

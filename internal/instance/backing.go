@@ -11,9 +11,9 @@ import (
 // times. What it opens is closed with the instance.
 type Backing func(e *Instance) error
 
-// PackedIn is the cache that open opens, a file's or one in memory. tensors gives the unpacked weights; nil is the
-// model's own data map.
-func PackedIn(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMap, error)) Backing {
+// PackedIn is the cache that open opens, a file's or one in memory. data gives the unpacked weights; nil is the model's
+// own data map.
+func PackedIn(open func() (*xpwc.Cache, error), data xpwc.DataMap) Backing {
 	return func(e *Instance) error {
 		start := time.Now()
 		cache, err := open()
@@ -24,13 +24,11 @@ func PackedIn(open func() (*xpwc.Cache, error), tensors func() (xpwc.DataMap, er
 		e.Cache = cache
 		e.closers = append(e.closers, cache.Close)
 		start = time.Now()
-		data := e.Model.DataMap()
-		if tensors != nil {
-			if data, err = tensors(); err != nil {
-				return err
-			}
+		tensors := data
+		if tensors == nil {
+			tensors = e.Model.DataMap()
 		}
-		session, err := cache.NewSession(data)
+		session, err := cache.NewSession(tensors)
 		if err != nil {
 			return err
 		}

@@ -133,6 +133,9 @@ func (e *Instance) ShapeInput(i int, shape []int) error {
 	return nil
 }
 
+// OutputShape returns the shape of an output, after an inference.
+func (e *Instance) OutputShape(i int) []int { return e.outputShapes[i] }
+
 // Output returns the content of an output and its shape, after an inference.
 func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 	shape = e.outputShapes[i]
@@ -147,11 +150,8 @@ func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 // memory. The error matches [xpwc.ErrLost] if the disk has lost weights that the runtime uses.
 func (e *Instance) Infer() (time.Duration, error) {
 	start := time.Now()
-	if !e.ready {
-		if err := e.setup(); err != nil {
-			return 0, err
-		}
-		e.ready = true
+	if err := e.Prepare(); err != nil {
+		return 0, err
 	}
 	err := e.Runtime.Invoke()
 	took := time.Since(start)
@@ -161,7 +161,11 @@ func (e *Instance) Infer() (time.Duration, error) {
 	return took, err
 }
 
-func (e *Instance) setup() error {
+// Prepare plans the runtime's memory for the inputs' shapes, so that the next inference need not.
+func (e *Instance) Prepare() error {
+	if e.ready {
+		return nil
+	}
 	if err := e.Runtime.Reshape(); err != nil {
 		return err
 	}
@@ -182,7 +186,11 @@ func (e *Instance) setup() error {
 	for i, v := range e.Model.Outputs() {
 		external[v.ID] = e.Outputs[i].Bytes()
 	}
-	return e.Runtime.Setup(external)
+	if err := e.Runtime.Setup(external); err != nil {
+		return err
+	}
+	e.ready = true
+	return nil
 }
 
 // Close deletes the runtime and closes what it was made with. An error of saving the cache is among those it returns.
