@@ -136,7 +136,7 @@ func canonical(path string, insecure bool) (string, error) {
 	if insecure {
 		return path, nil
 	}
-	return trust.FollowLinks(path)
+	return trust.Follow(path)
 }
 
 // Path returns the absolute path of the cache file, or of the file that it is a section of; "" for a cache in memory.

@@ -14,10 +14,8 @@ import (
 // maxLinks is how many links are followed before they are taken for a circle, as on Linux (path_resolution(7)).
 const maxLinks = 40
 
-// FollowLinks returns where a path leads whose directory has no links in it. A link is followed if nobody but this user
-// and root can change it: it and its directory belong to them, and others may not write to the directory. Otherwise
-// whoever could would choose which of the user's files is opened, and perhaps replaced.
-func FollowLinks(path string) (string, error) {
+// followLinks returns where a path leads whose directory has no links in it.
+func followLinks(path string) (string, error) {
 	at := filepath.Dir(path)
 	rest := []string{filepath.Base(path)}
 	for links := 0; len(rest) > 0; {

@@ -1,4 +1,8 @@
 package trust
 
-// FollowLinks leaves links to who opens the path, which refuses them: who may change one is not looked at on Windows.
-func FollowLinks(path string) (string, error) { return path, nil }
+import "fmt"
+
+// followLinks refuses links: who may change one is not looked at on Windows.
+func followLinks(path string) (string, error) {
+	return "", fmt.Errorf("%s is not a regular file: %w", path, ErrUnsafe)
+}
