@@ -205,7 +205,7 @@ func TestNothingIsDestroyed(t *testing.T) {
 		"../" + filepath.Base(dir) + "/cache": cachefile.ErrSameFile,
 		"notes":                               cachefile.ErrNotCache, "dir": cachefile.ErrNotCache,
 		"none/x": os.ErrNotExist,
-		"newer": cachefile.ErrVersion,
+		"newer":  cachefile.ErrVersion,
 	} {
 		require.ErrorIs(t, f.Write(in(name), nil, cachefile.WriteOptions{}), want, name)
 	}
