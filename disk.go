@@ -9,6 +9,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/store"
+	"xpwc/internal/trust"
 )
 
 // osFiles and osDisk are those of ordinary operation.
@@ -100,7 +101,7 @@ func acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error 
 	case insecure:
 		return nil
 	}
-	if why := foreignPermissions(f, info); why != "" {
+	if why := trust.Foreign(f, info); why != "" {
 		return fmt.Errorf("%s: %s: %w", path, why, ErrUnsafeFile)
 	}
 	return nil

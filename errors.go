@@ -5,6 +5,7 @@ import (
 
 	"xpwc/internal/format"
 	"xpwc/internal/store"
+	"xpwc/internal/trust"
 )
 
 // Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
@@ -25,7 +26,7 @@ var (
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote. It is never touched.
 	ErrNotCache = format.ErrNotCache
 	// ErrUnsafeFile: another user could change the file, or the path leads to something that is not a regular file.
-	ErrUnsafeFile = errors.New("not opened for safety; correct its owner and mode, or set Options.AllowUnsafeFile")
+	ErrUnsafeFile = trust.ErrUnsafe
 	// ErrDamaged: the file is a cache, and a checksum in it is wrong, or it breaks a rule of docs/format.md.
 	ErrDamaged = format.ErrDamaged
 	// ErrForeign: ExecuTorch wrote the file. It has neither the layout of its entries nor what they were packed from.

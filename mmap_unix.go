@@ -5,9 +5,7 @@ package xpwc
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,25 +64,6 @@ func lockExclusive(f *os.File) (bool, error) {
 }
 
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
-
-// foreignPermissions says what about a cache file would let another user change it, or nothing.
-func foreignPermissions(_ *os.File, info fs.FileInfo) string {
-	if why := foreignOwner(info); why != "" {
-		return why
-	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Sprintf("its mode %04o lets others write to it", mode)
-	}
-	return ""
-}
-
-// foreignOwner says whose a file is, unless it is this user's or root's.
-func foreignOwner(info fs.FileInfo) string {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() && st.Uid != 0 {
-		return fmt.Sprintf("it belongs to user %d", st.Uid)
-	}
-	return ""
-}
 
 // withinFileSizeLimit returns EFBIG for a file that would grow beyond the process' limit: the system would also send
 // SIGXFSZ, which ends the process.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"xpwc/internal/store"
+	"xpwc/internal/trust"
 )
 
 // A Cache is a handle of the packed weights of one cache file, or of memory alone. All its methods may be called from
@@ -135,7 +136,7 @@ func canonical(path string, insecure bool) (string, error) {
 	if insecure {
 		return path, nil
 	}
-	return followLinks(path)
+	return trust.Follow(path)
 }
 
 // Path returns the absolute path of the cache file, or of the file that it is a section of; "" for a cache in memory.

@@ -126,7 +126,7 @@ func byOffset(a, b Entry) int { return cmp.Compare(a.Offset, b.Offset) }
 func (f *File) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for _, e := range f.foreign {
-			if !reserved(e.Name) && !yield(e, nil) {
+			if !yield(e, nil) {
 				return
 			}
 		}
@@ -147,9 +147,6 @@ func (f *File) Entries() iter.Seq2[Entry, error] {
 		}
 	}
 }
-
-// reserved reports whether an entry in a trailer has the name that only native files use.
-func reserved(name string) bool { return name == format.NativeEntry }
 
 // Payload reads the packed bytes of an entry of this file, as long as the file is open. They are not checked.
 func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f.r, e.Offset, e.Size) }

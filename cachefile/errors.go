@@ -5,10 +5,11 @@ import (
 	"fmt"
 
 	"xpwc/internal/format"
+	"xpwc/internal/trust"
 )
 
 // Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned. The
-// first four are also those of packages xpwc and registry.
+// first four are also those of packages xpwc and registry, ErrUnsafeFile is also that of xpwc.
 var (
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote.
 	ErrNotCache = format.ErrNotCache
@@ -20,6 +21,8 @@ var (
 	// ErrForeign: the file is ExecuTorch's, which has neither the layout of its entries nor what they were packed
 	// from. Only packing the model again, and comparing, makes a native file of one.
 	ErrForeign = format.ErrForeign
+	// ErrUnsafeFile: the path of a new file is a symbolic link that another user could change.
+	ErrUnsafeFile = trust.ErrUnsafe
 	// ErrSameFile: a file would be written over the one it is made of, perhaps under another name of it.
 	ErrSameFile = errors.New("is the file that is read; choose another path")
 	// ErrNeedsSeeds: ExecuTorch's files of version 1 have no seeds, those of version 2 need them, and no ExecuTorch

@@ -195,6 +195,9 @@ func (f *File) read() ([]finding, error) {
 	h, err := format.DecodeHeader(header)
 	switch {
 	case errors.Is(err, format.ErrNotCache):
+		if format.LeadsToIndex(header, f.size, f.readAt) {
+			return f.headerless("index"), nil
+		}
 		return f.readForeign()
 	case errors.Is(err, format.ErrVersion):
 		return nil, f.wrap(ErrVersion)
@@ -274,6 +277,12 @@ func (f *File) readIndex() (findings []finding, err error) {
 	return findings, nil
 }
 
+// headerless is what is wrong with a native file whose header was destroyed, and which is known by something else.
+func (f *File) headerless(by string) []finding {
+	f.format = Native
+	return []finding{{f.problem(0, "the header is damaged; by its %s the file is a native one", by), true}}
+}
+
 // readForeign reads ExecuTorch's index.
 func (f *File) readForeign() ([]finding, error) {
 	trailer, version, err := format.DecodeTrailer(f.size, f.readAt)
@@ -282,6 +291,9 @@ func (f *File) readForeign() ([]finding, error) {
 		return nil, f.wrap(ErrNotCache)
 	case errors.Is(err, format.ErrVersion):
 		return nil, f.wrap(fmt.Errorf("version %d of ExecuTorch's format: %w", version, ErrVersion))
+	}
+	if slices.ContainsFunc(trailer, func(e format.TrailerEntry) bool { return e.Name == format.NativeEntry }) {
+		return f.headerless("trailer"), nil
 	}
 	f.format = XPWC2
 	if version == format.TrailerV1 {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"xpwc/internal/trust"
 	"xpwc/internal/workdir"
 )
 
@@ -19,10 +20,9 @@ func (f *File) CheckOutput(path string) error {
 // outputAt returns where a file for the path is written, which is where it leads if it is a symbolic link, after
 // checking that it may be. f is nil if no cache is read.
 func (f *File) outputAt(path string) (string, error) {
-	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if path, err = filepath.EvalSymlinks(path); err != nil {
-			return "", err
-		}
+	path, err := trust.Follow(path)
+	if err != nil {
+		return "", err
 	}
 	there, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -189,7 +189,12 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 		entry  string
 		says   string
 	}{
-		"the header":             {flip(16), 0, "", "the header's checksum"},
+		"the header": {flip(16), 0, "", "the header's checksum"},
+		"the magic":  {flip(0), 0, "", "the header is damaged; by its index"},
+		"the magic and the end": {func(b []byte) []byte { return cut(trailer)(flip(0)(b)) }, 0, "",
+			"the header is damaged; by its index"},
+		"all of the header": {func(b []byte) []byte { clear(b[:format.HeaderSize]); return b }, 0, "",
+			"the header is damaged; by its trailer"},
 		"the slot in force":      {flip(1024 + 40), 1024, "", "the slot of odd generations"},
 		"the other slot":         {flip(512 + 40), 512, "", "the slot of even generations"},
 		"the root":               {flip(slot.IndexOffset + 20), slot.IndexOffset, "", "index"},

@@ -154,11 +154,6 @@ func (v *verifier) foreignIndex() {
 			v.found(v.problemOf(&e, "the index lists this name twice"))
 		}
 		named[e.Name] = true
-		if reserved(e.Name) {
-			v.found(v.problem(uint64(e.Offset),
-				"the index lists %s here, a structure of a native file, but the header's magic is not there", e.Name))
-			continue
-		}
 		if e.Offset%xnnpackAlignment != 0 {
 			v.found(v.problemOf(&e, "the payload is not aligned to %d bytes", xnnpackAlignment))
 		}

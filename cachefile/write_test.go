@@ -204,8 +204,8 @@ func TestNothingIsDestroyed(t *testing.T) {
 		"cache": cachefile.ErrSameFile, "link": cachefile.ErrSameFile, "hardlink": cachefile.ErrSameFile,
 		"../" + filepath.Base(dir) + "/cache": cachefile.ErrSameFile,
 		"notes":                               cachefile.ErrNotCache, "dir": cachefile.ErrNotCache,
-		"dangling": os.ErrNotExist, "none/x": os.ErrNotExist,
-		"newer": cachefile.ErrVersion,
+		"none/x": os.ErrNotExist,
+		"newer":  cachefile.ErrVersion,
 	} {
 		require.ErrorIs(t, f.Write(in(name), nil, cachefile.WriteOptions{}), want, name)
 	}
@@ -219,7 +219,7 @@ func TestNothingIsDestroyed(t *testing.T) {
 	require.NoError(t, os.WriteFile(in("old"), executorchFile(2, "a"), 0o600))
 	require.NoError(t, os.WriteFile(in("damaged"), b[:len(b)-1], 0o600))
 	require.NoError(t, os.Symlink("old", in("link to old")))
-	for _, name := range []string{"empty", "damaged", "link to old", "old"} {
+	for _, name := range []string{"empty", "damaged", "link to old", "old", "dangling", "nowhere"} {
 		require.NoError(t, f.Write(in(name), nil, cachefile.WriteOptions{}), name)
 		requireSound(t, in(name))
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -269,4 +270,29 @@ func TestRunUsesNoDamagedPayload(t *testing.T) {
 	}
 	require.Contains(t, strings.Join(got.Cache.Notes, "\n"), "damaged packed weights")
 	says(t, dir, 0, "verify", "model.xpwc")
+}
+
+func TestAFileWithoutItsHeaderIsDamagedAndNotExecuTorchs(t *testing.T) {
+	dir, file := packed(t, face)
+	whole, err := os.ReadFile(file)
+	require.NoError(t, err)
+	const header = 4096
+	destroyed := func(name string, from, to, size int) {
+		b := slices.Clone(whole[:size])
+		clear(b[from:to])
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
+	}
+	destroyed("all", 0, header, len(whole))
+	destroyed("beginning", 0, 512, len(whole)-20) // and what is known by its end as well
+	destroyed("everything", 0, header, len(whole)-20)
+	for _, name := range []string{"all", "beginning"} {
+		for _, command := range []string{"inspect", "verify"} {
+			got := says(t, dir, 1, command, name)
+			require.Contains(t, got, "the header is damaged")
+			require.NotContains(t, got, "ExecuTorch")
+		}
+		require.Contains(t, says(t, dir, 1, "convert", name, "--to", "native", "-o", "new"), "the header is damaged")
+		says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", name) // a damaged cache is replaced
+	}
+	require.Contains(t, says(t, dir, 1, "inspect", "everything"), "not a packed weights cache", "nothing identifies it")
 }

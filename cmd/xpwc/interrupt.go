@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -45,6 +46,10 @@ func newJob() (context.Context, *job) {
 
 // jobOf returns the job of a command's context.
 func jobOf(ctx context.Context) *job { return ctx.Value(jobKey{}).(*job) }
+
+// oneInterrupt is how long after a signal others are the same interrupt: timeout(1) signals a program and then its
+// group, and service managers send several signals.
+const oneInterrupt = time.Second
 
 // listen makes the job receive interrupts. Signals that the program ignores, in the background of a shell or by nohup,
 // stay ignored. A second interrupt ends the program at once.
@@ -103,7 +108,7 @@ func (j *job) place(do func() error) error {
 // interrupt undoes what the command has made. It reports whether the program ends now; otherwise it waits for the
 // command.
 func (j *job) interrupt() (ends bool) {
-	signal.Reset(interrupts...)
+	time.AfterFunc(oneInterrupt, func() { signal.Reset(interrupts...) })
 	j.cancel()
 	j.mu.Lock()
 	if j.placed || j.waits {

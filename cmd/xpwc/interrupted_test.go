@@ -270,6 +270,31 @@ func TestAnInterruptLeavesWhatThereWas(t *testing.T) {
 	}
 }
 
+// timeout(1) signals a program and then its group.
+func TestSignalsThatComeAtOnceAreOneInterrupt(t *testing.T) {
+	for _, m := range moments(t, "") {
+		t.Run(m.name, func(t *testing.T) {
+			dir := workplace(t)
+			before := contents(t, dir)
+			cmd, stderr := stopAt(t, dir, m)
+			require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+			require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+			for start := time.Now(); time.Since(start) < oneInterrupt/2; {
+				if ended, _ := processState(t, cmd, unix.WNOHANG); ended {
+					break
+				}
+				require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+			}
+			err := cmd.Wait()
+			if m.name != aboutToEnd {
+				require.Error(t, err)
+				require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), stderr)
+			}
+			requireSame(t, before, contents(t, dir))
+		})
+	}
+}
+
 func TestWhatAKilledCommandLeftTheNextRemoves(t *testing.T) {
 	ref := reference(t)
 	for _, m := range moments(t, ref) {

@@ -117,7 +117,7 @@ Exits with
 xpwc diff exits with 1 if there are differences, and with 2 if something went wrong.
 
 An interrupted command has written nothing and leaves no files, unless its message says
-otherwise. A second interrupt ends it at once.`,
+otherwise. A second interrupt, a second later, ends it at once.`,
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc run pose.tflite --cache pose.xpwc
   xpwc inspect pose.xpwc`,
@@ -151,7 +151,7 @@ otherwise. A second interrupt ends it at once.`,
 			newMeasureCommand()}},
 		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newPackIntoCommand()}},
 		{"Look after cache files:", []*cobra.Command{newInspectCommand(), newVerifyCommand(), newCompactCommand(),
-			newPruneCommand(), newConvertCommand(), newDiffCommand()}},
+			newPruneCommand(), newConvertCommand(), newDiffCommand(), newWhoCommand()}},
 		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(),
 			newLsCommand()}},
 		{"More:", []*cobra.Command{newLayoutCommand(), newManCommand()}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc"
 	"xpwc/xnnpack"
 )
 
@@ -23,6 +24,19 @@ const envCPU = "XPWC_TEST_CPU"
 
 // envStuck makes the test's binary a command that is busy with what cannot be interrupted.
 const envStuck = "XPWC_TEST_STUCK"
+
+// envHolds makes the test's binary a process that has the cache of this path open until its input ends.
+const envHolds = "XPWC_TEST_HOLDS"
+
+func hold(path string) {
+	cache, err := xpwc.Open(path, &xpwc.Options{Prefetch: true})
+	fmt.Println(err)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if err == nil {
+		_ = cache.Close()
+	}
+	os.Exit(exitOK)
+}
 
 func stuck() {
 	ctx, j := newJob()
@@ -48,6 +62,9 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(envStuck) != "" {
 		stuck()
+	}
+	if path := os.Getenv(envHolds); path != "" {
+		hold(path)
 	}
 	code, err := buildAndRun(m)
 	if err != nil {

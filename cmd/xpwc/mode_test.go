@@ -52,3 +52,33 @@ func TestFilesHaveTheModeOfWhatTheyReplaceOrTheUmasks(t *testing.T) {
 		}
 	}
 }
+
+// It is not up to date, since programs do not open it: others can change it.
+func TestPullReplacesAFileThatProgramsRefuse(t *testing.T) {
+	s := registrytest.Start(t)
+	dir, file := packed(t, face)
+	says(t, dir, 0, "push", s.Ref("face:v1"), file)
+	out := filepath.Join(dir, "out.xpwc")
+	pull := func() string { return says(t, dir, 0, "pull", s.Ref("face:v1"), "-o", "out.xpwc") }
+	pull()
+	require.Contains(t, pull(), "up to date")
+	refused := map[string]func() error{"its mode": func() error { return os.Chmod(out, 0o666) }}
+	if os.Geteuid() == 0 {
+		refused["its owner"] = func() error { return os.Chown(out, 65534, 65534) }
+	}
+	for why, spoil := range refused {
+		t.Run(why, func(t *testing.T) {
+			before, err := os.Stat(out)
+			require.NoError(t, err)
+			require.NoError(t, spoil())
+			says(t, dir, 1, "run", testModel(t, face), "--cache", "out.xpwc")
+			require.NotContains(t, pull(), "up to date")
+			after, err := os.Stat(out)
+			require.NoError(t, err)
+			require.False(t, os.SameFile(before, after), "who has it open cannot write to the new one")
+			report, _ := runJSON(t, dir, testModel(t, face), "--cache", "out.xpwc")
+			require.Zero(t, report.Cache.Packed)
+			require.Contains(t, pull(), "up to date")
+		})
+	}
+}

@@ -32,8 +32,8 @@ func newPullCommand() *cobra.Command {
 layout to a cache file. The file is checked completely, and then appears by a rename:
 programs that use an old file there are not disturbed, and find the new one with their
 next session. If the reference has nothing for the layout, the exit code is 1 and the
-error lists what it has. If FILE has exactly that already, it is left as it is, so that
-new processes share its pages with old ones.
+error lists what it has. If FILE has exactly that already, and programs would open it, it
+is left as it is, so that new processes share its pages with old ones.
 
 Who can write to the registry decides what the model computes. With --model you need not
 trust them: the model is packed here, and the file appears only if its entries for the
@@ -100,8 +100,10 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	o.mode.set(s)
 	progress := console.NewProgress(stderr, "downloading")
 	client := o.client(cmd, progress)
-	if p.For == nil { // which cannot be compared with what is in the registry
-		client.Have = o.output
+	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open, since
+	// others can change it, is replaced whatever it has.
+	if p.For == nil && checkCache(s.path) == nil {
+		client.Have = s.path
 	}
 	got, here, err := o.fetch(ctx, ref, s.file(pulled), client)
 	progress.Finish()
@@ -142,7 +144,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		fmt.Fprintf(stdout, "\n%s  %s\ndigest      %s\n", done, o.output, p.Digest)
 		p.Proof.print(stdout, o.output)
 		if p.For != nil {
-			p.For.print(stdout, o.output)
+			p.For.print(stdout, o.output, "pull on such a machine for that")
 		}
 		return nil
 	})

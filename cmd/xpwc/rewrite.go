@@ -16,6 +16,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/trust"
 	"xpwc/internal/workdir"
 )
 
@@ -112,6 +113,10 @@ type rewritten struct {
 }
 
 func newRewritten(ctx context.Context, path string) (*rewritten, error) {
+	path, err := trust.Follow(path)
+	if err != nil {
+		return nil, err
+	}
 	was, err := os.Lstat(path)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/trust"
 	"xpwc/internal/workdir"
 )
 
@@ -41,8 +42,11 @@ type stage struct {
 }
 
 // newStage makes the stage of an output that has the entries of an existing file too. If the output is one of the
-// inputs, also by a link, the error is a usage error.
+// inputs, also by a link, the error is a usage error. A symbolic link is followed if that is safe.
 func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...string) (s *stage, err error) {
+	if path, err = trust.Follow(path); err != nil {
+		return nil, err
+	}
 	s = &stage{path: path, stderr: stderr, extend: true}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.before, err = nil, nil
@@ -65,13 +69,14 @@ func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...stri
 }
 
 // newCacheStage makes the stage of a cache file. It replaces an existing file, which must be empty or a cache, and must
-// not be the source, if there is one. A symbolic link is followed.
+// not be the source, if there is one. A symbolic link is followed if that is safe.
 func newCacheStage(ctx context.Context, path string, source *cachefile.File, stderr io.Writer) (*stage, error) {
 	if err := source.CheckOutput(path); err != nil {
 		return nil, err
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	path, err := trust.Follow(path)
+	if err != nil {
+		return nil, err
 	}
 	s := &stage{path: path, stderr: stderr}
 	if info, err := os.Lstat(path); err == nil {
@@ -80,7 +85,6 @@ func newCacheStage(ctx context.Context, path string, source *cachefile.File, std
 	if err := s.make(ctx); err != nil {
 		return nil, err
 	}
-	var err error
 	if s.mode, err = s.outputMode(); err != nil {
 		return nil, errors.Join(err, s.remove())
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +64,15 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%v\n%s", c.args, &out)
 		require.Contains(t, out.String(), c.says, c.args)
 		require.NoFileExists(t, filepath.Join(dir, "absent.xpwc"))
+	}
+	who := exec.Command(static, "who", filepath.Join(dir, "model.xpwc"))
+	out, err = who.CombinedOutput()
+	if runtime.GOOS == "linux" {
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "no process has the file mapped")
+	} else {
+		require.Error(t, err)
+		require.Contains(t, string(out), "on Linux only")
 	}
 	pulled := reported[inspection](t, dir, 0, "inspect", "pulled.xpwc")
 	require.Len(t, pulled.Layouts, 1)

@@ -53,5 +53,8 @@ func Plural(n int, what string) string {
 	if stem, y := strings.CutSuffix(what, "y"); y {
 		return fmt.Sprintf("%d %sies", n, stem)
 	}
+	if strings.HasSuffix(what, "s") {
+		return fmt.Sprintf("%d %ses", n, what)
+	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,4 +1,4 @@
-package xpwc
+package trust
 
 import (
 	"fmt"
@@ -15,26 +15,9 @@ var administrators = []windows.WELL_KNOWN_SID_TYPE{
 	windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid,
 }
 
-// ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory
-// passes on.
-func ownerOnly() (*windows.SecurityAttributes, error) {
-	user, err := windows.GetCurrentProcessToken().GetTokenUser()
-	if err != nil {
-		return nil, fmt.Errorf("find out who owns the process: %w", err)
-	}
-	descriptor, err := windows.SecurityDescriptorFromString(fmt.Sprintf("D:P(A;;FA;;;%s)(A;;FA;;;SY)(A;;FA;;;BA)",
-		user.User.Sid))
-	if err != nil {
-		return nil, fmt.Errorf("make an access list: %w", err)
-	}
-	attributes := &windows.SecurityAttributes{SecurityDescriptor: descriptor}
-	attributes.Length = uint32(unsafe.Sizeof(*attributes))
-	return attributes, nil
-}
-
-// foreignPermissions says what about a cache file would let another user change it, or nothing. The file is not looked
-// at before it is open.
-func foreignPermissions(f *os.File, _ fs.FileInfo) string {
+// Foreign says what about a file would let another user change it, or nothing. The file is not looked at before it is
+// open as f.
+func Foreign(f *os.File, _ fs.FileInfo) string {
 	if f == nil {
 		return ""
 	}

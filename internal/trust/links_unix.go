@@ -1,6 +1,6 @@
 //go:build unix
 
-package xpwc
+package trust
 
 import (
 	"fmt"
@@ -14,9 +14,7 @@ import (
 // maxLinks is how many links are followed before they are taken for a circle, as on Linux (path_resolution(7)).
 const maxLinks = 40
 
-// followLinks returns where a path leads whose directory has no links in it. A link is followed if nobody but this user
-// and root can change it: it and its directory belong to them, and others may not write to the directory. Otherwise
-// whoever could would choose which of the user's files is opened, and perhaps replaced.
+// followLinks returns where a path leads whose directory has no links in it.
 func followLinks(path string) (string, error) {
 	at := filepath.Dir(path)
 	rest := []string{filepath.Base(path)}
@@ -54,19 +52,19 @@ func followLinks(path string) (string, error) {
 	return at, nil
 }
 
-// trustedLink returns an error that matches ErrUnsafeFile for a link that others can change.
+// trustedLink returns an error that matches ErrUnsafe for a link that others can change.
 func trustedLink(link string, info fs.FileInfo) error {
 	const rule = "a symbolic link that others can change is not followed"
 	if why := foreignOwner(info); why != "" {
-		return fmt.Errorf("%s: %s, and %s: %w", link, why, rule, ErrUnsafeFile)
+		return fmt.Errorf("%s: %s, and %s: %w", link, why, rule, ErrUnsafe)
 	}
 	dir := filepath.Dir(link)
 	there, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	if why := foreignPermissions(nil, there); why != "" {
-		return fmt.Errorf("%s: %s, and %s (%s): %w", dir, why, rule, link, ErrUnsafeFile)
+	if why := Foreign(nil, there); why != "" {
+		return fmt.Errorf("%s: %s, and %s (%s): %w", dir, why, rule, link, ErrUnsafe)
 	}
 	return nil
 }

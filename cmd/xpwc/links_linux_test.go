@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/registrytest"
+)
+
+// writers are all commands that write a cache file, with out.xpwc as that file; creates are those that need none there.
+func writers(t *testing.T, ref string) (all [][]string, creates int) {
+	model := testModel(t, selfie)
+	return [][]string{
+		{"pack", model, "-o", "out.xpwc"},
+		{"convert", "model.xpwc", "--to", "native", "-o", "out.xpwc"},
+		{"pull", ref, "-o", "out.xpwc"},
+		{"run", model, "--cache", "out.xpwc"},
+		{"compact", "out.xpwc"},
+		{"prune", "out.xpwc", "--max-size", "100KiB"},
+	}, 4
+}
+
+func TestEveryCommandThatWritesFollowsTheSameLinks(t *testing.T) {
+	s := registrytest.Start(t)
+	there, file := packed(t, face, selfie)
+	says(t, there, 0, "push", s.Ref("face:v1"), file)
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	commands, creates := writers(t, s.Ref("face:v1"))
+	for i, command := range commands {
+		t.Run(command[0], func(t *testing.T) {
+			dir := t.TempDir()
+			in := func(name string) string { return filepath.Join(dir, name) }
+			require.NoError(t, os.WriteFile(in("model.xpwc"), content, 0o600))
+			require.NoError(t, os.MkdirAll(in("versions/v3"), 0o700))
+			require.NoError(t, os.Symlink("versions/v3", in("current")))
+			require.NoError(t, os.Symlink("current/model.xpwc", in("out.xpwc")))
+			target := in("versions/v3/model.xpwc")
+			if i < creates {
+				says(t, dir, 0, command...)
+				says(t, dir, 0, "verify", "versions/v3/model.xpwc")
+			}
+			require.NoError(t, os.WriteFile(target, content, 0o600))
+			says(t, dir, 0, command...)
+			says(t, dir, 0, "verify", "versions/v3/model.xpwc")
+			links := func() {
+				for _, name := range []string{"current", "out.xpwc"} {
+					info, err := os.Lstat(in(name))
+					require.NoError(t, err)
+					require.NotZero(t, info.Mode()&os.ModeSymlink, "the link stays")
+				}
+				requireNoStage(t, dir)
+				requireNoStage(t, in("versions/v3"))
+			}
+			links()
+
+			refused := func(why string) {
+				require.NoError(t, os.WriteFile(target, content, 0o600))
+				before := contents(t, in("versions"))
+				got := says(t, dir, 1, command...)
+				require.Contains(t, got, why)
+				require.Contains(t, got, "a symbolic link that others can change is not followed")
+				requireSame(t, before, contents(t, in("versions")))
+				links()
+			}
+			require.NoError(t, os.Chmod(dir, 0o777))
+			refused("its mode 0777 lets others write to it")
+			require.NoError(t, os.Chmod(dir, 0o700))
+			if os.Geteuid() == 0 {
+				require.NoError(t, os.Lchown(in("current"), 65534, 65534))
+				refused("it belongs to user 65534")
+			}
+		})
+	}
+}

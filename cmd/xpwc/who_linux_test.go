@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/reexec"
+)
+
+// holder starts a process that has a cache open until the test ends.
+func holder(t *testing.T, path string) *exec.Cmd {
+	t.Helper()
+	cmd := reexec.Command()
+	cmd.Env = append(os.Environ(), envHolds+"="+path)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "<nil>\n", line)
+	return cmd
+}
+
+func TestWhoHasACacheMappedAndWhetherItIsShared(t *testing.T) {
+	dir, file := packed(t, face)
+	who := func() (*usersReport, map[int]userReport, string) {
+		t.Helper()
+		r := reported[usersReport](t, dir, 0, "who", "model.xpwc")
+		require.Equal(t, file, r.Path)
+		of := map[int]userReport{}
+		for _, p := range r.Processes {
+			of[p.PID] = p
+			require.Positive(t, p.Resident)
+			require.Equal(t, p.Resident, p.SharedClean+p.SharedDirty+p.PrivateClean+p.PrivateDirty)
+		}
+		text := says(t, dir, 0, "who", "model.xpwc")
+		for line := range strings.Lines(text[:strings.Index(text, r.Answer)]) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
+		}
+		require.True(t, strings.HasSuffix(text, r.Answer+"\n"), text)
+		return &r, of, text
+	}
+
+	r, _, _ := who()
+	require.Empty(t, r.Processes)
+	require.False(t, r.Shared)
+	require.Contains(t, r.Answer, "no process has the file mapped")
+	require.EqualValues(t, 1, r.Generation)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, info.Size(), r.FileBytes)
+	require.NotNil(t, r.Cached)
+
+	first := holder(t, file)
+	r, of, _ := who()
+	require.False(t, r.Shared)
+	require.Contains(t, r.Answer, fmt.Sprintf("only %d ", first.Process.Pid))
+	require.EqualValues(t, 1, of[first.Process.Pid].Generation)
+
+	runJSON(t, dir, testModel(t, selfie), "--cache", "model.xpwc") // a second generation of the same file
+	second := holder(t, file)
+	r, of, text := who()
+	require.True(t, r.Shared)
+	require.Contains(t, r.Answer, "Shared: 2 processes")
+	require.EqualValues(t, 2, r.Generation)
+	require.EqualValues(t, 1, of[first.Process.Pid].Generation)
+	require.EqualValues(t, 2, of[second.Process.Pid].Generation)
+	require.True(t, of[first.Process.Pid].Current)
+	require.Contains(t, text, "the file at the path, generation 2\n")
+	require.Contains(t, text, "the file at the path, generation 1\n")
+
+	runJSON(t, dir, testModel(t, "selfie_segmentation_landscape.tflite"), "--cache", "model.xpwc")
+	runJSON(t, dir, testModel(t, "face_detection_full_range.tflite"), "--cache", "model.xpwc")
+	_, of, text = who()
+	require.Zero(t, of[first.Process.Pid].Generation, "the header knows two generations")
+	require.EqualValues(t, 3, of[first.Process.Pid].Before)
+	require.Contains(t, text, "a generation before 3\n")
+
+	says(t, dir, 0, "compact", "model.xpwc")
+	third := holder(t, file)
+	r, of, text = who()
+	require.False(t, r.Shared)
+	require.Contains(t, r.Answer, "2 processes still have an earlier file")
+	require.True(t, of[third.Process.Pid].Current)
+	require.False(t, of[second.Process.Pid].Current)
+	require.Contains(t, text, "an earlier file, replaced or deleted")
+	if os.Geteuid() == 0 {
+		require.EqualValues(t, 3, of[second.Process.Pid].Before, "the file that is at no path tells root")
+	}
+
+	require.NoError(t, os.Remove(file))
+	r, _, text = who()
+	require.False(t, r.Present)
+	require.Len(t, r.Processes, 3)
+	require.Contains(t, text, "nothing is there now")
+}
+
+func TestWhoOfWhatIsNoCache(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("my notes"), 0o600))
+	require.Contains(t, says(t, dir, 0, "who", "notes"), "no process has the file mapped")
+	require.Contains(t, says(t, dir, 1, "who", "absent"), "absent: no such file")
+	require.Contains(t, says(t, dir, 1, "who", "."), "not a regular file")
+	require.Contains(t, says(t, dir, 2, "who"), "usage: xpwc who FILE")
+}

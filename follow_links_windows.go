@@ -1,4 +1,0 @@
-package xpwc
-
-// followLinks leaves links to who opens the path, which refuses them: who may change one is not looked at on Windows.
-func followLinks(path string) (string, error) { return path, nil }

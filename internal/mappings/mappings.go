@@ -1,0 +1,68 @@
+// Package mappings finds the processes that have a file mapped, how much memory their mappings take, and what of the
+// file is in the page cache. Linux shows that in /proc (proc_pid_smaps(5)); elsewhere it is errors.ErrUnsupported.
+package mappings
+
+import "io/fs"
+
+// A Survey is what was found about a path.
+type Survey struct {
+	// Path is where the path that was given leads, absolute and without links.
+	Path string
+	// Info of the file that is at the path now; nil if none is there.
+	Info fs.FileInfo
+	// Users are the processes that have a file of this path mapped, in the order of their numbers; not this process.
+	// A process that has several files of it is there once for each.
+	Users []User
+	// Hidden counts the processes that this one may not look into. Processes of another PID namespace than that of
+	// /proc are not known at all.
+	Hidden int
+	// Cached is how many bytes of the file are in the page cache, in whole pages; -1 where the system does not say so
+	// to this process. It does to the file's owner, and to those who may write to it.
+	Cached int64
+}
+
+// A User is a process, and what it has mapped of one file.
+type User struct {
+	PID     int
+	Command string // its name, as in /proc/PID/comm: up to 15 bytes that the process can choose
+	UID     uint32 // of its effective user
+
+	// File is the file. If it is not the one that is at the path now, it was replaced or deleted since the process
+	// mapped it.
+	File File
+	Now  bool
+	// Spans of the file that are mapped, in the order of addresses.
+	Spans  []Span
+	Memory Memory
+}
+
+// A File is known by the numbers that the system shows for its mappings. On overlayfs and btrfs the device differs from
+// that of stat(2).
+type File struct {
+	Device string // major and minor number, hexadecimal, as "fe:00"
+	Inode  uint64
+}
+
+// A Span is a stretch of a file that is mapped in one piece.
+type Span struct {
+	Offset, Size int64
+	// Name leads to the mapped file, whatever its path leads to now, for processes that may follow it: root's.
+	Name string
+}
+
+// Memory is the sum over a process' mappings of a file, in bytes.
+type Memory struct {
+	Mapped   int64 // address space
+	Resident int64 // the pages of it that the process has in memory
+	// Share is the process' part of Resident, where each page is divided by the number of its mappings in all
+	// processes: the system's "proportional set size".
+	Share int64
+	// Pages that have another mapping, mostly in another process, and pages that have not. Dirty ones are yet to be
+	// written to the file.
+	SharedClean, SharedDirty, PrivateClean, PrivateDirty int64
+	// Copied is what of Resident is no part of the file any more: the process has written to a private mapping.
+	Copied int64
+}
+
+// Shared are the resident pages that have another mapping.
+func (m *Memory) Shared() int64 { return m.SharedClean + m.SharedDirty }

@@ -1,0 +1,214 @@
+package mappings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// Of returns which processes have a file of a path mapped: the one that is there now, if there is one, and those that
+// were. The file must be a regular one that this process may read.
+func Of(path string) (*Survey, error) {
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &surveyor{Survey: Survey{Path: at, Cached: -1}}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		s.Path = real
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
+		s.Path = filepath.Join(dir, filepath.Base(at)) // it was deleted
+	}
+	if err := s.look(path); err != nil {
+		return nil, err
+	}
+	return &s.Survey, s.survey()
+}
+
+// A surveyor finds the processes.
+type surveyor struct {
+	Survey
+	now File // that is at the path; zero if none is
+}
+
+// look looks at the file that is at the path now.
+func (s *surveyor) look(path string) error {
+	info, err := os.Stat(s.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file, which alone can be mapped", path)
+	}
+	f, err := os.Open(s.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if s.Info, err = f.Stat(); err != nil {
+		return err
+	}
+	if s.now, err = mappedAs(f); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if tellsCached(s.Path, s.Info) {
+		s.Cached, err = cached(f, s.Info.Size())
+	}
+	return err
+}
+
+// mappedAs returns by which numbers mappings of a file are known, by mapping it.
+func mappedAs(f *os.File) (File, error) {
+	b, err := unix.Mmap(int(f.Fd()), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return File{}, fmt.Errorf("map it: %w", err)
+	}
+	defer func() { _ = unix.Munmap(b) }()
+	content, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return File{}, err
+	}
+	at := uint64(addressOf(b))
+	var found File
+	err = parse(content, func(m mapping) {
+		if m.start <= at && at < m.end {
+			found = m.file
+		}
+	})
+	if err == nil && found == (File{}) {
+		err = errors.New("/proc/self/maps does not have what this process has mapped")
+	}
+	return found, err
+}
+
+func (s *surveyor) survey() error {
+	processes, err := procfs.AllProcs()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(processes, func(a, b procfs.Proc) int { return cmp.Compare(a.PID, b.PID) })
+	for _, p := range processes {
+		if p.PID == os.Getpid() {
+			continue
+		}
+		users, err := s.usersIn(p)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH): // it has ended
+		case errors.Is(err, fs.ErrPermission):
+			s.Hidden++
+		case err != nil:
+			return err
+		default:
+			s.Users = append(s.Users, users...)
+		}
+	}
+	return nil
+}
+
+// usersIn returns what a process has mapped of the files of the path.
+func (s *surveyor) usersIn(p procfs.Proc) ([]User, error) {
+	dir := filepath.Join("/proc", strconv.Itoa(p.PID))
+	maps, err := os.ReadFile(filepath.Join(dir, "maps"))
+	if err != nil {
+		return nil, err
+	}
+	// To count the pages of all mappings takes the system long, and few processes have one that is asked for.
+	some := false
+	if err := parse(maps, func(m mapping) { some = some || s.ofPath(dir, &m) }); err != nil || !some {
+		return nil, err
+	}
+	smaps, err := os.ReadFile(filepath.Join(dir, "smaps"))
+	if err != nil {
+		return nil, err
+	}
+	var users []User
+	var last mapping // that was taken
+	err = parse(smaps, func(m mapping) {
+		if !s.ofPath(dir, &m) {
+			return
+		}
+		i := slices.IndexFunc(users, func(u User) bool { return u.File == m.file })
+		if i < 0 {
+			i = len(users)
+			users = append(users, User{PID: p.PID, File: m.file, Now: m.file == s.now})
+		}
+		u := &users[i]
+		u.Memory.plus(&m.memory)
+		if goesOn := last.file == m.file && last.end == m.start && last.offset+last.memory.Mapped == m.offset; goesOn {
+			u.Spans[len(u.Spans)-1].Size += m.memory.Mapped // the system splits what differs in its flags
+		} else {
+			name := filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.start, m.end))
+			u.Spans = append(u.Spans, Span{m.offset, m.memory.Mapped, name})
+		}
+		last = m
+	})
+	if err != nil || len(users) == 0 { // it has unmapped them meanwhile
+		return nil, err
+	}
+	command, err := p.Comm()
+	if err != nil {
+		return nil, err
+	}
+	status, err := p.NewStatus()
+	if err != nil {
+		return nil, err
+	}
+	for i := range users {
+		users[i].Command, users[i].UID = command, uint32(status.UIDs[1])
+	}
+	return users, nil
+}
+
+// ofPath reports whether a mapping of a process is one of the file that is at the path, or of one that was.
+func (s *surveyor) ofPath(dir string, m *mapping) bool {
+	if m.file.Inode == 0 {
+		return false
+	}
+	if m.file == s.now {
+		return true
+	}
+	name, gone := strings.CutSuffix(m.name, deleted)
+	if !gone {
+		return false
+	}
+	leadsHere := func(path string) bool { return s.leadsHere(filepath.Join(dir, "root", path)) }
+	if name != written(s.Path) && (m.file.Device != s.now.Device || !slices.ContainsFunc(readings(name), leadsHere)) {
+		return false
+	}
+	lives := func(path string) bool { return livesAt(filepath.Join(dir, "root", path), m.file) }
+	return !slices.ContainsFunc(readings(m.name), lives) // under a name that ends so
+}
+
+// leadsHere reports whether a path of a process leads to the file that is at the surveyed path. In a container the file
+// may have another path.
+func (s *surveyor) leadsHere(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && os.SameFile(info, s.Info)
+}
+
+// livesAt reports whether a file is at a path.
+func livesAt(path string, file File) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	there, err := mappedAs(f)
+	return err == nil && there == file
+}
