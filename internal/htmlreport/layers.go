@@ -136,22 +136,30 @@ func (l *layer) join() {
 
 // compareNatural compares texts, numbers in them by their value.
 func compareNatural(a, b string) int {
-	digits := func(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 	for a != "" && b != "" {
-		if n, m := digits(a), digits(b); n > 0 && m > 0 {
-			x, y := strings.TrimLeft(a[:n], "0"), strings.TrimLeft(b[:m], "0")
-			if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
-				return c
+		n, m := digits(a), digits(b)
+		if n == 0 || m == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
 			}
-			a, b = a[n:], b[m:]
+			a, b = a[1:], b[1:]
 			continue
 		}
-		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
+		x, y := strings.TrimLeft(a[:n], "0"), strings.TrimLeft(b[:m], "0")
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+			return c
 		}
-		a, b = a[1:], b[1:]
+		a, b = a[n:], b[m:]
 	}
 	return cmp.Compare(len(a), len(b))
+}
+
+// digits returns how many digits a text begins with.
+func digits(s string) (n int) {
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 // A shown layer is one that the page has, with those of its children that it has.

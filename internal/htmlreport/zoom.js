@@ -46,9 +46,8 @@
 			if (!next || next === here) break;
 			group = next;
 		}
-		if (group !== here) zoom(group, Boolean(label));
-		const box = target.closest(".box");
-		if (!box.classList.contains("g")) status.textContent = box.title;
+		if (group === here) status.textContent = target.closest(".box").title;
+		else zoom(group, Boolean(label));
 	};
 	map.addEventListener("click", (event) => {
 		if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
