@@ -119,8 +119,8 @@ func (x *Index) touchBlock(i uint64) error {
 	return nil
 }
 
-// LooksLikeIndex returns the generation and the size of the index whose first bytes are given, IndexHeaderSize of them or
-// more: its header is not checked against anything, so this is for showing people what dead bytes were.
+// LooksLikeIndex returns the generation and the size of the index whose first bytes are given, IndexHeaderSize of them
+// or more: its header is not checked against anything, so this is for showing people what dead bytes were.
 func LooksLikeIndex(b []byte) (generation, size uint64, ok bool) {
 	if len(b) < IndexHeaderSize || string(b[:8]) != indexMagic {
 		return 0, 0, false

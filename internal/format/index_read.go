@@ -80,8 +80,8 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	return x, nil
 }
 
-// DecodeOldIndex is DecodeIndex for an index at a file offset that no slot refers to: that of a generation before the one
-// in force. The sum of its root is not known, so that it may be anything that looks like an index, and this is for
+// DecodeOldIndex is DecodeIndex for an index at a file offset that no slot refers to: that of a generation before the
+// one in force. The sum of its root is not known, so that it may be anything that looks like an index, and this is for
 // showing people what there was.
 func DecodeOldIndex(b []byte, offset uint64) (*Index, error) {
 	size := uint64(len(b))

@@ -55,8 +55,8 @@ func startBrowser(t testing.TB) *browser {
 	ourIn, theirOut, err := os.Pipe()
 	require.NoError(t, err)
 	cmd := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--user-data-dir="+t.TempDir(),
-		"--remote-debugging-pipe", "about:blank")
+		"--no-first-run", "--disable-background-networking", "--disable-component-update",
+		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4
 	require.NoError(t, cmd.Start())

@@ -10,11 +10,11 @@ import (
 // Boxes of the treemap are coloured by their kernels: the first classes of page.css are those that have the most bytes,
 // and the last two those of the other kernels and of entries whose kernel is not recorded.
 const (
-	colours      = 6
+	distinct     = 6
 	otherColour  = "other kernels"
 	noColour     = ""
-	classOther   = colours
-	classUnknown = colours + 1
+	classOther   = distinct
+	classUnknown = distinct + 1
 )
 
 // A colour is what boxes are coloured for.
@@ -48,11 +48,11 @@ func rank(bytes map[string]int64) (ranked []colour) {
 	for i := range ranked {
 		ranked[i].class = min(i, classOther)
 	}
-	if len(ranked) > colours {
-		for _, c := range ranked[colours:] {
+	if len(ranked) > distinct {
+		for _, c := range ranked[distinct:] {
 			other.bytes += c.bytes
 		}
-		ranked = append(ranked[:colours:colours], other)
+		ranked = append(ranked[:distinct:distinct], other)
 	}
 	if none {
 		unknown.bytes = bytes[noColour]
@@ -67,7 +67,7 @@ func (s *survey) class(f packing.Family) int {
 	if what == noColour {
 		return classUnknown
 	}
-	for _, c := range s.colors {
+	for _, c := range s.colours {
 		if c.what == what {
 			return c.class
 		}

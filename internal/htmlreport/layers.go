@@ -79,7 +79,8 @@ func (l *layer) add(path []string, e *cachefile.Entry, bytes int64, several bool
 	}
 	l.entries++
 	l.bytes += bytes
-	l.own = append(l.own, &layer{entries: 1, bytes: bytes, family: e.Family, leaf: true, source: e.Source, seed: e.Seed})
+	l.own = append(l.own,
+		&layer{entries: 1, bytes: bytes, family: e.Family, leaf: true, source: e.Source, seed: e.Seed})
 }
 
 // nameOwn names the entries of one name by what they differ in.
@@ -107,8 +108,8 @@ func (l *layer) nameOwn() {
 	}
 }
 
-// join makes one layer of each that has one child only, makes leaves of entries, and sorts: what is largest comes first,
-// then names, numbers in them by their value.
+// join makes one layer of each that has one child only, makes leaves of entries, and sorts: what is largest comes
+// first, then names, numbers in them by their value.
 func (l *layer) join() {
 	l.byName = nil
 	if len(l.own) == 1 && len(l.children) == 0 && !l.alone {

@@ -22,7 +22,7 @@ func classOf(s *survey, f packing.Family) string { return fmt.Sprintf("c%d", s.c
 
 // addMap adds the treemap, whose boxes are also the rows of the tree.
 func (p *page) addMap(s *survey) {
-	for _, c := range s.colors {
+	for _, c := range s.colours {
 		p.Colours = append(p.Colours, colourRow{c.what, fmt.Sprintf("c%d", c.class), console.Size(c.bytes),
 			console.Percent(c.bytes, s.info.PayloadBytes)})
 	}
@@ -42,12 +42,15 @@ type mapper struct {
 // box returns the box of a layer, whose path begins with that of the layer it is in.
 func (m *mapper) box(s *shown, in string, at rectangle) *box {
 	path := in + s.name
-	b := &box{ID: m.page.Layers, Name: m.nameIn(s.name), Leaf: s.leaf, Group: len(s.children) > 0,
+	b := &box{ID: m.page.Layers, Name: m.nameIn(s.name), Group: len(s.children) > 0,
 		Size: console.Size(s.bytes), Share: console.Percent(s.bytes, m.root.bytes), Class: "g",
 		Entries: entriesText(s.entries), Width: percent("width", s.bytes, m.root.bytes)}
 	m.page.Layers++
-	if s.leaf {
+	switch {
+	case s.leaf:
 		b.Class = classOf(m.survey, s.family)
+	case !b.Group:
+		b.Class = "closed" // there is no room on the page for what is in it
 	}
 	b.Title = title(text(path, mostName), b, kernelText(s))
 	inner := rectangle{0, 0, max(0, at.width-2*edge), max(0, at.height-labelHeight-edge)}
@@ -89,7 +92,7 @@ func (m *mapper) children(b *box, s *shown, path string, in rectangle) {
 }
 
 func (m *mapper) restBox(s *shown, path string) *box {
-	b := &box{ID: m.page.Layers, Name: number(s.rest) + " smaller", Rest: true, Class: "rest",
+	b := &box{ID: m.page.Layers, Name: number(s.rest) + " smaller", Class: "rest",
 		Size: console.Size(s.restSize), Share: console.Percent(s.restSize, m.root.bytes),
 		Entries: entriesText(s.restOf), Width: percent("width", s.restSize, m.root.bytes)}
 	m.page.Layers++

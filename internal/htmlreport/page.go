@@ -39,22 +39,22 @@ type page struct {
 	Kernels  []kernelRow
 	Unlisted string // layouts and kernels that there is no room for
 
-	Sharing                  string
-	Equal                    string
-	Shared                   []sharedRow
-	Sources                  []sourceRow
-	MoreShared, MoreSources  string
-	Dead                     []deadRow
-	DeadBytes, Uncommitted   string
-	MoreDead                 string
-	Commits                  []commitRow
-	MoreCommits              string
-	Checks                   string
-	Sound, Checked           bool
-	Problems                 []problemRow
-	MoreProblems             string
-	Largest                  []entryRow
-	MoreEntries, SeveralKind string
+	Sharing                 string
+	Equal                   string
+	Shared                  []sharedRow
+	Sources                 []sourceRow
+	MoreShared, MoreSources string
+	Dead                    []deadRow
+	DeadBytes, Uncommitted  string
+	MoreDead                string
+	Commits                 []commitRow
+	MoreCommits             string
+	Checks                  string
+	Sound, Checked          bool
+	Problems                []problemRow
+	MoreProblems            string
+	Largest                 []entryRow
+	MoreEntries             string
 
 	Tool, Made string
 }
@@ -72,12 +72,12 @@ type colourRow struct{ Name, Class, Size, Share string }
 
 // A box is a layer, in the treemap and in the tree.
 type box struct {
-	ID                        int
-	Name, Title, Size, Share  string
-	Entries, Class            string
-	Place, Width              template.CSS
-	Group, Leaf, Rest, Closed bool
-	Children                  []*box
+	ID                       int
+	Name, Title, Size, Share string
+	Entries, Class           string
+	Place, Width             template.CSS
+	Group                    bool
+	Children                 []*box
 }
 
 type layoutRow struct {
@@ -135,8 +135,8 @@ func newPage(s *survey, o Options) *page {
 	}
 	for _, slot := range info.Slots {
 		if slot.State == cachefile.SlotTorn {
-			p.Notes = append(p.Notes, fmt.Sprintf("The slot of the header at %d is invalid: after a crash, or by damage.",
-				slot.Offset))
+			const torn = "The slot of the header at %d is invalid: after a crash, or by damage."
+			p.Notes = append(p.Notes, fmt.Sprintf(torn, slot.Offset))
 		}
 	}
 	for i, err := range s.damaged {
@@ -225,8 +225,8 @@ func (p *page) addParts(s *survey) {
 	}
 	for _, k := range kinds {
 		if n := total[k.kind]; n > 0 {
-			p.Parts = append(p.Parts, part{k.name, k.class, console.Size(n), console.Percent(n, s.info.FileBytes), k.note,
-				percent("width", n, s.info.FileBytes)})
+			p.Parts = append(p.Parts, part{k.name, k.class, console.Size(n), console.Percent(n, s.info.FileBytes),
+				k.note, percent("width", n, s.info.FileBytes)})
 		}
 	}
 }
@@ -243,8 +243,8 @@ func (p *page) addLayouts(s *survey, here cachefile.Digest) {
 			p.Unlisted = more(len(info.Layouts)-i, "layout")
 			break
 		}
-		p.Layouts = append(p.Layouts, layoutRow{l.Fingerprint.String(), text(l.Description, mostName), number(l.Entries),
-			console.Size(l.PayloadBytes), console.Percent(l.PayloadBytes, info.PayloadBytes),
+		p.Layouts = append(p.Layouts, layoutRow{l.Fingerprint.String(), text(l.Description, mostName),
+			number(l.Entries), console.Size(l.PayloadBytes), console.Percent(l.PayloadBytes, info.PayloadBytes),
 			l.Fingerprint == here && here != (cachefile.Digest{})})
 	}
 	for i, k := range s.kernels {
@@ -256,10 +256,11 @@ func (p *page) addLayouts(s *survey, here cachefile.Digest) {
 			break
 		}
 		r := kernelRow{Layout: k.layout.String()[:shortDigest], Operator: "not recorded", Entries: number(k.entries),
-			Size: console.Size(k.bytes), Share: console.Percent(k.bytes, info.PayloadBytes), Class: classOf(s, k.family)}
-		if k.family != (packing.Family{}) {
-			r.Operator, r.Input, r.Kernel = k.family.Operator.String(), k.family.Input.String(), k.family.Kernel.String()
-			r.Bias, r.Output = k.family.Bias.String(), k.family.Output.String()
+			Size: console.Size(k.bytes), Share: console.Percent(k.bytes, info.PayloadBytes),
+			Class: classOf(s, k.family)}
+		if f := k.family; f != (packing.Family{}) {
+			r.Operator, r.Input, r.Kernel = f.Operator.String(), f.Input.String(), f.Kernel.String()
+			r.Bias, r.Output = f.Bias.String(), f.Output.String()
 		}
 		p.Kernels = append(p.Kernels, r)
 	}
@@ -387,7 +388,8 @@ func (p *page) addLargest(s *survey) {
 		r := entryRow{Name: text(nameOf(&e), mostName), Size: console.Size(e.Size),
 			Share: console.Percent(e.Size, s.info.PayloadBytes), Offset: fmt.Sprint(e.Offset)}
 		if p.Native {
-			r.Layout, r.Kernel, r.Used = e.Layout.String()[:shortDigest], colourOf(e.Family), e.UsedAt.Format(time.DateOnly)
+			r.Layout, r.Used = e.Layout.String()[:shortDigest], e.UsedAt.Format(time.DateOnly)
+			r.Kernel = colourOf(e.Family)
 			if r.Kernel == noColour {
 				r.Kernel = "not recorded"
 			}

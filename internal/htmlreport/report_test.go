@@ -26,7 +26,7 @@ func TestThePageSaysWhatTheFileRecords(t *testing.T) {
 	require.Equal(t, "file", bytes[len(bytes)-1][0])
 
 	layouts := f("layouts")
-	require.Equal(t, []string{"amd64 avx2, XNNPACK e595e247", avx2.Fingerprint.String(), "4", "27.3 KiB"}, layouts[1][:4])
+	require.Equal(t, []string{avx2.Description, avx2.Fingerprint.String(), "4", "27.3 KiB"}, layouts[1][:4])
 	require.Contains(t, layouts[2][0], "amd64 avx512vnni, XNNPACK e595e247 this machine’s")
 	kernels := layouts[4:]
 	require.Equal(t, [][]string{
@@ -104,7 +104,8 @@ func TestOfExecuTorchsFilesThePageShowsNamesAndSizes(t *testing.T) {
 	var file []byte
 	var trailer []format.TrailerEntry
 	for i, name := range []string{"layers.0.weight", "layers.1.weight"} {
-		trailer = append(trailer, format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: 1000, Seed: uint32(i)})
+		trailer = append(trailer,
+			format.TrailerEntry{Name: name, Offset: uint64(len(file)), Size: 1000, Seed: uint32(i)})
 		file = append(file, make([]byte, 4096)...)
 	}
 	file = append(file, format.EncodeTrailer(trailer, uint64(len(file)))...)
@@ -128,11 +129,12 @@ func TestAnEmptyFileHasAPage(t *testing.T) {
 
 // hostile are names that a file may have.
 var hostile = []string{
-	`</script><script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `{{.Path}}`, `<!--`,
-	`]]>`, `&lt;b&gt;`, "\x1b[31mred\x00\r\n\t", "\u202egnp.exe\u202c", "\u2066isolated", "\ufefffirst", "\xff\xfe", "`${alert(1)}`",
-	"java\u2028script:alert(1)", `</style><style>*{display:none}`, "javascript:alert(1)", "////....////", ".", "", "a/../../b",
-	strings.Repeat("deep/", 5000), strings.Repeat("é", 3000), "url(https://example.com/x)", "الطبقة.0", "#map",
-	strings.Repeat(`&"'<>`, 400),
+	`</script><script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
+	`{{.Path}}`, `<!--`, `]]>`, `&lt;b&gt;`, "`${alert(1)}`", `</style><style>*{display:none}`, "#map",
+	"\x1b[31mred\x00\r\n\t", "\u202egnp.exe\u202c", "\u2066isolated", "\ufefffirst", "\xff\xfe",
+	"java\u2028script:alert(1)", "javascript:alert(1)", "url(https://example.com/x)", "الطبقة.0",
+	"////....////", ".", "", "a/../../b",
+	strings.Repeat("deep/", 5000), strings.Repeat("é", 3000), strings.Repeat(`&"'<>`, 400),
 }
 
 // asks are what would make a browser ask for something.
@@ -220,6 +222,10 @@ func TestAPageStaysSmall(t *testing.T) {
 			root := parsed(t, page)
 			require.LessOrEqual(t, len(root.boxes()), mostBoxes+1)
 			require.Greater(t, len(root.boxes()), 20)
+			for _, b := range root.boxes() {
+				_, zooms := b.attr["data-name"]
+				require.Equal(t, b.attr["class"] == "box g", zooms, b.attr["title"])
+			}
 			require.Contains(t, root.id("largest").text, fmt.Sprintf("And %s smaller entries.", number(n-mostLarge)))
 		})
 	}

@@ -105,6 +105,8 @@ func parsed(t testing.TB, page string) *element {
 	d.Entity = map[string]string{}
 	root := &element{}
 	open := []*element{root}
+	var text []byte
+	begins := []int{0}
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -119,16 +121,17 @@ func parsed(t testing.TB, page string) *element {
 			}
 			last := open[len(open)-1]
 			last.children = append(last.children, e)
-			open = append(open, e)
+			open, begins = append(open, e), append(begins, len(text))
 		case xml.EndElement:
-			open = open[:len(open)-1]
+			last := len(open) - 1
+			open[last].text = string(text[begins[last]:])
+			open, begins = open[:last], begins[:last]
 		case xml.CharData:
-			for _, e := range open {
-				e.text += string(token)
-			}
+			text = append(text, token...)
 		}
 	}
 	require.Len(t, open, 1)
+	root.text = string(text)
 	return root
 }
 

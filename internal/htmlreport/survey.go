@@ -18,7 +18,7 @@ type survey struct {
 
 	root     *layer
 	kernels  []kernel // in the order of layouts, then by bytes
-	colors   []colour
+	colours  []colour
 	sources  []source
 	shared   []sharedPayload // of several entries, the most that is spared first
 	sharing  int             // how many of these there are
@@ -82,12 +82,12 @@ func look(f *cachefile.File) (*survey, error) {
 // An adder adds entries to a survey, in the order of their payloads.
 type adder struct {
 	*survey
-	several bool // layouts
-	kernels map[kernelKey]*kernel
-	colors  map[string]int64
-	sources map[cachefile.Digest]*source
-	sums    map[content]bool
-	before  []cachefile.Entry // those that have the same payload
+	several  bool // layouts
+	kernels  map[kernelKey]*kernel
+	coloured map[string]int64
+	sources  map[cachefile.Digest]*source
+	sums     map[content]bool
+	before   []cachefile.Entry // those that have the same payload
 }
 
 type kernelKey struct {
@@ -101,8 +101,8 @@ type content struct {
 }
 
 func (a *adder) begin(s *survey) {
-	*a = adder{survey: s, several: len(s.info.Layouts) > 1, kernels: map[kernelKey]*kernel{}, colors: map[string]int64{},
-		sources: map[cachefile.Digest]*source{}, sums: map[content]bool{}}
+	*a = adder{survey: s, several: len(s.info.Layouts) > 1, kernels: map[kernelKey]*kernel{},
+		coloured: map[string]int64{}, sources: map[cachefile.Digest]*source{}, sums: map[content]bool{}}
 }
 
 func (a *adder) native() bool { return a.info.Format == cachefile.Native }
@@ -124,7 +124,7 @@ func (a *adder) add(e cachefile.Entry) {
 	}
 	k.entries++
 	k.bytes += bytes
-	a.colors[colourOf(e.Family)] += bytes
+	a.coloured[colourOf(e.Family)] += bytes
 	a.root.add(a.pathOf(&e), &e, bytes, a.several)
 	a.largest = append(a.largest, e)
 	if len(a.largest) >= 8*mostLarge {
@@ -213,7 +213,7 @@ func (a *adder) end() {
 	slices.SortFunc(a.survey.sources, func(x, y source) int {
 		return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.digest.String(), y.digest.String()))
 	})
-	a.survey.colors = rank(a.colors)
+	a.survey.colours = rank(a.coloured)
 	a.root.join()
 }
 
