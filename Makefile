@@ -104,7 +104,7 @@ models:
 	@third_party/fetch-models
 
 .PHONY: tools
-tools: ## install what the tests for other architectures and systems, and for registries, need of Debian's (as root)
+tools: ## install what the tests for other architectures and systems, registries and pages need of Debian's (as root)
 	@third_party/install-tools
 
 .PHONY: env
@@ -245,7 +245,7 @@ plots := internal/bench/plots
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
 pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
-compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/bench/... ./cmd/xpwc
+compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/bench/... ./internal/htmlreport ./cmd/xpwc
 
 include systems.mk
 

@@ -134,7 +134,7 @@ func (f *File) oldIndexes(all []Segment, begin, to int64) []Segment {
 		if f.readAt(row, uint64(at)) != nil {
 			break
 		}
-		if size, ok := format.SizeOfIndex(row); ok && size <= uint64(to-at) {
+		if _, size, ok := format.LooksLikeIndex(row); ok && size <= uint64(to-at) {
 			dead(Dead, begin, at)
 			dead(OldIndex, at, at+int64(size))
 			begin = at + int64(size)

@@ -63,6 +63,7 @@ func TestShellsCompleteFilesAndChoices(t *testing.T) {
 	for words, want := range map[string][]string{
 		"inspect |":                           {files},
 		"convert model.xpwc -o |":             {files},
+		"report model.xpwc -o |":              {files},
 		"convert model.xpwc --to |":           {"native\n", "xpwc2\n", noFiles},
 		"inspect --sort |":                    {"size\n", noFiles},
 		"prune model.xpwc --keep-layout |":    {"current\t", here, noFiles},

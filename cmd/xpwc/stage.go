@@ -25,6 +25,7 @@ const (
 	pulled    = "pulled.xpwc"
 	proving   = "proving.xpwc"
 	linked    = "linked.xpwc"
+	reporting = "report.html"
 )
 
 // A stage is a directory next to an output file, in which the file is made before it appears at its path. It is removed

@@ -36,6 +36,7 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 		{[]string{"inspect", "model.xpwc"}, 0, lesser},
 		{[]string{"inspect", faceModel(t)}, exitFailed, ""},
 		{[]string{"verify", "model.xpwc"}, 0, ""},
+		{[]string{"report", "model.xpwc", "-o", "-"}, 0, lesser},
 		{[]string{"diff", "model.xpwc", "model.xpwc"}, 0, "in common"},
 		{[]string{"convert", "model.xpwc", "--to", "xpwc2", "--layout", lesser, "-o", "packed_cache"}, 0, ""},
 		{[]string{"push", s.Ref("face:v1"), "model.xpwc"}, 0, "digest"},

@@ -80,6 +80,23 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	return x, nil
 }
 
+// DecodeOldIndex is DecodeIndex for an index at a file offset that no slot refers to: that of a generation before the
+// one in force. The sum of its root is not known, so that it may be anything that looks like an index, and this is for
+// showing people what there was.
+func DecodeOldIndex(b []byte, offset uint64) (*Index, error) {
+	size := uint64(len(b))
+	if size < IndexHeaderSize {
+		return nil, damaged("the index has %d bytes", size)
+	}
+	n := countsOf(b)
+	at, err := n.arrangeIn(size)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeIndex(b, Slot{Generation: le.Uint64(b[8:]), IndexOffset: offset, IndexSize: size,
+		IndexSum: digest.Of(b[:at.body]), End: offset + size, Records: n.records})
+}
+
 // row returns a record's bytes, after checking them and how they fit the records beside it.
 func (x *Index) row(i int) ([]byte, error) {
 	row := x.records[i*recordSize:][:recordSize]

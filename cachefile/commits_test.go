@@ -1,0 +1,65 @@
+package cachefile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+)
+
+func TestCommitsSayWhatEachGenerationAdded(t *testing.T) {
+	m := maker{}
+	m.add(weights[0], weights[1])
+	m.commit(t)
+	m.add(weights[2], weights[3], weights[4]) // of which two share a payload
+	m.commit(t)
+	lost := m.records[0]
+	m.records = m.records[1:]
+	m.add(weights[5])
+	m.commit(t)
+	f := open(t, write(t, m.bytes()))
+	commits, err := f.Commits()
+	require.NoError(t, err)
+	require.Len(t, commits, 3)
+	packed := time.Unix(1000, 0).UTC()
+	for i, want := range []cachefile.Commit{
+		{Entries: 2, Added: cachefile.Added{Entries: 2, Bytes: 301_000, First: packed, Last: packed}},
+		{Entries: 5, Added: cachefile.Added{Entries: 3, Bytes: 200_077, First: packed, Last: packed}},
+		{Entries: 5, Added: cachefile.Added{Entries: 1, Bytes: 128, First: packed, Last: packed},
+			InForce: true, RemovedEntries: 1, RemovedBytes: int64(lost.Size)},
+	} {
+		want.Generation = uint64(i + 1)
+		want.IndexAt, want.IndexBytes = int64(m.slots[i].IndexOffset), int64(m.slots[i].IndexSize)
+		require.Equal(t, want, commits[i])
+	}
+}
+
+func TestADamagedOldIndexIsNoCommit(t *testing.T) {
+	m := maker{}
+	for i := range 3 {
+		m.add(weights[i])
+		m.commit(t)
+	}
+	for name, damage := range map[string]func(index []byte){
+		"claims more than it has": func(index []byte) { index[16] = 200 },
+		"is of a later time":      func(index []byte) { index[8] = 200 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := m.bytes()
+			damage(b[m.slots[1].IndexOffset:])
+			commits, err := open(t, write(t, b)).Commits()
+			require.NoError(t, err)
+			require.Len(t, commits, 2)
+			require.EqualValues(t, 1, commits[0].Generation)
+			require.Equal(t, 2, commits[1].Added.Entries, "of two generations")
+		})
+	}
+	commits, err := open(t, write(t, executorchFile(2, "a"))).Commits()
+	require.NoError(t, err)
+	require.Empty(t, commits)
+	commits, err = open(t, write(t, nil)).Commits()
+	require.NoError(t, err)
+	require.Empty(t, commits)
+}

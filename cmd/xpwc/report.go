@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/internal/console"
+	"xpwc/internal/htmlreport"
+	"xpwc/internal/modelfile"
+)
+
+type reportOptions struct {
+	out    string
+	mode   fileMode
+	verify bool
+}
+
+func newReportCommand() *cobra.Command {
+	var o reportOptions
+	cmd := &cobra.Command{
+		Use:   "report FILE -o PAGE",
+		Short: "Make a page about a cache file, to look at in a browser",
+		Long: `Makes a page about a cache file: what its bytes are by layer, as a treemap to zoom into,
+for which layouts and kernels they were packed, what is stored once for several entries,
+what is dead, and what each commit added that is still in the file. FILE is a cache of
+xpwc, a cache of ExecuTorch, or a safetensors file with packed weights in it. It is
+neither changed nor locked: it may be in use. Of ExecuTorch's files there is less to say:
+they have names and sizes only.
+
+PAGE is one file of HTML, which asks for nothing from the network. It can be read without
+its script, printed, and sent on: it has names of tensors and the path FILE, and no
+weights. However many entries there are it has at most 4 MiB: layers that are small are
+put together, and tables end. - is standard output. An existing PAGE is replaced if it is
+empty or such a page.
+
+With --verify everything is checked as xpwc verify does, which reads the whole of FILE,
+and PAGE says what is wrong.
+
+Exits with 1 if FILE cannot be read, or if a part that was read is damaged. PAGE is made
+then too, unless FILE cannot be opened.`,
+		Example: `  xpwc report model.xpwc -o report.html
+  xpwc report model.xpwc -o report.html --verify
+  xpwc report model.xpwc -o - | gzip > report.html.gz`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.out == "":
+				return usagef("-o is missing: the page to write, or - for standard output")
+			case o.out == "-" && o.mode != 0:
+				return usagef("--mode is for a file, not for standard output")
+			case modelfile.File{Path: args[0]}.Program():
+				return usagef("%s is a program; xpwc inspect shows what is in it", args[0])
+			}
+			return makeReport(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.out, "output", "o", "", "`PAGE` to write, or - for standard output")
+	flags.BoolVar(&o.verify, "verify", false, "check everything, and say on the page what is wrong")
+	modeFlag(cmd, &o.mode)
+	return cmd
+}
+
+// makeReport writes the page, and returns an error after that if the file is damaged.
+func makeReport(ctx context.Context, path string, o reportOptions, stdout, stderr io.Writer) error {
+	page, damage, err := renderReport(path, o.verify, stderr)
+	if err != nil {
+		return err
+	}
+	if o.out == "-" {
+		if _, err := stdout.Write(page); err != nil {
+			return err
+		}
+		return damage
+	}
+	if err := writeReport(ctx, page, path, o, stderr); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%s: %s about %s\n", o.out, console.Size(int64(len(page))), path)
+	return damage
+}
+
+// renderReport returns the page, and as damage what is wrong with the file.
+func renderReport(path string, verify bool, stderr io.Writer) (page []byte, damage, err error) {
+	at, err := locate(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	shown := htmlreport.Options{Path: path, Checked: verify, Made: time.Now(), Tool: "xpwc " + xpwc.Version}
+	if l := at.report(); l != nil {
+		shown.Where = fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d on; offsets begin there.",
+			l.Tensor, console.Size(l.Bytes), l.Offset)
+	}
+	if here, err := xpwc.CurrentLayout(); err == nil {
+		shown.Here = here.Fingerprint
+	}
+	if verify {
+		progress := console.NewProgress(stderr, "verifying")
+		shown.Problems, err = at.verify(progress.Update)
+		progress.Finish()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	var b bytes.Buffer
+	err = at.with(func(f *cachefile.File) error {
+		r, err := htmlreport.New(f, shown)
+		if err != nil {
+			return err
+		}
+		switch problems := len(shown.Problems); {
+		case problems > 0:
+			damage = fmt.Errorf("%s: %s: %w", path, console.Plural(problems, "problem"), cachefile.ErrDamaged)
+		case len(r.Damaged) > 0:
+			entries := console.Plural(len(r.Damaged), "entry")
+			damage = fmt.Errorf("%s is damaged: %s; xpwc verify reports where", path, entries)
+		}
+		return r.Write(&b)
+	})
+	return b.Bytes(), damage, err
+}
+
+// writeReport puts the page at its path.
+func writeReport(ctx context.Context, page []byte, input string, o reportOptions, stderr io.Writer) (err error) {
+	s, err := newStage(ctx, o.out, stderr, input)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
+	if err := checkReport(o.out); err != nil {
+		return err
+	}
+	o.mode.set(s)
+	if err := s.write(ctx, reporting, int64(len(page)), func(w io.Writer) error {
+		_, err := w.Write(page)
+		return err
+	}); err != nil {
+		return err
+	}
+	return s.publish(reporting)
+}
+
+// checkReport fails if the file at the path is not empty and not a page that this command has written.
+func checkReport(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	head, err := io.ReadAll(io.LimitReader(f, 1<<10))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if len(head) > 0 && !bytes.Contains(head, []byte(htmlreport.Mark)) {
+		return fmt.Errorf("%s exists and is no page of xpwc report; it is left as it is: "+
+			"remove it or choose another path", path)
+	}
+	return nil
+}

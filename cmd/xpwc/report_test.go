@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+)
+
+func TestAReportIsAPageAboutAnyCacheFile(t *testing.T) {
+	dir, file := packed(t, face, selfie)
+	require.Contains(t, says(t, dir, 0, "report", "model.xpwc", "-o", "report.html", "--verify"),
+		" about model.xpwc\n")
+	page := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(b), "<!DOCTYPE html>"))
+		return string(b)
+	}
+	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
+	for _, want := range []string{"format version 4, generation 2", v.Here, "this machine’s", "convolution fp32",
+		"Nothing was wrong", v.Entries[0].Source} {
+		require.Contains(t, page("report.html"), want)
+	}
+	_, commits, found := strings.Cut(page("report.html"), `<section id="commits"`)
+	require.True(t, found)
+	commits, _, _ = strings.Cut(commits, "</section>")
+	require.Equal(t, 2, strings.Count(commits, `<th scope="row"`))
+
+	code, out, stderr := xpwcIn(t, dir, "report", "model.xpwc", "-o", "-")
+	require.Zero(t, code, stderr)
+	require.True(t, strings.HasPrefix(out, "<!DOCTYPE html>"))
+	require.True(t, strings.HasSuffix(strings.TrimSpace(out), "</html>"))
+	require.Contains(t, out, "were not compared")
+
+	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "packed_cache")
+	says(t, dir, 0, "report", "packed_cache", "-o", "report.html")
+	require.Contains(t, page("report.html"), "packed weights cache, version 2")
+
+	// Of a damaged file there is a page, and an error.
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	last := v.Entries[len(v.Entries)-1]
+	b[last.Offset] ^= 1
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), b, 0o600))
+	says(t, dir, 0, "report", "bad", "-o", "bad.html")
+	require.Contains(t, says(t, dir, 1, "report", "bad", "-o", "bad.html", "--verify"), cachefile.ErrDamaged.Error())
+	require.Contains(t, page("bad.html"), "The file is damaged.")
+}
+
+func TestAReportReplacesOnlyReports(t *testing.T) {
+	dir, _ := packed(t, face)
+	notes := filepath.Join(dir, "notes.html")
+	require.NoError(t, os.WriteFile(notes, []byte("<!DOCTYPE html><p>mine"), 0o600))
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "-o is missing", []string{"model.xpwc"}},
+		{exitUsage, "same file", []string{"model.xpwc", "-o", "model.xpwc"}},
+		{exitUsage, "not a regular file", []string{"model.xpwc", "-o", "."}},
+		{exitUsage, "standard output", []string{"model.xpwc", "-o", "-", "--mode", "0600"}},
+		{exitUsage, "xpwc inspect", []string{"model.pte", "-o", "report.html"}},
+		{exitFailed, "not a packed weights cache", []string{"notes.html", "-o", "report.html"}},
+		{exitFailed, "is no page of xpwc report", []string{"model.xpwc", "-o", "notes.html"}},
+		{exitFailed, "absent", []string{"model.xpwc", "-o", "absent/report.html"}},
+	} {
+		require.Contains(t, says(t, dir, c.code, append([]string{"report"}, c.args...)...), c.says, c.args)
+	}
+	require.NoFileExists(t, filepath.Join(dir, "report.html"))
+	b, err := os.ReadFile(notes)
+	require.NoError(t, err)
+	require.Equal(t, "<!DOCTYPE html><p>mine", string(b))
+
+	require.NoError(t, os.WriteFile(notes, nil, 0o600))
+	says(t, dir, 0, "report", "model.xpwc", "-o", "notes.html", "--mode", "0640")
+	says(t, dir, 0, "report", "model.xpwc", "-o", "notes.html")
+	info, err := os.Stat(notes)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o640, info.Mode().Perm(), "of what it replaces")
+	left, err := filepath.Glob(filepath.Join(dir, ".xpwc-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

@@ -1,0 +1,226 @@
+package htmlreport
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
+
+	"xpwc/cachefile"
+	"xpwc/packing"
+)
+
+// A layer is a part of the names of entries: what they have in common up to a dot or a slash. A leaf is an entry.
+type layer struct {
+	name     string // with what is before it: "/conv2d_6"
+	entries  int
+	bytes    int64 // of payloads; one that several entries have is the first one's
+	family   packing.Family
+	leaf     bool
+	alone    bool // it is not joined with its only child
+	children []*layer
+	byName   map[string]*layer
+	own      []*layer // entries of this very name, with what tells them apart
+	source   cachefile.Digest
+	seed     uint32
+}
+
+// pathOf returns the layers that an entry is in: its layout, if there are several, and the parts of its name.
+func (a *adder) pathOf(e *cachefile.Entry) (path []string) {
+	if a.several {
+		path = append(path, a.layoutName(e.Layout))
+	}
+	name := nameOf(e)
+	for name != "" && len(path) < mostLayers-1 {
+		begin := strings.IndexFunc(name, func(r rune) bool { return !separates(r) })
+		if begin < 0 {
+			break
+		}
+		n := strings.IndexFunc(name[begin:], separates)
+		if n < 0 {
+			break
+		}
+		path = append(path, name[:begin+n])
+		name = name[begin+n:]
+	}
+	return append(path, name)
+}
+
+func separates(r rune) bool { return r == '.' || r == '/' }
+
+// layoutName is what a layout is called in the treemap.
+func (a *adder) layoutName(fingerprint cachefile.Digest) string {
+	short := fingerprint.String()[:shortDigest]
+	for _, l := range a.info.Layouts {
+		if l.Fingerprint == fingerprint && l.Description != "" {
+			features, _, _ := strings.Cut(l.Description, ",")
+			return features + " (" + short + ")"
+		}
+	}
+	return short
+}
+
+// add adds an entry, of which so many bytes count. The first layers are layouts if there are several.
+func (l *layer) add(path []string, e *cachefile.Entry, bytes int64, several bool) {
+	for i, name := range path {
+		l.entries++
+		l.bytes += bytes
+		if l.byName == nil {
+			l.byName = map[string]*layer{}
+		}
+		next := l.byName[name]
+		if next == nil {
+			next = &layer{name: name, alone: i == 0 && several}
+			l.byName[name] = next
+			l.children = append(l.children, next)
+		}
+		l = next
+	}
+	l.entries++
+	l.bytes += bytes
+	l.own = append(l.own,
+		&layer{entries: 1, bytes: bytes, family: e.Family, leaf: true, source: e.Source, seed: e.Seed})
+}
+
+// nameOwn names the entries of one name by what they differ in.
+func (l *layer) nameOwn() {
+	differ := func(what func(*layer) string) bool {
+		return slices.ContainsFunc(l.own, func(e *layer) bool { return what(e) != what(l.own[0]) })
+	}
+	number := map[*layer]int{}
+	for i, e := range l.own {
+		number[e] = i + 1
+	}
+	name := func(e *layer) string { return fmt.Sprintf("number %d", number[e]) }
+	for _, what := range []func(*layer) string{
+		func(e *layer) string { return "source " + e.source.String()[:shortDigest] },
+		func(e *layer) string { return colourOf(e.family) },
+		func(e *layer) string { return fmt.Sprintf("seed %08x", e.seed) },
+	} {
+		if differ(what) {
+			name = what
+			break
+		}
+	}
+	for _, e := range l.own {
+		e.name = " " + name(e)
+	}
+}
+
+// join makes one layer of each that has one child only, makes leaves of entries, and sorts: what is largest comes
+// first, then names, numbers in them by their value.
+func (l *layer) join() {
+	l.byName = nil
+	if len(l.own) == 1 && len(l.children) == 0 && !l.alone {
+		l.leaf, l.family, l.own = true, l.own[0].family, nil
+		return
+	}
+	if l.nameOwn(); len(l.own) == 1 {
+		l.own[0].name = " itself"
+	}
+	l.children = append(l.children, l.own...)
+	l.own = nil
+	for _, c := range l.children {
+		if !c.leaf {
+			c.join()
+		}
+	}
+	for len(l.children) == 1 && l.name != "" && !l.alone {
+		only := l.children[0]
+		l.name, l.leaf, l.family, l.children = l.name+only.name, only.leaf, only.family, only.children
+	}
+	slices.SortStableFunc(l.children, func(a, b *layer) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), compareNatural(a.name, b.name))
+	})
+}
+
+// compareNatural compares texts, numbers in them by their value.
+func compareNatural(a, b string) int {
+	for a != "" && b != "" {
+		n, m := digits(a), digits(b)
+		if n == 0 || m == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		x, y := strings.TrimLeft(a[:n], "0"), strings.TrimLeft(b[:m], "0")
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+			return c
+		}
+		a, b = a[n:], b[m:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits returns how many digits a text begins with.
+func digits(s string) (n int) {
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// A shown layer is one that the page has, with those of its children that it has.
+type shown struct {
+	*layer
+	children []*shown
+	rest     int // how many of its children are put together in one box
+	restSize int64
+	restOf   int // entries in them
+}
+
+// A largestFirst is a heap of what may show its children.
+type largestFirst []*shown
+
+func (h largestFirst) Len() int           { return len(h) }
+func (h largestFirst) Less(i, j int) bool { return h[i].bytes > h[j].bytes }
+func (h largestFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *largestFirst) Push(x any)        { *h = append(*h, x.(*shown)) }
+func (h *largestFirst) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// choose returns a tree of at most so many layers: the children of the largest ones come first. Of many children the
+// small ones are put together.
+func choose(root *layer, most int) *shown {
+	const (
+		always = 24   // how many children of a layer are shown however small they are
+		part   = 5000 // of the whole, which the others must have
+	)
+	top := &shown{layer: root}
+	queue := &largestFirst{top}
+	for left := most; queue.Len() > 0; {
+		s := heap.Pop(queue).(*shown)
+		all := s.layer.children
+		n := 0
+		for n < len(all) && (n < always || all[n].bytes >= root.bytes/part) {
+			n++
+		}
+		if left-1 < min(n, always) {
+			continue // it is shown without its children
+		}
+		n = min(n, left-1)
+		for _, c := range all[:n] {
+			child := &shown{layer: c}
+			s.children = append(s.children, child)
+			if len(c.children) > 0 {
+				heap.Push(queue, child)
+			}
+		}
+		left -= n
+		if n < len(all) {
+			left--
+			for _, c := range all[n:] {
+				s.rest++
+				s.restSize += c.bytes
+				s.restOf += c.entries
+			}
+		}
+	}
+	return top
+}
