@@ -70,7 +70,8 @@ func newNode(t *testing.T) *node {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	n.copy(tool(t), "usr/local/bin/xpwc", 0o755)
-	require.NoError(t, saying(exec.Command("go", "build", "-o", n.path("/usr/local/bin/service"), "./examples/service")))
+	build := exec.Command("go", "build", "-o", n.path("/usr/local/bin/service"), "./examples/service")
+	require.NoError(t, saying(build))
 	models := os.Getenv("XPWC_MODELS")
 	if models == "" {
 		models = filepath.Join("third_party", "models")
@@ -270,7 +271,7 @@ type container struct {
 }
 
 // mounted runs the command after $3 where $1 is mounted at $2.
-const mounted = `mount --bind "$1" "$2" && { [ "$3" = rw ] || mount -o remount,bind,"$3" "$2"; } && shift 3 && exec "$@"`
+const mounted = `mount --bind "$1" "$2" && mount -o remount,bind,"$3" "$2" && shift 3 && exec "$@"`
 
 // in returns the command of a container, with its mount and as its user, as far as this one may do so.
 func (p pod) in(t *testing.T, c container) *exec.Cmd {

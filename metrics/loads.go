@@ -9,7 +9,8 @@ import (
 const loadDurationName = "load_duration_seconds"
 
 var loadDuration = describe(loadDurationName,
-	"How long models took to load, from the beginning of a session until its runtime was created, by outcome.", "outcome")
+	"How long models took to load, from the beginning of a session until its runtime was created, by outcome.",
+	"outcome")
 
 // outcomes are all there are: as with reasons, a series must be there before it counts.
 var outcomes = []xpwc.LoadOutcome{xpwc.LoadMapped, xpwc.LoadPacked, xpwc.LoadFailed}

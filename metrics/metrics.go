@@ -26,11 +26,13 @@ func gauge(name, help string, value func(*xpwc.Stats) float64) metric {
 }
 
 func privateCounter(name, help string, value func(xpwc.Count) float64) metric {
-	return metric{name: name, description: describe(name, help, "reason"), kind: prometheus.CounterValue, private: value}
+	described := describe(name, help, "reason")
+	return metric{name: name, description: described, kind: prometheus.CounterValue, private: value}
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, append([]string{"path"}, labels...), nil)
+	labels = append([]string{"path"}, labels...)
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
 func entries(c xpwc.Count) float64 { return float64(c.Entries) }
@@ -109,6 +111,7 @@ var metrics = []metric{
 		func(s *xpwc.Stats) float64 { return float64(s.WrittenBytes) }),
 	gauge("file_damage_seen", "1 if the file was found damaged since the cache was opened.",
 		func(s *xpwc.Stats) float64 { return flag(s.Damaged != nil) }),
-	gauge("failure_seen", "1 if something failed since the cache was opened, and was worked around or is yet to be retried.",
+	gauge("failure_seen",
+		"1 if something failed since the cache was opened, and was worked around or is yet to be retried.",
 		func(s *xpwc.Stats) float64 { return flag(s.LastError != nil) }),
 }

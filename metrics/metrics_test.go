@@ -103,7 +103,8 @@ xpwc_file_generation{path=%[2]q} 0
 xpwc_file_generation{path="memory"} 0
 `, path, absent, packed)
 	names := []string{
-		"xpwc_lookup_hits_total", "xpwc_lookup_misses_total", "xpwc_packed_bytes_total", "xpwc_mapped_bytes", "xpwc_file_generation",
+		"xpwc_lookup_hits_total", "xpwc_lookup_misses_total", "xpwc_packed_bytes_total", "xpwc_mapped_bytes",
+		"xpwc_file_generation",
 	}
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(want), names...))
 	reasons := `
@@ -119,7 +120,8 @@ xpwc_file_generation{path="memory"} 0
 			reasons += fmt.Sprintf("xpwc_private_packed_entries_total{path=%q,reason=%q} %d\n", c, reason, n)
 		}
 	}
-	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(reasons), "xpwc_private_packed_entries_total"))
+	const byReason = "xpwc_private_packed_entries_total"
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(reasons), byReason))
 
 	first()
 	second()
@@ -132,7 +134,7 @@ xpwc_mapped_bytes{path="memory"} 0
 `), "xpwc_mapped_bytes"))
 }
 
-// A load is mapped if the cache had all it was asked for, and failed if Finalize says that the runtime must not be used.
+// A load is mapped if the cache had all it was asked for.
 func TestLoadsAreCountedByWhatBecameOfThem(t *testing.T) {
 	c := open(t, "", nil)
 	defer use(t, c, "w")()
@@ -177,8 +179,8 @@ func TestTheBuildInformationSaysWhatThisProcessPacksWith(t *testing.T) {
 	here, err := xpwc.CurrentLayout()
 	require.NoError(t, err)
 	want := fmt.Sprintf(`
-# HELP xpwc_build_info What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build identifier `+
-		`and the layout.
+# HELP xpwc_build_info What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build `+
+		`identifier and the layout.
 # TYPE xpwc_build_info gauge
 xpwc_build_info{commit="",layout=%q,version=%q,xnnpack=%q} 1
 `, here.Fingerprint, xpwc.Version, xnnpack.BuildIdentifier())

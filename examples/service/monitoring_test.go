@@ -82,7 +82,7 @@ func requireSeries(t *testing.T, series map[string][]labels.Labels, expression s
 	for _, matchers := range selectors {
 		name := ""
 		for _, m := range matchers {
-			if m.Name == labels.MetricName {
+			if m.Name == promodel.MetricNameLabel {
 				name = m.Value
 			}
 		}
@@ -91,7 +91,7 @@ func requireSeries(t *testing.T, series map[string][]labels.Labels, expression s
 		for _, s := range series[name] {
 			all := true
 			for _, m := range matchers {
-				all = all && (m.Name == labels.MetricName || s.Has(m.Name) && m.Matches(s.Get(m.Name)))
+				all = all && (m.Name == promodel.MetricNameLabel || s.Has(m.Name) && m.Matches(s.Get(m.Name)))
 			}
 			found = found || all
 		}
