@@ -86,7 +86,7 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	c.idle = sync.NewCond(&c.mu)
 	c.verifier.pause = verifyPause
 	events.attach(c)
-	c.stats.Private = map[Reason]Count{}
+	c.stats.Private, c.stats.Loads = map[Reason]Count{}, map[LoadOutcome]Durations{}
 	if p.path == "" {
 		return c, nil
 	}

@@ -268,6 +268,7 @@ func (s *Session) settle(w *weight, p space) *entry {
 	}
 	s.place(e, p)
 	if e.reason == "" {
+		s.added = true
 		c.stats.Packed.add(len(e.data))
 	} else {
 		s.countPrivate(e)
@@ -447,6 +448,7 @@ func (s *Session) adopt(w *weight, e *entry) {
 }
 
 func (s *Session) countPrivate(e *entry) {
+	s.added = true
 	count := s.cache.stats.Private[e.reason]
 	count.add(len(e.data))
 	s.cache.stats.Private[e.reason] = count

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"xpwc/internal/format"
 	"xpwc/internal/store"
@@ -19,6 +20,7 @@ type Session struct {
 	cache    *Cache
 	data     DataMap
 	provider provider
+	begun    time.Time
 
 	mu        sync.Mutex
 	finalized bool
@@ -55,6 +57,7 @@ type Session struct {
 	watches   map[Watch]*watch // of loaded tensors
 	lastWatch *watch
 	packed    bool         // XNNPACK packed something
+	added     bool         // and the cache did not have all of that
 	restamps  []restamping // for Finalize, which knows whether their sources changed
 
 	lastOrigin *origin // most tensors have the same
@@ -80,6 +83,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	s := &Session{
 		cache:     c,
 		data:      data,
+		begun:     time.Now(),
 		sources:   make(map[string]*source, c.tensorsExpected),
 		addresses: make(map[uintptr]*source, c.tensorsExpected),
 		used:      make([]*entry, 0, c.tensorsExpected),
@@ -260,12 +264,17 @@ func (s *Session) Finalize() error {
 	if s.closed {
 		return fmt.Errorf("finalize: %w", ErrClosed)
 	}
-	if !s.finalized {
+	first := !s.finalized
+	if first {
 		s.finalize()
 	}
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	return errors.Join(s.err, s.lostWeights)
+	err := errors.Join(s.err, s.lostWeights)
+	if first {
+		s.countLoad(err)
+	}
+	return err
 }
 
 // Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly

@@ -131,6 +131,7 @@ func TestWhatWasPackedFromAFileThatChangesMeanwhileIsNotKept(t *testing.T) {
 			require.ErrorContains(t, err, o.path)
 			require.ErrorContains(t, err, "load the model again")
 			require.EqualValues(t, 1, c.Stats().SourcesChanged)
+			require.EqualValues(t, 1, c.Stats().Loads[xpwc.LoadFailed].Count)
 
 			// A host of this process that loads it again, while the first has not closed.
 			again, err := safetensors.Open(o.path)

@@ -51,6 +51,8 @@ type Stats struct {
 	SourcesChanged int64
 	// Compactions of the file by this process.
 	Compactions int64
+	// Loads are the times from Cache.NewSession to the end of the first Session.Finalize, by outcome.
+	Loads map[LoadOutcome]Durations
 	// Private counts packings that are in private memory, by reason.
 	Private map[Reason]Count
 	// Pending is what waits in private memory for a commit, because the last one failed.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -218,9 +219,7 @@ func (c *Cache) Stats() Stats {
 	c.describeFile()
 	s := c.stats
 	s.Unverified = c.verifier.unverified()
-	s.Private = map[Reason]Count{}
-	for reason, count := range c.stats.Private {
-		s.Private[reason] = count
-	}
+	s.Private = maps.Clone(c.stats.Private)
+	s.Loads = maps.Clone(c.stats.Loads)
 	return s
 }

@@ -1,5 +1,5 @@
 // Package metrics gives the [xpwc.Stats] of caches to monitoring: to Prometheus as a [NewCollector], and to package
-// expvar as a [Var].
+// expvar as a [Var], by the same names.
 //
 //	prometheus.MustRegister(metrics.NewCollector(cache))
 //	expvar.Publish("xpwc", metrics.Var(cache))

@@ -28,7 +28,7 @@ func ExampleNewCollector() {
 		log.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() == "xpwc_private_packed_total" {
+		if f.GetName() == "xpwc_private_packed_entries_total" {
 			for _, m := range f.Metric {
 				for _, l := range m.Label {
 					fmt.Printf("%s=%q ", l.GetName(), l.GetValue())
@@ -58,5 +58,5 @@ func ExampleVar() {
 	}
 	defer cache.Close()
 	expvar.Publish("xpwc", metrics.Var(cache))
-	// Then GET /debug/vars has {"xpwc": {"/…/model.xpwc": {"Hits": {"Entries": 0, "Bytes": 0}, …}}}.
+	// Then GET /debug/vars has {"xpwc": {"build_info": {…}, "caches": {"/…/model.xpwc": {"lookup_hits_total": 0, …}}}}.
 }

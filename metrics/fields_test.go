@@ -3,6 +3,7 @@ package metrics
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 // samples gives the figures of some stats by name and reason.
 func samples(t *testing.T, s xpwc.Stats) map[string]float64 {
 	t.Helper()
-	collected := make(chan prometheus.Metric, 100)
+	collected := make(chan prometheus.Metric, 200)
 	collect(s, "a", collected)
 	close(collected)
 	figures := map[string]float64{}
@@ -30,6 +31,13 @@ func samples(t *testing.T, s xpwc.Stats) map[string]float64 {
 		}
 		_, twice := figures[name]
 		require.False(t, twice, name)
+		if h := sample.Histogram; h != nil {
+			figures[name+" count"], figures[name+" sum"] = float64(h.GetSampleCount()), h.GetSampleSum()
+			for _, b := range h.Bucket {
+				figures[fmt.Sprint(name, " within ", b.GetUpperBound())] = float64(b.GetCumulativeCount())
+			}
+			continue
+		}
 		figures[name] = sample.GetCounter().GetValue() + sample.GetGauge().GetValue()
 	}
 	return figures
@@ -64,6 +72,19 @@ func numbers(t *testing.T) map[string]xpwc.Stats {
 			} {
 				set(f.Name+".Entries "+string(reason), field, map[xpwc.Reason]xpwc.Count{reason: {Entries: 3}})
 				set(f.Name+".Bytes "+string(reason), field, map[xpwc.Reason]xpwc.Count{reason: {Bytes: 3}})
+			}
+		case reflect.TypeFor[map[xpwc.LoadOutcome]xpwc.Durations]():
+			for _, outcome := range []xpwc.LoadOutcome{xpwc.LoadMapped, xpwc.LoadPacked, xpwc.LoadFailed} {
+				of := func(d xpwc.Durations) map[xpwc.LoadOutcome]xpwc.Durations {
+					return map[xpwc.LoadOutcome]xpwc.Durations{outcome: d}
+				}
+				set(f.Name+".Count "+string(outcome), field, of(xpwc.Durations{Count: 3}))
+				set(f.Name+".Sum "+string(outcome), field, of(xpwc.Durations{Sum: 3 * time.Second}))
+				for i, bound := range xpwc.LoadBounds {
+					var d xpwc.Durations
+					d.Within[i] = 3
+					set(fmt.Sprint(f.Name, ".Within ", bound, " ", outcome), field, of(d))
+				}
 			}
 		case reflect.TypeFor[error]():
 			set(f.Name, field, errors.New("something"))

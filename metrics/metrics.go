@@ -6,8 +6,11 @@ import (
 	"xpwc"
 )
 
+const namespace = "xpwc"
+
 // A metric is one figure of a cache: value gives it, or, for each reason, private.
 type metric struct {
+	name        string // without the namespace
 	description *prometheus.Desc
 	kind        prometheus.ValueType
 	value       func(*xpwc.Stats) float64
@@ -15,19 +18,21 @@ type metric struct {
 }
 
 func counter(name, help string, value func(*xpwc.Stats) float64) metric {
-	return metric{description: describe(name, help), kind: prometheus.CounterValue, value: value}
+	return metric{name: name, description: describe(name, help), kind: prometheus.CounterValue, value: value}
 }
 
 func gauge(name, help string, value func(*xpwc.Stats) float64) metric {
-	return metric{description: describe(name, help), kind: prometheus.GaugeValue, value: value}
+	return metric{name: name, description: describe(name, help), kind: prometheus.GaugeValue, value: value}
 }
 
 func privateCounter(name, help string, value func(xpwc.Count) float64) metric {
-	return metric{description: describe(name, help, "reason"), kind: prometheus.CounterValue, private: value}
+	described := describe(name, help, "reason")
+	return metric{name: name, description: described, kind: prometheus.CounterValue, private: value}
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName("xpwc", "", name), help, append([]string{"path"}, labels...), nil)
+	labels = append([]string{"path"}, labels...)
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
 func entries(c xpwc.Count) float64 { return float64(c.Entries) }
@@ -40,33 +45,34 @@ func flag(set bool) float64 {
 	return 0
 }
 
-// metrics are all there are, in the order of Stats' fields.
+// metrics are all that are numbers, in the order of Stats' fields. Each name says what is counted, and ends in the
+// unit if there is one: here alone, for Prometheus and expvar.
 var metrics = []metric{
-	counter("hits_total", "Look-ups answered from the cache.",
+	counter("lookup_hits_total", "Look-ups answered from the cache.",
 		func(s *xpwc.Stats) float64 { return entries(s.Hits) }),
-	counter("hit_bytes_total", "Bytes of packed weights that look-ups were answered with.",
+	counter("lookup_hit_bytes_total", "Bytes of packed weights that look-ups were answered with.",
 		func(s *xpwc.Stats) float64 { return bytes(s.Hits) }),
-	counter("misses_total", "Look-ups not answered from the cache.",
+	counter("lookup_misses_total", "Look-ups not answered from the cache.",
 		func(s *xpwc.Stats) float64 { return float64(s.Misses) }),
-	counter("packed_total", "Entries packed and put into the cache.",
+	counter("packed_entries_total", "Entries packed and put into the cache.",
 		func(s *xpwc.Stats) float64 { return entries(s.Packed) }),
 	counter("packed_bytes_total", "Bytes packed and put into the cache.",
 		func(s *xpwc.Stats) float64 { return bytes(s.Packed) }),
-	counter("reused_total", "Packings whose bytes are equal to an entry of the cache.",
+	counter("reused_entries_total", "Packings whose bytes are equal to an entry of the cache.",
 		func(s *xpwc.Stats) float64 { return entries(s.Reused) }),
 	counter("reused_bytes_total", "Bytes of packings that are equal to an entry of the cache.",
 		func(s *xpwc.Stats) float64 { return bytes(s.Reused) }),
-	counter("adopted_total", "Entries packed that ExecuTorch's file at the path had in the same bytes.",
+	counter("adopted_entries_total", "Entries packed that ExecuTorch's file at the path had in the same bytes.",
 		func(s *xpwc.Stats) float64 { return entries(s.Adopted) }),
 	counter("adopted_bytes_total", "Bytes packed that ExecuTorch's file at the path had too.",
 		func(s *xpwc.Stats) float64 { return bytes(s.Adopted) }),
-	counter("verified_total", "Payloads of the file that were checked and found right.",
+	counter("verified_payloads_total", "Payloads of the file that were checked and found right.",
 		func(s *xpwc.Stats) float64 { return entries(s.Verified) }),
-	counter("verified_bytes_total", "Bytes of payloads that were checked and found right.",
+	counter("verified_payload_bytes_total", "Bytes of payloads that were checked and found right.",
 		func(s *xpwc.Stats) float64 { return bytes(s.Verified) }),
-	counter("sources_changed_total", "Files and other sources that changed in place while they were packed.",
+	counter("changed_sources_total", "Files and other sources that changed in place while they were packed.",
 		func(s *xpwc.Stats) float64 { return float64(s.SourcesChanged) }),
-	gauge("pending", "Entries that wait in private memory for a commit, because the last one failed.",
+	gauge("pending_entries", "Entries that wait in private memory for a commit, because the last one failed.",
 		func(s *xpwc.Stats) float64 { return entries(s.Pending) }),
 	gauge("pending_bytes", "Bytes that wait in private memory for a commit, because the last one failed.",
 		func(s *xpwc.Stats) float64 { return bytes(s.Pending) }),
@@ -74,16 +80,16 @@ var metrics = []metric{
 		func(s *xpwc.Stats) float64 { return float64(s.LostPayloads) }),
 	counter("damaged_payloads_total", "Payloads of the file that were found wrong, and packed afresh.",
 		func(s *xpwc.Stats) float64 { return float64(s.DamagedPayloads) }),
-	gauge("unverified", "Payloads that open sessions use and that are yet to be checked in the background.",
+	gauge("unverified_payloads", "Payloads that open sessions use and that are yet to be checked in the background.",
 		func(s *xpwc.Stats) float64 { return entries(s.Unverified) }),
-	gauge("unverified_bytes",
+	gauge("unverified_payload_bytes",
 		"Bytes of payloads that open sessions use and that are yet to be checked in the background.",
 		func(s *xpwc.Stats) float64 { return bytes(s.Unverified) }),
-	counter("compactions_total", "Compactions of the file by this process.",
+	counter("file_compactions_total", "Compactions of the file by this process.",
 		func(s *xpwc.Stats) float64 { return float64(s.Compactions) }),
-	privateCounter("private_packed_total", "Entries packed into private memory, by reason.", entries),
+	privateCounter("private_packed_entries_total", "Entries packed into private memory, by reason.", entries),
 	privateCounter("private_packed_bytes_total", "Bytes packed into private memory, by reason.", bytes),
-	counter("copied_bytes_total", "Packed bytes that were copied to where they stay.",
+	counter("copied_packed_bytes_total", "Packed bytes that were copied to where they stay.",
 		func(s *xpwc.Stats) float64 { return float64(s.CopiedBytes) }),
 	counter("packing_seconds_total", "Time that XNNPACK's packing took.",
 		func(s *xpwc.Stats) float64 { return s.PackingTime.Seconds() }),
@@ -91,20 +97,21 @@ var metrics = []metric{
 		func(s *xpwc.Stats) float64 { return float64(s.MappedBytes) }),
 	gauge("private_bytes", "Bytes of private memory that open sessions use.",
 		func(s *xpwc.Stats) float64 { return float64(s.PrivateBytes) }),
-	gauge("generation", "Number of the commit in force, 0 while there is none.",
+	gauge("file_generation", "Number of the commit in force, 0 while there is none.",
 		func(s *xpwc.Stats) float64 { return float64(s.Generation) }),
-	gauge("entries", "Entries in the file.",
+	gauge("file_entries", "Entries in the file.",
 		func(s *xpwc.Stats) float64 { return float64(s.Entries) }),
-	gauge("file_bytes", "Size of the file.",
+	gauge("file_size_bytes", "Size of the file.",
 		func(s *xpwc.Stats) float64 { return float64(s.FileBytes) }),
-	gauge("payload_bytes", "Bytes of packed weights in the file.",
+	gauge("file_payload_bytes", "Bytes of packed weights in the file.",
 		func(s *xpwc.Stats) float64 { return float64(s.PayloadBytes) }),
-	gauge("dead_bytes", "Bytes of the file that nothing refers to.",
+	gauge("file_dead_bytes", "Bytes of the file that nothing refers to.",
 		func(s *xpwc.Stats) float64 { return float64(s.DeadBytes) }),
-	counter("written_bytes_total", "Bytes that this process wrote to the file.",
+	counter("file_written_bytes_total", "Bytes that this process wrote to the file.",
 		func(s *xpwc.Stats) float64 { return float64(s.WrittenBytes) }),
-	gauge("damaged", "1 if the file was found damaged since the cache was opened.",
+	gauge("file_damage_seen", "1 if the file was found damaged since the cache was opened.",
 		func(s *xpwc.Stats) float64 { return flag(s.Damaged != nil) }),
-	gauge("failed", "1 if something failed since the cache was opened, and was worked around or is yet to be retried.",
+	gauge("failure_seen",
+		"1 if something failed since the cache was opened, and was worked around or is yet to be retried.",
 		func(s *xpwc.Stats) float64 { return flag(s.LastError != nil) }),
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
@@ -75,16 +76,16 @@ func TestPrometheusSeesWhatCachesDo(t *testing.T) {
 	packed := file.Stats().Packed.Bytes
 	path, absent := file.Path(), readOnly.Path()
 	want := fmt.Sprintf(`
-# HELP xpwc_hits_total Look-ups answered from the cache.
-# TYPE xpwc_hits_total counter
-xpwc_hits_total{path=%[1]q} 1
-xpwc_hits_total{path=%[2]q} 0
-xpwc_hits_total{path="memory"} 0
-# HELP xpwc_misses_total Look-ups not answered from the cache.
-# TYPE xpwc_misses_total counter
-xpwc_misses_total{path=%[1]q} 1
-xpwc_misses_total{path=%[2]q} 1
-xpwc_misses_total{path="memory"} 1
+# HELP xpwc_lookup_hits_total Look-ups answered from the cache.
+# TYPE xpwc_lookup_hits_total counter
+xpwc_lookup_hits_total{path=%[1]q} 1
+xpwc_lookup_hits_total{path=%[2]q} 0
+xpwc_lookup_hits_total{path="memory"} 0
+# HELP xpwc_lookup_misses_total Look-ups not answered from the cache.
+# TYPE xpwc_lookup_misses_total counter
+xpwc_lookup_misses_total{path=%[1]q} 1
+xpwc_lookup_misses_total{path=%[2]q} 1
+xpwc_lookup_misses_total{path="memory"} 1
 # HELP xpwc_packed_bytes_total Bytes packed and put into the cache.
 # TYPE xpwc_packed_bytes_total counter
 xpwc_packed_bytes_total{path=%[1]q} %[3]d
@@ -95,19 +96,20 @@ xpwc_packed_bytes_total{path="memory"} %[3]d
 xpwc_mapped_bytes{path=%[1]q} %[3]d
 xpwc_mapped_bytes{path=%[2]q} 0
 xpwc_mapped_bytes{path="memory"} %[3]d
-# HELP xpwc_generation Number of the commit in force, 0 while there is none.
-# TYPE xpwc_generation gauge
-xpwc_generation{path=%[1]q} 1
-xpwc_generation{path=%[2]q} 0
-xpwc_generation{path="memory"} 0
+# HELP xpwc_file_generation Number of the commit in force, 0 while there is none.
+# TYPE xpwc_file_generation gauge
+xpwc_file_generation{path=%[1]q} 1
+xpwc_file_generation{path=%[2]q} 0
+xpwc_file_generation{path="memory"} 0
 `, path, absent, packed)
 	names := []string{
-		"xpwc_hits_total", "xpwc_misses_total", "xpwc_packed_bytes_total", "xpwc_mapped_bytes", "xpwc_generation",
+		"xpwc_lookup_hits_total", "xpwc_lookup_misses_total", "xpwc_packed_bytes_total", "xpwc_mapped_bytes",
+		"xpwc_file_generation",
 	}
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(want), names...))
 	reasons := `
-# HELP xpwc_private_packed_total Entries packed into private memory, by reason.
-# TYPE xpwc_private_packed_total counter
+# HELP xpwc_private_packed_entries_total Entries packed into private memory, by reason.
+# TYPE xpwc_private_packed_entries_total counter
 `
 	for _, c := range []string{path, absent, "memory"} {
 		for _, reason := range []string{"busy", "disk", "read-only", "unnamed", "version"} {
@@ -115,10 +117,11 @@ xpwc_generation{path="memory"} 0
 			if c == absent && reason == "read-only" {
 				n = 1
 			}
-			reasons += fmt.Sprintf("xpwc_private_packed_total{path=%q,reason=%q} %d\n", c, reason, n)
+			reasons += fmt.Sprintf("xpwc_private_packed_entries_total{path=%q,reason=%q} %d\n", c, reason, n)
 		}
 	}
-	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(reasons), "xpwc_private_packed_total"))
+	const byReason = "xpwc_private_packed_entries_total"
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(reasons), byReason))
 
 	first()
 	second()
@@ -131,10 +134,64 @@ xpwc_mapped_bytes{path="memory"} 0
 `), "xpwc_mapped_bytes"))
 }
 
+// A load is mapped if the cache had all it was asked for.
+func TestLoadsAreCountedByWhatBecameOfThem(t *testing.T) {
+	c := open(t, "", nil)
+	defer use(t, c, "w")()
+	defer use(t, c, "w")()
+	defer use(t, c, "another")()
+	s, err := c.NewSession(nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Close(), "one that is given up is no load")
+	require.NoError(t, testutil.CollectAndCompare(counts{metrics.NewCollector(c)}, strings.NewReader(`
+# HELP loads Their number.
+# TYPE loads gauge
+loads{outcome="failed"} 0
+loads{outcome="mapped"} 1
+loads{outcome="packed"} 2
+`)))
+}
+
+// counts has of a collector the number of loads, which unlike their durations is always the same.
+type counts struct{ prometheus.Collector }
+
+var loads = prometheus.NewDesc("loads", "Their number.", []string{"outcome"}, nil)
+
+func (counts) Describe(all chan<- *prometheus.Desc) { all <- loads }
+
+func (c counts) Collect(all chan<- prometheus.Metric) {
+	of := make(chan prometheus.Metric, 200)
+	c.Collector.Collect(of)
+	close(of)
+	for m := range of {
+		var sample dto.Metric
+		_ = m.Write(&sample)
+		for _, l := range sample.Label {
+			if l.GetName() == "outcome" {
+				n := float64(sample.Histogram.GetSampleCount())
+				all <- prometheus.MustNewConstMetric(loads, prometheus.GaugeValue, n, l.GetValue())
+			}
+		}
+	}
+}
+
+func TestTheBuildInformationSaysWhatThisProcessPacksWith(t *testing.T) {
+	here, err := xpwc.CurrentLayout()
+	require.NoError(t, err)
+	want := fmt.Sprintf(`
+# HELP xpwc_build_info What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build `+
+		`identifier and the layout.
+# TYPE xpwc_build_info gauge
+xpwc_build_info{commit="",layout=%q,version=%q,xnnpack=%q} 1
+`, here.Fingerprint, xpwc.Version, xnnpack.BuildIdentifier())
+	none := metrics.NewCollector()
+	require.NoError(t, testutil.CollectAndCompare(none, strings.NewReader(want), "xpwc_build_info"))
+}
+
 func TestCachesInMemoryAreToldApart(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(metrics.NewCollector(open(t, "", nil), open(t, "", nil)))
-	n, err := testutil.GatherAndCount(registry, "xpwc_entries")
+	n, err := testutil.GatherAndCount(registry, "xpwc_file_entries")
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 }
@@ -149,29 +206,50 @@ func TestExpvarSeesWhatACacheDoes(t *testing.T) {
 
 	damaged := open(t, path, nil)
 	published := metrics.Var(damaged)
-	figures := func() (f struct {
-		Hits, Packed       xpwc.Count
-		MappedBytes        int64
-		PackingTime        float64
-		Damaged, LastError string
-	}) {
-		all := map[string]json.RawMessage{}
-		require.NoError(t, json.Unmarshal([]byte(published.String()), &all))
-		require.Len(t, all, 1)
-		require.NoError(t, json.Unmarshal(all[damaged.Path()], &f))
-		return f
+	type load struct {
+		Count  int64
+		Sum    float64
+		Within map[string]int64
 	}
-	require.Contains(t, figures().Damaged, "damaged")
-	require.Zero(t, figures().Packed)
+	type figures struct {
+		LookupHits   int64           `json:"lookup_hits_total"`
+		Packed       int64           `json:"packed_entries_total"`
+		Mapped       int64           `json:"mapped_bytes"`
+		PackingTime  float64         `json:"packing_seconds_total"`
+		Loads        map[string]load `json:"load_duration_seconds"`
+		DamageSeen   int             `json:"file_damage_seen"`
+		Damage       string          `json:"file_damage"`
+		Failure      *string
+		PrivateBytes map[string]int64 `json:"private_packed_bytes_total"`
+	}
+	now := func() figures {
+		var all struct {
+			Build  map[string]string  `json:"build_info"`
+			Caches map[string]figures `json:"caches"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(published.String()), &all))
+		require.Equal(t, xpwc.Version, all.Build["version"])
+		require.Len(t, all.Build, 4)
+		require.Len(t, all.Caches, 1)
+		return all.Caches[damaged.Path()]
+	}
+	require.Contains(t, now().Damage, "damaged")
+	require.Equal(t, 1, now().DamageSeen)
+	require.Zero(t, now().Packed)
 	defer use(t, damaged, "w")()
 	defer use(t, damaged, "w")()
-	f, s := figures(), damaged.Stats()
-	require.EqualValues(t, 1, f.Hits.Entries)
-	require.Equal(t, s.Hits, f.Hits)
-	require.Equal(t, s.Packed, f.Packed)
-	require.Equal(t, s.MappedBytes, f.MappedBytes)
+	f, s := now(), damaged.Stats()
+	require.EqualValues(t, 1, f.LookupHits)
+	require.Equal(t, s.Packed.Entries, f.Packed)
+	require.Equal(t, s.MappedBytes, f.Mapped)
 	require.Equal(t, s.PackingTime.Seconds(), f.PackingTime)
-	require.Empty(t, f.LastError)
+	require.Empty(t, *f.Failure)
+	require.Contains(t, f.PrivateBytes, string(xpwc.ReasonBusy))
+	for outcome, count := range map[string]int64{"packed": 1, "mapped": 1, "failed": 0} {
+		require.Equal(t, count, f.Loads[outcome].Count, outcome)
+		require.Len(t, f.Loads[outcome].Within, len(xpwc.LoadBounds))
+	}
+	require.Positive(t, f.Loads["packed"].Sum)
 }
 
 func TestAPathThatIsNoTextIsCollectedAllTheSame(t *testing.T) {

@@ -13,8 +13,10 @@ import (
 )
 
 // NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in
-// _total, and what has a reason has the label reason, one of [xpwc.Reason]. A cache that is given twice is collected
-// once. The caller registers it, and may do so with a registerer that wraps it in labels of its own.
+// _total, what has a reason has the label reason, one of [xpwc.Reason], and loads have the label outcome, one of
+// [xpwc.LoadOutcome]. A cache that is given twice is collected once. xpwc_build_info has no path: it says what the
+// process packs with. The caller registers the collector, and may do so with a registerer that wraps it in labels of
+// its own.
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
 	return collector(named(caches))
 }
@@ -23,6 +25,8 @@ type collector []namedCache
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- buildInfo
+	descriptions <- loadDuration
 	for i := range metrics {
 		descriptions <- metrics[i].description
 	}
@@ -30,6 +34,7 @@ func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(samples chan<- prometheus.Metric) {
+	collectBuild(samples)
 	for _, cache := range c {
 		collect(cache.Stats(), cache.name, samples)
 	}
@@ -46,6 +51,7 @@ func collect(s xpwc.Stats, path string, samples chan<- prometheus.Metric) {
 			samples <- prometheus.MustNewConstMetric(m.description, m.kind, value, path, string(reason))
 		}
 	}
+	collectLoads(s.Loads, path, samples)
 }
 
 // reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be

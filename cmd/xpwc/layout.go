@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -50,8 +49,8 @@ type machineLayout struct {
 // printVersion prints what this tool is and what it packs for. XNNPACK has no version but its build identifier.
 func printVersion(w io.Writer) error {
 	commit := ""
-	if revision := sourceRevision(); revision != "" {
-		commit = ", commit " + revision
+	if c := xpwc.Commit(); c != "" {
+		commit = ", commit " + c
 	}
 	fmt.Fprintf(w, "xpwc version %s%s\n", xpwc.Version, commit)
 	here, err := xpwc.CurrentLayout()
@@ -64,26 +63,4 @@ func printVersion(w io.Writer) error {
 	}
 	_, err = fmt.Fprintf(w, "layout %s (%s)\n", here.Fingerprint, here.Description)
 	return err
-}
-
-// sourceRevision returns the commit that the tool was built from, with a + if there were changes; "" if it is not
-// known.
-func sourceRevision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	revision, modified := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = "+"
-		}
-	}
-	if revision == "" {
-		return ""
-	}
-	return revision[:min(len(revision), 12)] + modified
 }

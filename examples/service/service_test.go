@@ -228,9 +228,9 @@ func TestItStartsColdLoadsWhileItServesAndRestartsWarm(t *testing.T) {
 		require.GreaterOrEqual(t, m.Mapped+m.Checked, packed[name], name)
 		require.Equal(t, want[name], warm.infer(name), name)
 	}
-	require.Equal(t, "0", warm.metric("xpwc_packed_total"))
-	require.Equal(t, "0", warm.metric("xpwc_written_bytes_total"))
-	require.NotEqual(t, "0", warm.metric("xpwc_hits_total"))
+	require.Equal(t, "0", warm.metric("xpwc_packed_entries_total"))
+	require.Equal(t, "0", warm.metric("xpwc_file_written_bytes_total"))
+	require.NotEqual(t, "0", warm.metric("xpwc_lookup_hits_total"))
 	warm.stop()
 }
 

@@ -88,9 +88,10 @@ func demo(program, models, cache string) (err error) {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("$ curl -s %s/metrics | grep -E '^xpwc_(hits|packed|written_bytes)_total'\n", s.url)
+		shown := []string{"xpwc_lookup_hits_total", "xpwc_packed_entries_total", "xpwc_file_written_bytes_total"}
+		fmt.Printf("$ curl -s %s/metrics | grep -E '^(%s)'\n", s.url, strings.Join(shown, "|"))
 		for line := range strings.Lines(string(figures)) {
-			for _, name := range []string{"xpwc_hits_total{", "xpwc_packed_total{", "xpwc_written_bytes_total{"} {
+			for _, name := range shown {
 				if strings.HasPrefix(line, name) {
 					fmt.Print(line)
 				}
