@@ -174,6 +174,11 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		r.Levels = append(r.Levels, l)
 		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
 	}
+	if o.runtime == "" && written > 0 {
+		if err := errors.Join(r.storeOnce(s), ctx.Err()); err != nil {
+			return err
+		}
+	}
 	return output.finish(ctx, written > 0, r)
 }
 
