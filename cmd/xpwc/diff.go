@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ went wrong.`,
 		Args: usage(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := withFile(args[0], func(a *cachefile.File) error {
-				return withFile(args[1], func(b *cachefile.File) error { return diff(a, b, json, cmd.OutOrStdout()) })
+				return withFile(args[1], func(b *cachefile.File) error { return diff(cmd.Context(), a, b, json, cmd.OutOrStdout()) })
 			})
 			if err != nil && !errors.Is(err, errDifferent) {
 				return troubleError{err}
@@ -58,13 +59,13 @@ went wrong.`,
 type comparison struct {
 	A           string             `json:"a"`
 	B           string             `json:"b"`
-	Equal       int                `json:"equal_entries"`
+	Equal       int                `json:"equal_entry_count"`
 	Differences []differenceReport `json:"differences"`
 }
 
 type differenceReport struct {
 	Change cachefile.Change `json:"change"`
-	Name   string           `json:"name"`
+	Name   string           `json:"entry"`
 	A      *sideReport      `json:"a,omitempty"`
 	B      *sideReport      `json:"b,omitempty"`
 }
@@ -72,11 +73,11 @@ type differenceReport struct {
 type sideReport struct {
 	Layout string `json:"layout,omitempty"`
 	Seed   uint32 `json:"seed"`
-	Size   int64  `json:"size"`
+	Size   int64  `json:"bytes"`
 	Sum    string `json:"sum"`
 }
 
-func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
+func diff(ctx context.Context, a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 	differences, equal, err := cachefile.Diff(a, b)
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 		c.Differences = append(c.Differences, of)
 	}
 	if asJSON {
-		err = printJSON(stdout, c)
+		setResult(ctx, c)
 	} else {
 		err = c.print(stdout)
 	}

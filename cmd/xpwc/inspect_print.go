@@ -24,7 +24,7 @@ func (r *inspection) print(w io.Writer, o inspectOptions) error {
 		fmt.Fprintln(w)
 		return drawMap(w, r.segments, r.info.FileBytes)
 	}
-	for _, damage := range r.Damaged {
+	for _, damage := range r.damaged {
 		fmt.Fprintf(w, "damaged: %s\n", console.Printable(damage))
 	}
 	if o.short {
@@ -83,7 +83,7 @@ func (r *inspection) printLayouts(w io.Writer) error {
 	here := false
 	for _, l := range r.Layouts {
 		note := ""
-		if l.Current {
+		if l.Fingerprint == r.Here {
 			note, here = "this machine's", true
 		}
 		t.Row(l.Fingerprint, console.Printable(l.Description),
@@ -146,7 +146,7 @@ func (r *inspection) printEntries(w io.Writer) error {
 	if len(said) > 0 {
 		fmt.Fprintf(w, "\nAll of these: %s.\n", strings.Join(said, ", "))
 	}
-	if len(r.Entries) < r.Total-len(r.Damaged) {
+	if len(r.Entries) < r.Total-len(r.Problems) {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Entries), "entry"), r.Total, console.Size(total))
 	}
 	return nil

@@ -29,8 +29,9 @@ what packed weights must be packed for to be used here. It differs whenever pack
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), machineLayout{here.Fingerprint.String(), here.Description,
+				setResult(cmd.Context(), machineLayout{here.Fingerprint.String(), here.Description,
 					xnnpack.BuildIdentifier()})
+				return nil
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), here.Fingerprint)
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,9 +17,16 @@ import (
 // current is what this machine's layout is called on the command line.
 const current = "current"
 
+// errNoLayout is matched by errors that say that a name is not that of one layout.
+var errNoLayout = errors.New("no such layout")
+
+type layoutError struct{ error }
+
+func (layoutError) Is(target error) bool { return target == errNoLayout }
+
 // selectLayout returns the layout of a file whose fingerprint begins with name, or this machine's if name is the word
 // current. The error lists the layouts of the file.
-func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefile.Digest, error) {
+func selectLayout(path string, layouts []cachefile.Layout, name string) (_ cachefile.Digest, err error) {
 	prefix := strings.ToLower(name)
 	if name == current {
 		here, err := xpwc.CurrentLayout()
@@ -43,11 +51,13 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefi
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return cachefile.Digest{}, fmt.Errorf("%s: several layouts begin with %q%s", path, name, has)
+		err = fmt.Errorf("%s: several layouts begin with %q%s", path, name, has)
 	case name == current:
-		return cachefile.Digest{}, fmt.Errorf("%s has no entries of this machine's layout, %s%s", path, prefix, has)
+		err = fmt.Errorf("%s has no entries of this machine's layout, %s%s", path, prefix, has)
+	default:
+		err = fmt.Errorf("%s: no layout begins with %q%s", path, name, has)
 	}
-	return cachefile.Digest{}, fmt.Errorf("%s: no layout begins with %q%s", path, name, has)
+	return cachefile.Digest{}, layoutError{err}
 }
 
 // listedLayout returns the layout of a reference whose fingerprint begins with name. A whole fingerprint need not be

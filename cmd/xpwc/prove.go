@@ -22,11 +22,11 @@ var errUnproven = errors.New("it does not have what the model is packed into")
 type proof struct {
 	Model        string  `json:"model"`
 	CPU          string  `json:"cpu"` // level that it was packed for
-	Equal        int     `json:"equal_entries"`
+	Equal        int     `json:"equal_entry_count"`
 	EqualBytes   int64   `json:"equal_bytes"`
 	Wrong        []wrong `json:"wrong"`
-	Unused       int     `json:"entries_of_no_use_to_the_model"` // of this machine's layout
-	OtherLayouts int     `json:"entries_of_other_layouts"`       // which cannot be packed here
+	Unused       int     `json:"unused_entry_count"`       // of this machine's layout
+	OtherLayouts int     `json:"other_layout_entry_count"` // which cannot be packed here
 }
 
 // wrong is an entry that the file has for the model and that differs, or one that the model needs and the file does not

@@ -78,7 +78,7 @@ standard error says so.`,
 	threadsFlag(cmd, &o.threads)
 	f.BoolVar(&o.trust, "trust", false,
 		"trust that the packed weights in MODEL are those of its tensors; do not compare")
-	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
+	jsonFlag(cmd, &o.json)
 	return cmd
 }
 
@@ -196,7 +196,8 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 		}
 	}
 	if o.json {
-		return printJSON(stdout, report)
+		setResult(ctx, report)
+		return nil
 	}
 	return report.print(stdout)
 }
