@@ -29,7 +29,8 @@ type WriteOptions struct {
 
 // Write makes a new file, at the path to, of the entries that keep returns true for; nil keeps all. Payloads are copied
 // densely, without dead bytes, and compared with their checksums on the way. A native file has equal payloads of
-// several layouts once; it gets an identity of its own and begins with generation 1, so that it and its source can go different ways.
+// several layouts once; it gets an identity of its own and begins with generation 1, so that it and its source can go
+// different ways.
 //
 // The file is written beside the path under another name, flushed, and renamed. So a file that was at the path is
 // replaced whole or not at all, and who has it mapped keeps it. It is replaced only if it is empty or a cache of this

@@ -57,7 +57,7 @@ func printVersion(w io.Writer) error {
 	fmt.Fprintf(w, "xpwc version %s%s\n", xpwc.Version, commit)
 	here, err := xpwc.CurrentLayout()
 	if err != nil {
-		_, err = fmt.Fprintf(w, "%v\n", err)
+		_, err = fmt.Fprintln(w, explain(err))
 		return err
 	}
 	if id := xnnpack.BuildIdentifier(); id != "" {

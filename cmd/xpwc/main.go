@@ -76,9 +76,9 @@ func (o outcome) exit(j *job) (code int, message string) {
 	case errors.Is(err, errDifferent):
 		return exitFailed, "" // the differences are printed
 	case errors.As(err, new(troubleError)), errors.As(err, new(usageError)):
-		return exitUsage, err.Error()
+		return exitUsage, explain(err)
 	default:
-		return exitFailed, err.Error()
+		return exitFailed, explain(err)
 	}
 }
 
@@ -159,7 +159,7 @@ otherwise. A second interrupt ends it at once.`,
 		"print the version, the commit, XNNPACK's build and this machine's layout")
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{explainFlag(err)} })
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command

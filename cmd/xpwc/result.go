@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -192,14 +191,15 @@ func pathOf(cmd *cobra.Command, err error) string {
 			named = append(named, strings.TrimSuffix(strings.TrimPrefix(f.Value.String(), "["), "]"))
 		}
 	})
-	first, path := len(err.Error()), ""
+	message := explain(err)
+	first, path := len(message), ""
 	for _, name := range named {
-		if at := indexOfName(err.Error(), name); at >= 0 && at < first {
+		if at := indexOfName(message, name); at >= 0 && at < first {
 			first, path = at, name
 		}
 	}
 	var of *fs.PathError
-	if path == "" && errors.As(err, &of) {
+	if path == "" && errors.As(err, &of) && !staged.MatchString(of.Path) {
 		path = of.Path
 	}
 	return path
@@ -219,5 +219,5 @@ func indexOfName(text, name string) int {
 
 // failureOf describes an error of a command.
 func failureOf(cmd *cobra.Command, err error, message string, code int) *failure {
-	return &failure{kindOf(err), cmp.Or(message, err.Error()), code, pathOf(cmd, err)}
+	return &failure{kindOf(err), message, code, pathOf(cmd, err)}
 }
