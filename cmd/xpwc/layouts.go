@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,9 +61,12 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (_ cache
 	return cachefile.Digest{}, layoutError{err}
 }
 
-// listedLayout returns the layout of a reference whose fingerprint begins with name. A whole fingerprint need not be
+// listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's. A whole fingerprint need not be
 // among them: pulling it says so.
 func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (registry.Fingerprint, error) {
+	if name == current {
+		return layoutHere()
+	}
 	if whole, err := registry.ParseFingerprint(strings.ToLower(name)); err == nil {
 		return whole, nil
 	}
@@ -78,6 +82,62 @@ func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (r
 		layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
 	}
 	return selectLayout(ref, layouts, name)
+}
+
+// labelsOf returns short names of the layouts of files, by their fingerprints.
+func labelsOf(files ...*cachefile.File) map[string]string {
+	descriptions := map[string]string{}
+	for _, f := range files {
+		info, _ := f.Info() // what cannot be read has no layouts
+		for _, l := range info.Layouts {
+			descriptions[l.Fingerprint.String()] = l.Description
+		}
+	}
+	return layoutLabels(descriptions)
+}
+
+// layoutLabels returns short names of layouts: of the words of their descriptions that not all have, the first, or all
+// if several have the first. Where words do not distinguish them, digits of the fingerprint do.
+func layoutLabels(descriptions map[string]string) map[string]string {
+	words := func(description string) []string {
+		separator := func(r rune) bool { return r == ' ' || r == ',' }
+		return strings.FieldsFunc(console.Printable(description), separator)
+	}
+	having := map[string]int{}
+	for _, d := range descriptions {
+		for _, w := range words(d) {
+			having[w]++
+		}
+	}
+	short, long, named := map[string]string{}, map[string]string{}, map[string]int{}
+	for fingerprint, d := range descriptions {
+		own := slices.DeleteFunc(words(d), func(w string) bool {
+			return len(descriptions) > 1 && having[w] >= len(descriptions)
+		})
+		long[fingerprint] = strings.Join(own, " ")
+		if len(own) > 0 {
+			short[fingerprint] = own[0]
+		}
+		named[short[fingerprint]]++
+		if len(own) != 1 {
+			named[long[fingerprint]]++
+		}
+	}
+	labels := map[string]string{}
+	for fingerprint := range descriptions {
+		digits := fingerprint[:min(shortLayout, len(fingerprint))]
+		switch s, l := short[fingerprint], long[fingerprint]; {
+		case s == "":
+			labels[fingerprint] = digits
+		case named[s] == 1 && len(descriptions) > 1:
+			labels[fingerprint] = s
+		case named[l] == 1:
+			labels[fingerprint] = l
+		default:
+			labels[fingerprint] = l + " " + digits
+		}
+	}
+	return labels
 }
 
 // completeLayouts completes fingerprints of the file that the command line names.

@@ -15,9 +15,6 @@ import (
 	"xpwc/xnnpack"
 )
 
-// helpWidth is how many columns help texts have at most.
-const helpWidth = 90
-
 // Exit codes.
 const (
 	exitOK     = 0
@@ -157,8 +154,7 @@ otherwise. A second interrupt ends it at once.`,
 	}
 	root.Flags().BoolVarP(&version, "version", "v", false,
 		"print the version, the commit, XNNPACK's build and this machine's layout")
-	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
+	wrapHelp(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{explainFlag(err)} })
 	for _, g := range []struct {
 		title    string

@@ -68,7 +68,7 @@ HOST/NAME@sha256:… always pulls the same.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; an existing cache is replaced")
 	f.StringVar(&o.layout, "layout", "",
-		"pull this layout in place of this machine's: the first of the `DIGITS` that xpwc ls prints")
+		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	modelFlags(cmd, &o.model)
