@@ -28,8 +28,9 @@ type WriteOptions struct {
 }
 
 // Write makes a new file, at the path to, of the entries that keep returns true for; nil keeps all. Payloads are copied
-// densely, without dead bytes, and compared with their checksums on the way. A native file gets an identity of its
-// own and begins with generation 1, so that it and its source can go different ways.
+// densely, without dead bytes, and compared with their checksums on the way. A native file has equal payloads of
+// several layouts once; it gets an identity of its own and begins with generation 1, so that it and its source can go
+// different ways.
 //
 // The file is written beside the path under another name, flushed, and renamed. So a file that was at the path is
 // replaced whole or not at all, and who has it mapped keeps it. It is replaced only if it is empty or a cache of this
@@ -226,21 +227,36 @@ func (f *File) writeForeign(t *output, entries []Entry, o *WriteOptions) error {
 	return t.write(format.EncodeTrailer(trailer, tail), tail)
 }
 
-// copyPayloads copies payloads after the tail, each once, and returns the entries with where theirs are now.
+// copyPayloads copies payloads after the tail, each once, and returns the entries with where theirs are now. A native
+// file has equal payloads of several layouts once. (Under one key an offset distinguishes entries.)
 func (f *File) copyPayloads(t *output, tail *uint64, entries []Entry, o *WriteOptions) (kept []Entry, err error) {
 	type payload struct{ offset, size int64 }
+	type content struct {
+		sum  Digest
+		size int64
+	}
+	type place struct {
+		layout Digest
+		offset uint64
+	}
 	var done, total int64
 	for i, e := range entries {
 		if i == 0 || e.Offset != entries[i-1].Offset {
 			total += e.Size
 		}
 	}
-	moved := map[payload]uint64{}
+	moved, stored, taken := map[payload]uint64{}, map[content]uint64{}, map[place]bool{}
 	for _, e := range entries {
 		at, copied := moved[payload{e.Offset, e.Size}]
 		if err := f.checkSize(&e); !copied || err != nil {
-			at = format.Align(*tail)
-			if err := f.copyPayload(io.NewOffsetWriter(t.f, int64(at)), &e); err != nil {
+			equal, known := stored[content{e.Sum, e.Size}]
+			if known && !taken[place{e.Layout, equal}] {
+				at, err = equal, f.Check(e)
+			} else {
+				at = format.Align(*tail)
+				err = f.copyPayload(io.NewOffsetWriter(t.f, int64(at)), &e)
+			}
+			if err != nil {
 				if errors.Is(err, ErrDamaged) {
 					err = o.leaveOut(e, err)
 				}
@@ -249,12 +265,16 @@ func (f *File) copyPayloads(t *output, tail *uint64, entries []Entry, o *WriteOp
 				}
 				continue
 			}
-			*tail = at + uint64(e.Size)
+			*tail = max(*tail, at+uint64(e.Size))
 			moved[payload{e.Offset, e.Size}] = at
+			if o.Format == Native {
+				stored[content{e.Sum, e.Size}] = at
+			}
 			if done += e.Size; o.Progress != nil {
 				o.Progress(done, total)
 			}
 		}
+		taken[place{e.Layout, at}] = true
 		e.Offset = int64(at)
 		kept = append(kept, e)
 	}

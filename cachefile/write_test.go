@@ -67,6 +67,42 @@ func TestACopyHasTheChosenEntriesAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestACopyHasEqualPayloadsOfSeveralLayoutsOnce(t *testing.T) {
+	// Two of one key, packed from different content, stay two: their offsets distinguish them.
+	again := weight{kernel: "conv", layout: here, seed: 1, size: 500}
+	var m maker
+	for _, w := range []weight{again, again, again, again} {
+		m.add(w)
+	}
+	for i := range m.records {
+		m.records[i].KernelDigest = format.Digest{byte(i)}
+		if i%2 == 1 {
+			m.records[i].Layout = other.Fingerprint
+		}
+	}
+	m.commit(t)
+	path := write(t, m.bytes())
+	to := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, open(t, path).Write(to, nil, cachefile.WriteOptions{}))
+	requireSound(t, to)
+	got := entries(t, open(t, to))
+	require.Len(t, got, 4)
+	places := map[int64][]format.Digest{}
+	for _, e := range got {
+		places[e.Offset] = append(places[e.Offset], e.Layout)
+	}
+	require.Len(t, places, 2)
+	for _, layouts := range places {
+		require.ElementsMatch(t, []format.Digest{here.Fingerprint, other.Fingerprint}, layouts)
+	}
+
+	b := m.bytes()
+	b[entries(t, open(t, path))[1].Offset] ^= 1
+	damaged := open(t, write(t, b))
+	require.ErrorIs(t, damaged.Write(to, nil, cachefile.WriteOptions{}), cachefile.ErrDamaged,
+		"it is not taken for its sound equal")
+}
+
 func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
 	f := open(t, write(t, sample(t)))
 	to := filepath.Join(t.TempDir(), "copy")

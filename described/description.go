@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -70,7 +73,7 @@ func Parse(description []byte) ([]Operator, error) {
 	for d.PeekKind() != jsontext.KindEndArray {
 		var o Operator
 		if err := json.UnmarshalDecode(d, &o, json.RejectUnknownMembers(true)); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.title(len(operators)), unread(err))
+			return nil, fmt.Errorf("%s: %w", o.title(len(operators)), unread(err, description))
 		}
 		operators = append(operators, o)
 	}
@@ -96,18 +99,67 @@ func (o *Operator) title(i int) string {
 }
 
 // unread says what is wrong with an operator that does not read as one, in the words of the description.
-func unread(err error) error {
+func unread(err error, description []byte) error {
 	var text *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {
 	case errors.As(err, &text):
-		return invalid("byte %d: %v", text.ByteOffset, text.Err)
+		return invalid("%s: %v", place(description, text.ByteOffset), text.Err)
 	case !errors.As(err, &wrong):
 		return invalid("%v", err)
 	case errors.Is(err, json.ErrUnknownName):
-		return invalid("an operator has no %q; go doc xpwc/described lists what it has", wrong.JSONPointer.LastToken())
+		name, of := wrong.JSONPointer.LastToken(), reflect.TypeFor[Operator]()
+		if strings.Count(string(wrong.JSONPointer), "/") > 2 { // in its input or output
+			of = reflect.TypeFor[Scale]()
+		}
+		return invalid("%s: there is no member %q; did you mean %q?", place(description, wrong.ByteOffset), name,
+			nearest(name, members(of)))
 	case len(wrong.JSONValue) > 0:
-		return invalid("%q cannot be %s", wrong.JSONPointer.LastToken(), wrong.JSONValue)
+		return invalid("%s: %q cannot be %s", place(description, wrong.ByteOffset), wrong.JSONPointer.LastToken(),
+			wrong.JSONValue)
 	}
-	return invalid("%q cannot be a JSON %v", wrong.JSONPointer.LastToken(), wrong.JSONKind)
+	return invalid("%s: %q cannot be a JSON %v", place(description, wrong.ByteOffset), wrong.JSONPointer.LastToken(),
+		wrong.JSONKind)
+}
+
+// place is where in a description a byte is, for people.
+func place(description []byte, at int64) string {
+	before := description[:min(max(at, 0), int64(len(description)))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n'))
+}
+
+// members are the names of a struct's members in JSON.
+func members(of reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(of) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// nearest returns which of some names has the fewest letters to change in a name.
+func nearest(name string, names []string) string {
+	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+}
+
+// distance is how many letters must be changed, added or removed to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

@@ -30,7 +30,7 @@ type Program struct {
 func Open(pte string, ptd ...string) (*Program, error) {
 	f, err := openFiles(pte, ptd)
 	if err != nil {
-		return nil, fmt.Errorf("open program: %w", err)
+		return nil, err
 	}
 	p, err := newProgram(f)
 	if err != nil {

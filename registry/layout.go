@@ -52,11 +52,11 @@ type Layout struct {
 	Fingerprint Fingerprint `json:"layout"`
 	// Description is for people: the CPU architecture, a space, and what else the packer said.
 	Description  string `json:"description"`
-	Format       int    `json:"format"`        // version of the cache file's format
-	Entries      int64  `json:"entries"`       // packed weights
-	PayloadBytes int64  `json:"payload_bytes"` // their bytes
-	FileBytes    int64  `json:"file_bytes"`    // of the cache file
-	Manifest     string `json:"manifest"`      // its digest, such as "sha256:…"
+	Format       int    `json:"format_version"` // version of the cache file's format
+	Entries      int64  `json:"entry_count"`    // packed weights
+	PayloadBytes int64  `json:"payload_bytes"`  // their bytes
+	FileBytes    int64  `json:"file_bytes"`     // of the cache file
+	Manifest     string `json:"manifest"`       // its digest, such as "sha256:…"
 }
 
 // architecture is what a description begins with.

@@ -96,12 +96,12 @@ type conversion struct {
 	From     cachefile.Format `json:"from"`
 	To       cachefile.Format `json:"to"`
 	Layout   string           `json:"layout,omitempty"`
-	Entries  int              `json:"entries"`
-	Bytes    int64            `json:"bytes"`
-	LeftOut  []string         `json:"left_out,omitempty"`
+	Entries  int              `json:"entry_count"`
+	Bytes    int64            `json:"file_bytes"`
+	LeftOut  []leftOut        `json:"left_out,omitempty"`
 	Adopted  *int64           `json:"adopted,omitempty"` // entries of ExecuTorch's that packing the model gave too
 	Packed   *int64           `json:"packed,omitempty"`  // entries of the model
-	Original int              `json:"original_entries"`
+	Original int              `json:"original_entry_count"`
 }
 
 func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, stderr io.Writer) error {
@@ -133,7 +133,8 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 		return err
 	}
 	if o.json {
-		return printJSON(stdout, r)
+		setResult(ctx, r)
+		return nil
 	}
 	r.print(stdout)
 	return nil
@@ -174,11 +175,11 @@ func (r *conversion) write(f *cachefile.File, info cachefile.Info, s *stage, o c
 	defer progress.Finish()
 	return f.Write(s.file(converted), keep, cachefile.WriteOptions{Format: r.To, Layout: layout,
 		Progress: progress.Update,
-		LeftOut: func(_ cachefile.Entry, err error) error {
+		LeftOut: func(e cachefile.Entry, err error) error {
 			if errors.Is(err, cachefile.ErrDamaged) && !o.skipDamaged {
 				return fmt.Errorf("%w; leave it out with --skip-damaged", err)
 			}
-			r.LeftOut = append(r.LeftOut, err.Error())
+			r.LeftOut = append(r.LeftOut, leftOut{e.Name, err.Error()})
 			return nil
 		}})
 }
@@ -224,8 +225,8 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	stats := cache.Stats()
 	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
 	if n, reasons := execution.Private(stats); n > 0 {
-		r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s of the model that the cache could not keep: %v",
-			console.Plural(int(n), "entry"), reasons))
+		r.LeftOut = append(r.LeftOut, leftOut{Why: fmt.Sprintf("%s of the model that the cache could not keep: %v",
+			console.Plural(int(n), "entry"), reasons)})
 	}
 	return withFile(path, func(packed *cachefile.File) error {
 		return packed.Write(s.file(converted), nil, cachefile.WriteOptions{Format: cachefile.Native})
@@ -254,7 +255,7 @@ func (r *conversion) print(w io.Writer) {
 			*r.Adopted, console.Plural(r.Original, "entry"), *r.Packed-*r.Adopted,
 			console.Plural(int(*r.Packed), "entry"))
 	}
-	for _, why := range r.LeftOut {
-		fmt.Fprintf(w, "left out: %s\n", console.Printable(why))
+	for _, l := range r.LeftOut {
+		fmt.Fprintf(w, "left out: %s\n", console.Printable(l.Why))
 	}
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +45,9 @@ went wrong.`,
 		Args: usage(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := withFile(args[0], func(a *cachefile.File) error {
-				return withFile(args[1], func(b *cachefile.File) error { return diff(a, b, json, cmd.OutOrStdout()) })
+				return withFile(args[1], func(b *cachefile.File) error {
+					return diff(cmd.Context(), a, b, json, cmd.OutOrStdout())
+				})
 			})
 			if err != nil && !errors.Is(err, errDifferent) {
 				return troubleError{err}
@@ -58,25 +63,29 @@ went wrong.`,
 type comparison struct {
 	A           string             `json:"a"`
 	B           string             `json:"b"`
-	Equal       int                `json:"equal_entries"`
+	Equal       int                `json:"equal_entry_count"`
 	Differences []differenceReport `json:"differences"`
+
+	labels map[string]string // of layouts, by their fingerprints
 }
 
 type differenceReport struct {
 	Change cachefile.Change `json:"change"`
-	Name   string           `json:"name"`
+	Name   string           `json:"entry"`
 	A      *sideReport      `json:"a,omitempty"`
 	B      *sideReport      `json:"b,omitempty"`
+
+	kernel, bias string // "" if only their joined name is known
 }
 
 type sideReport struct {
 	Layout string `json:"layout,omitempty"`
 	Seed   uint32 `json:"seed"`
-	Size   int64  `json:"size"`
+	Size   int64  `json:"bytes"`
 	Sum    string `json:"sum"`
 }
 
-func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
+func diff(ctx context.Context, a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 	differences, equal, err := cachefile.Diff(a, b)
 	if err != nil {
 		return err
@@ -93,12 +102,16 @@ func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 	}
 	c := comparison{A: a.Path(), B: b.Path(), Equal: equal, Differences: []differenceReport{}}
 	for _, d := range differences {
-		of := differenceReport{d.Change, d.Name, side(d.Change, d.A), side(d.Change, d.B)}
+		of := differenceReport{d.Change, d.Name, side(d.Change, d.A), side(d.Change, d.B), "", ""}
+		if e := cmp.Or(d.A, d.B); e.Kernel != "" {
+			of.kernel, of.bias = e.Kernel, e.Bias
+		}
 		c.Differences = append(c.Differences, of)
 	}
 	if asJSON {
-		err = printJSON(stdout, c)
+		setResult(ctx, c)
 	} else {
+		c.labels = labelsOf(a, b)
 		err = c.print(stdout)
 	}
 	if err == nil && len(differences) > 0 {
@@ -109,14 +122,30 @@ func diff(a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
 
 func (c *comparison) print(w io.Writer) error {
 	var t console.Table
-	t.Row("name", "", "A", "B")
+	head := []string{"name", "", "A", "B"}
+	layouts := len(c.labels) > 1 && slices.ContainsFunc(c.Differences, func(d differenceReport) bool {
+		return d.Change != cachefile.OtherLayout // whose layouts are A and B
+	})
+	if layouts {
+		head = append(head, "layout")
+	}
+	t.Row(head...)
 	count := map[cachefile.Change]int{}
 	for _, d := range c.Differences {
 		count[d.Change]++
-		t.Row(console.Printable(d.Name), string(d.Change), d.cell(d.A), d.cell(d.B))
+		row := []string{d.name(0), string(d.Change), c.cell(d, d.A), c.cell(d, d.B)}
+		if layouts {
+			row = append(row, c.layout(d))
+		}
+		t.Row(row...)
 	}
 	if len(c.Differences) > 0 {
-		t.Fit(console.Width(w))
+		if width := console.Width(w); width > 0 {
+			room := t.Room(width)
+			for i, d := range c.Differences {
+				t.Rows[i+1][0] = console.Shorten(d.name(room), room)
+			}
+		}
 		if err := t.Print(w); err != nil {
 			return err
 		}
@@ -135,15 +164,31 @@ func (c *comparison) print(w io.Writer) error {
 	return err
 }
 
+// name names the entry in room columns, or in any number if room is 0.
+func (d *differenceReport) name(room int) string {
+	if d.kernel == "" {
+		return console.Printable(d.Name)
+	}
+	return console.Printable(entryName(d.kernel, d.bias, room))
+}
+
+// layout returns the layout of a difference.
+func (c *comparison) layout(d differenceReport) string {
+	if s := cmp.Or(d.A, d.B); s.Layout != "" && d.Change != cachefile.OtherLayout {
+		return c.labels[s.Layout]
+	}
+	return console.None
+}
+
 // cell returns what the difference is about.
-func (d *differenceReport) cell(s *sideReport) string {
+func (c *comparison) cell(d differenceReport, s *sideReport) string {
 	switch {
 	case s == nil:
 		return console.None
 	case d.Change == cachefile.OtherSeed:
 		return fmt.Sprintf("seed %08x", s.Seed)
 	case d.Change == cachefile.OtherLayout:
-		return "layout " + s.Layout[:shortLayout]
+		return "layout " + c.labels[s.Layout]
 	case d.Change == cachefile.OtherBytes:
 		return fmt.Sprintf("%s, sum %s", console.Size(s.Size), s.Sum[:8])
 	}

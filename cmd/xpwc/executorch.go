@@ -32,20 +32,20 @@ func forFlag(cmd *cobra.Command, runtime *string, usage string) {
 
 // stockFile describes a file for the stock runtime.
 type stockFile struct {
-	ExecuTorch   []string  `json:"executorch"` // the versions that have the XNNPACK that packed it
-	XNNPACK      string    `json:"xnnpack"`    // the build identifier of that
+	ExecuTorch   []string  `json:"executorch"`               // the versions that have the XNNPACK that packed it
+	XNNPACK      string    `json:"xnnpack_build_identifier"` // the build identifier of that
 	Architecture string    `json:"architecture"`
 	CPU          string    `json:"cpu"` // level
 	Layout       string    `json:"layout"`
-	Entries      int       `json:"entries"`
+	Entries      int       `json:"entry_count"`
 	PayloadBytes int64     `json:"payload_bytes"`
 	FileBytes    int64     `json:"file_bytes"`
 	LeftOut      []leftOut `json:"left_out,omitempty"` // the stock runtime packs these with each load
 }
 
-// leftOut is an entry that is not in the file.
+// leftOut is an entry that is not in a new file.
 type leftOut struct {
-	Entry string `json:"entry"`
+	Entry string `json:"entry,omitempty"` // "" if its record is damaged
 	Why   string `json:"why"`
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -62,17 +60,6 @@ func optionalModelArgs(cmd *cobra.Command, args []string) error {
 func methodFlag(cmd *cobra.Command, method *string) {
 	cmd.Flags().StringVar(method, "method", "",
 		"`NAME` of the method of a program to run (default its only one, or forward)")
-}
-
-// printJSON prints the result of a command.
-func printJSON(w io.Writer, v any) error {
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
-}
-
-func jsonFlag(cmd *cobra.Command, on *bool) {
-	cmd.Flags().BoolVar(on, "json", false, "print JSON in place of text")
 }
 
 // completeWords completes the values of a flag.

@@ -110,13 +110,44 @@ func TestWhatIsTrueOfAllEntriesMakesRoomForTheirNames(t *testing.T) {
 	require.Empty(t, roomy.LeaveOutAlike(80))
 	require.Equal(t, []string{"used 2024-11-08", "checksum not checked"}, r.fit(&whole, 60))
 	for i, row := range whole.Rows[1:] {
-		require.Equal(t, []string{r.Entries[i].Kernel + "…", fmt.Sprintf("%d B", i)}, row)
+		require.Equal(t, []string{r.Entries[i].Kernel + " + bias", fmt.Sprintf("%d B", i)}, row)
 	}
 	require.Empty(t, r.fit(&whole, 35))
-	require.Equal(t, "model/block_1/attention…", whole.Rows[2][0])
+	require.Equal(t, "model/bl…n/weight + bias", whole.Rows[2][0])
 	for _, row := range whole.Rows {
 		require.LessOrEqual(t, utf8.RuneCountInString(row[0]), whole.Room(35))
 	}
+}
+
+func TestLongNamesLoseTheirMiddleAndKernelsAreToldFromBiases(t *testing.T) {
+	const kernel, bias = "model/block_1/dense/kernel", "model/block_1/dense/bias"
+	for room, want := range map[int]string{
+		0: kernel + " + " + bias, 60: kernel + " + " + bias, 40: kernel + " + …bias", 30: "model/block…ense/kernel + bias",
+	} {
+		require.Equal(t, want, entryName(kernel, bias, room))
+	}
+	require.Equal(t, "model/…/kernel", entryName(kernel, "", 14))
+	require.Equal(t, "a + b", entryName("a", "b", 5))
+}
+
+func TestLayoutsAreNamedByWhatDistinguishesThem(t *testing.T) {
+	const a, b, c = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "cccccccccccccccccccccccccccccccc"
+	for _, l := range []struct{ descriptions, labels map[string]string }{
+		{map[string]string{a: "amd64 sse2, XNNPACK 12345678", b: "amd64 avx, XNNPACK 12345678"},
+			map[string]string{a: "sse2", b: "avx"}},
+		{map[string]string{a: "amd64 avx", b: "amd64"}, map[string]string{a: "avx", b: "bbbbbbbb"}},
+		{map[string]string{a: "amd64", b: "amd64", c: "arm64"},
+			map[string]string{a: "amd64 aaaaaaaa", b: "amd64 bbbbbbbb", c: "arm64"}},
+		{map[string]string{a: "amd64 avx"}, map[string]string{a: "amd64 avx"}},
+	} {
+		require.Equal(t, l.labels, layoutLabels(l.descriptions))
+	}
+}
+
+func TestHelpIsFoldedWhereItsColumnsAre(t *testing.T) {
+	require.Equal(t, "Some words that are\nfilled anew.\n\n  term  what it is\n        about\n  other more",
+		reflow("Some words that\nare filled\nanew.\n\n  term  what it is\n        about\n  other more\n", 20))
+	require.Equal(t, "short", fold("short", 20))
 }
 
 func TestSizesAreReadWithTheirUnits(t *testing.T) {
@@ -142,7 +173,7 @@ func TestHelpFitsItsColumns(t *testing.T) {
 	dir := t.TempDir()
 	for _, command := range commands {
 		for line := range strings.Lines(says(t, dir, 0, append(strings.Fields(command), "--help")...)) {
-			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), helpWidth, line)
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), unknownWidth, line)
 		}
 	}
 }

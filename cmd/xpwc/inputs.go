@@ -121,11 +121,7 @@ func readAtMost(path string, n int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, n))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return content, nil
+	return io.ReadAll(io.LimitReader(f, n))
 }
 
 // describe lists inputs with what they take.

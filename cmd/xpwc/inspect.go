@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,14 +70,14 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 				if err := checkProgramFlags(cmd, file.Path); err != nil {
 					return err
 				}
-				return inspectProgram(file, o, cmd.OutOrStdout())
+				return inspectProgram(cmd.Context(), file, o, cmd.OutOrStdout())
 			}
 			at, err := locate(args[0])
 			if err != nil {
 				return err
 			}
 			return at.with(func(f *cachefile.File) error {
-				return inspect(f, at, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return inspect(cmd.Context(), f, at, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			})
 		},
 	}
@@ -99,43 +100,55 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 type inspection struct {
 	File       string           `json:"file"`
 	Format     cachefile.Format `json:"format"`
-	Version    int              `json:"version"`
+	Version    int              `json:"format_version"`
 	ID         string           `json:"id,omitempty"`
 	Generation uint64           `json:"generation"`
 	Slots      []slotReport     `json:"slots,omitempty"`
 	Layouts    []layoutReport   `json:"layouts"`
 	Here       string           `json:"current_layout,omitempty"`
 	Total      int              `json:"entry_count"`
-	Bytes      map[string]int64 `json:"bytes"`
-	Entries    []entryReport    `json:"entries"` // null with --summary
-	Damaged    []string         `json:"damaged,omitempty"`
-	Map        []segmentReport  `json:"map,omitempty"`
-	Embedded   *embedded        `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
-	note       string           // about Embedded, for people
-	info       cachefile.Info
-	segments   []cachefile.Segment
+	partBytes
+	Entries  []entryReport   `json:"entries"` // null with --summary
+	Problems []problemReport `json:"problems"`
+	Map      []segmentReport `json:"map,omitempty"`
+	Embedded *embedded       `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
+	note     string          // about Embedded, for people
+	damaged  []string        // Problems, for people
+	info     cachefile.Info
+	segments []cachefile.Segment
+}
+
+// partBytes say what the bytes of a file are.
+type partBytes struct {
+	FileBytes        int64 `json:"file_bytes"`
+	HeaderBytes      int64 `json:"header_bytes"`
+	PayloadBytes     int64 `json:"payload_bytes"`
+	IndexBytes       int64 `json:"index_bytes"`
+	TrailerBytes     int64 `json:"trailer_bytes"`
+	PaddingBytes     int64 `json:"padding_bytes"`
+	DeadBytes        int64 `json:"dead_bytes"`
+	UncommittedBytes int64 `json:"uncommitted_bytes"`
 }
 
 type slotReport struct {
 	State      cachefile.SlotState `json:"state"`
 	Generation uint64              `json:"generation,omitempty"`
 	IndexAt    int64               `json:"index_offset,omitempty"`
-	End        int64               `json:"end,omitempty"`
+	End        int64               `json:"end_offset,omitempty"`
 }
 
 type layoutReport struct {
-	Fingerprint  string `json:"fingerprint"`
+	Fingerprint  string `json:"layout"`
 	Description  string `json:"description"`
-	Current      bool   `json:"current"`
-	Entries      int    `json:"entries"`
+	Entries      int    `json:"entry_count"`
 	PayloadBytes int64  `json:"payload_bytes"`
 }
 
 type segmentReport struct {
 	Kind   cachefile.Kind `json:"kind"`
 	Offset int64          `json:"offset"`
-	Size   int64          `json:"size"`
-	Name   string         `json:"name,omitempty"`
+	Size   int64          `json:"bytes"`
+	Name   string         `json:"entry,omitempty"`
 }
 
 // Checksum states of an entry.
@@ -155,11 +168,11 @@ type entryReport struct {
 	FingerprintID uint32 `json:"fingerprint_id,omitempty"`
 	Packing       string `json:"packing,omitempty"`
 	Family        string `json:"family,omitempty"`
-	LeastSize     int64  `json:"least_size,omitempty"`
+	LeastSize     int64  `json:"least_bytes,omitempty"`
 	Variant       bool   `json:"variant,omitempty"`
 	Tied          bool   `json:"tied,omitempty"`
 	Offset        int64  `json:"offset"`
-	Size          int64  `json:"size"`
+	Size          int64  `json:"bytes"`
 	Sum           string `json:"sum,omitempty"`
 	Checksum      string `json:"checksum"`
 	PackedAt      string `json:"packed_at,omitempty"`
@@ -174,7 +187,7 @@ type entryReport struct {
 	operator string // and the kernel's datatype, for the table
 }
 
-func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io.Writer) error {
+func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptions, stdout, stderr io.Writer) error {
 	r, err := report(f)
 	if err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return err
@@ -196,29 +209,32 @@ func inspect(f *cachefile.File, at location, o inspectOptions, stdout, stderr io
 			r.Map = append(r.Map, segmentReport(s))
 		}
 	}
-	switch {
-	case o.json:
-		err = printJSON(stdout, r)
-	default:
-		err = r.print(stdout, o)
+	if o.json {
+		setResult(ctx, r)
+	} else if err := r.print(stdout, o); err != nil {
+		return err
 	}
-	if err == nil && len(r.Damaged) > 0 {
-		entries := console.Plural(r.Total, "entry")
-		err = fmt.Errorf("%s is damaged: %d of %s; xpwc verify reports where", r.File, len(r.Damaged), entries)
+	if len(r.Problems) > 0 {
+		return damagedError{fmt.Errorf("%s is damaged: %d of %s; xpwc verify reports where", r.File, len(r.Problems),
+			console.Plural(r.Total, "entry"))}
 	}
-	return err
+	return nil
 }
+
+// A damagedError says in its own words that a file is damaged.
+type damagedError struct{ error }
+
+func (damagedError) Is(target error) bool { return target == cachefile.ErrDamaged }
 
 // report describes a file, but for its entries.
 func report(f *cachefile.File) (*inspection, error) {
 	info, err := f.Info()
 	r := &inspection{
 		File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation,
-		Total: info.Entries, Layouts: []layoutReport{}, info: info,
+		Total: info.Entries, Layouts: []layoutReport{}, Problems: []problemReport{}, info: info,
 	}
-	r.Bytes = map[string]int64{"file": info.FileBytes, "header": info.HeaderBytes, "payloads": info.PayloadBytes,
-		"index": info.IndexBytes, "trailer": info.TrailerBytes, "padding": info.PaddingBytes, "dead": info.DeadBytes,
-		"uncommitted": info.UncommittedBytes}
+	r.partBytes = partBytes{info.FileBytes, info.HeaderBytes, info.PayloadBytes, info.IndexBytes, info.TrailerBytes,
+		info.PaddingBytes, info.DeadBytes, info.UncommittedBytes}
 	if info.Format != cachefile.Native {
 		return r, err
 	}
@@ -230,9 +246,7 @@ func report(f *cachefile.File) (*inspection, error) {
 		r.Slots = append(r.Slots, slotReport{s.State, s.Generation, s.IndexAt, s.End})
 	}
 	for _, l := range info.Layouts {
-		fingerprint := l.Fingerprint.String()
-		current := fingerprint == r.Here
-		of := layoutReport{fingerprint, l.Description, current, l.Entries, l.PayloadBytes}
+		of := layoutReport{l.Fingerprint.String(), l.Description, l.Entries, l.PayloadBytes}
 		r.Layouts = append(r.Layouts, of)
 	}
 	return r, err
@@ -255,13 +269,22 @@ func (r *inspection) choose(f *cachefile.File, o inspectOptions) ([]cachefile.En
 	for e, err := range f.Entries() {
 		switch {
 		case err != nil:
-			r.Damaged = append(r.Damaged, err.Error())
+			r.addProblem(err)
 		case (o.layout == "" || e.Layout == layout) && matches(e.Name):
 			entries = append(entries, e)
 		}
 	}
 	slices.SortStableFunc(entries, entryOrders[o.sort])
 	return entries, nil
+}
+
+func (r *inspection) addProblem(err error) {
+	r.damaged = append(r.damaged, err.Error())
+	p := problemReport{What: err.Error()}
+	if of := (*cachefile.Problem)(nil); errors.As(err, &of) {
+		p = problemReport{of.Offset, of.What, of.Name}
+	}
+	r.Problems = append(r.Problems, p)
 }
 
 // nameFilter returns whether a name has the text in it or, if that has wildcards, is matched by it as a whole.
@@ -292,7 +315,7 @@ func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, chec
 			switch {
 			case errors.Is(err, cachefile.ErrDamaged):
 				state = sumDamaged
-				r.Damaged = append(r.Damaged, err.Error())
+				r.addProblem(err)
 			case err != nil:
 				return err
 			default:

@@ -24,7 +24,7 @@ func (r *inspection) print(w io.Writer, o inspectOptions) error {
 		fmt.Fprintln(w)
 		return drawMap(w, r.segments, r.info.FileBytes)
 	}
-	for _, damage := range r.Damaged {
+	for _, damage := range r.damaged {
 		fmt.Fprintf(w, "damaged: %s\n", console.Printable(damage))
 	}
 	if o.short {
@@ -83,7 +83,7 @@ func (r *inspection) printLayouts(w io.Writer) error {
 	here := false
 	for _, l := range r.Layouts {
 		note := ""
-		if l.Current {
+		if l.Fingerprint == r.Here {
 			note, here = "this machine's", true
 		}
 		t.Row(l.Fingerprint, console.Printable(l.Description),
@@ -124,15 +124,23 @@ func (r *inspection) printEntries(w io.Writer) error {
 	head = when(kinds, head, "kind")
 	head = when(native, head, "used")
 	rows := [][]string{when(native, head, "checksum")}
+	descriptions := map[string]string{}
+	for _, l := range r.Layouts {
+		descriptions[l.Fingerprint] = l.Description
+	}
+	labels := layoutLabels(descriptions)
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
 		name := console.Printable(e.Name)
+		if e.Kernel != "" {
+			name = console.Printable(entryName(e.Kernel, e.Bias, 0))
+		}
 		row := []string{name, console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
 		if r.Format == cachefile.XPWC1 {
 			row[2] = console.None
 		}
-		row = when(layouts, row, e.Layout[:min(shortLayout, len(e.Layout))])
+		row = when(layouts, row, labels[e.Layout])
 		row = when(operators, row, e.operator)
 		row = when(kinds, row, e.kind())
 		row = when(native, row, e.used.Local().Format(time.DateOnly))
@@ -146,15 +154,13 @@ func (r *inspection) printEntries(w io.Writer) error {
 	if len(said) > 0 {
 		fmt.Fprintf(w, "\nAll of these: %s.\n", strings.Join(said, ", "))
 	}
-	if len(r.Entries) < r.Total-len(r.Damaged) {
+	if len(r.Entries) < r.Total-len(r.Problems) {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Entries), "entry"), r.Total, console.Size(total))
 	}
 	return nil
 }
 
-// fit makes a table of the entries fit a terminal. A name joins those of the kernel and the bias; of one that is too
-// long the beginning is shown, which distinguishes entries best. fit returns what is left out because it is true of
-// all.
+// fit makes a table of the entries fit a terminal. It returns what is left out because it is true of all.
 func (r *inspection) fit(t *console.Table, width int) (said []string) {
 	if width == 0 {
 		return nil
@@ -163,12 +169,46 @@ func (r *inspection) fit(t *console.Table, width int) (said []string) {
 	room := t.Room(width)
 	for i, e := range r.Entries {
 		name := &t.Rows[i+1][0]
-		if kernel := []rune(console.Printable(e.Kernel)); len(kernel) > 0 && utf8.RuneCountInString(*name) > room {
-			*name = string(kernel[:min(len(kernel), room-1)]) + "…"
+		if e.Kernel != "" {
+			*name = console.Printable(entryName(e.Kernel, e.Bias, room))
 		}
 	}
 	t.Fit(width) // what has no kernel's name
 	return said
+}
+
+// entryName names the kernel and the bias of an entry, in room columns if that is not 0. Of a bias for whose whole name
+// there is no room it shows what follows the beginning that it has in common with the kernel, or only that there is one.
+// Of a kernel it leaves out the middle.
+func entryName(kernel, bias string, room int) string {
+	const and = " + "
+	if bias == "" {
+		return shortened(kernel, room)
+	}
+	whole := kernel + and + bias
+	common := 0
+	for i := range min(len(kernel), len(bias)) {
+		if kernel[i] != bias[i] {
+			break
+		}
+		if kernel[i] == '/' || kernel[i] == '.' {
+			common = i + 1
+		}
+	}
+	for _, name := range []string{whole, kernel + and + "…" + bias[common:]} {
+		if room == 0 || utf8.RuneCountInString(name) <= room {
+			return name
+		}
+	}
+	const some = and + "bias"
+	return shortened(kernel, room-len(some)) + some
+}
+
+func shortened(name string, room int) string {
+	if room == 0 {
+		return name
+	}
+	return console.Shorten(name, room)
 }
 
 // kind returns what is special about an entry.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -73,7 +74,7 @@ func checkProgramFlags(cmd *cobra.Command, program string) error {
 	return nil
 }
 
-func inspectProgram(file modelfile.File, o inspectOptions, stdout io.Writer) (err error) {
+func inspectProgram(ctx context.Context, file modelfile.File, o inspectOptions, stdout io.Writer) (err error) {
 	p, err := file.OpenProgram()
 	if err != nil {
 		return err
@@ -81,7 +82,8 @@ func inspectProgram(file modelfile.File, o inspectOptions, stdout io.Writer) (er
 	defer func() { err = errors.Join(err, p.Close()) }()
 	r := reportProgram(p, file, o)
 	if o.json {
-		return printJSON(stdout, r)
+		setResult(ctx, r)
+		return nil
 	}
 	return r.print(stdout, o)
 }

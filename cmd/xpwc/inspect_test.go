@@ -53,21 +53,15 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 	require.Equal(t, cachefile.Native, v.Format)
 	require.EqualValues(t, 2, v.Generation)
 	require.Len(t, v.Layouts, 1)
-	require.True(t, v.Layouts[0].Current)
 	require.Equal(t, v.Here, v.Layouts[0].Fingerprint)
 	require.Equal(t, v.Total, v.Layouts[0].Entries)
 	require.Len(t, v.Entries, v.Total)
 	info, err := os.Stat(file)
 	require.NoError(t, err)
-	require.Equal(t, info.Size(), v.Bytes["file"])
-	sum := int64(0)
-	for part, n := range v.Bytes {
-		if part != "file" {
-			sum += n
-		}
-	}
-	require.Equal(t, info.Size(), sum)
-	require.Positive(t, v.Bytes["dead"], "the first model's index")
+	require.Equal(t, info.Size(), v.FileBytes)
+	require.Equal(t, info.Size(), v.HeaderBytes+v.PayloadBytes+v.IndexBytes+v.TrailerBytes+v.PaddingBytes+v.DeadBytes+
+		v.UncommittedBytes)
+	require.Positive(t, v.DeadBytes, "the first model's index")
 	for i, e := range v.Entries {
 		require.Equal(t, sumUnchecked, e.Checksum)
 		require.Equal(t, e.Kernel+e.Bias, e.Name)
@@ -132,7 +126,7 @@ func TestTheMapShowsEveryByte(t *testing.T) {
 		require.Equal(t, at, s.Offset)
 		at += s.Size
 	}
-	require.Equal(t, v.Bytes["file"], at)
+	require.Equal(t, v.FileBytes, at)
 	text := says(t, dir, 0, "inspect", "model.xpwc", "--map")
 	drawn, _, _ := strings.Cut(text[strings.Index(text, "0  H"):], "\n\nEach character")
 	require.EqualValues(t, "trailer", v.Map[len(v.Map)-1].Kind, "which is smaller than a character stands for")
@@ -151,7 +145,7 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	require.Contains(t, says(t, dir, 0, "verify", "model.xpwc"), "sound: generation 1")
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
 	want := verification{File: "model.xpwc", Sound: true, Format: cachefile.Native, Generation: 1,
-		Entries: v.Total, PayloadBytes: v.Bytes["payloads"], Problems: []problemReport{}}
+		Entries: v.Total, PayloadBytes: v.PayloadBytes, Problems: []problemReport{}}
 	require.Equal(t, want, reported[verification](t, dir, 0, "verify", "model.xpwc"))
 	index := v.Slots[1].IndexAt
 	trailer := v.Map[len(v.Map)-1].Offset
@@ -206,7 +200,7 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))
 	require.NotContains(t, says(t, dir, 0, "inspect", "bad"), "damaged")
 	checked := reported[inspection](t, dir, 1, "inspect", "bad", "--check")
-	require.Len(t, checked.Damaged, 1)
+	require.Len(t, checked.Problems, 1)
 	require.Equal(t, sumDamaged, checked.Entries[len(checked.Entries)-1].Checksum)
 	require.Contains(t, says(t, dir, 1, "convert", "bad", "--to", "native", "-o", "out"), "--skip-damaged")
 	require.NoFileExists(t, filepath.Join(dir, "out"))

@@ -26,6 +26,7 @@ var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 type job struct {
 	signals chan os.Signal
 	cancel  context.CancelFunc
+	result  any // of the command, with --json; the command sets it, and it is read when that has returned
 
 	mu     sync.Mutex // held for ever when the program ends, so that no file is moved to its path any more
 	undo   []*func()
@@ -124,6 +125,7 @@ func (j *job) interrupt() (ends bool) {
 // outcome is the result of a command.
 type outcome struct {
 	command *cobra.Command
+	result  any // with --json
 	err     error
 }
 

@@ -28,8 +28,9 @@ what packed weights must be packed for to be used here. It differs whenever pack
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), machineLayout{here.Fingerprint.String(), here.Description,
+				setResult(cmd.Context(), machineLayout{here.Fingerprint.String(), here.Description,
 					xnnpack.BuildIdentifier()})
+				return nil
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), here.Fingerprint)
 			return err
@@ -55,7 +56,7 @@ func printVersion(w io.Writer) error {
 	fmt.Fprintf(w, "xpwc version %s%s\n", xpwc.Version, commit)
 	here, err := xpwc.CurrentLayout()
 	if err != nil {
-		_, err = fmt.Fprintf(w, "%v\n", err)
+		_, err = fmt.Fprintln(w, explain(err))
 		return err
 	}
 	if id := xnnpack.BuildIdentifier(); id != "" {

@@ -47,12 +47,12 @@ func TestLayoutsHaveNames(t *testing.T) {
 			named[l.Fingerprint] = l.Description
 		}
 		require.Len(t, named, 2)
-		for _, l := range decoded[[]registry.Layout](t, dir, "ls", s.Ref("face:v1")) {
+		for _, l := range decoded[listing](t, dir, "ls", s.Ref("face:v1")).Layouts {
 			require.Regexp(t, `^amd64 (sse2|avx)(, XNNPACK [0-9a-f]{8})?$`, l.Description)
 			require.Equal(t, named[l.Fingerprint.String()], l.Description)
 		}
 	}
-	listed := decoded[[]registry.Layout](t, dir, "ls", s.Ref("face:v1"))
+	listed := decoded[listing](t, dir, "ls", s.Ref("face:v1")).Layouts
 	first := listed[0].Fingerprint.String()
 	pulled := decoded[registry.Pulled](t, dir, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", first[:6])
 	require.Equal(t, listed[:1], pulled.Layouts)

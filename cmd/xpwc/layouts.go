@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,9 +18,16 @@ import (
 // current is what this machine's layout is called on the command line.
 const current = "current"
 
+// errNoLayout is matched by errors that say that a name is not that of one layout.
+var errNoLayout = errors.New("no such layout")
+
+type layoutError struct{ error }
+
+func (layoutError) Is(target error) bool { return target == errNoLayout }
+
 // selectLayout returns the layout of a file whose fingerprint begins with name, or this machine's if name is the word
 // current. The error lists the layouts of the file.
-func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefile.Digest, error) {
+func selectLayout(path string, layouts []cachefile.Layout, name string) (_ cachefile.Digest, err error) {
 	prefix := strings.ToLower(name)
 	if name == current {
 		here, err := xpwc.CurrentLayout()
@@ -43,16 +52,21 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (cachefi
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return cachefile.Digest{}, fmt.Errorf("%s: several layouts begin with %q%s", path, name, has)
+		err = fmt.Errorf("%s: several layouts begin with %q%s", path, name, has)
 	case name == current:
-		return cachefile.Digest{}, fmt.Errorf("%s has no entries of this machine's layout, %s%s", path, prefix, has)
+		err = fmt.Errorf("%s has no entries of this machine's layout, %s%s", path, prefix, has)
+	default:
+		err = fmt.Errorf("%s: no layout begins with %q%s", path, name, has)
 	}
-	return cachefile.Digest{}, fmt.Errorf("%s: no layout begins with %q%s", path, name, has)
+	return cachefile.Digest{}, layoutError{err}
 }
 
-// listedLayout returns the layout of a reference whose fingerprint begins with name. A whole fingerprint need not be
+// listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's. A whole fingerprint need not be
 // among them: pulling it says so.
 func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (registry.Fingerprint, error) {
+	if name == current {
+		return layoutHere()
+	}
 	if whole, err := registry.ParseFingerprint(strings.ToLower(name)); err == nil {
 		return whole, nil
 	}
@@ -68,6 +82,62 @@ func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (r
 		layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
 	}
 	return selectLayout(ref, layouts, name)
+}
+
+// labelsOf returns short names of the layouts of files, by their fingerprints.
+func labelsOf(files ...*cachefile.File) map[string]string {
+	descriptions := map[string]string{}
+	for _, f := range files {
+		info, _ := f.Info() // what cannot be read has no layouts
+		for _, l := range info.Layouts {
+			descriptions[l.Fingerprint.String()] = l.Description
+		}
+	}
+	return layoutLabels(descriptions)
+}
+
+// layoutLabels returns short names of layouts: of the words of their descriptions that not all have, the first, or all
+// if several have the first. Where words do not distinguish them, digits of the fingerprint do.
+func layoutLabels(descriptions map[string]string) map[string]string {
+	words := func(description string) []string {
+		separator := func(r rune) bool { return r == ' ' || r == ',' }
+		return strings.FieldsFunc(console.Printable(description), separator)
+	}
+	having := map[string]int{}
+	for _, d := range descriptions {
+		for _, w := range words(d) {
+			having[w]++
+		}
+	}
+	short, long, named := map[string]string{}, map[string]string{}, map[string]int{}
+	for fingerprint, d := range descriptions {
+		own := slices.DeleteFunc(words(d), func(w string) bool {
+			return len(descriptions) > 1 && having[w] >= len(descriptions)
+		})
+		long[fingerprint] = strings.Join(own, " ")
+		if len(own) > 0 {
+			short[fingerprint] = own[0]
+		}
+		named[short[fingerprint]]++
+		if len(own) != 1 {
+			named[long[fingerprint]]++
+		}
+	}
+	labels := map[string]string{}
+	for fingerprint := range descriptions {
+		digits := fingerprint[:min(shortLayout, len(fingerprint))]
+		switch s, l := short[fingerprint], long[fingerprint]; {
+		case s == "":
+			labels[fingerprint] = digits
+		case named[s] == 1 && len(descriptions) > 1:
+			labels[fingerprint] = s
+		case named[l] == 1:
+			labels[fingerprint] = l
+		default:
+			labels[fingerprint] = l + " " + digits
+		}
+	}
+	return labels
 }
 
 // completeLayouts completes fingerprints of the file that the command line names.

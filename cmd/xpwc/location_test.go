@@ -28,7 +28,7 @@ func TestInspectAndVerifyFindTheCacheInASafetensorsFile(t *testing.T) {
 	require.Nil(t, own.Embedded)
 	beside := reported[inspection](t, dir, 0, "inspect", "packed.safetensors", "--check", "--sort", "name")
 	require.Equal(t, &at, beside.Embedded)
-	require.Equal(t, at.Bytes, beside.Bytes["file"])
+	require.Equal(t, at.Bytes, beside.FileBytes)
 	require.Len(t, beside.Entries, 3)
 	for i, e := range beside.Entries {
 		require.Equal(t, sumOK, e.Checksum)

@@ -7,6 +7,12 @@ import (
 	"xpwc/registry"
 )
 
+// listing is the result of xpwc ls.
+type listing struct {
+	referred
+	Layouts []registry.Layout `json:"layouts"`
+}
+
 func newLsCommand() *cobra.Command {
 	var o registryOptions
 	cmd := &cobra.Command{
@@ -21,7 +27,7 @@ func newLsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.report(cmd.OutOrStdout(), layouts, func() error {
+			return o.report(cmd.Context(), listing{newReferred(args[0]), layouts}, func() error {
 				here, _ := layoutHere() // where XNNPACK cannot run, no layout is marked
 				t := layoutTable()
 				addLayouts(&t, layouts, "", here)

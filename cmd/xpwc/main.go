@@ -15,9 +15,6 @@ import (
 	"xpwc/xnnpack"
 )
 
-// helpWidth is how many columns help texts have at most.
-const helpWidth = 90
-
 // Exit codes.
 const (
 	exitOK     = 0
@@ -36,33 +33,50 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	ctx, j := newJob()
 	// The hidden commands are processes that this program starts for itself: they end with it.
-	if command, _, err := root.Find(args); err != nil || !command.Hidden {
+	command, _, err := root.Find(args)
+	if err != nil || !command.Hidden {
 		j.listen()
 	}
 	o := j.run(func() outcome {
 		command, err := root.ExecuteContextC(ctx)
-		return outcome{command, err}
+		return outcome{command, j.result, err}
 	})
-	command, err := o.command, o.err
-	if err == nil {
-		return exitOK
+	if o.command == nil {
+		o.command = command
 	}
-	if errors.Is(err, errInterrupted) {
-		fmt.Fprintf(stderr, "xpwc: %v\n", j)
-		return exitInterrupted
+	code, message := o.exit(j)
+	if wantsJSON(o.command, args) && (o.err != nil || o.result != nil) {
+		d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
+		if message != "" {
+			d.Error = failureOf(o.command, o.err, message, code)
+		}
+		if err := d.print(stdout, o.result); err != nil && message == "" {
+			code, message = max(code, exitFailed), err.Error()
+		}
 	}
-	if errors.Is(err, errDifferent) {
-		return exitFailed // the differences are printed
+	if message != "" {
+		fmt.Fprintf(stderr, "xpwc: %s\n", message)
 	}
-	fmt.Fprintf(stderr, "xpwc: %v\n", err)
-	if errors.As(err, new(troubleError)) {
-		return exitUsage
+	if code == exitUsage && !errors.As(o.err, new(troubleError)) {
+		fmt.Fprintf(stderr, "See %s --help.\n", o.command.CommandPath())
 	}
-	if errors.As(err, new(usageError)) {
-		fmt.Fprintf(stderr, "See %s --help.\n", command.CommandPath())
-		return exitUsage
+	return code
+}
+
+// exit returns the exit code, and what went wrong, or "".
+func (o outcome) exit(j *job) (code int, message string) {
+	switch err := o.err; {
+	case err == nil:
+		return exitOK, ""
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted, j.String()
+	case errors.Is(err, errDifferent):
+		return exitFailed, "" // the differences are printed
+	case errors.As(err, new(troubleError)), errors.As(err, new(usageError)):
+		return exitUsage, explain(err)
+	default:
+		return exitFailed, explain(err)
 	}
-	return exitFailed
 }
 
 // usageError is a wrong command line.
@@ -105,8 +119,8 @@ func newWholeCommand() *cobra.Command {
 		Long: `Runs models with XNNPACK on a cache of packed weights, packs ahead of time, and looks
 after cache files.
 
-Results go to standard output, progress and errors to standard error. Commands with
---json print one JSON document in place of text.
+Results go to standard output, progress and errors to standard error. With --json a
+command prints one JSON document in place of text, also if it fails (xpwc schema).
 
 Exits with
   0    if all went well
@@ -140,9 +154,8 @@ otherwise. A second interrupt, a second later, ends it at once.`,
 	}
 	root.Flags().BoolVarP(&version, "version", "v", false,
 		"print the version, the commit, XNNPACK's build and this machine's layout")
-	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	wrapHelp(root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{explainFlag(err)} })
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
@@ -154,7 +167,7 @@ otherwise. A second interrupt, a second later, ends it at once.`,
 			newVerifyCommand(), newCompactCommand(), newPruneCommand(), newConvertCommand(), newDiffCommand()}},
 		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(),
 			newLsCommand()}},
-		{"More:", []*cobra.Command{newLayoutCommand(), newManCommand()}},
+		{"More:", []*cobra.Command{newLayoutCommand(), newSchemaCommand(), newManCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,7 +90,8 @@ func buildAndRun(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// xpwcIn runs the command in a directory and returns its exit code and what it prints.
+// xpwcIn runs the command in a directory and returns its exit code and what it prints, which is of the schema if it is
+// JSON.
 func xpwcIn(t testing.TB, dir string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command(tool, args...)
@@ -99,6 +101,10 @@ func xpwcIn(t testing.TB, dir string, args ...string) (code int, stdout, stderr 
 	if err := cmd.Run(); err != nil {
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit)
+	}
+	writesJSON := len(args) > 0 && (args[0] == "demo" || args[0] == "bench") // their --json names a file
+	if slices.Contains(args, "--json") && !writesJSON && out.Len() > 0 {
+		requireSchema(t, out.String())
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }

@@ -90,7 +90,7 @@ emptied when it cannot be read.`, safetensors.PackedName),
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
 	f.IntVar(&o.align, "align", safetensors.EverySystem,
 		"offset of embedded packed weights in the file, a multiple of `N`; the default suits every system")
-	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
+	jsonFlag(cmd, &o.json)
 	return cmd
 }
 
@@ -104,10 +104,10 @@ type packReport struct {
 	Output       string        `json:"output"`
 	Jobs         int           `json:"jobs"`
 	Levels       []packedLevel `json:"levels"`
-	Entries      int           `json:"entries"` // of the whole file
+	Entries      int           `json:"entry_count"` // of the whole file
 	PayloadBytes int64         `json:"payload_bytes"`
 	FileBytes    int64         `json:"file_bytes"`
-	LeftOut      int           `json:"damaged_entries_left_out,omitempty"` // of the file that was added to
+	LeftOut      int           `json:"damaged_entry_count,omitempty"` // of the file that was added to
 	Embedded     *embedded     `json:"embedded,omitempty"`
 	For          *stockFile    `json:"for,omitempty"`
 }
@@ -149,7 +149,8 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	}
 	report.LeftOut = s.left
 	if o.json {
-		return printJSON(stdout, report)
+		setResult(ctx, report)
+		return nil
 	}
 	return report.print(stdout)
 }
@@ -173,6 +174,11 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		written += l.Written
 		r.Levels = append(r.Levels, l)
 		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
+	}
+	if o.runtime == "" && written > 0 {
+		if err := errors.Join(r.storeOnce(s), ctx.Err()); err != nil {
+			return err
+		}
 	}
 	return output.finish(ctx, written > 0, r)
 }

@@ -30,14 +30,15 @@ import (
 type packedLevel struct {
 	CPU         string        `json:"cpu"`
 	Layout      string        `json:"layout"` // what XNNPACK chooses for it: the fingerprint
+	Description string        `json:"description"`
 	Packed      int64         `json:"packed"`
 	PackedBytes int64         `json:"packed_bytes"`
-	Found       int64         `json:"found"`
+	Found       int64         `json:"hits"`
 	Reused      int64         `json:"reused"`
 	Private     int64         `json:"private"`
 	Reasons     []xpwc.Reason `json:"private_reasons,omitempty"`
 	Late        int64         `json:"packed_by_the_whole"` // not by a share
-	Written     int64         `json:"bytes_written"`
+	Written     int64         `json:"written_bytes"`
 	PackingMS   float64       `json:"packing_ms"` // the sum over all cores
 	TotalMS     float64       `json:"total_ms"`
 
@@ -46,7 +47,7 @@ type packedLevel struct {
 
 // fileFigures describe the cache file.
 type fileFigures struct {
-	Entries      int   `json:"entries"`
+	Entries      int   `json:"entry_count"`
 	PayloadBytes int64 `json:"payload_bytes"`
 	FileBytes    int64 `json:"file_bytes"`
 }
@@ -167,7 +168,7 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	all := cache.Stats()
 	p = &packedInto{
 		Level: packedLevel{
-			CPU: level, Layout: layout.Fingerprint.String(),
+			CPU: level, Layout: layout.Fingerprint.String(), Description: layout.Description,
 			Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Written: all.WrittenBytes,
 			Found: shared.Hits.Entries, Reused: shared.Reused.Entries, Late: all.Packed.Entries - shared.Packed.Entries,
 			PackingMS: console.Milliseconds(all.PackingTime), TotalMS: console.Milliseconds(time.Since(start)),

@@ -82,6 +82,54 @@ func (s *stage) seed(path string) (err error) {
 		}})
 }
 
+// storeOnce makes equal payloads of several layouts one copy in the packed cache: each level was packed without a look
+// at the others.
+func (r *packReport) storeOnce(s *stage) error {
+	const once = "once.xpwc"
+	written := false
+	err := withFile(s.file(packing), func(f *cachefile.File) error {
+		equal, err := equalInLayouts(f)
+		if err != nil || !equal {
+			return err
+		}
+		written = true
+		progress := console.NewProgress(s.stderr, "copying")
+		defer progress.Finish()
+		return f.Write(s.file(once), nil, cachefile.WriteOptions{Progress: progress.Update})
+	})
+	if err != nil || !written {
+		return err
+	}
+	if err := os.Rename(s.file(once), s.file(packing)); err != nil {
+		return err
+	}
+	return withFile(s.file(packing), func(f *cachefile.File) error {
+		info, err := f.Info()
+		r.Entries, r.PayloadBytes, r.FileBytes = info.Entries, info.PayloadBytes, info.FileBytes
+		return err
+	})
+}
+
+// equalInLayouts reports whether payloads of several layouts are equal, and not one copy.
+func equalInLayouts(f *cachefile.File) (equal bool, err error) {
+	type content struct {
+		sum  cachefile.Digest
+		size int64
+	}
+	first := map[content]cachefile.Entry{}
+	for e, err := range f.Entries() {
+		if err != nil {
+			return false, err
+		}
+		c, known := first[content{e.Sum, e.Size}]
+		if !known {
+			first[content{e.Sum, e.Size}] = e
+		}
+		equal = equal || known && c.Layout != e.Layout && c.Offset != e.Offset
+	}
+	return equal, nil
+}
+
 // checkCache fails if the file at the path is not a sound cache. A program that opens it would pack again, and replace
 // it.
 func checkCache(path string) error {

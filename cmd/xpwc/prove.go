@@ -23,11 +23,11 @@ var errUnproven = errors.New("it does not have what the model is packed into")
 type proof struct {
 	Model        string  `json:"model"`
 	CPU          string  `json:"cpu"` // level that it was packed for
-	Equal        int     `json:"equal_entries"`
+	Equal        int     `json:"equal_entry_count"`
 	EqualBytes   int64   `json:"equal_bytes"`
 	Wrong        []wrong `json:"wrong"`
-	Unused       int     `json:"entries_of_no_use_to_the_model"` // of the layout compared with, if the file has layouts
-	OtherLayouts int     `json:"entries_of_other_layouts"`       // which cannot be packed here
+	Unused       int     `json:"unused_entry_count"`       // of the layout compared with, if the file has layouts
+	OtherLayouts int     `json:"other_layout_entry_count"` // which cannot be packed here
 
 	layout string // that the model was packed for; "" if the file has no layouts
 }

@@ -26,7 +26,7 @@ A layout is named by the beginning of its fingerprint, which xpwc inspect shows,
 word current, which is this machine's layout. The file must have entries of it. Sizes are
 numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.`,
 		Example: `  xpwc prune model.xpwc --keep-layout current
-  xpwc prune model.xpwc --keep-layout 0f3a --keep-layout current --max-size 1.5GiB
+  xpwc prune model.xpwc --keep-layout 0f3a --keep-layout current --max-size 2GiB
   xpwc prune model.xpwc --max-size 200MiB`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -68,7 +68,7 @@ HOST/NAME@sha256:… always pulls the same.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; an existing cache is replaced")
 	f.StringVar(&o.layout, "layout", "",
-		"pull this layout in place of this machine's: the first of the `DIGITS` that xpwc ls prints")
+		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	modelFlags(cmd, &o.model)
@@ -79,6 +79,8 @@ HOST/NAME@sha256:… always pulls the same.`,
 
 // pulling is the result of xpwc pull.
 type pulling struct {
+	referred
+	Output string `json:"output"`
 	*registry.Pulled
 	Proof *proof     `json:"proof,omitempty"`
 	For   *stockFile `json:"for,omitempty"`
@@ -86,7 +88,7 @@ type pulling struct {
 
 func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) (err error) {
 	ctx := cmd.Context()
-	var p pulling
+	p := pulling{referred: newReferred(ref), Output: o.output}
 	if o.runtime != "" {
 		if p.For, err = newStockFile(o.runtime, native); err != nil {
 			return err
@@ -135,7 +137,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
-	return o.report(stdout, p, func() error {
+	return o.report(ctx, p, func() error {
 		t := layoutTable()
 		addLayouts(&t, p.Layouts, what, here)
 		if err := t.Print(stdout); err != nil {

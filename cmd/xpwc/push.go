@@ -32,6 +32,13 @@ replaced. What the registry has already is not uploaded again.
 	return cmd
 }
 
+// pushing is the result of xpwc push.
+type pushing struct {
+	referred
+	Files []string `json:"files"`
+	*registry.Pushed
+}
+
 func pushFiles(cmd *cobra.Command, ref string, files []string, o *registryOptions, stdout, stderr io.Writer) error {
 	jobOf(cmd.Context()).waitFor("")
 	progress := console.NewProgress(stderr, "uploading")
@@ -40,7 +47,7 @@ func pushFiles(cmd *cobra.Command, ref string, files []string, o *registryOption
 	if err != nil {
 		return err
 	}
-	return o.report(stdout, pushed, func() error {
+	return o.report(cmd.Context(), pushing{newReferred(ref), files, pushed}, func() error {
 		here, _ := layoutHere() // where XNNPACK cannot run, no layout is marked
 		t := layoutTable()
 		addLayouts(&t, pushed.Layouts, "pushed", here)

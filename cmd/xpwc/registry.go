@@ -1,7 +1,7 @@
 package main
 
 import (
-	"io"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -34,9 +34,24 @@ func (o *registryOptions) client(cmd *cobra.Command, progress *console.Progress)
 }
 
 // report prints the result of a command, as JSON or for people.
-func (o *registryOptions) report(w io.Writer, result any, print func() error) error {
+func (o *registryOptions) report(ctx context.Context, result any, print func() error) error {
 	if !o.json {
 		return print()
 	}
-	return printJSON(w, result)
+	setResult(ctx, result)
+	return nil
+}
+
+// A referred is what a reference leads to, and this machine's layout, if that is known.
+type referred struct {
+	Reference string `json:"reference"`
+	Here      string `json:"current_layout,omitempty"`
+}
+
+func newReferred(ref string) referred {
+	r := referred{Reference: ref}
+	if here, err := layoutHere(); err == nil { // otherwise XNNPACK cannot run here
+		r.Here = here.String()
+	}
+	return r
 }

@@ -35,7 +35,7 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 	require.Len(t, pushed.Layouts, 1)
 	require.EqualValues(t, cold.Cache.Packed, pushed.Layouts[0].Entries)
 	require.Contains(t, out, pushed.Digest)
-	require.Equal(t, pushed.Layouts, decoded[[]registry.Layout](t, node, "ls", s.Ref("face:v1")))
+	require.Equal(t, pushed.Layouts, decoded[listing](t, node, "ls", s.Ref("face:v1")).Layouts)
 
 	code, out, stderr = xpwcIn(t, node, "pull", s.Ref("face:v1"), "-o", "c.xpwc")
 	require.Zero(t, code, stderr)

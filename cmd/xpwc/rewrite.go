@@ -34,11 +34,11 @@ func (o *rewriteOptions) flags(cmd *cobra.Command) {
 // rewriting is the result of xpwc compact and xpwc prune.
 type rewriting struct {
 	File          string `json:"file"`
-	BytesBefore   int64  `json:"bytes_before"`
-	BytesAfter    int64  `json:"bytes_after"`
-	EntriesBefore int    `json:"entries_before"`
-	EntriesAfter  int    `json:"entries_after"`
-	Damaged       int64  `json:"damaged_payloads_dropped"`
+	BytesBefore   int64  `json:"file_bytes_before"`
+	BytesAfter    int64  `json:"file_bytes_after"`
+	EntriesBefore int    `json:"entry_count_before"`
+	EntriesAfter  int    `json:"entry_count_after"`
+	Damaged       int64  `json:"damaged_entry_count"`
 }
 
 // rewrite opens the file as a cache, its only writer, and lets do rewrite it.
@@ -84,7 +84,8 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	after := cache.Stats()
 	r.BytesAfter, r.EntriesAfter = after.FileBytes, after.Entries
 	if o.json {
-		return printJSON(stdout, r)
+		setResult(ctx, r)
+		return nil
 	}
 	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path,
 		console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),

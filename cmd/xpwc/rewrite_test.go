@@ -17,14 +17,44 @@ import (
 // packedOnALesserCPU adds a model to a cache as a machine without AVX would.
 func packedOnALesserCPU(t testing.TB, dir, model string) {
 	t.Helper()
+	packedOn(t, "sse2", dir, model)
+}
+
+func packedOn(t testing.TB, level, dir, model string) {
+	t.Helper()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("features of this architecture's CPUs cannot be hidden")
 	}
 	cmd := exec.Command(os.Args[0], "run", testModel(t, model), "--cache", "model.xpwc")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), envCPU+"=sse2")
+	cmd.Env = append(os.Environ(), envCPU+"="+level)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
+}
+
+// SSE2 and SSSE3 pack this model into the same bytes.
+func TestEqualPayloadsOfTwoLayoutsAreStoredOnce(t *testing.T) {
+	dir := t.TempDir()
+	packedOn(t, "sse2", dir, face)
+	one := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
+	packedOn(t, "ssse3", dir, face)
+	packJSON(t, dir, faceModel(t), "-o", "packed.xpwc", "--cpu", "sse2,ssse3")
+	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
+	says(t, dir, 0, "compact", "model.xpwc")
+	for _, file := range []string{"packed.xpwc", "converted.xpwc", "model.xpwc"} {
+		two := reported[inspection](t, dir, 0, "inspect", file)
+		require.Len(t, two.Layouts, 2)
+		require.Equal(t, 2*one.Total, two.Total, file)
+		require.Equal(t, one.PayloadBytes, two.PayloadBytes, file)
+		says(t, dir, 0, "verify", file)
+		for _, level := range []string{"sse2", "ssse3"} {
+			require.Contains(t, says(t, dir, 0, "verify", file, "--model", faceModel(t), "--cpu", level), "proven")
+		}
+	}
+	first := one.Layouts[0].Fingerprint
+	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", first)
+	require.Equal(t, one.Total, reported[inspection](t, dir, 0, "inspect", "model.xpwc").Total)
+	says(t, dir, 0, "verify", "model.xpwc")
 }
 
 func TestCompactFreesDeadBytes(t *testing.T) {
@@ -32,12 +62,12 @@ func TestCompactFreesDeadBytes(t *testing.T) {
 	before := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.NoError(t, os.Link(filepath.Join(dir, "model.xpwc"), filepath.Join(dir, "before")))
 	r := reported[rewriting](t, dir, 0, "compact", "model.xpwc")
-	require.Equal(t, before.Bytes["file"], r.BytesBefore)
+	require.Equal(t, before.FileBytes, r.BytesBefore)
 	require.Less(t, r.BytesAfter, r.BytesBefore)
 	require.Equal(t, before.Total, r.EntriesAfter)
 	after := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
-	require.Equal(t, r.BytesAfter, after.Bytes["file"])
-	require.Zero(t, after.Bytes["dead"])
+	require.Equal(t, r.BytesAfter, after.FileBytes)
+	require.Zero(t, after.DeadBytes)
 	says(t, dir, 0, "verify", "model.xpwc")
 	require.Contains(t, says(t, dir, 0, "diff", "before", "model.xpwc"),
 		fmt.Sprintf("%d entries in common.", before.Total))
@@ -69,8 +99,7 @@ func TestACacheOfTwoKindsOfMachines(t *testing.T) {
 	packedOnALesserCPU(t, dir, face)
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.Len(t, v.Layouts, 2)
-	require.True(t, v.Layouts[0].Current)
-	require.False(t, v.Layouts[1].Current)
+	require.NotEqual(t, v.Here, v.Layouts[1].Fingerprint)
 	other, each := v.Layouts[1].Fingerprint, v.Layouts[0].Entries
 	require.Equal(t, each, v.Layouts[1].Entries)
 	shown := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--layout", other[:8])

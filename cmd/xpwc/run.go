@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -78,7 +77,7 @@ standard error says so.`,
 	threadsFlag(cmd, &o.threads)
 	f.BoolVar(&o.trust, "trust", false,
 		"trust that the packed weights in MODEL are those of its tensors; do not compare")
-	f.BoolVar(&o.json, "json", false, "print JSON in place of tables")
+	jsonFlag(cmd, &o.json)
 	return cmd
 }
 
@@ -190,15 +189,30 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 		_ = e.Cache.Save() // Close fails with it too
 		stats := e.Cache.Stats()
 		report.Cache = execution.ReportCache(o.cache, stats)
-		if n := stats.Private[xpwc.ReasonDisk].Entries + stats.Private[xpwc.ReasonBusy].Entries; n > 0 {
-			why := cmp.Or(stats.LastError, xpwc.ErrBusy)
-			noteUnsaved(stderr, o.cache, fmt.Errorf("%s in private memory: %v", console.Plural(int(n), "entry"), why))
+		if n, why := unsaved(stats); n > 0 {
+			noteUnsaved(stderr, o.cache, fmt.Errorf("%s in private memory: %s", console.Plural(int(n), "entry"), why))
 		}
 	}
 	if o.json {
-		return printJSON(stdout, report)
+		setResult(ctx, report)
+		return nil
 	}
 	return report.print(stdout)
+}
+
+// unsaved counts the entries that the file should have and does not, and says why.
+func unsaved(s xpwc.Stats) (entries int64, why string) {
+	readOnly := s.Private[xpwc.ReasonReadOnly].Entries
+	entries = readOnly + s.Private[xpwc.ReasonDisk].Entries + s.Private[xpwc.ReasonBusy].Entries
+	switch {
+	case s.LastError != nil:
+		why = explain(s.LastError)
+	case readOnly > 0:
+		why = "the file or its directory cannot be written to"
+	default:
+		why = xpwc.ErrBusy.Error()
+	}
+	return entries, why
 }
 
 // noteUnsaved prints that the model has run, and will be packed again the next time.

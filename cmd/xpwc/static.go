@@ -18,13 +18,22 @@ func withoutXNNPACK(root *cobra.Command) {
 This xpwc was built without XNNPACK. It looks after files and registries. It does not pack
 or run models, and this machine's layout is not known to it: where there are several,
 --layout names one.`
+	without := func(what string) error { return fmt.Errorf("%s: %w", what, errWithoutXNNPACK) }
 	for _, c := range root.Commands() {
+		c.PreRunE = func(c *cobra.Command, _ []string) error {
+			for _, flag := range []string{"model", "for"} {
+				if c.Flags().Changed(flag) {
+					return without(c.CommandPath() + " --" + flag)
+				}
+			}
+			return nil
+		}
 		switch c.Name() {
 		case "run", "demo", "bench", "measure", "pack", "pack-into", "layout":
 			c.Short += " (not in this build)"
 			c.Long = "Not in this build, which has no XNNPACK.\n\n" + c.Long
 			c.PreRunE = func(c *cobra.Command, _ []string) error {
-				return fmt.Errorf("%s: %w", c.CommandPath(), errWithoutXNNPACK)
+				return without(c.CommandPath())
 			}
 		}
 	}

@@ -77,7 +77,7 @@ type verification struct {
 	Sound        bool             `json:"sound"`
 	Format       cachefile.Format `json:"format,omitempty"`
 	Generation   uint64           `json:"generation,omitempty"`
-	Entries      int              `json:"entries"`
+	Entries      int              `json:"entry_count"`
 	PayloadBytes int64            `json:"payload_bytes"`
 	Uncommitted  int64            `json:"uncommitted_bytes,omitempty"`
 	Problems     []problemReport  `json:"problems"`
@@ -119,9 +119,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 		}
 	}
 	if asJSON {
-		if err := printJSON(stdout, v); err != nil {
-			return err
-		}
+		setResult(ctx, v)
 	} else {
 		fmt.Fprint(stdout, at.note())
 		v.print(stdout, problems)

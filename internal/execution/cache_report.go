@@ -16,7 +16,7 @@ type CacheReport struct {
 	Reused       int64         `json:"reused"`
 	Private      int64         `json:"private"`
 	Reasons      []xpwc.Reason `json:"private_reasons,omitempty"`
-	BytesWritten int64         `json:"bytes_written"`
+	BytesWritten int64         `json:"written_bytes"`
 	FileBytes    int64         `json:"file_bytes"`
 	PayloadBytes int64         `json:"payload_bytes"`
 	Notes        []string      `json:"notes,omitempty"`

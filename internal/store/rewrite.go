@@ -78,8 +78,18 @@ func (rw *Rewriting) write(items []Item, describe Describe) error {
 	return rw.commit.Write()
 }
 
-// copy writes the payloads of items into the new file, and returns the records of those that are sound.
+// copy writes the payloads of items into the new file, and returns the records of those that are sound. Equal payloads
+// of several layouts are written once. (Under one key an offset distinguishes records.)
 func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
+	type content struct {
+		sum  format.Digest
+		size uint64
+	}
+	type place struct {
+		layout format.Digest
+		offset uint64
+	}
+	stored, taken := map[content]uint64{}, map[place]bool{}
 	kept = make([]format.Record, 0, len(items))
 	for _, it := range items {
 		r := it.Record
@@ -89,11 +99,16 @@ func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
 				rw.damaged++
 				continue
 			}
-			if at, err = rw.made.Append(it.Payload); err != nil {
-				return nil, err
+			equal, known := stored[content{r.Sum, r.Size}]
+			if at = equal; !known || taken[place{r.Layout, at}] {
+				if at, err = rw.made.Append(it.Payload); err != nil {
+					return nil, err
+				}
 			}
+			stored[content{r.Sum, r.Size}] = at
 			rw.moved[r.Offset] = at
 		}
+		taken[place{r.Layout, at}] = true
 		r.Offset = at
 		kept = append(kept, r)
 	}

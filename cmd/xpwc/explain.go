@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"xpwc"
+)
+
+// staged matches the path of a file in a stage, beside its output.
+var staged = regexp.MustCompile(`(\S*/)?\.xpwc-[0-9]+/(?:\.xpwc-[0-9]+/)?[A-Za-z.]+`)
+
+// explain returns the message of an error with what the system and libraries say in the words of who uses the tool:
+// no system calls, no URLs of requests, no types.
+func explain(err error) string {
+	text := err.Error()
+	for _, in := range chain(err) {
+		switch in := in.(type) {
+		case *fs.PathError:
+			text = strings.ReplaceAll(text, in.Error(), explainPath(in))
+		case *os.LinkError:
+			text = strings.ReplaceAll(text, in.Error(), fmt.Sprintf("%s: %v", in.New, in.Err))
+		case *url.Error:
+			text = strings.ReplaceAll(text, in.Error(), explainRequest(in))
+		}
+	}
+	text = staged.ReplaceAllStringFunc(text, func(path string) string {
+		return "a new file in " + filepath.Dir(staged.FindStringSubmatch(path)[1])
+	})
+	const layout = "this machine's layout"
+	return strings.ReplaceAll(text, layout+": "+xpwc.ErrNoCgo.Error(),
+		layout+" is not known: this xpwc was built without XNNPACK (make build makes one with it)")
+}
+
+// chain returns an error and all that it wraps.
+func chain(err error) (all []error) {
+	if err == nil {
+		return nil
+	}
+	all = []error{err}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		all = append(all, chain(err.Unwrap())...)
+	case interface{ Unwrap() []error }:
+		for _, in := range err.Unwrap() {
+			all = append(all, chain(in)...)
+		}
+	}
+	return all
+}
+
+func explainPath(err *fs.PathError) string {
+	what := ""
+	switch err.Op {
+	case "mkdir":
+		what = "cannot make the directory "
+	case "make a file in":
+		what = "cannot write to the directory "
+	default:
+		if dir, name, found := strings.Cut(err.Path, "/.xpwc-"); found && staged.MatchString("/.xpwc-"+name) {
+			return fmt.Sprintf("a new file in %s: %v", dir, err.Err)
+		}
+		return fmt.Sprintf("%s: %v", err.Path, err.Err)
+	}
+	why := err.Err.Error()
+	_, missing := os.Stat(err.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && err.Op != "mkdir" && missing != nil:
+		why = "it is not there; create it first"
+	case errors.Is(err, fs.ErrPermission):
+		why += "; choose another one, or run xpwc as a user who may write there"
+	case errors.Is(err, syscall.EROFS):
+		why += "; choose another one"
+	}
+	if err.Path == "." {
+		return strings.Replace(what, "the directory ", "the current directory", 1) + ": " + why
+	}
+	return what + err.Path + ": " + why
+}
+
+func explainRequest(err *url.Error) string {
+	host := err.URL
+	if u, parseErr := url.Parse(err.URL); parseErr == nil {
+		host = u.Host
+	}
+	why := err.Err
+	var unknown *net.DNSError
+	var operation *net.OpError
+	var call *os.SyscallError
+	switch {
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Sprintf("the registry %s does not use TLS: give --plain-http, if you trust the network", host)
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return fmt.Sprintf("there is no host %s", unknown.Name)
+	case errors.As(err, &call):
+		why = call.Err
+	case errors.As(err, &operation):
+		why = operation.Err
+	}
+	return fmt.Sprintf("the registry %s cannot be reached: %v", host, why)
+}
+
+// explainFlag returns what is wrong with the value of a flag.
+func explainFlag(err error) error {
+	var of *pflag.InvalidValueError
+	if !errors.As(err, &of) {
+		return err
+	}
+	why := of.Unwrap()
+	switch kind := of.GetFlag().Value.Type(); {
+	case kind == "duration":
+		why = errors.New("not a duration; write it like 30s or 5m")
+	case kind == "bool":
+		why = errors.New("not true or false")
+	case errors.Is(err, strconv.ErrRange):
+		why = errors.New("out of range")
+	case errors.Is(err, strconv.ErrSyntax):
+		why = errors.New("not a number")
+	}
+	return fmt.Errorf("--%s %s: %w", of.GetFlag().Name, of.GetValue(), why)
+}

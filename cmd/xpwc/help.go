@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/internal/console"
+)
+
+// helpWidth is how many columns help texts have at most, and unknownWidth where the terminal's are not known.
+const (
+	helpWidth    = 90
+	unknownWidth = 80
+)
+
+// wrapHelp makes the help of all commands fit the terminal.
+func wrapHelp(root *cobra.Command) {
+	usage := root.UsageTemplate()
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		w := cmd.OutOrStdout()
+		width := console.Width(w)
+		if width == 0 {
+			width = unknownWidth
+		}
+		width = min(width, helpWidth)
+		root.SetUsageTemplate(strings.ReplaceAll(usage, ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", width)))
+		about := cmd.Long
+		if about == "" {
+			about = cmd.Short
+		}
+		lines := strings.Split(cmd.UsageString(), "\n")
+		for i, line := range lines {
+			if !strings.Contains(cmd.Example, line) { // which is to be copied
+				lines[i] = fold(line, width)
+			}
+		}
+		fmt.Fprintf(w, "%s\n\n%s", reflow(about, width), strings.Join(lines, "\n"))
+	})
+}
+
+// reflow fills the paragraphs of a text anew. An indented line begins a paragraph of its own, which lines that are
+// indented further continue.
+func reflow(text string, width int) string {
+	var paragraphs []string
+	indent := -1 // of the last paragraph; -1 if it is complete
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		words := strings.TrimLeft(line, " ")
+		at := len(line) - len(words)
+		switch {
+		case words == "":
+			paragraphs, indent = append(paragraphs, ""), -1
+		case indent >= 0 && (at > indent || at == 0 && indent == 0):
+			paragraphs[len(paragraphs)-1] += " " + words
+		default:
+			paragraphs, indent = append(paragraphs, line), at
+		}
+		if at == 0 && strings.HasSuffix(words, "with") { // a list follows
+			indent = -1
+		}
+	}
+	for i, p := range paragraphs {
+		paragraphs[i] = fold(p, width)
+	}
+	return strings.Join(paragraphs, "\n")
+}
+
+var lastColumn = regexp.MustCompile(`^ *\S.*?\S? {2,}`)
+
+// fold breaks a line that is longer than width. What follows begins where the line's second column does, or where the
+// line does.
+func fold(line string, width int) string {
+	if utf8.RuneCountInString(line) <= width {
+		return line
+	}
+	hang := len(line) - len(strings.TrimLeft(line, " "))
+	head := lastColumn.FindString(line)
+	if len(head) > 0 && len(head) < width/2 {
+		hang = len(head)
+	}
+	out, row := line[:hang], hang
+	for i, word := range strings.Fields(line[hang:]) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i > 0 && row+1+n > width:
+			out += "\n" + strings.Repeat(" ", hang)
+			row = hang
+		case i > 0:
+			out += " "
+			row++
+		}
+		out += word
+		row += n
+	}
+	return out
+}

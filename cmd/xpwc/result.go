@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"xpwc"
+	"xpwc/described"
+	"xpwc/executorch"
+	"xpwc/npy"
+	"xpwc/registry"
+	"xpwc/safetensors"
+	"xpwc/tflite"
+)
+
+// schemaVersion is the version of what --json prints, which output.schema.json and docs/json.md describe. It changes
+// when a member is removed, or means something else.
+const schemaVersion = 1
+
+//go:embed output.schema.json
+var outputSchema string
+
+func newSchemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of what --json prints",
+		Long: `Prints the JSON Schema (draft 2020-12) of what all commands print with --json, and of
+their errors. schema_version, which is in each document, changes when a member is removed
+or means something else. Members are added without that: ignore those that you do not
+know.`,
+		Example: "  xpwc schema >xpwc.schema.json",
+		Args:    usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), outputSchema)
+			return err
+		},
+	}
+}
+
+func jsonFlag(cmd *cobra.Command, on *bool) {
+	cmd.Flags().BoolVar(on, "json", false, "print JSON in place of text (see xpwc schema)")
+}
+
+// setResult makes v, a struct, what a command prints with --json. It is printed when the command has returned, together
+// with the command's error.
+func setResult(ctx context.Context, v any) { jobOf(ctx).result = v }
+
+// A document is the beginning of what a command prints with --json. The members of its result follow.
+type document struct {
+	SchemaVersion int      `json:"schema_version"`
+	Command       string   `json:"command"`
+	Error         *failure `json:"error,omitempty"`
+}
+
+// A failure is an error.
+type failure struct {
+	Kind     errorKind `json:"kind"`
+	Message  string    `json:"message"`
+	ExitCode int       `json:"exit_code"`
+	Path     string    `json:"path,omitempty"` // that it concerns, or the reference in a registry
+}
+
+// print prints the document with the members of a result, which may be nil.
+func (d document) print(w io.Writer, result any) error {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	if result != nil {
+		members, err := json.Marshal(result)
+		if err != nil {
+			return err
+		}
+		b = append(append(b[:len(b)-1], ','), members[1:]...)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err = w.Write(out.Bytes())
+	return err
+}
+
+// wantsJSON reports whether a command line asks for JSON, also one that is wrong elsewhere.
+func wantsJSON(cmd *cobra.Command, args []string) bool {
+	if cmd.HasParent() {
+		if f := cmd.Flags().Lookup("json"); f == nil || f.Value.Type() != "bool" {
+			return false
+		}
+	}
+	return slices.ContainsFunc(flagsOf(args), func(a string) bool { return a == "--json" || a == "--json=true" })
+}
+
+// flagsOf returns the arguments before a "--".
+func flagsOf(args []string) []string {
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[:i]
+	}
+	return args
+}
+
+// An errorKind says what programs can do about an error. docs/json.md explains the kinds.
+type errorKind string
+
+const (
+	kindUsage       errorKind = "usage"
+	kindInterrupted errorKind = "interrupted"
+	kindNotFound    errorKind = "not_found"
+	kindPermission  errorKind = "permission"
+	kindReadOnly    errorKind = "read_only"
+	kindNoSpace     errorKind = "no_space"
+	kindBusy        errorKind = "busy"
+	kindUnsafe      errorKind = "unsafe_file"
+	kindNotCache    errorKind = "not_cache"
+	kindForeign     errorKind = "foreign"
+	kindVersion     errorKind = "version"
+	kindDamaged     errorKind = "damaged"
+	kindUnproven    errorKind = "unproven"
+	kindNoLayout    errorKind = "no_layout"
+	kindMalformed   errorKind = "malformed"
+	kindUnsupported errorKind = "unsupported"
+	kindNoXNNPACK   errorKind = "without_xnnpack"
+	kindConnection  errorKind = "connection"
+	kindFailed      errorKind = "failed" // all others
+)
+
+// errorKinds are the kinds of errors that match one of several. The first that fits is taken.
+var errorKinds = []struct {
+	kind errorKind
+	of   []error
+}{
+	{kindInterrupted, []error{errInterrupted}},
+	{kindNoXNNPACK, []error{errWithoutXNNPACK, xpwc.ErrNoCgo}},
+	{kindUnproven, []error{errUnproven}},
+	{kindNoLayout, []error{errNoLayout, registry.ErrNoLayout}},
+	{kindNoSpace, []error{syscall.ENOSPC, syscall.EDQUOT}},
+	{kindReadOnly, []error{syscall.EROFS, xpwc.ErrReadOnly}},
+	{kindUnsafe, []error{xpwc.ErrUnsafeFile}},
+	{kindNotFound, []error{fs.ErrNotExist, registry.ErrNotFound}},
+	{kindPermission, []error{fs.ErrPermission, registry.ErrUnauthorized}},
+	{kindBusy, []error{xpwc.ErrBusy, registry.ErrConcurrent}},
+	{kindForeign, []error{xpwc.ErrForeign}},
+	{kindVersion, []error{xpwc.ErrVersion}},
+	{kindDamaged, []error{xpwc.ErrDamaged}},
+	{kindNotCache, []error{xpwc.ErrNotCache, registry.ErrOtherArtifact}},
+	{kindMalformed, []error{tflite.ErrMalformed, executorch.ErrMalformed, safetensors.ErrMalformed, npy.ErrMalformed,
+		described.ErrInvalid}},
+	{kindUnsupported, []error{errors.ErrUnsupported, tflite.ErrUnsupported, tflite.ErrUnsupportedOp,
+		executorch.ErrUnsupported, executorch.ErrUnsupportedOp, npy.ErrUnsupported}},
+}
+
+func kindOf(err error) errorKind {
+	if errors.As(err, new(usageError)) {
+		return kindUsage
+	}
+	for _, k := range errorKinds {
+		if slices.ContainsFunc(k.of, func(of error) bool { return errors.Is(err, of) }) {
+			return k.kind
+		}
+	}
+	if errors.As(err, new(*net.OpError)) || errors.As(err, new(*net.DNSError)) {
+		return kindConnection
+	}
+	return kindFailed
+}
+
+// pathOf returns the path or reference that an error is about: what of the command line its message names first, or
+// else what the system's error is about; "" if neither is known, or the command line is wrong.
+func pathOf(cmd *cobra.Command, err error) string {
+	if errors.As(err, new(usageError)) {
+		return ""
+	}
+	named := slices.Clone(cmd.Flags().Args())
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "string", "stringArray":
+			named = append(named, strings.TrimSuffix(strings.TrimPrefix(f.Value.String(), "["), "]"))
+		}
+	})
+	message := explain(err)
+	first, path := len(message), ""
+	for _, name := range named {
+		if at := indexOfName(message, name); at >= 0 && at < first {
+			first, path = at, name
+		}
+	}
+	var of *fs.PathError
+	if path == "" && errors.As(err, &of) && !staged.MatchString(of.Path) {
+		path = of.Path
+	}
+	return path
+}
+
+// indexOfName returns where in a text a name stands by itself, or -1.
+func indexOfName(text, name string) int {
+	if name == "" {
+		return -1
+	}
+	at := regexp.MustCompile(`(?:^|[^\w./-])(` + regexp.QuoteMeta(name) + `)(?:$|[^\w/-])`).FindStringSubmatchIndex(text)
+	if at == nil {
+		return -1
+	}
+	return at[2]
+}
+
+// failureOf describes an error of a command.
+func failureOf(cmd *cobra.Command, err error, message string, code int) *failure {
+	return &failure{kindOf(err), message, code, pathOf(cmd, err)}
+}

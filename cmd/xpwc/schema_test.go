@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/registrytest"
+)
+
+var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(outputSchema))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("output.schema.json", document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile("output.schema.json")
+})
+
+// requireSchema checks that the output of a command is one document of the schema, which knows all of its members.
+func requireSchema(t testing.TB, out string) {
+	t.Helper()
+	s, err := schema()
+	require.NoError(t, err)
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
+	require.NoError(t, err, out)
+	require.NoError(t, s.Validate(document), out)
+}
+
+// failed is a command that fails with --json, and what it prints.
+func failed(t testing.TB, dir string, code int, args ...string) failure {
+	t.Helper()
+	got := reported[document](t, dir, code, args...)
+	require.NotNil(t, got.Error, args)
+	require.Equal(t, code, got.Error.ExitCode)
+	return *got.Error
+}
+
+func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
+	s := registrytest.Start(t)
+	dir := t.TempDir()
+	model, safetensors := faceModel(t), describedModel(t, dir)
+	with := map[string]bool{}
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{0, []string{"pack", model, "-o", "model.xpwc"}},
+		{0, []string{"pack", model, "-o", "other.xpwc"}},
+		{0, []string{"pack", safetensors, "--embed-beside", "-o", "packed.safetensors"}},
+		{0, []string{"run", model, "--cache", "cache.xpwc", "--output-dir", "out"}},
+		{0, []string{"run", "packed.safetensors"}},
+		{0, []string{"inspect", "model.xpwc", "--check", "--map"}},
+		{0, []string{"inspect", "model.xpwc", "--summary"}},
+		{0, []string{"inspect", "packed.safetensors"}},
+		{0, []string{"inspect", program(t, perceptron)}},
+		{0, []string{"inspect", program(t, floats16), "--summary"}},
+		{0, []string{"inspect", program(t, mobilenet)}},
+		{0, []string{"verify", "model.xpwc", "--model", model}},
+		{1, []string{"verify", "model.xpwc", "--model", testModel(t, selfie)}},
+		{0, []string{"verify", "packed.safetensors"}},
+		{0, []string{"convert", "model.xpwc", "--to", "xpwc2", "-o", "packed_cache"}},
+		{0, []string{"convert", "packed_cache", "--to", "native", "--model", model, "-o", "native.xpwc"}},
+		{0, []string{"inspect", "packed_cache"}},
+		{0, []string{"verify", "packed_cache"}},
+		{0, []string{"diff", "model.xpwc", "other.xpwc"}},
+		{0, []string{"diff", "model.xpwc", "packed_cache"}},
+		{1, []string{"diff", "model.xpwc", "packed.safetensors"}},
+		{0, []string{"prune", "other.xpwc", "--max-size", "100KiB"}},
+		{0, []string{"compact", "other.xpwc"}},
+		{0, []string{"layout"}},
+		{0, []string{"push", s.Ref("face:v1"), "model.xpwc"}},
+		{0, []string{"ls", s.Ref("face:v1")}},
+		{0, []string{"pull", s.Ref("face:v1"), "-o", "pulled.xpwc", "--model", model}},
+		{0, []string{"pull", s.Ref("face:v1"), "-o", "pulled.xpwc"}},
+		{1, []string{"ls", s.Ref("face:v2")}},
+		{2, []string{"fly"}},
+		{2, []string{"inspect", "--fast", "model.xpwc"}},
+	} {
+		document := reported[map[string]any](t, dir, c.code, c.args...) // which xpwcIn holds to the schema
+		if c.args[0] == "fly" {
+			require.Equal(t, "xpwc", document["command"])
+			continue
+		}
+		require.Equal(t, c.args[0], document["command"])
+		with[c.args[0]] = true
+	}
+	for _, command := range newRootCommand().Commands() {
+		f := command.Flags().Lookup("json")
+		require.Equal(t, f != nil && f.Value.Type() == "bool", with[command.Name()], command.Name())
+	}
+	require.Equal(t, outputSchema, says(t, dir, 0, "schema"))
+}
+
+// The schema is worth something only if it notices what it does not know.
+func TestTheSchemaIsStrict(t *testing.T) {
+	s, err := schema()
+	require.NoError(t, err)
+	const good = `{"schema_version": 1, "command": "layout", "layout": "00112233445566778899aabbccddeeff",
+		"description": "amd64"}`
+	requireSchema(t, good)
+	for _, bad := range []string{
+		strings.Replace(good, `"amd64"`, `"amd64", "more": 1`, 1),
+		strings.Replace(good, `"schema_version": 1`, `"schema_version": 2`, 1),
+		strings.Replace(good, `"layout", `, `"inspect", `, 1),
+		strings.Replace(good, "0011", "001", 1),
+		`{"schema_version": 1, "command": "layout"}`,
+		`{"schema_version": 1, "command": "layout", "error": {"kind": "odd", "message": "m", "exit_code": 1}}`,
+	} {
+		document, err := jsonschema.UnmarshalJSON(strings.NewReader(bad))
+		require.NoError(t, err)
+		require.Error(t, s.Validate(document), bad)
+	}
+}
+
+func TestEveryKindOfErrorIsInTheSchemaAndExplained(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "json.md"))
+	require.NoError(t, err)
+	kinds := []errorKind{kindUsage, kindConnection, kindFailed}
+	for _, k := range errorKinds {
+		kinds = append(kinds, k.kind)
+	}
+	for _, kind := range kinds {
+		require.Contains(t, string(text), "| `"+string(kind)+"` |")
+		out, err := json.Marshal(document{schemaVersion, "run", &failure{Kind: kind, Message: "m", ExitCode: 1}})
+		require.NoError(t, err)
+		requireSchema(t, string(out))
+	}
+}
+
+func TestErrorsAreJSONToo(t *testing.T) {
+	dir := t.TempDir()
+	model := faceModel(t)
+	packJSON(t, dir, model, "-o", "model.xpwc")
+	good, err := os.ReadFile(filepath.Join(dir, "model.xpwc"))
+	require.NoError(t, err)
+	bad := slices.Clone(good)
+	bad[len(bad)/2] ^= 1
+	for name, content := range map[string][]byte{
+		"notes": []byte("my notes"), "bad.xpwc": bad, "bad.tflite": bytes.Repeat([]byte{1}, 100),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	for _, c := range []struct {
+		code int
+		kind errorKind
+		path string
+		args []string
+	}{
+		{2, kindUsage, "", []string{"inspect"}},
+		{2, kindUsage, "", []string{"inspect", "model.xpwc", "--sort", "color"}},
+		{2, kindUsage, "", []string{"inspect", "--jsom"}},
+		{1, kindNotFound, "absent.xpwc", []string{"inspect", "absent.xpwc"}},
+		{2, kindNotFound, "absent.xpwc", []string{"diff", "model.xpwc", "absent.xpwc"}},
+		{1, kindNotCache, "notes", []string{"verify", "notes"}},
+		{1, kindDamaged, "bad.xpwc", []string{"verify", "bad.xpwc"}},
+		{1, kindDamaged, "bad.xpwc", []string{"inspect", "bad.xpwc", "--check"}},
+		{1, kindNoLayout, "model.xpwc", []string{"inspect", "model.xpwc", "--layout", "0000"}},
+		{1, kindMalformed, "bad.tflite", []string{"run", "bad.tflite"}},
+		{1, kindNotFound, "absent", []string{"pack", model, "-o", "absent/c.xpwc"}},
+		{1, kindUnproven, "model.xpwc", []string{"verify", "model.xpwc", "--model", testModel(t, selfie)}},
+		{1, kindConnection, "localhost:1/face", []string{"ls", "localhost:1/face"}},
+	} {
+		e := failed(t, dir, c.code, c.args...)
+		require.Equal(t, c.kind, e.Kind, "%v: %v", c.args, e)
+		require.Equal(t, c.path, e.Path, "%v: %v", c.args, e)
+		_, _, stderr := xpwcIn(t, dir, append(c.args, "--json")...)
+		require.Contains(t, stderr, "xpwc: "+e.Message, "people find it where errors are")
+	}
+
+	// What a command found out is there, too.
+	var both struct {
+		document
+		verification
+	}
+	_, out, _ := xpwcIn(t, dir, "verify", "bad.xpwc", "--json")
+	require.NoError(t, json.Unmarshal([]byte(out), &both))
+	require.NotNil(t, both.Error)
+	require.NotEmpty(t, both.Problems)
+
+	code, out, _ := xpwcIn(t, dir, "inspect", "absent.xpwc", "--", "--json")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, out, "that is a file's name")
+}
