@@ -37,10 +37,11 @@ func newPackCommand() *cobra.Command {
 		Short: "Pack a model's weights ahead of time",
 		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when the model is built, installed or
 deployed. A program that loads the model with that cache packs nothing. MODEL is a .tflite
-file, a .safetensors file or the index of one, or a program of ExecuTorch (.pte).
+file, a program of ExecuTorch (.pte), or tensors: a .safetensors file or the index of one,
+a .npy file or a directory of them, or a .ptd file.
 
-A safetensors file needs a description of the operators and datatypes that its tensors are
-used with: a JSON file, see go doc xpwc/described.
+Tensors need a description of the operators and datatypes that they are used with: a JSON
+file, see go doc xpwc/described.
 
 Of a .pte the weights of all methods are packed, also of those that xpwc run cannot run.
 DATA are the .ptd files, if it has external data.

@@ -189,7 +189,7 @@ func packedTensors(m modelfile.Weights, portable bool) (xpwc.DataMap, error) {
 		return m.DataMap(), nil
 	}
 	d, ok := m.(*described.Model)
-	if !ok {
+	if !ok || d.File() == nil {
 		return nil, errors.ErrUnsupported
 	}
 	return d.File().Sealed()
