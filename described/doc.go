@@ -25,6 +25,9 @@
 //	   "stride": [2, 2], "same_padding": true}
 //	]
 //
+// [Describe], and xpwc pack --describe, write one to start from. In it an op of "none" leaves a tensor out, "?" is to
+// be decided, "assumed" lists the members that were not known, and "note" is for people.
+//
 // Members that an operator or datatype does not use, unknown members, and members that come twice are refused.
 // [Operator] has them all. These datatypes (XNNPACK's own names: the input's type, the output's, the weights') take
 // these tensors, whose types go by the names that safetensors files have for them:

@@ -11,7 +11,7 @@ var ErrInvalid = errors.New("invalid description")
 
 // ErrNone is matched by the error of [Open] that was given no description, of tensors that do not have one themselves.
 // It matches ErrInvalid.
-var ErrNone = fmt.Errorf("%w: none says what the tensors are used for", ErrInvalid)
+var ErrNone = fmt.Errorf("%w: there is none", ErrInvalid)
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))

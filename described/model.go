@@ -40,10 +40,11 @@ func Open(weights, description string) (*Model, error) {
 
 func open(tensors Tensors, weights, description string) (*Model, error) {
 	var text []byte
+	name, none := weights, ErrNone
 	if file, ok := tensors.(*safetensors.File); ok {
 		text = []byte(file.Metadata()[MetadataName])
+		none = fmt.Errorf("%w in its metadata (%s)", ErrNone, MetadataName)
 	}
-	name := weights
 	switch {
 	case description != "":
 		var err error
@@ -52,7 +53,7 @@ func open(tensors Tensors, weights, description string) (*Model, error) {
 		}
 		name = description
 	case len(text) == 0:
-		return nil, fmt.Errorf("%s: %w", weights, ErrNone)
+		return nil, fmt.Errorf("%s: %w", weights, none)
 	}
 	operators, err := Parse(text)
 	if err != nil {
@@ -71,11 +72,17 @@ func open(tensors Tensors, weights, description string) (*Model, error) {
 func New(tensors Tensors, operators []Operator) (*Model, error) {
 	m := &Model{tensors: tensors}
 	for i, o := range operators {
+		if o.Op == LeftOut {
+			continue
+		}
 		s, err := newStep(o, tensors)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.title(i), err)
 		}
 		m.steps = append(m.steps, s)
+	}
+	if len(m.steps) == 0 {
+		return nil, invalid("it has no operators")
 	}
 	return m, nil
 }

@@ -35,6 +35,10 @@ const maxElements = math.MaxInt32
 
 // newStep checks an operator.
 func newStep(o Operator, tensors Tensors) (*step, error) {
+	if o.Op == Undecided {
+		return nil, invalid("\"op\" is to be decided: one of %s, or %s to leave the tensor out; note: %s",
+			strings.Join(operators, ", "), LeftOut, o.Note)
+	}
 	d, ok := datatypes[o.Datatype]
 	if !ok {
 		return nil, invalid("unknown datatype %q; known are %s", o.Datatype,

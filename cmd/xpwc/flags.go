@@ -12,7 +12,8 @@ import (
 )
 
 func descriptionFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "description", "", "description `FILE` of .safetensors, .npy or .ptd (default MODEL.json)")
+	cmd.Flags().StringVar(path, "description", "",
+		"description `FILE` of .safetensors, .npy or .ptd (default MODEL.json)")
 }
 
 func dataFlag(cmd *cobra.Command, paths *[]string) {
