@@ -145,7 +145,7 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	}
 	shares := m.Shares(jobs)
 	progress := newPackingProgress(stderr, "packing for "+level, shares)
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: progress.packed})
+	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, WriteEarly: true, Progress: progress.packed})
 	if err != nil {
 		return nil, err
 	}

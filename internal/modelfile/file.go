@@ -78,8 +78,8 @@ func (f File) openDescribed() (*described.Model, error) {
 	}
 	m, err := described.Open(f.Path, "")
 	if errors.Is(err, described.ErrNone) {
-		return nil, fmt.Errorf("%w; give one with --description, or as %s; xpwc pack --describe writes one to start from",
-			err, f.besideIt())
+		return nil, fmt.Errorf("%w; give one with --description, or as %s; "+
+			"xpwc pack --describe writes one to start from", err, f.besideIt())
 	}
 	return m, err
 }
