@@ -93,6 +93,7 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	c.store = store.New(p.path, f, store.Options{
 		Insecure:  o.AllowUnsafeFile,
 		Prefetch:  o.Prefetch,
+		Early:     o.WriteEarly,
 		Condemned: condemnedHere,
 	})
 	if err := c.accept(c.store.Load()); err != nil {

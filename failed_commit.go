@@ -17,6 +17,7 @@ import (
 // sumBeside computes an entry's sum, on another core, from what XNNPACK just handed in.
 func (c *core) sumBeside(e *entry) {
 	e.region.Retain()
+	c.store.Summing(e.region)
 	go func() {
 		sum, err := sumMapped(e.data)
 		c.mu.Lock()
@@ -26,7 +27,7 @@ func (c *core) sumBeside(e *entry) {
 			c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
 			c.losePayload(e)
 		}
-		c.note(e.region.Release())
+		c.note(errors.Join(c.store.Summed(e.region), e.region.Release()))
 		c.idle.Broadcast()
 	}()
 }

@@ -50,38 +50,54 @@ func forgetPages(t *testing.T, path string) {
 
 // A disk that cannot take what it said it had space for: thin provisioning, or a device that goes bad.
 func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
+	loseWhatWasTaken(t, nil, someTensors(4, 500_000))
+}
+
+// The same, where the pages are lost before the flush: it still is what reports them.
+func TestADiskThatLosesWhatWasWrittenEarly(t *testing.T) {
+	loseWhatWasTaken(t, &Options{WriteEarly: true}, someTensors(6, 1_500_000))
+}
+
+func loseWhatWasTaken(t *testing.T, o *Options, tensors map[string][]byte) {
 	dir, ballast := mountThin(t)
 	path := filepath.Join(dir, "cache")
-	before, tensors := someTensors(1, 1000), someTensors(4, 500_000)
+	before := someTensors(1, 1000)
 
-	c := mustOpen(t, path, nil)
+	c := mustOpen(t, path, o)
 	open(t, c, before).close(t)
 	require.NoError(t, c.Save())
 	unix.Sync()
 	fillUp(t, ballast)
 
-	o := open(t, c, tensors)
-	err := c.Save()
+	watch, err := os.Open(path)
+	require.NoError(t, err)
+	opened := open(t, c, tensors)
+	if o != nil {
+		err = unix.SyncFileRange(int(watch.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE)
+		require.Error(t, err, "complete segments were written, and could not be")
+	}
+	require.NoError(t, watch.Close())
+	err = c.Save()
 	require.Error(t, err, "the disk has no space")
 	forgetPages(t, path)
-	if o.Err() == nil {
-		o.check(t)
+	if opened.Err() == nil {
+		opened.check(t)
 	} else {
-		require.ErrorIs(t, o.Err(), ErrLost)
+		require.ErrorIs(t, opened.Err(), ErrLost)
 	}
-	t.Logf("save: %v; session: %v; pending: %+v", err, o.Err(), c.Stats().Pending)
+	t.Logf("save: %v; session: %v; pending: %+v", err, opened.Err(), c.Stats().Pending)
 
 	require.NoError(t, os.Remove(ballast))
 	require.NoError(t, c.Save(), "there is space again")
-	require.NoError(t, o.Close())
+	require.NoError(t, opened.Close())
 	require.NoError(t, c.Close())
 	forgetPages(t, path)
 
 	c = mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
-	o = open(t, c, tensors)
+	opened = open(t, c, tensors)
 	require.Zero(t, c.Stats().DamagedPayloads)
 	t.Logf("the next process: %d found, %d packed", c.Stats().Hits.Entries, c.Stats().Packed.Entries)
-	o.close(t)
+	opened.close(t)
 	require.NoError(t, c.Close())
 }
 

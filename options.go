@@ -33,6 +33,11 @@ type Options struct {
 	// be exceeded while a commit is written.
 	MaxBytes int64
 
+	// WriteEarly has the system begin to write packed weights while others are packed, each time that 64 MiB are
+	// complete, where it can (Linux). That is for programs that pack and wait for Save, and compute nothing meanwhile.
+	// What Save and Close say stays the same.
+	WriteEarly bool
+
 	// Progress, if not nil, is given each entry that was packed, on the thread that creates the runtime. It must not
 	// call the cache or the session.
 	Progress func(Progress)
@@ -100,5 +105,5 @@ func (o *Options) withDefaults() Options {
 func (o Options) same(other Options) bool {
 	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
 		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
-		o.WriterWait == other.WriterWait
+		o.WriterWait == other.WriterWait && o.WriteEarly == other.WriteEarly
 }

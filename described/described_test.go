@@ -36,7 +36,7 @@ func (ts *tensors) add(name string, dtype safetensors.Dtype, shape ...int) {
 	var data []byte
 	for range n {
 		v := ts.random.Float32()*2 - 1
-		if strings.HasSuffix(name, "scales") {
+		if strings.Contains(name, "scale") {
 			v = (v + 1.5) / 64
 		}
 		switch dtype {

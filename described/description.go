@@ -14,44 +14,56 @@ import (
 
 // An Operator says how tensors are used. Members without a value are left out of the JSON.
 type Operator struct {
-	// Op is fully_connected, convolution_2d, depthwise_convolution_2d or deconvolution_2d.
+	// Op is fully_connected, convolution_2d, depthwise_convolution_2d or deconvolution_2d; or [LeftOut], for a tensor
+	// that is not packed, of which nothing else counts; or [Undecided], which must be replaced by one of the others.
 	Op string `json:"op"`
 	// Datatype is one of those in the package documentation.
-	Datatype string `json:"datatype"`
+	Datatype string `json:"datatype,omitzero"`
 
 	// Weights, Bias and Scales are names of tensors. There may be no bias; there are scales for each datatype with a q.
 	Weights string `json:"weights"`
-	Bias    string `json:"bias,omitempty"`
-	Scales  string `json:"scales,omitempty"`
+	Bias    string `json:"bias,omitzero"`
+	Scales  string `json:"scales,omitzero"`
 
 	// ZeroPoint of 4-bit weights is 8 if they are stored unsigned, 0 if they are signed. They must have it.
-	ZeroPoint *int32 `json:"zero_point,omitempty"`
+	ZeroPoint *int32 `json:"zero_point,omitzero"`
 	// BlockSize is how many weights of a channel share a scale: of qb4w, where it must be given.
-	BlockSize int `json:"block_size,omitempty"`
+	BlockSize int `json:"block_size,omitzero"`
 	// Transposed: the weights of a fully_connected are [in, out].
-	Transposed bool `json:"transposed,omitempty"`
+	Transposed bool `json:"transposed,omitzero"`
 
 	// Input and Output of qs8: they are packed in.
-	Input  *Scale `json:"input,omitempty"`
-	Output *Scale `json:"output,omitempty"`
+	Input  *Scale `json:"input,omitzero"`
+	Output *Scale `json:"output,omitzero"`
 
 	// Stride and Dilation of convolutions are [height, width], 1 by 1 if they are left out.
-	Stride   []int `json:"stride,omitempty"`
-	Dilation []int `json:"dilation,omitempty"`
+	Stride   []int `json:"stride,omitzero"`
+	Dilation []int `json:"dilation,omitzero"`
 	// Padding is [top, right, bottom, left]; SamePadding, in its place, is TensorFlow's SAME, which deconvolutions do
 	// not have.
-	Padding     []int `json:"padding,omitempty"`
-	SamePadding bool  `json:"same_padding,omitempty"`
+	Padding     []int `json:"padding,omitzero"`
+	SamePadding bool  `json:"same_padding,omitzero"`
 	// Groups of convolution_2d and deconvolution_2d, 1 if they are left out.
-	Groups int `json:"groups,omitempty"`
+	Groups int `json:"groups,omitzero"`
 	// DepthMultiplier of depthwise_convolution_2d is how many outputs an input channel has, 1 if it is left out.
-	DepthMultiplier int `json:"depth_multiplier,omitempty"`
+	DepthMultiplier int `json:"depth_multiplier,omitzero"`
 	// Adjustment of deconvolution_2d is what is added to the output at the bottom and on the right, [height, width].
-	Adjustment []int `json:"adjustment,omitempty"`
+	Adjustment []int `json:"adjustment,omitzero"`
 
 	// Activation is the least and the greatest value of the output, null for no limit.
-	Activation []*float32 `json:"activation,omitempty"`
+	Activation []*float32 `json:"activation,omitzero"`
+
+	// Assumed names members that [Describe] could not know, and gave a usual value or left out. Note is for people.
+	// Neither changes what is packed.
+	Assumed []string `json:"assumed,omitzero"`
+	Note    string   `json:"note,omitzero"`
 }
+
+// What Op can be beside the operators.
+const (
+	LeftOut   = "none"
+	Undecided = "?"
+)
 
 // A Scale says what the integers q of a quantised value mean: Scale * (q - ZeroPoint).
 type Scale struct {
@@ -87,6 +99,22 @@ func Parse(description []byte) ([]Operator, error) {
 		return nil, invalid("it has no operators")
 	}
 	return operators, nil
+}
+
+// Format writes a description that Parse reads, with a line for each operator.
+func Format(operators []Operator) ([]byte, error) {
+	text := []byte("[")
+	for i, o := range operators {
+		line, err := json.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.title(i), err)
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(text, "\n  "...), line...)
+	}
+	return append(text, "\n]\n"...), nil
 }
 
 // title names an operator in errors: operators count from 0.

@@ -1,5 +1,6 @@
-// Package described makes XNNPACK subgraphs of a safetensors file and a description of how its tensors are used:
-// which operator and datatype each is packed for. A safetensors file alone does not say that.
+// Package described makes XNNPACK subgraphs of tensors and a description of how they are used: which operator and
+// datatype each is packed for. A file of tensors alone does not say that. It is a safetensors file, the index of a
+// sharded one, a directory of NumPy's .npy files or one of them, or a .ptd of ExecuTorch ([OpenTensors]).
 //
 //	m, err := described.Open("model.safetensors", "model.safetensors.json")
 //	session, err := cache.NewSession(m.DataMap())
@@ -24,9 +25,12 @@
 //	   "stride": [2, 2], "same_padding": true}
 //	]
 //
+// [Describe], and xpwc pack --describe, write one to start from. In it an op of "none" leaves a tensor out, "?" is to
+// be decided, "assumed" lists the members that were not known, and "note" is for people.
+//
 // Members that an operator or datatype does not use, unknown members, and members that come twice are refused.
 // [Operator] has them all. These datatypes (XNNPACK's own names: the input's type, the output's, the weights') take
-// these tensors:
+// these tensors, whose types go by the names that safetensors files have for them:
 //
 //	datatype       weights                scales         bias   operators
 //	f32            F32                                   F32    all

@@ -12,10 +12,10 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Model is a safetensors file with a description that fits it, ready to be made into subgraphs. It is a
-// [models.Model]. Its methods may be called from many goroutines.
+// Model is tensors with a description that fits them, ready to be made into subgraphs. It is a [models.Model]. Its
+// methods may be called from many goroutines.
 type Model struct {
-	file        *safetensors.File
+	tensors     Tensors
 	steps       []*step
 	description string
 }
@@ -23,24 +23,28 @@ type Model struct {
 // MetadataName is the name of the description in the metadata of a safetensors file that has its own.
 const MetadataName = "xpwc.description"
 
-// Open opens a safetensors file, or the index of a sharded one, and a description of it, and checks both. Without a
-// description's path it is the one in the file. The error matches [ErrInvalid], [safetensors.ErrMalformed] or what
-// the operating system returned, and names the file. The caller closes the model when everything made of it is
-// closed.
+// Open opens tensors as [OpenTensors] does, and a description of them, and checks both. Without a description's path it
+// is the one in the safetensors file. The error matches [ErrInvalid] or [ErrNone], or is one of OpenTensors', and names
+// the file. The caller closes the model when everything made of it is closed.
 func Open(weights, description string) (*Model, error) {
-	file, err := safetensors.Open(weights)
+	tensors, err := OpenTensors(weights)
 	if err != nil {
 		return nil, err
 	}
-	m, err := open(file, weights, description)
+	m, err := open(tensors, weights, description)
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, tensors.Close())
 	}
 	return m, nil
 }
 
-func open(file *safetensors.File, weights, description string) (*Model, error) {
-	text, name := []byte(file.Metadata()[MetadataName]), weights
+func open(tensors Tensors, weights, description string) (*Model, error) {
+	var text []byte
+	name, none := weights, ErrNone
+	if file, ok := tensors.(*safetensors.File); ok {
+		text = []byte(file.Metadata()[MetadataName])
+		none = fmt.Errorf("%w in its metadata (%s)", ErrNone, MetadataName)
+	}
 	switch {
 	case description != "":
 		var err error
@@ -49,13 +53,13 @@ func open(file *safetensors.File, weights, description string) (*Model, error) {
 		}
 		name = description
 	case len(text) == 0:
-		return nil, fmt.Errorf("%s: %w", weights, invalid("there is none in its metadata (%s)", MetadataName))
+		return nil, fmt.Errorf("%s: %w", weights, none)
 	}
 	operators, err := Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	m, err := New(file, operators)
+	m, err := New(tensors, operators)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -63,35 +67,44 @@ func open(file *safetensors.File, weights, description string) (*Model, error) {
 	return m, nil
 }
 
-// New makes a model of an open file. The error matches [ErrInvalid] and names the operator. Close of the model closes
-// the file.
-func New(file *safetensors.File, operators []Operator) (*Model, error) {
-	m := &Model{file: file}
+// New makes a model of tensors. The error matches [ErrInvalid] and names the operator. Close of the model closes the
+// tensors.
+func New(tensors Tensors, operators []Operator) (*Model, error) {
+	m := &Model{tensors: tensors}
 	for i, o := range operators {
-		s, err := newStep(o, file)
+		if o.Op == LeftOut {
+			continue
+		}
+		s, err := newStep(o, tensors)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.title(i), err)
 		}
 		m.steps = append(m.steps, s)
 	}
+	if len(m.steps) == 0 {
+		return nil, invalid("it has no operators")
+	}
 	return m, nil
 }
 
-// Close closes the file. Subgraphs, loaders and sessions made of the model must be gone before. Closing twice is
+// Close closes the tensors. Subgraphs, loaders and sessions made of the model must be gone before. Closing twice is
 // harmless.
-func (m *Model) Close() error { return m.file.Close() }
+func (m *Model) Close() error { return m.tensors.Close() }
 
-// File returns the file. The model closes it.
-func (m *Model) File() *safetensors.File { return m.file }
+// File returns the safetensors file, and nil for tensors of another kind. The model closes it.
+func (m *Model) File() *safetensors.File {
+	f, _ := m.tensors.(*safetensors.File)
+	return f
+}
 
 // Description returns the text of the description that Open read.
 func (m *Model) Description() string { return m.description }
 
-// DataMap returns the file's tensors, for [xpwc.Cache.NewSession].
-func (m *Model) DataMap() xpwc.DataMap { return m.file }
+// DataMap returns the tensors, for [xpwc.Cache.NewSession].
+func (m *Model) DataMap() xpwc.DataMap { return m.tensors }
 
 // NewLoader returns a loader that needs no cache.
-func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.file, nil) }
+func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.tensors, nil) }
 
 // Inputs returns the operators' inputs in the description's order, named after the weights with " input". They are
 // float32, whatever the operators' own types are. A shape is one row [1, channels], or the smallest image [1, height,

@@ -34,7 +34,11 @@ const maxSetting = 1 << 10
 const maxElements = math.MaxInt32
 
 // newStep checks an operator.
-func newStep(o Operator, file *safetensors.File) (*step, error) {
+func newStep(o Operator, tensors Tensors) (*step, error) {
+	if o.Op == Undecided {
+		return nil, invalid("\"op\" is to be decided: one of %s, or %s to leave the tensor out; note: %s",
+			strings.Join(operators, ", "), LeftOut, o.Note)
+	}
 	d, ok := datatypes[o.Datatype]
 	if !ok {
 		return nil, invalid("unknown datatype %q; known are %s", o.Datatype,
@@ -48,7 +52,7 @@ func newStep(o Operator, file *safetensors.File) (*step, error) {
 	}
 	s := &step{Operator: o, datatype: d}
 	for _, check := range []func() error{
-		s.checkMembers, s.readSettings, func() error { return s.readTensors(file) }, s.shapeImages,
+		s.checkMembers, s.readSettings, func() error { return s.readTensors(tensors) }, s.shapeImages,
 	} {
 		if err := check(); err != nil {
 			return nil, err
@@ -159,11 +163,13 @@ func (s *step) readActivation() error {
 func validScale(v float32) bool { return v >= 0x1p-126 && v <= math.MaxFloat32 }
 
 // find returns a tensor that must be there, of a type.
-func find(file *safetensors.File, role, name string, dtype safetensors.Dtype) (safetensors.Tensor, error) {
-	t, ok := file.Lookup(name)
+func find(tensors Tensors, role, name string, dtype safetensors.Dtype) (safetensors.Tensor, error) {
+	t, ok := tensors.Lookup(name)
 	switch {
 	case !ok:
-		return t, invalid("%s: the file has no tensor %q", role, name)
+		return t, invalid("%s: there is no tensor %q", role, name)
+	case t.Dtype == "":
+		return t, invalid("%s %q has no type and shape in the file", role, name)
 	case t.Dtype != dtype:
 		return t, invalid("%s %q is of %s, not %s", role, name, t.Dtype, dtype)
 	}
@@ -174,8 +180,8 @@ func find(file *safetensors.File, role, name string, dtype safetensors.Dtype) (s
 }
 
 // readTensors finds the tensors and checks their shapes against each other.
-func (s *step) readTensors(file *safetensors.File) error {
-	w, err := find(file, "weights", s.Weights, s.stored)
+func (s *step) readTensors(tensors Tensors) error {
+	w, err := find(tensors, "weights", s.Weights, s.stored)
 	if err != nil {
 		return err
 	}
@@ -200,7 +206,7 @@ func (s *step) readTensors(file *safetensors.File) error {
 		Quantization: xnnpack.Quantization{ChannelDim: out}}
 	channels := w.Shape[out]
 	if s.Bias != "" {
-		b, err := find(file, "bias", s.Bias, s.storedBias)
+		b, err := find(tensors, "bias", s.Bias, s.storedBias)
 		if err != nil {
 			return err
 		}
@@ -213,10 +219,10 @@ func (s *step) readTensors(file *safetensors.File) error {
 		s.hasBias, s.size = true, s.size+int64(len(b.Data))
 		s.bias = xnnpack.Tensor{Name: s.Bias, Type: s.datatype.bias, Shape: b.Shape}
 	}
-	return s.readScales(file, channels)
+	return s.readScales(tensors, channels)
 }
 
-func (s *step) readScales(file *safetensors.File, channels int) error {
+func (s *step) readScales(tensors Tensors, channels int) error {
 	q := &s.filter.Quantization
 	if s.ZeroPoint != nil {
 		q.ZeroPoint = *s.ZeroPoint
@@ -224,7 +230,7 @@ func (s *step) readScales(file *safetensors.File, channels int) error {
 	if s.scales == "" {
 		return nil
 	}
-	t, err := find(file, "scales", s.Scales, s.scales)
+	t, err := find(tensors, "scales", s.Scales, s.scales)
 	if err != nil {
 		return err
 	}

@@ -21,10 +21,11 @@ const (
 	alignment = 16
 )
 
-// Dir is a directory of .npy files, each mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be
-// called from many goroutines.
+// Dir is a directory of .npy files, or a single one, each mapped read-only and checked. It is an [xpwc.DataMap]. Its
+// methods may be called from many goroutines.
 type Dir struct {
-	path   string
+	path   string  // of what was opened
+	root   string  // the directory of the files
 	arrays []array // by name
 	byName map[string]int
 }
@@ -38,7 +39,7 @@ type array struct {
 
 // Array is what a file has.
 type Array struct {
-	// Name is the file's path in the directory, with slashes and without .npy.
+	// Name is the file's path in the directory, with slashes and without .npy. That of a single file is its own name.
 	Name  string
 	Dtype Dtype
 	// Shape is empty for a scalar. Elements lie row by row.
@@ -48,29 +49,40 @@ type Array struct {
 }
 
 // Open maps every file of a directory, and of the directories in it, whose name ends in .npy, and checks its header
-// against it. Files and directories whose names begin with a dot are left out, and links to directories are not
-// followed. Arrays' bytes are not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating
-// system returned, and names the file. Files must not be changed in place while they are open, as for any mapping;
-// replacing one by another is harmless. On Unix each open file keeps a descriptor. The caller closes the directory
-// when everything that uses its arrays is closed.
-func Open(dir string) (*Dir, error) {
-	d, err := open(dir)
+// against it; or it does so for a single file of such a name. In a directory, files and directories whose names begin
+// with a dot are left out, and links to directories are not followed. Arrays' bytes are not read. The error matches
+// [ErrMalformed], [ErrUnsupported] or what the operating system returned, and names the file. Files must not be changed
+// in place while they are open, as for any mapping; replacing one by another is harmless. On Unix each open file keeps
+// a descriptor. The caller closes the directory when everything that uses its arrays is closed.
+func Open(path string) (*Dir, error) {
+	d, err := open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open directory of .npy files: %w", err)
+		return nil, fmt.Errorf("open .npy files: %w", err)
 	}
 	return d, nil
 }
 
-func open(dir string) (*Dir, error) {
-	absolute, err := filepath.Abs(dir)
+func open(path string) (*Dir, error) {
+	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
+	}
+	info, err := os.Stat(absolute)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: absolute, root: absolute, byName: map[string]int{}}
+	if !info.IsDir() {
+		if !strings.HasSuffix(absolute, extension) {
+			return nil, fmt.Errorf("%s is not a directory, nor a %s file", absolute, extension)
+		}
+		d.root = filepath.Dir(absolute)
+		return d, d.add(strings.TrimSuffix(filepath.Base(absolute), extension))
 	}
 	names, err := list(absolute)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: absolute, byName: make(map[string]int, len(names))}
 	for _, name := range names {
 		if err := d.add(name); err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -81,11 +93,6 @@ func open(dir string) (*Dir, error) {
 
 // list returns the sorted names of the arrays in a directory.
 func list(dir string) ([]string, error) {
-	if info, err := os.Stat(dir); err != nil {
-		return nil, err
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("%s is not a directory", dir)
-	}
 	var names []string
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
 		switch hidden := name != "." && strings.HasPrefix(path.Base(name), "."); {
@@ -103,7 +110,7 @@ func list(dir string) ([]string, error) {
 }
 
 func (d *Dir) add(name string) error {
-	file := filepath.Join(d.path, filepath.FromSlash(name)+extension)
+	file := filepath.Join(d.root, filepath.FromSlash(name)+extension)
 	m, err := mapped.Open(file)
 	if err != nil {
 		return err
@@ -117,7 +124,7 @@ func (d *Dir) add(name string) error {
 	return nil
 }
 
-// Path returns the directory's absolute path.
+// Path returns the absolute path of what was opened.
 func (d *Dir) Path() string { return d.path }
 
 // Arrays returns all arrays, sorted by name. After Close they have no Data.

@@ -118,6 +118,23 @@ func TestAFileThatCannotBeReadIsAnErrorThatNamesIt(t *testing.T) {
 	require.ErrorContains(t, err, filepath.Join(dir, "sub", "bad.npy"))
 }
 
+func TestASingleFileIsOneArrayOfItsOwnName(t *testing.T) {
+	dir := directory(t, map[string][]byte{"a.npy": v1(sound, 24), "b.npy": v1(sound, 24)})
+	path := filepath.Join(dir, "a.npy")
+	d := openDir(t, path)
+	require.Equal(t, path, d.Path())
+	require.Equal(t, []string{"a"}, names(d))
+	tensor, err := d.Tensor("a")
+	require.NoError(t, err)
+	require.Equal(t, path, tensor.Identity.Source)
+	_, err = d.Tensor("b")
+	require.ErrorIs(t, err, xpwc.ErrUnknownTensor)
+	require.NoError(t, os.WriteFile(path, []byte("no array"), 0o600))
+	_, err = Open(path)
+	require.ErrorIs(t, err, ErrMalformed)
+	require.ErrorContains(t, err, path)
+}
+
 func TestAnotherFileHasOtherStamps(t *testing.T) {
 	one := v1(sound, 24)
 	dir := directory(t, map[string][]byte{"a.npy": one, "b.npy": one})

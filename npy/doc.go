@@ -1,4 +1,5 @@
-// Package npy gives the arrays in a directory of NumPy's .npy files to sessions: a [Dir] is an [xpwc.DataMap].
+// Package npy gives the arrays in NumPy's .npy files, a directory of them or a single one, to sessions: a [Dir] is an
+// [xpwc.DataMap].
 //
 //	weights, err := npy.Open("weights")                 // maps and checks every .npy in it, reads no array
 //	session, err := cache.NewSession(weights)

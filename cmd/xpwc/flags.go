@@ -10,7 +10,8 @@ import (
 )
 
 func descriptionFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "description", "", "description `FILE` of a safetensors file (default MODEL.json)")
+	cmd.Flags().StringVar(path, "description", "",
+		"description `FILE` of .safetensors, .npy or .ptd (default MODEL.json)")
 }
 
 func dataFlag(cmd *cobra.Command, paths *[]string) {
@@ -32,7 +33,8 @@ func checkThreads(n int) error {
 func checkModel(f modelfile.File) error {
 	switch {
 	case f.Description != "" && !f.Described():
-		return usagef("--description is for .safetensors files and their index, not for %s", f.Path)
+		return usagef("--description is for models of tensors (.safetensors or an index, .npy or a directory, .ptd), "+
+			"not for %s", f.Path)
 	case f.Method != "" && !f.Program():
 		return usagef("--method is for programs (.pte), not for %s", f.Path)
 	case len(f.Data) > 0 && !f.Program():

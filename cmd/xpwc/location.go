@@ -10,6 +10,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/described"
 	"xpwc/internal/console"
 )
 
@@ -25,6 +26,12 @@ func locate(path string) (location, error) {
 	l := location{path: path}
 	if strings.EqualFold(filepath.Ext(path), ".json") {
 		return l, nil // an index of safetensors files has no cache in it
+	}
+	if kind := described.KindOf(path); kind == described.NumPy || kind == described.FlatTensor {
+		if tensors, err := described.OpenTensors(path); err == nil {
+			return l, errors.Join(fmt.Errorf("%s: unpacked tensors; xpwc pack --description packs them: %w", path,
+				cachefile.ErrNotCache), tensors.Close())
+		}
 	}
 	e, err := describeEmbedding(path)
 	switch {

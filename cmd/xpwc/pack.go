@@ -32,15 +32,20 @@ type packOptions struct {
 
 func newPackCommand() *cobra.Command {
 	var o packOptions
+	var describe bool
 	cmd := &cobra.Command{
 		Use:   "pack MODEL [DATA...] -o FILE",
 		Short: "Pack a model's weights ahead of time",
 		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when the model is built, installed or
 deployed. A program that loads the model with that cache packs nothing. MODEL is a .tflite
-file, a .safetensors file or the index of one, or a program of ExecuTorch (.pte).
+file, a program of ExecuTorch (.pte), or tensors: a .safetensors file or the index of one,
+a .npy file or a directory of them, or a .ptd file.
 
-A safetensors file needs a description of the operators and datatypes that its tensors are
-used with: a JSON file, see go doc xpwc/described.
+Tensors need a description of the operators and datatypes that they are used with: a JSON
+file, see go doc xpwc/described. --describe packs nothing and writes one to start from, to
+FILE or to standard output: what names, types and shapes show. What they do not show, as
+strides, is listed as assumed; tensors that are not to be packed have the reason. An op of
+"?" is to be decided before the description can be used.
 
 Of a .pte the weights of all methods are packed, also of those that xpwc run cannot run.
 DATA are the .ptd files, if it has external data.
@@ -73,20 +78,28 @@ emptied when it cannot be read.`, safetensors.PackedName),
   xpwc pack model.pte weights.ptd -o model.xpwc
   xpwc pack model.pte --for executorch --cpu avx512vnni -o model.packed_cache
   xpwc pack model.safetensors --description operators.json -o model.xpwc
-  xpwc pack model.safetensors --embed-beside -o packed.safetensors`,
+  xpwc pack model.safetensors --embed-beside -o packed.safetensors
+  xpwc pack --describe model.safetensors -o operators.json`,
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := modelfile.File{Path: args[0], Description: o.description, Data: args[1:]}
+			if describe {
+				if err := onlyOutput(cmd); err != nil {
+					return err
+				}
+				return describeTensors(file, o.output, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return packModel(cmd.Context(), file, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to")
+	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to; of --describe a new one")
 	f.StringSliceVar(&o.levels, "cpu", []string{native}, "CPU `LEVEL`s to pack for: "+levelNames())
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
 	modeFlag(cmd, &o.mode)
+	f.BoolVar(&describe, "describe", false, "pack nothing, and write a description of tensors to start from")
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
 	f.IntVar(&o.align, "align", safetensors.EverySystem,
 		"offset of embedded packed weights in the file, a multiple of `N`; the default suits every system")

@@ -146,7 +146,7 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	}
 	shares := m.Shares(jobs)
 	progress := newPackingProgress(stderr, "packing for "+level, shares)
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, Progress: progress.packed})
+	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, WriteEarly: true, Progress: progress.packed})
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func packedTensors(m modelfile.Weights, portable bool) (xpwc.DataMap, error) {
 		return m.DataMap(), nil
 	}
 	d, ok := m.(*described.Model)
-	if !ok {
+	if !ok || d.File() == nil {
 		return nil, errors.ErrUnsupported
 	}
 	return d.File().Sealed()

@@ -160,7 +160,7 @@ type embedded struct {
 
 func newEmbedding(s *stage, m modelfile.Weights, align int) (packOutput, error) {
 	d, ok := m.(*described.Model)
-	if !ok || d.File().Sharded() {
+	if !ok || d.File() == nil || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
 	}
 	return embeddingOutput{s, d, align}, nil

@@ -37,9 +37,10 @@ func newRunCommand() *cobra.Command {
 		Use:   "run MODEL [DATA...]",
 		Short: "Run a model once",
 		Long: `Runs a .tflite model or a program of ExecuTorch (.pte) once. Prints how long it took, what
-the cache did, and the checksums of the outputs. Of a safetensors file it runs each
-operator of the description (go doc xpwc/described) by itself. If such a file has packed
-weights in it, and --cache is not given, these are used.
+the cache did, and the checksums of the outputs. Of tensors (.safetensors, .npy or a
+directory of them, .ptd) it runs each operator of the description (go doc xpwc/described)
+by itself. If a safetensors file has packed weights in it, and --cache is not given, these
+are used.
 
 Of a .pte one method is run, whose work must be in delegates for XNNPACK; copies between
 memory formats around them are run too. If it has other operators, the error lists them:
@@ -124,7 +125,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	// A single run ends before the cache would verify in the background.
 	options := &xpwc.Options{Progress: execution.ShowPacking(progress), Verify: xpwc.VerifyOnUse}
 	packed := execution.PackedIn(o.cache, options)
-	if d, ok := m.(*described.Model); ok && o.cache == "" {
+	if d, ok := m.(*described.Model); ok && d.File() != nil && o.cache == "" {
 		if _, ok := d.File().Lookup(safetensors.PackedName); ok {
 			packed, o.cache = execution.PackedBeside(d.File(), o.trust, options), file.Path
 		}

@@ -125,7 +125,7 @@ func LeadsToIndex(header []byte, fileSize uint64, readAt func(b []byte, offset u
 		if readAt(row, offset) != nil {
 			continue
 		}
-		if there, ok := SizeOfIndex(row); ok && there == size {
+		if _, there, ok := LooksLikeIndex(row); ok && there == size {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,31 +15,39 @@ import (
 	"xpwc/tflite"
 )
 
-// A File is where a model is: a .tflite file, a safetensors file with a description, or a program of ExecuTorch's.
+// A File is where a model is: a .tflite file, tensors with a description, or a program of ExecuTorch's.
 type File struct {
 	Path        string
-	Description string   // of a safetensors file; "" for MODEL.json, or what the file has itself
+	Description string   // of tensors; "" for MODEL.json, or what a safetensors file has itself
 	Data        []string // the .ptd files of a program
 	Method      string   // of a program, to run; "" for its only one, or the one called forward
 }
 
-// Described reports whether the model is a safetensors file, or the index of one.
-func (f File) Described() bool {
-	ext := strings.ToLower(filepath.Ext(f.Path))
-	return ext == ".safetensors" || ext == ".json"
-}
+// Described reports whether the model is tensors, of which a description says what they are used for.
+func (f File) Described() bool { return described.KindOf(f.Path) != described.NoTensors }
 
 // Program reports whether the model is a program of ExecuTorch's.
 func (f File) Program() bool { return strings.EqualFold(filepath.Ext(f.Path), ".pte") }
 
-// Files are all that the model is read from, as far as they were named.
+// Files are all that the model is read from, as far as they were named, or lie in a directory that was.
 func (f File) Files() []string {
 	files := append([]string{f.Path}, f.Data...)
-	if f.Described() {
-		return append(files, f.Description, f.Path+".json")
+	switch described.KindOf(f.Path) {
+	case described.NoTensors:
+		return files
+	case described.NumPy:
+		_ = filepath.WalkDir(f.Path, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				files = append(files, path)
+			}
+			return nil
+		})
 	}
-	return files
+	return append(files, f.Description, f.besideIt())
 }
+
+// besideIt is where a description is that was not named.
+func (f File) besideIt() string { return filepath.Clean(f.Path) + ".json" }
 
 // Open opens the model to run it. Of a program that is one method; if it cannot be run here, the error says what it
 // has that ExecuTorch alone runs. The caller closes the model.
@@ -64,14 +73,15 @@ func (f File) openDescribed() (*described.Model, error) {
 	if f.Description != "" {
 		return described.Open(f.Path, f.Description)
 	}
-	m, err := described.Open(f.Path, f.Path+".json")
-	if !errors.Is(err, fs.ErrNotExist) {
-		return m, err
+	if _, err := os.Stat(f.besideIt()); !errors.Is(err, fs.ErrNotExist) {
+		return described.Open(f.Path, f.besideIt())
 	}
-	if m, inside := described.Open(f.Path, ""); inside == nil {
-		return m, nil
+	m, err := described.Open(f.Path, "")
+	if errors.Is(err, described.ErrNone) {
+		return nil, fmt.Errorf("%w; give one with --description, or as %s; "+
+			"xpwc pack --describe writes one to start from", err, f.besideIt())
 	}
-	return nil, err
+	return m, err
 }
 
 // openMethod opens one of a program's methods, which closes the program.

@@ -10,6 +10,7 @@ import (
 // A Commit is a new generation on its way to the disk.
 type Commit struct {
 	disk  Disk
+	early *earlyWriter
 	id    [16]byte
 	slot  format.Slot
 	block []byte // index and trailer
@@ -42,7 +43,7 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 	if err := errors.Join(st.retire(), st.seal()); err != nil {
 		return nil, fmt.Errorf("cache %s: %w", st.path, err)
 	}
-	return &Commit{disk: st.disk, id: st.id, slot: slot, block: block}, nil
+	return &Commit{disk: st.disk, early: st.early, id: st.id, slot: slot, block: block}, nil
 }
 
 // Write brings the commit to the disk in the order that leaves the old or the new generation in force at every
@@ -66,7 +67,10 @@ func (c *Commit) Write() error {
 }
 
 func (c *Commit) flush() error {
-	err := c.disk.Flush()
+	err := c.early.end()
+	if err == nil {
+		err = c.disk.Flush()
+	}
 	c.flushFailed = err != nil
 	return err
 }

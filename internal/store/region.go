@@ -9,9 +9,10 @@ type Region struct {
 	unmap  func([]byte) error
 	cached func(int64, []byte) error // Disk.PopulateCached, or nil
 
-	refs   int  // entries and reservations in it, and its owner
-	open   int  // reservations of it that may still be written to
-	sealed bool // read-only in memory
+	refs    int  // entries and reservations in it, and its owner
+	open    int  // reservations of it that may still be written to
+	sealed  bool // read-only in memory
+	summing int  // how many sums are being computed from it
 
 	used     int  // bytes from the beginning that were reserved
 	detached bool // private memory now, whatever the file has

@@ -96,7 +96,7 @@ func (st *Store) grow(start, n uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := st.retire(); err != nil {
+	if err := errors.Join(st.retire(), st.writeEarly()); err != nil {
 		_ = st.disk.Unmap(data)
 		return err
 	}
@@ -150,11 +150,13 @@ func (st *Store) Cancel(r Reservation) error {
 }
 
 // seal makes read-only what nothing will be packed into any more. It must come before the flush: see makeReadOnly.
-func (st *Store) seal() error {
+func (st *Store) seal() error { return st.sealThose(func(r *Region) bool { return r.open == 0 }) }
+
+func (st *Store) sealThose(chosen func(*Region) bool) error {
 	var errs []error
 	still := st.segments[:0]
 	for _, r := range st.segments {
-		if r.open > 0 {
+		if !chosen(r) {
 			still = append(still, r)
 			continue
 		}

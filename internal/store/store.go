@@ -38,18 +38,19 @@ type Store struct {
 	settled bool // the file's header and name are on stable storage
 	held    bool // what counts as private memory is still the file's, so that others must not write to it: see Detach
 
-	tail     uint64      // file offset after the last reservation
-	backed   uint64      // up to where the file has disk space
-	listed   listing     // what the next index has to list
-	segment  *Region     // where the next reservation comes from, or nil
-	segments []*Region   // those not yet read-only
-	supplier *supplier   // of the current segment's pages, or of the last one's, stopped; nil before the first
-	last     int         // where the last reservation begins in the segment
-	reserved uint64      // bytes, since Begin
-	growth   uint64      // size of the next segment
-	unsure   format.Slot // of a generation that failed to be committed but may be in force
-	grown    bool        // the file has space after the committed end
-	excess   bool        // and keeps it, because somebody has the file mapped: see cut
+	tail     uint64       // file offset after the last reservation
+	backed   uint64       // up to where the file has disk space
+	listed   listing      // what the next index has to list
+	segment  *Region      // where the next reservation comes from, or nil
+	segments []*Region    // those not yet read-only
+	early    *earlyWriter // of segments that are complete, since Begin
+	supplier *supplier    // of the current segment's pages, or of the last one's, stopped; nil before the first
+	last     int          // where the last reservation begins in the segment
+	reserved uint64       // bytes, since Begin
+	growth   uint64       // size of the next segment
+	unsure   format.Slot  // of a generation that failed to be committed but may be in force
+	grown    bool         // the file has space after the committed end
+	excess   bool         // and keeps it, because somebody has the file mapped: see cut
 
 	foreign *foreignFile // ExecuTorch's file at the path, or one of an older format, until a native one replaces it
 	beside  string       // where the file is that is to replace it with its first commit, or ""
@@ -59,6 +60,7 @@ type Store struct {
 type Options struct {
 	Insecure  bool       // it is opened whoever can change it
 	Prefetch  bool       // all of it is read when it is loaded
+	Early     bool       // what is packed begins to be written before it is committed
 	Condemned *Condemned // what all stores of this process share
 }
 

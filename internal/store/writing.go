@@ -37,7 +37,7 @@ func (st *Store) Begin() (ok bool, err error) {
 	if ok, err := st.disk.TryLock(); err != nil || !ok {
 		return false, err
 	}
-	st.locked, st.reserved = true, 0
+	st.locked, st.reserved, st.early = true, 0, &earlyWriter{}
 	if err := st.prepare(); err != nil {
 		if st.foreign != nil { // whose disk it is now
 			st.locked = false
@@ -209,6 +209,7 @@ func (st *Store) end() error {
 		return nil
 	}
 	st.locked = false
+	_ = st.early.end() // of nothing that was committed
 	errs := []error{st.retire()}
 	for _, r := range st.segments {
 		errs = append(errs, r.Release())

@@ -1,0 +1,45 @@
+package xpwc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// cannotBeginWriting are the errors of systems, file systems and sandboxes that do not have the call.
+var cannotBeginWriting = []syscall.Errno{unix.ENOSYS, unix.EOPNOTSUPP, unix.EINVAL, unix.ESPIPE, unix.EPERM}
+
+// BeginWriting implements [store.EarlyWriter]. With SYNC_FILE_RANGE_WRITE alone the kernel neither waits for pages nor
+// looks at the errors of those that were written: in sync_file_range of fs/sync.c only the two flags that wait take
+// note of them (file_fdatawait_range) and so keep them from fsync. What is returned is the error of beginning, which
+// fsync may not learn of.
+func (d *osDisk) BeginWriting(offset, size int64) error {
+	c, err := d.SyscallConn()
+	if err != nil {
+		return err
+	}
+	controlErr := c.Control(func(fd uintptr) {
+		for {
+			err = unix.SyncFileRange(int(fd), offset, size, unix.SYNC_FILE_RANGE_WRITE)
+			if !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
+	var errno syscall.Errno
+	switch {
+	case errors.Is(controlErr, os.ErrClosed):
+		return nil // nothing of it will be committed
+	case controlErr != nil:
+		return controlErr
+	case errors.As(err, &errno) && slices.Contains(cannotBeginWriting, errno):
+		return errors.Join(errors.ErrUnsupported, err)
+	case err != nil:
+		return fmt.Errorf("begin to write packed weights: %w", err)
+	}
+	return nil
+}
