@@ -39,6 +39,7 @@ type Session struct {
 	here        format.Digest // fingerprint of this machine's layout
 	layoutErr   error
 	layoutKnown bool
+	evidence    evidence // of the file's layouts, when the session began
 
 	asked       weight // what the callback that is being served names
 	announced   *announcement
@@ -84,6 +85,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		addresses: make(map[uintptr]*source, c.tensorsExpected),
 		used:      make([]*entry, 0, c.tensorsExpected),
 		packings:  map[uintptr]space{},
+		evidence:  c.evidence,
 	}
 	var err error
 	if s.provider, err = newProvider(s); err != nil {
