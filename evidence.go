@@ -19,17 +19,16 @@ import (
 // The machine alone is not enough, because XNNPACK may be patched or built in another way; nor is the sample, which
 // does not show each choice that XNNPACK makes within a family, as for the shapes of kernels.
 
-// evidence is what a file says of layouts that were seen on such a machine as this.
-type evidence struct {
-	shown    []shownFamily
-	complete bool // the families are those of all entries of one of the layouts
-}
+// evidence is what a file says of its layouts.
+type evidence []shownFamily
 
-// A shownFamily is a family of a layout, with the sum of its sample.
+// A shownFamily is a family of a layout, with the sum of its sample on a machine.
 type shownFamily struct {
-	sum    format.Digest
-	layout format.Digest
-	here   *familySample
+	machine  format.Digest
+	complete bool // all entries of the layout are of families that are shown
+	layout   format.Digest
+	sum      format.Digest
+	sample   *familySample // of this machine
 }
 
 // The bytes: the machine, 1 if the families are those of all entries, and each family with its sum.
@@ -48,26 +47,32 @@ var machine = sync.OnceValue(func() format.Digest {
 	return digestOfStrings(runtime.GOARCH, cpu.Identity(), string(id))
 })
 
-// gather returns what the layouts' evidence says that is of this machine.
+// gather returns what the layouts of a file have.
 func gather(layouts []format.Layout) (all evidence) {
 	for i := range layouts {
 		b := []byte(layouts[i].Evidence)
 		if len(b) < evidenceHead || (len(b)-evidenceHead)%shownSize != 0 {
 			continue
 		}
-		if here := machine(); here == (format.Digest{}) || here != format.Digest(b[:len(here)]) {
-			continue
-		}
-		all.complete = all.complete || b[evidenceHead-1] == 1
 		for row := range slices.Chunk(b[evidenceHead:], shownSize) {
-			all.shown = append(all.shown, shownFamily{
-				sum:    format.Digest(row[packing.FamilySize:]),
-				layout: layouts[i].Fingerprint,
-				here:   sampleOf(packing.DecodeFamily([packing.FamilySize]byte(row))),
+			all = append(all, shownFamily{
+				machine:  format.Digest(b[:evidenceHead-1]),
+				complete: b[evidenceHead-1] == 1,
+				layout:   layouts[i].Fingerprint,
+				sum:      format.Digest(row[packing.FamilySize:]),
+				sample:   sampleOf(packing.DecodeFamily([packing.FamilySize]byte(row))),
 			})
 		}
 	}
 	return all
+}
+
+// ofThisMachine returns what was seen on such a machine as this.
+func (all evidence) ofThisMachine() evidence {
+	here := machine()
+	return slices.DeleteFunc(slices.Clone(all), func(s shownFamily) bool {
+		return s.machine != here || here == format.Digest{}
+	})
 }
 
 // evidenceOf returns what this process can say of its layout to others, which are to find these records.
@@ -105,21 +110,22 @@ func evidenceOf(here format.Digest, records []format.Record) string {
 	return string(append(append(by[:], complete), rows...))
 }
 
-// layoutFor returns the layout whose entries of a kernel XNNPACK is seen to pack here, false if none is known.
-func (all *evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, known bool) {
-	if len(all.shown) == 0 || len(kernel.packing.identities) == 0 || kernel.has().copyOf != nil {
+// layoutFor returns the layout whose entries of a kernel XNNPACK is seen to pack here, false if none is known. The
+// evidence is of this machine.
+func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, known bool) {
+	if len(all) == 0 || len(kernel.packing.identities) == 0 || kernel.has().copyOf != nil {
 		return format.Digest{}, false
 	}
 	f := kernel.packing.identities[0].geometry.Family
-	at := slices.IndexFunc(all.shown, func(s shownFamily) bool { return s.here.family == f && s.sum == s.here.ask().sum })
+	at := slices.IndexFunc(all, func(s shownFamily) bool { return s.sample.family == f && s.sample.ask().sum == s.sum })
 	if at < 0 {
 		return format.Digest{}, false
 	}
 	for i := range kernel.packing.identities {
 		g := &kernel.packing.identities[i].geometry
-		if g.Family != f || !all.shown[at].here.shows(g, fingerprintID) {
+		if g.Family != f || !all[at].sample.shows(g, fingerprintID) {
 			return format.Digest{}, false
 		}
 	}
-	return all.shown[at].layout, true
+	return all[at].layout, true
 }

@@ -40,7 +40,8 @@ func changeEvidence(t *testing.T, path string, change func(evidence []byte) []by
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 }
 
-// What evidence begins with: a machine, and whether the families are those of all entries. A family with its sum follows.
+// What evidence begins with: a machine, and whether the families are those of all entries. A family with its sum
+// follows.
 const (
 	machineSize = 16
 	headSize    = machineSize + 1

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -49,21 +50,22 @@ var currentLayout = sync.OnceValues(func() (format.Layout, error) {
 // answered reports whether currentLayout returns at once.
 var answered atomic.Bool
 
-// askForLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until then.
-// For all families it takes a millisecond or two.
+// askForLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
+// then. For all families it takes a millisecond or two.
 func (c *core) askForLayout() {
 	if c.store == nil {
 		return
 	}
-	if !c.evidence.complete {
-		go func() { _, _ = currentLayout() }()
-		return
-	}
-	go func(shown []shownFamily) {
-		for i := range shown {
-			shown[i].here.ask()
+	go func(shown evidence) {
+		shown = shown.ofThisMachine()
+		if !slices.ContainsFunc(shown, func(s shownFamily) bool { return s.complete }) {
+			_, _ = currentLayout()
+			return
 		}
-	}(c.evidence.shown)
+		for i := range shown {
+			shown[i].sample.ask()
+		}
+	}(c.evidence)
 }
 
 // layout returns the fingerprint of how XNNPACK packs here. Without one, nobody could distinguish what is packed
@@ -83,6 +85,9 @@ func (s *Session) layout() format.Digest {
 // presumed, from evidence: then what the file does not have must not be packed under it.
 func (s *Session) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, presumed bool) {
 	if !s.layoutKnown && kernel != nil && !answered.Load() {
+		if !s.evidenceKnown {
+			s.evidence, s.evidenceKnown = s.evidence.ofThisMachine(), true
+		}
 		if layout, presumed = s.evidence.layoutFor(kernel, fingerprintID); presumed {
 			return layout, true
 		}

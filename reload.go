@@ -79,7 +79,7 @@ func (c *core) noticeReload() {
 		if now.file != c.liveFrom.file {
 			c.damagedAt = map[uint64]bool{}
 		}
-		c.liveFrom, c.evidence = now, evidence{}
+		c.liveFrom, c.evidence = now, nil
 		if now.index != nil {
 			c.evidence = gather(now.index.Layouts())
 		}

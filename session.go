@@ -39,7 +39,9 @@ type Session struct {
 	here        format.Digest // fingerprint of this machine's layout
 	layoutErr   error
 	layoutKnown bool
-	evidence    evidence // of the file's layouts, when the session began
+
+	evidence      evidence // of the file's layouts, when the session began
+	evidenceKnown bool     // it is of this machine
 
 	asked       weight // what the callback that is being served names
 	announced   *announcement
