@@ -37,6 +37,9 @@ const (
 	shownSize    = packing.FamilySize + len(format.Digest{})
 )
 
+// mostShown is how many families are read of a file, which could claim any number.
+const mostShown = 1 << 10
+
 // machine is a digest of what XNNPACK chooses its kernels by, and of XNNPACK. It is zero if XNNPACK does not say which
 // it is.
 var machine = sync.OnceValue(func() format.Digest {
@@ -51,7 +54,7 @@ var machine = sync.OnceValue(func() format.Digest {
 func gather(layouts []format.Layout) (all evidence) {
 	for i := range layouts {
 		b := []byte(layouts[i].Evidence)
-		if len(b) < evidenceHead || (len(b)-evidenceHead)%shownSize != 0 {
+		if len(b) < evidenceHead || (len(b)-evidenceHead)%shownSize != 0 || len(all)+len(b)/shownSize > mostShown {
 			continue
 		}
 		for row := range slices.Chunk(b[evidenceHead:], shownSize) {

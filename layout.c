@@ -365,7 +365,8 @@ enum xnn_status xpwc_probe_family(const struct xpwc_node* family, uintptr_t samp
   for (size_t i = 0; i < count; i++) {
     const size_t n = elements_of(&found[i]);
     elements = n > elements ? n : elements;
-    *transposed = *transposed || (found[i].flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0; // which is XNN_FLAG_TRANSPOSE_B too
+    // The flag is XNN_FLAG_TRANSPOSE_B too.
+    *transposed = *transposed || (found[i].flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
   }
   elements += XNN_EXTRA_BYTES; // which may be read, and more than that of wider elements
   struct recorder* r = NULL;
