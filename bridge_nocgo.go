@@ -5,7 +5,6 @@ package xpwc
 import (
 	"unsafe"
 
-	"xpwc/internal/digest"
 	"xpwc/internal/store"
 	"xpwc/packing"
 )
@@ -33,4 +32,6 @@ func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
 
 func buildIdentifier() []byte { return nil }
 
-func probeLayout(*digest.Hash) error { return ErrNoCgo }
+func probeLayout(*sample) error { return ErrNoCgo }
+
+func probeFamily(packing.Family, *sample) bool { return false }

@@ -28,9 +28,13 @@ void xpwc_provider_finalize(struct xpwc_provider* provider);
 // Returns a key's fingerprint_id, or zero where XNNPACK has none.
 uint32_t xpwc_fingerprint_id(const struct xnn_weights_cache_look_up_key* key);
 
-// Hands the packed bytes of fixed tensors to xpwcLayoutBytes, with that hash: see layout.c. Returns the status of
-// xnn_initialize, or xnn_status_out_of_memory.
-enum xnn_status xpwc_probe_layout(uintptr_t hash);
+// Hands the packed bytes of fixed tensors of all families to xpwcSampleBytes, for that sample: see layout.c. Returns the
+// status of xnn_initialize, or xnn_status_out_of_memory.
+enum xnn_status xpwc_probe_layout(uintptr_t sample);
+
+// Does so for one family, of which a node's operator and datatypes say which it is, and reports whether there are transposed
+// kernels among them. The status is another if no tensors are of that family, or XNNPACK does not support all of them here.
+enum xnn_status xpwc_probe_family(const struct xpwc_node* family, uintptr_t sample, bool* transposed);
 
 // Returns what XNNPACK identifies its build by, and its size in bytes: 0 if it does not say.
 const void* xpwc_build_identifier(size_t* size);

@@ -9,13 +9,11 @@ package xpwc
 import "C"
 
 import (
-	"encoding/binary"
 	"fmt"
 	"runtime/cgo"
 	"syscall"
 	"unsafe"
 
-	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/packing"
@@ -48,14 +46,32 @@ func (p provider) free() {
 // The session owns it: it is valid until Session.Close, which must come after the runtime is deleted.
 func (s *Session) Provider() unsafe.Pointer { return unsafe.Pointer(s.provider.c) }
 
-// probeLayout writes what XNNPACK packs of fixed tensors on this machine.
-func probeLayout(packed *digest.Hash) error {
-	handle := cgo.NewHandle(packed)
+// probeLayout has XNNPACK pack fixed tensors of all families.
+func probeLayout(of *sample) error {
+	handle := cgo.NewHandle(of)
 	defer handle.Delete()
 	if status := C.xpwc_probe_layout(C.uintptr_t(handle)); status != C.xnn_status_success {
 		return fmt.Errorf("initialize XNNPACK: xnn_status %d", int(status))
 	}
 	return nil
+}
+
+// probeFamily has XNNPACK pack fixed tensors of one family. It reports false where there are none, or not all of them
+// are supported.
+func probeFamily(f packing.Family, of *sample) bool {
+	handle := cgo.NewHandle(of)
+	defer handle.Delete()
+	node := C.struct_xpwc_node{
+		op:     C.enum_xpwc_operator(f.Operator),
+		input:  C.enum_xnn_datatype(f.Input),
+		kernel: C.enum_xnn_datatype(f.Kernel),
+		bias:   C.enum_xnn_datatype(f.Bias),
+		output: C.enum_xnn_datatype(f.Output),
+	}
+	var transposed C.bool
+	status := C.xpwc_probe_family(&node, C.uintptr_t(handle), &transposed)
+	of.transposed = bool(transposed)
+	return status == C.xnn_status_success
 }
 
 // buildIdentifier returns what XNNPACK identifies its build by; nil if it does not say.
@@ -98,16 +114,11 @@ func askPackedSize(g *packing.Geometry, zeros []byte, scales int) packedSize {
 	return packedSize{uint64(n), uint32(fingerprintID)}
 }
 
-// xpwcLayoutBytes is given what XNNPACK packed of one fixed tensor, with its length, so that no two packings read
-// alike.
+// xpwcSampleBytes is given what XNNPACK packed of one fixed tensor.
 //
-//export xpwcLayoutBytes
-func xpwcLayoutBytes(handle C.uintptr_t, packed unsafe.Pointer, n C.size_t) {
-	hash := cgo.Handle(handle).Value().(*digest.Hash)
-	var size [8]byte
-	binary.LittleEndian.PutUint64(size[:], uint64(n))
-	_, _ = hash.Write(size[:]) // never fails
-	_, _ = hash.Write(unsafe.Slice((*byte)(packed), int(n)))
+//export xpwcSampleBytes
+func xpwcSampleBytes(handle C.uintptr_t, fingerprintID C.uint32_t, packed unsafe.Pointer, n C.size_t) {
+	cgo.Handle(handle).Value().(*sample).add(uint32(fingerprintID), unsafe.Slice((*byte)(packed), int(n)))
 }
 
 // Hash has a thread of the lowest priority hash payloads of a file, see verifier.c.

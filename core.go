@@ -33,6 +33,7 @@ type core struct {
 	live     map[string]*family  // by the kernel's name: what sessions use or used, and what was packed here
 	unnamed  map[Digest][]*entry // by digest of the packed bytes
 	liveFrom loadedIndex         // what live was found through
+	evidence evidence            // that the loaded index has of layouts
 	seeds    map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
 	fresh    []*entry            // packed here and not in the loaded index
 
@@ -71,8 +72,6 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	// It takes XNNPACK half a millisecond to show how it packs, which a host spends on its subgraph meanwhile.
-	go func() { _, _ = currentLayout() }()
 	c := &core{
 		place:     p,
 		options:   o,
@@ -100,6 +99,7 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 		return nil, err
 	}
 	c.noticeReload()
+	c.askForLayout()
 	if c.store.Index() != nil {
 		c.tensorsExpected = min(c.store.Index().Len(), manyEntries/8)
 	}

@@ -132,7 +132,7 @@ static const struct probe newer_probes[] = {
 
 // What the tensors of all probes are made of, and where what was packed goes.
 struct recorder {
-  uintptr_t hash; // that the bytes go into
+  uintptr_t sample; // that the bytes go into
   bool out_of_memory;
 
   void* reserved;
@@ -162,15 +162,15 @@ static void* reserve_space(void* context, size_t n) {
 // The seed is not recorded: it is no part of the bytes, and batch matrix multiply makes it of addresses.
 static size_t look_up_or_insert(
     void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
-  (void)key;
   struct recorder* r = context;
-  xpwcLayoutBytes(r->hash, packed, size);
+  xpwcSampleBytes(r->sample, xpwc_fingerprint_id(key), packed, size);
   return (size_t)packed; // the runtime is deleted without being set up
 }
 
-static void make_tensors(struct recorder* r) {
+// Makes tensors of so many elements. Those of fewer are the beginning of those of more.
+static void make_tensors(struct recorder* r, size_t elements) {
   uint32_t state = 1;
-  for (size_t i = 0; i < max_elements; i++) {
+  for (size_t i = 0; i < elements; i++) {
     state = state * 1664525 + 1013904223;
     r->integers[i] = (uint8_t)(state >> 24);
     r->f32[i] = (float)(state >> 16) / 65536.0f - 0.5f;
@@ -279,7 +279,7 @@ static void run_older_probes(struct recorder* r) {
   }
   for (size_t i = 0; i < count; i++) {
     uint32_t outcome = (uint32_t)pack(&probes[i], 1, r);
-    xpwcLayoutBytes(r->hash, &outcome, sizeof(outcome));
+    xpwcSampleBytes(r->sample, 0, &outcome, sizeof(outcome));
   }
 }
 
@@ -289,23 +289,91 @@ static void run_newer_probes(struct recorder* r) {
   }
 }
 
-enum xnn_status xpwc_probe_layout(uintptr_t hash) {
+static enum xnn_status record_for(uintptr_t sample, struct recorder** recorder) {
   enum xnn_status status = xnn_initialize(NULL);
   if (status != xnn_status_success) {
     return status;
   }
-  struct recorder* r = calloc(1, sizeof(*r));
+  struct recorder* r = malloc(sizeof(*r));
   if (r == NULL) {
     return xnn_status_out_of_memory;
   }
-  r->hash = hash;
-  make_tensors(r);
-  run_older_probes(r);
-  run_newer_probes(r);
+  r->sample = sample;
+  r->out_of_memory = false;
+  r->reserved = NULL;
+  *recorder = r;
+  return xnn_status_success;
+}
+
+static enum xnn_status end_record(struct recorder* r, enum xnn_status status) {
   aligned_free(r->reserved);
   if (r->out_of_memory) {
     status = xnn_status_out_of_memory;
   }
   free(r);
   return status;
+}
+
+enum xnn_status xpwc_probe_layout(uintptr_t sample) {
+  struct recorder* r = NULL;
+  enum xnn_status status = record_for(sample, &r);
+  if (status != xnn_status_success) {
+    return status;
+  }
+  make_tensors(r, max_elements);
+  run_older_probes(r);
+  run_newer_probes(r);
+  return end_record(r, xnn_status_success);
+}
+
+// Whether a probe is of a family. XNNPACK packs zeros for a bias that there is not.
+static bool is_of(const struct probe* p, const struct xpwc_node* family) {
+  return p->op == family->op && p->input == family->input && p->kernel == family->kernel && p->output == family->output &&
+         (p->bias == family->bias || family->bias == NONE);
+}
+
+enum { most_of_a_family = 4 };
+
+static size_t collect(
+    const struct probe* of, size_t count, const struct xpwc_node* family, struct probe* found, size_t found_count) {
+  for (size_t i = 0; i < count && found_count < most_of_a_family; i++) {
+    if (is_of(&of[i], family)) {
+      found[found_count++] = of[i];
+    }
+  }
+  return found_count;
+}
+
+static size_t elements_of(const struct probe* p) {
+  const struct xpwc_node n = node_of(p);
+  size_t elements = 1;
+  for (size_t i = 0; i < n.dims; i++) {
+    elements *= n.shape[i];
+  }
+  return elements;
+}
+
+enum xnn_status xpwc_probe_family(const struct xpwc_node* family, uintptr_t sample, bool* transposed) {
+  struct probe found[most_of_a_family];
+  size_t count = collect(probes, sizeof(probes) / sizeof(probes[0]), family, found, 0);
+  count = collect(newer_probes, sizeof(newer_probes) / sizeof(newer_probes[0]), family, found, count);
+  if (count == 0) {
+    return xnn_status_unsupported_parameter;
+  }
+  size_t elements = output_channels; // of a bias
+  *transposed = false;
+  for (size_t i = 0; i < count; i++) {
+    const size_t n = elements_of(&found[i]);
+    elements = n > elements ? n : elements;
+    // The flag is XNN_FLAG_TRANSPOSE_B too.
+    *transposed = *transposed || (found[i].flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
+  }
+  elements += XNN_EXTRA_BYTES; // which may be read, and more than that of wider elements
+  struct recorder* r = NULL;
+  enum xnn_status status = record_for(sample, &r);
+  if (status != xnn_status_success) {
+    return status;
+  }
+  make_tensors(r, elements < max_elements ? elements : max_elements);
+  return end_record(r, pack(found, count, r));
 }

@@ -1,11 +1,13 @@
 package xpwc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
-	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -34,20 +36,42 @@ func CurrentLayout() (Layout, error) {
 // currentLayout asks XNNPACK how it packs on this machine. The answer cannot change while the process lives. Without
 // cgo it is a layout without a fingerprint.
 var currentLayout = sync.OnceValues(func() (format.Layout, error) {
-	var packed digest.Hash
-	switch err := probeLayout(&packed); {
+	defer answered.Store(true)
+	var all sample
+	switch err := probeLayout(&all); {
 	case errors.Is(err, ErrNoCgo):
 		return format.Layout{Description: err.Error()}, nil
 	case err != nil:
 		return format.Layout{}, err
 	}
-	return format.Layout{Fingerprint: packed.Sum(), Description: describeLayout()}, nil
+	return format.Layout{Fingerprint: all.hash.Sum(), Description: describeLayout()}, nil
 })
 
+// answered reports whether currentLayout returns at once.
+var answered atomic.Bool
+
+// askForLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
+// then. For all families it takes a millisecond or two.
+func (c *core) askForLayout() {
+	if c.store == nil {
+		return
+	}
+	go func(shown evidence) {
+		shown = shown.ofThisMachine()
+		if !slices.ContainsFunc(shown, func(s shownFamily) bool { return s.complete }) {
+			_, _ = currentLayout()
+			return
+		}
+		for i := range shown {
+			shown[i].sample.ask()
+		}
+	}(c.evidence)
+}
+
 // layout returns the fingerprint of how XNNPACK packs here. Without one, nobody could distinguish what is packed
-// from what others pack.
+// from what others pack. A cache in memory needs none.
 func (s *Session) layout() format.Digest {
-	if !s.layoutKnown {
+	if !s.layoutKnown && s.cache.store != nil {
 		layout, err := currentLayout()
 		if err != nil {
 			s.remark(err)
@@ -57,17 +81,44 @@ func (s *Session) layout() format.Digest {
 	return s.here
 }
 
+// layoutFor returns the fingerprint of the layout whose entries of a weight are what XNNPACK packs here. It may be
+// presumed, from evidence: then what the file does not have must not be packed under it.
+func (s *Session) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, presumed bool) {
+	if !s.layoutKnown && kernel != nil && !answered.Load() {
+		if !s.evidenceKnown {
+			s.evidence, s.evidenceKnown = s.evidence.ofThisMachine(), true
+		}
+		if layout, presumed = s.evidence.layoutFor(kernel, fingerprintID); presumed {
+			return layout, true
+		}
+	}
+	return s.layout(), false
+}
+
+// makeSure has the weight named under this machine's layout, and reports whether it was under another.
+func (s *Session) makeSure(w *weight) (changed bool) {
+	presumed := w.key.Layout
+	w.key.Layout, w.presumed = s.layout(), false
+	w.named = w.named && s.layoutErr == nil
+	return w.key.Layout != presumed || !w.named
+}
+
 // layouts returns the layouts of the records, with what is known of each.
 func (c *core) layouts(loaded *format.Index, records []format.Record) []format.Layout {
 	var layouts []format.Layout
 	known := map[format.Digest]format.Layout{}
-	if here, err := currentLayout(); err == nil { // else nothing was packed for it
-		known[here.Fingerprint] = here
-	}
 	if loaded != nil {
 		for _, l := range loaded.Layouts() {
 			known[l.Fingerprint] = l
 		}
+	}
+	if here, err := currentLayout(); err == nil { // else nothing was packed for it
+		here.Evidence = evidenceOf(here.Fingerprint, records)
+		if l, listed := known[here.Fingerprint]; listed {
+			here.Description = l.Description
+			here.Evidence = cmp.Or(here.Evidence, l.Evidence)
+		}
+		known[here.Fingerprint] = here
 	}
 	listed := map[format.Digest]bool{}
 	for _, r := range records {

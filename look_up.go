@@ -57,6 +57,18 @@ func (s *Session) answer(w *weight) (e *entry, same bool) {
 		return nil, false
 	}
 	e, same = s.find(w)
+	if e == nil && w.presumed {
+		c.mu.Unlock() // it takes a millisecond or two
+		changed := s.makeSure(w)
+		c.mu.Lock()
+		if !w.named {
+			c.stats.Misses++
+			return nil, false
+		}
+		if changed {
+			e, same = s.find(w)
+		}
+	}
 	if e == nil && !same && s.becomeWriter() {
 		e, same = s.find(w) // it may be what another process packed while we waited
 		if e != nil || same {
@@ -81,6 +93,7 @@ type weight struct {
 	kernel, bias *source // nil if it is something Load never gave out
 	hasBias      bool
 	named        bool
+	presumed     bool // the key's layout is
 }
 
 // answer returns the entry that this session's look-up or packing of the weight gave, or nil.
@@ -140,11 +153,12 @@ func (w *weight) sources() []*source {
 func (s *Session) weight(key lookUpKey) *weight {
 	w := &s.asked
 	*w = weight{
-		key:     format.Key{Layout: s.layout(), FingerprintID: key.fingerprintID},
+		key:     format.Key{FingerprintID: key.fingerprintID},
 		seed:    key.seed,
 		kernel:  s.addresses[key.kernel],
 		hasBias: key.bias != 0,
 	}
+	w.key.Layout, w.presumed = s.layoutFor(w.kernel, key.fingerprintID)
 	w.named = w.kernel != nil && s.layoutErr == nil
 	if w.kernel != nil {
 		w.kernel.isKernel = true

@@ -210,6 +210,11 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 			}
 		}
 	}
+	if w.presumed { // packed without a look-up
+		c.mu.Unlock()
+		s.makeSure(w)
+		c.mu.Lock()
+	}
 	p, ok := s.packings[packed]
 	if !ok || size > uint64(len(p.Data)) {
 		s.fail(fmt.Errorf("XNNPACK hands in %d bytes at %#x, which were not reserved", size, packed))

@@ -79,7 +79,10 @@ func (c *core) noticeReload() {
 		if now.file != c.liveFrom.file {
 			c.damagedAt = map[uint64]bool{}
 		}
-		c.liveFrom = now
+		c.liveFrom, c.evidence = now, nil
+		if now.index != nil {
+			c.evidence = gather(now.index.Layouts())
+		}
 		c.forgetLoaded()
 		if len(c.live) == 0 && now.index != nil {
 			c.live = make(map[string]*family, min(now.index.Len(), manyEntries))

@@ -42,6 +42,9 @@ type Session struct {
 	layoutErr   error
 	layoutKnown bool
 
+	evidence      evidence // of the file's layouts, when the session began
+	evidenceKnown bool     // it is of this machine
+
 	asked       weight // what the callback that is being served names
 	announced   *announcement
 	packings    map[uintptr]space
@@ -88,6 +91,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		addresses: make(map[uintptr]*source, c.tensorsExpected),
 		used:      make([]*entry, 0, c.tensorsExpected),
 		packings:  map[uintptr]space{},
+		evidence:  c.evidence,
 	}
 	var err error
 	if s.provider, err = newProvider(s); err != nil {

@@ -20,12 +20,15 @@ var operators = map[C.uint32_t]packing.Operator{
 	C.XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY:    packing.BatchMatrixMultiply,
 }
 
-var packingFlags = map[C.uint32_t]packing.Flags{
-	C.XPWC_PACKING_TRANSPOSED:            packing.Transposed,
-	C.XPWC_PACKING_PADDED:                packing.Padded,
-	C.XPWC_PACKING_HALF_PRECISION:        packing.HalfPrecision,
-	C.XPWC_PACKING_SPARSE_INFERENCE:      packing.SparseInference,
-	C.XPWC_PACKING_CONSISTENT_ARITHMETIC: packing.ConsistentArithmetic,
+var packingFlags = []struct {
+	host C.uint32_t
+	flag packing.Flags
+}{
+	{C.XPWC_PACKING_TRANSPOSED, packing.Transposed},
+	{C.XPWC_PACKING_PADDED, packing.Padded},
+	{C.XPWC_PACKING_HALF_PRECISION, packing.HalfPrecision},
+	{C.XPWC_PACKING_SPARSE_INFERENCE, packing.SparseInference},
+	{C.XPWC_PACKING_CONSISTENT_ARITHMETIC, packing.ConsistentArithmetic},
 }
 
 // packingOf returns the identity that the host describes. It refers to the host's memory. An error names the member
@@ -47,10 +50,10 @@ func packingOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 		return id, invalid("opaque is set, and operator_type too")
 	}
 	unknown := p.flags
-	for flag, f := range packingFlags {
-		if p.flags&flag != 0 {
-			id.Flags |= f
-			unknown &^= flag
+	for _, known := range packingFlags {
+		if p.flags&known.host != 0 {
+			id.Flags |= known.flag
+			unknown &^= known.host
 		}
 	}
 	if unknown != 0 {

@@ -20,64 +20,82 @@ func (id *Identity) Digest() Digest {
 	if id.Zero() {
 		return Digest{}
 	}
-	var buf [1024]byte
-	e := encoder{b: buf[:0]}
+	var e encoder
 	id.encode(&e)
 	return e.digest()
 }
 
 // An encoder computes the digest of what is written to it, with little memory of its own: scales may be many.
 type encoder struct {
-	b    []byte       // what hash was not given yet
-	hash *digest.Hash // nil as long as b has all
+	n      int // bytes of buffer that hash was not given yet
+	hashed bool
+	buffer [2048]byte
+	hash   digest.Hash
 }
 
-// flush makes room in b.
+// flush makes room in the buffer.
 func (e *encoder) flush() {
-	if e.hash == nil {
-		e.hash = &digest.Hash{}
-	}
-	_, _ = e.hash.Write(e.b) // which never fails
-	e.b = e.b[:0]
+	_, _ = e.hash.Write(e.buffer[:e.n]) // which never fails
+	e.n, e.hashed = 0, true
 }
 
 func (e *encoder) digest() Digest {
-	if e.hash == nil {
-		return digest.Of(e.b)
+	if !e.hashed {
+		return digest.Of(e.buffer[:e.n])
 	}
 	e.flush()
 	return e.hash.Sum()
 }
 
-// room makes place for n bytes, which are few.
-func (e *encoder) room(n int) {
-	if len(e.b)+n > cap(e.b) {
+// take returns the place of n bytes, which are few.
+func (e *encoder) take(n int) []byte {
+	if e.n+n > len(e.buffer) {
 		e.flush()
 	}
+	e.n += n
+	return e.buffer[e.n-n : e.n]
 }
 
 func (e *encoder) bytes(b ...byte) {
-	for len(b) > 0 {
-		e.room(1)
-		n := min(len(b), cap(e.b)-len(e.b))
-		e.b, b = append(e.b, b[:n]...), b[n:]
+	if len(b) > len(e.buffer)-e.n {
+		e.flush()
+	}
+	if len(b) > len(e.buffer) {
+		_, _ = e.hash.Write(b) // which never fails
+		return
+	}
+	e.n += copy(e.buffer[e.n:], b)
+}
+
+func (e *encoder) uint32(n uint32) { binary.LittleEndian.PutUint32(e.take(4), n) }
+
+// scales writes numbers, as many at once as there is room for.
+func (e *encoder) scales(numbers []float32) {
+	for len(numbers) > 0 {
+		some := numbers[:min(len(numbers), max((len(e.buffer)-e.n)/4, 1))]
+		b := e.take(4 * len(some))
+		for i, s := range some {
+			binary.LittleEndian.PutUint32(b[4*i:4*i+4], math.Float32bits(s))
+		}
+		numbers = numbers[len(some):]
 	}
 }
 
-func (e *encoder) uint16(n uint16) {
-	e.room(2)
-	e.b = binary.LittleEndian.AppendUint16(e.b, n)
-}
-
-func (e *encoder) uint32(n uint32) {
-	e.room(4)
-	e.b = binary.LittleEndian.AppendUint32(e.b, n)
+// blockScales writes numbers, as many at once as there is room for.
+func (e *encoder) blockScales(numbers []uint16) {
+	for len(numbers) > 0 {
+		some := numbers[:min(len(numbers), max((len(e.buffer)-e.n)/2, 1))]
+		b := e.take(2 * len(some))
+		for i, s := range some {
+			binary.LittleEndian.PutUint16(b[2*i:2*i+2], s)
+		}
+		numbers = numbers[len(some):]
+	}
 }
 
 func (e *encoder) ints(numbers ...int) {
 	for _, n := range numbers {
-		e.room(8)
-		e.b = binary.LittleEndian.AppendUint64(e.b, uint64(int64(n)))
+		binary.LittleEndian.PutUint64(e.take(8), uint64(int64(n)))
 	}
 }
 
@@ -151,15 +169,11 @@ func (o *Operand) encode(e *encoder) {
 	}
 	if is(channelwise, unknown) {
 		e.ints(len(o.Scales))
-		for _, s := range o.Scales {
-			e.uint32(math.Float32bits(s))
-		}
+		e.scales(o.Scales)
 	}
 	if is(blockwise, unknown) {
 		e.ints(o.BlockSize, len(o.BlockScales))
-		for _, s := range o.BlockScales {
-			e.uint16(s)
-		}
+		e.blockScales(o.BlockScales)
 	}
 	if is(dynamic, unknown) {
 		e.ints(o.NonBatchDims)

@@ -51,8 +51,8 @@
 // Strings end with a NUL. They are UTF-8, or any other bytes.
 //
 // Linking. The library contains no XNNPACK. It was compiled against the host's header and calls the host's XNNPACK.
-// The first xpwc_open initialises XNNPACK on a thread of the library. A host that gives xnn_initialize an allocator
-// calls it before.
+// The first xpwc_open with a path initialises XNNPACK on a thread of the library. A host that gives xnn_initialize an
+// allocator calls it before.
 //
 // Processes and signals. The library is written in Go. Go's runtime starts threads when the library is loaded. The
 // library works only when it is called; commits and XPWC_VERIFY_BACKGROUND go on after the call. The library handles

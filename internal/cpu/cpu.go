@@ -3,6 +3,7 @@
 package cpu
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -72,6 +73,14 @@ func Features() string {
 		}
 	}
 	return strings.Join(names, " ")
+}
+
+// Identity distinguishes processors that XNNPACK could choose different kernels on: by model, by everything that they
+// are known to have, and by the level above which features are hidden from XNNPACK.
+func Identity() string {
+	c := &cpuid.CPU
+	return fmt.Sprintf("%s, %s, %s, %d.%d.%d, %s, %s", runtime.GOARCH, c.VendorString, c.BrandName,
+		c.Family, c.Model, c.Stepping, strings.Join(c.FeatureSet(), " "), Features())
 }
 
 // highest returns the highest level at most ceiling of which this processor has all, but that those with AVX-512 need

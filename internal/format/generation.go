@@ -33,15 +33,16 @@ func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Recor
 // nativeTrailerSize is the size of a native file's trailer.
 const nativeTrailerSize = trailerEntrySize + uint64(len(NativeEntry)) + FooterSize
 
-// What there is room for beside the records of a generation: the descriptions of so many layouts, in bytes.
-const roomForLayouts, roomForDescriptions = 8, 4 << 10
+// What there is room for beside the records of a generation: the descriptions of so many layouts, and their evidence,
+// in bytes.
+const roomForLayouts, roomForDescriptions, roomForEvidence = 8, 4 << 10, 12 << 10
 
 // GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have
-// so many bytes together, with room for the descriptions of some layouts.
+// so many bytes together, with room for the descriptions and the evidence of some layouts.
 func GenerationSize(records, names uint64) uint64 {
 	most := counts{
 		layouts: roomForLayouts, sources: records, // each has its own
-		records: records, slots: tableSlots(records), strings: names + roomForDescriptions,
+		records: records, slots: tableSlots(records), strings: names + roomForDescriptions + roomForEvidence,
 	}
 	return most.arrange().end + nativeTrailerSize
 }

@@ -115,10 +115,12 @@ type Record struct {
 	UsedAt   int64 // when a writer last found it in use, likewise
 }
 
-// A Layout is a way of packing. The fingerprint distinguishes it from any other; the description is for people.
+// A Layout is a way of packing. The fingerprint distinguishes it from any other; the description is for people. The
+// evidence, which need not be there, shows a process that it packs in this way without finding the fingerprint out.
 type Layout struct {
 	Fingerprint Digest
 	Description string
+	Evidence    string // bytes
 }
 
 func (k Key) hash() uint64 {

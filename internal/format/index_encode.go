@@ -13,7 +13,7 @@ import (
 // EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
 // Every record's layout must be among layouts. There must be fewer than 2^31 records and 2^16 layouts, and different
 // names must add up to less than 4 GiB, and to at most 64 MiB and eight times the size of the records; it returns an
-// error otherwise.
+// error otherwise. Evidence that there is no room for is left out.
 func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
 	return encodeIndex(generation, layouts, records, 0)
 }
@@ -31,6 +31,9 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 	var names interner
 	for i := range layouts {
 		names.add(layouts[i].Description)
+		if layouts[i].Evidence != "" {
+			names.add(layouts[i].Evidence)
+		}
 	}
 	var sources []Digest
 	sourceAt := map[Digest]uint32{}
@@ -48,6 +51,9 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 		records: uint64(len(records)), slots: slots, strings: uint64(len(names.text)),
 	}
 	if n.strings > n.mostStrings() {
+		if slices.ContainsFunc(layouts, func(l Layout) bool { return l.Evidence != "" }) {
+			return encodeIndex(generation, withoutEvidence(layouts), records, more)
+		}
 		return nil, Digest{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
 	at := n.arrange()
@@ -68,6 +74,10 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 		copy(row, l.Fingerprint[:])
 		le.PutUint32(row[16:], names.at[l.Description])
 		le.PutUint32(row[20:], uint32(len(l.Description)))
+		if l.Evidence != "" {
+			le.PutUint32(row[24:], names.at[l.Evidence])
+			le.PutUint32(row[28:], uint32(len(l.Evidence)))
+		}
 		number[l.Fingerprint] = uint16(i)
 	}
 	for i := range sources {
@@ -94,6 +104,14 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
 	}
 	return b, digest.Of(b[:at.body]), nil
+}
+
+func withoutEvidence(layouts []Layout) []Layout {
+	less := slices.Clone(layouts)
+	for i := range less {
+		less[i].Evidence = ""
+	}
+	return less
 }
 
 // tableSlots returns how many slots the hash table of so many records has.

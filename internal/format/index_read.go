@@ -72,10 +72,14 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 		if err != nil {
 			return nil, err
 		}
-		if described += uint64(len(description)); described > x.NameLimit() {
+		evidence, err := x.text(row, 24)
+		if err != nil {
+			return nil, err
+		}
+		if described += uint64(len(description) + len(evidence)); described > x.NameLimit() {
 			return nil, damaged("the descriptions of %d layouts add up to more than %d bytes", n.layouts, x.NameLimit())
 		}
-		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description)})
+		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description), string(evidence)})
 	}
 	return x, nil
 }

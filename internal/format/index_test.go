@@ -317,6 +317,7 @@ func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
 		"name outside the strings":    func(b []byte, _ *format.Slot) { put32(b[rows+52:], 1<<31) },
 		"name of 4 GiB":               func(b []byte, _ *format.Slot) { put32(b[rows+56:], 1<<32-1) },
 		"description outside":         func(b []byte, _ *format.Slot) { put32(b[128+16:], 1<<31) },
+		"evidence outside":            func(b []byte, _ *format.Slot) { put32(b[128+24:], 1<<31) },
 		"another record count":        func(_ []byte, s *format.Slot) { s.Records++ },
 		"records beyond the index":    func(b []byte, s *format.Slot) { put64(b[16:], 500); s.Records = 500 },
 		"record count overflows":      func(b []byte, s *format.Slot) { put64(b[16:], 1<<60); s.Records = 1 << 60 },
@@ -418,7 +419,9 @@ func TestNamesThatFitCanBeEncoded(t *testing.T) {
 	for length, fits := range map[int]bool{64<<20 - 4<<10: true, 65 << 20: false} {
 		r := format.Record{Key: format.Key{Kernel: strings.Repeat("n", length)}, Offset: format.HeaderSize, Size: 1}
 		require.Equal(t, fits, format.NamesFit(1, uint64(length)))
-		_, _, err := format.EncodeIndex(1, []format.Layout{{}}, []format.Record{r})
-		require.Equal(t, fits, err == nil)
+		for _, evidence := range []string{"", strings.Repeat("e", 8<<10)} { // which gives way
+			_, _, err := format.EncodeIndex(1, []format.Layout{{Evidence: evidence}}, []format.Record{r})
+			require.Equal(t, fits, err == nil)
+		}
 	}
 }

@@ -71,7 +71,8 @@ func different(n byte) format.Digest {
 // begins.
 func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	layouts := []format.Layout{
-		{Fingerprint: different(1), Description: "first"}, {Fingerprint: different(2), Description: "second one"},
+		{Fingerprint: different(1), Description: "first"}, {Fingerprint: different(2), Description: "second one",
+			Evidence: "seen"},
 	}
 	record := format.Record{
 		Key: format.Key{Layout: different(2), FingerprintID: 0x31, Packing: different(3), Kernel: "weights",
@@ -91,7 +92,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	index, err := format.DecodeIndex(block[:slot.IndexSize], slot)
 	require.NoError(t, err)
 	recordAt := index.RecordOffset(1)
-	strings := block[slot.IndexSize-uint64(len("firstsecond oneweightsthe bias")) : slot.IndexSize]
+	strings := block[slot.IndexSize-uint64(len("firstsecond oneseenweightsthe bias")) : slot.IndexSize]
 	at := func(s string) []byte { return u32(uint32(bytes.Index(strings, []byte(s)))) }
 	trailerAt := slot.IndexOffset + slot.IndexSize
 	require.Equal(t, format.EncodeTrailer([]format.TrailerEntry{format.NativeTrailer(trailerAt)}, trailerAt),
@@ -146,6 +147,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"fingerprint":               layouts[1].Fingerprint[:],
 			"offset of a description":   at("second one"),
 			"length of the description": u32(10),
+			"offset of the evidence":    at("seen"),
+			"length of the evidence":    u32(4),
 		}},
 		"source": {block[128+2*32+16 : 128+2*32+32], map[string][]byte{
 			"hash of where kernels come from": record.Source[:],

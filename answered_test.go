@@ -1,0 +1,7 @@
+package xpwc
+
+// LayoutAnswered reports whether XNNPACK has been asked about all families.
+func LayoutAnswered() bool { return answered.Load() }
+
+// ForgetLayout has the next session begin as if XNNPACK had not been asked.
+func ForgetLayout() { answered.Store(false) }

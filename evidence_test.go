@@ -1,0 +1,192 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/format"
+	"xpwc/internal/optable"
+	"xpwc/packing"
+	"xpwc/xnnpack"
+)
+
+// changeEvidence writes a cache file anew, with other evidence and all checksums right.
+func changeEvidence(t *testing.T, path string, change func(evidence []byte) []byte) {
+	t.Helper()
+	file, index := readIndex(t, path)
+	h, err := format.DecodeHeader(file)
+	require.NoError(t, err)
+	layouts := slices.Clone(index.Layouts())
+	for i := range layouts {
+		layouts[i].Evidence = string(change([]byte(layouts[i].Evidence)))
+	}
+	var records []format.Record
+	for i := range index.Len() {
+		records = append(records, recordOf(t, index, i))
+	}
+	slot, block, err := format.EncodeGeneration(h.Current.Generation, h.Current.IndexOffset, layouts, records)
+	require.NoError(t, err)
+	encoded, at := slot.Encode(h.ID)
+	file = append(file[:h.Current.IndexOffset], block...)
+	copy(file[at:], encoded)
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+}
+
+// What evidence begins with: a machine, and whether the families are those of all entries. A family with its sum
+// follows.
+const (
+	machineSize = 16
+	headSize    = machineSize + 1
+	familySize  = packing.FamilySize + 16
+)
+
+// samplesOf returns the sums that evidence has, by family.
+func samplesOf(evidence string) map[packing.Family]string {
+	sums := map[packing.Family]string{}
+	for row := range slices.Chunk([]byte(evidence)[headSize:], familySize) {
+		f := packing.DecodeFamily([packing.FamilySize]byte(row))
+		sums[f] = string(row[packing.FamilySize:])
+	}
+	return sums
+}
+
+// layoutOf returns the layout of a file that has one.
+func layoutOf(t *testing.T, path string) format.Layout {
+	t.Helper()
+	_, index := readIndex(t, path)
+	require.Len(t, index.Layouts(), 1)
+	return index.Layouts()[0]
+}
+
+// A process that finds everything asks XNNPACK only about the families of the model.
+func TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo(t *testing.T) {
+	if dir := os.Getenv(envDir); dir != "" {
+		path := filepath.Join(dir, "cache")
+		if os.Getenv("XPWC_TEST_MEMORY") != "" {
+			path = ""
+		}
+		op := caseNamed(t, collisions[0])
+		plain, err := op.RunChecked(nil, nil, nil)
+		require.NoError(t, err)
+		c := openCache(t, path, nil)
+		require.Equal(t, plain, runCase(t, c, op))
+		s := c.Stats()
+		require.Equal(t, os.Getenv("XPWC_TEST_ANSWERED") != "", xpwc.LayoutAnswered())
+		require.Equal(t, os.Getenv("XPWC_TEST_WARM") != "", s.Misses == 0)
+		require.Zero(t, s.DamagedPayloads)
+		return
+	}
+	const name = "TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo"
+	run := func(t *testing.T, dir string, env ...string) { inProcess(t, name, append(env, envDir+"="+dir)...) }
+	const answered, warm = "XPWC_TEST_ANSWERED=1", "XPWC_TEST_WARM=1"
+	packed := func(t *testing.T) (dir string) {
+		dir = t.TempDir()
+		run(t, dir, answered)
+		if layoutOf(t, filepath.Join(dir, "cache")).Evidence == "" {
+			t.Skip("this XNNPACK does not say which it is")
+		}
+		return dir
+	}
+	t.Run("a cache in memory", func(t *testing.T) { run(t, t.TempDir(), "XPWC_TEST_MEMORY=1") })
+	t.Run("everything is found", func(t *testing.T) { run(t, packed(t), warm) })
+	t.Run("evidence that is not whole", func(t *testing.T) {
+		dir := packed(t)
+		changeEvidence(t, filepath.Join(dir, "cache"), func(b []byte) []byte { return b[:len(b)-1] })
+		run(t, dir, warm, answered)
+	})
+	t.Run("evidence of another machine", func(t *testing.T) {
+		dir := packed(t)
+		changeEvidence(t, filepath.Join(dir, "cache"), func(b []byte) []byte { b[0] ^= 1; return b })
+		run(t, dir, warm, answered)
+	})
+	t.Run("a family that XNNPACK packs in another way", func(t *testing.T) {
+		dir := packed(t)
+		changeEvidence(t, filepath.Join(dir, "cache"), func(b []byte) []byte { b[len(b)-1] ^= 1; return b })
+		run(t, dir, warm, answered)
+	})
+}
+
+// Should a machine seem to be another one, as where a host hides what XNNPACK chooses kernels by, or where XNNPACK was
+// built in another way, entries are used only of families that XNNPACK packs the same.
+func TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame(t *testing.T) {
+	const name = "TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame"
+	if dir := os.Getenv(envDir); dir != "" {
+		runTheTableOnEvidence(t, filepath.Join(dir, "cache"))
+		return
+	}
+	dir := t.TempDir()
+	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+	var cpus []optable.CPU // that there are, lesser ones first
+	onEachCPU(t, func(t *testing.T, cpu optable.CPU) {
+		require.NoError(t, os.Mkdir(at(cpu.Name), 0o700))
+		inProcess(t, name, cpu.Environment, envDir+"="+at(cpu.Name))
+		if layoutOf(t, at(cpu.Name, "cache")).Evidence == "" {
+			t.Skip("this XNNPACK does not say which it is")
+		}
+		cpus = append(cpus, cpu)
+	})
+	moved := func(from, to optable.CPU) {
+		t.Run("from "+from.Name+" to "+to.Name, func(t *testing.T) {
+			there, here := layoutOf(t, at(from.Name, "cache")), layoutOf(t, at(to.Name, "cache"))
+			require.NoError(t, os.Mkdir(at("moved"), 0o700))
+			defer func() { require.NoError(t, os.RemoveAll(at("moved"))) }()
+			file, err := os.ReadFile(at(from.Name, "cache"))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(at("moved", "cache"), file, 0o600))
+			changeEvidence(t, at("moved", "cache"), func(b []byte) []byte {
+				copy(b, here.Evidence[:machineSize])
+				return b
+			})
+			if here.Fingerprint == there.Fingerprint {
+				t.Skip("they pack alike")
+			}
+			inProcess(t, name, to.Environment, envDir+"="+at("moved"))
+			_, index := readIndex(t, at("moved", "cache"))
+			packed := map[packing.Family]bool{} // by the other
+			for i := range index.Len() {
+				if r := recordOf(t, index, i); r.Layout == here.Fingerprint {
+					packed[r.Family] = true
+				}
+			}
+			ours, theirs, same := samplesOf(here.Evidence), samplesOf(there.Evidence), 0
+			for f, sum := range ours {
+				if sum == theirs[f] {
+					same++
+				} else {
+					require.Contains(t, packed, f)
+				}
+			}
+			t.Logf("%d of %d families are packed the same, %d are packed anew", same, len(ours), len(packed))
+		})
+	}
+	for i, cpu := range cpus[:max(len(cpus)-1, 0)] {
+		moved(cpu, cpus[i+1])
+		moved(cpus[i+1], cpu)
+		moved(cpu, cpus[len(cpus)-1])
+	}
+}
+
+// runTheTableOnEvidence runs every operator with a cache, each in a session that knows no more than the file does.
+func runTheTableOnEvidence(t *testing.T, path string) {
+	c := openCache(t, path, nil)
+	for _, op := range optable.Cases() {
+		plain, err := op.RunChecked(nil, nil, nil)
+		if errors.Is(err, xnnpack.UnsupportedHardware) {
+			continue
+		}
+		require.NoError(t, err)
+		xpwc.ForgetLayout()
+		require.Equal(t, plain, runCase(t, c, op), op.Name)
+	}
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Stats().Damaged)
+	require.Zero(t, c.Stats().DamagedPayloads)
+}

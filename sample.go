@@ -1,0 +1,72 @@
+package xpwc
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"xpwc/internal/digest"
+	"xpwc/internal/format"
+	"xpwc/packing"
+)
+
+// A sample is what XNNPACK packs of fixed tensors here: of all families, which is a layout's fingerprint, or of one.
+type sample struct {
+	hash       digest.Hash
+	ids        []uint32 // fingerprint_ids of the keys that it was packed under
+	transposed bool     // some of the kernels are
+}
+
+// add adds bytes with their length, so that no two packings read alike.
+func (s *sample) add(fingerprintID uint32, packed []byte) {
+	if !slices.Contains(s.ids, fingerprintID) {
+		s.ids = append(s.ids, fingerprintID)
+	}
+	var size [8]byte
+	binary.LittleEndian.PutUint64(size[:], uint64(len(packed)))
+	_, _ = s.hash.Write(size[:]) // never fails
+	_, _ = s.hash.Write(packed)
+}
+
+// A familySample is a sample of one family. XNNPACK is asked once a process.
+type familySample struct {
+	family packing.Family
+	once   sync.Once
+	known  bool // otherwise XNNPACK was not asked for such, or has no such operator here
+	sum    format.Digest
+	sample
+}
+
+var familySamples sync.Map // of *familySample, by packing.Family
+
+// sampleOf returns what XNNPACK packs of fixed tensors of a family, once it is asked.
+func sampleOf(f packing.Family) *familySample {
+	found, known := familySamples.Load(f)
+	if !known {
+		found, _ = familySamples.LoadOrStore(f, &familySample{family: f})
+	}
+	return found.(*familySample)
+}
+
+// ask asks XNNPACK the first time, which takes some 50 microseconds.
+func (s *familySample) ask() *familySample {
+	s.once.Do(func() {
+		switch s.family.Operator {
+		case packing.FullyConnected, packing.Convolution2D, packing.BatchMatrixMultiply:
+			s.known = probeFamily(s.family, &s.sample) && len(s.ids) > 0
+			s.sum = s.hash.Sum()
+		default: // XNNPACK may pack it without a look-up, and then all families are asked about anyway
+		}
+	})
+	return s
+}
+
+// shows reports whether the sample is one of what XNNPACK packs for a geometry of its family under a key with that
+// fingerprint_id: under another it made another operator of the node.
+func (s *familySample) shows(g *packing.Geometry, fingerprintID uint32) bool {
+	takes := packing.Flags(packing.Padded)
+	if s.transposed {
+		takes |= packing.Transposed
+	}
+	return s.known && g.Flags&^takes == 0 && slices.Contains(s.ids, fingerprintID)
+}
