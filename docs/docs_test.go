@@ -1,6 +1,7 @@
-package xpwc
+package docs
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -14,6 +15,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// The tests run in the module's root.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
 
 // testsOfThisModule returns the names of all its tests, whatever system or build they are for.
 func testsOfThisModule(t *testing.T) map[string]bool {
