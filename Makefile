@@ -188,6 +188,13 @@ demo-host: host ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19
 	@mkdir -p demo/host
 	@lib/host/host demo demo/host
 
+.PHONY: demo-hello
+demo-hello: lib ## a C++ host of one page, twice: its first start packs, the second finds what was packed
+	@mkdir -p demo/hello && rm -f demo/hello/hello.xpwc
+	@$(binutils)g++ -std=c++17 -O2 -Wall -Wextra -Icapi/include $(xnnpack_cflags) -o $(lib)/hello examples/hello/hello.cpp \
+		$(lib)/libxpwc.a $(xnnpack_ldflags) -lXNNPACK -lpthreadpool -lcpuinfo -lm -ldl -pthread
+	@cd demo/hello && $(CURDIR)/$(lib)/hello && $(CURDIR)/$(lib)/hello
+
 .PHONY: demo-service
 demo-service: xnnpack ## an HTTP service loads two models cold and warm, and a third while it serves
 	@third_party/fetch-models
