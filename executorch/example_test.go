@@ -13,9 +13,27 @@ import (
 	"xpwc/xnnpack"
 )
 
+// A program is loaded with a cache file, and computes one row of up to as many as its dynamic input has.
+func Example() {
+	dir, err := os.MkdirTemp("", "executorch")
+	check(err)
+	defer os.RemoveAll(dir)
+	model, err := executorch.Load("testdata/programs/mlp_dyn_fp32.pte", filepath.Join(dir, "mlp.xpwc"),
+		&executorch.Options{Method: "forward"})
+	check(err)
+	row := make([]float32, model.Inputs()[0].Shape[1])
+	outputs, err := model.Run(row)
+	check(err)
+	y := outputs[0].Data.([]float32)
+	fmt.Println(outputs[0].Name, outputs[0].Shape, len(y))
+	check(model.Close()) // it waits until the file is written
+	// Output:
+	// output 0 [1 16] 16
+}
+
 // A model of one fully connected layer whose weights are in a .ptd that ExecuTorch wrote, loaded twice with one cache
 // file: first its weights are packed, then they are found.
-func Example() {
+func ExampleFile() {
 	dir, err := os.MkdirTemp("", "executorch")
 	check(err)
 	defer os.RemoveAll(dir)

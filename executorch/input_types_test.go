@@ -61,10 +61,15 @@ func TestInputsThatAreOnlyConvertedToFloatsAreGivenAsFloats(t *testing.T) {
 		declared ScalarType
 		converts bool
 		kind     xnnpack.Datatype
-	}{{Long, true, xnnpack.Float32}, {Char, false, xnnpack.QInt8}, {Bool, true, xnnpack.Float32}} {
+		given    models.Element
+	}{
+		{Long, true, xnnpack.Float32, models.Int64}, {Char, false, xnnpack.QInt8, models.Int8},
+		{Bool, true, xnnpack.Float32, models.Bool},
+	} {
 		require.Equal(t, want.declared, m.InputType(i))
 		require.Equal(t, want.converts, m.Converts(i))
 		require.Equal(t, want.kind, m.Inputs()[i].Type)
+		require.Equal(t, want.given, m.Inputs()[i].Element())
 	}
 	require.Equal(t, []Operator{{toDimOrder + ".out", Copied, 2}}, m.Operators()[3:])
 	got := modeltest.Run(t, m, []float32{-3, 0, 5, 16777216, 7, 1}, []float32{0, 1, 1.5, -2, 0.5, 4},
@@ -93,6 +98,7 @@ func TestInputsAreConvertedAsExecuTorchDoes(t *testing.T) {
 		method := openBytes(t, p.bytes()).Methods()[0]
 		require.NoError(t, method.Runnable(), c.of)
 		require.True(t, method.Converts(0))
+		require.Equal(t, c.of.Size(), method.Inputs()[0].Element().Size())
 		dst := make([]byte, 4*len(c.want))
 		require.NoError(t, method.ConvertInput(0, dst, c.content))
 		require.Equal(t, floats(c.want...), dst, c.of)

@@ -1,6 +1,7 @@
 package executorch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -78,9 +79,13 @@ func newProgram(f *files) (*Program, error) {
 // Methods returns the program's methods in the file's order. There is at least one.
 func (p *Program) Methods() []*Method { return slices.Clone(p.methods) }
 
-// Method returns the method of that name; ExecuTorch's export calls the only one "forward". The error matches
-// [ErrUnknownMethod].
+// Method returns the method of that name. An empty name is that of the only method or, of several, "forward", which
+// ExecuTorch's export calls the one of a module. The error matches [ErrUnknownMethod].
 func (p *Program) Method(name string) (*Method, error) {
+	if name == "" && len(p.methods) == 1 {
+		return p.methods[0], nil
+	}
+	name = cmp.Or(name, "forward")
 	var names []string
 	for _, m := range p.methods {
 		if m.name == name {
@@ -142,7 +147,21 @@ func (m *Method) Runnable() error {
 // Inputs returns the method's inputs, called "input 0" and so on. A shape has the dimensions in the order of memory,
 // the outermost first: [batch, height, width, channels] for a tensor in the memory format that PyTorch calls channels
 // last, whatever its sizes there. There are none if the method is not runnable.
-func (m *Method) Inputs() []models.Value { return m.external(m.whole.inputs, "input", 0) }
+func (m *Method) Inputs() []models.Value {
+	inputs := m.external(m.whole.inputs, "input", 0)
+	for i := range inputs {
+		if m.Converts(i) {
+			inputs[i].Declared = declared[m.InputType(i)]
+		}
+	}
+	return inputs
+}
+
+// declared are the elements of inputs that are convertible.
+var declared = map[ScalarType]models.Element{
+	Byte: models.Uint8, Char: models.Int8, Short: models.Int16, Int: models.Int32, Long: models.Int64,
+	Double: models.Float64, Bool: models.Bool,
+}
 
 // InputType returns the type that the program declares of input i, one of Inputs.
 func (m *Method) InputType(i int) ScalarType { return m.types[i].declared }

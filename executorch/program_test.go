@@ -434,6 +434,19 @@ func TestAMethodThatIsNotThereIsAnErrorWithThoseThatAre(t *testing.T) {
 	require.Equal(t, "method 1", m.Name())
 }
 
+func TestAnEmptyNameIsThatOfTheOnlyMethodOrOfForward(t *testing.T) {
+	m, err := openBytes(t, layers(1).bytes()).Method("")
+	require.NoError(t, err)
+	require.Equal(t, "method 0", m.Name())
+	two := layers(1, 1)
+	_, err = openBytes(t, two.bytes()).Method("")
+	require.ErrorIs(t, err, ErrUnknownMethod)
+	two.methods[1].name = "forward"
+	m, err = openBytes(t, two.bytes()).Method("")
+	require.NoError(t, err)
+	require.Equal(t, "forward", m.Name())
+}
+
 func TestAProgramSaysWhatIsInIt(t *testing.T) {
 	program := betweenFormats()
 	m := &program.methods[0]

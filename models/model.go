@@ -1,5 +1,5 @@
 // Package models is the contract of everything that makes XNNPACK subgraphs: what a program needs to load any model,
-// with a cache or without.
+// with a cache or without. Package [xpwc/inference] does all of it in one call.
 //
 //	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
 //	subgraph, err := m.Subgraph(session)

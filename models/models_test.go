@@ -97,3 +97,22 @@ func TestPackSaysWhyTheSubgraphCouldNotBeMade(t *testing.T) {
 	require.NoError(t, cache.Close(), "the session is closed")
 	require.ErrorIs(t, models.Pack(cache, newSource(), fails), xpwc.ErrClosed)
 }
+
+func TestElementsAreWhatProgramsGiveAndTake(t *testing.T) {
+	for kind, want := range map[xnnpack.Datatype]string{
+		xnnpack.Float32: "float32", xnnpack.Float16: "float16", xnnpack.BFloat16: "bfloat16",
+		xnnpack.QInt8: "int8", xnnpack.QUint8: "uint8", xnnpack.Int32: "int32", xnnpack.QInt32: "int32",
+	} {
+		e := models.Value{Type: kind}.Element()
+		require.Equal(t, want, e.String())
+		require.Equal(t, kind.Size(), 8*e.Size())
+	}
+	declared := models.Value{Type: xnnpack.Float32, Declared: models.Int64}.Element()
+	require.Equal(t, "int64", declared.String())
+	require.Equal(t, 8, declared.Size())
+	require.Zero(t, models.Value{Type: xnnpack.ChannelQInt4}.Element())
+	for _, unknown := range []models.Element{-1, 0, models.Bool + 1} {
+		require.Zero(t, unknown.Size())
+		require.Contains(t, unknown.String(), "element ")
+	}
+}

@@ -23,6 +23,19 @@ type Value struct {
 	Dynamic bool
 	// Quantization says what integers mean. It is zero for floats.
 	Quantization xnnpack.Quantization
+	// Declared is the type that programs give an input in, where the model only converts it to Float32, which is then
+	// Type, and XNNPACK has no such conversion: whoever gives the input converts each number, and booleans to 0 and 1.
+	// Otherwise it is 0.
+	Declared Element
+}
+
+// Element returns the type of the numbers that programs give of an input, or take of an output: Declared, or else that
+// of Type. Quantized values are the integers themselves. It is 0 if there is none, see [CheckElements].
+func (v Value) Element() Element {
+	if v.Declared != 0 {
+		return v.Declared
+	}
+	return stored[v.Type]
 }
 
 // ByteSize returns the size of the value's content.

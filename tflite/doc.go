@@ -1,5 +1,12 @@
 // Package tflite reads TensorFlow Lite models (.tflite files) into XNNPACK subgraphs.
 //
+//	m, err := tflite.Load("model.tflite", "model.xpwc", nil)    // an inference.Runner
+//	outputs, err := m.Run(input)                                // a []float32, say
+//	err = m.Close()
+//
+// is all that most programs need, see [xpwc/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
+// of its own does the same in steps:
+//
 //	m, err := tflite.Open("model.tflite")               // maps the file, checks all of it
 //	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
 //	subgraph, err := m.Subgraph(session)

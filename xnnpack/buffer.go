@@ -26,7 +26,16 @@ func (b *Buffer) Bytes() []byte { return b.m.bytes }
 
 // Float32s returns the same memory as floats in the machine's byte order; a remainder of less than four bytes is left
 // out.
-func (b *Buffer) Float32s() []float32 { return b.m.float32s() }
+func (b *Buffer) Float32s() []float32 { return Numbers[float32](b) }
+
+// A Number is what an element of a value can be in Go. Half precision has no type there: its bits are uint16.
+type Number interface {
+	int8 | uint8 | int16 | uint16 | int32 | int64 | float32 | float64
+}
+
+// Numbers returns the memory of a buffer as numbers of type T in the machine's byte order; a remainder of less than
+// one number is left out. It must not be used after Free.
+func Numbers[T Number](b *Buffer) []T { return view[T](b.m) }
 
 // Free gives the memory back. No runtime or subgraph may use it any more. Freeing twice is harmless.
 func (b *Buffer) Free() {

@@ -188,8 +188,9 @@ func (m cMemory) free() { C.free(m.base) }
 
 func (m cMemory) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(m.bytes)) }
 
-func (m cMemory) float32s() []float32 {
-	return unsafe.Slice((*float32)(m.pointer()), len(m.bytes)/4)
+func view[T Number](m cMemory) []T {
+	var number T
+	return unsafe.Slice((*T)(m.pointer()), len(m.bytes)/int(unsafe.Sizeof(number)))
 }
 
 type cSubgraph struct{ p C.xnn_subgraph_t }

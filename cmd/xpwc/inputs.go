@@ -10,6 +10,7 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/models"
 	"xpwc/npy"
 )
 
@@ -71,10 +72,10 @@ func readNumPy(e *execution.Execution, i int, path string) error {
 
 // saving says how an array becomes one of the elements.
 func saving(e *execution.Element) string {
-	if e.Name == "bfloat16" {
+	if e.Element == models.BFloat16 {
 		return "its bits, x.view(numpy.uint16)"
 	}
-	return "x.astype(numpy." + strings.Replace(e.Name, "bool", "bool_", 1) + ")"
+	return "x.astype(numpy." + strings.Replace(e.String(), "bool", "bool_", 1) + ")"
 }
 
 // smallerBatch reports whether a shape is the largest one, but for a first dimension that is smaller.
@@ -132,7 +133,7 @@ func describe(e *execution.Execution, inputs []int) string {
 	var list []string
 	for _, i := range inputs {
 		v := e.Model.Inputs()[i]
-		text := fmt.Sprintf("%s %s %v", e.InputElements[i].Name, v.Name, v.Shape)
+		text := fmt.Sprintf("%s %s %v", e.InputElements[i], v.Name, v.Shape)
 		if q := v.Quantization; q.Scale != 0 {
 			text += fmt.Sprintf(", scale %g, zero point %d", q.Scale, q.ZeroPoint)
 		}

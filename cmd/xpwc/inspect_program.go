@@ -11,7 +11,6 @@ import (
 
 	"xpwc/executorch"
 	"xpwc/internal/console"
-	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
 )
@@ -118,16 +117,15 @@ func reportMethod(m *executorch.Method) methodReport {
 	}
 	values := func(from []models.Value) (to []valueReport) {
 		for _, v := range from {
-			to = append(to, valueReport{v.Name, v.Type.String(), v.Shape, v.Dynamic})
+			kind := v.Type.String()
+			if v.Declared != 0 {
+				kind = fmt.Sprintf("%v, converted to %s", v.Declared, kind)
+			}
+			to = append(to, valueReport{v.Name, kind, v.Shape, v.Dynamic})
 		}
 		return to
 	}
 	r.Inputs, r.Outputs = values(m.Inputs()), values(m.Outputs())
-	for i := range r.Inputs {
-		if m.Converts(i) {
-			r.Inputs[i].Type = fmt.Sprintf("%s, converted to %s", execution.Declared(m, i), r.Inputs[i].Type)
-		}
-	}
 	return r
 }
 

@@ -222,7 +222,7 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 			return nil, err
 		}
 		sum, element := sha256.Sum256(b), e.OutputElements[i]
-		f := outputFile{Name: v.Name, Type: element.Name, Shape: shape, SHA256: hex.EncodeToString(sum[:])}
+		f := outputFile{Name: v.Name, Type: element.String(), Shape: shape, SHA256: hex.EncodeToString(sum[:])}
 		f.beginning = numbers(element, b)
 		if dir != "" {
 			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.%s", i, element.Extension))

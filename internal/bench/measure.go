@@ -16,6 +16,7 @@ import (
 	"xpwc/internal/bench/written"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 )
 
 // Modes: the ways in which a model is run.
@@ -80,24 +81,24 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	progress := console.NewProgress(stderr, "packing")
-	var b execution.Backing
+	var b instance.Backing
 	switch t.Mode {
 	case modeXNNPACK:
-		b = execution.PackedInHeapCache
+		b = instance.PackedInHeapCache
 	case modeIdeal:
 		known, openErr := ideal.Open(t.Cache)
 		if openErr != nil {
 			return nil, openErr
 		}
 		defer func() { err = errors.Join(err, checkAnswers(known), known.Close()) }()
-		b = execution.PackedInProvider(known, nil)
+		b = instance.PackedInProvider(known, nil)
 	case modeWrite:
 		c, createErr := written.Create(t.Cache)
 		if createErr != nil {
 			return nil, createErr
 		}
 		defer func() { err = errors.Join(err, c.Close()) }()
-		b = execution.PackedInProvider(c, c.Finalize)
+		b = instance.PackedInProvider(c, c.Finalize)
 	default:
 		o := &xpwc.Options{Progress: execution.ShowPacking(progress), Prefetch: t.Mode == modeDropped}
 		b = execution.PackedIn(t.Cache, o)
@@ -145,7 +146,7 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 	return r, r.countCache(t.Cache, e.Cache)
 }
 
-func (r *measured) takeTimes(t execution.Times) {
+func (r *measured) takeTimes(t instance.Times) {
 	r.OpenMS, r.LoadMS = console.Milliseconds(t.Open), console.Milliseconds(t.Load)
 	r.CreateRuntimeMS, r.FinalizeMS = console.Milliseconds(t.Create), console.Milliseconds(t.Finalize)
 	r.TotalLoadMS = console.Milliseconds(t.Total())

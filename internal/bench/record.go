@@ -7,6 +7,7 @@ import (
 	"xpwc"
 	"xpwc/internal/bench/ideal"
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -31,7 +32,7 @@ func record(t task) (r *recording, err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	sized := &sizedModel{Model: m}
-	e, err := execution.Load(sized, execution.PackedInProvider(c, nil), t.Threads)
+	e, err := execution.Load(sized, instance.PackedInProvider(c, nil), t.Threads)
 	if err != nil {
 		return nil, err
 	}

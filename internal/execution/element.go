@@ -2,32 +2,26 @@ package execution
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"xpwc/executorch"
 	"xpwc/internal/half"
 	"xpwc/models"
 	"xpwc/npy"
-	"xpwc/xnnpack"
 )
 
-// ErrElement is matched if a model has inputs or outputs of a type that no file of numbers can have.
-var ErrElement = errors.New("inputs and outputs of this type cannot be read and written")
-
-// An Element is the type of an input's or an output's numbers, as a file has them, little-endian.
+// An Element is the type of an input's or an output's numbers, as a file has them, little-endian. NumPy calls all of
+// them but for bfloat16 as its String does.
 type Element struct {
-	Name      string    // as NumPy calls it, but for bfloat16
+	models.Element
 	Dtype     npy.Dtype // in a .npy; of bfloat16 the bits, which NumPy itself has no type for
 	Extension string    // of a file that has nothing else
 	put       func(b []byte, hash uint32)
 	text      func(b []byte) string
 }
-
-// Size returns how many bytes a number has.
-func (e *Element) Size() int { return e.Dtype.Size() }
 
 // Text writes the number that b begins with.
 func (e *Element) Text(b []byte) string { return e.text(b) }
@@ -53,95 +47,52 @@ func intText(n int64) string { return strconv.FormatInt(n, 10) }
 
 var le = binary.LittleEndian
 
-var (
-	float32s = &Element{"float32", npy.Float32, "f32",
+var elements = []*Element{
+	{models.Float32, npy.Float32, "f32",
 		func(b []byte, h uint32) { le.PutUint32(b, math.Float32bits(fraction(h))) },
-		func(b []byte) string { return floatText(float64(math.Float32frombits(le.Uint32(b)))) }}
-	float64s = &Element{"float64", npy.Float64, "f64",
+		func(b []byte) string { return floatText(float64(math.Float32frombits(le.Uint32(b)))) }},
+	{models.Float64, npy.Float64, "f64",
 		func(b []byte, h uint32) { le.PutUint64(b, math.Float64bits(float64(fraction(h)))) },
-		func(b []byte) string { return floatText(math.Float64frombits(le.Uint64(b))) }}
-	float16s = &Element{"float16", npy.Float16, "f16",
+		func(b []byte) string { return floatText(math.Float64frombits(le.Uint64(b))) }},
+	{models.Float16, npy.Float16, "f16",
 		func(b []byte, h uint32) { le.PutUint16(b, halfOf(h)) },
-		func(b []byte) string { return floatText(half.Float64(le.Uint16(b))) }}
-	bfloat16s = &Element{"bfloat16", npy.Uint16, "bf16",
+		func(b []byte) string { return floatText(half.Float64(le.Uint16(b))) }},
+	{models.BFloat16, npy.Uint16, "bf16",
 		func(b []byte, h uint32) { le.PutUint16(b, uint16(math.Float32bits(fraction(h))>>16)) },
-		func(b []byte) string { return floatText(float64(math.Float32frombits(uint32(le.Uint16(b)) << 16))) }}
-	int8s = &Element{"int8", npy.Int8, "i8",
+		func(b []byte) string { return floatText(float64(math.Float32frombits(uint32(le.Uint16(b)) << 16))) }},
+	{models.Int8, npy.Int8, "i8",
 		func(b []byte, h uint32) { b[0] = byteOf(h) },
-		func(b []byte) string { return intText(int64(int8(b[0]))) }}
-	uint8s = &Element{"uint8", npy.Uint8, "u8",
+		func(b []byte) string { return intText(int64(int8(b[0]))) }},
+	{models.Uint8, npy.Uint8, "u8",
 		func(b []byte, h uint32) { b[0] = byteOf(h) },
-		func(b []byte) string { return intText(int64(b[0])) }}
-	bools = &Element{"bool", npy.Bool, "bool",
+		func(b []byte) string { return intText(int64(b[0])) }},
+	{models.Bool, npy.Bool, "bool",
 		func(b []byte, h uint32) { b[0] = byteOf(h) >> 7 },
-		func(b []byte) string { return strconv.FormatBool(b[0] != 0) }}
-	int16s = &Element{"int16", npy.Int16, "i16",
+		func(b []byte) string { return strconv.FormatBool(b[0] != 0) }},
+	{models.Int16, npy.Int16, "i16",
 		func(b []byte, h uint32) { le.PutUint16(b, uint16(byteOf(h))) },
-		func(b []byte) string { return intText(int64(int16(le.Uint16(b)))) }}
-	int32s = &Element{"int32", npy.Int32, "i32",
+		func(b []byte) string { return intText(int64(int16(le.Uint16(b)))) }},
+	{models.Int32, npy.Int32, "i32",
 		func(b []byte, h uint32) { le.PutUint32(b, uint32(byteOf(h))) },
-		func(b []byte) string { return intText(int64(int32(le.Uint32(b)))) }}
-	int64s = &Element{"int64", npy.Int64, "i64",
+		func(b []byte) string { return intText(int64(int32(le.Uint32(b)))) }},
+	{models.Int64, npy.Int64, "i64",
 		func(b []byte, h uint32) { le.PutUint64(b, uint64(byteOf(h))) },
-		func(b []byte) string { return intText(int64(le.Uint64(b))) }}
-)
-
-// stored are the types that XNNPACK computes from and to.
-var stored = map[xnnpack.Datatype]*Element{
-	xnnpack.Float32: float32s, xnnpack.Float16: float16s, xnnpack.BFloat16: bfloat16s, xnnpack.QInt8: int8s,
-	xnnpack.QUint8: uint8s, xnnpack.Int32: int32s, xnnpack.QInt32: int32s,
+		func(b []byte) string { return intText(int64(le.Uint64(b))) }},
 }
 
-// declared are the types that a program may declare of an input which it converts to float32.
-var declared = map[executorch.ScalarType]*Element{
-	executorch.Bool: bools, executorch.Byte: uint8s, executorch.Char: int8s, executorch.Short: int16s,
-	executorch.Int: int32s, executorch.Long: int64s, executorch.Double: float64s,
-}
-
-// Declared returns the name of the type of input i, which the method converts.
-func Declared(m *executorch.Method, i int) string { return declared[m.InputType(i)].Name }
-
-func storedAs(v models.Value) (*Element, error) {
-	if e := stored[v.Type]; e != nil {
-		return e, nil
+func elementsOf(values []models.Value) []*Element {
+	out := make([]*Element, len(values))
+	for i, v := range values {
+		n := slices.IndexFunc(elements, func(e *Element) bool { return e.Element == v.Element() })
+		out[i] = elements[n]
 	}
-	return nil, fmt.Errorf("%q is %v: %w", v.Name, v.Type, ErrElement)
-}
-
-// inputElements returns what a model's inputs are given as.
-func inputElements(m models.Model) ([]*Element, error) {
-	var out []*Element
-	method, _ := m.(*executorch.Method)
-	for i, v := range m.Inputs() {
-		e, err := storedAs(v)
-		if err != nil {
-			return nil, err
-		}
-		if method != nil && method.Converts(i) {
-			e = declared[method.InputType(i)]
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-func outputElements(m models.Model) ([]*Element, error) {
-	var out []*Element
-	for _, v := range m.Outputs() {
-		e, err := storedAs(v)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, e)
-	}
-	return out, nil
+	return out
 }
 
 // InputBytes returns how many bytes input i has as its element says, in the largest shape.
 func (e *Execution) InputBytes(i int) int {
-	v := e.Model.Inputs()[i]
-	n := len(e.Inputs[i].Bytes())
-	return n / stored[v.Type].Size() * e.InputElements[i].Size()
+	stored := e.Model.Inputs()[i].Type.Size() / 8
+	return len(e.Inputs[i].Bytes()) / stored * e.InputElements[i].Size()
 }
 
 // Give sets the content of input i, as its element says. It may be shorter than the largest shape.

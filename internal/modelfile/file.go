@@ -80,7 +80,7 @@ func (f File) openMethod() (models.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := f.method(p)
+	m, err := p.Method(f.Method)
 	if err == nil {
 		err = m.Runnable()
 	}
@@ -97,14 +97,4 @@ func (f File) OpenProgram() (*executorch.Program, error) {
 		err = fmt.Errorf("%w; give its .ptd files too", err)
 	}
 	return p, err
-}
-
-func (f File) method(p *executorch.Program) (*executorch.Method, error) {
-	if all := p.Methods(); f.Method == "" && len(all) == 1 {
-		return all[0], nil
-	}
-	if f.Method == "" {
-		return p.Method("forward")
-	}
-	return p.Method(f.Method)
 }

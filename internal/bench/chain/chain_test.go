@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 )
 
@@ -17,7 +18,7 @@ func run(t testing.TB, path string) []byte {
 	m, err := modelfile.File{Path: path}.Open()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
-	e, err := execution.Load(m, execution.PackedInHeap, 1)
+	e, err := execution.Load(m, instance.PackedInHeap, 1)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close()) }()
 	require.NoError(t, e.FillKnuth())

@@ -1,0 +1,129 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/inference"
+	"xpwc/models"
+	"xpwc/npy"
+)
+
+// inputOf returns the slice that Run takes, of a .npy.
+func inputOf(t testing.TB, path string, of models.Element) (input any, shape []int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	a, err := npy.Read(b)
+	require.NoError(t, err)
+	switch of {
+	case models.Float32:
+		return floats32(t, a.Data, 1), a.Shape
+	case models.Float16:
+		bits := make([]uint16, len(a.Data)/2)
+		for i := range bits {
+			bits[i] = uint16(a.Data[2*i]) | uint16(a.Data[2*i+1])<<8
+		}
+		return bits, a.Shape
+	}
+	require.Fail(t, "no such golden input", of)
+	return nil, nil
+}
+
+func TestLoadedProgramsComputeTheSameWithoutAFileAtTheFirstStartAndAtTheNext(t *testing.T) {
+	for _, c := range programs {
+		t.Run(c.name, func(t *testing.T) {
+			p := openProgram(t, c.name)
+			m, err := p.Method("forward")
+			require.NoError(t, err)
+			golden := p.Path()[:len(p.Path())-len(".pte")]
+			var inputs []any
+			var contents [][]byte
+			var shapes [][]int
+			for i, v := range m.Inputs() {
+				path := fmt.Sprintf("%s.in%d.npy", golden, i)
+				input, shape := inputOf(t, path, v.Element())
+				content, _ := readArray(t, path)
+				inputs, contents, shapes = append(inputs, input), append(contents, content), append(shapes, shape)
+			}
+			want, _ := execution{}.run(t, m, contents, shapes)
+			o := &Options{Options: inference.Options{Threads: 2}}
+			if _, err := os.Stat(golden + ".ptd"); err == nil {
+				o.Data = []string{golden + ".ptd"}
+			}
+			file := filepath.Join(t.TempDir(), "model.xpwc")
+			for _, start := range []struct {
+				file  string
+				packs bool
+			}{{"", true}, {file, true}, {file, false}} {
+				loaded, err := Load(p.Path(), start.file, o)
+				require.NoError(t, err)
+				outputs, err := loaded.Run(inputs...)
+				require.NoError(t, err)
+				for i, v := range m.Outputs() {
+					content, shape := readArray(t, fmt.Sprintf("%s.out%d.npy", golden, i))
+					require.Equal(t, shape, outputs[i].Shape)
+					require.Equal(t, bytesOf(t, outputs[i].Data), want[i], "bit for bit")
+					l2 := relativeL2(floats32(t, bytesOf(t, outputs[i].Data), v.Type), floats32(t, content, v.Type))
+					require.LessOrEqual(t, l2, c.relativeL2)
+				}
+				require.NoError(t, loaded.Close())
+				require.Equal(t, start.packs, loaded.Cache().Stats().Packed.Entries > 0)
+			}
+		})
+	}
+}
+
+// bytesOf returns an output as a .npy has it.
+func bytesOf(t testing.TB, data any) (b []byte) {
+	t.Helper()
+	switch data := data.(type) {
+	case []float32:
+		return floats(data...)
+	case []uint16:
+		for _, n := range data {
+			b = append(b, byte(n), byte(n>>8))
+		}
+		return b
+	}
+	require.Fail(t, "no golden output", "%T", data)
+	return nil
+}
+
+func TestLoadTakesTheMethodThatIsNamed(t *testing.T) {
+	path := filepath.Join("testdata", "two_methods.pte")
+	p, err := Open(path)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "model.xpwc")
+	for _, m := range p.Methods() {
+		loaded, err := Load(path, file, &Options{Method: m.Name()})
+		require.NoError(t, err)
+		require.Equal(t, m.Inputs(), loaded.Inputs())
+		require.Equal(t, m.Outputs(), loaded.Outputs())
+		require.NoError(t, loaded.Close())
+	}
+	require.NoError(t, p.Close())
+	_, err = Load(path, file, &Options{Method: "backward"})
+	require.ErrorIs(t, err, ErrUnknownMethod)
+}
+
+func TestAProgramThatCannotBeRunHereIsNotLoaded(t *testing.T) {
+	dir := t.TempDir()
+	path, file := filepath.Join(dir, "model.pte"), filepath.Join(dir, "model.xpwc")
+	outside := betweenFormats()
+	outside.methods[0].operators[0] = "aten::mean"
+	require.NoError(t, os.WriteFile(path, outside.bytes(), 0o600))
+	_, err := Load(path, file, nil)
+	require.ErrorIs(t, err, ErrUnsupportedOp)
+	require.NoFileExists(t, file)
+	cache, err := xpwc.Open(file, &xpwc.Options{ReadOnly: true})
+	require.NoError(t, err, "nothing of it is open")
+	require.NoError(t, cache.Close())
+}

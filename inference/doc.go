@@ -1,0 +1,27 @@
+// Package inference runs models: one call opens a model and its cache, packs what the cache does not have, and gives a
+// [Runner].
+//
+//	model, err := tflite.Load("selfie.tflite", "selfie.xpwc", nil)
+//	defer model.Close()
+//	outputs, err := model.Run(picture)              // a []float32
+//	mask := outputs[0].Data.([]float32)
+//
+// [xpwc/tflite.Load] and [xpwc/executorch.Load] read such models from files; [Load] takes any other [models.Model].
+// A host that gives XNNPACK memory, a thread pool or a workspace of its own uses packages xpwc, models and xnnpack
+// itself, as the example of [xpwc/tflite.Model.Subgraph] does.
+//
+// # Numbers
+//
+// An input is a slice of the type that its value's [models.Value.Element] says, row by row; so is an output:
+//
+//	float32, float64, int8, uint8, int16, int32, int64, bool   slices of this type
+//	float16, bfloat16                                          []uint16, the bits of each number
+//
+// Quantized values are the integers themselves; [models.Value.Quantization] says what they mean.
+//
+// # Processes and goroutines
+//
+// Loads of one cache file share the packed weights, in one process and in many. A Runner computes one Run after the
+// other. A program that is to compute several at the same time loads the model several times: each Runner has its own
+// memory for what it computes, and the packed weights are there once.
+package inference
