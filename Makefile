@@ -261,14 +261,14 @@ tests: third_party bin/gotestsum
 	@echo "tests on the real library, with the race detector: a line for each package when it has ended"
 	@$(tests) -race -timeout 60m ./...
 
-# Left out are what builds the C library or measures, and what takes seconds where the rest takes a moment.
+# Left out are what builds the C library or measures; and kills, power failures, every flipped bit and what else takes seconds.
 slow_packages := /capi$$|/internal/bench|/examples/
-slow := ^Test(CachesThatAreOpenedClosedCompactedAndLost|TheNextSessionNoticesThatTheFileWasTruncated|PowerFailsAtAnyMoment)$$
+slow := Kill|Interrupt|PowerFails|FlippedBit|FlushFailsWhile|NeverCrash|FileWasTruncated|OpenedClosedCompacted|AThousandChanges|ToolWithoutXNNPACK
 
 .PHONY: quick-tests
 quick-tests: third_party bin/gotestsum
 	@echo "quick tests: a line for each package when it has ended"
-	@$(tests) -short -timeout 10m -skip '$(slow)' $$($(go) list ./... | grep -vE '$(slow_packages)')
+	@$(tests) -short -vet=off -timeout 10m -skip '$(slow)' $$($(go) list ./... | grep -vE '$(slow_packages)')
 
 # What needs no XNNPACK, or the race detector, has been tested with the other one; -short leaves out the slow scenarios.
 .PHONY: test-executorch
