@@ -19,7 +19,18 @@ import (
 // tokens is a program whose method computes (token + 0.5*(n+1)) * bit of a token of int64, an n of int8 and a bit, once
 // in single precision and once as int8.
 func tokens() mprogram {
-	dims := []uint32{2, 3}
+	g := tokensGraph([]uint32{2, 3})
+	of := func(dtype ScalarType) mtensor { return mtensor{dtype: dtype, sizes: []int32{2, 3}} }
+	return mprogram{segments: [][]byte{g.bytes()}, methods: []mmethod{{
+		name: "forward", operators: []string{toDimOrder}, delegates: []table{inSegment(0)},
+		values: append(tensors(of(Long), of(Char), of(Bool), of(Float), of(Float), of(Float), of(Char)),
+			table{0: byte(3), 1: table{}}),
+		inputs: []int32{0, 1, 2}, outputs: []int32{5, 6},
+		instructions: []table{kernel(0, 0, 7, 3), kernel(0, 2, 7, 4), call(0, 3, 1, 4, 5, 6)},
+	}}}
+}
+
+func tokensGraph(dims []uint32) xgraph {
 	eighths := func(id, external, flags uint32, scale float32, zero int32) xtensor {
 		return xtensor{id: id, datatype: dtQInt8, dims: dims, external: external, flags: flags, quant: perTensor,
 			params: table{perTensorScale: scale, perTensorZeroPoint: zero}}
@@ -27,7 +38,7 @@ func tokens() mprogram {
 	single := func(id, external, flags uint32) xtensor {
 		return xtensor{id: id, datatype: dtFloat32, dims: dims, external: external, flags: flags}
 	}
-	g := xgraph{
+	return xgraph{
 		values: []xtensor{
 			single(0, 0, externalInput), eighths(1, 1, externalInput, 0.5, -1), single(2, 2, externalInput),
 			single(3, none, 0), single(4, none, 0), single(5, 3, externalOutput),
@@ -38,14 +49,6 @@ func tokens() mprogram {
 			{kind: 15, fields: slots(4, 2, 5, 0)}, {kind: 18, fields: slots(5, 6, 0)},
 		},
 	}
-	of := func(dtype ScalarType) mtensor { return mtensor{dtype: dtype, sizes: []int32{2, 3}} }
-	return mprogram{segments: [][]byte{g.bytes()}, methods: []mmethod{{
-		name: "forward", operators: []string{toDimOrder}, delegates: []table{inSegment(0)},
-		values: append(tensors(of(Long), of(Char), of(Bool), of(Float), of(Float), of(Float), of(Char)),
-			table{0: byte(3), 1: table{}}),
-		inputs: []int32{0, 1, 2}, outputs: []int32{5, 6},
-		instructions: []table{kernel(0, 0, 7, 3), kernel(0, 2, 7, 4), call(0, 3, 1, 4, 5, 6)},
-	}}}
 }
 
 func TestTheProgramOfTokensForTheToolsTestsIsWhatIsBuiltHere(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"xpwc/inference"
 	"xpwc/models"
 	"xpwc/npy"
+	"xpwc/xnnpack"
 )
 
 // inputOf returns the slice that Run takes, of a .npy.
@@ -25,7 +26,7 @@ func inputOf(t testing.TB, path string, of models.Element) (input any, shape []i
 	require.NoError(t, err)
 	switch of {
 	case models.Float32:
-		return floats32(t, a.Data, 1), a.Shape
+		return floats32(t, a.Data, xnnpack.Float32), a.Shape
 	case models.Float16:
 		bits := make([]uint16, len(a.Data)/2)
 		for i := range bits {
@@ -112,6 +113,38 @@ func TestLoadTakesTheMethodThatIsNamed(t *testing.T) {
 	require.NoError(t, p.Close())
 	_, err = Load(path, file, &Options{Method: "backward"})
 	require.ErrorIs(t, err, ErrUnknownMethod)
+}
+
+func TestDynamicInputsThatDoNotFitTogetherAreAnErrorAndNoHarm(t *testing.T) {
+	p := tokens()
+	const rows, width = 4, 3
+	of := func(dtype ScalarType) table {
+		return mtensor{dtype: dtype, sizes: []int32{rows, width}, dynamic: 1}.table()
+	}
+	for i, dtype := range []ScalarType{Long, Char, Bool, Float, Float, Float, Char} {
+		p.methods[0].values[i] = of(dtype)
+	}
+	p.segments[0] = tokensGraph([]uint32{rows, width}).bytes()
+	path := filepath.Join(t.TempDir(), "tokens.pte")
+	require.NoError(t, os.WriteFile(path, p.bytes(), 0o600))
+	m, err := Load(path, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	require.True(t, m.Inputs()[2].Dynamic)
+	token, half, bit := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, make([]int8, 12), make([]bool, 12)
+	for i := range bit {
+		bit[i] = true
+	}
+	want := []float32{1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 11.5, 12.5}
+	for _, n := range []int{4, 3, 1, 2, 4} {
+		n *= width
+		got, err := m.Run(token[:n], half[:n], bit[:n])
+		require.NoError(t, err)
+		require.Equal(t, []int{n / width, width}, got[0].Shape)
+		require.Equal(t, want[:n], got[0].Data)
+		_, err = m.Run(token[:2*width], half[:3*width], bit[:4*width])
+		require.ErrorIs(t, err, xnnpack.InvalidParameter)
+	}
 }
 
 func TestAProgramThatCannotBeRunHereIsNotLoaded(t *testing.T) {

@@ -129,7 +129,7 @@ func TestADynamicInputHasAsManyRowsAsItsLengthMakes(t *testing.T) {
 
 func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	file, picture := cacheFile(t), sequence(256*256*3)
-	alone, err := tflite.Load(selfie, "", nil)
+	alone, err := tflite.Load(selfie, cacheFile(t), nil)
 	require.NoError(t, err)
 	want, err := alone.Run(picture)
 	require.NoError(t, err)
@@ -156,8 +156,7 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	for _, r := range runners {
 		require.NotNil(t, r)
 	}
-	stats := runners[0].Cache().Stats()
-	require.Empty(t, stats.Private)
+	require.Empty(t, runners[0].Cache().Stats().Private)
 	for i := range runners {
 		require.NoError(t, runners[i].Close())
 	}
@@ -168,7 +167,7 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	require.Equal(t, want, got)
 	require.NoError(t, next.Close())
 	require.Zero(t, next.Cache().Stats().Packed)
-	require.Equal(t, stats.PayloadBytes, next.Cache().Stats().PayloadBytes, "each payload is once in the file")
+	require.Equal(t, alone.Cache().Stats().PayloadBytes, next.Cache().Stats().PayloadBytes, "each is once in the file")
 }
 
 func TestOneRunnerServesManyGoroutinesUntilItIsClosed(t *testing.T) {
