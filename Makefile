@@ -187,6 +187,13 @@ demo-host: host ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19
 	@mkdir -p demo/host
 	@lib/host/host demo demo/host
 
+.PHONY: demo-hello
+demo-hello: lib ## a C++ host of one page, twice: its first start packs, the second finds what was packed
+	@mkdir -p demo/hello && rm -f demo/hello/hello.xpwc
+	@$(binutils)g++ -std=c++17 -O2 -Wall -Wextra -Icapi/include $(xnnpack_cflags) -o $(lib)/hello examples/hello/hello.cpp \
+		$(lib)/libxpwc.a $(xnnpack_ldflags) -lXNNPACK -lpthreadpool -lcpuinfo -lm -ldl -pthread
+	@cd demo/hello && $(CURDIR)/$(lib)/hello && $(CURDIR)/$(lib)/hello
+
 .PHONY: demo-service
 demo-service: xnnpack ## an HTTP service loads two models cold and warm, and a third while it serves
 	@third_party/fetch-models
@@ -213,20 +220,54 @@ endif
 too_long = LC_ALL=C awk '{ gsub(/\t/, "    "); gsub(/[\200-\277]/, "") } \
 	length > 120 { print FILENAME ":" FNR ": more than 120 columns" }'
 
+# Runs targets one after the other, and ends with one line that says how that went and how long it took.
+in_steps = rm -f $(events); for step in $1; do $(MAKE) --no-print-directory $$step || { \
+	echo "make $@: FAILED after $(elapsed), in $$step:" $$(sed -n '$(failed_package)' $(events) 2>/dev/null) >&2; exit 1; }; \
+	done; echo "make $@: all passed, in $(elapsed)"
+elapsed = $$((SECONDS / 60)) min $$((SECONDS % 60)) s
+
+# go test says nothing of a package before all packages ahead of it in the list have ended; gotestsum says it as each one ends.
+tests = $(settings) bin/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped --jsonfile-timing-events $(events) --
+events := bin/tests.json
+failed_package := s/.*"Action":"fail","Package":"\([^"]*\)","Elapsed".*/\1/p
+
+.PHONY: check
+check: ## while you work: formatting, vet, staticcheck and the quick tests (about 2 minutes on 2 cores)
+	@$(call in_steps,lint quick-tests)
+
 .PHONY: test
-test: third_party bin/staticcheck ## formatting, vet, staticcheck, tests with the race detector, fuzz targets
+test: ## formatting, vet, staticcheck, all tests with the race detector, fuzz targets (12 to 20 minutes on 2 cores)
+	@$(call in_steps,lint tests-without-cgo tests fuzz)
+
+.PHONY: lint
+lint: third_party bin/staticcheck
 	@echo "gofmt, go vet, staticcheck"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
 	@test -z "$$($(too_long) $$(git ls-files '*.go') | tee /dev/stderr)"
 	@$(go) vet ./...
 	@$(settings) bin/staticcheck ./...
 	@$(pure_go) vet $(compiled_pure)
+	@$(pure_go) -C $(plots) vet ./... && cd $(plots) && CGO_ENABLED=0 GOFLAGS='$(user_goflags)' $(CURDIR)/bin/staticcheck ./...
+
+.PHONY: tests-without-cgo
+tests-without-cgo:
 	@echo "tests without cgo"
 	@$(pure_go) test $(pure)
-	@$(pure_go) -C $(plots) vet ./... && cd $(plots) && $(pure_go) test ./... && CGO_ENABLED=0 GOFLAGS='$(user_goflags)' $(CURDIR)/bin/staticcheck ./...
-	@echo "tests on the real library, with the race detector (some minutes)"
-	@$(go) test -race -timeout 60m ./...
-	@$(MAKE) --no-print-directory fuzz
+	@$(pure_go) -C $(plots) test ./...
+
+.PHONY: tests
+tests: third_party bin/gotestsum
+	@echo "tests on the real library, with the race detector: a line for each package when it has ended"
+	@$(tests) -race -timeout 60m ./...
+
+# Left out are what builds the C library or measures; and kills, power failures, every flipped bit and what else takes seconds.
+slow_packages := /capi$$|/internal/bench|/examples/
+slow := Kill|Interrupt|PowerFails|FlippedBit|FlushFailsWhile|NeverCrash|FileWasTruncated|OpenedClosedCompacted|AThousandChanges|ToolWithoutXNNPACK
+
+.PHONY: quick-tests
+quick-tests: third_party bin/gotestsum
+	@echo "quick tests: a line for each package when it has ended"
+	@$(tests) -short -vet=off -timeout 10m -skip '$(slow)' $$($(go) list ./... | grep -vE '$(slow_packages)')
 
 # What needs no XNNPACK, or the race detector, has been tested with the other one; -short leaves out the slow scenarios.
 .PHONY: test-executorch
@@ -267,8 +308,10 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 	done
 
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
-bin/staticcheck: go.mod go.sum
-	@$(pure_go) build -o $@ honnef.co/go/tools/cmd/staticcheck
+bin/staticcheck: package := honnef.co/go/tools/cmd/staticcheck
+bin/gotestsum: package := gotest.tools/gotestsum
+bin/staticcheck bin/gotestsum: go.mod go.sum
+	@$(pure_go) build -o $@ $(package)
 
 docs/architecture.svg: docs/architecture.dot ## draw the picture of the packages (needs Graphviz)
 	dot -Tsvg $< -o $@

@@ -1,6 +1,7 @@
-package xpwc
+package docs
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -14,6 +15,42 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// scratch is a directory for what a run of the tests builds once.
+var scratch string
+
+// The tests run in the module's root.
+func TestMain(m *testing.M) {
+	code, err := inTheRoot(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func inTheRoot(m *testing.M) (code int, err error) {
+	if err := os.Chdir(".."); err != nil {
+		return 0, err
+	}
+	if scratch, err = os.MkdirTemp("", "xpwc-docs-"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(scratch)
+	return m.Run(), nil
+}
+
+// documents are those for users.
+func documents(t *testing.T) (names []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/README.md"} {
+		matches, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		names = append(names, matches...)
+	}
+	require.Contains(t, names, "README.md")
+	return names
+}
 
 // testsOfThisModule returns the names of all its tests, whatever system or build they are for.
 func testsOfThisModule(t *testing.T) map[string]bool {
