@@ -208,8 +208,9 @@ func TestWhatIsNotComparedIsNamedByItsLayout(t *testing.T) {
 	packedOnALesserCPU(t, dir, face)
 	packedOnALesserCPU(t, dir, selfie)
 	var here, lesser layoutReport
-	for _, l := range reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts {
-		if l.Current {
+	i := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
+	for _, l := range i.Layouts {
+		if l.Fingerprint == i.Here {
 			here = l
 		} else {
 			lesser = l

@@ -76,6 +76,7 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 		{0, []string{"inspect", "packed_cache"}},
 		{0, []string{"verify", "packed_cache"}},
 		{0, []string{"diff", "model.xpwc", "other.xpwc"}},
+		{0, []string{"who", "model.xpwc"}},
 		{0, []string{"diff", "model.xpwc", "packed_cache"}},
 		{1, []string{"diff", "model.xpwc", "packed.safetensors"}},
 		{0, []string{"prune", "other.xpwc", "--max-size", "100KiB"}},

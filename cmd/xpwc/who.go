@@ -57,7 +57,8 @@ image (overlayfs) each count it as a file of its own.`,
 				return err
 			}
 			if json {
-				return printJSON(cmd.OutOrStdout(), r)
+				setResult(cmd.Context(), r)
+				return nil
 			}
 			return r.print(cmd.OutOrStdout())
 		},
