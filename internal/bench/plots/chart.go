@@ -103,7 +103,7 @@ func (c *chart) points() error {
 		figures.TextStyle[i].XAlign = draw.XCenter
 	}
 	figures.Offset.Y = 7
-	c.Add(ranges, medians, figures)
+	c.Add(ranges, medians, onWhite{figures})
 	return nil
 }
 
@@ -143,9 +143,23 @@ func (c *chart) figures(values plotter.Values) error {
 		labels.TextStyle[i].Font = font.From(sans, 10)
 		labels.TextStyle[i].YAlign = draw.YCenter
 	}
-	labels.Offset.X = 4
-	c.Add(labels)
+	labels.Offset = vg.Point{X: 4, Y: 2} // the centre of a line of text is below that of its digits
+	c.Add(onWhite{labels})
 	return nil
+}
+
+// onWhite are labels on a ground of their own: no line of the grid strikes them through.
+type onWhite struct{ *plotter.Labels }
+
+func (l onWhite) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i, text := range l.Labels.Labels {
+		ground := l.TextStyle[i].Rectangle(text).Add(vg.Point{X: x(l.XYs[i].X), Y: y(l.XYs[i].Y)}.Add(l.Offset))
+		c.FillPolygon(color.White, []vg.Point{
+			ground.Min, {X: ground.Max.X, Y: ground.Min.Y}, ground.Max, {X: ground.Min.X, Y: ground.Max.Y},
+		})
+	}
+	l.Labels.Plot(c, p)
 }
 
 const (
