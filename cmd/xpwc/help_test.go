@@ -122,7 +122,8 @@ func TestWhatIsTrueOfAllEntriesMakesRoomForTheirNames(t *testing.T) {
 func TestLongNamesLoseTheirMiddleAndKernelsAreToldFromBiases(t *testing.T) {
 	const kernel, bias = "model/block_1/dense/kernel", "model/block_1/dense/bias"
 	for room, want := range map[int]string{
-		0: kernel + " + " + bias, 60: kernel + " + " + bias, 40: kernel + " + …bias", 30: "model/block…ense/kernel + bias",
+		0: kernel + " + " + bias, 60: kernel + " + " + bias, 40: kernel + " + …bias",
+		30: "model/block…ense/kernel + bias",
 	} {
 		require.Equal(t, want, entryName(kernel, bias, room))
 	}

@@ -61,8 +61,8 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (_ cache
 	return cachefile.Digest{}, layoutError{err}
 }
 
-// listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's. A whole fingerprint need not be
-// among them: pulling it says so.
+// listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's. A whole
+// fingerprint need not be among them: pulling it says so.
 func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (registry.Fingerprint, error) {
 	if name == current {
 		return layoutHere()

@@ -179,7 +179,7 @@ func TestPackLeavesWhatIsNoSoundCacheAlone(t *testing.T) {
 		0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
 	for name, says := range map[string]string{"cut.xpwc": "damaged", "notes.txt": "not a packed weights cache",
-		"d": "not a regular file", "none/c": "no such file"} {
+		"d": "not a regular file", "none/c": "create it first"} {
 		before, _ := os.ReadFile(filepath.Join(dir, name))
 		code, out, stderr := xpwcIn(t, dir, "pack", faceModel(t), "-o", name)
 		require.NotEqual(t, exitOK, code, name)
