@@ -215,10 +215,11 @@ func packedBy(e *cachefile.Entry) string {
 	return fmt.Sprintf("%s into %d bytes", by, e.Size)
 }
 
-func (s *stockFile) print(w io.Writer, path string) {
+// print describes the file. others says how to make one for another CPU.
+func (s *stockFile) print(w io.Writer, path, others string) {
 	cpu, other := "CPUs of level "+s.CPU, ""
 	if s.CPU == native {
-		cpu, other = "CPUs like this machine's", "; --cpu names others"
+		cpu, other = "CPUs like this machine's", "; "+others
 	}
 	fmt.Fprintf(w, "\n%s: for ExecuTorch %s on %s, %s: %s, %s packed, %s in all\n", path,
 		strings.Join(s.ExecuTorch, ", "), s.Architecture, cpu, console.Plural(s.Entries, "entry"),

@@ -261,7 +261,7 @@ func (r *packReport) print(w io.Writer) error {
 		return err
 	}
 	if r.For != nil {
-		r.For.print(w, r.Output)
+		r.For.print(w, r.Output, "--cpu names others")
 		return nil
 	}
 	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n",

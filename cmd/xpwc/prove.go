@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +26,10 @@ type proof struct {
 	Equal        int     `json:"equal_entries"`
 	EqualBytes   int64   `json:"equal_bytes"`
 	Wrong        []wrong `json:"wrong"`
-	Unused       int     `json:"entries_of_no_use_to_the_model"` // of this machine's layout
+	Unused       int     `json:"entries_of_no_use_to_the_model"` // of the layout compared with, if the file has layouts
 	OtherLayouts int     `json:"entries_of_other_layouts"`       // which cannot be packed here
+
+	layout string // that the model was packed for; "" if the file has no layouts
 }
 
 // wrong is an entry that the file has for the model and that differs, or one that the model needs and the file does not
@@ -71,12 +74,13 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 	if info.Format == cachefile.XPWC2 {
 		return p, p.compareByName(f, right)
 	}
+	p.layout = packed.Level.Layout
 	theirs := map[string][]*candidate{}
 	for e, err := range f.Entries() {
 		switch {
 		case err != nil:
 			return nil, err
-		case e.Layout.String() != packed.Level.Layout:
+		case e.Layout.String() != p.layout:
 			p.OtherLayouts++
 		default:
 			theirs[e.Name] = append(theirs[e.Name], &candidate{Entry: e})
@@ -246,9 +250,19 @@ func (p *proof) print(w io.Writer, file string) {
 	for _, x := range p.Wrong {
 		fmt.Fprintf(w, "%s: entry %q: %s\n", file, console.Printable(x.Entry), x.What)
 	}
-	if p.Unused+p.OtherLayouts > 0 {
-		fmt.Fprintf(w, "note: %s: not compared: %s of this machine's layout not used by %s, %d of other layouts\n",
-			file, console.Plural(p.Unused, "entry"), p.Model, p.OtherLayouts)
+	var left []string
+	if p.Unused > 0 {
+		of := ""
+		if p.layout != "" {
+			of = " of layout " + p.layout[:shortLayout]
+		}
+		left = append(left, fmt.Sprintf("%s%s that no look-up of %s finds", console.Plural(p.Unused, "entry"), of, p.Model))
+	}
+	if p.OtherLayouts > 0 {
+		left = append(left, console.Plural(p.OtherLayouts, "entry")+" of other layouts")
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(w, "note: %s: not compared: %s\n", file, strings.Join(left, ", "))
 	}
 	if p.holds() {
 		here := "here"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -200,4 +201,24 @@ func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
 	}
 	require.Contains(t, says(t, dir, 0, "pull", s.Ref("face:right"), "-o", "pulled.xpwc", "--model", faceModel(t)),
 		"proven: ")
+}
+
+func TestWhatIsNotComparedIsNamedByItsLayout(t *testing.T) {
+	dir, _ := packed(t, face)
+	packedOnALesserCPU(t, dir, face)
+	packedOnALesserCPU(t, dir, selfie)
+	var here, lesser layoutReport
+	for _, l := range reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts {
+		if l.Current {
+			here = l
+		} else {
+			lesser = l
+		}
+	}
+	got := says(t, dir, 0, "verify", "model.xpwc", "--model", testModel(t, face), "--cpu", "sse2")
+	require.Contains(t, got, fmt.Sprintf("not compared: %d entries of layout %s that no look-up of %s finds, "+
+		"%d entries of other layouts\n", lesser.Entries-here.Entries, lesser.Fingerprint[:shortLayout],
+		testModel(t, face), here.Entries))
+	got = says(t, dir, 0, "verify", "model.xpwc", "--model", testModel(t, face))
+	require.Contains(t, got, fmt.Sprintf("not compared: %d entries of other layouts\n", lesser.Entries))
 }

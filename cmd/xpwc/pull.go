@@ -144,7 +144,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		fmt.Fprintf(stdout, "\n%s  %s\ndigest      %s\n", done, o.output, p.Digest)
 		p.Proof.print(stdout, o.output)
 		if p.For != nil {
-			p.For.print(stdout, o.output)
+			p.For.print(stdout, o.output, "pull on such a machine for that")
 		}
 		return nil
 	})

@@ -37,11 +37,11 @@ Checksums find damage. They do not prove who made the file, and who can write it
 what the model computes. With --model, MODEL is packed as xpwc pack does, and every entry
 that the file has for it is compared byte for byte. Use it before you deploy a file that
 was packed elsewhere. It needs space for the packed weights in the directory for
-temporary files (TMPDIR). Entries that MODEL does not use, and entries of other CPUs'
-layouts, cannot be compared; they are counted. --cpu compares with what MODEL is packed
-into for a lesser CPU than this one. An ExecuTorch's file has no layouts: each entry that
-the stock runtime would find must be equal. So name the CPU that it was packed for, and
-use an xpwc with its XNNPACK (see xpwc pack --for).
+temporary files (TMPDIR). Entries that no look-up of MODEL finds, and entries of other
+CPUs' layouts, cannot be compared; they are counted. --cpu compares with what MODEL is
+packed into for a lesser CPU than this one. An ExecuTorch's file has no layouts: each
+entry that the stock runtime would find must be equal. So name the CPU that it was packed
+for, and use an xpwc with its XNNPACK (see xpwc pack --for).
 
 A damaged cache need not be repaired: programs that open it with xpwc pack damaged weights
 again. xpwc compact drops damaged payloads.

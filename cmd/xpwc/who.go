@@ -73,9 +73,9 @@ type usersReport struct {
 	Present    bool         `json:"present"`
 	FileBytes  int64        `json:"file_bytes"`
 	Generation uint64       `json:"generation,omitempty"`
-	Cached     *int64       `json:"page_cache_bytes"` // null if the system does not say it to this user
+	Cached     *int64       `json:"page_cache_bytes,omitempty"` // nil if the system does not say it to this user
 	Processes  []userReport `json:"processes"`
-	Hidden     int          `json:"hidden_processes"` // that this user may not look into
+	Hidden     int          `json:"hidden_process_count"` // that this user may not look into
 	Shared     bool         `json:"shared"`
 	Answer     string       `json:"answer"`
 }
