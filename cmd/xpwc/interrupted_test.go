@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -237,7 +238,17 @@ func reference(t *testing.T) string {
 	return ref
 }
 
+// obeyInterrupts lets the commands that a test starts be interrupted, also where this process was started with nohup or
+// in the background of a shell: they would inherit that it ignores the signals.
+func obeyInterrupts(t *testing.T) {
+	t.Helper()
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, interrupts...)
+	t.Cleanup(func() { signal.Stop(received) })
+}
+
 func TestAnInterruptLeavesWhatThereWas(t *testing.T) {
+	obeyInterrupts(t)
 	for _, m := range moments(t, reference(t)) {
 		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM,
 			"SIGHUP": syscall.SIGHUP} {

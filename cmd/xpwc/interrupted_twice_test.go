@@ -14,6 +14,7 @@ import (
 
 // Hashing or verifying a large file cannot.
 func TestASecondInterruptEndsWhatCannotStopAtOnce(t *testing.T) {
+	obeyInterrupts(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self)

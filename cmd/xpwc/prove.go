@@ -55,8 +55,8 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 		return nil, err
 	}
 	if info.Format == cachefile.XPWC1 {
-		return nil, fmt.Errorf("%s: a file of version 1, as ExecuTorch wrote it, has no seeds, by which entries are found; "+
-			"xpwc convert --to native --model compares it with the model", f.Path())
+		return nil, fmt.Errorf("%s: a file of version 1, as ExecuTorch wrote it, has no seeds, by which entries are "+
+			"found; xpwc convert --to native --model compares it with the model", f.Path())
 	}
 	packed, err := packInto(model, path, cpu, allJobs(), false, stderr)
 	if err != nil {
