@@ -23,7 +23,8 @@ type Options struct {
 	// Transport makes the HTTP requests; by default http.DefaultTransport, which knows proxies.
 	Transport http.RoundTripper
 	// Have is the path of a cache file that may be what a pull is to bring: then it stays, and nothing is written. So
-	// processes that map it from now on share its pages with those that have it mapped. The whole file is read. Whether xpwc.Open would open it is not looked at.
+	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
+	// Whether xpwc.Open would open it is not looked at.
 	Have string
 	// Progress, if not nil, is given how many bytes of cache files have been moved, of how many. It is called often,
 	// from one goroutine at a time.

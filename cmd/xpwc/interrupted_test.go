@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -236,15 +235,6 @@ func reference(t *testing.T) string {
 	ref := registrytest.Start(t).Ref("heavy:v1")
 	says(t, workplace(t), 0, "push", ref, "there.xpwc")
 	return ref
-}
-
-// obeyInterrupts lets the commands that a test starts be interrupted, also where this process was started with nohup or
-// in the background of a shell: they would inherit that it ignores the signals.
-func obeyInterrupts(t *testing.T) {
-	t.Helper()
-	received := make(chan os.Signal, 1)
-	signal.Notify(received, interrupts...)
-	t.Cleanup(func() { signal.Stop(received) })
 }
 
 func TestAnInterruptLeavesWhatThereWas(t *testing.T) {

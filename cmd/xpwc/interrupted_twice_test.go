@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 
@@ -38,4 +39,13 @@ func TestASecondInterruptEndsWhatCannotStopAtOnce(t *testing.T) {
 	}()
 	require.Error(t, cmd.Wait())
 	require.Equal(t, syscall.SIGINT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+}
+
+// obeyInterrupts lets the commands that a test starts be interrupted, also where this process was started with nohup or
+// in the background of a shell: they would inherit that it ignores the signals.
+func obeyInterrupts(t *testing.T) {
+	t.Helper()
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, interrupts...)
+	t.Cleanup(func() { signal.Stop(received) })
 }

@@ -256,7 +256,8 @@ func (p *proof) print(w io.Writer, file string) {
 		if p.layout != "" {
 			of = " of layout " + p.layout[:shortLayout]
 		}
-		left = append(left, fmt.Sprintf("%s%s that no look-up of %s finds", console.Plural(p.Unused, "entry"), of, p.Model))
+		left = append(left, fmt.Sprintf("%s%s that no look-up of %s finds",
+			console.Plural(p.Unused, "entry"), of, p.Model))
 	}
 	if p.OtherLayouts > 0 {
 		left = append(left, console.Plural(p.OtherLayouts, "entry")+" of other layouts")

@@ -102,8 +102,8 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	o.mode.set(s)
 	progress := console.NewProgress(stderr, "downloading")
 	client := o.client(cmd, progress)
-	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open, since
-	// others can change it, is replaced whatever it has.
+	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,
+	// since others can change it, is replaced whatever it has.
 	if p.For == nil && checkCache(s.path) == nil {
 		client.Have = s.path
 	}

@@ -241,9 +241,10 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 		sentence = "Not shared: no process has the file mapped"
 	case len(now) == 1:
 		p := now[0]
-		sentence = fmt.Sprintf("Not shared: only %s has the file mapped; another process would share its pages", p.title())
+		sentence = fmt.Sprintf("Not shared: only %s has the file mapped; another process would share its pages",
+			p.title())
 	case sum.Shared() == 0:
-		sentence = fmt.Sprintf("Not shared: %s the file mapped, and none has a page in memory that another one has",
+		sentence = fmt.Sprintf("Not shared: %s the file mapped, and none a page in memory that another one has",
 			processes)
 	default:
 		shared = true

@@ -1,5 +1,5 @@
-// Package trust says which files and links nobody but this user and root can change. Who can change a cache file chooses
-// the answers; who can change a link to it chooses which file is opened, and perhaps replaced.
+// Package trust says which files and links nobody but this user and root can change. Who can change a cache file
+// chooses the answers; who can change a link to it chooses which file is opened, and perhaps replaced.
 package trust
 
 import "errors"
