@@ -83,7 +83,8 @@ func (r *Runner) Run(inputs ...any) ([]Output, error) {
 	outputs := make([]Output, len(r.outputs))
 	for i, v := range r.outputs {
 		shape := r.instance.OutputShape(i)
-		outputs[i] = Output{v.Name, slices.Clone(shape), kinds[v.Element()].take(r.instance.Outputs[i], elements(shape))}
+		data := kinds[v.Element()].take(r.instance.Outputs[i], elements(shape))
+		outputs[i] = Output{v.Name, slices.Clone(shape), data}
 	}
 	return outputs, nil
 }
