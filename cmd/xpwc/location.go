@@ -29,8 +29,11 @@ func locate(path string) (location, error) {
 	}
 	if kind := described.KindOf(path); kind == described.NumPy || kind == described.FlatTensor {
 		if tensors, err := described.OpenTensors(path); err == nil {
-			return l, errors.Join(fmt.Errorf("%s: unpacked tensors; xpwc pack --description packs them: %w", path,
-				cachefile.ErrNotCache), tensors.Close())
+			found := len(tensors.Tensors()) > 0 // none in a directory without .npy files
+			if err := tensors.Close(); found || err != nil {
+				return l, errors.Join(fmt.Errorf("%s: unpacked tensors; xpwc pack --description packs them: %w", path,
+					cachefile.ErrNotCache), err)
+			}
 		}
 	}
 	e, err := describeEmbedding(path)
