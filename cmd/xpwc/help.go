@@ -42,6 +42,47 @@ func wrapHelp(root *cobra.Command) {
 	})
 }
 
+// newHelpCommand returns the command help. Cobra's own shows the help of the whole tool for a word that is no command.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "help [COMMAND]",
+		Short:             "Show the help of a command",
+		Long:              `Shows the help of a command, as COMMAND --help does.`,
+		Example:           "  xpwc help pack\n  xpwc help completion bash",
+		ValidArgsFunction: completeCommands,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(cmd.Root(), args)
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// completeCommands completes the names of the commands of the command that args name.
+func completeCommands(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if of, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
+		for _, c := range of.Commands() {
+			if c.IsAvailableCommand() && strings.HasPrefix(c.Name(), begin) {
+				names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// unknownCommand is the error that args name no command of root.
+func unknownCommand(root *cobra.Command, args []string) error {
+	meant := ""
+	if names := root.SuggestionsFor(args[0]); len(names) > 0 && len(args) == 1 {
+		meant = "; did you mean " + strings.Join(names, " or ") + "?"
+	}
+	return usagef("unknown command %q%s", strings.Join(args, " "), meant)
+}
+
 // reflow fills the paragraphs of a text anew. An indented line begins a paragraph of its own, which lines that are
 // indented further continue.
 func reflow(text string, width int) string {

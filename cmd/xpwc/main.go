@@ -139,11 +139,7 @@ otherwise. A second interrupt, a second later, ends it at once.`,
 			if len(args) == 0 {
 				return nil
 			}
-			meant := ""
-			if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
-				meant = "; did you mean " + strings.Join(names, " or ") + "?"
-			}
-			return usagef("unknown command %q%s", args[0], meant)
+			return unknownCommand(cmd, args[:1])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
@@ -175,6 +171,7 @@ otherwise. A second interrupt, a second later, ends it at once.`,
 			root.AddCommand(c)
 		}
 	}
+	root.SetHelpCommand(newHelpCommand())
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")
 	root.SuggestionsMinimumDistance = 2 // which cobra sets only for errors of its own
