@@ -89,7 +89,9 @@ go = $(settings) go
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { line = sprintf("  make %-16s", $$1); n = split($$2, words, " "); \
+		for (i = 1; i <= n; i++) { if (length(line) + length(words[i]) >= 80) { print line; line = sprintf("%23s", "") } \
+		line = line " " words[i] } print line }' $(MAKEFILE_LIST)
 
 .PHONY: third_party
 third_party: xnnpack models ## fetch the pinned XNNPACK, and the models and ExecuTorch's headers for the tests
@@ -108,7 +110,7 @@ tools: ## install what the tests for other architectures and systems, registries
 	@third_party/install-tools
 
 .PHONY: env
-env: xnnpack ## print the cgo settings for a shell: eval "$(make -s env)"
+env: xnnpack ## print the settings for cgo: eval "$(make -s env)"
 	@echo "export XNNPACK='$(XNNPACK)' $(settings)"
 
 .PHONY: build

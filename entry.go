@@ -159,7 +159,7 @@ func (c *core) loaded(e *entry) bool {
 }
 
 // doubled returns s with room for one more, at first for as many as are expected. What append makes of a long slice is
-// a quarter longer, and leaves four times as much behind for the garbage collector.
+// a quarter longer, and leaves four times as much to the garbage collector.
 func doubled[T any](s []T, expected int) []T {
 	if len(s) < cap(s) {
 		return s

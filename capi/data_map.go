@@ -132,7 +132,7 @@ func (m *dataMap) ask(name string) (*tensor, error) {
 	}
 }
 
-// collectedFor is how many tensors leave so much behind that it is given back at once. The Go heap is the library's
+// collectedFor is how many tensors leave so much garbage that it is given back at once. The Go heap is the library's
 // own.
 const collectedFor = 1 << 14
 

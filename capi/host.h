@@ -76,7 +76,7 @@ void xpwc_call_log(struct xpwc_callback log, uint32_t level, const char* message
 void xpwc_call_progress(
     struct xpwc_callback progress, const char* name, uint64_t bytes, uint64_t done, uint64_t total);
 
-// Tells whether the calling thread is in one of these functions for that cache, or if 0 for any: locks may be held
+// Returns whether the calling thread is in one of these functions for that cache, or if 0 for any: locks may be held
 // meanwhile.
 bool xpwc_in_callback(uintptr_t cache);
 

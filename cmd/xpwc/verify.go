@@ -39,7 +39,7 @@ that the file has for it is compared byte for byte. Use it before you deploy a f
 was packed elsewhere. It needs space for the packed weights in the directory for
 temporary files (TMPDIR). Entries that no look-up of MODEL finds, and entries of other
 CPUs' layouts, cannot be compared; they are counted. --cpu compares with what MODEL is
-packed into for a lesser CPU than this one. An ExecuTorch's file has no layouts: each
+packed into for a lesser CPU than this one. A file of ExecuTorch has no layouts: each
 entry that the stock runtime would find must be equal. So name the CPU that it was packed
 for, and use an xpwc with its XNNPACK (see xpwc pack --for).
 

@@ -21,7 +21,7 @@ type layer struct {
 	alone    bool // it is not joined with its only child
 	children []*layer
 	byName   map[string]*layer
-	own      []*layer // entries of this very name, with what tells them apart
+	own      []*layer // entries of this very name, with what distinguishes them
 	source   cachefile.Digest
 	seed     uint32
 }
