@@ -38,16 +38,20 @@ func TestTheHeaderCompilesAloneInEveryLanguage(t *testing.T) {
 	}
 }
 
-func TestWithoutXNNPACKTheHeaderSaysHowToGiveIt(t *testing.T) {
+func TestWithoutXNNPACKTheHeadersSayHowToGiveItAndNothingElse(t *testing.T) {
 	t.Parallel()
-	source := filepath.Join(t.TempDir(), "alone.c")
-	require.NoError(t, os.WriteFile(source, []byte("#include <xpwc.h>\n"), 0o600))
-	err := tool("", nil, "gcc", "-fsyntax-only", "-I"+filepath.Join(installed(t), prefix, "include"), source)
-	if err == nil {
-		t.Skip("the compiler finds an XNNPACK by itself")
+	for header, compiler := range map[string]string{"xpwc.h": "gcc", "xpwc.hpp": "g++"} {
+		source := filepath.Join(t.TempDir(), "alone.cc")
+		require.NoError(t, os.WriteFile(source, []byte("#include <"+header+">\n"), 0o600))
+		err := tool("", nil, compiler, "-fsyntax-only", "-std=c++17", "-I"+filepath.Join(installed(t), prefix, "include"),
+			source)
+		if err == nil {
+			t.Skip("the compiler finds an XNNPACK by itself")
+		}
+		require.ErrorContains(t, err, "XNNPACK is not found")
+		require.ErrorContains(t, err, "-I/its/include")
+		require.NotContains(t, err.Error(), "xnn_datatype", "what follows from the mistake hides it")
 	}
-	require.ErrorContains(t, err, "XNNPACK is not found")
-	require.ErrorContains(t, err, "-I/its/include")
 }
 
 // xnnpackHeader returns the path of the xnnpack.h at hand.

@@ -71,6 +71,7 @@
 #if defined(__has_include)
 #if !__has_include(<xnnpack.h>)
 #error "XNNPACK is not found. xpwc calls the XNNPACK of the program: add its directory to the include path (-I/its/include), or link its target, such as XNNPACK of CMake, to what includes this file."
+#include "./xnnpack.h"  // ends the compilation, where #include <xnnpack.h> would not: it has failed before
 #endif
 #endif
 #include <xnnpack.h>
