@@ -29,6 +29,7 @@ var wrong = []struct{ description, says string }{
 	{`[{"op": "batch_matrix_multiply", "datatype": "f32", "weights": "w"}]`, "deconvolution_2d"},
 	{`[{"op": "fully_connected, convolution_2d", "datatype": "f32", "weights": "w"}]`, "unknown op"},
 	{`[{"datatype": "f32", "weights": "w"}]`, "unknown op"},
+	{`[{"op": "fully_connected", "weights": "w"}]`, `"datatype" is missing`},
 	{`[{"op": "fully_connected", "datatype": "f64", "weights": "w"}]`, "qd8_f32_qb4w"},
 	{`[{"op": "convolution_2d", "datatype": "f16", "weights": "c"}]`, "fully_connected"},
 	{`[{"op": "fully_connected", "datatype": "f32"}]`, `"weights" is missing`},

@@ -2,6 +2,7 @@ package described
 
 import (
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -41,8 +42,11 @@ func newStep(o Operator, tensors Tensors) (*step, error) {
 	}
 	d, ok := datatypes[o.Datatype]
 	if !ok {
-		return nil, invalid("unknown datatype %q; known are %s", o.Datatype,
-			strings.Join(slices.Sorted(maps.Keys(datatypes)), ", "))
+		wrong := fmt.Sprintf("unknown datatype %q", o.Datatype)
+		if o.Datatype == "" {
+			wrong = "\"datatype\" is missing"
+		}
+		return nil, invalid("%s; known are %s", wrong, strings.Join(slices.Sorted(maps.Keys(datatypes)), ", "))
 	}
 	if !slices.Contains(operators, o.Op) {
 		return nil, invalid("unknown op %q; known are %s", o.Op, strings.Join(operators, ", "))

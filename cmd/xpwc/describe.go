@@ -58,8 +58,8 @@ func describeTensors(model modelfile.File, path string, stdout, stderr io.Writer
 			guessed++
 		}
 	}
-	_, err = fmt.Fprintf(stderr, "note: %s, and %s left out; of the operators %d are to be completed, and %d have "+
-		"members that were only assumed: see \"assumed\" and \"note\"\n",
+	_, err = fmt.Fprintf(stderr, "note: %s, and %s left out; to be completed: %d, with assumed members: %d; "+
+		"see \"note\" and \"assumed\"\n",
 		console.Plural(len(operators)-left, "operator"), console.Plural(left, "tensor"), incomplete, guessed)
 	return err
 }
