@@ -43,8 +43,8 @@ func TestWithoutXNNPACKTheHeadersSayHowToGiveItAndNothingElse(t *testing.T) {
 	for header, compiler := range map[string]string{"xpwc.h": "gcc", "xpwc.hpp": "g++"} {
 		source := filepath.Join(t.TempDir(), "alone.cc")
 		require.NoError(t, os.WriteFile(source, []byte("#include <"+header+">\n"), 0o600))
-		err := tool("", nil, compiler, "-fsyntax-only", "-std=c++17", "-I"+filepath.Join(installed(t), prefix, "include"),
-			source)
+		err := tool("", nil, compiler, "-fsyntax-only", "-std=c++17",
+			"-I"+filepath.Join(installed(t), prefix, "include"), source)
 		if err == nil {
 			t.Skip("the compiler finds an XNNPACK by itself")
 		}
