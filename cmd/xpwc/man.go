@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -23,6 +24,10 @@ The directory is created if it is not there. SOURCE_DATE_EPOCH sets the date in 
 			}
 			root := newWholeCommand() // also where this one has no XNNPACK
 			root.DisableAutoGenTag = true
+			root.Long = asMarkdown(root.Long)
+			for _, c := range root.Commands() {
+				c.Long = asMarkdown(c.Long)
+			}
 			return doc.GenManTree(root, &doc.GenManHeader{Title: "XPWC", Section: "1", Source: "xpwc", Manual: "xpwc"},
 				args[0])
 		},
@@ -30,4 +35,25 @@ The directory is created if it is not there. SOURCE_DATE_EPOCH sets the date in 
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
+}
+
+// manualWidth is how many columns the lists of a manual page have. Its margins leave them on a terminal of 80.
+const manualWidth = 66
+
+// asMarkdown returns a help text as the manual's generator reads it, for which a list is what is indented by four.
+func asMarkdown(text string) string {
+	var lines []string
+	list := false
+	for line := range strings.SplitSeq(reflow(text, manualWidth), "\n") {
+		begins := !list && strings.HasPrefix(line, "  ")
+		list = strings.HasPrefix(line, "  ")
+		if begins {
+			lines = append(lines, "")
+		}
+		if list {
+			line = "  " + line
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestManualPagesKeepListsAsTheyAre(t *testing.T) {
+	dir := t.TempDir()
+	says(t, dir, 0, "man", ".")
+	for page, line := range map[string]string{
+		"xpwc.1":     "\n130  if it was interrupted, by Ctrl-C, SIGTERM or SIGHUP\n",
+		"xpwc-who.1": "\ndirty     private pages that are yet to be written to the file\n",
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, page))
+		require.NoError(t, err)
+		require.Contains(t, string(text), line)
+	}
+}
