@@ -45,7 +45,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		o.command = command
 	}
 	code, message := o.exit(j)
-	if wantsJSON(o.command, args) && (o.err != nil || o.result != nil) {
+	if wantsJSON(o.command, args, o.err) && (o.err != nil || o.result != nil) {
 		d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
 		if message != "" {
 			d.Error = failureOf(o.command, o.err, message, code)
