@@ -74,6 +74,9 @@ type failure struct {
 	Path     string    `json:"path,omitempty"` // that it concerns, or the reference in a registry
 }
 
+// Error is the message: a failure that another process of this program reports is an error here.
+func (f *failure) Error() string { return f.Message }
+
 // print prints the document with the members of a result, which may be nil.
 func (d document) print(w io.Writer, result any) error {
 	b, err := json.Marshal(d)
@@ -174,6 +177,9 @@ var errorKinds = []struct {
 func kindOf(err error) errorKind {
 	if errors.As(err, new(usageError)) {
 		return kindUsage
+	}
+	if of := (*failure)(nil); errors.As(err, &of) {
+		return of.Kind
 	}
 	for _, k := range errorKinds {
 		if slices.ContainsFunc(k.of, func(of error) bool { return errors.Is(err, of) }) {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestResultsThatCannotBePrintedAreAnError(t *testing.T) {
@@ -39,4 +41,21 @@ func TestMessagesDoNothingToATerminal(t *testing.T) {
 	dir := t.TempDir()
 	require.Equal(t, "xpwc: no?[31m?file: no such file or directory\n",
 		says(t, dir, 1, "inspect", "no\x1b[31m\u202efile"))
+}
+
+// Levels of CPU are packed by processes of their own.
+func TestWhyPackingFailedIsKnownToPrograms(t *testing.T) {
+	dir := t.TempDir()
+	full := filepath.Join(dir, "full")
+	require.NoError(t, os.Mkdir(full, 0o700))
+	if err := unix.Mount("none", full, "tmpfs", 0, "size=200k"); err != nil {
+		t.Skipf("mount a small disk: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(full, 0)) })
+	e := failed(t, dir, exitFailed, "pack", faceModel(t), "-o", "full/model.xpwc")
+	require.Equal(t, kindNoSpace, e.Kind)
+	require.Contains(t, e.Message, "no space left on device")
+	left, err := os.ReadDir(full)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
