@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
@@ -179,4 +180,25 @@ func TestWritingThatFailsToBeginIsAFlushThatFailed(t *testing.T) {
 			requireContent(t, dir, want)
 		})
 	}
+}
+
+// A file that replaces one of ExecuTorch's is packed into under another way of becoming its writer.
+func TestTheFileThatReplacesAForeignOneBeginsToBeWrittenToo(t *testing.T) {
+	dir := newDir(t)
+	foreign := bytes.Repeat([]byte{1}, 1000)
+	entries := []format.TrailerEntry{{Name: "payload 0", Size: uint64(len(foreign)), Seed: 42}}
+	foreign = append(foreign, format.EncodeTrailer(entries, uint64(len(foreign)))...)
+	dir.Put(cachePath, foreign, int64(len(foreign)))
+
+	b := &begun{taking: make(chan bool), calls: make(chan int64, 100)}
+	close(b.taking)
+	o := store.Options{Condemned: store.NewCondemned(), Early: true}
+	w := &writer{store.New(cachePath, earlyFiles{dir.Process(), b}, o), nil}
+	require.ErrorIs(t, w.Load(), format.ErrForeign)
+	require.NoError(t, w.begin())
+	want := w.packEarly(t, 0, 3)
+	require.NoError(t, w.commit(nil))
+	require.NoError(t, w.Close())
+	require.NotEmpty(t, b.calls)
+	requireContent(t, dir, want)
 }

@@ -37,7 +37,7 @@ func (st *Store) Begin() (ok bool, err error) {
 	if ok, err := st.disk.TryLock(); err != nil || !ok {
 		return false, err
 	}
-	st.locked, st.reserved, st.early = true, 0, &earlyWriter{}
+	st.beWriter()
 	if err := st.prepare(); err != nil {
 		if st.foreign != nil { // whose disk it is now
 			st.locked = false
@@ -47,6 +47,9 @@ func (st *Store) Begin() (ok bool, err error) {
 	}
 	return true, nil
 }
+
+// beWriter takes note that this process is the writer, and has neither reserved anything nor begun to write it.
+func (st *Store) beWriter() { st.locked, st.reserved, st.early = true, 0, &earlyWriter{} }
 
 // BeginRenewal makes this process the writer of a condemned file, only to put another in its place. ok is false if
 // another process is the writer.
