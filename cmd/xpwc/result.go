@@ -99,8 +99,8 @@ func (d document) print(w io.Writer, result any) error {
 	return err
 }
 
-// wantsJSON reports whether a command line asks for JSON, also one that is wrong elsewhere: then the flags after what is
-// wrong were not read.
+// wantsJSON reports whether a command line asks for JSON, also one that is wrong elsewhere: then the flags after what
+// is wrong were not read.
 func wantsJSON(cmd *cobra.Command, args []string, err error) bool {
 	f := cmd.Flags().Lookup("json")
 	if f != nil && f.Value.Type() != "bool" || f == nil && cmd.HasParent() {
