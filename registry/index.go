@@ -171,6 +171,10 @@ var denied = []int{http.StatusUnauthorized, http.StatusForbidden}
 // translate makes the client's errors the package's.
 func translate(err error) error {
 	var response *errcode.ErrorResponse
+	answered := errors.As(err, &response)
+	if answered && !errors.As(err, new(answer)) {
+		err = answer{err, response}
+	}
 	switch {
 	case errors.As(err, new(damage)):
 		return err
@@ -180,9 +184,32 @@ func translate(err error) error {
 		errors.Is(err, ErrDamaged):
 		// What is wrong with a file whose digest is right was wrong when it was pushed.
 		return damage{err}
-	case errors.Is(err, auth.ErrBasicCredentialNotFound),
-		errors.As(err, &response) && slices.Contains(denied, response.StatusCode):
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return fmt.Errorf("%w; none are stored for this one", ErrUnauthorized)
+	case answered && slices.Contains(denied, response.StatusCode):
 		return fmt.Errorf("%w: %w", ErrUnauthorized, err)
 	}
 	return err
 }
+
+// An answer is an error with what the registry answered, in words: without the details that only programs read.
+type answer struct {
+	err      error
+	response *errcode.ErrorResponse
+}
+
+func (a answer) Error() string {
+	var said []string
+	for _, e := range a.response.Errors {
+		e.Detail = nil
+		said = append(said, e.Error())
+	}
+	if len(said) == 0 {
+		said = append(said, strings.ToLower(http.StatusText(a.response.StatusCode)))
+	}
+	words := fmt.Sprintf("%s answers %s with %d: %s", a.response.URL.Host, a.response.Method, a.response.StatusCode,
+		strings.Join(said, "; "))
+	return strings.ReplaceAll(a.err.Error(), a.response.Error(), words)
+}
+
+func (a answer) Unwrap() error { return a.err }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc/internal/console"
 	"xpwc/xnnpack"
 )
 
@@ -28,8 +29,9 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
+	out := &results{Writer: stdout}
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	ctx, j := newJob()
 	// The hidden commands are processes that this program starts for itself: they end with it.
@@ -44,23 +46,43 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if o.command == nil {
 		o.command = command
 	}
+	if o.err == nil && out.err != nil {
+		o.unprinted(out.err)
+	}
 	code, message := o.exit(j)
-	if wantsJSON(o.command, args) && (o.err != nil || o.result != nil) {
+	if wantsJSON(o.command, args, o.err) && (o.err != nil || o.result != nil) {
 		d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
 		if message != "" {
 			d.Error = failureOf(o.command, o.err, message, code)
 		}
-		if err := d.print(stdout, o.result); err != nil && message == "" {
-			code, message = max(code, exitFailed), err.Error()
+		if err := d.print(out, o.result); err != nil && message == "" {
+			o.unprinted(err)
+			code, message = o.exit(j)
 		}
 	}
 	if message != "" {
-		fmt.Fprintf(stderr, "xpwc: %s\n", message)
+		fmt.Fprintf(stderr, "xpwc: %s\n", printableLines(message))
 	}
 	if code == exitUsage && !errors.As(o.err, new(troubleError)) {
 		fmt.Fprintf(stderr, "See %s --help.\n", o.command.CommandPath())
 	}
 	return code
+}
+
+// unprinted makes an error of writing the results that of the command.
+func (o *outcome) unprinted(err error) {
+	if o.err = err; o.command.Name() == "diff" {
+		o.err = troubleError{err} // the files may be equal
+	}
+}
+
+// printableLines replaces what could control a terminal: names in a message come from files and registries.
+func printableLines(message string) string {
+	lines := strings.Split(message, "\n")
+	for i, line := range lines {
+		lines[i] = console.Printable(strings.ReplaceAll(line, "\t", " "))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // exit returns the exit code, and what went wrong, or "".

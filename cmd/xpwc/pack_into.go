@@ -52,10 +52,11 @@ type fileFigures struct {
 	FileBytes    int64 `json:"file_bytes"`
 }
 
-// packedInto is what the process of one level reports.
+// packedInto is what the process of one level reports. Error is why it failed: then the others are empty.
 type packedInto struct {
 	Level packedLevel `json:"level"`
 	File  fileFigures `json:"file"`
+	Error *failure    `json:"error,omitempty"`
 }
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once in a process, and only
@@ -90,6 +91,9 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 	if err := json.Unmarshal(out.Bytes(), &p); err != nil {
 		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, err)
 	}
+	if p.Error != nil {
+		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, p.Error)
+	}
 	p.Level.file = p.File
 	return p.Level, nil
 }
@@ -116,7 +120,7 @@ func newPackIntoCommand() *cobra.Command {
 			file := modelfile.File{Path: args[1], Description: description, Data: args[2:]}
 			p, err := packInto(file, args[0], level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
-				return err
+				p = &packedInto{Error: failureOf(cmd, err, explain(err), exitFailed)}
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
 		},

@@ -11,6 +11,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -73,6 +74,9 @@ type failure struct {
 	Path     string    `json:"path,omitempty"` // that it concerns, or the reference in a registry
 }
 
+// Error is the message: a failure that another process of this program reports is an error here.
+func (f *failure) Error() string { return f.Message }
+
 // print prints the document with the members of a result, which may be nil.
 func (d document) print(w io.Writer, result any) error {
 	b, err := json.Marshal(d)
@@ -95,14 +99,21 @@ func (d document) print(w io.Writer, result any) error {
 	return err
 }
 
-// wantsJSON reports whether a command line asks for JSON, also one that is wrong elsewhere.
-func wantsJSON(cmd *cobra.Command, args []string) bool {
-	if cmd.HasParent() {
-		if f := cmd.Flags().Lookup("json"); f == nil || f.Value.Type() != "bool" {
-			return false
-		}
+// wantsJSON reports whether a command line asks for JSON, also one that is wrong elsewhere: then the flags after what
+// is wrong were not read.
+func wantsJSON(cmd *cobra.Command, args []string, err error) bool {
+	f := cmd.Flags().Lookup("json")
+	if f != nil && f.Value.Type() != "bool" || f == nil && cmd.HasParent() {
+		return false
 	}
-	return slices.ContainsFunc(flagsOf(args), func(a string) bool { return a == "--json" || a == "--json=true" })
+	if f != nil && (f.Changed || cmd.Flags().Parsed() && !errors.As(err, new(usageError))) {
+		return f.Value.String() == "true"
+	}
+	return slices.ContainsFunc(flagsOf(args), func(a string) bool {
+		value, found := strings.CutPrefix(a, "--json=")
+		on, err := strconv.ParseBool(value)
+		return a == "--json" || found && err == nil && on
+	})
 }
 
 // flagsOf returns the arguments before a "--".
@@ -166,6 +177,9 @@ var errorKinds = []struct {
 func kindOf(err error) errorKind {
 	if errors.As(err, new(usageError)) {
 		return kindUsage
+	}
+	if of := (*failure)(nil); errors.As(err, &of) {
+		return of.Kind
 	}
 	for _, k := range errorKinds {
 		if slices.ContainsFunc(k.of, func(of error) bool { return errors.Is(err, of) }) {

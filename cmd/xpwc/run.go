@@ -19,6 +19,7 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/trust"
 	"xpwc/internal/workdir"
 	"xpwc/safetensors"
 )
@@ -241,7 +242,11 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 		f.beginning = numbers(element, b)
 		if dir != "" {
 			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.%s", i, element.Extension))
-			if err := os.WriteFile(f.File, b, 0o666); err != nil {
+			path, err := trust.Follow(f.File)
+			if err == nil {
+				err = os.WriteFile(path, b, 0o666)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}

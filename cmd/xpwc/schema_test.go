@@ -191,6 +191,24 @@ func TestErrorsAreJSONToo(t *testing.T) {
 	require.NotNil(t, both.Error)
 	require.NotEmpty(t, both.Problems)
 
+	for _, c := range []struct {
+		document bool
+		args     []string
+	}{
+		{true, []string{"inspect", "model.xpwc", "--json=1"}},
+		{true, []string{"inspect", "absent.xpwc", "--json=T"}},
+		{true, []string{"inspect", "--jsom", "--json=TRUE"}},
+		{false, []string{"inspect", "absent.xpwc", "--json", "--json=false"}},
+		{false, []string{"inspect", "model.xpwc", "--json=0", "--layout", "0000"}},
+		{false, []string{"pull", "localhost:1/face", "-o", "--json"}},
+	} {
+		_, out, _ := xpwcIn(t, dir, c.args...)
+		require.Equal(t, c.document, out != "", "%v", c.args)
+		if c.document {
+			requireSchema(t, out)
+		}
+	}
+
 	code, out, _ := xpwcIn(t, dir, "inspect", "absent.xpwc", "--", "--json")
 	require.Equal(t, exitUsage, code)
 	require.Empty(t, out, "that is a file's name")

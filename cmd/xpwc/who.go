@@ -317,7 +317,7 @@ func (r *usersReport) print(w io.Writer) error {
 	if r.Hidden > 0 {
 		fmt.Fprintf(w, "note: you may not look into %s%s\n", console.Plural(r.Hidden, "other process"), asRoot())
 	}
-	_, err := fmt.Fprintln(w, r.Answer)
+	_, err := fmt.Fprintln(w, fold(r.Answer, min(cmp.Or(console.Width(w), columns), helpWidth)))
 	return err
 }
 

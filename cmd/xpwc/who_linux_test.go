@@ -48,10 +48,10 @@ func TestWhoHasACacheMappedAndWhetherItIsShared(t *testing.T) {
 			require.Equal(t, p.Resident, p.SharedClean+p.SharedDirty+p.PrivateClean+p.PrivateDirty)
 		}
 		text := says(t, dir, 0, "who", "model.xpwc")
-		for line := range strings.Lines(text[:strings.Index(text, r.Answer)]) {
+		for line := range strings.Lines(text) {
 			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
 		}
-		require.True(t, strings.HasSuffix(text, r.Answer+"\n"), text)
+		require.True(t, strings.HasSuffix(strings.ReplaceAll(text, "\n", " "), " "+r.Answer+" "), text)
 		return &r, of, text
 	}
 

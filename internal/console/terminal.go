@@ -4,7 +4,6 @@ package console
 
 import (
 	"io"
-	"os"
 	"strings"
 	"unicode"
 
@@ -13,7 +12,7 @@ import (
 
 // Width returns how many columns the terminal w has, or 0 if w is not a terminal.
 func Width(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0
 	}

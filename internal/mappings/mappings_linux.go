@@ -42,24 +42,17 @@ type surveyor struct {
 
 // look looks at the file that is at the path now.
 func (s *surveyor) look(path string) error {
-	info, err := os.Stat(s.Path)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, info, err := openRegular(s.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file, which alone can be mapped", path)
-	}
-	f, err := os.Open(s.Path)
-	if err != nil {
+	case errors.Is(err, errNotRegular):
+		return fmt.Errorf("%s %w", path, errNotRegular)
+	case err != nil:
 		return err
 	}
 	defer f.Close()
-	if s.Info, err = f.Stat(); err != nil {
-		return err
-	}
+	s.Info = info
 	if s.now, err = mappedAs(f); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -200,15 +193,36 @@ func (s *surveyor) leadsHere(path string) bool {
 
 // livesAt reports whether a file is at a path.
 func livesAt(path string, file File) bool {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	f, err := os.Open(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
 	there, err := mappedAs(f)
 	return err == nil && there == file
+}
+
+var errNotRegular = errors.New("is not a regular file, which alone can be mapped")
+
+// openRegular opens a regular file. Others may put a pipe at the path at any time: opening it does not wait for a
+// writer. A device is not opened, which could do something.
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
 }

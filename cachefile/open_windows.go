@@ -1,0 +1,4 @@
+package cachefile
+
+// atOnce is for systems that have pipes at paths.
+const atOnce = 0

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestResultsThatCannotBePrintedAreAnError(t *testing.T) {
+	dir, _ := packed(t, face)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{1, []string{"verify", "model.xpwc"}},
+		{1, []string{"who", "model.xpwc", "--json"}},
+		{1, []string{"report", "model.xpwc", "-o", "report.html"}},
+		{1, []string{"compact", "model.xpwc"}},
+		{1, []string{"inspect", "--help"}},
+		{2, []string{"diff", "model.xpwc", "model.xpwc"}},
+		{2, []string{"diff", "model.xpwc", "model.xpwc", "--json"}},
+	} {
+		cmd := exec.Command(tool, c.args...)
+		var stderr bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, full, &stderr
+		require.Error(t, cmd.Run(), "%v", c.args)
+		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%v", c.args)
+		require.Equal(t, "xpwc: /dev/stdout: no space left on device\n", stderr.String(), "%v", c.args)
+	}
+}
+
+func TestMessagesDoNothingToATerminal(t *testing.T) {
+	dir := t.TempDir()
+	require.Equal(t, "xpwc: no?[31m?file: no such file or directory\n",
+		says(t, dir, 1, "inspect", "no\x1b[31m\u202efile"))
+}
+
+// Levels of CPU are packed by processes of their own.
+func TestWhyPackingFailedIsKnownToPrograms(t *testing.T) {
+	dir := t.TempDir()
+	full := filepath.Join(dir, "full")
+	require.NoError(t, os.Mkdir(full, 0o700))
+	if err := unix.Mount("none", full, "tmpfs", 0, "size=200k"); err != nil {
+		t.Skipf("mount a small disk: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(full, 0)) })
+	e := failed(t, dir, exitFailed, "pack", faceModel(t), "-o", "full/model.xpwc")
+	require.Equal(t, kindNoSpace, e.Kind)
+	require.Contains(t, e.Message, "no space left on device")
+	left, err := os.ReadDir(full)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
