@@ -242,8 +242,8 @@ test: ## formatting, vet, staticcheck, all tests with the race detector, fuzz ta
 .PHONY: lint
 lint: third_party bin/staticcheck
 	@echo "gofmt, go vet, staticcheck"
-	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
-	@test -z "$$($(too_long) $$(git ls-files '*.go') | tee /dev/stderr)"
+	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee -a /dev/stderr)"
+	@test -z "$$($(too_long) $$(git ls-files '*.go') | tee -a /dev/stderr)"
 	@$(go) vet ./...
 	@$(settings) bin/staticcheck ./...
 	@$(pure_go) vet $(compiled_pure)
@@ -260,9 +260,11 @@ tests: third_party bin/gotestsum
 	@echo "tests on the real library, with the race detector: a line for each package when it has ended"
 	@$(tests) -race -timeout 60m ./...
 
-# Left out are what builds the C library or measures; and kills, power failures, every flipped bit and what else takes seconds.
+# Left out are what builds the C library or measures, and what takes seconds where the rest takes a moment: kills, power
+# failures, failing disks, every flipped bit, every CPU.
 slow_packages := /capi$$|/internal/bench|/examples/
-slow := Kill|Interrupt|PowerFails|FlippedBit|FlushFailsWhile|NeverCrash|FileWasTruncated|OpenedClosedCompacted|AThousandChanges|ToolWithoutXNNPACK
+slow := Kill|Interrupt|Power|Flush|FullDisk|SizeLimit|Flipped|NeverCrash|Truncated|EveryCPU|AnySize|AnyGeometry|AnotherSize|ShareASeed
+slow := $(slow)|CommitsWhile|OpenedClosed|CachesAreClosed|ClosingWaits|AreHashed|AThousand|WithoutXNNPACKLooks
 
 .PHONY: quick-tests
 quick-tests: third_party bin/gotestsum

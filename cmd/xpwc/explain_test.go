@@ -62,8 +62,8 @@ func TestErrorsAreInTheWordsOfTheUser(t *testing.T) {
 func TestWhatTheSystemDoesNotAllowIsSaidWithWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	for want, err := range map[string]*fs.PathError{
-		"cannot write to the directory " + dir + ": permission denied; choose another one, or run xpwc as a user who may " +
-			"write there": {Op: "make a file in", Path: dir, Err: syscall.EACCES},
+		"cannot write to the directory " + dir + ": permission denied; choose another one, or run xpwc as a user who " +
+			"may write there": {Op: "make a file in", Path: dir, Err: syscall.EACCES},
 		"cannot write to the current directory: read-only file system; choose another one": {
 			Op: "make a file in", Path: ".", Err: syscall.EROFS},
 		"cannot make the directory a/b: no such file or directory": {Op: "mkdir", Path: "a/b", Err: syscall.ENOENT},

@@ -132,7 +132,7 @@ func TestLongNamesLoseTheirMiddleAndKernelsAreToldFromBiases(t *testing.T) {
 }
 
 func TestLayoutsAreNamedByWhatDistinguishesThem(t *testing.T) {
-	const a, b, c = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "cccccccccccccccccccccccccccccccc"
+	a, b, c := strings.Repeat("a", 32), strings.Repeat("b", 32), strings.Repeat("c", 32)
 	for _, l := range []struct{ descriptions, labels map[string]string }{
 		{map[string]string{a: "amd64 sse2, XNNPACK 12345678", b: "amd64 avx, XNNPACK 12345678"},
 			map[string]string{a: "sse2", b: "avx"}},

@@ -178,8 +178,8 @@ func (r *inspection) fit(t *console.Table, width int) (said []string) {
 }
 
 // entryName names the kernel and the bias of an entry, in room columns if that is not 0. Of a bias for whose whole name
-// there is no room it shows what follows the beginning that it has in common with the kernel, or only that there is one.
-// Of a kernel it leaves out the middle.
+// there is no room it shows what follows the beginning that it has in common with the kernel, or only that there is
+// one. Of a kernel it leaves out the middle.
 func entryName(kernel, bias string, room int) string {
 	const and = " + "
 	if bias == "" {

@@ -29,8 +29,12 @@ func locate(path string) (location, error) {
 	}
 	if kind := described.KindOf(path); kind == described.NumPy || kind == described.FlatTensor {
 		if tensors, err := described.OpenTensors(path); err == nil {
-			return l, errors.Join(fmt.Errorf("%s: unpacked tensors; xpwc pack --description packs them: %w", path,
-				cachefile.ErrNotCache), tensors.Close())
+			n := len(tensors.Tensors())
+			err = tensors.Close()
+			if n > 0 { // not any directory
+				return l, errors.Join(fmt.Errorf("%s: unpacked tensors; xpwc pack --description packs them: %w", path,
+					cachefile.ErrNotCache), err)
+			}
 		}
 	}
 	e, err := describeEmbedding(path)

@@ -210,7 +210,8 @@ func indexOfName(text, name string) int {
 	if name == "" {
 		return -1
 	}
-	at := regexp.MustCompile(`(?:^|[^\w./-])(` + regexp.QuoteMeta(name) + `)(?:$|[^\w/-])`).FindStringSubmatchIndex(text)
+	alone := regexp.MustCompile(`(?:^|[^\w./-])(` + regexp.QuoteMeta(name) + `)(?:$|[^\w/-])`)
+	at := alone.FindStringSubmatchIndex(text)
 	if at == nil {
 		return -1
 	}

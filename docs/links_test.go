@@ -1,0 +1,63 @@
+package docs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// anchors returns the names that headings of a document have in links.
+func anchors(text string) map[string]bool {
+	names := map[string]bool{}
+	code := false
+	for line := range strings.Lines(text) {
+		code = code != strings.HasPrefix(line, "```")
+		if heading := strings.TrimLeft(line, "#"); !code && heading != line {
+			name := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-")
+			names[regexp.MustCompile(`[^\pL\pN_-]`).ReplaceAllString(name, "")] = true
+		}
+	}
+	return names
+}
+
+// followed returns an error if a link of a document leads nowhere. Links to other places than this module are not
+// followed.
+func followed(document, link string) error {
+	if strings.Contains(link, "://") {
+		return nil
+	}
+	path, anchor, _ := strings.Cut(link, "#")
+	to := document
+	if path != "" {
+		to = filepath.Join(filepath.Dir(document), path)
+	}
+	info, err := os.Stat(to)
+	if err != nil || info.IsDir() && anchor == "" {
+		return err
+	}
+	text, err := os.ReadFile(to)
+	if err == nil && anchor != "" && !anchors(string(text))[anchor] {
+		return errors.New(to + " has no heading #" + anchor)
+	}
+	return err
+}
+
+func TestEveryLinkOfTheDocumentsLeadsSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, document := range documents(t) {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			require.NoError(t, followed(document, m[1]), "%s links %s", document, m[1])
+		}
+	}
+	require.NoError(t, followed("README.md", "docs/guide-go.md#which-xnnpack"))
+	require.ErrorIs(t, followed("README.md", "docs/absent.md"), fs.ErrNotExist)
+	require.ErrorContains(t, followed("README.md", "docs/guide-go.md#absent"), "no heading")
+}
