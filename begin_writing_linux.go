@@ -3,7 +3,6 @@ package xpwc
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"syscall"
 
@@ -32,10 +31,8 @@ func (d *osDisk) BeginWriting(offset, size int64) error {
 	})
 	var errno syscall.Errno
 	switch {
-	case errors.Is(controlErr, os.ErrClosed):
-		return nil // nothing of it will be committed
-	case controlErr != nil:
-		return controlErr
+	case controlErr != nil: // it is closed, which os has no sentinel for here: nothing of it will be committed
+		return nil
 	case errors.As(err, &errno) && slices.Contains(cannotBeginWriting, errno):
 		return errors.Join(errors.ErrUnsupported, err)
 	case err != nil:

@@ -147,6 +147,32 @@ func TestDynamicInputsThatDoNotFitTogetherAreAnErrorAndNoHarm(t *testing.T) {
 	}
 }
 
+// What an output of fixed shape has beyond the rows that were computed would be of an earlier Run.
+func TestFewerRowsThanAnOutputOfFixedShapeHasAreAnErrorAndNoHarm(t *testing.T) {
+	const rows, width = 4, 6
+	sizes := []int32{rows, width}
+	p := mprogram{segments: [][]byte{doubled(rows, width).bytes()}, methods: []mmethod{{
+		name: "forward", delegates: []table{inSegment(0)},
+		values: tensors(mtensor{dtype: Float, sizes: sizes, dynamic: 1}, mtensor{dtype: Float, sizes: sizes}),
+		inputs: []int32{0}, outputs: []int32{1}, instructions: []table{call(0, 0, 1)},
+	}}}
+	path := filepath.Join(t.TempDir(), "model.pte")
+	require.NoError(t, os.WriteFile(path, p.bytes(), 0o600))
+	m, err := Load(path, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	x := sequence(rows*width, 0)
+	whole, err := m.Run(x)
+	require.NoError(t, err)
+	for _, n := range []int{1, 3, 3} {
+		_, err := m.Run(x[:n*width])
+		require.ErrorIs(t, err, inference.ErrOutputShape)
+	}
+	again, err := m.Run(x)
+	require.NoError(t, err)
+	require.Equal(t, whole, again)
+}
+
 func TestAProgramThatCannotBeRunHereIsNotLoaded(t *testing.T) {
 	dir := t.TempDir()
 	path, file := filepath.Join(dir, "model.pte"), filepath.Join(dir, "model.xpwc")

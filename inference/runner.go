@@ -23,6 +23,10 @@ var (
 	ErrInputSize = errors.New("wrong size of input")
 )
 
+// ErrOutputShape is an error of [Runner.Run]: an input has fewer rows than its value, and an output would have fewer
+// elements, though its value is not [models.Value.Dynamic].
+var ErrOutputShape = instance.ErrOutputShape
+
 // A Runner is a model that is ready to run. Its methods may be called from many goroutines; calls of Run wait for each
 // other. It must be closed.
 type Runner struct {
@@ -57,9 +61,9 @@ func (r *Runner) Cache() *xpwc.Cache { return r.cache }
 // many as the value's shape, or fewer rows if the value is [models.Value.Dynamic]: then the first dimension is what the
 // length makes it, at least 1. A Run with other lengths than the one before takes the time to plan the memory anew.
 //
-// Errors: ErrInputCount, ErrInputType, ErrInputSize; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if the disk lost
-// packed weights that were not committed yet: close the Runner and load the model again; and those of XNNPACK, if
-// inputs do not fit together.
+// Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrOutputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
+// the disk lost packed weights that were not committed yet: close the Runner and load the model again; and those of
+// XNNPACK, if inputs do not fit together.
 func (r *Runner) Run(inputs ...any) ([]Output, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

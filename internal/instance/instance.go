@@ -5,6 +5,7 @@ package instance
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,6 +24,10 @@ type Times struct {
 
 // Total is how long loading took, from opening the cache to the finalized runtime.
 func (t Times) Total() time.Duration { return t.Open + t.Load + t.Create + t.Finalize }
+
+// ErrOutputShape: with an input of fewer rows, an output would have another shape than the model says that it always
+// has.
+var ErrOutputShape = errors.New("an output of fixed shape would have another")
 
 // An Instance is a model's runtime with the memory of its inputs and outputs. It is for one goroutine at a time.
 type Instance struct {
@@ -170,14 +175,21 @@ func (e *Instance) Prepare() error {
 		return err
 	}
 	for i, v := range e.Model.Outputs() {
-		if !v.Dynamic {
-			continue
-		}
 		shape, err := e.Runtime.ExternalShape(v.ID)
 		if err != nil {
 			return err
 		}
-		e.outputShapes[i] = shape
+		if v.Dynamic {
+			e.outputShapes[i] = shape
+			continue
+		}
+		n, err := v.Type.ByteSize(shape)
+		if err != nil {
+			return err
+		}
+		if n != len(e.Outputs[i].Bytes()) { // the rest would be what an earlier inference left there
+			return fmt.Errorf("output %q: %w: %v, not %v", v.Name, ErrOutputShape, shape, v.Shape)
+		}
 	}
 	external := map[xnnpack.ValueID][]byte{}
 	for i, v := range e.Model.Inputs() {

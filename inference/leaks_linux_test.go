@@ -1,0 +1,129 @@
+//go:build cgo
+
+package inference_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/executorch"
+	"xpwc/inference"
+	"xpwc/models"
+	"xpwc/tflite"
+)
+
+// held returns what this process has open or mapped of the files in a directory.
+func held(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	descriptors, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, d := range descriptors {
+		path, err := os.Readlink(filepath.Join("/proc/self/fd", d.Name()))
+		if err == nil && strings.HasPrefix(path, dir) { // the one that lists them is gone
+			files = append(files, "open: "+path)
+		}
+	}
+	mappings, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(mappings)) {
+		if strings.Contains(line, dir) {
+			files = append(files, "mapped: "+line)
+		}
+	}
+	return files
+}
+
+// shaped has an input of another shape than its subgraph, or an output.
+type shaped struct {
+	models.Model
+	input, output []int
+}
+
+func (m shaped) Inputs() []models.Value  { return m.reshape(m.Model.Inputs(), m.input) }
+func (m shaped) Outputs() []models.Value { return m.reshape(m.Model.Outputs(), m.output) }
+
+func (shaped) reshape(values []models.Value, shape []int) []models.Value {
+	if shape != nil {
+		values[0].Shape = shape
+	}
+	return values
+}
+
+// tooShort is a data map whose tensors have one byte.
+type tooShort struct{}
+
+func (tooShort) Tensor(string) (xpwc.Tensor, error) { return xpwc.Tensor{Data: make([]byte, 1)}, nil }
+
+func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	copied := func(name, from string, change func(content []byte) []byte) string {
+		content, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(at(name), change(content), 0o600))
+		return at(name)
+	}
+	whole := func(b []byte) []byte { return b }
+	half := func(b []byte) []byte { return b[:len(b)/2] }
+	model, program := copied("model.tflite", selfie, whole), copied("model.pte", mlp, whole)
+	cutModel, cutProgram := copied("cut.tflite", selfie, half), copied("cut.pte", mlp, half)
+	file := at("cache")
+	for _, r := range []func() (*inference.Runner, error){
+		func() (*inference.Runner, error) { return tflite.Load(model, file, nil) },
+		func() (*inference.Runner, error) { return executorch.Load(program, file, nil) },
+		func() (*inference.Runner, error) { return tflite.Load(model, "", nil) },
+	} {
+		r, err := r()
+		require.NoError(t, err)
+		require.NotEmpty(t, held(t, dir))
+		require.NoError(t, r.Close())
+		require.Empty(t, held(t, dir))
+	}
+	damaged := copied("damaged", file, func(b []byte) []byte {
+		return append(b[:4096], bytes.Repeat([]byte{1}, len(b))...)
+	})
+	with := func(o inference.Options) func() (*inference.Runner, error) {
+		return func() (*inference.Runner, error) { return tflite.Load(model, file, &o) }
+	}
+	as := func(m shaped) func() (*inference.Runner, error) {
+		return func() (r *inference.Runner, err error) {
+			if m.Model, err = tflite.Open(model); err != nil {
+				return nil, err
+			}
+			return inference.Load(m, file, nil)
+		}
+	}
+	for name, load := range map[string]func() (*inference.Runner, error){
+		"half a model":   func() (*inference.Runner, error) { return tflite.Load(cutModel, file, nil) },
+		"half a program": func() (*inference.Runner, error) { return executorch.Load(cutProgram, file, nil) },
+		"constants in half a file": func() (*inference.Runner, error) {
+			return executorch.Load(program, file, &executorch.Options{Data: []string{cutProgram}})
+		},
+		"a method that is not there": func() (*inference.Runner, error) {
+			return executorch.Load(program, file, &executorch.Options{Method: "backward"})
+		},
+		"a damaged cache": func() (*inference.Runner, error) {
+			return tflite.Load(model, damaged, &inference.Options{Cache: &xpwc.Options{Strict: true}})
+		},
+		"a cache that is a model":   func() (*inference.Runner, error) { return tflite.Load(model, model, nil) },
+		"no threads":                with(inference.Options{Threads: -1}),
+		"constants that nobody has": with(inference.Options{DataMap: none{}}),
+		"constants that are short":  with(inference.Options{DataMap: tooShort{}}),
+		"an input of no size":       as(shaped{input: []int{-1, 256, 256, 3}}),
+		"an input beyond numbers":   as(shaped{input: []int{1, 1 << 30, 1 << 30, 3}}),
+		"an input beyond memory":    as(shaped{input: []int{1, 1 << 22, 1 << 20, 3}}),
+		"an input that is short":    as(shaped{input: []int{1, 2, 2, 3}}),
+		"an output that is short":   as(shaped{output: []int{1}}),
+	} {
+		_, err := load()
+		require.Error(t, err, name)
+		require.Empty(t, held(t, dir), name)
+	}
+}
