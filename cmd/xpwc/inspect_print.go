@@ -79,17 +79,18 @@ func (r *inspection) printSummary(w io.Writer) error {
 
 func (r *inspection) printLayouts(w io.Writer) error {
 	var t console.Table
-	t.Row("layout", "packed for", "entries", "payloads", "")
-	here := false
+	t.Row("packed for", "layout", "entries", "payloads", "")
+	here, width := false, console.Width(w)
 	for _, l := range r.Layouts {
 		note := ""
 		if l.Fingerprint == r.Here {
 			note, here = "this machine's", true
 		}
-		t.Row(l.Fingerprint, console.Printable(l.Description),
+		t.Row(console.Printable(l.Description), layoutCell(l.Fingerprint, width),
 			fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), note)
 	}
 	if len(r.Layouts) > 0 {
+		t.Fit(width)
 		if err := t.Print(w); err != nil {
 			return err
 		}

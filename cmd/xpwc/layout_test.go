@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,6 +33,25 @@ func TestTheToolSaysWhatItIsAndWhatItPacksFor(t *testing.T) {
 	require.Contains(t, version, about.Layout)
 	require.Contains(t, version, about.Description)
 	require.Contains(t, version, about.XNNPACK)
+}
+
+func TestATableOfLayoutsFitsTheTerminal(t *testing.T) {
+	layout := registry.Layout{Description: "amd64 avx512vnnigfni avx512bf16, XNNPACK e595e247", Entries: 12345,
+		PayloadBytes: 1 << 30, FileBytes: 1 << 30, Fingerprint: registry.Fingerprint{1}}
+	print := func(width int) string {
+		var out bytes.Buffer
+		table := newLayoutTable(&out, layout.Fingerprint)
+		table.width = width
+		table.add([]registry.Layout{layout}, "pushed")
+		require.NoError(t, table.print())
+		return out.String()
+	}
+	require.Contains(t, print(0), layout.Fingerprint.String())
+	require.Contains(t, print(0), layout.Description+" (this machine's)")
+	for line := range strings.Lines(print(80)) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 80)
+	}
+	require.Contains(t, print(80), layout.Fingerprint.String()[:shortLayout])
 }
 
 func TestLayoutsHaveNames(t *testing.T) {

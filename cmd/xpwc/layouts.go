@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -163,21 +164,43 @@ func layoutFlag(cmd *cobra.Command, flag string) {
 	}
 }
 
-// addLayouts adds a row for each layout, with what happened to it, and marks this machine's.
-func addLayouts(t *console.Table, layouts []registry.Layout, what string, here registry.Fingerprint) {
+// A layoutTable shows what a registry has of layouts.
+type layoutTable struct {
+	console.Table
+	w     io.Writer
+	width int // of the terminal that w is, else 0
+	here  registry.Fingerprint
+}
+
+func newLayoutTable(w io.Writer, here registry.Fingerprint) *layoutTable {
+	t := &layoutTable{w: w, width: console.Width(w), here: here}
+	t.Row("packed for", "layout", "entries", "payloads", "file", "")
+	return t
+}
+
+// add adds a row for each layout, with what happened to it, and marks this machine's.
+func (t *layoutTable) add(layouts []registry.Layout, what string) {
 	for _, l := range layouts {
-		name := l.Fingerprint.String()
-		if l.Fingerprint == here {
-			name += " (this machine's)"
+		name := console.Printable(l.Description)
+		if l.Fingerprint == t.here {
+			name = strings.TrimSpace(name + " (this machine's)")
 		}
-		t.Row(name, console.Printable(l.Description), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
+		t.Row(name, layoutCell(l.Fingerprint.String(), t.width), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
 			console.Size(l.FileBytes), what)
 	}
 }
 
-func layoutTable() (t console.Table) {
-	t.Row("layout", "packed for", "entries", "payloads", "file", "")
-	return t
+func (t *layoutTable) print() error {
+	t.Fit(t.width)
+	return t.Print(t.w)
+}
+
+// layoutCell is a fingerprint in a table: whole for who reads it from a pipe, the beginning on a terminal.
+func layoutCell(fingerprint string, width int) string {
+	if width == 0 {
+		return fingerprint
+	}
+	return fingerprint[:min(shortLayout, len(fingerprint))]
 }
 
 // layoutHere returns the fingerprint of this machine's layout.

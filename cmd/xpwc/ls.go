@@ -29,9 +29,9 @@ func newLsCommand() *cobra.Command {
 			}
 			return o.report(cmd.Context(), listing{newReferred(args[0]), layouts}, func() error {
 				here, _ := layoutHere() // where XNNPACK cannot run, no layout is marked
-				t := layoutTable()
-				addLayouts(&t, layouts, "", here)
-				return t.Print(cmd.OutOrStdout())
+				t := newLayoutTable(cmd.OutOrStdout(), here)
+				t.add(layouts, "")
+				return t.print()
 			})
 		},
 	}

@@ -138,9 +138,9 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		return err
 	}
 	return o.report(ctx, p, func() error {
-		t := layoutTable()
-		addLayouts(&t, p.Layouts, what, here)
-		if err := t.Print(stdout); err != nil {
+		t := newLayoutTable(stdout, here)
+		t.add(p.Layouts, what)
+		if err := t.print(); err != nil {
 			return err
 		}
 		fmt.Fprintf(stdout, "\n%s  %s\ndigest      %s\n", done, o.output, p.Digest)

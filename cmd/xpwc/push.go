@@ -49,10 +49,10 @@ func pushFiles(cmd *cobra.Command, ref string, files []string, o *registryOption
 	}
 	return o.report(cmd.Context(), pushing{newReferred(ref), files, pushed}, func() error {
 		here, _ := layoutHere() // where XNNPACK cannot run, no layout is marked
-		t := layoutTable()
-		addLayouts(&t, pushed.Layouts, "pushed", here)
-		addLayouts(&t, pushed.Kept, "kept", here)
-		if err := t.Print(stdout); err != nil {
+		t := newLayoutTable(stdout, here)
+		t.add(pushed.Layouts, "pushed")
+		t.add(pushed.Kept, "kept")
+		if err := t.print(); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(stdout, "\nuploaded  %s\ndigest    %s\n", console.Size(pushed.UploadedBytes),
