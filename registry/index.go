@@ -28,7 +28,8 @@ const maxManifest = 4 << 20
 type listing struct {
 	descriptor ocispec.Descriptor // of the index, or of the one manifest, that was read; zero if there was none
 	manifests  []ocispec.Descriptor
-	layouts    []Layout // of the manifests, in their order
+	layouts    []Layout            // of the manifests, in their order
+	subject    *ocispec.Descriptor // of the index; nil if it has none
 }
 
 // List returns the layouts that a reference has, in the order of their fingerprints. Errors: ErrNotFound,
@@ -77,20 +78,28 @@ func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
 		l.manifests, l.layouts = []ocispec.Descriptor{listed}, []Layout{layout}
 		return l, nil
 	}
-	l.manifests, l.layouts, err = decodeIndex(b)
-	return l, err
+	index, err := decodeIndex(b)
+	if err != nil {
+		return nil, err
+	}
+	index.descriptor = l.descriptor
+	return index, nil
 }
 
-// decodeIndex reads an index, which anybody may have written.
-func decodeIndex(b []byte) (manifests []ocispec.Descriptor, layouts []Layout, err error) {
+// decodeIndex reads an index, which anybody may have written. Its descriptor is left out.
+func decodeIndex(b []byte) (*listing, error) {
 	var index ocispec.Index
 	if err := json.Unmarshal(b, &index); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
+		return nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
 	}
 	if index.MediaType != ocispec.MediaTypeImageIndex || index.ArtifactType != ArtifactType {
-		return nil, nil, fmt.Errorf("%w: media type %q, artifact type %q",
+		return nil, fmt.Errorf("%w: media type %q, artifact type %q",
 			ErrOtherArtifact, index.MediaType, index.ArtifactType)
 	}
+	if s := index.Subject; s != nil && (s.Digest.Validate() != nil || s.Size < 0) {
+		return nil, fmt.Errorf("%w: its subject has digest %q and %d bytes", ErrOtherArtifact, s.Digest, s.Size)
+	}
+	decoded := &listing{subject: index.Subject}
 	seen := map[Fingerprint]bool{}
 	for _, m := range index.Manifests {
 		l, err := layoutOf(m.Annotations)
@@ -103,17 +112,18 @@ func decodeIndex(b []byte) (manifests []ocispec.Descriptor, layouts []Layout, er
 			err = fmt.Errorf("layout %s is there twice", l.Fingerprint)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
+			return nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
 		}
 		seen[l.Fingerprint] = true
 		l.Manifest = m.Digest.String()
-		manifests, layouts = append(manifests, m), append(layouts, l)
+		decoded.manifests, decoded.layouts = append(decoded.manifests, m), append(decoded.layouts, l)
 	}
-	return manifests, layouts, nil
+	return decoded, nil
 }
 
-// encodeIndex is the inverse of decodeIndex. The same manifests give the same bytes, whatever their order.
-func encodeIndex(manifests []ocispec.Descriptor) (ocispec.Descriptor, []byte, error) {
+// encodeIndex is the inverse of decodeIndex. The same manifests give the same bytes, whatever their order. There may be
+// no subject.
+func encodeIndex(manifests []ocispec.Descriptor, subject *ocispec.Descriptor) (ocispec.Descriptor, []byte, error) {
 	manifests = slices.SortedFunc(slices.Values(manifests), func(a, b ocispec.Descriptor) int {
 		return cmp.Compare(a.Annotations[annotationLayout], b.Annotations[annotationLayout])
 	})
@@ -122,6 +132,7 @@ func encodeIndex(manifests []ocispec.Descriptor) (ocispec.Descriptor, []byte, er
 		MediaType:    ocispec.MediaTypeImageIndex,
 		ArtifactType: ArtifactType,
 		Manifests:    manifests,
+		Subject:      subject,
 	})
 }
 

@@ -28,7 +28,7 @@ func sampleIndex(t testing.TB, firsts ...byte) []byte {
 		require.NoError(t, err)
 		manifests = append(manifests, d)
 	}
-	_, b, err := encodeIndex(manifests)
+	_, b, err := encodeIndex(manifests, nil)
 	require.NoError(t, err)
 	return b
 }
@@ -47,21 +47,21 @@ func sampleManifest(t testing.TB) []byte {
 func TestAnIndexSaysWhatThereIs(t *testing.T) {
 	b := sampleIndex(t, 3, 1, 2)
 	require.Equal(t, b, sampleIndex(t, 2, 3, 1), "in whatever order it was made")
-	manifests, layouts, err := decodeIndex(b)
+	listed, err := decodeIndex(b)
 	require.NoError(t, err)
-	require.Len(t, manifests, 3)
-	for i, l := range layouts {
+	require.Len(t, listed.manifests, 3)
+	for i, l := range listed.layouts {
 		want := sample
 		want.Fingerprint[0] = byte(i + 1)
-		want.Manifest = manifests[i].Digest.String()
+		want.Manifest = listed.manifests[i].Digest.String()
 		require.Equal(t, want, l)
-		require.Equal(t, &ocispec.Platform{Architecture: "amd64", OS: "linux"}, manifests[i].Platform)
+		require.Equal(t, &ocispec.Platform{Architecture: "amd64", OS: "linux"}, listed.manifests[i].Platform)
 	}
 	old := bytes.ReplaceAll(b, []byte(`"dev.xpwc.`), []byte(`"vnd.xpwc.`))
 	require.NotEqual(t, b, old)
-	_, oldLayouts, err := decodeIndex(old)
+	before, err := decodeIndex(old)
 	require.NoError(t, err)
-	require.Equal(t, layouts, oldLayouts, "what earlier versions called the annotations")
+	require.Equal(t, listed.layouts, before.layouts, "what earlier versions called the annotations")
 }
 
 // What registries and tools of image-spec 1.0 and of 1.1 look at.
@@ -97,10 +97,12 @@ func TestWhatIsNoIndexOfPackedWeightsIsAnError(t *testing.T) {
 		"a short fingerprint": strings.Replace(good, annotationLayout+`":"01000000`, annotationLayout+`":"0100`, 1),
 		"a negative number":   strings.Replace(good, `entries":"116"`, `entries":"-1"`, 1),
 		"a digest of nothing": strings.Replace(good, `sha256:`, `sha256:0`, 1),
-		"a layout twice":      strings.Replace(good, annotationLayout+`":"02000000`, annotationLayout+`":"01000000`, 1),
+		"a subject of nothing": strings.Replace(good, `"manifests"`,
+			`"subject":{"mediaType":"a/b","digest":"sha256:1","size":1},"manifests"`, 1),
+		"a layout twice": strings.Replace(good, annotationLayout+`":"02000000`, annotationLayout+`":"01000000`, 1),
 	} {
 		require.NotEqual(t, good, text, name)
-		_, _, err := decodeIndex([]byte(text))
+		_, err := decodeIndex([]byte(text))
 		require.ErrorIs(t, err, ErrOtherArtifact, name)
 	}
 }
@@ -120,16 +122,17 @@ func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","artifactType":"` + ArtifactType +
 		`","manifests":[{}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		manifests, layouts, err := decodeIndex(b)
+		listed, err := decodeIndex(b)
 		if err != nil {
 			require.True(t, errors.Is(err, ErrOtherArtifact))
 			return
 		}
-		_, encoded, err := encodeIndex(manifests)
+		_, encoded, err := encodeIndex(listed.manifests, listed.subject)
 		require.NoError(t, err)
-		_, again, err := decodeIndex(encoded)
+		again, err := decodeIndex(encoded)
 		require.NoError(t, err)
-		require.ElementsMatch(t, layouts, again)
+		require.ElementsMatch(t, listed.layouts, again.layouts)
+		require.Equal(t, listed.subject, again.subject)
 	})
 }
 

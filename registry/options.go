@@ -26,6 +26,11 @@ type Options struct {
 	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
 	// Whether xpwc.Open would open it is not looked at.
 	Have string
+	// Subject is what a push says that the packed weights belong to: the model's own artifact, by its tag or digest in
+	// the same repository. Registries list the packed weights among its referrers then (image-spec 1.1,
+	// image-index.md; where a registry has no such list, a tag has it, as the distribution-spec says). Without it, a
+	// tag keeps the subject that it has.
+	Subject string
 	// Progress, if not nil, is given how many bytes of cache files have been moved, of how many. It is called often,
 	// from one goroutine at a time.
 	Progress func(done, total int64)
@@ -45,6 +50,7 @@ func (o *Options) repository(ref string) (*remote.Repository, error) {
 	if o.PlainHTTP != nil {
 		repo.PlainHTTP = *o.PlainHTTP
 	}
+	repo.SkipReferrersGC = true // many registries do not let clients delete; their own garbage collection does it
 	credential := o.Credential
 	if credential == nil {
 		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})

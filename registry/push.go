@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,11 @@ import (
 
 // Pushed is the outcome of a push.
 type Pushed struct {
-	Digest        string   `json:"digest"`         // of the index that the tag leads to now
-	Layouts       []Layout `json:"layouts"`        // that were pushed
-	Kept          []Layout `json:"kept"`           // other ones that the tag has
-	UploadedBytes int64    `json:"uploaded_bytes"` // of cache files; the registry had the others
+	Digest        string   `json:"digest"`            // of the index that the tag leads to now
+	Layouts       []Layout `json:"layouts"`           // that were pushed
+	Kept          []Layout `json:"kept"`              // other ones that the tag has
+	Subject       string   `json:"subject,omitempty"` // the digest of what the tag's packed weights belong to
+	UploadedBytes int64    `json:"uploaded_bytes"`    // of cache files; the registry had the others
 }
 
 // Push adds cache files to the tag that ref names: the entries of all files, one manifest for each layout. Other
@@ -37,8 +39,8 @@ type Pushed struct {
 // lost only to a push that looked before and wrote after the whole of this one's writing and second look, a window of
 // one request. Pushing again then uploads no cache file.
 //
-// Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrConcurrent, and those of
-// the network.
+// Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrNotFound if Options.Subject
+// is not there, ErrConcurrent, and those of the network.
 func Push(ctx context.Context, ref string, files []string, o *Options) (*Pushed, error) {
 	repo, err := o.repository(ref)
 	if err != nil {
@@ -53,11 +55,25 @@ func Push(ctx context.Context, ref string, files []string, o *Options) (*Pushed,
 		return nil, fmt.Errorf("%w: %w", ErrBadFile, err)
 	}
 	p := &push{repo: repo, parts: parts, progress: o.progress()}
+	if o != nil && o.Subject != "" {
+		if p.subject, err = subjectOf(ctx, repo, o.Subject); err != nil {
+			return nil, fmt.Errorf("push %s: subject %s: %w", ref, o.Subject, translate(err))
+		}
+	}
 	pushed, err := p.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("push %s: %w", ref, translate(err))
 	}
 	return pushed, nil
+}
+
+// subjectOf returns the descriptor of a manifest in the repository.
+func subjectOf(ctx context.Context, repo *remote.Repository, ref string) (*ocispec.Descriptor, error) {
+	d, err := repo.Manifests().Resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}, nil
 }
 
 // A part is what a push has of one layout.
@@ -160,6 +176,7 @@ func (p *part) encode() (err error) {
 type push struct {
 	repo     *remote.Repository
 	parts    []*part
+	subject  *ocispec.Descriptor // nil for that which the tag has
 	uploaded int64
 	progress func(done, total int64)
 }
@@ -177,11 +194,15 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 			return nil, err
 		}
 		kept, manifests := p.merge(current)
-		descriptor, index, err := encodeIndex(manifests)
+		subject := cmp.Or(p.subject, current.subject)
+		descriptor, index, err := encodeIndex(manifests, subject)
 		if err != nil {
 			return nil, err
 		}
 		pushed := &Pushed{Digest: descriptor.Digest.String(), Kept: kept}
+		if subject != nil {
+			pushed.Subject = subject.Digest.String()
+		}
 		for _, part := range p.parts {
 			pushed.Layouts = append(pushed.Layouts, part.layout)
 		}

@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/registry/remote"
 
 	"xpwc/cachefile"
 	"xpwc/internal/registrytest"
@@ -284,4 +287,41 @@ func TestAnInterruptedPullLeavesNothing(t *testing.T) {
 	there, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, there)
+}
+
+// Tools find the packed weights of a model from the model, and copy or delete them with it.
+func TestPackedWeightsReferToTheirModel(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	other := packOn(t, lesser, modelFile(t))
+	repo, err := remote.NewRepository(s.Ref("face"))
+	require.NoError(t, err)
+	repo.PlainHTTP = true
+	model, err := oras.PackManifest(t.Context(), repo, oras.PackManifestVersion1_1, "application/vnd.example.model",
+		oras.PackManifestOptions{})
+	require.NoError(t, err)
+	require.NoError(t, repo.Tag(t.Context(), model, "v1"))
+
+	pushed, err := registry.Push(t.Context(), s.Ref("face:packed"), []string{cache}, &registry.Options{Subject: "v1"})
+	require.NoError(t, err)
+	require.Equal(t, model.Digest.String(), pushed.Subject)
+	referrers := func() (digests []string) {
+		require.NoError(t, repo.Referrers(t.Context(), model, registry.ArtifactType, func(ds []ocispec.Descriptor) error {
+			for _, d := range ds {
+				digests = append(digests, d.Digest.String())
+			}
+			return nil
+		}))
+		return digests
+	}
+	require.Equal(t, []string{pushed.Digest}, referrers())
+	require.Equal(t, pushed.Digest, push(t, s.Ref("face:packed"), cache).Digest, "nothing is new")
+
+	added := push(t, s.Ref("face:packed"), other) // another node, which need not know the model's tag
+	require.Equal(t, model.Digest.String(), added.Subject)
+	require.Contains(t, referrers(), added.Digest)
+
+	_, err = registry.Push(t.Context(), s.Ref("face:packed"), []string{cache}, &registry.Options{Subject: "v9"})
+	require.ErrorIs(t, err, registry.ErrNotFound)
+	require.ErrorContains(t, err, "subject v9")
 }

@@ -12,6 +12,7 @@ import (
 
 func newPushCommand() *cobra.Command {
 	var o registryOptions
+	subject := ""
 	cmd := &cobra.Command{
 		Use:   "push REF FILE...",
 		Short: "Push cache files to an OCI registry",
@@ -20,15 +21,21 @@ layout, so that each node of a fleet pulls what its CPU needs. Layouts of the ta
 files do not have are kept, so that each kind of node can add its own; the others are
 replaced. What the registry has already is not uploaded again.
 
+--subject names the model's own artifact in the same repository. The registry then lists
+the packed weights among what refers to the model, for tools that copy or delete both. A
+tag keeps its subject until another is given.
+
 ` + refHelp,
 		Example: `  xpwc push registry.example/models/pose:v3 pose.xpwc
-  xpwc push localhost:5000/pose:v3 haswell.xpwc icelake.xpwc --json`,
+  xpwc push localhost:5000/pose:v3 haswell.xpwc icelake.xpwc --json
+  xpwc push registry.example/models/pose:v3-packed pose.xpwc --subject v3`,
 		Args: usage(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return pushFiles(cmd, args[0], args[1:], &o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return pushFiles(cmd, args[0], args[1:], subject, &o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	o.flags(cmd)
+	cmd.Flags().StringVar(&subject, "subject", "", "`TAG` or digest of what the packed weights belong to")
 	return cmd
 }
 
@@ -39,10 +46,13 @@ type pushing struct {
 	*registry.Pushed
 }
 
-func pushFiles(cmd *cobra.Command, ref string, files []string, o *registryOptions, stdout, stderr io.Writer) error {
+func pushFiles(cmd *cobra.Command, ref string, files []string, subject string, o *registryOptions,
+	stdout, stderr io.Writer) error {
 	jobOf(cmd.Context()).waitFor("")
 	progress := console.NewProgress(stderr, "uploading")
-	pushed, err := registry.Push(cmd.Context(), ref, files, o.client(cmd, progress))
+	client := o.client(cmd, progress)
+	client.Subject = subject
+	pushed, err := registry.Push(cmd.Context(), ref, files, client)
 	progress.Finish()
 	if err != nil {
 		return err
