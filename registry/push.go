@@ -39,8 +39,8 @@ type Pushed struct {
 // lost only to a push that looked before and wrote after the whole of this one's writing and second look, a window of
 // one request. Pushing again then uploads no cache file.
 //
-// Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrNotFound if Options.Subject
-// is not there, ErrConcurrent, and those of the network.
+// Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrNotFound if
+// Options.Subject is not there, ErrConcurrent, and those of the network.
 func Push(ctx context.Context, ref string, files []string, o *Options) (*Pushed, error) {
 	repo, err := o.repository(ref)
 	if err != nil {

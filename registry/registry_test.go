@@ -306,12 +306,13 @@ func TestPackedWeightsReferToTheirModel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, model.Digest.String(), pushed.Subject)
 	referrers := func() (digests []string) {
-		require.NoError(t, repo.Referrers(t.Context(), model, registry.ArtifactType, func(ds []ocispec.Descriptor) error {
+		collect := func(ds []ocispec.Descriptor) error {
 			for _, d := range ds {
 				digests = append(digests, d.Digest.String())
 			}
 			return nil
-		}))
+		}
+		require.NoError(t, repo.Referrers(t.Context(), model, registry.ArtifactType, collect))
 		return digests
 	}
 	require.Equal(t, []string{pushed.Digest}, referrers())
