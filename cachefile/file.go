@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"xpwc/internal/digest"
+	"xpwc/internal/fd"
 	"xpwc/internal/format"
 )
 
@@ -91,23 +92,12 @@ type finding struct {
 
 // open opens a file of which nothing is read yet.
 func open(path string) (*File, error) {
-	info, err := os.Stat(path) // before it is opened, since opening a device may do something
+	file, _, err := fd.OpenRegular(path)
+	if errors.Is(err, fd.ErrNotRegular) {
+		err = fmt.Errorf("%s: not a regular file: %w", path, ErrNotCache)
+	}
 	if err != nil {
 		return nil, err
-	}
-	other := fmt.Errorf("%s: not a regular file: %w", path, ErrNotCache)
-	if !info.Mode().IsRegular() {
-		return nil, other
-	}
-	file, err := os.OpenFile(path, os.O_RDONLY|atOnce, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() { // somebody has replaced it
-		err = other
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
 	}
 	return &File{r: file, file: file, opened: true, path: path}, nil
 }

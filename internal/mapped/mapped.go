@@ -31,7 +31,7 @@ type File struct {
 }
 
 // ErrNotRegular: what is to be mapped is a directory, a pipe or the like.
-var ErrNotRegular = errors.New("not a regular file")
+var ErrNotRegular = fd.ErrNotRegular
 
 // Open maps the regular file at path; an empty one is a File without bytes. The error is a *fs.PathError that has the
 // path as given and what the operating system returned. The caller closes the file.
@@ -51,15 +51,7 @@ func open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Looked at before it is opened, since opening a pipe would wait for a writer.
-	info, err := os.Stat(absolute)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, ErrNotRegular
-	}
-	f, err := fd.Open(absolute, os.O_RDONLY, 0)
+	f, _, err := fd.OpenRegular(absolute)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/fd"
 )
 
 // Of returns which processes have a file of a path mapped: the one that is there now, if there is one, and those that
@@ -42,12 +44,12 @@ type surveyor struct {
 
 // look looks at the file that is at the path now.
 func (s *surveyor) look(path string) error {
-	f, info, err := openRegular(s.Path)
+	f, info, err := fd.OpenRegular(s.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, errNotRegular):
-		return fmt.Errorf("%s %w", path, errNotRegular)
+	case errors.Is(err, fd.ErrNotRegular):
+		return fmt.Errorf("%s is %w, which alone can be mapped", path, err)
 	case err != nil:
 		return err
 	}
@@ -193,36 +195,11 @@ func (s *surveyor) leadsHere(path string) bool {
 
 // livesAt reports whether a file is at a path.
 func livesAt(path string, file File) bool {
-	f, _, err := openRegular(path)
+	f, _, err := fd.OpenRegular(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
 	there, err := mappedAs(f)
 	return err == nil && there == file
-}
-
-var errNotRegular = errors.New("is not a regular file, which alone can be mapped")
-
-// openRegular opens a regular file. Others may put a pipe at the path at any time: opening it does not wait for a
-// writer. A device is not opened, which could do something.
-func openRegular(path string) (*os.File, fs.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, info, nil
 }

@@ -1,4 +1,4 @@
-package cachefile
+package fd
 
 // atOnce is for systems that have pipes at paths.
 const atOnce = 0

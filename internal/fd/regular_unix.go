@@ -1,6 +1,6 @@
 //go:build unix
 
-package cachefile
+package fd
 
 import "golang.org/x/sys/unix"
 
