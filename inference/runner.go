@@ -10,6 +10,7 @@ import (
 	"xpwc"
 	"xpwc/internal/instance"
 	"xpwc/models"
+	"xpwc/xnnpack"
 )
 
 // Errors of [Runner.Run], found with errors.Is before anything is computed. Their messages name the input and say what
@@ -87,7 +88,7 @@ func (r *Runner) Run(inputs ...any) ([]Output, error) {
 	outputs := make([]Output, len(r.outputs))
 	for i, v := range r.outputs {
 		shape := r.instance.OutputShape(i)
-		data := kinds[v.Element()].take(r.instance.Outputs[i], elements(shape))
+		data := kinds[v.Element()].take(r.instance.Outputs[i], xnnpack.Elements(shape))
 		outputs[i] = Output{v.Name, slices.Clone(shape), data}
 	}
 	return outputs, nil
@@ -118,26 +119,17 @@ func (r *Runner) shapes(inputs []any) ([][]int, error) {
 
 // shapeOf returns the shape of a value with n elements, and nil if it cannot have as many.
 func shapeOf(v models.Value, n int) []int {
-	if n == elements(v.Shape) {
+	if n == xnnpack.Elements(v.Shape) {
 		return v.Shape
 	}
 	if !v.Dynamic || len(v.Shape) == 0 {
 		return nil
 	}
-	row := elements(v.Shape[1:])
+	row := xnnpack.Elements(v.Shape[1:])
 	if row == 0 || n == 0 || n%row != 0 || n/row > v.Shape[0] {
 		return nil
 	}
 	return append([]int{n / row}, v.Shape[1:]...)
-}
-
-// elements returns how many a shape has.
-func elements(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
 }
 
 // takes says what an input is given as.

@@ -49,7 +49,7 @@ func (t *Tensor) validate(external bool) (int, error) {
 	if t.Data != nil && external {
 		return 0, fmt.Errorf("an external value has no static data: %w", InvalidParameter)
 	}
-	if bits := t.Type.Size(); t.Data != nil && bits < 8 && product(t.Shape) == 1 {
+	if bits := t.Type.Size(); t.Data != nil && bits < 8 && Elements(t.Shape) == 1 {
 		return 0, fmt.Errorf("XNNPACK of 2026 crashes on a static tensor of one element of %d bits: %w",
 			bits, UnsupportedParameter)
 	}
@@ -100,9 +100,10 @@ func (t *Tensor) validateScales() error {
 }
 
 // matrices is how many matrices a tensor of the shape is a batch of.
-func matrices(shape []int) int { return product(shape[:max(len(shape)-2, 0)]) }
+func matrices(shape []int) int { return Elements(shape[:max(len(shape)-2, 0)]) }
 
-func product(shape []int) int {
+// Elements returns how many elements a shape has, whose product must be one that an int holds. A scalar's shape is empty.
+func Elements(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		n *= d

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -11,22 +13,21 @@ import (
 	"xpwc/internal/console"
 )
 
-// helpWidth is how many columns help texts have at most, and unknownWidth where the terminal's are not known.
+// helpWidth is how many columns prose has at most, and unknownWidth where the terminal's are not known.
 const (
 	helpWidth    = 90
 	unknownWidth = 80
 )
+
+// textWidth is how many columns prose has.
+func textWidth(w io.Writer) int { return min(cmp.Or(console.Width(w), unknownWidth), helpWidth) }
 
 // wrapHelp makes the help of all commands fit the terminal.
 func wrapHelp(root *cobra.Command) {
 	usage := root.UsageTemplate()
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		w := cmd.OutOrStdout()
-		width := console.Width(w)
-		if width == 0 {
-			width = unknownWidth
-		}
-		width = min(width, helpWidth)
+		width := textWidth(w)
 		root.SetUsageTemplate(strings.ReplaceAll(usage, ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", width)))
 		about := cmd.Long
 		if about == "" {

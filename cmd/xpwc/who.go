@@ -95,14 +95,7 @@ type userReport struct {
 	Generation uint64 `json:"generation,omitempty"`
 	Before     uint64 `json:"before_generation,omitempty"`
 
-	Mapped       int64 `json:"mapped_bytes"`
-	Resident     int64 `json:"resident_bytes"`
-	Share        int64 `json:"share_bytes"`
-	SharedClean  int64 `json:"shared_clean_bytes"`
-	SharedDirty  int64 `json:"shared_dirty_bytes"`
-	PrivateClean int64 `json:"private_clean_bytes"`
-	PrivateDirty int64 `json:"private_dirty_bytes"`
-	Copied       int64 `json:"copied_bytes"`
+	mappings.Memory
 }
 
 func findUsers(file string) (*usersReport, error) {
@@ -154,12 +147,9 @@ func reportUser(u *mappings.User) userReport {
 	if known, err := user.LookupId(name); err == nil {
 		name = known.Username
 	}
-	m := u.Memory
 	return userReport{
 		PID: u.PID, Command: u.Command, User: name, UID: u.UID,
-		Current: u.Now, Device: u.File.Device, Inode: u.File.Inode,
-		Mapped: m.Mapped, Resident: m.Resident, Share: m.Share, SharedClean: m.SharedClean, SharedDirty: m.SharedDirty,
-		PrivateClean: m.PrivateClean, PrivateDirty: m.PrivateDirty, Copied: m.Copied,
+		Current: u.Now, Device: u.File.Device, Inode: u.File.Inode, Memory: u.Memory,
 	}
 }
 
@@ -228,10 +218,7 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 			continue
 		}
 		now = append(now, p)
-		sum.Resident += p.Resident
-		sum.Share += p.Share
-		sum.SharedClean += p.SharedClean
-		sum.SharedDirty += p.SharedDirty
+		sum.Add(&p.Memory)
 	}
 	processes := console.Plural(len(now), "process") + " have"
 	switch {
@@ -291,9 +278,6 @@ func (p *userReport) group() string {
 	return strings.Join(said, ", ")
 }
 
-// columns are how many a table has where the width of the terminal is not known.
-const columns = 80
-
 func (r *usersReport) print(w io.Writer) error {
 	said := []string{console.Printable(r.File) + ": " + console.Size(r.FileBytes)}
 	if !r.Present {
@@ -317,7 +301,7 @@ func (r *usersReport) print(w io.Writer) error {
 	if r.Hidden > 0 {
 		fmt.Fprintf(w, "note: you may not look into %s%s\n", console.Plural(r.Hidden, "other process"), asRoot())
 	}
-	_, err := fmt.Fprintln(w, fold(r.Answer, min(cmp.Or(console.Width(w), columns), helpWidth)))
+	_, err := fmt.Fprintln(w, fold(r.Answer, textWidth(w)))
 	return err
 }
 
@@ -338,7 +322,7 @@ func (r *usersReport) printProcesses(w io.Writer) error {
 		t.Row(p.title(), console.Shorten(console.Printable(p.User), longName), console.Size(p.Resident),
 			console.Size(p.Share), console.Size(p.PrivateClean+p.PrivateDirty), console.Size(p.PrivateDirty))
 	}
-	t.Fit(cmp.Or(console.Width(w), columns))
+	t.Fit(cmp.Or(console.Width(w), unknownWidth))
 	var table bytes.Buffer
 	if err := t.Print(&table); err != nil {
 		return err

@@ -27,7 +27,6 @@ type survey struct {
 	again    int64           // and their bytes
 	largest  []cachefile.Entry
 	variants int
-	tied     int
 }
 
 // A kernel is what entries of a layout are packed for.
@@ -132,9 +131,6 @@ func (a *adder) add(e cachefile.Entry) {
 	}
 	if e.Variant {
 		a.variants++
-	}
-	if e.Tied {
-		a.tied++
 	}
 }
 

@@ -52,16 +52,31 @@ type Span struct {
 
 // Memory is the sum over a process' mappings of a file, in bytes.
 type Memory struct {
-	Mapped   int64 // address space
-	Resident int64 // the pages of it that the process has in memory
+	Mapped   int64 `json:"mapped_bytes"`   // address space
+	Resident int64 `json:"resident_bytes"` // the pages of it that the process has in memory
 	// Share is the process' part of Resident, where each page is divided by the number of its mappings in all
 	// processes: the system's "proportional set size".
-	Share int64
+	Share int64 `json:"share_bytes"`
 	// Pages that have another mapping, mostly in another process, and pages that have not. Dirty ones are yet to be
 	// written to the file.
-	SharedClean, SharedDirty, PrivateClean, PrivateDirty int64
+	SharedClean  int64 `json:"shared_clean_bytes"`
+	SharedDirty  int64 `json:"shared_dirty_bytes"`
+	PrivateClean int64 `json:"private_clean_bytes"`
+	PrivateDirty int64 `json:"private_dirty_bytes"`
 	// Copied is what of Resident is no part of the file any more: the process has written to a private mapping.
-	Copied int64
+	Copied int64 `json:"copied_bytes"`
+}
+
+// Add adds the memory of other mappings.
+func (m *Memory) Add(other *Memory) {
+	m.Mapped += other.Mapped
+	m.Resident += other.Resident
+	m.Share += other.Share
+	m.SharedClean += other.SharedClean
+	m.SharedDirty += other.SharedDirty
+	m.PrivateClean += other.PrivateClean
+	m.PrivateDirty += other.PrivateDirty
+	m.Copied += other.Copied
 }
 
 // Shared are the resident pages that have another mapping.

@@ -140,7 +140,7 @@ func (s *surveyor) usersIn(p procfs.Proc) ([]User, error) {
 			users = append(users, User{PID: p.PID, File: m.file, Now: m.file == s.now})
 		}
 		u := &users[i]
-		u.Memory.plus(&m.memory)
+		u.Memory.Add(&m.memory)
 		if goesOn := last.file == m.file && last.end == m.start && last.offset+last.memory.Mapped == m.offset; goesOn {
 			u.Spans[len(u.Spans)-1].Size += m.memory.Mapped // the system splits what differs in its flags
 		} else {

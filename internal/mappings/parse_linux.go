@@ -102,15 +102,3 @@ func (m *Memory) add(key, value string) error {
 	*to += n << 10
 	return nil
 }
-
-// plus adds the memory of another mapping.
-func (m *Memory) plus(other *Memory) {
-	m.Mapped += other.Mapped
-	m.Resident += other.Resident
-	m.Share += other.Share
-	m.SharedClean += other.SharedClean
-	m.SharedDirty += other.SharedDirty
-	m.PrivateClean += other.PrivateClean
-	m.PrivateDirty += other.PrivateDirty
-	m.Copied += other.Copied
-}

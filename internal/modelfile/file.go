@@ -15,7 +15,7 @@ import (
 	"xpwc/tflite"
 )
 
-// A File is where a model is: a .tflite file, tensors with a description, or a program of ExecuTorch's.
+// A File is where a model is: a .tflite file, tensors with a description, or an ExecuTorch program.
 type File struct {
 	Path        string
 	Description string   // of tensors; "" for MODEL.json, or what a safetensors file has itself
