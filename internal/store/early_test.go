@@ -182,7 +182,7 @@ func TestWritingThatFailsToBeginIsAFlushThatFailed(t *testing.T) {
 	}
 }
 
-// A file that replaces one of ExecuTorch's is packed into under another way of becoming its writer.
+// The writer of a file that replaces ExecuTorch's begins in another way.
 func TestTheFileThatReplacesAForeignOneBeginsToBeWrittenToo(t *testing.T) {
 	dir := newDir(t)
 	foreign := bytes.Repeat([]byte{1}, 1000)
@@ -197,8 +197,8 @@ func TestTheFileThatReplacesAForeignOneBeginsToBeWrittenToo(t *testing.T) {
 	require.ErrorIs(t, w.Load(), format.ErrForeign)
 	require.NoError(t, w.begin())
 	want := w.packEarly(t, 0, 3)
+	require.NotZero(t, <-b.calls, "a commit would leave to the flush what has not begun")
 	require.NoError(t, w.commit(nil))
 	require.NoError(t, w.Close())
-	require.NotEmpty(t, b.calls)
 	requireContent(t, dir, want)
 }
