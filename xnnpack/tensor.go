@@ -102,7 +102,7 @@ func (t *Tensor) validateScales() error {
 // matrices is how many matrices a tensor of the shape is a batch of.
 func matrices(shape []int) int { return Elements(shape[:max(len(shape)-2, 0)]) }
 
-// Elements returns how many elements a shape has, whose product must be one that an int holds. A scalar's shape is empty.
+// Elements returns how many elements a shape has, which an int must hold. A scalar's shape is empty.
 func Elements(shape []int) int {
 	n := 1
 	for _, d := range shape {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,18 +19,7 @@ func holder(t *testing.T, path string) *exec.Cmd {
 	t.Helper()
 	cmd := reexec.Command()
 	cmd.Env = append(os.Environ(), envHolds+"="+path)
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "<nil>\n", line)
+	reexec.Await(t, cmd, "<nil>")
 	return cmd
 }
 
@@ -99,7 +87,7 @@ func TestWhoHasACacheMappedAndWhetherItIsShared(t *testing.T) {
 	require.False(t, of[second.Process.Pid].Current)
 	require.Contains(t, text, "an earlier file, replaced or deleted")
 	if os.Geteuid() == 0 {
-		require.EqualValues(t, 3, of[second.Process.Pid].Before, "the file that is at no path tells root")
+		require.EqualValues(t, 3, of[second.Process.Pid].Before, "root is shown that of a file at no path")
 	}
 
 	require.NoError(t, os.Remove(file))

@@ -1,7 +1,6 @@
 package mappings_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -93,18 +92,7 @@ func start(t *testing.T, prepare func(*exec.Cmd), environment ...string) *exec.C
 	if prepare != nil {
 		prepare(cmd)
 	}
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "mapped\n", line)
+	reexec.Await(t, cmd, "mapped")
 	return cmd
 }
 

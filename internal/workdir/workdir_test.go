@@ -1,7 +1,6 @@
 package workdir_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/reexec"
 	"xpwc/internal/workdir"
 )
 
@@ -44,19 +44,9 @@ type process struct {
 
 func start(t *testing.T, parent string) process {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(self)
+	cmd := reexec.Command()
 	cmd.Env = append(os.Environ(), envParent+"="+parent)
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	said, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "<nil>\n", said)
-	return process{cmd, stdin}
+	return process{cmd, reexec.Await(t, cmd, "<nil>")}
 }
 
 func names(t *testing.T, dir string) []string {
