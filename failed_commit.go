@@ -66,18 +66,18 @@ func (c *core) awaitSums() {
 }
 
 // retreat moves entries that are in the file, and in no generation of it, into private memory at the same addresses,
-// where they are pending. If a flush failed, which may have lost them, they are compared with their sums.
+// where they are pending.
 func (c *core) retreat(entries []*entry) {
 	for _, e := range entries {
 		if !e.region.Packing() { // else XNNPACK writes to it
 			c.detach(e.region)
 		}
-		if c.store.Condemned() && e.doubt == sound && (!e.summed || !e.intact()) {
-			c.losePayload(e)
-		}
 		if !e.region.Detached() {
-			if c.store.Condemned() && !e.region.Packing() && e.sessions == 0 {
-				c.drop(e) // it can neither leave the file nor be committed to it
+			if c.store.Condemned() {
+				c.compare(e)
+				if !e.region.Packing() && e.sessions == 0 {
+					c.drop(e) // it can neither leave the file nor be committed to it
+				}
 			}
 			continue
 		}
@@ -94,6 +94,14 @@ func (c *core) retreat(entries []*entry) {
 	}
 }
 
+// compare finds out whether the disk has lost what was packed: the system writes pages when it likes, and reads those
+// again that the disk did not take. If a flush failed, what has no sum yet counts as lost.
+func (c *core) compare(e *entry) {
+	if e.doubt == sound && (e.summed && !e.intact() || !e.summed && c.store.Condemned()) {
+		c.losePayload(e)
+	}
+}
+
 // detach moves a region out of the file, and all entries in it that no generation has.
 func (c *core) detach(r *store.Region) {
 	if r.Detached() {
@@ -106,6 +114,7 @@ func (c *core) detach(r *store.Region) {
 	for _, e := range c.fresh {
 		if e.region == r && e.state == stateUncommitted {
 			c.become(e, statePending)
+			c.compare(e)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,14 +39,23 @@ func fillUp(t *testing.T, path string) {
 	require.NoError(t, f.Close())
 }
 
-// forgetPages has the system read a file again from its disk, as far as it takes its pages for clean.
+// forgetPages has the system read a file again from its disk, as far as it takes its pages for clean. The pages of
+// other files stay: another test may rely on what is not on its disk.
 func forgetPages(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	require.NoError(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
 	require.NoError(t, f.Close())
-	_ = os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0) // where that is allowed, the disk's own pages too
+}
+
+// syncDisk has the disk that a directory is on take all that was written to it, and no other disk.
+func syncDisk(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Open(dir)
+	require.NoError(t, err)
+	require.NoError(t, unix.Syncfs(int(f.Fd())))
+	require.NoError(t, f.Close())
 }
 
 // A disk that cannot take what it said it had space for: thin provisioning, or a device that goes bad.
@@ -66,13 +76,18 @@ func loseWhatWasTaken(t *testing.T, o *Options, tensors map[string][]byte) {
 	c := mustOpen(t, path, o)
 	open(t, c, before).close(t)
 	require.NoError(t, c.Save())
-	unix.Sync()
+	syncDisk(t, dir)
 	fillUp(t, ballast)
 
 	watch, err := os.Open(path)
 	require.NoError(t, err)
-	opened := open(t, c, tensors)
-	if o != nil {
+	s, err := c.NewSession(MapOf(tensors))
+	require.NoError(t, err)
+	opened := pack(t, s, tensors)
+	require.NoError(t, s.Finalize())
+	if o == nil {
+		opened.check(t)
+	} else { // the system may have read its pages again, from a disk that does not have them
 		err = unix.SyncFileRange(int(watch.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE)
 		require.Error(t, err, "complete segments were written, and could not be")
 	}
@@ -99,6 +114,34 @@ func loseWhatWasTaken(t *testing.T, o *Options, tensors map[string][]byte) {
 	t.Logf("the next process: %d found, %d packed", c.Stats().Hits.Entries, c.Stats().Packed.Entries)
 	opened.close(t)
 	require.NoError(t, c.Close())
+}
+
+// The system writes pages when it likes. Those that the disk did not take may be read from it again before a commit
+// that fails for another reason, which flushes nothing.
+func TestTheDiskLosesPagesBeforeACommitThatFlushesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c, h := openHooked(t, path, nil)
+	m := someTensors(3, 5000)
+	o := open(t, c, m)
+	c.commitWithSave()
+	h.allocate = func(int64, int64) error {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt(make([]byte, 1000), int64(o.used[1].record.Offset))
+		require.NoError(t, errors.Join(err, f.Close()))
+		return unix.ENOSPC
+	}
+	require.ErrorIs(t, c.Save(), unix.ENOSPC)
+	h.allocate = nil
+	require.ErrorIs(t, o.Err(), ErrLost)
+	require.EqualValues(t, 1, c.Stats().LostPayloads)
+	require.NoError(t, c.Save())
+	require.NoError(t, errors.Join(o.Close(), c.Close()))
+
+	c = mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	open(t, c, m).close(t)
+	require.Zero(t, c.Stats().DamagedPayloads)
+	require.EqualValues(t, 2, c.Stats().Hits.Entries)
 }
 
 // mountOverlay mounts an overlay over a directory. upper is where what is written goes.

@@ -34,8 +34,8 @@ type Options struct {
 	MaxBytes int64
 
 	// WriteEarly has the system begin to write packed weights while others are packed, each time that 64 MiB are
-	// complete, where it can (Linux). That is for programs that pack and wait for Save, and compute nothing meanwhile.
-	// What Save and Close say stays the same.
+	// complete, where it can (Linux). That is for programs that pack and wait for Save, and compute nothing meanwhile:
+	// what a failing disk loses of it is found by Save. What Save and Close say stays the same.
 	WriteEarly bool
 
 	// Progress, if not nil, is given each entry that was packed, on the thread that creates the runtime. It must not

@@ -71,8 +71,18 @@ func open(t testing.TB, c *Cache, tensors map[string][]byte) *opened {
 	return packAll(t, s, tensors)
 }
 
-// packAll makes the calls of a runtime's creation, and finalizes the session.
+// packAll makes the calls of a runtime's creation, finalizes the session, and checks that its memory stays as it was.
 func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
+	t.Helper()
+	o := pack(t, s, tensors)
+	o.check(t)
+	require.NoError(t, s.Finalize())
+	o.check(t)
+	return o
+}
+
+// pack makes the calls of a runtime's creation.
+func pack(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 	t.Helper()
 	t.Cleanup(func() { _ = s.Close() }) // if the test does not: Windows keeps mapped files
 	o := &opened{s, map[string]packedAt{}}
@@ -91,10 +101,6 @@ func packAll(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 		}
 		o.at[name] = packedAt{bytesAt(t, s, address, len(want)), want}
 	}
-	o.check(t)
-	err := s.Finalize()
-	require.NoError(t, err)
-	o.check(t)
 	return o
 }
 
