@@ -109,6 +109,7 @@ func readDims(id *packing.Identity, p *C.struct_xpwc_packing) (elements uint64, 
 	if err != nil {
 		return 0, err
 	}
+	id.Shape = make([]int, 0, len(dims))
 	elements = 1
 	for i, n := range dims {
 		high, low := bits.Mul64(elements, uint64(n))
