@@ -164,7 +164,8 @@ func (d Datatype) quantization() quantization {
 
 func (o *Operand) encode(e *encoder) {
 	e.bytes(byte(o.Type))
-	is := func(kinds ...quantization) bool { return slices.Contains(kinds, o.Type.quantization()) }
+	kind := o.Type.quantization()
+	is := func(kinds ...quantization) bool { return slices.Contains(kinds, kind) }
 	if is(one, unknown) {
 		e.uint32(math.Float32bits(o.Scale))
 	}
