@@ -89,7 +89,6 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 	if p.path == "" {
 		return c, nil
 	}
-	go machine() // which askForLayout needs, and takes as long as to open the file
 	c.store = store.New(p.path, f, store.Options{
 		Insecure:  o.AllowUnsafeFile,
 		Prefetch:  o.Prefetch,
