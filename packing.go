@@ -79,21 +79,29 @@ func (s *Session) stopWriting() {
 
 // reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
 func (s *Session) reserve(n uint64) []byte {
+	p := s.reserveSpace(n)
+	if p.kind == inPrivate && !fitsArena(n) && p.Region != nil {
+		_ = supply(p.Region.Data()) // all of it is about to be written, and so it takes half as long
+	}
+	return p.Data
+}
+
+func (s *Session) reserveSpace(n uint64) (p space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.finalized {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, ErrFinalized))
-		return nil
+		return space{}
 	}
 	announced := s.announced
 	s.announced = nil
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	p := space{start: time.Now()}
+	p.start = time.Now()
 	var err error
 	switch {
 	case announced != nil && announced.failed:
-		return nil
+		return space{}
 	case announced == nil || announced.compare:
 		p.kind, p.Reservation, err = s.reserveScratch(n)
 	case announced.named && s.cache.flushing:
@@ -109,13 +117,13 @@ func (s *Session) reserve(n uint64) []byte {
 	}
 	if err != nil {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
-		return nil
+		return space{}
 	}
 	if announced != nil {
 		p.sources = announced.sources
 	}
 	s.packings[addressOf(p.Data)] = p
-	return p.Data
+	return p
 }
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
