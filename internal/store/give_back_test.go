@@ -139,11 +139,15 @@ func TestWhatIsReadIsMappedAgainByTheCommitThatGivesItsPagesBack(t *testing.T) {
 // A region that becomes private memory while its pages are given back has its bytes nowhere else.
 func TestNothingIsGivenBackOfPrivateMemory(t *testing.T) {
 	g := &givings{}
-	w, region, c := packedInOne(t, g, 5<<20)
-	detached := make(chan error, 1)
+	w, region, c := packedInOne(t, g, 7<<20)
+	began, detached := make(chan bool), make(chan error, 1)
 	g.giving = func() {
 		g.giving = nil
-		go func() { detached <- w.Detach(region) }()
+		go func() {
+			close(began)
+			detached <- w.Detach(region)
+		}()
+		<-began
 	}
 	require.NoError(t, c.Write())
 	require.NoError(t, <-detached)
