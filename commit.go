@@ -157,12 +157,11 @@ func (c *core) tryCommit() error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries { // their pages have just been taken out of this process' memory
-		if e.sessions > 0 && e.region.Sealed() {
-			c.mapLater(e)
+	for _, e := range entries {
+		if e.sessions > 0 {
+			plan.Reads(e.region)
 		}
 	}
-	c.mapSoon()
 	c.dirty = false
 	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
 	c.mu.Unlock()

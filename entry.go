@@ -91,7 +91,7 @@ func (c *core) giveBackIndex() {
 		return
 	}
 	c.surveyed = 0
-	c.note(c.store.GiveBackIndex())
+	c.store.GiveBackIndex()
 }
 
 // load makes an entry of a record of the loaded index.
