@@ -62,8 +62,12 @@ func TestACommitHasWhatIsReadMappedWhenItFlushes(t *testing.T) {
 		}
 		return nil
 	}
-	o := open(t, c, someTensors(6, 8_000_000))
-	packed.Store(o.Session)
+	tensors := someTensors(6, 8_000_000)
+	s, err := c.NewSession(MapOf(tensors))
+	require.NoError(t, err)
+	o := pack(t, s, tensors)
+	packed.Store(s)
+	require.NoError(t, s.Finalize())
 	require.NoError(t, c.Save())
 	size := 0
 	for _, e := range o.used {
