@@ -47,6 +47,7 @@ type core struct {
 	committing      bool
 	flushing        bool     // a commit is on its way to the disk
 	handedIn        []*entry // meanwhile, in file space
+	summing         int      // sums of what was handed in are being computed
 	compacting      bool
 	commitAgain     bool       // a commit was asked for while one was written, or a compaction
 	idle            *sync.Cond // a commit, a compaction or a session's packing ended

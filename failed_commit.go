@@ -18,11 +18,13 @@ import (
 func (c *core) sumBeside(e *entry) {
 	e.region.Retain()
 	c.store.Summing(e.region)
+	c.summing++
 	go func() {
 		sum, err := sumMapped(e.data)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		e.record.Sum, e.summed = sum, true
+		c.summing--
 		if err != nil {
 			c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
 			c.losePayload(e)
@@ -60,10 +62,7 @@ func (c *core) packingEnded() {
 }
 
 // awaitSums waits until all that was handed in has its sum.
-func (c *core) awaitSums() {
-	unsummed := func(e *entry) bool { return !e.summed && (e.uncommitted() || e.pending()) }
-	c.await(0, func() bool { return !slices.ContainsFunc(c.fresh, unsummed) })
-}
+func (c *core) awaitSums() { c.await(0, func() bool { return c.summing == 0 }) }
 
 // retreat moves entries that are in the file, and in no generation of it, into private memory at the same addresses,
 // where they are pending.
