@@ -37,6 +37,9 @@ type core struct {
 	seeds    map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
 	fresh    []*entry            // packed here and not in the loaded index
 
+	newEntries  stock[entry]
+	newFamilies stock[family]
+
 	surveyed int // look-ups that read the index, since its pages were given back
 
 	damagedAt       map[uint64]bool // offsets of payloads of the loaded file that turned out damaged

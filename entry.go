@@ -100,7 +100,8 @@ func (c *core) giveBackIndex() {
 // load makes an entry of a record of the loaded index.
 func (c *core) load(r *format.Record) *entry {
 	data, region := c.store.Payload(r)
-	e := &entry{record: *r, data: data, region: region, file: c.store.ID(), surveyed: c.store.Index()}
+	e := c.newEntries.take()
+	e.record, e.data, e.region, e.file, e.surveyed = *r, data, region, c.store.ID(), c.store.Index()
 	c.become(e, stateLoaded)
 	return e
 }
