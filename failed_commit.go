@@ -8,14 +8,20 @@ import (
 	"slices"
 	"time"
 
+	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
 // A commit fails when the disk is full or broken. What it should have committed then moves into private memory, so
 // that runtimes go on and the lock is free for others, and waits there for a later commit.
 
-// sumBeside computes an entry's sum, on another core, from what XNNPACK just handed in.
+// sumBeside computes an entry's sum from what XNNPACK just handed in, on another core where that is worth it.
 func (c *core) sumBeside(e *entry) {
+	if len(e.data) <= hashedAtOnce {
+		sum, err := sumMapped(e.data)
+		c.setSum(e, sum, err)
+		return
+	}
 	e.region.Retain()
 	c.store.Summing(e.region)
 	c.summing++
@@ -23,15 +29,20 @@ func (c *core) sumBeside(e *entry) {
 		sum, err := sumMapped(e.data)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		e.record.Sum, e.summed = sum, true
+		c.setSum(e, sum, err)
 		c.summing--
-		if err != nil {
-			c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
-			c.losePayload(e)
-		}
 		c.note(errors.Join(c.store.Summed(e.region), e.region.Release()))
 		c.idle.Broadcast()
 	}()
+}
+
+// setSum takes note of an entry's sum, or that its bytes cannot be read any more.
+func (c *core) setSum(e *entry, sum format.Digest, err error) {
+	e.record.Sum, e.summed = sum, true
+	if err != nil {
+		c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
+		c.losePayload(e)
+	}
 }
 
 // await waits until a condition holds, or, with a patience, at most so long. c.mu is released meanwhile.
