@@ -121,10 +121,11 @@ func (c *core) layouts(loaded *format.Index, records []format.Record) []format.L
 		known[here.Fingerprint] = here
 	}
 	listed := map[format.Digest]bool{}
-	for _, r := range records {
-		if !listed[r.Layout] {
-			listed[r.Layout] = true
-			layouts = append(layouts, known[r.Layout])
+	for i := range records {
+		is := records[i].Layout
+		if (i == 0 || is != records[i-1].Layout) && !listed[is] {
+			listed[is] = true
+			layouts = append(layouts, known[is])
 		}
 	}
 	return layouts

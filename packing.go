@@ -268,11 +268,10 @@ func (s *Session) settle(w *weight, p space) *entry {
 		c.stats.Reused.add(len(e.data))
 		return e
 	}
-	e = &entry{
-		record: format.Record{Key: w.key, Seed: w.seed},
-		kernel: w.kernel, bias: w.bias, by: s,
-		verified: true, sized: true,
-	}
+	e = c.newEntries.take()
+	e.record.Key, e.record.Seed = w.key, w.seed
+	e.kernel, e.bias, e.by = w.kernel, w.bias, s
+	e.verified, e.sized = true, true
 	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.has().copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
 	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
@@ -374,7 +373,7 @@ func (s *Session) place(e *entry, p space) {
 		}
 		c.become(e, stateUncommitted)
 		e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
-		c.fresh = append(c.fresh, e)
+		c.fresh = append(doubled(c.fresh, 0), e)
 		if !e.summed && e.doubt == sound {
 			c.sumBeside(e)
 		}
