@@ -22,7 +22,7 @@ func PackedAs(id packing.Identity) LoadOption {
 	if id.Zero() {
 		return LoadOption{}
 	}
-	return LoadOption{identities: []identity{{id.Digest(), id.Geometry()}}}
+	return LoadOption{packedAs: &identity{id.Digest(), id.Geometry()}}
 }
 
 // An identity is what a session keeps of a packing.Identity.

@@ -24,15 +24,27 @@ type question struct {
 	answer packedSize
 }
 
-var questions sync.Map // of *question, by packing.Geometry
+var questions = struct {
+	sync.Mutex
+	about map[packing.Geometry]*question
+}{about: map[packing.Geometry]*question{}}
+
+// questionAbout returns the question about a geometry, and whether this is the first time.
+func questionAbout(g *packing.Geometry) (q *question, first bool) {
+	questions.Lock()
+	defer questions.Unlock()
+	q = questions.about[*g]
+	if q == nil {
+		q, first = &question{}, true
+		questions.about[*g] = q
+	}
+	return q, first
+}
 
 // packedSizeOf returns how many bytes XNNPACK packs here.
-func packedSizeOf(g packing.Geometry) packedSize {
-	q, known := questions.Load(g)
-	if !known {
-		q, _ = questions.LoadOrStore(g, &question{})
-	}
-	return q.(*question).ask(&g)
+func packedSizeOf(g *packing.Geometry) packedSize {
+	q, _ := questionAbout(g)
+	return q.ask(g)
 }
 
 func (q *question) ask(g *packing.Geometry) packedSize {
@@ -42,29 +54,24 @@ func (q *question) ask(g *packing.Geometry) packedSize {
 
 // askAhead has XNNPACK asked beside what the caller does. A question takes 20 microseconds in a process that does other
 // things, and a load that finds everything has time for few of them.
-func (s *Session) askAhead(src *source, identities []identity) {
+func (s *Session) askAhead(src *source, g *packing.Geometry) {
+	if !src.fits(g) {
+		return
+	}
+	switch g.Family.Operator {
+	case packing.FullyConnected, packing.Convolution2D:
+	default: // XNNPACK may pack it without a cache, all of it, to answer
+		return
+	}
 	c := s.cache
 	c.mu.Lock()
 	empty := c.store == nil || c.store.Index() == nil || c.store.Index().Len() == 0
 	c.mu.Unlock()
-	for _, id := range identities {
-		if !src.fits(&id.geometry) {
-			continue
-		}
-		switch id.geometry.Family.Operator {
-		case packing.FullyConnected, packing.Convolution2D:
-		default: // XNNPACK may pack it without a cache, all of it, to answer
-			continue
-		}
-		if empty { // no look-up will find anything
-			continue
-		}
-		if _, known := questions.Load(id.geometry); known {
-			continue
-		}
-		if q, known := questions.LoadOrStore(id.geometry, &question{}); !known {
-			go q.(*question).ask(&id.geometry)
-		}
+	if empty { // no look-up will find anything
+		return
+	}
+	if q, first := questionAbout(g); first {
+		go q.ask(g)
 	}
 }
 
@@ -167,14 +174,15 @@ func (w *weight) checkSize(e *entry) error {
 		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
 		return short(n, uint64(w.kernel.leastContent())/2)
 	}
-	for _, id := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
+	for i := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
+		g := &w.kernel.packing.identities[i].geometry
 		var size packedSize
-		if w.kernel.fits(&id.geometry) {
-			size = packedSizeOf(id.geometry)
+		if w.kernel.fits(g) {
+			size = packedSizeOf(g)
 		}
 		switch {
 		case size.bytes == 0 || size.fingerprintID != w.key.FingerprintID: // XNNPACK made another operator of the node
-			if err := short(n, id.geometry.LeastBytes()); err != nil {
+			if err := short(n, g.LeastBytes()); err != nil {
 				return err
 			}
 		case n != size.bytes:

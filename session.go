@@ -105,7 +105,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 // A LoadOption says what a tensor is for.
 type LoadOption struct {
 	eager, packOnly, retain bool
-	identities              []identity
+	packedAs                *identity // or nil
 }
 
 // Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
@@ -134,7 +134,6 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		o.eager = o.eager || option.eager
 		o.packOnly = o.packOnly || option.packOnly
 		o.retain = o.retain || option.retain
-		o.identities = append(o.identities, option.identities...)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,10 +159,12 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 			s.done -= int64(len(src.content))
 		}
 	}
-	for _, id := range o.identities {
-		src.addIdentity(id)
+	for _, option := range options {
+		if id := option.packedAs; id != nil {
+			src.addIdentity(*id)
+			s.askAhead(src, &id.geometry)
+		}
 	}
-	s.askAhead(src, o.identities)
 	if o.eager {
 		if err := src.fill(); err != nil {
 			return nil, fmt.Errorf("load %q: %w", name, err)

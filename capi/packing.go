@@ -105,10 +105,11 @@ func readDims(id *packing.Identity, p *C.struct_xpwc_packing) (elements uint64, 
 	if p.dim_count == 0 || p.dim_count > packing.MaxDims {
 		return 0, invalid("dim_count is %d, not 1 to %d", p.dim_count, packing.MaxDims)
 	}
-	dims, err := hostNumbers[C.size_t]("dims", unsafe.Pointer(p.dims), C.size_t(p.dim_count), packing.MaxDims)
+	dims, err := hostNumbers[C.size_t]("", "dims", unsafe.Pointer(p.dims), C.size_t(p.dim_count), packing.MaxDims)
 	if err != nil {
 		return 0, err
 	}
+	id.Shape = make([]int, 0, len(dims))
 	elements = 1
 	for i, n := range dims {
 		high, low := bits.Mul64(elements, uint64(n))
@@ -132,12 +133,12 @@ func readOperand(name string, to *packing.Operand, from *C.struct_xpwc_operand, 
 		BlockSize:    int(from.block_size),
 		NonBatchDims: int(from.non_batch_dims),
 	}}
-	to.Scales, err = hostNumbers[float32](name+".scales", unsafe.Pointer(from.scales), from.scale_count, elements)
+	to.Scales, err = hostNumbers[float32](name, ".scales", unsafe.Pointer(from.scales), from.scale_count, elements)
 	if err != nil {
 		return err
 	}
 	blocks := unsafe.Pointer(from.block_scales)
-	to.BlockScales, err = hostNumbers[uint16](name+".block_scales", blocks, from.block_scale_count, elements)
+	to.BlockScales, err = hostNumbers[uint16](name, ".block_scales", blocks, from.block_scale_count, elements)
 	return err
 }
 
@@ -173,22 +174,22 @@ func readHiddenBias(id *packing.Identity, p *C.struct_xpwc_packing) error {
 	return nil
 }
 
-// hostNumbers views numbers of the host, not more than most. name is the member's.
+// hostNumbers views numbers of the host, not more than most. of and member are their name.
 func hostNumbers[T float32 | uint16 | C.size_t](
-	name string, data unsafe.Pointer, n C.size_t, most uint64,
+	of, member string, data unsafe.Pointer, n C.size_t, most uint64,
 ) ([]T, error) {
 	var number T
 	switch {
 	case n == 0:
 		return nil, nil
 	case data == nil:
-		return nil, invalid("%s is no address, its count %d", name, n)
+		return nil, invalid("%s%s is no address, its count %d", of, member, n)
 	case uintptr(data)%unsafe.Alignof(number) != 0:
-		return nil, invalid("%s is not aligned", name)
+		return nil, invalid("%s%s is not aligned", of, member)
 	case uint64(n) > most:
-		return nil, invalid("%s: their count is %d, %d at most", name, n, most)
+		return nil, invalid("%s%s: their count is %d, %d at most", of, member, n, most)
 	case uint64(n) > (math.MaxUint-uint64(uintptr(data)))/uint64(unsafe.Sizeof(number)):
-		return nil, invalid("%s: their count is %d", name, n)
+		return nil, invalid("%s%s: their count is %d", of, member, n)
 	}
 	return unsafe.Slice((*T)(data), n), nil
 }

@@ -126,13 +126,15 @@ func (g *graph) value(t flatbuf.Table) (xvalue, error) {
 	if out.tensor.Type, err = xdatatype(v.Int16(xtensorDatatype)); err != nil {
 		return out, err
 	}
-	for _, d := range v.Uint32s(xtensorDims) {
+	dims := v.Uint32s(xtensorDims)
+	out.tensor.Shape = make([]int, 0, len(dims))
+	for _, d := range dims {
 		if d > math.MaxInt32 {
 			return out, malformed("a dimension of %d", d)
 		}
 		out.tensor.Shape = append(out.tensor.Shape, int(d))
 	}
-	if out.tensor.Shape == nil {
+	if len(dims) == 0 {
 		out.tensor.Shape = scalar()
 	}
 	if index := v.Uint32(xtensorConstant); index != 0 {

@@ -73,8 +73,8 @@ type emitter struct {
 	files   *files
 	loader  models.Loader
 	ids     map[xnnpack.ValueID]xnnpack.ValueID // of the subgraph, by those of the plan
-	tensors map[xnnpack.ValueID]xnnpack.Tensor
-	options map[string][]xpwc.LoadOption // of constants, by name
+	tensors map[xnnpack.ValueID]xnnpack.Tensor  // values whose scales were read from the file
+	options map[string][]xpwc.LoadOption        // of constants, by name
 	err     error
 }
 
@@ -102,10 +102,11 @@ func (e *emitter) emit() error {
 		return err
 	}
 	copies := e.externals()
+	value := e.value
 	for _, i := range e.steps {
 		s := &e.plan.steps[i]
 		if e.err == nil {
-			if err := s.add(e.s, e.value); e.err == nil {
+			if err := s.add(e.s, value); e.err == nil {
 				e.err = err
 			}
 		}
@@ -182,22 +183,24 @@ func (e *emitter) size(t xnnpack.Tensor) int {
 
 // describe returns a value as XNNPACK is given it, with its scales and without its content.
 func (e *emitter) describe(id xnnpack.ValueID) xnnpack.Tensor {
-	if t, ok := e.tensors[id]; ok {
+	v := &e.values[id]
+	if v.scales == nil {
+		return v.tensor
+	}
+	t, known := e.tensors[id]
+	if known {
 		return t
 	}
-	v := &e.values[id]
-	t := v.tensor
-	if v.scales != nil {
-		count, size, err := scaleCount(&t)
-		if err == nil {
-			var b []byte
-			if b, err = e.files.inPlace(*v.scales); err == nil {
-				readScales(&t, b[:count*size]) // named data may be longer
-			}
+	t = v.tensor
+	count, size, err := scaleCount(&t)
+	if err == nil {
+		var b []byte
+		if b, err = e.files.inPlace(*v.scales); err == nil {
+			readScales(&t, b[:count*size]) // named data may be longer
 		}
-		if e.err == nil {
-			e.err = err
-		}
+	}
+	if e.err == nil {
+		e.err = err
 	}
 	e.tensors[id] = t
 	return t

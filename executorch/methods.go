@@ -37,6 +37,9 @@ type tensor struct {
 // maxSteps bounds what is read of a program. In a hostile file chains, delegates and so on may all be the same bytes.
 const maxSteps = 1 << 20
 
+// ahead is for how many of a vector's tables memory is made ready at once, at most: a file may claim any number.
+const ahead = 4096
+
 // content is where a constant tensor's bytes are: at a place of the program's file, or under a name.
 type content struct {
 	name string

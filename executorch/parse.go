@@ -58,8 +58,8 @@ func parse(file []byte) (contents, error) {
 
 func readNamedData(r *flatbuf.Reader, c *contents) []entry {
 	named := c.table.Tables(c.kind.namedData)
-	var out []entry
-	known := map[string]bool{}
+	out := make([]entry, 0, min(named.Len(), ahead))
+	known := make(map[string]bool, min(named.Len(), ahead))
 	for i := 0; i < named.Len() && r.Err() == nil; i++ {
 		n := named.Table(i)
 		e := entry{name: n.String(namedKey)}
@@ -86,7 +86,7 @@ func readNamedData(r *flatbuf.Reader, c *contents) []entry {
 
 // readSegments returns where in the file the segments lie, one after the other, as the schemas say.
 func readSegments(r *flatbuf.Reader, tables flatbuf.Vector, h header) []flatbuf.Span {
-	var out []flatbuf.Span
+	out := make([]flatbuf.Span, 0, min(tables.Len(), ahead))
 	end := uint64(0) // of the segment before
 	for i := 0; i < tables.Len() && r.Err() == nil; i++ {
 		t := tables.Table(i)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"xpwc/internal/flatbuf"
@@ -335,7 +336,7 @@ func (p *planner) add(s step) error {
 	if !slices.Equal(shape, v.tensor.Shape) {
 		return malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)
 	}
-	s.name = fmt.Sprintf("method %q, %s", p.method.name, s.name)
+	s.name = "method " + strconv.Quote(p.method.name) + ", " + s.name
 	p.plan.steps = append(p.plan.steps, s)
 	return nil
 }
@@ -358,11 +359,14 @@ func (p *planner) delegate(number int, args []int) error {
 	if err != nil {
 		return fmt.Errorf("its graph: %w", err)
 	}
-	ids := map[uint32]xnnpack.ValueID{}
 	xvalues, nodes := g.table.Tables(graphValues), g.table.Tables(graphNodes)
 	if xvalues.Len() > maxSteps || nodes.Len() > maxSteps {
 		return fmt.Errorf("its graph: %w: %d values and %d nodes", ErrUnsupported, xvalues.Len(), nodes.Len())
 	}
+	p.plan.values = slices.Grow(p.plan.values, min(xvalues.Len(), ahead))
+	p.plan.steps = slices.Grow(p.plan.steps, min(nodes.Len(), ahead))
+	ids := make(map[uint32]xnnpack.ValueID, min(xvalues.Len(), ahead))
+	here := "delegate " + strconv.Itoa(number) + ", "
 	given := map[uint32]bool{}
 	for i := range xvalues.Len() {
 		x, err := g.value(xvalues.Table(i))
@@ -373,7 +377,7 @@ func (p *planner) delegate(number int, args []int) error {
 			given[x.external] = true
 		}
 		if err == nil {
-			err = p.define(&x, fmt.Sprintf("delegate %d, value %d", number, x.id), args, ids)
+			err = p.define(&x, here+"value "+strconv.FormatUint(uint64(x.id), 10), args, ids)
 		}
 		if err != nil {
 			return fmt.Errorf("value %d: %w", i, err)
@@ -382,8 +386,9 @@ func (p *planner) delegate(number int, args []int) error {
 	for i := range nodes.Len() {
 		t := nodes.Table(i)
 		k := kindOf(t.Byte(xnodeType))
-		name := fmt.Sprintf("node %d (%s, debug handle %d)", i, k.name, t.Uint32(xnodeHandle))
-		err := p.node(t, k, fmt.Sprintf("delegate %d, %s", number, name), ids)
+		handle := strconv.FormatUint(uint64(t.Uint32(xnodeHandle)), 10)
+		name := "node " + strconv.Itoa(i) + " (" + k.name + ", debug handle " + handle + ")"
+		err := p.node(t, k, here+name, ids)
 		if err == nil {
 			err = g.table.Err()
 		}

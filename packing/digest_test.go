@@ -45,3 +45,27 @@ func TestTheDigestOfManyScalesTakesNoMemoryForThem(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<10))
 }
+
+// Cache files have these digests too.
+func TestTheDigestHasEachOfFewScales(t *testing.T) {
+	for n, want := range map[int]string{
+		1: "966da8d3f140e1a2074978657a270850", 3: "da584c8211ad7c096506095439613fd6",
+		4: "512bdf3ae721327e632983895a48be2e", 7: "bb3080060c49a1da4bf2b87d0e8484c1",
+		8: "f2f801a6b92673dbb67a4e06752ce623", 509: "561e8926f4422d19c3f1eb44d05a2488",
+	} {
+		id := packing.Identity{
+			Operator: packing.FullyConnected, Shape: []int{n, 8}, Input: packing.Operand{Type: 9},
+			Kernel: packing.Operand{Type: 6},
+		}
+		for i := range n {
+			id.Kernel.Scales = append(id.Kernel.Scales, float32(i+1)/4096)
+		}
+		digest := id.Digest()
+		require.Equal(t, want, digest.String(), n)
+		for i := range n {
+			id.Kernel.Scales[i]++
+			require.NotEqual(t, digest, id.Digest(), "scale %d of %d", i, n)
+			id.Kernel.Scales[i]--
+		}
+	}
+}

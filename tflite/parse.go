@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"slices"
 	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -97,8 +98,12 @@ func (p *parser) external(offset, size uint64, what string) flatbuf.Span {
 	return flatbuf.Span{Offset: int64(offset), Size: int64(size)}
 }
 
+// ahead is for how many of a vector's tables memory is made ready at once, at most: a file may claim any number.
+const ahead = 4096
+
 func (p *parser) readBuffers(model flatbuf.Table) {
 	buffers := model.Tables(modelBuffers)
+	p.buffers = make([]flatbuf.Span, 0, min(buffers.Len(), ahead))
 	for i := 0; i < buffers.Len() && p.r.Err() == nil; i++ {
 		t := buffers.Table(i)
 		s := t.Span(bufferData)
@@ -111,6 +116,7 @@ func (p *parser) readBuffers(model flatbuf.Table) {
 
 func (p *parser) readTensors(subgraph flatbuf.Table) {
 	tensors := subgraph.Tables(subgraphTensors)
+	p.g.tensors = make([]tensor, 0, min(tensors.Len(), ahead))
 	for i := 0; i < tensors.Len() && p.r.Err() == nil; i++ {
 		t := tensors.Table(i)
 		v := tensor{
@@ -197,6 +203,7 @@ func (p *parser) indices(raw []int32, what string, optional bool) []int {
 
 func (p *parser) readOperators(subgraph flatbuf.Table, codes flatbuf.Vector) {
 	operators := subgraph.Tables(subgraphOperators)
+	p.g.operators = make([]operator, 0, min(operators.Len(), ahead))
 	for i := 0; i < operators.Len() && p.r.Err() == nil; i++ {
 		t := operators.Table(i)
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
@@ -228,20 +235,20 @@ func readCode(t flatbuf.Table) (opcode, string) {
 // uniqueNames makes the tensors' names unique, as a DataMap needs: a name that an earlier tensor has, or an empty
 // one, is followed by '#' and the tensor's index, and by further '#' while some tensor has that name too.
 func uniqueNames(tensors []tensor) {
-	taken := make(map[string]bool, len(tensors))
-	for i := range tensors {
-		taken[tensors[i].name] = true
+	first := make(map[string]int, len(tensors)) // tensor of each name
+	for i := range slices.Backward(tensors) {
+		first[tensors[i].name] = i
 	}
-	seen := make(map[string]bool, len(tensors))
+	taken := func(name string) bool { _, is := first[name]; return is }
 	for i := range tensors {
 		name := tensors[i].name
-		if name == "" || seen[name] {
-			for name += "#" + strconv.Itoa(i); taken[name]; {
-				name += "#"
-			}
-			taken[name] = true
-			tensors[i].name = name
+		if name != "" && first[name] == i {
+			continue
 		}
-		seen[name] = true
+		for name += "#" + strconv.Itoa(i); taken(name); {
+			name += "#"
+		}
+		first[name] = i
+		tensors[i].name = name
 	}
 }

@@ -46,7 +46,7 @@ type step struct {
 type usage struct {
 	constant *constant
 	how      use
-	packing  packing.Identity // of a kernel
+	packing  *packing.Identity // of a kernel, or nil
 }
 
 // maxElements bounds every tensor: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
@@ -96,6 +96,7 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 		}
 		p.values[i] = value{state: dynamic, shape: shape, dtype: t.dtype}
 	}
+	p.steps = make([]step, 0, len(g.operators))
 	for i := range g.operators {
 		op := &g.operators[i]
 		handler, ok := handlers[op.code]
@@ -176,8 +177,8 @@ func (p *plan) use(uses []usage) {
 			p.constants = append(p.constants, u.constant)
 		}
 		u.constant.use |= u.how
-		if !u.packing.Zero() {
-			u.constant.packings = append(u.constant.packings, u.packing)
+		if u.packing != nil {
+			u.constant.packings = append(u.constant.packings, *u.packing)
 		}
 	}
 }

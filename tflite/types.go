@@ -123,7 +123,8 @@ func (c *call) packs(node packer, input, weights, bias int) {
 	}
 	for i, u := range c.uses {
 		if u.constant.tensor == c.op.inputs[weights] && u.how&(usePacked|usePackedBlind) != 0 {
-			c.uses[i].packing = node(filter, b, in, out)
+			packed := node(filter, b, in, out)
+			c.uses[i].packing = &packed
 		}
 	}
 }

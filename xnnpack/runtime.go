@@ -93,8 +93,8 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	}
 	s.constants.refs.Add(1)
 	for id, v := range s.values {
-		if v.external {
-			r.externals[id] = v
+		if v != nil && v.external {
+			r.externals[ValueID(id)] = v
 		}
 	}
 	return r, nil

@@ -29,7 +29,7 @@ type Subgraph struct {
 	g         cSubgraph
 	deleted   bool
 	externals int
-	values    map[ValueID]*value
+	values    []*value // by ID; nil where none is defined
 	constants *constants
 }
 
@@ -49,7 +49,7 @@ func NewSubgraph(externalValues int) (*Subgraph, error) {
 	}
 	c := &constants{scales: newPinned()}
 	c.refs.Store(1)
-	return &Subgraph{g: g, externals: externalValues, values: map[ValueID]*value{}, constants: c}, nil
+	return &Subgraph{g: g, externals: externalValues, values: make([]*value, externalValues), constants: c}, nil
 }
 
 // Delete frees the subgraph. Runtimes made of it go on working. Deleting twice is harmless.
@@ -87,31 +87,42 @@ func (s *Subgraph) Output(id ValueID, t Tensor) error {
 
 func (s *Subgraph) define(op string, id ValueID, t Tensor, flags uint32) (ValueID, error) {
 	external := flags != 0
-	subject := describe(id, t.Name)
+	subject := func() string { return describe(id, t.Name) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.deleted {
-		return InvalidValue, reject(InvalidState, op, subject, "the subgraph is deleted")
+		return InvalidValue, reject(InvalidState, op, subject(), "the subgraph is deleted")
 	}
 	if external && uint64(id) >= uint64(s.externals) {
-		return InvalidValue, reject(InvalidParameter, op, subject, "external IDs run from 0 to %d", s.externals-1)
+		return InvalidValue, reject(InvalidParameter, op, subject(), "external IDs run from 0 to %d", s.externals-1)
 	}
-	if s.values[id] != nil {
-		return InvalidValue, reject(InvalidParameter, op, subject, "the value is defined already")
+	if s.value(id) != nil {
+		return InvalidValue, reject(InvalidParameter, op, subject(), "the value is defined already")
 	}
 	if _, err := t.validate(external); err != nil {
-		return InvalidValue, wrap(op, subject, err)
+		return InvalidValue, wrap(op, subject(), err)
 	}
 	t.pinScales(s.constants.scales)
 	got, status := s.g.define(&t, id, flags)
 	if status != Success {
 		if err := t.validateScales(); err != nil && status == InvalidParameter {
-			return InvalidValue, wrap(op, subject, err)
+			return InvalidValue, wrap(op, subject(), err)
 		}
-		return InvalidValue, check(status, op, subject)
+		return InvalidValue, check(status, op, subject())
+	}
+	for int(got) >= len(s.values) {
+		s.values = append(s.values, nil)
 	}
 	s.values[got] = t.remember(external)
 	return got, nil
+}
+
+// value returns a value that is defined, or nil.
+func (s *Subgraph) value(id ValueID) *value {
+	if uint64(id) >= uint64(len(s.values)) {
+		return nil
+	}
+	return s.values[id]
 }
 
 // wrap makes an Error of an error that has a Status inside.
@@ -154,7 +165,7 @@ func (s *Subgraph) node(op string, operands []operand, extra func(v []*value) er
 		if o.id == InvalidValue && o.optional {
 			continue
 		}
-		if values[i] = s.values[o.id]; values[i] == nil {
+		if values[i] = s.value(o.id); values[i] == nil {
 			return reject(InvalidParameter, op, fmt.Sprintf("%s value %d", o.role, o.id),
 				"no such value is defined in the subgraph")
 		}
@@ -174,7 +185,7 @@ func (s *Subgraph) node(op string, operands []operand, extra func(v []*value) er
 func (s *Subgraph) subject(operands []operand) string {
 	var b strings.Builder
 	for _, o := range operands {
-		v := s.values[o.id]
+		v := s.value(o.id)
 		if v == nil {
 			continue
 		}

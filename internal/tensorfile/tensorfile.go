@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"xpwc"
 	"xpwc/internal/mapped"
@@ -79,7 +80,9 @@ type source struct {
 	closed error // what the error matches when the file is closed
 }
 
-func (s source) part() string { return fmt.Sprintf("%d+%d", s.place.Offset, s.place.Size) }
+func (s source) part() string {
+	return strconv.FormatInt(s.place.Offset, 10) + "+" + strconv.FormatInt(s.place.Size, 10)
+}
 
 // read calls do with the stored bytes, which it must not keep unless C code can read them in place.
 func (s source) read(do func(stored []byte) error) error {
