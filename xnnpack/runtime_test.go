@@ -274,7 +274,8 @@ func TestLimitCPUComesTooLateOnceXNNPACKIsInitialized(t *testing.T) {
 }
 
 func TestWidenF16IsExact(t *testing.T) {
-	// Every half precision number, at lengths around the kernel's tiles. A NaN keeps its sign and its bits, and is quiet.
+	// Every half precision number, at lengths around the kernel's tiles. A NaN keeps its sign and its bits, and is
+	// quiet.
 	for _, n := range []int{0, 1, 7, 63, 64, 65, 129, 1 << 16} {
 		src, dst := make([]byte, 2*n), make([]byte, 4*n)
 		for i := range n {
