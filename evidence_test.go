@@ -114,6 +114,51 @@ func TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo(t *testing.T) 
 	})
 }
 
+// What XNNPACK makes of a convolution, and which of its micro-kernels it packs a depthwise one for, depends on the size of
+// the kernel. Nothing is concluded about what the sample of a family does not show.
+func TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas(t *testing.T) {
+	const name, envCase = "TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas", "XPWC_TEST_CASE"
+	if dir := os.Getenv(envDir); dir != "" {
+		op := caseNamed(t, os.Getenv(envCase))
+		plain, err := op.RunChecked(nil, nil, nil)
+		require.NoError(t, err)
+		c := openCache(t, filepath.Join(dir, "cache"), nil)
+		xpwc.ForgetLayout()
+		require.Equal(t, plain, runCase(t, c, op))
+		if s := c.Stats(); s.Misses == 0 && s.Hits.Entries > 0 {
+			require.Equal(t, os.Getenv("XPWC_TEST_ANSWERED") != "", xpwc.LayoutAnswered())
+		}
+		return
+	}
+	for _, try := range []struct {
+		name  string
+		shown bool
+	}{
+		{"convolution-f32-1x1", true},
+		{"convolution-f32-3x3", true},
+		{"convolution-f32-3x3-stride-2-same", true},
+		{"convolution-qs8-1x1-groups-2", true},
+		{"convolution-qs8-qc8w-1x1", true},
+		{"depthwise-f32-3x3", true},
+		{"depthwise-f32-3x3-no-bias", true},
+		{"depthwise-f32-5x5", true},
+		{"depthwise-qs8-qc8w-3x3", true},
+		{"depthwise-qs8-qc8w-5x5", true},
+		{"depthwise-f32-1x1", false},
+		{"depthwise-f32-7x7", false},
+		{"depthwise-f32-3x3-multiplier-2", false},
+	} {
+		t.Run(try.name, func(t *testing.T) {
+			env := []string{envDir + "=" + t.TempDir(), envCase + "=" + try.name}
+			inProcess(t, name, env...)
+			if !try.shown {
+				env = append(env, "XPWC_TEST_ANSWERED=1")
+			}
+			inProcess(t, name, env...)
+		})
+	}
+}
+
 // Should a machine seem to be another one, as where a host hides what XNNPACK chooses kernels by, or where XNNPACK was
 // built in another way, entries are used only of families that XNNPACK packs the same.
 func TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame(t *testing.T) {
