@@ -79,8 +79,9 @@ func (f *File) Info() (Info, error) {
 	if f.index != nil {
 		for i, l := range f.index.Layouts() {
 			number[l.Fingerprint] = i
-			of := Layout{Fingerprint: l.Fingerprint, Description: l.Description, Evidence: l.Evidence}
-			info.Layouts = append(info.Layouts, of)
+			says := format.DecodeEvidence(l.Evidence).Encode() // what is no evidence says nothing
+			info.Layouts = append(info.Layouts, Layout{
+				Fingerprint: l.Fingerprint, Description: l.Description, Evidence: says})
 		}
 	}
 	var families format.Families
