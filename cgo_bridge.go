@@ -73,7 +73,8 @@ func probeFamily(f packing.Family, of *sample) bool {
 		sides = append(sides, C.size_t(side))
 	}
 	var transposed C.bool
-	status := C.xpwc_probe_family(&node, unsafe.SliceData(sides), C.size_t(len(sides)), C.uintptr_t(handle), &transposed)
+	status := C.xpwc_probe_family(&node, unsafe.SliceData(sides), C.size_t(len(sides)), C.uintptr_t(handle),
+		&transposed)
 	of.transposed = bool(transposed)
 	return status == C.xnn_status_success
 }

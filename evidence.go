@@ -53,7 +53,8 @@ func gather(layouts []format.Layout) (all evidence) {
 			}
 			for _, f := range m.Families {
 				all = append(all, shownFamily{
-					machine: m.Digest, complete: m.Complete, layout: layouts[i].Fingerprint, sum: f.Sum, sample: sampleOf(f.Family),
+					machine: m.Digest, complete: m.Complete, layout: layouts[i].Fingerprint,
+					sum: f.Sum, sample: sampleOf(f.Family),
 				})
 			}
 		}

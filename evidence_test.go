@@ -114,8 +114,8 @@ func TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo(t *testing.T) 
 	})
 }
 
-// What XNNPACK makes of a convolution, and which of its micro-kernels it packs a depthwise one for, depends on the size of
-// the kernel. Nothing is concluded about what the sample of a family does not show.
+// What XNNPACK makes of a convolution, and which of its micro-kernels it packs a depthwise one for, depends on the size
+// of the kernel. Nothing is concluded about what the sample of a family does not show.
 func TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas(t *testing.T) {
 	const name, envCase = "TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas", "XPWC_TEST_CASE"
 	if dir := os.Getenv(envDir); dir != "" {
@@ -168,8 +168,8 @@ func forge(t *testing.T, path, to string, like format.Layout) {
 	changeEvidence(t, to, func([]byte) []byte { return []byte(like.Evidence) })
 }
 
-// A file can say that a machine packs in any layout. Its own entries are what whoever wrote it wants them to be; those of
-// other files are used on no machine that packs otherwise.
+// A file can say that a machine packs in any layout. Its own entries are what whoever wrote it wants them to be; those
+// of other files are used on no machine that packs otherwise.
 func TestAForgedFileDoesNotHaveEntriesOfAnotherBelieved(t *testing.T) {
 	const name = "TestAForgedFileDoesNotHaveEntriesOfAnotherBelieved"
 	if dir := os.Getenv(envDir); dir != "" {
@@ -236,7 +236,8 @@ func TestWhatIsSaidOfALayoutIsWhatThisMachineSeesAndWhatAgreesWithIt(t *testing.
 		layout     format.Digest
 		said, want format.Evidence
 	}{
-		"another machine":                {here.Fingerprint, format.Evidence{another}, format.Evidence{another, own[0]}},
+		"another machine": {here.Fingerprint,
+			format.Evidence{another}, format.Evidence{another, own[0]}},
 		"a machine that packs otherwise": {here.Fingerprint, format.Evidence{liar}, own},
 		"something false of this one":    {here.Fingerprint, format.Evidence{forged}, own},
 		"another layout's machines":      {elsewhere, format.Evidence{another, liar}, format.Evidence{another, liar}},

@@ -58,16 +58,17 @@ func TestACombinedFileSaysOfItsEntriesWhatAllFilesSay(t *testing.T) {
 	part := withEvidence(t, seenBy(2, true, map[packing.Family]byte{dense: 1}), dense)
 	silent := withEvidence(t, nil, conv)
 	forged := withEvidence(t, seenBy(3, true, map[packing.Family]byte{dense: 9, conv: 2}), conv)
+	denseAlone, convAlone := map[packing.Family]byte{dense: 1}, map[packing.Family]byte{conv: 2}
 	for name, c := range map[string]struct {
 		paths []string
 		want  format.Evidence
 	}{
 		"one file": {[]string{one}, seenBy(1, true, both)},
 		"files of two machines": {[]string{one, part},
-			slices.Concat(seenBy(1, true, both), seenBy(2, false, map[packing.Family]byte{dense: 1}))},
-		"a file that says nothing": {[]string{one, silent}, seenBy(1, false, map[packing.Family]byte{dense: 1})},
+			slices.Concat(seenBy(1, true, both), seenBy(2, false, denseAlone))},
+		"a file that says nothing": {[]string{one, silent}, seenBy(1, false, denseAlone)},
 		"a file that says otherwise of a family": {[]string{one, forged},
-			slices.Concat(seenBy(1, false, map[packing.Family]byte{conv: 2}), seenBy(3, false, map[packing.Family]byte{conv: 2}))},
+			slices.Concat(seenBy(1, false, convAlone), seenBy(3, false, convAlone))},
 	} {
 		im, b := combine(t, nil, c.paths...)
 		made := write(t, b)
@@ -80,10 +81,9 @@ func TestACombinedFileSaysOfItsEntriesWhatAllFilesSay(t *testing.T) {
 		require.True(t, bytes.Equal(b, again), "%s: in whatever order", name)
 	}
 	_, b := combine(t, func(e cachefile.Entry) bool { return e.Family != conv }, one)
-	require.Equal(t, seenBy(1, true, map[packing.Family]byte{dense: 1}), evidenceIn(t, write(t, b)), "what is left of it")
+	require.Equal(t, seenBy(1, true, denseAlone), evidenceIn(t, write(t, b)), "what is left of it")
 	_, b = combine(t, func(e cachefile.Entry) bool { return e.Family != conv }, one, forged)
-	require.Equal(t, seenBy(1, true, map[packing.Family]byte{dense: 1}), evidenceIn(t, write(t, b)),
-		"a file counts for what it has entries of")
+	require.Equal(t, seenBy(1, true, denseAlone), evidenceIn(t, write(t, b)), "a file counts for what it has entries of")
 }
 
 // A registry's file depends on the entries alone.
@@ -93,10 +93,11 @@ func TestACombinedFileSaysWhatItIsToldToSay(t *testing.T) {
 	var made [][]byte
 	for _, path := range []string{with, without} {
 		var asked []cachefile.Layout
-		im, err := cachefile.Combine([]*cachefile.File{open(t, path)}, nil, func(l cachefile.Layout) cachefile.Description {
+		describe := func(l cachefile.Layout) cachefile.Description {
 			asked = append(asked, l)
 			return cachefile.Description{Text: "amd64"}
-		})
+		}
+		im, err := cachefile.Combine([]*cachefile.File{open(t, path)}, nil, describe)
 		require.NoError(t, err)
 		require.Len(t, asked, 2)
 		require.Equal(t, []packing.Family{dense}, asked[0].Families)

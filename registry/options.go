@@ -28,9 +28,9 @@ type Options struct {
 	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
 	// Whether xpwc.Open would open it is not looked at.
 	Have string
-	// Evidence is xpwc.Evidence, where the program that pulls has XNNPACK: then a pulled file says also how this machine
-	// packs, and programs on it with the same XNNPACK load the file at once. By default it says what those who pushed
-	// saw of theirs. This package does not call XNNPACK itself.
+	// Evidence is xpwc.Evidence, where the program that pulls has XNNPACK: then a pulled file says also how this
+	// machine packs, and programs on it with the same XNNPACK need not find that out. By default it says what those who
+	// pushed saw of their machines. This package does not call XNNPACK itself.
 	Evidence func(layout Fingerprint, families []packing.Family, said string) string
 	// Subject is what a push says that the packed weights belong to: the model's own artifact, by its tag or digest in
 	// the same repository. Registries list the packed weights among its referrers then (image-spec 1.1,

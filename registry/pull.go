@@ -31,8 +31,9 @@ type Pulled struct {
 // reading, then every checksum of the cache file, and that it has no other layout; only then does it appear at path,
 // by a rename, for its owner only. A cache file that is there is replaced and never written to: who has it mapped
 // keeps what it mapped, and a cache that has it open follows the path with its next session. What was packed into it
-// and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install], and what is known of
-// machines that pack in its layout, so its header and index are not quite the registry's. Nothing is written if the file Options.Have is what would be pulled.
+// and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install], and says what was seen of
+// machines that pack in its layout, so its header and index are not quite the registry's. Nothing is written if the
+// file Options.Have has the entries that would be pulled.
 //
 // Errors: ErrNoLayout, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else is at path,
 // and those of the network and of the file system.

@@ -108,7 +108,8 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 	return p, nil
 }
 
-// lookAtEvidence reports what would have a process on this machine look for the model in another layout than it packs in.
+// lookAtEvidence reports what would have a process on this machine look for the model in another layout than it packs
+// in.
 func (p *proof) lookAtEvidence(layouts []cachefile.Layout) {
 	for _, l := range layouts {
 		if l.Fingerprint.String() != p.layout && xpwc.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {

@@ -59,8 +59,8 @@ func DecodeEvidence(s string) (e Evidence) {
 	return e
 }
 
-// Encode returns the bytes of the first machines, each once, as many as there may be, and likewise of families. A machine
-// of which no family was seen is left out.
+// Encode returns the bytes of the first machines, each once, as many as there may be, and likewise of families. A
+// machine of which no family was seen is left out.
 func (e Evidence) Encode() string {
 	e = slices.DeleteFunc(slices.Clone(e), func(m Machine) bool { return len(m.Families) == 0 })
 	e = e[:min(len(e), MostMachines)]

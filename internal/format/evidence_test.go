@@ -114,12 +114,17 @@ func TestOfSeveralFilesTheEvidenceIsKeptThatAllOfThemBearOut(t *testing.T) {
 		files []format.Statement
 		want  format.Evidence
 	}{
-		"one file":               {[]format.Statement{says([]int{1, 2}, one)}, format.Evidence{one}},
-		"of two machines":        {[]format.Statement{says([]int{1, 2}, one), says([]int{2}, two)}, format.Evidence{one, two}},
-		"families it lacks now":  {[]format.Statement{says([]int{2}, one)}, format.Evidence{seen(1, true, map[int]byte{2: 2})}},
-		"a family nobody showed": {[]format.Statement{says([]int{1, 2, 3}, one)}, format.Evidence{seen(1, false, map[int]byte{1: 1, 2: 2})}},
+		"one file": {[]format.Statement{says([]int{1, 2}, one)}, format.Evidence{one}},
+		"of two machines": {
+			[]format.Statement{says([]int{1, 2}, one), says([]int{2}, two)}, format.Evidence{one, two}},
+		"families it lacks now": {
+			[]format.Statement{says([]int{2}, one)}, format.Evidence{seen(1, true, map[int]byte{2: 2})}},
+		"a family nobody showed": {
+			[]format.Statement{says([]int{1, 2, 3}, one)}, format.Evidence{seen(1, false, map[int]byte{1: 1, 2: 2})}},
 		"families of their own": {
-			[]format.Statement{says([]int{1}, seen(1, true, map[int]byte{1: 1})), says([]int{2}, seen(2, true, map[int]byte{2: 2}))},
+			[]format.Statement{
+				says([]int{1}, seen(1, true, map[int]byte{1: 1})), says([]int{2}, seen(2, true, map[int]byte{2: 2})),
+			},
 			format.Evidence{seen(1, false, map[int]byte{1: 1}), seen(2, false, map[int]byte{2: 2})},
 		},
 		"a file without evidence": {
