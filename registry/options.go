@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 
 	"oras.land/oras-go/v2/registry/remote"
@@ -47,9 +48,9 @@ func (o *Options) repository(ref string) (*remote.Repository, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	repo, err := remote.NewRepository(ref)
+	repo, err := parse(ref)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w: it must read like registry.example/name:tag", ref, err)
+		return nil, err
 	}
 	repo.Reference.Reference = repo.Reference.ReferenceOrDefault()
 	repo.PlainHTTP = onThisMachine(repo.Reference.Host())
@@ -73,6 +74,25 @@ func (o *Options) repository(ref string) (*remote.Repository, error) {
 	client.SetUserAgent("xpwc")
 	repo.Client = client
 	return repo, nil
+}
+
+// parse returns the repository of a reference, with no client yet.
+func parse(ref string) (*remote.Repository, error) {
+	repo, err := remote.NewRepository(ref)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w: it must read like registry.example/name:tag", ref, err)
+	}
+	return repo, nil
+}
+
+// Name returns the last part of a reference's repository: pose of registry.example/models/pose:v3. It has neither a
+// slash nor a dot at its beginning (distribution-spec 1.1, "Pulling manifests"). The error is that ref is no reference.
+func Name(ref string) (string, error) {
+	repo, err := parse(ref)
+	if err != nil {
+		return "", err
+	}
+	return path.Base(repo.Reference.Repository), nil
 }
 
 func onThisMachine(host string) bool {

@@ -200,6 +200,7 @@ func TestANodePullsTheFileOfItsLayoutForTheStockRuntime(t *testing.T) {
 	says(t, dir, 0, "diff", "packed_here", "pulled")
 	require.Contains(t, says(t, dir, 0, "verify", "pulled", "--model", model), "proven")
 	text := says(t, dir, 0, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled")
+	require.Contains(t, says(t, dir, 0, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "."), "net.packed_cache")
 	require.Contains(t, text, "for ExecuTorch 1.5.1 on")
 	require.NotContains(t, text, "--cpu", "which is a flag of pack")
 	info, err := os.Stat(filepath.Join(dir, "pulled"))

@@ -24,7 +24,7 @@ func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 		{exitUsage, "arguments are missing; usage: xpwc inspect FILE", []string{"inspect"}},
 		{exitUsage, "did you mean inspect?", []string{"inspec", "notes"}},
 		{exitUsage, "unknown command \"frobnicate\"\n", []string{"frobnicate"}},
-		{exitUsage, "unknown command \"frobnicate\"\n", []string{"help", "frobnicate"}},
+		{exitUsage, "unknown command \"frobnicate\"\nSee xpwc --help.\n", []string{"help", "frobnicate"}},
 		{exitUsage, "did you mean inspect?", []string{"help", "inspec"}},
 		{exitUsage, "unknown command \"pack notes\"\n", []string{"help", "pack", "notes"}},
 		{exitUsage, "bash, zsh, fish", []string{"completion"}},

@@ -64,7 +64,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "xpwc: %s\n", printableLines(message))
 	}
 	if code == exitUsage && !errors.As(o.err, new(troubleError)) {
-		fmt.Fprintf(stderr, "See %s --help.\n", o.command.CommandPath())
+		about := o.command
+		if about.Name() == "help" {
+			about = about.Root()
+		}
+		fmt.Fprintf(stderr, "See %s --help.\n", about.CommandPath())
 	}
 	return code
 }

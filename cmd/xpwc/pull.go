@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +46,10 @@ With --for executorch, FILE is for the stock runtime of ExecuTorch (see xpwc pac
 and has the packed weights of this machine's layout.
 
 ` + refHelp + `
-HOST/NAME@sha256:… always pulls the same.`,
+HOST/NAME@sha256:… always pulls the same.
+
+If FILE is a directory, the file in it is named after REF: pose.xpwc, or with --for
+executorch pose.packed_cache.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all
@@ -67,7 +72,7 @@ HOST/NAME@sha256:… always pulls the same.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write; an existing cache is replaced")
+	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write, or a directory; an existing cache is replaced")
 	f.StringVar(&o.layout, "layout", "",
 		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
@@ -87,8 +92,29 @@ type pulling struct {
 	For   *stockFile `json:"for,omitempty"`
 }
 
+// nameOutput gives the output file a name if the output is a directory.
+func (o *pullOptions) nameOutput(ref string) error {
+	info, err := os.Stat(o.output)
+	if err != nil || !info.IsDir() {
+		return nil // whoever makes the file finds out why it cannot be there
+	}
+	name, err := registry.Name(ref)
+	if err != nil {
+		return err
+	}
+	extension := ".xpwc"
+	if o.runtime != "" {
+		extension = ".packed_cache"
+	}
+	o.output = filepath.Join(o.output, name+extension)
+	return nil
+}
+
 func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) (err error) {
 	ctx := cmd.Context()
+	if err := o.nameOutput(ref); err != nil {
+		return err
+	}
 	p := pulling{referred: newReferred(ref), Output: o.output}
 	if o.runtime != "" {
 		if p.For, err = newStockFile(o.runtime, native); err != nil {

@@ -63,6 +63,24 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(node, "none.xpwc"))
 }
 
+func TestPullNamesAFileInADirectory(t *testing.T) {
+	s := registrytest.Start(t)
+	dir, file := packed(t, face)
+	says(t, dir, 0, "push", s.Ref("models/face:v1"), file)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "v1"), 0o700))
+	require.NoError(t, os.Symlink("v1", filepath.Join(dir, "current")))
+	for _, output := range []string{"v1", "v1/", "current"} {
+		name := filepath.Join(output, "face.xpwc")
+		require.Contains(t, says(t, dir, 0, "pull", s.Ref("models/face:v1"), "-o", output), name)
+		require.FileExists(t, filepath.Join(dir, name))
+	}
+	require.Contains(t, says(t, dir, 0, "pull", s.Ref("models/face:v1"), "-o", "v1"), "up to date")
+	pulled := decoded[pulling](t, dir, "pull", s.Ref("models/face:v1"), "-o", ".")
+	require.Equal(t, "face.xpwc", pulled.Output)
+	require.Contains(t, says(t, dir, 1, "pull", s.Ref("models/face:v1"), "-o", "none/"), "none")
+	require.Contains(t, says(t, dir, 1, "pull", "no reference", "-o", "v1"), "registry.example/name:tag")
+}
+
 func TestRegistryCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte("text"), 0o600))
