@@ -60,6 +60,7 @@ func (c *core) startCommit() {
 }
 
 func (c *core) commitAll() {
+	_, _ = currentLayout() // to ask takes a millisecond or two, for which nobody is to wait
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
