@@ -14,17 +14,20 @@ type arena struct {
 
 const arenaRegion = 1 << 20
 
+// fitsArena reports whether a piece of n bytes shares a region with others.
+func fitsArena(n uint64) bool { return n <= arenaRegion/4 }
+
 // alloc returns n zeroed bytes, aligned as packed weights are. The region stays until the reservation's reference and
 // all taken since are released.
 func (a *arena) alloc(n uint64) (store.Reservation, error) {
-	if a.current == nil || a.used+n > uint64(len(a.current.Data())) {
-		if n > arenaRegion/4 {
-			r, err := newAnonymousRegion(n)
-			if err != nil {
-				return store.Reservation{}, err
-			}
-			return store.Reservation{Region: r, Data: r.Data()[:n:n]}, nil
+	if !fitsArena(n) {
+		r, err := newAnonymousRegion(n)
+		if err != nil {
+			return store.Reservation{}, err
 		}
+		return store.Reservation{Region: r, Data: r.Data()[:n:n]}, nil
+	}
+	if a.current == nil || a.used+n > uint64(len(a.current.Data())) {
 		r, err := newAnonymousRegion(arenaRegion)
 		if err != nil {
 			return store.Reservation{}, err

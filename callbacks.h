@@ -33,8 +33,10 @@ uint32_t xpwc_fingerprint_id(const struct xnn_weights_cache_look_up_key* key);
 enum xnn_status xpwc_probe_layout(uintptr_t sample);
 
 // Does so for one family, of which a node's operator and datatypes say which it is, and reports whether there are transposed
-// kernels among them. The status is another if no tensors are of that family, or XNNPACK does not support all of them here.
-enum xnn_status xpwc_probe_family(const struct xpwc_node* family, uintptr_t sample, bool* transposed);
+// kernels among them. Those of an operator on images have these sides. The status is another if no tensors are of that
+// family, or XNNPACK does not support all of them here.
+enum xnn_status xpwc_probe_family(
+    const struct xpwc_node* family, const size_t* sides, size_t sides_count, uintptr_t sample, bool* transposed);
 
 // Returns what XNNPACK identifies its build by, and its size in bytes: 0 if it does not say.
 const void* xpwc_build_identifier(size_t* size);

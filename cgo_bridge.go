@@ -68,8 +68,13 @@ func probeFamily(f packing.Family, of *sample) bool {
 		bias:   C.enum_xnn_datatype(f.Bias),
 		output: C.enum_xnn_datatype(f.Output),
 	}
+	var sides []C.size_t
+	for _, side := range sampledSides(f.Operator) {
+		sides = append(sides, C.size_t(side))
+	}
 	var transposed C.bool
-	status := C.xpwc_probe_family(&node, C.uintptr_t(handle), &transposed)
+	status := C.xpwc_probe_family(&node, unsafe.SliceData(sides), C.size_t(len(sides)), C.uintptr_t(handle),
+		&transposed)
 	of.transposed = bool(transposed)
 	return status == C.xnn_status_success
 }

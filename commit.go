@@ -60,6 +60,7 @@ func (c *core) startCommit() {
 }
 
 func (c *core) commitAll() {
+	_, _ = currentLayout() // to ask takes a millisecond or two, for which nobody is to wait
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
@@ -157,12 +158,11 @@ func (c *core) tryCommit() error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries { // their pages have just been taken out of this process' memory
-		if e.sessions > 0 && e.region.Sealed() {
-			c.mapLater(e)
+	for _, e := range entries {
+		if e.sessions > 0 {
+			plan.Reads(e.region)
 		}
 	}
-	c.mapSoon()
 	c.dirty = false
 	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
 	c.mu.Unlock()
@@ -288,11 +288,15 @@ func (c *core) lostFile() error {
 // committed since, and the entries to be committed now; without what newer ones supersede.
 func (c *core) records(entries []*entry) ([]format.Record, error) {
 	now := c.now()
-	next := make(map[*entry]bool, len(entries))
 	for _, e := range entries {
-		next[e] = true
+		e.committing = true
 		e.record.PackedAt, e.record.UsedAt = now, now
 	}
+	defer func() {
+		for _, e := range entries {
+			e.committing = false
+		}
+	}()
 	index, loaded := c.store.Index(), 0
 	if index != nil {
 		loaded = index.Len()
@@ -304,7 +308,8 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 			if err != nil {
 				return nil, c.store.Damaged(err)
 			}
-			for _, e := range c.live[r.Kernel].under(&r.Key) {
+			f := c.live[r.Kernel]
+			for _, e := range f.under(&r.Key) {
 				if e.record.Offset != r.Offset || e.record.Seed != r.Seed || !c.loaded(e) {
 					continue
 				}
@@ -318,27 +323,27 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 					r.UsedAt = now
 				}
 			}
-			if !c.superseded(&r, next) && !c.damagedAt[r.Offset] {
+			if !f.supersedes(&r) && !c.damagedAt[r.Offset] {
 				records = append(records, r)
 			}
 		}
 	}
 	for _, e := range c.fresh {
-		if (e.state == stateCommitted || next[e]) && e.doubt == sound && !c.superseded(&e.record, next) {
+		if (e.state == stateCommitted || e.committing) && e.doubt == sound && !e.family.supersedes(&e.record) {
 			records = append(records, e.record)
 		}
 	}
 	return records, nil
 }
 
-// superseded reports whether the next generation, which is to have certain entries, has the same weight of the same
-// source with another content, packed here later.
-func (c *core) superseded(r *format.Record, next map[*entry]bool) bool {
-	if r.Source == (format.Digest{}) || len(c.fresh) == 0 {
+// supersedes reports whether the next generation has the same weight of the same source as a record, with another
+// content, packed here later. The family is that of the record's kernel.
+func (f *family) supersedes(r *format.Record) bool {
+	if r.Source == (format.Digest{}) {
 		return false
 	}
-	for _, e := range slices.Backward(c.live[r.Kernel].under(&r.Key)) {
-		if (e.state == stateCommitted || next[e]) && e.record.Seed == r.Seed && e.record.Source == r.Source {
+	for _, e := range slices.Backward(f.under(&r.Key)) {
+		if (e.state == stateCommitted || e.committing) && e.record.Seed == r.Seed && e.record.Source == r.Source {
 			return e.record.KernelDigest != r.KernelDigest || e.record.BiasDigest != r.BiasDigest
 		}
 	}

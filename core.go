@@ -37,6 +37,9 @@ type core struct {
 	seeds    map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
 	fresh    []*entry            // packed here and not in the loaded index
 
+	newEntries  stock[entry]
+	newFamilies stock[family]
+
 	surveyed int // look-ups that read the index, since its pages were given back
 
 	damagedAt       map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
@@ -47,6 +50,7 @@ type core struct {
 	committing      bool
 	flushing        bool     // a commit is on its way to the disk
 	handedIn        []*entry // meanwhile, in file space
+	summing         int      // sums of what was handed in are being computed
 	compacting      bool
 	commitAgain     bool       // a commit was asked for while one was written, or a compaction
 	idle            *sync.Cond // a commit, a compaction or a session's packing ended

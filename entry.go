@@ -14,6 +14,7 @@ type entry struct {
 	region *store.Region
 	reason Reason   // why it is private; "" for an entry of the cache
 	file   [16]byte // identity of the file it lies in
+	family *family  // that has it, or nil
 
 	state    entryState // become changes it
 	doubt    doubt
@@ -29,6 +30,8 @@ type entry struct {
 	verified bool // the payload was compared with a packing, or with its checksum
 	sized    bool // the payload's size is right for what a look-up of its key is answered to
 	queued   bool // to be verified in the background
+
+	committing bool // while the records of the next generation are made: it is to have this one
 
 	surveyed *format.Index // all records of that index under the entry's key are beside it in core.live
 }
@@ -91,21 +94,22 @@ func (c *core) giveBackIndex() {
 		return
 	}
 	c.surveyed = 0
-	c.note(c.store.GiveBackIndex())
+	c.store.GiveBackIndex()
 }
 
 // load makes an entry of a record of the loaded index.
 func (c *core) load(r *format.Record) *entry {
 	data, region := c.store.Payload(r)
-	e := &entry{record: *r, data: data, region: region, file: c.store.ID(), surveyed: c.store.Index()}
+	e := c.newEntries.take()
+	e.record, e.data, e.region, e.file, e.surveyed = *r, data, region, c.store.ID(), c.store.Index()
 	c.become(e, stateLoaded)
 	return e
 }
 
 // keep makes an entry found through the index, or packed just now, one that later look-ups find in memory.
 func (c *core) keep(e *entry) {
-	f := c.family(e.record.Kernel)
-	f.entries = append(f.entries, e)
+	e.family = c.family(e.record.Kernel)
+	e.family.entries = append(e.family.entries, e)
 	e.region.Retain()
 }
 

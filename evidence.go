@@ -11,7 +11,7 @@ import (
 )
 
 // A layout's fingerprint is what XNNPACK packs of all families, which takes it more than a small model takes to load.
-// So a file says of a layout also on what machine it was seen, and what XNNPACK packed there for each family that the
+// So a file says of a layout also on what machines it was seen, and what XNNPACK packed there for each family that the
 // file has entries of. Where the machine is such a one, and XNNPACK packs the same for the family of a look-up, the
 // layout's entries of that family are what it would pack. What must be packed is packed under the layout that XNNPACK
 // shows in whole.
@@ -31,12 +31,6 @@ type shownFamily struct {
 	sample   *familySample // of this machine
 }
 
-// The bytes: the machine, 1 if the families are those of all entries, and each family with its sum.
-const (
-	evidenceHead = len(format.Digest{}) + 1
-	shownSize    = packing.FamilySize + len(format.Digest{})
-)
-
 // mostShown is how many families are read of a file, which could claim any number.
 const mostShown = 1 << 10
 
@@ -53,18 +47,16 @@ var machine = sync.OnceValue(func() format.Digest {
 // gather returns what the layouts of a file have.
 func gather(layouts []format.Layout) (all evidence) {
 	for i := range layouts {
-		b := []byte(layouts[i].Evidence)
-		if len(b) < evidenceHead || (len(b)-evidenceHead)%shownSize != 0 || len(all)+len(b)/shownSize > mostShown {
-			continue
-		}
-		for row := range slices.Chunk(b[evidenceHead:], shownSize) {
-			all = append(all, shownFamily{
-				machine:  format.Digest(b[:evidenceHead-1]),
-				complete: b[evidenceHead-1] == 1,
-				layout:   layouts[i].Fingerprint,
-				sum:      format.Digest(row[packing.FamilySize:]),
-				sample:   sampleOf(packing.DecodeFamily([packing.FamilySize]byte(row))),
-			})
+		for _, m := range format.DecodeEvidence(layouts[i].Evidence) {
+			if len(all)+len(m.Families) > mostShown {
+				return all
+			}
+			for _, f := range m.Families {
+				all = append(all, shownFamily{
+					machine: m.Digest, complete: m.Complete, layout: layouts[i].Fingerprint,
+					sum: f.Sum, sample: sampleOf(f.Family),
+				})
+			}
 		}
 	}
 	return all
@@ -78,39 +70,42 @@ func (all evidence) ofThisMachine() evidence {
 	})
 }
 
-// evidenceOf returns what this process can say of its layout to others, which are to find these records.
-func evidenceOf(here format.Digest, records []format.Record) string {
+// Evidence returns what a cache file is to say of a layout so that the next process on such a machine as this need not
+// ask XNNPACK about all families. families are those of the file's entries of this layout, and said is what the file
+// says so far, of any machines: what disagrees with this one is left out. The layout is this machine's if it is that of
+// CurrentLayout, and otherwise nothing is said of this machine. If XNNPACK does not say which it is, said is returned.
+//
+// It is for package registry, see Options.Evidence there. The bytes are part of the file's format.
+func Evidence(layout Digest, families []packing.Family, said string) string {
+	here, err := currentLayout()
+	if err != nil {
+		return said
+	}
+	return evidenceFor(layout, here.Fingerprint, families, said)
+}
+
+// evidenceFor is Evidence where this machine's layout is known.
+func evidenceFor(layout, here format.Digest, families []packing.Family, said string) string {
 	by := machine()
 	if by == (format.Digest{}) {
-		return ""
+		return said
 	}
-	var families []packing.Family
-	for i := range records {
-		r := &records[i]
-		if r.Layout == here && (len(families) == 0 || r.Family != families[len(families)-1]) {
-			if !slices.Contains(families, r.Family) {
-				families = append(families, r.Family)
-			}
-		}
+	others := slices.DeleteFunc(format.DecodeEvidence(said), func(m format.Machine) bool { return m.Digest == by })
+	if layout != here {
+		return others.Encode()
 	}
-	slices.SortFunc(families, func(a, b packing.Family) int {
-		x, y := a.Encode(), b.Encode()
-		return slices.Compare(x[:], y[:])
-	})
-	complete := byte(1)
-	var rows []byte
+	seen := format.Machine{Digest: by, Complete: true}
+	if len(families) > mostShown {
+		families, seen.Complete = families[:mostShown], false
+	}
 	for _, f := range families {
 		if of := sampleOf(f).ask(); of.known {
-			encoded := f.Encode()
-			rows = append(append(rows, encoded[:]...), of.sum[:]...)
+			seen.Families = append(seen.Families, format.SeenFamily{Family: f, Sum: of.sum})
 		} else {
-			complete = 0
+			seen.Complete = false
 		}
 	}
-	if len(rows) == 0 {
-		return ""
-	}
-	return string(append(append(by[:], complete), rows...))
+	return format.Evidence{seen}.With(others).Encode()
 }
 
 // layoutFor returns the layout whose entries of a kernel XNNPACK is seen to pack here, false if none is known. The

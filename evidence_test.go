@@ -40,20 +40,14 @@ func changeEvidence(t *testing.T, path string, change func(evidence []byte) []by
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 }
 
-// What evidence begins with: a machine, and whether the families are those of all entries. A family with its sum
-// follows.
-const (
-	machineSize = 16
-	headSize    = machineSize + 1
-	familySize  = packing.FamilySize + 16
-)
-
-// samplesOf returns the sums that evidence has, by family.
-func samplesOf(evidence string) map[packing.Family]string {
-	sums := map[packing.Family]string{}
-	for row := range slices.Chunk([]byte(evidence)[headSize:], familySize) {
-		f := packing.DecodeFamily([packing.FamilySize]byte(row))
-		sums[f] = string(row[packing.FamilySize:])
+// samplesOf returns the sums of this machine's that evidence has, by family.
+func samplesOf(t *testing.T, evidence string) map[packing.Family]format.Digest {
+	t.Helper()
+	machines := format.DecodeEvidence(evidence)
+	require.Len(t, machines, 1)
+	sums := map[packing.Family]format.Digest{}
+	for _, f := range machines[0].Families {
+		sums[f.Family] = f.Sum
 	}
 	return sums
 }
@@ -76,7 +70,7 @@ func TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo(t *testing.T) 
 		op := caseNamed(t, collisions[0])
 		plain, err := op.RunChecked(nil, nil, nil)
 		require.NoError(t, err)
-		c := openCache(t, path, nil)
+		c := openCache(t, path, &xpwc.Options{ReadOnly: os.Getenv("XPWC_TEST_READ_ONLY") != ""})
 		require.Equal(t, plain, runCase(t, c, op))
 		s := c.Stats()
 		require.Equal(t, os.Getenv("XPWC_TEST_ANSWERED") != "", xpwc.LayoutAnswered())
@@ -97,6 +91,12 @@ func TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo(t *testing.T) 
 	}
 	t.Run("a cache in memory", func(t *testing.T) { run(t, t.TempDir(), "XPWC_TEST_MEMORY=1") })
 	t.Run("everything is found", func(t *testing.T) { run(t, packed(t), warm) })
+	t.Run("everything is found in a file that was brought", func(t *testing.T) {
+		brought := broughtFrom(t, filepath.Join(packed(t), "cache"))
+		dir := filepath.Dir(brought)
+		require.NoError(t, os.Rename(brought, filepath.Join(dir, "cache")))
+		run(t, dir, warm, "XPWC_TEST_READ_ONLY=1") // it would note where the model lies
+	})
 	t.Run("evidence that is not whole", func(t *testing.T) {
 		dir := packed(t)
 		changeEvidence(t, filepath.Join(dir, "cache"), func(b []byte) []byte { return b[:len(b)-1] })
@@ -112,6 +112,142 @@ func TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo(t *testing.T) 
 		changeEvidence(t, filepath.Join(dir, "cache"), func(b []byte) []byte { b[len(b)-1] ^= 1; return b })
 		run(t, dir, warm, answered)
 	})
+}
+
+// What XNNPACK makes of a convolution, and which of its micro-kernels it packs a depthwise one for, depends on the size
+// of the kernel. Nothing is concluded about what the sample of a family does not show.
+func TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas(t *testing.T) {
+	const name, envCase = "TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas", "XPWC_TEST_CASE"
+	if dir := os.Getenv(envDir); dir != "" {
+		op := caseNamed(t, os.Getenv(envCase))
+		plain, err := op.RunChecked(nil, nil, nil)
+		require.NoError(t, err)
+		c := openCache(t, filepath.Join(dir, "cache"), nil)
+		xpwc.ForgetLayout()
+		require.Equal(t, plain, runCase(t, c, op))
+		if s := c.Stats(); s.Misses == 0 && s.Hits.Entries > 0 {
+			require.Equal(t, os.Getenv("XPWC_TEST_ANSWERED") != "", xpwc.LayoutAnswered())
+		}
+		return
+	}
+	for _, try := range []struct {
+		name  string
+		shown bool
+	}{
+		{"convolution-f32-1x1", true},
+		{"convolution-f32-3x3", true},
+		{"convolution-f32-3x3-stride-2-same", true},
+		{"convolution-qs8-1x1-groups-2", true},
+		{"convolution-qs8-qc8w-1x1", true},
+		{"depthwise-f32-3x3", true},
+		{"depthwise-f32-3x3-no-bias", true},
+		{"depthwise-f32-5x5", true},
+		{"depthwise-qs8-qc8w-3x3", true},
+		{"depthwise-qs8-qc8w-5x5", true},
+		{"depthwise-f32-1x1", false},
+		{"depthwise-f32-7x7", false},
+		{"depthwise-f32-3x3-multiplier-2", false},
+	} {
+		t.Run(try.name, func(t *testing.T) {
+			env := []string{envDir + "=" + t.TempDir(), envCase + "=" + try.name}
+			inProcess(t, name, env...)
+			if !try.shown {
+				env = append(env, "XPWC_TEST_ANSWERED=1")
+			}
+			inProcess(t, name, env...)
+		})
+	}
+}
+
+// forge writes a copy of a cache that says of its one layout what another file says of its own.
+func forge(t *testing.T, path, to string, like format.Layout) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, file, 0o600))
+	changeEvidence(t, to, func([]byte) []byte { return []byte(like.Evidence) })
+}
+
+// A file can say that a machine packs in any layout. Its own entries are what whoever wrote it wants them to be; those
+// of other files are used on no machine that packs otherwise.
+func TestAForgedFileDoesNotHaveEntriesOfAnotherBelieved(t *testing.T) {
+	const name = "TestAForgedFileDoesNotHaveEntriesOfAnotherBelieved"
+	if dir := os.Getenv(envDir); dir != "" {
+		runTheTableOnEvidence(t, filepath.Join(dir, "brought.xpwc"))
+		return
+	}
+	dir := t.TempDir()
+	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+	var cpus []optable.CPU // that there are
+	onEachCPU(t, func(t *testing.T, cpu optable.CPU) {
+		require.NoError(t, os.Mkdir(at(cpu.Name), 0o700))
+		inProcess(t, "TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame", cpu.Environment,
+			envDir+"="+at(cpu.Name))
+		cpus = append(cpus, cpu)
+	})
+	here := cpus[len(cpus)-1]
+	ours := layoutOf(t, at(here.Name, "cache"))
+	if ours.Evidence == "" {
+		t.Skip("this XNNPACK does not say which it is")
+	}
+	for _, cpu := range cpus {
+		honest := at(cpu.Name, "cache")
+		if layoutOf(t, honest).Fingerprint == ours.Fingerprint {
+			continue
+		}
+		forge(t, honest, at("forged"), ours)
+		forge(t, honest, at("silent"), format.Layout{})
+		for what, with := range map[string]string{"otherwise": honest, "nothing": at("silent")} {
+			t.Run(cpu.Name+" and a file that says "+what, func(t *testing.T) {
+				brought := broughtFrom(t, with, at("forged"))
+				inProcess(t, name, here.Environment, envDir+"="+filepath.Dir(brought))
+			})
+		}
+	}
+}
+
+func TestWhatIsSaidOfALayoutIsWhatThisMachineSeesAndWhatAgreesWithIt(t *testing.T) {
+	here, err := xpwc.CurrentLayout()
+	require.NoError(t, err)
+	dense := packing.Family{Operator: packing.FullyConnected, Input: 1, Kernel: 1, Bias: 1, Output: 1}
+	conv := packing.Family{Operator: packing.Convolution2D, Input: 1, Kernel: 1, Bias: 1, Output: 1}
+	both := []packing.Family{dense, conv}
+	own := format.DecodeEvidence(xpwc.Evidence(here.Fingerprint, both, ""))
+	if len(own) == 0 {
+		t.Skip("this XNNPACK does not say which it is")
+	}
+	require.Len(t, own, 1)
+	require.True(t, own[0].Complete)
+	require.Len(t, own[0].Families, 2)
+	unknown := format.DecodeEvidence(xpwc.Evidence(here.Fingerprint, []packing.Family{{}, dense}, ""))
+	require.False(t, unknown[0].Complete, "of what nobody said how it is packed")
+	require.Len(t, unknown[0].Families, 1)
+
+	another, liar, forged := own[0], own[0], own[0]
+	another.Digest, liar.Digest = format.Digest{1}, format.Digest{2}
+	lies := slices.Clone(own[0].Families)
+	for i := range lies {
+		lies[i].Sum[0] ^= 1
+	}
+	liar.Families, forged.Families = lies, lies
+	elsewhere := here.Fingerprint
+	elsewhere[0] ^= 1
+	for name, c := range map[string]struct {
+		layout     format.Digest
+		said, want format.Evidence
+	}{
+		"another machine": {here.Fingerprint,
+			format.Evidence{another}, format.Evidence{another, own[0]}},
+		"a machine that packs otherwise": {here.Fingerprint, format.Evidence{liar}, own},
+		"something false of this one":    {here.Fingerprint, format.Evidence{forged}, own},
+		"another layout's machines":      {elsewhere, format.Evidence{another, liar}, format.Evidence{another, liar}},
+		"this machine in another layout": {elsewhere, format.Evidence{another, own[0]}, format.Evidence{another}},
+		"this machine alone in another":  {elsewhere, own, nil},
+	} {
+		said := xpwc.Evidence(c.layout, both, c.said.Encode())
+		require.Equal(t, c.want.Encode(), said, name)
+		require.Equal(t, said, xpwc.Evidence(c.layout, both, said), "%s: once more", name)
+	}
 }
 
 // Should a machine seem to be another one, as where a host hides what XNNPACK chooses kernels by, or where XNNPACK was
@@ -142,7 +278,7 @@ func TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(at("moved", "cache"), file, 0o600))
 			changeEvidence(t, at("moved", "cache"), func(b []byte) []byte {
-				copy(b, here.Evidence[:machineSize])
+				copy(b, here.Evidence[:len(format.Digest{})]) // the machine's
 				return b
 			})
 			if here.Fingerprint == there.Fingerprint {
@@ -156,7 +292,7 @@ func TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame(t *testing.T) {
 					packed[r.Family] = true
 				}
 			}
-			ours, theirs, same := samplesOf(here.Evidence), samplesOf(there.Evidence), 0
+			ours, theirs, same := samplesOf(t, here.Evidence), samplesOf(t, there.Evidence), 0
 			for f, sum := range ours {
 				if sum == theirs[f] {
 					same++

@@ -8,28 +8,41 @@ import (
 	"slices"
 	"time"
 
+	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
 // A commit fails when the disk is full or broken. What it should have committed then moves into private memory, so
 // that runtimes go on and the lock is free for others, and waits there for a later commit.
 
-// sumBeside computes an entry's sum, on another core, from what XNNPACK just handed in.
+// sumBeside computes an entry's sum from what XNNPACK just handed in, on another core where that is worth it.
 func (c *core) sumBeside(e *entry) {
+	if len(e.data) <= hashedAtOnce {
+		sum, err := sumMapped(e.data)
+		c.setSum(e, sum, err)
+		return
+	}
 	e.region.Retain()
 	c.store.Summing(e.region)
+	c.summing++
 	go func() {
 		sum, err := sumMapped(e.data)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		e.record.Sum, e.summed = sum, true
-		if err != nil {
-			c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
-			c.losePayload(e)
-		}
+		c.setSum(e, sum, err)
+		c.summing--
 		c.note(errors.Join(c.store.Summed(e.region), e.region.Release()))
 		c.idle.Broadcast()
 	}()
+}
+
+// setSum takes note of an entry's sum, or that its bytes cannot be read any more.
+func (c *core) setSum(e *entry, sum format.Digest, err error) {
+	e.record.Sum, e.summed = sum, true
+	if err != nil {
+		c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
+		c.losePayload(e)
+	}
 }
 
 // await waits until a condition holds, or, with a patience, at most so long. c.mu is released meanwhile.
@@ -60,10 +73,7 @@ func (c *core) packingEnded() {
 }
 
 // awaitSums waits until all that was handed in has its sum.
-func (c *core) awaitSums() {
-	unsummed := func(e *entry) bool { return !e.summed && (e.uncommitted() || e.pending()) }
-	c.await(0, func() bool { return !slices.ContainsFunc(c.fresh, unsummed) })
-}
+func (c *core) awaitSums() { c.await(0, func() bool { return c.summing == 0 }) }
 
 // retreat moves entries that are in the file, and in no generation of it, into private memory at the same addresses,
 // where they are pending.

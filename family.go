@@ -18,7 +18,7 @@ type family struct {
 func (c *core) family(kernel string) *family {
 	f := c.live[kernel]
 	if f == nil {
-		f = &family{}
+		f = c.newFamilies.take()
 		f.entries = f.usual[:0]
 		c.live[kernel] = f
 	}

@@ -232,18 +232,17 @@ static struct xpwc_node node_of(const struct probe* p) {
   return n;
 }
 
-static bool have_half(const struct probe* p, size_t count) {
+static bool have_half(const struct xpwc_node* nodes, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    const struct xpwc_node node = node_of(&p[i]);
-    if (xpwc_node_has_half(&node)) {
+    if (xpwc_node_has_half(&nodes[i])) {
       return true;
     }
   }
   return false;
 }
 
-// Packs for count probes at once, in one runtime.
-static enum xnn_status pack(const struct probe* p, size_t count, struct recorder* r) {
+// Packs for count nodes at once, in one runtime.
+static enum xnn_status pack(const struct xpwc_node* nodes, size_t count, struct recorder* r) {
   struct xpwc_bare_provider provider;
   xpwc_bare_provider_init(&provider, r, look_up, reserve_space, look_up_or_insert);
   const struct xpwc_content content = {r->f32, r->f16, r->integers, r->bias, r->scales, r->block_scales};
@@ -252,14 +251,13 @@ static enum xnn_status pack(const struct probe* p, size_t count, struct recorder
   xnn_runtime_t runtime = NULL;
   enum xnn_status status = xnn_create_subgraph(2 * (uint32_t)count, 0, &subgraph);
   for (size_t i = 0; i < count && status == xnn_status_success; i++) {
-    const struct xpwc_node node = node_of(&p[i]);
-    status = xpwc_define_node(subgraph, &node, &content, 2 * (uint32_t)i);
+    status = xpwc_define_node(subgraph, &nodes[i], &content, 2 * (uint32_t)i);
   }
   bool abandon = false;
   if (status == xnn_status_success) {
     status = xnn_create_runtime_v4(subgraph, &provider.callbacks, NULL, NULL, 0, &runtime);
     // See xpwc_node_has_half; once in a process, for those probes that are not supported here.
-    abandon = status != xnn_status_success && have_half(p, count);
+    abandon = status != xnn_status_success && have_half(nodes, count);
   }
   if (runtime != NULL) {
     xnn_delete_runtime(runtime);
@@ -273,19 +271,24 @@ static enum xnn_status pack(const struct probe* p, size_t count, struct recorder
 // Where this XNNPACK or this CPU does not support all probes, each is made alone, and one that is not supported leaves its
 // status in the hash.
 static void run_older_probes(struct recorder* r) {
-  const size_t count = sizeof(probes) / sizeof(probes[0]);
-  if (pack(probes, count, r) == xnn_status_success) {
+  enum { count = sizeof(probes) / sizeof(probes[0]) };
+  struct xpwc_node nodes[count];
+  for (size_t i = 0; i < count; i++) {
+    nodes[i] = node_of(&probes[i]);
+  }
+  if (pack(nodes, count, r) == xnn_status_success) {
     return;
   }
   for (size_t i = 0; i < count; i++) {
-    uint32_t outcome = (uint32_t)pack(&probes[i], 1, r);
+    uint32_t outcome = (uint32_t)pack(&nodes[i], 1, r);
     xpwcSampleBytes(r->sample, 0, &outcome, sizeof(outcome));
   }
 }
 
 static void run_newer_probes(struct recorder* r) {
   for (size_t i = 0; i < sizeof(newer_probes) / sizeof(newer_probes[0]); i++) {
-    pack(&newer_probes[i], 1, r);
+    const struct xpwc_node node = node_of(&newer_probes[i]);
+    pack(&node, 1, r);
   }
 }
 
@@ -332,41 +335,65 @@ static bool is_of(const struct probe* p, const struct xpwc_node* family) {
          (p->bias == family->bias || family->bias == NONE);
 }
 
-enum { most_of_a_family = 4 };
+enum { most_of_a_family = 8 };
 
-static size_t collect(
-    const struct probe* of, size_t count, const struct xpwc_node* family, struct probe* found, size_t found_count) {
-  for (size_t i = 0; i < count && found_count < most_of_a_family; i++) {
-    if (is_of(&of[i], family)) {
-      found[found_count++] = of[i];
-    }
+// The nodes of a sample of a family.
+struct family_nodes {
+  struct xpwc_node nodes[most_of_a_family];
+  size_t count;
+};
+
+static void add(struct family_nodes* to, struct xpwc_node node) {
+  if (to->count < most_of_a_family) {
+    to->nodes[to->count++] = node;
   }
-  return found_count;
 }
 
-static size_t elements_of(const struct probe* p) {
-  const struct xpwc_node n = node_of(p);
+// Adds the nodes of the probes that are of a family, one for each side of a square kernel if there are any.
+static void collect(
+    const struct probe* of, size_t count, const struct xpwc_node* family, const size_t* sides, size_t sides_count,
+    struct family_nodes* found) {
+  for (size_t i = 0; i < count; i++) {
+    if (!is_of(&of[i], family)) {
+      continue;
+    }
+    struct xpwc_node node = node_of(&of[i]);
+    if (sides_count == 0) {
+      add(found, node);
+    }
+    for (size_t k = 0; k < sides_count; k++) {
+      node.shape[1] = node.shape[2] = sides[k];
+      add(found, node);
+    }
+  }
+}
+
+static size_t elements_of(const struct xpwc_node* n) {
   size_t elements = 1;
-  for (size_t i = 0; i < n.dims; i++) {
-    elements *= n.shape[i];
+  for (size_t i = 0; i < n->dims; i++) {
+    elements *= n->shape[i];
   }
   return elements;
 }
 
-enum xnn_status xpwc_probe_family(const struct xpwc_node* family, uintptr_t sample, bool* transposed) {
-  struct probe found[most_of_a_family];
-  size_t count = collect(probes, sizeof(probes) / sizeof(probes[0]), family, found, 0);
-  count = collect(newer_probes, sizeof(newer_probes) / sizeof(newer_probes[0]), family, found, count);
-  if (count == 0) {
+enum xnn_status xpwc_probe_family(
+    const struct xpwc_node* family, const size_t* sides, size_t sides_count, uintptr_t sample, bool* transposed) {
+  struct family_nodes found = {.count = 0};
+  collect(probes, sizeof(probes) / sizeof(probes[0]), family, sides, sides_count, &found);
+  collect(newer_probes, sizeof(newer_probes) / sizeof(newer_probes[0]), family, sides, sides_count, &found);
+  if (found.count == 0) {
     return xnn_status_unsupported_parameter;
   }
   size_t elements = output_channels; // of a bias
   *transposed = false;
-  for (size_t i = 0; i < count; i++) {
-    const size_t n = elements_of(&found[i]);
+  for (size_t i = 0; i < found.count; i++) {
+    const size_t n = elements_of(&found.nodes[i]);
     elements = n > elements ? n : elements;
     // The flag is XNN_FLAG_TRANSPOSE_B too.
-    *transposed = *transposed || (found[i].flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
+    *transposed = *transposed || (found.nodes[i].flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
+  }
+  if (elements > max_elements) {
+    return xnn_status_unsupported_parameter;
   }
   elements += XNN_EXTRA_BYTES; // which may be read, and more than that of wider elements
   struct recorder* r = NULL;
@@ -375,5 +402,5 @@ enum xnn_status xpwc_probe_family(const struct xpwc_node* family, uintptr_t samp
     return status;
   }
   make_tensors(r, elements < max_elements ? elements : max_elements);
-  return end_record(r, pack(found, count, r));
+  return end_record(r, pack(found.nodes, found.count, r));
 }

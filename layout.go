@@ -1,7 +1,6 @@
 package xpwc
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -113,18 +112,24 @@ func (c *core) layouts(loaded *format.Index, records []format.Record) []format.L
 		}
 	}
 	if here, err := currentLayout(); err == nil { // else nothing was packed for it
-		here.Evidence = evidenceOf(here.Fingerprint, records)
-		if l, listed := known[here.Fingerprint]; listed {
-			here.Description = l.Description
-			here.Evidence = cmp.Or(here.Evidence, l.Evidence)
+		if _, listed := known[here.Fingerprint]; !listed {
+			known[here.Fingerprint] = here
 		}
-		known[here.Fingerprint] = here
+		var families format.Families
+		for i := range records {
+			families.Add(records[i].Layout, records[i].Family)
+		}
+		for fingerprint, l := range known {
+			l.Evidence = evidenceFor(fingerprint, here.Fingerprint, families.Of(fingerprint), l.Evidence)
+			known[fingerprint] = l
+		}
 	}
 	listed := map[format.Digest]bool{}
-	for _, r := range records {
-		if !listed[r.Layout] {
-			listed[r.Layout] = true
-			layouts = append(layouts, known[r.Layout])
+	for i := range records {
+		is := records[i].Layout
+		if (i == 0 || is != records[i-1].Layout) && !listed[is] {
+			listed[is] = true
+			layouts = append(layouts, known[is])
 		}
 	}
 	return layouts

@@ -35,7 +35,11 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.announced = &announcement{named: w.named, compare: same, failed: s.fillFor(w), sources: w.sources()}
 	for _, src := range s.announced.sources {
 		src.willRead() // to be packed
-		if w.named {
+		switch {
+		case !w.named:
+		case src.digestWith == nil && len(src.content) <= hashedAtOnce:
+			_, _ = src.contentDigest()
+		default:
 			src.willRead()
 			s.digests.Go(func() {
 				_, _ = src.contentDigest()
@@ -45,6 +49,10 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	}
 	return notFound
 }
+
+// hashedAtOnce is the most bytes that are hashed at once. A goroutine that does it beside the packing takes longer to
+// begin than so few take, and a million of them may come to wait.
+const hashedAtOnce = 4 << 10
 
 // answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
 // something stored.

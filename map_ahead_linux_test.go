@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,15 +36,46 @@ func mappedPages(t *testing.T, s *Session) (n int) {
 	require.NoError(t, err)
 	defer f.Close()
 	page := uintptr(os.Getpagesize())
-	entry := make([]byte, 8)
 	for _, e := range s.used {
-		for at := addressOf(e.data) / page; at <= (addressOf(e.data)+uintptr(len(e.data))-1)/page; at++ {
-			_, err := f.ReadAt(entry, int64(at)*8)
-			require.NoError(t, err)
+		first, last := addressOf(e.data)/page, (addressOf(e.data)+uintptr(len(e.data))-1)/page
+		entries := make([]byte, 8*(last-first+1))
+		_, err := f.ReadAt(entries, int64(first)*8)
+		require.NoError(t, err)
+		for entry := range slices.Chunk(entries, 8) {
 			n += int(entry[7] >> 7) // present: proc_pid_pagemap(5)
 		}
 	}
 	return n
+}
+
+// Whoever computes while a commit flushes the file meets no page faults.
+func TestACommitHasWhatIsReadMappedWhenItFlushes(t *testing.T) {
+	if os.Getenv(reexec.Emulator) != "" {
+		t.Skip("the emulator ignores that pages are to be mapped")
+	}
+	c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+	var packed atomic.Pointer[Session]
+	mapped := make(chan int, 10)
+	h.flush = func(string) error {
+		if s := packed.Load(); s != nil {
+			mapped <- mappedPages(t, s)
+		}
+		return nil
+	}
+	tensors := someTensors(6, 8_000_000)
+	s, err := c.NewSession(MapOf(tensors))
+	require.NoError(t, err)
+	o := pack(t, s, tensors)
+	packed.Store(s)
+	require.NoError(t, s.Finalize())
+	require.NoError(t, c.Save())
+	size := 0
+	for _, e := range o.used {
+		size += len(e.data)
+	}
+	require.GreaterOrEqual(t, <-mapped, size/os.Getpagesize())
+	o.close(t)
+	require.NoError(t, c.Close())
 }
 
 // lookAllUp finds all that is packed, reads nothing of it, and returns when nothing more is mapped in the background.

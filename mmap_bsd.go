@@ -21,8 +21,8 @@ func detach([]byte) error { return errors.ErrUnsupported }
 // copiesUp is for Linux.
 func copiesUp(*os.File) bool { return false }
 
-// detachDirty is for Linux.
-func detachDirty([]byte) {}
+// giveBack is for Linux.
+func giveBack([]byte) {}
 
 // preferLargePages is for Linux.
 func preferLargePages([]byte) {}

@@ -57,10 +57,9 @@ func detach(b []byte) error {
 	return nil
 }
 
-// detachDirty takes the page-table entries of a written mapping away at once; the pages stay in the page cache, dirty,
-// and come back with the next access. Otherwise writing them back takes the entries' dirty bits one by one, each time
-// interrupting every processor that runs this process: a first inference beside the commit took four times as long.
-func detachDirty(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more than a hint
+// giveBack takes the page-table entries of a mapping of a file away; the pages stay in the page cache, and come back
+// with the next access. What was written to them stays, too: those pages are dirty then, and not their entries.
+func giveBack(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more than a hint
 
 // preferLargePages has what is read from the disk for a mapping read in large pieces, of which one page fault maps all.
 func preferLargePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) } // no more than a hint

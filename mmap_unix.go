@@ -44,7 +44,6 @@ func makeReadOnly(b []byte) error {
 	if err := unix.Mprotect(b, unix.PROT_READ); err != nil {
 		return fmt.Errorf("make %d bytes read-only: %w", len(b), err)
 	}
-	detachDirty(b)
 	return nil
 }
 

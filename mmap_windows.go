@@ -67,6 +67,9 @@ func mapGranularity() int { return 64 << 10 }
 
 var prefetchVirtualMemory = windows.NewLazySystemDLL("kernel32.dll").NewProc("PrefetchVirtualMemory")
 
+// giveBack is for Linux.
+func giveBack([]byte) {}
+
 // populateCached is for Linux.
 func populateCached(*os.File, int64, []byte) error { return errors.ErrUnsupported }
 

@@ -79,21 +79,29 @@ func (s *Session) stopWriting() {
 
 // reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
 func (s *Session) reserve(n uint64) []byte {
+	p := s.reserveSpace(n)
+	if p.kind == inPrivate && !fitsArena(n) && p.Region != nil {
+		_ = supply(p.Region.Data()) // all of it is about to be written, and so it takes half as long
+	}
+	return p.Data
+}
+
+func (s *Session) reserveSpace(n uint64) (p space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.finalized {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, ErrFinalized))
-		return nil
+		return space{}
 	}
 	announced := s.announced
 	s.announced = nil
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	p := space{start: time.Now()}
+	p.start = time.Now()
 	var err error
 	switch {
 	case announced != nil && announced.failed:
-		return nil
+		return space{}
 	case announced == nil || announced.compare:
 		p.kind, p.Reservation, err = s.reserveScratch(n)
 	case announced.named && s.cache.flushing:
@@ -109,13 +117,13 @@ func (s *Session) reserve(n uint64) []byte {
 	}
 	if err != nil {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
-		return nil
+		return space{}
 	}
 	if announced != nil {
 		p.sources = announced.sources
 	}
 	s.packings[addressOf(p.Data)] = p
-	return p.Data
+	return p
 }
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
@@ -260,11 +268,10 @@ func (s *Session) settle(w *weight, p space) *entry {
 		c.stats.Reused.add(len(e.data))
 		return e
 	}
-	e = &entry{
-		record: format.Record{Key: w.key, Seed: w.seed},
-		kernel: w.kernel, bias: w.bias, by: s,
-		verified: true, sized: true,
-	}
+	e = c.newEntries.take()
+	e.record.Key, e.record.Seed = w.key, w.seed
+	e.kernel, e.bias, e.by = w.kernel, w.bias, s
+	e.verified, e.sized = true, true
 	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.has().copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
 	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
@@ -366,7 +373,7 @@ func (s *Session) place(e *entry, p space) {
 		}
 		c.become(e, stateUncommitted)
 		e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
-		c.fresh = append(c.fresh, e)
+		c.fresh = append(doubled(c.fresh, 0), e)
 		if !e.summed && e.doubt == sound {
 			c.sumBeside(e)
 		}

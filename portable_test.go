@@ -30,7 +30,7 @@ func broughtFrom(t *testing.T, caches ...string) (path string) {
 	require.NoError(t, cachefile.Install(path, func(w io.Writer) error {
 		_, err := io.Copy(w, image.Reader())
 		return err
-	}, nil))
+	}, nil, nil))
 	return path
 }
 

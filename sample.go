@@ -48,14 +48,30 @@ func sampleOf(f packing.Family) *familySample {
 	return found.(*familySample)
 }
 
+// sampledSides are the sides of the square kernels that a sample of an operator on images has. Of a convolution with a
+// kernel of one pixel XNNPACK makes another operator. A depthwise convolution it packs for a micro-kernel that it
+// chooses by the size of the kernel, and one CPU may differ from another in one of them only: nothing is concluded from
+// one size about another.
+func sampledSides(of packing.Operator) []int {
+	switch of {
+	case packing.Convolution2D:
+		return []int{1, 3}
+	case packing.DepthwiseConvolution2D:
+		return []int{3, 5}
+	}
+	return nil
+}
+
 // ask asks XNNPACK the first time, which takes some 50 microseconds.
 func (s *familySample) ask() *familySample {
 	s.once.Do(func() {
 		switch s.family.Operator {
-		case packing.FullyConnected, packing.Convolution2D, packing.BatchMatrixMultiply:
+		case packing.FullyConnected, packing.Convolution2D, packing.DepthwiseConvolution2D, packing.BatchMatrixMultiply:
 			s.known = probeFamily(s.family, &s.sample) && len(s.ids) > 0
 			s.sum = s.hash.Sum()
-		default: // XNNPACK may pack it without a look-up, and then all families are asked about anyway
+		default:
+			// XNNPACK packs a deconvolution without a look-up, and so in every process. The layout that it is compared
+			// under must be known, for which all families are asked about. A sample of its own would save nothing.
 		}
 	})
 	return s
@@ -68,5 +84,19 @@ func (s *familySample) shows(g *packing.Geometry, fingerprintID uint32) bool {
 	if s.transposed {
 		takes |= packing.Transposed
 	}
-	return s.known && g.Flags&^takes == 0 && slices.Contains(s.ids, fingerprintID)
+	return s.known && g.Flags&^takes == 0 && slices.Contains(s.ids, fingerprintID) && sampled(g)
+}
+
+// sampled reports whether XNNPACK chooses how to pack a geometry as it did for the sample of its family, by what kind
+// of micro-kernel the operator has. Where each channel is of one other (a convolution of such groups too) there are
+// kinds of their own, but not for kernels that are large, and another one for those of one element.
+func sampled(g *packing.Geometry) bool {
+	switch g.Family.Operator {
+	case packing.Convolution2D:
+		return g.Shape[3] > 1 || g.Shape[0] > g.Groups
+	case packing.DepthwiseConvolution2D:
+		sides := sampledSides(packing.DepthwiseConvolution2D)
+		return g.Groups == 1 && g.Shape[1] == g.Shape[2] && slices.Contains(sides, g.Shape[1])
+	}
+	return true
 }

@@ -28,15 +28,15 @@ type Session struct {
 	err       error   // the first that a callback could not return
 	remarks   []error // that did the runtime no harm, for Stats
 
-	sources       map[string]*source
-	unusedSources []source            // for newSource
-	kept          []*source           // until Close, of a session that is finalized
-	loaded        int                 // sources that a finalized session had
-	refused       map[string]error    // tensors that there was no memory for: the data map is asked once
-	addresses     map[uintptr]*source // what XNNPACK knows a source by; also aliases
-	computed      arena               // of tensors whose content is computed
-	unfilled      []*source           // those whose content may yet have to be computed
-	digests       sync.WaitGroup      // of digests that are computed while XNNPACK packs
+	sources    map[string]*source
+	newSources stock[source]
+	kept       []*source           // until Close, of a session that is finalized
+	loaded     int                 // sources that a finalized session had
+	refused    map[string]error    // tensors that there was no memory for: the data map is asked once
+	addresses  map[uintptr]*source // what XNNPACK knows a source by; also aliases
+	computed   arena               // of tensors whose content is computed
+	unfilled   []*source           // those whose content may yet have to be computed
+	digests    sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
 	here        format.Digest // fingerprint of this machine's layout
 	layoutErr   error
@@ -181,7 +181,7 @@ func (s *Session) register(name string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src := s.newSource()
+	src := s.newSources.take()
 	if err := src.init(name, &t, &s.computed); err != nil {
 		if t.Release != nil {
 			t.Release()
@@ -203,19 +203,6 @@ func (s *Session) register(name string) (*source, error) {
 	src.family = s.cache.live[name]
 	s.cache.mu.Unlock()
 	return src, nil
-}
-
-// sourcesTogether is how many sources are made at once, at most.
-const sourcesTogether = 256
-
-// newSource returns a zero source.
-func (s *Session) newSource() *source {
-	if len(s.unusedSources) == 0 {
-		s.unusedSources = make([]source, min(max(len(s.sources), 8), sourcesTogether))
-	}
-	src := &s.unusedSources[0]
-	s.unusedSources = s.unusedSources[1:]
-	return src
 }
 
 // address has XNNPACK's address of a tensor stand for it. Of several names at one address, as in files that keep
@@ -348,7 +335,7 @@ func (s *Session) finalize() {
 		}
 	}
 	s.loaded = len(s.sources)
-	s.sources, s.unusedSources, s.unfilled, s.asked = nil, nil, nil, weight{} // there may be a million
+	s.sources, s.newSources, s.unfilled, s.asked = nil, stock[source]{}, nil, weight{} // there may be a million
 	s.note(s.computed.drop())
 	s.addresses = nil
 	s.provider.finalize()

@@ -1,6 +1,10 @@
 package xpwc
 
-import "strings"
+import (
+	"strings"
+	"syscall"
+	"time"
+)
 
 // accessViolation is what Go says of a process that wrote to memory it may not write to: EXCEPTION_ACCESS_VIOLATION.
 const accessViolation = "0xc0000005"
@@ -14,3 +18,12 @@ func wasKilled(c *Child) bool {
 
 // oneOf says that of so many damaged files one is tried: to open one takes fifty times as long under Wine.
 func oneOf() int { return 61 }
+
+// processorTime returns how long this process has used processors, all threads together.
+func processorTime() time.Duration {
+	var created, ended, kernel, user syscall.Filetime
+	self, _ := syscall.GetCurrentProcess() // never fails, nor the next
+	_ = syscall.GetProcessTimes(self, &created, &ended, &kernel, &user)
+	hundreds := func(t syscall.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) }
+	return time.Duration(hundreds(kernel)+hundreds(user)) * 100
+}

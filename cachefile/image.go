@@ -33,42 +33,54 @@ type Image struct {
 // generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads'
 // checksums.
 //
-// The index has the layouts' descriptions, which depend on who packed. describe returns what is in their place; nil
-// keeps them.
+// The index has the layouts' descriptions and evidence, which depend on who packed. describe returns what is in their
+// place; nil keeps them. Of several files' evidence is kept what all agree on that have entries of a family.
 //
 // Every payload is compared with its checksum. Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote,
 // ErrEmpty if there is no entry.
-func Combine(files []*File, keep func(Entry) bool, describe func(Layout) string) (*Image, error) {
+func Combine(files []*File, keep func(Entry) bool, describe func(Layout) Description) (*Image, error) {
 	var all []portable
-	descriptions := map[Digest]string{}
+	descriptions, said := map[Digest]string{}, map[Digest][]format.Statement{}
 	for _, f := range files {
 		if err := f.convertible(Native); err != nil {
 			return nil, err
 		}
-		if f.index != nil {
-			for _, l := range f.index.Layouts() {
-				descriptions[l.Fingerprint] = l.Description
-				if describe != nil {
-					as := Layout{Fingerprint: l.Fingerprint, Description: l.Description}
-					descriptions[l.Fingerprint] = describe(as)
-				}
-			}
-		}
+		var kept format.Families
 		for e, err := range f.Entries() {
 			if err == nil && (keep == nil || keep(e)) {
 				err = f.Check(e)
 				all = append(all, newPortable(f, e))
+				kept.Add(e.Layout, e.Family)
 			}
 			if err != nil {
 				return nil, err
+			}
+		}
+		if f.index == nil {
+			continue
+		}
+		for _, l := range f.index.Layouts() {
+			if families := kept.Of(l.Fingerprint); len(families) > 0 {
+				descriptions[l.Fingerprint] = l.Description
+				says := format.Statement{Evidence: format.DecodeEvidence(l.Evidence), Families: families}
+				said[l.Fingerprint] = append(said[l.Fingerprint], says)
 			}
 		}
 	}
 	if len(all) == 0 {
 		return nil, ErrEmpty
 	}
-	return layOut(inOrder(all), descriptions)
+	return layOut(inOrder(all), func(l Layout) Description {
+		l.Description, l.Evidence = descriptions[l.Fingerprint], format.Merge(said[l.Fingerprint]).Encode()
+		if describe == nil {
+			return Description{l.Description, l.Evidence}
+		}
+		return describe(l)
+	})
 }
+
+// A Description is what the index of a new file says of a layout: a [Layout]'s Description and Evidence.
+type Description struct{ Text, Evidence string }
 
 // A portable entry has nothing that says something only where it was packed.
 type portable struct {
@@ -131,7 +143,7 @@ func biases(r *format.Record) int {
 
 func byBytes(a, b Digest) int { return bytes.Compare(a[:], b[:]) }
 
-func layOut(entries []portable, descriptions map[Digest]string) (*Image, error) {
+func layOut(entries []portable, describe func(Layout) Description) (*Image, error) {
 	type content struct {
 		sum  Digest
 		size uint64
@@ -140,15 +152,17 @@ func layOut(entries []portable, descriptions map[Digest]string) (*Image, error) 
 	tail := uint64(format.HeaderSize)
 	records := make([]format.Record, len(entries))
 	layouts := map[Digest]*Layout{}
+	var families format.Families
 	stored := map[content]uint64{}
 	for i, e := range entries {
 		r := e.record
 		l := layouts[r.Layout]
 		if l == nil {
-			l = &Layout{Fingerprint: r.Layout, Description: descriptions[r.Layout]}
+			l = &Layout{Fingerprint: r.Layout}
 			layouts[r.Layout] = l
 		}
 		l.Entries++
+		families.Add(r.Layout, r.Family)
 		at, known := stored[content{r.Sum, r.Size}]
 		if !known {
 			at = im.align(&tail)
@@ -163,8 +177,12 @@ func layOut(entries []portable, descriptions map[Digest]string) (*Image, error) 
 	im.align(&tail)
 	var listing []format.Layout
 	for _, fingerprint := range slices.SortedFunc(maps.Keys(layouts), byBytes) {
-		im.Layouts = append(im.Layouts, *layouts[fingerprint])
-		listing = append(listing, format.Layout{Fingerprint: fingerprint, Description: descriptions[fingerprint]})
+		l := *layouts[fingerprint]
+		l.Families = families.Of(fingerprint)
+		as := describe(l)
+		l.Description, l.Evidence = as.Text, as.Evidence
+		im.Layouts = append(im.Layouts, l)
+		listing = append(listing, format.Layout{Fingerprint: fingerprint, Description: as.Text, Evidence: as.Evidence})
 	}
 	slot, block, err := format.EncodeGeneration(1, tail, listing, records)
 	if err != nil {

@@ -145,7 +145,7 @@ func TestADamagedPayloadIsNotCombined(t *testing.T) {
 }
 
 func install(to string, b []byte, accept func(cachefile.Info) error) error {
-	return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(b); return err }, accept)
+	return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(b); return err }, accept, nil)
 }
 
 func TestAnInstalledFileIsSoundAndItsOwn(t *testing.T) {

@@ -1,6 +1,9 @@
 package cachefile
 
-import "xpwc/internal/format"
+import (
+	"xpwc/internal/format"
+	"xpwc/packing"
+)
 
 // Info describes a file. Sizes are in bytes; those of the parts add up to FileBytes.
 type Info struct {
@@ -52,6 +55,10 @@ type Layout struct {
 	Description  string
 	Entries      int
 	PayloadBytes int64 // with payloads that several entries share counted once
+	// Families are those of the entries, each once; the zero one of what nothing was said of.
+	Families []packing.Family
+	// Evidence are bytes that show processes on some machines that they pack in this layout: see xpwc.Evidence.
+	Evidence string
 }
 
 // Info describes the file. The error is of the first damaged record, and comes with figures of the others all the same.
@@ -72,9 +79,12 @@ func (f *File) Info() (Info, error) {
 	if f.index != nil {
 		for i, l := range f.index.Layouts() {
 			number[l.Fingerprint] = i
-			info.Layouts = append(info.Layouts, Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+			says := format.DecodeEvidence(l.Evidence).Encode() // what is no evidence says nothing
+			info.Layouts = append(info.Layouts, Layout{
+				Fingerprint: l.Fingerprint, Description: l.Description, Evidence: says})
 		}
 	}
+	var families format.Families
 	before := Entry{Offset: -1}
 	for e, err := range f.Entries() {
 		info.Entries++
@@ -83,10 +93,14 @@ func (f *File) Info() (Info, error) {
 		}
 		l := &info.Layouts[number[e.Layout]]
 		l.Entries++
+		families.Add(e.Layout, e.Family)
 		if e.Offset != before.Offset || e.Layout != before.Layout {
 			l.PayloadBytes += e.Size
 		}
 		before = e
+	}
+	for i := range info.Layouts {
+		info.Layouts[i].Families = families.Of(info.Layouts[i].Fingerprint)
 	}
 	segments, err := f.segments()
 	for _, s := range segments {

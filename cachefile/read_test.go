@@ -14,6 +14,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/format"
+	"xpwc/packing"
 )
 
 func TestAFileTellsWhatIsInIt(t *testing.T) {
@@ -43,9 +44,12 @@ func TestAFileTellsWhatIsInIt(t *testing.T) {
 	require.Equal(t, id, info.ID)
 	require.EqualValues(t, 1, info.Generation)
 	require.Equal(t, len(weights), info.Entries)
+	nothingSaid := []packing.Family{{}}
 	require.Equal(t, []cachefile.Layout{
-		{Fingerprint: here.Fingerprint, Description: here.Description, Entries: 4, PayloadBytes: 301_077},
-		{Fingerprint: other.Fingerprint, Description: other.Description, Entries: 2, PayloadBytes: 200_128},
+		{Fingerprint: here.Fingerprint, Description: here.Description, Entries: 4, PayloadBytes: 301_077,
+			Families: nothingSaid},
+		{Fingerprint: other.Fingerprint, Description: other.Description, Entries: 2, PayloadBytes: 200_128,
+			Families: nothingSaid},
 	}, info.Layouts)
 	require.EqualValues(t, 501_205, info.PayloadBytes)
 	require.Zero(t, info.DeadBytes)

@@ -55,6 +55,8 @@ type maker struct {
 	slots   []format.Slot
 	gap     int    // dead bytes before each payload
 	skipped uint64 // generations before the first
+
+	evidence string // of the first layout
 }
 
 func (m *maker) add(ws ...weight) {
@@ -81,6 +83,7 @@ func (m *maker) commit(t testing.TB) {
 	generation := m.skipped + uint64(len(m.slots)) + 1
 	tail := uint64(format.HeaderSize + len(m.body))
 	layouts := []format.Layout{here, other}
+	layouts[0].Evidence = m.evidence
 	slot, block, err := format.EncodeGeneration(generation, tail, layouts, m.records)
 	require.NoError(t, err)
 	m.body = slices.Concat(m.body, make([]byte, slot.IndexOffset-tail), block)

@@ -10,6 +10,9 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+	"xpwc/packing"
 )
 
 var sample = Layout{
@@ -65,6 +68,23 @@ func TestAnIndexSaysWhatThereIs(t *testing.T) {
 }
 
 // What registries and tools of image-spec 1.0 and of 1.1 look at.
+func TestWhatIsNoEvidenceIsLeftOut(t *testing.T) {
+	l := sample
+	seen := format.SeenFamily{Family: packing.Family{Operator: packing.FullyConnected}}
+	l.evidence = format.Evidence{{Digest: format.Digest{1}, Families: []format.SeenFamily{seen}}}.Encode()
+	read, err := layoutOf(l.annotations())
+	require.NoError(t, err)
+	require.Equal(t, l, read)
+	require.NotContains(t, sample.annotations(), annotationEvidence)
+	for _, said := range []string{"", "?", "AAAA", l.annotations()[annotationEvidence] + "AAAA"} {
+		annotations := l.annotations()
+		annotations[annotationEvidence] = said
+		read, err := layoutOf(annotations)
+		require.NoError(t, err, said)
+		require.Equal(t, sample, read, said)
+	}
+}
+
 func TestManifestsFollowBothVersionsOfTheSpecification(t *testing.T) {
 	var m map[string]any
 	require.NoError(t, json.Unmarshal(sampleManifest(t), &m))

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"xpwc/internal/digest"
+	"xpwc/internal/format"
 )
 
 const (
@@ -29,6 +31,9 @@ const (
 	annotationEntries      = "dev.xpwc.entries"
 	annotationPayloadBytes = "dev.xpwc.payload-bytes"
 	annotationFileBytes    = "dev.xpwc.file-bytes"
+	// What a cache file's index has as evidence, in base64; it may be left out. The file of a manifest has none: it
+	// depends on its entries alone, whoever packed them.
+	annotationEvidence = "dev.xpwc.layout.evidence"
 )
 
 // What versions before 0.6 called them all began so. Their manifests are read; a push writes its own anew.
@@ -57,6 +62,8 @@ type Layout struct {
 	PayloadBytes int64  `json:"payload_bytes"`  // their bytes
 	FileBytes    int64  `json:"file_bytes"`     // of the cache file
 	Manifest     string `json:"manifest"`       // its digest, such as "sha256:…"
+
+	evidence string // as a cache file has it
 }
 
 // architecture is what a description begins with.
@@ -72,7 +79,7 @@ func (l Layout) platform() *ocispec.Platform {
 }
 
 func (l Layout) annotations() map[string]string {
-	return map[string]string{
+	all := map[string]string{
 		annotationLayout:       l.Fingerprint.String(),
 		annotationDescription:  l.Description,
 		annotationFormat:       strconv.Itoa(l.Format),
@@ -83,6 +90,10 @@ func (l Layout) annotations() map[string]string {
 		// org.opencontainers.image.title)
 		ocispec.AnnotationTitle: l.Fingerprint.String() + ".xpwc",
 	}
+	if l.evidence != "" {
+		all[annotationEvidence] = base64.StdEncoding.EncodeToString([]byte(l.evidence))
+	}
+	return all
 }
 
 // layoutOf reads what a manifest's or its descriptor's annotations say. Whether that is true shows when the cache
@@ -99,6 +110,9 @@ func layoutOf(annotations map[string]string) (l Layout, err error) {
 		return Layout{}, err
 	}
 	l.Description = annotations[annotationDescription]
+	if b, err := base64.StdEncoding.DecodeString(annotations[annotationEvidence]); err == nil {
+		l.evidence = format.DecodeEvidence(string(b)).Encode() // empty if it is none
+	}
 	number := func(name string) int64 {
 		n, parseErr := strconv.ParseInt(annotations[name], 10, 64)
 		if err == nil && (parseErr != nil || n < 0) {

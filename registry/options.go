@@ -11,6 +11,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/retry"
+
+	"xpwc/packing"
 )
 
 // Options are for every function of the package. The zero value, and nil, is what most want.
@@ -27,6 +29,10 @@ type Options struct {
 	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
 	// Whether xpwc.Open would open it is not looked at.
 	Have string
+	// Evidence is xpwc.Evidence, where the program that pulls has XNNPACK: then a pulled file says also how this
+	// machine packs, and programs on it with the same XNNPACK need not find that out. By default it says what those who
+	// pushed saw of their machines. This package does not call XNNPACK itself.
+	Evidence func(layout Fingerprint, families []packing.Family, said string) string
 	// Subject is what a push says that the packed weights belong to: the model's own artifact, by its tag or digest in
 	// the same repository. Registries list the packed weights among its referrers then (image-spec 1.1,
 	// image-index.md; where a registry has no such list, a tag has it, as the distribution-spec says). Without it, a

@@ -16,6 +16,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/workdir"
+	"xpwc/packing"
 )
 
 // Pulled is the outcome of a pull.
@@ -30,8 +31,9 @@ type Pulled struct {
 // reading, then every checksum of the cache file, and that it has no other layout; only then does it appear at path,
 // by a rename, for its owner only. A cache file that is there is replaced and never written to: who has it mapped
 // keeps what it mapped, and a cache that has it open follows the path with its next session. What was packed into it
-// and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install], so its header is not
-// quite the registry's. Nothing is written if the file Options.Have is what would be pulled.
+// and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install], and says what was seen of
+// machines that pack in its layout, so its header and index are not quite the registry's. Nothing is written if the
+// file Options.Have has the entries that would be pulled.
 //
 // Errors: ErrNoLayout, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else is at path,
 // and those of the network and of the file system.
@@ -67,14 +69,22 @@ func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled,
 	})
 }
 
-// describe returns what the listing says of a layout.
-func (l *listing) describe(of cachefile.Layout) string {
-	for _, listed := range l.layouts {
-		if listed.Fingerprint == of.Fingerprint {
-			return listed.Description
-		}
+// layout returns what the listing says of a layout.
+func (l *listing) layout(f Fingerprint) (listed Layout, known bool) {
+	at := slices.IndexFunc(l.layouts, func(l Layout) bool { return l.Fingerprint == f })
+	if at < 0 {
+		return Layout{}, false
 	}
-	return of.Description
+	return l.layouts[at], true
+}
+
+// describe is what a file of all layouts says of one.
+func (l *listing) describe(of cachefile.Layout) cachefile.Description {
+	as := cachefile.Description{Text: of.Description, Evidence: of.Evidence}
+	if listed, known := l.layout(of.Fingerprint); known {
+		as.Text = listed.Description
+	}
+	return as
 }
 
 // String lists the layouts for an error message.
@@ -100,7 +110,7 @@ func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *li
 	listed, err := resolve(ctx, repo)
 	d := &download{repo: repo, progress: o.progress()}
 	if o != nil {
-		d.have = o.Have
+		d.have, d.evidence = o.Have, o.Evidence
 	}
 	if err == nil {
 		chosen, err = fetch(d, listed)
@@ -122,6 +132,7 @@ type download struct {
 	done, total int64 // bytes
 	have        string
 	upToDate    bool
+	evidence    func(layout Fingerprint, families []packing.Family, said string) string // Options.Evidence, or nil
 }
 
 // has finds out whether the file that the caller has is what would be pulled: the same entries of the same layouts,
@@ -142,8 +153,7 @@ func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 	for _, i := range chosen {
 		layout := from.layouts[i].Fingerprint
 		of := func(e cachefile.Entry) bool { return e.Layout == layout }
-		image, err := cachefile.Combine([]*cachefile.File{f}, of,
-			func(l cachefile.Layout) string { return architecture(l.Description) })
+		image, err := cachefile.Combine([]*cachefile.File{f}, of, ofEntriesAlone)
 		if err != nil || image.FileBytes != from.layouts[i].FileBytes {
 			return nil
 		}
@@ -173,6 +183,11 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, path string)
 			return damage{fmt.Errorf("it is said to be of layout %s and is not", layout)}
 		}
 		return nil
+	}, func(l cachefile.Layout) string {
+		if p.evidence == nil {
+			return from.layouts[i].evidence
+		}
+		return p.evidence(l.Fingerprint, l.Families, from.layouts[i].evidence)
 	})
 }
 
@@ -234,5 +249,5 @@ func (p *download) fetchAll(ctx context.Context, from *listing, path string) (er
 	return cachefile.Install(path, func(w io.Writer) error {
 		_, err := io.Copy(w, image.Reader())
 		return err
-	}, nil)
+	}, nil, nil)
 }

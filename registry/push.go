@@ -31,7 +31,8 @@ type Pushed struct {
 
 // Push adds cache files to the tag that ref names: the entries of all files, one manifest for each layout. Other
 // layouts that the tag has are kept; those that it has too are replaced, and the registry's garbage collection
-// removes their old manifests. Files may be in use, and written to, at the same time: what was committed last is
+// removes their old manifests. What the tag says of machines that pack in a layout stays where the files say the same
+// of others. Files may be in use, and written to, at the same time: what was committed last is
 // pushed.
 //
 // Two pushes to one tag at the same time: the OCI distribution-spec has no conditional write of a tag. Push looks
@@ -83,6 +84,7 @@ type part struct {
 	cache      ocispec.Descriptor // of the cache file
 	descriptor ocispec.Descriptor // of the manifest
 	manifest   []byte
+	evidence   format.Evidence // of the files
 }
 
 // split makes one cache file for each layout that the files have entries of. They are read from the files until those
@@ -117,13 +119,11 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	}
 	byDigits := func(a, b Fingerprint) int { return bytes.Compare(a[:], b[:]) }
 	for _, layout := range slices.SortedFunc(maps.Keys(layouts), byDigits) {
-		described := ""
+		var described cachefile.Layout
 		image, err := cachefile.Combine(files, func(e cachefile.Entry) bool { return e.Layout == layout },
-			func(l cachefile.Layout) string {
-				if l.Fingerprint == layout {
-					described = l.Description
-				}
-				return architecture(l.Description)
+			func(l cachefile.Layout) cachefile.Description {
+				described = l
+				return ofEntriesAlone(l)
 			})
 		if errors.Is(err, cachefile.ErrEmpty) {
 			continue // it is listed, and all its entries were dropped
@@ -143,19 +143,25 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	return parts, closeFiles, err
 }
 
-// newPart's description is what the annotations say. That of the image depends on the entries alone.
-func newPart(image *cachefile.Image, description string) (*part, error) {
+// ofEntriesAlone is what a registry's cache files say of a layout: nothing that depends on who packed.
+func ofEntriesAlone(l cachefile.Layout) cachefile.Description {
+	return cachefile.Description{Text: architecture(l.Description)}
+}
+
+// newPart's layout is what the annotations say. What the image says depends on the entries alone.
+func newPart(image *cachefile.Image, described cachefile.Layout) (*part, error) {
 	sum, err := digest.Canonical.FromReader(image.Reader())
 	if err != nil {
 		return nil, err
 	}
-	p := &part{image: image, layout: Layout{
+	p := &part{image: image, evidence: format.DecodeEvidence(described.Evidence), layout: Layout{
 		Fingerprint:  image.Layouts[0].Fingerprint,
-		Description:  description,
+		Description:  described.Description,
 		Format:       format.Version,
 		Entries:      int64(image.Entries),
 		PayloadBytes: image.PayloadBytes,
 		FileBytes:    image.FileBytes,
+		evidence:     described.Evidence,
 	}}
 	title := p.layout.annotations()[ocispec.AnnotationTitle]
 	p.cache = ocispec.Descriptor{
@@ -244,15 +250,23 @@ func (p *push) current(ctx context.Context) (*listing, error) {
 	return l, err
 }
 
-// describe keeps what the tag says of a layout of which a file knows only the architecture, as a pulled file does.
+// describe keeps what the tag says of a layout of which a file knows only the architecture, as a pulled file does, and
+// of machines that the file does not know.
 func (p *push) describe(current *listing) error {
 	for _, part := range p.parts {
-		of := cachefile.Layout{Fingerprint: part.layout.Fingerprint, Description: part.layout.Description}
-		listed := current.describe(of)
-		if part.layout.Description != architecture(listed) || part.layout.Description == listed {
+		listed, known := current.layout(part.layout.Fingerprint)
+		if !known {
 			continue
 		}
-		part.layout.Description = listed
+		described := part.layout
+		if described.Description == architecture(listed.Description) {
+			described.Description = listed.Description
+		}
+		described.evidence = part.evidence.With(format.DecodeEvidence(listed.evidence)).Encode()
+		if described == part.layout {
+			continue
+		}
+		part.layout = described
 		if err := part.encode(); err != nil {
 			return err
 		}

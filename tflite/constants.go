@@ -113,10 +113,12 @@ func (c *constant) fill(dst, stored []byte) error {
 		c.spread(dst, stored)
 		return nil
 	}
-	// XNNPACK's converter may read beyond the end of its source, which at the end of the mapping would be a fault.
-	dense := make([]byte, c.size/2, c.size/2+tensorfile.Overread)
-	c.spread(dense, stored)
-	return xnnpack.WidenF16(dst, dense)
+	if c.scatter != nil || c.source.Offset%2 != 0 {
+		dense := make([]byte, c.size/2)
+		c.spread(dense, stored)
+		stored = dense
+	}
+	return xnnpack.WidenF16(dst, stored)
 }
 
 func (c *constant) spread(dst, src []byte) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/flatbuf"
 	"xpwc/internal/half"
+	"xpwc/internal/mapped"
 	"xpwc/internal/modeltest"
 	"xpwc/internal/settled"
 	"xpwc/models"
@@ -207,6 +210,43 @@ func TestAConstantAtTheVeryEndOfTheFileIsCopied(t *testing.T) {
 	dst := make([]byte, tensor.Size)
 	require.NoError(t, tensor.Fill(dst))
 	require.Equal(t, kernel, dst)
+}
+
+func TestHalfPrecisionIsWidenedWhereverItLies(t *testing.T) {
+	page := os.Getpagesize()
+	for _, n := range []int{1, 63, 64, 65, 8 * page} {
+		for _, misplaced := range []int{0, 1} {
+			bits := make([]byte, 2*n, 2*n+page)
+			for i := range n {
+				binary.LittleEndian.PutUint16(bits[2*i:], half.Bits(float64(i%2048)))
+			}
+			// It ends at the file's end, where a page ends, or a byte before that.
+			file := make([]byte, (len(bits)/page+1)*page)
+			at := len(file) - len(bits) - misplaced
+			copy(file[at:], bits)
+			mapping, err := mapped.Open(save(t, file))
+			require.NoError(t, err)
+			c := constant{source: flatbuf.Span{Offset: int64(at), Size: int64(len(bits))}, stored: typeFloat16,
+				dtype: typeFloat32, size: 4 * n}
+			wide := make([]byte, c.size)
+			require.NoError(t, c.fill(wide, c.place().In(mapping.Data())))
+			for i := range n {
+				require.Equal(t, float32(i%2048), math.Float32frombits(binary.LittleEndian.Uint32(wide[4*i:])))
+			}
+			require.NoError(t, mapping.Close())
+		}
+	}
+}
+
+func TestHalfPrecisionIsWidenedWithoutAnotherCopy(t *testing.T) {
+	const n = 1 << 20
+	c := constant{stored: typeFloat16, dtype: typeFloat32, size: 4 * n}
+	wide, stored := make([]byte, 4*n), make([]byte, 2*n)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.NoError(t, c.fill(wide, stored))
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(n))
 }
 
 // patch replaces the only occurrence of a 64-bit number.

@@ -108,8 +108,9 @@ func LimitCPU(level string) error {
 
 // WidenF16 converts IEEE half precision (src, 2 bytes an element) to single precision (dst, 4 bytes an element) with
 // XNNPACK's own kernel, on the calling goroutine's thread. Both hold little-endian elements, aligned to their size,
-// and must not overlap; bytes past their ends are left alone. The error matches InvalidParameter if dst is not twice
-// as long as src.
+// and must not overlap; bytes past their ends are neither read nor written. Every CPU gives the same bits: each number
+// exactly, and a NaN with its sign and its bits, made quiet. The error matches InvalidParameter if dst is not twice as
+// long as src.
 func WidenF16(dst, src []byte) error {
 	const op = "widen f16"
 	if len(src)%2 != 0 || len(src) > maxInt/2 || len(dst) != 2*len(src) {

@@ -42,3 +42,26 @@ func TestLimitCPUKnowsItsLevels(t *testing.T) {
 	}
 	require.NoError(t, xnnpack.Initialize())
 }
+
+// What is packed is the same, and so is what a cache file has, whichever kernel widened it.
+func TestWidenF16IsExactOnEveryCPU(t *testing.T) {
+	const variable = "XNNPACK_TEST_CPU"
+	level := os.Getenv(variable)
+	if level == "" {
+		for _, level := range xnnpack.CPULevels() {
+			t.Run(level, func(t *testing.T) {
+				command := reexec.Command("-test.run=^TestWidenF16IsExactOnEveryCPU$")
+				command.Env = append(os.Environ(), variable+"="+level)
+				output, err := command.CombinedOutput()
+				require.NoError(t, err, "%s", output)
+			})
+		}
+		return
+	}
+	if err := xnnpack.LimitCPU(level); errors.Is(err, xnnpack.UnsupportedHardware) {
+		return // native is tested
+	} else {
+		require.NoError(t, err)
+	}
+	TestWidenF16IsExact(t)
+}

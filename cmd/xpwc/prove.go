@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
@@ -33,7 +34,7 @@ type proof struct {
 }
 
 // wrong is an entry that the file has for the model and that differs, or one that the model needs and the file does not
-// have.
+// have, or something that the file says of no one entry.
 type wrong struct {
 	Entry  string `json:"entry"`
 	What   string `json:"what"`
@@ -75,6 +76,9 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 		return p, p.compareByName(f, right)
 	}
 	p.layout = packed.Level.Layout
+	if cpu == native {
+		p.lookAtEvidence(info.Layouts)
+	}
 	theirs := map[string][]*candidate{}
 	for e, err := range f.Entries() {
 		switch {
@@ -102,6 +106,17 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 		}
 	}
 	return p, nil
+}
+
+// lookAtEvidence reports what would have a process on this machine look for the model in another layout than it packs
+// in.
+func (p *proof) lookAtEvidence(layouts []cachefile.Layout) {
+	for _, l := range layouts {
+		if l.Fingerprint.String() != p.layout && xpwc.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {
+			p.Wrong = append(p.Wrong, wrong{What: fmt.Sprintf(
+				"the file says that this machine packs in layout %s, and it packs in %s", l.Fingerprint, p.layout)})
+		}
+	}
 }
 
 // compareByName compares what ExecuTorch would find in a sound file of its own with the entries of the packed model.
@@ -248,6 +263,10 @@ func (p *proof) print(w io.Writer, file string) {
 		return
 	}
 	for _, x := range p.Wrong {
+		if x.Entry == "" {
+			fmt.Fprintf(w, "%s: %s\n", file, x.What)
+			continue
+		}
 		fmt.Fprintf(w, "%s: entry %q: %s\n", file, console.Printable(x.Entry), x.What)
 	}
 	var left []string

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/format/formattest"
@@ -117,6 +119,45 @@ func TestAFileThatTheModelIsNotPackedIntoIsNotProven(t *testing.T) {
 			require.Contains(t, v.Proof.Wrong[0].What+v.Proof.Wrong[len(v.Proof.Wrong)-1].What, f.says)
 		})
 	}
+}
+
+// Entries of another layout are not compared, and not used here unless the file says that this machine packs in it.
+func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("there is no other CPU to pack for")
+	}
+	dir := t.TempDir()
+	model := describedModel(t, dir)
+	packJSON(t, dir, model, "-o", "here.xpwc")
+	packJSON(t, dir, model, "-o", "both.xpwc", "--cpu", "sse2,native")
+	says(t, dir, 0, "verify", "both.xpwc", "--model", model)
+	evidence := ""
+	change := func(path string, of func(l *format.Layout)) {
+		file := contentOf(t, filepath.Join(dir, path))
+		require.NoError(t, cachefile.Install(filepath.Join(dir, path), func(w io.Writer) error {
+			_, err := w.Write(file)
+			return err
+		}, nil, func(l cachefile.Layout) string {
+			as := format.Layout{Fingerprint: l.Fingerprint, Evidence: l.Evidence}
+			of(&as)
+			return as.Evidence
+		}))
+	}
+	var here format.Digest
+	change("here.xpwc", func(l *format.Layout) { evidence, here = l.Evidence, l.Fingerprint })
+	if evidence == "" {
+		t.Skip("this XNNPACK does not say which it is")
+	}
+	change("both.xpwc", func(l *format.Layout) { l.Evidence = evidence })
+	said := says(t, dir, exitFailed, "verify", "both.xpwc", "--model", model)
+	require.Contains(t, said, "says that this machine packs in layout")
+	require.NotContains(t, said, "proven")
+	change("both.xpwc", func(l *format.Layout) {
+		if l.Fingerprint != here {
+			l.Evidence = ""
+		}
+	})
+	require.Contains(t, says(t, dir, 0, "verify", "both.xpwc", "--model", model), "proven")
 }
 
 func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
@@ -128,6 +129,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	o.mode.set(s)
 	progress := console.NewProgress(stderr, "downloading")
 	client := o.client(cmd, progress)
+	client.Evidence = xpwc.Evidence
 	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,
 	// since others can change it, is replaced whatever it has.
 	if p.For == nil && checkCache(s.path) == nil {

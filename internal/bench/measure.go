@@ -244,7 +244,7 @@ func save(c *xpwc.Cache) <-chan saving {
 	return done
 }
 
-// touch brings all weights back into this process' memory, after a commit has taken their pages out of it.
+// touch has all weights in this process' memory: a commit may have taken pages out of it.
 func touch(e *execution.Execution) error {
 	_, err := e.Infer()
 	return err

@@ -35,7 +35,7 @@ const nativeTrailerSize = trailerEntrySize + uint64(len(NativeEntry)) + FooterSi
 
 // What there is room for beside the records of a generation: the descriptions of so many layouts, and their evidence,
 // in bytes.
-const roomForLayouts, roomForDescriptions, roomForEvidence = 8, 4 << 10, 12 << 10
+const roomForLayouts, roomForDescriptions, roomForEvidence = 8, 4 << 10, 16 << 10
 
 // GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have
 // so many bytes together, with room for the descriptions and the evidence of some layouts.

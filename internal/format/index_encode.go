@@ -28,7 +28,7 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 	if len(records) >= 1<<31-1 || len(layouts) > math.MaxUint16 {
 		return nil, Digest{}, damaged("%d records of %d layouts are too many", len(records), len(layouts))
 	}
-	var names interner
+	names := interner{at: make(map[string]uint32, len(records))}
 	for i := range layouts {
 		names.add(layouts[i].Description)
 		if layouts[i].Evidence != "" {
@@ -37,13 +37,16 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 	}
 	var sources []Digest
 	sourceAt := map[Digest]uint32{}
+	refs := make([]references, len(records)) // there may be a million records, so that each is looked up once
 	for i := range records {
-		names.add(records[i].Kernel)
-		names.add(records[i].Bias)
-		if _, known := sourceAt[records[i].Source]; !known {
-			sourceAt[records[i].Source] = uint32(len(sources))
-			sources = append(sources, records[i].Source)
+		r := &records[i]
+		at, known := sourceAt[r.Source]
+		if !known {
+			at = uint32(len(sources))
+			sourceAt[r.Source] = at
+			sources = append(sources, r.Source)
 		}
+		refs[i] = references{kernel: names.add(r.Kernel), bias: names.add(r.Bias), source: at}
 	}
 	slots := tableSlots(uint64(len(records)))
 	n := counts{
@@ -91,7 +94,7 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 			return nil, Digest{}, damaged("record %d has an unlisted layout", i)
 		}
 		row := b[at.body+recordSize*uint64(i):][:recordSize]
-		r.encode(row, layout, sourceAt[r.Source], names.at[r.Kernel], names.at[r.Bias])
+		r.encode(row, layout, refs[i])
 		slot := r.hash() & (slots - 1)
 		for le.Uint32(table[4*slot:]) != 0 {
 			slot = (slot + 1) & (slots - 1)
@@ -127,8 +130,11 @@ func block(body []byte, i uint64) []byte {
 	return body[i*blockSize : min((i+1)*blockSize, uint64(len(body)))]
 }
 
+// references say where an index has what a record refers to: the offsets of its names, and its source's number.
+type references struct{ kernel, bias, source uint32 }
+
 // encode writes a record into its row.
-func (r *Record) encode(row []byte, layout uint16, source, kernelAt, biasAt uint32) {
+func (r *Record) encode(row []byte, layout uint16, refs references) {
 	flags := r.Flags &^ HasBias
 	if r.HasBias {
 		flags |= HasBias
@@ -142,10 +148,10 @@ func (r *Record) encode(row []byte, layout uint16, source, kernelAt, biasAt uint
 	row[atFlags] = byte(flags)
 	family := r.Family.Encode()
 	copy(row[43:], family[:])
-	le.PutUint32(row[atSource:], source)
-	le.PutUint32(row[atKernel:], kernelAt)
+	le.PutUint32(row[atSource:], refs.source)
+	le.PutUint32(row[atKernel:], refs.kernel)
 	le.PutUint32(row[atKernel+4:], uint32(len(r.Kernel)))
-	le.PutUint32(row[atBias:], biasAt)
+	le.PutUint32(row[atBias:], refs.bias)
 	le.PutUint32(row[atBias+4:], uint32(len(r.Bias)))
 	copy(row[atPacking:], r.Packing[:])
 	copy(row[atKernelStamp:], r.KernelStamp[:])
@@ -166,13 +172,13 @@ type interner struct {
 	at   map[string]uint32
 }
 
-// add collects a string. What begins after 4 GiB has no valid place.
-func (n *interner) add(s string) {
-	if n.at == nil {
-		n.at = map[string]uint32{}
-	}
-	if _, known := n.at[s]; !known {
-		n.at[s] = uint32(len(n.text))
+// add collects a string, and returns its offset. What begins after 4 GiB has no valid place.
+func (n *interner) add(s string) (at uint32) {
+	at, known := n.at[s]
+	if !known {
+		at = uint32(len(n.text))
+		n.at[s] = at
 		n.text = append(n.text, s...)
 	}
+	return at
 }

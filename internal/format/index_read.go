@@ -245,59 +245,125 @@ func (x *Index) record(row []byte, key Key) Record {
 }
 
 // Find yields all records with that key, without allocating: their names are key's. An error is the last it yields.
+//
+// A record is checked before it is yielded, with what led to it. What has another key, and is only passed over, is
+// checked if nothing is found: in a large index there is more of it than of what is found, and each block that is
+// checked comes from memory first.
 func (x *Index) Find(key Key) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		slots := uint64(len(x.table) / 4)
-		if slots == 0 {
-			return
-		}
-		at := key.hash() & (slots - 1)
-		for range slots { // a table without an empty slot ends the search too
-			row, found, err := x.lookAt(at, key)
-			switch {
-			case err != nil:
+		hash, found := key.hash(), false
+		for from, more := uint64(0), true; more; from += slotsTogether {
+			var room [slotsTogether]int
+			listed, err := x.listed(hash, from, room[:0])
+			if err != nil {
 				yield(Record{}, err)
 				return
-			case row == nil:
-				return
-			case found && !yield(x.record(row, key), nil):
-				return
 			}
-			at = (at + 1) & (slots - 1)
+			more = len(listed) == slotsTogether
+			for _, i := range x.having(&key, listed) {
+				row, err := x.rowAndNames(i)
+				if err != nil {
+					yield(Record{}, err)
+					return
+				}
+				if !yield(x.record(row, key), nil) {
+					return
+				}
+				found = true
+			}
+		}
+		if !found && !x.whole.Load() {
+			if err := x.checkListed(hash); err != nil {
+				yield(Record{}, err)
+			}
 		}
 	}
 }
 
-// lookAt returns the record whose number a table slot has, or nil if the slot is empty, and whether it has the key.
-func (x *Index) lookAt(slot uint64, key Key) (row []byte, found bool, err error) {
-	whole := x.whole.Load()
-	if !whole {
-		at := uint64(len(x.records)) + 4*slot
-		if err := x.touch(at, at+4); err != nil {
-			return nil, false, err
+// slotsTogether is how many slots of the table are looked at together, so that what they lead to is read from memory at
+// the same time. Few searches look at more.
+const slotsTogether = 8
+
+// listed appends the records that the table has for a hash, among others, to rows: those of slotsTogether slots, fewer
+// where the search ends, at an empty slot or after all.
+func (x *Index) listed(hash, from uint64, rows []int) ([]int, error) {
+	slots := uint64(len(x.table) / 4)
+	for n := from; n < min(from+slotsTogether, slots); n++ {
+		slot := (hash + n) & (slots - 1)
+		if !x.whole.Load() {
+			at := uint64(len(x.records)) + 4*slot
+			if err := x.touch(at, at+4); err != nil {
+				return nil, err
+			}
+		}
+		number := le.Uint32(x.table[4*slot:])
+		if number == 0 {
+			break
+		}
+		if uint64(number) > x.slot.Records {
+			return nil, damaged("table slot %d has an unknown record", slot)
+		}
+		rows = append(rows, int(number-1))
+	}
+	return rows, nil
+}
+
+// checkListed checks all records that the table has for a hash.
+func (x *Index) checkListed(hash uint64) error {
+	for from, more := uint64(0), true; more; from += slotsTogether {
+		var room [slotsTogether]int
+		listed, err := x.listed(hash, from, room[:0])
+		if err != nil {
+			return err
+		}
+		more = len(listed) == slotsTogether
+		for _, i := range listed {
+			if _, err := x.rowAndNames(i); err != nil {
+				return err
+			}
 		}
 	}
-	number := le.Uint32(x.table[4*slot:])
-	switch {
-	case number == 0:
-		return nil, false, nil
-	case uint64(number) > x.slot.Records:
-		return nil, false, damaged("table slot %d has an unknown record", slot)
+	return nil
+}
+
+// having returns those records that have a key, in place of them. It goes by bytes that may not be checked yet.
+func (x *Index) having(key *Key, rows []int) []int {
+	alike := rows[:0]
+	for _, i := range rows {
+		row := x.records[i*recordSize:][:recordSize]
+		layout := int(le.Uint16(row[atLayout:]))
+		if le.Uint32(row[atKernel+4:]) == uint32(len(key.Kernel)) &&
+			le.Uint32(row[atBias+4:]) == uint32(len(key.Bias)) &&
+			(Flags(row[atFlags])&HasBias != 0) == key.HasBias &&
+			layout < len(x.layouts) && x.layouts[layout].Fingerprint == key.Layout &&
+			le.Uint32(row[atFingerprintID:]) == key.FingerprintID &&
+			Digest(row[atPacking:atPacking+16]) == key.Packing {
+			alike = append(alike, i)
+		}
 	}
-	if row, err = x.row(int(number - 1)); err != nil {
-		return nil, false, err
+	same := alike[:0]
+	for _, i := range alike {
+		row := x.records[i*recordSize:][:recordSize]
+		if x.hasText(row, atKernel, key.Kernel) && x.hasText(row, atBias, key.Bias) {
+			same = append(same, i)
+		}
 	}
-	if le.Uint32(row[atKernel+4:]) != uint32(len(key.Kernel)) || le.Uint32(row[atBias+4:]) != uint32(len(key.Bias)) ||
-		(Flags(row[atFlags])&HasBias != 0) != key.HasBias ||
-		x.layouts[le.Uint16(row[atLayout:])].Fingerprint != key.Layout ||
-		le.Uint32(row[atFingerprintID:]) != key.FingerprintID ||
-		Digest(row[atPacking:atPacking+16]) != key.Packing {
-		return row, false, nil
+	return same
+}
+
+// hasText reports whether the string whose offset and length a row has at a place is s, going by such bytes too.
+func (x *Index) hasText(row []byte, at int, s string) bool {
+	start, length := uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:]))
+	return span(start, length, uint64(len(x.strings))) && string(x.strings[start:][:length]) == s
+}
+
+// rowAndNames returns a record's bytes as row does, after checking its names too.
+func (x *Index) rowAndNames(i int) ([]byte, error) {
+	row, err := x.row(i)
+	for _, at := range []int{atKernel, atBias} {
+		if err == nil {
+			_, err = x.text(row, at)
+		}
 	}
-	kernel, err := x.text(row, atKernel)
-	if err != nil || string(kernel) != key.Kernel {
-		return row, false, err
-	}
-	bias, err := x.text(row, atBias)
-	return row, err == nil && string(bias) == key.Bias, err
+	return row, err
 }

@@ -206,6 +206,34 @@ func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
 	require.ErrorIs(t, x.Check(), format.ErrDamaged)
 }
 
+// What a search passes over has no part in what it finds. That something is not there shows only in what is sound.
+func TestASearchIsStoppedByDamageOnItsWayOnlyIfItFindsNothing(t *testing.T) {
+	l := newLarge(t, 2000)
+	body, _ := bodyOf(l.bytes)
+	const damaged = 100 // a block of records
+	from, to := damaged*blockSize, (damaged+1)*blockSize
+	b := slices.Clone(l.bytes)
+	b[body+uint64(from)+blockSize/2] ^= 1
+	x, err := format.DecodeIndex(b, l.slot)
+	require.NoError(t, err)
+	for i, want := range l.records {
+		if (i+2)*recordSize > from && (i-1)*recordSize < to { // it is read with the ones beside it
+			continue
+		}
+		require.Equal(t, []format.Record{want}, find(t, x, want.Key), "record %d", i)
+	}
+	stopped := 0
+	for i := range l.records {
+		key := l.records[i].Key
+		key.Kernel += " of another model"
+		for _, err := range x.Find(key) {
+			require.ErrorIs(t, err, format.ErrDamaged, "%q is not in the index", key.Kernel)
+			stopped++
+		}
+	}
+	require.NotZero(t, stopped)
+}
+
 func TestAnIndexIsReadByManyAtOnce(t *testing.T) {
 	l := newLarge(t, 3000)
 	x, err := format.DecodeIndex(l.bytes, l.slot)

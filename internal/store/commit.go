@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"xpwc/internal/format"
 )
@@ -14,6 +15,8 @@ type Commit struct {
 	id    [16]byte
 	slot  format.Slot
 	block []byte // index and trailer
+
+	sealed []*Region // whose pages are given back before they are written; it has a reference to each
 
 	begun       bool // the slot may be on the disk
 	flushFailed bool
@@ -40,15 +43,40 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 		return nil, err
 	}
 	st.tail, st.growth = slot.End, 0
-	if err := errors.Join(st.retire(), st.seal()); err != nil {
-		return nil, fmt.Errorf("cache %s: %w", st.path, err)
+	c := &Commit{disk: st.disk, early: st.early, id: st.id, slot: slot, block: block}
+	retired := st.retire()
+	c.sealed, err = st.seal(func(r *Region) bool { return r.open == 0 })
+	if err := errors.Join(retired, err); err != nil {
+		return nil, errors.Join(fmt.Errorf("cache %s: %w", st.path, err), c.release())
 	}
-	return &Commit{disk: st.disk, early: st.early, id: st.id, slot: slot, block: block}, nil
+	return c, nil
+}
+
+// Reads takes note that somebody reads from a region, a sealed one: what Write gives back of its pages is mapped again
+// at once.
+func (c *Commit) Reads(r *Region) {
+	if !r.sealed || r.read {
+		return
+	}
+	r.read = true
+	if !slices.Contains(c.sealed, r) { // it began to be written early
+		c.sealed = append(c.sealed, r.Retain())
+	}
+}
+
+func (c *Commit) release() (err error) {
+	for _, r := range c.sealed {
+		err = errors.Join(err, r.Release())
+	}
+	return err
 }
 
 // Write brings the commit to the disk in the order that leaves the old or the new generation in force at every
 // instant: payloads, index, slot, each flushed before the next. It may run while the store is used.
 func (c *Commit) Write() error {
+	for _, r := range c.sealed {
+		r.giveBack(c.disk)
+	}
 	if err := c.flush(); err != nil {
 		return err
 	}
@@ -79,6 +107,7 @@ func (c *Commit) flush() error {
 // that is written takes the place of a foreign file. inForce reports whether it is in force at the path: then an error
 // is only that it could not be found out whether another file is there now. ErrReplaced: there is one.
 func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
+	defer func() { err = errors.Join(err, c.release()) }()
 	if written != nil {
 		st.failed(c)
 		return false, written

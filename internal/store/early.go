@@ -47,13 +47,17 @@ func (st *Store) writeEarly() error {
 		return nil
 	}
 	var parts []part
-	err := st.sealThose(func(r *Region) bool {
+	sealed, err := st.seal(func(r *Region) bool {
 		if r == st.segment || r.open > 0 || r.summing > 0 {
 			return false
 		}
 		parts = append(parts, st.ownPages(r))
 		return true
 	})
+	for _, r := range sealed {
+		r.giveBack(st.disk)
+		err = errors.Join(err, r.Release())
+	}
 	st.early.write(d, parts)
 	return err
 }

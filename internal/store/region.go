@@ -1,5 +1,7 @@
 package store
 
+import "sync"
+
 // A Region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
 // address of what lies in it is what XNNPACK holds, so it never moves.
 type Region struct {
@@ -15,8 +17,11 @@ type Region struct {
 	summing int  // how many sums are being computed from it
 
 	used     int  // bytes from the beginning that were reserved
-	detached bool // private memory now, whatever the file has
+	read     bool // see Commit.Reads
 	doubtful bool // while something of it was open, a flush of the file failed
+
+	pages    sync.Mutex // held while some are given back: what is in private memory would be lost
+	detached bool       // private memory now, whatever the file has
 }
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
@@ -62,6 +67,34 @@ func (r *Region) PopulateCached(from, to int) error {
 		return nil
 	}
 	return r.cached(int64(r.offset)+int64(from), r.data[from:to])
+}
+
+// givenBackAtOnce is how much of the file is given back at once, and where that begins: whole large pages, where the
+// system has some. Who reads there meanwhile meets page faults.
+const givenBackAtOnce = 2 << 20
+
+// giveBack gives the pages of the region, which is sealed and was written to, back to the system. Otherwise the system
+// takes the mark that a page was written from each page-table entry by itself, when it writes the page to the disk, and
+// interrupts every processor that runs this process each time. If somebody reads the region it is mapped again, a
+// stretch at a time, so that they meet few page faults. It may be called beside everything else.
+func (r *Region) giveBack(d Disk) {
+	for from := 0; from < len(r.data); {
+		next := from + givenBackAtOnce - int((r.offset+uint64(from))%givenBackAtOnce)
+		r.giveBackPart(d, from, min(next, len(r.data)))
+		from = next
+	}
+}
+
+func (r *Region) giveBackPart(d Disk, from, to int) {
+	r.pages.Lock()
+	defer r.pages.Unlock()
+	if r.detached {
+		return
+	}
+	d.GiveBack(r.data[from:to])
+	if to = min(to, r.used); r.read && from < to {
+		_ = r.PopulateCached(from, to) // whoever reads there has the page, or the error
+	}
 }
 
 // end returns the file offset after the region.

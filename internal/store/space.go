@@ -120,6 +120,7 @@ func (st *Store) retire() error {
 	var err error
 	if used := format.AlignUp(st.tail-r.offset, st.disk.Granularity()); used < uint64(len(r.data)) {
 		err = st.disk.Seal(r.data[used:])
+		st.disk.GiveBack(r.data[used:])
 	}
 	return errors.Join(err, r.Release())
 }
@@ -149,10 +150,9 @@ func (st *Store) Cancel(r Reservation) error {
 	return r.Region.Release()
 }
 
-// seal makes read-only what nothing will be packed into any more. It must come before the flush: see makeReadOnly.
-func (st *Store) seal() error { return st.sealThose(func(r *Region) bool { return r.open == 0 }) }
-
-func (st *Store) sealThose(chosen func(*Region) bool) error {
+// seal makes the chosen segments read-only, which nothing will be packed into any more. It returns them, with a
+// reference to each.
+func (st *Store) seal(chosen func(*Region) bool) (sealed []*Region, err error) {
 	var errs []error
 	still := st.segments[:0]
 	for _, r := range st.segments {
@@ -162,11 +162,11 @@ func (st *Store) sealThose(chosen func(*Region) bool) error {
 		}
 		errs = append(errs, st.disk.Seal(r.data))
 		r.sealed = true
-		errs = append(errs, r.Release())
+		sealed = append(sealed, r)
 	}
 	clear(st.segments[len(still):])
 	st.segments = still
-	return errors.Join(errs...)
+	return sealed, errors.Join(errs...)
 }
 
 // Detach moves a region, nothing of which is open, out of the file into private memory at the same addresses.
@@ -177,6 +177,8 @@ func (st *Store) Detach(r *Region) error {
 	if r == st.segment {
 		st.supplier.stop()
 	}
+	r.pages.Lock()
+	defer r.pages.Unlock()
 	switch err := st.disk.Detach(r.data[:r.used]); {
 	case errors.Is(err, errors.ErrUnsupported): // nothing is lost, but the file must stay as it is
 		st.held = true

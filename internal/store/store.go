@@ -105,17 +105,17 @@ func (st *Store) Payload(r *format.Record) ([]byte, *Region) {
 
 // GiveBackIndex gives the pages of the loaded index back to the system, which keeps them as it keeps any file's. They
 // come back when they are read.
-func (st *Store) GiveBackIndex() error {
+func (st *Store) GiveBackIndex() {
 	if st.base == nil {
-		return nil
+		return
 	}
 	granularity := st.disk.Granularity()
 	from := format.AlignUp(st.slot.IndexOffset, granularity)
 	to := min(st.slot.End, uint64(len(st.base.data))) &^ (granularity - 1)
 	if from >= to {
-		return nil
+		return
 	}
-	return st.disk.Seal(st.base.data[from:to]) // it is read-only already
+	st.disk.GiveBack(st.base.data[from:to])
 }
 
 // HasFile reports whether a cache file is open. A foreign one is none.

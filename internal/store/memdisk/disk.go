@@ -149,6 +149,9 @@ func (d *Disk) Seal(b []byte) error {
 	return nil
 }
 
+// GiveBack does nothing: a mapping is the page cache's memory itself.
+func (d *Disk) GiveBack([]byte) {}
+
 // Detach leaves the memory to the mapping, and gives the file other memory. Other mappings of it, which nobody writes
 // to, keep the old one too.
 func (d *Disk) Detach(b []byte) error {

@@ -1,0 +1,145 @@
+package cachefile_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+	"xpwc/internal/format"
+	"xpwc/packing"
+)
+
+var (
+	dense = packing.Family{Operator: packing.FullyConnected, Input: 1, Kernel: 1, Output: 1}
+	conv  = packing.Family{Operator: packing.Convolution2D, Input: 1, Kernel: 1, Output: 1}
+)
+
+// seenBy is the evidence of a machine: of each family, what it packs of it.
+func seenBy(machine byte, complete bool, families map[packing.Family]byte) format.Evidence {
+	m := format.Machine{Digest: format.Digest{machine}, Complete: complete}
+	for _, f := range []packing.Family{dense, conv} {
+		if sum, seen := families[f]; seen {
+			m.Families = append(m.Families, format.SeenFamily{Family: f, Sum: format.Digest{sum}})
+		}
+	}
+	return format.Evidence{m}
+}
+
+// withEvidence writes a file with an entry of each family in the first layout, and one in the other.
+func withEvidence(t *testing.T, evidence format.Evidence, families ...packing.Family) string {
+	t.Helper()
+	m := maker{evidence: evidence.Encode()}
+	for i, f := range families {
+		m.add(weight{kernel: f.String(), layout: here, size: 1000 + i})
+		m.records[i].Family = f
+	}
+	m.add(weight{kernel: "elsewhere", layout: other, size: 1000})
+	m.commit(t)
+	return write(t, m.bytes())
+}
+
+// evidenceIn returns what a file says of its first layout.
+func evidenceIn(t *testing.T, path string) format.Evidence {
+	t.Helper()
+	info, err := open(t, path).Info()
+	require.NoError(t, err)
+	return format.DecodeEvidence(info.Layouts[0].Evidence)
+}
+
+func TestACombinedFileSaysOfItsEntriesWhatAllFilesSay(t *testing.T) {
+	both := map[packing.Family]byte{dense: 1, conv: 2}
+	one := withEvidence(t, seenBy(1, true, both), dense, conv)
+	part := withEvidence(t, seenBy(2, true, map[packing.Family]byte{dense: 1}), dense)
+	silent := withEvidence(t, nil, conv)
+	forged := withEvidence(t, seenBy(3, true, map[packing.Family]byte{dense: 9, conv: 2}), conv)
+	denseAlone, convAlone := map[packing.Family]byte{dense: 1}, map[packing.Family]byte{conv: 2}
+	for name, c := range map[string]struct {
+		paths []string
+		want  format.Evidence
+	}{
+		"one file": {[]string{one}, seenBy(1, true, both)},
+		"files of two machines": {[]string{one, part},
+			slices.Concat(seenBy(1, true, both), seenBy(2, false, denseAlone))},
+		"a file that says nothing": {[]string{one, silent}, seenBy(1, false, denseAlone)},
+		"a file that says otherwise of a family": {[]string{one, forged},
+			slices.Concat(seenBy(1, false, convAlone), seenBy(3, false, convAlone))},
+	} {
+		im, b := combine(t, nil, c.paths...)
+		made := write(t, b)
+		requireSound(t, made)
+		require.Equal(t, c.want, evidenceIn(t, made), name)
+		require.Equal(t, c.want.Encode(), im.Layouts[0].Evidence, name)
+		require.Empty(t, im.Layouts[1].Evidence, name)
+		slices.Reverse(c.paths)
+		_, again := combine(t, nil, c.paths...)
+		require.True(t, bytes.Equal(b, again), "%s: in whatever order", name)
+	}
+	_, b := combine(t, func(e cachefile.Entry) bool { return e.Family != conv }, one)
+	require.Equal(t, seenBy(1, true, denseAlone), evidenceIn(t, write(t, b)), "what is left of it")
+	_, b = combine(t, func(e cachefile.Entry) bool { return e.Family != conv }, one, forged)
+	require.Equal(t, seenBy(1, true, denseAlone), evidenceIn(t, write(t, b)), "a file counts for what it has entries of")
+}
+
+// A registry's file depends on the entries alone.
+func TestACombinedFileSaysWhatItIsToldToSay(t *testing.T) {
+	with := withEvidence(t, seenBy(1, true, map[packing.Family]byte{dense: 1}), dense)
+	without := withEvidence(t, nil, dense)
+	var made [][]byte
+	for _, path := range []string{with, without} {
+		var asked []cachefile.Layout
+		describe := func(l cachefile.Layout) cachefile.Description {
+			asked = append(asked, l)
+			return cachefile.Description{Text: "amd64"}
+		}
+		im, err := cachefile.Combine([]*cachefile.File{open(t, path)}, nil, describe)
+		require.NoError(t, err)
+		require.Len(t, asked, 2)
+		require.Equal(t, []packing.Family{dense}, asked[0].Families)
+		require.Equal(t, evidenceIn(t, path).Encode(), asked[0].Evidence)
+		b, err := io.ReadAll(im.Reader())
+		require.NoError(t, err)
+		made = append(made, b)
+	}
+	require.True(t, bytes.Equal(made[0], made[1]))
+}
+
+func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
+	said := seenBy(1, true, map[packing.Family]byte{dense: 1})
+	for name, from := range map[string]string{
+		"other evidence": withEvidence(t, seenBy(2, true, map[packing.Family]byte{dense: 7}), dense),
+		"none":           withEvidence(t, nil, dense),
+		"the same":       withEvidence(t, said, dense),
+	} {
+		b, err := os.ReadFile(from)
+		require.NoError(t, err)
+		path := filepath.Join(t.TempDir(), "cache")
+		asked := map[format.Digest]cachefile.Layout{}
+		require.NoError(t, cachefile.Install(path, func(w io.Writer) error { _, err := w.Write(b); return err }, nil,
+			func(l cachefile.Layout) string {
+				asked[l.Fingerprint] = l
+				if l.Fingerprint == here.Fingerprint {
+					return said.Encode()
+				}
+				return ""
+			}))
+		requireSound(t, path)
+		require.Equal(t, said, evidenceIn(t, path), name)
+		require.Equal(t, []packing.Family{dense}, asked[here.Fingerprint].Families)
+		require.Contains(t, asked, other.Fingerprint)
+		was, is := open(t, from), open(t, path)
+		require.Equal(t, entries(t, was), entries(t, is), name)
+		before, err := was.Info()
+		require.NoError(t, err)
+		after, err := is.Info()
+		require.NoError(t, err)
+		require.Equal(t, before.Generation, after.Generation)
+		require.Equal(t, before.DeadBytes, after.DeadBytes)
+		require.Zero(t, after.UncommittedBytes)
+	}
+}

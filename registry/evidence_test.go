@@ -1,0 +1,145 @@
+//go:build cgo
+
+package registry_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/internal/format"
+	"xpwc/internal/registrytest"
+	"xpwc/packing"
+	"xpwc/registry"
+)
+
+// evidenceIn returns what a file says of a layout.
+func evidenceIn(t *testing.T, cache string, layout registry.Fingerprint) format.Evidence {
+	t.Helper()
+	f, err := cachefile.Open(cache)
+	require.NoError(t, err)
+	defer f.Close()
+	info, err := f.Info()
+	require.NoError(t, err)
+	for _, l := range info.Layouts {
+		if l.Fingerprint == layout {
+			return format.DecodeEvidence(l.Evidence)
+		}
+	}
+	return nil
+}
+
+// saying returns a copy of a cache file that says something else of its layouts.
+func saying(t *testing.T, cache string, evidence format.Evidence) string {
+	t.Helper()
+	b, err := os.ReadFile(cache)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "saying.xpwc")
+	require.NoError(t, cachefile.Install(path, func(w io.Writer) error {
+		_, err := io.Copy(w, bytes.NewReader(b))
+		return err
+	}, nil, func(cachefile.Layout) string { return evidence.Encode() }))
+	return path
+}
+
+// pull pulls a layout, and returns what the file says of it.
+func pull(t *testing.T, ref string, layout registry.Fingerprint, o *registry.Options) format.Evidence {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pulled.xpwc")
+	_, err := registry.Pull(t.Context(), ref, layout, file, o)
+	require.NoError(t, err)
+	return evidenceIn(t, file, layout)
+}
+
+func TestAPulledFileSaysWhatWasSeenOfTheMachinesThatPackSo(t *testing.T) {
+	s := registrytest.Start(t)
+	ref := s.Ref("face:v1")
+	cache, outputs := pack(t)
+	here := layoutOf(t, cache)
+	own := evidenceIn(t, cache, here)
+	if len(own) == 0 {
+		t.Skip("this XNNPACK does not say which it is")
+	}
+	first := push(t, ref, cache)
+	require.Equal(t, own, pull(t, ref, here, nil))
+
+	// A machine that packs alike. The cache file is the same, and what both saw stays.
+	another, liar := own[0], own[0]
+	another.Digest, liar.Digest = format.Digest{1}, format.Digest{2}
+	both := format.Evidence{another, own[0]}
+	theirs := saying(t, cache, format.Evidence{another})
+	second := push(t, ref, theirs)
+	require.Zero(t, second.UploadedBytes)
+	require.NotEqual(t, first.Digest, second.Digest)
+	require.Equal(t, both, pull(t, ref, here, nil))
+	w := &wire{}
+	for _, files := range [][]string{{cache}, {theirs}, {cache, theirs}} {
+		again, err := registry.Push(t.Context(), ref, files, &registry.Options{Transport: w})
+		require.NoError(t, err)
+		require.Equal(t, second.Digest, again.Digest)
+	}
+	require.Zero(t, w.requests[http.MethodPut], "%v", w.requests)
+
+	// One that cannot pack in this layout.
+	liar.Families = []format.SeenFamily{{Family: own[0].Families[0].Family, Sum: format.Digest{9}}}
+	push(t, s.Ref("face:forged"), saying(t, cache, format.Evidence{liar}))
+	push(t, s.Ref("face:forged"), cache)
+	require.Equal(t, own, pull(t, s.Ref("face:forged"), here, nil))
+
+	// What was pulled is what would be pulled, whatever it says of machines.
+	pulled, err := registry.Pull(t.Context(), ref, here, cache, &registry.Options{Have: cache})
+	require.NoError(t, err)
+	require.True(t, pulled.UpToDate)
+	file := filepath.Join(t.TempDir(), "all.xpwc")
+	_, err = registry.PullAll(t.Context(), ref, file, nil)
+	require.NoError(t, err)
+	require.Equal(t, both, evidenceIn(t, file, here))
+	got, stats := run(t, modelFile(t), file)
+	require.Equal(t, outputs, got)
+	require.Zero(t, stats.Packed)
+	require.Zero(t, stats.DamagedPayloads)
+}
+
+// The machine that pulls is the one that will run. It knows how it packs.
+func TestAPulledFileSaysHowThisMachinePacks(t *testing.T) {
+	s := registrytest.Start(t)
+	ref := s.Ref("face:v1")
+	cache, _ := pack(t)
+	here := layoutOf(t, cache)
+	own := evidenceIn(t, cache, here)
+	if len(own) == 0 {
+		t.Skip("this XNNPACK does not say which it is")
+	}
+	another, forged := own[0], own[0]
+	another.Digest = format.Digest{1}
+	there := packOn(t, lesser, modelFile(t))
+	elsewhere := layoutOf(t, there)
+	push(t, ref, saying(t, cache, format.Evidence{another}), saying(t, there, format.Evidence{another, forged}))
+
+	require.Equal(t, format.Evidence{another}, pull(t, ref, here, nil), "another machine's alone")
+	knowing := &registry.Options{Evidence: xpwc.Evidence}
+	require.Equal(t, format.Evidence{another, own[0]}, pull(t, ref, here, knowing))
+	require.Equal(t, format.Evidence{another}, pull(t, ref, elsewhere, knowing), "this one packs otherwise")
+	file := filepath.Join(t.TempDir(), "all.xpwc")
+	_, err := registry.PullAll(t.Context(), ref, file, knowing)
+	require.NoError(t, err)
+	require.Equal(t, format.Evidence{another, own[0]}, evidenceIn(t, file, here))
+	require.Equal(t, format.Evidence{another}, evidenceIn(t, file, elsewhere))
+
+	var asked []packing.Family
+	ask := func(layout registry.Fingerprint, families []packing.Family, said string) string {
+		require.Equal(t, here, layout)
+		require.Equal(t, format.Evidence{another}, format.DecodeEvidence(said))
+		asked = families
+		return ""
+	}
+	require.Empty(t, pull(t, ref, here, &registry.Options{Evidence: ask}))
+	require.Len(t, asked, len(own[0].Families))
+}
