@@ -83,7 +83,8 @@ func TestACombinedFileSaysOfItsEntriesWhatAllFilesSay(t *testing.T) {
 	_, b := combine(t, func(e cachefile.Entry) bool { return e.Family != conv }, one)
 	require.Equal(t, seenBy(1, true, denseAlone), evidenceIn(t, write(t, b)), "what is left of it")
 	_, b = combine(t, func(e cachefile.Entry) bool { return e.Family != conv }, one, forged)
-	require.Equal(t, seenBy(1, true, denseAlone), evidenceIn(t, write(t, b)), "a file counts for what it has entries of")
+	require.Equal(t, seenBy(1, true, denseAlone), evidenceIn(t, write(t, b)),
+		"a file counts for what it has entries of")
 }
 
 // A registry's file depends on the entries alone.
