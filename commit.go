@@ -56,11 +56,14 @@ func (c *core) startCommit() {
 		return
 	}
 	c.committing = true
-	go c.commitAll()
+	go c.commitAll(c.dirty || len(c.fresh) > 0)
 }
 
-func (c *core) commitAll() {
-	_, _ = currentLayout() // to ask takes a millisecond or two, for which nobody is to wait
+// commitAll commits until there is nothing more to commit. writes says whether there is something now.
+func (c *core) commitAll(writes bool) {
+	if writes {
+		_, _ = currentLayout() // to ask takes a millisecond or two, for which nobody is to wait
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {

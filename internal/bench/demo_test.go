@@ -108,7 +108,8 @@ func TestTheDemoOfTheREADME(t *testing.T) {
 	require.Less(t, float64(warm.FileBytes), 1.01*float64(warm.PayloadBytes))
 	if runtime.GOOS == "linux" {
 		private := warm.RSSAnonBytes - (modes[0].RSSAnonBytes - warm.PayloadBytes)
-		require.Less(t, float64(private), 0.05*float64(warm.PayloadBytes))
+		// What a process has beside the weights differs between the modes by some MiB, with the race detector.
+		require.Less(t, float64(private), 0.2*float64(warm.PayloadBytes))
 	}
 }
 
