@@ -67,7 +67,6 @@ func TestAnIndexSaysWhatThereIs(t *testing.T) {
 	require.Equal(t, listed.layouts, before.layouts, "what earlier versions called the annotations")
 }
 
-// What registries and tools of image-spec 1.0 and of 1.1 look at.
 func TestWhatIsNoEvidenceIsLeftOut(t *testing.T) {
 	l := sample
 	seen := format.SeenFamily{Family: packing.Family{Operator: packing.FullyConnected}}
@@ -85,6 +84,7 @@ func TestWhatIsNoEvidenceIsLeftOut(t *testing.T) {
 	}
 }
 
+// What registries and tools of image-spec 1.0 and of 1.1 look at.
 func TestManifestsFollowBothVersionsOfTheSpecification(t *testing.T) {
 	var m map[string]any
 	require.NoError(t, json.Unmarshal(sampleManifest(t), &m))
