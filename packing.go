@@ -86,6 +86,7 @@ func (s *Session) reserve(n uint64) []byte {
 	return p.Data
 }
 
+// reserveSpace returns what reserve does with where it lies; it has no bytes if there are none.
 func (s *Session) reserveSpace(n uint64) (p space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

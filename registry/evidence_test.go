@@ -23,17 +23,23 @@ import (
 // evidenceIn returns what a file says of a layout.
 func evidenceIn(t *testing.T, cache string, layout registry.Fingerprint) format.Evidence {
 	t.Helper()
-	f, err := cachefile.Open(cache)
-	require.NoError(t, err)
-	defer f.Close()
-	info, err := f.Info()
-	require.NoError(t, err)
-	for _, l := range info.Layouts {
+	for _, l := range infoOf(t, cache).Layouts {
 		if l.Fingerprint == layout {
 			return format.DecodeEvidence(l.Evidence)
 		}
 	}
 	return nil
+}
+
+// packWithEvidence makes a cache file as pack does, and returns its layout and what it says of that too.
+func packWithEvidence(t *testing.T) (cache string, outputs []float32, here registry.Fingerprint, own format.Evidence) {
+	t.Helper()
+	cache, outputs = pack(t)
+	here = layoutOf(t, cache)
+	if own = evidenceIn(t, cache, here); len(own) == 0 {
+		t.Skip("this XNNPACK does not say which it is")
+	}
+	return cache, outputs, here, own
 }
 
 // saying returns a copy of a cache file that says something else of its layouts.
@@ -61,12 +67,7 @@ func pull(t *testing.T, ref string, layout registry.Fingerprint, o *registry.Opt
 func TestAPulledFileSaysWhatWasSeenOfTheMachinesThatPackSo(t *testing.T) {
 	s := registrytest.Start(t)
 	ref := s.Ref("face:v1")
-	cache, outputs := pack(t)
-	here := layoutOf(t, cache)
-	own := evidenceIn(t, cache, here)
-	if len(own) == 0 {
-		t.Skip("this XNNPACK does not say which it is")
-	}
+	cache, outputs, here, own := packWithEvidence(t)
 	first := push(t, ref, cache)
 	require.Equal(t, own, pull(t, ref, here, nil))
 
@@ -111,12 +112,7 @@ func TestAPulledFileSaysWhatWasSeenOfTheMachinesThatPackSo(t *testing.T) {
 func TestAPulledFileSaysHowThisMachinePacks(t *testing.T) {
 	s := registrytest.Start(t)
 	ref := s.Ref("face:v1")
-	cache, _ := pack(t)
-	here := layoutOf(t, cache)
-	own := evidenceIn(t, cache, here)
-	if len(own) == 0 {
-		t.Skip("this XNNPACK does not say which it is")
-	}
+	cache, _, here, own := packWithEvidence(t)
 	another, forged := own[0], own[0]
 	another.Digest = format.Digest{1}
 	there := packOn(t, lesser, modelFile(t))

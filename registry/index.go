@@ -172,7 +172,7 @@ func encode(mediaType string, v any) (ocispec.Descriptor, []byte, error) {
 	b, err := json.Marshal(v) // sorts the annotations
 	if err == nil && len(b) > maxManifest {
 		err = fmt.Errorf("the index of %d layouts would have %d bytes, of which registries take %d",
-			bytes.Count(b, []byte(annotationLayout)), len(b), maxManifest)
+			bytes.Count(b, []byte(`"`+annotationLayout+`":`)), len(b), maxManifest)
 	}
 	return content.NewDescriptorFromBytes(mediaType, b), b, err
 }

@@ -84,6 +84,15 @@ func TestWhatIsNoEvidenceIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestATagThatIsTooLargeSaysOfHowManyLayoutsItIs(t *testing.T) {
+	var layouts []map[string]string
+	for range 20_000 {
+		layouts = append(layouts, sample.annotations())
+	}
+	_, _, err := encode(ocispec.MediaTypeImageIndex, layouts)
+	require.ErrorContains(t, err, "the index of 20000 layouts")
+}
+
 // What registries and tools of image-spec 1.0 and of 1.1 look at.
 func TestManifestsFollowBothVersionsOfTheSpecification(t *testing.T) {
 	var m map[string]any
