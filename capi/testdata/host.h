@@ -35,18 +35,28 @@ static inline void require_ok(const char* file, int line, const char* call, xpwc
   }
 }
 
-// Makes a call fail whose error says 4711, so that the error of the next call can be distinguished from it.
+// A size that only the error of fail_on_purpose has in it. It has more digits than the random part of a temporary
+// directory's name, which most errors have in them too.
+#define SIZE_ON_PURPOSE 4711471147114711
+
+static inline bool last_error_is_of_fail_on_purpose(void) {
+  char size[32];
+  snprintf(size, sizeof(size), "%lld", (long long)SIZE_ON_PURPOSE);
+  return strstr(xpwc_last_error(), size) != NULL;
+}
+
+// Makes a call fail, so that the error of the next call can be distinguished from this one's.
 static inline void fail_on_purpose(void) {
   uint8_t digest[16];
-  REQUIRE(xpwc_digest(NULL, 4711, digest) == XPWC_STATUS_INVALID_ARGUMENT);
-  REQUIRE(strstr(xpwc_last_error(), "4711") != NULL);
+  REQUIRE(xpwc_digest(NULL, SIZE_ON_PURPOSE, digest) == XPWC_STATUS_INVALID_ARGUMENT);
+  REQUIRE(last_error_is_of_fail_on_purpose());
 }
 
 static inline void require_fails(const char* file, int line, const char* call, xpwc_status want, xpwc_status got) {
   if (got != want) {
     require_failed(file, line, call, xpwc_status_string(got));
   }
-  if (xpwc_last_error()[0] == '\0' || strstr(xpwc_last_error(), "4711") != NULL) {
+  if (xpwc_last_error()[0] == '\0' || last_error_is_of_fail_on_purpose()) {
     require_failed(file, line, call, "xpwc_last_error has no word of it");
   }
 }
