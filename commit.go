@@ -111,9 +111,6 @@ func (c *core) commitOnce() error {
 	case errors.Is(err, ErrReplaced):
 		c.retryLater()
 	case err != nil:
-		if errors.Is(err, ErrDamaged) { // the next try sets the file aside
-			c.note(c.accept(err))
-		}
 		c.afterFailure()
 	default:
 		c.retry.succeeded()
@@ -321,7 +318,7 @@ func (c *core) records(entries []*entry) ([]format.Record, error) {
 		for i := range loaded {
 			r, err := index.Record(i)
 			if err != nil {
-				return nil, c.store.Damaged(err)
+				return nil, c.damagedForWriting(err)
 			}
 			f := c.live[r.Kernel]
 			for _, e := range f.under(&r.Key) {

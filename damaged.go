@@ -19,6 +19,14 @@ func (c *core) damagedIndex(err error) error {
 	return c.accept(err)
 }
 
+// damagedForWriting gives up the file whose loaded index turned out damaged when the next generation was to be made of
+// it, and returns the error for that. Unless Options.Strict is set, the next writer sets the file aside.
+func (c *core) damagedForWriting(err error) error {
+	err = c.store.Damaged(err)
+	c.note(c.accept(err))
+	return err
+}
+
 // distrust keeps new sessions from memory whose file is damaged: it may be cut off.
 func (c *core) distrust() {
 	for _, f := range c.live {
@@ -30,6 +38,9 @@ func (c *core) distrust() {
 	}
 	if c.store.Writing() { // what was packed here is not damaged, and goes on elsewhere
 		c.retreat(c.freshOnes((*entry).uncommitted))
+		if c.hasUncommitted() { // beside what is being packed, or for want of memory
+			c.uncommittedLost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrDamaged)
+		}
 		if !c.usesFile() { // else the lock, which stays with the mapping, keeps others from it
 			c.note(c.store.Leave())
 		}

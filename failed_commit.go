@@ -135,6 +135,13 @@ func (c *core) detach(r *store.Region) {
 		c.become(e, statePending)
 		c.compare(e)
 	}
+	for _, f := range c.live {
+		for _, e := range f.entries { // what was committed while others packed beside it leaves the file, too
+			if e.region == r && e.state.inGeneration() && e.doubt == sound && !e.intact() {
+				c.losePayload(e)
+			}
+		}
+	}
 }
 
 // usesFile reports whether something is in the file that goes with it when its space is given to others: what is
@@ -199,7 +206,7 @@ func (c *core) missing(pending []*entry) (missing []*entry, err error) {
 		if c.store.Index() != nil {
 			for r, err := range c.store.Index().Find(e.record.Key) {
 				if err != nil {
-					return nil, c.store.Damaged(err)
+					return nil, c.damagedForWriting(err)
 				}
 				found = found || e.sameAs(&r)
 			}

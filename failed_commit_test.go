@@ -238,6 +238,47 @@ func TestWhatLeavesTheFileIsSummedInIt(t *testing.T) {
 	requireRight(t, o.Session, small)
 }
 
+// A commit does not wait long for what is being packed. What was committed from the same part of the file leaves it
+// with that, if the next commit fails, and is compared too.
+func TestWhatWasCommittedLeavesTheFileWithWhatWasNot(t *testing.T) {
+	for name, lost := range map[string]bool{"and is whole": false, "and cannot be read any more": true} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			c, h := openHooked(t, path, nil)
+			small, large := someTensors(1, 9000), map[string][]byte{"large": contentOf("large", 1<<20)}
+			o := open(t, c, small)
+			c.commitWithSave()
+			s := newSession(t, c, large)
+			packed := packedFrom(large["large"])
+			space, err := beginPacking(s, "large", len(packed))
+			require.NoError(t, err)
+			require.NoError(t, c.Save())
+			copy(space, packed)
+			endPacking(s, "large", space)
+			require.NoError(t, s.Finalize())
+
+			h.allocate = func(int64, int64) error { return syscall.ENOSPC }
+			h.detach = func() error {
+				if lost {
+					return os.Truncate(path, int64(o.used[0].record.Offset)&^4095)
+				}
+				return nil
+			}
+			require.Error(t, c.Save())
+			require.True(t, o.used[0].region.Detached())
+			*h = hooks{}
+			if lost {
+				require.ErrorIs(t, o.Err(), ErrLost)
+			} else {
+				require.NoError(t, o.Err())
+				requireRight(t, o.Session, small)
+			}
+			open(t, c, small).close(t)
+			open(t, c, large).close(t)
+		})
+	}
+}
+
 // While a commit or a compaction is being written, somebody writes over the loaded index, and a look-up finds that. The
 // file is given up, but not before what is being written has ended.
 func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
@@ -315,6 +356,39 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 	}
 }
 
+// What cannot leave a damaged file, because something is packed beside it, is right for whoever uses it. Save reports
+// that the file does not have it.
+func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	old := someTensors(2, 3000)
+	packedBefore := mustOpen(t, path, nil)
+	open(t, packedBefore, old).close(t)
+	require.NoError(t, packedBefore.Close())
+	c := mustOpen(t, path, &Options{WriterWait: -1})
+	m := map[string][]byte{"done": contentOf("done", 40_000)}
+	done := open(t, c, m)
+	c.commitWithSave()
+	s := newSession(t, c, map[string][]byte{"other": contentOf("other", 5000)})
+	space, err := beginPacking(s, "other", 5000+64)
+	require.NoError(t, err)
+	indexOverwriter(t, path)()
+	open(t, c, old).close(t)
+	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
+	copy(space, packedFrom(contentOf("other", 5000)))
+	endPacking(s, "other", space)
+	require.NoError(t, s.Finalize())
+	require.ErrorIs(t, c.Save(), ErrDamaged)
+	requireRight(t, done.Session, m)
+	require.NoError(t, errors.Join(done.Close(), s.Close()))
+	require.NoError(t, c.Save())
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+	require.FileExists(t, path+".damaged")
+	after := mustOpen(t, path, &Options{Strict: true})
+	open(t, after, m).close(t)
+	require.Zero(t, after.Stats().Misses)
+}
+
 // A generation is made of the one before. If its index is damaged since it was checked, the next file is made without.
 func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
@@ -335,6 +409,19 @@ func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 	after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
 	open(t, after, m).close(t)
 	require.Zero(t, after.Stats().Misses)
+}
+
+func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, someTensors(2, 3000)).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	indexOverwriter(t, path)()
+	require.ErrorIs(t, c.Compact(), ErrDamaged)
+	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
+	require.NoError(t, c.Compact())
+	require.NoError(t, c.Close())
 }
 
 // indexOverwriter returns what writes over all of the index now in force but for its root, in place.
