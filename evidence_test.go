@@ -21,17 +21,25 @@ import (
 // changeEvidence writes a cache file anew, with other evidence and all checksums right.
 func changeEvidence(t *testing.T, path string, change func(evidence []byte) []byte) {
 	t.Helper()
+	changeIndex(t, path, func(layouts []format.Layout, _ []format.Record) {
+		for i := range layouts {
+			layouts[i].Evidence = string(change([]byte(layouts[i].Evidence)))
+		}
+	})
+}
+
+// changeIndex writes a cache file anew, with another index and all its checksums right.
+func changeIndex(t *testing.T, path string, change func(layouts []format.Layout, records []format.Record)) {
+	t.Helper()
 	file, index := readIndex(t, path)
 	h, err := format.DecodeHeader(file)
 	require.NoError(t, err)
 	layouts := slices.Clone(index.Layouts())
-	for i := range layouts {
-		layouts[i].Evidence = string(change([]byte(layouts[i].Evidence)))
-	}
 	var records []format.Record
 	for i := range index.Len() {
 		records = append(records, recordOf(t, index, i))
 	}
+	change(layouts, records)
 	slot, block, err := format.EncodeGeneration(h.Current.Generation, h.Current.IndexOffset, layouts, records)
 	require.NoError(t, err)
 	encoded, at := slot.Encode(h.ID)
@@ -213,6 +221,22 @@ func TestADeconvolutionIsFoundByItsBytes(t *testing.T) {
 				return dir
 			}
 			t.Run("the file has them", func(t *testing.T) { run(t, copied(t)) })
+			t.Run("the file has them in another layout", func(t *testing.T) {
+				dir := copied(t)
+				changeIndex(t, filepath.Join(dir, "cache"), func(layouts []format.Layout, records []format.Record) {
+					layouts[0].Fingerprint[0] ^= 1
+					records[0].Layout = layouts[0].Fingerprint
+				})
+				run(t, dir)
+			})
+			t.Run("the file has them of another content", func(t *testing.T) {
+				dir := copied(t)
+				changeIndex(t, filepath.Join(dir, "cache"), func(_ []format.Layout, records []format.Record) {
+					records[0].KernelDigest[0] ^= 1
+					records[0].KernelStamp = format.Digest{}
+				})
+				run(t, dir, envAnswered)
+			})
 			t.Run("the file has others", func(t *testing.T) {
 				dir := copied(t)
 				changeFile(t, dir, func(file []byte, r format.Record) { file[r.Offset] ^= 1 })
