@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"xpwc/internal/format"
+	"xpwc/packing"
 )
 
 // A Layout is a way of packing. Packed weights can be used where XNNPACK packs in the same way, whatever CPU that is.
@@ -62,7 +63,9 @@ func (c *core) askForLayout() {
 			return
 		}
 		for i := range shown {
-			shown[i].sample.ask()
+			if shown[i].sample.family.Operator != packing.Deconvolution2D { // see packedBefore
+				shown[i].sample.ask()
+			}
 		}
 	}(c.evidence)
 }
@@ -94,9 +97,21 @@ func (s *Session) layoutFor(kernel *source, fingerprintID uint32) (layout format
 	return s.layout(), false
 }
 
-// makeSure has the weight named under this machine's layout, and reports whether it was under another.
+// presume has a weight looked up under the layout that layoutFor returns.
+func (s *Session) presume(w *weight) {
+	w.key.Layout, w.presumed = s.layoutFor(w.kernel, w.key.FingerprintID)
+	w.named = w.named && s.layoutErr == nil
+}
+
+// makeSure has the weight named under this machine's layout, and reports whether it was under another. The cache's lock
+// is released while XNNPACK is asked.
 func (s *Session) makeSure(w *weight) (changed bool) {
 	presumed := w.key.Layout
+	if !s.layoutKnown {
+		s.cache.mu.Unlock() // it takes a millisecond or two
+		s.layout()
+		s.cache.mu.Lock()
+	}
 	w.key.Layout, w.presumed = s.layout(), false
 	w.named = w.named && s.layoutErr == nil
 	return w.key.Layout != presumed || !w.named

@@ -27,6 +27,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 		return notFound
 	}
 	w := s.weight(key)
+	s.presume(w)
 	e, same := s.answer(w)
 	if e != nil {
 		return addressOf(e.data)
@@ -66,9 +67,7 @@ func (s *Session) answer(w *weight) (e *entry, same bool) {
 	}
 	e, same = s.find(w)
 	if e == nil && w.presumed {
-		c.mu.Unlock() // it takes a millisecond or two
 		changed := s.makeSure(w)
-		c.mu.Lock()
 		if !w.named {
 			c.stats.Misses++
 			return nil, false
@@ -156,8 +155,8 @@ func (w *weight) sources() []*source {
 	return known
 }
 
-// weight names what XNNPACK asks for, until the next call of it. A bias without a name makes the whole unnamed: its
-// bytes are packed in.
+// weight names what XNNPACK asks for, but for the layout, until the next call of it. A bias without a name makes the
+// whole unnamed: its bytes are packed in.
 func (s *Session) weight(key lookUpKey) *weight {
 	w := &s.asked
 	*w = weight{
@@ -166,8 +165,7 @@ func (s *Session) weight(key lookUpKey) *weight {
 		kernel:  s.addresses[key.kernel],
 		hasBias: key.bias != 0,
 	}
-	w.key.Layout, w.presumed = s.layoutFor(w.kernel, key.fingerprintID)
-	w.named = w.kernel != nil && s.layoutErr == nil
+	w.named = w.kernel != nil
 	if w.kernel != nil {
 		w.kernel.isKernel = true
 		w.key.Kernel = w.kernel.name

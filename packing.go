@@ -219,11 +219,6 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 			}
 		}
 	}
-	if w.presumed { // packed without a look-up
-		c.mu.Unlock()
-		s.makeSure(w)
-		c.mu.Lock()
-	}
 	p, ok := s.packings[packed]
 	if !ok || size > uint64(len(p.Data)) {
 		s.fail(fmt.Errorf("XNNPACK hands in %d bytes at %#x, which were not reserved", size, packed))
@@ -245,16 +240,56 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	s.packed = true
 	c.stats.PackingTime += time.Since(p.start)
 	p.Data = p.Data[:size:size]
-	var e *entry
-	if w.named {
+	e := s.packedBefore(w, p)
+	if e == nil && w.named {
+		s.makeSure(w)
+	}
+	switch {
+	case e != nil:
+		s.reuse(p, e)
+		w.setAnswer(e)
+	case w.named:
 		e = s.settle(w, p)
 		w.setAnswer(e)
-	} else {
+	default:
 		e = s.settleUnnamed(p)
 	}
 	s.use(e)
 	progress = &Progress{Name: e.name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.data)
+}
+
+// mostTried is how many layouts of a file are tried where this machine's is not known. Most files have one.
+const mostTried = 16
+
+// packedBefore returns an entry that was packed from the same content into the very bytes that were packed now, and
+// that a look-up under its layout would be given. Equal bytes are right whatever that layout is, so XNNPACK is not
+// asked for this machine's: what it packs without a look-up, as deconvolutions, it packs in every process.
+func (s *Session) packedBefore(w *weight, p space) *entry {
+	c := s.cache
+	if !w.named || s.layoutKnown || answered.Load() || c.store == nil || c.store.Index() == nil {
+		return nil
+	}
+	layouts := c.store.Index().Layouts()
+	for _, l := range layouts[:min(len(layouts), mostTried)] {
+		w.key.Layout = l.Fingerprint
+		for _, e := range s.candidates(w) {
+			if !bytes.Equal(e.data, p.Data) {
+				continue
+			}
+			if same, err := sameContent(w, e); err == nil && same && s.answers(e, w) {
+				s.adopt(w, e)
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// reuse gives up a packing whose bytes an entry has.
+func (s *Session) reuse(p space, e *entry) {
+	s.discard(p)
+	s.cache.stats.Reused.add(len(e.data))
 }
 
 // settle finds or makes the entry for what was just packed under a name.
@@ -265,8 +300,7 @@ func (s *Session) settle(w *weight, p space) *entry {
 		e, variant = s.compare(w, p) // another process may have packed it while we waited
 	}
 	if e != nil {
-		s.discard(p)
-		c.stats.Reused.add(len(e.data))
+		s.reuse(p, e)
 		return e
 	}
 	e = c.newEntries.take()

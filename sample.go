@@ -65,14 +65,8 @@ func sampledSides(of packing.Operator) []int {
 // ask asks XNNPACK the first time, which takes some 50 microseconds.
 func (s *familySample) ask() *familySample {
 	s.once.Do(func() {
-		switch s.family.Operator {
-		case packing.FullyConnected, packing.Convolution2D, packing.DepthwiseConvolution2D, packing.BatchMatrixMultiply:
-			s.known = probeFamily(s.family, &s.sample) && len(s.ids) > 0
-			s.sum = s.hash.Sum()
-		default:
-			// XNNPACK packs a deconvolution without a look-up, and so in every process. The layout that it is compared
-			// under must be known, for which all families are asked about. A sample of its own would save nothing.
-		}
+		s.known = probeFamily(s.family, &s.sample) && len(s.ids) > 0
+		s.sum = s.hash.Sum()
 	})
 	return s
 }
@@ -97,6 +91,8 @@ func sampled(g *packing.Geometry) bool {
 	case packing.DepthwiseConvolution2D:
 		sides := sampledSides(packing.DepthwiseConvolution2D)
 		return g.Groups == 1 && g.Shape[1] == g.Shape[2] && slices.Contains(sides, g.Shape[1])
+	case packing.Deconvolution2D: // which is packed into pieces, by the stride
+		return false
 	}
 	return true
 }
