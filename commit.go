@@ -111,6 +111,9 @@ func (c *core) commitOnce() error {
 	case errors.Is(err, ErrReplaced):
 		c.retryLater()
 	case err != nil:
+		if errors.Is(err, ErrDamaged) { // the next try sets the file aside
+			c.note(c.accept(err))
+		}
 		c.afterFailure()
 	default:
 		c.retry.succeeded()
@@ -168,9 +171,8 @@ func (c *core) tryCommit() error {
 	}
 	c.dirty = false
 	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
-	c.mu.Unlock()
-	written := plan.Write()
-	c.mu.Lock()
+	var written error
+	c.unlocked(func() { written = plan.Write() })
 	c.flushing = written != nil
 	inForce, err := c.store.Conclude(plan, written)
 	switch {
@@ -198,6 +200,16 @@ func (c *core) tryCommit() error {
 		slog.Int("entries", len(entries)), slog.Int64("bytes", payloadBytes),
 		slog.Duration("duration", time.Since(start)))
 	return errors.Join(full, c.settlePending(pending))
+}
+
+// unlocked has the store write without c.mu. It stays the store of this file meanwhile.
+func (c *core) unlocked(write func()) {
+	c.storing = true
+	c.mu.Unlock()
+	write()
+	c.mu.Lock()
+	c.storing = false
+	c.idle.Broadcast()
 }
 
 // planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as

@@ -110,9 +110,12 @@ func (c *core) compact(keep func([]format.Record) []format.Record) error {
 	dirty := c.dirty
 	c.dirty = false // what changes from here on is not in the new file
 	loaded := c.store.Index()
-	c.mu.Unlock()
-	next, err := c.store.Rewrite(items, func(kept []format.Record) []format.Layout { return c.layouts(loaded, kept) })
-	c.mu.Lock()
+	var next *store.Rewriting
+	c.unlocked(func() {
+		next, err = c.store.Rewrite(items, func(kept []format.Record) []format.Layout {
+			return c.layouts(loaded, kept)
+		})
+	})
 	if err == nil {
 		err = next.TakePlace()
 	}

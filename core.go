@@ -51,6 +51,7 @@ type core struct {
 	flushing        bool     // a commit is on its way to the disk
 	handedIn        []*entry // meanwhile, in file space
 	summing         int      // sums of what was handed in are being computed
+	storing         bool     // a commit or a compaction is being written, without c.mu
 	compacting      bool
 	commitAgain     bool       // a commit was asked for while one was written, or a compaction
 	idle            *sync.Cond // a commit, a compaction or a session's packing ended

@@ -7,6 +7,18 @@ import (
 
 // What turns out to be damaged is kept from further sessions, counted, and packed afresh.
 
+// damagedIndex gives up the file whose loaded index turned out damaged, once nothing is being written to it. What is
+// written then may have taken its place. The error is one for the caller of a cache with Options.Strict.
+func (c *core) damagedIndex(err error) error {
+	loaded := c.store.Index()
+	err = c.store.Damaged(err)
+	c.await(0, func() bool { return !c.storing })
+	if c.store.Index() != loaded {
+		return nil
+	}
+	return c.accept(err)
+}
+
 // distrust keeps new sessions from memory whose file is damaged: it may be cut off.
 func (c *core) distrust() {
 	for _, f := range c.live {
@@ -18,6 +30,9 @@ func (c *core) distrust() {
 	}
 	if c.store.Writing() { // what was packed here is not damaged, and goes on elsewhere
 		c.retreat(c.freshOnes((*entry).uncommitted))
+		if !c.usesFile() { // else the lock, which stays with the mapping, keeps others from it
+			c.note(c.store.Leave())
+		}
 	}
 	c.note(c.store.Abandon())
 	c.noticeReload()

@@ -48,7 +48,7 @@ func (c *core) candidates(key *format.Key, f *family) ([]*entry, error) {
 		return soundOnes(entries), nil
 	}
 	if err := c.survey(key, entries); err != nil {
-		err = c.accept(c.store.Damaged(err))
+		err = c.damagedIndex(err)
 		return soundOnes(c.live[key.Kernel].under(key)), err // it may be another family
 	}
 	return soundOnes(f.under(key)), nil

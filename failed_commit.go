@@ -36,8 +36,11 @@ func (c *core) sumBeside(e *entry) {
 	}()
 }
 
-// setSum takes note of an entry's sum, or that its bytes cannot be read any more.
+// setSum takes note of an entry's sum, unless it is known, or that its bytes cannot be read any more.
 func (c *core) setSum(e *entry, sum format.Digest, err error) {
+	if e.summed {
+		return
+	}
 	e.record.Sum, e.summed = sum, true
 	if err != nil {
 		c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
@@ -117,15 +120,20 @@ func (c *core) detach(r *store.Region) {
 	if r.Detached() {
 		return
 	}
+	leaving := c.freshOnes(func(e *entry) bool { return e.region == r && e.state == stateUncommitted })
+	for _, e := range leaving {
+		if !e.summed && e.doubt == sound && !c.store.Condemned() { // out of the file, what cannot be read is zeros
+			sum, err := sumMapped(e.data)
+			c.setSum(e, sum, err)
+		}
+	}
 	c.note(c.store.Detach(r))
 	if !r.Detached() {
 		return
 	}
-	for _, e := range c.fresh {
-		if e.region == r && e.state == stateUncommitted {
-			c.become(e, statePending)
-			c.compare(e)
-		}
+	for _, e := range leaving {
+		c.become(e, statePending)
+		c.compare(e)
 	}
 }
 

@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/internal/store/memdisk"
 )
@@ -19,6 +21,7 @@ import (
 // hooks say how calls of real files and disks fail; nil: as they do. What they are given is what the call is.
 type hooks struct {
 	flush    func(path string) error
+	write    func(offset int64) error
 	allocate func(offset, size int64) error
 	detach   func() error
 	create   func(path string) error
@@ -64,6 +67,15 @@ func (d hookedDisk) Flush() error {
 		}
 	}
 	return d.Disk.Flush()
+}
+
+func (d hookedDisk) WriteAt(b []byte, offset int64) (int, error) {
+	if d.write != nil {
+		if err := d.write(offset); err != nil {
+			return 0, err
+		}
+	}
+	return d.Disk.WriteAt(b, offset)
 }
 
 func (d hookedDisk) Allocate(offset, size int64) error {
@@ -190,6 +202,158 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 			require.Zero(t, after.Stats().DamagedPayloads)
 			require.Zero(t, after.Stats().Misses)
 		})
+	}
+}
+
+// What is handed in while a commit is written, which then fails, has its sum before it leaves the file: what cannot be
+// read any more would be zeros then, and their sum right.
+func TestWhatLeavesTheFileIsSummedInIt(t *testing.T) {
+	c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+	small, large := someTensors(2, 3000), map[string][]byte{"large": contentOf("large", 64<<20)}
+	o := open(t, c, small)
+	c.commitWithSave()
+	s := newSession(t, c, large)
+	packed := packedFrom(large["large"])
+	space, err := beginPacking(s, "large", len(packed))
+	require.NoError(t, err)
+	copy(space, packed)
+	h.write = func(int64) error {
+		h.write = nil
+		endPacking(s, "large", space)
+		return syscall.EIO
+	}
+	detached, unsummed := 0, 0
+	h.detach = func() error {
+		detached++
+		unsummed = len(c.freshOnes(func(e *entry) bool { return !e.summed }))
+		return nil
+	}
+	require.ErrorIs(t, c.Save(), syscall.EIO)
+	require.Positive(t, detached)
+	require.Zero(t, unsummed, "when the last of it left")
+	h.detach = nil
+	require.NoError(t, s.Finalize())
+	require.NoError(t, c.Save())
+	requireRight(t, s, large)
+	requireRight(t, o.Session, small)
+}
+
+// While a commit or a compaction is being written, somebody writes over the loaded index, and a look-up finds that. The
+// file is given up, but not before what is being written has ended.
+func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
+	whileWriting := func(h *hooks, damaged func(), err error) {
+		h.flush = func(string) error {
+			h.flush = nil
+			damaged()
+			return err
+		}
+	}
+	for name, write := range map[string]func(c *Cache, h *hooks, damaged func()) error{
+		"a commit": func(c *Cache, h *hooks, damaged func()) error {
+			whileWriting(h, damaged, nil)
+			return c.Save()
+		},
+		"a commit that fails": func(c *Cache, h *hooks, damaged func()) error {
+			whileWriting(h, damaged, syscall.EIO)
+			_ = c.Save()
+			return nil
+		},
+		"a compaction": func(c *Cache, h *hooks, damaged func()) error {
+			if err := c.Save(); err != nil {
+				return err
+			}
+			h.create = func(string) error {
+				h.create = nil
+				damaged()
+				return nil
+			}
+			return c.Compact()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			old := someTensors(2, 3000)
+			packedBefore := mustOpen(t, path, nil)
+			open(t, packedBefore, old).close(t)
+			require.NoError(t, packedBefore.Close())
+			overwriteIndex := indexOverwriter(t, path)
+			c, h := openHooked(t, path, nil)
+			m := map[string][]byte{"another": contentOf("another", 5000)}
+			o := open(t, c, m)
+			c.commitWithSave()
+
+			var s *Session
+			looked := make(chan error, 1)
+			err := write(c, h, func() {
+				overwriteIndex()
+				s = newSession(t, c, old)
+				go func() {
+					var err error
+					for name, content := range old {
+						err = errors.Join(err, packTensor(s, name, content))
+					}
+					looked <- errors.Join(err, s.Finalize())
+				}()
+				select {
+				case err := <-looked: // at once
+					looked <- err
+				case <-time.After(200 * time.Millisecond): // it waits
+				}
+			})
+			require.NoError(t, <-looked)
+			require.NoError(t, err)
+			requireRight(t, s, old)
+			requireRight(t, o.Session, m)
+			require.NoError(t, c.Save())
+			requireRight(t, o.Session, m)
+			require.NoError(t, errors.Join(o.Close(), s.Close(), c.Close()))
+			after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+			open(t, after, old).close(t)
+			require.Zero(t, after.Stats().DamagedPayloads)
+			require.Zero(t, after.Stats().Misses)
+		})
+	}
+}
+
+// A generation is made of the one before. If its index is damaged since it was checked, the next file is made without.
+func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	old, m := someTensors(2, 3000), map[string][]byte{"another": contentOf("another", 5000)}
+	open(t, c, old).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	o := open(t, c, m)
+	c.commitWithSave()
+	indexOverwriter(t, path)()
+	require.ErrorIs(t, c.Save(), ErrDamaged)
+	requireRight(t, o.Session, m)
+	require.NoError(t, c.Save())
+	requireRight(t, o.Session, m)
+	require.NoError(t, errors.Join(o.Close(), c.Close()))
+	require.FileExists(t, path+".damaged")
+	after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	open(t, after, m).close(t)
+	require.Zero(t, after.Stats().Misses)
+}
+
+// indexOverwriter returns what writes over all of the index now in force but for its root, in place.
+func indexOverwriter(t *testing.T, path string) (overwrite func()) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	h, err := format.DecodeHeader(content)
+	require.NoError(t, err)
+	at := h.Current
+	index, err := format.DecodeIndex(content[at.IndexOffset:at.IndexOffset+at.IndexSize], at)
+	require.NoError(t, err)
+	body := index.RecordOffset(0)
+	return func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, f.Close()) }()
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(at.IndexSize-body)), int64(at.IndexOffset+body))
+		require.NoError(t, err)
 	}
 }
 

@@ -21,7 +21,7 @@ func (c *Cache) Names() []string {
 		for i := range index.Len() {
 			r, err := index.Record(i)
 			if err != nil {
-				c.note(c.accept(c.store.Damaged(err)))
+				c.note(c.damagedIndex(err))
 				break
 			}
 			if r.Layout == here.Fingerprint && !c.damagedAt[r.Offset] {

@@ -13,7 +13,7 @@ type Flaw struct {
 	Err    error  // matches ErrDamaged
 }
 
-// Check checks all of the index, and what it says as a whole. Afterwards no accessor can fail.
+// Check checks all of the index, and what it says as a whole. Afterwards no accessor fails, unless the bytes change.
 func (x *Index) Check() error {
 	if x.whole.Load() {
 		return nil

@@ -256,6 +256,38 @@ func TestAnIndexIsReadByManyAtOnce(t *testing.T) {
 	readers.Wait()
 }
 
+// A file that was whole when it was checked can be read differently later, from a failing disk.
+func TestAnIndexThatChangesAfterItWasCheckedIsReadWithinItsBounds(t *testing.T) {
+	l := newLarge(t, 200)
+	x, err := format.DecodeIndex(l.bytes, l.slot)
+	require.NoError(t, err)
+	require.NoError(t, x.Check())
+	inBounds := func(r format.Record, err error) {
+		if err != nil {
+			require.ErrorIs(t, err, format.ErrDamaged)
+			return
+		}
+		require.LessOrEqual(t, r.Size, l.slot.End)
+		require.LessOrEqual(t, r.Offset, l.slot.End-r.Size)
+	}
+	refused := 0
+	for at := int(x.RecordOffset(0)); at < len(l.bytes); at++ {
+		was := l.bytes[at]
+		l.bytes[at] = ^was
+		record := min((at-int(x.RecordOffset(0)))/int(x.RecordOffset(1)-x.RecordOffset(0)), x.Len()-1)
+		r, err := x.Record(record)
+		inBounds(r, err)
+		if err != nil {
+			refused++
+		}
+		for r, err := range x.Find(l.records[record].Key) {
+			inBounds(r, err)
+		}
+		l.bytes[at] = was
+	}
+	require.Positive(t, refused)
+}
+
 func TestFindingARecordAllocatesNothing(t *testing.T) {
 	l := newLarge(t, 1000)
 	x, err := format.DecodeIndex(l.bytes, l.slot)

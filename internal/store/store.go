@@ -294,7 +294,7 @@ func (st *Store) Reopen() error {
 // Abandon forgets the file. Mappings of it stay for whoever uses them.
 func (st *Store) Abandon() error {
 	var errs []error
-	if st.locked { // the lock goes with the disk
+	if st.locked { // the lock goes with the disk, on Linux when nothing of it is mapped any more
 		st.locked, st.grown, st.growth = false, false, 0
 		errs = append(errs, st.leaveSegment(st.segment))
 		for _, r := range st.segments {

@@ -200,9 +200,12 @@ func (st *Store) EndWriting() error {
 	return st.end()
 }
 
-// Leave gives the lock of a file up that is no longer at the path. Nothing of it is cut off: sessions may still pack
-// into what lies after its end.
+// Leave gives the lock of a file up that is no longer at the path, or damaged. Nothing of it is cut off: sessions may
+// still pack into what lies after the end of one that is not at the path. Like EndWriting it may do nothing.
 func (st *Store) Leave() error {
+	if st.held {
+		return nil
+	}
 	st.grown = false
 	return st.end()
 }
