@@ -23,7 +23,7 @@ const (
 	suppliedFrom = 1 << 20
 
 	// PreparedAtOnce is how much is prepared with one call, which begins at a multiple of it.
-	PreparedAtOnce = 256 << 10
+	PreparedAtOnce = 1 << 20
 )
 
 // A Preparer is a disk that can take memory for a file before it is mapped. Not every system can.
