@@ -30,19 +30,23 @@ type wayToWrite struct {
 
 // waysToWrite differ in who supplies the pages of a mapping, how large they are, and when.
 var waysToWrite = []wayToWrite{
-	{"plain", throughMappings(func([]byte) {}, nil)},
-	{"hugepage", throughMappings(func(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) }, nil)},
-	{"supplied-first", throughMappings(func(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }, nil)},
-	{"supplied-2M", throughMappings(func([]byte) {}, func(b []byte) func(at int) {
+	{"plain", throughMappings(nil, func([]byte) {}, nil)},
+	{"hugepage", throughMappings(nil, func(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) }, nil)},
+	{"supplied-first", throughMappings(nil, func(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }, nil)},
+	{"supplied-2M", throughMappings(nil, func([]byte) {}, func(b []byte) func(at int) {
 		return func(at int) {
 			if at%(2<<20) == 0 {
 				_ = unix.Madvise(b[at:min(at+2<<20, len(b))], unix.MADV_POPULATE_WRITE)
 			}
 		}
 	})},
-	{"supplied-ahead-8M", throughMappings(func([]byte) {}, supplied(8<<20))},
-	{"supplied-ahead-16M", throughMappings(func([]byte) {}, supplied(16<<20))},
-	{"supplied-ahead-64M", throughMappings(func([]byte) {}, supplied(64<<20))},
+	{"supplied-ahead-8M", throughMappings(nil, func([]byte) {}, supplied(8<<20))},
+	{"supplied-ahead-16M", throughMappings(nil, func([]byte) {}, supplied(16<<20))},
+	{"supplied-ahead-64M", throughMappings(nil, func([]byte) {}, supplied(64<<20))},
+	{"prepared-64K", throughMappings(prepared(64<<10), func([]byte) {}, supplied(16<<20))},
+	{"prepared-256K", throughMappings(prepared(256<<10), func([]byte) {}, supplied(16<<20))},
+	{"prepared-1M", throughMappings(prepared(1<<20), func([]byte) {}, supplied(16<<20))},
+	{"prepared-2M", throughMappings(prepared(2<<20), func([]byte) {}, supplied(16<<20))},
 	{"pwrite", func(f *os.File, pattern []byte) error {
 		buffer := make([]byte, len(pattern))
 		for at := 0; at < pagesSize; at += len(pattern) {
@@ -55,11 +59,18 @@ var waysToWrite = []wayToWrite{
 	}},
 }
 
-// throughMappings writes through segments, each of which is advised of when it is mapped. ahead is called for each
-// segment and returns what is called with each offset before that is written to.
-func throughMappings(advise func([]byte), ahead func([]byte) func(at int)) func(*os.File, []byte) error {
+// throughMappings writes through segments, each of which is advised of when it is mapped. before, which may be nil, is
+// called with the offset of each segment before that. ahead is called for each segment and returns what is called with
+// each offset before that is written to.
+func throughMappings(before func(f *os.File, start int) error, advise func([]byte),
+	ahead func([]byte) func(at int)) func(*os.File, []byte) error {
 	return func(f *os.File, pattern []byte) error {
 		for start := 0; start < pagesSize; start += store.LastSegment {
+			if before != nil {
+				if err := before(f, start); err != nil {
+					return err
+				}
+			}
 			if err := unix.Fallocate(int(f.Fd()), 0, int64(start), store.LastSegment); err != nil {
 				return err
 			}
@@ -83,6 +94,29 @@ func throughMappings(advise func([]byte), ahead func([]byte) func(at int)) func(
 			}
 		}
 		return nil
+	}
+}
+
+// prepared has another thread write zeros to the segment after the one that is mapped next, so much with one call.
+func prepared(piece int) func(f *os.File, start int) error {
+	zeros := make([]byte, piece)
+	write := func(f *os.File, start int) error {
+		err := unix.Fallocate(int(f.Fd()), 0, int64(start), store.LastSegment)
+		for at := 0; at < store.LastSegment && err == nil; at += piece {
+			_, err = f.WriteAt(zeros, int64(start+at))
+		}
+		return err
+	}
+	var written chan error
+	return func(f *os.File, start int) (err error) {
+		if start > 0 {
+			err = <-written
+		}
+		if next := start + store.LastSegment; next < pagesSize {
+			written = make(chan error, 1)
+			go func(written chan<- error) { written <- write(f, next) }(written)
+		}
+		return err
 	}
 }
 

@@ -79,6 +79,7 @@ func (st *Store) allocate(offset, size uint64) error {
 // grow maps a new segment that has room for n bytes at file offset start. It begins with the page that start lies in,
 // mapped a second time, so that payloads are packed densely across segments.
 func (st *Store) grow(start, n uint64) error {
+	st.preparer.stop() // it writes where the segment will be
 	granularity := st.disk.Granularity()
 	offset := start &^ (granularity - 1)
 	need := format.AlignUp(start+n-offset, granularity)
@@ -104,7 +105,7 @@ func (st *Store) grow(start, n uint64) error {
 		data: data, offset: offset, file: st.id, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, refs: 1,
 	}
 	st.segments = append(st.segments, st.segment.Retain())
-	st.supplier = newSupplier(st.disk, data)
+	st.supplier, st.preparer = newSupplier(st.disk, st.segment), newPreparer(st.disk)
 	return nil
 }
 
@@ -114,7 +115,7 @@ func (st *Store) retire() error {
 	if st.segment == nil {
 		return nil
 	}
-	st.supplier.stop()
+	st.stopSupply()
 	r := st.segment
 	st.segment = nil
 	var err error
@@ -127,6 +128,7 @@ func (st *Store) retire() error {
 
 // Append copies a payload to the end of the file, without mapping it, and returns its offset.
 func (st *Store) Append(payload []byte) (offset uint64, err error) {
+	st.preparer.stop() // it writes after the segment, as this may
 	offset = format.AlignUp(st.tail, format.Alignment)
 	if err := st.allocate(offset, uint64(len(payload))); err != nil {
 		return 0, err
@@ -199,7 +201,7 @@ func (st *Store) leaveSegment(r *Region) error {
 	if st.segment != r || r == nil {
 		return nil
 	}
-	st.supplier.stop()
+	st.stopSupply()
 	st.segment = nil
 	return r.Release()
 }

@@ -45,6 +45,7 @@ type Store struct {
 	segments []*Region    // those not yet read-only
 	early    *earlyWriter // of segments that are complete, since Begin
 	supplier *supplier    // of the current segment's pages, or of the last one's, stopped; nil before the first
+	preparer *supplier    // of what comes after the current segment; the same, but nil too if the disk cannot
 	last     int          // where the last reservation begins in the segment
 	reserved uint64       // bytes, since Begin
 	growth   uint64       // size of the next segment

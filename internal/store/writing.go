@@ -235,7 +235,7 @@ func (st *Store) end() error {
 // cut gives back the space after an end. Where a mapped file cannot be cut off it stays, and is reserved from next;
 // Close or the next writer then gives it back.
 func (st *Store) cut(end uint64) error {
-	st.supplier.stop()
+	st.stopSupply()
 	err := st.disk.Truncate(int64(end))
 	st.backed = end
 	if st.excess = errors.Is(err, ErrMapped); err != nil && !st.excess {

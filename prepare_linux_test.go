@@ -1,0 +1,53 @@
+package xpwc
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"xpwc/internal/store"
+)
+
+func diskIn(t *testing.T, dir string) *osDisk {
+	t.Helper()
+	f, err := createFile(filepath.Join(dir, "cache"))
+	require.NoError(t, err)
+	d := &osDisk{File: f, path: f.Name(), writable: true}
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+func TestWhatIsPreparedIsInThePageCache(t *testing.T) {
+	d := diskIn(t, t.TempDir())
+	if !d.Prepares() {
+		t.Skip("nothing is prepared here")
+	}
+	const size = 4 * store.PreparedAtOnce
+	require.NoError(t, d.Allocate(0, size))
+	require.NoError(t, d.Prepare(store.PreparedAtOnce, store.PreparedAtOnce))
+	n, err := cachedPages(d.File, store.PreparedAtOnce, store.PreparedAtOnce)
+	require.NoError(t, err)
+	require.EqualValues(t, store.PreparedAtOnce/os.Getpagesize(), n)
+	n, err = cachedPages(d.File, 2*store.PreparedAtOnce, 2*store.PreparedAtOnce)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	content := make([]byte, size)
+	_, err = d.ReadAt(content, 0)
+	require.NoError(t, err)
+	require.Equal(t, make([]byte, size), content)
+}
+
+func TestMemoryIsPreparedOnlyWhereThatIsKnownToPay(t *testing.T) {
+	const shared = "/dev/shm"
+	var fs unix.Statfs_t
+	if unix.Statfs(shared, &fs) != nil || fs.Type != unix.TMPFS_MAGIC {
+		t.Skip("there is no tmpfs")
+	}
+	dir, err := os.MkdirTemp(shared, "xpwc")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.False(t, diskIn(t, dir).Prepares())
+}
