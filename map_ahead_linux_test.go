@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -73,7 +74,7 @@ func TestACommitHasWhatIsReadMappedWhenItFlushes(t *testing.T) {
 	for _, e := range o.used {
 		size += len(e.data)
 	}
-	require.GreaterOrEqual(t, <-mapped, size/os.Getpagesize())
+	require.Greater(t, <-mapped, size/os.Getpagesize()*9/10) // the system may have taken some away
 	o.close(t)
 	require.NoError(t, c.Close())
 }
@@ -102,11 +103,27 @@ func TestAWarmStartHasWhatIsInThePageCacheMapped(t *testing.T) {
 		t.Skip("the emulator ignores that pages are to be mapped")
 	}
 	path, size := packedLarge(t)
-	c := mustOpen(t, path, nil)
-	s := lookAllUp(t, c)
-	require.Greater(t, mappedPages(t, s), int(size)/os.Getpagesize()*9/10)
-	require.NoError(t, s.Close())
-	require.NoError(t, c.Close())
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	most := int(size) / os.Getpagesize() * 9 / 10
+	mapped, cached := 0, int64(0)
+	for range 20 { // the system may take pages out of the page cache meanwhile
+		_, err := os.ReadFile(path)
+		require.NoError(t, err)
+		c := mustOpen(t, path, nil)
+		s := lookAllUp(t, c)
+		mapped = mappedPages(t, s)
+		cached, err = cachedPages(f, 0, size)
+		require.NoError(t, errors.Join(s.Close(), c.Close()))
+		if mapped > most {
+			return
+		}
+		if err != nil {
+			t.Skipf("what is in the page cache cannot be asked: %v", err)
+		}
+	}
+	require.LessOrEqual(t, cached, int64(most), "in the page cache, and %d pages are mapped", mapped)
 }
 
 func TestWhatIsNotInThePageCacheIsNotReadAhead(t *testing.T) {

@@ -79,7 +79,8 @@ func populate(b []byte) error {
 	return nil
 }
 
-// populateCached maps a part of a mapping of a file, from an offset, if all its pages are in the page cache.
+// populateCached maps a part of a mapping of a file, from an offset, if its pages are in the page cache but for a few:
+// a system may take single ones that nobody has used for some seconds. These are read.
 func populateCached(f *os.File, offset int64, b []byte) error {
 	page := int64(os.Getpagesize())
 	before := offset % page
@@ -89,7 +90,7 @@ func populateCached(f *os.File, offset int64, b []byte) error {
 	if err != nil {
 		cached, err = residentPages(pages)
 	}
-	if err != nil || cached < size/page {
+	if err != nil || cached < size/page*7/8 {
 		return err
 	}
 	return unix.Madvise(pages, unix.MADV_POPULATE_READ)

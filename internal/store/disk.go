@@ -41,8 +41,8 @@ type Disk interface {
 	// Supply gives a part of a writable mapping, which begins at a page, pages to write to, ahead of whoever does. An
 	// error changes nothing for them. It may be called beside all other methods.
 	Supply(b []byte) error
-	// PopulateCached has the pages of a part of a mapping, which lies at offset, mapped if all of them are in the page
-	// cache, and does nothing otherwise. It may be called beside all other methods, and after Close.
+	// PopulateCached has the pages of a part of a mapping, which lies at offset, mapped if nearly all of them are in
+	// the page cache, and does nothing otherwise. It may be called beside all other methods, and after Close.
 	PopulateCached(offset int64, b []byte) error
 	// Sum returns the sum of bytes in memory, mapped or not. Those that the disk cannot give are an error, and no
 	// signal.

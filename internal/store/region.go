@@ -60,8 +60,8 @@ func (r *Region) Release() error {
 	return r.unmap(r.data)
 }
 
-// PopulateCached has bytes of the region mapped if all of them are in the page cache. Who has a reference may call it
-// beside everything else.
+// PopulateCached has bytes of the region mapped if nearly all of them are in the page cache. Who has a reference may
+// call it beside everything else.
 func (r *Region) PopulateCached(from, to int) error {
 	if r.cached == nil {
 		return nil
