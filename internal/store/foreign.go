@@ -124,7 +124,7 @@ func (st *Store) beginReplacement() (ok bool, err error) {
 	if err != nil || !ok {
 		return false, errors.Join(err, st.end())
 	}
-	st.tail = format.HeaderSize
+	st.tail, st.backed = format.HeaderSize, format.HeaderSize
 	return true, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
@@ -259,4 +260,38 @@ func TestNothingThatIsUsedIsPrepared(t *testing.T) {
 		s.allocated = 0
 	}
 	require.NotEmpty(t, s.done)
+}
+
+// A file's space is its own: where another file is replaced, nothing is prepared that the new one does not have.
+func TestInPlaceOfAnotherFileOnlyItsOwnSpaceIsPrepared(t *testing.T) {
+	const mib = 1 << 20
+	s := newPreparations(t)
+	s.room = 100 * mib
+	dir := newDir(t)
+	p := dir.Process()
+	w := mustOpen(t, preparingFiles{p, s})
+	require.NoError(t, w.begin())
+	w.packAhead(t, "a", bytes.Repeat([]byte{1}, 7*mib), 0)
+	require.NoError(t, w.commit(nil))
+	require.NoError(t, w.EndWriting())
+
+	foreign := bytes.Repeat([]byte{3}, 1000)
+	entries := []format.TrailerEntry{{Name: "x", Offset: 0, Size: 1000}}
+	foreign = append(foreign, format.EncodeTrailer(entries, uint64(len(foreign)))...)
+	require.NoError(t, p.Remove(cachePath))
+	dir.Put(cachePath, foreign, int64(len(foreign)))
+	require.ErrorIs(t, w.Refresh(), format.ErrForeign)
+	s.mu.Lock()
+	s.allocated, s.done = 0, nil
+	s.mu.Unlock()
+	drain(s.began)
+	w.packed = nil
+	require.NoError(t, w.begin())
+	want := map[string][]byte{"b": bytes.Repeat([]byte{2}, 3*mib)}
+	w.packAhead(t, "b", want["b"], 3*mib)
+	<-s.began
+	require.NoError(t, w.commit(nil))
+	require.NoError(t, w.Close())
+	require.NoError(t, s.wrong)
+	requireContent(t, dir, want)
 }

@@ -24,6 +24,10 @@ const (
 
 	// PreparedAtOnce is how much is prepared with one call, which begins at a multiple of it.
 	PreparedAtOnce = 1 << 20
+
+	// preparedSpace is of how much the disk space is reserved at once. If there is not so much, nothing more is
+	// prepared before the next segment: what the disk has left is for what is packed.
+	preparedSpace = 8 << 20
 )
 
 // A Preparer is a disk that can take memory for a file before it is mapped. Not every system can.
@@ -57,9 +61,12 @@ func (st *Store) prepareNext(to uint64) {
 	if to <= from || st.preparer.isStopped() {
 		return
 	}
-	if to > st.backed && st.allocate(st.backed, next-st.backed) != nil && st.allocate(st.backed, to-st.backed) != nil {
-		st.preparer.stop()
-		return
+	if to > st.backed {
+		space := min(format.AlignUp(to, preparedSpace), next)
+		if st.allocate(st.backed, space-st.backed) != nil {
+			st.preparer.stop()
+			return
+		}
 	}
 	st.preparer.supply(from, to)
 }
