@@ -208,6 +208,7 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 // What is handed in while a commit is written, which then fails, has its sum before it leaves the file: what cannot be
 // read any more would be zeros then, and their sum right.
 func TestWhatLeavesTheFileIsSummedInIt(t *testing.T) {
+	needsDetach(t)
 	c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
 	small, large := someTensors(2, 3000), map[string][]byte{"large": contentOf("large", 64<<20)}
 	o := open(t, c, small)
@@ -241,6 +242,7 @@ func TestWhatLeavesTheFileIsSummedInIt(t *testing.T) {
 // A commit does not wait long for what is being packed. What was committed from the same part of the file leaves it
 // with that, if the next commit fails, and is compared too.
 func TestWhatWasCommittedLeavesTheFileWithWhatWasNot(t *testing.T) {
+	needsDetach(t)
 	for name, lost := range map[string]bool{"and is whole": false, "and cannot be read any more": true} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
@@ -282,6 +284,7 @@ func TestWhatWasCommittedLeavesTheFileWithWhatWasNot(t *testing.T) {
 // While a commit or a compaction is being written, somebody writes over the loaded index, and a look-up finds that. The
 // file is given up, but not before what is being written has ended.
 func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
+	needsDetach(t)
 	whileWriting := func(h *hooks, damaged func(), err error) {
 		h.flush = func(string) error {
 			h.flush = nil
@@ -359,6 +362,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 // What cannot leave a damaged file, because something is packed beside it, is right for whoever uses it. Save reports
 // that the file does not have it.
 func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
+	needsDetach(t)
 	path := filepath.Join(t.TempDir(), "cache")
 	old := someTensors(2, 3000)
 	packedBefore := mustOpen(t, path, nil)
@@ -391,6 +395,7 @@ func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 
 // A generation is made of the one before. If its index is damaged since it was checked, the next file is made without.
 func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
+	needsDetach(t)
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
 	old, m := someTensors(2, 3000), map[string][]byte{"another": contentOf("another", 5000)}
@@ -412,6 +417,7 @@ func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 }
 
 func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
+	needsDetach(t)
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
 	open(t, c, someTensors(2, 3000)).close(t)

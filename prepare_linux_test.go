@@ -29,7 +29,9 @@ func TestWhatIsPreparedIsInThePageCache(t *testing.T) {
 	require.NoError(t, d.Allocate(0, size))
 	require.NoError(t, d.Prepare(store.PreparedAtOnce, store.PreparedAtOnce))
 	n, err := cachedPages(d.File, store.PreparedAtOnce, store.PreparedAtOnce)
-	require.NoError(t, err)
+	if err != nil {
+		t.Skipf("what is in the page cache cannot be asked: %v", err)
+	}
 	require.EqualValues(t, store.PreparedAtOnce/os.Getpagesize(), n)
 	n, err = cachedPages(d.File, 2*store.PreparedAtOnce, 2*store.PreparedAtOnce)
 	require.NoError(t, err)
