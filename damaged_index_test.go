@@ -1,0 +1,184 @@
+package xpwc
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+)
+
+// While a commit or a compaction is being written, somebody writes over the loaded index, and a look-up finds that. The
+// file is given up, but not before what is being written has ended.
+func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
+	needsDetach(t)
+	whileWriting := func(h *hooks, damaged func(), err error) {
+		h.flush = func(string) error {
+			h.flush = nil
+			damaged()
+			return err
+		}
+	}
+	for name, write := range map[string]func(c *Cache, h *hooks, damaged func()) error{
+		"a commit": func(c *Cache, h *hooks, damaged func()) error {
+			whileWriting(h, damaged, nil)
+			return c.Save()
+		},
+		"a commit that fails": func(c *Cache, h *hooks, damaged func()) error {
+			whileWriting(h, damaged, syscall.EIO)
+			_ = c.Save()
+			return nil
+		},
+		"a compaction": func(c *Cache, h *hooks, damaged func()) error {
+			if err := c.Save(); err != nil {
+				return err
+			}
+			h.create = func(string) error {
+				h.create = nil
+				damaged()
+				return nil
+			}
+			return c.Compact()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			old := someTensors(2, 3000)
+			packedBefore := mustOpen(t, path, nil)
+			open(t, packedBefore, old).close(t)
+			require.NoError(t, packedBefore.Close())
+			overwriteIndex := indexOverwriter(t, path)
+			c, h := openHooked(t, path, nil)
+			m := map[string][]byte{"another": contentOf("another", 5000)}
+			o := open(t, c, m)
+			c.commitWithSave()
+
+			var s *Session
+			looked := make(chan error, 1)
+			err := write(c, h, func() {
+				overwriteIndex()
+				s = newSession(t, c, old)
+				go func() {
+					var err error
+					for name, content := range old {
+						err = errors.Join(err, packTensor(s, name, content))
+					}
+					looked <- errors.Join(err, s.Finalize())
+				}()
+				select {
+				case err := <-looked: // at once
+					looked <- err
+				case <-time.After(200 * time.Millisecond): // it waits
+				}
+			})
+			require.NoError(t, <-looked)
+			require.NoError(t, err)
+			requireRight(t, s, old)
+			requireRight(t, o.Session, m)
+			require.NoError(t, c.Save())
+			requireRight(t, o.Session, m)
+			require.NoError(t, errors.Join(o.Close(), s.Close(), c.Close()))
+			after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+			open(t, after, old).close(t)
+			require.Zero(t, after.Stats().DamagedPayloads)
+			require.Zero(t, after.Stats().Misses)
+		})
+	}
+}
+
+// What cannot leave a damaged file, because something is packed beside it, is right for whoever uses it. Save reports
+// that the file does not have it.
+func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
+	needsDetach(t)
+	path := filepath.Join(t.TempDir(), "cache")
+	old := someTensors(2, 3000)
+	packedBefore := mustOpen(t, path, nil)
+	open(t, packedBefore, old).close(t)
+	require.NoError(t, packedBefore.Close())
+	c := mustOpen(t, path, &Options{WriterWait: -1})
+	m := map[string][]byte{"done": contentOf("done", 40_000)}
+	done := open(t, c, m)
+	c.commitWithSave()
+	s := newSession(t, c, map[string][]byte{"other": contentOf("other", 5000)})
+	space, err := beginPacking(s, "other", 5000+64)
+	require.NoError(t, err)
+	indexOverwriter(t, path)()
+	open(t, c, old).close(t)
+	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
+	copy(space, packedFrom(contentOf("other", 5000)))
+	endPacking(s, "other", space)
+	require.NoError(t, s.Finalize())
+	require.ErrorIs(t, c.Save(), ErrDamaged)
+	requireRight(t, done.Session, m)
+	require.NoError(t, errors.Join(done.Close(), s.Close()))
+	require.NoError(t, c.Save())
+	open(t, c, m).close(t)
+	require.NoError(t, c.Close())
+	require.FileExists(t, path+".damaged")
+	after := mustOpen(t, path, &Options{Strict: true})
+	open(t, after, m).close(t)
+	require.Zero(t, after.Stats().Misses)
+}
+
+// A generation is made of the one before. If its index is damaged since it was checked, the next file is made without.
+func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
+	needsDetach(t)
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	old, m := someTensors(2, 3000), map[string][]byte{"another": contentOf("another", 5000)}
+	open(t, c, old).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	o := open(t, c, m)
+	c.commitWithSave()
+	indexOverwriter(t, path)()
+	require.ErrorIs(t, c.Save(), ErrDamaged)
+	requireRight(t, o.Session, m)
+	require.NoError(t, c.Save())
+	requireRight(t, o.Session, m)
+	require.NoError(t, errors.Join(o.Close(), c.Close()))
+	require.FileExists(t, path+".damaged")
+	after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	open(t, after, m).close(t)
+	require.Zero(t, after.Stats().Misses)
+}
+
+func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
+	needsDetach(t)
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, someTensors(2, 3000)).close(t)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	indexOverwriter(t, path)()
+	require.ErrorIs(t, c.Compact(), ErrDamaged)
+	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
+	require.NoError(t, c.Compact())
+	require.NoError(t, c.Close())
+}
+
+// indexOverwriter returns what writes over all of the index now in force but for its root, in place.
+func indexOverwriter(t *testing.T, path string) (overwrite func()) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	h, err := format.DecodeHeader(content)
+	require.NoError(t, err)
+	at := h.Current
+	index, err := format.DecodeIndex(content[at.IndexOffset:at.IndexOffset+at.IndexSize], at)
+	require.NoError(t, err)
+	body := index.RecordOffset(0)
+	return func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, f.Close()) }()
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(at.IndexSize-body)), int64(at.IndexOffset+body))
+		require.NoError(t, err)
+	}
+}
