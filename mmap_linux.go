@@ -28,9 +28,15 @@ func preallocate(f *os.File, offset, size int64) error {
 	}
 }
 
-func copiesUp(f *os.File) bool {
+func copiesUp(f *os.File) bool { return fileSystemOf(f) == unix.OVERLAYFS_SUPER_MAGIC }
+
+// fileSystemOf returns the magic number of the file system that a file is on; 0: the system does not say.
+func fileSystemOf(f *os.File) int64 {
 	var fs unix.Statfs_t
-	return unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+	if unix.Fstatfs(int(f.Fd()), &fs) != nil {
+		return 0
+	}
+	return int64(fs.Type)
 }
 
 // flushFile returns when the file's content, and what is needed to find it, is on the disk.
@@ -90,7 +96,7 @@ func populateCached(f *os.File, offset int64, b []byte) error {
 	if err != nil {
 		cached, err = residentPages(pages)
 	}
-	if err != nil || cached < size/page*7/8 {
+	if few := size / page / 8; err != nil || cached < size/page-few {
 		return err
 	}
 	return unix.Madvise(pages, unix.MADV_POPULATE_READ)

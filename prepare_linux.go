@@ -14,13 +14,7 @@ var emptyPages [store.PreparedAtOnce]byte
 
 // Prepares implements [store.Preparer].
 func (d *osDisk) Prepares() bool {
-	c, err := d.SyscallConn()
-	if err != nil || !largeWritten() {
-		return false
-	}
-	var fs unix.Statfs_t
-	controlErr := c.Control(func(fd uintptr) { err = unix.Fstatfs(int(fd), &fs) })
-	return controlErr == nil && err == nil && fs.Type == unix.EXT4_SUPER_MAGIC
+	return largeWritten() && fileSystemOf(d.File) == unix.EXT4_SUPER_MAGIC
 }
 
 // Prepare implements [store.Preparer]. It writes zeros where there are zeros: the page cache takes one large page for
