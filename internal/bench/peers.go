@@ -192,12 +192,20 @@ func (c *comparison) measure(ctx context.Context, w *way) error {
 	return err
 }
 
-// begin starts a process and waits until it has answered.
+// begin starts a process and waits until it has answered. Its files are read first: a system may take pages from the
+// page cache that were idle for seconds.
 func (c *comparison) begin(ctx context.Context, w *way) (*host, error) {
 	if err := c.files.clearOutputs(); err != nil {
 		return nil, err
 	}
 	if err := startChurning(ctx, c.memory); err != nil {
+		return nil, err
+	}
+	found, err := w.cacheFiles()
+	if err == nil {
+		_, err = readIn(append(found, c.model)...)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return startHost(ctx, w.command(c.model, w.cache))

@@ -57,16 +57,24 @@ func prepare(ctx context.Context, file modelfile.File, dir string, stack llama.S
 	if err := m.Close(); err != nil {
 		return prepared{}, err
 	}
-	var total int64
-	for _, path := range append([]string{p.Model.Path}, p.Model.Data...) {
-		n, err := readThrough(path)
-		if err != nil {
-			return prepared{}, err
-		}
-		total += n
+	total, err := readIn(p.modelFiles()...)
+	if err != nil {
+		return prepared{}, err
 	}
 	p.title += ", " + console.Mebibytes(total)
 	return p, nil
+}
+
+// readIn has all of some files in the page cache, and returns how many bytes they have.
+func readIn(paths ...string) (total int64, err error) {
+	for _, path := range paths {
+		n, err := readThrough(path)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
 }
 
 func readThrough(path string) (int64, error) {

@@ -100,13 +100,21 @@ func (r *rounds) round(ctx context.Context) error {
 	return nil
 }
 
-// measure runs a mode if it is wanted, after another process has used and freed memory.
+// measure runs a mode if it is wanted, after another process has used and freed memory. What the mode is to find in the
+// page cache is read first: a system may take pages that were idle for seconds.
 func (r *rounds) measure(ctx context.Context, mode, file string) error {
 	i := slices.Index(r.modes, mode)
 	if i < 0 {
 		return nil
 	}
 	if err := startChurning(ctx, r.result.PayloadBytes*5/4); err != nil {
+		return err
+	}
+	found := r.modelFiles()
+	if mode == modeIdeal || mode == modeWarm {
+		found = append(found, file)
+	}
+	if _, err := readIn(found...); err != nil {
 		return err
 	}
 	var m measured

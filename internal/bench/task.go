@@ -106,6 +106,9 @@ func startChurning(ctx context.Context, size int64) error {
 	return task{Churn: size}.startQuietly(ctx, modeChurn, &struct{}{})
 }
 
+// modelFiles are the files that the model is in.
+func (t task) modelFiles() []string { return append([]string{t.Model.Path}, t.Model.Data...) }
+
 func (t task) withCache(path string) task {
 	t.Cache = path
 	return t
