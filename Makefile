@@ -189,6 +189,12 @@ demo-host: host ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19
 	@mkdir -p demo/host
 	@lib/host/host demo demo/host
 
+.PHONY: bench-host
+bench-host: host ## what a start costs a C++ host, and the cache's calls (needs cmake)
+	@mkdir -p demo
+	@lib/host/host starts demo/host
+	@lib/host/host bench demo/host
+
 .PHONY: demo-hello
 demo-hello: lib ## a C++ host of one page, twice: its first start packs, the second finds what was packed
 	@mkdir -p demo/hello && rm -f demo/hello/hello.xpwc

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// examples/host as its README says to build it. Its experiments take long (make demo-host): here it only has to start.
+// examples/host as its README says to build it. Its experiments take long (make demo-host): here it has to find what it
+// packed.
 
 const example = "../examples/host"
 
@@ -37,7 +38,11 @@ func TestTheExampleBuildsWithCMake(t *testing.T) {
 		"-DCMAKE_PREFIX_PATH="+filepath.Join(installed(t), prefix), "-DXNNPACK_ROOT="+header,
 		"-DCMAKE_EXE_LINKER_FLAGS="+strings.Join(settings(t, "CGO_LDFLAGS"), " ")))
 	require.NoError(t, tool("", nil, "cmake", "--build", build))
-	requireStarts(t, filepath.Join(build, "host"))
+	host := filepath.Join(build, "host")
+	requireStarts(t, host)
+	out, err := exec.Command(host, "starts", filepath.Join(t.TempDir(), "starts"), "1").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, 2, strings.Count(string(out), "next start"), "%s", out)
 }
 
 func TestTheExampleBuildsWithPkgConfig(t *testing.T) {

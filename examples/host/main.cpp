@@ -1,10 +1,12 @@
 // A host of XNNPACK with xpwc: see README.md.
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "bench.h"
 #include "experiments.h"
+#include "starts.h"
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -14,13 +16,19 @@ int main(int argc, char** argv) {
     status = demo(arguments[1]);
   } else if (command == "bench" && arguments.size() == 2) {
     status = bench(arguments[1]);
+  } else if (command == "starts" && (arguments.size() == 2 || arguments.size() == 3)) {
+    status = starts(arguments[1], arguments.size() == 3 ? std::atoi(arguments[2].c_str()) : 100);
+  } else if (command == "start") {
+    status = start({arguments.begin() + 1, arguments.end()});
   } else if (command == "measure") {
     status = measure({arguments.begin() + 1, arguments.end()});
   } else {
     std::fprintf(
         stderr,
         "usage: host demo DIR    two experiments, in memory and time; needs 1.3 GB in DIR while it runs\n"
-        "       host bench DIR   what the cache's calls cost\n");
+        "       host bench DIR   what the cache's calls cost\n"
+        "       host starts DIR [N]\n"
+        "                        what a start costs, of N processes; needs 210 MB in DIR while it runs\n");
     return 2;
   }
   if (!status.ok()) {

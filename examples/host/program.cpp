@@ -34,3 +34,12 @@ Program many_entries(std::size_t width, std::size_t hidden) {
   }
   return program;
 }
+
+Program layers(const std::string& name, std::size_t count, std::size_t width, bool quantized) {
+  Program program{name, {}, {{"all", {}}}};
+  for (std::size_t i = 0; i < count; i++) {
+    program.methods[0].layers.push_back(i);
+    program.linears.push_back({"layers." + std::to_string(i), width, width, quantized});
+  }
+  return program;
+}
