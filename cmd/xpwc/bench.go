@@ -30,6 +30,7 @@ each mode once, in random order, each after a process that uses and frees memory
   warm          from that file
   dropped       from that file when it is not in the page cache, with Options.Prefetch
   dropped-lazy  the same without Options.Prefetch
+  reread        warm, after another process has read the file from the disk
 
 MODEL is a .tflite file, a program of ExecuTorch (.pte; DATA are its .ptd files), a
 .safetensors file with its description MODEL.json, or the word llama. By default it is
@@ -37,8 +38,8 @@ llama: two generated stacks of layers of Llama 3.2 1B's shape, one of %d layers 
 weights and one of %d layers in float32. With --layers or --float32 it is one stack.
 
 In all modes, the clock starts when the model is mapped, XNNPACK is initialized and its
-threads are started. Warm and ideal are run %d times in each round. Figures are medians.
-Compare only figures of the same run with each other. See docs/measurements.md.`,
+threads are started. Warm, ideal and reread are run %d times in each round. Figures are
+medians. Compare only figures of the same run with each other. See docs/measurements.md.`,
 			bench.Layers, bench.LayersFloat32, bench.Repeats),
 		Example: `  xpwc bench
   xpwc bench --layers 4 --runs 3 --modes none,ideal,warm
@@ -63,7 +64,7 @@ Compare only figures of the same run with each other. See docs/measurements.md.`
 		fmt.Sprintf("number `N` of layers of the model llama; with --float32 %d by default", bench.LayersFloat32))
 	f.BoolVar(&stack.Float32, "float32", false, "weights of the model llama in float32 in place of int8")
 	f.IntVar(&o.Rounds, "runs", 7, "number `N` of rounds")
-	f.StringSliceVar(&o.Modes, "modes", bench.Modes(), "`MODES` to measure")
+	f.StringSliceVar(&o.Modes, "modes", nil, "`MODES` to measure (default all)")
 	threadsFlag(cmd, &o.Threads)
 	return cmd
 }
@@ -78,6 +79,9 @@ func checkBench(cmd *cobra.Command, o *bench.Options, stack llama.Stack) error {
 	}
 	if o.Rounds < 1 || o.Rounds > 1000 {
 		return usagef("--runs %d: must be from 1 to 1000", o.Rounds)
+	}
+	if !cmd.Flags().Changed("modes") {
+		o.Modes = bench.Modes()
 	}
 	for _, mode := range o.Modes {
 		if !slices.Contains(bench.AllModes, mode) {

@@ -27,7 +27,9 @@ const (
 )
 
 // AllModes are the ways in which a model can be run, in the order of the tables.
-var AllModes = []string{modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm, modeDropped, modeDroppedLazy}
+var AllModes = []string{
+	modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm, modeDropped, modeDroppedLazy, modeReread,
+}
 
 // Modes returns those of AllModes that this system can measure.
 func Modes() []string {
@@ -37,7 +39,9 @@ func Modes() []string {
 	return slices.DeleteFunc(slices.Clone(AllModes), dropsPages)
 }
 
-func dropsPages(mode string) bool { return mode == modeDropped || mode == modeDroppedLazy }
+func dropsPages(mode string) bool {
+	return mode == modeDropped || mode == modeDroppedLazy || mode == modeReread
+}
 
 // Options are what Run measures.
 type Options struct {

@@ -29,6 +29,7 @@ const (
 	modeWarm        = "warm"         // from the file that the cold run wrote
 	modeDropped     = "dropped"      // warm, when the file is not in the page cache, with Options.Prefetch
 	modeDroppedLazy = "dropped-lazy" // the same without it
+	modeReread      = "reread"       // warm, when an earlier process has read the file from the disk
 
 	modeRecord = "record" // not measured: writes the file of modeIdeal
 	modeTwice  = "twice"  // two runtimes of one model in one process

@@ -111,7 +111,7 @@ func (r *rounds) measure(ctx context.Context, mode, file string) error {
 		return err
 	}
 	found := r.modelFiles()
-	if mode == modeIdeal || mode == modeWarm {
+	if mode == modeIdeal || mode == modeWarm || mode == modeReread {
 		found = append(found, file)
 	}
 	if _, err := readIn(found...); err != nil {
@@ -139,7 +139,7 @@ func (r *rounds) write(ctx context.Context) func() error {
 // cold packs into a new file. If the mode is not wanted, it makes the file for the modes that need it.
 func (r *rounds) cold(ctx context.Context) func() error {
 	return func() error {
-		if !r.wants(modeCold) && (r.stored || !r.wants(modeWarm, modeDropped, modeDroppedLazy)) {
+		if !r.wants(modeCold) && (r.stored || !r.wants(modeWarm, modeDropped, modeDroppedLazy, modeReread)) {
 			return nil
 		}
 		r.stored = true
@@ -160,7 +160,8 @@ func (r *rounds) writeToCompare() error {
 	return err
 }
 
-// dropped loads the file when it is not in the page cache, and reads it without the page cache to compare.
+// dropped loads the file when it is not in the page cache, and reads it without the page cache to compare; and loads it
+// when another process has read it from the disk.
 func (r *rounds) dropped(ctx context.Context) (steps []func() error) {
 	for _, mode := range []string{modeDropped, modeDroppedLazy} {
 		if r.wants(mode) {
@@ -173,8 +174,11 @@ func (r *rounds) dropped(ctx context.Context) (steps []func() error) {
 			})
 		}
 	}
-	if len(steps) == 0 {
-		return nil
+	if r.wants(modeReread) {
+		steps = append(steps, r.reread(ctx))
+	}
+	if r.result.Read == nil {
+		return steps
 	}
 	read := func(keep bool, to *baseline) func() error {
 		return func() error {
@@ -188,4 +192,24 @@ func (r *rounds) dropped(ctx context.Context) (steps []func() error) {
 		}
 	}
 	return append(steps, read(false, r.result.Read), read(true, r.result.Keep))
+}
+
+// reread has a process bring the file into the page cache, as the first one after a start of the machine does, and
+// loads it in others.
+func (r *rounds) reread(ctx context.Context) func() error {
+	return func() error {
+		r.stored = false
+		if err := dropPages(r.file); err != nil {
+			return err
+		}
+		if err := r.withCache(r.file).startQuietly(ctx, modeDroppedLazy, &measured{}); err != nil {
+			return err
+		}
+		for range Repeats {
+			if err := r.measure(ctx, modeReread, r.file); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }

@@ -78,7 +78,8 @@ type many struct {
 var titles = map[string]string{
 	"none": "without cache", "xnnpack": "XNNPACK's own cache", "ideal": "limit", "cold": "first start",
 	"warm": "next start", "dropped": "next start, from disk", "dropped-lazy": "from disk, page by page",
-	"write": "packed, then written",
+	"reread": "next start, read before",
+	"write":  "packed, then written",
 }
 
 func (m mode) title() string {
