@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -171,6 +173,7 @@ Status write_weights(const Program& program, const std::string& path) {
   if (!status.ok()) {
     std::remove(temporary.c_str());
   }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   return status;
 }
 

@@ -17,7 +17,7 @@
 #include "status.h"
 
 // Writes the program's weights, which depend on its layers' names and sizes alone, to path. The file is there as a whole or
-// not at all.
+// not at all. Returns when it is old enough to have a stamp (xpwc_file_stamp); else each look-up would hash its tensor.
 Status write_weights(const Program& program, const std::string& path);
 
 // The tensors of a mapped file. Must outlive the sessions that use it. Any number of threads may use it.
