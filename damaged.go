@@ -3,6 +3,7 @@ package xpwc
 import (
 	"fmt"
 	"log/slog"
+	"time"
 )
 
 // What turns out to be damaged is kept from further sessions, counted, and packed afresh.
@@ -41,7 +42,9 @@ func (c *core) distrust() {
 		if c.hasUncommitted() { // beside what is being packed, or for want of memory
 			c.uncommittedLost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrDamaged)
 		}
-		if !c.usesFile() { // else the lock, which stays with the mapping, keeps others from it
+		if c.usesFile() { // the lock stays with the mapping, and keeps others from the file
+			c.busyUntil = time.Now().Add(busyPause) // this process would wait for itself
+		} else {
 			c.note(c.store.Leave())
 		}
 	}

@@ -101,7 +101,7 @@ func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 	packedBefore := mustOpen(t, path, nil)
 	open(t, packedBefore, old).close(t)
 	require.NoError(t, packedBefore.Close())
-	c := mustOpen(t, path, &Options{WriterWait: -1})
+	c := mustOpen(t, path, &Options{WriterWait: time.Hour}) // nobody waits: the lock is this process' own
 	m := map[string][]byte{"done": contentOf("done", 40_000)}
 	done := open(t, c, m)
 	c.commitWithSave()
