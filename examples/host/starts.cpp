@@ -344,13 +344,13 @@ Status start(const std::vector<std::string>& arguments) {
     xnn_workspace_t raw = nullptr;
     RETURN_IF_ERROR(Status::xnnpack("create a workspace", xnn_create_workspace(&raw)));
     const Workspace workspace(raw);
+    const xpwc::Result<xpwc::Digest> digest = xpwc::digest({});  // waits for Go's runtime, which starts in any case
+    RETURN_IF_ERROR(digest ? Status() : Status(digest.status()));
     Milliseconds took{};
     if (way == record) {
       return start_record(model.program, *weights, workspace.get(), files);
     }
     if (way == cached) {
-      const xpwc::Result<xpwc::Digest> digest = xpwc::digest({});  // waits for Go's runtime
-      RETURN_IF_ERROR(digest ? Status() : Status(digest.status()));
       RETURN_IF_ERROR(start_cached(model.program, *weights, workspace.get(), files, &took));
     } else if (way == limit) {
       Limit packed;
