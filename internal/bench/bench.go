@@ -39,9 +39,10 @@ func Modes() []string {
 	return slices.DeleteFunc(slices.Clone(AllModes), dropsPages)
 }
 
-func dropsPages(mode string) bool {
-	return mode == modeDropped || mode == modeDroppedLazy || mode == modeReread
-}
+// fromDisk reports whether a mode does not find its file in the page cache.
+func fromDisk(mode string) bool { return mode == modeDropped || mode == modeDroppedLazy }
+
+func dropsPages(mode string) bool { return fromDisk(mode) || mode == modeReread }
 
 // Options are what Run measures.
 type Options struct {

@@ -89,8 +89,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 			require.Equal(t, m.Mode, run.Mode)
 			require.Positive(t, run.SteadyMS)
 			if runtime.GOOS == "linux" {
-				fromDisk := m.Mode == modeDropped || m.Mode == modeDroppedLazy
-				require.Equal(t, !fromDisk, run.AfterLoad != nil, m.Mode)
+				require.Equal(t, !fromDisk(m.Mode), run.AfterLoad != nil, m.Mode)
 				require.Positive(t, run.LoadFaults.Minor)
 				require.GreaterOrEqual(t, run.PeakRSSBytes, run.AfterInference.RSSAnon+run.AfterInference.RSSFile-1<<20)
 			}

@@ -115,7 +115,7 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 	if t.Mode == modeCold {
 		saved = save(e.Cache)
 	}
-	if t.Mode != modeDropped && t.Mode != modeDroppedLazy { // which measure the time to the first answer
+	if !fromDisk(t.Mode) { // which measure the time to the first answer
 		if r.AfterLoad, err = r.memory(); err != nil {
 			return nil, err
 		}
