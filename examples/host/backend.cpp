@@ -21,6 +21,18 @@ void log(xpwc::LogLevel level, std::string_view message) {
 
 }  // namespace
 
+Status create_runtime(const Subgraph& subgraph, xnn_weights_cache_t provider, Runtime* out) {
+  xnn_workspace_t raw_workspace = nullptr;
+  RETURN_IF_ERROR(Status::xnnpack("create a workspace", xnn_create_workspace(&raw_workspace)));
+  const Workspace workspace(raw_workspace);  // the runtime keeps it
+  xnn_runtime_t runtime = nullptr;
+  RETURN_IF_ERROR(Status::xnnpack(
+      "create a runtime", xnn_create_runtime_v4(
+                              subgraph.get(), provider, workspace.get(), /*threadpool=*/nullptr, /*flags=*/0, &runtime)));
+  out->reset(runtime);
+  return Status();
+}
+
 Status Backend::create(const BackendOptions& options, std::unique_ptr<Backend>* out) {
   RETURN_IF_ERROR(Status::xnnpack("initialize", xnn_initialize(nullptr)));
   std::unique_ptr<Backend> backend(new Backend);
@@ -73,16 +85,7 @@ Status Backend::init(const Program& program, const Method& method, xpwc::DataMap
 Status Backend::create_runtime(const Program& program, const Method& method, Loader& loader, Executor& executor) {
   Subgraph subgraph;
   RETURN_IF_ERROR(define_subgraph(program, method, loader, &subgraph));
-  xnn_workspace_t raw_workspace = nullptr;
-  RETURN_IF_ERROR(Status::xnnpack("create a workspace", xnn_create_workspace(&raw_workspace)));
-  const Workspace workspace(raw_workspace);  // the runtime keeps it
-  xnn_runtime_t runtime = nullptr;
-  RETURN_IF_ERROR(Status::xnnpack(
-      "create a runtime", xnn_create_runtime_v4(
-                              subgraph.get(), executor.session_ ? executor.session_->provider() : nullptr, workspace.get(),
-                              /*threadpool=*/nullptr, /*flags=*/0, &runtime)));
-  executor.runtime_.reset(runtime);
-  return Status();
+  return ::create_runtime(subgraph, executor.session_ ? executor.session_->provider() : nullptr, &executor.runtime_);
 }
 
 Status Backend::execute(Executor* executor, const std::vector<float>& input, std::vector<float>* output) {

@@ -11,11 +11,15 @@
 #include "loader.h"
 #include "program.h"
 #include "status.h"
+#include "subgraph.h"
 
 struct DeleteRuntime {
   void operator()(xnn_runtime_t runtime) const { xnn_delete_runtime(runtime); }
 };
 using Runtime = std::unique_ptr<xnn_runtime, DeleteRuntime>;
+
+// Creates a runtime with a workspace of its own. There may be no provider.
+Status create_runtime(const Subgraph& subgraph, xnn_weights_cache_t provider, Runtime* runtime);
 
 struct BackendOptions {
   bool use_cache = true;

@@ -20,6 +20,7 @@
 
 #include "backend.h"
 #include "empty_callbacks.h"
+#include "relay.h"
 #include "subgraph.h"
 #include "weights_file.h"
 
@@ -39,41 +40,14 @@ double median(std::vector<double> values) {
 
 double best(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
 
-// A provider that keeps the keys of all look-ups, and leaves the rest to another one.
-class Recorder {
+// Keeps the keys of all look-ups.
+class Recorder final : public Relay {
  public:
-  explicit Recorder(xnn_weights_cache_t next) : next_(next) {
-    provider_.context = this;
-    provider_.look_up = [](void* self, const Key* key) {
-      static_cast<Recorder*>(self)->keys_.push_back(*key);
-      const xnn_weights_cache_t to = of(self);
-      return to->look_up(to->context, key);
-    };
-    provider_.reserve_space = [](void* self, std::size_t n) {
-      const xnn_weights_cache_t to = of(self);
-      return to->reserve_space(to->context, n);
-    };
-    provider_.look_up_or_insert = [](void* self, const Key* key, void* packed, std::size_t size) {
-      const xnn_weights_cache_t to = of(self);
-      return to->look_up_or_insert(to->context, key, packed, size);
-    };
-    provider_.is_finalized = [](void* self) {
-      const xnn_weights_cache_t to = of(self);
-      return to->is_finalized(to->context);
-    };
-    provider_.offset_to_addr = [](void* self, std::size_t offset) {
-      const xnn_weights_cache_t to = of(self);
-      return to->offset_to_addr(to->context, offset);
-    };
-  }
-  xnn_weights_cache_t provider() { return &provider_; }
   const std::vector<Key>& keys() const { return keys_; }
 
  private:
-  static xnn_weights_cache_t of(void* self) { return static_cast<Recorder*>(self)->next_; }
+  void on_look_up(const Key& key) override { keys_.push_back(key); }
 
-  xnn_weights_cache_provider provider_{};
-  xnn_weights_cache_t next_;
   std::vector<Key> keys_;
 };
 
@@ -85,28 +59,6 @@ Program in_one_method(Program program) {
   }
   program.methods = {all};
   return program;
-}
-
-// Packs the program's only method into the cache, and gives the keys that XNNPACK looked up.
-Status record(const Program& program, xpwc::Cache& cache, WeightsFile& weights, std::vector<Key>* keys) {
-  xpwc::Result<xpwc::Session> session = cache.begin(&weights);
-  if (!session) {
-    return session.status();
-  }
-  SessionLoader loader(*session);
-  Subgraph subgraph;
-  RETURN_IF_ERROR(define_subgraph(program, program.methods[0], loader, &subgraph));
-  Recorder recorder(session->provider());
-  xnn_workspace_t workspace = nullptr;
-  RETURN_IF_ERROR(Status::xnnpack("create a workspace", xnn_create_workspace(&workspace)));
-  xnn_runtime_t raw = nullptr;
-  const xnn_status created = xnn_create_runtime_v4(subgraph.get(), recorder.provider(), workspace, nullptr, 0, &raw);
-  const Runtime runtime(raw);
-  xnn_release_workspace(workspace);
-  RETURN_IF_ERROR(Status::xnnpack("create a runtime", created));
-  RETURN_IF_ERROR(session->finalize());
-  *keys = recorder.keys();
-  return Status();
 }
 
 // Nanoseconds of a look-up that hits: each key once in a new session, as in a warm load, on the thread that loaded the weights.
@@ -144,8 +96,9 @@ double time_call(const Call& call) {
 }
 
 Status bench_calls(const Program& program, xpwc::Cache& cache, WeightsFile& weights) {
-  std::vector<Key> keys;
-  RETURN_IF_ERROR(record(program, cache, weights, &keys));
+  Recorder recorder;
+  RETURN_IF_ERROR(recorder.create_once(program, cache, weights));
+  const std::vector<Key>& keys = recorder.keys();
   RETURN_IF_ERROR(cache.save());
   xpwc::Result<xpwc::Session> session = cache.begin(&weights);
   if (!session) {

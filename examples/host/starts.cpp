@@ -21,6 +21,7 @@
 #include "loader.h"
 #include "process.h"
 #include "program.h"
+#include "relay.h"
 #include "subgraph.h"
 #include "weights_file.h"
 
@@ -62,38 +63,9 @@ constexpr std::size_t alignment = 64;
 
 std::size_t align(std::size_t n) { return (n + alignment - 1) / alignment * alignment; }
 
-// A provider that keeps what is packed, and leaves the rest to another one.
-class Recording {
+// Keeps what is packed.
+class Recording final : public Relay {
  public:
-  explicit Recording(xnn_weights_cache_t next) : next_(next) {
-    provider_.context = this;
-    provider_.look_up = [](void* self, const Key* key) {
-      const xnn_weights_cache_t to = of(self);
-      return to->look_up(to->context, key);
-    };
-    provider_.reserve_space = [](void* self, std::size_t n) {
-      const xnn_weights_cache_t to = of(self);
-      return to->reserve_space(to->context, n);
-    };
-    provider_.look_up_or_insert = [](void* self, const Key* key, void* packed, std::size_t size) {
-      const xnn_weights_cache_t to = of(self);
-      const std::uint64_t length = size;
-      static_cast<Recording*>(self)->append(&length, sizeof(length));
-      static_cast<Recording*>(self)->append(packed, size);
-      return to->look_up_or_insert(to->context, key, packed, size);
-    };
-    provider_.is_finalized = [](void* self) {
-      const xnn_weights_cache_t to = of(self);
-      return to->is_finalized(to->context);
-    };
-    provider_.offset_to_addr = [](void* self, std::size_t offset) {
-      const xnn_weights_cache_t to = of(self);
-      return to->offset_to_addr(to->context, offset);
-    };
-  }
-
-  xnn_weights_cache_t provider() { return &provider_; }
-
   Status save(const std::string& path) const {
     std::FILE* file = std::fopen(path.c_str(), "wb");
     const bool written = file != nullptr && std::fwrite(file_.data(), 1, file_.size(), file) == file_.size();
@@ -104,15 +76,17 @@ class Recording {
   }
 
  private:
-  static xnn_weights_cache_t of(void* self) { return static_cast<Recording*>(self)->next_; }
+  void on_packed(const void* packed, std::size_t size) override {
+    const std::uint64_t length = size;
+    append(&length, sizeof(length));
+    append(packed, size);
+  }
 
   void append(const void* bytes, std::size_t size) {
     file_.append(static_cast<const char*>(bytes), size);
     file_.resize(align(file_.size()));
   }
 
-  xnn_weights_cache_provider provider_{};
-  xnn_weights_cache_t next_;
   std::string file_;
 };
 
@@ -188,34 +162,19 @@ class Stopwatch {
   Clock::time_point last_ = Clock::now();
 };
 
-// Creates the runtime of the program's only method.
-Status create(const Subgraph& subgraph, xnn_workspace_t workspace, xnn_weights_cache_t provider, Runtime* runtime) {
-  xnn_runtime_t raw = nullptr;
-  const xnn_status created = xnn_create_runtime_v4(subgraph.get(), provider, workspace, nullptr, 0, &raw);
-  runtime->reset(raw);
-  return Status::xnnpack("create a runtime", created);
-}
-
-struct ReleaseWorkspace {
-  void operator()(xnn_workspace_t workspace) const { xnn_release_workspace(workspace); }
-};
-using Workspace = std::unique_ptr<xnn_workspace, ReleaseWorkspace>;
-
-Status start_plain(
-    const Program& program, WeightsFile& weights, xnn_workspace_t workspace, Limit* packed, Milliseconds* took) {
+Status start_plain(const Program& program, WeightsFile& weights, Limit* packed, Milliseconds* took) {
   PlainLoader loader(weights);
   Subgraph subgraph;
   Runtime runtime;
   Stopwatch watch;
   RETURN_IF_ERROR(define_subgraph(program, program.methods[0], loader, &subgraph));
   (*took)[defining] = watch.lap();
-  RETURN_IF_ERROR(create(subgraph, workspace, packed != nullptr ? packed->provider() : nullptr, &runtime));
+  RETURN_IF_ERROR(create_runtime(subgraph, packed != nullptr ? packed->provider() : nullptr, &runtime));
   (*took)[creating] = watch.lap();
   return Status();
 }
 
-Status start_cached(
-    const Program& program, WeightsFile& weights, xnn_workspace_t workspace, const Files& files, Milliseconds* took) {
+Status start_cached(const Program& program, WeightsFile& weights, const Files& files, Milliseconds* took) {
   Stopwatch watch;
   xpwc::Result<xpwc::Cache> cache = xpwc::Cache::open(files.cache);
   if (!cache) {
@@ -232,7 +191,7 @@ Status start_cached(
   Runtime runtime;
   RETURN_IF_ERROR(define_subgraph(program, program.methods[0], loader, &subgraph));
   (*took)[defining] = watch.lap();
-  RETURN_IF_ERROR(create(subgraph, workspace, session->provider(), &runtime));
+  RETURN_IF_ERROR(create_runtime(subgraph, session->provider(), &runtime));
   (*took)[creating] = watch.lap();
   RETURN_IF_ERROR(session->finalize());
   (*took)[finalizing] = watch.lap();
@@ -244,24 +203,14 @@ Status start_cached(
   return stats->misses == 0 ? Status() : Status::error(std::to_string(stats->misses) + " look-ups missed");
 }
 
-Status start_record(const Program& program, WeightsFile& weights, xnn_workspace_t workspace, const Files& files) {
+Status start_record(const Program& program, WeightsFile& weights, const Files& files) {
   xpwc::Result<xpwc::Cache> cache = xpwc::Cache::open(files.cache);
   if (!cache) {
     return cache.status();
   }
-  xpwc::Result<xpwc::Session> session = cache->begin(&weights);
-  if (!session) {
-    return session.status();
-  }
-  SessionLoader loader(*session);
-  Subgraph subgraph;
-  RETURN_IF_ERROR(define_subgraph(program, program.methods[0], loader, &subgraph));
-  Recording recording(session->provider());
-  Runtime runtime;
-  RETURN_IF_ERROR(create(subgraph, workspace, recording.provider(), &runtime));
-  RETURN_IF_ERROR(session->finalize());
+  Recording recording;
+  RETURN_IF_ERROR(recording.create_once(program, *cache, weights));
   RETURN_IF_ERROR(cache->save());
-  runtime.reset();
   return recording.save(files.packed);
 }
 
@@ -341,23 +290,20 @@ Status start(const std::vector<std::string>& arguments) {
     std::unique_ptr<WeightsFile> weights;
     RETURN_IF_ERROR(WeightsFile::open(files.weights, &weights));
     RETURN_IF_ERROR(Status::xnnpack("initialize", xnn_initialize(nullptr)));
-    xnn_workspace_t raw = nullptr;
-    RETURN_IF_ERROR(Status::xnnpack("create a workspace", xnn_create_workspace(&raw)));
-    const Workspace workspace(raw);
     const xpwc::Result<xpwc::Digest> digest = xpwc::digest({});  // waits for Go's runtime, which starts in any case
     RETURN_IF_ERROR(digest ? Status() : Status(digest.status()));
     Milliseconds took{};
     if (way == record) {
-      return start_record(model.program, *weights, workspace.get(), files);
+      return start_record(model.program, *weights, files);
     }
     if (way == cached) {
-      RETURN_IF_ERROR(start_cached(model.program, *weights, workspace.get(), files, &took));
+      RETURN_IF_ERROR(start_cached(model.program, *weights, files, &took));
     } else if (way == limit) {
       Limit packed;
       RETURN_IF_ERROR(packed.open(files.packed));
-      RETURN_IF_ERROR(start_plain(model.program, *weights, workspace.get(), &packed, &took));
+      RETURN_IF_ERROR(start_plain(model.program, *weights, &packed, &took));
     } else {
-      RETURN_IF_ERROR(start_plain(model.program, *weights, workspace.get(), nullptr, &took));
+      RETURN_IF_ERROR(start_plain(model.program, *weights, nullptr, &took));
     }
     for (const double ms : took) {
       std::printf("%f ", ms);
