@@ -256,15 +256,17 @@ func (d *decoder) deconvolution() operation {
 	}
 }
 
+// maxPooling has no use for the flag that keeps dimensions, which ExecuTorch's export gives each: XNNPACK's pooling
+// always keeps them.
 func (d *decoder) maxPooling() operation {
 	return maxPooling{xnnpack.MaxPooling2D{
 		Padding: d.padding(), Pooling: d.size(4), Stride: d.size(6), Dilation: d.size(8),
 		Input: d.value(10), Output: d.value(11),
-		SamePadding: d.flags(12, flagSamePadding) != 0, Activation: d.limits,
+		SamePadding: d.flags(12, flagSamePadding|flagKeepDims)&flagSamePadding != 0, Activation: d.limits,
 	}}
 }
 
-// averagePooling has no use for the dilation. ExecuTorch gives it the flag that keeps dimensions, which says nothing.
+// averagePooling has no use for the dilation, nor for the flag that keeps dimensions.
 func (d *decoder) averagePooling() operation {
 	return averagePooling{xnnpack.AveragePooling2D{
 		Padding: d.padding(), Pooling: d.size(4), Stride: d.size(6), Input: d.value(10), Output: d.value(11),

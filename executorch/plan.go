@@ -27,6 +27,8 @@ type value struct {
 	scales   *stored        // of channels or blocks, where they lie in a file
 	constant *constant
 	dynamic  bool // the shape is the largest one
+	internal bool // only nodes of one delegate use it: its shape is what they compute
+	read     bool // a step uses it
 }
 
 // step is a node, or what stands for a copy.
@@ -328,22 +330,44 @@ func (p *planner) add(s step) error {
 	if err != nil {
 		return err
 	}
-	_, out := s.operands()
+	inputs, out := s.operands()
+	for _, in := range inputs {
+		p.plan.values[in].read = true
+	}
 	v := &p.plan.values[out]
 	if v.constant != nil {
 		return malformed("it computes a constant")
 	}
-	if !slices.Equal(shape, v.tensor.Shape) {
-		return malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)
+	if err := v.compute(shape); err != nil {
+		return err
 	}
 	s.name = "method " + strconv.Quote(p.method.name) + ", " + s.name
 	p.plan.steps = append(p.plan.steps, s)
 	return nil
 }
 
+// compute gives a value the shape that a step computes. An internal one takes it, as with XNNPACK: ExecuTorch's export
+// notes the dimensions of images that are quantised there in another order. But what was planned with the shape that
+// the program claims is not planned again, and lists of scales were found for it.
+func (v *value) compute(shape []int) error {
+	if slices.Equal(shape, v.tensor.Shape) {
+		return nil
+	}
+	scales, _, err := scaleCount(&v.tensor)
+	if err != nil {
+		return err
+	}
+	if !v.internal || v.read || scales > 0 {
+		return malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)
+	}
+	v.tensor.Shape = shape
+	_, err = elements(shape...)
+	return err
+}
+
 // internal appends a value that only XNNPACK sees.
 func (p *planner) internal(t xnnpack.Tensor) xnnpack.ValueID {
-	p.plan.values = append(p.plan.values, value{known: true, tensor: t})
+	p.plan.values = append(p.plan.values, value{known: true, internal: true, tensor: t})
 	return xnnpack.ValueID(len(p.plan.values) - 1)
 }
 
@@ -405,11 +429,11 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 		return malformed("the number %d is taken", x.id)
 	}
 	x.tensor.Name = name
-	v := value{known: true, tensor: x.tensor}
+	v := value{known: true, internal: !x.input && !x.output, tensor: x.tensor}
 	if err := p.complete(&v, x.constant, x.scales); err != nil {
 		return err
 	}
-	if !x.input && !x.output {
+	if v.internal {
 		p.plan.values = append(p.plan.values, v)
 		ids[x.id] = xnnpack.ValueID(len(p.plan.values) - 1)
 		return nil

@@ -119,6 +119,40 @@ func (q quantizedFilter) layer(rows int, old bool) (g xgraph, bias []float32) {
 	return g, bias
 }
 
+// ExecuTorch's export notes the dimensions of images that are quantised inside a delegate in the order of PyTorch.
+func TestWhatADelegateComputesInsideHasTheShapeThatXNNPACKComputes(t *testing.T) {
+	q := quantizedFilter{datatype: dtChannelQInt8, inputs: 24, bits: 8}
+	layer := func(claimed ...uint32) xgraph {
+		g, _ := q.layer(2, false)
+		g.values[1].dims = claimed
+		return g
+	}
+	x := sequence(2*q.inputs, 3)
+	want := modeltest.Run(t, openBytes(t, around(layer(2, 24)).bytes()).Methods()[0], x)
+	for _, claimed := range [][]uint32{{24, 2}, {1, 48}, {2, 24, 1}} {
+		m := openBytes(t, around(layer(claimed...)).bytes()).Methods()[0]
+		require.NoError(t, m.Runnable())
+		require.Equal(t, want, modeltest.Run(t, m, x), claimed)
+	}
+
+	used := layer(2, 24)
+	used.values[0].dims, used.nodes[0], used.nodes[1] = []uint32{24, 2}, used.nodes[1], used.nodes[0]
+	_, err := Open(save(t, around(used).bytes()))
+	require.ErrorIs(t, err, ErrMalformed, "a node was planned with the shape that is claimed")
+	require.ErrorContains(t, err, "it computes the shape [24 2], where its output has [2 24]")
+}
+
+func TestDynamicallyQuantisedConvolutionsArePacked(t *testing.T) {
+	p := openProgram(t, "group_dyn")
+	require.ErrorIs(t, p.Methods()[0].Runnable(), ErrUnsupportedOp)
+	path := filepath.Join(t.TempDir(), "cache")
+	cold := packAll(t, p, path, p.Shares(2))
+	require.GreaterOrEqual(t, cold.Packed.Entries, int64(2), "and XNNPACK of 2026 packs depthwise ones through a cache")
+	warm := packAll(t, p, path, p.Shares(1))
+	require.Zero(t, warm.Packed)
+	require.Equal(t, cold.Packed.Entries, warm.Hits.Entries+warm.Reused.Entries)
+}
+
 func TestQuantizedWeightsMeanWhatTheirScalesSay(t *testing.T) {
 	const rows = 2
 	for _, q := range []quantizedFilter{
