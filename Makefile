@@ -1,7 +1,7 @@
 # make demo, make test, make build: see README.md. `make help` lists everything.
 #
-# XNNPACK=debian      the pinned XNNPACK of third_party/ (default)
-# XNNPACK=executorch  the XNNPACK inside the pinned ExecuTorch of third_party/
+# XNNPACK=executorch  the XNNPACK inside the pinned ExecuTorch of third_party/ (default)
+# XNNPACK=debian      the pinned XNNPACK of Debian in third_party/
 # XNNPACK=system      what the system's compiler finds by itself
 # XNNPACK=/prefix     what is installed under that prefix (include/, lib/)
 #
@@ -11,7 +11,7 @@ SHELL := /bin/bash
 , := ,
 .DEFAULT_GOAL := help
 
-XNNPACK ?= debian
+XNNPACK ?= executorch
 ARCH ?=
 MODEL ?=
 DATA ?=
@@ -280,15 +280,15 @@ quick-tests: third_party bin/gotestsum
 	@$(tests) -short -vet=off -timeout 10m -skip '$(slow)' $$($(go) list ./... | grep -vE '$(slow_packages)')
 
 # What needs no XNNPACK, or the race detector, has been tested with the other one; -short leaves out the slow scenarios.
-.PHONY: test-executorch
-ifeq ($(XNNPACK),executorch)
-test-executorch: third_party ## run every package's tests on the XNNPACK inside ExecuTorch's wheel
-	@echo "tests on ExecuTorch's XNNPACK"
+.PHONY: test-debian
+ifeq ($(XNNPACK),debian)
+test-debian: third_party ## run every package's tests on Debian's XNNPACK
+	@echo "tests on Debian's XNNPACK"
 	@$(go) vet ./...
 	@$(go) test -short -timeout 60m ./...
 else
-test-executorch:
-	@$(MAKE) --no-print-directory XNNPACK=executorch test-executorch
+test-debian:
+	@$(MAKE) --no-print-directory XNNPACK=debian test-debian
 endif
 
 # A module of its own, so that who imports xpwc does not get a plotting library.
@@ -305,8 +305,8 @@ include systems.mk
 test-all: export XPWC_TEST_ALL = 1
 test-all: ## everything CI runs: make test, and all other architectures and systems (needs make tools)
 	@third_party/install-tools --check
-	@for target in vet-systems test test-executorch test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
-	@$(MAKE) --no-print-directory XNNPACK=executorch test-arm64
+	@for target in vet-systems test test-debian test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
+	@$(MAKE) --no-print-directory XNNPACK=debian test-arm64
 
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m

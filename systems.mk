@@ -95,7 +95,7 @@ wine := $(CURDIR)/bin/wine
 under_wine = WINEPREFIX='$(wine)/prefix' WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml= DISPLAY= wine
 windows_go := CGO_ENABLED=0 GOOS=windows GOARCH=amd64 GOFLAGS='$(user_goflags)' go
 windows_cgo = CGO_ENABLED=1 GOOS=windows GOARCH=amd64 CC=x86_64-w64-mingw32-gcc GOFLAGS='$(user_goflags)' \
-	CGO_CFLAGS='-I$(root)/usr/include' CGO_LDFLAGS= go
+	CGO_CFLAGS='-I$(xnnpack_prefix)/include' CGO_LDFLAGS= go
 
 .PHONY: test-windows
 test-windows: xnnpack ## cross-build for Windows: run the tests that need no XNNPACK under Wine, vet the rest (RUN=, VERBOSE=1)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/xnnpack"
 )
 
 // scratch is a directory for what a run of the tests builds once.
@@ -171,4 +173,13 @@ func importsOfThisModule(t *testing.T) map[string][]string {
 		return nil
 	}))
 	return imports
+}
+
+func TestTheGuideListsTheKnownDefectsOfXNNPACK(t *testing.T) {
+	guide, err := os.ReadFile("docs/guide-go.md")
+	require.NoError(t, err)
+	for _, d := range xnnpack.KnownDefects() {
+		require.Regexp(t, fmt.Sprintf(`(?m)^\| .%.8s. \([^|]*\) \| %s \| %s \| %s \|$`, d.Build,
+			regexp.QuoteMeta(d.CPU), regexp.QuoteMeta(d.Node), regexp.QuoteMeta(d.Effect)), string(guide))
+	}
 }

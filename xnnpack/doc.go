@@ -36,10 +36,8 @@
 // other. Runtimes that share a [Workspace] or a [Threadpool] must not be reshaped, set up or invoked at the same
 // time.
 //
-// # Defects of XNNPACK 4ea82e5
+// # Known defects
 //
-// A caller can do something about two of them. On x86 with AVX-512 VNNI and GFNI, a fully connected node of
-// DynamicQInt8 and BlockQInt4 computes the last row wrongly if the number of rows is above 1 and 1, 2 or 3 more than
-// a multiple of 14. On x86 with less than AVX2 the same node needs an even number of blocks in a row of the filter,
-// or it crashes.
+// [KnownDefects] lists what builds of XNNPACK are known to compute wrongly, and where. A node that such a defect
+// concerns is an error that matches [ErrKnownDefect].
 package xnnpack

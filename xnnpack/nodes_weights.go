@@ -16,7 +16,7 @@ func (s *Size) orOne() {
 
 // FullyConnected is xnn_define_fully_connected: Output = Input * Filterᵀ + Bias, over the last dimension of Input,
 // limited to Activation. With a Float32 Input and a quantised Filter XNNPACK multiplies the Bias by the Filter's
-// scales too.
+// scales too. The error matches ErrKnownDefect where the XNNPACK in use is known to compute this node wrongly.
 type FullyConnected struct {
 	Input  ValueID // [..., input channels]
 	Filter ValueID // [output channels, input channels], or [input channels, output channels] with TransposeWeights
@@ -54,6 +54,13 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 		if r := len(v[0].shape); r == 0 || v[0].shape[r-1] != in {
 			return fmt.Errorf("the input's last dimension must be the filter's %d input channels: %w", in,
 				InvalidParameter)
+		}
+		defect, err := defectOf(v[0], filter)
+		if err != nil {
+			return err
+		}
+		if defect != nil {
+			s.rowDefect = defect
 		}
 		return checkBias(v[2], out)
 	}, func() Status { return s.g.fullyConnected(&n, flags) })

@@ -39,6 +39,7 @@ type Runtime struct {
 	uses      []*shared
 	keep      WeightsCache
 	pinned    *runtime.Pinner
+	rowDefect *KnownDefect // of the subgraph
 }
 
 type runtimeState int
@@ -65,7 +66,7 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 		return nil, reject(InvalidState, op, "", "the subgraph is deleted")
 	}
 	r := &Runtime{externals: map[ValueID]*value{}, constants: s.constants, keep: o.WeightsCache,
-		pinned: &runtime.Pinner{}}
+		pinned: &runtime.Pinner{}, rowDefect: s.rowDefect}
 	var w cWorkspace
 	var t cThreadpool
 	if o.Workspace != nil {
@@ -138,7 +139,8 @@ func deletedRuntime(op string) error { return reject(InvalidState, op, "", "the 
 
 // ReshapeExternal gives an input another shape, of the rank it was defined with. Reshape then computes the other
 // shapes. XNNPACK does not check the shape: the dimensions that weights are multiplied with (channels) must stay as
-// defined, and images must not become smaller than a window that moves over them.
+// defined, and images must not become smaller than a window that moves over them. The error matches ErrKnownDefect
+// where another number of rows could meet a known defect of XNNPACK.
 func (r *Runtime) ReshapeExternal(id ValueID, shape []int) error {
 	const op = "reshape external value"
 	r.mu.Lock()
@@ -152,6 +154,9 @@ func (r *Runtime) ReshapeExternal(id ValueID, shape []int) error {
 	}
 	if len(shape) != len(v.shape) {
 		return reject(InvalidParameter, op, describe(id, v.name), "shape %v has another rank than %v", shape, v.shape)
+	}
+	if r.rowDefect != nil && !slices.Equal(shape, v.shape) {
+		return wrap(op, describe(id, v.name), r.rowDefect.error())
 	}
 	r.state = stateCreated
 	return check(r.r.reshapeExternal(id, shape), op, describe(id, v.name))

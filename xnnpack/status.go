@@ -51,6 +51,8 @@ type Error struct {
 	Subject string // what it was done to, e.g. `input 0 "x", filter 3 "w", output 1 "y"`
 	Detail  string // what is wrong with it, where the binding knows; XNNPACK itself gives only a status
 	Status  Status
+
+	defect bool // of XNNPACK, known
 }
 
 // Error implements error.
@@ -67,6 +69,9 @@ func (e *Error) Error() string {
 
 // Unwrap returns the Status.
 func (e *Error) Unwrap() error { return e.Status }
+
+// Is reports whether a known defect of XNNPACK is the reason, if it is asked for that.
+func (e *Error) Is(target error) bool { return target == ErrKnownDefect && e.defect }
 
 // check turns a status into an error.
 func check(s Status, op, subject string) error {

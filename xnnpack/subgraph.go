@@ -31,6 +31,7 @@ type Subgraph struct {
 	externals int
 	values    []*value // by ID; nil where none is defined
 	constants *constants
+	rowDefect *KnownDefect // would concern a node with other rows
 }
 
 // NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; those that Tensor
@@ -130,7 +131,7 @@ func wrap(op, subject string, err error) error {
 	status := InvalidParameter
 	errors.As(err, &status)
 	detail := strings.TrimSuffix(err.Error(), ": "+status.Error())
-	return &Error{Op: op, Subject: subject, Detail: detail, Status: status}
+	return &Error{Op: op, Subject: subject, Detail: detail, Status: status, defect: errors.Is(err, ErrKnownDefect)}
 }
 
 func describe(id ValueID, name string) string {

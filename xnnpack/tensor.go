@@ -167,9 +167,12 @@ type value struct {
 	static   bool
 	channel  int // the channel dimension of a channelwise or blockwise quantised tensor
 	scales   int // how many Scales there are
+
+	blockSize int // of a blockwise quantised tensor
 }
 
 func (t *Tensor) remember(external bool) *value {
 	return &value{name: t.Name, kind: t.Type, shape: slices.Clone(t.Shape), external: external, static: t.Data != nil,
-		channel: t.Quantization.ChannelDim, scales: len(t.Quantization.Scales)}
+		channel: t.Quantization.ChannelDim, scales: len(t.Quantization.Scales),
+		blockSize: t.Quantization.BlockSize}
 }

@@ -70,7 +70,7 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 	}
 	return nil, fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
 		"again or compute wrong numbers: its build identifier is %.8s…; on %s %s; "+
-		"make build XNNPACK=executorch makes the bin/xpwc that can", forExecuTorch, f.XNNPACK, f.Architecture,
+		"make build makes a bin/xpwc that can", forExecuTorch, f.XNNPACK, f.Architecture,
 		cmp.Or(strings.Join(known, ", "), "no ExecuTorch is known"))
 }
 
@@ -126,6 +126,9 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(s.LeftOut, func(a, b leftOut) int {
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Why, b.Why))
+	})
 	s.Layout = entries[0].Layout.String()
 	return withFile(to, func(written *cachefile.File) error {
 		info, err := written.Info()

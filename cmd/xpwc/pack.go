@@ -70,7 +70,7 @@ that its options weight_cache_enabled and packed_cache_path name. It has the pac
 weights of all methods for one CPU: this machine's, or the one of --cpu. The stock runtime
 compares names and seeds, and neither the CPU nor the XNNPACK that packed FILE: on a CPU
 for which XNNPACK packs otherwise it computes wrong numbers. So xpwc must have that
-XNNPACK: make build XNNPACK=executorch. FILE is read-only and replaces an existing cache.
+XNNPACK, as make build gives it. FILE is read-only and replaces an existing cache.
 A file that the stock runtime can write to serves one process at a time, can grow, and is
 emptied when it cannot be read.`, safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite -o pose.xpwc

@@ -2,6 +2,7 @@
 package modeltest
 
 import (
+	"errors"
 	"math"
 	"testing"
 
@@ -17,8 +18,7 @@ func Run(t testing.TB, m models.Model, inputs ...[]float32) [][]float32 {
 	t.Helper()
 	l := m.NewLoader()
 	defer func() { require.NoError(t, l.Close()) }()
-	s, err := m.Subgraph(l)
-	require.NoError(t, err)
+	s := defined(t, m, l)
 	r, err := xnnpack.NewRuntime(s, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Delete()) }()
@@ -33,14 +33,24 @@ func RunCached(t testing.TB, m models.Model, cache *xpwc.Cache, data xpwc.DataMa
 	session, err := cache.NewSession(data)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, session.Close()) }()
-	s, err := m.Subgraph(session)
-	require.NoError(t, err)
+	s := defined(t, m, session)
 	r, err := xnnpack.NewRuntime(s, &xnnpack.RuntimeOptions{WeightsCache: session})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Delete()) }()
 	require.NoError(t, s.Delete())
 	require.NoError(t, session.Finalize())
 	return invoke(t, m, r, inputs)
+}
+
+// defined returns the model's subgraph. The test is skipped where this XNNPACK is known to compute it wrongly.
+func defined(t testing.TB, m models.Model, l models.Loader) *xnnpack.Subgraph {
+	t.Helper()
+	s, err := m.Subgraph(l)
+	if errors.Is(err, xnnpack.ErrKnownDefect) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return s
 }
 
 func invoke(t testing.TB, m models.Model, r *xnnpack.Runtime, inputs [][]float32) [][]float32 {

@@ -77,7 +77,7 @@ func buildAndRun(m *testing.M) (int, error) {
 func stock(t *testing.T) host {
 	t.Helper()
 	if !onExecuTorch {
-		t.Skip("the XNNPACK of these tests is not ExecuTorch's: make test-executorch")
+		t.Skip("the XNNPACK of these tests is not ExecuTorch's")
 	}
 	return built.host
 }

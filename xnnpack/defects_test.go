@@ -1,0 +1,57 @@
+package xnnpack
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A defect of this build on every processor, in place of those of other builds: what a node that it concerns is told.
+func TestANodeThatAKnownDefectConcernsIsRefused(t *testing.T) {
+	before := knownDefects
+	t.Cleanup(func() { knownDefects = before })
+	knownDefects = []KnownDefect{{
+		Build: BuildIdentifier(), CPU: "every processor", Node: "two rows", Effect: "wrong numbers",
+		has: func() bool { return true }, hit: func(rows, _, _ int) bool { return rows == 2 }, rowsCount: true,
+	}}
+	define := func(rows int, filterType Datatype) (*Subgraph, error) {
+		s, err := NewSubgraph(2)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Delete()) })
+		require.NoError(t, s.Input(0, Tensor{Type: Float32, Shape: []int{rows, 64}}))
+		require.NoError(t, s.Output(1, Tensor{Type: Float32, Shape: []int{rows, 4}}))
+		quantised, err := s.Tensor(Tensor{Type: DynamicQInt8, Shape: []int{rows, 64},
+			Quantization: Quantization{NonBatchDims: 1}})
+		require.NoError(t, err)
+		require.NoError(t, s.Convert(Convert{Input: 0, Output: quantised}))
+		q := Quantization{BlockSize: 32, BlockScales: slices.Repeat([]uint16{0x3f80}, 8), ZeroPoint: 8}
+		if filterType == ChannelQInt8 {
+			q = Quantization{Scales: []float32{1, 1, 1, 1}}
+		}
+		n, err := filterType.ByteSize([]int{4, 64})
+		require.NoError(t, err)
+		filter, err := s.Tensor(Tensor{Type: filterType, Shape: []int{4, 64}, Data: make([]byte, n), Quantization: q})
+		require.NoError(t, err)
+		return s, s.FullyConnected(FullyConnected{Input: quantised, Filter: filter, Bias: InvalidValue, Output: 1})
+	}
+
+	_, err := define(2, BlockQInt4)
+	require.ErrorIs(t, err, ErrKnownDefect)
+	require.ErrorIs(t, err, UnsupportedHardware)
+	require.ErrorContains(t, err, "use a newer XNNPACK")
+
+	_, err = define(2, ChannelQInt8)
+	require.NoError(t, err, "a filter that the defect is not of")
+
+	s, err := define(3, BlockQInt4)
+	require.NoError(t, err)
+	r, err := NewRuntime(s, nil)
+	if err != nil {
+		require.ErrorIs(t, err, UnsupportedHardware)
+		t.Skip(err)
+	}
+	t.Cleanup(func() { require.NoError(t, r.Delete()) })
+	require.ErrorIs(t, r.ReshapeExternal(0, []int{2, 64}), ErrKnownDefect, "rows that may be wrong")
+	require.NoError(t, r.ReshapeExternal(0, []int{3, 64}), "as they were")
+}
