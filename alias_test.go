@@ -99,6 +99,35 @@ func TestATensorIsNotTakenForACopy(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
+func TestACopyIsComparedIfItsOriginalIs(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		c := mustOpen(t, "", nil)
+		for range 3 {
+			s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
+			w, err := s.Load("w", Eager())
+			require.NoError(t, err)
+			compare := func() {
+				_, err := s.Load("w", Compare())
+				require.NoError(t, err)
+			}
+			if first {
+				compare()
+			}
+			copied := contentOf("f16", 200)
+			require.NoError(t, s.Alias(copied, w, "f16"))
+			if !first {
+				compare()
+			}
+			packed, hit := packWeight(t, s, 7, addressOf(copied), 0, packedFrom(copied))
+			require.False(t, hit)
+			require.Equal(t, packedFrom(copied), packed)
+			finish(t, s)
+		}
+		require.EqualValues(t, 1, c.Stats().Packed.Entries)
+		require.NoError(t, c.Close())
+	}
+}
+
 func TestACopyOfNothingIsHarmless(t *testing.T) {
 	c := mustOpen(t, "", nil)
 	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})

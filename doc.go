@@ -53,7 +53,8 @@
 // XNNPACK's look-up key lacks most of what decides the packed bytes: the kernel's shape, groups, scales, zero points,
 // block sizes, and the bias where the input is quantised dynamically. A host gives all that with [PackedAs], for each
 // use of a kernel. A host that does not risks that two uses of one name and content in different shapes, groups or
-// quantisations get each other's packed weights: wrong answers, and reads out of bounds.
+// quantisations get each other's packed weights: wrong answers, and reads out of bounds. One that does not know it says
+// so with [Compare].
 //
 // XNNPACK reads a tensor's content only after a look-up missed, so computed tensors are computed then; but it packs
 // some operators without a look-up: see [Eager]. Some constants are read at inference: see [Retain].

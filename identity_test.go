@@ -112,10 +112,12 @@ func TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile(t *testing.T) {
 	require.Contains(t, bySeed, uint32(0x4a))
 }
 
-// twoScales is a model that uses one int8 kernel twice, with these scales; only tells the cache about them if told to.
+// twoScales is a model that uses one int8 kernel twice, with these scales. It tells the cache about them, or loads the
+// kernel with these options.
 type twoScales struct {
-	scales [2]float32
-	tell   bool
+	scales  [2]float32
+	tell    bool
+	options []xpwc.LoadOption
 }
 
 const scaledWidth = 32
@@ -135,7 +137,7 @@ func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
 		require.NoError(t, err)
 		options.WeightsCache = session
 		if !m.tell {
-			data, err = session.Load("kernel")
+			data, err = session.Load("kernel", m.options...)
 			require.NoError(t, err)
 		}
 	} else {
@@ -186,7 +188,7 @@ func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
 
 func TestOneKernelUnderTwoScalesIsTwoWeights(t *testing.T) {
 	for _, tell := range []bool{true, false} {
-		m := twoScales{[2]float32{0.01, 0.02}, tell}
+		m := twoScales{scales: [2]float32{0.01, 0.02}, tell: tell}
 		want := m.run(t, nil)
 		path := cachePath(t)
 		for start := range 3 {
@@ -217,11 +219,50 @@ func TestAnotherModelWithOtherScalesIsToldApart(t *testing.T) {
 	path := cachePath(t)
 	for range 2 {
 		for _, scales := range [][2]float32{{0.01, 0.02}, {0.03, 0.04}} {
-			m := twoScales{scales, true}
+			m := twoScales{scales: scales, tell: true}
 			c := openCache(t, path, nil)
 			require.Equal(t, m.run(t, nil), m.run(t, c))
 			require.NoError(t, c.Close())
 		}
+	}
+}
+
+func TestWhatAHostKnowsTooLittleOfIsComparedAtEachStart(t *testing.T) {
+	part := xpwc.PackedAs(packing.Opaque([]byte("all that the host knows")))
+	for name, options := range map[string][]xpwc.LoadOption{
+		"nothing is known": {xpwc.Compare()},
+		"something is":     {xpwc.Compare(), part},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := cachePath(t)
+			models := []twoScales{
+				{scales: [2]float32{0.01, 0.01}, options: options},
+				{scales: [2]float32{0.02, 0.02}, options: options},
+			}
+			run := func(m twoScales) xpwc.Stats {
+				c := openCache(t, path, nil)
+				require.Equal(t, m.run(t, nil), m.run(t, c))
+				s := c.Stats()
+				require.Zero(t, s.Hits.Entries)
+				require.NoError(t, c.Close())
+				return s
+			}
+			for _, m := range models {
+				require.EqualValues(t, 1, run(m).Packed.Entries)
+			}
+			slices.Reverse(models)
+			for range 2 {
+				for _, m := range models {
+					s := run(m)
+					require.Zero(t, s.WrittenBytes)
+					require.EqualValues(t, 2, s.Reused.Entries)
+				}
+			}
+			for _, m := range models { // a host that does not compare is not given what nobody vouched for
+				m.options = options[1:]
+				run(m)
+			}
+		})
 	}
 }
 

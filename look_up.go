@@ -259,6 +259,8 @@ func (s *Session) find(w *weight) (answer *entry, same bool) {
 func (s *Session) answers(e *entry, w *weight) bool {
 	c := s.cache
 	switch {
+	case w.kernel.packing.compare:
+		return false // the host does not know which it means
 	case e.record.Flags&format.Variant != 0, e.record.Seed != w.seed && c.seeds[seedKey{w.key, w.seed}] != e:
 		return false
 	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.given):

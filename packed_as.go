@@ -38,10 +38,11 @@ type packedAs struct {
 	identities []identity // each once, sorted by digest
 	uses       int32      // how often identities were given that are not opaque
 	given      bool       // anything
+	compare    bool       // and that is not all: see Compare
 }
 
 func (p *packedAs) clone() packedAs {
-	return packedAs{slices.Clone(p.identities), p.uses, p.given}
+	return packedAs{slices.Clone(p.identities), p.uses, p.given, p.compare}
 }
 
 func (p *packedAs) add(id identity) {
@@ -92,8 +93,13 @@ func (p *packedAs) ambiguous() bool {
 // addIdentity notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
 func (s *source) addIdentity(id identity) {
 	s.withCopies(func(of *source) { of.packing.given = true })
+	s.withStandIns(func(of *source) { of.packing.add(id) })
+}
+
+// withStandIns calls do for a tensor, for whatever stands for it, and for the copies of these.
+func (s *source) withStandIns(do func(*source)) {
 	for at := s; at != nil; at = at.has().standIn {
-		at.withCopies(func(of *source) { of.packing.add(id) })
+		at.withCopies(do)
 	}
 }
 

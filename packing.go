@@ -309,8 +309,9 @@ func (s *Session) settle(w *weight, p space) *entry {
 	e.verified, e.sized = true, true
 	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.has().copyOf != nil)
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
-	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
-	if variant || !w.kernel.packing.known() && uniform(w.kernel.content) {
+	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which. What a host packed that
+	// knew too little must not be believed by one that says no more.
+	if variant || w.kernel.packing.compare || !w.kernel.packing.known() && uniform(w.kernel.content) {
 		e.record.Flags |= format.Variant
 	}
 	s.place(e, p)

@@ -77,7 +77,7 @@ func TestAStampOfAnotherMachineIsNoEvidence(t *testing.T) {
 // Each alone would be served; which of the two is meant, only packing tells.
 func TestTwoMachinesPackingsOfOneKernelWithScalesNobodyToldAreBothServedRight(t *testing.T) {
 	var caches []string
-	models := []twoScales{{[2]float32{0.01, 0.01}, false}, {[2]float32{0.02, 0.02}, false}}
+	models := []twoScales{{scales: [2]float32{0.01, 0.01}}, {scales: [2]float32{0.02, 0.02}}}
 	for _, m := range models {
 		caches = append(caches, cachePath(t))
 		c := openCache(t, caches[len(caches)-1], nil)

@@ -104,8 +104,8 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 
 // A LoadOption says what a tensor is for.
 type LoadOption struct {
-	eager, packOnly, retain bool
-	packedAs                *identity // or nil
+	eager, packOnly, retain, compare bool
+	packedAs                         *identity // or nil
 }
 
 // Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
@@ -123,6 +123,13 @@ func PackOnly() LoadOption { return LoadOption{packOnly: true} }
 // constants of elementwise operators), even if an operator packs them too, and overrides PackOnly.
 func Retain() LoadOption { return LoadOption{retain: true} }
 
+// Compare says that the host does not know all that decides how XNNPACK packs a kernel: scales, zero points, the shape,
+// the operator. No look-up of it is answered. What XNNPACK packs is compared in each process with what the cache has:
+// equal bytes are shared, and others are kept beside them. So it is never wrong, the weights are in memory once, and
+// nothing is written a second time; but a warm start takes as long as packing. PackedAs gives the cache what makes it
+// fast, and does not undo Compare.
+func Compare() LoadOption { return LoadOption{compare: true} }
+
 // Load returns the unpacked tensor of that name: the memory whose address is to be given to XNNPACK, outside the Go
 // heap and owned by the session. If the tensor's content is computed, it is there only once XNNPACK is about to pack
 // it; Eager makes sure. The memory goes away in Finalize when packing consumed it, else in Close. Loading a name
@@ -134,6 +141,7 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		o.eager = o.eager || option.eager
 		o.packOnly = o.packOnly || option.packOnly
 		o.retain = o.retain || option.retain
+		o.compare = o.compare || option.compare
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,6 +166,9 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		if src.counted {
 			s.done -= int64(len(src.content))
 		}
+	}
+	if o.compare {
+		src.withStandIns(func(of *source) { of.packing.compare = true })
 	}
 	for _, option := range options {
 		if id := option.packedAs; id != nil {

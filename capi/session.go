@@ -87,7 +87,7 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 	zero(data)
 	zero(size)
 	return withSession(handle, func(s *session) error {
-		const known = C.XPWC_LOAD_EAGER | C.XPWC_LOAD_PACK_ONLY | C.XPWC_LOAD_RETAIN
+		const known = C.XPWC_LOAD_EAGER | C.XPWC_LOAD_PACK_ONLY | C.XPWC_LOAD_RETAIN | C.XPWC_LOAD_COMPARE
 		switch {
 		case name == nil || data == nil:
 			return invalid("xpwc_session_load: name or data is NULL")
@@ -106,6 +106,7 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 			{C.XPWC_LOAD_EAGER, xpwc.Eager()},
 			{C.XPWC_LOAD_PACK_ONLY, xpwc.PackOnly()},
 			{C.XPWC_LOAD_RETAIN, xpwc.Retain()},
+			{C.XPWC_LOAD_COMPARE, xpwc.Compare()},
 		} {
 			if flags&o.flag != 0 {
 				options = append(options, o.option)

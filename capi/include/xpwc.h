@@ -448,7 +448,12 @@ enum {
   XPWC_LOAD_PACK_ONLY = 1 << 1,
   // The content is kept until xpwc_session_end, for tensors that are also read at inference (PReLU slopes, constants of
   // elementwise operators).
-  XPWC_LOAD_RETAIN = 1 << 2
+  XPWC_LOAD_RETAIN = 1 << 2,
+  // The host does not know all that decides how XNNPACK packs the kernel, so that no look-up of it is answered. What
+  // XNNPACK packs is compared in each process with what the cache has: equal bytes are shared, and others are kept
+  // beside them. So it is never wrong and in memory once, but each start packs. xpwc_load_options.packing makes a part
+  // of the key of what is known, and does not undo this.
+  XPWC_LOAD_COMPARE = 1 << 3
 };
 
 // Operators that pack weights, by the function of xnnpack.h that defines one.
@@ -547,8 +552,8 @@ typedef struct xpwc_load_options {
   // How XNNPACK is going to pack the tensor. Set it for every kernel, also of floats, and for each use of the kernel:
   // load it once more for another use. XNNPACK's key has almost nothing of it. Without it, two uses of one name and
   // content with other shapes, groups or quantisations can get each other's packed weights: wrong answers, and reads
-  // out of bounds. NULL if it is not known, and for what is not a kernel. If it makes no sense it is
-  // XPWC_STATUS_INVALID_ARGUMENT, and xpwc_last_error names the member.
+  // out of bounds. Where it is not known it is NULL, and XPWC_LOAD_COMPARE is set. It is NULL for what is not a
+  // kernel. If it makes no sense it is XPWC_STATUS_INVALID_ARGUMENT, and xpwc_last_error names the member.
   const struct xpwc_packing* packing;
 } xpwc_load_options;
 

@@ -135,9 +135,10 @@ static void shapes_scales_and_biases_are_distinguished(void) {
 
 enum { PACKED = 4096 };
 
-// Returns whether packed weights are found that are packed so. If not, and pack is set, they are packed. The key that
-// XNNPACK would give is always the same.
-static bool found(xpwc_cache cache, const xpwc_packing* packings[], size_t count, bool pack) {
+// Returns whether packed weights are found that are packed so. If not, and pack is set, they are packed: bytes of that
+// value. The key that XNNPACK would give is always the same.
+static bool found_or_packed(
+    xpwc_cache cache, const xpwc_packing* packings[], size_t count, uint32_t flags, bool pack, char value) {
   const xpwc_data_map map = the_map();
   xpwc_session session;
   OK(xpwc_session_begin(cache, &map, &session));
@@ -147,6 +148,7 @@ static bool found(xpwc_cache cache, const xpwc_packing* packings[], size_t count
     memset(&options, 0, sizeof(options));
     options.struct_size = sizeof(options);
     options.packing = packings[i];
+    options.flags = flags;
     OK(xpwc_session_load(session, "w", &options, &kernel, NULL));
   }
   struct xnn_weights_cache_provider* provider;
@@ -159,12 +161,18 @@ static bool found(xpwc_cache cache, const xpwc_packing* packings[], size_t count
   if (!is && pack) {
     void* space = provider->reserve_space(provider->context, PACKED);
     REQUIRE(space != NULL);
-    memset(space, 'a', PACKED);
-    REQUIRE(provider->look_up_or_insert(provider->context, &key, space, PACKED) != SIZE_MAX);
+    memset(space, value, PACKED);
+    const size_t offset = provider->look_up_or_insert(provider->context, &key, space, PACKED);
+    const char* kept = (const char*)provider->offset_to_addr(provider->context, offset);
+    REQUIRE(kept[0] == value && kept[PACKED - 1] == value);
   }
   OK(xpwc_session_finalize(session));
   OK(xpwc_session_end(session));
   return is;
+}
+
+static bool found(xpwc_cache cache, const xpwc_packing* packings[], size_t count, bool pack) {
+  return found_or_packed(cache, packings, count, 0, pack, 'a');
 }
 
 static bool found_one(xpwc_cache cache, const xpwc_packing* packing, bool pack) {
@@ -272,6 +280,25 @@ static void opaque_bytes_add_up(void) {
   OK(xpwc_close(cache));
 }
 
+// What a host does not know enough of is never found, but kept once.
+static void too_little_is_compared(void) {
+  xpwc_packing a;
+  memset(&a, 0, sizeof(a));
+  a.struct_size = sizeof(a);
+  a.opaque = "a";
+  a.opaque_size = 1;
+  const xpwc_packing* packings[] = {&a};
+  xpwc_cache cache;
+  OK(xpwc_open("", NULL, &cache));
+  for (int i = 0; i < 6; i++) {
+    REQUIRE(!found_or_packed(cache, packings, 1, XPWC_LOAD_COMPARE, true, "xy"[i % 2]));
+  }
+  REQUIRE(cache_stats(cache).packed.entries == 2);
+  REQUIRE(cache_stats(cache).reused.entries == 4);
+  REQUIRE(!found(cache, packings, 1, false)); // neither does a host find it that says no more
+  OK(xpwc_close(cache));
+}
+
 int main(int argc, char** argv) {
   REQUIRE(argc == 2);
   snprintf(path, sizeof(path), "%s/cache", argv[1]);
@@ -280,5 +307,6 @@ int main(int argc, char** argv) {
   shapes_scales_and_biases_are_distinguished();
   every_member_counts();
   opaque_bytes_add_up();
+  too_little_is_compared();
   return 0;
 }
