@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -95,6 +96,10 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 		}
 		entries = append(entries, e)
 	}
+	slices.SortFunc(entries, func(a, b cachefile.Entry) int { // whatever the order of packing was
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Size, b.Size),
+			cmp.Compare(a.Family.Operator, b.Family.Operator), bytes.Compare(a.Sum[:], b.Sum[:]))
+	})
 	if err := stockCollisions(entries); err != nil {
 		return err
 	}
@@ -120,6 +125,9 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 			s.LeftOut = append(s.LeftOut, leftOut{e.Name, ambiguous})
 			return nil
 		}})
+	slices.SortFunc(s.LeftOut, func(a, b leftOut) int {
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Why, b.Why))
+	})
 	if errors.Is(err, cachefile.ErrEmpty) {
 		err = fmt.Errorf("there is nothing that the stock runtime would look for: %s", strings.Join(s.reasons(), ", "))
 	}
@@ -159,7 +167,7 @@ func stockPacks(e *cachefile.Entry) string {
 	return ""
 }
 
-// stockChoice returns the entries that the file has: the largest of each name, whatever the order of packing was.
+// stockChoice returns the entries that the file has: the largest of each name.
 func stockChoice(entries []cachefile.Entry) map[string]cachefile.Entry {
 	chosen := map[string]cachefile.Entry{}
 	for _, e := range entries {
