@@ -9,7 +9,7 @@ var (
 
 	// ErrUnsupported is matched when a file or a program has what this package does not know: a version of its
 	// schema, a type, a quantisation, a flag. The error says what. Export the model again, with an ExecuTorch of
-	// about 1.5.
+	// about 1.5. Where it is matched by [Method.Runnable] alone, the weights can be packed.
 	ErrUnsupported = errors.New("unsupported in an ExecuTorch file")
 
 	// ErrUnsupportedOp is matched when a method has operators that are none of an XNNPACK delegate's, or a delegate

@@ -32,20 +32,8 @@ func (m *Method) Delegates() int { return m.delegates }
 // Operators returns the operators of the method, those in delegates first and each of these groups by name. Constants
 // that are converted or copied are none.
 func (m *Method) Operators() []Operator {
-	counts := map[Operator]int{}
-	for _, i := range m.all.steps {
-		s := &m.all.plan.steps[i]
-		o := Operator{Name: s.kind}
-		if s.copy {
-			o.Where = Copied
-		}
-		counts[o]++
-	}
-	for name, n := range m.outside {
-		counts[Operator{Name: name, Where: Outside}] = n
-	}
 	var out []Operator
-	for o, n := range counts {
+	for o, n := range m.counts {
 		o.Count = n
 		out = append(out, o)
 	}

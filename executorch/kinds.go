@@ -77,6 +77,7 @@ type decoder struct {
 	ids    map[uint32]xnnpack.ValueID // of the plan, by those of the graph
 	limits xnnpack.Range              // of the output; zero if there are none
 	err    error
+	other  uint32 // flags that are not known
 }
 
 func (d *decoder) fail(err error) {
@@ -103,13 +104,11 @@ func (d *decoder) optional(slot int) xnnpack.ValueID {
 	return d.value(slot)
 }
 
-// flags returns the flags, which must be among the known ones.
+// flags returns those of the flags that are known, and keeps the others.
 func (d *decoder) flags(slot int, known uint32) uint32 {
 	flags := d.t.Uint32(slot)
-	if flags&^known != 0 {
-		d.fail(fmt.Errorf("%w: the node's flags %#x", ErrUnsupported, flags&^known))
-	}
-	return flags
+	d.other |= flags &^ known
+	return flags & known
 }
 
 func (d *decoder) number(slot int) int { return d.inRange(d.t.Uint32(slot)) }

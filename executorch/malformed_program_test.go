@@ -9,14 +9,17 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc"
 	"xpwc/xnnpack"
 )
 
+// A program that ExecuTorch may load is packed, whatever is wrong with it besides its weights.
 func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 	type programChange = func(p *mprogram)
 	type graphChange = func(g *xgraph)
@@ -42,6 +45,7 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 		graph   graphChange
 		is      error
 		want    string
+		packed  bool // the program is opened and packed, and is only not runnable
 	}{
 		"no methods": {program: func(p *mprogram) { p.methods = nil }, want: "no methods"},
 		"a method twice": {program: func(p *mprogram) { p.methods = append(p.methods, p.methods[0]) },
@@ -76,11 +80,11 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 		"an order of others": {program: changed(func(m *mtensor) { m.order = []byte{0, 1, 2, 2} }),
 			want: "in the order [0 1 2 2]"},
 		"a tensor elsewhere": {program: changed(func(m *mtensor) { m.order = []byte{0, 1, 3, 2} }),
-			want: "a tensor of shape [1 5 2 6] in memory where the delegate has [1 5 6 2]"},
+			want: "a tensor of shape [1 5 2 6] in memory where the delegate has [1 5 6 2]", packed: true},
 		"a tensor of other type": {program: changed(func(m *mtensor) { m.dtype = Int }),
-			want: "a tensor of INT where the delegate has fp32"},
+			want: "a tensor of INT where the delegate has fp32", packed: true},
 		"no tensor": {program: method(func(m *mmethod) { m.values[0] = table{0: byte(1), 1: table{}} }),
-			want: "it is no tensor"},
+			want: "it is no tensor", packed: true},
 		"a content not there": {program: changed(func(m *mtensor) { m.data = 1 }),
 			want: "its content is number 1 of 0"},
 		"a content beyond its segment": {program: func(p *mprogram) {
@@ -138,12 +142,12 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 			is: ErrUnsupported, want: "datatype -1"},
 		"a huge dimension": {graph: value(func(v *xtensor) { v.dims = []uint32{1 << 31} }),
 			want: "a dimension of 2147483648"},
-		"too many elements": {graph: value(func(v *xtensor) {
-			v.dims = []uint32{1 << 20, 1 << 20,
-				1}
-		}), is: ErrUnsupported, want: "more than"},
+		"too many elements": {graph: value(func(v *xtensor) { v.dims = []uint32{1 << 20, 1 << 20, 1} }),
+			program: changed(func(m *mtensor) { m.sizes = []int32{1 << 20, 1 << 20, 1} }),
+			is:      ErrUnsupported, want: "more than", packed: true},
 		"an empty value": {graph: value(func(v *xtensor) { v.dims = []uint32{1, 0, 6, 2} }),
-			want: "dimension 0"},
+			program: changed(func(m *mtensor) { m.sizes = []int32{1, 0, 6, 2} }),
+			want:    "dimension 0", packed: true},
 		"seven dimensions": {graph: value(func(v *xtensor) {
 			v.dims = []uint32{1, 1, 1, 1, 1, 1,
 				1}
@@ -173,15 +177,14 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 		"a node's filter not there": {graph: node(16, none), want: "it uses the value 4294967295"},
 		"a node's flag not known": {graph: node(19, uint32(1<<9)), is: ErrUnsupported,
 			want: "the node's flags 0x200"},
-		"a node's huge number":  {graph: node(0, uint32(math.MaxUint32)), want: "the number 4294967295"},
-		"a node without fields": {graph: func(g *xgraph) { g.nodes[0].fields = table{} }, want: "node 0 (Conv2d"},
-		"no stride":             {graph: node(6, uint32(0)), want: "stride 0"},
+		"a node's huge number": {graph: node(0, uint32(math.MaxUint32)), want: "the number 4294967295"},
+		"no stride":            {graph: node(6, uint32(0)), want: "stride 0"},
 		"another kernel": {graph: node(4, uint32(2)),
 			want: "a filter of shape [3 3 2 2] for a kernel of 2 by 2"},
 		"other groups":       {graph: node(12, uint32(2)), want: "2 groups of 2 to 3 channels"},
 		"no groups":          {graph: node(12, uint32(0)), want: "0 groups"},
-		"a window too large": {graph: node(8, uint32(100)), want: "a window that reaches over 201"},
-		"another output":     {graph: node(6, uint32(3)), want: "it computes the shape"},
+		"a window too large": {graph: node(8, uint32(100)), want: "a window that reaches over 201", packed: true},
+		"another output":     {graph: node(6, uint32(3)), want: "it computes the shape", packed: true},
 		"a bias of another shape": {graph: func(g *xgraph) { g.values[2].dims = []uint32{1, 3} },
 			want: "a bias of shape [1 3]"},
 		"output limits crossed": {graph: func(g *xgraph) { g.nodes[0].limits = []float32{1, 1} },
@@ -197,8 +200,11 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 				c.is = ErrMalformed
 			}
 			g := nodeCases()["Conv2d"].graph()
-			_, err := Open(save(t, around(g).bytes()))
-			require.NoError(t, err)
+			if c.packed {
+				g.constants[1].name = "bias"
+			}
+			sound := around(g).bytes()
+			require.NoError(t, openBytes(t, sound).Methods()[0].Runnable())
 			if c.graph != nil {
 				c.graph(&g)
 			}
@@ -208,7 +214,13 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 				c.program(&p)
 			}
 			path := save(t, p.bytes())
-			_, err = Open(path)
+			opened, err := Open(path)
+			if c.packed {
+				require.NoError(t, err)
+				defer func() { require.NoError(t, opened.Close()) }()
+				err = opened.Methods()[0].Runnable()
+				requireAsManyPacked(t, opened, openBytes(t, sound))
+			}
 			require.ErrorIs(t, err, c.is)
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, path)
@@ -216,7 +228,24 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNodesWhoseShapesContradictEachOtherAreRefused(t *testing.T) {
+// requireAsManyPacked packs another program, and then a program into the same file.
+func requireAsManyPacked(t *testing.T, p, other *Program) (found xpwc.Stats) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cache")
+	want := packAll(t, other, path, other.Shares(1))
+	require.NotZero(t, want.Packed)
+	found = packAll(t, p, path, p.Shares(1))
+	require.Equal(t, want.Packed.Entries, found.Packed.Entries+found.Hits.Entries+found.Reused.Entries)
+	return found
+}
+
+// requirePackedAlike checks that all which one program packs is what the other packs.
+func requirePackedAlike(t *testing.T, p, other *Program) {
+	t.Helper()
+	require.Zero(t, requireAsManyPacked(t, p, other).Packed)
+}
+
+func TestNodesWhoseShapesContradictEachOtherAreNotRun(t *testing.T) {
 	for name, c := range nodeCases() {
 		t.Run(name, func(t *testing.T) {
 			g := c.graph()
@@ -235,7 +264,11 @@ func TestNodesWhoseShapesContradictEachOtherAreRefused(t *testing.T) {
 					v.dims[d] = kept
 				}
 				v.dims = append(v.dims, 2)
-				_, err := openOnce(t, around(g).bytes())
+				p, err := openOnce(t, around(g).bytes())
+				if err == nil {
+					err = p.Methods()[0].Runnable()
+					require.NoError(t, p.Close())
+				}
 				require.ErrorIs(t, err, ErrMalformed)
 			}
 		})

@@ -31,6 +31,7 @@ type tensor struct {
 	order   []int // which dimension of the method's each of these is
 	dynamic bool  // the shape is the largest one
 	state   bool  // it has a content that the method may change
+	within  int32 // the element of its memory that it begins at; its content is not looked for then
 	content *content
 }
 
@@ -218,9 +219,7 @@ func (p *programReader) value(t flatbuf.Table) (evalue, error) {
 	}
 	v := t.Table(evalueVal)
 	x := &tensor{dtype: ScalarType(v.Byte(evalueTensorType)), dynamic: v.Byte(evalueTensorDynamism) != dynamismStatic}
-	if offset := v.Int32(evalueTensorOffset, 0); offset != 0 {
-		return evalue{}, fmt.Errorf("%w: a tensor that begins at element %d of its memory", ErrUnsupported, offset)
-	}
+	x.within = v.Int32(evalueTensorOffset, 0)
 	if x.dtype.Size() == 0 {
 		v.Fail("a tensor of unknown type %v", x.dtype)
 	}
@@ -246,6 +245,9 @@ func (p *programReader) value(t flatbuf.Table) (evalue, error) {
 	}
 	if len(x.shape) == 0 {
 		x.shape, x.order = scalar(), []int{0}
+	}
+	if x.within != 0 {
+		return evalue{x}, v.Err()
 	}
 	return evalue{x}, p.locate(v, x)
 }

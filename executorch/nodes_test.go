@@ -4,6 +4,7 @@ package executorch
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -478,8 +479,74 @@ func TestANodeThatTheBindingLacksIsNamed(t *testing.T) {
 	for kind, name := range map[byte]string{21: "ArgMaxPooling2d", 36: "ScaledDotProductAttention", 48: "type 48"} {
 		c := nodeCases()["Abs"]
 		c.kind = kind
-		_, err := Open(save(t, around(c.graph()).bytes()))
+		err := openBytes(t, around(c.graph()).bytes()).Methods()[0].Runnable()
 		require.ErrorIs(t, err, ErrUnsupportedOp)
 		require.ErrorContains(t, err, `method "forward": delegate 0, node 0 (`+name+", debug handle 100)")
 	}
+}
+
+// behind returns the layer's graph with a node between the input and what reads it, which has a field for flags.
+func behind(kind byte, flags uint32) xgraph {
+	q := quantizedFilter{datatype: dtChannelQInt8, inputs: 24, bits: 8}
+	g, _ := q.layer(2, false)
+	g.values = append(g.values, xtensor{id: 9, datatype: dtFloat32, dims: []uint32{24, 2}, external: none})
+	g.nodes[0].fields = slots(9, 1, 0)
+	g.nodes = append([]xnode{{kind: kind, fields: slots(0, 9, int(flags))}}, g.nodes...)
+	return g
+}
+
+func TestWhatDoesNotPackDoesNotKeepAProgramFromBeingPacked(t *testing.T) {
+	const abs, argMaxPooling = 30, 21
+	sound := openBytes(t, around(behind(abs, 0)).bytes())
+	require.NoError(t, sound.Methods()[0].Runnable())
+	for name, c := range map[string]struct {
+		program mprogram
+		is      error
+		reasons []string
+	}{
+		"a flag": {around(behind(abs, 0x240)), ErrUnsupported,
+			[]string{"delegate 0, node 0 (Abs, debug handle 100): unsupported in an ExecuTorch file: the node's flags 0x240"}},
+		"a node": {around(behind(argMaxPooling, 0)), ErrUnsupportedOp,
+			[]string{"delegate 0, node 0 (ArgMaxPooling2d, debug handle 100)"}},
+		"a part of a tensor": {func() mprogram {
+			p := around(behind(abs, 0))
+			p.methods[0].values[0][1].(table)[1] = int32(3)
+			return p
+		}(), ErrUnsupported, []string{"value 0 begins at element 3 of its memory"}},
+		"all of these, and an operator": {func() mprogram {
+			p := around(behind(argMaxPooling, 0))
+			m := &p.methods[0]
+			m.values[0][1].(table)[1] = int32(3)
+			m.operators = []string{"aten::elu"}
+			m.instructions = append(m.instructions, kernel(0, 1))
+			return p
+		}(), ErrUnsupported, []string{"operators that cannot be run here: aten::elu.out", "value 0 begins at element 3",
+			"delegate 0, node 0 (ArgMaxPooling2d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := openBytes(t, c.program.bytes())
+			err := p.Methods()[0].Runnable()
+			require.ErrorIs(t, err, c.is)
+			require.Len(t, strings.Split(err.Error(), "\n"), len(c.reasons), "what follows from one is none: %v", err)
+			for _, reason := range c.reasons {
+				require.ErrorContains(t, err, reason)
+			}
+			requirePackedAlike(t, p, sound)
+		})
+	}
+
+	g := nodeCases()["FullyConnected"].graph()
+	g.nodes[0].fields[4] = uint32(0x200)
+	_, err := Open(save(t, around(g).bytes()))
+	require.ErrorIs(t, err, ErrUnsupported, "it may decide what is packed")
+}
+
+func TestTheReasonsOfAHostileProgramAreBounded(t *testing.T) {
+	g := behind(30, 0)
+	for range 100 {
+		g.nodes = append(g.nodes, xnode{kind: 21, fields: slots(0, 9, 0)})
+	}
+	err := openBytes(t, around(g).bytes()).Methods()[0].Runnable()
+	require.Equal(t, maxReasons, strings.Count(err.Error(), "ArgMaxPooling2d"))
+	require.ErrorContains(t, err, "and 68 more reasons")
 }

@@ -32,6 +32,11 @@ type weighted interface {
 	// packing returns the identity of what is packed. tensor describes a value; the bias' content is there if inputs
 	// are quantised at inference.
 	packing(tensor func(xnnpack.ValueID) xnnpack.Tensor) packing.Identity
+	// least returns the shape of the smallest input that suits the kernel, or an error if none does. The input is the
+	// first of the operands.
+	least(of shapes) ([]int, error)
+	// between returns the same node with another input and output.
+	between(input, output xnnpack.ValueID) operation
 }
 
 // present leaves out an absent bias.

@@ -13,13 +13,10 @@ func (n fullyConnected) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
 	return present(n.Input, n.Filter, n.Bias), n.Output
 }
 func (n fullyConnected) shape(of shapes) ([]int, error) {
-	in, filter := of(n.Input), of(n.Filter)
-	if len(filter) != 2 {
-		return nil, malformed("a filter of shape %v", filter)
-	}
-	out, channels := filter[0], filter[1]
-	if n.TransposeWeights {
-		out, channels = channels, out
+	in := of(n.Input)
+	out, channels, err := n.channels(of)
+	if err != nil {
+		return nil, err
 	}
 	last := len(in) - 1
 	if last < 0 || in[last] != channels {
@@ -27,9 +24,29 @@ func (n fullyConnected) shape(of shapes) ([]int, error) {
 	}
 	return append(append([]int{}, in[:last]...), out), bias(of, n.Bias, out)
 }
+
+// channels returns how many the node computes, and how many it reads.
+func (n fullyConnected) channels(of shapes) (out, in int, err error) {
+	filter := of(n.Filter)
+	if len(filter) != 2 {
+		return 0, 0, malformed("a filter of shape %v", filter)
+	}
+	if n.TransposeWeights {
+		return filter[1], filter[0], nil
+	}
+	return filter[0], filter[1], nil
+}
 func (n fullyConnected) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
 	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
 	return s.FullyConnected(n.FullyConnected)
+}
+func (n fullyConnected) between(input, output xnnpack.ValueID) operation {
+	n.Input, n.Output = input, output
+	return n
+}
+func (n fullyConnected) least(of shapes) ([]int, error) {
+	_, channels, err := n.channels(of)
+	return []int{1, channels}, err
 }
 func (n fullyConnected) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 func (n fullyConnected) looksUp() bool                           { return true }
@@ -56,6 +73,18 @@ func kernelOf(filter []int, size xnnpack.Size) error {
 	return nil
 }
 
+// leastImage is one in which the kernel has one place.
+func leastImage(kernel, dilation xnnpack.Size, channels int64) ([]int, error) {
+	height := int64(kernel.Height-1)*int64(dilation.Height) + 1
+	width := int64(kernel.Width-1)*int64(dilation.Width) + 1
+	for _, n := range []int64{height, width, channels} {
+		if n <= 0 || n > maxElements {
+			return nil, malformed("a kernel of %d by %d, of %d channels", kernel.Height, kernel.Width, channels)
+		}
+	}
+	return []int{1, int(height), int(width), int(channels)}, nil
+}
+
 type convolution struct {
 	xnnpack.Convolution2D
 	kernel          xnnpack.Size
@@ -79,6 +108,13 @@ func (n convolution) shape(of shapes) ([]int, error) {
 func (n convolution) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
 	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
 	return s.Convolution2D(n.Convolution2D)
+}
+func (n convolution) between(input, output xnnpack.ValueID) operation {
+	n.Input, n.Output = input, output
+	return n
+}
+func (n convolution) least(shapes) ([]int, error) {
+	return leastImage(n.kernel, n.Dilation, int64(n.Groups)*int64(n.inputs))
 }
 func (n convolution) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 
@@ -128,6 +164,13 @@ func (n depthwise) shape(of shapes) ([]int, error) {
 func (n depthwise) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
 	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
 	return s.DepthwiseConvolution2D(n.DepthwiseConvolution2D)
+}
+func (n depthwise) between(input, output xnnpack.ValueID) operation {
+	n.Input, n.Output = input, output
+	return n
+}
+func (n depthwise) least(shapes) ([]int, error) {
+	return leastImage(n.kernel, n.Dilation, int64(n.groups))
 }
 func (n depthwise) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 
@@ -188,6 +231,15 @@ func (n deconvolution) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack
 	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
 	return s.Deconvolution2D(n.Deconvolution2D)
 }
+func (n deconvolution) between(input, output xnnpack.ValueID) operation {
+	n.Input, n.Output = input, output
+	return n
+}
+
+// least is as large as the kernel, for which no padding is too wide that suits the kernel.
+func (n deconvolution) least(shapes) ([]int, error) {
+	return leastImage(n.kernel, n.Dilation, int64(n.Groups)*int64(n.inputs))
+}
 func (n deconvolution) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 func (n deconvolution) looksUp() bool                           { return false }
 func (n deconvolution) packing(tensor func(xnnpack.ValueID) xnnpack.Tensor) packing.Identity {
@@ -220,6 +272,20 @@ func (n batchMatrixMultiply) shape(of shapes) ([]int, error) {
 func (n batchMatrixMultiply) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
 	n.A, n.B, n.Output = id(n.A), id(n.B), id(n.Output)
 	return s.BatchMatrixMultiply(n.BatchMatrixMultiply)
+}
+func (n batchMatrixMultiply) between(input, output xnnpack.ValueID) operation {
+	n.A, n.Output = input, output
+	return n
+}
+func (n batchMatrixMultiply) least(of shapes) ([]int, error) {
+	b := of(n.B)
+	if len(b) < 2 {
+		return nil, malformed("a factor of shape %v", b)
+	}
+	if n.TransposeB {
+		return []int{1, b[len(b)-1]}, nil
+	}
+	return []int{1, b[len(b)-2]}, nil
 }
 func (n batchMatrixMultiply) weights() (kernel, bias xnnpack.ValueID) {
 	return n.B, xnnpack.InvalidValue

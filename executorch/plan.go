@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"xpwc/internal/flatbuf"
 	"xpwc/xnnpack"
@@ -27,15 +26,14 @@ type value struct {
 	scales   *stored        // of channels or blocks, where they lie in a file
 	constant *constant
 	dynamic  bool // the shape is the largest one
-	internal bool // only nodes of one delegate use it: its shape is what they compute
+	internal bool // only nodes of one delegate use it: it has no shape before one of them computes it
+	computed bool
 	read     bool // a step uses it
 }
 
 // step is a node, or what stands for a copy.
 type step struct {
 	name string // what errors call it
-	kind string // the schema's name of the node, or the operator's
-	copy bool   // it is a copy of the method's, and no node of a delegate
 	operation
 }
 
@@ -51,11 +49,11 @@ type planner struct {
 	method  *method
 	files   *files
 	plan    *plan
-	base    int            // where the method's own values begin in the plan
-	asFloat map[int]bool   // values of the method: inputs that are converted before they are given
-	calls   int            // of XNNPACK's delegates
-	outside map[string]int // how often the method has each operator that is none of XNNPACK's
-	fault   error          // why the method cannot be run besides, or nil
+	base    int              // where the method's own values begin in the plan
+	asFloat map[int]bool     // values of the method: inputs that are converted before they are given
+	calls   int              // of XNNPACK's delegates
+	counts  map[Operator]int // how often the method has each operator
+	reasons reasons          // why the method cannot be run, besides operators outside of XNNPACK
 }
 
 func (p *planner) planMethod() (part, error) {
@@ -65,6 +63,9 @@ func (p *planner) planMethod() (part, error) {
 		x := value{tensor: xnnpack.Tensor{Name: fmt.Sprint("value ", i)}}
 		if v.tensor != nil {
 			x.tensor.Shape, x.dynamic = v.tensor.shape, v.tensor.dynamic
+			if v.tensor.within != 0 {
+				p.cannot("value %d begins at element %d of its memory", i, v.tensor.within)
+			}
 		}
 		p.plan.values = append(p.plan.values, x)
 	}
@@ -74,17 +75,17 @@ func (p *planner) planMethod() (part, error) {
 		switch in.kind {
 		case kernelCall:
 			name := m.operators[in.target]
-			if err = p.kernel(name, in.args); err != nil {
-				err = fmt.Errorf("instruction %d, %s: %w", i, name, err)
+			if err := p.kernel(name, in.args); err != nil {
+				p.reasons.add(fmt.Errorf("instruction %d, %s: %w", i, name, err))
 			}
 		case delegateCall:
 			if err = p.delegate(in.target, in.args); err != nil {
 				err = fmt.Errorf("delegate %d, %w", in.target, err)
 			}
 		case moveCall:
-			p.outside["a move"]++
+			p.count("a move", Outside)
 		case jumpFalseCall:
-			p.outside["a jump"]++
+			p.count("a jump", Outside)
 		case freeCall:
 		}
 		if err != nil {
@@ -106,8 +107,10 @@ func (p *planner) planMethod() (part, error) {
 		whole.outputs = append(whole.outputs, p.base+i)
 	}
 	p.externals()
-	if len(p.outside) == 0 && p.fault == nil {
-		p.fault = whole.order()
+	if p.runnable() == nil {
+		if err := whole.order(); err != nil {
+			p.reasons.add(err)
+		}
 	}
 	return whole, nil
 }
@@ -133,6 +136,8 @@ func (p part) pruned() part {
 	p.steps = steps
 	return p
 }
+
+func (p *planner) count(name string, where Where) { p.counts[Operator{Name: name, Where: where}]++ }
 
 // inputsAsFloats returns the inputs of other types with which the method does nothing but to convert them to floats:
 // images of bytes, for instance. Whoever gives such an input converts it.
@@ -176,7 +181,7 @@ var copies = map[string]bool{
 // kernel plans a call of an operator.
 func (p *planner) kernel(name string, args []int) error {
 	if !copies[name] {
-		p.outside[name]++
+		p.count(name, Outside)
 		return nil
 	}
 	if len(args) < 2 {
@@ -197,13 +202,13 @@ func (p *planner) kernel(name string, args []int) error {
 			return err
 		}
 		if converted == nil {
-			p.outside[fmt.Sprintf("%s from %v to %v", name, x.dtype, y.dtype)]++
+			p.count(fmt.Sprintf("%s from %v to %v", name, x.dtype, y.dtype), Outside)
 			return nil
 		}
 		p.plan.values = append(p.plan.values, *converted)
 		source = xnnpack.ValueID(len(p.plan.values) - 1)
 	} else if err := p.know(from); errors.Is(err, ErrUnsupported) {
-		p.outside[fmt.Sprintf("%s of %v", name, x.dtype)]++
+		p.count(fmt.Sprintf("%s of %v", name, x.dtype), Outside)
 		return nil
 	} else if err != nil {
 		return err
@@ -227,7 +232,8 @@ func (p *planner) kernel(name string, args []int) error {
 		}
 		op = duplicate{xnnpack.Copy{Input: source, Output: target}}
 	}
-	return p.add(step{name: name, kind: name, copy: true, operation: op})
+	p.count(name, Copied)
+	return p.add(step{name: name, operation: op})
 }
 
 // converted returns a constant tensor as a value of another type, or nil if it is no constant or cannot be converted
@@ -281,6 +287,9 @@ func (p *planner) know(i int) error {
 	if t.state {
 		return fmt.Errorf("%w: value %d is a state that the method keeps", ErrUnsupported, i)
 	}
+	if _, err := elements(t.shape...); err != nil {
+		return fmt.Errorf("value %d: %w", i, err)
+	}
 	if err := p.complete(v, t.content, nil); err != nil {
 		return fmt.Errorf("value %d: %w", i, err)
 	}
@@ -290,11 +299,6 @@ func (p *planner) know(i int) error {
 
 // complete checks a value's shape, and finds its content and scales if it has them.
 func (p *planner) complete(v *value, c, scales *content) error {
-	if c == nil || len(v.tensor.Shape) > xnnpack.MaxTensorDims {
-		if _, err := elements(v.tensor.Shape...); err != nil {
-			return err
-		}
-	}
 	size, err := v.tensor.Type.ByteSize(v.tensor.Shape)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -324,22 +328,27 @@ func (p *planner) complete(v *value, c, scales *content) error {
 	return err
 }
 
+// errNotComputed is returned for a step that reads what no step computes before it.
+var errNotComputed = malformed("what it reads is not computed before")
+
 // add appends a step, whose operands' shapes must fit together.
 func (p *planner) add(s step) error {
+	inputs, out := s.operands()
+	for _, in := range inputs {
+		v := &p.plan.values[in]
+		if v.internal && !v.computed && v.constant == nil {
+			return errNotComputed
+		}
+	}
 	shape, err := s.shape(func(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape })
 	if err != nil {
 		return err
 	}
-	inputs, out := s.operands()
+	if err := p.plan.values[out].compute(shape); err != nil {
+		return err
+	}
 	for _, in := range inputs {
 		p.plan.values[in].read = true
-	}
-	v := &p.plan.values[out]
-	if v.constant != nil {
-		return malformed("it computes a constant")
-	}
-	if err := v.compute(shape); err != nil {
-		return err
 	}
 	s.name = "method " + strconv.Quote(p.method.name) + ", " + s.name
 	p.plan.steps = append(p.plan.steps, s)
@@ -347,11 +356,21 @@ func (p *planner) add(s step) error {
 }
 
 // compute gives a value the shape that a step computes. An internal one takes it, as with XNNPACK: ExecuTorch's export
-// notes the dimensions of images that are quantised there in another order. But what was planned with the shape that
-// the program claims is not planned again, and lists of scales were found for it.
+// notes the dimensions of images that are quantised there in another order. But what was planned with another shape is
+// not planned again, and lists of scales were found for it.
 func (v *value) compute(shape []int) error {
+	if v.constant != nil {
+		return malformed("it computes a constant")
+	}
+	if _, err := elements(shape...); err != nil {
+		return err
+	}
 	if slices.Equal(shape, v.tensor.Shape) {
+		v.computed = true
 		return nil
+	}
+	if _, err := v.tensor.Type.ByteSize(shape); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	scales, _, err := scaleCount(&v.tensor)
 	if err != nil {
@@ -360,9 +379,16 @@ func (v *value) compute(shape []int) error {
 	if !v.internal || v.read || scales > 0 {
 		return malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)
 	}
-	v.tensor.Shape = shape
-	_, err = elements(shape...)
-	return err
+	v.tensor.Shape, v.computed = shape, true
+	return nil
+}
+
+// notPlanned notes why a node is no step. That it needs what another such node computes is no reason of its own.
+func (p *planner) notPlanned(name string, err error) {
+	if errors.Is(err, errNotComputed) && !p.reasons.none() {
+		return
+	}
+	p.reasons.add(fmt.Errorf("%s: %w", name, err))
 }
 
 // internal appends a value that only XNNPACK sees.
@@ -375,7 +401,7 @@ func (p *planner) internal(t xnnpack.Tensor) xnnpack.ValueID {
 func (p *planner) delegate(number int, args []int) error {
 	d := p.method.delegates[number]
 	if d.backend != xnnpackBackend {
-		p.outside["a delegate to "+d.backend]++
+		p.count("a delegate to "+d.backend, Outside)
 		return nil
 	}
 	p.calls++
@@ -412,6 +438,7 @@ func (p *planner) delegate(number int, args []int) error {
 		k := kindOf(t.Byte(xnodeType))
 		handle := strconv.FormatUint(uint64(t.Uint32(xnodeHandle)), 10)
 		name := "node " + strconv.Itoa(i) + " (" + k.name + ", debug handle " + handle + ")"
+		p.count(k.name, InDelegate)
 		err := p.node(t, k, here+name, ids)
 		if err == nil {
 			err = g.table.Err()
@@ -445,10 +472,16 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 		return malformed("argument %d of %d", x.external, len(args))
 	}
 	i := args[x.external]
-	if err := p.bind(i, v); err != nil {
+	argument := xnnpack.ValueID(p.base + i)
+	if err := p.agrees(i, &v); err != nil {
+		p.reasons.add(fmt.Errorf("%s: argument %d, value %d of the method: %w", name, x.external, i, err))
+		_, bad := elements(v.tensor.Shape...)
+		v.internal = x.output || bad != nil
+		p.plan.values = append(p.plan.values, v)
+		argument = xnnpack.ValueID(len(p.plan.values) - 1)
+	} else if err := p.bind(i, v); err != nil {
 		return fmt.Errorf("argument %d, value %d of the method: %w", x.external, i, err)
 	}
-	argument := xnnpack.ValueID(p.base + i)
 	ids[x.id] = argument
 	if !x.dynamic {
 		return nil
@@ -459,8 +492,12 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 	}
 	quantised := p.internal(t)
 	ids[x.id] = quantised
-	n := xnnpack.Convert{Input: argument, Output: quantised}
-	return p.add(step{name: name, kind: "Convert", operation: convert{n}})
+	p.count("Convert", InDelegate)
+	n := convert{xnnpack.Convert{Input: argument, Output: quantised}}
+	if err := p.add(step{name: name, operation: n}); err != nil {
+		p.notPlanned(name, err)
+	}
+	return nil
 }
 
 // argumentTypes are how a method has what XNNPACK takes and gives.
@@ -469,8 +506,8 @@ var argumentTypes = map[xnnpack.Datatype]ScalarType{
 	xnnpack.QInt8: Char, xnnpack.QUint8: Byte, xnnpack.Int32: Int, xnnpack.QInt32: Int,
 }
 
-// bind says what value i of the method is: an argument of a delegate.
-func (p *planner) bind(i int, is value) error {
+// agrees returns an error if value i of the method is not what a delegate takes it for.
+func (p *planner) agrees(i int, is *value) error {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
 	if t == nil {
 		return malformed("it is no tensor")
@@ -481,9 +518,16 @@ func (p *planner) bind(i int, is value) error {
 	if !slices.Equal(t.shape, is.tensor.Shape) {
 		return malformed("a tensor of shape %v in memory where the delegate has %v", t.shape, is.tensor.Shape)
 	}
-	if v.known && (v.tensor.Type != is.tensor.Type || !sameMeaning(v, &is)) {
+	if v.known && (v.tensor.Type != is.tensor.Type || !sameMeaning(v, is)) {
 		return malformed("delegates take it for other things")
 	}
+	_, err := elements(t.shape...)
+	return err
+}
+
+// bind says what value i of the method is: an argument of a delegate.
+func (p *planner) bind(i int, is value) error {
+	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
 	if v.known {
 		return nil
 	}
@@ -498,17 +542,11 @@ func (p *planner) bind(i int, is value) error {
 	return nil
 }
 
-// cannot notes why the method cannot be run.
-func (p *planner) cannot(format string, args ...any) {
-	if p.fault == nil {
-		p.fault = fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
-	}
-}
-
-// node plans a node.
+// node plans a node. One that packs nothing is left out if it cannot be run, which is a reason why the method cannot.
 func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnpack.ValueID) error {
 	if k.decode == nil {
-		return ErrUnsupportedOp
+		p.reasons.add(fmt.Errorf("%s: %w", name, ErrUnsupportedOp))
+		return nil
 	}
 	d := &decoder{t: t.Table(xnodeVal), ids: ids}
 	if limits := t.Table(xnodeMinMax); limits.Present() {
@@ -528,14 +566,33 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 	if d.err != nil {
 		return d.err
 	}
-	s := step{name: name, kind: k.name, operation: op}
+	packs := p.packs(op)
+	if d.other != 0 {
+		err := fmt.Errorf("%w: the node's flags %#x", ErrUnsupported, d.other)
+		if packs {
+			return err
+		}
+		p.reasons.add(fmt.Errorf("%s: %w", name, err))
+	}
+	s := step{name: name, operation: op}
+	add := p.add
+	if packs {
+		add = p.addPacking
+	}
+	var err error
 	switch n := op.(type) {
 	case mean:
-		return p.mean(s, n, d.limits)
+		err = p.mean(s, n, d.limits)
 	case fullyConnected:
-		return p.fullyConnected(s, n)
+		err = p.fullyConnected(s, n, add)
+	default:
+		err = add(s)
 	}
-	return p.add(s)
+	if err != nil && !packs {
+		p.notPlanned(name, err)
+		return nil
+	}
+	return err
 }
 
 // mean adds a global average pooling. XNNPACK keeps the images' dimensions as its output has them, and does not limit
@@ -563,16 +620,16 @@ func unbounded(r xnnpack.Range) bool {
 }
 
 // fullyConnected adds a node. One of bfloat16 computes single precision, from which its output is converted.
-func (p *planner) fullyConnected(s step, n fullyConnected) error {
+func (p *planner) fullyConnected(s step, n fullyConnected, add func(step) error) error {
 	bf16 := func(id xnnpack.ValueID) bool { return p.plan.values[id].tensor.Type == xnnpack.BFloat16 }
 	if !bf16(n.Input) || !bf16(n.Filter) || !bf16(n.Output) {
-		return p.add(s)
+		return add(s)
 	}
 	t, rounded := p.plan.values[n.Output].tensor, n.Output
 	t.Name, t.Type = t.Name+", in single precision", xnnpack.Float32
 	n.Output = p.internal(t)
 	s.operation = n
-	if err := p.add(s); err != nil {
+	if err := add(s); err != nil {
 		return err
 	}
 	s.operation = convert{xnnpack.Convert{Input: n.Output, Output: rounded}}
@@ -596,8 +653,8 @@ func (p *planner) externals() {
 		if i >= len(p.method.inputs) {
 			name, i = "output", i-len(p.method.inputs)
 		}
-		if err := p.know(n); err != nil && p.fault == nil {
-			p.fault = fmt.Errorf("%s %d: %w", name, i, err)
+		if err := p.know(n); err != nil {
+			p.reasons.add(fmt.Errorf("%s %d: %w", name, i, err))
 		}
 	}
 }
@@ -629,21 +686,4 @@ func (p part) order() error {
 		}
 	}
 	return nil
-}
-
-// runnable returns nil, or an error that says why the method cannot be run here and lists the operators that are
-// outside of XNNPACK.
-func (p *planner) runnable() error {
-	if len(p.outside) == 0 {
-		return p.fault
-	}
-	var list []string
-	for name, n := range p.outside {
-		if n > 1 {
-			name = fmt.Sprintf("%s (%d times)", name, n)
-		}
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return fmt.Errorf("%w: %s", ErrUnsupportedOp, strings.Join(list, ", "))
 }

@@ -22,11 +22,11 @@ type Program struct {
 }
 
 // Open maps a program and the .ptd files that have constants of it read-only, and checks what it computes. Tensors'
-// bytes are not read. The error matches [ErrMalformed], [ErrUnsupported], [ErrUnsupportedOp] if a delegate has a node
-// that package xnnpack does not have, [ErrMissingData] or what the operating system returned, and names the file, the
-// method, the delegate and the node. That a method has operators outside of XNNPACK is no error here:
-// [Method.Runnable] says it. The files must not be changed in place while the program is open, as for any mapping;
-// replacing them by others is harmless. The caller closes the program when everything made of it is closed.
+// bytes are not read. The error matches [ErrMalformed], [ErrUnsupported], [ErrMissingData] or what the operating system
+// returned, and names the file, the method, the delegate and the node. What packs no weights is no reason to refuse a
+// program: [Method.Runnable] says what of a method cannot be run here. The files must not be changed in place while the
+// program is open, as for any mapping; replacing them by others is harmless. The caller closes the program when
+// everything made of it is closed.
 func Open(pte string, ptd ...string) (*Program, error) {
 	f, err := openFiles(pte, ptd)
 	if err != nil {
@@ -46,14 +46,14 @@ func newProgram(f *files) (*Program, error) {
 	}
 	p := &Program{files: f, plan: &plan{}, data: &dataMap{files: f, constants: map[string]*constant{}}}
 	for i := range methods {
-		m := &planner{method: &methods[i], files: f, plan: p.plan, outside: map[string]int{}}
+		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{}}
 		all, err := m.planMethod()
 		if err != nil {
 			return nil, fmt.Errorf("method %q: %w", m.method.name, err)
 		}
 		method := &Method{
 			program: p, name: m.method.name, all: all, whole: all,
-			delegates: m.calls, outside: m.outside, fault: m.runnable(),
+			delegates: m.calls, counts: m.counts, fault: m.runnable(),
 		}
 		for _, i := range m.method.inputs {
 			if t := m.method.values[i].tensor; t != nil {
@@ -114,12 +114,12 @@ func (p *Program) Close() error { return p.files.close() }
 type Method struct {
 	program   *Program
 	name      string
-	all       part           // everything that the file has of it
-	whole     part           // what its outputs need, if it can be run
-	delegates int            // calls of XNNPACK's
-	outside   map[string]int // how often it has each operator that is not XNNPACK's
-	types     []inputType    // of the inputs, if it can be run
-	fault     error          // why it cannot be run, or nil
+	all       part             // everything that the file has of it
+	whole     part             // what its outputs need, if it can be run
+	delegates int              // calls of XNNPACK's
+	counts    map[Operator]int // how often it has each operator
+	types     []inputType      // of the inputs, if it can be run
+	fault     error            // why it cannot be run, or nil
 }
 
 // inputType is the type that the file declares of an input, and whether it is given in single precision instead.
@@ -134,9 +134,10 @@ var _ models.Model = (*Method)(nil)
 func (m *Method) Name() string { return m.name }
 
 // Runnable returns nil if Subgraph can make all that the method computes: if all of it is in XNNPACK delegates and in
-// copies of tensors between memory formats. Otherwise the error matches [ErrUnsupportedOp] and lists the operators
-// that are outside of them, or matches [ErrUnsupported] and says what else stands in the way. The weights of any
-// method can be packed, see Shares.
+// copies of tensors between memory formats. Otherwise the error has all reasons, a line for each. It matches
+// [ErrUnsupportedOp], and lists the operators outside of delegates and names the nodes that package xnnpack does not
+// have; [ErrUnsupported]; or [ErrMalformed], where shapes contradict each other. Of many reasons it counts the last.
+// The weights of any method can be packed, see Shares.
 func (m *Method) Runnable() error {
 	if m.fault != nil {
 		return fmt.Errorf("%s: method %q: %w", m.program.Path(), m.name, m.fault)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,7 @@ type methodReport struct {
 	Outputs   []valueReport    `json:"outputs,omitempty"`
 	Operators []operatorReport `json:"operators"`
 
-	outside bool // it has operators that only ExecuTorch runs
+	outside bool // only that it has operators which ExecuTorch alone runs keeps it from running here
 }
 
 type valueReport struct {
@@ -112,9 +113,10 @@ func reportMethod(m *executorch.Method) methodReport {
 	r := methodReport{Name: m.Name(), Delegates: m.Delegates(), Operators: []operatorReport{}}
 	err := m.Runnable()
 	if r.Runnable = err == nil; !r.Runnable {
-		r.Reason, r.outside = err.Error(), errors.Is(err, executorch.ErrUnsupportedOp)
+		r.Reason = err.Error()
 	}
 	for _, o := range m.Operators() {
+		r.outside = r.outside || o.Where == executorch.Outside && !strings.Contains(r.Reason, "\n")
 		r.Operators = append(r.Operators, operatorReport{o.Name, o.Count, whereNames[o.Where]})
 	}
 	values := func(from []models.Value) (to []valueReport) {
@@ -158,7 +160,10 @@ func (m *methodReport) print(w io.Writer) error {
 	case m.outside:
 		fmt.Fprintln(w, "can be packed here, not run: it has operators outside XNNPACK")
 	default:
-		fmt.Fprintf(w, "can be packed here, not run: %s\n", console.Printable(m.Reason))
+		fmt.Fprintln(w, "can be packed here, not run:")
+		for reason := range strings.SplitSeq(m.Reason, "\n") {
+			fmt.Fprintln(w, console.Printable(reason))
+		}
 	}
 	for _, v := range slices.Concat(m.Inputs, m.Outputs) {
 		dynamic := ""
