@@ -1,0 +1,76 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// taken are programs in which the stock runtime takes one packing for another: two nodes have one kernel and bias, and
+// other scales.
+var taken = []string{"encoder_int8", "two_int8"}
+
+// zoo returns the programs of package executorch's tests, and those of the directory that XPWC_ZOO names.
+func zoo(t *testing.T) []program {
+	t.Helper()
+	var all []program
+	from := func(dir string, family func(name string) string) {
+		paths, err := filepath.Glob(filepath.Join(dir, "*.pte"))
+		require.NoError(t, err)
+		require.NotEmpty(t, paths, dir)
+		for _, path := range paths {
+			p := program{path: path}
+			p.inputs, err = filepath.Glob(filepath.Join(dir, family(p.name())+".in*.npy"))
+			require.NoError(t, err)
+			require.NotEmpty(t, p.inputs, path)
+			all = append(all, p)
+		}
+	}
+	from(filepath.Join("..", "..", "..", "executorch", "testdata", "zoo"), func(name string) string {
+		return name[:strings.LastIndex(name, "_")]
+	})
+	if dir := os.Getenv("XPWC_ZOO"); dir != "" {
+		from(dir, func(name string) string { return name })
+	}
+	return all
+}
+
+func (p program) name() string { return strings.TrimSuffix(filepath.Base(p.path), ".pte") }
+
+func TestWithAFileThatWasPackedAheadOfTimeTheStockRuntimeAnswersTheSame(t *testing.T) {
+	h := stock(t)
+	levels := []string{"native"}
+	if runtime.GOARCH == "amd64" {
+		levels = []string{"sse2", "avx2", "native"}
+	}
+	for _, p := range zoo(t) {
+		for _, level := range levels {
+			t.Run(p.name()+"/"+level, func(t *testing.T) {
+				t.Parallel()
+				if slices.Contains(taken, p.name()) {
+					require.ErrorContains(t, pack(built.tool, p, level, filepath.Join(t.TempDir(), "file")),
+						"would take one for another")
+					return
+				}
+				on := h
+				if level != "native" {
+					on = h.onCPU(level)
+				}
+				file := packFor(t, p, level)
+				before := stateOf(t, file)
+				with := on.mustRun(t, p, file)
+				require.Equal(t, on.mustRun(t, p, "").outputs, with.outputs, "bit for bit")
+				require.Equal(t, before, stateOf(t, file), "the file is left as it was")
+				require.Contains(t, with.Log, "Loaded packed weight cache: "+file)
+				require.NotContains(t, with.Log, "mismatch")
+			})
+		}
+	}
+}
