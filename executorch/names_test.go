@@ -89,6 +89,7 @@ var namingPrograms = map[string]mprogram{
 	"one_name_two_seeds.pte": oneKernel([]kernelUse{{dims: []uint32{48, 48}, kernel: "kernel"}},
 		[]kernelUse{{dims: []uint32{48, 48}, kernel: "kernel", transposed: true}, {dims: []uint32{48, 48}}}),
 	"deconvolution.pte": loadable(nodeCases()["ConvTranspose2d"]),
+	"no_weights.pte":    loadable(nodeCases()["Add"]),
 	"no_names.pte":      oneKernel([]kernelUse{{dims: []uint32{48, 48}}}),
 }
 

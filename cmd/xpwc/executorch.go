@@ -50,6 +50,9 @@ type leftOut struct {
 	Why   string `json:"why"`
 }
 
+// errNothing: all that was packed is left out of a file for the stock runtime.
+var errNothing = errors.New("there is nothing that the stock runtime would look for")
+
 // newStockFile checks the value of --for, and that this program packs as the stock runtime does. The stock runtime
 // compares names and seeds, by which it sees neither another XNNPACK nor another CPU.
 func newStockFile(runtimeName, cpu string) (*stockFile, error) {
@@ -129,7 +132,7 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Why, b.Why))
 	})
 	if errors.Is(err, cachefile.ErrEmpty) {
-		err = fmt.Errorf("there is nothing that the stock runtime would look for: %s", strings.Join(s.reasons(), ", "))
+		err = fmt.Errorf("%w: %s", errNothing, strings.Join(s.reasons(), ", "))
 	}
 	if err != nil {
 		return err

@@ -141,12 +141,35 @@ func TestWhatTheStockRuntimeDoesNotLookForIsNotWrittenForIt(t *testing.T) {
 	dir := t.TempDir()
 	for name, why := range map[string]string{"no_names.pte": "1 entry, packed from a constant without a name",
 		"deconvolution.pte": "1 entry, of a deconvolution"} {
-		said := says(t, dir, exitFailed, "pack", namedProgram(t, name), "--for", "executorch", "-o", "c")
+		said := says(t, dir, 0, "pack", namedProgram(t, name), "--for", "executorch", "-o", "c")
 		require.Contains(t, said, "nothing that the stock runtime would look for: "+why)
 		require.NoFileExists(t, filepath.Join(dir, "c"))
 	}
 	matrices := cachefile.Entry{Kernel: "kernel", Family: operator.Family{Operator: operator.BatchMatrixMultiply}}
 	require.Contains(t, stockPacks(&matrices), "another one in each process")
+}
+
+func TestAProgramWithNothingToPackIsNoFailure(t *testing.T) {
+	dir, model := t.TempDir(), namedProgram(t, "no_weights.pte")
+	runtimes := [][]string{nil}
+	if packsAsExecuTorch() {
+		runtimes = append(runtimes, []string{"--for", "executorch"})
+	}
+	for _, to := range runtimes {
+		said := says(t, dir, 0, append([]string{"pack", model, "-o", "c"}, to...)...)
+		require.Contains(t, said, "note: "+model+": it has no weights that XNNPACK packs")
+		require.Contains(t, said, "nothing was written to c")
+		require.NoFileExists(t, filepath.Join(dir, "c"))
+		report := packJSON(t, dir, append([]string{model, "-o", "c"}, to...)...)
+		require.Contains(t, report.Nothing, "no weights")
+		require.Zero(t, report.Entries)
+
+		packJSON(t, dir, append([]string{program(t, perceptron), "-o", "other"}, to...)...)
+		before := contentOf(t, filepath.Join(dir, "other"))
+		says(t, dir, 0, append([]string{"pack", model, "-o", "other"}, to...)...)
+		require.Equal(t, before, contentOf(t, filepath.Join(dir, "other")), "a file of another program is left as it is")
+	}
+	requireNoStage(t, dir)
 }
 
 func TestAStockRuntimesFileReplacesOnlyACache(t *testing.T) {

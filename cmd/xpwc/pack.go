@@ -48,7 +48,8 @@ strides, is listed as assumed; tensors that are not to be packed have the reason
 "?" is to be decided before the description can be used.
 
 Of a .pte the weights of all methods are packed, also of those that xpwc run cannot run.
-DATA are the .ptd files, if it has external data.
+DATA are the .ptd files, if it has external data. A program that has nothing to pack is no
+failure: no file is written, one that is there is left as it is, and a note says so.
 
 The packed weights suit CPUs for which XNNPACK chooses the same kernels as here. --cpu
 packs for lesser CPUs of x86. One file can have the packed weights of several levels; a
@@ -123,6 +124,7 @@ type packReport struct {
 	LeftOut      int           `json:"damaged_entry_count,omitempty"` // of the file that was added to
 	Embedded     *embedded     `json:"embedded,omitempty"`
 	For          *stockFile    `json:"for,omitempty"`
+	Nothing      string        `json:"nothing_packed,omitempty"` // why no file was written
 }
 
 func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout, stderr io.Writer) (err error) {
@@ -156,7 +158,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 			return err
 		}
 	}
-	report := packReport{Model: model.Path, Output: o.output, Jobs: o.jobs}
+	report := packReport{Model: model.Path, Output: o.output, Jobs: o.jobs, Levels: []packedLevel{}}
 	if err := report.pack(ctx, output, model, s, o, stderr); err != nil {
 		return err
 	}
@@ -179,6 +181,10 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		l, err := packLevel(ctx, model, s, level, o, stderr)
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
+		}
+		if l.Packed+l.Found+l.Reused == 0 && model.Program() {
+			r.Nothing = "it has no weights that XNNPACK packs through a cache"
+			return nil
 		}
 		if l.Packed+l.Found+l.Reused == 0 {
 			return fmt.Errorf("%s has no weights that XNNPACK packs through a cache; nothing was written to %s",
@@ -258,6 +264,11 @@ func checkJobs(n *int) error {
 func allJobs() int { return runtime.GOMAXPROCS(0) }
 
 func (r *packReport) print(w io.Writer) error {
+	if r.Nothing != "" {
+		_, err := fmt.Fprintf(w, "note: %s: %s; nothing was written to %s, and it needs no cache\n",
+			r.Model, r.Nothing, r.Output)
+		return err
+	}
 	var t console.Table
 	header := []string{""}
 	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"xpwc"
 	"xpwc/cachefile"
@@ -54,7 +55,13 @@ type stockOutput struct {
 func (p stockOutput) begin(context.Context) error { return (*cachefile.File)(nil).CheckOutput(p.path) }
 
 func (p stockOutput) finish(ctx context.Context, _ bool, r *packReport) error {
-	if err := errors.Join(p.file.writeFrom(p.stage, packing), ctx.Err()); err != nil {
+	err := p.file.writeFrom(p.stage, packing)
+	if errors.Is(err, errNothing) {
+		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(p.file.reasons(), ", "))
+		r.Entries, r.PayloadBytes, r.FileBytes = 0, 0, 0
+		return nil
+	}
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	r.For, r.Entries, r.PayloadBytes, r.FileBytes = p.file, p.file.Entries, p.file.PayloadBytes, p.file.FileBytes

@@ -74,3 +74,13 @@ func TestWithAFileThatWasPackedAheadOfTimeTheStockRuntimeAnswersTheSame(t *testi
 		}
 	}
 }
+
+// A host need not know whether its program has anything to pack.
+func TestAProgramWithNothingToPackRunsWithAPathOfNoFile(t *testing.T) {
+	h := stock(t)
+	p := program{path: filepath.Join("..", "..", "..", "executorch", "testdata", "no_weights.pte")}
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, pack(built.tool, p, "native", file))
+	require.NoFileExists(t, file)
+	require.Equal(t, h.mustRun(t, p, "").outputs, h.mustRun(t, p, file).outputs)
+}
