@@ -167,7 +167,7 @@ func TestAProgramWithNothingToPackIsNoFailure(t *testing.T) {
 		packJSON(t, dir, append([]string{program(t, perceptron), "-o", "other"}, to...)...)
 		before := contentOf(t, filepath.Join(dir, "other"))
 		says(t, dir, 0, append([]string{"pack", model, "-o", "other"}, to...)...)
-		require.Equal(t, before, contentOf(t, filepath.Join(dir, "other")), "a file of another program is left as it is")
+		require.Equal(t, before, contentOf(t, filepath.Join(dir, "other")), "another program's is left as it is")
 	}
 	requireNoStage(t, dir)
 }
