@@ -13,9 +13,24 @@ import (
 // What users of ExecuTorch rely on, as testdata/executorch has it: each scenario is a process, and the scenarios of one
 // behaviour share a directory.
 var executorchBehaviours = map[string][]string{
-	"Methods share packed weights":                {"methods_share_packed_weights"},
-	"Reloading a model does not grow the file":    {"reloading_does_not_grow_the_file"},
-	"Saving nothing new leaves the file as it is": {"saving_nothing_new_leaves_the_file"},
+	"Methods share packed weights":                     {"methods_share_packed_weights"},
+	"Reloading a model does not grow the file":         {"reloading_does_not_grow_the_file"},
+	"Saving nothing new leaves the file as it is":      {"saving_nothing_new_leaves_the_file"},
+	"Without its program a process packs and compares": {"next_process_compares"},
+	"Programs share if their bytes are equal":          {"what_programs_share"},
+	"Programs that were exported again are right, told apart by comparing": {
+		"recalibrated_programs_compared",
+		"recalibrated_programs_compared",
+	},
+	"Programs that were exported again are right, told apart by their bytes": {
+		"recalibrated_programs_told",
+		"recalibrated_programs_told",
+	},
+	"Programs that were exported again are right for hosts of both kinds": {
+		"recalibrated_programs_compared",
+		"recalibrated_programs_told",
+		"recalibrated_programs_compared",
+	},
 	"A second process packs nothing": {
 		"first_process_packs",
 		"next_process_packs_nothing",
@@ -50,11 +65,20 @@ var executorchBehaviours = map[string][]string{
 		"other_scales_in_the_next_process",
 		"same_scales_in_the_next_process",
 	},
-	"Scales that cannot be seen can be added": {
-		"first_process_adds_scales",
-		"next_process_adds_other_scales",
+	"The same scales of a program are found again": {
+		"first_process_packs_quantized_programs",
+		"same_scales_in_the_next_process_of_programs",
 	},
-	"Adding scales at the wrong time is an error":          {"adding_at_the_wrong_time"},
+	"Programs of equal bytes may have constants of other contents": {
+		"first_process_packs_quantized_programs",
+		"other_scales_in_the_next_process_of_programs",
+		"same_scales_in_the_next_process_of_programs",
+	},
+	"A host can say how each kernel is packed": {
+		"first_process_says_its_scales",
+		"next_process_says_other_scales",
+	},
+	"Saying it at the wrong time is an error":              {"saying_at_the_wrong_time"},
 	"A failed compilation leaves nothing behind":           {"failed_compilation"},
 	"Calls in the wrong order get errors":                  {"misuse_gets_errors"},
 	"The provider is safe outside of a runtime's creation": {"provider_outside_of_creation"},
@@ -96,7 +120,9 @@ func executorchObjects(t *testing.T, c compiler) string {
 
 func TestExecuTorchKeepsItsBehaviour(t *testing.T) {
 	t.Parallel()
-	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib")}
+	recalibrated, err := filepath.Abs(filepath.Join("testdata", "executorch", "recalibrated"))
+	require.NoError(t, err)
+	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib"), "XPWC_RECALIBRATED=" + recalibrated}
 	for _, c := range compilersFor("scenarios.cc") {
 		flags := []string{executorchFlags, executorchLibraries, executorchObjects(t, c)}
 		for _, l := range []linkage{static, shared} {

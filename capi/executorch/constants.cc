@@ -16,32 +16,27 @@ bool is_sha256(const char* text, size_t length) {
          });
 }
 
-// Whether next, loaded right after kernel, could be its scales. The exporter gives scales names that say so; what
-// follows a kernel that it named, and has no such name, is at most a bias.
-bool could_be_scales(const Constant& kernel, const Constant& next) {
-  static constexpr size_t always = 4096;
-  if (is_exported_scale(next.name)) {
-    return true;
-  }
-  const size_t part = is_exported(kernel.name) && is_exported(next.name) ? 8 : 2;
-  return next.size <= std::max(always, kernel.size / part);
+Digest digest_of(const void* bytes, size_t size) {
+  Digest digest{};
+  xpwc_digest(bytes, size, digest.data());
+  return digest;
 }
 
-// Whether next, loaded right after scales, could be the bias: there is one for each channel, and for each channel one
-// or more scales of as many bytes or half of them.
-bool could_be_bias(const Constant& scales, const Constant& next) {
-  return next.size > 0 && next.size <= 2 * scales.size && 2 * scales.size % next.size == 0;
-}
-
-void add_quantization(Runtime& runtime, const Constant& kernel, const Constant& parameters) {
-  if (is_exported(parameters.name)) {
-    add_quantization(runtime, kernel.name, parameters.name.data(), parameters.name.size());
-    return;
+// Returns what the program's bytes and the constants are that it does not name by their content: all that decides how
+// its kernels are packed.
+Digest identity_of_program(const Runtime& runtime) {
+  std::map<std::string, const Constant*> named_otherwise;
+  for (const auto& [name, constant] : runtime.constants) {
+    if (!is_exported(name)) {
+      named_otherwise[name] = &constant;
+    }
   }
-  uint8_t digest[16];
-  if (xpwc_digest(parameters.address, parameters.size, digest) == XPWC_STATUS_OK) {
-    add_quantization(runtime, kernel.name, digest, sizeof(digest));
+  std::vector<Digest> all = {*runtime.program};
+  for (const auto& [name, constant] : named_otherwise) {
+    all.push_back(digest_of(name.data(), name.size()));
+    all.push_back(digest_of(constant->address, constant->size));
   }
+  return digest_of(all.data(), all.size() * sizeof(Digest));
 }
 
 } // namespace
@@ -56,25 +51,7 @@ bool is_exported(const std::string& name) {
   return is_sha256(name.data(), name.size()) || is_exported_scale(name);
 }
 
-void guess_quantization(Runtime& runtime, const Constant& next) {
-  const Constant* kernel = nullptr;
-  if (runtime.previous != nullptr && runtime.previous != &next) {
-    if (runtime.kernel != nullptr && runtime.kernel != &next && could_be_bias(*runtime.previous, next)) {
-      add_quantization(runtime, *runtime.kernel, next);
-    }
-    if (could_be_scales(*runtime.previous, next)) {
-      kernel = runtime.previous;
-      add_quantization(runtime, *kernel, next);
-    }
-  }
-  runtime.kernel = kernel;
-  runtime.previous = &next;
-}
-
-Error add_quantization(Runtime& runtime, const std::string& name, const void* bytes, size_t size) {
-  if (size == 0) {
-    return Error::Ok;
-  }
+Error add_packing(Runtime& runtime, const std::string& name, const void* bytes, size_t size) {
   xpwc_packing packing{};
   packing.struct_size = sizeof(packing);
   packing.opaque = bytes;
@@ -84,6 +61,24 @@ Error add_quantization(Runtime& runtime, const std::string& name, const void* by
   options.packing = &packing;
   const void* address = nullptr;
   return error_of(xpwc_session_load(runtime.session, name.c_str(), &options, &address, nullptr));
+}
+
+void identify_packing(Runtime& runtime, const Constant& kernel) {
+  if (kernel.packing_given) {
+    return;
+  }
+  if (runtime.program) {
+    if (!runtime.identity) {
+      runtime.identity = identity_of_program(runtime);
+    }
+    add_packing(runtime, kernel.name, runtime.identity->data(), runtime.identity->size());
+    return;
+  }
+  xpwc_load_options options{};
+  options.struct_size = sizeof(options);
+  options.flags = XPWC_LOAD_COMPARE;
+  const void* address = nullptr;
+  xpwc_session_load(runtime.session, kernel.name.c_str(), &options, &address, nullptr);
 }
 
 // What is not a kernel may be read at inference. So may what was loaded more than once, for as many values: that it was

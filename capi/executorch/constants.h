@@ -1,5 +1,4 @@
-// What a runtime's constants are for, as far as it can be seen: which are the scales of which kernel, and which
-// inference may read.
+// What a runtime's constants are for, as far as it is known: how they are packed, and which of them inference may read.
 #ifndef XPWC_EXECUTORCH_CONSTANTS_H
 #define XPWC_EXECUTORCH_CONSTANTS_H
 
@@ -17,11 +16,11 @@ bool is_exported_scale(const std::string& name);
 // Reports whether ExecuTorch's exporter gives constants names like this: with the SHA-256 of their bytes.
 bool is_exported(const std::string& name);
 
-// Adds a constant that was loaded just now to the keys of those before it whose scales or bias it could be.
-void guess_quantization(Runtime& runtime, const Constant& next);
+// Makes bytes a part of the key of what is packed from a constant.
+Error add_packing(Runtime& runtime, const std::string& name, const void* bytes, size_t size);
 
-// Adds bytes to the key of what is packed from a constant.
-Error add_quantization(Runtime& runtime, const std::string& name, const void* bytes, size_t size);
+// Says how a kernel is packed that XNNPACK is about to look up, or has packed. All constants are loaded by then.
+void identify_packing(Runtime& runtime, const Constant& kernel);
 
 // Keeps the constants that inference may read beyond xpwc_session_finalize.
 void retain_what_inference_may_read(Runtime& runtime);

@@ -2,6 +2,8 @@
 
 #include <type_traits>
 
+#include "constants.h"
+
 namespace executorch {
 namespace backends {
 namespace xnnpack {
@@ -17,8 +19,9 @@ Runtime* current_of(void* context) {
 }
 
 void count_packing(Runtime& runtime, const void* kernel) {
-  if (auto known = runtime.addresses.find(kernel); known != runtime.addresses.end()) {
-    known->second->packings++;
+  auto known = runtime.addresses.find(kernel);
+  if (known != runtime.addresses.end() && known->second->packings++ == 0) {
+    identify_packing(runtime, *known->second);
   }
 }
 

@@ -2,10 +2,12 @@
 #ifndef XPWC_EXECUTORCH_RUNTIME_H
 #define XPWC_EXECUTORCH_RUNTIME_H
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -38,7 +40,11 @@ struct Constant {
   size_t size{0};
   size_t loads{0};
   size_t packings{0}; // as a kernel
+  bool packing_given{false}; // the host said how it is packed
 };
+
+// Of xpwc_digest.
+using Digest = std::array<uint8_t, 16>;
 
 // Addresses of packed weights, or of constants.
 using Memory = std::set<const void*>;
@@ -52,8 +58,8 @@ struct Runtime {
   std::unordered_map<const void*, Constant*> addresses;
   std::string first_name;
   const void* announced{nullptr}; // kernel of the last look-up
-  const Constant* previous{nullptr}; // loaded last
-  const Constant* kernel{nullptr}; // loaded before it, if the previous could be its scales
+  std::optional<Digest> program; // of the bytes that the host gave
+  std::optional<Digest> identity; // of the program and its constants, once it is known
 
   std::map<std::string, Memory> packed; // by name; without one: ""
   std::map<const void*, PackedDataMeta> metas; // of packed, by address

@@ -275,7 +275,6 @@ Result<const uint8_t*> XNNWeightsCache::Runtimes::load(const std::string& name) 
     runtime.first_name = name;
   }
   runtime.addresses[constant->address] = constant;
-  guess_quantization(runtime, *constant);
   return static_cast<const uint8_t*>(constant->address);
 }
 
@@ -500,15 +499,30 @@ Result<const uint8_t*> XNNWeightsCache::load_unpacked_data(const std::string& na
   return runtimes_->load(name);
 }
 
-Error XNNWeightsCache::set_quantization(const std::string& name, const void* bytes, size_t size) {
+Error XNNWeightsCache::set_program(const void* data, size_t size) {
   Runtime* current = runtimes_->current.get();
   if (current == nullptr) {
     return Error::InvalidState;
   }
-  if ((bytes == nullptr && size > 0) || current->constants.find(name) == current->constants.end()) {
+  Digest digest{};
+  if (size == 0 || xpwc_digest(data, size, digest.data()) != XPWC_STATUS_OK) {
     return Error::InvalidArgument;
   }
-  return add_quantization(*current, name, bytes, size);
+  current->program = digest;
+  return Error::Ok;
+}
+
+Error XNNWeightsCache::set_packing(const std::string& name, const void* bytes, size_t size) {
+  Runtime* current = runtimes_->current.get();
+  if (current == nullptr) {
+    return Error::InvalidState;
+  }
+  auto constant = current->constants.find(name);
+  if (bytes == nullptr || size == 0 || constant == current->constants.end()) {
+    return Error::InvalidArgument;
+  }
+  constant->second.packing_given = true;
+  return add_packing(*current, name, bytes, size);
 }
 
 Error XNNWeightsCache::delete_packed_data(const std::vector<std::string>& packed_names) {

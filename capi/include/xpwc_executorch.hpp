@@ -11,9 +11,9 @@
 //   #include <xpwc_executorch.hpp>
 //
 // The sources replace XNNWeightsCache.cpp and XNNWeightsCacheManager.cpp in the build, and the XNNPACK backend links
-// libxpwc. Nothing else changes; models, options and the order of calls stay. The cache file is xpwc's. What ExecuTorch
-// left at the path is adopted, each entry once it equals what would be packed now, and ExecuTorch's own class can read
-// what is written.
+// libxpwc. Models, options and the order of calls stay. One line more makes a warm start fast: see Packing. The file is
+// xpwc's, and ExecuTorch's own class cannot read it. What that class left at the path is adopted, each entry once it
+// equals what would be packed now.
 //
 // What is the same: all runtimes of a path share one cache; the caller serializes calls with mutex(); packed weights
 // have the name of the kernel directly followed by the bias' name; names are counted, and delete_packed_data counts
@@ -26,23 +26,30 @@
 //   gone, also if they are a bias elsewhere. finalize_for_runtime frees only kernels, and scales that ExecuTorch's
 //   exporter wrote. (Not seen: a kernel that another operator reads at inference through the same tensor.)
 // - Packed weights are found by what they were packed from and for, not by name and seed alone: contents, CPU,
-//   XNNPACK's version and, as far as it can be seen, quantisation. Runtimes that give one name to different weights get
-//   each their own. Those of the second one have the name with "#2" added; so has a runtime whose names are another's,
-//   but not its constants.
+//   XNNPACK's version, and the program; or they are compared. Runtimes that give one name to different weights get each
+//   their own. Those of the second one have the name with "#2" added; so has a runtime whose names are another's, but
+//   not its constants.
 // - Runtimes can execute while another one is created: what they ask the provider needs no state.
 // - delete_packed_data with names it does not know changes nothing.
 // - A file that cannot be opened, because it is something else or belongs to someone else, is left alone. Weights are
 //   kept in memory then, and the log reports it.
 //
-// Quantisation. XNNPACK packs scales in, and with dynamically quantised inputs also the bias, and gives the cache the
-// name of neither. Nor does ExecuTorch. Two models whose quantised kernel has the same bytes but other scales would get
-// each other's. What can be seen is the order in which ExecuTorch's XNNCompiler loads: a kernel, its scales, then
-// mostly its bias. So what is loaded next becomes a part of the kernel's key if its name (exporter: "scale_" and a
-// SHA-256) or size says that it could be scales; and what is loaded after that, if its size fits a bias. A wrong guess
-// costs packing twice what two methods could share. Not seen are scales inside the program (exported before scales had
-// names) and zero points: set_quantization adds those. Nor are operators, shapes and groups: two runtimes that use one
-// name and content in different ones get each other's packed weights (wrong answers, and reads out of bounds) unless
-// set_quantization distinguishes them.
+// Packing. XNNPACK packs more in than it tells the cache: scales and zero points, also of inputs and outputs, and with
+// dynamically quantised inputs the bias. Nor does it tell operators, shapes and groups. ExecuTorch tells this class
+// none of that. So nothing is believed: at each start XNNPACK packs, and what it packs is compared with what the file
+// has. Equal bytes are shared, by methods and by processes, and others are kept beside them. So answers are right, and
+// weights are in memory once, but a warm start takes as long as packing. A program that was exported again with other
+// calibration data, under the same path, differs in nothing else.
+//
+// All that is in the program. So a warm start packs nothing if the class is given the delegate's bytes. In
+// XNNCompiler.cpp, compileModel calls this before it defines the first tensor:
+//
+//   if (use_weight_cache) weights_cache->set_program(buffer_pointer, num_bytes);
+//
+// It costs a digest of these bytes, which have no weights in them but those without a name. Constants that are not
+// named by their SHA-256, as ExecuTorch's exporter names them, are digested too. Delegates share packed weights then
+// only if their bytes are equal: two methods that use one weight pack and keep it twice, and a new export is packed
+// anew. In a host that knows the parameters of each kernel, set_packing has it shared by all that pack it in one way.
 #ifndef XPWC_EXECUTORCH_HPP
 #define XPWC_EXECUTORCH_HPP
 
@@ -153,11 +160,19 @@ class XNNWeightsCache {
   // xnn_define_tensor_value.
   Result<const uint8_t*> load_unpacked_data(const std::string& name);
 
-  // Adds what the constant of that name is packed with and neither XNNPACK nor this class sees: scales, zero points,
-  // the shape, as bytes in any form that differ if these do. Call it between load_unpacked_data and xnn_create_runtime.
-  // No bytes add nothing. InvalidState while no runtime is being created, InvalidArgument for a constant that was not
-  // loaded. Not in ExecuTorch's class.
-  Error set_quantization(const std::string& name, const void* bytes, size_t size);
+  // Says which program the runtime is created from: the bytes that ExecuTorch gives the backend for its delegate, which
+  // are read during the call. Packed weights that were packed for the same bytes are found then, without packing and
+  // comparing. Call it between initialize_for_runtime and xnn_create_runtime, for each runtime. InvalidState while no
+  // runtime is being created, InvalidArgument for no bytes. Not in ExecuTorch's class.
+  Error set_program(const void* data, size_t size);
+
+  // Says how the constant of that name is packed, in place of set_program: bytes in any form that differ if anything of
+  // it does, which are the operator, its shape and groups, types, all scales and zero points, and a bias that XNNPACK
+  // packs in without naming it. Packed weights with the same bytes are found then, without packing and comparing. Bytes
+  // that are set again are added. Call it between load_unpacked_data and xnn_create_runtime. InvalidState while no
+  // runtime is being created, InvalidArgument for no bytes and for a constant that was not loaded. Not in ExecuTorch's
+  // class.
+  Error set_packing(const std::string& name, const void* bytes, size_t size);
 
   // Counts down the names of a runtime that will not execute again, as finalize_for_runtime returned them, and frees
   // what no other runtime uses. Any other names are counted down too, and a runtime none of whose names is left ends.

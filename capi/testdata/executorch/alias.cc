@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   REQUIRE(provider->alias_data(provider->context, nullptr, nullptr) == xnn_status_success); // no runtime is being created
   for (const bool found : {false, true}) {
     REQUIRE(cache.initialize_for_runtime(nullptr, &constants) == Error::Ok);
+    REQUIRE(cache.set_program("a program", 9) == Error::Ok);
     Result<const uint8_t*> weights = cache.load_unpacked_data("w");
     REQUIRE(weights.ok());
     Bytes copy(weights.get(), weights.get() + constants.bytes("w").size());

@@ -180,13 +180,20 @@ class Method {
   Method(const Method&) = delete;
   Method& operator=(const Method&) = delete;
 
-  // Without a cache, constants are XNNPACK's to pack anew.
-  Error init(std::shared_ptr<XNNWeightsCache> cache, const Constants& constants, const Graph& graph) {
+  // Without a cache, constants are XNNPACK's to pack anew. program is what set_program is given, if not empty.
+  Error init(
+      std::shared_ptr<XNNWeightsCache> cache,
+      const Constants& constants,
+      const Graph& graph,
+      const std::string& program = "") {
     std::unique_lock<std::mutex> lock;
     if (cache != nullptr) {
       lock = std::unique_lock<std::mutex>(cache->mutex());
       if (Error error = cache->initialize_for_runtime(nullptr, &constants); error != Error::Ok) {
         return error;
+      }
+      if (!program.empty()) {
+        REQUIRE(cache->set_program(program.data(), program.size()) == Error::Ok);
       }
     }
     if (Error error = compile(cache.get(), constants, graph); error != Error::Ok) {
@@ -284,7 +291,7 @@ class Method {
             return error;
           }
           if (cache != nullptr && layer.scale.empty()) {
-            REQUIRE(cache->set_quantization(layer.kernel, &layer.scale_in_program, sizeof(float)) == Error::Ok);
+            REQUIRE(cache->set_packing(layer.kernel, &layer.scale_in_program, sizeof(float)) == Error::Ok);
           }
           xnn_define_channelwise_quantized_tensor_value(
               subgraph.get(), xnn_datatype_qcint8, static_cast<const float*>(scale), 2, 0, square, data,

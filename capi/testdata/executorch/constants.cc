@@ -61,14 +61,18 @@ struct Quantized {
     return Constants(
         {{kernel, int8_weights(1)}, {scale, scales(scale_value)}, {bias, channels(bias_seed)}, {"slopes", channels(9)}});
   }
+  // A delegate has the names of its constants in it.
+  std::string program() const {
+    return kernel + scale + bias;
+  }
 };
 
-void run_quantized(const std::string& directory, const std::vector<Quantized>& models) {
+void run_quantized(const std::string& directory, const std::vector<Quantized>& models, bool tell) {
   auto cache = cache_of(path_in(directory));
   for (const Quantized& model : models) {
     const Constants constants = model.constants();
     Method method;
-    REQUIRE(method.init(cache, constants, model.graph()) == Error::Ok);
+    REQUIRE(method.init(cache, constants, model.graph(), tell ? model.program() : "") == Error::Ok);
     REQUIRE(method.execute() == expected(constants, model.graph()));
   }
 }
@@ -79,20 +83,29 @@ const std::vector<Quantized> kQuantized = {
 };
 
 void first_process_packs_quantized(const std::string& directory) {
-  run_quantized(directory, kQuantized);
+  run_quantized(directory, kQuantized, false);
 }
+
+void first_process_packs_quantized_programs(const std::string& directory) {
+  run_quantized(directory, kQuantized, true);
+}
+
+const std::vector<Quantized> kQuantizedOtherwise = {
+    {"w", "s", "b", 0.02f, 5},
+    {"w", "s", "b", 0.01f, 6},
+    {sha256_like('a'), "scale_" + sha256_like('d'), sha256_like('c'), 0.02f, 5},
+    {sha256_like('a'), "scale_" + sha256_like('b'), sha256_like('e'), 0.01f, 6},
+};
 
 // In the next process, other scales under the same kernel, or another bias that XNNPACK packs in without naming it, are
 // right.
 void other_scales_in_the_next_process(const std::string& directory) {
-  run_quantized(
-      directory,
-      {
-          {"w", "s", "b", 0.02f, 5},
-          {"w", "s", "b", 0.01f, 6},
-          {sha256_like('a'), "scale_" + sha256_like('d'), sha256_like('c'), 0.02f, 5},
-          {sha256_like('a'), "scale_" + sha256_like('b'), sha256_like('e'), 0.01f, 6},
-      });
+  run_quantized(directory, kQuantizedOtherwise, false);
+}
+
+// Also if the names of the constants, and so the programs, are the same.
+void other_scales_in_the_next_process_of_programs(const std::string& directory) {
+  run_quantized(directory, kQuantizedOtherwise, true);
 }
 
 // And the same ones are found.
@@ -100,8 +113,17 @@ void same_scales_in_the_next_process(const std::string& directory) {
   const std::string path = path_in(directory);
   auto keep_open = cache_of(path);
   REQUIRE(keep_open->initialize_for_runtime(nullptr, nullptr) == Error::Ok);
-  run_quantized(directory, kQuantized);
+  run_quantized(directory, kQuantized, false);
   REQUIRE(stats_of(path).packed.entries == 0);
+  REQUIRE(stats_of(path).reused.entries == kQuantized.size());
+}
+
+void same_scales_in_the_next_process_of_programs(const std::string& directory) {
+  const std::string path = path_in(directory);
+  auto keep_open = cache_of(path);
+  REQUIRE(keep_open->initialize_for_runtime(nullptr, nullptr) == Error::Ok);
+  run_quantized(directory, kQuantized, true);
+  REQUIRE(stats_of(path).misses == 0);
   REQUIRE(stats_of(path).hits.entries == kQuantized.size());
 }
 
@@ -109,7 +131,7 @@ Graph scale_in_program(float scale) {
   return {dynamic_linear("w", scale), prelu("slopes")};
 }
 
-void first_process_adds_scales(const std::string& directory) {
+void first_process_says_its_scales(const std::string& directory) {
   const Constants constants({{"w", int8_weights(1)}, {"slopes", channels(9)}});
   auto cache = cache_of(path_in(directory));
   Method method;
@@ -117,8 +139,8 @@ void first_process_adds_scales(const std::string& directory) {
   REQUIRE(method.execute() == expected(constants, scale_in_program(0.01f)));
 }
 
-// Scales that the class cannot see can be added: then others in the next process are right, and the same ones are found.
-void next_process_adds_other_scales(const std::string& directory) {
+// A host can say how each kernel is packed: then other scales in the next process are right, and the same are found.
+void next_process_says_other_scales(const std::string& directory) {
   const std::string path = path_in(directory);
   const Constants constants({{"w", int8_weights(1)}, {"slopes", channels(9)}});
   auto cache = cache_of(path);
@@ -132,19 +154,25 @@ void next_process_adds_other_scales(const std::string& directory) {
   REQUIRE(other.execute() == expected(constants, scale_in_program(0.02f)));
 }
 
-// Adding to nothing, or at the wrong time, is an error.
-void adding_at_the_wrong_time(const std::string&) {
+// Saying it of nothing, or at the wrong time, is an error.
+void saying_at_the_wrong_time(const std::string&) {
   const Constants constants = two_layers();
   XNNWeightsCache cache;
   const uint8_t zero_point = 3;
-  REQUIRE(cache.set_quantization("w0", &zero_point, 1) == Error::InvalidState);
+  REQUIRE(cache.set_packing("w0", &zero_point, 1) == Error::InvalidState);
+  REQUIRE(cache.set_program(&zero_point, 1) == Error::InvalidState);
   REQUIRE(cache.initialize_for_runtime(nullptr, &constants) == Error::Ok);
-  REQUIRE(cache.set_quantization("w0", &zero_point, 1) == Error::InvalidArgument);
+  REQUIRE(cache.set_packing("w0", &zero_point, 1) == Error::InvalidArgument);
+  REQUIRE(cache.set_program(nullptr, 1) == Error::InvalidArgument);
+  REQUIRE(cache.set_program(&zero_point, 0) == Error::InvalidArgument);
+  REQUIRE(cache.set_program(&zero_point, 1) == Error::Ok);
   REQUIRE(cache.load_unpacked_data("w0").ok());
-  REQUIRE(cache.set_quantization("w0", nullptr, 1) == Error::InvalidArgument);
-  REQUIRE(cache.set_quantization("w0", nullptr, 0) == Error::Ok);
+  REQUIRE(cache.set_packing("w0", nullptr, 1) == Error::InvalidArgument);
+  REQUIRE(cache.set_packing("w0", &zero_point, 0) == Error::InvalidArgument);
+  REQUIRE(cache.set_packing("w0", &zero_point, 1) == Error::Ok);
   REQUIRE(cache.finalize_for_runtime().ok());
-  REQUIRE(cache.set_quantization("w0", &zero_point, 1) == Error::InvalidState);
+  REQUIRE(cache.set_packing("w0", &zero_point, 1) == Error::InvalidState);
+  REQUIRE(cache.set_program(&zero_point, 1) == Error::InvalidState);
 }
 
 } // namespace
@@ -157,8 +185,11 @@ Scenarios constant_scenarios() {
       {"first_process_packs_quantized", first_process_packs_quantized},
       {"other_scales_in_the_next_process", other_scales_in_the_next_process},
       {"same_scales_in_the_next_process", same_scales_in_the_next_process},
-      {"first_process_adds_scales", first_process_adds_scales},
-      {"next_process_adds_other_scales", next_process_adds_other_scales},
-      {"adding_at_the_wrong_time", adding_at_the_wrong_time},
+      {"first_process_packs_quantized_programs", first_process_packs_quantized_programs},
+      {"other_scales_in_the_next_process_of_programs", other_scales_in_the_next_process_of_programs},
+      {"same_scales_in_the_next_process_of_programs", same_scales_in_the_next_process_of_programs},
+      {"first_process_says_its_scales", first_process_says_its_scales},
+      {"next_process_says_other_scales", next_process_says_other_scales},
+      {"saying_at_the_wrong_time", saying_at_the_wrong_time},
   };
 }

@@ -2,7 +2,7 @@
 
 namespace {
 
-// Two methods of a program that use the same weights have them packed once, in the file or in memory.
+// Two methods of a program that use the same weights have them once, in the file or in memory.
 void methods_share_packed_weights(const std::string& directory) {
   for (const std::string& path : {path_in(directory), std::string()}) {
     const Constants constants = two_layers();
@@ -15,7 +15,7 @@ void methods_share_packed_weights(const std::string& directory) {
     REQUIRE(entries == 2);
     if (!path.empty()) {
       REQUIRE(stats_of(path).packed.entries == 2);
-      REQUIRE(stats_of(path).hits.entries == 2);
+      REQUIRE(stats_of(path).reused.entries == 2);
     }
     REQUIRE((first.names() == Names{"w0b0", "w1b1"}));
     REQUIRE(second.names() == first.names());
@@ -61,7 +61,7 @@ void first_process_packs(const std::string& directory) {
   const Constants constants = two_layers();
   auto cache = cache_of(path_in(directory));
   Method method;
-  REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+  REQUIRE(method.init(cache, constants, kFirst, kProgram) == Error::Ok);
   REQUIRE(method.execute() == expected(constants, kFirst));
 }
 
@@ -76,12 +76,53 @@ void next_process_packs_nothing(const std::string& directory) {
     REQUIRE(cache->initialize_for_runtime(nullptr, &constants) == Error::Ok);
     REQUIRE((cache->get_packed_data_names() == Names{"w0b0", "w1b1"}));
     Method method;
-    REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+    REQUIRE(method.init(cache, constants, kFirst, kProgram) == Error::Ok);
     REQUIRE(method.execute() == expected(constants, kFirst));
     REQUIRE(stats_of(path).packed.entries == 0);
     REQUIRE(stats_of(path).misses == 0);
   }
   REQUIRE(modified(path) == time);
+}
+
+// Without its program a process packs, compares, and leaves the file as it is.
+void next_process_compares(const std::string& directory) {
+  const std::string path = path_in(directory);
+  {
+    const Constants constants = two_layers();
+    auto cache = cache_of(path);
+    Method method;
+    REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+    REQUIRE(method.execute() == expected(constants, kFirst));
+    REQUIRE(cache->save_packed_index() == Error::Ok);
+  }
+  const int64_t time = modified(path);
+  for (int i = 0; i < 2; i++) {
+    const Constants constants = two_layers();
+    auto cache = cache_of(path);
+    Method method;
+    REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+    REQUIRE(method.execute() == expected(constants, kFirst));
+    REQUIRE(cache->get_stats()->packed.entries == 0);
+    REQUIRE(cache->get_stats()->reused.entries == 2);
+    REQUIRE(cache->get_stats()->mapped_bytes > 0); // and not its own memory
+  }
+  REQUIRE(modified(path) == time);
+}
+
+// Programs share what is packed only if their bytes are equal.
+void what_programs_share(const std::string&) {
+  const Constants constants = two_layers();
+  auto cache = cache_of("");
+  Method first, second, third;
+  REQUIRE(first.init(cache, constants, kFirst, kProgram) == Error::Ok);
+  REQUIRE(second.init(cache, constants, kFirst, kProgram) == Error::Ok);
+  REQUIRE(cache->get_stats()->packed.entries == 2);
+  REQUIRE(cache->get_stats()->hits.entries == 2);
+  REQUIRE(third.init(cache, constants, kFirst, "another program") == Error::Ok);
+  REQUIRE(cache->get_stats()->packed.entries == 4);
+  for (Method* method : {&first, &second, &third}) {
+    REQUIRE(method->execute() == expected(constants, kFirst));
+  }
 }
 
 // In memory, names are there until as many runtimes as use them were deleted.
@@ -242,11 +283,11 @@ void packed_data_has_metadata(const std::string& directory) {
     }
     Method first;
     Method second;
-    REQUIRE(first.init(cache, constants, kFirst) == Error::Ok);
+    REQUIRE(first.init(cache, constants, kFirst, kProgram) == Error::Ok);
     const PackedDataMeta once = cache->get_packed_data_meta("w0b0").get();
     REQUIRE(once.offset != 0 && once.ref_count == 1 && once.seed != 0 && !once.in_current_runtime);
     REQUIRE(once.from_load == found && (once.data_size >= constants.bytes("w0").size()) == !found);
-    REQUIRE(second.init(cache, constants, kFirst) == Error::Ok);
+    REQUIRE(second.init(cache, constants, kFirst, kProgram) == Error::Ok);
     const PackedDataMeta twice = cache->get_packed_data_meta("w0b0").get();
     REQUIRE(twice.offset == once.offset && twice.ref_count == 2 && twice.seed == once.seed);
     REQUIRE(cache->get_packed_data_meta("w1b1")->offset != once.offset);
@@ -263,6 +304,8 @@ Scenarios method_scenarios() {
       {"saving_nothing_new_leaves_the_file", saving_nothing_new_leaves_the_file},
       {"first_process_packs", first_process_packs},
       {"next_process_packs_nothing", next_process_packs_nothing},
+      {"next_process_compares", next_process_compares},
+      {"what_programs_share", what_programs_share},
       {"names_in_memory_are_counted", names_in_memory_are_counted},
       {"names_in_the_file_stay", names_in_the_file_stay},
       {"equal_names_one_destroyed", equal_names_one_destroyed},

@@ -50,7 +50,7 @@ void read_only(const std::string& directory) {
   Method method;
   REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
   REQUIRE(method.execute() == expected(constants, kFirst));
-  REQUIRE(cache->get_stats()->hits.entries == 1);
+  REQUIRE(cache->get_stats()->reused.entries == 1);
   REQUIRE(cache->get_stats()->private_read_only.entries == 1);
   REQUIRE(cache->save_packed_index() == Error::Ok);
   REQUIRE(file_size(path) == size);
@@ -63,7 +63,7 @@ void damage_is_found_on_use(const std::string& directory) {
   {
     auto cache = cache_of(path);
     Method method;
-    REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+    REQUIRE(method.init(cache, constants, kFirst, kProgram) == Error::Ok);
   }
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096 + 1000);
@@ -72,7 +72,7 @@ void damage_is_found_on_use(const std::string& directory) {
   auto cache = cache_of(path);
   cache->set_options(options_with(0, XPWC_VERIFY_ON_USE));
   Method method;
-  REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+  REQUIRE(method.init(cache, constants, kFirst, kProgram) == Error::Ok);
   REQUIRE(method.execute() == expected(constants, kFirst));
   REQUIRE(cache->get_stats()->damaged_payloads == 1);
   REQUIRE(cache->get_stats()->verified.entries == 1);

@@ -16,6 +16,8 @@ Scenarios method_scenarios();
 Scenarios constant_scenarios();
 // The host's options, and the figures it reads.
 Scenarios option_scenarios();
+// Programs of ExecuTorch's exporter that differ in scales and zero points of their inputs and outputs alone.
+Scenarios recalibrated_scenarios();
 // What goes wrong, several hosts, threads, and the manager.
 Scenarios host_scenarios();
 
@@ -58,6 +60,9 @@ inline std::string sha256_like(char digit) {
 inline Constants two_layers() {
   return Constants({{"w0", float_weights(1)}, {"b0", channels(2)}, {"w1", float_weights(3)}, {"b1", channels(4)}});
 }
+
+// What a host that gives the class its program gives it.
+inline const std::string kProgram = "the bytes of a delegate";
 
 inline const Graph kFirst = {linear("w0", "b0"), linear("w1", "b1")};
 inline const Graph kSecond = {linear("w1", "b1"), linear("w0", "b0")};
