@@ -211,7 +211,8 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	require.Equal(t, 1, mine.Stats().Entries, "and without waiting it is tried each time")
 }
 
-// Whatever call fails, the bytes are right, what was committed stays, and the next process persists the rest.
+// Whatever call fails, the bytes are right or nobody is to use them; what was committed stays, if only where it is set
+// aside, and the next process persists the rest.
 func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 	first, all := someTensors(2, 3000), someTensors(4, 3000)
 	for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
@@ -228,6 +229,7 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 			setFiles(c, faultyFiles{filesOf(c), &calls, at, fault})
 			o := open(t, c, all)
 			saveErr := c.Save()
+			lost := o.Err()
 			o.close(t)
 			closeErr := c.Close()
 			if calls.Load() < at {
@@ -237,9 +239,17 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 			require.True(t, errors.Join(saveErr, closeErr, s.LastError) != nil || s.Entries == 4,
 				"call %d failed silently", at)
 
+			committed := 2
+			if _, err := os.Stat(path + ".damaged"); err == nil {
+				require.True(t, lost == nil || errors.Is(lost, ErrLost))
+				require.Error(t, s.LastError)
+				committed = 0
+			} else {
+				require.NoError(t, lost, "after %v at call %d", fault, at)
+			}
 			c = mustOpen(t, path, &Options{Strict: true})
 			open(t, c, first).close(t)
-			require.EqualValues(t, 2, c.Stats().Hits.Entries, "after %v at call %d", fault, at)
+			require.EqualValues(t, committed, c.Stats().Hits.Entries, "after %v at call %d", fault, at)
 			open(t, c, all).close(t)
 			require.NoError(t, c.Close())
 			require.Equal(t, 4, c.Stats().Entries)

@@ -1,16 +1,13 @@
 package xpwc
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"syscall"
 	"time"
 
 	"xpwc/internal/format"
-	"xpwc/internal/store"
 )
 
 // A host that loads one method after another would pack slowly with the disk flushed beside it each time. So what a
@@ -88,14 +85,9 @@ func (c *core) commitAll(writes bool) {
 }
 
 // endIfIdle gives the writer's lock to others if nobody here needs it. While something uncommitted is in memory we must
-// stay the writer: the next one would give its space away. What no commit will take, of finalized sessions, leaves the
-// file for private memory first: its runtime may live as long as the process.
+// stay the writer: the next one would give its space away.
 func (c *core) endIfIdle() error {
-	if c.writers > 0 {
-		return nil
-	}
-	c.retreat(c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && e.doubt != sound }))
-	if c.hasUncommitted() {
+	if c.writers > 0 || c.hasUncommitted() {
 		return nil
 	}
 	return c.store.EndWriting()
@@ -103,61 +95,27 @@ func (c *core) endIfIdle() error {
 
 func (c *core) hasUncommitted() bool { return slices.ContainsFunc(c.fresh, (*entry).uncommitted) }
 
-// commitOnce commits what sessions have finalized, and what is pending. What it cannot commit is pending afterwards,
-// and the lock given up. c.mu is held, but not while waiting and writing.
-func (c *core) commitOnce() error {
-	err := c.tryCommit()
-	switch {
-	case errors.Is(err, ErrReplaced):
-		c.retryLater()
-	case err != nil:
-		c.afterFailure()
-	default:
-		c.retry.succeeded()
-	}
-	c.flushing = false
-	return err
+// freshOnes returns those of what was packed here, and is not in the loaded index, that fulfil a condition.
+func (c *core) freshOnes(condition func(*entry) bool) []*entry {
+	return slices.DeleteFunc(slices.Clone(c.fresh), func(e *entry) bool { return !condition(e) })
 }
 
-func (c *core) tryCommit() error {
-	if c.store.Outdated() {
-		err := c.accept(c.store.CatchUp())
-		c.noticeReload()
-		if err != nil {
-			return err
-		}
-	}
-	if c.store.Condemned() {
-		c.retreat(c.freshOnes((*entry).uncommitted))
-	} else {
-		c.awaitPacking() // what is packed while a flush fails is lost
-	}
-	c.awaitSums()
-	pending := c.pendingEntries()
-	if c.store.Condemned() {
-		if len(pending) == 0 && !c.dirty {
-			return nil
-		}
-		return c.renew()
-	}
-	if len(pending) > 0 {
-		if err := c.beginForPending(); err != nil {
-			return err
-		}
-	}
+// commitOnce commits what sessions have finalized. Where there is no room for the index, all stays as it is until the
+// next commit; if it cannot be written, that ends the file. c.mu is held, but not while waiting and writing.
+func (c *core) commitOnce() error {
+	c.await(func() bool { return c.summing == 0 })
 	entries := c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && e.doubt == sound })
-	missing, err := c.missing(pending)
+	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
+	left := c.freshOnes(func(e *entry) bool { return e.uncommitted() && e.identified() && e.doubt != sound })
+	if len(entries)+len(left) == 0 && !c.dirty || !c.store.Writing() {
+		return nil
+	}
+	start := time.Now()
+	records, err := c.records(entries)
 	if err != nil {
 		return err
 	}
-	if len(entries)+len(missing) == 0 && !c.dirty || !c.store.Writing() {
-		return c.settlePending(pending)
-	}
-	start := time.Now()
-	if err := c.appendPending(missing); err != nil {
-		return err
-	}
-	plan, entries, full, err := c.planCommit(entries, missing)
+	plan, err := c.store.PrepareCommit(c.layouts(c.store.Index(), records), records)
 	if err != nil {
 		return err
 	}
@@ -167,21 +125,17 @@ func (c *core) tryCommit() error {
 		}
 	}
 	c.dirty = false
-	c.flushing, c.handedIn = true, nil // until nothing can be lost any more
 	var written error
 	c.unlocked(func() { written = plan.Write() })
-	c.flushing = written != nil
 	inForce, err := c.store.Conclude(plan, written)
 	switch {
+	case written != nil:
+		c.endFile(err)
+		return err
 	case errors.Is(err, ErrReplaced):
 		return c.lostFile()
 	case !inForce:
 		c.dirty = true
-		if c.store.Condemned() {
-			for _, e := range c.handedIn { // their sums may be of what was lost
-				c.losePayload(e)
-			}
-		}
 		return err
 	}
 	c.note(err)
@@ -192,11 +146,53 @@ func (c *core) tryCommit() error {
 		}
 		payloadBytes += int64(len(e.data))
 	}
+	for _, e := range left {
+		if e.state != stateDropped {
+			c.become(e, stateStray)
+			c.fresh = without(c.fresh, e)
+		}
+	}
 	c.stats.WrittenBytes += payloadBytes + int64(plan.IndexSize())
 	c.events.add(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
 		slog.Int("entries", len(entries)), slog.Int64("bytes", payloadBytes),
 		slog.Duration("duration", time.Since(start)))
-	return errors.Join(full, c.settlePending(pending))
+	return nil
+}
+
+// sumBeside computes an entry's sum from what XNNPACK just handed in, on another core where that is worth it.
+func (c *core) sumBeside(e *entry) {
+	if len(e.data) <= hashedAtOnce {
+		sum, err := sumMapped(e.data)
+		c.setSum(e, sum, err)
+		return
+	}
+	e.region.Retain()
+	c.summing++
+	go func() {
+		sum, err := sumMapped(e.data)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.setSum(e, sum, err)
+		c.summing--
+		c.note(e.region.Release())
+		c.idle.Broadcast()
+	}()
+}
+
+// setSum takes note of an entry's sum, or that its bytes cannot be read any more.
+func (c *core) setSum(e *entry, sum format.Digest, err error) {
+	e.record.Sum = sum
+	if err != nil {
+		c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
+		c.lose([]*entry{e})
+	}
+}
+
+// await waits until a condition holds. c.mu is released meanwhile.
+func (c *core) await(condition func() bool) {
+	for !condition() {
+		c.idle.Wait()
+	}
 }
 
 // unlocked has the store write without c.mu. It stays the store of this file meanwhile.
@@ -209,91 +205,14 @@ func (c *core) unlocked(write func()) {
 	c.idle.Broadcast()
 }
 
-// planCommit lays out the next generation, with pending entries, which are in the file already, and as many others as
-// there is room for. It returns all that it has; full is the disk's error if some had no room.
-func (c *core) planCommit(entries, pending []*entry) (plan *store.Commit, committing []*entry, full, err error) {
-	for {
-		committing = slices.Concat(entries, pending)
-		records, err := c.records(committing)
-		if err != nil {
-			return nil, nil, full, err
-		}
-		plan, err = c.store.PrepareCommit(c.layouts(c.store.Index(), records), records)
-		if err == nil {
-			return plan, committing, full, nil
-		}
-		if len(entries) == 0 || len(pending) > 0 || !isDiskFull(err) || c.store.Packing() {
-			return nil, nil, full, err
-		}
-		full = err
-		if entries, err = c.makeRoom(entries); err != nil {
-			return nil, nil, full, err
-		}
-	}
-}
-
-// makeRoom moves what was packed last into private memory, so that the index of the others fits its place. It returns
-// these.
-func (c *core) makeRoom(entries []*entry) ([]*entry, error) {
-	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.record.Offset, b.record.Offset) })
-	last := len(entries) - 1
-	end := c.store.Slot().End
-	if last > 0 { // which may lie before a generation that was committed since it was packed
-		end = max(end, entries[last-1].record.Offset+entries[last-1].record.Size)
-	}
-	var leaving []*entry
-	for _, e := range c.freshOnes((*entry).uncommitted) { // among them those of sessions that are not finalized
-		if e.record.Offset >= end {
-			leaving = append(leaving, e)
-		}
-	}
-	c.retreat(leaving)
-	for _, e := range leaving {
-		if !e.region.Detached() {
-			return nil, fmt.Errorf("cache %s: no memory to make room for its index: %w", c.name(), syscall.ENOMEM)
-		}
-	}
-	return entries[:last], c.store.DiscardTail(end)
-}
-
-// isDiskFull reports whether an error is that there is no space, or no more than a quota or limit leaves.
-func isDiskFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
-}
-
-// beginForPending makes this process the writer without waiting for another. ErrBusy if there is one.
-func (c *core) beginForPending() error {
-	if c.blocked != "" || c.damaged && c.options.ReadOnly {
-		return fmt.Errorf("cache %s: %w", c.name(), ErrReadOnly)
-	}
-	for range 3 {
-		ok, err := c.tryBegin()
-		switch {
-		case ok:
-			return nil
-		case err == nil:
-			return fmt.Errorf("cache %s: %w", c.name(), ErrBusy)
-		case errors.Is(err, ErrReplaced):
-			err = c.accept(c.store.Reopen())
-		default:
-			err = c.accept(err)
-		}
-		c.noticeReload()
-		if err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("cache %s: %w", c.name(), ErrReplaced)
-}
-
 // lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer.
 // What was packed stays in memory for those who use it.
 func (c *core) lostFile() error {
 	c.uncommittedLost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrReplaced)
-	c.retreat(c.freshOnes((*entry).uncommitted))
-	err := errors.Join(c.uncommittedLost, c.store.Leave(), c.accept(c.store.Reopen()))
+	c.setAside(c.uncommittedLost)
+	err := c.accept(c.store.Reopen())
 	c.noticeReload()
-	return err
+	return errors.Join(c.uncommittedLost, err)
 }
 
 // records returns what the next generation consists of: the loaded index with what changed in memory, what this process

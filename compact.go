@@ -54,12 +54,6 @@ func (c *core) compactTo(keep func([]format.Record) []format.Record) error {
 		}
 		c.idle.Broadcast()
 	}()
-	if c.store.Condemned() {
-		if err := c.beginRenewal(); err != nil {
-			return fmt.Errorf("compact: %w", err)
-		}
-		return c.compact(keep)
-	}
 	switch reason := c.beginWriting(true); reason {
 	case "":
 	case ReasonBusy:
@@ -96,9 +90,8 @@ func (c *core) compact(keep func([]format.Record) []format.Record) error {
 	if !c.store.CanRewrite() {
 		return nil
 	}
-	pending := c.pendingEntries()
 	start, before := time.Now(), c.store.Slot().End
-	items, err := c.content(keep, pending)
+	items, err := c.content(keep)
 	if err != nil {
 		return err
 	}
@@ -139,33 +132,14 @@ func (c *core) compact(keep func([]format.Record) []format.Record) error {
 			}
 		}
 	}
-	for _, e := range pending {
-		if e.state == stateDropped {
-			continue
-		}
-		e.file = next.ID()
-		e.record.Offset, _ = next.Moved(e.record.Offset)
-		c.become(e, stateMoved)
-	}
 	c.fresh = slices.DeleteFunc(c.fresh, func(e *entry) bool { return e.state == stateMoved })
 	c.noticeReload()
-	c.dropSettled(pending)
 	return err
 }
 
-// pendingOffset is where pending entries are said to be until they are in a file, so that no two entries are at one
-// place.
-const pendingOffset = 1 << 62
-
-// content returns what a compaction makes the new file of: those of all records, and of the pending entries', that
-// keep returns.
-func (c *core) content(keep func([]format.Record) []format.Record, pending []*entry) ([]store.Item, error) {
-	next := uint64(pendingOffset)
-	for _, e := range pending {
-		e.record.Offset = next
-		next += format.AlignUp(e.record.Size, format.Alignment)
-	}
-	records, err := c.records(pending)
+// content returns what a compaction makes the new file of: those of all records that keep returns.
+func (c *core) content(keep func([]format.Record) []format.Record) ([]store.Item, error) {
+	records, err := c.records(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -175,14 +149,8 @@ func (c *core) content(keep func([]format.Record) []format.Record, pending []*en
 			fresh[e.record.Offset] = e
 		}
 	}
-	for _, e := range pending { // others, of sessions that are not finalized, say where in the file they were
-		fresh[e.record.Offset] = e
-	}
 	var items []store.Item
-	already := func(r format.Record) bool { // a commit of which nobody knew whether it is in force
-		return fresh[r.Offset] == nil && slices.ContainsFunc(pending, func(e *entry) bool { return e.sameAs(&r) })
-	}
-	for _, r := range keep(slices.DeleteFunc(records, already)) {
+	for _, r := range keep(records) {
 		it := store.Item{Record: r}
 		if e := fresh[r.Offset]; e != nil {
 			it.Payload, it.Region = e.data, e.region

@@ -45,13 +45,12 @@ type core struct {
 	damagedAt       map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
 	dirty           bool            // an entry of the file changed its flags or stamps, or is bad
 	commitTimer     *time.Timer     // starts a commit, or nil
-	retry           backOff         // of commits that failed
 	busyUntil       time.Time       // until then nobody waits for another process
+	ended           error           // why the file ended that this process wrote to last
+	endedUntil      time.Time       // until then it does not write to another
 	committing      bool
-	flushing        bool     // a commit is on its way to the disk
-	handedIn        []*entry // meanwhile, in file space
-	summing         int      // sums of what was handed in are being computed
-	storing         bool     // a commit or a compaction is being written, without c.mu
+	summing         int  // sums of what was handed in are being computed
+	storing         bool // a commit or a compaction is being written, without c.mu
 	compacting      bool
 	commitAgain     bool       // a commit was asked for while one was written, or a compaction
 	idle            *sync.Cond // a commit, a compaction or a session's packing ended
@@ -95,10 +94,9 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 		return c, nil
 	}
 	c.store = store.New(p.path, f, store.Options{
-		Insecure:  o.AllowUnsafeFile,
-		Prefetch:  o.Prefetch,
-		Early:     o.WriteEarly,
-		Condemned: condemnedHere,
+		Insecure: o.AllowUnsafeFile,
+		Prefetch: o.Prefetch,
+		Early:    o.WriteEarly,
 	})
 	if err := c.accept(c.store.Load()); err != nil {
 		return nil, err
@@ -141,7 +139,6 @@ func (c *core) save() error {
 // close saves and gives up everything, for the last handle.
 func (c *core) close() error {
 	c.closing = true // no session can begin any more
-	c.retry.stop()
 	errs := []error{c.save()}
 	c.stopVerifier()
 	c.stopMapper()
@@ -168,12 +165,6 @@ func (c *core) close() error {
 func (c *core) describeFile() {
 	if c.store == nil || c.closed {
 		return
-	}
-	c.stats.Pending = Count{}
-	for _, e := range c.fresh {
-		if e.pending() {
-			c.stats.Pending.add(len(e.data))
-		}
 	}
 	slot := c.store.Slot()
 	c.stats.Generation, c.stats.Entries = slot.Generation, int(slot.Records)

@@ -3,7 +3,6 @@ package xpwc
 import (
 	"fmt"
 	"log/slog"
-	"time"
 )
 
 // What turns out to be damaged is kept from further sessions, counted, and packed afresh.
@@ -13,7 +12,7 @@ import (
 func (c *core) damagedIndex(err error) error {
 	loaded := c.store.Index()
 	err = c.store.Damaged(err)
-	c.await(0, func() bool { return !c.storing })
+	c.await(func() bool { return !c.storing })
 	if c.store.Index() != loaded {
 		return nil
 	}
@@ -28,8 +27,8 @@ func (c *core) damagedForWriting(err error) error {
 	return err
 }
 
-// distrust keeps new sessions from memory whose file is damaged: it may be cut off.
-func (c *core) distrust() {
+// distrust keeps new sessions from memory whose file is damaged: it may be cut off. It gives the file up.
+func (c *core) distrust(err error) {
 	for _, f := range c.live {
 		for _, e := range f.entries {
 			if e.reason == "" && e.state.inGeneration() {
@@ -37,16 +36,12 @@ func (c *core) distrust() {
 			}
 		}
 	}
-	if c.store.Writing() { // what was packed here is not damaged, and goes on elsewhere
-		c.retreat(c.freshOnes((*entry).uncommitted))
-		if c.hasUncommitted() { // beside what is being packed, or for want of memory
-			c.uncommittedLost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), ErrDamaged)
-		}
-		if c.usesFile() { // the lock stays with the mapping, and keeps others from the file
-			c.busyUntil = time.Now().Add(busyPause) // this process would wait for itself
-		} else {
-			c.note(c.store.Leave())
-		}
+	if c.store.Writing() && c.hasUncommitted() { // which is not damaged, and serves who has it
+		c.uncommittedLost = fmt.Errorf("cache %s: what was packed is not in it: %w", c.name(), err)
+	}
+	if c.store.Writing() && !c.options.Strict { // to whom sets it aside later, it would be in use
+		c.setAside(err)
+		return
 	}
 	c.note(c.store.Abandon())
 	c.noticeReload()

@@ -22,9 +22,6 @@ type osDisk struct {
 	views    views // written to through memory
 }
 
-// condemnedHere are the files that no cache of this process commits to any more.
-var condemnedHere = store.NewCondemned()
-
 func (osFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
 	f, err := openChecked(path, writable, insecure)
 	if errors.Is(err, fs.ErrNotExist) && restore(path) {
@@ -154,8 +151,6 @@ func (d *osDisk) Seal(b []byte) error {
 }
 
 func (d *osDisk) GiveBack(b []byte) { giveBack(b) }
-
-func (d *osDisk) Detach(b []byte) error { return detach(b) }
 
 func (d *osDisk) Unmap(b []byte) error { return d.views.unmap(b) }
 

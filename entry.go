@@ -25,7 +25,6 @@ type entry struct {
 	by           *Session
 
 	// What is known of it, whatever its state is.
-	summed   bool // record.Sum is that of what XNNPACK handed in
 	changed  bool // its flags, stamps or digests changed since it was committed
 	verified bool // the payload was compared with a packing, or with its checksum
 	sized    bool // the payload's size is right for what a look-up of its key is answered to
@@ -127,9 +126,6 @@ func (c *core) release(e *entry) {
 		}
 	} else {
 		c.stats.PrivateBytes -= int64(len(e.data))
-		if e.pending() {
-			return
-		}
 	}
 	c.drop(e)
 }
@@ -179,17 +175,8 @@ func (e *entry) uncommitted() bool {
 	return e.state == stateUncommitted && (e.doubt == sound || e.sessions > 0)
 }
 
-// pending reports whether an entry is in private memory until a commit brings it into the file.
-func (e *entry) pending() bool { return e.state == statePending && e.doubt == sound }
-
 // identified reports whether an entry says what it was packed from: its session is finalized, see identify.
 func (e *entry) identified() bool { return e.kernel == nil }
-
-// sameAs reports whether a record is of the same payload, packed from the same.
-func (e *entry) sameAs(r *format.Record) bool {
-	return e.record.Key == r.Key && e.record.Seed == r.Seed && e.record.Sum == r.Sum &&
-		e.record.KernelDigest == r.KernelDigest && e.record.BiasDigest == r.BiasDigest
-}
 
 func (c *core) setFlag(e *entry, flag format.Flags) {
 	if e.record.Flags&flag != 0 {

@@ -16,15 +16,13 @@ const (
 	statePrivate
 	// stateUncommitted: in the space of the file, in no generation of it.
 	stateUncommitted
-	// statePending: in private memory, until a commit brings it into the file.
-	statePending
 	// stateCommitted: in a generation that this process wrote, and not in the loaded index.
 	stateCommitted
 	// stateLoaded: in a generation that was loaded, and mapped where that has it.
 	stateLoaded
 	// stateMoved: in the file, which has it elsewhere. What is in memory here lasts as long as sessions use it.
 	stateMoved
-	// stateStray: in the space of a file that was replaced before a commit. It lasts as long as sessions use it.
+	// stateStray: in the space of a file, and will be in no generation of it. It lasts as long as sessions use it.
 	stateStray
 	// stateDropped: its memory was given up.
 	stateDropped
@@ -34,9 +32,7 @@ const (
 //
 //	unplaced     what XNNPACK packed is placed; what the index has is loaded
 //	private      is dropped when no session uses it
-//	uncommitted  is committed; becomes pending when a commit fails; stray when another file is at the path
-//	pending      is committed, and the file has it elsewhere (moved); private if there is a doubt about it and another
-//	             file is at the path
+//	uncommitted  is committed; stray when its file ended or was replaced, or there is a doubt about it
 //	committed    is in the next index that is loaded; moves with a compaction
 //	loaded       moves with a compaction
 //	moved        moves again
@@ -46,8 +42,7 @@ const (
 var following = [...][]entryState{
 	stateUnplaced:    {statePrivate, stateUncommitted, stateLoaded, stateStray},
 	statePrivate:     {stateDropped},
-	stateUncommitted: {statePending, stateCommitted, stateStray, stateDropped},
-	statePending:     {statePrivate, stateCommitted, stateMoved, stateDropped},
+	stateUncommitted: {stateCommitted, stateStray, stateDropped},
 	stateCommitted:   {stateLoaded, stateMoved, stateDropped},
 	stateLoaded:      {stateMoved, stateDropped},
 	stateMoved:       {stateMoved, stateDropped},
@@ -57,13 +52,13 @@ var following = [...][]entryState{
 
 func (s entryState) String() string {
 	return [...]string{
-		"unplaced", "private", "uncommitted", "pending", "committed", "loaded", "moved", "stray", "dropped",
+		"unplaced", "private", "uncommitted", "committed", "loaded", "moved", "stray", "dropped",
 	}[s]
 }
 
 // fresh reports whether the entry was packed here and is not in the loaded index: core.fresh has it.
 func (s entryState) fresh() bool {
-	return s == stateUncommitted || s == statePending || s == stateCommitted
+	return s == stateUncommitted || s == stateCommitted
 }
 
 // inGeneration reports whether a generation on the disk has the entry.

@@ -10,16 +10,15 @@ import (
 func TestAnEntryChangesAsTheTableSaysAndNotOtherwise(t *testing.T) {
 	// One row a state: o where that of the column may follow it.
 	table := map[entryState]string{
-		//                unplaced, private, uncommitted, pending, committed, loaded, moved, stray, dropped
-		stateUnplaced:    "- o o - - o - o -",
-		statePrivate:     "- - - - - - - - o",
-		stateUncommitted: "- - - o o - - o o",
-		statePending:     "- o - - o - o - o",
-		stateCommitted:   "- - - - - o o - o",
-		stateLoaded:      "- - - - - - o - o",
-		stateMoved:       "- - - - - - o - o",
-		stateStray:       "- - - - - - - - o",
-		stateDropped:     "- - - - - - - - -",
+		//                unplaced, private, uncommitted, committed, loaded, moved, stray, dropped
+		stateUnplaced:    "- o o - o - o -",
+		statePrivate:     "- - - - - - - o",
+		stateUncommitted: "- - - o - - o o",
+		stateCommitted:   "- - - - o o - o",
+		stateLoaded:      "- - - - - o - o",
+		stateMoved:       "- - - - - o - o",
+		stateStray:       "- - - - - - - o",
+		stateDropped:     "- - - - - - - -",
 	}
 	require.Len(t, following, len(table))
 	for from, row := range table {

@@ -41,8 +41,8 @@ var (
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as
 	// long as sessions use it; the next session follows the path.
 	ErrReplaced = store.ErrReplaced
-	// ErrLost: the disk lost packed weights before they were committed, and a runtime uses them. The runtime must not
-	// be used.
+	// ErrLost: the disk lost packed weights before they were committed, or may have, and a runtime uses them. The
+	// runtime must not be used.
 	ErrLost = errors.New("the disk lost packed weights in use; delete the runtime and create it again")
 	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows
 	// what it was packed from. It is not kept, and the runtime must not be used.

@@ -88,7 +88,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 		}
 	}
 	path = filepath.Join(t.TempDir(), "cache")
-	st := store.New(path, osFiles{}, store.Options{Condemned: store.NewCondemned()})
+	st := store.New(path, osFiles{}, store.Options{})
 	begun, err := st.Begin()
 	require.NoError(t, err)
 	require.True(t, begun)

@@ -85,7 +85,7 @@ func (s stretch) populate(stop *int32) {
 // stopMapper returns when nothing is mapped in the background any more. There are no sessions.
 func (c *core) stopMapper() {
 	atomic.StoreInt32(&c.mapper.stop, 1)
-	c.await(0, func() bool { return !c.mapper.running })
+	c.await(func() bool { return !c.mapper.running })
 	for _, s := range c.mapper.waiting {
 		c.note(s.region.Release())
 	}

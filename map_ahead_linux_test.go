@@ -91,7 +91,7 @@ func lookAllUp(t *testing.T, c *Cache) *Session {
 	require.NoError(t, s.Finalize())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.await(0, func() bool { return !c.mapper.running })
+	c.await(func() bool { return !c.mapper.running })
 	return s
 }
 

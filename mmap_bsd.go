@@ -15,9 +15,6 @@ func preallocate(f *os.File, offset, size int64) error { return writeZeros(f, of
 
 func flushFile(f *os.File) error { return f.Sync() }
 
-// detach is for Linux.
-func detach([]byte) error { return errors.ErrUnsupported }
-
 // copiesUp is for Linux.
 func copiesUp(*os.File) bool { return false }
 

@@ -35,9 +35,6 @@ func flushFile(f *os.File) error {
 	return nil
 }
 
-// detach is for Linux.
-func detach([]byte) error { return errors.ErrUnsupported }
-
 // copiesUp is for Linux.
 func copiesUp(*os.File) bool { return false }
 

@@ -2,7 +2,6 @@ package xpwc
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"unsafe"
 
@@ -41,27 +40,6 @@ func fileSystemOf(f *os.File) int64 {
 
 // flushFile returns when the file's content, and what is needed to find it, is on the disk.
 func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
-
-// detach copies into new memory, which it then moves over the mapping: whoever reads there at that time waits for it.
-func detach(b []byte) error {
-	at, size := unsafe.Pointer(unsafe.SliceData(b)), format.AlignUp(uint64(len(b)), uint64(os.Getpagesize()))
-	const readWrite, private = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANON
-	fresh, err := unix.MmapPtr(-1, 0, nil, uintptr(size), readWrite, private)
-	if err != nil {
-		return fmt.Errorf("map %d bytes of memory: %w", size, err)
-	}
-	to := unsafe.Slice((*byte)(fresh), len(b))
-	for page := os.Getpagesize(); len(b) > 0; {
-		n := min(page, len(b))
-		_ = faultless(func() { copy(to, b[:n]) })
-		to, b = to[n:], b[n:]
-	}
-	_, err = unix.MremapPtr(fresh, uintptr(size), at, uintptr(size), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
-	if err != nil {
-		return errors.Join(fmt.Errorf("move %d bytes of memory: %w", size, err), unix.MunmapPtr(fresh, uintptr(size)))
-	}
-	return nil
-}
 
 // giveBack takes the page-table entries of a mapping of a file away; the pages stay in the page cache, and come back
 // with the next access. What was written to them stays, too: those pages are dirty then, and not their entries.

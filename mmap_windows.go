@@ -87,8 +87,5 @@ func populate(b []byte) error {
 	return nil
 }
 
-// detach is for Linux.
-func detach([]byte) error { return errors.ErrUnsupported }
-
 // copiesUp is for Linux.
 func copiesUp(*os.File) bool { return false }

@@ -49,10 +49,10 @@ func (s *Session) becomeWriter() (changed bool) {
 		return false
 	}
 	if s.writing {
-		if c.store.Writing() && !c.store.Condemned() {
+		if c.store.Writing() {
 			return false
 		}
-		c.writers-- // the file was replaced, or is to be: begin anew with the one that is there then
+		c.writers-- // the file has ended or was replaced: begin anew with the one that is there then
 		s.writing = false
 		c.idle.Broadcast()
 	}
@@ -105,11 +105,6 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 		return space{}
 	case announced == nil || announced.compare:
 		p.kind, p.Reservation, err = s.reserveScratch(n)
-	case announced.named && s.cache.flushing:
-		// Should the flush fail, what is packed meanwhile would be lost with it, unnoticed. It is copied
-		// when it is handed in.
-		p.kind = inPrivate
-		p.Reservation, err = s.cache.arena.alloc(n)
 	case announced.named:
 		p.kind, p.Reservation, err = s.reserveKept(n, announced.names())
 	default:
@@ -381,7 +376,6 @@ func (s *Session) place(e *entry, p space) {
 			c.become(e, statePrivate)
 			return
 		}
-		e.record.Sum, e.summed = DigestOf(p.Data), true
 		copy(r.Data, p.Data)
 		c.stats.CopiedBytes += int64(len(p.Data))
 		s.discard(p)
@@ -395,28 +389,33 @@ func (s *Session) place(e *entry, p space) {
 			e.reason = s.noFile
 		}
 	default:
-		c.store.Filled(p.Reservation)
-		c.packingEnded()
-		e.file = p.Region.File()
-		if p.Region.Doubtful() { // in the middle of it a flush failed: nobody knows what became of it
-			c.losePayload(e)
-		} else if c.flushing {
-			c.handedIn = append(c.handedIn, e)
-		}
-		if e.file != c.store.ID() { // it was replaced meanwhile
-			c.become(e, stateStray)
+		if !s.leaveInFile(e, p) {
 			return
 		}
-		c.become(e, stateUncommitted)
 		e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
-		c.fresh = append(doubled(c.fresh, 0), e)
-		if !e.summed && e.doubt == sound {
-			c.sumBeside(e)
-		}
+		c.sumBeside(e)
 		if c.store.ForeignHas(e.name(), e.data) {
 			c.stats.Adopted.add(len(e.data))
 		}
 	}
+}
+
+// leaveInFile has an entry stay in the file's space, where it was packed. It reports whether that can be committed.
+func (s *Session) leaveInFile(e *entry, p space) bool {
+	c := s.cache
+	c.store.Filled(p.Reservation)
+	e.file = p.Region.File()
+	lost := p.Region.Lost()
+	if lost {
+		c.lose([]*entry{e})
+	}
+	if lost || e.file != c.store.ID() { // it has ended, or was replaced
+		c.become(e, stateStray)
+		return false
+	}
+	c.become(e, stateUncommitted)
+	c.fresh = append(doubled(c.fresh, 0), e)
+	return true
 }
 
 // giveUp leaves a packing where it is, for good, when there is no memory for a copy.
@@ -437,7 +436,7 @@ func (s *Session) settleUnnamed(p space) *entry {
 			return e
 		}
 	}
-	if p.kind != inPrivate {
+	if p.kind == inScratch {
 		if r, err := c.arena.alloc(uint64(len(p.Data))); err == nil {
 			copy(r.Data, p.Data)
 			c.stats.CopiedBytes += int64(len(p.Data))
@@ -448,17 +447,13 @@ func (s *Session) settleUnnamed(p space) *entry {
 			s.giveUp(p)
 		}
 	}
-	e := &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region}
+	e := &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region, by: s}
 	e.record.Sum = sum
-	if p.kind != inFile {
+	if p.kind == inFile {
+		e.suspectFor(suspect) // its look-up had names
+		s.leaveInFile(e, p)
+	} else {
 		c.become(e, statePrivate)
-	} else { // for want of memory; its space must not be given away
-		c.become(e, stateUncommitted)
-		e.suspectFor(suspect)
-		e.summed, e.file = true, p.Region.File()
-		c.fresh = append(c.fresh, e)
-		c.store.Filled(p.Reservation)
-		c.packingEnded()
 	}
 	c.unnamed[sum] = append(c.unnamed[sum], e)
 	s.countPrivate(e)
@@ -470,7 +465,6 @@ func (s *Session) discard(p space) {
 	switch p.kind {
 	case inFile:
 		s.cache.note(s.cache.store.Cancel(p.Reservation))
-		s.cache.packingEnded()
 	case inScratch:
 		s.busy = false
 		s.cache.note(p.Region.Release())

@@ -87,7 +87,7 @@ func openOn(p *memdisk.Process, o *Options) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, openStore(c, powerPath, store.New(powerPath, p, store.Options{Condemned: store.NewCondemned()}))
+	return c, openStore(c, powerPath, store.New(powerPath, p, store.Options{}))
 }
 
 func (s *scenario) open(p *memdisk.Process) *Cache {

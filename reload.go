@@ -30,7 +30,7 @@ func (c *core) refresh() error {
 func (c *core) accept(err error) error {
 	for _, gone := range []error{ErrDamaged, ErrForeign, ErrVersion, ErrNotCache} {
 		if errors.Is(err, gone) { // what was mapped may be cut off or written over
-			c.distrust()
+			c.distrust(err)
 			break
 		}
 	}
@@ -111,10 +111,8 @@ func (c *core) forgetLoaded() {
 		switch {
 		case e.state == stateCommitted: // it is in the new index, unless that is of another file
 			c.become(e, stateLoaded)
-		case e.file == here || e.pending():
+		case e.file == here:
 			return false
-		case e.state == statePending:
-			c.become(e, statePrivate)
 		default: // it is lost with the file
 			c.become(e, stateStray)
 		}

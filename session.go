@@ -295,8 +295,9 @@ func (s *Session) Names() []string {
 	return slices.Compact(names)
 }
 
-// Err returns ErrLost once the disk has lost packed weights that the session's runtime uses, whether Finalize was
-// called or not: the runtime must not be used any more. It costs nothing to ask before or after each inference.
+// Err returns ErrLost once a flush has failed before packed weights were committed that the session's runtime uses,
+// whether Finalize was called or not: the disk may have lost them, and the runtime must not be used any more. Ask it
+// after each inference, before outputs are used; it costs nothing. After Cache.Save, the answer is final.
 func (s *Session) Err() error {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()

@@ -55,10 +55,8 @@ type Stats struct {
 	Loads map[LoadOutcome]Durations
 	// Private counts packings that are in private memory, by reason.
 	Private map[Reason]Count
-	// Pending is what waits in private memory for a commit, because the last one failed.
-	Pending Count
-	// LostPayloads counts packed payloads that the disk lost before they were committed, while a session used them:
-	// see ErrLost.
+	// LostPayloads counts packed payloads that the disk lost, or may have, before they were committed, while a session
+	// used them: see ErrLost.
 	LostPayloads int64
 	// CopiedBytes counts packed bytes that were copied to where they stay: those of operators that are packed without a
 	// look-up. All others are used where the packing kernels wrote them.
@@ -83,6 +81,6 @@ type Stats struct {
 
 	// Damaged is the error that made the cache set the file aside, or nil.
 	Damaged error
-	// LastError is the last failure that was bridged with private memory or is yet to be retried, or nil.
+	// LastError is the last failure that was bridged with private memory, or of a commit, or nil.
 	LastError error
 }

@@ -144,9 +144,9 @@ func canonical(path string, insecure bool) (string, error) {
 func (c *Cache) Path() string { return c.place.path }
 
 // Save waits until everything packed by finalized sessions, of all handles, is on stable storage. It returns the error
-// that kept it from getting there. What was packed then stays usable in this process, in private memory, but for what
-// Session.Err reports; the next Save tries again, and so does the cache by itself, from time to time. ErrBusy: another
-// process is writing.
+// that kept it from getting there, once. If a flush failed, what was packed is lost, as Session.Err reports: nothing is
+// tried again, and the file is set aside. If there was no room for the file's index, what was packed stays usable, and
+// the next Save has it committed.
 func (c *Cache) Save() error {
 	if err := c.checkOpen("save"); err != nil {
 		return err

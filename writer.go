@@ -44,12 +44,6 @@ func (c *core) beginWriting(compacting bool) Reason {
 			c.busyUntil = time.Time{}
 			return ""
 		}
-		if errors.Is(err, store.ErrCondemned) && c.retry.due() && !c.committing && !c.compacting {
-			if err = c.renew(); err == nil && !c.store.Condemned() {
-				continue
-			}
-			c.retryLater()
-		}
 		busy := err == nil // another process is writing, or this one compacts
 		retry := busy
 		if errors.Is(err, ErrReplaced) {
@@ -86,19 +80,27 @@ func (c *core) beginWriting(compacting bool) Reason {
 	}
 }
 
+// tryBegin makes this process the writer of the file, if no other is. The error may be why its last file ended.
 func (c *core) tryBegin() (bool, error) {
+	if time.Now().Before(c.endedUntil) {
+		return false, c.ended
+	}
 	defer c.noticeReload()
 	if c.damaged {
-		aside, err := c.store.SetAsideDamaged()
-		if aside != "" {
-			c.events.add(slog.LevelWarn, "damaged cache file was set aside", slog.String("as", aside))
+		as, err := c.store.SetAsideDamaged()
+		if as != "" {
+			c.reportSetAside(as, c.stats.Damaged)
 		}
 		if err != nil {
 			return false, err
 		}
 		c.damaged = false
 	}
-	return c.store.Begin()
+	ok, err := c.store.Begin()
+	if errors.Is(err, store.ErrFlush) {
+		c.endFile(err)
+	}
+	return ok, err
 }
 
 // commitChanges starts a commit of changed flags and stamps, if this process can become the writer at once. If not, the
@@ -108,7 +110,7 @@ func (c *core) commitChanges() {
 		return
 	}
 	if ok, err := c.tryBegin(); err != nil || !ok {
-		if !c.forbidden(err) && !errors.Is(err, store.ErrCondemned) {
+		if !c.forbidden(err) {
 			c.note(c.accept(err))
 		}
 		return

@@ -62,3 +62,11 @@ func TestWhatGoesWrongInTheBackgroundIsLoggedWhenItHappens(t *testing.T) {
 		})
 	})
 }
+
+func TestAForkedChildIsRightAfterItsParentsCommitHasFailed(t *testing.T) {
+	t.Parallel()
+	eachWay(t, "ended.c", func(t *testing.T, p program) {
+		dir, ballast := thinDisk(t)
+		p.run(t, nil, dir, ballast)
+	})
+}

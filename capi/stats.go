@@ -53,7 +53,6 @@ func xpwc_cache_stats(handle C.xpwc_cache, stats *C.struct_xpwc_stats) C.xpwc_st
 			compactions:         C.uint64_t(s.Compactions),
 			private_version:     count(s.Private[xpwc.ReasonVersion]),
 			lost_payloads:       C.uint64_t(s.LostPayloads),
-			pending:             count(s.Pending),
 			sources_changed:     C.uint64_t(s.SourcesChanged),
 			damaged:             C.uint64_t(flag(s.Damaged != nil)),
 			unverified:          count(s.Unverified),

@@ -142,8 +142,7 @@ func takes(v models.Value) string {
 }
 
 // Close waits for a Run that computes, deletes what Load made, and closes the model and the cache. It waits until what
-// was packed is on the disk, and returns an error if it cannot get there: the outputs were right all the same. Closing
-// twice is harmless.
+// was packed is on the disk, and returns an error if it cannot get there. Closing twice is harmless.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -264,9 +264,9 @@ xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc
 // of a file, which a descriptor that was handed over shares. Otherwise it is as with XPWC_OPEN_READ_ONLY. Nothing can
 // be renamed to the file's place, whatever its name leads to: a damaged file, one written by ExecuTorch and one of an
 // older format stay as they are, and what they lack is packed into private memory; xpwc_cache_compact is an error, so
-// that dead bytes stay and max_bytes has no effect. Once a flush of the file has failed, this process commits nothing
-// to it any more: xpwc_cache_save and xpwc_close return an error. Each call gives a cache of its own: two of one file
-// are to each other as those of two processes. *cache must be closed.
+// that dead bytes stay and max_bytes has no effect. So does a file of which a flush has failed, to which the cache
+// writes again after a minute: what was not committed is lost all the same (XPWC_STATUS_LOST). Each call gives a cache
+// of its own: two of one file are to each other as those of two processes. *cache must be closed.
 // Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also
 // DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache);
@@ -277,9 +277,9 @@ xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, IN_USE, and those of xpwc_cache_save.
 xpwc_status xpwc_close(xpwc_cache cache);
 
-// Waits until everything that finalized sessions packed is on stable storage. An error says why it is not. What was
-// packed then stays usable in this process, in private memory, except for what xpwc_session_check reports. The next
-// call tries again, and the library does so by itself from time to time.
+// Waits until everything that finalized sessions packed is on stable storage. An error says why it is not, once. If a
+// flush failed, what was packed is lost, as xpwc_session_check reports: nothing is tried again, and the file is set
+// aside. If there was no room for the file's index, what was packed stays usable, and the next call has it committed.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, NOT_CACHE, UNSAFE_FILE, DAMAGED, BUSY, REPLACED, READ_ONLY,
 // OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_cache_save(xpwc_cache cache);
@@ -353,10 +353,9 @@ typedef struct xpwc_stats {
   // Packings in private memory because the file has a newer version of the format, and is left to programs that know
   // it.
   xpwc_count private_version;
-  // Payloads that the disk lost before they were committed, while a session used them: see xpwc_session_check.
+  // Payloads that the disk lost, or may have, before they were committed, while a session used them: see
+  // xpwc_session_check.
   uint64_t lost_payloads;
-  // What waits in private memory for a commit, because the last one failed.
-  xpwc_count pending;
   // Sources that xpwc_data_map.changed reported as changed while a session packed from them, once for each source and
   // session.
   uint64_t sources_changed;
@@ -598,9 +597,9 @@ xpwc_status xpwc_session_finalize(xpwc_session session);
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
 xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, size_t* count);
 
-// Returns XPWC_STATUS_LOST once the disk has lost packed weights that the session's runtime uses: a flush that fails
-// may lose what was written before it, and not all of it can be recovered. It costs little and can be called before
-// or after each inference. The log reports it too, when it happens.
+// Returns XPWC_STATUS_LOST once a flush has failed before packed weights were committed that the session's runtime
+// uses: the disk may have lost them, and the runtime must not be used any more. Call it after each inference, before
+// the outputs are used; it costs little. After xpwc_cache_save the answer is final. The log reports it too.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, LOST.
 xpwc_status xpwc_session_check(xpwc_session session);
 

@@ -91,11 +91,13 @@ int main(int argc, char** argv) {
   float want[WIDTH], got[WIDTH];
   model_infer_plain(&m, want);
   runtime_infer(o.runtime, got);
-  if (!damaged && xpwc_session_check(o.session) == XPWC_STATUS_OK) {
+  REQUIRE(xpwc_session_check(o.session) == (disk ? XPWC_STATUS_LOST : XPWC_STATUS_OK));
+  if (!damaged && !disk) {
     require_same_output(want, got);
   }
   if (disk) {
     REQUIRE(unlink(argv[3]) == 0);
+    REQUIRE(xpwc_cache_save(cache) != XPWC_STATUS_OK); // once
     OK(xpwc_cache_save(cache));
   }
   opened_close(&o);

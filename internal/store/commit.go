@@ -17,9 +17,6 @@ type Commit struct {
 	block []byte // index and trailer
 
 	sealed []*Region // whose pages are given back before they are written; it has a reference to each
-
-	begun       bool // the slot may be on the disk
-	flushFailed bool
 }
 
 // Generation returns the number of the generation that the commit makes.
@@ -87,7 +84,6 @@ func (c *Commit) Write() error {
 		return err
 	}
 	slot, at := c.slot.Encode(c.id)
-	c.begun = true
 	if _, err := c.disk.WriteAt(slot, at); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
@@ -95,24 +91,25 @@ func (c *Commit) Write() error {
 }
 
 func (c *Commit) flush() error {
-	err := c.early.end()
-	if err == nil {
-		err = c.disk.Flush()
+	if err := c.early.end(); err != nil {
+		return err
 	}
-	c.flushFailed = err != nil
-	return err
+	return c.disk.Flush()
 }
 
-// Conclude takes note of what became of a commit: of the error that Write returned, or that it is written. A commit
-// that is written takes the place of a foreign file. inForce reports whether it is in force at the path: then an error
-// is only that it could not be found out whether another file is there now. ErrReplaced: there is one.
+// Conclude takes note of what became of a commit: that it is written, or of the error that Write returned, after which
+// the file is to be ended. A commit that is written takes the place of a foreign file. inForce reports whether it is in
+// force at the path: then an error is only that it could not be found out whether another file is there now.
+// ErrReplaced: there is one.
 func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	defer func() { err = errors.Join(err, c.release()) }()
 	if written != nil {
-		st.failed(c)
+		for _, r := range st.segments {
+			r.lost = true
+		}
 		return false, written
 	}
-	st.slot, st.unsure, st.held = c.slot, format.Slot{}, false
+	st.slot = c.slot
 	st.grown = st.tail > c.slot.End
 	replaced, err := st.disk.Replaced()
 	switch {
@@ -124,20 +121,4 @@ func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 		err = st.takePlace()
 	}
 	return st.beside == "", err
-}
-
-// failed takes note of a commit that was not written. If its slot may have been, what it refers to must not be cut
-// off. No other generation follows one of which nobody knows whether it is in force, or what of it is on the disk.
-func (st *Store) failed(c *Commit) {
-	if c.begun {
-		st.unsure = c.slot
-	}
-	if !c.begun && !c.flushFailed {
-		return
-	}
-	st.condemn()
-	for _, r := range st.segments {
-		r.doubtful = r.open > 0
-	}
-	_ = st.leaveSegment(st.segment) // which is writable still
 }

@@ -52,11 +52,6 @@ type Disk interface {
 	// GiveBack gives the pages of a part of a mapping, which begins at a page, back to the system, which keeps them as
 	// it keeps any file's, with what was written to them. They come back when they are read. It may do nothing.
 	GiveBack(b []byte)
-	// Detach puts private memory with the same bytes in the place of a part of a mapping, from its beginning: neither
-	// shows any more what is written to the other, or cut off. Others may read it meanwhile, but not write. What cannot
-	// be read is zeros then. It fails with errors.ErrUnsupported where the system cannot do it at once; there the
-	// system keeps pages that it failed to write.
-	Detach(b []byte) error
 	Unmap(b []byte) error
 	// Flush returns when all that was written, through WriteAt or mappings, is on stable storage.
 	Flush() error

@@ -29,26 +29,15 @@ type earlyWriter struct {
 
 type part struct{ offset, size int64 }
 
-// Summing takes note that the sum of something that was handed in is being computed from the region's memory, and
-// Summed that it is known.
-func (st *Store) Summing(r *Region) { r.summing++ }
-
-// Summed is for Summing. The error is that of making complete segments read-only.
-func (st *Store) Summed(r *Region) error {
-	r.summing--
-	return st.writeEarly()
-}
-
-// writeEarly seals the segments that are complete, and has them written. A sum must be of the bytes that were handed
-// in, and pages that cannot be written may be read again from the disk: so all of a segment is summed before.
+// writeEarly seals the segments that are complete, and has them written.
 func (st *Store) writeEarly() error {
 	d, ok := st.disk.(EarlyWriter)
-	if !ok || !st.options.Early || !st.locked || st.early.isOff() || st.Condemned() {
+	if !ok || !st.options.Early || !st.locked || st.early.isOff() {
 		return nil
 	}
 	var parts []part
 	sealed, err := st.seal(func(r *Region) bool {
-		if r == st.segment || r.open > 0 || r.summing > 0 {
+		if r == st.segment || r.open > 0 {
 			return false
 		}
 		parts = append(parts, st.ownPages(r))

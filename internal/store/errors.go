@@ -7,8 +7,8 @@ import "errors"
 var (
 	// ErrReplaced: another file is at the path than the one that was loaded or written, or none.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
-	// ErrCondemned: a flush of the file failed in this process, which does not write to it any more.
-	ErrCondemned = errors.New("a flush of the file failed before")
+	// ErrFlush: the disk may not have what was written to the file, which is to be ended: see [Store.End].
+	ErrFlush = errors.New("the cache file could not be flushed")
 	// ErrLongNames: an index cannot list what was reserved and one more with such names.
 	ErrLongNames = errors.New("no index has room for so long names")
 	// ErrMapped: the file cannot be cut off as long as any process has it mapped. On Windows alone.

@@ -122,7 +122,7 @@ func (st *Store) beginReplacement() (ok bool, err error) {
 		err = st.flush() // whatever a power failure leaves of it says whose it is
 	}
 	if err != nil || !ok {
-		return false, errors.Join(err, st.end())
+		return false, errors.Join(err, st.EndWriting())
 	}
 	st.tail, st.backed = format.HeaderSize, format.HeaderSize
 	return true, nil
@@ -174,11 +174,16 @@ func (st *Store) SetAsideDamaged() (as string, err error) {
 	if replaced, err := d.Replaced(); err != nil || replaced {
 		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
 	}
+	return st.setAside()
+}
+
+// setAside renames the file at the path to PATH.damaged, or what is vacant: as.
+func (st *Store) setAside() (as string, err error) {
 	if as, err = st.vacant(".damaged"); err != nil {
-		return "", fmt.Errorf("set the damaged cache aside: %w", err)
+		return "", fmt.Errorf("set the cache aside: %w", err)
 	}
 	if err := st.files.Rename(st.path, as); err != nil {
-		return "", fmt.Errorf("set the damaged cache aside: %w", err)
+		return "", fmt.Errorf("set the cache aside: %w", err)
 	}
 	return as, st.files.SyncDir(st.path)
 }

@@ -1,9 +1,6 @@
 package store_test
 
 import (
-	"errors"
-	"runtime"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,13 +17,7 @@ type givingDisk struct {
 
 type givings struct {
 	calls   []givenBack
-	flushed int    // how many of the calls came before the last flush
-	giving  func() // is called by the next
-
-	mu       sync.Mutex
-	under    bool // something is being given back
-	detached bool
-	wrong    error
+	flushed int // how many of the calls came before the last flush
 }
 
 type givenBack struct {
@@ -46,34 +37,7 @@ func (f givingFiles) Create(path string) (store.Disk, error) {
 
 func (d givingDisk) GiveBack(b []byte) {
 	d.calls = append(d.calls, givenBack{pages: b})
-	d.mark(true)
-	if d.giving != nil {
-		d.giving()
-	}
-	for range 1000 { // others come to their turn
-		runtime.Gosched()
-	}
-	d.mark(false)
 	d.Disk.GiveBack(b)
-}
-
-func (g *givings) mark(under bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.under = under
-	if g.detached {
-		g.wrong = errors.New("pages of private memory are given back")
-	}
-}
-
-func (d givingDisk) Detach(b []byte) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.detached = true
-	if d.under {
-		d.wrong = errors.New("it became private memory while pages were given back")
-	}
-	return d.Disk.Detach(b)
 }
 
 func (d givingDisk) PopulateCached(offset int64, b []byte) error {
@@ -134,27 +98,4 @@ func TestWhatIsReadIsMappedAgainByTheCommitThatGivesItsPagesBack(t *testing.T) {
 			require.NoError(t, w.Close())
 		})
 	}
-}
-
-// A region that becomes private memory while its pages are given back has its bytes nowhere else.
-func TestNothingIsGivenBackOfPrivateMemory(t *testing.T) {
-	g := &givings{}
-	w, region, c := packedInOne(t, g, 7<<20)
-	began, detached := make(chan bool), make(chan error, 1)
-	g.giving = func() {
-		g.giving = nil
-		go func() {
-			close(began)
-			detached <- w.Detach(region)
-		}()
-		<-began
-	}
-	require.NoError(t, c.Write())
-	require.NoError(t, <-detached)
-	require.NoError(t, g.wrong)
-	require.NotEmpty(t, g.calls)
-	_, err := w.Conclude(c, nil)
-	require.NoError(t, err)
-	require.NoError(t, region.Release())
-	require.NoError(t, w.Close())
 }

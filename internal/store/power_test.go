@@ -35,7 +35,7 @@ type writer struct {
 }
 
 func openOn(files store.Files) (*writer, error) {
-	w := &writer{store.New(cachePath, files, store.Options{Condemned: store.NewCondemned()}), nil}
+	w := &writer{store.New(cachePath, files, store.Options{}), nil}
 	return w, w.Load()
 }
 
@@ -132,10 +132,7 @@ func (w *writer) commit(payloads map[string][]byte) error {
 
 // rewrite makes a new file of what the generation in force has.
 func (w *writer) rewrite() error {
-	if err := w.begin(); err != nil {
-		return err
-	}
-	if err := w.ReloadCommitted(); err != nil {
+	if err := errors.Join(w.EndWriting(), w.Reopen(), w.begin()); err != nil {
 		return err
 	}
 	var items []store.Item

@@ -1,7 +1,5 @@
 package store
 
-import "sync"
-
 // A Region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
 // address of what lies in it is what XNNPACK holds, so it never moves.
 type Region struct {
@@ -11,17 +9,12 @@ type Region struct {
 	unmap  func([]byte) error
 	cached func(int64, []byte) error // Disk.PopulateCached, or nil
 
-	refs    int  // entries and reservations in it, and its owner
-	open    int  // reservations of it that may still be written to
-	sealed  bool // read-only in memory
-	summing int  // how many sums are being computed from it
-
-	used     int  // bytes from the beginning that were reserved
-	read     bool // see Commit.Reads
-	doubtful bool // while something of it was open, a flush of the file failed
-
-	pages    sync.Mutex // held while some are given back: what is in private memory would be lost
-	detached bool       // private memory now, whatever the file has
+	refs   int  // entries and reservations in it, and its owner
+	open   int  // reservations of it that may still be written to
+	sealed bool // read-only in memory
+	used   int  // bytes from the beginning that were reserved
+	read   bool // see Commit.Reads
+	lost   bool // a commit failed while something could be packed into it
 }
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
@@ -35,18 +28,12 @@ func (r *Region) Data() []byte { return r.data }
 // File returns the identity of the file that the region was mapped from, zero for anonymous memory.
 func (r *Region) File() [16]byte { return r.file }
 
-// Packing reports whether a reservation of the region may still be written to.
-func (r *Region) Packing() bool { return r.open > 0 }
-
 // Sealed reports whether the region is read-only in memory.
 func (r *Region) Sealed() bool { return r.sealed }
 
-// Detached reports whether the region counts as private memory, whatever the file has.
-func (r *Region) Detached() bool { return r.detached }
-
-// Doubtful reports whether a flush of the file failed while something was packed into the region: nobody knows what
-// became of that.
-func (r *Region) Doubtful() bool { return r.doubtful }
+// Lost reports whether a commit failed while something could be packed into the region: nobody knows what became of
+// that.
+func (r *Region) Lost() bool { return r.lost }
 
 // Retain adds a reference to the region, and returns it.
 func (r *Region) Retain() *Region { r.refs++; return r }
@@ -86,11 +73,6 @@ func (r *Region) giveBack(d Disk) {
 }
 
 func (r *Region) giveBackPart(d Disk, from, to int) {
-	r.pages.Lock()
-	defer r.pages.Unlock()
-	if r.detached {
-		return
-	}
 	d.GiveBack(r.data[from:to])
 	if to = min(to, r.used); r.read && from < to {
 		_ = r.PopulateCached(from, to) // whoever reads there has the page, or the error

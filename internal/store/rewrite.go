@@ -28,7 +28,7 @@ type Rewriting struct {
 
 // CanRewrite reports whether there is anything to make a new file of.
 func (st *Store) CanRewrite() bool {
-	return st.beside == "" && (st.slot.Generation > 0 || st.Condemned())
+	return st.beside == "" && st.slot.Generation > 0
 }
 
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
@@ -62,15 +62,11 @@ func (rw *Rewriting) write(items []Item, describe Describe) error {
 	if err := made.disk.Flush(); err != nil { // whatever a power failure leaves of it says whose it is
 		return err
 	}
-	made.slot.Generation = max(old.slot.Generation, old.unsure.Generation)
+	made.slot.Generation = old.slot.Generation
 	made.tail = format.HeaderSize
 	kept, err := rw.copy(items)
 	if err != nil {
 		return err
-	}
-	if len(kept) == 0 && old.slot.Generation == 0 { // nothing was ever committed, nor is now
-		rw.commit = &Commit{disk: made.disk, slot: format.Slot{End: format.HeaderSize}}
-		return rw.commit.flush()
 	}
 	if rw.commit, err = made.PrepareCommit(describe(kept), kept); err != nil {
 		return err
@@ -153,6 +149,5 @@ func (rw *Rewriting) TakePlace() error {
 // Follow has the store load the file that took the place of its own, whose lock it gives up.
 func (rw *Rewriting) Follow() error {
 	st := rw.old
-	st.grown = st.grown && !st.held
-	return errors.Join(st.files.SyncDir(st.path), st.end(), st.Reopen())
+	return errors.Join(st.files.SyncDir(st.path), st.EndWriting(), st.Reopen())
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"syscall"
 
 	"xpwc/internal/format"
 )
@@ -24,9 +22,6 @@ type listing struct{ records, names uint64 }
 // Reserve returns n bytes of the file, mapped and with disk space for them, for an entry whose names have so many
 // bytes. There is room for the index that lists it, too. ErrLongNames: an index has no place for such names.
 func (st *Store) Reserve(n, names uint64) (Reservation, error) {
-	if st.Condemned() {
-		return Reservation{}, fmt.Errorf("cache %s: %w", st.path, ErrCondemned)
-	}
 	listed := listing{st.listed.records + 1, st.listed.names + names}
 	if !format.NamesFit(listed.records, listed.names) { // else nothing could be committed any more
 		return Reservation{}, fmt.Errorf("cache %s: %d packed weights with %d bytes of names: %w",
@@ -171,31 +166,6 @@ func (st *Store) seal(chosen func(*Region) bool) (sealed []*Region, err error) {
 	return sealed, errors.Join(errs...)
 }
 
-// Detach moves a region, nothing of which is open, out of the file into private memory at the same addresses.
-func (st *Store) Detach(r *Region) error {
-	if r.detached {
-		return nil
-	}
-	if r == st.segment {
-		st.supplier.stop()
-	}
-	r.pages.Lock()
-	defer r.pages.Unlock()
-	switch err := st.disk.Detach(r.data[:r.used]); {
-	case errors.Is(err, errors.ErrUnsupported): // nothing is lost, but the file must stay as it is
-		st.held = true
-	case err != nil:
-		return fmt.Errorf("cache %s: %w", st.path, err)
-	}
-	r.detached = true
-	is := func(other *Region) bool { return other == r }
-	if slices.ContainsFunc(st.segments, is) {
-		st.segments = slices.DeleteFunc(st.segments, is)
-		_ = r.Release() // entries have it
-	}
-	return st.leaveSegment(r)
-}
-
 // leaveSegment ends reserving from a segment, if it is the current one.
 func (st *Store) leaveSegment(r *Region) error {
 	if st.segment != r || r == nil {
@@ -204,19 +174,4 @@ func (st *Store) leaveSegment(r *Region) error {
 	st.stopSupply()
 	st.segment = nil
 	return r.Release()
-}
-
-// DiscardTail gives up what was reserved from an offset on, which nobody uses in the file any more. It fails where what
-// was detached is still the file's.
-func (st *Store) DiscardTail(offset uint64) error {
-	if st.held {
-		return fmt.Errorf("cache %s: no memory for what lies after %d: %w", st.path, offset, syscall.ENOMEM)
-	}
-	st.tail = offset
-	return st.cut(offset)
-}
-
-// Packing reports whether something that was reserved is yet to be handed in.
-func (st *Store) Packing() bool {
-	return slices.ContainsFunc(st.segments, func(r *Region) bool { return r.open > 0 })
 }

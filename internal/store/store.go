@@ -30,13 +30,11 @@ type Store struct {
 	slot     format.Slot   // the generation in force
 	index    *format.Index // of the generation that was in force when the file was loaded; nil while there is none
 	base     *Region       // the committed part of the file as it was loaded
-	stale    bool          // the index lacks what must be in the next generation: it is to be loaded anew
 
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
 	locked  bool // we are the writer
 	settled bool // the file's header and name are on stable storage
-	held    bool // what counts as private memory is still the file's, so that others must not write to it: see Detach
 
 	tail     uint64       // file offset after the last reservation
 	backed   uint64       // up to where the file has disk space
@@ -49,7 +47,6 @@ type Store struct {
 	last     int          // where the last reservation begins in the segment
 	reserved uint64       // bytes, since Begin
 	growth   uint64       // size of the next segment
-	unsure   format.Slot  // of a generation that failed to be committed but may be in force
 	grown    bool         // the file has space after the committed end
 	excess   bool         // and keeps it, because somebody has the file mapped: see cut
 
@@ -59,10 +56,9 @@ type Store struct {
 
 // Options say how a store treats its file.
 type Options struct {
-	Insecure  bool       // it is opened whoever can change it
-	Prefetch  bool       // all of it is read when it is loaded
-	Early     bool       // what is packed begins to be written before it is committed
-	Condemned *Condemned // what all stores of this process share
+	Insecure bool // it is opened whoever can change it
+	Prefetch bool // all of it is read when it is loaded
+	Early    bool // what is packed begins to be written before it is committed
 }
 
 // New returns a store that has not loaded its file.
@@ -179,7 +175,7 @@ func (st *Store) reload() error {
 	if size, err = st.disk.Size(); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
-	if h.ID == st.id && h.Current == st.slot && !st.stale {
+	if h.ID == st.id && h.Current == st.slot {
 		if uint64(size) < st.slot.End {
 			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w",
 				st.path, size, st.slot.End, format.ErrDamaged)
@@ -221,7 +217,7 @@ func (st *Store) reload() error {
 	if err := st.dropBase(); err != nil {
 		return err
 	}
-	st.id, st.slot, st.index, st.stale = h.ID, slot, index, false
+	st.id, st.slot, st.index = h.ID, slot, index
 	st.base = &Region{
 		data: data, file: h.ID, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, refs: 1, sealed: true,
 	}
@@ -242,19 +238,6 @@ func (st *Store) dropBase() error {
 	st.base = nil
 	return r.Release()
 }
-
-// ReloadCommitted loads the generation that this process committed last, which it otherwise knows without.
-func (st *Store) ReloadCommitted() error {
-	st.stale = true
-	return st.reload()
-}
-
-// Outdated reports whether this process is the writer, and ReloadCommitted failed: the next generation can be made only
-// after CatchUp.
-func (st *Store) Outdated() bool { return st.locked && st.stale }
-
-// CatchUp loads the generation that is in force.
-func (st *Store) CatchUp() error { return st.reload() }
 
 // Refresh picks up what other processes committed since.
 func (st *Store) Refresh() error {
@@ -291,7 +274,7 @@ func (st *Store) Reopen() error {
 	return st.Load()
 }
 
-// Abandon forgets the file. Mappings of it stay for whoever uses them.
+// Abandon forgets the file. Nothing of it is cut off: mappings of it stay for whoever uses them.
 func (st *Store) Abandon() error {
 	var errs []error
 	if st.locked { // the lock goes with the disk, on Linux when nothing of it is mapped any more
@@ -305,7 +288,7 @@ func (st *Store) Abandon() error {
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
-	st.unsure, st.excess, st.held, st.stale = format.Slot{}, false, false, false
+	st.excess = false
 	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -315,7 +298,7 @@ func (st *Store) Abandon() error {
 
 // Close gives up the file. Regions that entries refer to stay mapped until those are released.
 func (st *Store) Close() error {
-	errs := []error{st.end(), st.foreign.close()}
+	errs := []error{st.EndWriting(), st.foreign.close()}
 	st.foreign = nil
 	excess := st.excess
 	errs = append(errs, st.Abandon())

@@ -122,8 +122,8 @@ func TestACommitSaysThatItsFileWasReplaced(t *testing.T) {
 	require.NoError(t, w.begin())
 	require.NoError(t, process.Remove(cachePath))
 	require.ErrorIs(t, w.commit(payloadA), store.ErrReplaced)
-	require.NoError(t, w.Leave())
-	require.NoError(t, w.Reopen())
+	_, err := w.End()
+	require.NoError(t, errors.Join(err, w.Reopen()))
 	require.False(t, w.HasFile())
 	w.packed = nil
 	require.NoError(t, w.commit(payloadB))
@@ -131,60 +131,64 @@ func TestACommitSaysThatItsFileWasReplaced(t *testing.T) {
 	requireContent(t, dir, payloadB)
 }
 
-// A commit whose flush failed is not in force, and the process writes to that file no more. What was packed can leave
-// it.
-func TestAFailedFlushCondemnsTheFile(t *testing.T) {
+// A commit whose flush failed is not in force. Its file is set aside with all that it has, and still this process' own;
+// another takes its place at once.
+func TestAFailedFlushEndsTheFile(t *testing.T) {
 	dir := newDir(t)
 	dir.Record()
 	process := dir.Process()
-	w := mustOpen(t, process)
+	w, theirs := mustOpen(t, process), mustOpen(t, dir.Process())
 	require.NoError(t, w.commit(payloadA))
 	r, err := w.reserve("b", 700)
 	require.NoError(t, err)
 	copy(r.Data, payloadB["b"])
 	r.Region.Retain()
 	require.NoError(t, w.handIn("b", r))
-	process.Fails = func(string) *memdisk.FlushFailure {
+	late, err := w.reserve("c", 100)
+	require.NoError(t, err)
+	require.NoError(t, theirs.Refresh())
+	fails := func(string) *memdisk.FlushFailure {
 		return &memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: false, Random: rand.New(rand.NewPCG(1, 1))}
 	}
+	process.Fails = fails
 	require.ErrorIs(t, w.commit(nil), syscall.EIO)
 	process.Fails = nil
-	require.True(t, w.Condemned())
-	_, err = w.reserve("c", 100)
-	require.ErrorIs(t, err, store.ErrCondemned)
-
-	require.NoError(t, w.Detach(r.Region))
-	require.True(t, r.Region.Detached())
-	require.Equal(t, payloadB["b"], r.Data, "at the same address")
-	require.NoError(t, w.EndWriting())
-	_, err = w.Begin()
-	require.ErrorIs(t, err, store.ErrCondemned)
-	ok, err := w.BeginRenewal()
+	size := dir.Size(cachePath)
+	as, err := w.End()
 	require.NoError(t, err)
-	require.True(t, ok, "only to put another file in its place")
-	require.NoError(t, r.Region.Release())
-	require.NoError(t, w.Close())
-	requireContent(t, dir, payloadA)
+	require.Equal(t, cachePath+".damaged", as)
+	require.False(t, w.HasFile())
+	require.Equal(t, size, dir.Size(as), "nothing is cut off")
+	require.Equal(t, payloadB["b"], r.Data)
+	require.True(t, late.Region.Lost(), "what was still being packed")
+
+	_, err = theirs.Begin()
+	require.ErrorIs(t, err, store.ErrReplaced, "nobody waits for the file that ended")
+	require.NoError(t, theirs.Reopen())
+	require.NoError(t, theirs.commit(payloadB))
+	require.Equal(t, size, dir.Size(as))
+	require.NoError(t, errors.Join(r.Region.Release(), w.Cancel(late), w.Close(), theirs.Close()))
+	requireContent(t, dir, payloadB)
 }
 
-// Where the system cannot exchange memory the file stays this process' own until a new one is in its place.
-func TestWhatCannotBeDetachedKeepsTheLock(t *testing.T) {
+// A file whose header cannot be flushed is ended, too.
+func TestAFailedFlushOfTheHeaderIsToldFromOtherErrors(t *testing.T) {
 	dir := newDir(t)
+	dir.Record()
 	process := dir.Process()
-	process.CannotDetach = true
 	w := mustOpen(t, process)
-	require.NoError(t, w.begin())
-	r, err := w.reserve("a", 500)
+	process.Fails = func(string) *memdisk.FlushFailure {
+		return &memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: true, Random: rand.New(rand.NewPCG(1, 1))}
+	}
+	_, err := w.Begin()
+	require.ErrorIs(t, err, store.ErrFlush)
+	process.Fails = nil
+	as, err := w.End()
 	require.NoError(t, err)
-	r.Region.Retain()
-	require.NoError(t, w.handIn("a", r))
-	require.NoError(t, w.Detach(r.Region))
-	require.NoError(t, w.EndWriting())
-	require.True(t, w.Writing())
-	require.Error(t, w.DiscardTail(format.HeaderSize))
-	require.NoError(t, r.Region.Release())
+	require.Equal(t, []string{as}, dir.Names())
+	require.NoError(t, w.commit(payloadA))
 	require.NoError(t, w.Close())
-	require.False(t, w.Writing())
+	requireContent(t, dir, payloadA)
 }
 
 func TestARewritingLeavesOutDamagedPayloads(t *testing.T) {
@@ -226,9 +230,7 @@ func TestWhatIsCancelledIsGivenBack(t *testing.T) {
 	require.NoError(t, w.begin())
 	first, err := w.reserve("x", 1<<20)
 	require.NoError(t, err)
-	require.True(t, w.Packing())
 	require.NoError(t, w.Cancel(first))
-	require.False(t, w.Packing())
 	second, err := w.reserve("a", 500)
 	require.NoError(t, err)
 	require.Equal(t, first.Offset(), second.Offset())

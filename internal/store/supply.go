@@ -84,7 +84,7 @@ func (st *Store) stopSupply() {
 }
 
 // A supplier supplies a part of the file, from its beginning to its end: the pages of one segment, or the memory of the
-// next. It is stopped before the segment is sealed, detached, cut off or unmapped, and before the next is mapped. A nil
+// next. It is stopped before the segment is sealed, cut off or unmapped, and before the next is mapped. A nil
 // one supplies nothing.
 type supplier struct {
 	step func(from, to uint64) error // supplies what lies between two offsets in the file

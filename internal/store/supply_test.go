@@ -116,11 +116,6 @@ func (d supplyingDisk) Seal(b []byte) error {
 	return d.Disk.Seal(b)
 }
 
-func (d supplyingDisk) Detach(b []byte) error {
-	d.leave("detached", b, true)
-	return d.Disk.Detach(b)
-}
-
 func (d supplyingDisk) Unmap(b []byte) error {
 	d.leave("unmapped", b, true)
 	return d.Disk.Unmap(b)
@@ -157,14 +152,10 @@ func TestPagesAreSuppliedOnlyWhereTheyMayBe(t *testing.T) {
 			_, err = w.Conclude(c, c.Write())
 			require.NoError(t, err)
 		},
-		"detached": func(w *writer, r store.Reservation) {
-			w.Filled(r)
-			require.NoError(t, w.Detach(r.Region))
-			require.NoError(t, r.Region.Release())
-		},
-		"abandoned": func(w *writer, r store.Reservation) {
+		"given up": func(w *writer, r store.Reservation) {
 			give(w, r)
-			require.NoError(t, w.Abandon())
+			_, err := w.End()
+			require.NoError(t, err)
 		},
 		"continued": func(w *writer, r store.Reservation) {
 			give(w, r)

@@ -15,11 +15,9 @@ import (
 func (st *Store) Writing() bool { return st.locked }
 
 // Begin makes this process the writer, creating the file if there is none. ok is false if another process is the
-// writer. What others committed meanwhile is loaded first, so look-ups that missed before may now hit.
+// writer. What others committed meanwhile is loaded first, so look-ups that missed before may now hit. ErrReplaced, and
+// store.Reopen is to be called: another file is at the path, or none. ErrFlush: the file is to be ended.
 func (st *Store) Begin() (ok bool, err error) {
-	if st.Condemned() { // also if something that cannot leave it keeps this process its writer
-		return false, fmt.Errorf("cache %s: %w", st.path, ErrCondemned)
-	}
 	if st.locked {
 		return true, nil
 	}
@@ -35,46 +33,27 @@ func (st *Store) Begin() (ok bool, err error) {
 		return false, err
 	}
 	if ok, err := st.disk.TryLock(); err != nil || !ok {
+		if replaced, _ := st.disk.Replaced(); replaced { // its last writer has set it aside, and keeps the lock
+			err = errors.Join(err, fmt.Errorf("cache %s: %w", st.path, ErrReplaced))
+		}
 		return false, err
 	}
 	st.beWriter()
-	if err := st.prepare(); err != nil {
-		if st.foreign != nil { // whose disk it is now
-			st.locked = false
-			return false, errors.Join(err, st.foreign.disk.Unlock())
-		}
-		return false, errors.Join(err, st.end())
+	switch err := st.prepare(); {
+	case err == nil:
+		return true, nil
+	case st.foreign != nil: // whose disk it is now
+		st.locked = false
+		return false, errors.Join(err, st.foreign.disk.Unlock())
+	case errors.Is(err, ErrFlush):
+		return false, err
+	default:
+		return false, errors.Join(err, st.EndWriting())
 	}
-	return true, nil
 }
 
 // beWriter takes note that this process is the writer, and has neither reserved anything nor begun to write it.
 func (st *Store) beWriter() { st.locked, st.reserved, st.early = true, 0, &earlyWriter{} }
-
-// BeginRenewal makes this process the writer of a condemned file, only to put another in its place. ok is false if
-// another process is the writer.
-func (st *Store) BeginRenewal() (ok bool, err error) {
-	if err := st.openForWriting(); err != nil {
-		return false, err
-	}
-	if !st.locked {
-		if ok, err := st.disk.TryLock(); err != nil || !ok {
-			return false, err
-		}
-		st.locked = true
-	}
-	replaced, err := st.disk.Replaced()
-	if err == nil && replaced {
-		err = fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
-	}
-	if err == nil {
-		err = st.reload()
-	}
-	if err != nil {
-		err = errors.Join(err, st.EndWriting())
-	}
-	return err == nil, err
-}
 
 // openForWriting opens the file, which was loaded, for writing too.
 func (st *Store) openForWriting() error {
@@ -191,26 +170,17 @@ func (st *Store) writeHeader() error {
 	return st.dropBase()
 }
 
+// flush returns when all that was written to the file is on stable storage.
+func (st *Store) flush() error {
+	if err := st.disk.Flush(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFlush, err)
+	}
+	return nil
+}
+
 // EndWriting gives the writer's lock to others, and what was reserved since the last commit back to the file system:
-// nothing of it may be in use any more. Where what counts as private memory is still the file's it does nothing.
+// nothing of it may be in use any more.
 func (st *Store) EndWriting() error {
-	if st.held {
-		return nil
-	}
-	return st.end()
-}
-
-// Leave gives the lock of a file up that is no longer at the path, or damaged. Nothing of it is cut off: sessions may
-// still pack into what lies after the end of one that is not at the path. Like EndWriting it may do nothing.
-func (st *Store) Leave() error {
-	if st.held {
-		return nil
-	}
-	st.grown = false
-	return st.end()
-}
-
-func (st *Store) end() error {
 	if !st.locked {
 		return nil
 	}
@@ -222,7 +192,7 @@ func (st *Store) end() error {
 	}
 	st.segments, st.growth = nil, 0
 	if st.grown { // what was reserved and not needed
-		errs = append(errs, st.cut(max(st.slot.End, st.unsure.End, format.HeaderSize)))
+		errs = append(errs, st.cut(max(st.slot.End, format.HeaderSize)))
 		st.grown = false
 	}
 	errs = append(errs, st.disk.Unlock())
@@ -230,6 +200,25 @@ func (st *Store) end() error {
 		errs = append(errs, st.giveUpReplacement())
 	}
 	return errors.Join(errs...)
+}
+
+// End gives up the file, which this process writes to, for good: what was written since the last commit may be lost, or
+// another file is at the path. If it is still there it is set aside, as a damaged one is, so that others begin a new
+// one at once: as is what it is called then. One that was to replace a foreign file is removed. Nothing of it is cut
+// off, or given to others to write to: what is mapped of it keeps its bytes as well as the disk does, here and in
+// processes that were forked. (So Linux keeps the lock as long as any of them maps it.)
+func (st *Store) End() (as string, err error) {
+	switch {
+	case st.disk == nil:
+		return "", nil
+	case st.beside != "":
+		return "", st.giveUpReplacement()
+	}
+	replaced, err := st.disk.Replaced()
+	if err == nil && !replaced {
+		as, err = st.setAside()
+	}
+	return as, errors.Join(err, st.Abandon())
 }
 
 // cut gives back the space after an end. Where a mapped file cannot be cut off it stays, and is reserved from next;

@@ -38,7 +38,6 @@ type inode struct {
 	largest  int64 // that size has been: beyond it, memory is zeros
 	locked   *Disk
 	writable []mapping // that may be written to
-	former   [][]byte  // memory that detached mappings kept
 
 	// While recording:
 	initial     []byte // what is on the disk when recording begins
@@ -60,10 +59,8 @@ func addressOf(b []byte) uintptr { return reflect.ValueOf(b).Pointer() }
 
 // offsetOf returns where in the file a part of a mapping lies; -1 if it is none.
 func (i *inode) offsetOf(b []byte) int64 {
-	for _, m := range append([][]byte{i.memory}, i.former...) {
-		if at := addressOf(b) - addressOf(m); at < uintptr(len(m)) {
-			return int64(at)
-		}
+	if at := addressOf(b) - addressOf(i.memory); at < uintptr(len(i.memory)) {
+		return int64(at)
 	}
 	return -1
 }
@@ -150,7 +147,7 @@ func (d *Dir) Size(name string) int64 {
 // Free gives the memory back. No process may have anything open.
 func (d *Dir) Free() {
 	for _, i := range d.inodes {
-		for _, b := range append([][]byte{i.memory, i.seen, i.durable}, i.former...) {
+		for _, b := range [][]byte{i.memory, i.seen, i.durable} {
 			if b != nil {
 				clear(b[:alignedSize(i.largest)])
 				inodeMemory.Lock()

@@ -152,24 +152,6 @@ func (d *Disk) Seal(b []byte) error {
 // GiveBack does nothing: a mapping is the page cache's memory itself.
 func (d *Disk) GiveBack([]byte) {}
 
-// Detach leaves the memory to the mapping, and gives the file other memory. Other mappings of it, which nobody writes
-// to, keep the old one too.
-func (d *Disk) Detach(b []byte) error {
-	if d.process.CannotDetach {
-		return errors.ErrUnsupported
-	}
-	if err := d.process.enter(); err != nil {
-		return err
-	}
-	defer d.process.dir.mu.Unlock()
-	i := d.inode
-	i.former = append(i.former, i.memory)
-	i.memory = newInodeMemory()
-	copy(i.memory, i.former[len(i.former)-1])
-	i.writable = slices.DeleteFunc(i.writable, func(m mapping) bool { return addressOf(m.bytes) == addressOf(b) })
-	return nil
-}
-
 func (d *Disk) Unmap(b []byte) error {
 	d.process.dir.mu.Lock()
 	defer d.process.dir.mu.Unlock()

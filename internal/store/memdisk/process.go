@@ -11,9 +11,8 @@ import (
 type Process struct {
 	dir *Dir
 
-	KillAt       int    // the call at which it is killed, counted from 1; 0: none
-	OnCall       func() // called before each call
-	CannotDetach bool   // as on other systems than Linux
+	KillAt int    // the call at which it is killed, counted from 1; 0: none
+	OnCall func() // called before each call
 
 	Fails   func(path string) *FlushFailure // how a flush fails, or nil
 	Forgets func(flush, after string) bool  // whether it does not do a flush, of a path or "directory", after that step
