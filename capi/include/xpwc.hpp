@@ -179,6 +179,8 @@ struct LoadOptions {
   bool retain = false;
   // Set it for every kernel, also of floats, and for each use of it: see xpwc_load_options.packing.
   std::optional<Packing> packing{};
+  // Set it for every kernel of which that is not known: see XPWC_LOAD_COMPARE.
+  bool compare = false;
 };
 
 // A tensor that was loaded. The session owns it.
@@ -342,7 +344,7 @@ class Session {
     xpwc_load_options c{};
     c.struct_size = sizeof(c);
     c.flags = detail::flag(options.eager, XPWC_LOAD_EAGER) | detail::flag(options.pack_only, XPWC_LOAD_PACK_ONLY) |
-        detail::flag(options.retain, XPWC_LOAD_RETAIN);
+        detail::flag(options.retain, XPWC_LOAD_RETAIN) | detail::flag(options.compare, XPWC_LOAD_COMPARE);
     xpwc_packing packing{};
     if (options.packing) {
       packing = detail::c_packing(*options.packing);

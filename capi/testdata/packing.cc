@@ -25,12 +25,13 @@ xpwc::TensorTable table() {
 }
 
 // Returns whether packed weights are found that are packed so. If not, and pack is set, they are packed.
-bool found(xpwc::Cache& cache, const xpwc::Packing& packing, bool pack = false) {
+bool found(xpwc::Cache& cache, const xpwc::Packing& packing, bool pack = false, bool compare = false) {
   xpwc::TensorTable data = table();
   xpwc::Result<xpwc::Session> session = cache.begin(&data);
   REQUIRE(session.ok());
   xpwc::LoadOptions options;
   options.packing = packing;
+  options.compare = compare;
   const xpwc::Result<xpwc::Loaded> kernel = session->load("w", options);
   REQUIRE(kernel.ok());
   const xnn_weights_cache_t provider = session->provider();
@@ -120,6 +121,7 @@ void every_member_counts() {
   REQUIRE(cache.ok());
   REQUIRE(!found(*cache, base(), true));
   REQUIRE(found(*cache, base()));
+  REQUIRE(!found(*cache, base(), true, true));
   for (size_t i = 0; i < changes.size(); i++) {
     xpwc::Packing packing = base();
     changes[i](packing);
