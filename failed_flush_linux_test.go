@@ -7,36 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/thindisk"
 )
-
-// mountThin mounts an ext4 file system whose disk is a file on a tmpfs, of which it pretends to have more space than
-// there is. ballast is a path on that tmpfs.
-func mountThin(t *testing.T) (dir, ballast string) {
-	t.Helper()
-	backing := filepath.Join(t.TempDir(), "backing")
-	dir = filepath.Join(t.TempDir(), "mounted")
-	require.NoError(t, os.Mkdir(backing, 0o700))
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	mountTmpfs(t, backing, "16m")
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(backing, unix.MNT_DETACH)) })
-	mountImage(t, filepath.Join(backing, "image"), dir, 64<<20, "loop,errors=continue",
-		"-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=0")
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir, filepath.Join(backing, "ballast")
-}
-
-// fillUp leaves nothing of the disk that a path lies on.
-func fillUp(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	zeros := make([]byte, 64<<10)
-	for err == nil {
-		_, err = f.Write(zeros)
-	}
-	require.ErrorIs(t, err, unix.ENOSPC)
-	require.NoError(t, f.Close())
-}
 
 // forgetPages has the system read a file again from its disk, as far as it takes its pages for clean. The pages of
 // other files stay: another test may rely on what is not on its disk.
@@ -45,15 +18,6 @@ func forgetPages(t *testing.T, path string) {
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	require.NoError(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
-	require.NoError(t, f.Close())
-}
-
-// syncDisk has the disk that a directory is on take all that was written to it, and no other disk.
-func syncDisk(t *testing.T, dir string) {
-	t.Helper()
-	f, err := os.Open(dir)
-	require.NoError(t, err)
-	require.NoError(t, unix.Syncfs(int(f.Fd())))
 	require.NoError(t, f.Close())
 }
 
@@ -68,15 +32,15 @@ func TestADiskThatLosesWhatWasWrittenEarly(t *testing.T) {
 }
 
 func loseWhatWasTaken(t *testing.T, o *Options, tensors map[string][]byte) {
-	dir, ballast := mountThin(t)
+	dir, ballast := thindisk.Mount(t)
 	path := filepath.Join(dir, "cache")
 	before := someTensors(1, 1000)
 
 	c := mustOpen(t, path, o)
 	open(t, c, before).close(t)
 	require.NoError(t, c.Save())
-	syncDisk(t, dir)
-	fillUp(t, ballast)
+	thindisk.Sync(t, dir)
+	thindisk.FillUp(t, ballast)
 
 	watch, err := os.Open(path)
 	require.NoError(t, err)

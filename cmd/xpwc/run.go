@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -59,7 +60,8 @@ h>>24, booleans h>>31. With --output-dir, output k is written to output_<k>.f32,
 .f16, .bf16, .i8, .u8, .i32.
 
 Exits with 0 when the model has run, even if the cache could not be saved: then a note on
-standard error says so.`,
+standard error says so. If the disk fails and may have lost weights that were packed and
+computed with, no output is given; the next run packs again.`,
 		Example: `  xpwc run pose_landmark_lite.tflite --cache pose.xpwc
   xpwc run model.tflite --input image.npy
   xpwc run model.pte weights.ptd --method encode --cache model.xpwc
@@ -144,12 +146,13 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	if err != nil {
 		return err
 	}
+	var saveErr error
 	ran := false
 	defer func() {
 		if closeErr := e.Close(); !ran {
 			err = errors.Join(err, closeErr)
-		} else if closeErr != nil {
-			noteUnsaved(stderr, o.cache, closeErr)
+		} else if unsaved := cmp.Or(closeErr, saveErr); unsaved != nil {
+			noteUnsaved(stderr, o.cache, unsaved)
 		}
 	}()
 	if e.Cache != nil && e.Cache.Stats().Packed.Entries > 0 {
@@ -167,6 +170,10 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 		return err
 	}
 	first, err := e.Infer()
+	if e.Cache != nil { // only the flush says whether the disk has lost what was computed from
+		saveErr = e.Cache.Save()
+		err = errors.Join(err, e.Err())
+	}
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
@@ -188,7 +195,6 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	}
 	ran = true
 	if e.Cache != nil {
-		_ = e.Cache.Save() // Close fails with it too
 		stats := e.Cache.Stats()
 		report.Cache = execution.ReportCache(o.cache, stats)
 		if n, why := unsaved(stats); n > 0 {

@@ -100,7 +100,8 @@ Status Backend::execute(Executor* executor, const std::vector<float>& input, std
   RETURN_IF_ERROR(Status::xnnpack("reshape the input", xnn_reshape_external_value(runtime, input_value, 2, shape)));
   RETURN_IF_ERROR(Status::xnnpack("reshape", xnn_reshape_runtime(runtime)));
   RETURN_IF_ERROR(Status::xnnpack("set up", xnn_setup_runtime_v2(runtime, 2, values)));
-  return Status::xnnpack("invoke", xnn_invoke_runtime(runtime));
+  RETURN_IF_ERROR(Status::xnnpack("invoke", xnn_invoke_runtime(runtime)));
+  return executor->session_ ? executor->session_->check() : Status();
 }
 
 Status Backend::save() {

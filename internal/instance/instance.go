@@ -159,11 +159,15 @@ func (e *Instance) Infer() (time.Duration, error) {
 		return 0, err
 	}
 	err := e.Runtime.Invoke()
-	took := time.Since(start)
-	if e.session != nil {
-		err = errors.Join(err, e.session.Err())
+	return time.Since(start), errors.Join(err, e.Err())
+}
+
+// Err returns [xpwc.ErrLost] once the disk has lost weights that the runtime uses, or may have: outputs are wrong then.
+func (e *Instance) Err() error {
+	if e.session == nil {
+		return nil
 	}
-	return took, err
+	return e.session.Err()
 }
 
 // Prepare plans the runtime's memory for the inputs' shapes, so that the next inference need not.
