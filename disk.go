@@ -43,14 +43,17 @@ func openChecked(path string, writable, insecure bool) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return checked(f, path, insecure)
+	return checked(f, path, writable, insecure)
 }
 
 // checked returns an open file if it is acceptable, and closes it otherwise.
-func checked(f *os.File, path string, insecure bool) (*os.File, error) {
+func checked(f *os.File, path string, writable, insecure bool) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		err = acceptable(path, f, info, insecure)
+	}
+	if err == nil && writable && info.Mode().Perm()&0o222 == 0 { // root could
+		err = &fs.PathError{Op: "write to", Path: path, Err: fs.ErrPermission}
 	}
 	if err != nil {
 		_ = f.Close()

@@ -388,6 +388,52 @@ func TestExecuTorchsFilesAreAdopted(t *testing.T) {
 	}
 }
 
+// Root could write to it all the same. A file is packed ahead of time so, for runtimes that change what they can write.
+func TestAFileWithoutWriteBitsStaysAsItIsWhoeverOpensIt(t *testing.T) {
+	tensors := threeLayers.weights(1)
+	native := cachePath(t)
+	c := openCache(t, native, nil)
+	threeLayers.run(t, c, xpwc.MapOf(tensors))
+	require.NoError(t, c.Close())
+	packed, err := os.ReadFile(native)
+	require.NoError(t, err)
+	more := chain{width: 96, layers: append(threeLayers.layers[:3:3], [2]string{"w4", ""})}
+	tensors = more.weights(1)
+	for name, make := range map[string]func(path string){
+		"native":       func(path string) { require.NoError(t, os.WriteFile(path, packed, 0o600)) },
+		"ExecuTorch's": func(path string) { executorchFile(t, native, path, format.TrailerV2, nil) },
+		"damaged": func(path string) {
+			executorchFile(t, native, path, format.TrailerV2, func(e []format.TrailerEntry, _ []byte) {
+				e[1].Offset = 1 << 40
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := cachePath(t)
+			make(path)
+			require.NoError(t, os.Chmod(path, 0o444))
+			before, err := os.Stat(path)
+			require.NoError(t, err)
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			c := openCache(t, path, nil)
+			require.Equal(t, more.plain(t, tensors), more.run(t, c, xpwc.MapOf(tensors)))
+			require.NoError(t, c.Close())
+			require.NotZero(t, c.Stats().Private[xpwc.ReasonReadOnly])
+			require.ErrorIs(t, c.Stats().LastError, os.ErrPermission)
+			after, err := os.Stat(path)
+			require.NoError(t, err)
+			require.True(t, os.SameFile(before, after))
+			unchanged, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(content, unchanged))
+			beside, err := filepath.Glob(path + ".*")
+			require.NoError(t, err)
+			require.Empty(t, beside)
+		})
+	}
+}
+
 func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
 	tensors := threeLayers.weights(1)
 	native, path := cachePath(t), cachePath(t)

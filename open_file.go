@@ -58,7 +58,7 @@ func (h handedOver) Open(path string, writable, insecure bool) (store.Disk, erro
 	}
 	f, err := open(h.file)
 	if err == nil {
-		f, err = checked(f, path, insecure)
+		f, err = checked(f, path, writable, insecure)
 	}
 	if err != nil {
 		return nil, err

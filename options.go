@@ -7,7 +7,8 @@ import (
 
 // Options of a [Cache]; nil and the zero value mean the defaults.
 type Options struct {
-	// ReadOnly: use what is in the file, never write to it. What is not there is packed into private memory.
+	// ReadOnly: use what is in the file, never write to it. What is not there is packed into private memory. A file
+	// without write bits is read-only for every user, root too.
 	ReadOnly bool
 
 	// Strict: a damaged file is an error that matches ErrDamaged, of Open, NewSession or Finalize. By default it is

@@ -187,6 +187,23 @@ func TestAStockRuntimesFileReplacesOnlyACache(t *testing.T) {
 	require.Equal(t, first.For, again.For)
 }
 
+// Nor is it changed by root, who could write to it.
+func TestAStockRuntimesFileIsNotChangedByRunningAnotherProgramWithIt(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir := t.TempDir()
+	packJSON(t, dir, program(t, mobilenet), "--for", "executorch", "-o", "both.packed_cache")
+	before := contentOf(t, filepath.Join(dir, "both.packed_cache"))
+	for _, name := range []string{perceptron, mobilenet} {
+		plain, _ := runJSON(t, dir, program(t, name))
+		cached, _ := runJSON(t, dir, program(t, name), "--cache", "both.packed_cache")
+		require.Equal(t, plain.Outputs, cached.Outputs)
+		require.Equal(t, before, contentOf(t, filepath.Join(dir, "both.packed_cache")))
+	}
+	info, err := os.Stat(filepath.Join(dir, "both.packed_cache"))
+	require.NoError(t, err)
+	require.Zero(t, info.Mode().Perm()&0o222)
+}
+
 func TestMistakesWithTheStockRuntimeAreReported(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
