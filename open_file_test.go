@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -173,4 +174,39 @@ func TestWhatIsHandedOverIsCheckedAsAPathIs(t *testing.T) {
 	c := mustOpenFile(t, handOver(t, path, os.O_RDONLY), &Options{AllowUnsafeFile: true})
 	open(t, c, someTensors(1, 100)).close(t)
 	require.EqualValues(t, 1, c.Stats().Hits.Entries)
+}
+
+// Nothing can be put in the place of a file that is known by a descriptor alone. When a flush of it fails, what was
+// committed serves on, and the file is written to again after a while.
+func TestAFlushFailsOfAFileThatWasHandedOver(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this system cannot open the file once more")
+	}
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpenFile(t, handOver(t, path, os.O_RDWR|os.O_CREATE), &Options{WriterWait: -1})
+	h := &hooks{}
+	setFiles(c, hookedFiles{filesOf(c), h})
+	before, m := someTensors(2, 3000), map[string][]byte{"new": contentOf("new", 5000)}
+	open(t, c, before).close(t)
+	require.NoError(t, c.Save())
+	o := open(t, c, m)
+	c.commitWithSave()
+	h.flush = func(string) error { return syscall.EIO }
+	require.ErrorIs(t, c.Save(), syscall.EIO)
+	h.flush = nil
+	require.ErrorIs(t, o.Err(), ErrLost)
+	require.NoError(t, o.Close())
+
+	hits := c.Stats().Hits.Entries
+	open(t, c, before).close(t)
+	require.Equal(t, hits+2, c.Stats().Hits.Entries, "what was committed is there")
+	c.writeAgain()
+	open(t, c, m).close(t)
+	require.NoError(t, c.Save())
+	require.NoError(t, c.Close())
+	after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
+	open(t, after, before).close(t)
+	open(t, after, m).close(t)
+	require.Zero(t, after.Stats().Misses)
+	require.Zero(t, after.Stats().DamagedPayloads)
 }
