@@ -325,3 +325,31 @@ func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
 	open(t, c, m).close(t)
 	require.EqualValues(t, 2, c.Stats().Hits.Entries)
 }
+
+// The disk may lose what was packed before anybody knows its sum, which is right then for what the disk has.
+func TestWhatTheDiskLosesBeforeItIsSummedIsNeverCommitted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c, h := openHooked(t, path, nil)
+	m := map[string][]byte{"w": contentOf("w", 50_000)}
+	s := newSession(t, c, m)
+	packed := packedFrom(m["w"])
+	space, err := beginPacking(s, "w", len(packed))
+	require.NoError(t, err)
+	copy(space, packed)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	reserved := s.packings[addressOf(space)]
+	_, err = f.WriteAt(make([]byte, 4096), int64(reserved.Offset()))
+	require.NoError(t, errors.Join(err, f.Close()))
+	endPacking(s, "w", space)
+	require.NoError(t, s.Finalize())
+	c.commitWithSave()
+	h.flush = func(string) error { return syscall.EIO }
+	require.ErrorIs(t, c.Save(), syscall.EIO, "the system says that it could not write pages")
+	h.flush = nil
+	lost := s.Err()
+	require.NoError(t, c.Save())
+	require.NoError(t, errors.Join(s.Close(), c.Close()))
+	open(t, mustOpen(t, path, nil), m).close(t)
+	require.ErrorIs(t, lost, ErrLost)
+}
