@@ -23,6 +23,7 @@ import (
 
 	"xpwc/internal/reexec"
 	"xpwc/internal/store"
+	"xpwc/internal/testkit"
 )
 
 // A Child is this test binary, running one of its tests in a process of its own. What it says goes line by line over
@@ -255,11 +256,8 @@ func TestNothingSavedIsLostToAKill(t *testing.T) {
 	if testing.Short() {
 		kills = 104
 	}
-	const (
-		files = 4 // worked on in parallel
-		seed  = 20241108
-	)
-	t.Logf("seed %d", seed)
+	const files = 4 // worked on in parallel
+	seed := testkit.Seed(t)
 	var (
 		mu    sync.Mutex
 		total killed

@@ -11,6 +11,7 @@ import (
 
 	"xpwc/internal/format"
 	"xpwc/internal/store"
+	"xpwc/internal/testkit"
 )
 
 // largeFile is a cache file whose index is too large to be checked as a whole when it is opened.
@@ -201,8 +202,9 @@ func TestNoFlippedBitOfALargeIndexGivesAWrongByte(t *testing.T) {
 	if testing.Short() {
 		flips = 10
 	}
+	random := testkit.Random(t)
 	for range flips {
-		at := slot.IndexOffset + rand.Uint64N(slot.IndexSize)
+		at := slot.IndexOffset + random.Uint64N(slot.IndexSize)
 		path := damagedFile(t, content, at)
 		for _, o := range []Options{{ReadOnly: true}, {Strict: true}} {
 			c, err := Open(path, &o)

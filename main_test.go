@@ -13,6 +13,7 @@ import (
 
 	"xpwc/internal/optable"
 	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 	"xpwc/xnnpack"
 )
 
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 // test if the process was to be on a CPU that this machine cannot be. It returns the output.
 func inProcess(t *testing.T, test string, env ...string) string {
 	t.Helper()
+	testkit.SkipWithRace(t)
 	cmd := reexec.Command("-test.run=^"+test+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()

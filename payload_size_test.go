@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,6 +88,9 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 					return cache.Stats()
 				}
 				run()
+				if packsACopy(t, path) {
+					continue // how large what XNNPACK converts is, is not known
+				}
 				resize(t, path, c.change)
 				problems, err := cachefile.Verify(path, nil)
 				require.NoError(t, err)
@@ -109,6 +113,19 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// packsACopy reports whether a file has an entry that was packed from a copy of its kernel, as XNNPACK makes of float16
+// on a CPU that has none.
+func packsACopy(t *testing.T, path string) bool {
+	t.Helper()
+	_, index := readIndex(t, path)
+	for i := range index.Len() {
+		if strings.Contains(recordOf(t, index, i).Kernel, "#") {
+			return true
+		}
+	}
+	return false
 }
 
 // A host that does not say how a kernel is packed is at least not served what is shorter than any packing of it.

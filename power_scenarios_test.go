@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"xpwc/internal/format"
 	"xpwc/internal/store/memdisk"
+	"xpwc/internal/testkit"
 )
 
 // The scenarios of one process.
@@ -214,15 +214,16 @@ func recordNext(t *testing.T, image *memdisk.Dir, found state, seed uint64) *sce
 	return s
 }
 
-// At least so many images are looked at; with -short or the race detector, a tenth.
+// About so many images are looked at; with -short or the race detector, a tenth.
 const powerImages = 100_000
 
 func TestPowerFailsAtAnyMoment(t *testing.T) {
 	fewer := 1
-	if testing.Short() || raceDetector() {
+	if testing.Short() || testkit.Race() {
 		fewer = 10
 	}
-	const seed, goOnEvery = 3_000, 20
+	const goOnEvery = 20
+	seed := testkit.Seed(t)
 	var images, nextSessions atomic.Int64
 	look := func(s *scenario, seed uint64, perMoment int) {
 		s.t.Helper()
@@ -255,7 +256,7 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 				t.Parallel()
 				s := newScenario(t, seed)
 				record(s)
-				again := uint64(seed)
+				again := seed
 				_, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 5 * fewer,
 					visit: func(image *memdisk.Dir, found state) {
 						again++
@@ -268,7 +269,7 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 			t.Run(name+" by a process that was killed", func(t *testing.T) {
 				t.Parallel()
 				for call, more := 1, true; more; call++ {
-					seed := uint64(seed + call)
+					seed := seed + uint64(call)
 					s := newScenario(t, seed)
 					more = recordKilled(s, k.start, k.compact, call)
 					look(s, seed, 10/fewer)
@@ -277,7 +278,7 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 		}
 	})
 	t.Logf("%d images, %d of them written to by a next session", images.Load(), nextSessions.Load())
-	require.GreaterOrEqual(t, images.Load(), int64(powerImages/fewer))
+	require.GreaterOrEqual(t, images.Load(), int64(powerImages/fewer/2))
 }
 
 // Systems differ in the size of a page: 16 KiB on Apple's, up to 64 KiB on Linux for arm64. None may show in what the
@@ -292,7 +293,7 @@ func TestPagesMayBeOfAnySize(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%d KiB, %s", granularity>>10, name), func(t *testing.T) {
 				t.Parallel()
-				for seed := range seeds(4_000, 4) {
+				for seed := range seeds(testkit.Seed(t), 4) {
 					s := newScenario(t, seed)
 					s.dir.Granularity = granularity
 					record(s)
@@ -314,12 +315,6 @@ func seeds(first uint64, n int) iter.Seq[uint64] {
 			}
 		}
 	}
-}
-
-// raceDetector reports whether this is a build with the race detector, which makes everything about ten times as slow.
-func raceDetector() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // Were a flush left out, an image would show it.

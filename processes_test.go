@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/testkit"
 )
 
 // What a child is to do, in the variables of its environment besides envDir.
@@ -245,9 +245,7 @@ func TestAKillWhileXNNPACKPacksLosesNothing(t *testing.T) {
 			}
 		}
 	}
-	const seed = 4820
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := testkit.Random(t)
 	dir, saved := t.TempDir(), -1
 	for range 30 {
 		child := startModel(t, dir, strconv.Itoa(saved+1), "", nil)

@@ -9,6 +9,21 @@ test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SS
 	@$(go) test -count=1 -v -run '$(per_cpu)' . ./internal/optable >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
 	@grep -E '^ +[a-z_]+_test\.go:|^ *--- SKIP|^(ok|---) ' bin/test-x86.log
 
+# Lesser CPUs for everything that reads what cpuinfo finds, programs that tests start among them: what is green here is green on others'
+# machines. Of enum xpwc_cpu_level: SSE2, AVX2.
+lesser_levels := 0 5
+lesser_cpu := $(CURDIR)/bin/lesser_cpu.so
+masked := . ./executorch ./tflite ./cmd/xpwc ./capi
+
+.PHONY: test-masked
+test-masked: third_party ## the quick tests, with the kernels of lesser x86 CPUs in every program
+	@mkdir -p bin
+	@$(CC) -shared -fPIC -O2 -Wall -Wextra -Werror $(xnnpack_cflags) -o $(lesser_cpu) internal/testkit/testdata/lesser_cpu.c -ldl
+	@for level in $(lesser_levels); do \
+		echo "quick tests on a CPU of level $$level"; \
+		$(go) test -short -vet=off -timeout 30m -exec "env LD_PRELOAD=$(lesser_cpu) LESSER_CPU=$$level" $(masked) || exit 1; \
+	done
+
 # The tests built for arm64, each package's as a process of its own on each emulated machine: a CPU of qemu-user's, and a page size if
 # that is not 4 KiB. -short, because emulation takes ten times as long. Each is a target, so that make runs as many at a time as there are processors.
 # The tests' own processes are emulated too: see internal/reexec.
@@ -27,10 +42,12 @@ endif
 machines := $(emulated_cpus) cortex-a76@16384 cortex-a76@65536
 emulate = $(emulated_root) XPWC_TEST_EMULATOR=$(emulator) XPWC_TEST_EMULATED_CPUS='$(emulated_cpus)' QEMU_CPU=$(firstword $(subst @, ,$1)) \
 	$(addprefix QEMU_PAGESIZE=,$(word 2,$(subst @, ,$1))) $(emulator)
-emulated_runs := $(foreach package,$(emulated),$(machines:%=%/$(package)))
+drawn = $(if $(NIGHTLY),$(machines),$(shell shuf -n $1 -e $(machines)))
+emulated_runs := $(foreach package,$(emulated),$(addsuffix /$(package),$(call drawn,1)))
+emulated_host_machines := $(call drawn,2)
 
 .PHONY: test-arm64
-test-arm64: models ## run the tests built for arm64, emulated: without dot product, with it, with all there is (needs make tools)
+test-arm64: models ## run the tests built for arm64 on emulated machines that are drawn (NIGHTLY=1: on all; needs make tools)
 	@third_party/install-tools --check
 	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target ARCH=arm64 emulated-tests $(emulated_hosts)
 
@@ -62,10 +79,10 @@ measure_warm = $(call measure,$1,cached,warm) && grep '^output' $(measured)/$1-n
 .PHONY: emulated-host
 emulated-host: host
 	@rm -rf $(measured) && mkdir -p $(measured)
-	@$(foreach machine,$(machines),$(call measure_cold,$(machine)) && )true
+	@$(foreach machine,$(emulated_host_machines),$(call measure_cold,$(machine)) && )true
 	@sha256sum $(measured)/shared.xpwc >$(measured)/sum
-	@$(foreach machine,$(machines),$(call measure_warm,$(machine)) && )sha256sum --quiet --check $(measured)/sum
-	@echo "$(arch) on $(words $(machines)) machines: examples/host computes the same without a cache, cold and warm, on one file"
+	@$(foreach machine,$(emulated_host_machines),$(call measure_warm,$(machine)) && )sha256sum --quiet --check $(measured)/sum
+	@echo "$(arch) on $(emulated_host_machines): examples/host computes the same without a cache, cold and warm, on one file"
 	@rm -rf $(measured)
 
 # The stock ExecuTorch on a file that the tool packed on the same machine: it must pack nothing, leave the file as it is, and compute what
@@ -86,8 +103,8 @@ emulated-stock: xnnpack
 	@mkdir -p $(stock)/none $(stock)/cached
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(stock)' EXECUTORCH='$(root)' CXX=$(binutils)g++
 	@$(go) build -o $(stock)/ ./cmd/xpwc
-	@($(foreach machine,$(machines),$(call stock_check,$(machine)) && )true) >$(stock)/log 2>&1 || { cat $(stock)/log; exit 1; }
-	@echo "$(arch) on $(words $(machines)) machines: the stock ExecuTorch packs nothing of a file that was packed for it"
+	@($(foreach machine,$(emulated_host_machines),$(call stock_check,$(machine)) && )true) >$(stock)/log 2>&1 || { cat $(stock)/log; exit 1; }
+	@echo "$(arch) on $(emulated_host_machines): the stock ExecuTorch packs nothing of a file that was packed for it"
 
 # Tests of the packages that need no XNNPACK, cross-built and run under Wine, in a prefix of their own. The rest is compiled
 # against XNNPACK's header, and not linked: Debian has no XNNPACK for Windows.

@@ -3,7 +3,6 @@ package xpwc
 import (
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +15,7 @@ import (
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
+	"xpwc/internal/testkit"
 )
 
 // openQuickly opens a cache that verifies as soon as a session is finalized.
@@ -231,9 +231,7 @@ func TestOnlyTheDefaultVerifiesInTheBackground(t *testing.T) {
 // The hash that reads a file slowly is the one of the format, wherever its pieces, blocks and stripes end.
 func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	const piece = 256 << 10
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := testkit.Random(t)
 	content := make([]byte, 3*piece+5000)
 	for i := range content {
 		content[i] = byte(random.Uint32())

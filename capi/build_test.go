@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,16 +112,17 @@ const (
 func (l linkage) flags(t *testing.T, lib string) []string {
 	t.Helper()
 	var flags []string
+	libraries := xnnpackLibraries
 	switch l {
 	case static:
 		flags = []string{filepath.Join(lib, "libxpwc.a")}
 	case shared:
 		flags = []string{"-L" + lib, "-lxpwc", "-Wl,-rpath," + lib}
-	case unlinked:
-		flags = []string{"-Wl,--no-as-needed"} // what the library wants of XNNPACK's must be there
+	case unlinked: // what the library wants of XNNPACK's must be there, in the program where XNNPACK is static
+		flags = []string{"-Wl,--no-as-needed,--export-dynamic"}
+		libraries = slices.Concat([]string{"-Wl,--whole-archive"}, libraries, []string{"-Wl,--no-whole-archive"})
 	}
-	flags = append(flags, settings(t, "CGO_LDFLAGS")...)
-	return append(append(flags, xnnpackLibraries...), "-ldl", "-pthread")
+	return slices.Concat(flags, settings(t, "CGO_LDFLAGS"), libraries, []string{"-ldl", "-pthread"})
 }
 
 // xnnpackLibraries are the host's.

@@ -505,7 +505,8 @@ func TestWhatDoesNotPackDoesNotKeepAProgramFromBeingPacked(t *testing.T) {
 		reasons []string
 	}{
 		"a flag": {around(behind(abs, 0x240)), ErrUnsupported,
-			[]string{"delegate 0, node 0 (Abs, debug handle 100): unsupported in an ExecuTorch file: the node's flags 0x2"}},
+			[]string{"delegate 0, node 0 (Abs, debug handle 100): unsupported in an ExecuTorch file: the node's " +
+				"flags 0x2"}},
 		"a node": {around(behind(argMaxPooling, 0)), ErrUnsupportedOp,
 			[]string{"delegate 0, node 0 (ArgMaxPooling2d, debug handle 100)"}},
 		"a part of a tensor": {func() mprogram {

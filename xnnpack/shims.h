@@ -11,9 +11,10 @@
 #error "XNNPACK is not found. Give the directories of one that is installed: CGO_CFLAGS=-I/its/include CGO_LDFLAGS=-L/its/lib. Or run eval \"$(make -s env)\" in the directory of xpwc, which fetches one and sets both."
 #endif
 #endif
-#include <cpuinfo.h>
 #include <pthreadpool.h>
 #include <xnnpack.h>
+
+#include "limit_cpu.h"
 
 // Concatenates 2 to 5 values; any other count is xnn_status_invalid_parameter.
 enum xnn_status xpwc_define_concatenate(xnn_subgraph_t subgraph, int32_t axis, size_t count, const uint32_t* inputs,
@@ -32,31 +33,7 @@ enum xnn_status xpwc_define_unary(xnn_subgraph_t subgraph, enum xnn_unary_operat
 // n elements of IEEE half precision to single precision, on the calling thread.
 enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst);
 
-// x86 feature sets, each with everything below it.
-enum xpwc_cpu_level {
-  xpwc_cpu_sse2,
-  xpwc_cpu_ssse3,
-  xpwc_cpu_sse4_1,
-  xpwc_cpu_avx,
-  xpwc_cpu_fma3,
-  xpwc_cpu_avx2,
-  xpwc_cpu_avxvnni,
-  xpwc_cpu_avx512,
-  xpwc_cpu_avx512vnni,
-  xpwc_cpu_avx512vnnigfni,
-};
-
 // Whether XNNPACK chose its kernels while the program's libraries were loaded.
 bool xpwc_initialized_when_loaded(void);
-
-// Whether cpuinfo_isa has this processor's features where the header says. False also where the processor has no levels.
-// Comes before the first xpwc_limit_cpu; the next two count on it.
-bool xpwc_knows_cpu(void);
-
-// Whether cpuinfo_isa has what level adds to those below it.
-bool xpwc_has_cpu_level(enum xpwc_cpu_level level);
-
-// Clears in cpuinfo_isa what lies above level.
-void xpwc_limit_cpu(enum xpwc_cpu_level level);
 
 #endif

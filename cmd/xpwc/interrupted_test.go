@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/internal/registrytest"
+	"xpwc/internal/testkit"
 	"xpwc/xnnpack"
 )
 
@@ -104,6 +105,7 @@ func moments(t *testing.T, ref string) []moment {
 	}
 	model := testModel(t, heavy)
 	pack := []string{"pack", model}
+	testkit.NeedsWholeCPU(t)
 	for _, level := range xnnpack.CPULevels() {
 		pack = append(pack, "--cpu", level)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/testkit"
 	"xpwc/xnnpack"
 )
 
@@ -94,6 +95,9 @@ func buildAndRun(m *testing.M) (int, error) {
 // JSON.
 func xpwcIn(t testing.TB, dir string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	if slices.Contains(args, "--cpu") {
+		testkit.NeedsWholeCPU(t)
+	}
 	cmd := exec.Command(tool, args...)
 	cmd.Dir = dir
 	var out, errs bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format/formattest"
+	"xpwc/internal/testkit"
 )
 
 // packedOnALesserCPU adds a model to a cache as a machine without AVX would.
@@ -25,6 +26,7 @@ func packedOn(t testing.TB, level, dir, model string) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("features of this architecture's CPUs cannot be hidden")
 	}
+	testkit.NeedsWholeCPU(t)
 	cmd := exec.Command(os.Args[0], "run", testModel(t, model), "--cache", "model.xpwc")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), envCPU+"="+level)

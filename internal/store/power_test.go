@@ -16,6 +16,7 @@ import (
 	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/internal/store/memdisk"
+	"xpwc/internal/testkit"
 )
 
 // These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
@@ -437,6 +438,7 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 	if testing.Short() {
 		runs = 1
 	}
+	first := testkit.Seed(t)
 	for name, record := range map[string]func(*scenario){
 		"several generations":          severalGenerations,
 		"commits while another packs":  commitsWhilePacking,
@@ -447,7 +449,7 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 		for _, granularity := range []uint64{4 << 10, 16 << 10, 64 << 10} {
 			t.Run(fmt.Sprintf("%s, pages of %d KiB", name, granularity>>10), func(t *testing.T) {
 				t.Parallel()
-				for seed := range runs {
+				for seed := first; seed < first+runs; seed++ {
 					s := newScenario(t, seed)
 					s.dir.Granularity = granularity
 					record(s)
@@ -466,6 +468,7 @@ func TestPowerFailsAfterAProcessWasKilled(t *testing.T) {
 	if testing.Short() {
 		perMoment = 1
 	}
+	seed := testkit.Seed(t)
 	for name, work := range map[string]struct {
 		start    func(*scenario)
 		rewrites bool
@@ -479,9 +482,9 @@ func TestPowerFailsAfterAProcessWasKilled(t *testing.T) {
 			t.Parallel()
 			calls := 0
 			for more := true; more; calls++ {
-				s := newScenario(t, uint64(calls))
+				s := newScenario(t, seed+uint64(calls))
 				more = recordKilled(s, work.start, work.rewrites, calls+1)
-				_, err := s.replay(uint64(calls), perMoment)
+				_, err := s.replay(seed+uint64(calls), perMoment)
 				require.NoError(t, err, "killed at call %d", calls+1)
 				s.dir.Free()
 			}

@@ -1,0 +1,58 @@
+// Package testkit has what tests of several packages share.
+package testkit
+
+import (
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const seedVariable = "XPWC_TEST_SEED"
+
+// Seed returns the number that a test draws its cases from: a new one, or that of XPWC_TEST_SEED. A test that fails
+// prints it.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed := uint64(rand.Uint32())
+	if given := os.Getenv(seedVariable); given != "" {
+		var err error
+		seed, err = strconv.ParseUint(given, 10, 64)
+		require.NoError(t, err, seedVariable)
+	}
+	t.Logf("drawn with %s=%d", seedVariable, seed)
+	return seed
+}
+
+// Random returns what a test draws its cases with.
+func Random(t testing.TB) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(Seed(t), 0))
+}
+
+// NeedsWholeCPU skips a test that chooses a level of CPU where all programs are on a lesser one (make test-masked).
+func NeedsWholeCPU(t testing.TB) {
+	t.Helper()
+	if level := os.Getenv("LESSER_CPU"); level != "" {
+		t.Skip("all programs are on a lesser CPU already: level ", level)
+	}
+}
+
+// Race reports whether this is a build with the race detector, which makes everything about ten times as slow.
+func Race() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// SkipWithRace skips a test whose work is done by processes of its own, one after the other. The race detector finds
+// nothing in these, and the test runs without it too.
+func SkipWithRace(t testing.TB) {
+	t.Helper()
+	if Race() {
+		t.Skip("it is about processes: it runs without the race detector")
+	}
+}
