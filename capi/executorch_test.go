@@ -43,6 +43,7 @@ var executorchBehaviours = map[string][]string{
 	"Options reach the cache":                             {"options_reach_the_cache"},
 	"A host that may only read packs in memory":           {"read_only"},
 	"Damage is found on use, if the host wants it":        {"damage_is_found_on_use"},
+	"Damage is found by comparing":                        {"damage_is_found_by_comparing"},
 	"Options take effect while there are no runtimes":     {"options_wait_for_runtimes_to_go"},
 	"Options that make no sense are refused":              {"options_that_make_no_sense"},
 	"Messages go to the host's log":                       {"messages_go_to_the_host"},
@@ -74,6 +75,7 @@ var executorchBehaviours = map[string][]string{
 		"other_scales_in_the_next_process_of_programs",
 		"same_scales_in_the_next_process_of_programs",
 	},
+	"One kernel may be used in two shapes": {"one_kernel_in_two_shapes"},
 	"A host can say how each kernel is packed": {
 		"first_process_says_its_scales",
 		"next_process_says_other_scales",

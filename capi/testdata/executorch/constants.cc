@@ -154,6 +154,31 @@ void next_process_says_other_scales(const std::string& directory) {
   REQUIRE(other.execute() == expected(constants, scale_in_program(0.02f)));
 }
 
+// Two runtimes that use one kernel in other shapes, which XNNPACK gives one key, get what each has packed.
+void one_kernel_in_two_shapes(const std::string& directory) {
+  const Constants constants({{"w", float_weights(1)}});
+  const size_t size = constants.bytes("w").size();
+  for (const bool warm : {false, true}) {
+    XNNWeightsCache cache;
+    cache.set_packed_cache_path(path_in(directory));
+    for (const Bytes& packed : {Bytes(size, 1), Bytes(size, 2), Bytes(2 * size, 3)}) {
+      REQUIRE(cache.initialize_for_runtime(nullptr, &constants) == Error::Ok);
+      xnn_weights_cache_t provider = cache.get();
+      xnn_weights_cache_look_up_key key{};
+      key.seed = 7;
+      key.kernel = cache.load_unpacked_data("w").get();
+      REQUIRE(provider->look_up(provider->context, &key) == SIZE_MAX);
+      void* space = provider->reserve_space(provider->context, packed.size());
+      std::memcpy(space, packed.data(), packed.size());
+      const size_t offset = provider->look_up_or_insert(provider->context, &key, space, packed.size());
+      const void* kept = provider->offset_to_addr(provider->context, offset);
+      REQUIRE(std::memcmp(kept, packed.data(), packed.size()) == 0);
+      REQUIRE(cache.delete_packed_data(cache.finalize_for_runtime().get()) == Error::Ok);
+    }
+    REQUIRE(cache.get_stats()->packed.entries == (warm ? 0 : 3));
+  }
+}
+
 // Saying it of nothing, or at the wrong time, is an error.
 void saying_at_the_wrong_time(const std::string&) {
   const Constants constants = two_layers();
@@ -185,6 +210,7 @@ Scenarios constant_scenarios() {
       {"first_process_packs_quantized", first_process_packs_quantized},
       {"other_scales_in_the_next_process", other_scales_in_the_next_process},
       {"same_scales_in_the_next_process", same_scales_in_the_next_process},
+      {"one_kernel_in_two_shapes", one_kernel_in_two_shapes},
       {"first_process_packs_quantized_programs", first_process_packs_quantized_programs},
       {"other_scales_in_the_next_process_of_programs", other_scales_in_the_next_process_of_programs},
       {"same_scales_in_the_next_process_of_programs", same_scales_in_the_next_process_of_programs},

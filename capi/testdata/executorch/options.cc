@@ -78,6 +78,33 @@ void damage_is_found_on_use(const std::string& directory) {
   REQUIRE(cache->get_stats()->verified.entries == 1);
 }
 
+// What is compared is never a damaged one, however the file is checked.
+void damage_is_found_by_comparing(const std::string& directory) {
+  const Constants constants = two_layers();
+  for (uint32_t verify :
+       {XPWC_VERIFY_BACKGROUND, XPWC_VERIFY_ON_USE, XPWC_VERIFY_REPACK, XPWC_VERIFY_STRUCTURE}) {
+    const std::string path = path_in(directory) + std::to_string(verify);
+    {
+      auto cache = cache_of(path);
+      Method method;
+      REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+    }
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 1000);
+    file << "damage";
+    file.close();
+    for (const bool mended : {false, true}) {
+      auto cache = cache_of(path);
+      cache->set_options(options_with(0, verify));
+      Method method;
+      REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
+      REQUIRE(method.execute() == expected(constants, kFirst));
+      REQUIRE(cache->get_stats()->packed.entries == (mended ? 0 : 1));
+      REQUIRE(cache->get_stats()->reused.entries == (mended ? 2 : 1));
+    }
+  }
+}
+
 // Options take effect while there are no runtimes, like the path.
 void options_wait_for_runtimes_to_go(const std::string& directory) {
   const Constants constants = two_layers();
@@ -159,6 +186,7 @@ Scenarios option_scenarios() {
       {"options_reach_the_cache", options_reach_the_cache},
       {"read_only", read_only},
       {"damage_is_found_on_use", damage_is_found_on_use},
+      {"damage_is_found_by_comparing", damage_is_found_by_comparing},
       {"options_wait_for_runtimes_to_go", options_wait_for_runtimes_to_go},
       {"options_that_make_no_sense", options_that_make_no_sense},
       {"messages_go_to_the_host", messages_go_to_the_host},
