@@ -42,7 +42,8 @@ type File struct {
 	index *format.Index // nil while nothing was committed
 
 	foreign []Entry // of ExecuTorch's file, by offset
-	indexAt uint64  // where the index of ExecuTorch's file begins
+	indexAt uint64  // where the index of ExecuTorch's file begins, and a note before it
+	note    string
 }
 
 // Open opens the regular file at path for reading. The error matches ErrNotCache, ErrVersion or ErrDamaged if the
@@ -307,7 +308,14 @@ func (f *File) readForeign() ([]finding, error) {
 		f.foreign = append(f.foreign, Entry{Name: e.Name, Seed: e.Seed, Offset: int64(e.Offset), Size: int64(e.Size)})
 	}
 	slices.SortStableFunc(f.foreign, byOffset)
-	return nil, nil
+	payloads := uint64(0)
+	for _, e := range trailer {
+		payloads = max(payloads, e.Offset+e.Size)
+	}
+	var note []byte
+	note, f.indexAt, err = format.DecodeNote(payloads, f.indexAt, f.readAt)
+	f.note = string(note)
+	return nil, err
 }
 
 // readAt fills b with what is at the offset.

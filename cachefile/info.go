@@ -20,6 +20,9 @@ type Info struct {
 	// Layouts of a native file, in the order of its index.
 	Layouts []Layout
 	Entries int
+	// Note is what WriteOptions.Note put into an ExecuTorch's file, "" if there is none. Who can write the file chooses
+	// it: nothing is to be believed for it.
+	Note string
 
 	FileBytes, HeaderBytes, PayloadBytes, IndexBytes, TrailerBytes int64
 	// PaddingBytes align payloads and index. DeadBytes are those that nothing refers to; compacting frees them.
@@ -63,7 +66,9 @@ type Layout struct {
 
 // Info describes the file. The error is of the first damaged record, and comes with figures of the others all the same.
 func (f *File) Info() (Info, error) {
-	info := Info{Format: f.format, FileBytes: int64(f.size), ID: f.id, Generation: f.slot.Generation}
+	info := Info{
+		Format: f.format, FileBytes: int64(f.size), ID: f.id, Generation: f.slot.Generation, Note: f.note,
+	}
 	switch f.format {
 	case Native:
 		info.Version = format.Version

@@ -18,6 +18,9 @@ type WriteOptions struct {
 	// Layout is the layout whose entries a file for ExecuTorch is made of. Zero is the only layout there is. It has no
 	// effect on a native file.
 	Layout Digest
+	// Note is text for Info.Note, at most 64 KiB, in a file for ExecuTorch, which does not look there. A native file
+	// has none.
+	Note string
 	// LeftOut, if not nil, is asked about each entry that keep has chosen and that cannot be written. The error says
 	// why, and matches ErrDamaged or ErrAmbiguous; the entry is zero if its record is damaged. If LeftOut returns
 	// nil, Write leaves the entry out; otherwise it fails with what LeftOut returns. Without LeftOut such an entry
@@ -43,6 +46,9 @@ type WriteOptions struct {
 // ErrLayouts, ErrForeign, ErrNeedsSeeds and ErrEmpty say what cannot be made.
 func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
 	o.Format = cmp.Or(o.Format, f.format)
+	if len(o.Note) > format.MaxNote {
+		return fmt.Errorf("a note of %d bytes, of at most %d", len(o.Note), format.MaxNote)
+	}
 	if err := f.convertible(o.Format); err != nil {
 		return err
 	}
@@ -224,7 +230,9 @@ func (f *File) writeForeign(t *output, entries []Entry, o *WriteOptions) error {
 	for i, e := range kept {
 		trailer[i] = format.TrailerEntry{Name: e.Name, Offset: uint64(e.Offset), Size: uint64(e.Size), Seed: e.Seed}
 	}
-	return t.write(format.EncodeTrailer(trailer, tail), tail)
+	note := format.EncodeNote([]byte(o.Note))
+	tail += uint64(len(note))
+	return errors.Join(t.write(note, tail-uint64(len(note))), t.write(format.EncodeTrailer(trailer, tail), tail))
 }
 
 // copyPayloads copies payloads after the tail, each once, and returns the entries with where theirs are now. A native

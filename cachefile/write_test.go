@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -137,6 +138,26 @@ func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
 	err = f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: other.Fingerprint})
 	require.ErrorIs(t, err, cachefile.ErrAmbiguous)
 	require.ErrorContains(t, err, `"scaled"`, "a variant")
+}
+
+func TestANoteIsReadFromAFileForExecuTorch(t *testing.T) {
+	var m maker
+	m.add(weight{kernel: "a", layout: here, seed: 1, size: 10})
+	m.commit(t)
+	f := open(t, write(t, m.bytes()))
+	to := filepath.Join(t.TempDir(), "copy")
+	for _, note := range []string{"", "for a model"} {
+		require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note}))
+		requireSound(t, to)
+		c := open(t, to)
+		info, err := c.Info()
+		require.NoError(t, err)
+		require.Equal(t, note, info.Note)
+		require.Zero(t, info.DeadBytes)
+		require.Len(t, entries(t, c), 1)
+	}
+	long := cachefile.WriteOptions{Note: strings.Repeat("n", 1<<16+1)}
+	require.ErrorContains(t, f.Write(to, nil, long), "65537 bytes")
 }
 
 // ExecuTorch would serve either for the other.

@@ -80,6 +80,24 @@ func loadable(c nodeCase) mprogram {
 	return p
 }
 
+// calibrated is a program of one fully connected layer of int8, whose inputs are of that scale. Nothing else of it
+// depends on what it was calibrated with.
+func calibrated(scale float32) mprogram {
+	q := quantizedFilter{datatype: dtChannelQInt8, inputs: 24, bits: 8}
+	g, _ := q.layer(2, false)
+	of := func(scale float32) table { return table{perTensorScale: scale, perTensorZeroPoint: int32(0)} }
+	in, out := g.values[0], g.values[4]
+	in.datatype, in.quant, in.params = dtQInt8, perTensor, of(scale)
+	out.datatype, out.quant, out.params = dtQInt8, perTensor, of(1)
+	g.values = []xtensor{in, g.values[2], out}
+	g.constants = g.constants[:1]
+	g.nodes = []xnode{{kind: 2, fields: slots(0, 2, none, 4, 0)}}
+	p := around(g)
+	p.constants, p.segments = []uint64{0}, append(p.segments, nil)
+	p.methods[0].buffers = []uint64{0}
+	return p
+}
+
 // The programs for the tool's tests of files for the stock runtime, which finds packed weights by name and seed.
 var namingPrograms = map[string]mprogram{
 	// Where XNNPACK packs both in tiles of one size, their seeds are the same.
@@ -88,9 +106,11 @@ var namingPrograms = map[string]mprogram{
 	}),
 	"one_name_two_seeds.pte": oneKernel([]kernelUse{{dims: []uint32{48, 48}, kernel: "kernel"}},
 		[]kernelUse{{dims: []uint32{48, 48}, kernel: "kernel", transposed: true}, {dims: []uint32{48, 48}}}),
-	"deconvolution.pte": loadable(nodeCases()["ConvTranspose2d"]),
-	"no_weights.pte":    loadable(nodeCases()["Add"]),
-	"no_names.pte":      oneKernel([]kernelUse{{dims: []uint32{48, 48}}}),
+	"deconvolution.pte":    loadable(nodeCases()["ConvTranspose2d"]),
+	"calibrated.pte":       calibrated(0.25),
+	"calibrated_again.pte": calibrated(0.5),
+	"no_weights.pte":       loadable(nodeCases()["Add"]),
+	"no_names.pte":         oneKernel([]kernelUse{{dims: []uint32{48, 48}}}),
 }
 
 func TestTheProgramsOfOneKernelForTheToolsTestsAreWhatIsBuiltHere(t *testing.T) {

@@ -42,6 +42,8 @@ type stockFile struct {
 	PayloadBytes int64     `json:"payload_bytes"`
 	FileBytes    int64     `json:"file_bytes"`
 	LeftOut      []leftOut `json:"left_out,omitempty"` // the stock runtime packs these with each load
+
+	packedFor *packedFor // nil if it is not known
 }
 
 // leftOut is an entry that is not in a new file.
@@ -118,9 +120,13 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 		}
 		return why == ""
 	}
+	note, err := s.packedFor.note()
+	if err != nil {
+		return err
+	}
 	progress := console.NewProgress(stderr, "writing")
 	defer progress.Finish()
-	err := f.Write(to, keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Progress: progress.Update,
+	err = f.Write(to, keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note, Progress: progress.Update,
 		LeftOut: func(e cachefile.Entry, err error) error {
 			if !errors.Is(err, cachefile.ErrAmbiguous) {
 				return err

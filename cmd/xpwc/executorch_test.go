@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -185,6 +187,45 @@ func TestAStockRuntimesFileReplacesOnlyACache(t *testing.T) {
 	require.Equal(t, 2, first.Entries, "nothing is added to what was there")
 	again := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
 	require.Equal(t, first.For, again.For)
+}
+
+// The stock runtime finds packed weights by name and seed, which both programs have.
+func TestAFileThatIsLeftBesideAnExportedAgainProgramIsNotProven(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir := t.TempDir()
+	first, again := namedProgram(t, "calibrated.pte"), namedProgram(t, "calibrated_again.pte")
+	packJSON(t, dir, first, "--for", "executorch", "-o", "packed")
+	sum := sha256.Sum256(contentOf(t, first))
+	said := says(t, dir, 0, "verify", "packed", "--model", first)
+	require.Contains(t, said, fmt.Sprintf("packed for calibrated.pte (SHA-256 %x…), CPUs of level native", sum[:6]))
+	require.NotContains(t, said, "note:")
+	require.Contains(t, says(t, dir, 0, "verify", "packed"), "packed for calibrated.pte")
+
+	said = says(t, dir, exitFailed, "verify", "packed", "--model", again)
+	require.Contains(t, said, errUnproven.Error())
+	require.Contains(t, said, again+" is another program: pack it")
+	v := reported[verification](t, dir, exitFailed, "verify", "packed", "--model", again)
+	require.True(t, v.Another)
+	require.Equal(t, fmt.Sprintf("%x", sum), v.PackedFor.Files[0].SHA256)
+	require.Equal(t, []programFile{{"calibrated.pte", int64(len(contentOf(t, first))), fmt.Sprintf("%x", sum)}},
+		v.PackedFor.Files)
+
+	// The same content under another name is the same program, and another program may have the same packed weights.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "renamed.pte"), contentOf(t, first), 0o600))
+	require.NotContains(t, says(t, dir, 0, "verify", "packed", "--model", "renamed.pte"), "note:")
+	longer := append(contentOf(t, first), make([]byte, 128)...)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "longer.pte"), longer, 0o600))
+	require.Contains(t, says(t, dir, 0, "verify", "packed", "--model", "longer.pte"),
+		"note: longer.pte is another program, with the same packed weights")
+}
+
+func TestANoteOfSomebodyElseIsNoRecord(t *testing.T) {
+	for _, note := range []string{"", "text", "[]", "{}", `{"files": []}`, `{"files": [1]}`} {
+		require.Nil(t, readPackedFor(note), note)
+	}
+	odd := readPackedFor(`{"files": [{"name": "\u001b[31m", "sha256": "\n"}], "cpu": ""}`)
+	require.NotContains(t, odd.String(), "\x1b")
+	require.NotContains(t, odd.String(), "\n")
 }
 
 // Nor is it changed by root, who could write to it.

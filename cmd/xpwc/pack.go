@@ -73,7 +73,7 @@ compares names and seeds, and neither the CPU nor the XNNPACK that packed FILE: 
 for which XNNPACK packs otherwise it computes wrong numbers. So xpwc must have that
 XNNPACK, as make build gives it. FILE is read-only and replaces an existing cache.
 A file that the stock runtime can write to serves one process at a time, can grow, and is
-emptied when it cannot be read.`, safetensors.PackedName),
+emptied when it cannot be read. FILE says which program it is for: xpwc verify compares.`, safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
   xpwc pack model.pte weights.ptd -o model.xpwc
@@ -213,7 +213,11 @@ func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 		return nil, usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
 			"write a file for each", o.runtime, len(o.levels))
 	}
-	return newStockFile(o.runtime, o.levels[0])
+	f, err := newStockFile(o.runtime, o.levels[0])
+	if err == nil {
+		f.packedFor, err = newPackedFor(model, o.levels[0])
+	}
+	return f, err
 }
 
 func (o *packOptions) check() error {

@@ -150,6 +150,11 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 			return err
 		}
 	}
+	if o.model.Path != "" && p.For != nil {
+		if p.For.packedFor, err = newPackedFor(o.model, native); err != nil {
+			return err
+		}
+	}
 	made := pulled
 	if p.For != nil {
 		if err := p.For.writeFrom(s, pulled); err != nil {

@@ -41,7 +41,8 @@ temporary files (TMPDIR). Entries that no look-up of MODEL finds, and entries of
 CPUs' layouts, cannot be compared; they are counted. --cpu compares with what MODEL is
 packed into for a lesser CPU than this one. A file of ExecuTorch has no layouts: each
 entry that the stock runtime would find must be equal. So name the CPU that it was packed
-for, and use an xpwc with its XNNPACK (see xpwc pack --for).
+for, and use an xpwc with its XNNPACK (see xpwc pack --for). Such a file says which
+program it was packed for, which is printed: one that was exported again needs a new file.
 
 A damaged cache need not be repaired: programs that open it with xpwc pack damaged weights
 again. xpwc compact drops damaged payloads.
@@ -82,6 +83,8 @@ type verification struct {
 	Uncommitted  int64            `json:"uncommitted_bytes,omitempty"`
 	Problems     []problemReport  `json:"problems"`
 	Proof        *proof           `json:"proof,omitempty"`
+	PackedFor    *packedFor       `json:"packed_for,omitempty"`
+	Another      bool             `json:"packed_for_another,omitempty"` // than the model
 }
 
 type problemReport struct {
@@ -111,11 +114,19 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 		info, _ := f.Info()
 		v.Format, v.Generation, v.Entries = info.Format, info.Generation, info.Entries
 		v.PayloadBytes, v.Uncommitted = info.PayloadBytes, info.UncommittedBytes
+		v.PackedFor = readPackedFor(info.Note)
 		return nil
 	})
 	if v.Sound && model.Path != "" {
 		if err := v.prove(ctx, at, model, cpu, stderr); err != nil {
 			return err
+		}
+		if v.PackedFor != nil {
+			given, err := newPackedFor(model, cpu)
+			if err != nil {
+				return err
+			}
+			v.Another = !v.PackedFor.sameProgram(given)
 		}
 	}
 	if asJSON {
@@ -124,6 +135,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 		fmt.Fprint(stdout, at.note())
 		v.print(stdout, problems)
 		v.Proof.print(stdout, v.File)
+		v.printPackedFor(stdout)
 	}
 	if v.Proof != nil && !v.Proof.holds() {
 		return v.Proof.err(path)
@@ -154,6 +166,21 @@ func (v *verification) prove(ctx context.Context, at location, model modelfile.F
 		v.Proof, err = prove(f, model, cpu, dir.File(proving), stderr)
 		return err
 	})
+}
+
+func (v *verification) printPackedFor(w io.Writer) {
+	if v.PackedFor == nil {
+		return
+	}
+	fmt.Fprintf(w, "%s: it says that it was packed for %v, CPUs of level %s\n", v.File, v.PackedFor,
+		console.Printable(v.PackedFor.CPU))
+	switch {
+	case !v.Another:
+	case v.Proof.holds():
+		fmt.Fprintf(w, "note: %s is another program, with the same packed weights\n", v.Proof.Model)
+	default:
+		fmt.Fprintf(w, "note: %s is another program: pack it\n", v.Proof.Model)
+	}
 }
 
 func (v *verification) print(w io.Writer, problems []cachefile.Problem) {

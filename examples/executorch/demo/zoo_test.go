@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/npy"
 )
 
 // taken are programs in which the stock runtime takes one packing for another: two nodes have one kernel and bias, and
@@ -83,4 +86,26 @@ func TestAProgramWithNothingToPackRunsWithAPathOfNoFile(t *testing.T) {
 	require.NoError(t, pack(built.tool, p, "native", file))
 	require.NoFileExists(t, file)
 	require.Equal(t, h.mustRun(t, p, "").outputs, h.mustRun(t, p, file).outputs)
+}
+
+// That is why each deployment has a file of its own, and proves it.
+func TestTheStockRuntimeBelievesAFileThatIsLeftBesideAnExportedAgainProgram(t *testing.T) {
+	h := stock(t)
+	testdata := filepath.Join("..", "..", "..", "executorch", "testdata")
+	again := program{path: filepath.Join(testdata, "calibrated_again.pte")}
+	input := filepath.Join(t.TempDir(), "in.npy")
+	rows := make([]byte, 2*24)
+	for i := range rows {
+		rows[i] = byte(i)
+	}
+	require.NoError(t, os.WriteFile(input, append(npy.Header(npy.Int8, []int{2, 24}), rows...), 0o600))
+	again.inputs = []string{input}
+	want := h.mustRun(t, again, "").outputs
+	require.Equal(t, want, requireUntouched(t, h, again, packFor(t, again, "native")).outputs)
+
+	stale := packFor(t, program{path: filepath.Join(testdata, "calibrated.pte")}, "native")
+	require.NotEqual(t, want, requireUntouched(t, h, again, stale).outputs, "without a word")
+	out, err := exec.Command(built.tool, "verify", stale, "--model", again.path).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "is another program: pack it")
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
+)
+
+// packedFor is what a file for the stock runtime says of the program that it was packed for, as JSON in its note: the
+// runtime finds packed weights by name and seed, which a program that was exported again may have, too.
+type packedFor struct {
+	Files []programFile `json:"files"` // the .pte, and the .ptd files
+	CPU   string        `json:"cpu"`   // level
+}
+
+type programFile struct {
+	Name   string `json:"name"` // without its directory
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+func newPackedFor(model modelfile.File, cpu string) (*packedFor, error) {
+	p := &packedFor{CPU: cpu}
+	for _, path := range append([]string{model.Path}, model.Data...) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.New()
+		n, err := io.Copy(sum, f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		p.Files = append(p.Files, programFile{filepath.Base(path), n, hex.EncodeToString(sum.Sum(nil))})
+	}
+	return p, nil
+}
+
+// readPackedFor reads a note, which may be anybody's: nil if it is none of this tool's.
+func readPackedFor(note string) *packedFor {
+	p := &packedFor{}
+	if note == "" || json.Unmarshal([]byte(note), p) != nil || len(p.Files) == 0 {
+		return nil
+	}
+	return p
+}
+
+// note returns the text for a file; "" for none.
+func (p *packedFor) note() (string, error) {
+	if p == nil {
+		return "", nil
+	}
+	b, err := json.Marshal(p)
+	return string(b), err
+}
+
+// sameProgram reports whether the files of two have the same content, whatever they are called.
+func (p *packedFor) sameProgram(other *packedFor) bool {
+	if len(p.Files) != len(other.Files) {
+		return false
+	}
+	for i := range p.Files {
+		if p.Files[i].SHA256 != other.Files[i].SHA256 {
+			return false
+		}
+	}
+	return true
+}
+
+// String names the program's files, with as much of their digests as distinguishes them.
+func (p *packedFor) String() string {
+	var files []string
+	for _, f := range p.Files {
+		sum := console.Printable(f.SHA256)
+		files = append(files, fmt.Sprintf("%s (SHA-256 %.12s…)", console.Printable(f.Name), sum))
+	}
+	return strings.Join(files, ", ")
+}
