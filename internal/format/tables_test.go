@@ -197,6 +197,11 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"size of the payload":        u64(0x333),
 			"seed":                       u32(0x32),
 		}},
+		"note": {format.EncodeNote([]byte("abc")), map[string][]byte{
+			"text":               []byte("abc"),
+			"length of the text": u32(nameLength),
+			"magic `xpwcnote`":   []byte("xpwcnote"),
+		}},
 		"footer": {trailer[len(trailer)-format.FooterSize:], map[string][]byte{
 			"file offset of the first entry": u64(trailerAt),
 			"number of entries":              u32(1),
@@ -229,7 +234,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			require.Len(t, found, len(c.values))
 		})
 	}
-	require.Len(t, tables(t), 10)
+	require.Len(t, tables(t), 11)
 }
 
 func hash(b []byte) []byte {
