@@ -17,6 +17,7 @@
 //	… define the subgraph; xnn_create_runtime_v4(…, session.Provider(), …)
 //	err = session.Finalize()                               // sources are freed, the disk is written in the background
 //	… run the model
+//	err = session.Err()                                    // after each inference, before its outputs are used
 //	… xnn_delete_runtime(…)
 //	err = session.Close()
 //	err = cache.Close()                                    // waits for the disk
@@ -40,6 +41,9 @@
 //
 // A model whose file was overwritten in place while it was packed is an error too. Nobody knows which content was
 // packed, so nothing of it is kept, and [Session.Finalize] returns [ErrSourceChanged]: load the model again.
+//
+// A disk that fails may lose what was packed and not yet committed, while a runtime uses it. A failed flush ends the
+// file: it is set aside, and the sessions that use what was not committed have [ErrLost]: load the model again.
 //
 // XNNPACK reads as many bytes of packed weights as it would have packed, whatever the file has. So a look-up uses an
 // entry only if its size is what XNNPACK packs for the geometry that the host gave, or, if it gave none, at least half
