@@ -1,6 +1,7 @@
 package executorch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -77,6 +78,7 @@ type decoder struct {
 	ids    map[uint32]xnnpack.ValueID // of the plan, by those of the graph
 	limits xnnpack.Range              // of the output; zero if there are none
 	err    error
+	odd    error  // the first number that this package does not take
 	other  uint32 // flags that are not known
 }
 
@@ -115,7 +117,7 @@ func (d *decoder) number(slot int) int { return d.inRange(d.t.Uint32(slot)) }
 
 func (d *decoder) inRange(n uint32) int {
 	if n > math.MaxInt32 {
-		d.fail(malformed("the number %d", n))
+		d.odd = cmp.Or(d.odd, malformed("the number %d", n))
 		return 0
 	}
 	return int(n)

@@ -509,6 +509,16 @@ func TestWhatDoesNotPackDoesNotKeepAProgramFromBeingPacked(t *testing.T) {
 				"flags 0x2"}},
 		"a node": {around(behind(argMaxPooling, 0)), ErrUnsupportedOp,
 			[]string{"delegate 0, node 0 (ArgMaxPooling2d, debug handle 100)"}},
+		"a number": {func() mprogram {
+			g := behind(abs, 0)
+			g.nodes[0].limits = []float32{1, 1}
+			return around(g)
+		}(), ErrMalformed, []string{"node 0 (Abs, debug handle 100): malformed ExecuTorch file: its output is"}},
+		"an axis before the first": {func() mprogram {
+			g := behind(abs, 0)
+			g.nodes[0] = xnode{kind: 32, fields: table{0: none, 1: uint32(0), 2: uint32(0), 5: uint32(9), 6: uint32(0)}}
+			return around(g)
+		}(), ErrMalformed, []string{"node 0 (Concatenate2, debug handle 100): malformed ExecuTorch file: the number"}},
 		"a part of a tensor": {func() mprogram {
 			p := around(behind(abs, 0))
 			p.methods[0].values[0][1].(table)[1] = int32(3)

@@ -551,10 +551,11 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 	d := &decoder{t: t.Table(xnodeVal), ids: ids}
 	if limits := t.Table(xnodeMinMax); limits.Present() {
 		r := xnnpack.Range{Min: limits.Float32(0, 0), Max: limits.Float32(1, 0)}
-		if !(r.Min < r.Max) {
-			return malformed("its output is limited to %g to %g", r.Min, r.Max)
+		if r.Min < r.Max {
+			d.limits = r
+		} else {
+			d.odd = malformed("its output is limited to %g to %g", r.Min, r.Max)
 		}
-		d.limits = r
 	}
 	if !d.t.Present() {
 		return malformed("it has no fields")
@@ -567,6 +568,13 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		return d.err
 	}
 	packs := p.packs(op)
+	switch {
+	case d.odd != nil && packs:
+		return d.odd
+	case d.odd != nil:
+		p.notPlanned(name, d.odd)
+		return nil
+	}
 	if d.other != 0 {
 		err := fmt.Errorf("%w: the node's flags %#x", ErrUnsupported, d.other)
 		if packs {
