@@ -19,8 +19,8 @@ import (
 // handed over shares it. Otherwise it is as with Options.ReadOnly. Nothing is put in the file's place, whatever its
 // name leads to: a damaged file, one of ExecuTorch, and one of an older format version stay as they are, and what they
 // lack is packed into private memory; Compact and Prune return an error, so that dead bytes and Options.MaxBytes have
-// no effect. So does one that a flush of has failed, which the cache writes to again after a minute: what was not
-// committed is lost all the same (ErrLost).
+// no effect. When a flush of the file has failed, what was not committed is lost (ErrLost), but the file stays where it
+// is. It is written to again after a minute, when the sessions that use what was packed into it are closed.
 //
 // Each call gives a cache of its own, also for a file that is open already: two of them are to each other as two
 // processes. Cache.Path returns the name that f has for the file, or "a descriptor". Errors: those of Open.
