@@ -87,8 +87,9 @@ var zeros struct {
 	memory []byte
 }
 
-// leastZeros is more than most kernels have. What is not read takes no memory.
-const leastZeros = 64 << 20
+// leastZeros is what a first question has. What is not read takes no memory, but counts as address space, of which a
+// process may be allowed little.
+const leastZeros = 1 << 20
 
 // xnnExtraBytes is how far beyond its end a tensor may be read: XNN_EXTRA_BYTES of xnnpack.h, at most.
 const xnnExtraBytes = 128
@@ -105,7 +106,8 @@ func measure(g *packing.Geometry) packedSize {
 	zeros.Lock()
 	defer zeros.Unlock()
 	if size > uint64(len(zeros.memory)) {
-		memory, err := mapAnonymous(int(format.AlignUp(max(size, leastZeros), uint64(mapGranularity()))))
+		memory, err := mapAnonymous(int(format.AlignUp(max(size, leastZeros, 2*uint64(len(zeros.memory))),
+			uint64(mapGranularity()))))
 		if err != nil {
 			return packedSize{}
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -289,4 +290,32 @@ func TestAFileWithoutItsHeaderIsDamagedAndNotExecuTorchs(t *testing.T) {
 		says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", name) // a damaged cache is replaced
 	}
 	require.Contains(t, says(t, dir, 1, "inspect", "everything"), "not a packed weights cache", "nothing identifies it")
+}
+
+func TestAPathDoesNothingToATerminal(t *testing.T) {
+	dir := t.TempDir()
+	packJSON(t, dir, faceModel(t), "-o", "model.xpwc")
+	const name = "a\x1b[31m\u009b31mb.xpwc"
+	require.NoError(t, os.Rename(filepath.Join(dir, "model.xpwc"), filepath.Join(dir, name)))
+	for _, command := range []string{"inspect", "verify", "who"} {
+		said := says(t, dir, 0, command, name)
+		require.Contains(t, said, "a?[31m?31mb.xpwc", command)
+		require.NotContains(t, said, "\x1b", command)
+		require.NotContains(t, said, "\u009b", command)
+	}
+}
+
+func TestVerifyTellsOfAFileThatProgramsRefuse(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes do not say who may write")
+	}
+	dir := t.TempDir()
+	packJSON(t, dir, faceModel(t), "-o", "model.xpwc")
+	require.NoError(t, os.Chmod(filepath.Join(dir, "model.xpwc"), 0o666))
+	said := says(t, dir, exitFailed, "verify", "model.xpwc")
+	require.Contains(t, said, "sound")
+	require.Contains(t, said, "programs refuse it, because its mode 0666 lets others write to it")
+	require.Contains(t, says(t, dir, exitFailed, "run", faceModel(t), "--cache", "model.xpwc"), "its mode 0666")
+	require.Equal(t, "its mode 0666 lets others write to it",
+		reported[verification](t, dir, exitFailed, "verify", "model.xpwc").Refused)
 }

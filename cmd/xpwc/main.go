@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/internal/console"
+	"xpwc/internal/fd"
 	"xpwc/xnnpack"
 )
 
@@ -25,9 +26,16 @@ const (
 	exitInterrupted = 128 + int(syscall.SIGINT)
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	sayBusErrors()
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 func run(args []string, stdout, stderr io.Writer) int {
+	if err := fd.StartPoller(); err != nil { // else the runtime ends the process where it first needs it
+		fmt.Fprintln(stderr, "xpwc:", explain(err))
+		return exitFailed
+	}
 	root := newRootCommand()
 	out := &results{Writer: stdout}
 	root.SetArgs(args)

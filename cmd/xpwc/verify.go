@@ -12,6 +12,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/trust"
 	"xpwc/internal/workdir"
 	"xpwc/xnnpack"
 )
@@ -48,7 +49,8 @@ A damaged cache need not be repaired: programs that open it with xpwc pack damag
 again. xpwc compact drops damaged payloads.
 
 Exits with 0 if nothing is wrong. Exits with 1 if something is wrong, if the file has not
-all that MODEL needs, or if it cannot be read.`,
+all that MODEL needs, if others can write to it, so that programs refuse it, or if it
+cannot be read.`,
 		Example: `  xpwc verify model.xpwc
   xpwc verify model.xpwc --json | jq '.problems[] | {offset, what, entry}'
   xpwc verify model.xpwc || rm model.xpwc
@@ -81,6 +83,7 @@ type verification struct {
 	Entries      int              `json:"entry_count"`
 	PayloadBytes int64            `json:"payload_bytes"`
 	Uncommitted  int64            `json:"uncommitted_bytes,omitempty"`
+	Refused      string           `json:"refused,omitempty"` // why programs do not open it, sound or not
 	Problems     []problemReport  `json:"problems"`
 	Proof        *proof           `json:"proof,omitempty"`
 	PackedFor    *packedFor       `json:"packed_for,omitempty"`
@@ -108,6 +111,9 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 	v := verification{File: path, Embedded: at.report(), Sound: len(problems) == 0, Problems: []problemReport{}}
 	for _, p := range problems {
 		v.Problems = append(v.Problems, problemReport{p.Offset, p.What, p.Name})
+	}
+	if info, err := os.Stat(path); err == nil {
+		v.Refused = trust.Writable(info)
 	}
 	// If the file cannot be opened, the problems say why.
 	_ = at.with(func(f *cachefile.File) error {
@@ -142,6 +148,9 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 	}
 	if !v.Sound {
 		return fmt.Errorf("%s: %s: %w", path, console.Plural(len(problems), "problem"), cachefile.ErrDamaged)
+	}
+	if v.Refused != "" {
+		return fmt.Errorf("%s: programs refuse it, because %s: %w", path, v.Refused, cachefile.ErrUnsafeFile)
 	}
 	return nil
 }

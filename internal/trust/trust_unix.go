@@ -14,6 +14,11 @@ func Foreign(_ *os.File, info fs.FileInfo) string {
 	if why := foreignOwner(info); why != "" {
 		return why
 	}
+	return Writable(info)
+}
+
+// Writable says of a file that its mode lets others write to it, or nothing.
+func Writable(info fs.FileInfo) string {
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		return fmt.Sprintf("its mode %04o lets others write to it", mode)
 	}

@@ -15,6 +15,9 @@ var administrators = []windows.WELL_KNOWN_SID_TYPE{
 	windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid,
 }
 
+// Writable says nothing on Windows, where a mode does not tell who may write.
+func Writable(fs.FileInfo) string { return "" }
+
 // Foreign says what about a file would let another user change it, or nothing. The file is not looked at before it is
 // open as f.
 func Foreign(f *os.File, _ fs.FileInfo) string {
