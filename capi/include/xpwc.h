@@ -264,9 +264,9 @@ xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc
 // of a file, which a descriptor that was handed over shares. Otherwise it is as with XPWC_OPEN_READ_ONLY. Nothing can
 // be renamed to the file's place, whatever its name leads to: a damaged file, one written by ExecuTorch and one of an
 // older format stay as they are, and what they lack is packed into private memory; xpwc_cache_compact is an error, so
-// that dead bytes stay and max_bytes has no effect. When a flush of the file has failed, what was not committed is
-// lost (XPWC_STATUS_LOST), but the file stays where it is. It is written to again after a minute, when the sessions that
-// use what was packed into it are closed. Each call gives a cache of its own: two of one file are to each other as those of
+// that dead bytes stay and max_bytes has no effect. When a flush of the file has failed, what was not committed is lost
+// (XPWC_STATUS_LOST), but the file stays where it is. It is written to again after a minute, when the sessions that use
+// what was packed into it are closed. Each call gives a cache of its own: two of one file are to each other as those of
 // two processes. *cache must be closed.
 // Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also
 // DAMAGED, FOREIGN, VERSION_MISMATCH.
