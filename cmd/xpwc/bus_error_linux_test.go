@@ -16,8 +16,8 @@ import (
 	"xpwc/safetensors"
 )
 
-// XNNPACK reads what is mapped, and nobody can catch what happens in it. A start may be over, or not have begun to read,
-// when the file is cut off: then it is tried again.
+// XNNPACK reads what is mapped, and nobody can catch what happens in it. A start may be over, or not have begun to
+// read, when the file is cut off: then it is tried again.
 func TestAModelThatIsCutOffWhileItIsPackedIsSaidInWords(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.safetensors")
 	var whole bytes.Buffer
