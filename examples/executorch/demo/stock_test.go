@@ -64,7 +64,7 @@ func buildAndRun(m *testing.M) (int, error) {
 		{"make", "-C", "..", "BUILD=" + dir, "CXXFLAGS=-O1 -Werror"},
 		{"go", "build", "-o", built.tool, "xpwc/cmd/xpwc"},
 		{"gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-o", built.lesserCPU,
-			"-I", shims, "-I", include, filepath.Join("testdata", "lesser_cpu.c"), filepath.Join(shims, "shims.c")},
+			"-I", shims, "-I", include, filepath.Join("testdata", "lesser_cpu.c"), filepath.Join(shims, "limit_cpu.c")},
 	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, out)

@@ -1,13 +1,13 @@
 // Preloaded into a host, this library makes XNNPACK choose its kernels as on a lesser CPU, before the host's first line:
 // the backend initializes XNNPACK when it is loaded, and XNNPACK asks cpuinfo, by name. LESSER_CPU is a level's number in
-// enum xpwc_cpu_level. Compiled with xnnpack/shims.c.
+// enum xpwc_cpu_level. Compiled with xnnpack/limit_cpu.c.
 
 #define _GNU_SOURCE // RTLD_NEXT
 
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "shims.h"
+#include "limit_cpu.h"
 
 bool cpuinfo_initialize(void) {
   static bool limited;
