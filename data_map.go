@@ -53,8 +53,9 @@ type Identity struct {
 	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and times of
 	// modification and of change with the tensor's position in it. When it is empty, or differs from the stored one,
 	// digests are compared. It must be empty where that is not certain, as on file systems that do not make their
-	// change times themselves (images, FAT, network file systems), and for a file that was changed within the last
-	// tick of the file system's clock.
+	// change times themselves (images, FAT, network file systems), for a file that was changed within the last tick of
+	// the file system's clock, and for one that somebody may be writing to: the times show when a write begins, and not
+	// when it ends.
 	Stamp string
 
 	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is
@@ -69,11 +70,12 @@ type Identity struct {
 // A Watch reports whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that
 // is overwritten while it is packed may be stored as what it was not. It must be comparable, as a pointer is: a
 // session asks each Watch once when it first loads a tensor of it, and once more in Session.Finalize if it packed
-// one.
+// something, or loaded a tensor of it without a stamp.
 type Watch interface {
 	// Changed reports whether the content may have changed since the tensors were given. After it has reported that it
-	// did not, every later change must show: where times are too coarse for that, it waits. An error is taken for a
-	// change. It must not use the cache: locks are held.
+	// did not, every later change must show, also one by a write that had begun before: where times are too coarse for
+	// that, it waits, and where somebody may be writing, it compares the content. An error is taken for a change. It
+	// must not use the cache: locks are held.
 	Changed() (bool, error)
 }
 

@@ -13,6 +13,7 @@ type watch struct {
 	Watch
 	source string
 	before error // what it said when the session first loaded from it
+	read   bool  // tensors of it have no stamp: they are known by their content
 }
 
 // changed returns an error that matches ErrSourceChanged if the content may have changed since it was given.
@@ -44,10 +45,10 @@ func (s *Session) watch(id *Identity) *watch {
 	if id.Watch == nil {
 		return nil
 	}
-	if s.lastWatch != nil && s.lastWatch.Watch == id.Watch { // most tensors of a session have one
-		return s.lastWatch
+	w := s.lastWatch // most tensors of a session have one
+	if w == nil || w.Watch != id.Watch {
+		w = s.watches[id.Watch]
 	}
-	w := s.watches[id.Watch]
 	if w == nil {
 		w = &watch{Watch: id.Watch, source: id.Source}
 		w.before = w.changed()
@@ -56,6 +57,7 @@ func (s *Session) watch(id *Identity) *watch {
 		}
 		s.watches[id.Watch] = w
 	}
+	w.read = w.read || id.Stamp == ""
 	s.lastWatch = w
 	return w
 }
@@ -133,7 +135,8 @@ func (s *Session) restamp(r restamping) {
 
 // lookAgain asks everything that the session loaded from whether it changed, once all of it was read: of a source
 // that changed while it was packed nobody knows whether a packing or a digest is of the old content, of the new, or
-// of both. Nothing packed in this session is kept then, and no entry found is said to be of this source. c.mu is
+// of both. Nothing packed in this session is kept then, and no entry found is said to be of this source. A session that
+// packed nothing, but found entries by the content, may have found some of the old content and some of the new. c.mu is
 // held.
 func (s *Session) lookAgain() {
 	var unidentified []*entry // of other sessions, which will look again after this one has used them
@@ -149,6 +152,9 @@ func (s *Session) lookAgain() {
 		readAll(r.kernel, r.bias)
 	}
 	uses := s.packed || len(unidentified) > 0 || changed != nil
+	for _, w := range s.watches {
+		uses = uses || w.read
+	}
 	if !uses && len(s.restamps) == 0 {
 		return
 	}

@@ -4,6 +4,7 @@ package main
 import "C"
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"unsafe"
@@ -71,13 +72,14 @@ func xpwc_file_look(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_st
 		if state == nil {
 			return invalid("xpwc_file_look: state is NULL")
 		}
-		s, err := mapped.StateOf(uintptr(descriptor))
+		s, err := mapped.Look(uintptr(descriptor))
 		if err != nil {
 			return fmt.Errorf("xpwc_file_look: %w", err)
 		}
 		*state = C.struct_xpwc_file_state{opaque: [8]C.uint64_t{
 			C.uint64_t(s.Device), C.uint64_t(s.Inode), C.uint64_t(s.Size),
 			C.uint64_t(s.Modified), C.uint64_t(s.Changed), C.uint64_t(s.Links),
+			C.uint64_t(binary.BigEndian.Uint64(s.Content[:8])), C.uint64_t(binary.BigEndian.Uint64(s.Content[8:])),
 		}}
 		return nil
 	})
@@ -91,9 +93,12 @@ func xpwcFileChanged(descriptor C.int, before *C.struct_xpwc_file_state, changed
 			return invalid("xpwc_file_changed: before or changed is NULL")
 		}
 		o := &before.opaque
+		var content xpwc.Digest
+		binary.BigEndian.PutUint64(content[:8], uint64(o[6]))
+		binary.BigEndian.PutUint64(content[8:], uint64(o[7]))
 		is, err := mapped.ChangedSince(uintptr(descriptor), mapped.State{
 			Device: uint64(o[0]), Inode: uint64(o[1]), Size: int64(o[2]),
-			Modified: int64(o[3]), Changed: int64(o[4]), Links: uint64(o[5]),
+			Modified: int64(o[3]), Changed: int64(o[4]), Links: uint64(o[5]), Content: content,
 		})
 		if err != nil {
 			return fmt.Errorf("xpwc_file_changed: %w", err)

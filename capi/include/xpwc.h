@@ -424,7 +424,7 @@ typedef struct xpwc_data_map {
   // Sets *changed to 1 if the content of tensors with that source (xpwc_tensor.source, "" for NULL) may have changed in
   // place since the host read or mapped it, otherwise to 0: see xpwc_file_changed. After it has said 0, every later
   // change must show. Any status except XPWC_STATUS_OK counts as a change. Called for each source when its first tensor
-  // is loaded; and again, if something was packed, by xpwc_session_finalize (or xpwc_session_end without it) of this
+  // is loaded; and again, if something was packed or a tensor has no stamp, by xpwc_session_finalize (or xpwc_session_end without it) of this
   // session, or of one that uses what this one packs. May be NULL: then, if somebody overwrites a file while weights
   // are packed from it, these can be kept as those of another content.
   xpwc_status (*changed)(void* context, const char* source, int* changed);
@@ -623,7 +623,9 @@ xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
 // xpwc_tensor.stamp must stay empty too, without a position: on a file system that does not make its change times
 // itself (squashfs, EROFS, ISO 9660, FAT, FUSE, network file systems, and those that are not known to; on overlayfs a
 // file whose two times are equal), for a file whose time of change is that of an image's making, and for one that was
-// changed within the last 50 milliseconds, which could be changed again at the same time.
+// changed within the last 50 milliseconds, which could be changed again at the same time. On Linux it is empty too while
+// somebody, the host included, has the file open for writing; and for another user's file (without CAP_LEASE), until a
+// day after its last change. What was changed within a day is brought to the disk first (fsync), there as well.
 // Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
 xpwc_status xpwc_file_stamp(int file_descriptor, char* stamp, size_t capacity);
 
@@ -633,7 +635,10 @@ typedef struct xpwc_file_state {
 } xpwc_file_state;
 
 // Fills in *state for an open file, before the file is read or mapped. The descriptor stays the host's.
-// XPWC_STATUS_INVALID_ARGUMENT if the file is not a regular one.
+// XPWC_STATUS_INVALID_ARGUMENT if the file is not a regular one. On Linux the descriptor must be open for reading: the
+// times of a file show a long write only when it begins. So the file is read, here and by xpwc_file_changed, if somebody
+// has it open for writing, if it was changed within the last 50 milliseconds, and, where the system does not say who
+// writes to it (another user's file, network file systems), within a day.
 // Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
 xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
 

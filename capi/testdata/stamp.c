@@ -60,6 +60,27 @@ static void what_was_just_written_has_none(void) {
   REQUIRE(changed == 0);
 }
 
+// What somebody may be writing to has no stamp, since times do not show when a write ends.
+static void what_can_be_written_to_has_none(void) {
+#ifdef __linux__
+  const int fd = open(path, O_RDONLY), writer = open(path, O_WRONLY);
+  REQUIRE(fd >= 0 && writer >= 0);
+  char stamp[XPWC_FILE_STAMP_SIZE] = "x";
+  OK(xpwc_file_stamp(fd, stamp, sizeof(stamp)));
+  REQUIRE(stamp[0] == '\0');
+  xpwc_file_state state;
+  int changed = 1;
+  OK(xpwc_file_look(fd, &state));
+  REQUIRE(state.opaque[6] != 0 || state.opaque[7] != 0);
+  OK(xpwc_file_changed(fd, &state, &changed));
+  REQUIRE(!changed);
+  state.opaque[6] ^= 1; // as when a write that had begun goes on
+  OK(xpwc_file_changed(fd, &state, &changed));
+  REQUIRE(changed);
+  REQUIRE(close(writer) == 0 && close(fd) == 0);
+#endif
+}
+
 static void write_file(const char* text) {
   const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   REQUIRE(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
@@ -72,6 +93,9 @@ int main(int argc, char** argv) {
   what_was_just_written_has_none();
   write_file("content");
   stamp_of_path(stamps[0]);
+  stamp_of_path(again);
+  REQUIRE(strcmp(stamps[0], again) == 0);
+  what_can_be_written_to_has_none();
   stamp_of_path(again);
   REQUIRE(strcmp(stamps[0], again) == 0);
 

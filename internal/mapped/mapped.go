@@ -64,9 +64,9 @@ func open(path string) (*File, error) {
 
 // newFile takes over f.
 func newFile(f *os.File, path string) (*File, error) {
-	now := time.Now()
-	written := writeBack(f.Fd()) == nil
-	state, err := StateOf(f.Fd())
+	now := time.Now() // before the file is looked at: what comes later is younger
+	others := writersOf(f.Fd())
+	state, err := look(f.Fd(), others, now)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func newFile(f *os.File, path string) (*File, error) {
 		return nil, fmt.Errorf("%d bytes are too many to map", state.Size)
 	}
 	m := &File{path: path, size: size, state: state, data: []byte{}}
-	if written {
+	if state.rests(others, now) {
 		m.stamp = state.stamp(f.Fd(), now)
 	}
 	if size > 0 { // there are no empty mappings

@@ -3,6 +3,8 @@ package mapped
 import (
 	"fmt"
 	"time"
+
+	"xpwc/internal/digest"
 )
 
 // State is what a file system knows of an open file, as far as it says something about the content.
@@ -13,6 +15,9 @@ type State struct {
 	// file system last saw content or attributes change; where a system has no such time it is zero.
 	Modified, Changed int64
 	Links             uint64
+	// Content is the digest of all that is in the file. It is zero for a file that was at rest: the times show each
+	// later change of it.
+	Content digest.Digest
 }
 
 // A file system counts time in ticks of some milliseconds, so a file can be written to twice at one time. Systems
@@ -32,19 +37,21 @@ const plausible = 631_152_000 * second
 //
 // It is empty where the times say nothing: on a file system that does not make its change times itself (see
 // makesTimes), where the time is that of an image's making, or where the file was changed so lately that it could be
-// again at the same time. On Linux it waits until what was changed is written.
+// again at the same time; and, on Linux, for a file that is not at rest. It waits until what was changed within a day
+// is on the disk, there as well.
 func Stamp(fd uintptr) (string, error) {
 	now := time.Now() // before the file is looked at: what comes later is younger
-	written := writeBack(fd) == nil
+	others := writersOfOpen(fd)
 	s, err := StateOf(fd)
-	if err != nil || !written {
+	if err != nil || !s.rests(others, now) {
 		return "", err
 	}
 	return s.stamp(fd, now), nil
 }
 
+// stamp returns the stamp of a file that is at rest.
 func (s State) stamp(fd uintptr, now time.Time) string {
-	if !s.dated(now) || !makesTimes(fd, s) {
+	if !s.dated(now) || !makesTimes(fd, s) || !s.old(now) && flush(fd) != nil {
 		return ""
 	}
 	return fmt.Sprintf("%d:%d:%d:%d:%d", s.Device, s.Inode, s.Size, s.Modified, s.Changed)
@@ -62,8 +69,9 @@ func (s State) dated(now time.Time) bool {
 // place. If the file was changed right before that state, at a time that a second change could have too, ChangedSince
 // returns when such a change would show: after some tens of milliseconds, or two seconds where the file system keeps
 // whole seconds. Once it has returned false for a state, a change will show; but one by another machine, on a network
-// file system, shows when this one asks the server again, and what a program writes through a mapping of its own
-// shows with its first write to a page.
+// file system, shows when this one asks the server again. Of a file that was not at rest the content is read again and
+// compared. Where the system does not say whether a file is at rest, a write that had begun before the state does not
+// show, and what a program writes through a mapping of its own shows with its first write to a page.
 func ChangedSince(fd uintptr, before State) (bool, error) {
 	if wait := before.unsettled(time.Now()); wait > 0 {
 		time.Sleep(wait)
@@ -72,14 +80,15 @@ func ChangedSince(fd uintptr, before State) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	switch {
-	case now.Size != before.Size, now.Modified != before.Modified:
+	linked := now.Changed != before.Changed && now.Links != before.Links
+	if now.Size != before.Size || now.Modified != before.Modified || now.Changed != before.Changed && !linked {
 		return true, nil
-	case now.Changed == before.Changed:
-		return false, nil
-	default:
-		return now.Links == before.Links, nil
 	}
+	if before.Content == (digest.Digest{}) {
+		return false, nil
+	}
+	now.Content, err = contentOf(fd)
+	return now.Content != before.Content, err
 }
 
 // unsettled returns how long it is until a change will have another time than the file has. A time in the future is

@@ -1,4 +1,4 @@
-// Package settled makes sure that a file of a test has a stamp.
+// Package settled brings a file of a test into a state: it has a stamp, or a program is amid a write to it.
 package settled
 
 import (

@@ -1,0 +1,56 @@
+package mapped
+
+import "time"
+
+// A file is at rest when no change of it is under way. Times alone do not show that: a file system sets them when a
+// write begins, and the content changes until it ends. So a stamp is of a file at rest only, and of any other file the
+// content is compared.
+
+// writers is what the system says of programs that have a file open for writing.
+type writers int
+
+const (
+	writersUnknown writers = iota // the system does not say
+	noWriter
+	aWriter
+)
+
+// aDay is how long after its last change a file counts as at rest and as written to the disk, where the system does not
+// say so: one write moves at most 2 GiB, pages are written after 30 seconds, and times, on a file system that is
+// mounted with lazytime, after 12 hours.
+const aDay = 24 * time.Hour
+
+// look returns the state of the file that is open as fd, with what others do to it, which was found out before. Of a
+// file that is not at rest it reads the content.
+func look(fd uintptr, others writers, now time.Time) (State, error) {
+	s, err := StateOf(fd)
+	if err == nil && !s.rests(others, now) {
+		s.Content, err = contentOf(fd)
+	}
+	return s, err
+}
+
+// rests reports whether the file was at rest at a time before the state was taken, and any later change shows.
+func (s State) rests(others writers, now time.Time) bool {
+	switch {
+	case s.unsettled(now) > 0: // a write that began just now would have the same time
+		return false
+	case others == writersUnknown:
+		return s.old(now)
+	default:
+		return others == noWriter
+	}
+}
+
+// old reports whether the last change was more than a day ago.
+func (s State) old(now time.Time) bool {
+	return now.UnixNano()-max(s.Modified, s.Changed) > int64(aDay)
+}
+
+// Look returns the state of the regular file that is open as fd, which stays the caller's, for [ChangedSince]. On
+// Linux a file that is not at rest is read for that, so fd must be open for reading. The error is the system's or
+// ErrNotRegular.
+func Look(fd uintptr) (State, error) {
+	now := time.Now()
+	return look(fd, writersOfOpen(fd), now)
+}
