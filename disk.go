@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/store"
@@ -198,4 +199,10 @@ func (d *osDisk) WriteAt(b []byte, offset int64) (int, error) {
 		return 0, fmt.Errorf("write %s: %w", d.path, err)
 	}
 	return d.File.WriteAt(b, offset)
+}
+
+// writtenSince reports whether a file's content was changed after a time.
+func writtenSince(path string, after time.Time) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.ModTime().After(after)
 }

@@ -4,6 +4,7 @@ package xpwc
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -182,5 +184,42 @@ func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
 				require.EqualValues(t, size, aside.Size(), "what the first session has mapped is not written to")
 			})
 		}
+	}
+}
+
+// cp writes a file from its beginning on: whoever sets aside what is there so far takes it from under its hands.
+func TestAFileThatIsBeingCopiedToItsPlaceIsLeftThere(t *testing.T) {
+	tensors := someTensors(3, 30_000)
+	whole, _ := smallFile(t, tensors)
+	for _, size := range []int{4096, len(whole) / 2, len(whole) - 1} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			require.NoError(t, os.WriteFile(path, whole[:size], 0o600))
+			soon := time.Now().Add(time.Hour)
+			require.NoError(t, os.Chtimes(path, soon, soon)) // however long this test takes, it was written to just now
+			c := mustOpen(t, path, &Options{WriterWait: -1})
+			open(t, c, tensors).close(t)
+			require.EqualValues(t, 3, c.Stats().Private[ReasonBusy].Entries)
+			require.NoError(t, c.Close())
+			require.NoFileExists(t, path+".damaged")
+
+			file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			require.NoError(t, err)
+			_, err = file.Write(whole[size:])
+			require.NoError(t, errors.Join(err, file.Close()))
+			c = mustOpen(t, path, nil)
+			open(t, c, tensors).close(t)
+			require.EqualValues(t, 3, c.Stats().Hits.Entries)
+			require.NoError(t, c.Close())
+
+			require.NoError(t, os.Truncate(path, int64(size)))
+			long := time.Now().Add(-time.Hour)
+			require.NoError(t, os.Chtimes(path, long, long))
+			c = mustOpen(t, path, &Options{WriterWait: -1})
+			open(t, c, tensors).close(t)
+			require.Empty(t, c.Stats().Private)
+			require.NoError(t, c.Close())
+			require.FileExists(t, path+".damaged")
+		})
 	}
 }

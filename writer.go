@@ -80,6 +80,10 @@ func (c *core) beginWriting(compacting bool) Reason {
 	}
 }
 
+// arrival is how long after the last write a file that is too short may still be one that is copied to its place. Tests
+// change it.
+var arrival = 2 * time.Second
+
 // tryBegin makes this process the writer of the file, if no other is. The error may be why its last file ended.
 func (c *core) tryBegin() (bool, error) {
 	if time.Now().Before(c.endedUntil) {
@@ -87,6 +91,9 @@ func (c *core) tryBegin() (bool, error) {
 	}
 	defer c.noticeReload()
 	if c.damaged {
+		if errors.Is(c.stats.Damaged, store.ErrShort) && writtenSince(c.place.path, time.Now().Add(-arrival)) {
+			return false, nil // it may be on its way here: who sets it aside takes it from whom copies it
+		}
 		as, err := c.store.SetAsideDamaged()
 		if as != "" {
 			c.reportSetAside(as, c.stats.Damaged)

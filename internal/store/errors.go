@@ -1,12 +1,20 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"xpwc/internal/format"
+)
 
 // Errors that callers test for with errors.Is, besides those of package format. What is returned wraps them with the
 // path.
 var (
 	// ErrReplaced: another file is at the path than the one that was loaded or written, or none.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")
+	// ErrShort: the file ends before its committed end. It was cut off, or is being copied to its place. It is a
+	// format.ErrDamaged.
+	ErrShort = fmt.Errorf("it is too short: %w", format.ErrDamaged)
 	// ErrFlush: the disk may not have what was written to the file, which is to be ended: see [Store.End].
 	ErrFlush = errors.New("the cache file could not be flushed")
 	// ErrLongNames: an index cannot list what was reserved and one more with such names.

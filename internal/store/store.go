@@ -178,7 +178,7 @@ func (st *Store) reload() error {
 	if h.ID == st.id && h.Current == st.slot {
 		if uint64(size) < st.slot.End {
 			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w",
-				st.path, size, st.slot.End, format.ErrDamaged)
+				st.path, size, st.slot.End, ErrShort)
 		}
 		return nil
 	}
@@ -191,7 +191,7 @@ func (st *Store) reload() error {
 		return st.dropBase()
 	}
 	if slot.End > uint64(size) {
-		return fmt.Errorf("%s: it has %d bytes of %d: %w", st.path, size, slot.End, format.ErrDamaged)
+		return fmt.Errorf("%s: it has %d bytes of %d: %w", st.path, size, slot.End, ErrShort)
 	}
 	if slot.End > math.MaxInt {
 		return fmt.Errorf("%s: its %d bytes cannot be mapped: %w", st.path, slot.End, format.ErrDamaged)
