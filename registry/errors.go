@@ -23,6 +23,10 @@ var (
 	ErrBadFile = errors.New("not pushed")
 	// ErrConcurrent: other pushes to the tag came in between each time. Pushing again uploads only what is missing.
 	ErrConcurrent = errors.New("others keep pushing to this tag; push again")
+	// ErrSilent: the registry did not answer, or stopped sending or taking. See Options.Silence.
+	ErrSilent = errors.New("the registry is silent; try again, or give it more time")
+	// ErrTooLarge: what was to be pulled is larger than Options.MaxBytes, or than what is free.
+	ErrTooLarge = errors.New("too large")
 	// ErrDigestReference: the reference has a digest, which only what exists can have; pushing needs a tag.
 	ErrDigestReference = errors.New("a digest cannot be pushed to; name a tag")
 )

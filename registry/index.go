@@ -189,6 +189,8 @@ func translate(err error) error {
 	switch {
 	case errors.As(err, new(damage)):
 		return err
+	case isSilence(err):
+		return fmt.Errorf("%w: %w", ErrSilent, err)
 	case errors.Is(err, errdef.ErrNotFound):
 		return fmt.Errorf("%w: %s", ErrNotFound, strings.TrimSuffix(err.Error(), ": "+errdef.ErrNotFound.Error()))
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),

@@ -1,16 +1,17 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
-	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"xpwc/packing"
 )
@@ -23,8 +24,14 @@ type Options struct {
 	// Credential gives the registry's credentials. By default they are those of docker's config.json and the
 	// credential helpers it names, in $DOCKER_CONFIG or ~/.docker; without any, the registry is asked anonymously.
 	Credential auth.CredentialFunc
-	// Transport makes the HTTP requests; by default http.DefaultTransport, which knows proxies.
+	// Transport makes the HTTP requests; by default one like http.DefaultTransport, which knows proxies, with Silence.
 	Transport http.RoundTripper
+	// Silence is for how long nothing may move on a connection, while it is made, while an answer is waited for, and in
+	// the midst of a file; then the error matches ErrSilent. Zero is DefaultSilence. It is for the default Transport.
+	Silence time.Duration
+	// MaxBytes is the size of the largest file that is pulled; zero sets no limit. What is larger than the space that
+	// is free where it is to be is not pulled either. The error matches ErrTooLarge.
+	MaxBytes int64
 	// Have is the path of a cache file that may be what a pull is to bring: then it stays, and nothing is written. So
 	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
 	// Whether xpwc.Open would open it is not looked at.
@@ -66,8 +73,12 @@ func (o *Options) repository(ref string) (*remote.Repository, error) {
 		}
 		credential = credentials.Credential(store)
 	}
+	base := o.Transport
+	if base == nil {
+		base = transport(cmp.Or(o.Silence, DefaultSilence))
+	}
 	client := &auth.Client{
-		Client:     &http.Client{Transport: retry.NewTransport(o.Transport)},
+		Client:     &http.Client{Transport: retrying(base)},
 		Credential: credential,
 		Cache:      auth.NewCache(),
 	}

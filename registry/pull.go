@@ -110,7 +110,7 @@ func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *li
 	listed, err := resolve(ctx, repo)
 	d := &download{repo: repo, progress: o.progress()}
 	if o != nil {
-		d.have, d.evidence = o.Have, o.Evidence
+		d.have, d.evidence, d.maxBytes = o.Have, o.Evidence, o.MaxBytes
 	}
 	if err == nil {
 		chosen, err = fetch(d, listed)
@@ -132,6 +132,7 @@ type download struct {
 	done, total int64 // bytes
 	have        string
 	upToDate    bool
+	maxBytes    int64                                                                   // 0 for no limit
 	evidence    func(layout Fingerprint, families []packing.Family, said string) string // Options.Evidence, or nil
 }
 
@@ -177,6 +178,13 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, path string)
 	if err != nil {
 		return fmt.Errorf("layout %s: %w", layout, err)
 	}
+	if cache.Size != from.layouts[i].FileBytes {
+		return damage{fmt.Errorf("layout %s is said to have %d bytes, and its file %d", layout,
+			from.layouts[i].FileBytes, cache.Size)}
+	}
+	if err := p.fits(cache.Size, filepath.Dir(path)); err != nil {
+		return fmt.Errorf("layout %s: %w", layout, err)
+	}
 	write := func(w io.Writer) error { return p.copy(ctx, w, cache) }
 	return cachefile.Install(path, write, func(info cachefile.Info) error {
 		if len(info.Layouts) != 1 || info.Layouts[0].Fingerprint != layout {
@@ -189,6 +197,17 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, path string)
 		}
 		return p.evidence(l.Fingerprint, l.Families, from.layouts[i].evidence)
 	})
+}
+
+// fits returns an error if a file of so many bytes is not to be pulled into a directory.
+func (p *download) fits(size int64, dir string) error {
+	if p.maxBytes > 0 && size > p.maxBytes {
+		return fmt.Errorf("%d bytes, of which %d are allowed: %w", size, p.maxBytes, ErrTooLarge)
+	}
+	if free, known := freeBytes(dir); known && size > free {
+		return fmt.Errorf("%d bytes, of which %d are free in %s: %w", size, free, dir, ErrTooLarge)
+	}
+	return nil
 }
 
 // cacheOf returns the descriptor of the cache file that a manifest is of.

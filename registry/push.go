@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -192,10 +193,10 @@ const attempts = 10
 
 func (p *push) run(ctx context.Context) (*Pushed, error) {
 	current, err := p.current(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for range attempts {
-		if err != nil {
-			return nil, err
-		}
 		if err := p.describe(current); err != nil {
 			return nil, err
 		}
@@ -219,6 +220,7 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 		if err := p.upload(ctx, current); err != nil {
 			return nil, err
 		}
+		began := time.Now()
 		before, err := p.current(ctx)
 		if err != nil {
 			return nil, err
@@ -229,16 +231,39 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 				return nil, err
 			}
 		}
-		// What is there now has these layouts, or the next round adds them again.
-		if current, err = p.current(ctx); err != nil {
-			return nil, err
-		}
-		if current.descriptor.Digest == descriptor.Digest {
-			pushed.UploadedBytes = p.uploaded
-			return pushed, nil
+		// What is there now has these layouts, or the next round adds them again. Others may have looked before, and
+		// replace the tag after: so it is looked at once more, at a time that they cannot know.
+		for look := 1; ; look++ {
+			if current, err = p.current(ctx); err != nil {
+				return nil, err
+			}
+			if !p.isIn(current) {
+				break
+			}
+			if look == 2 {
+				pushed.UploadedBytes = p.uploaded
+				return pushed, nil
+			}
+			if err := pause(ctx, time.Since(began)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return nil, ErrConcurrent
+}
+
+// isIn reports whether a listing has all that is pushed.
+func (p *push) isIn(l *listing) bool {
+	if p.subject != nil && (l.subject == nil || l.subject.Digest != p.subject.Digest) {
+		return false
+	}
+	for _, part := range p.parts {
+		same := func(d ocispec.Descriptor) bool { return d.Digest == part.descriptor.Digest }
+		if !slices.ContainsFunc(l.manifests, same) {
+			return false
+		}
+	}
+	return true
 }
 
 // current reads what the tag leads to, which may be nothing.
@@ -301,11 +326,11 @@ func (p *push) upload(ctx context.Context, current *listing) error {
 	var files []*part
 	total := int64(0)
 	for _, part := range missing {
-		exists, err := p.repo.Blobs().Exists(ctx, part.cache)
-		if err != nil {
+		there, err := p.repo.Blobs().Resolve(ctx, part.cache.Digest.String())
+		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 			return err
 		}
-		if !exists {
+		if err != nil || there.Size != part.cache.Size { // what is of another size is not what its digest says
 			files, total = append(files, part), total+part.cache.Size
 		}
 	}

@@ -109,7 +109,10 @@ func explainRequest(err *url.Error) string {
 	case errors.As(err, &operation):
 		why = operation.Err
 	}
-	return fmt.Sprintf("the registry %s cannot be reached: %v", host, why)
+	if host != "" {
+		host += " "
+	}
+	return fmt.Sprintf("the registry %scannot be reached: %v", host, why)
 }
 
 // explainFlag returns what is wrong with the value of a flag.

@@ -22,6 +22,7 @@ type pullOptions struct {
 	output, layout string
 	runtime        string // that the file is for; "" for those that have this project's cache
 	all            bool
+	maxSize        string
 	mode           fileMode
 	model          modelfile.File
 }
@@ -68,6 +69,11 @@ executorch pose.packed_cache.`,
 			if err := checkModel(o.model); err != nil {
 				return err
 			}
+			if o.maxSize != "" {
+				if _, err := parseSize("max-size", o.maxSize); err != nil {
+					return err
+				}
+			}
 			return o.pull(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -77,6 +83,7 @@ executorch pose.packed_cache.`,
 		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
+	f.StringVar(&o.maxSize, "max-size", "", "pull no file of a layout that has more than `SIZE`, as 2GiB")
 	modelFlags(cmd, &o.model)
 	modeFlag(cmd, &o.mode)
 	o.flags(cmd)
@@ -130,6 +137,9 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	progress := console.NewProgress(stderr, "downloading")
 	client := o.client(cmd, progress)
 	client.Evidence = xpwc.Evidence
+	if o.maxSize != "" {
+		client.MaxBytes, _ = parseSize("max-size", o.maxSize) // it was checked
+	}
 	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,
 	// since others can change it, is replaced whatever it has.
 	if p.For == nil && checkCache(s.path) == nil {

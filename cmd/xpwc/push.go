@@ -19,7 +19,10 @@ func newPushCommand() *cobra.Command {
 		Long: `Adds the packed weights of cache files to a tag in an OCI registry, one file for each
 layout, so that each node of a fleet pulls what its CPU needs. Layouts of the tag that the
 files do not have are kept, so that each kind of node can add its own; the others are
-replaced. What the registry has already is not uploaded again.
+replaced. What the registry has already is not uploaded again. Several machines may push
+to one tag at the same time: each looks once more, after a random time, whether the tag
+has its layouts, and pushes again if not. A registry cannot do more: a push that looked
+before and takes far longer can still undo another. xpwc ls shows what the tag has.
 
 --subject names the model's own artifact in the same repository. The registry then lists
 the packed weights among what refers to the model, for tools that copy or delete both. A

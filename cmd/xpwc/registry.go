@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 // registryOptions are those of the commands that use a registry.
 type registryOptions struct {
 	plainHTTP bool
+	silence   time.Duration
 	json      bool
 }
 
@@ -21,12 +23,13 @@ turns it off for others.`
 
 func (o *registryOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.plainHTTP, "plain-http", false, "do not use TLS (default for a registry on this machine)")
+	cmd.Flags().DurationVar(&o.silence, "timeout", registry.DefaultSilence, "how long the registry may be silent")
 	jsonFlag(cmd, &o.json)
 }
 
 // client returns the options of package registry, which show progress.
 func (o *registryOptions) client(cmd *cobra.Command, progress *console.Progress) *registry.Options {
-	client := &registry.Options{Progress: progress.Update}
+	client := &registry.Options{Progress: progress.Update, Silence: o.silence}
 	if cmd.Flags().Changed("plain-http") {
 		client.PlainHTTP = &o.plainHTTP
 	}

@@ -158,7 +158,7 @@ var errorKinds = []struct {
 	{kindNoXNNPACK, []error{errWithoutXNNPACK, xpwc.ErrNoCgo}},
 	{kindUnproven, []error{errUnproven}},
 	{kindNoLayout, []error{errNoLayout, registry.ErrNoLayout}},
-	{kindNoSpace, []error{syscall.ENOSPC, syscall.EDQUOT}},
+	{kindNoSpace, []error{syscall.ENOSPC, syscall.EDQUOT, registry.ErrTooLarge}},
 	{kindReadOnly, []error{syscall.EROFS, xpwc.ErrReadOnly}},
 	{kindUnsafe, []error{xpwc.ErrUnsafeFile}},
 	{kindNotFound, []error{fs.ErrNotExist, registry.ErrNotFound}},
@@ -186,7 +186,7 @@ func kindOf(err error) errorKind {
 			return k.kind
 		}
 	}
-	if errors.As(err, new(*net.OpError)) || errors.As(err, new(*net.DNSError)) {
+	if errors.Is(err, registry.ErrSilent) || errors.As(err, new(*net.OpError)) || errors.As(err, new(*net.DNSError)) {
 		return kindConnection
 	}
 	return kindFailed

@@ -1,0 +1,168 @@
+//go:build cgo
+
+package registry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/stretchr/testify/require"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry/remote"
+
+	"xpwc/internal/registrytest"
+	"xpwc/registry"
+)
+
+// A registry that is reached and then says nothing, or stops in the midst of a file, must not hold up a node's start.
+func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	push(t, s.Ref("face:v1"), cache)
+	for name, silent := range map[string]func(r *http.Request) bool{
+		"at once":                 func(*http.Request) bool { return true },
+		"in the midst of a file":  func(r *http.Request) bool { return r.Method == http.MethodGet && isBlob(r) },
+		"when a file is uploaded": func(r *http.Request) bool { return r.Method == http.MethodPost && isBlob(r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan struct{})
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case !silent(r):
+					forward(t, s.Host, w, r, math.MaxInt64)
+					return
+				case r.Method == http.MethodGet && isBlob(r):
+					forward(t, s.Host, w, r, 1000)
+				}
+				<-ended
+			}))
+			defer front.Close()
+			defer close(ended)
+			o := &registry.Options{Silence: 300 * time.Millisecond}
+			host := strings.TrimPrefix(front.URL, "http://")
+			dir := t.TempDir()
+			var err error
+			if strings.Contains(name, "uploaded") {
+				_, err = registry.Push(t.Context(), host+"/face:v2", []string{packOn(t, lesser, modelFile(t))}, o)
+			} else {
+				_, err = registry.Pull(t.Context(), host+"/face:v1", layoutOf(t, cache), filepath.Join(dir, "c"), o)
+			}
+			require.ErrorIs(t, err, registry.ErrSilent)
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}
+
+func isBlob(r *http.Request) bool { return strings.Contains(r.URL.Path, "/blobs/") }
+
+// forward answers a request as the registry does, with so much of the body.
+func forward(t *testing.T, host string, w http.ResponseWriter, r *http.Request, most int64) {
+	out := r.Clone(r.Context())
+	out.RequestURI, out.URL.Scheme, out.URL.Host = "", "http", host
+	resp, err := http.DefaultTransport.RoundTrip(out)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	for k, v := range resp.Header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, io.LimitReader(resp.Body, most))
+	w.(http.Flusher).Flush()
+}
+
+// Who looked at the tag before this push replaced it may replace it after.
+func TestATagThatIsReplacedByWhoHadNotSeenThePushIsPushedAgain(t *testing.T) {
+	s := registrytest.Start(t)
+	here, _ := pack(t)
+	theirs := push(t, s.Ref("face:theirs"), packOn(t, lesser, modelFile(t)))
+	repo, err := remote.NewRepository(s.Ref("face"))
+	require.NoError(t, err)
+	repo.PlainHTTP = true
+	index, err := repo.Resolve(t.Context(), theirs.Digest)
+	require.NoError(t, err)
+	tagged, replaced := false, false
+	w := &wire{after: func(r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/manifests/v1") {
+			return
+		}
+		if tagged && !replaced { // this push has seen its own
+			replaced = true
+			require.NoError(t, repo.Tag(t.Context(), index, "v1"))
+		}
+		tagged = tagged || r.Method == http.MethodPut
+	}}
+	pushed, err := registry.Push(t.Context(), s.Ref("face:v1"), []string{here}, &registry.Options{Transport: w})
+	require.NoError(t, err)
+	require.True(t, replaced)
+	require.Equal(t, theirs.Layouts, pushed.Kept)
+	listed, err := registry.List(t.Context(), s.Ref("face:v1"), nil)
+	require.NoError(t, err)
+	require.ElementsMatch(t, append(theirs.Layouts, pushed.Layouts...), listed)
+}
+
+// A registry could fill the disk.
+func TestAFileThatIsTooLargeIsNotDownloaded(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	here := layoutOf(t, cache)
+	push(t, s.Ref("face:v1"), cache)
+	downloads := 0
+	w := &wire{before: func(r *http.Request) {
+		if r.Method == http.MethodGet && isBlob(r) {
+			downloads++
+		}
+	}}
+	file := filepath.Join(t.TempDir(), "c")
+	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Transport: w, MaxBytes: 1000})
+	require.ErrorIs(t, err, registry.ErrTooLarge)
+
+	repo, err := remote.NewRepository(s.Ref("face:v1"))
+	require.NoError(t, err)
+	repo.PlainHTTP = true
+	_, b, err := oras.FetchBytes(t.Context(), repo, "v1", oras.DefaultFetchBytesOptions)
+	require.NoError(t, err)
+	const huge = 1 << 50
+	for said, want := range map[int64]error{0: registry.ErrDamaged, huge: registry.ErrTooLarge} {
+		var index ocispec.Index
+		require.NoError(t, json.Unmarshal(b, &index))
+		manifestBytes, err := content.FetchAll(t.Context(), repo, index.Manifests[0])
+		require.NoError(t, err)
+		var manifest ocispec.Manifest
+		require.NoError(t, json.Unmarshal(manifestBytes, &manifest))
+		manifest.Layers[0].Size = huge
+		manifestBytes, err = json.Marshal(manifest)
+		require.NoError(t, err)
+		m, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeImageManifest, manifestBytes)
+		require.NoError(t, err)
+		index.Manifests[0].Digest, index.Manifests[0].Size = m.Digest, m.Size
+		for name := range index.Manifests[0].Annotations {
+			if said != 0 && strings.HasSuffix(name, "file-bytes") {
+				index.Manifests[0].Annotations[name] = fmt.Sprint(said)
+			}
+		}
+		indexBytes, err := json.Marshal(index)
+		require.NoError(t, err)
+		_, err = oras.TagBytes(t.Context(), repo, ocispec.MediaTypeImageIndex, indexBytes, "forged")
+		require.NoError(t, err)
+		_, err = registry.Pull(t.Context(), s.Ref("face:forged"), here, file, &registry.Options{Transport: w})
+		require.ErrorIs(t, err, want)
+	}
+	require.Zero(t, downloads)
+	require.NoFileExists(t, file)
+}

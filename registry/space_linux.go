@@ -1,0 +1,18 @@
+package registry
+
+import (
+	"math"
+	"math/bits"
+
+	"golang.org/x/sys/unix"
+)
+
+// freeBytes returns how many bytes this user may write into a directory, if the file system says so.
+func freeBytes(dir string) (free int64, known bool) {
+	var fs unix.Statfs_t
+	if unix.Statfs(dir, &fs) != nil || fs.Blocks == 0 { // a file system without a size says nothing
+		return 0, false
+	}
+	high, low := bits.Mul64(fs.Bavail, uint64(fs.Bsize))
+	return int64(low), high == 0 && low <= math.MaxInt64
+}

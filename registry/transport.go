@@ -1,0 +1,81 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+
+	"oras.land/oras-go/v2/registry/remote/retry"
+)
+
+// DefaultSilence is for how long a registry may be silent if Options.Silence is zero.
+const DefaultSilence = time.Minute
+
+// transport returns what makes the requests of Options without a Transport: http.DefaultTransport, but a connection on
+// which nothing moves for so long, in either direction, is closed.
+func transport(silence time.Duration) http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	dialer := &net.Dialer{Timeout: min(silence, 30*time.Second), KeepAlive: 30 * time.Second}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &moving{c, silence}, nil
+	}
+	return t
+}
+
+// A moving connection has a deadline that each read and write puts off, also that of the other that is waiting.
+type moving struct {
+	net.Conn
+	silence time.Duration
+}
+
+func (m *moving) Read(b []byte) (int, error) {
+	_ = m.SetDeadline(time.Now().Add(m.silence)) // a connection that takes none fails in what follows
+	return m.Conn.Read(b)
+}
+
+func (m *moving) Write(b []byte) (int, error) {
+	_ = m.SetDeadline(time.Now().Add(m.silence))
+	return m.Conn.Write(b)
+}
+
+// retrying has a request made again that the registry was too busy for, or whose connection broke. A registry that was
+// silent has been given its time.
+func retrying(base http.RoundTripper) http.RoundTripper {
+	policy := *retry.DefaultPolicy.(*retry.GenericPolicy)
+	policy.Retryable = func(r *http.Response, err error) (bool, error) {
+		if isSilence(err) {
+			return false, err
+		}
+		return retry.DefaultPredicate(r, err)
+	}
+	t := retry.NewTransport(base)
+	t.Policy = func() retry.Policy { return &policy }
+	return t
+}
+
+// isSilence reports whether an error is that nothing moved on a connection for its time.
+func isSilence(err error) bool {
+	var operation *net.OpError
+	return errors.As(err, &operation) && operation.Timeout()
+}
+
+// pause waits for a random time, which is longer than it takes others to replace a tag if they take as long as this
+// process did.
+func pause(ctx context.Context, took time.Duration) error {
+	least := 2*took + 50*time.Millisecond
+	t := time.NewTimer(least + time.Duration(rand.Int64N(int64(2*least))))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
