@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/optable"
+	"xpwc/internal/testkit"
 	"xpwc/xnnpack"
 )
 
@@ -31,6 +32,7 @@ func TestOneFileServesEveryCPUWhatItPacks(t *testing.T) {
 		tellOfTheWholeTable(t, dir)
 		return
 	}
+	testkit.SkipWithRace(t)
 	cpus := optable.CPUs()
 	lessFirst, moreFirst := cpus, slices.Clone(cpus)
 	slices.Reverse(moreFirst)

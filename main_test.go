@@ -51,6 +51,7 @@ func inProcess(t *testing.T, test string, env ...string) string {
 // cannot be are skipped, with the reason.
 func onEachCPU(t *testing.T, test func(t *testing.T, cpu optable.CPU)) {
 	t.Helper()
+	testkit.SkipWithRace(t)
 	cpus := optable.CPUs()
 	if len(cpus) == 0 {
 		t.Skip("there is no other CPU to be on: make test-arm64 emulates some")

@@ -82,7 +82,7 @@ func writersOfOpen(fd uintptr) writers {
 // off meanwhile.
 func contentOf(fd uintptr) (digest.Digest, error) {
 	var h digest.Hash
-	part := make([]byte, 1<<20)
+	part := make([]byte, 32<<10)
 	for at := int64(0); ; {
 		n, err := unix.Pread(int(fd), part, at)
 		switch {
