@@ -43,7 +43,8 @@ var (
 	ErrReplaced = store.ErrReplaced
 	// ErrLost: the disk lost packed weights before they were committed, or may have, and a runtime uses them. The
 	// runtime must not be used.
-	ErrLost = errors.New("the disk lost packed weights in use; delete the runtime and create it again")
+	ErrLost = errors.New("the disk lost packed weights in use; load the model again, without this cache or with one " +
+		"on another disk")
 	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows
 	// what it was packed from. It is not kept, and the runtime must not be used.
 	ErrSourceChanged = errors.New("changed in place while it was packed; load the model again")

@@ -64,7 +64,8 @@ func (r *Runner) Cache() *xpwc.Cache { return r.cache }
 //
 // Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrOutputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
 // the disk lost packed weights that were not committed yet: close the Runner and load the model again; and those of
-// XNNPACK, if inputs do not fit together.
+// XNNPACK, if inputs do not fit together. A failing disk is noticed when what was packed is committed, which is within
+// a second of a load that packs: what must not be wrong even then is computed after [xpwc.Cache.Save].
 func (r *Runner) Run(inputs ...any) ([]Output, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

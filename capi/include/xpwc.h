@@ -60,8 +60,9 @@
 // handlers that were installed before it was loaded. A handler of SIGURG that was installed before works from the
 // first call on, and may also be called for interrupts of Go's runtime. The host must install its handlers with
 // SA_ONSTACK and must not block these signals. Not supported are: unloading the library (dlclose); calling it in a
-// child of fork without exec (runtimes that exist there may execute); a second library written in Go in the same
-// process, unless both are linked statically as one archive.
+// child of fork without exec (runtimes that exist there may execute; save before the fork, because a child keeps the
+// writer's lock of a parent that ends amid packing); a second library written in Go in the same process, unless both
+// are linked statically as one archive.
 #ifndef XPWC_H
 #define XPWC_H
 
@@ -600,7 +601,8 @@ xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, 
 
 // Returns XPWC_STATUS_LOST once a flush has failed before packed weights were committed that the session's runtime
 // uses: the disk may have lost them, and the runtime must not be used any more. Call it after each inference, before
-// the outputs are used; it costs little. After xpwc_cache_save the answer is final. The log reports it too.
+// the outputs are used; it costs little. A failing disk is noticed when what was packed is committed, within a second
+// of a load that packs: only after xpwc_cache_save is the answer final. The log reports it too.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, LOST.
 xpwc_status xpwc_session_check(xpwc_session session);
 

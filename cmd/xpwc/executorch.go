@@ -86,7 +86,9 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 func (s *stockFile) writeFrom(st *stage, name string) error {
 	st.extend = false
 	st.mode &^= 0o222
-	err := withFile(st.file(name), func(f *cachefile.File) error { return s.write(f, st.file(converted), st.stderr) })
+	err := withFile(st.file(name), func(f *cachefile.File) error {
+		return errors.Join(s.write(f, st.file(converted), st.stderr), s.packedFor.check())
+	})
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, st.path)
 	}

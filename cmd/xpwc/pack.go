@@ -63,8 +63,8 @@ read.
 With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is one too,
 the description, and the packed weights as the tensor %s. Programs map the
 packed weights from there (safetensors.File.OpenPacked) and need no other file. Packed
-weights that MODEL has already are kept and added to. An existing FILE is replaced if it
-has packed weights in it.
+weights that MODEL has already are kept and added to. An existing FILE is replaced by a
+new one if it has packed weights in it, also if it is read-only.
 
 With --for executorch, FILE is for the stock runtime of ExecuTorch, which maps the file
 that its options weight_cache_enabled and packed_cache_path name. It has the packed

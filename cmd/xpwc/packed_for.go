@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"xpwc"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 )
@@ -20,6 +21,8 @@ import (
 type packedFor struct {
 	Files []programFile `json:"files"` // the .pte, and the .ptd files
 	CPU   string        `json:"cpu"`   // level
+
+	model modelfile.File // that is packed now
 }
 
 type programFile struct {
@@ -29,7 +32,7 @@ type programFile struct {
 }
 
 func newPackedFor(model modelfile.File, cpu string) (*packedFor, error) {
-	p := &packedFor{CPU: cpu}
+	p := &packedFor{CPU: cpu, model: model}
 	for _, path := range append([]string{model.Path}, model.Data...) {
 		f, err := os.Open(path)
 		if err != nil {
@@ -43,6 +46,18 @@ func newPackedFor(model modelfile.File, cpu string) (*packedFor, error) {
 		p.Files = append(p.Files, programFile{filepath.Base(path), n, hex.EncodeToString(sum.Sum(nil))})
 	}
 	return p, nil
+}
+
+// check returns an error if the model's files are others than they were: nobody knows then which were packed.
+func (p *packedFor) check() error {
+	if p == nil {
+		return nil
+	}
+	now, err := newPackedFor(p.model, p.CPU)
+	if err == nil && !p.sameProgram(now) {
+		err = fmt.Errorf("%s: %w", p.model.Path, xpwc.ErrSourceChanged)
+	}
+	return err
 }
 
 // readPackedFor reads a note, which may be anybody's: nil if it is none of this tool's.

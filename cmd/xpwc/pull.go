@@ -155,13 +155,13 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	if p.UpToDate {
 		file, what, done = o.output, "up to date", "left as is"
 	}
-	if o.model.Path != "" {
-		if p.Proof, err = o.prove(s, file, stderr); err != nil {
+	if o.model.Path != "" && p.For != nil { // before the model is packed: writeFrom looks whether it is the same
+		if p.For.packedFor, err = newPackedFor(o.model, native); err != nil {
 			return err
 		}
 	}
-	if o.model.Path != "" && p.For != nil {
-		if p.For.packedFor, err = newPackedFor(o.model, native); err != nil {
+	if o.model.Path != "" {
+		if p.Proof, err = o.prove(s, file, stderr); err != nil {
 			return err
 		}
 	}

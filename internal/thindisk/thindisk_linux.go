@@ -1,5 +1,3 @@
-// Package thindisk mounts a disk that cannot take all that it said it had space for, as thin provisioning and bad
-// devices do. Tests alone use it.
 package thindisk
 
 import (
