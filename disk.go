@@ -80,14 +80,6 @@ func (osFiles) Remove(path string) error {
 	return nil
 }
 
-func (osFiles) CopyMode(from, to string) error {
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	return os.Chmod(to, info.Mode().Perm())
-}
-
 func (osFiles) SyncDir(path string) error { return flushDir(filepath.Dir(path)) }
 
 // acceptable looks at a file before it is opened, and again when it is open as f.
@@ -115,6 +107,16 @@ func (d *osDisk) Size() (int64, error) {
 	}
 	return info.Size(), nil
 }
+
+func (d *osDisk) Mode() (fs.FileMode, error) {
+	info, err := d.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode().Perm(), nil
+}
+
+func (d *osDisk) SetMode(mode fs.FileMode) error { return d.Chmod(mode) }
 
 func (d *osDisk) Allocate(offset, size int64) error {
 	err := withinFileSizeLimit(offset + size)

@@ -2,6 +2,7 @@ package xpwc
 
 import (
 	"errors"
+	"io/fs"
 	"sync/atomic"
 
 	"xpwc/internal/store"
@@ -94,12 +95,12 @@ func (f faultyFiles) Remove(path string) error {
 	return f.Files.Remove(path)
 }
 
-func (f faultyFiles) CopyMode(from, to string) error {
-	return errors.Join(f.count(), f.Files.CopyMode(from, to))
-}
-
 func (f faultyFiles) SyncDir(path string) error {
 	return errors.Join(f.count(), f.Files.SyncDir(path))
+}
+
+func (d faultyDisk) SetMode(mode fs.FileMode) error {
+	return errors.Join(d.fail(), d.Disk.SetMode(mode))
 }
 
 func (d faultyDisk) WriteAt(b []byte, offset int64) (int, error) {

@@ -69,7 +69,6 @@ func (h handedOver) Open(path string, writable, insecure bool) (store.Disk, erro
 func (h handedOver) Create(path string) (store.Disk, error) { return nil, h.refuse("create", path) }
 func (h handedOver) Rename(from, _ string) error            { return h.refuse("rename", from) }
 func (h handedOver) Remove(path string) error               { return h.refuse("remove", path) }
-func (h handedOver) CopyMode(_, to string) error            { return h.refuse("chmod", to) }
 func (handedOver) SyncDir(string) error                     { return nil }
 
 // refuse returns the error of what needs the file's directory.

@@ -61,7 +61,6 @@ func (s sectionFiles) Open(path string, _, insecure bool) (store.Disk, error) {
 func (sectionFiles) Create(string) (store.Disk, error) { return nil, ErrReadOnly }
 func (sectionFiles) Rename(_, _ string) error          { return ErrReadOnly }
 func (sectionFiles) Remove(string) error               { return ErrReadOnly }
-func (sectionFiles) CopyMode(_, _ string) error        { return ErrReadOnly }
 func (sectionFiles) SyncDir(string) error              { return ErrReadOnly }
 
 // sectionDisk is a section of a file that is open for reading.

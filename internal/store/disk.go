@@ -1,6 +1,10 @@
 package store
 
-import "xpwc/internal/digest"
+import (
+	"io/fs"
+
+	"xpwc/internal/digest"
+)
 
 // Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and
 // record what a power failure would leave.
@@ -15,8 +19,6 @@ type Files interface {
 	// Rename puts a file in another's place, which others may have open or mapped; Remove removes one, if it is there.
 	Rename(from, to string) error
 	Remove(path string) error
-	// CopyMode gives a file the permissions of another.
-	CopyMode(from, to string) error
 	// SyncDir returns when what was renamed in the directory of path is on stable storage.
 	SyncDir(path string) error
 }
@@ -26,6 +28,9 @@ type Disk interface {
 	ReadAt(b []byte, offset int64) (int, error)
 	WriteAt(b []byte, offset int64) (int, error)
 	Size() (int64, error)
+	// Mode returns the permissions of the open file, whatever its path leads to by now, and SetMode gives it others.
+	Mode() (fs.FileMode, error)
+	SetMode(mode fs.FileMode) error
 	// Allocate reserves space, extending the file: a later write into [offset, offset+size) cannot find the disk full.
 	Allocate(offset, size int64) error
 	// Truncate cuts the file off. It fails with ErrMapped, and leaves it as it is, where the system refuses that to a

@@ -53,7 +53,11 @@ func (st *Store) Rewrite(items []Item, describe Describe) (*Rewriting, error) {
 
 func (rw *Rewriting) write(items []Item, describe Describe) error {
 	old, made := rw.old, rw.made
-	if err := made.files.CopyMode(old.path, made.path); err != nil { // one user may have packed it for others
+	mode, err := old.disk.Mode()
+	if err == nil {
+		err = made.disk.SetMode(mode) // one user may have packed it for others
+	}
+	if err != nil {
 		return err
 	}
 	if err := made.writeHeader(); err != nil {

@@ -118,6 +118,9 @@ func (d *Disk) PopulateCached(int64, []byte) error { return nil }
 
 func (d *Disk) Sum(b []byte) (digest.Digest, error) { return digest.Of(b), nil }
 
+func (d *Disk) Mode() (fs.FileMode, error) { return 0, nil } // they have none
+func (d *Disk) SetMode(fs.FileMode) error  { return nil }
+
 func (d *Disk) Granularity() uint64 { return d.process.dir.Granularity }
 
 func (d *Disk) Map(offset int64, size int, writable bool) ([]byte, error) {

@@ -124,8 +124,6 @@ func (p *Process) Remove(path string) error {
 	return nil
 }
 
-func (p *Process) CopyMode(string, string) error { return nil } // they have none
-
 func (p *Process) SyncDir(string) error {
 	if err := p.enter(); err != nil {
 		return err
