@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"xpwc/internal/format"
+	"xpwc/internal/output"
 )
 
 // Install makes a native file at the path of the bytes that content writes, which may come from anywhere. It appears
@@ -25,30 +27,28 @@ func Install(to string, content func(io.Writer) error, accept func(Info) error, 
 	if err != nil {
 		return err
 	}
-	t, err := newOutput(to)
-	if err != nil {
+	return output.Write(to, func(t *os.File) error { return InstallFile(t, content, accept, evidence) })
+}
+
+// InstallFile is Install into an open file, as [File.WriteFile] is Write.
+func InstallFile(to *os.File, content func(io.Writer) error, accept func(Info) error, evidence func(Layout) string,
+) error {
+	if err := content(to); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.discard()) }()
-	if err := content(t.f); err != nil {
-		return err
-	}
-	f, info, err := installable(t.f.Name(), to, accept)
+	f, info, err := installable(to, accept)
 	if err != nil {
 		return err
 	}
 	slot := f.slot
 	if evidence != nil {
-		slot, err = t.describe(f, info, evidence)
+		slot, err = writer{to}.describe(f, info, evidence)
 	}
-	if err := errors.Join(err, f.Close(), t.write(newHeader(slot), 0)); err != nil {
-		return err
-	}
-	return t.commit()
+	return errors.Join(err, writer{to}.write(newHeader(slot), 0))
 }
 
 // describe writes the index of a sound native file, which the output has, anew with other evidence.
-func (t *output) describe(f *File, info Info, evidence func(Layout) string) (format.Slot, error) {
+func (t writer) describe(f *File, info Info, evidence func(Layout) string) (format.Slot, error) {
 	if f.index == nil {
 		return f.slot, nil
 	}
@@ -73,29 +73,28 @@ func (t *output) describe(f *File, info Info, evidence func(Layout) string) (for
 	return slot, errors.Join(t.write(block, slot.IndexOffset), t.truncate(slot.End))
 }
 
-// installable returns a file with which nothing is wrong, open, and what it is.
-func installable(path, to string, accept func(Info) error) (_ *File, info Info, err error) {
-	problems, err := Verify(path, nil)
+// installable returns a file with which nothing is wrong, and what it is.
+func installable(file *os.File, accept func(Info) error) (*File, Info, error) {
+	there, err := file.Stat()
+	if err != nil {
+		return nil, Info{}, err
+	}
+	problems, err := VerifyReader(file, there.Size(), nil)
 	if errors.Is(err, ErrNotCache) {
-		return nil, Info{}, fmt.Errorf("%s: what was to be put there is no cache: %w", to, ErrDamaged)
+		return nil, Info{}, fmt.Errorf("%s: what was to be put there is no cache: %w", file.Name(), ErrDamaged)
 	}
 	if err != nil {
 		return nil, Info{}, err
 	}
 	if len(problems) > 0 {
-		problems[0].Path = to
 		return nil, Info{}, &problems[0]
 	}
-	f, err := Open(path)
+	f, err := NewFile(file, there.Size())
 	if err != nil {
 		return nil, Info{}, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close())
-		}
-	}()
-	if info, err = f.Info(); err != nil {
+	info, err := f.Info()
+	if err != nil {
 		return nil, Info{}, err
 	}
 	if err := f.convertible(Native); err != nil {

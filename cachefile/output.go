@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"xpwc/internal/trust"
-	"xpwc/internal/workdir"
 )
 
 // CheckOutput returns the error with which Write would refuse to write at the path, if it would.
@@ -53,37 +51,12 @@ func (f *File) outputAt(path string) (string, error) {
 	return "", fmt.Errorf("not written over: %w", err)
 }
 
-// An output is a file that is being written beside the path that it will have, in a directory of its own.
-type output struct {
-	f    *os.File
-	path string
-	dir  *workdir.Dir
-}
+// writer writes a new file at offsets.
+type writer struct{ f *os.File }
 
-func newOutput(path string) (*output, error) {
-	dir, err := workdir.New(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	f, err := dir.Create(filepath.Base(path))
-	if err != nil {
-		return nil, errors.Join(err, dir.Remove())
-	}
-	return &output{f, path, dir}, nil
-}
-
-func (t *output) write(b []byte, offset uint64) error {
+func (t writer) write(b []byte, offset uint64) error {
 	_, err := t.f.WriteAt(b, int64(offset))
 	return err
 }
 
-func (t *output) truncate(size uint64) error { return t.f.Truncate(int64(size)) }
-
-// commit puts the file in its place.
-func (t *output) commit() error { return workdir.Place(t.f, t.path) }
-
-// discard removes the file unless it is in its place.
-func (t *output) discard() error {
-	_ = t.f.Close() // it may be closed
-	return t.dir.Remove()
-}
+func (t writer) truncate(size uint64) error { return t.f.Truncate(int64(size)) }

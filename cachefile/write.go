@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"xpwc/internal/format"
+	"xpwc/internal/output"
 )
 
 // WriteOptions say what [File.Write] makes.
@@ -45,6 +47,16 @@ type WriteOptions struct {
 // A file for ExecuTorch has one entry a name, in the order of the names: the one used last, if their seeds differ.
 // ErrLayouts, ErrForeign, ErrNeedsSeeds and ErrEmpty say what cannot be made.
 func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
+	to, err = f.outputAt(to)
+	if err != nil {
+		return err
+	}
+	return output.Write(to, func(t *os.File) error { return f.WriteFile(t, keep, o) })
+}
+
+// WriteFile is Write into an open file, which is empty and can be read and written. It stays the caller's, who flushes
+// it and, if there was an error, throws it away.
+func (f *File) WriteFile(to *os.File, keep func(Entry) bool, o WriteOptions) error {
 	o.Format = cmp.Or(o.Format, f.format)
 	if len(o.Note) > format.MaxNote {
 		return fmt.Errorf("a note of %d bytes, of at most %d", len(o.Note), format.MaxNote)
@@ -52,28 +64,14 @@ func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err erro
 	if err := f.convertible(o.Format); err != nil {
 		return err
 	}
-	to, err = f.outputAt(to)
-	if err != nil {
-		return err
-	}
 	entries, err := f.choose(keep, &o)
 	if err != nil {
 		return err
 	}
-	t, err := newOutput(to)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.discard()) }()
 	if o.Format == Native {
-		err = f.writeNative(t, entries, &o)
-	} else {
-		err = f.writeForeign(t, entries, &o)
+		return f.writeNative(writer{to}, entries, &o)
 	}
-	if err != nil {
-		return err
-	}
-	return t.commit()
+	return f.writeForeign(writer{to}, entries, &o)
 }
 
 func (f *File) convertible(to Format) error {
@@ -192,7 +190,7 @@ func oneAName(entries []Entry) []Entry {
 }
 
 // writeNative writes a native file of one generation.
-func (f *File) writeNative(t *output, entries []Entry, o *WriteOptions) error {
+func (f *File) writeNative(t writer, entries []Entry, o *WriteOptions) error {
 	tail := uint64(format.HeaderSize)
 	kept, err := f.copyPayloads(t, &tail, entries, o)
 	if err != nil {
@@ -217,7 +215,7 @@ func (f *File) writeNative(t *output, entries []Entry, o *WriteOptions) error {
 }
 
 // writeForeign writes an ExecuTorch's file.
-func (f *File) writeForeign(t *output, entries []Entry, o *WriteOptions) error {
+func (f *File) writeForeign(t writer, entries []Entry, o *WriteOptions) error {
 	tail := uint64(0)
 	kept, err := f.copyPayloads(t, &tail, entries, o)
 	if err != nil {
@@ -237,7 +235,7 @@ func (f *File) writeForeign(t *output, entries []Entry, o *WriteOptions) error {
 
 // copyPayloads copies payloads after the tail, each once, and returns the entries with where theirs are now. A native
 // file has equal payloads of several layouts once. (Under one key an offset distinguishes entries.)
-func (f *File) copyPayloads(t *output, tail *uint64, entries []Entry, o *WriteOptions) (kept []Entry, err error) {
+func (f *File) copyPayloads(t writer, tail *uint64, entries []Entry, o *WriteOptions) (kept []Entry, err error) {
 	type payload struct{ offset, size int64 }
 	type content struct {
 		sum  Digest

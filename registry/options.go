@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -36,6 +37,10 @@ type Options struct {
 	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
 	// Whether xpwc.Open would open it is not looked at.
 	Have string
+	// Into, if not nil, is an empty file, open for reading and writing, that a pull is written into in place of the one
+	// at the path, whose directory it still works in. It stays the caller's, who flushes it, and throws it away if
+	// there was an error.
+	Into *os.File
 	// Evidence is xpwc.Evidence, where the program that pulls has XNNPACK: then a pulled file says also how this
 	// machine packs, and programs on it with the same XNNPACK need not find that out. By default it says what those who
 	// pushed saw of their machines. This package does not call XNNPACK itself.

@@ -2,9 +2,9 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +15,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"xpwc/cachefile"
-	"xpwc/internal/workdir"
+	"xpwc/internal/output"
+	"xpwc/internal/trust"
 	"xpwc/packing"
 )
 
@@ -47,7 +48,7 @@ func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *O
 		if err := p.has(ctx, l, []int{at}); err != nil || p.upToDate {
 			return []int{at}, err
 		}
-		return []int{at}, p.fetch(ctx, l, at, path)
+		return []int{at}, p.write(path, func(to *os.File) error { return p.fetch(ctx, l, at, to) })
 	})
 }
 
@@ -65,7 +66,7 @@ func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled,
 		if err := p.has(ctx, l, all); err != nil || p.upToDate {
 			return all, err
 		}
-		return all, p.fetchAll(ctx, l, path)
+		return all, p.write(path, func(to *os.File) error { return p.fetchAll(ctx, l, path, to) })
 	})
 }
 
@@ -110,7 +111,7 @@ func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *li
 	listed, err := resolve(ctx, repo)
 	d := &download{repo: repo, progress: o.progress()}
 	if o != nil {
-		d.have, d.evidence, d.maxBytes = o.Have, o.Evidence, o.MaxBytes
+		d.have, d.into, d.evidence, d.maxBytes = o.Have, o.Into, o.Evidence, o.MaxBytes
 	}
 	if err == nil {
 		chosen, err = fetch(d, listed)
@@ -131,6 +132,7 @@ type download struct {
 	progress    func(done, total int64)
 	done, total int64 // bytes
 	have        string
+	into        *os.File // Options.Into, or nil
 	upToDate    bool
 	maxBytes    int64                                                                   // 0 for no limit
 	evidence    func(layout Fingerprint, families []packing.Family, said string) string // Options.Evidence, or nil
@@ -171,8 +173,23 @@ func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 	return nil
 }
 
-// fetch installs the cache file of a layout at path.
-func (p *download) fetch(ctx context.Context, from *listing, i int, path string) error {
+// write has a file written that is to be at path, or Options.Into.
+func (p *download) write(path string, write func(to *os.File) error) error {
+	if p.into != nil {
+		return write(p.into)
+	}
+	if err := (*cachefile.File)(nil).CheckOutput(path); err != nil {
+		return err
+	}
+	path, err := trust.Follow(path)
+	if err != nil {
+		return err
+	}
+	return output.Write(path, write)
+}
+
+// fetch writes the cache file of a layout.
+func (p *download) fetch(ctx context.Context, from *listing, i int, to *os.File) error {
 	layout := from.layouts[i].Fingerprint
 	cache, err := p.cacheOf(ctx, from.manifests[i])
 	if err != nil {
@@ -182,11 +199,11 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, path string)
 		return damage{fmt.Errorf("layout %s is said to have %d bytes, and its file %d", layout,
 			from.layouts[i].FileBytes, cache.Size)}
 	}
-	if err := p.fits(cache.Size, filepath.Dir(path)); err != nil {
+	if err := p.fits(cache.Size, filepath.Dir(to.Name())); err != nil {
 		return fmt.Errorf("layout %s: %w", layout, err)
 	}
 	write := func(w io.Writer) error { return p.copy(ctx, w, cache) }
-	return cachefile.Install(path, write, func(info cachefile.Info) error {
+	return cachefile.InstallFile(to, write, func(info cachefile.Info) error {
 		if len(info.Layouts) != 1 || info.Layouts[0].Fingerprint != layout {
 			return damage{fmt.Errorf("it is said to be of layout %s and is not", layout)}
 		}
@@ -241,31 +258,33 @@ func (p *download) copy(ctx context.Context, w io.Writer, blob ocispec.Descripto
 	return verified.Verify()
 }
 
-// fetchAll installs one cache file of all layouts at path, by way of one of each in a temporary directory beside it.
-func (p *download) fetchAll(ctx context.Context, from *listing, path string) (err error) {
-	dir, err := workdir.New(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Remove()) }()
+// fetchAll writes one cache file of all layouts, by way of one of each in the directory of path.
+func (p *download) fetchAll(ctx context.Context, from *listing, path string, to *os.File) error {
 	var files []*cachefile.File
-	for i, l := range from.layouts {
-		one := dir.File(l.Fingerprint.String())
-		if err := p.fetch(ctx, from, i, one); err != nil {
-			return err
-		}
-		f, err := cachefile.Open(one)
+	for i := range from.layouts {
+		one, err := output.New(path)
 		if err != nil {
 			return err
 		}
-		defer f.Close()
+		defer one.Discard()
+		if err := p.fetch(ctx, from, i, one.File); err != nil {
+			return err
+		}
+		info, err := one.Stat()
+		if err != nil {
+			return err
+		}
+		f, err := cachefile.NewFile(one, info.Size())
+		if err != nil {
+			return err
+		}
 		files = append(files, f)
 	}
 	image, err := cachefile.Combine(files, nil, from.describe)
 	if err != nil {
 		return err
 	}
-	return cachefile.Install(path, func(w io.Writer) error {
+	return cachefile.InstallFile(to, func(w io.Writer) error {
 		_, err := io.Copy(w, image.Reader())
 		return err
 	}, nil, nil)

@@ -17,7 +17,7 @@ programs that use the old one are not disturbed, and find the new one with their
 session. Caches do this by themselves when a quarter of their bytes is dead.
 
 If another program is writing to the file, waits for it up to --wait. Exits with 1 if the
-file cannot be rewritten; then it is as it was.`,
+file cannot be rewritten; then it is as it was. An interrupt waits until it is rewritten.`,
 		Example: `  xpwc compact model.xpwc
   xpwc compact model.xpwc --wait 5m --json`,
 		Args: usage(cobra.ExactArgs(1)),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,8 +20,8 @@ import (
 )
 
 type convertOptions struct {
-	to, out, layout   string
-	mode              fileMode
+	to, out, layout string
+	placing
 	model             modelfile.File
 	skipDamaged, json bool
 }
@@ -82,7 +83,7 @@ not even by a link.`,
 		"the `MODEL` (.tflite, .pte) that ExecuTorch's file was packed from, to make a native file")
 	dataFlag(cmd, &o.model.Data)
 	flags.BoolVar(&o.skipDamaged, "skip-damaged", false, "leave out damaged entries, which are an error otherwise")
-	modeFlag(cmd, &o.mode)
+	o.placing.flags(cmd)
 	jsonFlag(cmd, &o.json)
 	completeWords(cmd, "to", formatNames...)
 	layoutFlag(cmd, "layout")
@@ -143,12 +144,11 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 // make makes the file in a stage, and moves it to its path.
 func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile.Info, adopting bool, o convertOptions,
 	stderr io.Writer) (err error) {
-	s, err := newCacheStage(ctx, o.out, f, stderr)
+	s, err := newCacheStage(ctx, o.out, o.placing, f, stderr)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.remove()) }()
-	o.mode.set(s)
+	defer s.discard()
 	if adopting {
 		err = r.adopt(f, s, o, stderr)
 	} else {
@@ -157,7 +157,7 @@ func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile
 	if err != nil {
 		return err
 	}
-	return s.publish(converted)
+	return s.publish()
 }
 
 // write makes the file of copies of the entries.
@@ -173,7 +173,7 @@ func (r *conversion) write(f *cachefile.File, info cachefile.Info, s *stage, o c
 	}
 	progress := console.NewProgress(stderr, "copying")
 	defer progress.Finish()
-	return f.Write(s.file(converted), keep, cachefile.WriteOptions{Format: r.To, Layout: layout,
+	return f.WriteFile(s.File.File, keep, cachefile.WriteOptions{Format: r.To, Layout: layout,
 		Progress: progress.Update,
 		LeftOut: func(e cachefile.Entry, err error) error {
 			if errors.Is(err, cachefile.ErrDamaged) && !o.skipDamaged {
@@ -208,7 +208,14 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	path := s.file(packing)
+	dir, err := os.MkdirTemp("", "xpwc-convert-")
+	if err != nil {
+		return err
+	}
+	remove := func() { _ = os.RemoveAll(dir) } // it follows no link
+	defer s.job.onInterrupt(remove)()
+	defer remove()
+	path := filepath.Join(dir, "packing.xpwc")
 	if err := copyInto(path, f.Reader()); err != nil {
 		return err
 	}
@@ -229,7 +236,7 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 			console.Plural(int(n), "entry"), reasons)})
 	}
 	return withFile(path, func(packed *cachefile.File) error {
-		return packed.Write(s.file(converted), nil, cachefile.WriteOptions{Format: cachefile.Native})
+		return packed.WriteFile(s.File.File, nil, cachefile.WriteOptions{Format: cachefile.Native})
 	})
 }
 

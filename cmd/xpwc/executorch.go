@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -80,22 +81,29 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 		cmp.Or(strings.Join(known, ", "), "no ExecuTorch is known"))
 }
 
-// writeFrom writes the file into a stage, as converted, of a native file there that has one layout. The output becomes
+// writeFrom makes the output of a stage this file; so far it is a native file that has one layout. It becomes
 // read-only: what the stock runtime can write to it locks, so that no second process maps it, and it truncates what it
 // cannot read.
-func (s *stockFile) writeFrom(st *stage, name string) error {
+func (s *stockFile) writeFrom(st *stage) error {
 	st.extend = false
 	st.mode &^= 0o222
-	err := withFile(st.file(name), func(f *cachefile.File) error {
-		return errors.Join(s.write(f, st.file(converted), st.stderr), s.packedFor.check())
+	err := st.remake(func(f *cachefile.File, to *os.File) error {
+		return errors.Join(s.write(f, to, st.stderr), s.packedFor.check())
 	})
+	if err == nil {
+		err = st.with(func(written *cachefile.File) error {
+			info, err := written.Info()
+			s.Entries, s.PayloadBytes, s.FileBytes = info.Entries, info.PayloadBytes, info.FileBytes
+			return err
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, st.path)
 	}
 	return nil
 }
 
-func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error {
+func (s *stockFile) write(f *cachefile.File, to *os.File, stderr io.Writer) error {
 	var entries []cachefile.Entry
 	for e, err := range f.Entries() {
 		if err != nil {
@@ -128,7 +136,7 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 	}
 	progress := console.NewProgress(stderr, "writing")
 	defer progress.Finish()
-	err = f.Write(to, keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note, Progress: progress.Update,
+	err = f.WriteFile(to, keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note, Progress: progress.Update,
 		LeftOut: func(e cachefile.Entry, err error) error {
 			if !errors.Is(err, cachefile.ErrAmbiguous) {
 				return err
@@ -149,11 +157,7 @@ func (s *stockFile) write(f *cachefile.File, to string, stderr io.Writer) error 
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Why, b.Why))
 	})
 	s.Layout = entries[0].Layout.String()
-	return withFile(to, func(written *cachefile.File) error {
-		info, err := written.Info()
-		s.Entries, s.PayloadBytes, s.FileBytes = info.Entries, info.PayloadBytes, info.FileBytes
-		return err
-	})
+	return nil
 }
 
 // stockName is the name under which the stock runtime looks for an entry: it adds a bias only if that has a name.

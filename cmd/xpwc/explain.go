@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,9 +16,6 @@ import (
 
 	"xpwc"
 )
-
-// staged matches the path of a file in a stage, beside its output.
-var staged = regexp.MustCompile(`(\S*/)?\.xpwc-[0-9]+/(?:\.xpwc-[0-9]+/)?[A-Za-z.]+`)
 
 // explain returns the message of an error with what the system and libraries say in the words of who uses the tool:
 // no system calls, no URLs of requests, no types.
@@ -36,9 +31,6 @@ func explain(err error) string {
 			text = strings.ReplaceAll(text, in.Error(), explainRequest(in))
 		}
 	}
-	text = staged.ReplaceAllStringFunc(text, func(path string) string {
-		return "a new file in " + filepath.Dir(staged.FindStringSubmatch(path)[1])
-	})
 	const layout = "this machine's layout"
 	return strings.ReplaceAll(text, layout+": "+xpwc.ErrNoCgo.Error(),
 		layout+" is not known: this xpwc was built without XNNPACK (make build makes one with it)")
@@ -69,9 +61,6 @@ func explainPath(err *fs.PathError) string {
 	case "make a file in":
 		what = "cannot write to the directory "
 	default:
-		if dir, name, found := strings.Cut(err.Path, "/.xpwc-"); found && staged.MatchString("/.xpwc-"+name) {
-			return fmt.Sprintf("a new file in %s: %v", dir, err.Err)
-		}
 		return fmt.Sprintf("%s: %v", err.Path, err.Err)
 	}
 	why := err.Err.Error()

@@ -67,10 +67,7 @@ func TestWhatTheSystemDoesNotAllowIsSaidWithWhatToDo(t *testing.T) {
 		"cannot write to the current directory: read-only file system; choose another one": {
 			Op: "make a file in", Path: ".", Err: syscall.EROFS},
 		"cannot make the directory a/b: no such file or directory": {Op: "mkdir", Path: "a/b", Err: syscall.ENOENT},
-		"a new file in /d e: no space left on device": {Op: "write", Path: "/d e/.xpwc-12/.xpwc-3/converted",
-			Err: syscall.ENOSPC},
-		"a new file in .: no space left on device": {Op: "write", Path: ".xpwc-12/packing.xpwc", Err: syscall.ENOSPC},
-		"a: permission denied":                     {Op: "open", Path: "a", Err: syscall.EACCES},
+		"a: permission denied": {Op: "open", Path: "a", Err: syscall.EACCES},
 	} {
 		require.Equal(t, "pack: "+want, explain(fmt.Errorf("pack: %w", err)))
 	}

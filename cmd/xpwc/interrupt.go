@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -62,31 +63,17 @@ func (j *job) listen() {
 	}
 }
 
-// onInterrupt makes an interrupt call do, unless done was called before. It may run at the same time as what it undoes.
-func (j *job) onInterrupt(do func()) (done func()) {
-	done, _ = j.making(func() error { return nil }, do)
-	return done
-}
-
-// making calls do, and makes an interrupt call undo, unless done was called before. An interrupt waits for do. If do
-// fails there is nothing to undo.
-func (j *job) making(do func() error, undo func()) (done func(), err error) {
+// onInterrupt makes an interrupt call undo, unless done was called before. It may run at the same time as what it
+// undoes.
+func (j *job) onInterrupt(undo func()) (done func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := do(); err != nil {
-		return nil, err
-	}
 	j.undo = append(j.undo, &undo)
 	return func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		for i, u := range j.undo {
-			if u == &undo {
-				j.undo = append(j.undo[:i:i], j.undo[i+1:]...)
-				return
-			}
-		}
-	}, nil
+		j.undo = slices.DeleteFunc(j.undo, func(u *func()) bool { return u == &undo })
+	}
 }
 
 // waitFor makes an interrupt wait for the command, which looks at its context itself. kept says what an interrupt

@@ -165,7 +165,10 @@ Exits with
 xpwc diff exits with 1 if there are differences, and with 2 if something went wrong.
 
 An interrupted command has written nothing and leaves no files, unless its message says
-otherwise. A second interrupt, a second later, ends it at once.`,
+otherwise. A second interrupt, a second later, ends it at once.
+
+Files are not written into a directory that others can change (one that group or others
+can write to, without the sticky bit), unless --allow-shared-directory is given.`,
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc run pose.tflite --cache pose.xpwc
   xpwc inspect pose.xpwc`,

@@ -7,22 +7,41 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"xpwc/internal/trust"
 )
 
 // A fileMode is the mode that an output is to have: zero for that of what it replaces, or else the user's for new
 // files.
 type fileMode fs.FileMode
 
-func modeFlag(cmd *cobra.Command, m *fileMode) {
-	cmd.Flags().Var(m, "mode",
-		"`MODE` of the file, such as 0640 (default that of the file it replaces, or what umask leaves of 0644)")
+// placing says how an output may be put at its path.
+type placing struct {
+	mode   fileMode
+	shared bool // also into a directory that others can change
 }
 
-// set gives the output of a stage the mode.
-func (m fileMode) set(s *stage) {
-	if m != 0 {
-		s.mode = fs.FileMode(m)
+func (o *placing) flags(cmd *cobra.Command) {
+	cmd.Flags().Var(&o.mode, "mode",
+		"`MODE` of the file, such as 0640 (default that of the file it replaces, or what umask leaves of 0644)")
+	sharedFlag(cmd, &o.shared)
+}
+
+func sharedFlag(cmd *cobra.Command, shared *bool) {
+	cmd.Flags().BoolVar(shared, "allow-shared-directory", false,
+		"write also into a directory that others can change, who could put another file there")
+}
+
+// errShared: others can change the directory that a file is to be in.
+var errShared = errors.New("others could put another file there; correct its mode, choose another directory, " +
+	"or give --allow-shared-directory")
+
+// checkDirectory returns an error that matches errShared for a directory that others may rename files in.
+func checkDirectory(path string, info fs.FileInfo) error {
+	if why := trust.Writable(info); why != "" && info.Mode()&fs.ModeSticky == 0 {
+		return fmt.Errorf("%s: %s: %w", path, why, errShared)
 	}
+	return nil
 }
 
 func (m *fileMode) Type() string { return "mode" }

@@ -19,7 +19,7 @@ import (
 )
 
 type packOptions struct {
-	mode        fileMode
+	placing
 	description string
 	runtime     string // that the file is for; "" for those that have this project's cache
 	output      string
@@ -99,7 +99,7 @@ emptied when it cannot be read. FILE says which program it is for: xpwc verify c
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
-	modeFlag(cmd, &o.mode)
+	o.placing.flags(cmd)
 	f.BoolVar(&describe, "describe", false, "pack nothing, and write a description of tensors to start from")
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
 	f.IntVar(&o.align, "align", safetensors.EverySystem,
@@ -143,12 +143,11 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	s, err := newStage(ctx, o.output, stderr, model.Files()...)
+	s, err := newStage(ctx, o.output, o.placing, stderr, model.Files()...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.remove()) }()
-	o.mode.set(s)
+	defer s.discard()
 	var output packOutput = cacheOutput{s}
 	switch {
 	case stock != nil:
@@ -195,7 +194,7 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
 	}
 	if o.runtime == "" && written > 0 {
-		if err := errors.Join(r.storeOnce(s), ctx.Err()); err != nil {
+		if err := errors.Join(r.makeDense(s), ctx.Err()); err != nil {
 			return err
 		}
 	}

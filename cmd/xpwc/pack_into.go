@@ -67,13 +67,16 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 	if err != nil {
 		return packedLevel{}, err
 	}
+	name := s.byName()
 	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs),
 		"--description", model.Description, "--portable="+strconv.FormatBool(o.embed),
-		"--", s.file(packing), model.Path)
+		"--by-name", name, "--", s.path, model.Path)
 	cmd.Args = append(cmd.Args, model.Data...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, stderr
-	s.inherit(cmd)
+	if name == "" {
+		cmd.ExtraFiles = []*os.File{s.File.File}
+	}
 	// An interrupt ends the process with the context, and waits until it has.
 	ended := make(chan struct{})
 	defer s.job.onInterrupt(func() { <-ended })()
@@ -95,7 +98,7 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, p.Error)
 	}
 	p.Level.file = p.File
-	return p.Level, nil
+	return p.Level, s.reopen(name)
 }
 
 // stopped reports whether a process was ended by an interrupt.
@@ -106,7 +109,8 @@ func stopped(exit *exec.ExitError) bool {
 
 // newPackIntoCommand is the command of the processes that pack starts, one for each level.
 func newPackIntoCommand() *cobra.Command {
-	var level, description string
+	const inherited = 3 // the first of exec.Cmd.ExtraFiles
+	var level, description, name string
 	var jobs int
 	var portable bool
 	cmd := &cobra.Command{
@@ -118,7 +122,11 @@ func newPackIntoCommand() *cobra.Command {
 				return err
 			}
 			file := modelfile.File{Path: args[1], Description: description, Data: args[2:]}
-			p, err := packInto(file, args[0], level, jobs, portable, cmd.ErrOrStderr())
+			var into *os.File
+			if name == "" {
+				into = os.NewFile(inherited, args[0])
+			}
+			p, err := packInto(file, into, name, level, jobs, portable, cmd.ErrOrStderr())
 			if err != nil {
 				p = &packedInto{Error: failureOf(cmd, err, explain(err), exitFailed)}
 			}
@@ -128,11 +136,13 @@ func newPackIntoCommand() *cobra.Command {
 	cmd.Flags().StringVar(&level, "cpu", native, "")
 	jobsFlag(cmd, &jobs)
 	descriptionFlag(cmd, &description)
+	cmd.Flags().StringVar(&name, "by-name", "", "")
 	cmd.Flags().BoolVar(&portable, "portable", false, "")
 	return cmd
 }
 
-func packInto(model modelfile.File, path, level string, jobs int, portable bool,
+// packInto packs a model into a new file, which openNew opens: into is nil where it has a name.
+func packInto(model modelfile.File, into *os.File, name, level string, jobs int, portable bool,
 	stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
 	m, err := model.OpenWeights()
@@ -150,7 +160,7 @@ func packInto(model modelfile.File, path, level string, jobs int, portable bool,
 	}
 	shares := m.Shares(jobs)
 	progress := newPackingProgress(stderr, "packing for "+level, shares)
-	cache, err := xpwc.Open(path, &xpwc.Options{Strict: true, WriteEarly: true, Progress: progress.packed})
+	cache, err := openNew(into, name, &xpwc.Options{Strict: true, WriteEarly: true, Progress: progress.packed})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,14 +37,14 @@ func (p cacheOutput) begin(context.Context) error {
 	if err := checkCache(p.path); err != nil {
 		return err
 	}
-	return p.seed(p.path)
+	return withFile(p.path, p.seed)
 }
 
 func (p cacheOutput) finish(_ context.Context, packed bool, _ *packReport) error {
 	if p.before != nil && !packed && p.left == 0 {
 		return p.keep()
 	}
-	return p.publish(packing)
+	return p.publish()
 }
 
 // stockOutput is a file for the stock runtime of ExecuTorch. An existing one is replaced.
@@ -55,7 +56,7 @@ type stockOutput struct {
 func (p stockOutput) begin(context.Context) error { return (*cachefile.File)(nil).CheckOutput(p.path) }
 
 func (p stockOutput) finish(ctx context.Context, _ bool, r *packReport) error {
-	err := p.file.writeFrom(p.stage, packing)
+	err := p.file.writeFrom(p.stage)
 	if errors.Is(err, errNothing) {
 		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(p.file.reasons(), ", "))
 		r.Entries, r.PayloadBytes, r.FileBytes = 0, 0, 0
@@ -65,21 +66,16 @@ func (p stockOutput) finish(ctx context.Context, _ bool, r *packReport) error {
 		return err
 	}
 	r.For, r.Entries, r.PayloadBytes, r.FileBytes = p.file, p.file.Entries, p.file.PayloadBytes, p.file.FileBytes
-	return p.publish(converted)
+	return p.publish()
 }
 
 // seed begins the cache in the stage with the entries of another. The new file has an identity of its own, by which
 // programs find that a file was replaced and did not only grow. Damaged entries are left out: what the model has of
 // them is packed again.
-func (s *stage) seed(path string) (err error) {
-	f, err := cachefile.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+func (s *stage) seed(f *cachefile.File) error {
 	progress := console.NewProgress(s.stderr, "copying")
 	defer progress.Finish()
-	return f.Write(s.file(packing), nil, cachefile.WriteOptions{Progress: progress.Update,
+	return f.WriteFile(s.File.File, nil, cachefile.WriteOptions{Format: cachefile.Native, Progress: progress.Update,
 		LeftOut: func(_ cachefile.Entry, err error) error {
 			if !errors.Is(err, cachefile.ErrDamaged) {
 				return err
@@ -89,28 +85,31 @@ func (s *stage) seed(path string) (err error) {
 		}})
 }
 
-// storeOnce makes equal payloads of several layouts one copy in the packed cache: each level was packed without a look
-// at the others.
-func (r *packReport) storeOnce(s *stage) error {
-	const once = "once.xpwc"
-	written := false
-	err := withFile(s.file(packing), func(f *cachefile.File) error {
-		equal, err := equalInLayouts(f)
-		if err != nil || !equal {
+// makeDense makes equal payloads of several layouts one copy in the packed cache, since each level was packed without a
+// look at the others, and leaves out what is dead, if that is much.
+func (r *packReport) makeDense(s *stage) error {
+	dense := true
+	err := s.with(func(f *cachefile.File) error {
+		info, err := f.Info()
+		if err != nil {
 			return err
 		}
-		written = true
-		progress := console.NewProgress(s.stderr, "copying")
-		defer progress.Finish()
-		return f.Write(s.file(once), nil, cachefile.WriteOptions{Progress: progress.Update})
+		equal, err := equalInLayouts(f)
+		dense = !equal && info.DeadBytes <= info.PayloadBytes/4
+		return err
 	})
-	if err != nil || !written {
+	if err != nil || dense {
 		return err
 	}
-	if err := os.Rename(s.file(once), s.file(packing)); err != nil {
+	progress := console.NewProgress(s.stderr, "copying")
+	defer progress.Finish()
+	err = s.remake(func(f *cachefile.File, to *os.File) error {
+		return f.WriteFile(to, nil, cachefile.WriteOptions{Progress: progress.Update})
+	})
+	if err != nil {
 		return err
 	}
-	return withFile(s.file(packing), func(f *cachefile.File) error {
+	return s.with(func(f *cachefile.File) error {
 		info, err := f.Info()
 		r.Entries, r.PayloadBytes, r.FileBytes = info.Entries, info.PayloadBytes, info.FileBytes
 		return err
@@ -173,7 +172,7 @@ func newEmbedding(s *stage, m modelfile.Weights, align int) (packOutput, error) 
 	return embeddingOutput{s, d, align}, nil
 }
 
-func (p embeddingOutput) begin(ctx context.Context) error {
+func (p embeddingOutput) begin(context.Context) error {
 	if p.before != nil {
 		if err := checkEmbedding(p.path); err != nil {
 			return err
@@ -183,17 +182,14 @@ func (p embeddingOutput) begin(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	const before = "before.xpwc"
-	if err := p.write(ctx, before, int64(len(old.Data)), func(w io.Writer) error {
-		_, err := w.Write(old.Data)
-		return err
-	}); err != nil {
-		return err
+	f, err := cachefile.NewFile(bytes.NewReader(old.Data), int64(len(old.Data)))
+	if err == nil {
+		err = p.seed(f)
 	}
-	if err := p.seed(p.file(before)); err != nil {
+	if err != nil {
 		return fmt.Errorf("the packed weights in %s: %w", p.model.File().Path(), err)
 	}
-	return os.Remove(p.file(before))
+	return nil
 }
 
 // checkEmbedding fails if the file at the path is not one that pack has written.
@@ -211,7 +207,7 @@ func checkEmbedding(path string) error {
 }
 
 func (p embeddingOutput) finish(ctx context.Context, _ bool, r *packReport) error {
-	cache, err := mapped.Open(p.file(packing))
+	cache, err := mapped.OpenFile(p.File.File)
 	if err != nil {
 		return err
 	}
@@ -221,18 +217,20 @@ func (p embeddingOutput) finish(ctx context.Context, _ bool, r *packReport) erro
 			size += int64(len(t.Data))
 		}
 	}
-	err = p.write(ctx, embedding, size, func(w io.Writer) error {
-		metadata := map[string]string{described.MetadataName: p.model.Description()}
-		return p.model.File().WritePacked(w, cache.Data(), p.align, metadata)
+	err = p.remake(func(_ *cachefile.File, to *os.File) error {
+		return p.write(to, size, func(w io.Writer) error {
+			metadata := map[string]string{described.MetadataName: p.model.Description()}
+			return p.model.File().WritePacked(w, cache.Data(), p.align, metadata)
+		})
 	})
-	if err := errors.Join(err, cache.Close()); err != nil {
+	if err := errors.Join(err, cache.Close(), ctx.Err()); err != nil {
 		return err
 	}
-	r.Embedded, err = describeEmbedding(p.file(embedding))
-	if err := errors.Join(err, ctx.Err()); err != nil {
+	if err := p.publish(); err != nil {
 		return err
 	}
-	return p.publish(embedding)
+	r.Embedded, err = describeEmbedding(p.path)
+	return err
 }
 
 func describeEmbedding(path string) (*embedded, error) {

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,9 +51,10 @@ func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 	dataFlag(cmd, &m.Data)
 }
 
-// prove packs a model for a level of CPU, which this process must have, into a new cache file at path. It compares with
-// that, byte for byte, every entry that the given file has for the model.
-func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.Writer) (p *proof, err error) {
+// prove packs a model for a level of CPU, which this process must have, into a new cache file in the directory for
+// temporary files. It compares with that, byte for byte, every entry that the given file has for the model.
+func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu string,
+	stderr io.Writer) (p *proof, err error) {
 	info, err := f.Info()
 	if err != nil {
 		return nil, err
@@ -59,31 +63,46 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 		return nil, fmt.Errorf("%s: a file of version 1, as ExecuTorch wrote it, has no seeds, by which entries are "+
 			"found; xpwc convert --to native --model compares it with the model", f.Path())
 	}
-	packed, err := packInto(model, path, cpu, allJobs(), false, stderr)
+	work, err := makeFile(ctx, filepath.Join(os.TempDir(), "proof.xpwc"))
 	if err != nil {
+		return nil, err
+	}
+	defer work.discard()
+	name := work.byName()
+	packed, err := packInto(model, work.File.File, name, cpu, allJobs(), false, stderr)
+	if err != nil {
+		return nil, err
+	}
+	if err := work.reopen(name); err != nil {
 		return nil, err
 	}
 	if packed.File.Entries == 0 {
 		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model.Path)
 	}
-	right, err := cachefile.Open(path)
+	err = work.with(func(right *cachefile.File) error {
+		p = &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
+		if info.Format == cachefile.XPWC2 {
+			return p.compareByName(f, right)
+		}
+		p.layout = packed.Level.Layout
+		return p.compareByKey(f, info.Layouts, right)
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, right.Close()) }()
-	p = &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
-	if info.Format == cachefile.XPWC2 {
-		return p, p.compareByName(f, right)
-	}
-	p.layout = packed.Level.Layout
-	if cpu == native {
-		p.lookAtEvidence(info.Layouts)
+	return p, nil
+}
+
+// compareByKey compares the entries of a native file with those of the packed model.
+func (p *proof) compareByKey(f *cachefile.File, layouts []cachefile.Layout, right *cachefile.File) error {
+	if p.CPU == native {
+		p.lookAtEvidence(layouts)
 	}
 	theirs := map[string][]*candidate{}
 	for e, err := range f.Entries() {
 		switch {
 		case err != nil:
-			return nil, err
+			return err
 		case e.Layout.String() != p.layout:
 			p.OtherLayouts++
 		default:
@@ -95,7 +114,7 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 			err = p.look(f, right, e, theirs[e.Name])
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, candidates := range theirs {
@@ -105,7 +124,7 @@ func prove(f *cachefile.File, model modelfile.File, cpu, path string, stderr io.
 			}
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // lookAtEvidence reports what would have a process on this machine look for the model in another layout than it packs

@@ -23,8 +23,8 @@ type pullOptions struct {
 	runtime        string // that the file is for; "" for those that have this project's cache
 	all            bool
 	maxSize        string
-	mode           fileMode
-	model          modelfile.File
+	placing
+	model modelfile.File
 }
 
 func newPullCommand() *cobra.Command {
@@ -85,8 +85,8 @@ executorch pose.packed_cache.`,
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
 	f.StringVar(&o.maxSize, "max-size", "", "pull no file of a layout that has more than `SIZE`, as 2GiB")
 	modelFlags(cmd, &o.model)
-	modeFlag(cmd, &o.mode)
-	o.flags(cmd)
+	o.placing.flags(cmd)
+	o.registryOptions.flags(cmd)
 	return cmd
 }
 
@@ -128,12 +128,11 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 			return err
 		}
 	}
-	s, err := newCacheStage(ctx, o.output, nil, stderr)
+	s, err := newCacheStage(ctx, o.output, o.placing, nil, stderr)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.remove()) }()
-	o.mode.set(s)
+	defer s.discard()
 	progress := console.NewProgress(stderr, "downloading")
 	client := o.client(cmd, progress)
 	client.Evidence = xpwc.Evidence
@@ -145,15 +144,17 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	if p.For == nil && checkCache(s.path) == nil {
 		client.Have = s.path
 	}
-	got, here, err := o.fetch(ctx, ref, s.file(pulled), client)
+	client.Into = s.File.File
+	got, here, err := o.fetch(ctx, ref, s.path, client)
 	progress.Finish()
 	if err != nil {
 		return err
 	}
 	p.Pulled = got
-	file, what, done := s.file(pulled), "pulled", "written to"
+	with, what, done := s.with, "pulled", "written to"
 	if p.UpToDate {
-		file, what, done = o.output, "up to date", "left as is"
+		with = func(do func(*cachefile.File) error) error { return withFile(o.output, do) }
+		what, done = "up to date", "left as is"
 	}
 	if o.model.Path != "" && p.For != nil { // before the model is packed: writeFrom looks whether it is the same
 		if p.For.packedFor, err = newPackedFor(o.model, native); err != nil {
@@ -161,21 +162,19 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		}
 	}
 	if o.model.Path != "" {
-		if p.Proof, err = o.prove(s, file, stderr); err != nil {
+		if err := with(func(f *cachefile.File) error { return p.prove(ctx, f, o, stderr) }); err != nil {
 			return err
 		}
 	}
-	made := pulled
 	if p.For != nil {
-		if err := p.For.writeFrom(s, pulled); err != nil {
+		if err := p.For.writeFrom(s); err != nil {
 			return err
 		}
-		made = converted
 	}
 	if p.UpToDate {
 		err = s.keep()
 	} else {
-		err = s.publish(made)
+		err = s.publish()
 	}
 	if err != nil {
 		return err
@@ -196,20 +195,15 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 }
 
 // prove compares what was pulled with the packed weights of the model. What differs is printed, and is an error.
-func (o *pullOptions) prove(s *stage, file string, stderr io.Writer) (*proof, error) {
-	f, err := cachefile.Open(file)
-	if err != nil {
-		return nil, err
+func (p *pulling) prove(ctx context.Context, f *cachefile.File, o *pullOptions, stderr io.Writer) (err error) {
+	if p.Proof, err = prove(ctx, f, o.model, native, stderr); err != nil {
+		return err
 	}
-	p, err := prove(f, o.model, native, s.file(proving), stderr)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
+	if !p.Proof.holds() {
+		p.Proof.print(stderr, o.output)
+		return fmt.Errorf("%w; nothing was written to %s", p.Proof.err("what was pulled"), o.output)
 	}
-	if !p.holds() {
-		p.print(stderr, o.output)
-		return nil, fmt.Errorf("%w; nothing was written to %s", p.err("what was pulled"), o.output)
-	}
-	return p, nil
+	return nil
 }
 
 // fetch pulls to a path. It also returns this machine's layout, which need not be known to pull another.

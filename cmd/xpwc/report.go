@@ -19,8 +19,8 @@ import (
 )
 
 type reportOptions struct {
-	out    string
-	mode   fileMode
+	out string
+	placing
 	verify bool
 }
 
@@ -66,7 +66,7 @@ then too, unless FILE cannot be opened.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&o.out, "output", "o", "", "`PAGE` to write, or - for standard output")
 	flags.BoolVar(&o.verify, "verify", false, "check everything, and say on the page what is wrong")
-	modeFlag(cmd, &o.mode)
+	o.placing.flags(cmd)
 	return cmd
 }
 
@@ -131,22 +131,18 @@ func renderReport(path string, verify bool, stderr io.Writer) (page []byte, dama
 
 // writeReport puts the page at its path.
 func writeReport(ctx context.Context, page []byte, input string, o reportOptions, stderr io.Writer) (err error) {
-	s, err := newStage(ctx, o.out, stderr, input)
+	s, err := newStage(ctx, o.out, o.placing, stderr, input)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.remove()) }()
+	defer s.discard()
 	if err := checkReport(o.out); err != nil {
 		return err
 	}
-	o.mode.set(s)
-	if err := s.write(ctx, reporting, int64(len(page)), func(w io.Writer) error {
-		_, err := w.Write(page)
-		return err
-	}); err != nil {
+	if _, err := s.Write(page); err != nil {
 		return err
 	}
-	return s.publish(reporting)
+	return s.publish()
 }
 
 // checkReport fails if the file at the path is not empty and not a page that this command has written.

@@ -160,7 +160,7 @@ var errorKinds = []struct {
 	{kindNoLayout, []error{errNoLayout, registry.ErrNoLayout}},
 	{kindNoSpace, []error{syscall.ENOSPC, syscall.EDQUOT, registry.ErrTooLarge}},
 	{kindReadOnly, []error{syscall.EROFS, xpwc.ErrReadOnly}},
-	{kindUnsafe, []error{xpwc.ErrUnsafeFile}},
+	{kindUnsafe, []error{xpwc.ErrUnsafeFile, errShared}},
 	{kindNotFound, []error{fs.ErrNotExist, registry.ErrNotFound}},
 	{kindPermission, []error{fs.ErrPermission, registry.ErrUnauthorized}},
 	{kindBusy, []error{xpwc.ErrBusy, registry.ErrConcurrent}},
@@ -213,7 +213,7 @@ func pathOf(cmd *cobra.Command, err error) string {
 		}
 	}
 	var of *fs.PathError
-	if path == "" && errors.As(err, &of) && !staged.MatchString(of.Path) {
+	if path == "" && errors.As(err, &of) {
 		path = of.Path
 	}
 	return path

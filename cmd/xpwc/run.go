@@ -21,7 +21,6 @@ import (
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
-	"xpwc/internal/workdir"
 	"xpwc/safetensors"
 )
 
@@ -138,9 +137,6 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	}
 	j := jobOf(ctx)
 	j.waitFor("")
-	if o.cache != "" && o.cache != file.Path {
-		workdir.Sweep(filepath.Dir(o.cache))
-	}
 	e, err := execution.Load(m, packed, o.threads)
 	progress.Finish()
 	if err != nil {

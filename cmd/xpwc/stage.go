@@ -7,34 +7,82 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 
+	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/fd"
+	"xpwc/internal/output"
 	"xpwc/internal/trust"
-	"xpwc/internal/workdir"
 )
 
-// The names of files in the stage.
-const (
-	packing   = "packing.xpwc"
-	embedding = "embedding.safetensors"
-	converted = "converted"
-	pulled    = "pulled.xpwc"
-	proving   = "proving.xpwc"
-	linked    = "linked.xpwc"
-	reporting = "report.html"
-)
-
-// A stage is a directory next to an output file, in which the file is made before it appears at its path. It is removed
-// with all that is in it, also by an interrupt.
-type stage struct {
-	path   string // of the output
-	dir    *workdir.Dir
+// A newFile is one that is written for a path, or to work with. It is removed also by an interrupt.
+type newFile struct {
+	*output.File
 	job    *job
 	forget func()
+}
+
+func makeFile(ctx context.Context, path string) (*newFile, error) {
+	f, err := output.New(path)
+	if err != nil {
+		return nil, err
+	}
+	j := jobOf(ctx)
+	return &newFile{f, j, j.onInterrupt(f.Discard)}, nil
+}
+
+func (f *newFile) discard() {
+	f.Discard()
+	f.forget()
+}
+
+// with opens the file as a cache file to be looked into, as long as do runs.
+func (f *newFile) with(do func(*cachefile.File) error) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	c, err := cachefile.NewFile(f, info.Size())
+	if err != nil {
+		return err
+	}
+	return do(c)
+}
+
+// byName returns the name by which a cache is to open the file: "" where it can open it by its descriptor, so that no
+// name is looked up again.
+func (f *newFile) byName() string {
+	again, err := fd.Reopen(f.File.File)
+	if err != nil {
+		return f.At()
+	}
+	_ = again.Close()
+	return ""
+}
+
+// reopen opens the file again, after a cache that opened it by a name may have put another in its place.
+func (f *newFile) reopen(name string) error {
+	if name == "" {
+		return nil
+	}
+	return f.Reopen()
+}
+
+// openNew opens the cache in a new file: by its name, if there is one, or by its descriptor.
+func openNew(f *os.File, name string, o *xpwc.Options) (*xpwc.Cache, error) {
+	if name != "" {
+		return xpwc.Open(name, o)
+	}
+	return xpwc.OpenFile(f, o)
+}
+
+// A stage is an output file that is being made, and takes its path when it is whole.
+type stage struct {
+	*newFile
+	ctx    context.Context
+	path   string      // of the output
 	before fs.FileInfo // of the file at path when the stage was made, or nil
 	extend bool        // the output has the entries of that file too
 	mode   fs.FileMode // of the output
@@ -44,11 +92,12 @@ type stage struct {
 
 // newStage makes the stage of an output that has the entries of an existing file too. If the output is one of the
 // inputs, also by a link, the error is a usage error. A symbolic link is followed if that is safe.
-func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...string) (s *stage, err error) {
-	if path, err = trust.Follow(path); err != nil {
+func newStage(ctx context.Context, path string, o placing, stderr io.Writer, inputs ...string) (*stage, error) {
+	path, err := trust.Follow(path)
+	if err != nil {
 		return nil, err
 	}
-	s = &stage{path: path, stderr: stderr, extend: true}
+	s := &stage{ctx: ctx, path: path, stderr: stderr, extend: true}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.before, err = nil, nil
 	}
@@ -60,18 +109,13 @@ func newStage(ctx context.Context, path string, stderr io.Writer, inputs ...stri
 			return nil, err
 		}
 	}
-	if err := s.make(ctx); err != nil {
-		return nil, err
-	}
-	if s.mode, err = s.outputMode(); err != nil {
-		return nil, errors.Join(err, s.remove())
-	}
-	return s, nil
+	return s, s.begin(o)
 }
 
 // newCacheStage makes the stage of a cache file. It replaces an existing file, which must be empty or a cache, and must
 // not be the source, if there is one. A symbolic link is followed if that is safe.
-func newCacheStage(ctx context.Context, path string, source *cachefile.File, stderr io.Writer) (*stage, error) {
+func newCacheStage(ctx context.Context, path string, o placing, source *cachefile.File,
+	stderr io.Writer) (*stage, error) {
 	if err := source.CheckOutput(path); err != nil {
 		return nil, err
 	}
@@ -79,25 +123,29 @@ func newCacheStage(ctx context.Context, path string, source *cachefile.File, std
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{path: path, stderr: stderr}
+	s := &stage{ctx: ctx, path: path, stderr: stderr}
 	if info, err := os.Lstat(path); err == nil {
 		s.before = info
 	}
-	if err := s.make(ctx); err != nil {
-		return nil, err
-	}
-	if s.mode, err = s.outputMode(); err != nil {
-		return nil, errors.Join(err, s.remove())
-	}
-	return s, nil
+	return s, s.begin(o)
 }
 
-func (s *stage) make(ctx context.Context) (err error) {
-	s.job = jobOf(ctx)
-	s.forget, err = s.job.making(func() (err error) {
-		s.dir, err = workdir.New(filepath.Dir(s.path))
+// begin makes the file, unless others can change the directory that it is to be in.
+func (s *stage) begin(o placing) (err error) {
+	if s.newFile, err = makeFile(s.ctx, s.path); err != nil {
 		return err
-	}, func() { _ = s.dir.Remove() })
+	}
+	s.mode = s.outputMode(o)
+	if o.shared {
+		return nil
+	}
+	dir, err := s.Directory()
+	if err == nil {
+		err = checkDirectory(filepath.Dir(s.path), dir)
+	}
+	if err != nil {
+		s.discard()
+	}
 	return err
 }
 
@@ -117,41 +165,41 @@ func (s *stage) checkOutput(inputs []string) error {
 	return nil
 }
 
-// outputMode is the mode of the file that the output replaces, or the user's mode for new files: what a build makes may
-// be read by others, unlike a cache that a program makes for itself. Others may not write to it: programs would refuse
-// the file.
-func (s *stage) outputMode() (fs.FileMode, error) {
-	if s.before != nil {
-		return s.before.Mode().Perm() &^ 0o022, nil
+// outputMode is the mode that was asked for, or that of the file that the output replaces, or the user's mode for new
+// files: what a build makes may be read by others, unlike a cache that a program makes for itself. Others may not write
+// to it: programs would refuse the file.
+func (s *stage) outputMode(o placing) fs.FileMode {
+	switch {
+	case o.mode != 0:
+		return fs.FileMode(o.mode)
+	case s.before != nil:
+		return s.before.Mode().Perm() &^ 0o022
+	default:
+		return s.Usual() &^ 0o022
 	}
-	f, err := os.OpenFile(s.file("mode"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return 0, err
-	}
-	info, err := f.Stat()
-	if err := errors.Join(err, f.Close()); err != nil {
-		return 0, err
-	}
-	return info.Mode().Perm(), nil
 }
 
-// file is the path of a file in the stage.
-func (s *stage) file(name string) string { return s.dir.File(name) }
-
-// write makes a file of size bytes in the stage, and returns when it is on stable storage. When ctx is done it gives
-// up.
-func (s *stage) write(ctx context.Context, name string, size int64, content func(io.Writer) error) error {
-	f, err := os.OpenFile(s.file(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// remake has the output made anew of what it is so far.
+func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) error {
+	next, err := makeFile(s.ctx, s.path)
 	if err != nil {
 		return err
 	}
-	progress := console.NewProgress(s.stderr, "writing")
-	err = content(&reportingWriter{ctx: ctx, w: f, report: func(written int64) { progress.Update(written, size) }})
-	progress.Finish()
-	if err == nil {
-		err = f.Sync()
+	if err := s.with(func(f *cachefile.File) error { return write(f, next.File.File) }); err != nil {
+		next.discard()
+		return err
 	}
-	return errors.Join(err, f.Close())
+	s.discard()
+	s.newFile = next
+	return nil
+}
+
+// write writes size bytes to a file, and gives up when the command is interrupted.
+func (s *stage) write(to *os.File, size int64, content func(io.Writer) error) error {
+	progress := console.NewProgress(s.stderr, "writing")
+	defer progress.Finish()
+	return content(&reportingWriter{ctx: s.ctx, w: to,
+		report: func(written int64) { progress.Update(written, size) }})
 }
 
 // reportingWriter writes in pieces, reports how much it wrote, and fails when its context is done.
@@ -179,10 +227,10 @@ func (w *reportingWriter) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// publish moves a file of the stage, which is on stable storage, to the path of the output. If the existing file was to
-// be added to, and has changed since the stage was made, it stays, and the error says so.
-func (s *stage) publish(name string) error {
-	if err := os.Chmod(s.file(name), s.mode); err != nil {
+// publish puts the output at its path. If the existing file was to be added to, and has changed since the stage was
+// made, it stays, and the error says so.
+func (s *stage) publish() error {
+	if err := s.Sync(); err != nil { // what takes time comes before an interrupt is too late
 		return err
 	}
 	return s.job.place(func() error {
@@ -196,7 +244,7 @@ func (s *stage) publish(name string) error {
 		if s.extend && changed(s.before, now) {
 			return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 		}
-		return workdir.Rename(s.file(name), s.path)
+		return s.Publish(s.mode)
 	})
 }
 
@@ -205,7 +253,14 @@ func (s *stage) keep() error {
 	if s.before.Mode().Perm() == s.mode {
 		return nil
 	}
-	return os.Chmod(s.path, s.mode)
+	f, there, err := fd.OpenRegular(s.path)
+	if err != nil {
+		return err
+	}
+	if os.SameFile(s.before, there) { // else it is another's, of which nothing is known
+		err = f.Chmod(s.mode)
+	}
+	return errors.Join(err, f.Close())
 }
 
 func changed(before, now fs.FileInfo) bool {
@@ -213,16 +268,4 @@ func changed(before, now fs.FileInfo) bool {
 		return before != nil || now != nil
 	}
 	return !os.SameFile(before, now) || before.Size() != now.Size() || !before.ModTime().Equal(now.ModTime())
-}
-
-func (s *stage) remove() error {
-	defer s.forget() // after it, so that an interrupt waits until it is removed
-	return s.dir.Remove()
-}
-
-// inherit keeps the stage for as long as the started process runs, even if this process is killed.
-func (s *stage) inherit(cmd *exec.Cmd) {
-	if runtime.GOOS != "windows" { // which removes no open files
-		cmd.ExtraFiles = append(cmd.ExtraFiles, s.dir.Lock())
-	}
 }

@@ -13,7 +13,6 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
-	"xpwc/internal/workdir"
 	"xpwc/xnnpack"
 )
 
@@ -155,24 +154,14 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 	return nil
 }
 
-// prove compares the file with the packed weights of the model, which it packs in a directory for temporary files.
+// prove compares the file with the packed weights of the model.
 func (v *verification) prove(ctx context.Context, at location, model modelfile.File, cpu string,
-	stderr io.Writer) (err error) {
+	stderr io.Writer) error {
 	if err := xnnpack.LimitCPU(cpu); err != nil {
 		return err
 	}
-	var dir *workdir.Dir
-	removed, err := jobOf(ctx).making(func() (err error) {
-		dir, err = workdir.New(os.TempDir())
-		return err
-	}, func() { _ = dir.Remove() })
-	if err != nil {
-		return err
-	}
-	defer removed() // after the removal: an interrupt waits for that
-	defer func() { err = errors.Join(err, dir.Remove()) }()
 	return at.with(func(f *cachefile.File) (err error) {
-		v.Proof, err = prove(f, model, cpu, dir.File(proving), stderr)
+		v.Proof, err = prove(ctx, f, model, cpu, stderr)
 		return err
 	})
 }

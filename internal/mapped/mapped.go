@@ -46,6 +46,19 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// OpenFile maps an open file, which stays the caller's.
+func OpenFile(f *os.File) (*File, error) {
+	again, err := fd.Duplicate(f)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newFile(again, f.Name())
+	if err != nil {
+		return nil, errors.Join(err, again.Close())
+	}
+	return m, nil
+}
+
 func open(path string) (*File, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"xpwc/internal/workdir"
+	"xpwc/internal/output"
 )
 
 // Width is the length of the chain's input and output, float32 [1, Width].
@@ -61,7 +61,7 @@ func Generate(ctx context.Context, path string, n int, progress func(done, total
 	if isAt(path, head, n) {
 		return nil
 	}
-	if err := workdir.Write(path, func(f *os.File) error { return write(ctx, f, head, n, progress) }); err != nil {
+	if err := output.Write(path, func(f *os.File) error { return write(ctx, f, head, n, progress) }); err != nil {
 		return fmt.Errorf("generate %s: %w", path, err)
 	}
 	return nil

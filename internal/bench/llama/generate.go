@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"xpwc/internal/mapped"
-	"xpwc/internal/workdir"
+	newfile "xpwc/internal/output"
 )
 
 // chunkSize divides the size of every matrix.
@@ -29,7 +29,7 @@ func (s Stack) Generate(ctx context.Context, path string, progress func(done, to
 	if s.isAt(path) {
 		return nil
 	}
-	if err := workdir.Write(path, func(f *os.File) error { return s.write(ctx, f, progress) }); err != nil {
+	if err := newfile.Write(path, func(f *os.File) error { return s.write(ctx, f, progress) }); err != nil {
 		return fmt.Errorf("generate weights %s: %w", path, err)
 	}
 	return nil

@@ -1,6 +1,6 @@
 //go:build unix
 
-package workdir_test
+package output_test
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ func TestADirectoryThatCannotBeReadIsWrittenTo(t *testing.T) {
 		t.Skip("only root can be another user for a while")
 	}
 	const nobody = 65534
-	dir, err := os.MkdirTemp("", "xpwc-workdir") // not t.TempDir, into which other users cannot look
+	dir, err := os.MkdirTemp("", "xpwc-output") // not t.TempDir, into which other users cannot look
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o711))

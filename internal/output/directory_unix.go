@@ -1,0 +1,69 @@
+//go:build unix
+
+package output
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A directory is an open one: names are looked up in it alone.
+type directory struct {
+	*os.File
+	listed bool // it is open for reading, without which it cannot be flushed
+}
+
+// openDirectory also opens a directory that this process may not list, as a drop box.
+func openDirectory(path string) (*directory, error) {
+	f, err := openAt(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if errors.Is(err, os.ErrPermission) && searching != 0 {
+		f, err = openAt(unix.AT_FDCWD, path, searching|unix.O_DIRECTORY, 0)
+		return &directory{f, false}, err
+	}
+	return &directory{f, true}, err
+}
+
+// openAt opens a name in a directory without the network poller of Go's runtime. The file is called as.
+func openAt(dir int, name string, flags int, mode uint32, as ...string) (*os.File, error) {
+	for {
+		descriptor, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, mode)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, err
+		default:
+			return os.NewFile(uintptr(descriptor), append(as, name)[0]), nil
+		}
+	}
+}
+
+func (d *directory) fd() int { return int(d.Fd()) }
+
+func (d *directory) create(name, as string) (*os.File, error) {
+	return openAt(d.fd(), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o644, as)
+}
+
+func (d *directory) open(name, as string) (*os.File, error) {
+	return openAt(d.fd(), name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0, as)
+}
+
+func (d *directory) rename(_ *os.File, from, to string) error {
+	return unix.Renameat(d.fd(), from, d.fd(), to)
+}
+
+func (d *directory) remove(name string) error { return unix.Unlinkat(d.fd(), name, 0) }
+
+// flush returns when the names in the directory are on the disk, or are written by the system itself.
+func (d *directory) flush() error {
+	if !d.listed {
+		return nil
+	}
+	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+func (d *directory) close() error { return d.Close() }
