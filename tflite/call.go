@@ -15,6 +15,8 @@ type call struct {
 	plan    *plan
 	op      *operator
 	file    []byte
+	takes   takes
+	wide    bool  // quantized values are computed in single precision, between conversions
 	defined []int // outputs that have a shape
 	uses    []usage
 	err     error
@@ -56,6 +58,10 @@ func (c *call) resolve(i int) *value {
 		return &value{}
 	}
 	v := &c.plan.values[n]
+	if v.state == refused {
+		c.err = errRefused
+		return &value{}
+	}
 	if v.state != undefined {
 		return v
 	}
@@ -64,20 +70,44 @@ func (c *call) resolve(i int) *value {
 		c.malformed("input %d, %q, is not computed before it is used", i, t.name)
 		return &value{}
 	}
-	k, err := newConstant(n, t)
+	k, err := newConstant(t)
 	if err != nil {
 		c.err = fmt.Errorf("input %d, %q: %w", i, t.name, err)
 		return &value{}
 	}
-	*v = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
+	_, isWhole := t.computedAs()
+	*v = value{state: static, shape: k.shape, dtype: k.dtype, whole: isWhole, constant: k}
 	return v
 }
 
 // data returns operand i as something XNNPACK reads at inference, whether computed or constant.
 func (c *call) data(i int) *value {
 	v := c.resolve(i)
+	if c.err != nil {
+		return v
+	}
+	t := &c.plan.graph.tensors[c.tensor(i)]
+	c.accept(t.dtype, v.dtype, v.whole)
+	if v.state == known {
+		c.unsupported("input %d, %q, is known when the model is opened", i, t.name)
+	}
+	if v.state == static && v.dtype.isBytes() && len(v.constant.quant.scales) > 1 {
+		c.unsupported("input %d, %q, with a scale for each channel", i, t.name)
+	}
 	c.use(v, useInference)
 	return v
+}
+
+// accept checks that the operator takes values of a type.
+func (c *call) accept(declared, dtype elementType, isWhole bool) {
+	switch {
+	case c.err != nil:
+	case isWhole && c.takes&whole != 0, dtype.isBytes() && c.takes&bytes8 != 0, !isWhole && dtype == typeFloat32:
+	case dtype.isBytes() && c.takes&widened != 0:
+		c.wide = true
+	default:
+		c.unsupported("values of type %v", declared)
+	}
 }
 
 // rank4 is data of shape [batch, height, width, channels].
@@ -135,16 +165,18 @@ func (c *call) integers(i int) []int {
 	if c.err != nil {
 		return nil
 	}
-	if v.state != static || (v.dtype != typeInt32 && v.dtype != typeInt64) || v.constant.scatter != nil ||
-		v.constant.size > 1<<10 {
+	if v.state == known {
+		return v.numbers
+	}
+	if !v.short() {
 		c.unsupported("input %d is not a short constant of integers", i)
 		return nil
 	}
-	b := v.constant.source.In(c.file)
-	out := make([]int, 0, len(b)/v.dtype.Size())
-	for ; len(b) > 0; b = b[v.dtype.Size():] {
+	b, width := v.constant.source.In(c.file), v.constant.stored.Size()
+	out := make([]int, 0, len(b)/width)
+	for ; len(b) > 0; b = b[width:] {
 		n := int64(int32(binary.LittleEndian.Uint32(b)))
-		if v.dtype == typeInt64 {
+		if v.constant.stored == typeInt64 {
 			n = int64(binary.LittleEndian.Uint64(b))
 		}
 		// No number that is good as a shape or an index is greater, and sums of these cannot overflow.
@@ -155,6 +187,13 @@ func (c *call) integers(i int) []int {
 		out = append(out, int(n))
 	}
 	return out
+}
+
+// short reports whether a value is a constant of few integers.
+func (v *value) short() bool {
+	const most = 256
+	return v.state == static && v.whole && v.constant.stored != typeBool && v.constant.scatter == nil &&
+		v.constant.content == asStored && v.constant.size <= 4*most
 }
 
 // define gives output i its shape. The type is the file's, which operators that compute on values must agree with.
@@ -170,19 +209,25 @@ func (c *call) define(i int, shape ...int) {
 	if t == nil {
 		return
 	}
-	if _, _, err := datatype(t.dtype, t.quantization, shape); err != nil {
+	dtype, isWhole := t.computedAs()
+	if _, _, err := datatype(dtype, t.quantization, shape); err != nil {
 		c.err = fmt.Errorf("output %d, %q: %w", i, t.name, err)
 		return
 	}
-	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: t.dtype}
+	if c.accept(t.dtype, dtype, isWhole); c.err != nil {
+		return
+	}
+	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: dtype, whole: isWhole}
 	c.defined = append(c.defined, i)
 }
 
 // alias makes output i a constant that is not in the file as such.
-func (c *call) alias(i int, k constant) {
+func (c *call) alias(i int, k *constant) {
 	if t := c.output(i); t != nil {
-		k.tensor, k.use = c.op.outputs[i], 0
-		c.plan.values[k.tensor] = value{state: static, shape: k.shape, dtype: k.dtype, constant: &k}
+		k = k.as(t.name, func(*constant) {})
+		_, isWhole := t.computedAs()
+		c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, whole: isWhole,
+			constant: k}
 		c.defined = append(c.defined, i)
 	}
 }

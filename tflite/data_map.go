@@ -17,7 +17,7 @@ type dataMap struct {
 func newDataMap(f *mapped.File, p *plan) *dataMap {
 	m := &dataMap{file: f, constants: make(map[string]*constant, len(p.constants))}
 	for _, c := range p.constants {
-		m.constants[p.graph.tensors[c.tensor].name] = c
+		m.constants[c.name] = c
 	}
 	return m
 }

@@ -14,6 +14,9 @@ type emitter struct {
 	load    func(name string, c *constant) ([]byte, error)
 	ids     []xnnpack.ValueID // by tensor index
 	defined []bool
+	loaded  map[*constant]xnnpack.ValueID
+	wide    bool            // of the step
+	narrow  []xnnpack.Unary // conversions of the step's outputs
 	err     error
 }
 
@@ -25,6 +28,7 @@ func (p *plan) emit(load func(string, *constant) ([]byte, error)) (*xnnpack.Subg
 	}
 	e := &emitter{
 		s: s, plan: p, load: load, ids: make([]xnnpack.ValueID, len(p.values)), defined: make([]bool, len(p.values)),
+		loaded: map[*constant]xnnpack.ValueID{},
 	}
 	if err := e.emit(); err != nil {
 		return nil, fmt.Errorf("%w%s", err, deleted(s))
@@ -44,9 +48,14 @@ func (e *emitter) emit() error {
 	copies := e.externals()
 	for i := range e.plan.steps {
 		step := &e.plan.steps[i]
-		if e.err == nil {
+		if e.wide, e.narrow = step.wide, nil; e.err == nil {
 			if err := step.emit(e); e.err == nil {
 				e.err = err
+			}
+		}
+		for _, n := range e.narrow {
+			if e.err == nil {
+				e.err = e.s.Unary(n)
 			}
 		}
 		if e.err != nil {
@@ -115,32 +124,84 @@ func (e *emitter) value(t int) xnnpack.ValueID {
 	if e.defined[t] || e.err != nil {
 		return e.ids[t]
 	}
-	d := e.describe(t)
-	if c := e.plan.values[t].constant; c != nil && e.err == nil {
-		d.Data, e.err = e.load(d.Name, c)
+	if c := e.plan.values[t].constant; c != nil {
+		e.ids[t] = e.constant(c)
+	} else {
+		e.ids[t] = e.define(e.describe(t))
 	}
-	e.ids[t], e.defined[t] = e.define(d), true
+	e.defined[t] = true
 	return e.ids[t]
 }
 
-func (e *emitter) input(c *call, i int) xnnpack.ValueID  { return e.value(c.op.inputs[i]) }
-func (e *emitter) output(c *call, i int) xnnpack.ValueID { return e.value(c.op.outputs[i]) }
-
-// optional returns no value for an operand that is not given.
-func (e *emitter) optional(c *call, i int, given bool) xnnpack.ValueID {
-	if !given {
-		return xnnpack.InvalidValue
+// constant returns the ID of a constant, which it loads and defines when it is first used.
+func (e *emitter) constant(c *constant) xnnpack.ValueID {
+	id, ok := e.loaded[c]
+	if ok || e.err != nil {
+		return id
 	}
-	return e.input(c, i)
+	var d xnnpack.Tensor
+	if d, e.err = c.describe(); e.err == nil {
+		d.Data, e.err = e.load(c.name, c)
+	}
+	id = e.define(d)
+	e.loaded[c] = id
+	return id
+}
+
+func (e *emitter) input(c *call, i int) xnnpack.ValueID {
+	t := c.op.inputs[i]
+	id := e.value(t)
+	if !e.wide || !e.plan.values[t].dtype.isBytes() {
+		return id
+	}
+	out := e.define(e.like(t))
+	e.unary(xnnpack.Unary{Op: xnnpack.ConvertElements}, id, out)
+	return out
+}
+
+func (e *emitter) output(c *call, i int) xnnpack.ValueID {
+	t := c.op.outputs[i]
+	id := e.value(t)
+	if !e.wide || !e.plan.values[t].dtype.isBytes() {
+		return id
+	}
+	out := e.define(e.like(t))
+	e.narrow = append(e.narrow, xnnpack.Unary{Op: xnnpack.ConvertElements, Input: out, Output: id})
+	return out
+}
+
+// like describes what the step has in place of a tensor, or a value of the same kind, without content.
+func (e *emitter) like(tensor int, shape ...int) xnnpack.Tensor {
+	d := e.describe(tensor)
+	if e.wide {
+		d.Type, d.Quantization = xnnpack.Float32, xnnpack.Quantization{}
+	}
+	if shape != nil {
+		d.Shape = shape
+	}
+	d.Name += ", inside"
+	return d
+}
+
+// unary adds a node, unless one before failed. The error is kept, too.
+func (e *emitter) unary(node xnnpack.Unary, in, out xnnpack.ValueID) error {
+	node.Input, node.Output = in, out
+	if e.err == nil {
+		e.err = e.s.Unary(node)
+	}
+	return e.err
 }
 
 // reshaped returns the ID of a value that is tensor t in another shape.
 func (e *emitter) reshaped(id xnnpack.ValueID, t int, shape ...int) xnnpack.ValueID {
-	d := e.describe(t)
-	d.Shape, d.Name = shape, d.Name+", reshaped"
-	out := e.define(d)
-	if e.err == nil {
-		e.err = e.s.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: id, Output: out})
-	}
+	out := e.define(e.like(t, shape...))
+	e.reshape(id, out, shape)
 	return out
+}
+
+func (e *emitter) reshape(in, out xnnpack.ValueID, shape []int) error {
+	if e.err == nil {
+		e.err = e.s.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: in, Output: out})
+	}
+	return e.err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -19,6 +20,22 @@ func specimens() [][]byte {
 	var out [][]byte
 	for _, c := range append(cases, opCase{model: convolutional()}, opCase{model: widening()}) {
 		out = append(out, c.model.bytes())
+	}
+	return append(out, smallModels()...)
+}
+
+// smallModels are those that Keras made, as far as they are small.
+func smallModels() (out [][]byte) {
+	files, err := filepath.Glob(filepath.Join("testdata", "zoo", "*.tflite"))
+	if err != nil {
+		panic(err)
+	}
+	for _, path := range files {
+		if b, err := os.ReadFile(path); err != nil {
+			panic(err)
+		} else if len(b) < 1<<15 {
+			out = append(out, b)
+		}
 	}
 	return out
 }

@@ -149,9 +149,9 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 		"weights in half precision": {func(m *blueprint) {
 			m.tensors[5] = halves("k", []int{4, 3, 3, 2}, wave(72)...)
 		}, ErrUnsupported, "FLOAT16"},
-		"weights of another quantization": {func(m *blueprint) {
-			m.tensors[5] = quantizedTensor("k", typeInt8, []int{4, 3, 3, 2}, 0, 0, []float32{1}, wave(72))
-		}, ErrUnsupported, "INT8"},
+		"weights of 16 bits": {func(m *blueprint) {
+			m.tensors[5].dtype, m.tensors[5].data = typeInt16, m.tensors[5].data[:144]
+		}, ErrUnsupported, "INT16"},
 		"transposed convolution without a size": {func(m *blueprint) {
 			m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias"
 		}, ErrMalformed, "0 bytes of options"},

@@ -66,6 +66,7 @@ func (m *Model) external(tensors []int, first int) []models.Value {
 		out[i] = models.Value{
 			ID: xnnpack.ValueID(first + i), Name: m.plan.graph.tensors[n].name, Type: kind,
 			Shape: slices.Clone(m.plan.values[n].shape), Quantization: q,
+			Declared: declaredAs(&m.plan.graph.tensors[n]),
 		}
 	}
 	return out
@@ -115,4 +116,14 @@ func (m *Model) subgraph(p *plan, l models.Loader) (*xnnpack.Subgraph, error) {
 		return nil, fmt.Errorf("%s: %w", m.file.Path(), err)
 	}
 	return s, nil
+}
+
+// declaredAs is how programs give an input that is not computed as it is.
+func declaredAs(t *tensor) models.Element {
+	if _, isWhole := t.computedAs(); !isWhole {
+		return 0
+	}
+	return map[elementType]models.Element{
+		typeInt32: models.Int32, typeInt64: models.Int64, typeBool: models.Bool,
+	}[t.dtype]
 }

@@ -66,17 +66,16 @@ type convolutionSlots struct{ padding, strideH, strideW, dilationH, dilationW, a
 
 // convolution is what the two kinds of convolution have in common.
 type convolution struct {
-	bias             bool
+	weights          weights
 	stride, dilation xnnpack.Size
 	same             bool
 	limits           xnnpack.Range
 }
 
 // convolution plans a convolution of input 0 with the filter, input 1, and perhaps a bias, input 2.
-func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs int, how use) (k convolution) {
-	c.use(filter, how)
-	k.bias = c.bias(2, outputs, how)
-	c.weightTypes(in, filter, 1, 2)
+func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs int, how use,
+	dynamic int) (k convolution) {
+	k.weights = c.weights(in, filter, 1, 2, outputs, how, dynamic)
 	o := c.op.options
 	y := c.window(filter.shape[1], int(o.Int32(slots.strideH, 0)), int(o.Int32(slots.dilationH, 1)))
 	x := c.window(filter.shape[2], int(o.Int32(slots.strideW, 0)), int(o.Int32(slots.dilationW, 1)))
@@ -104,19 +103,23 @@ func planConv2D(c *call) func(*emitter) error {
 		return nil
 	}
 	groups := channels / perGroup
-	how := usePacked
+	how, dynamic := usePacked, 0
+	if groups == 1 {
+		dynamic = 3
+	}
 	if perGroup == 1 && outputs == groups {
 		// XNNPACK makes this a depthwise convolution.
 		how = usePackedBlind
 	}
 	slots := convolutionSlots{convPadding, convStrideH, convStrideW, convDilationH, convDilationW, convActivation}
-	k := c.convolution(slots, in, filter, outputs, how)
+	k := c.convolution(slots, in, filter, outputs, how, dynamic)
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same,
 		Activation: k.limits}
-	c.packs(node.Packing, 0, 1, 2)
+	c.packs(node.Packing, 0, k.weights)
 	return func(e *emitter) error {
 		n := node
-		n.Input, n.Filter, n.Bias, n.Output = e.input(c, 0), e.input(c, 1), e.optional(c, 2, k.bias), e.output(c, 0)
+		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
+		n.Output = e.output(c, 0)
 		return e.s.Convolution2D(n)
 	}
 }
@@ -145,15 +148,16 @@ func planDepthwiseConv2D(c *call) func(*emitter) error {
 		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW,
 		depthwiseActivation,
 	}
-	k := c.convolution(slots, in, filter, outputs, how)
+	k := c.convolution(slots, in, filter, outputs, how, 0)
 	node := xnnpack.DepthwiseConvolution2D{
 		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same,
 		Activation: k.limits,
 	}
-	c.packs(node.Packing, 0, 1, 2)
+	c.packs(node.Packing, 0, k.weights)
 	return func(e *emitter) error {
 		n := node
-		n.Input, n.Filter, n.Bias, n.Output = e.input(c, 0), e.input(c, 1), e.optional(c, 2, k.bias), e.output(c, 0)
+		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
+		n.Output = e.output(c, 0)
 		return e.s.DepthwiseConvolution2D(n)
 	}
 }
@@ -164,13 +168,12 @@ func planFullyConnected(c *call) func(*emitter) error {
 		return nil
 	}
 	in := c.data(0)
-	filter := c.packed(1, 2, usePacked)
+	filter := c.packed(1, 2, 0)
 	if c.err != nil {
 		return nil
 	}
 	outputs, channels := filter.shape[0], filter.shape[1]
-	bias := c.bias(2, outputs, usePacked)
-	c.weightTypes(in, filter, 1, 2)
+	w := c.weights(in, filter, 1, 2, outputs, usePacked, 1)
 	o := c.op.options
 	if f := o.Byte(fullyConnectedWeightsFormat); f != 0 {
 		c.unsupported("weights in format %d", f)
@@ -193,15 +196,16 @@ func planFullyConnected(c *call) func(*emitter) error {
 		flat = rank != 2 || in.shape[1] != channels
 	}
 	c.define(0, shape...)
-	c.packs(xnnpack.FullyConnected{}.Packing, 0, 1, 2)
+	c.packs(xnnpack.FullyConnected{}.Packing, 0, w)
 	return func(e *emitter) error {
-		input := e.input(c, 0)
+		in, like := e.input(c, 0), e.like(c.op.inputs[0])
 		if flat {
-			input = e.reshaped(input, c.op.inputs[0], n/channels, channels)
+			in = e.reshaped(in, c.op.inputs[0], n/channels, channels)
+			like.Shape = []int{n / channels, channels}
 		}
+		in, kernel, bias := e.operands(w, in, like)
 		return e.s.FullyConnected(xnnpack.FullyConnected{
-			Input: input, Filter: e.input(c, 1), Bias: e.optional(c, 2, bias),
-			Output: e.output(c, 0), Activation: limits,
+			Input: in, Filter: kernel, Bias: bias, Output: e.output(c, 0), Activation: limits,
 		})
 	}
 }

@@ -32,7 +32,7 @@ func planTransposeConvBias(c *call) func(*emitter) error {
 	if padding != 1 && padding != 2 {
 		c.malformed("unknown padding %d", padding)
 	}
-	in, filter := c.rank4(0), c.packed(1, 4, usePackedBlind)
+	in, filter := c.rank4(0), c.packed(1, 4, 0)
 	if c.err != nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func planTransposeConv(c *call) func(*emitter) error {
 		return nil
 	}
 	shape := c.integers(0)
-	filter, in := c.packed(1, 4, usePackedBlind), c.rank4(2)
+	filter, in := c.packed(1, 4, 0), c.rank4(2)
 	same, limits := c.samePadding(transposeConvPadding), c.activation(transposeConvActivation)
 	if c.err != nil {
 		return nil
@@ -99,8 +99,7 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 	// XNNPACK has a record for each pixel of a stride, and a pointer for each pixel under the kernel at each position.
 	c.pointers(y.stride, x.stride)
 	c.pointers(in.shape[0], py.out, px.out, y.size, x.size)
-	hasBias := c.bias(bias, filter.shape[0], usePackedBlind)
-	c.weightTypes(in, filter, weights, bias)
+	w := c.weights(in, filter, weights, bias, filter.shape[0], usePackedBlind, 0)
 	c.define(0, in.shape[0], py.out, px.out, filter.shape[0])
 	node := xnnpack.Deconvolution2D{
 		Padding:    xnnpack.Padding{Top: py.before, Bottom: py.after, Left: px.before, Right: px.after},
@@ -108,11 +107,11 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 		Stride:     xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: 1, Width: 1},
 		Groups: 1, Activation: limits,
 	}
-	c.packs(node.Packing, input, weights, bias)
+	c.packs(node.Packing, input, w)
 	return func(e *emitter) error {
 		n := node
-		n.Input, n.Filter, n.Bias, n.Output = e.input(c, input), e.input(c, weights), e.optional(c, bias, hasBias),
-			e.output(c, 0)
+		n.Input, n.Filter, n.Bias = e.operands(w, e.input(c, input), e.like(c.op.inputs[input]))
+		n.Output = e.output(c, 0)
 		return e.s.Deconvolution2D(n)
 	}
 }

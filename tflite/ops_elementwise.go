@@ -11,19 +11,22 @@ func planUnary(node xnnpack.Unary) func(*call) func(*emitter) error {
 			return nil
 		}
 		in := c.data(0)
-		c.float32s(in)
 		c.define(0, in.shape...)
 		return func(e *emitter) error { return e.unary(node, e.input(c, 0), e.output(c, 0)) }
 	}
 }
 
-func (e *emitter) unary(node xnnpack.Unary, in, out xnnpack.ValueID) error {
-	node.Input, node.Output = in, out
-	return e.s.Unary(node)
-}
-
 func clamp(low, high float64) xnnpack.Unary {
 	return xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Min: float32(low), Max: float32(high)}}
+}
+
+// GELU. XNNPACK's is the exact one.
+func planGELU(c *call) func(*emitter) error {
+	if c.op.options.Bool(geluApproximate) {
+		c.unsupported("the approximation by tanh")
+		return nil
+	}
+	return planUnary(xnnpack.Unary{Op: xnnpack.GELU})(c)
 }
 
 // LEAKY_RELU.
@@ -37,7 +40,6 @@ func planSoftmax(c *call) func(*emitter) error {
 		return nil
 	}
 	in := c.data(0)
-	c.float32s(in)
 	if beta := c.op.options.Float32(softmaxBeta, 0); beta != 1 {
 		c.unsupported("a beta of %v", beta)
 	}
@@ -71,23 +73,24 @@ func (c *call) broadcast(a, b []int) []int {
 
 // planBinary plans an operator that computes each element from two. The slot is its fused activation's, if it can
 // have one.
-func planBinary(operator xnnpack.BinaryOperator, quantized bool, slot int) func(*call) func(*emitter) error {
+func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) func(*emitter) error {
 	return func(c *call) func(*emitter) error {
 		if !c.arity(2, 2) {
 			return nil
 		}
 		a, b := c.data(0), c.data(1)
-		if c.err == nil && a.dtype != b.dtype {
-			c.unsupported("inputs of types %v and %v", a.dtype, b.dtype)
+		if c.err == nil && (a.dtype != b.dtype || a.whole != b.whole) {
+			c.unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
 		}
-		if c.sameTypes(a); c.err == nil && a.dtype != typeFloat32 && (!quantized || a.dtype == typeInt32) {
-			c.unsupported("values of type %v", a.dtype)
-		}
+		c.sameTypes(a)
 		var limits xnnpack.Range
 		if slot >= 0 {
 			limits = c.activation(slot)
 		}
 		c.define(0, c.broadcast(a.shape, b.shape)...)
+		if c.err == nil && a.dtype.isBytes() && !c.requantizes(operator) {
+			c.wide = true
+		}
 		return func(e *emitter) error {
 			return e.s.Binary(xnnpack.Binary{
 				Op: operator, A: e.input(c, 0), B: e.input(c, 1), Output: e.output(c, 0), Activation: limits,
@@ -96,26 +99,35 @@ func planBinary(operator xnnpack.BinaryOperator, quantized bool, slot int) func(
 	}
 }
 
-// PRELU: the slope of negative elements is a constant that has one value for each channel.
+// requantizes reports whether XNNPACK's kernels for bytes can compute an operator: the scales of the operands must not
+// differ too much from the output's.
+func (c *call) requantizes(operator xnnpack.BinaryOperator) bool {
+	a, b := c.describe(c.op.inputs[0]).Quantization.Scale, c.describe(c.op.inputs[1]).Quantization.Scale
+	out := c.describe(c.op.outputs[0]).Quantization.Scale
+	within := func(ratio, least float32) bool { return ratio >= least && ratio < 0x1p8 }
+	switch operator {
+	case xnnpack.Add, xnnpack.Subtract:
+		return within(a/out, 0x1p-10) && within(b/out, 0x1p-10)
+	case xnnpack.Multiply:
+		return within(a*b/out, 0x1p-16)
+	}
+	return false
+}
+
+// PRELU: the slopes of negative elements go with the elements as those of any other operator on two values.
 func planPReLU(c *call) func(*emitter) error {
 	if !c.arity(2, 2) {
 		return nil
 	}
 	in, slope := c.data(0), c.data(1)
-	c.float32s(in)
 	if c.err != nil {
 		return nil
 	}
-	n, err := elements(slope.shape)
-	rank := len(in.shape)
-	if slope.state != static || slope.dtype != typeFloat32 || err != nil || rank == 0 || n != in.shape[rank-1] ||
-		slope.shape[len(slope.shape)-1] != n {
-		c.unsupported("slopes of shape %v and type %v for an input of %v: they must be constant, one a channel",
-			slope.shape, slope.dtype, in.shape)
-	}
-	c.define(0, in.shape...)
+	c.define(0, c.broadcast(in.shape, slope.shape)...)
 	return func(e *emitter) error {
-		return e.s.PReLU(xnnpack.PReLU{Input: e.input(c, 0), Slope: e.input(c, 1), Output: e.output(c, 0)})
+		return e.s.Binary(xnnpack.Binary{
+			Op: xnnpack.PReLUOperator, A: e.input(c, 0), B: e.input(c, 1), Output: e.output(c, 0),
+		})
 	}
 }
 
@@ -132,10 +144,13 @@ func planDequantize(c *call) func(*emitter) error {
 	if c.err != nil {
 		return nil
 	}
-	if in.dtype == typeFloat16 && in.state == static {
-		k := *in.constant
-		k.dtype, k.size = typeFloat32, 2*k.size
-		c.alias(0, k)
+	if in.state == static && (in.dtype == typeFloat16 || in.dtype.isBytes()) {
+		if _, _, err := in.constant.datatype(); err != nil && in.dtype.isBytes() {
+			c.err = err
+			return nil
+		}
+		elements := in.constant.size / in.dtype.Size()
+		c.alias(0, in.constant.as("", func(k *constant) { k.dtype, k.size = typeFloat32, 4*elements }))
 		return nil
 	}
 	return c.convert()
@@ -151,12 +166,6 @@ func planQuantize(c *call) func(*emitter) error {
 
 func (c *call) convert() func(*emitter) error {
 	in := c.data(0)
-	if c.err == nil && in.dtype != typeFloat32 && in.dtype != typeInt8 && in.dtype != typeUint8 {
-		c.unsupported("values of type %v", in.dtype)
-	}
-	if out := c.output(0); out != nil && out.dtype == typeInt32 {
-		c.unsupported("an output of type %v", out.dtype)
-	}
 	c.define(0, in.shape...)
 	return func(e *emitter) error {
 		return e.unary(xnnpack.Unary{Op: xnnpack.ConvertElements}, e.input(c, 0), e.output(c, 0))
@@ -176,7 +185,7 @@ func planDensify(c *call) func(*emitter) error {
 		c.malformed("an output of type %v for an input of type %v", out.dtype, in.dtype)
 	}
 	if c.err == nil {
-		c.alias(0, *in.constant)
+		c.alias(0, in.constant)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -16,6 +17,8 @@ type plan struct {
 	values    []value // by tensor index
 	steps     []step
 	constants []*constant // in the order in which nodes first use them
+	derived   map[string]*constant
+	names     map[string]bool // of tensors, once they were asked for
 }
 
 // value is what a tensor is at the point of the graph that planning has reached. TensorFlow Lite computes the shapes of
@@ -23,8 +26,10 @@ type plan struct {
 type value struct {
 	state    state
 	shape    []int
-	dtype    elementType
+	dtype    elementType // that XNNPACK has, see computedAs
+	whole    bool        // integers or booleans
 	constant *constant
+	numbers  []int // of one that is known
 }
 
 type state uint8
@@ -33,11 +38,14 @@ const (
 	undefined state = iota // no operator has computed it yet
 	dynamic
 	static
+	known   // integers that follow from shapes and constants
+	refused // what computes it cannot run
 )
 
 // step adds one operator to a subgraph.
 type step struct {
 	op   *operator
+	wide bool // quantized values are computed in single precision
 	emit func(*emitter) error
 	uses []usage
 }
@@ -91,35 +99,51 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 		if _, err := elements(shape); err != nil {
 			return nil, fmt.Errorf("%w: input %q: %w", ErrMalformed, t.name, err)
 		}
-		if _, _, err := datatype(t.dtype, t.quantization, shape); err != nil {
+		dtype, isWhole := t.computedAs()
+		if _, _, err := datatype(dtype, t.quantization, shape); err != nil {
 			return nil, fmt.Errorf("input %q: %w", t.name, err)
 		}
-		p.values[i] = value{state: dynamic, shape: shape, dtype: t.dtype}
+		p.values[i] = value{state: dynamic, shape: shape, dtype: dtype, whole: isWhole}
 	}
 	p.steps = make([]step, 0, len(g.operators))
+	var why reasons
 	for i := range g.operators {
 		op := &g.operators[i]
-		handler, ok := handlers[op.code]
+		row, ok := operators[op.code]
 		if op.code == opCustom {
-			handler, ok = customHandlers[op.custom]
+			row, ok = customOperators[op.custom]
 		}
 		if !ok {
-			return nil, fmt.Errorf("operator %d, %s: %w", op.index, op.name(), ErrUnsupportedOp)
+			why.add(op, ErrUnsupportedOp)
+			p.refuse(op)
+			continue
 		}
-		c := &call{plan: p, op: op, file: file}
-		emit := handler(c)
+		c := &call{plan: p, op: op, file: file, takes: row.takes}
+		var emit func(*emitter) error
+		if !c.fold(row.fold) && c.err == nil {
+			emit = row.plan(c)
+		}
 		if fault := op.options.Err(); fault != nil {
 			c.err = fault // options are read only now, and one that cannot be read gives its default
 		}
 		if c.err == nil && len(c.defined) != len(op.outputs) {
 			c.malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
 		}
-		if c.err != nil {
+		switch {
+		case c.err == nil:
+		case errors.Is(c.err, ErrMalformed):
 			return nil, fmt.Errorf("operator %d, %s: %w", op.index, op.name(), c.err)
+		default:
+			why.add(op, c.err)
+			p.refuse(op)
+			continue
 		}
 		if emit != nil {
-			p.steps = append(p.steps, step{op: op, emit: emit, uses: c.uses})
+			p.steps = append(p.steps, step{op: op, wide: c.wide, emit: emit, uses: c.uses})
 		}
+	}
+	if err := why.err(); err != nil {
+		return nil, err
 	}
 	outputs, err := p.planOutputs(file)
 	if err != nil {
@@ -138,7 +162,7 @@ func (p *plan) planOutputs(file []byte) ([]usage, error) {
 	var uses []usage
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
-		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file}
+		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file, takes: bytes8}
 		c.data(0)
 		if c.err == nil {
 			_, _, c.err = p.datatype(i)
@@ -196,7 +220,7 @@ func (p *plan) describe(tensor int) (xnnpack.Tensor, error) {
 func (p *plan) datatype(tensor int) (xnnpack.Datatype, xnnpack.Quantization, error) {
 	v, quant := &p.values[tensor], p.graph.tensors[tensor].quantization
 	if v.constant != nil {
-		quant = v.constant.quant
+		return v.constant.datatype()
 	}
 	return datatype(v.dtype, quant, v.shape)
 }

@@ -145,6 +145,30 @@ const ( // ReshapeOptions, ReducerOptions, SoftmaxOptions, LeakyReluOptions, Dep
 	depthToSpaceBlockSize = 0
 )
 
+const ( // GatherOptions, PackOptions, UnpackOptions, CastOptions, GeluOptions, BatchMatMulOptions
+	gatherAxis      = 0
+	gatherBatchDims = 1
+	packAxis        = 1
+	unpackAxis      = 1
+	geluApproximate = 0
+	adjointX        = 0
+	adjointY        = 1
+)
+
+const ( // SqueezeOptions, SpaceToDepthOptions
+	squeezeDims           = 0
+	spaceToDepthBlockSize = 0
+)
+
+const ( // StridedSliceOptions
+	sliceBeginMask      = 0
+	sliceEndMask        = 1
+	sliceEllipsisMask   = 2
+	sliceNewAxisMask    = 3
+	sliceShrinkAxisMask = 4
+	sliceOffset         = 5
+)
+
 const ( // TransposeConvOptions
 	transposeConvPadding    = 0
 	transposeConvStrideW    = 1

@@ -4,9 +4,22 @@ import (
 	"fmt"
 	"slices"
 
-	"xpwc/packing"
 	"xpwc/xnnpack"
 )
+
+// computedAs returns the type that XNNPACK is given a tensor's values in, and whether they are integers or booleans:
+// XNNPACK computes with these in single precision.
+func (t *tensor) computedAs() (kind elementType, isWhole bool) {
+	switch t.dtype {
+	case typeInt32, typeInt64, typeBool:
+		if len(t.quantization.scales) == 0 {
+			return typeFloat32, true
+		}
+	}
+	return t.dtype, false
+}
+
+func (t elementType) isBytes() bool { return t == typeInt8 || t == typeUint8 }
 
 // datatype returns how XNNPACK names the type of a tensor, and its quantization.
 func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnnpack.Quantization, error) {
@@ -70,33 +83,6 @@ func zeroPoints(t elementType) (low, high int64) {
 	}
 }
 
-// weightTypes checks that an operator computes in one of the combinations of types that TensorFlow Lite defines without
-// quantizing at inference: single precision throughout, or int8 or uint8 with a bias of int32.
-func (c *call) weightTypes(in, filter *value, weights, bias int) {
-	c.sameTypes(in)
-	if c.err == nil && len(c.op.outputs) != 1 {
-		c.malformed("%d outputs", len(c.op.outputs))
-	}
-	if c.err != nil {
-		return
-	}
-	biasType := typeInt32
-	if in.dtype == typeFloat32 {
-		biasType = typeFloat32
-	}
-	if filter.dtype != in.dtype {
-		c.unsupported("weights of type %v for an input of type %v", filter.dtype, in.dtype)
-	}
-	if n := c.tensor(bias); n != absent {
-		if t := c.resolve(bias).dtype; t != biasType {
-			c.unsupported("a bias of type %v for an input of type %v", t, in.dtype)
-		}
-	}
-	if t := c.describe(c.op.inputs[weights]); t.Type == xnnpack.QInt8 && t.Quantization.ZeroPoint != 0 {
-		c.unsupported("int8 weights with the zero point %d", t.Quantization.ZeroPoint)
-	}
-}
-
 // describe returns the description for XNNPACK of a tensor that has a shape.
 func (c *call) describe(tensor int) xnnpack.Tensor {
 	if c.err != nil {
@@ -107,42 +93,11 @@ func (c *call) describe(tensor int) xnnpack.Tensor {
 	return t
 }
 
-// A packer is the Packing method of a node.
-type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
-
-// packs notes what XNNPACK makes of the weights, once the output is defined. The arguments are operands; there may be
-// no bias.
-func (c *call) packs(node packer, input, weights, bias int) {
-	if c.err != nil {
-		return
-	}
-	in, filter, out := c.describe(c.op.inputs[input]), c.describe(c.op.inputs[weights]), c.describe(c.op.outputs[0])
-	var b xnnpack.Tensor
-	if n := c.tensor(bias); n != absent {
-		b = c.describe(n)
-	}
-	for i, u := range c.uses {
-		if u.constant.tensor == c.op.inputs[weights] && u.how&(usePacked|usePackedBlind) != 0 {
-			packed := node(filter, b, in, out)
-			c.uses[i].packing = &packed
-		}
-	}
-}
-
 // sameTypes checks that every output has the type of the input.
 func (c *call) sameTypes(in *value) {
 	for i, n := range c.op.outputs {
-		if t := c.plan.graph.tensors[n].dtype; c.err == nil && t != in.dtype {
-			c.unsupported("output %d of type %v for an input of type %v", i, t, in.dtype)
+		if t, isWhole := c.plan.graph.tensors[n].computedAs(); c.err == nil && (t != in.dtype || isWhole != in.whole) {
+			c.unsupported("output %d of type %v for an input of type %v", i, c.plan.graph.tensors[n].dtype, in.dtype)
 		}
-	}
-}
-
-// float32s checks that an operator's input and output are single precision, for those that this package runs in no
-// other type.
-func (c *call) float32s(in *value) {
-	c.sameTypes(in)
-	if c.err == nil && in.dtype != typeFloat32 {
-		c.unsupported("values of type %v", in.dtype)
 	}
 }

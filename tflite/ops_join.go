@@ -1,0 +1,177 @@
+package tflite
+
+import (
+	"slices"
+
+	"xpwc/xnnpack"
+)
+
+// mostJoined is how many values are joined: more than models have, and few enough to compose.
+const mostJoined = 256
+
+// CONCATENATION along an axis.
+func planConcatenation(c *call) func(*emitter) error {
+	if !c.arity(1, mostJoined) {
+		return nil
+	}
+	first := c.data(0)
+	if a := c.activation(concatenationActivation); a != (xnnpack.Range{}) {
+		c.unsupported("a fused activation")
+	}
+	if c.err != nil {
+		return nil
+	}
+	axis, rank := int(c.op.options.Int32(concatenationAxis, 0)), len(first.shape)
+	if axis < 0 {
+		axis += rank
+	}
+	if axis < 0 || axis >= rank {
+		c.malformed("axis %d of shape %v", axis, first.shape)
+		return nil
+	}
+	shape := slices.Clone(first.shape)
+	shapes := [][]int{first.shape}
+	for i := 1; i < len(c.op.inputs); i++ {
+		v := c.data(i)
+		if c.err != nil {
+			return nil
+		}
+		if v.dtype != first.dtype || len(v.shape) != rank {
+			c.malformed("inputs of %v%v and %v%v", first.dtype, first.shape, v.dtype, v.shape)
+			return nil
+		}
+		for d := range rank {
+			if d != axis && v.shape[d] != shape[d] {
+				c.malformed("inputs of shapes %v and %v along axis %d", first.shape, v.shape, axis)
+				return nil
+			}
+		}
+		shape[axis] += v.shape[axis]
+		shapes = append(shapes, v.shape)
+	}
+	c.define(0, shape...)
+	for i := range c.op.inputs {
+		c.keepsScale(i)
+	}
+	return func(e *emitter) error {
+		out := e.output(c, 0)
+		inputs := make([]xnnpack.ValueID, len(c.op.inputs))
+		for i := range inputs {
+			inputs[i] = e.input(c, i)
+		}
+		return e.concatenate(axis, inputs, shapes, out, e.like(c.op.inputs[0]))
+	}
+}
+
+// concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into
+// the next one. What is joined is as the given description says.
+func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int, out xnnpack.ValueID,
+	like xnnpack.Tensor) error {
+	const most = 5
+	if e.err == nil && len(inputs) == 1 {
+		return e.s.Copy(xnnpack.Copy{Input: inputs[0], Output: out})
+	}
+	for e.err == nil && len(inputs) > most {
+		joined := slices.Clone(shapes[0])
+		for _, s := range shapes[1:most] {
+			joined[axis] += s[axis]
+		}
+		like.Name, like.Shape = "joined", joined
+		id := e.define(like)
+		if e.err == nil {
+			e.err = e.s.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: id})
+		}
+		inputs = append([]xnnpack.ValueID{id}, inputs[most:]...)
+		shapes = append([][]int{joined}, shapes[most:]...)
+	}
+	if e.err != nil {
+		return e.err
+	}
+	return e.s.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out})
+}
+
+// PACK: values of one shape, joined along a new dimension.
+func planPack(c *call) func(*emitter) error {
+	if !c.arity(1, mostJoined) {
+		return nil
+	}
+	first := c.data(0)
+	if c.err != nil {
+		return nil
+	}
+	axis, rank := int(c.op.options.Int32(packAxis, 0)), len(first.shape)
+	if axis < 0 {
+		axis += rank + 1
+	}
+	if axis < 0 || axis > rank {
+		c.malformed("axis %d for values of shape %v", axis, first.shape)
+		return nil
+	}
+	one := slices.Insert(slices.Clone(first.shape), axis, 1)
+	var shapes [][]int
+	for i := range c.op.inputs {
+		v := c.data(i)
+		if c.err != nil {
+			return nil
+		}
+		if v.dtype != first.dtype || v.whole != first.whole || !slices.Equal(v.shape, first.shape) {
+			c.malformed("inputs of %v%v and %v%v", first.dtype, first.shape, v.dtype, v.shape)
+			return nil
+		}
+		shapes = append(shapes, one)
+	}
+	shape := slices.Clone(one)
+	shape[axis] = len(shapes)
+	c.define(0, shape...)
+	for i := range c.op.inputs {
+		c.keepsScale(i)
+	}
+	return func(e *emitter) error {
+		var inputs []xnnpack.ValueID
+		for i, t := range c.op.inputs {
+			inputs = append(inputs, e.reshaped(e.input(c, i), t, one...))
+		}
+		return e.concatenate(axis, inputs, shapes, e.output(c, 0), e.like(c.op.inputs[0]))
+	}
+}
+
+// TILE: the input several times along each dimension.
+func planTile(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in, times := c.data(0), c.integers(1)
+	if c.err != nil {
+		return nil
+	}
+	if len(times) != len(in.shape) {
+		c.malformed("%v times an input of shape %v", times, in.shape)
+		return nil
+	}
+	shape := slices.Clone(in.shape)
+	for i, n := range times {
+		if n > mostJoined {
+			c.unsupported("%v times", times)
+			return nil
+		}
+		shape[i] *= n // a number that is not positive is none of a shape
+	}
+	c.define(0, shape...)
+	c.keepsScale(0)
+	return func(e *emitter) error {
+		t, id, shape := c.op.inputs[0], e.input(c, 0), slices.Clone(in.shape)
+		for axis, n := range slices.Backward(times) {
+			if n == 1 {
+				continue
+			}
+			same := slices.Repeat([]xnnpack.ValueID{id}, n)
+			shapes := slices.Repeat([][]int{slices.Clone(shape)}, n)
+			shape[axis] *= n
+			id = e.define(e.like(t, shape...))
+			if err := e.concatenate(axis, same, shapes, id, e.like(t)); err != nil {
+				return err
+			}
+		}
+		return e.reshape(id, e.output(c, 0), shape)
+	}
+}

@@ -1,0 +1,240 @@
+package tflite
+
+import (
+	"slices"
+
+	"xpwc/xnnpack"
+)
+
+// slice adds a node that takes a part of a value.
+func (e *emitter) slice(in, out xnnpack.ValueID, offsets, sizes []int) error {
+	if e.err == nil {
+		e.err = e.s.StaticSlice(xnnpack.StaticSlice{Offsets: offsets, Sizes: sizes, Input: in, Output: out})
+	}
+	return e.err
+}
+
+// part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
+func (c *call) part(offsets, sizes, shape []int) func(*emitter) error {
+	c.define(0, shape...)
+	c.keepsScale(0)
+	return func(e *emitter) error {
+		part := e.define(e.like(c.op.inputs[0], sizes...))
+		e.slice(e.input(c, 0), part, offsets, sizes)
+		return e.reshape(part, e.output(c, 0), shape)
+	}
+}
+
+// SLICE: begin and size are constant, and a size of -1 is what is left.
+func planSlice(c *call) func(*emitter) error {
+	if !c.arity(3, 3) {
+		return nil
+	}
+	in, begin, size := c.data(0), c.integers(1), c.integers(2)
+	if c.err != nil {
+		return nil
+	}
+	sizes, ok := sliceSizes(in.shape, begin, size)
+	if !ok {
+		c.malformed("a slice of %v from %v of shape %v", size, begin, in.shape)
+		return nil
+	}
+	return c.part(begin, sizes, sizes)
+}
+
+// sliceSizes returns the sizes of a slice of a shape, if it is in it and not empty.
+func sliceSizes(shape, begin, size []int) ([]int, bool) {
+	if len(begin) != len(shape) || len(size) != len(shape) {
+		return nil, false
+	}
+	sizes := slices.Clone(size)
+	for i, d := range shape {
+		if sizes[i] == -1 {
+			sizes[i] = d - begin[i]
+		}
+		if begin[i] < 0 || sizes[i] <= 0 || begin[i] > d-sizes[i] {
+			return nil, false
+		}
+	}
+	return sizes, true
+}
+
+// stridedSlice is what STRIDED_SLICE takes of a shape.
+type stridedSlice struct {
+	begin, size, stride []int
+	shape               []int // without the dimensions that are dropped
+}
+
+// stridedSlice reads operands 1 to 3 and the masks.
+func (c *call) stridedSlice(shape []int) (s stridedSlice) {
+	begin, end, stride := c.integers(1), c.integers(2), c.integers(3)
+	if c.err != nil {
+		return s
+	}
+	o := c.op.options
+	mask := func(slot, i int) bool { return o.Int32(slot, 0)>>i&1 != 0 }
+	if o.Int32(sliceEllipsisMask, 0) != 0 || o.Int32(sliceNewAxisMask, 0) != 0 || o.Bool(sliceOffset) {
+		c.unsupported("an ellipsis, a new axis or an offset in a slice")
+		return s
+	}
+	if n := len(begin); n > len(shape) || len(end) != n || len(stride) != n {
+		c.malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
+		return s
+	}
+	for i, d := range shape {
+		from, to, step, dropped := 0, d, 1, false
+		if i < len(begin) {
+			if step, dropped = stride[i], mask(sliceShrinkAxisMask, i); step <= 0 {
+				c.unsupported("a slice by %v", stride)
+				return s
+			}
+			within := func(n int) int {
+				if n < 0 {
+					n += d
+				}
+				return min(max(n, 0), d)
+			}
+			if !mask(sliceBeginMask, i) {
+				from = within(begin[i])
+			}
+			switch {
+			case dropped:
+				to = from + 1
+			case !mask(sliceEndMask, i):
+				to = within(end[i])
+			}
+		}
+		if from >= to || to > d {
+			c.malformed("a slice from %v to %v of shape %v", begin, end, shape)
+			return s
+		}
+		size := (to - from + step - 1) / step
+		s.begin, s.size, s.stride = append(s.begin, from), append(s.size, size), append(s.stride, step)
+		if !dropped {
+			s.shape = append(s.shape, size)
+		}
+	}
+	return s
+}
+
+// STRIDED_SLICE with strides of 1.
+func planStridedSlice(c *call) func(*emitter) error {
+	if !c.arity(4, 4) {
+		return nil
+	}
+	in := c.data(0)
+	if c.err != nil {
+		return nil
+	}
+	s := c.stridedSlice(in.shape)
+	for i, n := range s.stride {
+		if n != 1 && s.size[i] != 1 {
+			c.unsupported("a slice by %v", s.stride)
+		}
+	}
+	if c.err != nil {
+		return nil
+	}
+	return c.part(s.begin, s.size, s.shape)
+}
+
+// parts plans an operator whose outputs are the parts of an operand along an axis, each in one of two shapes.
+func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter) error {
+	in := c.data(input)
+	if c.err != nil {
+		return nil
+	}
+	if axis < 0 {
+		axis += len(in.shape)
+	}
+	if axis < 0 || axis >= len(in.shape) || len(c.op.outputs) != len(lengths) {
+		c.malformed("%d outputs along axis %d of shape %v", len(c.op.outputs), axis, in.shape)
+		return nil
+	}
+	sum := 0
+	for i, n := range lengths {
+		shape := slices.Clone(in.shape)
+		if shape[axis] = n; dropped {
+			shape = slices.Delete(shape, axis, axis+1)
+		}
+		c.define(i, shape...)
+		if n > in.shape[axis]-sum {
+			c.malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
+			return nil
+		}
+		sum += n
+	}
+	if sum != in.shape[axis] {
+		c.malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
+	}
+	c.keepsScale(input)
+	return func(e *emitter) error {
+		t, id := c.op.inputs[input], e.input(c, input)
+		offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
+		for i, n := range lengths {
+			sizes[axis] = n
+			out := e.output(c, i)
+			if dropped {
+				part := e.define(e.like(t, sizes...))
+				e.slice(id, part, offsets, sizes)
+				e.reshape(part, out, slices.Delete(slices.Clone(sizes), axis, axis+1))
+			} else {
+				e.slice(id, out, offsets, sizes)
+			}
+			offsets[axis] += n
+		}
+		return e.err
+	}
+}
+
+// oneInteger returns operand i, a constant.
+func (c *call) oneInteger(i int) int {
+	n := c.integers(i)
+	if c.err == nil && len(n) != 1 {
+		c.malformed("input %d has %d numbers, not 1", i, len(n))
+	}
+	if c.err != nil {
+		return 0
+	}
+	return n[0]
+}
+
+// SPLIT into equal parts: the axis, the value.
+func planSplit(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	axis, in, n := c.oneInteger(0), c.data(1), len(c.op.outputs)
+	if c.err != nil {
+		return nil
+	}
+	if axis < 0 {
+		axis += len(in.shape)
+	}
+	if axis < 0 || axis >= len(in.shape) || n == 0 || in.shape[axis]%n != 0 {
+		c.malformed("%d parts along axis %d of shape %v", n, axis, in.shape)
+		return nil
+	}
+	return c.parts(1, axis, slices.Repeat([]int{in.shape[axis] / n}, n), false)
+}
+
+// SPLIT_V: the value, the lengths of its parts, the axis.
+func planSplitV(c *call) func(*emitter) error {
+	if !c.arity(3, 3) {
+		return nil
+	}
+	lengths, axis := c.integers(1), c.oneInteger(2)
+	if c.err != nil {
+		return nil
+	}
+	return c.parts(0, axis, lengths, false)
+}
+
+// UNPACK: the parts of one element along an axis, without it.
+func planUnpack(c *call) func(*emitter) error {
+	if !c.arity(1, 1) {
+		return nil
+	}
+	axis := int(c.op.options.Int32(unpackAxis, 0))
+	return c.parts(0, axis, slices.Repeat([]int{1}, len(c.op.outputs)), true)
+}

@@ -1,0 +1,170 @@
+package tflite
+
+import (
+	"fmt"
+	"slices"
+
+	"xpwc/packing"
+	"xpwc/xnnpack"
+)
+
+// weights are what a node packs: those of the file, or what is computed of them.
+type weights struct {
+	kernel *constant
+	bias   *constant // nil if there is none
+	// dynamic is of how many of the input's last dimensions each has a scale of its own, where the input is quantized
+	// at inference; otherwise it is 0.
+	dynamic int
+}
+
+// weights chooses how XNNPACK multiplies an input by operand kernelAt, the filter, and adds operand biasAt, of a number
+// for each output. Types are as TensorFlow Lite has them: single precision throughout; int8 or uint8 with a bias of
+// int32; or an input in single precision with a filter of int8, its dynamic range. For that XNNPACK quantizes the
+// input, if dynamic says over how many dimensions, and where it has no such kernel the filter is dequantized.
+func (c *call) weights(in, filter *value, kernelAt, biasAt, outputs int, how use, dynamic int) (w weights) {
+	c.sameTypes(in)
+	if c.err == nil && len(c.op.outputs) != 1 {
+		c.malformed("%d outputs", len(c.op.outputs))
+	}
+	hasBias := c.bias(biasAt, outputs, how)
+	if c.err != nil {
+		return w
+	}
+	biasType := typeInt32
+	if in.dtype == typeFloat32 {
+		biasType = typeFloat32
+	}
+	if hasBias {
+		v := c.resolve(biasAt)
+		w.bias = v.constant
+		if v.dtype != biasType || v.whole {
+			c.unsupported("a bias of type %v for an input of type %v", c.declared(biasAt), in.dtype)
+		}
+	}
+	w.kernel = filter.constant
+	switch {
+	case filter.whole, filter.dtype != in.dtype && (in.dtype != typeFloat32 || !filter.dtype.isBytes()):
+		c.unsupported("weights of type %v for an input of type %v", c.declared(kernelAt), in.dtype)
+	case filter.dtype != in.dtype:
+		if dynamic > 0 && c.channelwise(&w, filter, outputs) {
+			w.dynamic = dynamic
+		} else {
+			w.kernel = c.plan.derive(filter.constant, (*constant).dequantized)
+		}
+	case filter.dtype == typeInt8:
+		if z := filter.constant.quant.zeroPoints; len(z) == 1 && z[0] != 0 && len(filter.constant.quant.scales) == 1 {
+			c.unsupported("int8 weights with the zero point %d", z[0])
+		}
+	}
+	if _, err := w.kernel.describe(); c.err == nil {
+		c.err = err
+	}
+	if c.err == nil {
+		c.uses = append(c.uses, usage{constant: w.kernel, how: how})
+	}
+	return w
+}
+
+// declared is the type that the file says of an operand.
+func (c *call) declared(i int) elementType { return c.plan.graph.tensors[c.op.inputs[i]].dtype }
+
+// channelwise gives the weights a scale for each output, if they can have them as XNNPACK needs them for an input that
+// is quantized at inference. The bias is part of what is packed then, and must be as it is stored.
+func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
+	q := &filter.constant.quant
+	nonzero := func(z int64) bool { return z != 0 }
+	if filter.dtype != typeInt8 || slices.ContainsFunc(q.zeroPoints, nonzero) ||
+		w.bias != nil && (w.bias.scatter != nil || w.bias.content != asStored) {
+		return false
+	}
+	if len(q.scales) == 1 && filter.shape[0] != 1 {
+		w.kernel = c.plan.derive(filter.constant, func(k *constant) *constant {
+			return k.as(k.name+", by channel", func(k *constant) {
+				k.quant = quantization{scales: slices.Repeat(q.scales, outputs)}
+			})
+		})
+		return true
+	}
+	return len(q.scales) == outputs && q.dimension == 0 && outputs > 1
+}
+
+// derive returns what is computed of a constant: the same for every operator, with a name that no tensor has.
+func (p *plan) derive(from *constant, compute func(*constant) *constant) *constant {
+	k := compute(from)
+	if got := p.derived[k.name]; got != nil {
+		return got
+	}
+	name := k.name
+	for p.tensorNames()[k.name] {
+		k.name += "#"
+	}
+	if p.derived == nil {
+		p.derived = map[string]*constant{}
+	}
+	p.derived[name] = k
+	return k
+}
+
+func (p *plan) tensorNames() map[string]bool {
+	if p.names == nil {
+		p.names = make(map[string]bool, len(p.graph.tensors))
+		for i := range p.graph.tensors {
+			p.names[p.graph.tensors[i].name] = true
+		}
+	}
+	return p.names
+}
+
+// A packer is the Packing method of a node.
+type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
+
+// packs notes what XNNPACK makes of the weights of an input, an operand, once the output is defined.
+func (c *call) packs(node packer, input int, w weights) {
+	if c.err != nil {
+		return
+	}
+	in, out := c.describe(c.op.inputs[input]), c.describe(c.op.outputs[0])
+	filter, err := w.kernel.describe()
+	var bias xnnpack.Tensor
+	if w.bias != nil && err == nil {
+		bias, err = w.bias.describe()
+	}
+	if w.dynamic > 0 {
+		in = w.quantized(in)
+		if w.bias != nil && err == nil {
+			bias.Data = make([]byte, w.bias.size)
+			err = w.bias.fill(bias.Data, w.bias.source.In(c.file))
+		}
+	}
+	if err != nil {
+		c.err = fmt.Errorf("weights: %w", err)
+		return
+	}
+	for i, u := range c.uses {
+		if u.constant == w.kernel && u.how&(usePacked|usePackedBlind) != 0 {
+			packed := node(filter, bias, in, out)
+			c.uses[i].packing = &packed
+		}
+	}
+}
+
+// quantized describes the input of a node that quantizes it at inference.
+func (w weights) quantized(in xnnpack.Tensor) xnnpack.Tensor {
+	in.Name += ", quantized"
+	in.Type, in.Quantization = xnnpack.DynamicQInt8, xnnpack.Quantization{NonBatchDims: w.dynamic}
+	return in
+}
+
+// operands returns the values of a node's input, which is given in its shape, filter and bias.
+func (e *emitter) operands(w weights, input xnnpack.ValueID, like xnnpack.Tensor) (in, filter, bias xnnpack.ValueID) {
+	if w.dynamic > 0 {
+		quantized := e.define(w.quantized(like))
+		e.unary(xnnpack.Unary{Op: xnnpack.ConvertElements}, input, quantized)
+		input = quantized
+	}
+	bias = xnnpack.InvalidValue
+	if w.bias != nil {
+		bias = e.constant(w.bias)
+	}
+	return input, e.constant(w.kernel), bias
+}
