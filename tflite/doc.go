@@ -45,8 +45,8 @@
 //     integers below 2^24: comparisons, SELECT, CAST, ADD, MUL, SUB, and the rows that GATHER takes from a constant
 //     table. No output is one.
 //   - What follows from shapes and constants alone is computed when the model is opened: SHAPE, REDUCE_PROD, and
-//     integers in ADD, CAST, CONCATENATION, FILL, GATHER, MAXIMUM, MINIMUM, MUL, PACK, RESHAPE, SLICE, STRIDED_SLICE, SUB and
-//     others. The shapes that operators are given may be computed so.
+//     integers in ADD, CAST, CONCATENATION, FILL, GATHER, MAXIMUM, MINIMUM, MUL, PACK, RESHAPE, SLICE, STRIDED_SLICE,
+//     SUB and others. The shapes that operators are given may be computed so.
 //
 // Each operator computes what TensorFlow Lite's reference kernel does. GATHER of a row that the table does not have
 // gives zeros. Shapes follow from those of the model's inputs; what the file says of intermediate tensors' shapes is

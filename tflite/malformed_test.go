@@ -337,7 +337,7 @@ func weight(p *plan) float64 {
 		if s.op.code == opMaxPool2D || s.op.code == opAveragePool2D {
 			constants = float64(o.Int32(poolFilterHeight, 0)) * float64(o.Int32(poolFilterWidth, 0))
 		}
-		if s.op.code == opTransposeConv || s.op.code == opCustom {
+		if s.op.code == opTransposeConv || s.op.code == opCustom || s.op.code == opBatchMatMul {
 			constants *= 1 << 10
 		}
 		total += computed * constants
