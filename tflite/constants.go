@@ -33,7 +33,7 @@ type constant struct {
 	stored   elementType // as in the file
 	dtype    elementType // as XNNPACK sees it
 	content  content
-	first    int // of those that are sequence
+	first    float32 // of those that are sequence
 	scatter  *scatter
 	sparse   *sparsity
 	shape    []int
@@ -49,7 +49,7 @@ type content uint8
 const (
 	asStored content = iota
 	repeated         // each is the only one stored
-	sequence         // integers that follow each other; nothing is stored
+	sequence         // a first one, and each 1 more than the one before; nothing is stored
 )
 
 // newConstant checks that a tensor's bytes are those of its shape and type.
@@ -131,7 +131,7 @@ func (c *constant) conversion() tensorfile.Conversion {
 		name += fmt.Sprint("<-sparse", c.shape)
 	}
 	if c.content != asStored {
-		name += fmt.Sprintf("<-content%d,%d of %d bytes", c.content, c.first, c.size)
+		name += fmt.Sprintf("<-content%d,%v of %d bytes", c.content, c.first, c.size)
 	}
 	quantized := c.widened() && len(c.quant.scales) > 0
 	return tensorfile.Conversion{
@@ -160,7 +160,7 @@ func (c *constant) fill(dst, stored []byte) error {
 	switch {
 	case c.content == sequence:
 		for i := range len(dst) / 4 {
-			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(float32(c.first+i)))
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.first+float32(i)))
 		}
 		return nil
 	case c.content == repeated:

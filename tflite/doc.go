@@ -28,11 +28,12 @@
 // COS, DENSIFY, DEPTH_TO_SPACE, DEPTHWISE_CONV_2D, DEQUANTIZE, DIV, ELU, EMBEDDING_LOOKUP, EQUAL, EXP, EXPAND_DIMS,
 // FILL, FLOOR, FULLY_CONNECTED, GATHER, GELU, GREATER, GREATER_EQUAL, HARD_SWISH, LEAKY_RELU, LESS, LESS_EQUAL, LOG,
 // LOGISTIC, MAX_POOL_2D, MAXIMUM, MEAN, MINIMUM, MUL, NEG, NOT_EQUAL, PACK, PAD, PADV2, PRELU, QUANTIZE, REDUCE_MAX,
-// RELU, RELU_0_TO_1, RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, ROUND, RSQRT, SELECT, SELECT_V2, SIN, SLICE,
-// SOFTMAX, SPACE_TO_BATCH_ND, SPACE_TO_DEPTH, SPLIT, SPLIT_V, SQRT, SQUARE, SQUARED_DIFFERENCE, SQUEEZE, STRIDED_SLICE,
-// SUB, SUM, TANH, TILE, TRANSPOSE, TRANSPOSE_CONV, UNPACK, and MediaPipe's custom operator Convolution2DTransposeBias.
-// Weights are constant. Activations NONE, RELU, RELU_N1_TO_1 and RELU6 can be fused. Anything else is an error that
-// names each operator that cannot run, once for each reason, with its index and how often it is there.
+// RELU, RELU_0_TO_1, RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR (to a multiple of the
+// size), ROUND, RSQRT, SELECT, SELECT_V2, SIN, SLICE, SOFTMAX, SPACE_TO_BATCH_ND, SPACE_TO_DEPTH, SPLIT, SPLIT_V,
+// SQRT, SQUARE, SQUARED_DIFFERENCE, SQUEEZE, STRIDED_SLICE (by 1), SUB, SUM, TANH, TILE, TRANSPOSE, TRANSPOSE_CONV,
+// UNPACK, and MediaPipe's custom operator Convolution2DTransposeBias. Weights are constant. Activations NONE, RELU,
+// RELU_N1_TO_1 and RELU6 can be fused. Anything else is an error that names each operator that cannot run, once for
+// each reason, with its index and how often it is there.
 //
 //   - Dynamic range: weights of int8 for an input in single precision. CONV_2D in one group and FULLY_CONNECTED
 //     quantize the input at inference, row by row or image by image, if the weights have zero points of 0. Otherwise

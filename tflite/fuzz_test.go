@@ -21,7 +21,12 @@ func specimens() [][]byte {
 	for _, c := range append(cases, opCase{model: convolutional()}, opCase{model: widening()}) {
 		out = append(out, c.model.bytes())
 	}
-	return append(out, smallModels()...)
+	for _, v := range moves() {
+		m := v.model(typeInt8, 1./16, 1./32)
+		out = append(out, m.bytes())
+	}
+	m, _ := dynamicRange(blueOp{code: opFullyConnected}, []int{2, 6}, []int{3, 6}, 0, false, 0)
+	return append(append(out, m.bytes()), smallModels()...)
 }
 
 // smallModels are those that Keras made, as far as they are small.

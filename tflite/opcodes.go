@@ -69,6 +69,7 @@ const (
 	opUnpack            opcode = 88
 	opSquare            opcode = 92
 	opFill              opcode = 94
+	opResizeNearest     opcode = 97
 	opLeakyReLU         opcode = 98
 	opSquaredDifference opcode = 99
 	opAbs               opcode = 101

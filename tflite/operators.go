@@ -84,6 +84,7 @@ var operators = map[opcode]operatorRow{
 	opReduceProd:        {plan: planNothingButFolded, fold: foldReduce},
 	opReshape:           {planReshape, bytes8 | whole, foldReshape},
 	opResizeBilinear:    {plan: planResizeBilinear, takes: bytes8},
+	opResizeNearest:     {plan: planResizeNearest, takes: bytes8},
 	opRound:             {plan: planUnary(xnnpack.Unary{Op: xnnpack.BankersRounding}), takes: widened},
 	opRsqrt:             {plan: planUnary(xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}), takes: widened},
 	opSelect:            {plan: planSelect, takes: whole},

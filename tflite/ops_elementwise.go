@@ -1,6 +1,8 @@
 package tflite
 
 import (
+	"math"
+
 	"xpwc/xnnpack"
 )
 
@@ -20,13 +22,29 @@ func clamp(low, high float64) xnnpack.Unary {
 	return xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Min: float32(low), Max: float32(high)}}
 }
 
-// GELU. XNNPACK's is the exact one.
+// GELU. XNNPACK's is the exact one. The approximation, x/2 * (1 + tanh(k*(x + 0.044715*x³))) with k = √(2/π), is
+// x * sigmoid(x * (2k + 2k*0.044715*x²)).
 func planGELU(c *call) func(*emitter) error {
-	if c.op.options.Bool(geluApproximate) {
-		c.unsupported("the approximation by tanh")
+	if !c.op.options.Bool(geluApproximate) {
+		return planUnary(xnnpack.Unary{Op: xnnpack.GELU})(c)
+	}
+	if !c.arity(1, 1) {
 		return nil
 	}
-	return planUnary(xnnpack.Unary{Op: xnnpack.GELU})(c)
+	in := c.data(0)
+	c.define(0, in.shape...)
+	k := 2 * math.Sqrt(2/math.Pi)
+	linear, cubic := c.reads(c.plan.count(float32(k), 1)), c.reads(c.plan.count(float32(k*0.044715), 1))
+	return func(e *emitter) error {
+		x, inner := e.input(c, 0), e.like(c.op.inputs[0])
+		a, b, d, f, g := e.define(inner), e.define(inner), e.define(inner), e.define(inner), e.define(inner)
+		e.binary(xnnpack.Multiply, x, x, a, xnnpack.Range{})
+		e.binary(xnnpack.Multiply, a, e.constant(cubic), b, xnnpack.Range{})
+		e.binary(xnnpack.Add, b, e.constant(linear), d, xnnpack.Range{})
+		e.binary(xnnpack.Multiply, d, x, f, xnnpack.Range{})
+		e.unary(xnnpack.Unary{Op: xnnpack.Sigmoid}, f, g)
+		return e.binary(xnnpack.Multiply, g, x, e.output(c, 0), xnnpack.Range{})
+	}
 }
 
 // LEAKY_RELU.
@@ -40,15 +58,26 @@ func planSoftmax(c *call) func(*emitter) error {
 		return nil
 	}
 	in := c.data(0)
-	if beta := c.op.options.Float32(softmaxBeta, 0); beta != 1 {
+	beta := c.op.options.Float32(softmaxBeta, 0)
+	if !(beta > 0 && beta <= math.MaxFloat32) {
 		c.unsupported("a beta of %v", beta)
 	}
 	if c.err == nil && len(in.shape) == 0 {
 		c.malformed("a scalar")
 	}
 	c.define(0, in.shape...)
+	var factor *constant
+	if beta != 1 {
+		factor = c.reads(c.plan.count(beta, 1))
+	}
 	return func(e *emitter) error {
-		return e.s.Softmax(xnnpack.Softmax{Input: e.input(c, 0), Output: e.output(c, 0)})
+		id := e.input(c, 0)
+		if factor != nil {
+			scaled := e.define(e.like(c.op.inputs[0]))
+			e.binary(xnnpack.Multiply, id, e.constant(factor), scaled, xnnpack.Range{})
+			id = scaled
+		}
+		return e.s.Softmax(xnnpack.Softmax{Input: id, Output: e.output(c, 0)})
 	}
 }
 

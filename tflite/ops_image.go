@@ -80,6 +80,37 @@ func planResizeBilinear(c *call) func(*emitter) error {
 	}
 }
 
+// RESIZE_NEAREST_NEIGHBOR to a multiple of the size, which is the same with half_pixel_centers and without: each pixel
+// several times.
+func planResizeNearest(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in, size := c.rank4(0), c.integers(1)
+	if c.err != nil {
+		return nil
+	}
+	if len(size) != 2 || slices.Min(size) <= 0 {
+		c.malformed("the new size %v", size)
+		return nil
+	}
+	n, h, w, ch := in.shape[0], in.shape[1], in.shape[2], in.shape[3]
+	times := []int{1, 1, size[0] / h, 1, size[1] / w, 1}
+	if size[0]%h != 0 || size[1]%w != 0 || slices.Max(times) > mostJoined ||
+		c.op.options.Bool(nearestAlignCorners) && slices.Max(times) > 1 {
+		c.unsupported("%v to %v, or corners that are aligned: the size must be a multiple", in.shape, size)
+		return nil
+	}
+	shape := []int{n, size[0], size[1], ch}
+	c.define(0, shape...)
+	c.keepsScale(0)
+	return func(e *emitter) error {
+		t := c.op.inputs[0]
+		pixels := []int{n, h, 1, w, 1, ch}
+		return e.reshape(e.tiled(e.reshaped(e.input(c, 0), t, pixels...), t, pixels, times), e.output(c, 0), shape)
+	}
+}
+
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
 func planDepthToSpace(c *call) func(*emitter) error {
 	if !c.arity(1, 1) {

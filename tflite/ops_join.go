@@ -159,19 +159,25 @@ func planTile(c *call) func(*emitter) error {
 	c.define(0, shape...)
 	c.keepsScale(0)
 	return func(e *emitter) error {
-		t, id, shape := c.op.inputs[0], e.input(c, 0), slices.Clone(in.shape)
-		for axis, n := range slices.Backward(times) {
-			if n == 1 {
-				continue
-			}
-			same := slices.Repeat([]xnnpack.ValueID{id}, n)
-			shapes := slices.Repeat([][]int{slices.Clone(shape)}, n)
-			shape[axis] *= n
-			id = e.define(e.like(t, shape...))
-			if err := e.concatenate(axis, same, shapes, id, e.like(t)); err != nil {
-				return err
-			}
-		}
-		return e.reshape(id, e.output(c, 0), shape)
+		t := c.op.inputs[0]
+		return e.reshape(e.tiled(e.input(c, 0), t, in.shape, times), e.output(c, 0), shape)
 	}
+}
+
+// tiled returns a value of a shape that is repeated along each dimension; it is of the kind of a tensor.
+func (e *emitter) tiled(id xnnpack.ValueID, like int, shape, times []int) xnnpack.ValueID {
+	shape = slices.Clone(shape)
+	for axis, n := range slices.Backward(times) {
+		if n == 1 {
+			continue
+		}
+		same := slices.Repeat([]xnnpack.ValueID{id}, n)
+		shapes := slices.Repeat([][]int{slices.Clone(shape)}, n)
+		shape[axis] *= n
+		id = e.define(e.like(like, shape...))
+		if err := e.concatenate(axis, same, shapes, id, e.like(like)); e.err == nil {
+			e.err = err
+		}
+	}
+	return id
 }

@@ -10,11 +10,16 @@ import (
 // Integers and booleans that depend on the inputs, such as the numbers of tokens, are computed in single precision: it
 // has all integers below 2^24, and booleans are 0 and 1.
 
-// count is a constant of n integers from first on, in one row, which is in no file.
-func (p *plan) count(first, n int) *constant {
+// count is a constant of n numbers from first on, each 1 more than the one before: a row of them,
+// or a scalar. It is in no file.
+func (p *plan) count(first float32, n int) *constant {
+	var shape []int
+	if n > 1 {
+		shape = []int{1, n}
+	}
 	return p.derive(nil, func(*constant) *constant {
-		return &constant{name: fmt.Sprintf("%d integers from %d", n, first), content: sequence, first: first,
-			stored: typeFloat32, dtype: typeFloat32, shape: []int{1, n}, size: 4 * n}
+		return &constant{name: fmt.Sprintf("%d numbers from %v", n, first), content: sequence, first: first,
+			stored: typeFloat32, dtype: typeFloat32, shape: shape, size: 4 * n}
 	})
 }
 
@@ -53,11 +58,7 @@ func planComparison(c *call) func(*emitter) error {
 	return func(e *emitter) error {
 		x, y, out := e.input(c, 0), e.input(c, 1), e.output(c, 0)
 		inside := func(like int, op xnnpack.BinaryOperator, a, b xnnpack.ValueID) xnnpack.ValueID {
-			d := e.like(like)
-			if len(d.Shape) == 0 {
-				d.Shape = []int{1, 1} // as the constant
-			}
-			id := e.define(d)
+			id := e.define(e.like(like))
 			e.binary(op, a, b, id, xnnpack.Range{})
 			return id
 		}

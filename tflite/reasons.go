@@ -48,7 +48,7 @@ func (r *reasons) err() error {
 		}
 		err := fmt.Errorf("operator %d, %s: %w", w.op.index, w.op.name(), w.err)
 		if w.count > 1 {
-			err = fmt.Errorf("%w (and %d times more)", err, w.count-1)
+			err = fmt.Errorf("%w (and %d more)", err, w.count-1)
 		}
 		errs = append(errs, err)
 	}

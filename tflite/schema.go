@@ -133,6 +133,10 @@ const ( // ResizeBilinearOptions
 	resizeHalfPixelCenters = 3
 )
 
+const ( // ResizeNearestNeighborOptions
+	nearestAlignCorners = 0
+)
+
 const ( // AddOptions, SubOptions, MulOptions, DivOptions
 	binaryActivation = 0
 )

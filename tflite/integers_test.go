@@ -1,0 +1,202 @@
+package tflite
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/modeltest"
+	"xpwc/models"
+)
+
+func typed(t blueTensor, dtype elementType) blueTensor {
+	t.dtype = dtype
+	return t
+}
+
+func TestComparisonsOfIntegersAndSelect(t *testing.T) {
+	input := []float32{-7, 0, 3, 4, 5, 16777215}
+	const other = 4
+	for code, holds := range map[opcode]func(x float32) bool{
+		opLess:    func(x float32) bool { return x < other },
+		opGreater: func(x float32) bool { return x > other }, opEqual: func(x float32) bool { return x == other },
+		opLessEqual:    func(x float32) bool { return x <= other },
+		opGreaterEqual: func(x float32) bool { return x >= other },
+		opNotEqual:     func(x float32) bool { return x != other },
+	} {
+		t.Run(code.String(), func(t *testing.T) {
+			// CAST(SELECT_V2(x ? other, x+other, x))
+			m := blueprint{
+				tensors: []blueTensor{typed(floats("x", []int{2, 3}), typeInt32), int32Tensor("other", []int{}, other),
+					typed(floats("holds", nil), typeBool), typed(floats("sum", nil), typeInt32),
+					typed(floats("chosen", nil), typeInt32), floats("out", nil)},
+				ops: []blueOp{
+					{code: code, inputs: []int{0, 1}, outputs: []int{2}},
+					{code: opAdd, inputs: []int{0, 1}, outputs: []int{3}},
+					{code: opSelectV2, inputs: []int{2, 3, 0}, outputs: []int{4}},
+					{code: opCast, inputs: []int{4}, outputs: []int{5}},
+				},
+				inputs: []int{0}, outputs: []int{5},
+			}
+			opened := openModel(t, save(t, m.bytes()))
+			require.Equal(t, models.Int32, opened.Inputs()[0].Element())
+			var want []float32
+			for _, x := range input {
+				if holds(x) {
+					x += other
+				}
+				want = append(want, x)
+			}
+			got := modeltest.Run(t, opened, input)[0]
+			if code == opGreater || code == opGreaterEqual || code == opNotEqual {
+				want, got = want[:5], got[:5] // the sum of the last is more than single precision counts to
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func TestRowsOfATableAreThoseOfTheTable(t *testing.T) {
+	const rows, width = 37, 6
+	ids := []float32{36, 0, 7, 7, 35, 1, 99, -1}
+	tables := map[string]blueTensor{
+		"single precision": floats("table", []int{rows, 2, 3}, wave(rows*width)...),
+		"int8": quantizedTensor("table", typeInt8, []int{rows, 2, 3}, 0, 5, []float32{1. / 16},
+			wave(rows*width)),
+	}
+	for name, table := range tables {
+		for _, code := range []opcode{opGather, opEmbeddingLookup} {
+			t.Run(code.String()+" "+name, func(t *testing.T) {
+				out := floats("out", nil)
+				out.dtype, out.scales, out.zeroPoints = table.dtype, table.scales, table.zeroPoints
+				m := blueprint{tensors: []blueTensor{typed(floats("ids", []int{2, 4}), typeInt64), table, out},
+					ops:    []blueOp{{code: code, inputs: []int{1, 0}, outputs: []int{2}}},
+					inputs: []int{0}, outputs: []int{2}}
+				if code == opEmbeddingLookup {
+					m.ops[0].inputs = []int{0, 1}
+				}
+				opened := openModel(t, save(t, m.bytes()))
+				require.Equal(t, models.Int64, opened.Inputs()[0].Element())
+				require.Equal(t, []int{2, 4, 2, 3}, opened.Outputs()[0].Shape)
+				var want []float32
+				for _, id := range ids {
+					row := make([]float32, width)
+					if id >= 0 && id < rows {
+						copy(row, wave(rows * width)[int(id)*width:])
+					}
+					want = append(want, row...)
+				}
+				require.Equal(t, want, modeltest.Run(t, opened, ids)[0])
+			})
+		}
+	}
+}
+
+// TestShapesThatAModelComputesAreFolded reshapes [2, 3, 4] to what integers of all kinds of operators come to.
+func TestShapesThatAModelComputesAreFolded(t *testing.T) {
+	scalar := func(n int32) blueTensor { return int32Tensor("scalar", []int{}, n) }
+	list := func(n ...int32) blueTensor { return int32Tensor("list", []int{len(n)}, n...) }
+	type step struct {
+		op   blueOp       // its operands are the step's constants, by index, or what the step before gave
+		more []blueTensor // the constants
+	}
+	const before = -2
+	for name, c := range map[string]struct {
+		steps []step
+		want  []int
+	}{
+		"SHAPE": {nil, []int{2, 3, 4}},
+		"STRIDED_SLICE, PACK": {[]step{
+			{op: blueOp{code: opStridedSlice, options: fields{sliceShrinkAxisMask: int32(1)}},
+				more: []blueTensor{list(-1), list(0), list(1)}},
+			{op: blueOp{code: opPack, inputs: []int{before, 0}}, more: []blueTensor{scalar(6)}}}, []int{4, 6}},
+		"STRIDED_SLICE by 2": {[]step{
+			{op: blueOp{code: opStridedSlice}, more: []blueTensor{list(0), list(3), list(2)}},
+			{op: blueOp{code: opConcatenation, inputs: []int{before, 0}}, more: []blueTensor{list(3)}}},
+			[]int{2, 4, 3}},
+		"GATHER, REDUCE_PROD, EXPAND_DIMS": {[]step{
+			{op: blueOp{code: opGather}, more: []blueTensor{list(2, 0, 1)}},
+			{op: blueOp{code: opReduceProd}, more: []blueTensor{list(0)}},
+			{op: blueOp{code: opExpandDims}, more: []blueTensor{scalar(0)}}}, []int{24}},
+		"SLICE, SUB, MUL, ADD, MAXIMUM, MINIMUM": {[]step{
+			{op: blueOp{code: opSlice}, more: []blueTensor{list(1), list(-1)}}, // 3, 4
+			{op: blueOp{code: opSub}, more: []blueTensor{list(1, 3)}},          // 2, 1
+			{op: blueOp{code: opMul}, more: []blueTensor{scalar(3)}},           // 6, 3
+			{op: blueOp{code: opAdd}, more: []blueTensor{list(0, 1)}},          // 6, 4
+			{op: blueOp{code: opMaximum}, more: []blueTensor{scalar(5)}},       // 6, 5
+			{op: blueOp{code: opMinimum}, more: []blueTensor{list(9, 4)}}}, []int{6, 4}},
+		"SUM, RESHAPE, CAST": {[]step{
+			{op: blueOp{code: opSum, options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 9
+			{op: blueOp{code: opReshape}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: opCast}},
+			{op: blueOp{code: opSub}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: opConcatenation, inputs: []int{before, 0}}, more: []blueTensor{list(3)}}}, []int{8, 3}},
+		"REDUCE_MAX, FILL": {[]step{
+			{op: blueOp{code: opReduceMax, options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 4
+			{op: blueOp{code: opSub}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: opFill, inputs: []int{before, 0}}, more: []blueTensor{scalar(1)}}, // 1, 1, 1
+			{op: blueOp{code: opMul}, more: []blueTensor{list(3, 2, 4)}}}, []int{3, 2, 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := blueprint{tensors: []blueTensor{floats("in", []int{2, 3, 4}), floats("out", nil),
+				typed(floats("shape", nil), typeInt32)},
+				ops:    []blueOp{{code: opShape, inputs: []int{0}, outputs: []int{2}}},
+				inputs: []int{0}, outputs: []int{1}}
+			last := 2
+			for _, s := range c.steps {
+				first := len(m.tensors)
+				m.tensors = append(m.tensors, s.more...)
+				if s.op.inputs == nil {
+					s.op.inputs = []int{before}
+					for i := range s.more {
+						s.op.inputs = append(s.op.inputs, i)
+					}
+				}
+				operands := []int{}
+				for _, i := range s.op.inputs {
+					if i == before {
+						operands = append(operands, last)
+					} else {
+						operands = append(operands, first+i)
+					}
+				}
+				last = len(m.tensors)
+				m.tensors = append(m.tensors, typed(floats("n", nil), typeInt32))
+				s.op.inputs, s.op.outputs = operands, []int{last}
+				m.ops = append(m.ops, s.op)
+			}
+			m.ops = append(m.ops, blueOp{code: opReshape, inputs: []int{0, last}, outputs: []int{1}})
+			opened := openModel(t, save(t, m.bytes()))
+			require.Equal(t, c.want, opened.Outputs()[0].Shape)
+			require.Equal(t, wave(24), modeltest.Run(t, opened, wave(24))[0])
+		})
+	}
+}
+
+func TestAFilledTensorIsAConstant(t *testing.T) {
+	m := blueprint{tensors: []blueTensor{floats("in", []int{3, 5}), int32Tensor("shape", []int{2}, 3, 5),
+		floats("value", []int{}, 0.75), floats("filled", nil), floats("out", nil)},
+		ops: []blueOp{{code: opFill, inputs: []int{1, 2}, outputs: []int{3}},
+			{code: opMul, inputs: []int{0, 3}, outputs: []int{4}}},
+		inputs: []int{0}, outputs: []int{4}}
+	want := wave(15)
+	for i := range want {
+		want[i] *= 0.75
+	}
+	require.Equal(t, want, modeltest.Run(t, openModel(t, save(t, m.bytes())), wave(15))[0])
+}
+
+func TestIntegersThatOverflowAreMalformed(t *testing.T) {
+	m := single(blueOp{code: opShape}, []int{4})
+	m.tensors[1] = typed(m.tensors[1], typeInt32)
+	big := binary.LittleEndian.AppendUint32(nil, 1<<30)
+	m.tensors = append(m.tensors, blueTensor{name: "big", shape: []int{}, dtype: typeInt32, data: big},
+		typed(floats("product", nil), typeInt32), floats("reshaped", nil))
+	m.ops = append(m.ops, blueOp{code: opMul, inputs: []int{1, 2}, outputs: []int{3}},
+		blueOp{code: opReshape, inputs: []int{0, 3}, outputs: []int{4}})
+	m.outputs = []int{4}
+	_, err := Open(save(t, m.bytes()))
+	require.ErrorIs(t, err, ErrMalformed)
+	require.ErrorContains(t, err, "operator 1, MUL")
+}

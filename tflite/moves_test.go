@@ -1,0 +1,160 @@
+package tflite
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/modeltest"
+)
+
+// A move is an operator whose every output element is one of the input's.
+type move struct {
+	name      string
+	op        blueOp
+	input     []int
+	constants []blueTensor
+	outputs   [][]int
+	// from is the place in the input of an element of an output; nil is a zero of padding.
+	from func(output int, at []int) []int
+}
+
+func moves() []move {
+	same := func(_ int, at []int) []int { return at }
+	ints1 := func(name string, values ...int32) blueTensor { return int32Tensor(name, []int{len(values)}, values...) }
+	slice := func(begin, end, stride []int32, masks fields, out []int, from func(int, []int) []int) move {
+		return move{fmt.Sprintf("STRIDED_SLICE from %v to %v %v", begin, end, masks),
+			blueOp{code: opStridedSlice, options: masks}, []int{3, 4, 5},
+			[]blueTensor{ints1("b", begin...), ints1("e", end...), ints1("s", stride...)}, [][]int{out}, from}
+	}
+	unstack := func(axis int32, shape []int, n int) move {
+		m := move{fmt.Sprint("UNPACK along ", axis), blueOp{code: opUnpack, options: fields{unpackAxis: axis}},
+			[]int{2, 3, 4}, nil, nil, func(output int, at []int) []int {
+				from := append([]int(nil), at[:axis]...)
+				return append(append(from, output), at[axis:]...)
+			}}
+		for range n {
+			m.outputs = append(m.outputs, shape)
+		}
+		return m
+	}
+	return []move{
+		{"EXPAND_DIMS", blueOp{code: opExpandDims}, []int{2, 3}, []blueTensor{int32Tensor("axis", []int{}, -1)},
+			[][]int{{2, 3, 1}}, func(_ int, at []int) []int { return at[:2] }},
+		{"SQUEEZE", blueOp{code: opSqueeze, options: fields{squeezeDims: []int32{-2}}}, []int{1, 2, 1, 3}, nil,
+			[][]int{{1, 2, 3}}, func(_ int, at []int) []int { return []int{0, at[1], 0, at[2]} }},
+		{"SQUEEZE of all", blueOp{code: opSqueeze}, []int{1, 2, 1, 3}, nil,
+			[][]int{{2, 3}}, func(_ int, at []int) []int { return []int{0, at[0], 0, at[1]} }},
+		{"TRANSPOSE", blueOp{code: opTranspose}, []int{2, 3, 4}, []blueTensor{ints1("p", 2, 0, 1)},
+			[][]int{{4, 2, 3}}, func(_ int, at []int) []int { return []int{at[1], at[2], at[0]} }},
+		{"SLICE", blueOp{code: opSlice}, []int{4, 5}, []blueTensor{ints1("b", 1, 2), ints1("s", 2, -1)},
+			[][]int{{2, 3}}, func(_ int, at []int) []int { return []int{at[0] + 1, at[1] + 2} }},
+		slice([]int32{1, -3}, []int32{3, -1}, []int32{1, 1}, nil, []int{2, 2, 5},
+			func(_ int, at []int) []int { return []int{at[0] + 1, at[1] + 1, at[2]} }),
+		slice([]int32{1, 2, 3}, []int32{0, 0, 4}, []int32{1, 1, 1}, fields{sliceShrinkAxisMask: int32(1),
+			sliceEndMask: int32(2), sliceBeginMask: int32(4)}, []int{2, 4},
+			func(_ int, at []int) []int { return []int{1, at[0] + 2, at[1]} }),
+		slice([]int32{-1}, []int32{99}, []int32{3}, nil, []int{1, 4, 5},
+			func(_ int, at []int) []int { return []int{2, at[1], at[2]} }),
+		{"SPLIT", blueOp{code: opSplit, inputs: []int{1, 0}}, []int{2, 6}, []blueTensor{int32Tensor("a", []int{}, 1)},
+			[][]int{{2, 2}, {2, 2}, {2, 2}}, func(o int, at []int) []int { return []int{at[0], 2*o + at[1]} }},
+		{"SPLIT_V", blueOp{code: opSplitV}, []int{2, 6},
+			[]blueTensor{ints1("lengths", 1, 5), int32Tensor("a", []int{}, -1)},
+			[][]int{{2, 1}, {2, 5}}, func(o int, at []int) []int { return []int{at[0], o + at[1]} }},
+		unstack(0, []int{3, 4}, 2), unstack(1, []int{2, 4}, 3), unstack(2, []int{2, 3}, 4),
+		{"PACK", blueOp{code: opPack, inputs: []int{0, 0, 0}, options: fields{packAxis: int32(-1)}}, []int{2, 3}, nil,
+			[][]int{{2, 3, 3}}, func(_ int, at []int) []int { return at[:2] }},
+		{"TILE", blueOp{code: opTile}, []int{2, 3}, []blueTensor{ints1("n", 7, 2)}, [][]int{{14, 6}},
+			func(_ int, at []int) []int { return []int{at[0] % 2, at[1] % 3} }},
+		{"TILE once", blueOp{code: opTile}, []int{2, 3}, []blueTensor{ints1("n", 1, 1)}, [][]int{{2, 3}}, same},
+		{"RESIZE_NEAREST_NEIGHBOR", blueOp{code: opResizeNearest}, []int{2, 3, 4, 5}, []blueTensor{ints1("s", 9, 8)},
+			[][]int{{2, 9, 8, 5}}, func(_ int, at []int) []int { return []int{at[0], at[1] / 3, at[2] / 2, at[3]} }},
+		{"SPACE_TO_DEPTH", blueOp{code: opSpaceToDepth, options: fields{spaceToDepthBlockSize: int32(2)}},
+			[]int{2, 4, 6, 3}, nil, [][]int{{2, 2, 3, 12}}, func(_ int, at []int) []int {
+				return []int{at[0], 2*at[1] + at[3]/6, 2*at[2] + at[3]/3%2, at[3] % 3}
+			}},
+		{"SPACE_TO_BATCH_ND", blueOp{code: opSpaceToBatchND}, []int{2, 3, 6, 2},
+			[]blueTensor{ints1("block", 2, 3), int32Tensor("pads", []int{2, 2}, 1, 0, 0, 3)},
+			[][]int{{12, 2, 3, 2}}, func(_ int, at []int) []int {
+				y, x := 2*at[1]+at[0]/2/3-1, 3*at[2]+at[0]/2%3
+				if y < 0 || x >= 6 {
+					return nil
+				}
+				return []int{at[0] % 2, y, x, at[3]}
+			}},
+		{"BATCH_TO_SPACE_ND", blueOp{code: opBatchToSpaceND}, []int{12, 2, 3, 2},
+			[]blueTensor{ints1("block", 2, 3), int32Tensor("crops", []int{2, 2}, 1, 0, 0, 3)},
+			[][]int{{2, 3, 6, 2}}, func(_ int, at []int) []int {
+				y, x := at[1]+1, at[2]
+				return []int{(y%2*3+x%3)*2 + at[0], y / 2, x / 3, at[3]}
+			}},
+	}
+}
+
+// model makes a model of the move, with values of a type and the scale of its input and of its outputs.
+func (v move) model(dtype elementType, scales ...float32) blueprint {
+	m := single(v.op, v.input, v.constants...)
+	m.tensors, m.outputs = m.tensors[:len(m.tensors)-1], nil
+	for range v.outputs {
+		m.outputs = append(m.outputs, len(m.tensors))
+		m.tensors = append(m.tensors, floats(fmt.Sprint("out", len(m.tensors)), nil))
+	}
+	m.ops[0].outputs = m.outputs
+	for i, n := range append([]int{0}, m.outputs...) {
+		if t := &m.tensors[n]; dtype != typeFloat32 {
+			t.dtype, t.scales, t.zeroPoints = dtype, []float32{scales[min(i, 1)]}, []int64{64}
+		}
+	}
+	return m
+}
+
+func (v move) want(input []float32) [][]float32 {
+	var out [][]float32
+	for o, shape := range v.outputs {
+		a := newArray(shape...)
+		values := make([]float32, len(a.v))
+		at := make([]int, len(shape))
+		for i := range values {
+			rest := i
+			for d := len(shape) - 1; d >= 0; d-- {
+				at[d], rest = rest%shape[d], rest/shape[d]
+			}
+			if from := v.from(o, at); from != nil {
+				offset := 0
+				for d, p := range from {
+					offset = offset*v.input[d] + p
+				}
+				values[i] = input[offset]
+			}
+		}
+		out = append(out, values)
+	}
+	return out
+}
+
+func TestOperatorsThatMoveElementsPutEachWhereTensorFlowLiteDoes(t *testing.T) {
+	for _, v := range moves() {
+		t.Run(v.name, func(t *testing.T) {
+			input := wave(len(newArray(v.input...).v))
+			want := v.want(input)
+			for _, c := range []struct {
+				dtype  elementType
+				scales []float32
+			}{
+				{typeFloat32, nil}, {typeInt8, []float32{1. / 16, 1. / 16}}, {typeUint8, []float32{1. / 16, 1. / 16}},
+				{typeUint8, []float32{1. / 16, 1. / 32}}, // another scale on the way
+			} {
+				m := v.model(c.dtype, c.scales...)
+				got := modeltest.Run(t, openModel(t, save(t, m.bytes())), input)
+				require.Len(t, got, len(want))
+				for i := range want {
+					require.Len(t, got[i], len(want[i]))
+					for j, w := range want[i] {
+						require.Equal(t, w, got[i][j], "%v: output %d, element %d", c, i, j)
+					}
+				}
+			}
+		})
+	}
+}
