@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"math"
@@ -32,6 +33,7 @@ type blueTensor struct {
 	channel    int
 	sparsity   *sparsity
 	outside    bool // the data lies after the flatbuffer
+	sharing    int  // the tensor whose bytes it has, if not 0
 }
 
 type blueOp struct {
@@ -179,7 +181,7 @@ func (m *blueprint) write(outside map[int]uint64) []byte {
 		b.PrependUOffsetTSlot(tensorName, name, 0)
 		b.PrependUOffsetTSlot(tensorShape, shape, 0)
 		b.PrependByteSlot(tensorType, byte(t.dtype), 0)
-		b.PrependUint32Slot(tensorBuffer, uint32(i+1), 0)
+		b.PrependUint32Slot(tensorBuffer, uint32(cmp.Or(t.sharing, i)+1), 0)
 		b.PrependUOffsetTSlot(tensorQuantization, quant, 0)
 		b.PrependUOffsetTSlot(tensorSparsity, sparse, 0)
 		tensors = append(tensors, b.EndObject())

@@ -75,6 +75,7 @@ func (c *call) resolve(i int) *value {
 		c.err = fmt.Errorf("input %d, %q: %w", i, t.name, err)
 		return &value{}
 	}
+	k.name = c.plan.firstName(t)
 	_, isWhole := t.computedAs()
 	*v = value{state: static, shape: k.shape, dtype: k.dtype, whole: isWhole, constant: k}
 	return v

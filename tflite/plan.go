@@ -18,7 +18,8 @@ type plan struct {
 	steps     []step
 	constants []*constant // in the order in which nodes first use them
 	derived   map[string]*constant
-	names     map[string]bool // of tensors, once they were asked for
+	names     map[string]bool   // of tensors, once they were asked for
+	first     map[stored]string // the name of the first tensor that has these bytes
 }
 
 // value is what a tensor is at the point of the graph that planning has reached. TensorFlow Lite computes the shapes of
@@ -154,6 +155,13 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 		p.use(s.uses)
 	}
 	p.use(outputs)
+	how := map[string]use{}
+	for _, c := range p.constants {
+		how[c.name] |= c.use
+	}
+	for _, c := range p.constants {
+		c.use = how[c.name]
+	}
 	return p, nil
 }
 

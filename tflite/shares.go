@@ -21,7 +21,7 @@ func (m *Model) Shares(n int) []models.Share {
 // weighted groups the steps with packed weights by their kernels.
 func (p *plan) weighted() []*divide.Group {
 	var groups []*divide.Group
-	of := map[*constant]*divide.Group{}
+	of := map[string]*divide.Group{} // by the kernel's name
 	for i, s := range p.steps {
 		var kernel *constant
 		var size int64
@@ -35,14 +35,16 @@ func (p *plan) weighted() []*divide.Group {
 			}
 			size += int64(u.constant.size)
 		}
-		switch g := of[kernel]; {
-		case kernel == nil:
+		if kernel == nil {
+			continue
+		}
+		switch g := of[kernel.name]; {
 		case g != nil:
 			g.Steps = append(g.Steps, i)
 			g.Bytes += size - int64(kernel.size)
 		default:
-			of[kernel] = &divide.Group{Steps: []int{i}, Bytes: size}
-			groups = append(groups, of[kernel])
+			of[kernel.name] = &divide.Group{Steps: []int{i}, Bytes: size}
+			groups = append(groups, of[kernel.name])
 		}
 	}
 	return groups

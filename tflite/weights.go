@@ -2,8 +2,10 @@ package tflite
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
+	"xpwc/internal/flatbuf"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -91,18 +93,46 @@ func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
 // derive returns what is computed of a constant: the same for every operator, with a name that no tensor has.
 func (p *plan) derive(from *constant, compute func(*constant) *constant) *constant {
 	k := compute(from)
-	if got := p.derived[k.name]; got != nil {
-		return got
-	}
-	name := k.name
-	for p.tensorNames()[k.name] {
-		k.name += "#"
+	for {
+		got := p.derived[k.name]
+		if got != nil && reflect.DeepEqual(got.quant, k.quant) && slices.Equal(got.shape, k.shape) {
+			return got
+		}
+		if got == nil && !p.tensorNames()[k.name] {
+			break
+		}
+		k.name += "#" // equal bytes can have two scales
 	}
 	if p.derived == nil {
 		p.derived = map[string]*constant{}
 	}
-	p.derived[name] = k
+	p.derived[k.name] = k
 	return k
+}
+
+// stored is what a tensor's bytes are, and where.
+type stored struct {
+	data  flatbuf.Span
+	dtype elementType
+}
+
+// firstName returns the name of the first tensor that has a tensor's bytes: converters store equal ones once. A kernel
+// or bias must have one name, whichever of its users is loaded first.
+func (p *plan) firstName(t *tensor) string {
+	if t.sparsity != nil {
+		return t.name
+	}
+	if p.first == nil {
+		p.first = map[stored]string{}
+		for i := range p.graph.tensors {
+			of := &p.graph.tensors[i]
+			at := stored{of.data, of.dtype}
+			if _, is := p.first[at]; !is && of.data.Size > 0 && of.sparsity == nil {
+				p.first[at] = of.name
+			}
+		}
+	}
+	return p.first[stored{t.data, t.dtype}]
 }
 
 func (p *plan) tensorNames() map[string]bool {

@@ -1,0 +1,42 @@
+package tflite
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/modeltest"
+)
+
+// TestSharesPackBiasesThatAConverterStoredOnce: converters store equal bytes once, such as biases of zeros.
+func TestSharesPackBiasesThatAConverterStoredOnce(t *testing.T) {
+	second := floats("bias 2", []int{6})
+	second.sharing = 3
+	m := blueprint{
+		tensors: []blueTensor{floats("in", []int{1, 6}), constantOf("kernel 1", 6, 6),
+			floats("kernel 2", []int{6, 6}, wave(72)[36:]...), constantOf("bias 1", 6), second, floats("middle", nil),
+			floats("out", nil)},
+		ops: []blueOp{{code: opFullyConnected, inputs: []int{0, 1, 3}, outputs: []int{5}},
+			{code: opFullyConnected, inputs: []int{5, 2, 4}, outputs: []int{6}}},
+		inputs: []int{0}, outputs: []int{6},
+	}
+	modeltest.CheckShares(t, openModel(t, save(t, m.bytes())), 2)
+}
+
+// TestEqualBytesWithTwoScalesAreDequantizedTwice: what is stored once may mean two things.
+func TestEqualBytesWithTwoScalesAreDequantizedTwice(t *testing.T) {
+	op := blueOp{code: opDepthwiseConv2D, options: strided(depthwiseStrideH, depthwiseStrideW)}
+	m, plain := dynamicRange(op, []int{1, 4, 4, 3}, []int{1, 1, 1, 3}, 3, false, 0)
+	twice := m.tensors[1]
+	twice.name, twice.scales, twice.sharing, twice.data = "k, twice", []float32{1. / 8}, 1, nil
+	m.tensors = append(m.tensors, twice, floats("out 2", nil))
+	op.inputs, op.outputs = []int{0, 4, 2}, []int{5}
+	m.ops, m.outputs = append(m.ops, op), append(m.outputs, 5)
+	input := wave(48)
+	got, want := modeltest.Run(t, openModel(t, save(t, m.bytes())), input), interpret(t, plain.bytes(), input)[0]
+	bias := wave(3)
+	for i, w := range want {
+		require.InDelta(t, w, got[0][i], 1e-5)
+		require.InDelta(t, 2*(w-bias[i%3])+bias[i%3], got[1][i], 1e-5)
+	}
+}
