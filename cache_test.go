@@ -189,7 +189,7 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	require.Equal(t, notFound, holding.lookUp(lookUpKey{1, load(t, holding, "x"), 0, 0}))
 
 	var l listener
-	o := &Options{Logger: slog.New(&l), WriterWait: 20 * time.Millisecond}
+	o := &Options{Logger: slog.New(&l), WriterWait: time.Second} // which a first try never takes
 	mine, err := newHandle(place{path: path}, o.withDefaults(), osFiles{})
 	require.NoError(t, err)
 	for i := range 3 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -230,6 +231,9 @@ func TestAFileThatEndsIsNotInItsPlace(t *testing.T) {
 		"removed": func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "removed" && runtime.GOOS == "windows" {
+				t.Skip("a removed file may keep its name until it is closed")
+			}
 			path := filepath.Join(t.TempDir(), "cache")
 			c, h := openHooked(t, path, &Options{WriterWait: -1})
 			open(t, c, someTensors(1, 100)).close(t)

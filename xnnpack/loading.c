@@ -6,7 +6,7 @@
 
 #include "shims.h"
 
-#ifdef XPWC_XNNPACK_IS_INITIALIZED_WHEN_LOADED
+#if defined(XPWC_XNNPACK_IS_INITIALIZED_WHEN_LOADED) && defined(__ELF__)
 
 #include <dlfcn.h>
 

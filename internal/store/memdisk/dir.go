@@ -177,11 +177,19 @@ func (d *Dir) Put(name string, content []byte, size int64) {
 	d.names[name] = i
 }
 
+// HasContent reports whether a file has this content, of which the zeros at its end may be a hole.
+func (d *Dir) HasContent(name string, content []byte) bool {
+	const zeros = "\x00"
+	return d.Size(name) == int64(len(content)) &&
+		bytes.Equal(bytes.TrimRight(d.Content(name), zeros), bytes.TrimRight(content, zeros))
+}
+
 // Record begins to record. All there is counts as on the disk.
 func (d *Dir) Record() {
 	d.record, d.initial = true, maps.Clone(d.names)
 	for _, i := range d.inodes {
-		used := alignedSize(int64(len(bytes.TrimRight(i.memory[:i.size], "\x00"))))
+		// What was preallocated is left out, but what a file has may end with zeros, and is mapped.
+		used := alignedSize(int64(len(bytes.TrimRight(i.memory[:i.size], "\x00")))) + 64<<10
 		i.initial, i.initialSize = bytes.Clone(i.memory[:min(used, i.size)]), i.size
 		i.startRecording()
 	}
