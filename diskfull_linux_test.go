@@ -3,42 +3,14 @@ package xpwc
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/thindisk"
 )
-
-// mountTmpfs mounts a tmpfs of a size on a directory. It skips the test where this process may not mount.
-func mountTmpfs(t *testing.T, dir, size string) {
-	t.Helper()
-	err := unix.Mount("none", dir, "tmpfs", 0, "size="+size+",mode=0700")
-	if errors.Is(err, unix.EPERM) {
-		t.Skip("this process may not mount file systems")
-	}
-	require.NoError(t, err)
-}
-
-// mountImage makes an ext4 file system in a sparse file and mounts it. It skips the test where this process may not.
-func mountImage(t *testing.T, image, dir string, size int64, options string, mkfs ...string) {
-	t.Helper()
-	f, err := os.Create(image)
-	require.NoError(t, err)
-	require.NoError(t, f.Truncate(size))
-	require.NoError(t, f.Close())
-	command := func(name string, arguments ...string) {
-		out, err := exec.Command(name, arguments...).CombinedOutput()
-		if strings.Contains(string(out), "failed to setup loop device") {
-			t.Skip("this process may not mount a file: " + string(out))
-		}
-		require.NoError(t, err, "%s: %s", name, out)
-	}
-	command("mkfs.ext4", append(append([]string{"-q"}, mkfs...), image)...)
-	command("mount", "-o", options, image, dir)
-}
 
 // mounted mounts a file system of its own for the test. It skips the test where this process may not mount, which
 // leaves TestAFileSizeLimitIsBridged to test the same.
@@ -46,14 +18,14 @@ func mounted(t *testing.T, kind string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "mounted")
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	mountTmpfs(t, dir, "1m")
+	thindisk.MountTmpfs(t, dir, "1m")
 	unmount := func() { require.NoError(t, unix.Unmount(dir, 0)) }
 	if kind == "tmpfs" {
 		t.Cleanup(unmount)
 		return dir
 	}
 	unmount()
-	mountImage(t, dir+".image", dir, 8<<20, "loop", "-b", "1024", "-m", "0")
+	thindisk.MountImage(t, dir+".image", dir, 8<<20, "loop", "-b", "1024", "-m", "0")
 	t.Cleanup(unmount)
 	return dir
 }

@@ -78,7 +78,7 @@ func loseWhatWasTaken(t *testing.T, o *Options, tensors map[string][]byte) {
 func mountOverlay(t *testing.T, lower string) (dir, upper string) {
 	t.Helper()
 	scratch := t.TempDir()
-	mountTmpfs(t, scratch, "16m")
+	thindisk.MountTmpfs(t, scratch, "16m")
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(scratch, unix.MNT_DETACH)) })
 	dir, upper = filepath.Join(scratch, "merged"), filepath.Join(scratch, "upper")
 	work := filepath.Join(scratch, "work")

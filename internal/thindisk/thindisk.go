@@ -1,3 +1,3 @@
-// Package thindisk mounts a disk that cannot take all that it said it had space for, as thin provisioning and bad
-// devices do, on Linux. Tests alone use it.
+// Package thindisk mounts file systems for tests on Linux, above all a disk that cannot take all that it said it had
+// space for, as thin provisioning and bad devices do.
 package thindisk

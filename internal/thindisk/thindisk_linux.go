@@ -19,27 +19,41 @@ func Mount(t testing.TB) (dir, ballast string) {
 	backing, dir := filepath.Join(t.TempDir(), "backing"), filepath.Join(t.TempDir(), "mounted")
 	require.NoError(t, os.Mkdir(backing, 0o700))
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	err := unix.Mount("none", backing, "tmpfs", 0, "size=16m,mode=0700")
+	MountTmpfs(t, backing, "16m")
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(backing, unix.MNT_DETACH)) })
+	MountImage(t, filepath.Join(backing, "image"), dir, 64<<20, "loop,errors=continue", "-m", "0", "-O", "^has_journal",
+		"-E", "lazy_itable_init=0")
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir, filepath.Join(backing, "ballast")
+}
+
+// MountTmpfs mounts a tmpfs of a size on a directory. It skips the test where this process may not mount.
+func MountTmpfs(t testing.TB, dir, size string) {
+	t.Helper()
+	err := unix.Mount("none", dir, "tmpfs", 0, "size="+size+",mode=0700")
 	if errors.Is(err, unix.EPERM) {
 		t.Skip("this process may not mount file systems")
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(backing, unix.MNT_DETACH)) })
-	image := filepath.Join(backing, "image")
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 64<<20))
-	for _, command := range [][]string{
-		{"mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=0", image},
-		{"mount", "-o", "loop,errors=continue", image, dir},
-	} {
-		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+}
+
+// MountImage makes an ext4 file system of so many bytes in a sparse file, with options of mkfs.ext4, and mounts it. It
+// skips the test where this process may not.
+func MountImage(t testing.TB, image, dir string, size int64, options string, mkfs ...string) {
+	t.Helper()
+	f, err := os.Create(image)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(size))
+	require.NoError(t, f.Close())
+	command := func(name string, arguments ...string) {
+		out, err := exec.Command(name, arguments...).CombinedOutput()
 		if strings.Contains(string(out), "failed to setup loop device") {
 			t.Skip("this process may not mount a file: " + string(out))
 		}
-		require.NoError(t, err, "%s: %s", command, out)
+		require.NoError(t, err, "%s: %s", name, out)
 	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir, filepath.Join(backing, "ballast")
+	command("mkfs.ext4", append(append([]string{"-q"}, mkfs...), image)...)
+	command("mount", "-o", options, image, dir)
 }
 
 // FillUp leaves nothing of what the disk lies on: what it has taken before a Sync stays, and what is written from now
