@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -69,6 +70,39 @@ func TestADamagedBlobIsRefusedAndNothingAppears(t *testing.T) {
 	}
 }
 
+// forge tags, as face:forged, what face:v1 has with another layer of its one layout, which is said to be of so many
+// bytes; of as many as before if said is 0. All digests are right. It returns the reference.
+func forge(t *testing.T, s *registrytest.Server, said int64, change func(*remote.Repository, *ocispec.Descriptor),
+) (ref string) {
+	t.Helper()
+	repo, err := remote.NewRepository(s.Ref("face:v1"))
+	require.NoError(t, err)
+	repo.PlainHTTP = true
+	_, b, err := oras.FetchBytes(t.Context(), repo, "v1", oras.DefaultFetchBytesOptions)
+	require.NoError(t, err)
+	var index ocispec.Index
+	require.NoError(t, json.Unmarshal(b, &index))
+	b, err = content.FetchAll(t.Context(), repo, index.Manifests[0])
+	require.NoError(t, err)
+	var manifest ocispec.Manifest
+	require.NoError(t, json.Unmarshal(b, &manifest))
+	change(repo, &manifest.Layers[0])
+	b, err = json.Marshal(manifest)
+	require.NoError(t, err)
+	pushed, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeImageManifest, b)
+	require.NoError(t, err)
+	listed := &index.Manifests[0]
+	listed.Digest, listed.Size = pushed.Digest, pushed.Size
+	if said != 0 {
+		listed.Annotations["dev.xpwc.file-bytes"] = strconv.FormatInt(said, 10)
+	}
+	b, err = json.Marshal(index)
+	require.NoError(t, err)
+	_, err = oras.TagBytes(t.Context(), repo, ocispec.MediaTypeImageIndex, b, "forged")
+	require.NoError(t, err)
+	return s.Ref("face:forged")
+}
+
 // What another program pushed, or one that is broken: the digests are right, and what they are of is not.
 func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 	s := registrytest.Start(t)
@@ -84,41 +118,21 @@ func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 	another, err := os.ReadFile(packOn(t, lesser, modelFile(t)))
 	require.NoError(t, err)
 
-	repo, err := remote.NewRepository(s.Ref("face:v1"))
-	require.NoError(t, err)
-	repo.PlainHTTP = true
-	_, b, err := oras.FetchBytes(t.Context(), repo, "v1", oras.DefaultFetchBytesOptions)
-	require.NoError(t, err)
 	for name, blob := range map[string][]byte{
 		"damaged": damaged, "of another layout": another, "no cache file": []byte("something else"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var index ocispec.Index
-			require.NoError(t, json.Unmarshal(b, &index))
-			manifestBytes, err := content.FetchAll(t.Context(), repo, index.Manifests[0])
-			require.NoError(t, err)
-			var manifest ocispec.Manifest
-			require.NoError(t, json.Unmarshal(manifestBytes, &manifest))
-			cacheBlob, err := oras.PushBytes(t.Context(), repo, registry.CacheMediaType, blob)
-			require.NoError(t, err)
-			manifest.Layers[0].Digest, manifest.Layers[0].Size = cacheBlob.Digest, cacheBlob.Size
-			manifestBytes, err = json.Marshal(manifest)
-			require.NoError(t, err)
-			m, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeImageManifest, manifestBytes)
-			require.NoError(t, err)
-			index.Manifests[0].Digest, index.Manifests[0].Size = m.Digest, m.Size
-			indexBytes, err := json.Marshal(index)
-			require.NoError(t, err)
-			_, err = oras.TagBytes(t.Context(), repo, ocispec.MediaTypeImageIndex, indexBytes, "forged")
-			require.NoError(t, err)
-
+			ref := forge(t, s, int64(len(blob)), func(repo *remote.Repository, layer *ocispec.Descriptor) {
+				pushed, err := oras.PushBytes(t.Context(), repo, registry.CacheMediaType, blob)
+				require.NoError(t, err)
+				layer.Digest, layer.Size = pushed.Digest, pushed.Size
+			})
 			file := filepath.Join(t.TempDir(), "c.xpwc")
-			ref := s.Ref("face:forged")
 			for _, pull := range []func() (*registry.Pulled, error){
 				func() (*registry.Pulled, error) { return registry.Pull(t.Context(), ref, here, file, nil) },
 				func() (*registry.Pulled, error) { return registry.PullAll(t.Context(), ref, file, nil) },
 			} {
-				_, err = pull()
+				_, err := pull()
 				require.ErrorIs(t, err, registry.ErrDamaged)
 				there, err := os.ReadDir(filepath.Dir(file))
 				require.NoError(t, err)

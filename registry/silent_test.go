@@ -3,8 +3,6 @@
 package registry_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -17,8 +15,6 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
-	"oras.land/oras-go/v2"
-	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry/remote"
 
 	"xpwc/internal/registrytest"
@@ -132,35 +128,10 @@ func TestAFileThatIsTooLargeIsNotDownloaded(t *testing.T) {
 	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Transport: w, MaxBytes: 1000})
 	require.ErrorIs(t, err, registry.ErrTooLarge)
 
-	repo, err := remote.NewRepository(s.Ref("face:v1"))
-	require.NoError(t, err)
-	repo.PlainHTTP = true
-	_, b, err := oras.FetchBytes(t.Context(), repo, "v1", oras.DefaultFetchBytesOptions)
-	require.NoError(t, err)
 	const huge = 1 << 50
 	for said, want := range map[int64]error{0: registry.ErrDamaged, huge: registry.ErrTooLarge} {
-		var index ocispec.Index
-		require.NoError(t, json.Unmarshal(b, &index))
-		manifestBytes, err := content.FetchAll(t.Context(), repo, index.Manifests[0])
-		require.NoError(t, err)
-		var manifest ocispec.Manifest
-		require.NoError(t, json.Unmarshal(manifestBytes, &manifest))
-		manifest.Layers[0].Size = huge
-		manifestBytes, err = json.Marshal(manifest)
-		require.NoError(t, err)
-		m, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeImageManifest, manifestBytes)
-		require.NoError(t, err)
-		index.Manifests[0].Digest, index.Manifests[0].Size = m.Digest, m.Size
-		for name := range index.Manifests[0].Annotations {
-			if said != 0 && strings.HasSuffix(name, "file-bytes") {
-				index.Manifests[0].Annotations[name] = fmt.Sprint(said)
-			}
-		}
-		indexBytes, err := json.Marshal(index)
-		require.NoError(t, err)
-		_, err = oras.TagBytes(t.Context(), repo, ocispec.MediaTypeImageIndex, indexBytes, "forged")
-		require.NoError(t, err)
-		_, err = registry.Pull(t.Context(), s.Ref("face:forged"), here, file, &registry.Options{Transport: w})
+		ref := forge(t, s, said, func(_ *remote.Repository, layer *ocispec.Descriptor) { layer.Size = huge })
+		_, err = registry.Pull(t.Context(), ref, here, file, &registry.Options{Transport: w})
 		require.ErrorIs(t, err, want)
 	}
 	require.Zero(t, downloads)
