@@ -22,13 +22,14 @@ type pullOptions struct {
 	output, layout string
 	runtime        string // that the file is for; "" for those that have this project's cache
 	all            bool
-	maxSize        string
+	maxBytes       int64 // 0 for no limit
 	placing
 	model modelfile.File
 }
 
 func newPullCommand() *cobra.Command {
 	var o pullOptions
+	maxSize := ""
 	cmd := &cobra.Command{
 		Use:   "pull REF -o FILE",
 		Short: "Pull this machine's packed weights from an OCI registry",
@@ -69,8 +70,9 @@ executorch pose.packed_cache.`,
 			if err := checkModel(o.model); err != nil {
 				return err
 			}
-			if o.maxSize != "" {
-				if _, err := parseSize("max-size", o.maxSize); err != nil {
+			if maxSize != "" {
+				var err error
+				if o.maxBytes, err = parseSize("max-size", maxSize); err != nil {
 					return err
 				}
 			}
@@ -83,7 +85,7 @@ executorch pose.packed_cache.`,
 		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
-	f.StringVar(&o.maxSize, "max-size", "", "pull no file of a layout that has more than `SIZE`, as 2GiB")
+	f.StringVar(&maxSize, "max-size", "", "pull no file of a layout that has more than `SIZE`, as 2GiB")
 	modelFlags(cmd, &o.model)
 	o.placing.flags(cmd)
 	o.registryOptions.flags(cmd)
@@ -135,10 +137,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	defer s.discard()
 	progress := console.NewProgress(stderr, "downloading")
 	client := o.client(cmd, progress)
-	client.Evidence = xpwc.Evidence
-	if o.maxSize != "" {
-		client.MaxBytes, _ = parseSize("max-size", o.maxSize) // it was checked
-	}
+	client.Evidence, client.MaxBytes = xpwc.Evidence, o.maxBytes
 	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,
 	// since others can change it, is replaced whatever it has.
 	if p.For == nil && checkCache(s.path) == nil {
