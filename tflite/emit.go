@@ -149,25 +149,29 @@ func (e *emitter) constant(c *constant) xnnpack.ValueID {
 }
 
 func (e *emitter) input(c *call, i int) xnnpack.ValueID {
-	t := c.op.inputs[i]
-	id := e.value(t)
-	if !e.wide || !e.plan.values[t].dtype.isBytes() {
-		return id
+	id, wide, converted := e.widened(c.op.inputs[i])
+	if converted {
+		e.unary(xnnpack.Unary{Op: xnnpack.ConvertElements}, id, wide)
 	}
-	out := e.define(e.like(t))
-	e.unary(xnnpack.Unary{Op: xnnpack.ConvertElements}, id, out)
-	return out
+	return wide
 }
 
 func (e *emitter) output(c *call, i int) xnnpack.ValueID {
-	t := c.op.outputs[i]
-	id := e.value(t)
-	if !e.wide || !e.plan.values[t].dtype.isBytes() {
-		return id
+	id, wide, converted := e.widened(c.op.outputs[i])
+	if converted {
+		e.narrow = append(e.narrow, xnnpack.Unary{Op: xnnpack.ConvertElements, Input: wide, Output: id})
 	}
-	out := e.define(e.like(t))
-	e.narrow = append(e.narrow, xnnpack.Unary{Op: xnnpack.ConvertElements, Input: out, Output: id})
-	return out
+	return wide
+}
+
+// widened returns a tensor's value, and the one that the step computes with in its place: another one, which is to be
+// converted, if the step computes in single precision and the tensor has bytes.
+func (e *emitter) widened(tensor int) (id, wide xnnpack.ValueID, converted bool) {
+	id = e.value(tensor)
+	if !e.wide || !e.plan.values[tensor].dtype.isBytes() {
+		return id, id, false
+	}
+	return id, e.define(e.like(tensor)), true
 }
 
 // like describes what the step has in place of a tensor, or a value of the same kind, without content.
