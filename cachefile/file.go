@@ -42,7 +42,7 @@ type File struct {
 	index *format.Index // nil while nothing was committed
 
 	foreign []Entry // of ExecuTorch's file, by offset
-	indexAt uint64  // where the index of ExecuTorch's file begins, and a note before it
+	indexAt uint64  // where the index of ExecuTorch's file begins, or the note before the index
 	note    string
 }
 

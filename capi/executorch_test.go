@@ -18,11 +18,11 @@ var executorchBehaviours = map[string][]string{
 	"Saving nothing new leaves the file as it is":      {"saving_nothing_new_leaves_the_file"},
 	"Without its program a process packs and compares": {"next_process_compares"},
 	"Programs share if their bytes are equal":          {"what_programs_share"},
-	"Programs that were exported again are right, told apart by comparing": {
+	"Programs that were exported again are right, because what is packed is compared": {
 		"recalibrated_programs_compared",
 		"recalibrated_programs_compared",
 	},
-	"Programs that were exported again are right, told apart by their bytes": {
+	"Programs that were exported again are right, because their bytes are given": {
 		"recalibrated_programs_told",
 		"recalibrated_programs_told",
 	},

@@ -45,7 +45,7 @@ func TestAModelThatIsCutOffWhileItIsPackedIsSaidInWords(t *testing.T) {
 		}
 		t.Log(err, said.String())
 	}
-	require.Fail(t, "no start was told")
+	require.Fail(t, "no start reported it")
 }
 
 // hasMapped reports whether a process has a file mapped.

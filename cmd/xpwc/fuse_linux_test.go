@@ -41,7 +41,7 @@ func (n *hiding) Unlink(ctx context.Context, name string) syscall.Errno {
 	}
 	go func() {
 		for opened(away) {
-			time.Sleep(time.Millisecond) // what a file system is told when a file is closed comes later
+			time.Sleep(time.Millisecond) // a file system learns later that a file was closed
 		}
 		_ = os.Remove(away)
 	}()
