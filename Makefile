@@ -293,6 +293,11 @@ quick-tests: third_party bin/gotestsum
 	@echo "quick tests: a line for each package when it has ended"
 	@$(tests) -short -vet=off -timeout 10m -skip '$(slow)' $$($(go) list ./... | grep -vE '$(slow_packages)')
 
+.PHONY: test-zoo
+test-zoo: xnnpack ## run models of ordinary users, compare with the stock runtimes' answers, write docs/models.md
+	@$(go) test -count=1 ./internal/zoo -update
+	@$(go) test -count=1 -run TheStockRuntimeAnswersTheSame ./examples/executorch/demo
+
 # What needs no XNNPACK, or the race detector, has been tested with the other one; -short leaves out the slow scenarios.
 .PHONY: test-debian
 ifeq ($(XNNPACK),debian)

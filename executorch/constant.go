@@ -1,9 +1,8 @@
 package executorch
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"math"
 
 	"xpwc"
 	"xpwc/internal/flatbuf"
@@ -32,42 +31,18 @@ func nameOf(c *content, s stored) string {
 	return fmt.Sprintf("%s%d+%d", placed, s.at.Offset, s.at.Size)
 }
 
-// numbers read one element of a type as a number that single precision is made of.
-var numbers = map[ScalarType]func(b []byte) float32{
-	Byte:   func(b []byte) float32 { return float32(b[0]) },
-	Char:   func(b []byte) float32 { return float32(int8(b[0])) },
-	Short:  func(b []byte) float32 { return float32(int16(binary.LittleEndian.Uint16(b))) },
-	Int:    func(b []byte) float32 { return float32(int32(binary.LittleEndian.Uint32(b))) },
-	Long:   func(b []byte) float32 { return float32(int64(binary.LittleEndian.Uint64(b))) },
-	Double: func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) },
-	Bool: func(b []byte) float32 {
-		if b[0] != 0 {
-			return 1
-		}
-		return 0
-	},
-}
-
 // convertible reports whether constants and inputs of a type are converted here to another one.
-func convertible(from, to ScalarType) bool { return numbers[from] != nil && to == Float }
+func convertible(from, to ScalarType) bool { return declared[from].Widens() && to == Float }
 
 func (c *constant) converts() bool { return c.from != c.to }
 
 // fill computes the content as XNNPACK sees it from the file's bytes.
-func (c *constant) fill(dst, file []byte) {
+func (c *constant) fill(dst, file []byte) error {
 	if !c.converts() {
 		copy(dst, file)
-		return
+		return nil
 	}
-	toFloats(dst, file, c.from, c.elements)
-}
-
-// toFloats converts n elements of a type that is convertible to single precision.
-func toFloats(dst, src []byte, from ScalarType, n int) {
-	read, size := numbers[from], from.Size()
-	for i := range n {
-		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(read(src[size*i:])))
-	}
+	return declared[c.from].Widen(dst, file[:c.from.Size()*c.elements])
 }
 
 // tensor returns the constant as a data map does.
@@ -94,7 +69,9 @@ func (f *files) tensor(c *constant) (xpwc.Tensor, error) {
 			if len(dst) != 4*c.elements {
 				return fmt.Errorf("%d bytes of memory for a constant of %d", len(dst), 4*c.elements)
 			}
-			return f.read(c.stored, func(b []byte) { c.fill(dst, b) })
+			var wrong error
+			err := f.read(c.stored, func(b []byte) { wrong = c.fill(dst, b) })
+			return errors.Join(err, wrong)
 		},
 	}, nil
 }

@@ -164,7 +164,7 @@ func (e *emitter) operand(id xnnpack.ValueID) xnnpack.Tensor {
 			e.err = err
 		case c.converts():
 			t.Data = make([]byte, size)
-			c.fill(t.Data, b)
+			e.err = c.fill(t.Data, b)
 		default: // named data may be longer
 			t.Data = b[:size]
 		}

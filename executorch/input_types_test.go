@@ -61,16 +61,14 @@ func TestInputsThatAreOnlyConvertedToFloatsAreGivenAsFloats(t *testing.T) {
 	m := openBytes(t, tokens().bytes()).Methods()[0]
 	require.NoError(t, m.Runnable())
 	for i, want := range []struct {
-		declared ScalarType
-		converts bool
+		declared models.Element
 		kind     xnnpack.Datatype
 		given    models.Element
 	}{
-		{Long, true, xnnpack.Float32, models.Int64}, {Char, false, xnnpack.QInt8, models.Int8},
-		{Bool, true, xnnpack.Float32, models.Bool},
+		{models.Int64, xnnpack.Float32, models.Int64}, {0, xnnpack.QInt8, models.Int8},
+		{models.Bool, xnnpack.Float32, models.Bool},
 	} {
-		require.Equal(t, want.declared, m.InputType(i))
-		require.Equal(t, want.converts, m.Converts(i))
+		require.Equal(t, want.declared, m.Inputs()[i].Declared)
 		require.Equal(t, want.kind, m.Inputs()[i].Type)
 		require.Equal(t, want.given, m.Inputs()[i].Element())
 	}
@@ -100,14 +98,14 @@ func TestInputsAreConvertedAsExecuTorchDoes(t *testing.T) {
 		m.values[0] = mtensor{dtype: c.of, sizes: []int32{1, 2, 2, 3}, order: rows}.table()
 		method := openBytes(t, p.bytes()).Methods()[0]
 		require.NoError(t, method.Runnable(), c.of)
-		require.True(t, method.Converts(0))
-		require.Equal(t, c.of.Size(), method.Inputs()[0].Element().Size())
+		given := method.Inputs()[0].Declared
+		require.Equal(t, c.of.Size(), given.Size())
 		dst := make([]byte, 4*len(c.want))
-		require.NoError(t, method.ConvertInput(0, dst, c.content))
+		require.NoError(t, given.Widen(dst, c.content))
 		require.Equal(t, floats(c.want...), dst, c.of)
-		require.Error(t, method.ConvertInput(0, dst[:len(dst)-1], c.content), "too short")
+		require.Error(t, given.Widen(dst[:len(dst)-1], c.content), "too short")
 		if c.of.Size() > 1 {
-			require.Error(t, method.ConvertInput(0, dst, c.content[1:]), "not whole")
+			require.Error(t, given.Widen(dst, c.content[1:]), "not whole")
 		}
 		x := sequence(12, 0)
 		require.Equal(t, 2*x[5], modeltest.Run(t, method, x)[0][5], "and then brought into the other memory format")

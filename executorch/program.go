@@ -151,8 +151,8 @@ func (m *Method) Runnable() error {
 func (m *Method) Inputs() []models.Value {
 	inputs := m.external(m.whole.inputs, "input", 0)
 	for i := range inputs {
-		if m.Converts(i) {
-			inputs[i].Declared = declared[m.InputType(i)]
+		if m.types[i].asFloat {
+			inputs[i].Declared = declared[m.types[i].declared]
 		}
 	}
 	return inputs
@@ -162,26 +162,6 @@ func (m *Method) Inputs() []models.Value {
 var declared = map[ScalarType]models.Element{
 	Byte: models.Uint8, Char: models.Int8, Short: models.Int16, Int: models.Int32, Long: models.Int64,
 	Double: models.Float64, Bool: models.Bool,
-}
-
-// InputType returns the type that the program declares of input i, one of Inputs.
-func (m *Method) InputType(i int) ScalarType { return m.types[i].declared }
-
-// Converts reports whether the method does nothing with input i, of integers for instance, but to convert it to
-// floats. XNNPACK does not have this conversion, so its value is of the type Float32, and whoever gives the input
-// converts it: ConvertInput does.
-func (m *Method) Converts(i int) bool { return m.types[i].asFloat }
-
-// ConvertInput converts the content of input i, which Converts, from InputType to single precision, as ExecuTorch does.
-// Both are little-endian. The error says if the content is not whole or dst too short for it.
-func (m *Method) ConvertInput(i int, dst, content []byte) error {
-	from := m.types[i].declared
-	n := len(content) / from.Size()
-	if len(content)%from.Size() != 0 || len(dst) < Float.Size()*n {
-		return fmt.Errorf("input %d: %d bytes of %v for %d of %v", i, len(content), from, len(dst), Float)
-	}
-	toFloats(dst, content, from, n)
-	return nil
 }
 
 // Outputs returns the method's outputs likewise.

@@ -143,7 +143,7 @@ func TestWhatADelegateComputesInsideHasTheShapeThatXNNPACKComputes(t *testing.T)
 }
 
 func TestDynamicallyQuantisedConvolutionsArePacked(t *testing.T) {
-	p := openProgram(t, filepath.Join("..", "zoo", "group_dyn"))
+	p := openProgram(t, filepath.Join("..", "..", "..", "internal", "zoo", "testdata", "pte", "group_dyn"))
 	require.ErrorIs(t, p.Methods()[0].Runnable(), ErrUnsupportedOp)
 	path := filepath.Join(t.TempDir(), "cache")
 	cold := packAll(t, p, path, p.Shares(2))

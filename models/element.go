@@ -1,8 +1,10 @@
 package models
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"xpwc/xnnpack"
@@ -55,6 +57,38 @@ func (e Element) Size() int {
 var stored = map[xnnpack.Datatype]Element{
 	xnnpack.Float32: Float32, xnnpack.Float16: Float16, xnnpack.BFloat16: BFloat16, xnnpack.QInt8: Int8,
 	xnnpack.QUint8: Uint8, xnnpack.Int32: Int32, xnnpack.QInt32: Int32,
+}
+
+// widened read one number of an element that single precision is made of, see [Value.Declared].
+var widened = map[Element]func(b []byte) float32{
+	Float64: func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) },
+	Int8:    func(b []byte) float32 { return float32(int8(b[0])) },
+	Uint8:   func(b []byte) float32 { return float32(b[0]) },
+	Int16:   func(b []byte) float32 { return float32(int16(binary.LittleEndian.Uint16(b))) },
+	Int32:   func(b []byte) float32 { return float32(int32(binary.LittleEndian.Uint32(b))) },
+	Int64:   func(b []byte) float32 { return float32(int64(binary.LittleEndian.Uint64(b))) },
+	Bool: func(b []byte) float32 {
+		if b[0] != 0 {
+			return 1
+		}
+		return 0
+	},
+}
+
+// Widens reports whether numbers of e can be given as single precision.
+func (e Element) Widens() bool { return widened[e] != nil }
+
+// Widen converts src, numbers of an element that Widens, to single precision in dst. Both are little-endian. The error
+// says if src is not whole, or dst too short for it.
+func (e Element) Widen(dst, src []byte) error {
+	read, size := widened[e], e.Size()
+	if read == nil || len(src)%size != 0 || len(dst)/4 < len(src)/size {
+		return fmt.Errorf("%d bytes of %v for %d of %v", len(src), e, len(dst), Float32)
+	}
+	for i := range len(src) / size {
+		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(read(src[size*i:])))
+	}
+	return nil
 }
 
 // ErrElement is matched by the error of [CheckElements].

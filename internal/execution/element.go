@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"xpwc/executorch"
 	"xpwc/internal/half"
 	"xpwc/models"
 	"xpwc/npy"
@@ -97,8 +96,11 @@ func (e *Execution) InputBytes(i int) int {
 
 // Give sets the content of input i, as its element says. It may be shorter than the largest shape.
 func (e *Execution) Give(i int, content []byte) error {
-	if m, ok := e.Model.(*executorch.Method); ok && m.Converts(i) {
-		return m.ConvertInput(i, e.Inputs[i].Bytes(), content)
+	if v := e.Model.Inputs()[i]; v.Declared != 0 {
+		if err := v.Declared.Widen(e.Inputs[i].Bytes(), content); err != nil {
+			return fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		return nil
 	}
 	copy(e.Inputs[i].Bytes(), content)
 	return nil

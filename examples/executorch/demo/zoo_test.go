@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,27 +21,19 @@ import (
 // other scales.
 var taken = []string{"encoder_int8", "two_int8"}
 
-// zoo returns the programs of package executorch's tests, and those of the directory that XPWC_ZOO names.
-func zoo(t *testing.T) []program {
+// zoo returns the programs of package zoo, or of the directory that XPWC_ZOO names.
+func zoo(t *testing.T) (all []program) {
 	t.Helper()
-	var all []program
-	from := func(dir string, family func(name string) string) {
-		paths, err := filepath.Glob(filepath.Join(dir, "*.pte"))
+	dir := cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "..", "internal", "zoo", "testdata"))
+	paths, err := filepath.Glob(filepath.Join(dir, "pte", "*.pte"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths, dir)
+	for _, path := range paths {
+		p := program{path: path}
+		p.inputs, err = filepath.Glob(strings.TrimSuffix(path, ".pte") + ".in*.npy")
 		require.NoError(t, err)
-		require.NotEmpty(t, paths, dir)
-		for _, path := range paths {
-			p := program{path: path}
-			p.inputs, err = filepath.Glob(filepath.Join(dir, family(p.name())+".in*.npy"))
-			require.NoError(t, err)
-			require.NotEmpty(t, p.inputs, path)
-			all = append(all, p)
-		}
-	}
-	from(filepath.Join("..", "..", "..", "executorch", "testdata", "zoo"), func(name string) string {
-		return name[:strings.LastIndex(name, "_")]
-	})
-	if dir := os.Getenv("XPWC_ZOO"); dir != "" {
-		from(dir, func(name string) string { return name })
+		require.NotEmpty(t, p.inputs, path)
+		all = append(all, p)
 	}
 	return all
 }

@@ -1,0 +1,240 @@
+//go:build cgo
+
+package zoo
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/execution"
+	"xpwc/internal/half"
+	"xpwc/internal/modelfile"
+	"xpwc/npy"
+)
+
+var update = flag.Bool("update", false, "write docs/models.md")
+
+// A format is a kind of model file, with the datatypes that its exporters are asked for and the relative L2 distance
+// that the answers may have in each.
+type format struct {
+	name, title string
+	datatypes   []string
+	most        map[string]float64
+}
+
+var formats = []format{
+	{"tflite", "`.tflite`: Keras, converted by TensorFlow", []string{"fp32", "fp16", "dyn", "int8"},
+		map[string]float64{"fp32": 1e-3, "fp16": 1e-3, "dyn": 5e-2, "int8": 5e-2}},
+	{"pte", "`.pte`: PyTorch, exported by ExecuTorch for XNNPACK", []string{"fp32", "dyn", "int8"},
+		map[string]float64{"fp32": 1e-4, "dyn": 2e-2, "int8": 2e-2}},
+}
+
+// refused are the families of models that have operators which do not run in Go.
+var refused = map[string]bool{
+	"pte/encoder": true, "pte/group": true, "pte/gru": true, "pte/lstm": true, "pte/mlp_elu": true,
+	"pte/tied": true, "pte/two": true,
+}
+
+// An answer is how a model ran.
+type answer struct {
+	distance float64 // the largest of its outputs', relative to what the stock runtime answers
+	refused  error
+}
+
+// shown is what the page says of an answer.
+func (a answer) shown() string {
+	if a.refused != nil {
+		return "refused"
+	}
+	return strings.NewReplacer("e-0", "e-", "e+00", "").Replace(fmt.Sprintf("%.0e", a.distance))
+}
+
+// TestModelsOfUsersAnswerAsTheStockRuntimesDo runs those of testdata, or of the directory that XPWC_ZOO names.
+func TestModelsOfUsersAnswerAsTheStockRuntimesDo(t *testing.T) {
+	dir := os.Getenv("XPWC_ZOO")
+	known := dir == ""
+	if known {
+		dir = "testdata"
+	}
+	page := bytes.NewBufferString(pageHead)
+	for _, f := range formats {
+		paths, err := filepath.Glob(filepath.Join(dir, f.name, "*."+f.name))
+		require.NoError(t, err)
+		answers := map[string]answer{}
+		for _, path := range paths {
+			name := strings.TrimSuffix(filepath.Base(path), "."+f.name)
+			t.Run(f.name+"/"+name, func(t *testing.T) {
+				datatype := name[strings.LastIndex(name, "_")+1:]
+				require.Contains(t, f.most, datatype)
+				a := run(t, strings.TrimSuffix(path, "."+f.name), "."+f.name)
+				answers[name] = a
+				if known {
+					family := f.name + "/" + strings.TrimSuffix(name, "_"+datatype)
+					require.Equal(t, refused[family], a.refused != nil, "%v", a.refused)
+				}
+				if a.refused != nil {
+					t.Skip(a.refused)
+				}
+				t.Logf("distance %.2e", a.distance)
+				require.LessOrEqual(t, a.distance, f.most[datatype])
+			})
+		}
+		f.describe(page, answers)
+	}
+	if !known {
+		return
+	}
+	path := filepath.Join("..", "..", "docs", "models.md")
+	if *update {
+		require.NoError(t, os.WriteFile(path, page.Bytes(), 0o644))
+	}
+	old, err := os.ReadFile(path)
+	require.NoError(t, err)
+	const hint = "go test -run Users ./internal/zoo -update"
+	require.Equal(t, withoutDistances(old), withoutDistances(page.Bytes()), "docs/models.md is not what ran: %s", hint)
+}
+
+// withoutDistances is the page without what differs from one CPU to another.
+func withoutDistances(page []byte) string {
+	return regexp.MustCompile(`\| \d(e-\d+)?\b`).ReplaceAllString(string(page), "| ran")
+}
+
+// run computes a model's outputs in three ways, which must give the same bit for bit.
+func run(t *testing.T, stem, extension string) (a answer) {
+	t.Helper()
+	cache := filepath.Join(t.TempDir(), "packed.xpwc")
+	var plain [][]byte
+	type start struct{ name, cache string }
+	for _, start := range []start{{"no cache", ""}, {"first start", cache}, {"next start", cache}} {
+		m, err := modelfile.File{Path: stem + extension}.Open()
+		if err != nil {
+			return answer{refused: err}
+		}
+		e, err := execution.Load(m, execution.PackedIn(start.cache, nil), 1)
+		require.NoError(t, err, start.name)
+		for i := range m.Inputs() {
+			require.NoError(t, e.Give(i, array(t, fmt.Sprintf("%s.in%d.npy", stem, i)).Data))
+		}
+		_, err = e.Infer()
+		require.NoError(t, err, start.name)
+		for i := range m.Outputs() {
+			got, shape, err := e.Output(i)
+			require.NoError(t, err)
+			if start.cache != "" {
+				require.Equal(t, plain[i], got, "%s, output %d, bit for bit", start.name, i)
+				continue
+			}
+			plain = append(plain, bytes.Clone(got))
+			want := array(t, fmt.Sprintf("%s.out%d.npy", stem, i))
+			require.Equal(t, want.Shape, shape, "output %d", i)
+			computed := numbers(t, e.OutputElements[i].Dtype, got)
+			a.distance = max(a.distance, distance(t, computed, numbers(t, want.Dtype, want.Data)))
+		}
+		if e.Cache != nil {
+			stats := e.Cache.Stats()
+			require.Empty(t, stats.Private, start.name)
+			if start.name == "next start" {
+				require.Zero(t, stats.Packed.Entries, "the next start packs nothing")
+			}
+		}
+		require.NoError(t, e.Close())
+		require.NoError(t, m.Close())
+	}
+	return a
+}
+
+func array(t *testing.T, path string) npy.Array {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	a, err := npy.Read(file)
+	require.NoError(t, err, path)
+	return a
+}
+
+// numbers converts elements to floats.
+func numbers(t *testing.T, d npy.Dtype, b []byte) (out []float64) {
+	t.Helper()
+	le := binary.LittleEndian
+	for len(b) > 0 {
+		var n float64
+		width := 1
+		switch d {
+		case npy.Float32:
+			n, width = float64(math.Float32frombits(le.Uint32(b))), 4
+		case npy.Float16:
+			n, width = half.Float64(le.Uint16(b)), 2
+		case npy.Int64:
+			n, width = float64(int64(le.Uint64(b))), 8
+		case npy.Int32:
+			n, width = float64(int32(le.Uint32(b))), 4
+		case npy.Int8:
+			n = float64(int8(b[0]))
+		case npy.Uint8, npy.Bool:
+			n = float64(b[0])
+		default:
+			t.Fatalf("elements of %v", d)
+		}
+		out, b = append(out, n), b[width:]
+	}
+	return out
+}
+
+// distance is the L2 norm of got - want, relative to want's. It is 0 where both are zeros.
+func distance(t *testing.T, got, want []float64) float64 {
+	t.Helper()
+	require.Len(t, got, len(want))
+	var apart, size float64
+	for i, w := range want {
+		if got[i] != w { // infinities may be equal
+			apart += (got[i] - w) * (got[i] - w)
+		}
+		size += w * w
+	}
+	if apart == 0 {
+		return 0
+	}
+	return math.Sqrt(apart / size)
+}
+
+const pageHead = `# Models that run
+
+These are models of ordinary users, as the public exporters write them, with random weights
+([internal/zoo](../internal/zoo/testdata/README.md)). Each runs in Go without a cache, at a first start and at a next
+one, with the same outputs bit for bit. A number is the relative L2 distance of its outputs from those of the stock
+runtime; *refused* means that opening the model is an error that lists what it has that does not run in Go. This page
+is written by ` + "`make test-zoo`" + `.
+`
+
+// describe writes the format's table: a row for each model, and a column for each datatype.
+func (f format) describe(page *bytes.Buffer, answers map[string]answer) {
+	fmt.Fprintf(page, "\n## %s\n\n| model | %s |\n| --- |%s\n",
+		f.title, strings.Join(f.datatypes, " | "), strings.Repeat(" --- |", len(f.datatypes)))
+	families := map[string]bool{}
+	for name := range answers {
+		families[name[:strings.LastIndex(name, "_")]] = true
+	}
+	for _, family := range slices.Sorted(maps.Keys(families)) {
+		fmt.Fprintf(page, "| %s |", family)
+		for _, d := range f.datatypes {
+			shown := ""
+			if a, ok := answers[family+"_"+d]; ok {
+				shown = a.shown()
+			}
+			fmt.Fprintf(page, " %s |", shown)
+		}
+		fmt.Fprintln(page)
+	}
+}
