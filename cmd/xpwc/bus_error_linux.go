@@ -3,27 +3,26 @@
 package main
 
 /*
-#cgo LDFLAGS: -ldl
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 static struct sigaction before;
+static uintptr_t go_begin, go_end;
 
-// What faults in this program itself is for Go's runtime. What faults in a library, as in XNNPACK while it packs,
-// nobody can catch: it is said in words, in place of a dump of the runtime's.
+// What faults in Go is for Go's runtime. What faults in C, as in XNNPACK while it packs, nobody can catch: it is said in
+// words, in place of a dump of the runtime's.
 static void on_bus_error(int signal, siginfo_t* info, void* context) {
   const ucontext_t* at = context;
 #if defined(__x86_64__)
-  const void* faulted = (const void*) at->uc_mcontext.gregs[REG_RIP];
+  const uintptr_t faulted = (uintptr_t) at->uc_mcontext.gregs[REG_RIP];
 #else
-  const void* faulted = (const void*) at->uc_mcontext.pc;
+  const uintptr_t faulted = (uintptr_t) at->uc_mcontext.pc;
 #endif
-  Dl_info theirs, ours;
-  if (!dladdr(faulted, &theirs) || !dladdr(&before, &ours) || theirs.dli_fbase == ours.dli_fbase) {
+  if (faulted >= go_begin && faulted < go_end) {
     before.sa_sigaction(signal, info, context);
     return;
   }
@@ -36,13 +35,15 @@ static void on_bus_error(int signal, siginfo_t* info, void* context) {
   _exit(1);
 }
 
-static void say_bus_errors(void) {
+static void say_bus_errors(uintptr_t begin, uintptr_t end) {
   struct sigaction mine;
   memset(&mine, 0, sizeof(mine));
   mine.sa_sigaction = on_bus_error;
   if (sigaction(SIGBUS, NULL, &before) != 0) {
     return;
   }
+  go_begin = begin;
+  go_end = end;
   mine.sa_flags = before.sa_flags;
   mine.sa_mask = before.sa_mask;
   sigaction(SIGBUS, &mine, NULL);
@@ -50,5 +51,24 @@ static void say_bus_errors(void) {
 */
 import "C"
 
-// sayBusErrors has the process end in words when a library reads a mapped file where there is nothing any more.
-func sayBusErrors() { C.say_bus_errors() }
+import (
+	"reflect"
+	"runtime"
+	"sort"
+)
+
+// sayBusErrors has the process end in words when C reads a mapped file where there is nothing any more.
+func sayBusErrors() {
+	begin, end := goText()
+	C.say_bus_errors(C.uintptr_t(begin), C.uintptr_t(end))
+}
+
+// goText returns where the program has what was compiled from Go, which the linker puts in one piece.
+func goText() (begin, end uintptr) {
+	here := reflect.ValueOf(goText).Pointer()
+	size := func(at func(n int) uintptr) uintptr {
+		return uintptr(sort.Search(1<<30, func(n int) bool { return runtime.FuncForPC(at(n)) == nil }))
+	}
+	begin = here - size(func(n int) uintptr { return here - uintptr(n) }) + 1
+	return begin, here + size(func(n int) uintptr { return here + uintptr(n) })
+}
