@@ -13,8 +13,8 @@ package main
 static struct sigaction before;
 static uintptr_t go_begin, go_end;
 
-// What faults in Go is for Go's runtime. What faults in C, as in XNNPACK while it packs, nobody can catch: it is said in
-// words, in place of a dump of the runtime's.
+// What faults in Go is for Go's runtime. What faults in C, as in XNNPACK while it packs, nobody can catch: it is said
+// in words, in place of a dump of the runtime's.
 static void on_bus_error(int signal, siginfo_t* info, void* context) {
   const ucontext_t* at = context;
 #if defined(__x86_64__)
