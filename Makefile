@@ -331,14 +331,13 @@ test-all: ## everything CI runs: make test, and all other architectures and syst
 test-nightly: ## make test-all, with everything tried that it draws from (hours)
 	@$(MAKE) --no-print-directory NIGHTLY=1 FUZZ=10m test-all
 
+# A package's targets one after the other, and as many packages at a time as there are processors.
 .PHONY: fuzz
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
-	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do \
-		for target in $$(grep -h '^func Fuzz' $$package/*_test.go | sed 's/func \(Fuzz[A-Za-z0-9]*\).*/\1/'); do \
-			echo "fuzz $$package $$target"; \
-			$(go) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$package >bin/fuzz.log 2>&1 || { cat bin/fuzz.log; exit 1; }; \
-		done; \
-	done
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed 's,/[^/]*:func , ,' | sort | \
+		awk '{ targets[$$1] = targets[$$1] " " $$2 } END { for (p in targets) print p targets[p] }' | $(settings) xargs -P $$(nproc) -L 1 bash -c '\
+		for target in "$${@:2}"; do echo "fuzz $$1 $$target"; log=$$(go test -run "^$$" -fuzz "^$$target$$" -fuzztime $(FUZZ) \
+			-fuzzminimizetime 10x $$1 2>&1) || { echo "$$log"; exit 255; }; done' fuzz
 
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
 bin/staticcheck: package := honnef.co/go/tools/cmd/staticcheck

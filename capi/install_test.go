@@ -225,9 +225,12 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 				t.Parallel()
 				build := t.TempDir()
 				require.NoError(t, configure(build, tree, "-DXPWC_SHARED="+linkage, "-DXPWC_WANTED="+series))
-				require.NoError(t, tool("", nil, "cmake", "--build", build))
+				require.NoError(t, tool("", nil, "cmake", "--build", build, "--target", "consumer"))
 				requireWarm(t, filepath.Join(build, "consumer"))
-				require.NoError(t, tool("", nil, filepath.Join(build, "dropin")))
+				if where == "moved" && linkage == "ON" { // once: it takes ten times as long
+					require.NoError(t, tool("", nil, "cmake", "--build", build))
+					require.NoError(t, tool("", nil, filepath.Join(build, "dropin")))
+				}
 			})
 		}
 	}
