@@ -40,8 +40,6 @@ type core struct {
 	newEntries  stock[entry]
 	newFamilies stock[family]
 
-	surveyed int // look-ups that read the index, since its pages were given back
-
 	damagedAt       map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
 	dirty           bool            // an entry of the file changed its flags or stamps, or is bad
 	commitTimer     *time.Timer     // starts a commit, or nil

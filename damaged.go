@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 )
@@ -61,6 +62,12 @@ func (c *core) intact(e *entry) bool {
 func (e *entry) intact() bool {
 	sum, err := sumMapped(e.data)
 	return err == nil && sum == e.record.Sum
+}
+
+// has reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
+func (e *entry) has(b []byte) (same bool) {
+	_ = faultless(func() { same = bytes.Equal(e.data, b) })
+	return same
 }
 
 func (c *core) damagedPayload(e *entry) {

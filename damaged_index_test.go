@@ -14,6 +14,9 @@ import (
 	"xpwc/internal/format"
 )
 
+// manyTensors have an index that a cache does not keep in memory.
+func manyTensors() map[string][]byte { return someTensors(6_500, 10) }
+
 // While a commit or a compaction is being written, somebody writes over the loaded index, and a look-up finds that. The
 // file is given up, but not before what is being written has ended.
 func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
@@ -48,7 +51,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
-			old := someTensors(2, 3000)
+			old := manyTensors()
 			packedBefore := mustOpen(t, path, nil)
 			open(t, packedBefore, old).close(t)
 			require.NoError(t, packedBefore.Close())
@@ -100,7 +103,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 // have it.
 func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
-	old := someTensors(2, 3000)
+	old := manyTensors()
 	packedBefore := mustOpen(t, path, nil)
 	open(t, packedBefore, old).close(t)
 	require.NoError(t, packedBefore.Close())
@@ -134,7 +137,7 @@ func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
-	old, m := someTensors(2, 3000), map[string][]byte{"another": contentOf("another", 5000)}
+	old, m := manyTensors(), map[string][]byte{"another": contentOf("another", 5000)}
 	open(t, c, old).close(t)
 	require.NoError(t, c.Close())
 	c = mustOpen(t, path, nil)
@@ -157,14 +160,14 @@ func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
-	open(t, c, someTensors(2, 3000)).close(t)
+	open(t, c, manyTensors()).close(t)
 	require.NoError(t, c.Close())
 	c = mustOpen(t, path, nil)
 	indexOverwriter(t, path)()
-	require.ErrorIs(t, c.Compact(), ErrDamaged)
-	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
 	require.NoError(t, c.Compact())
+	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
 	require.NoError(t, c.Close())
+	require.FileExists(t, path+".damaged")
 }
 
 // indexOverwriter returns what writes over all of the index now in force but for its root, in place.

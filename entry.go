@@ -56,7 +56,6 @@ func (c *core) candidates(key *format.Key, f *family) ([]*entry, error) {
 // survey adds entries of all records that the loaded index has under a key to those in memory, which are given.
 func (c *core) survey(key *format.Key, known []*entry) error {
 	index := c.store.Index()
-	c.surveyed++
 	found := make([]*entry, 0, 1) // as many as there are mostly
 search:
 	for r, err := range index.Find(*key) {
@@ -81,19 +80,6 @@ search:
 		c.keep(e)
 	}
 	return nil
-}
-
-// manySurveyed is how many look-ups in the index leave so much of it in memory that it is worth giving back.
-const manySurveyed = 1 << 14
-
-// giveBackIndex gives back the pages of the index that look-ups have read, if they are many: what was found is in
-// memory.
-func (c *core) giveBackIndex() {
-	if c.surveyed < manySurveyed {
-		return
-	}
-	c.surveyed = 0
-	c.store.GiveBackIndex()
 }
 
 // load makes an entry of a record of the loaded index.

@@ -269,7 +269,7 @@ func (s *Session) packedBefore(w *weight, p space) *entry {
 	for _, l := range layouts[:min(len(layouts), mostTried)] {
 		w.key.Layout = l.Fingerprint
 		for _, e := range s.candidates(w) {
-			if !bytes.Equal(e.data, p.Data) || !s.answers(e, w) {
+			if !e.has(p.Data) || !s.answers(e, w) {
 				continue
 			}
 			if same, err := sameContent(w, e); err == nil && same { // which may hash the whole tensor
@@ -332,7 +332,7 @@ func (s *Session) compare(w *weight, p space) (equal *entry, variant bool) {
 	c, key := s.cache, seedKey{w.key, w.seed}
 	candidates := s.candidates(w)
 	for _, e := range candidates {
-		if bytes.Equal(e.data, p.Data) {
+		if e.has(p.Data) {
 			s.adopt(w, e)
 			equal = e
 			break

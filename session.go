@@ -335,7 +335,6 @@ func (s *Session) finalize() {
 		c.commitChanges()
 	}
 	c.verifySoon()
-	c.giveBackIndex()
 	c.mapSoon()
 	c.mu.Unlock()
 	s.note(s.dropScratch())

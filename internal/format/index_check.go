@@ -1,10 +1,6 @@
 package format
 
-import (
-	"iter"
-
-	"github.com/zeebo/xxh3"
-)
+import "iter"
 
 // A Flaw is something wrong in an index.
 type Flaw struct {
@@ -13,15 +9,13 @@ type Flaw struct {
 	Err    error  // matches ErrDamaged
 }
 
-// Check checks all of the index, and what it says as a whole. Afterwards no accessor fails, unless the bytes change.
+// Check checks all of the index, and what it says as a whole. Afterwards no accessor fails but for what is read again,
+// and is different or cannot be read.
 func (x *Index) Check() error {
-	if x.whole.Load() {
-		return nil
-	}
 	for flaw := range x.Flaws() {
 		return flaw.Err
 	}
-	x.whole.Store(true)
+	x.whole.Store(x.memory != nil)
 	return nil
 }
 
@@ -30,38 +24,39 @@ func (x *Index) Check() error {
 func (x *Index) Flaws() iter.Seq[Flaw] {
 	return func(yield func(Flaw) bool) {
 		sound := true
-		for i := range blocksOf(uint64(len(x.body))) {
-			if err := x.touchBlock(i); err != nil {
+		for i := range x.at.blocks() {
+			var first [1]byte
+			if err := x.read(first[:], i*blockSize); err != nil {
 				sound = false
-				if !yield(Flaw{Offset: x.bodyAt + i*blockSize, Record: -1, Err: err}) {
+				if !yield(Flaw{Offset: x.at.body + i*blockSize, Record: -1, Err: err}) {
 					return
 				}
 			}
 		}
 		if x.recordFlaws(sound, yield) {
-			x.tableFlaws(sound, yield)
+			x.tableFlaws(yield)
 		}
 	}
 }
 
 // recordFlaws yields what is wrong with records, of those in sound blocks if there are others. It returns false if no
 // more is wanted.
-func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
-	before, total, all := payload{}, uint64(0), sound
+func (x *Index) recordFlaws(all bool, yield func(Flaw) bool) bool {
+	before, total := payload{}, uint64(0)
 	for i := range x.Len() {
-		at := uint64(i) * recordSize
-		if !sound && x.touch(at, at+recordSize) != nil {
+		row, err := x.rowAlone(i)
+		if err != nil {
+			all = false
 			continue
 		}
-		row := x.records[at:][:recordSize]
-		p := payloadOf(row)
-		err := x.checkRow(i, row)
+		p := payloadOf(row[:])
+		err = x.checkRow(i, row[:])
 		if err == nil && !before.precedes(p) {
 			err = damaged("the payload of record %d overlaps what is before it", i)
 		}
 		if err != nil {
 			all = false
-			if !yield(Flaw{Offset: x.bodyAt + at, Record: i, Err: err}) {
+			if !yield(Flaw{Offset: x.RecordOffset(i), Record: i, Err: err}) {
 				return false
 			}
 			continue
@@ -78,45 +73,15 @@ func (x *Index) recordFlaws(sound bool, yield func(Flaw) bool) bool {
 	return true
 }
 
-func (x *Index) tableFlaws(sound bool, yield func(Flaw) bool) {
-	for at := uint64(0); at < uint64(len(x.table)); at += 4 {
-		inBody := uint64(len(x.records)) + at
-		if !sound && x.touch(inBody, inBody+4) != nil {
-			continue
-		}
-		if uint64(le.Uint32(x.table[at:])) <= x.slot.Records {
-			continue
-		}
-		err := damaged("table slot %d has an unknown record", at/4)
-		if !yield(Flaw{Offset: x.bodyAt + inBody, Record: -1, Err: err}) {
-			return
+func (x *Index) tableFlaws(yield func(Flaw) bool) {
+	for slot := range x.slots() {
+		var b [4]byte
+		if at := x.at.table + 4*slot; x.read(b[:], at-x.at.body) == nil {
+			if _, err := x.listed(slot); err != nil && !yield(Flaw{Offset: at, Record: -1, Err: err}) {
+				return
+			}
 		}
 	}
-}
-
-// touch checks the blocks of [from, to) of the body that were not checked before.
-func (x *Index) touch(from, to uint64) error {
-	if from >= to {
-		return nil
-	}
-	for i := from / blockSize; i <= (to-1)/blockSize; i++ {
-		if err := x.touchBlock(i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (x *Index) touchBlock(i uint64) error {
-	word, bit := &x.checked[i/64], uint64(1)<<(i%64)
-	if word.Load()&bit != 0 {
-		return nil
-	}
-	if xxh3.Hash(block(x.body, i)) != le.Uint64(x.sums[sumSize*i:]) {
-		return damaged("the checksum of block %d of the index is wrong", i)
-	}
-	word.Or(bit)
-	return nil
 }
 
 // LooksLikeIndex returns the generation and the size of the index whose first bytes are given, IndexHeaderSize of them
@@ -136,8 +101,11 @@ func LooksLikeIndex(b []byte) (generation, size uint64, ok bool) {
 // Lost returns the records, in order, that looking up their keys does not lead to. The index must be one that Check
 // found nothing wrong with. It takes one look at each table slot, however many records have one key or collide.
 func (x *Index) Lost() (lost []int) {
-	slots := uint64(len(x.table) / 4)
-	number := func(slot uint64) uint64 { return uint64(le.Uint32(x.table[4*slot:])) }
+	slots := x.slots()
+	number := func(slot uint64) uint64 {
+		n, _ := x.listed(slot)
+		return n
+	}
 	first, before := uint64(0), slots // a search goes through all slots if none is empty
 	for at := range slots {
 		if number(at) == 0 {

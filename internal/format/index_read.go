@@ -1,48 +1,93 @@
 package format
 
 import (
+	"fmt"
 	"iter"
+	"slices"
+	"sync"
 	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/digest"
 	"xpwc/packing"
 )
 
-// An Index reads an encoded index in place: it keeps the bytes it was given and copies only what it returns. It may be
-// used by several goroutines.
+// An Index reads an encoded index, which is in memory or not: then it has the root in memory, and the pages of the body
+// that were read last, some hundred. So an index of any size takes little memory, and what nobody looks at is not read.
+// It may be used by several goroutines.
 type Index struct {
 	slot    Slot
 	layouts []Layout
 	sources []byte
 	sums    []byte
-	bodyAt  uint64 // from the start of the index
-	body    []byte
-	records []byte // as are the table and the strings, a part of the body
-	table   []byte
-	strings []byte
+	at      sections
+	memory  []byte      // all of it, or nil
+	readAt  ReadAt      // reads it where that is so
+	whole   atomic.Bool // it is in memory, and Check found nothing wrong
 
-	checked []atomic.Uint64 // a bit for each block of the body that has its checksum
-	whole   atomic.Bool     // Check found nothing wrong
+	mu    sync.Mutex
+	pages []page // that with a number is at the number modulo their length
 }
 
-// DecodeIndex checks the root of the index that slot says where to find. What follows is checked as it is read,
-// unless Check was called before: the accessors return an error that matches ErrDamaged for what is damaged. What
-// they return without one was stored in that place, and its payload lies within the file and overlaps neither the
-// index nor the payloads before and after it.
+// ReadAt fills b with a file's bytes at an offset.
+type ReadAt func(b []byte, offset uint64) error
+
+// A page is a few blocks of the body.
+type page struct {
+	number uint64 // from 1, 0 while there is none
+	sound  uint8  // a bit for each block that is known to have its checksum
+	bytes  []byte
+}
+
+const (
+	pageSize  = 4 * blockSize
+	mostPages = 256
+)
+
+// DecodeIndex is LoadIndex for an index that is in memory, which is kept.
 func DecodeIndex(b []byte, slot Slot) (*Index, error) {
-	size := uint64(len(b))
-	if size != slot.IndexSize || size < IndexHeaderSize {
-		return nil, damaged("the index has %d bytes", size)
+	if uint64(len(b)) != slot.IndexSize {
+		return nil, damaged("the index has %d bytes", len(b))
 	}
-	n := countsOf(b)
-	at, err := n.arrangeIn(size)
+	return decodeIndex(&Index{slot: slot, memory: b})
+}
+
+// LoadIndex reads and checks the root of the index that slot says where to find. What follows is checked when it is
+// read, whenever that is: the accessors return an error that matches ErrDamaged for what is damaged or cannot be read.
+// What they return without one was stored in that place, and its payload lies within the file and overlaps neither the
+// index nor the payloads before and after it. The index can be read as long as readAt can.
+func LoadIndex(readAt ReadAt, slot Slot) (*Index, error) {
+	return decodeIndex(&Index{slot: slot, readAt: readAt})
+}
+
+func decodeIndex(x *Index) (*Index, error) {
+	slot := x.slot
+	if slot.IndexSize < IndexHeaderSize {
+		return nil, damaged("the index has %d bytes", slot.IndexSize)
+	}
+	b := x.memory
+	var err error
+	if b == nil {
+		b = make([]byte, IndexHeaderSize)
+		err = x.fill(b, 0)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if _, found := hole(b[:at.body]); found {
+	n := countsOf(b)
+	if x.at, err = n.arrangeIn(slot.IndexSize); err != nil {
+		return nil, err
+	}
+	if x.memory != nil {
+		b = x.memory[:x.at.body]
+	} else if b, err = readSolid(x.fill, 0, x.at.body, x.at.body); err != nil {
+		return nil, err
+	}
+	if _, found := hole(b); found {
 		return nil, damaged("there is a hole in the index' root")
 	}
-	if digest.Of(b[:at.body]) != slot.IndexSum {
+	if digest.Of(b) != slot.IndexSum {
 		return nil, damaged("the checksum of the index' root is wrong")
 	}
 	if string(b[:8]) != indexMagic || le.Uint32(b[28:]) != recordSize || le.Uint64(b[48:]) != blockSize {
@@ -54,20 +99,20 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	if n.records != slot.Records {
 		return nil, damaged("the index has %d records, its slot says %d", n.records, slot.Records)
 	}
-	x := &Index{
-		slot:    slot,
-		sources: b[at.sources:at.sums],
-		sums:    b[at.sums:at.body],
-		bodyAt:  at.body,
-		body:    b[at.body:],
-		records: b[at.body:at.table],
-		table:   b[at.table:at.strings],
-		strings: b[at.strings:],
-		checked: make([]atomic.Uint64, (at.blocks()+63)/64),
+	x.sources, x.sums = b[x.at.sources:x.at.sums], b[x.at.sums:]
+	pages := (x.at.end - x.at.body + pageSize - 1) / pageSize
+	if x.memory == nil {
+		pages = min(pages, mostPages)
 	}
+	x.pages = make([]page, pages)
 	described := uint64(0)
 	for i := range n.layouts {
 		row := b[IndexHeaderSize+layoutSize*i:]
+		for _, at := range []int{16, 24} {
+			if described += uint64(le.Uint32(row[at+4:])); described > x.NameLimit() {
+				return nil, damaged("the descriptions of %d layouts have more than %d bytes", n.layouts, x.NameLimit())
+			}
+		}
 		description, err := x.text(row, 16)
 		if err != nil {
 			return nil, err
@@ -76,10 +121,7 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 		if err != nil {
 			return nil, err
 		}
-		if described += uint64(len(description) + len(evidence)); described > x.NameLimit() {
-			return nil, damaged("the descriptions of %d layouts add up to more than %d bytes", n.layouts, x.NameLimit())
-		}
-		x.layouts = append(x.layouts, Layout{Digest(row[:16]), string(description), string(evidence)})
+		x.layouts = append(x.layouts, Layout{Digest(row[:16]), description, evidence})
 	}
 	return x, nil
 }
@@ -101,25 +143,86 @@ func DecodeOldIndex(b []byte, offset uint64) (*Index, error) {
 		IndexSum: digest.Of(b[:at.body]), End: offset + size, Records: n.records})
 }
 
-// row returns a record's bytes, after checking them and how they fit the records beside it. What the record says by
-// itself is checked each time: the system may have dropped the page since, and read something else from a failing disk.
-func (x *Index) row(i int) ([]byte, error) {
-	row := x.records[i*recordSize:][:recordSize]
-	whole := x.whole.Load()
-	first, last := max(i-1, 0), min(i+1, x.Len()-1)
-	if !whole {
-		if err := x.touch(uint64(first)*recordSize, uint64(last+1)*recordSize); err != nil {
-			return nil, err
+// fill reads a part of the index that begins so far from its start.
+func (x *Index) fill(b []byte, at uint64) error {
+	if err := x.readAt(b, x.slot.IndexOffset+at); err != nil {
+		return fmt.Errorf("the index cannot be read at %d: %w: %w", at, err, ErrDamaged)
+	}
+	return nil
+}
+
+// read fills b with what is in the body, so far from its start.
+func (x *Index) read(b []byte, at uint64) error {
+	if x.whole.Load() {
+		copy(b, x.memory[x.at.body+at:])
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for len(b) > 0 {
+		p := &x.pages[at/pageSize%uint64(len(x.pages))]
+		if p.number != at/pageSize+1 {
+			if err := x.turnTo(p, at/pageSize); err != nil {
+				return err
+			}
+		}
+		in := at % pageSize
+		if i := in / blockSize; p.sound>>i&1 == 0 {
+			if xxh3.Hash(block(p.bytes, i)) != le.Uint64(x.sums[at/blockSize*sumSize:]) {
+				return damaged("the checksum of block %d of the index is wrong", at/blockSize)
+			}
+			p.sound |= 1 << i
+		}
+		n := copy(b[:min(blockSize-in%blockSize, uint64(len(b)))], p.bytes[in:])
+		b, at = b[n:], at+uint64(n)
+	}
+	return nil
+}
+
+// turnTo reads a page of the body.
+func (x *Index) turnTo(p *page, number uint64) error {
+	from := x.at.body + number*pageSize
+	to := min(from+pageSize, x.at.end)
+	p.number, p.sound = 0, 0
+	if x.memory != nil {
+		p.bytes = x.memory[from:to]
+	} else {
+		p.bytes = slices.Grow(p.bytes[:0], pageSize)[:to-from]
+		if err := x.fill(p.bytes, from); err != nil {
+			return err
 		}
 	}
-	if err := x.checkRow(i, row); err != nil || whole {
+	p.number = number + 1
+	return nil
+}
+
+// row reads a record, after checking it and how it fits the records beside it.
+func (x *Index) row(i int) (row row, err error) {
+	row, err = x.rowAlone(i)
+	if err != nil || x.whole.Load() {
 		return row, err
 	}
-	p := payloadOf(row)
-	if !payloadOf(x.records[first*recordSize:]).precedes(p) || !p.precedes(payloadOf(x.records[last*recordSize:])) {
-		return nil, damaged("the payload of record %d overlaps one beside it", i)
+	before, err := x.rowAlone(max(i-1, 0))
+	if err != nil {
+		return row, err
 	}
-	return row, nil
+	after, err := x.rowAlone(min(i+1, x.Len()-1))
+	if err != nil {
+		return row, err
+	}
+	p := payloadOf(row[:])
+	if !payloadOf(before[:]).precedes(p) || !p.precedes(payloadOf(after[:])) {
+		return row, damaged("the payload of record %d overlaps one beside it", i)
+	}
+	return row, x.checkRow(i, row[:])
+}
+
+// A row is a record's bytes.
+type row [recordSize]byte
+
+// rowAlone reads a record without looking at what it says.
+func (x *Index) rowAlone(i int) (row row, err error) {
+	return row, x.read(row[:], uint64(i)*recordSize)
 }
 
 // A payload is where a record's payload lies.
@@ -151,26 +254,45 @@ func (x *Index) checkRow(i int, row []byte) error {
 		return damaged("record %d has unknown flags", i)
 	}
 	for _, at := range []int{atKernel, atBias} {
-		if !span(uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:])), uint64(len(x.strings))) {
+		if !span(uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:])), x.stringsSize()) {
 			return damaged("a name of record %d lies outside the strings", i)
 		}
 	}
 	return nil
 }
 
+// stringsSize is how many bytes of strings there are.
+func (x *Index) stringsSize() uint64 { return x.at.end - x.at.strings }
+
 // text returns the string whose offset and length a row has at a place.
-func (x *Index) text(row []byte, at int) ([]byte, error) {
+func (x *Index) text(row []byte, at int) (string, error) {
 	start, length := uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:]))
-	if !span(start, length, uint64(len(x.strings))) {
-		return nil, damaged("a name lies outside the strings")
+	if !span(start, length, x.stringsSize()) {
+		return "", damaged("a name lies outside the strings")
 	}
-	if !x.whole.Load() {
-		before := uint64(len(x.records) + len(x.table))
-		if err := x.touch(before+start, before+start+length); err != nil {
-			return nil, err
+	var room [128]byte
+	b := room[:]
+	if length > uint64(len(b)) {
+		b = make([]byte, length)
+	}
+	err := x.read(b[:length], x.at.strings-x.at.body+start)
+	return string(b[:length]), err
+}
+
+// hasText reports whether that string is s.
+func (x *Index) hasText(row []byte, at int, s string) (bool, error) {
+	start, length := uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:]))
+	if length != uint64(len(s)) || !span(start, length, x.stringsSize()) {
+		return false, nil
+	}
+	var room [128]byte
+	for b, from := room[:], x.at.strings-x.at.body+start; s != ""; s, from = s[len(b):], from+uint64(len(b)) {
+		b = b[:min(len(b), len(s))]
+		if err := x.read(b, from); err != nil || string(b) != s[:len(b)] {
+			return false, err
 		}
 	}
-	return x.strings[start:][:length], nil
+	return true, nil
 }
 
 // NameBytes returns how many bytes the names of all records have together. Any number of records may have one long
@@ -178,10 +300,10 @@ func (x *Index) text(row []byte, at int) ([]byte, error) {
 // compares this with NameLimit first.
 func (x *Index) NameBytes() (n uint64) {
 	for i := range x.Len() {
-		row := x.records[i*recordSize:][:recordSize]
+		row, err := x.rowAlone(i)
 		for _, at := range []int{atKernel, atBias} {
 			length := uint64(le.Uint32(row[at+4:]))
-			if length <= uint64(len(x.strings)) { // else reading the record fails
+			if err == nil && length <= x.stringsSize() { // else reading the record fails
 				n += length
 			}
 		}
@@ -193,13 +315,13 @@ func (x *Index) NameBytes() (n uint64) {
 func (x *Index) NameLimit() uint64 { return leastLimit + 8*x.slot.IndexSize }
 
 // Len returns the number of records.
-func (x *Index) Len() int { return len(x.records) / recordSize }
+func (x *Index) Len() int { return int(x.slot.Records) }
 
 // Layouts returns the layouts that the file has packed weights of.
 func (x *Index) Layouts() []Layout { return x.layouts }
 
 // RecordOffset returns where record i begins, from the start of the index.
-func (x *Index) RecordOffset(i int) uint64 { return x.bodyAt + uint64(i)*recordSize }
+func (x *Index) RecordOffset(i int) uint64 { return x.at.body + uint64(i)*recordSize }
 
 // Record returns record i, which must be from 0 to Len()-1. Records are in the order of their payloads' offsets.
 func (x *Index) Record(i int) (Record, error) {
@@ -207,25 +329,25 @@ func (x *Index) Record(i int) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	kernel, err := x.text(row, atKernel)
+	kernel, err := x.text(row[:], atKernel)
 	if err != nil {
 		return Record{}, err
 	}
-	bias, err := x.text(row, atBias)
+	bias, err := x.text(row[:], atBias)
 	if err != nil {
 		return Record{}, err
 	}
-	return x.record(row, Key{
+	return x.record(&row, Key{
 		Layout:        x.layouts[le.Uint16(row[atLayout:])].Fingerprint,
 		FingerprintID: le.Uint32(row[atFingerprintID:]),
 		Packing:       Digest(row[atPacking : atPacking+16]),
-		Kernel:        string(kernel),
-		Bias:          string(bias),
+		Kernel:        kernel,
+		Bias:          bias,
 		HasBias:       Flags(row[atFlags])&HasBias != 0,
 	}), nil
 }
 
-func (x *Index) record(row []byte, key Key) Record {
+func (x *Index) record(row *row, key Key) Record {
 	return Record{
 		Key:          key,
 		Seed:         le.Uint32(row[atSeed:]),
@@ -246,125 +368,64 @@ func (x *Index) record(row []byte, key Key) Record {
 }
 
 // Find yields all records with that key, without allocating: their names are key's. An error is the last it yields.
-//
-// A record is checked before it is yielded, with what led to it. What has another key, and is only passed over, is
-// checked if nothing is found: in a large index there is more of it than of what is found, and each block that is
-// checked comes from memory first.
 func (x *Index) Find(key Key) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		hash, found := key.hash(), false
-		for from, more := uint64(0), true; more; from += slotsTogether {
-			var room [slotsTogether]int
-			listed, err := x.listed(hash, from, room[:0])
+		slots, hash := x.slots(), key.hash()
+		for n := range slots {
+			number, err := x.listed((hash + n) & (slots - 1))
+			if err == nil && number == 0 {
+				return
+			}
+			var row row
+			var has bool
+			if err == nil {
+				row, has, err = x.having(&key, int(number-1))
+			}
 			if err != nil {
 				yield(Record{}, err)
 				return
 			}
-			more = len(listed) == slotsTogether
-			for _, i := range x.having(&key, listed) {
-				row, err := x.rowAndNames(i)
-				if err != nil {
-					yield(Record{}, err)
-					return
-				}
-				if !yield(x.record(row, key), nil) {
-					return
-				}
-				found = true
-			}
-		}
-		if !found && !x.whole.Load() {
-			if err := x.checkListed(hash); err != nil {
-				yield(Record{}, err)
+			if has && !yield(x.record(&row, key), nil) {
+				return
 			}
 		}
 	}
 }
 
-// slotsTogether is how many slots of the table are looked at together, so that what they lead to is read from memory at
-// the same time. Few searches look at more.
-const slotsTogether = 8
+// slots is how many slots the table has.
+func (x *Index) slots() uint64 { return (x.at.strings - x.at.table) / 4 }
 
-// listed appends the records that the table has for a hash, among others, to rows: those of slotsTogether slots, fewer
-// where the search ends, at an empty slot or after all.
-func (x *Index) listed(hash, from uint64, rows []int) ([]int, error) {
-	slots := uint64(len(x.table) / 4)
-	for n := from; n < min(from+slotsTogether, slots); n++ {
-		slot := (hash + n) & (slots - 1)
-		if !x.whole.Load() {
-			at := uint64(len(x.records)) + 4*slot
-			if err := x.touch(at, at+4); err != nil {
-				return nil, err
-			}
-		}
-		number := le.Uint32(x.table[4*slot:])
-		if number == 0 {
-			break
-		}
-		if uint64(number) > x.slot.Records {
-			return nil, damaged("table slot %d has an unknown record", slot)
-		}
-		rows = append(rows, int(number-1))
+// listed returns what is in a slot of the table: the number of a record from 1, or 0.
+func (x *Index) listed(slot uint64) (uint64, error) {
+	var b [4]byte
+	if err := x.read(b[:], x.at.table-x.at.body+4*slot); err != nil {
+		return 0, err
 	}
-	return rows, nil
+	number := uint64(le.Uint32(b[:]))
+	if number > x.slot.Records {
+		return 0, damaged("table slot %d has an unknown record", slot)
+	}
+	return number, nil
 }
 
-// checkListed checks all records that the table has for a hash.
-func (x *Index) checkListed(hash uint64) error {
-	for from, more := uint64(0), true; more; from += slotsTogether {
-		var room [slotsTogether]int
-		listed, err := x.listed(hash, from, room[:0])
-		if err != nil {
-			return err
-		}
-		more = len(listed) == slotsTogether
-		for _, i := range listed {
-			if _, err := x.rowAndNames(i); err != nil {
-				return err
-			}
-		}
+// having returns a record as row does if it has a key.
+func (x *Index) having(key *Key, i int) (row row, has bool, err error) {
+	if row, err = x.rowAlone(i); err != nil {
+		return row, false, err
 	}
-	return nil
-}
-
-// having returns those records that have a key, in place of them. It goes by bytes that may not be checked yet.
-func (x *Index) having(key *Key, rows []int) []int {
-	alike := rows[:0]
-	for _, i := range rows {
-		row := x.records[i*recordSize:][:recordSize]
-		layout := int(le.Uint16(row[atLayout:]))
-		if le.Uint32(row[atKernel+4:]) == uint32(len(key.Kernel)) &&
-			le.Uint32(row[atBias+4:]) == uint32(len(key.Bias)) &&
-			(Flags(row[atFlags])&HasBias != 0) == key.HasBias &&
-			layout < len(x.layouts) && x.layouts[layout].Fingerprint == key.Layout &&
-			le.Uint32(row[atFingerprintID:]) == key.FingerprintID &&
-			Digest(row[atPacking:atPacking+16]) == key.Packing {
-			alike = append(alike, i)
-		}
+	layout := int(le.Uint16(row[atLayout:]))
+	if le.Uint32(row[atKernel+4:]) != uint32(len(key.Kernel)) || le.Uint32(row[atBias+4:]) != uint32(len(key.Bias)) ||
+		(Flags(row[atFlags])&HasBias != 0) != key.HasBias ||
+		layout >= len(x.layouts) || x.layouts[layout].Fingerprint != key.Layout ||
+		le.Uint32(row[atFingerprintID:]) != key.FingerprintID ||
+		Digest(row[atPacking:atPacking+16]) != key.Packing {
+		return row, false, nil
 	}
-	same := alike[:0]
-	for _, i := range alike {
-		row := x.records[i*recordSize:][:recordSize]
-		if x.hasText(row, atKernel, key.Kernel) && x.hasText(row, atBias, key.Bias) {
-			same = append(same, i)
-		}
+	if has, err = x.hasText(row[:], atKernel, key.Kernel); has {
+		has, err = x.hasText(row[:], atBias, key.Bias)
 	}
-	return same
-}
-
-// hasText reports whether the string whose offset and length a row has at a place is s, going by such bytes too.
-func (x *Index) hasText(row []byte, at int, s string) bool {
-	start, length := uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:]))
-	return span(start, length, uint64(len(x.strings))) && string(x.strings[start:][:length]) == s
-}
-
-// rowAndNames returns a record's bytes as row does, after checking its names too.
-func (x *Index) rowAndNames(i int) ([]byte, error) {
-	row, err := x.row(i)
-	for _, at := range []int{atKernel, atBias} {
-		if err == nil {
-			_, err = x.text(row, at)
-		}
+	if has {
+		row, err = x.row(i)
 	}
-	return row, err
+	return row, has, err
 }

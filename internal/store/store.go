@@ -100,21 +100,6 @@ func (st *Store) Payload(r *format.Record) ([]byte, *Region) {
 	return st.base.data[r.Offset:end:end], st.base
 }
 
-// GiveBackIndex gives the pages of the loaded index back to the system, which keeps them as it keeps any file's. They
-// come back when they are read.
-func (st *Store) GiveBackIndex() {
-	if st.base == nil {
-		return
-	}
-	granularity := st.disk.Granularity()
-	from := format.AlignUp(st.slot.IndexOffset, granularity)
-	to := min(st.slot.End, uint64(len(st.base.data))) &^ (granularity - 1)
-	if from >= to {
-		return
-	}
-	st.disk.GiveBack(st.base.data[from:to])
-}
-
 // HasFile reports whether a cache file is open. A foreign one is none.
 func (st *Store) HasFile() bool { return st.disk != nil }
 
@@ -152,7 +137,7 @@ func (st *Store) reload() error {
 	}
 	block := make([]byte, min(size, format.HeaderSize))
 	if _, err := st.disk.ReadAt(block, 0); err != nil {
-		return fmt.Errorf("read the header of cache %s: %w", st.path, err)
+		return fmt.Errorf("%s: its header cannot be read: %w: %w", st.path, err, format.ErrDamaged)
 	}
 	h, err := format.DecodeHeader(block)
 	switch {
@@ -187,8 +172,9 @@ func (st *Store) reload() error {
 	}
 	slot := h.Current
 	if slot.Generation == 0 {
-		st.id, st.slot, st.index = h.ID, slot, nil
-		return st.dropBase()
+		err := st.dropBase()
+		st.id, st.slot = h.ID, slot
+		return err
 	}
 	if slot.End > uint64(size) {
 		return fmt.Errorf("%s: it has %d bytes of %d: %w", st.path, size, slot.End, ErrShort)
@@ -206,13 +192,10 @@ func (st *Store) reload() error {
 			return err
 		}
 	}
-	index, err := format.DecodeIndex(data[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot)
-	if err == nil && (slot.IndexSize <= CheckedAtOnce || st.damagedIndex == generation{h.ID, slot}) {
-		err = index.Check()
-	}
+	index, err := st.loadIndex(slot, st.damagedIndex == generation{h.ID, slot})
 	if err != nil {
 		_ = st.disk.Unmap(data)
-		return fmt.Errorf("%s: %w: %w", st.path, err, format.ErrDamaged)
+		return err
 	}
 	if err := st.dropBase(); err != nil {
 		return err
@@ -224,19 +207,44 @@ func (st *Store) reload() error {
 	return nil
 }
 
+// loadIndex reads an index, and checks it completely unless it is large. It is read and not mapped: what the disk
+// cannot give, or somebody has cut off, is an error then, and no signal.
+func (st *Store) loadIndex(slot format.Slot, whole bool) (x *format.Index, err error) {
+	readAt := func(b []byte, offset uint64) error {
+		_, err := st.disk.ReadAt(b, int64(offset)) // which may be opened once more, for writing
+		return err
+	}
+	if slot.IndexSize > CheckedAtOnce {
+		x, err = format.LoadIndex(readAt, slot)
+	} else {
+		whole = true
+		var b []byte
+		if b, err = format.ReadIndex(readAt, slot); err == nil {
+			x, err = format.DecodeIndex(b, slot)
+		}
+	}
+	if err == nil && whole {
+		err = x.Check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: its index: %w: %w", st.path, err, format.ErrDamaged)
+	}
+	return x, nil
+}
+
 // Damaged returns the error for something in the loaded index that turned out damaged.
 func (st *Store) Damaged(err error) error {
 	st.damagedIndex = generation{st.id, st.slot}
 	return fmt.Errorf("%s: %w: %w", st.path, err, format.ErrDamaged)
 }
 
-func (st *Store) dropBase() error {
-	if st.base == nil {
-		return nil
+// dropBase gives up what was loaded. Its mapping stays for whoever uses it.
+func (st *Store) dropBase() (err error) {
+	if st.base != nil {
+		err = st.base.Release()
 	}
-	r := st.base
-	st.base = nil
-	return r.Release()
+	st.index, st.base = nil, nil
+	return err
 }
 
 // Refresh picks up what other processes committed since.

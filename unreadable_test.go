@@ -1,0 +1,97 @@
+package xpwc
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+)
+
+// unreadableFiles are those of the system. Of the one with an identity a byte cannot be read.
+type unreadableFiles struct {
+	osFiles
+	id []byte
+	at int64
+}
+
+type unreadableDisk struct {
+	store.Disk
+	unreadableFiles
+}
+
+func (f unreadableFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
+	d, err := f.osFiles.Open(path, writable, insecure)
+	if err != nil {
+		return nil, err
+	}
+	id := make([]byte, len(f.id))
+	if _, err := d.ReadAt(id, 0); err != nil || !bytes.Equal(id, f.id) {
+		return d, nil // another file
+	}
+	return unreadableDisk{d, f}, nil
+}
+
+func (d unreadableDisk) ReadAt(b []byte, offset int64) (int, error) {
+	if offset <= d.at && d.at < offset+int64(len(b)) {
+		return 0, syscall.EIO
+	}
+	return d.Disk.ReadAt(b, offset)
+}
+
+// What a disk cannot give of the header or of the index, however large, is damage: the file is set aside, and a new one
+// takes its place.
+func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
+	large, content, slot := largeFile(t)
+	small := newTinyModel(300)
+	smallContent, err := os.ReadFile(small.file(t))
+	require.NoError(t, err)
+	h, err := format.DecodeHeader(smallContent)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		m       *tinyModel
+		content []byte
+		at      uint64
+	}{
+		"header":                {small, smallContent, 0},
+		"root of a small one":   {small, smallContent, h.Current.IndexOffset},
+		"end of a small one":    {small, smallContent, h.Current.IndexOffset + h.Current.IndexSize - 1},
+		"root of a large one":   {large, content, slot.IndexOffset + 300},
+		"a page of a large one": {large, content, slot.IndexOffset + slot.IndexSize/2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "bad")
+			require.NoError(t, os.WriteFile(path, c.content, 0o600))
+			bad := unreadableFiles{id: c.content[:32], at: int64(c.at)}
+			handle, err := openPlace(place{path: path}, (*Options)(nil).withDefaults(), bad)
+			require.NoError(t, err)
+			for range 3 { // what was found before the damage is packed by the next
+				_, err = c.m.use(t, handle, everyTensor(c.m))
+				require.NoError(t, err)
+			}
+			require.ErrorIs(t, handle.Stats().Damaged, ErrDamaged)
+			require.ErrorIs(t, handle.Stats().Damaged, syscall.EIO)
+			require.NoError(t, handle.Close())
+			require.FileExists(t, path+".damaged")
+			good := mustOpen(t, path, &Options{Strict: true})
+			hits, err := c.m.use(t, good, everyTensor(c.m))
+			require.NoError(t, err)
+			require.Equal(t, len(c.m.names), hits)
+			require.NoError(t, good.Close())
+
+			require.NoError(t, os.WriteFile(path, c.content, 0o600))
+			strict, err := openPlace(place{path: path}, (&Options{Strict: true}).withDefaults(), bad)
+			if err == nil {
+				_, err = c.m.use(t, strict, everyTensor(c.m))
+				require.NoError(t, strict.Close())
+			}
+			require.ErrorIs(t, err, ErrDamaged)
+			require.ErrorIs(t, err, syscall.EIO)
+		})
+	}
+}
