@@ -3,9 +3,11 @@
 package executorch
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -196,7 +198,8 @@ func inFlatbuffer(n int) table {
 func (m mmethod) table() table {
 	var operators []table
 	for _, o := range m.operators {
-		operators = append(operators, table{0: o, 1: "out"})
+		name, overload, _ := strings.Cut(o, ".")
+		operators = append(operators, table{0: name, 1: cmp.Or(overload, "out")})
 	}
 	t := table{
 		0: m.name, 2: m.values, 3: m.inputs, 4: m.outputs, 5: []table{{2: m.instructions}}, 6: operators,

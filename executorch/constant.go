@@ -1,8 +1,10 @@
 package executorch
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"xpwc"
 	"xpwc/internal/flatbuf"
@@ -21,7 +23,11 @@ type constant struct {
 	// Where the method converts it, from which type to which, and how many elements. Both types are 0 otherwise.
 	from, to ScalarType
 	elements int
+	filled   float32 // every element, of what is in no file
 }
+
+// inFile reports whether a file has the content.
+func (c *constant) inFile() bool { return c.from != c.to || c.elements == 0 }
 
 // nameOf returns what a content is called: the name the files give it, or else its place.
 func nameOf(c *content, s stored) string {
@@ -38,6 +44,12 @@ func (c *constant) converts() bool { return c.from != c.to }
 
 // fill computes the content as XNNPACK sees it from the file's bytes.
 func (c *constant) fill(dst, file []byte) error {
+	if !c.inFile() {
+		for i := range c.elements {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.filled))
+		}
+		return nil
+	}
 	if !c.converts() {
 		copy(dst, file)
 		return nil
@@ -47,6 +59,15 @@ func (c *constant) fill(dst, file []byte) error {
 
 // tensor returns the constant as a data map does.
 func (f *files) tensor(c *constant) (xpwc.Tensor, error) {
+	if !c.inFile() {
+		return xpwc.Tensor{
+			Size: 4 * c.elements,
+			Fill: func(dst []byte) error { return c.fill(dst, nil) },
+			Identity: xpwc.Identity{Stamp: c.name, Digest: func() (xpwc.Digest, error) {
+				return xpwc.DigestOf([]byte(c.name)), nil
+			}},
+		}, nil
+	}
 	t, err := f.all[c.file].tensor(c.at)
 	if err != nil || !c.converts() {
 		return t, err

@@ -16,8 +16,8 @@
 //	… subgraph.Delete(), session.Finalize(), run it, delete it, session.Close()
 //	err = p.Close()
 //
-// A method consists of delegates, parts that XNNPACK computes, and of operators between them. All delegates and the
-// copies between memory formats become one subgraph, of all kinds of nodes that ExecuTorch's own XNNPACK backend has
+// A method consists of delegates, parts that XNNPACK computes, and of operators between them. All delegates, and the
+// operators that XNNPACK has too, become one subgraph, of all kinds of nodes that ExecuTorch's own XNNPACK backend has
 // but ArgMaxPooling2d. Integers that are constants are converted to floats where the method does that. A method that
 // has other operators cannot be run here, [Method.Runnable] lists them; its weights can be packed all the same
 // ([Program.Shares]).

@@ -158,11 +158,15 @@ func (e *emitter) operand(id xnnpack.ValueID) xnnpack.Tensor {
 	t := e.describe(id)
 	if c := e.values[id].constant; c != nil && len(t.Shape) == 1 && e.err == nil {
 		size := e.size(t)
-		b, err := e.files.inPlace(c.stored)
+		var b []byte
+		var err error
+		if c.inFile() {
+			b, err = e.files.inPlace(c.stored)
+		}
 		switch {
 		case err != nil:
 			e.err = err
-		case c.converts():
+		case c.converts() || !c.inFile():
 			t.Data = make([]byte, size)
 			e.err = c.fill(t.Data, b)
 		default: // named data may be longer

@@ -72,7 +72,7 @@ func TestInputsThatAreOnlyConvertedToFloatsAreGivenAsFloats(t *testing.T) {
 		require.Equal(t, want.kind, m.Inputs()[i].Type)
 		require.Equal(t, want.given, m.Inputs()[i].Element())
 	}
-	require.Equal(t, []Operator{{toDimOrder + ".out", Copied, 2}}, m.Operators()[3:])
+	require.Equal(t, []Operator{{toDimOrder + ".out", Between, 2}}, m.Operators()[3:])
 	got := modeltest.Run(t, m, []float32{-3, 0, 5, 16777216, 7, 1}, []float32{0, 1, 1.5, -2, 0.5, 4},
 		[]float32{1, 0, 1, 1, 1, 0})
 	require.Equal(t, []float32{-3, 0, 6.5, 16777214, 7.5, 0}, got[0])

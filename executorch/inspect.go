@@ -22,7 +22,7 @@ type Where int
 
 const (
 	InDelegate Where = iota // a node in one of the delegates for XNNPACK
-	Copied                  // a copy between memory formats, which package executorch makes a node
+	Between                 // outside of delegates, and computed here
 	Outside                 // what only ExecuTorch runs
 )
 

@@ -177,7 +177,7 @@ func TestAProgramThatCannotBeRunHereIsNotLoaded(t *testing.T) {
 	dir := t.TempDir()
 	path, file := filepath.Join(dir, "model.pte"), filepath.Join(dir, "model.xpwc")
 	outside := betweenFormats()
-	outside.methods[0].operators[0] = "aten::mean"
+	outside.methods[0].operators[0] = "aten::median"
 	require.NoError(t, os.WriteFile(path, outside.bytes(), 0o600))
 	_, err := Load(path, file, nil)
 	require.ErrorIs(t, err, ErrUnsupportedOp)

@@ -19,9 +19,14 @@ type method struct {
 	delegates       []delegate
 }
 
-// evalue is a value of a method. Only tensors are read.
+// evalue is a value of a method.
 type evalue struct {
+	kind   byte
 	tensor *tensor // nil if it is something else
+	whole  int64   // an integer, or a boolean as 0 or 1
+	number float64
+	text   string
+	list   []int // values, of a list of integers or of tensors
 }
 
 // tensor is one of a method's, whose elements lie densely in memory.
@@ -121,6 +126,13 @@ func (p *programReader) method(t flatbuf.Table) (method, error) {
 		}
 		m.values = append(m.values, v)
 	}
+	for i, v := range m.values {
+		for _, item := range v.list {
+			if item < 0 || item >= len(m.values) {
+				return m, malformed("value %d has the value %d of %d", i, item, len(m.values))
+			}
+		}
+	}
 	operators := t.Tables(planOperators)
 	for i := 0; i < operators.Len() && t.Err() == nil; i++ {
 		o := operators.Table(i)
@@ -214,10 +226,32 @@ func (p *programReader) delegate(t flatbuf.Table) (delegate, error) {
 }
 
 func (p *programReader) value(t flatbuf.Table) (evalue, error) {
-	if t.Byte(evalueType) != evalueTensor {
-		return evalue{}, t.Err()
-	}
 	v := t.Table(evalueVal)
+	e := evalue{kind: t.Byte(evalueType)}
+	switch e.kind {
+	case evalueTensor:
+		return p.tensor(v)
+	case evalueInt:
+		e.whole = int64(v.Uint64(evalueItem))
+	case evalueBool:
+		e.whole = int64(min(v.Byte(evalueItem), 1))
+	case evalueDouble:
+		e.number = math.Float64frombits(v.Uint64(evalueItem))
+	case evalueString:
+		e.text = v.String(evalueItem)
+	case evalueIntList:
+		for _, i := range v.Int64s(evalueItem) {
+			e.list = append(e.list, clampedInt(i))
+		}
+	case evalueTensorList:
+		for _, i := range v.Int32s(evalueItem) {
+			e.list = append(e.list, int(i))
+		}
+	}
+	return e, t.Err()
+}
+
+func (p *programReader) tensor(v flatbuf.Table) (evalue, error) {
 	x := &tensor{dtype: ScalarType(v.Byte(evalueTensorType)), dynamic: v.Byte(evalueTensorDynamism) != dynamismStatic}
 	x.within = v.Int32(evalueTensorOffset, 0)
 	if x.dtype.Size() == 0 {
@@ -231,7 +265,7 @@ func (p *programReader) value(t flatbuf.Table) (evalue, error) {
 			x.order = append(x.order, i)
 		}
 	}
-	if err := t.Err(); err != nil {
+	if err := v.Err(); err != nil {
 		return evalue{}, err
 	}
 	if !permutation(x.order, len(sizes)) {
@@ -247,9 +281,9 @@ func (p *programReader) value(t flatbuf.Table) (evalue, error) {
 		x.shape, x.order = scalar(), []int{0}
 	}
 	if x.within != 0 {
-		return evalue{x}, v.Err()
+		return evalue{kind: evalueTensor, tensor: x}, v.Err()
 	}
-	return evalue{x}, p.locate(v, x)
+	return evalue{kind: evalueTensor, tensor: x}, p.locate(v, x)
 }
 
 // scalar is the shape that a tensor without dimensions has here: XNNPACK's delegates write [1] for it, too.

@@ -1,6 +1,8 @@
 package executorch
 
 import (
+	"slices"
+
 	"xpwc/xnnpack"
 )
 
@@ -87,6 +89,33 @@ func (n averagePooling) shape(of shapes) ([]int, error) {
 func (n averagePooling) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
 	return s.AveragePooling2D(n.AveragePooling2D)
+}
+
+// reduce is a sum or a mean along dimensions.
+type reduce struct{ xnnpack.StaticReduce }
+
+func (n reduce) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
+	return []xnnpack.ValueID{n.Input}, n.Output
+}
+func (n reduce) shape(of shapes) ([]int, error) {
+	in := of(n.Input)
+	var out []int
+	for i, d := range in {
+		switch {
+		case !slices.Contains(n.Axes, i):
+			out = append(out, d)
+		case n.KeepDims:
+			out = append(out, 1)
+		}
+	}
+	if len(n.Axes) == 0 || len(out) == 0 {
+		return nil, malformed("dimensions %v of %v", n.Axes, in)
+	}
+	return out, nil
+}
+func (n reduce) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+	n.Input, n.Output = id(n.Input), id(n.Output)
+	return s.StaticReduce(n.StaticReduce)
 }
 
 // mean is the mean of each image, channel by channel.

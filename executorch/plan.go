@@ -161,99 +161,12 @@ func (m *method) onlyConverts(i int) bool {
 		}
 		used = true
 		to := m.values[in.args[len(in.args)-1]].tensor
-		if in.kind != kernelCall || !copies[m.operators[in.target]] || at > 0 || slices.Contains(in.args[1:], i) ||
-			to == nil || to.dtype != Float {
+		copied := in.kind == kernelCall && copies[m.operators[in.target]] != nil && to != nil && to.dtype == Float
+		if !copied || at > 0 || slices.Contains(in.args[1:], i) {
 			return false
 		}
 	}
 	return used
-}
-
-// copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
-// of their last.
-var copies = map[string]bool{
-	"dim_order_ops::_to_dim_order_copy.out": true,
-	"dim_order_ops::_clone_dim_order.out":   true,
-	"aten::_to_copy.out":                    true,
-	"aten::clone.out":                       true,
-}
-
-// kernel plans a call of an operator.
-func (p *planner) kernel(name string, args []int) error {
-	if !copies[name] {
-		p.count(name, Outside)
-		return nil
-	}
-	if len(args) < 2 {
-		return malformed("%d arguments", len(args))
-	}
-	from, to := args[0], args[len(args)-1]
-	x, y := p.method.values[from].tensor, p.method.values[to].tensor
-	if x == nil || y == nil {
-		return malformed("it copies what is no tensor")
-	}
-	if len(x.order) != len(y.order) {
-		return malformed("it copies %d dimensions to %d", len(x.order), len(y.order))
-	}
-	source, target := xnnpack.ValueID(p.base+from), xnnpack.ValueID(p.base+to)
-	if x.dtype != y.dtype && !p.asFloat[from] {
-		converted, err := p.converted(x, y.dtype)
-		if err != nil {
-			return err
-		}
-		if converted == nil {
-			p.count(fmt.Sprintf("%s from %v to %v", name, x.dtype, y.dtype), Outside)
-			return nil
-		}
-		p.plan.values = append(p.plan.values, *converted)
-		source = xnnpack.ValueID(len(p.plan.values) - 1)
-	} else if err := p.know(from); errors.Is(err, ErrUnsupported) {
-		p.count(fmt.Sprintf("%s of %v", name, x.dtype), Outside)
-		return nil
-	} else if err != nil {
-		return err
-	}
-	in, out := &p.plan.values[source], &p.plan.values[target]
-	if out.known && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
-		return malformed("values %d and %d mean other things", from, to)
-	}
-	kept := out.tensor
-	out.known, out.tensor, out.scales = true, in.tensor, in.scales
-	out.tensor.Name, out.tensor.Shape = kept.Name, kept.Shape
-	var permutation []int
-	for _, d := range y.order {
-		permutation = append(permutation, slices.Index(x.order, d))
-	}
-	var op operation = transpose{xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}}
-	if slices.IsSorted(permutation) {
-		if in.constant != nil && out.constant == nil && slices.Equal(x.shape, y.shape) {
-			out.constant = in.constant
-			return nil
-		}
-		op = duplicate{xnnpack.Copy{Input: source, Output: target}}
-	}
-	p.count(name, Copied)
-	return p.add(step{name: name, operation: op})
-}
-
-// converted returns a constant tensor as a value of another type, or nil if it is no constant or cannot be converted
-// here. ExecuTorch's export leaves small constants, such as the numbers of an activation, for the runtime to convert.
-func (p *planner) converted(x *tensor, to ScalarType) (*value, error) {
-	if x.content == nil || x.state || !convertible(x.dtype, to) {
-		return nil, nil
-	}
-	n, err := elements(x.shape...)
-	if err != nil {
-		return nil, err
-	}
-	at, err := p.files.find(x.content, int64(n)*int64(x.dtype.Size()))
-	if err != nil {
-		return nil, err
-	}
-	c := &constant{stored: at, elements: n, from: x.dtype, to: to}
-	c.name = fmt.Sprint(nameOf(x.content, at), converted, to)
-	t := xnnpack.Tensor{Name: c.name, Type: elementTypes[to], Shape: x.shape}
-	return &value{known: true, constant: c, tensor: t}, nil
 }
 
 // sameMeaning reports whether the elements of two values of a type mean the same numbers.

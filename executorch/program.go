@@ -110,7 +110,7 @@ func (p *Program) DataMap() xpwc.DataMap { return p.data }
 func (p *Program) Close() error { return p.files.close() }
 
 // Method is one of a program's methods. It is a [models.Model] whose subgraph is that of all delegates and of the
-// copies between them.
+// operators between them.
 type Method struct {
 	program   *Program
 	name      string
@@ -134,7 +134,7 @@ var _ models.Model = (*Method)(nil)
 func (m *Method) Name() string { return m.name }
 
 // Runnable returns nil if Subgraph can make all that the method computes: if all of it is in XNNPACK delegates and in
-// copies of tensors between memory formats. Otherwise the error has all reasons, a line for each. It matches
+// operators between them that become nodes. Otherwise the error has all reasons, a line for each. It matches
 // [ErrUnsupportedOp], and lists the operators outside of delegates and names the nodes that package xnnpack does not
 // have; [ErrUnsupported]; or [ErrMalformed], where shapes contradict each other. Of many reasons it counts the last.
 // The weights of any method can be packed, see Shares.

@@ -164,7 +164,7 @@ func TestACopyOfOtherDimensionsIsNotRun(t *testing.T) {
 func TestWhatIsOutsideOfXNNPACKIsListed(t *testing.T) {
 	p := betweenFormats()
 	m := &p.methods[0]
-	m.operators = append(m.operators, "aten::where", "aten::mean")
+	m.operators = append(m.operators, "aten::nonzero", "aten::median")
 	m.delegates = append(m.delegates, table{0: "CoreMLBackend", 1: table{0: byte(1), 1: uint32(0)}})
 	m.instructions = append(m.instructions, kernel(1, 0), kernel(2, 0), kernel(2, 3), call(1, 0, 1),
 		table{0: byte(4), 1: table{}})
@@ -174,7 +174,7 @@ func TestWhatIsOutsideOfXNNPACKIsListed(t *testing.T) {
 	err = method.Runnable()
 	require.ErrorIs(t, err, ErrUnsupportedOp)
 	require.ErrorContains(t, err, `method "forward"`)
-	require.ErrorContains(t, err, "a delegate to CoreMLBackend, a jump, aten::mean.out (2 times), aten::where.out")
+	require.ErrorContains(t, err, "a delegate to CoreMLBackend, a jump, aten::median.out (2 times), aten::nonzero.out")
 	require.ErrorContains(t, err, opened.Path())
 	_, refused := method.Subgraph(method.NewLoader())
 	require.Equal(t, err, refused)
@@ -328,7 +328,7 @@ func TestAKernelThatMethodsPackDifferentlyIsPackedForEach(t *testing.T) {
 func TestAProgramThatCannotBeRunIsPackedAllTheSame(t *testing.T) {
 	program := layers(3)
 	m := &program.methods[0]
-	m.operators = []string{"aten::where"}
+	m.operators = []string{"aten::nonzero"}
 	m.instructions = append(m.instructions, kernel(0, 1))
 	p := openBytes(t, program.bytes())
 	require.ErrorIs(t, p.Methods()[0].Runnable(), ErrUnsupportedOp)
@@ -450,12 +450,12 @@ func TestAnEmptyNameIsThatOfTheOnlyMethodOrOfForward(t *testing.T) {
 func TestAProgramSaysWhatIsInIt(t *testing.T) {
 	program := betweenFormats()
 	m := &program.methods[0]
-	m.operators = append(m.operators, "aten::mean")
+	m.operators = append(m.operators, "aten::median")
 	m.instructions = append(m.instructions, kernel(1, 3), kernel(1, 3))
 	method := openBytes(t, program.bytes()).Methods()[0]
 	require.Equal(t, 1, method.Delegates())
 	require.Equal(t, []Operator{
-		{"Add", InDelegate, 1}, {toDimOrder + ".out", Copied, 2}, {"aten::mean.out", Outside, 2},
+		{"Add", InDelegate, 1}, {toDimOrder + ".out", Between, 2}, {"aten::median.out", Outside, 2},
 	}, method.Operators())
 
 	pte, ptd := split(t)

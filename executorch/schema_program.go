@@ -71,8 +71,17 @@ const ( // EValue, a union
 	evalueType = 0
 	evalueVal  = 1
 
-	evalueTensor = 5
+	evalueNull       = 1
+	evalueInt        = 2
+	evalueBool       = 3
+	evalueDouble     = 4
+	evalueTensor     = 5
+	evalueString     = 6
+	evalueIntList    = 7
+	evalueTensorList = 10
 )
+
+const evalueItem = 0 // Int, Bool, Double, String, IntList and TensorList
 
 const ( // Tensor
 	evalueTensorType       = 0

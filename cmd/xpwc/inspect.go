@@ -47,9 +47,9 @@ weights in it (xpwc pack --embed-beside). It is neither changed nor locked: it m
 use.
 
 Of a program of ExecuTorch (.pte) it shows the methods, their operators, and the weights
-by size. An operator is in a delegate for XNNPACK, or a copy between memory formats, which
-xpwc runs too, or outside XNNPACK: then ExecuTorch alone runs it. DATA are the program's
-.ptd files. Of the flags, --filter, --summary and --json are for programs.
+by size. An operator is in a delegate for XNNPACK, or between delegates, where xpwc runs it
+too, or outside: then ExecuTorch alone runs it. DATA are the program's .ptd files. Of the
+flags, --filter, --summary and --json are for programs.
 
 Only --check compares checksums, and reads the whole file for that; xpwc verify checks
 more. ExecuTorch's files have no checksums.

@@ -62,7 +62,7 @@ type weightReport struct {
 
 // whereNames are the words for where an operator is.
 var whereNames = map[executorch.Where]string{
-	executorch.InDelegate: "delegate", executorch.Copied: "copy", executorch.Outside: "outside",
+	executorch.InDelegate: "delegate", executorch.Between: "between", executorch.Outside: "outside",
 }
 
 // checkProgramFlags refuses flags of inspect that are for cache files.

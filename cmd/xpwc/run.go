@@ -43,11 +43,10 @@ directory of them, .ptd) it runs each operator of the description (go doc xpwc/d
 by itself. If a safetensors file has packed weights in it, and --cache is not given, these
 are used.
 
-Of a .pte one method is run, whose work must be in delegates for XNNPACK; copies between
-memory formats around them are run too. If it has other operators, the error lists them:
-ExecuTorch runs it, and xpwc pack packs its weights. DATA are the .ptd files, if it has
-external data. Dynamic shapes are the largest ones, but for the first dimension of an
-input, which its .npy file may have smaller.
+Of a .pte one method is run: its delegates for XNNPACK, and the operators between them that
+XNNPACK has too. If it has others, the error lists them: ExecuTorch runs it, and xpwc pack
+packs its weights. DATA are the .ptd files, if it has external data. Dynamic shapes are the
+largest ones, but for the first dimension of an input, which its .npy file may have smaller.
 
 --input names a file of all inputs, one after the other in the order of the model, raw and
 little-endian; or it is given once for each input, as a raw file or a NumPy file (.npy).

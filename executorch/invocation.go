@@ -1,0 +1,257 @@
+package executorch
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"xpwc/xnnpack"
+)
+
+// An invocation is a call of an operator outside of delegates, while it is planned. It keeps the first error; what it
+// returns after that is not to be used.
+type invocation struct {
+	*planner
+	name string
+	args []int // values of the method
+	err  error
+}
+
+// errOutside is the error of a call that cannot be run here, though its operator can.
+var errOutside = errors.New("outside of XNNPACK")
+
+func (c *invocation) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// outside ends a call that is not planned.
+func (c *invocation) outside() { c.fail(errOutside) }
+
+// arg returns the value of an argument.
+func (c *invocation) arg(i int) *evalue {
+	if i < 0 || i >= len(c.args) {
+		c.fail(malformed("%d arguments", len(c.args)))
+		return &evalue{}
+	}
+	return &c.method.values[c.args[i]]
+}
+
+// last is the index of the last argument, which is what the operator computes.
+func (c *invocation) last() int { return len(c.args) - 1 }
+
+// absent reports whether an argument is not given.
+func (c *invocation) absent(i int) bool { return c.arg(i).kind == evalueNull }
+
+// whole returns an integer or a boolean.
+func (c *invocation) whole(i int) int {
+	v := c.arg(i)
+	if v.kind != evalueInt && v.kind != evalueBool {
+		c.fail(malformed("argument %d is no integer", i))
+	}
+	return clampedInt(v.whole)
+}
+
+func clampedInt(n int64) int { return int(max(min(n, math.MaxInt32), math.MinInt32)) }
+
+// number returns a number of any kind.
+func (c *invocation) number(i int) float64 {
+	switch v := c.arg(i); v.kind {
+	case evalueInt, evalueBool:
+		return float64(v.whole)
+	case evalueDouble:
+		return v.number
+	}
+	c.fail(malformed("argument %d is no number", i))
+	return 0
+}
+
+// wholes returns a list of integers, and a single one as a list.
+func (c *invocation) wholes(i int) []int {
+	v := c.arg(i)
+	if v.kind == evalueInt {
+		return []int{clampedInt(v.whole)}
+	}
+	if v.kind != evalueIntList {
+		c.fail(malformed("argument %d is no list of integers", i))
+	}
+	out := make([]int, len(v.list))
+	for k, n := range v.list {
+		item := &c.method.values[n]
+		if item.kind != evalueInt {
+			c.fail(malformed("argument %d has what is no integer", i))
+		}
+		out[k] = clampedInt(item.whole)
+	}
+	return out
+}
+
+// tensorAt returns the tensor that a value of the method is.
+func (c *invocation) tensorAt(value int) *tensor {
+	if t := c.method.values[value].tensor; t != nil {
+		return t
+	}
+	c.fail(malformed("value %d is no tensor", value))
+	return &tensor{shape: scalar(), order: []int{0}}
+}
+
+// tensor returns the tensor that an argument is.
+func (c *invocation) tensor(i int) *tensor {
+	if c.arg(i); c.err != nil {
+		return &tensor{shape: scalar(), order: []int{0}}
+	}
+	return c.tensorAt(c.args[i])
+}
+
+// tensors returns the values of a list of tensors.
+func (c *invocation) tensors(i int) []int {
+	v := c.arg(i)
+	if v.kind != evalueTensorList || len(v.list) == 0 {
+		c.fail(malformed("argument %d is no list of tensors", i))
+	}
+	return v.list
+}
+
+// operandAt returns a value of the method that XNNPACK computes with.
+func (c *invocation) operandAt(value int) xnnpack.ValueID {
+	c.tensorAt(value)
+	if c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	if err := c.know(value); errors.Is(err, ErrUnsupported) {
+		c.outside()
+	} else if err != nil {
+		c.fail(err)
+	}
+	return xnnpack.ValueID(c.base + value)
+}
+
+// operand returns an argument that XNNPACK computes with.
+func (c *invocation) operand(i int) xnnpack.ValueID {
+	if c.arg(i); c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	return c.operandAt(c.args[i])
+}
+
+// float returns an argument of floats that XNNPACK computes with.
+func (c *invocation) float(i int) xnnpack.ValueID {
+	id := c.operand(i)
+	if c.err == nil {
+		if t := c.of(id).Type; t != xnnpack.Float32 && t != xnnpack.Float16 {
+			c.outside()
+		}
+	}
+	return id
+}
+
+// of returns a value of the plan.
+func (c *invocation) of(id xnnpack.ValueID) *xnnpack.Tensor {
+	if id == xnnpack.InvalidValue {
+		return &xnnpack.Tensor{Shape: scalar()}
+	}
+	return &c.plan.values[id].tensor
+}
+
+// resultAt says that a value of the method is computed, with elements like another's.
+func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
+	t := c.tensorAt(value)
+	if c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	out, in := &c.plan.values[c.base+value], &c.plan.values[like]
+	if want := argumentTypes[in.tensor.Type]; t.dtype != want {
+		c.outside()
+		return xnnpack.InvalidValue
+	}
+	if out.known && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
+		c.fail(malformed("value %d means other things than what it is computed from", value))
+	}
+	kept := out.tensor
+	out.known, out.tensor, out.scales = true, in.tensor, in.scales
+	out.tensor.Name, out.tensor.Shape = kept.Name, kept.Shape
+	return xnnpack.ValueID(c.base + value)
+}
+
+// result is resultAt for what the operator computes, its last argument.
+func (c *invocation) result(like xnnpack.ValueID) xnnpack.ValueID {
+	if c.arg(c.last()); c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	return c.resultAt(c.args[c.last()], like)
+}
+
+// between returns a new value of that shape with elements like another's.
+func (c *invocation) between(shape []int, like xnnpack.ValueID) xnnpack.ValueID {
+	t := *c.of(like)
+	t.Name, t.Shape = fmt.Sprint("within ", c.name), shape
+	return c.internal(t)
+}
+
+// filled returns a constant of that shape with one number everywhere.
+func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) xnnpack.ValueID {
+	if c.err == nil && c.of(like).Type != xnnpack.Float32 {
+		c.outside()
+	}
+	if c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	n, err := elements(shape...)
+	if err != nil {
+		c.fail(err)
+		return xnnpack.InvalidValue
+	}
+	t := xnnpack.Tensor{Type: xnnpack.Float32, Shape: shape}
+	k := &constant{elements: n, filled: float32(number), from: Float, to: Float}
+	k.name = fmt.Sprintf("%d of %x", n, math.Float32bits(k.filled))
+	t.Name = k.name
+	c.plan.values = append(c.plan.values, value{known: true, constant: k, tensor: t})
+	return xnnpack.ValueID(len(c.plan.values) - 1)
+}
+
+// node plans a node.
+func (c *invocation) node(op operation) {
+	if c.err == nil {
+		c.err = c.add(step{name: c.name, operation: op})
+	}
+}
+
+// axis returns where a tensor has a dimension of the method's in memory; a negative one counts from the last.
+func (c *invocation) axis(t *tensor, dim int) int {
+	if dim < 0 {
+		dim += len(t.order)
+	}
+	at := slices.Index(t.order, dim)
+	if at < 0 {
+		c.fail(malformed("dimension %d of %d", dim, len(t.order)))
+		return 0
+	}
+	return at
+}
+
+// rows ends a call whose tensors are not all row by row in memory, outermost dimension first.
+func (c *invocation) rows(all ...*tensor) {
+	for _, t := range all {
+		if !slices.IsSorted(t.order) {
+			c.outside()
+		}
+	}
+}
+
+// alike ends a call whose tensors have their dimensions in different orders in memory.
+func (c *invocation) alike(all ...*tensor) {
+	for _, t := range all {
+		if !slices.Equal(t.order, all[0].order) {
+			c.rows(all...)
+		}
+	}
+}
+
+// fixed ends a call with a tensor whose shape is only the largest one.
+func (c *invocation) fixed(t *tensor) {
+	if t.dynamic {
+		c.outside()
+	}
+}

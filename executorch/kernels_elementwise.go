@@ -1,0 +1,198 @@
+package executorch
+
+import (
+	"math"
+
+	"xpwc/xnnpack"
+)
+
+var elementwiseKernels = map[string]func(*invocation){
+	"aten::abs.out":               unaryCall(xnnpack.Abs),
+	"aten::neg.out":               unaryCall(xnnpack.Negate),
+	"aten::exp.out":               unaryCall(xnnpack.Exp),
+	"aten::log.out":               unaryCall(xnnpack.Log),
+	"aten::sqrt.out":              unaryCall(xnnpack.SquareRoot),
+	"aten::rsqrt.out":             unaryCall(xnnpack.ReciprocalSquareRoot),
+	"aten::sin.out":               unaryCall(xnnpack.Sine),
+	"aten::cos.out":               unaryCall(xnnpack.Cosine),
+	"aten::tanh.out":              unaryCall(xnnpack.Tanh),
+	"aten::sigmoid.out":           unaryCall(xnnpack.Sigmoid),
+	"aten::floor.out":             unaryCall(xnnpack.Floor),
+	"aten::ceil.out":              unaryCall(xnnpack.Ceiling),
+	"aten::round.out":             unaryCall(xnnpack.BankersRounding),
+	"aten::sign.out":              unaryCall(xnnpack.Sign),
+	"aten::hardswish.out":         unaryCall(xnnpack.HardSwish),
+	"aten::relu.out":              (*invocation).relu,
+	"aten::clamp.out":             (*invocation).clamp,
+	"aten::hardtanh.out":          (*invocation).clamp,
+	"aten::elu.out":               (*invocation).elu,
+	"aten::leaky_relu.out":        (*invocation).leakyReLU,
+	"aten::gelu.out":              (*invocation).gelu,
+	"aten::reciprocal.out":        (*invocation).reciprocal,
+	"aten::add.out":               (*invocation).sum,
+	"aten::sub.out":               (*invocation).sum,
+	"aten::mul.out":               binaryCall(xnnpack.Multiply),
+	"aten::div.out":               binaryCall(xnnpack.Divide),
+	"aten::maximum.out":           binaryCall(xnnpack.Maximum),
+	"aten::minimum.out":           binaryCall(xnnpack.Minimum),
+	"aten::pow.Tensor_Tensor_out": binaryCall(xnnpack.Pow),
+	"aten::add.Scalar_out":        (*invocation).sum,
+	"aten::sub.Scalar_out":        (*invocation).sum,
+	"aten::mul.Scalar_out":        binaryCall(xnnpack.Multiply),
+	"aten::div.Scalar_out":        binaryCall(xnnpack.Divide),
+	"aten::pow.Tensor_Scalar_out": (*invocation).power,
+	"aten::full.out":              (*invocation).full,
+	"aten::full_like.out":         (*invocation).full,
+	"aten::scalar_tensor.out":     (*invocation).scalarTensor,
+	"aten::bmm.out":               (*invocation).multiplied,
+}
+
+func unaryCall(op xnnpack.UnaryOperator) func(*invocation) {
+	return func(c *invocation) { c.unary(xnnpack.Unary{Op: op}) }
+}
+
+// unary plans a node from the first argument to the last.
+func (c *invocation) unary(n xnnpack.Unary) {
+	c.alike(c.tensor(0), c.tensor(c.last()))
+	n.Input = c.float(0)
+	n.Output = c.result(n.Input)
+	c.node(unary{n})
+}
+
+func (c *invocation) relu() {
+	c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Max: float32(math.Inf(1))}})
+}
+
+// clamp limits to two numbers, each of which may be missing.
+func (c *invocation) clamp() {
+	limits := xnnpack.Range{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1))}
+	if !c.absent(1) {
+		limits.Min = float32(c.number(1))
+	}
+	if !c.absent(2) {
+		limits.Max = float32(c.number(2))
+	}
+	if !(limits.Min < limits.Max) {
+		c.outside()
+	}
+	c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits})
+}
+
+func (c *invocation) elu() {
+	if c.number(2) != 1 || c.number(3) != 1 { // other scales
+		c.outside()
+	}
+	c.unary(xnnpack.Unary{Op: xnnpack.ELU, Alpha: float32(c.number(1))})
+}
+
+func (c *invocation) leakyReLU() {
+	c.unary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: float32(c.number(1))})
+}
+
+func (c *invocation) gelu() {
+	if c.arg(1).text != "none" {
+		c.outside()
+	}
+	c.unary(xnnpack.Unary{Op: xnnpack.GELU})
+}
+
+func binaryCall(op xnnpack.BinaryOperator) func(*invocation) {
+	return func(c *invocation) {
+		a := c.float(0)
+		c.binary(op, a, c.second(a))
+	}
+}
+
+// second returns the second operand, a tensor or a number.
+func (c *invocation) second(like xnnpack.ValueID) xnnpack.ValueID {
+	if c.arg(1).tensor == nil {
+		return c.filled(scalar(), c.number(1), like)
+	}
+	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.last()))
+	return c.float(1)
+}
+
+// binary plans a node to the last argument.
+func (c *invocation) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) {
+	if c.err == nil && c.of(a).Type != c.of(b).Type {
+		c.outside()
+	}
+	c.node(elementwise{xnnpack.Binary{Op: op, A: a, B: b, Output: c.result(a)}})
+}
+
+// sum adds or subtracts the second operand times a number.
+func (c *invocation) sum() {
+	a := c.float(0)
+	b := c.second(a)
+	if len(c.args) > 3 && c.number(2) != 1 {
+		scaled := c.between(c.of(b).Shape, a)
+		c.node(elementwise{xnnpack.Binary{
+			Op: xnnpack.Multiply, A: b, B: c.filled(scalar(), c.number(2), a), Output: scaled}})
+		b = scaled
+	}
+	op := xnnpack.Add
+	if c.name == "aten::sub.out" || c.name == "aten::sub.Scalar_out" {
+		op = xnnpack.Subtract
+	}
+	c.binary(op, a, b)
+}
+
+func (c *invocation) reciprocal() {
+	c.alike(c.tensor(0), c.tensor(c.last()))
+	a := c.float(0)
+	c.binary(xnnpack.Divide, c.filled(scalar(), 1, a), a)
+}
+
+// power raises to a number.
+func (c *invocation) power() {
+	switch n := c.number(1); n {
+	case 2:
+		c.unary(xnnpack.Unary{Op: xnnpack.Square})
+	case 0.5:
+		c.unary(xnnpack.Unary{Op: xnnpack.SquareRoot})
+	case -0.5:
+		c.unary(xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot})
+	case 3:
+		c.alike(c.tensor(0), c.tensor(c.last()))
+		a := c.float(0)
+		squared := c.between(c.of(a).Shape, a)
+		c.node(unary{xnnpack.Unary{Op: xnnpack.Square, Input: a, Output: squared}})
+		c.binary(xnnpack.Multiply, squared, a)
+	default:
+		c.outside()
+	}
+}
+
+// constantResult makes what the call computes a constant of one number.
+func (c *invocation) constantResult(number float64) {
+	t := c.tensor(c.last())
+	c.fixed(t)
+	if t.dtype != Float {
+		c.outside()
+	}
+	if c.err != nil {
+		return
+	}
+	id := c.base + c.args[c.last()]
+	if v := &c.plan.values[id]; v.known || v.constant != nil {
+		c.outside()
+		return
+	}
+	filled := c.filled(t.shape, number, c.internal(xnnpack.Tensor{Type: xnnpack.Float32, Shape: scalar()}))
+	if c.err != nil {
+		return
+	}
+	v := &c.plan.values[id]
+	v.known, v.constant, v.tensor.Type = true, c.plan.values[filled].constant, xnnpack.Float32
+}
+
+func (c *invocation) full() { c.constantResult(c.number(1)) }
+
+func (c *invocation) scalarTensor() { c.constantResult(c.number(0)) }
+
+// multiplied is the product of two batches of matrices.
+func (c *invocation) multiplied() {
+	c.rows(c.tensor(0), c.tensor(1), c.tensor(c.last()))
+	a, b := c.float(0), c.float(1)
+	c.node(batchMatrixMultiply{xnnpack.BatchMatrixMultiply{A: a, B: b, Output: c.result(a)}})
+}

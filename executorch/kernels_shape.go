@@ -1,0 +1,367 @@
+package executorch
+
+import (
+	"slices"
+
+	"xpwc/xnnpack"
+)
+
+var shapeKernels = map[string]func(*invocation){
+	"aten::expand_copy.out":           (*invocation).expand,
+	"aten::constant_pad_nd.out":       (*invocation).pad,
+	"aten::view_copy.out":             (*invocation).reshaped,
+	"aten::_unsafe_view.out":          (*invocation).reshaped,
+	"aten::squeeze_copy.dims_out":     (*invocation).reshaped,
+	"aten::squeeze_copy.dim_out":      (*invocation).reshaped,
+	"aten::unsqueeze_copy.out":        (*invocation).reshaped,
+	"aten::alias_copy.out":            (*invocation).reshaped,
+	"aten::detach_copy.out":           (*invocation).reshaped,
+	"aten::lift_fresh_copy.out":       (*invocation).reshaped,
+	"aten::permute_copy.out":          (*invocation).permute,
+	"aten::transpose_copy.int_out":    (*invocation).swap,
+	"aten::t_copy.out":                (*invocation).swap,
+	"aten::slice_copy.Tensor_out":     (*invocation).slice,
+	"aten::select_copy.int_out":       (*invocation).selected,
+	"aten::split_with_sizes_copy.out": (*invocation).split,
+	"aten::split_copy.Tensor_out":     (*invocation).split,
+	"aten::unbind_copy.int_out":       (*invocation).unbind,
+	"aten::cat.out":                   (*invocation).joined,
+	"aten::stack.out":                 (*invocation).stacked,
+}
+
+// reshaped is the same elements row by row in another shape, which is the output's.
+func (c *invocation) reshaped() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	in := c.operand(0)
+	c.reshape(in, c.result(in), x, y)
+}
+
+// reshape plans that x's elements are y's.
+func (c *invocation) reshape(in, out xnnpack.ValueID, x, y *tensor) {
+	if slices.Equal(x.order, y.order) && slices.Equal(x.shape, y.shape) {
+		c.permuted(in, out, []int{0})
+		return
+	}
+	c.rows(x, y)
+	if c.err == nil {
+		c.node(reshape{xnnpack.StaticReshape{Shape: c.shapeOf(x, y), Input: in, Output: out}})
+	}
+}
+
+// shapeOf returns what a reshape of x to y is given: where the first dimension may be smaller, it is what is left.
+func (c *invocation) shapeOf(x, y *tensor) []int {
+	shape := slices.Clone(y.shape)
+	if !x.dynamic {
+		return shape
+	}
+	at := 0
+	for at < len(shape)-1 && shape[at] == 1 && x.shape[0] != 1 {
+		at++ // a new dimension is before it
+	}
+	if rest, err := elements(x.shape[1:]...); err != nil && len(x.shape) > 1 || len(shape) == 0 ||
+		product(shape[at+1:]) != rest {
+		c.outside()
+		return shape
+	}
+	shape[at] = 0
+	return shape
+}
+
+func product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+func (c *invocation) permute() { c.permuteBy(c.wholes(1)) }
+
+// permuteBy has dimension i of the output be dimension dims[i] of the input.
+func (c *invocation) permuteBy(dims []int) {
+	x, y := c.tensor(0), c.tensor(c.last())
+	in := c.operand(0)
+	out := c.result(in)
+	if c.err == nil && (len(dims) != len(x.order) || len(dims) != len(y.order)) {
+		c.fail(malformed("%v for %d dimensions", dims, len(x.order)))
+	}
+	if c.err != nil {
+		return
+	}
+	order := make([]int, len(dims))
+	for i, d := range y.order {
+		order[i] = c.axis(x, dims[d])
+	}
+	if c.err == nil && !permutation(order, len(dims)) {
+		c.fail(malformed("%v is no order of %d dimensions", dims, len(dims)))
+	}
+	c.permuted(in, out, order)
+}
+
+// swap exchanges two dimensions.
+func (c *invocation) swap() {
+	x := c.tensor(0)
+	dims := make([]int, len(x.order))
+	for i := range dims {
+		dims[i] = i
+	}
+	a, b := 0, len(dims)-1
+	if len(c.args) > 3 {
+		a, b = c.whole(1), c.whole(2)
+	} else if len(dims) > 2 {
+		c.fail(malformed("%d dimensions are transposed", len(dims)))
+	}
+	for _, d := range []*int{&a, &b} {
+		if *d < 0 {
+			*d += len(dims)
+		}
+		if *d < 0 || *d >= len(dims) {
+			c.fail(malformed("dimension %d of %d", *d, len(dims)))
+			return
+		}
+	}
+	dims[a], dims[b] = dims[b], dims[a]
+	c.permuteBy(dims)
+}
+
+// part plans a part of a tensor, as long along an axis of memory as it says.
+func (c *invocation) part(in xnnpack.ValueID, x *tensor, axis, offset, length int, out xnnpack.ValueID) {
+	if c.err != nil {
+		return
+	}
+	if axis == 0 {
+		c.fixed(x)
+	}
+	n := xnnpack.StaticSlice{Offsets: make([]int, len(x.shape)), Sizes: slices.Clone(x.shape), Input: in, Output: out}
+	n.Offsets[axis], n.Sizes[axis] = offset, length
+	if x.dynamic || offset < 0 || length <= 0 {
+		c.outside()
+		return
+	}
+	c.node(slice{n})
+}
+
+// slice is x from one index along a dimension to another, of which negative ones count from the end.
+func (c *invocation) slice() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	c.alike(x, y)
+	axis := c.axis(x, c.whole(1))
+	if c.err != nil {
+		return
+	}
+	length := x.shape[axis]
+	bound := func(i, missing int) int {
+		if c.absent(i) {
+			return missing
+		}
+		n := c.whole(i)
+		if n < 0 {
+			n += length
+		}
+		return max(0, min(n, length))
+	}
+	begin, end := bound(2, 0), bound(3, length)
+	if c.whole(4) != 1 {
+		c.outside()
+	}
+	in := c.operand(0)
+	out := c.result(in)
+	if begin == 0 && end == length {
+		c.permuted(in, out, []int{0})
+		return
+	}
+	c.part(in, x, axis, begin, end-begin, out)
+}
+
+// selectAt plans x at one index of an axis of memory, which y does not have any more.
+func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, to int) {
+	y := c.tensorAt(to)
+	c.rows(x, y)
+	out := c.resultAt(to, in)
+	if c.err != nil {
+		return
+	}
+	shape := slices.Clone(x.shape)
+	shape[axis] = 1
+	taken := c.between(shape, in)
+	c.part(in, x, axis, index, 1, taken)
+	if c.err == nil {
+		c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: taken, Output: out}})
+	}
+}
+
+// selected is x at one index of a dimension.
+func (c *invocation) selected() {
+	x := c.tensor(0)
+	axis, index := c.axis(x, c.whole(1)), c.whole(2)
+	in := c.operand(0)
+	if c.err != nil {
+		return
+	}
+	if index < 0 {
+		index += x.shape[axis]
+	}
+	if index < 0 || index >= x.shape[axis] {
+		c.fail(malformed("index %d of %d", index, x.shape[axis]))
+		return
+	}
+	c.selectAt(in, x, axis, index, c.args[c.last()])
+}
+
+// split is x in parts along a dimension, as long as the list of outputs has them.
+func (c *invocation) split() {
+	x, parts := c.tensor(0), c.tensors(c.last())
+	axis := c.axis(x, c.whole(2))
+	in := c.operand(0)
+	at := 0
+	for _, to := range parts {
+		y := c.tensorAt(to)
+		c.alike(x, y)
+		out := c.resultAt(to, in)
+		if c.err != nil {
+			return
+		}
+		if len(y.shape) != len(x.shape) {
+			c.fail(malformed("parts of shape %v of %v", y.shape, x.shape))
+			return
+		}
+		c.part(in, x, axis, at, y.shape[axis], out)
+		at += y.shape[axis]
+	}
+	if c.err == nil && at != x.shape[axis] {
+		c.fail(malformed("parts of %d elements of %d", at, x.shape[axis]))
+	}
+}
+
+// unbind is x at each index of a dimension.
+func (c *invocation) unbind() {
+	x, parts := c.tensor(0), c.tensors(c.last())
+	axis := c.axis(x, c.whole(1))
+	in := c.operand(0)
+	if c.err == nil && len(parts) != x.shape[axis] {
+		c.fail(malformed("%d parts of %d", len(parts), x.shape[axis]))
+	}
+	for i, to := range parts {
+		if c.err == nil {
+			c.selectAt(in, x, axis, i, to)
+		}
+	}
+}
+
+// joined is tensors one after the other along a dimension.
+func (c *invocation) joined() {
+	y := c.tensor(c.last())
+	axis := c.axis(y, c.whole(1))
+	var inputs []xnnpack.ValueID
+	for _, i := range c.tensors(0) {
+		if x := c.tensorAt(i); len(x.shape) == 1 && x.shape[0] == 0 {
+			continue // PyTorch lets an empty one be of any shape
+		}
+		c.alike(c.tensorAt(i), y)
+		inputs = append(inputs, c.operandAt(i))
+	}
+	c.join(axis, inputs)
+}
+
+// atOnce is how many inputs one concatenation has, at most.
+const atOnce = 5
+
+// join plans concatenations, of concatenations if there are too many inputs.
+func (c *invocation) join(axis int, inputs []xnnpack.ValueID) {
+	if c.err == nil && len(inputs) == 0 {
+		c.outside()
+	}
+	if c.err != nil {
+		return
+	}
+	out := c.result(inputs[0])
+	for c.err == nil && len(inputs) > atOnce {
+		var shape []int
+		for i, in := range inputs[:atOnce] {
+			s := c.of(in).Shape
+			if i == 0 {
+				shape = slices.Clone(s)
+			} else if axis < len(s) && axis < len(shape) {
+				shape[axis] += s[axis]
+			}
+		}
+		joined := c.between(shape, inputs[0])
+		c.node(concatenate{xnnpack.Concatenate{Axis: axis, Inputs: slices.Clone(inputs[:atOnce]), Output: joined}})
+		inputs = append([]xnnpack.ValueID{joined}, inputs[atOnce:]...)
+	}
+	if len(inputs) == 1 {
+		c.permuted(inputs[0], out, []int{0})
+		return
+	}
+	c.node(concatenate{xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}})
+}
+
+// stacked is tensors of one shape along a new dimension.
+func (c *invocation) stacked() {
+	y := c.tensor(c.last())
+	c.rows(y)
+	dim := c.whole(1)
+	if dim < 0 {
+		dim += len(y.shape)
+	}
+	if c.err == nil && (dim < 0 || dim >= len(y.shape)) {
+		c.fail(malformed("dimension %d of %d", dim, len(y.shape)))
+	}
+	if c.err != nil {
+		return
+	}
+	shape := slices.Clone(y.shape)
+	shape[dim] = 1
+	var inputs []xnnpack.ValueID
+	for _, i := range c.tensors(0) {
+		x, in := c.tensorAt(i), c.operandAt(i)
+		c.rows(x)
+		c.fixed(x)
+		if c.err != nil {
+			return
+		}
+		one := c.between(shape, in)
+		c.node(reshape{xnnpack.StaticReshape{Shape: shape, Input: in, Output: one}})
+		inputs = append(inputs, one)
+	}
+	c.join(dim, inputs)
+}
+
+// expand repeats dimensions of 1.
+func (c *invocation) expand() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	c.rows(x, y)
+	in := c.operand(0)
+	if c.err != nil {
+		return
+	}
+	if slices.Equal(x.shape, y.shape) {
+		c.permuted(in, c.result(in), []int{0})
+		return
+	}
+	c.fixed(y)
+	in = c.float(0)
+	c.binary(xnnpack.Multiply, in, c.filled(y.shape, 1, in))
+}
+
+// pad adds elements around; the list has how many before and after, for the last dimension first.
+func (c *invocation) pad() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	c.alike(x, y)
+	around := c.wholes(1)
+	in := c.operand(0)
+	n := xnnpack.StaticConstantPad{
+		Pre: make([]int, len(x.shape)), Post: make([]int, len(x.shape)), Value: float32(c.number(2)), Input: in}
+	if len(around)%2 != 0 || len(around) > 2*len(x.shape) {
+		c.fail(malformed("%d numbers for %d dimensions", len(around), len(x.shape)))
+	}
+	for i := 0; i+1 < len(around) && c.err == nil; i += 2 {
+		if around[i] < 0 || around[i+1] < 0 {
+			c.outside()
+		}
+		at := c.axis(x, -1-i/2)
+		n.Pre[at], n.Post[at] = around[i], around[i+1]
+	}
+	n.Output = c.result(in)
+	c.node(pad{n})
+}
