@@ -18,6 +18,7 @@ type KnownDefect struct {
 	Node   string // the node and its shapes, in words
 	Effect string // what XNNPACK would do
 
+	// Of fully connected nodes alone:
 	has       func() bool                                   // whether this is such a processor, as XNNPACK sees it
 	hit       func(rows, inputChannels, blockSize int) bool // whether a node of these shapes is concerned
 	rowsCount bool                                          // whether other rows can make a node wrong that is right
@@ -44,10 +45,34 @@ var knownDefects = []KnownDefect{
 		has:    func() bool { return runtime.GOARCH == "amd64" && !hasLevel("avx2") },
 		hit:    func(_, in, block int) bool { return in/block%2 == 1 },
 	},
+	{
+		Build:  "78e8776e742aaec2e0f3c3ef26613bab845df743a5047533d6900dea608b1385",
+		CPU:    "all",
+		Node:   "10 elementwise nodes in a row, from and to 8-bit quantised values",
+		Effect: "a crash; so none of the model's nodes are fused",
+	},
 }
 
-// KnownDefects returns what is known of all builds. Where one applies, a node that it concerns cannot be defined: the
-// error matches ErrKnownDefect.
+// XNNPACK makes a table of up to so many elementwise nodes in a row that begin and end with 8-bit values. Until commit
+// bbccbb33ec of August 2026 it crashed over a row of just as many (src/subgraph.c).
+const tabulated = 10
+
+// noFusion is XNN_FLAG_NO_OPERATOR_FUSION of XNNPACK's src/xnnpack/subgraph.h.
+const noFusion RuntimeFlags = 1 << 31
+
+// follows notes that an elementwise node computes out of in.
+func (s *Subgraph) follows(in, out ValueID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, to := s.values[in], s.values[out]
+	if from.row > 0 || from.kind == QInt8 || from.kind == QUint8 {
+		to.row = max(to.row, from.row+1)
+		s.tabulates = s.tabulates || to.row >= tabulated
+	}
+}
+
+// KnownDefects returns what is known of all builds. Where one applies that is not avoided, a node that it concerns
+// cannot be defined: the error matches ErrKnownDefect.
 func KnownDefects() []KnownDefect { return slices.Clone(knownDefects) }
 
 // defectOf returns an error if the XNNPACK in use computes a fully connected node of these operands wrongly on this
@@ -64,7 +89,7 @@ func defectOf(input, filter *value) (otherRows *KnownDefect, err error) {
 	for i := range knownDefects {
 		d := &knownDefects[i]
 		switch {
-		case d.Build != BuildIdentifier() || !d.has():
+		case d.hit == nil || d.Build != BuildIdentifier() || !d.has():
 		case d.hit(rows, input.shape[rank-1], filter.blockSize):
 			return nil, d.error()
 		case d.rowsCount:

@@ -55,3 +55,43 @@ func TestANodeThatAKnownDefectConcernsIsRefused(t *testing.T) {
 	require.ErrorIs(t, r.ReshapeExternal(0, []int{2, 64}), ErrKnownDefect, "rows that may be wrong")
 	require.NoError(t, r.ReshapeExternal(0, []int{3, 64}), "as they were")
 }
+
+// XNNPACK of July 2026 crashed over rows of 10, and Binary's operands may be the same value.
+func TestAnyNumberOfElementwiseNodesInARowIsComputed(t *testing.T) {
+	for _, length := range []int{9, 10, 11, 30} {
+		s, err := NewSubgraph(2)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Delete()) })
+		of := Tensor{Type: QInt8, Shape: []int{4}, Quantization: Quantization{Scale: 1}}
+		require.NoError(t, s.Input(0, of))
+		require.NoError(t, s.Output(1, of))
+		before := ValueID(0)
+		for i := range length {
+			next := ValueID(1)
+			if i < length-1 {
+				next, err = s.Tensor(of)
+				require.NoError(t, err)
+			}
+			require.NoError(t, s.Unary(Unary{Op: Negate, Input: before, Output: next}))
+			before = next
+		}
+		r, err := NewRuntime(s, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, r.Delete()) })
+		in, err := NewBuffer(4)
+		require.NoError(t, err)
+		t.Cleanup(in.Free)
+		out, err := NewBuffer(4)
+		require.NoError(t, err)
+		t.Cleanup(out.Free)
+		copy(in.Bytes(), []byte{1, 2, 3, 0xfc})
+		require.NoError(t, r.Reshape())
+		require.NoError(t, r.Setup(map[ValueID][]byte{0: in.Bytes(), 1: out.Bytes()}))
+		require.NoError(t, r.Invoke())
+		want := in.Bytes()
+		if length%2 == 1 {
+			want = []byte{0xff, 0xfe, 0xfd, 4}
+		}
+		require.Equal(t, want, out.Bytes())
+	}
+}

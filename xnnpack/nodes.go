@@ -122,8 +122,14 @@ func (s *Subgraph) Binary(n Binary) error {
 		return reject(InvalidParameter, op, fmt.Sprint("operator ", int(n.Op)), "no such operator")
 	}
 	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
-	return s.node(op, operands, nil,
+	err := s.node(op, operands, nil,
 		func() Status { return s.g.binary(n.Op, n.Activation.bounded(), n.A, n.B, n.Output) })
+	if err != nil {
+		return err
+	}
+	s.follows(n.A, n.Output)
+	s.follows(n.B, n.Output)
+	return nil
 }
 
 // MaxPooling2D is xnn_define_max_pooling_2d: each pixel of Output is the maximum of those under a window, channel by
@@ -450,7 +456,11 @@ func inOut(in, out ValueID) []operand {
 }
 
 func (s *Subgraph) oneToOne(op string, in, out ValueID, define func() Status) error {
-	return s.node(op, inOut(in, out), nil, define)
+	if err := s.node(op, inOut(in, out), nil, define); err != nil {
+		return err
+	}
+	s.follows(in, out)
+	return nil
 }
 
 // listed adds a node with a list of at most MaxTensorDims numbers, which check (if not nil) compares with the rank of

@@ -88,7 +88,11 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 		}
 	}
 	var status Status
-	if r.r, status = cNewRuntime(s.g, o.WeightsCache, w, t, o.Flags); status != Success {
+	flags := o.Flags
+	if s.tabulates {
+		flags |= noFusion
+	}
+	if r.r, status = cNewRuntime(s.g, o.WeightsCache, w, t, flags); status != Success {
 		r.letGo()
 		return nil, check(status, op, fmt.Sprint("subgraph of ", len(s.values), " values"))
 	}

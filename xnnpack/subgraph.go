@@ -32,6 +32,7 @@ type Subgraph struct {
 	values    []*value // by ID; nil where none is defined
 	constants *constants
 	rowDefect *KnownDefect // would concern a node with other rows
+	tabulates bool         // it has a row of elementwise nodes of the length tabulated
 }
 
 // NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; those that Tensor

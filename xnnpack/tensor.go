@@ -169,6 +169,7 @@ type value struct {
 	scales   int // how many Scales there are
 
 	blockSize int // of a blockwise quantised tensor
+	row       int // how many elementwise nodes compute it, one after the other, from an 8-bit quantised value
 }
 
 func (t *Tensor) remember(external bool) *value {
