@@ -184,7 +184,7 @@ func (c *core) setSum(e *entry, sum format.Digest, err error) {
 	e.record.Sum = sum
 	if err != nil {
 		c.note(fmt.Errorf("cache %s: payload of %q: %w", c.name(), e.name(), err))
-		c.lose([]*entry{e})
+		c.lose([]*entry{e}, err)
 	}
 }
 

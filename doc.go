@@ -43,7 +43,8 @@
 // packed, so nothing of it is kept, and [Session.Finalize] returns [ErrSourceChanged]: load the model again.
 //
 // A disk that fails may lose what was packed and not yet committed, while a runtime uses it. A failed flush ends the
-// file: it is set aside, and the sessions that use what was not committed have [ErrLost]: load the model again.
+// file: it is set aside, and the sessions that use what was not committed have [ErrLost]: load the model again. They
+// have it, too, if another program writes over the file or cuts it off: a file is put in place by renaming it.
 //
 // XNNPACK reads as many bytes of packed weights as it would have packed, whatever the file has. So a look-up uses an
 // entry only if its size is what XNNPACK packs for the geometry that the host gave, or, if it gave none, at least half

@@ -2,10 +2,13 @@ package xpwc
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
+
+	"xpwc/internal/store"
 )
 
 // A disk that fails may lose at any time what was written since the last commit, and says so once. So a failed flush
@@ -21,9 +24,21 @@ func (c *core) endFile(cause error) {
 	if len(uncommitted) > 0 {
 		c.uncommittedLost = cause
 	}
-	c.lose(uncommitted)
+	c.lose(uncommitted, cause)
 	c.ended, c.endedUntil = cause, time.Now().Add(endedPause)
 	c.setAside(cause)
+}
+
+// lost takes note of what is wrong with a file, once nothing is being written to it.
+func (c *core) lost(file [16]byte, err error) {
+	c.await(func() bool { return !c.storing })
+	switch {
+	case c.closed || c.store.ID() != file: // somebody else has
+	case errors.Is(err, store.ErrFlush):
+		c.endFile(err)
+	default:
+		c.note(c.accept(err))
+	}
 }
 
 // setAside gives up the file that this process writes to, and leaves its path to others.
@@ -41,8 +56,21 @@ func (c *core) reportSetAside(as string, cause error) {
 	c.events.add(slog.LevelWarn, "damaged cache file was set aside", slog.String("as", as), slog.Any("error", cause))
 }
 
+// loseAll does so with all that a file has, which is not what it was.
+func (c *core) loseAll(file [16]byte, why error) {
+	var entries []*entry
+	for _, f := range c.live {
+		for _, e := range f.entries {
+			if e.reason == "" && e.file == file {
+				entries = append(entries, e)
+			}
+		}
+	}
+	c.lose(entries, why)
+}
+
 // lose takes note that the bytes of entries are gone, or may be, and has the sessions know that use or pack them.
-func (c *core) lose(entries []*entry) {
+func (c *core) lose(entries []*entry, why error) {
 	lost, inUse := make(map[*entry]bool, len(entries)), 0
 	for _, e := range entries {
 		e.suspectFor(suspect)
@@ -51,7 +79,7 @@ func (c *core) lose(entries []*entry) {
 			inUse++
 		}
 		if e.by != nil {
-			e.by.lose(e)
+			e.by.lose(e, why)
 		}
 	}
 	if inUse == 0 {
@@ -59,14 +87,15 @@ func (c *core) lose(entries []*entry) {
 	}
 	for s := range c.sessions {
 		if i := slices.IndexFunc(s.used, func(e *entry) bool { return lost[e] }); i >= 0 {
-			s.lose(s.used[i])
+			s.lose(s.used[i], why)
 		}
 	}
 	c.stats.LostPayloads += int64(inUse)
-	c.events.add(slog.LevelError, "the disk lost packed weights in use", slog.Int("payloads", inUse))
+	c.events.add(slog.LevelError, "packed weights in use were lost",
+		slog.Int("payloads", inUse), slog.Any("error", why))
 }
 
 // lose takes note that the runtime must not be used, for want of an entry's bytes. c.mu is held.
-func (s *Session) lose(e *entry) {
-	s.lostWeights = cmp.Or(s.lostWeights, fmt.Errorf("packed weights of %q: %w", e.name(), ErrLost))
+func (s *Session) lose(e *entry, why error) {
+	s.lostWeights = cmp.Or(s.lostWeights, fmt.Errorf("packed weights of %q: %w: %w", e.name(), ErrLost, why))
 }

@@ -187,7 +187,7 @@ func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
 	require.EqualValues(t, 2, c.Stats().LostPayloads)
 	require.NoError(t, lost.Close())
 	require.FileExists(t, path+".damaged")
-	require.Equal(t, []string{"the disk lost packed weights in use", "damaged cache file was set aside",
+	require.Equal(t, []string{"packed weights in use were lost", "damaged cache file was set aside",
 		"packed weights could not be committed"}, l.messages(c))
 
 	private := open(t, c, m) // what was lost is packed again

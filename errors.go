@@ -41,10 +41,10 @@ var (
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as
 	// long as sessions use it; the next session follows the path.
 	ErrReplaced = store.ErrReplaced
-	// ErrLost: the disk lost packed weights before they were committed, or may have, and a runtime uses them. The
-	// runtime must not be used.
-	ErrLost = errors.New("the disk lost packed weights in use; load the model again, without this cache or with one " +
-		"on another disk")
+	// ErrLost: the disk lost packed weights before they were committed, or may have, or the cache file was overwritten
+	// or cut off while it was in use; and a runtime uses them. The runtime must not be used.
+	ErrLost = errors.New("packed weights in use were lost; load the model again, with a cache on another disk if " +
+		"this one fails")
 	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows
 	// what it was packed from. It is not kept, and the runtime must not be used.
 	ErrSourceChanged = errors.New("changed in place while it was packed; load the model again")

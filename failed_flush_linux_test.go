@@ -74,6 +74,31 @@ func loseWhatWasTaken(t *testing.T, o *Options, tensors map[string][]byte) {
 	require.NoError(t, c.Close())
 }
 
+// What the system has written by itself, and could not, is known before the commit's flush: no output is given that was
+// computed meanwhile.
+func TestASessionSaysWhatTheDiskHasLostBeforeItIsCommitted(t *testing.T) {
+	dir, ballast := thindisk.Mount(t)
+	path := filepath.Join(dir, "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, someTensors(1, 1000)).close(t)
+	require.NoError(t, c.Save())
+	thindisk.Sync(t, dir)
+	thindisk.FillUp(t, ballast)
+
+	opened := open(t, c, someTensors(4, 500_000))
+	c.commitWithSave()
+	require.NoError(t, opened.Err(), "nothing was written yet")
+	f, err := os.Open(dir)
+	require.NoError(t, err)
+	_ = unix.Syncfs(int(f.Fd())) // as the system does by itself; somebody else is told of the error
+	require.NoError(t, f.Close())
+	require.ErrorIs(t, opened.Err(), ErrLost)
+	require.NoError(t, opened.Close())
+	require.NoError(t, os.Remove(ballast))
+	require.Error(t, c.Save())
+	require.NoError(t, c.Close())
+}
+
 // mountOverlay mounts an overlay over a directory. upper is where what is written goes.
 func mountOverlay(t *testing.T, lower string) (dir, upper string) {
 	t.Helper()

@@ -407,7 +407,7 @@ func (s *Session) leaveInFile(e *entry, p space) bool {
 	e.file = p.Region.File()
 	lost := p.Region.Lost()
 	if lost {
-		c.lose([]*entry{e})
+		c.lose([]*entry{e}, store.ErrFlush)
 	}
 	if lost || e.file != c.store.ID() { // it has ended, or was replaced
 		c.become(e, stateStray)

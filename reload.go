@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // What it means for the entries in memory that the store has loaded another generation, or another file.
@@ -28,6 +29,9 @@ func (c *core) refresh() error {
 
 // accept turns what loading the file found into what it means for the cache. The error is one for the caller of Open.
 func (c *core) accept(err error) error {
+	if errors.Is(err, store.ErrOverwritten) {
+		c.loseAll(c.store.ID(), err)
+	}
 	for _, gone := range []error{ErrDamaged, ErrForeign, ErrVersion, ErrNotCache} {
 		if errors.Is(err, gone) { // what was mapped may be cut off or written over
 			c.distrust(err)

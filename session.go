@@ -295,12 +295,27 @@ func (s *Session) Names() []string {
 	return slices.Compact(names)
 }
 
-// Err returns ErrLost once a flush has failed before packed weights were committed that the session's runtime uses,
-// whether Finalize was called or not: the disk may have lost them, and the runtime must not be used any more. Ask it
-// after each inference, before outputs are used; it costs nothing. After Cache.Save, the answer is final.
+// Err returns ErrLost once packed weights that the session's runtime uses may be lost, whether Finalize was called or
+// not: the runtime must not be used any more. Ask it after each inference, before outputs are used; it takes some
+// microseconds. It looks whether the file is still the one that was loaded: another program may have written over it,
+// or cut it off. While something is not committed it also asks the system whether the disk has failed to take it.
+// Systems other than Linux, and overlayfs, say so only when it is committed: there the answer is final after
+// Cache.Save.
 func (s *Session) Err() error {
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.lostWeights != nil || c.store == nil {
+		return s.lostWeights
+	}
+	if loaded := c.store.Loaded(); loaded != nil {
+		c.mu.Unlock()
+		err := loaded.Check()
+		c.mu.Lock()
+		if err != nil {
+			c.lost(loaded.File(), err)
+		}
+	}
 	return s.lostWeights
 }
 

@@ -55,8 +55,8 @@ type Stats struct {
 	Loads map[LoadOutcome]Durations
 	// Private counts packings that are in private memory, by reason.
 	Private map[Reason]Count
-	// LostPayloads counts packed payloads that the disk lost, or may have, before they were committed, while a session
-	// used them: see ErrLost.
+	// LostPayloads counts packed payloads that may have been lost while a session used them, by the disk before they
+	// were committed, or since the file was overwritten: see ErrLost.
 	LostPayloads int64
 	// CopiedBytes counts packed bytes that were copied to where they stay: those of operators that are packed without a
 	// look-up. All others are used where the packing kernels wrote them.

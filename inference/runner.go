@@ -63,9 +63,9 @@ func (r *Runner) Cache() *xpwc.Cache { return r.cache }
 // length makes it, at least 1. A Run with other lengths than the one before takes the time to plan the memory anew.
 //
 // Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrOutputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
-// the disk lost packed weights that were not committed yet: close the Runner and load the model again; and those of
-// XNNPACK, if inputs do not fit together. A failing disk is noticed when what was packed is committed, which is within
-// a second of a load that packs: what must not be wrong even then is computed after [xpwc.Cache.Save].
+// packed weights may be lost, as [xpwc.Session.Err] has it: close the Runner and load the model again; and those of
+// XNNPACK, if inputs do not fit together. What must not be wrong on a failing disk of another system than Linux, or
+// under overlayfs, is computed after [xpwc.Cache.Save].
 func (r *Runner) Run(inputs ...any) ([]Output, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

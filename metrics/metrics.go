@@ -72,7 +72,7 @@ var metrics = []metric{
 		func(s *xpwc.Stats) float64 { return bytes(s.Verified) }),
 	counter("changed_sources_total", "Files and other sources that changed in place while they were packed.",
 		func(s *xpwc.Stats) float64 { return float64(s.SourcesChanged) }),
-	counter("lost_payloads_total", "Payloads that the disk lost before they were committed, while a session used them.",
+	counter("lost_payloads_total", "Payloads that may have been lost while a session used them.",
 		func(s *xpwc.Stats) float64 { return float64(s.LostPayloads) }),
 	counter("damaged_payloads_total", "Payloads of the file that were found wrong, and packed afresh.",
 		func(s *xpwc.Stats) float64 { return float64(s.DamagedPayloads) }),

@@ -137,8 +137,8 @@ typedef enum xpwc_status {
   // A source of tensors, for example their file, was changed in place while they were packed. Nothing of it is kept,
   // and the runtime must not be used: load the model again.
   XPWC_STATUS_SOURCE_CHANGED = 21,
-  // The disk lost packed weights before they were committed, and a runtime uses them. The runtime must not be used:
-  // delete it and create it again.
+  // The disk lost packed weights before they were committed, or the cache file was overwritten or cut off in place, and
+  // a runtime uses them. The runtime must not be used: delete it and create it again.
   XPWC_STATUS_LOST = 22
 } xpwc_status;
 
@@ -355,7 +355,7 @@ typedef struct xpwc_stats {
   // Packings in private memory because the file has a newer version of the format, and is left to programs that know
   // it.
   xpwc_count private_version;
-  // Payloads that the disk lost, or may have, before they were committed, while a session used them: see
+  // Payloads that may have been lost while a session used them, by the disk or since the file was overwritten: see
   // xpwc_session_check.
   uint64_t lost_payloads;
   // Sources that xpwc_data_map.changed reported as changed while a session packed from them, once for each source and
@@ -599,10 +599,11 @@ xpwc_status xpwc_session_finalize(xpwc_session session);
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
 xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, size_t* count);
 
-// Returns XPWC_STATUS_LOST once a flush has failed before packed weights were committed that the session's runtime
-// uses: the disk may have lost them, and the runtime must not be used any more. Call it after each inference, before
-// the outputs are used; it costs little. A failing disk is noticed when what was packed is committed, within a second
-// of a load that packs: only after xpwc_cache_save is the answer final. The log reports it too.
+// Returns XPWC_STATUS_LOST once packed weights that the session's runtime uses may be lost: the disk has failed before
+// they were committed, or another program has written over the cache file or cut it off. The runtime must not be used
+// any more. Call it after each inference, before the outputs are used; it takes some microseconds. Systems other than
+// Linux, and overlayfs, say what the disk failed to take only when it is committed: there the answer is final after
+// xpwc_cache_save. The log reports it too.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, LOST.
 xpwc_status xpwc_session_check(xpwc_session session);
 

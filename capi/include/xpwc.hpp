@@ -383,7 +383,7 @@ class Session {
     return detail::take_names(status, c, count);
   }
 
-  // XPWC_STATUS_LOST once the disk has lost packed weights of the runtime, or may have. Call it after each inference,
+  // XPWC_STATUS_LOST once packed weights of the runtime are lost, or may be. Call it after each inference,
   // before the outputs are used: they are wrong then, and the runtime must not be used any more. See
   // xpwc_session_check.
   Status check() const { return detail::check(xpwc_session_check(session_)); }

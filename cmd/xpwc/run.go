@@ -167,7 +167,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	first, err := e.Infer()
 	if e.Cache != nil { // only the flush says whether the disk has lost what was computed from
 		saveErr = e.Cache.Save()
-		err = errors.Join(err, e.Err())
+		err = cmp.Or(err, e.Err())
 	}
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err

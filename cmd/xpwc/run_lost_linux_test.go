@@ -24,7 +24,7 @@ func TestNoOutputIsGivenThatWasComputedFromWhatTheDiskLost(t *testing.T) {
 	code, stdout, stderr := xpwcIn(t, t.TempDir(), "run", faceModel(t), "--cache", cache, "--output-dir", outputs)
 	require.NotZero(t, code, stderr)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, "the disk lost packed weights in use")
+	require.Contains(t, stderr, "packed weights in use were lost")
 	require.NoFileExists(t, filepath.Join(outputs, "output_0.f32"))
 
 	require.NoError(t, os.Remove(ballast))

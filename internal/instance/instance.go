@@ -152,7 +152,7 @@ func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 }
 
 // Infer computes the outputs. The first time, and when an input has got another shape, it also plans the runtime's
-// memory. The error matches [xpwc.ErrLost] if the disk has lost weights that the runtime uses.
+// memory. The error matches [xpwc.ErrLost] if weights that the runtime uses may be lost.
 func (e *Instance) Infer() (time.Duration, error) {
 	start := time.Now()
 	if err := e.Prepare(); err != nil {
@@ -162,7 +162,7 @@ func (e *Instance) Infer() (time.Duration, error) {
 	return time.Since(start), errors.Join(err, e.Err())
 }
 
-// Err returns [xpwc.ErrLost] once the disk has lost weights that the runtime uses, or may have: outputs are wrong then.
+// Err returns [xpwc.ErrLost] once weights that the runtime uses may be lost: outputs are wrong then.
 func (e *Instance) Err() error {
 	if e.session == nil {
 		return nil

@@ -15,6 +15,9 @@ var (
 	// ErrShort: the file ends before its committed end. It was cut off, or is being copied to its place. It is a
 	// format.ErrDamaged.
 	ErrShort = fmt.Errorf("it is too short: %w", format.ErrDamaged)
+	// ErrOverwritten: something was written over the file that is loaded, or cut off of it. It is a format.ErrDamaged.
+	ErrOverwritten = fmt.Errorf("it was overwritten or cut off while in use; put a file in its place by renaming it "+
+		"(mv), not by copying over it (cp): %w", format.ErrDamaged)
 	// ErrFlush: the disk may not have what was written to the file, which is to be ended: see [Store.End].
 	ErrFlush = errors.New("the cache file could not be flushed")
 	// ErrLongNames: an index cannot list what was reserved and one more with such names.

@@ -34,6 +34,7 @@ type Store struct {
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
 	locked  bool // we are the writer
+	written Disk // while we are: the file opened once more, to be asked what failed
 	settled bool // the file's header and name are on stable storage
 
 	tail     uint64       // file offset after the last reservation
@@ -131,6 +132,11 @@ func (st *Store) Load() error {
 // reload reads the header and, if another generation is in force than the one loaded, maps and checks that one. What
 // was mapped before stays mapped for whoever uses it.
 func (st *Store) reload() error {
+	if l := st.Loaded(); l != nil {
+		if err := l.Check(); err != nil {
+			return err
+		}
+	}
 	size, err := st.disk.Size()
 	if err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
@@ -142,9 +148,6 @@ func (st *Store) reload() error {
 	h, err := format.DecodeHeader(block)
 	switch {
 	case notBegun(block, size):
-		if st.id != [16]byte{} {
-			return fmt.Errorf("%s: it was emptied: %w", st.path, format.ErrDamaged)
-		}
 		return nil
 	case errors.Is(err, format.ErrNotCache):
 		return st.notOurs(size)
@@ -161,14 +164,7 @@ func (st *Store) reload() error {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
 	if h.ID == st.id && h.Current == st.slot {
-		if uint64(size) < st.slot.End {
-			return fmt.Errorf("%s: it was truncated to %d bytes of %d: %w",
-				st.path, size, st.slot.End, ErrShort)
-		}
 		return nil
-	}
-	if st.id != [16]byte{} && h.ID != st.id {
-		return fmt.Errorf("%s: another cache was written over it: %w", st.path, format.ErrDamaged)
 	}
 	slot := h.Current
 	if slot.Generation == 0 {
@@ -293,6 +289,7 @@ func (st *Store) Abandon() error {
 		}
 		st.segments = nil
 	}
+	errs = append(errs, st.closeWritten())
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}

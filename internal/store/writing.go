@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -53,7 +54,20 @@ func (st *Store) Begin() (ok bool, err error) {
 }
 
 // beWriter takes note that this process is the writer, and has neither reserved anything nor begun to write it.
-func (st *Store) beWriter() { st.locked, st.reserved, st.early = true, 0, &earlyWriter{} }
+func (st *Store) beWriter() {
+	st.locked, st.reserved, st.early = true, 0, &earlyWriter{}
+	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush tells
+		st.written, _ = st.files.Open(cmp.Or(st.beside, st.path), false, st.options.Insecure)
+	}
+}
+
+func (st *Store) closeWritten() (err error) {
+	if st.written != nil {
+		err = st.written.Close()
+	}
+	st.written = nil
+	return err
+}
 
 // openForWriting opens the file, which was loaded, for writing too.
 func (st *Store) openForWriting() error {
@@ -186,7 +200,7 @@ func (st *Store) EndWriting() error {
 	}
 	st.locked = false
 	_ = st.early.end() // of nothing that was committed
-	errs := []error{st.retire()}
+	errs := []error{st.retire(), st.closeWritten()}
 	for _, r := range st.segments {
 		errs = append(errs, r.Release())
 	}
