@@ -58,7 +58,7 @@ func (p *Program) Constants() []Constant {
 	seen := map[string]bool{}
 	for i := range p.plan.values {
 		v := &p.plan.values[i]
-		if v.constant == nil || seen[v.constant.name] {
+		if v.constant == nil || v.host || seen[v.constant.name] {
 			continue
 		}
 		seen[v.constant.name] = true

@@ -30,23 +30,25 @@ func init() {
 
 // kernel plans a call of an operator.
 func (p *planner) kernel(name string, args []int) error {
-	plan := kernels[name]
-	if plan == nil {
-		p.count(name, Outside)
-		return nil
-	}
 	values, steps := len(p.plan.values), len(p.plan.steps)
-	c := &invocation{planner: p, name: name, args: args}
-	plan(c)
-	if errors.Is(c.err, errOutside) {
+	what := ""
+	for _, plan := range []func(*invocation){kernels[name], hostedKernels[name]} {
+		if plan == nil {
+			continue
+		}
+		c := &invocation{planner: p, name: name, args: args}
+		plan(c)
+		if !errors.Is(c.err, errOutside) {
+			if c.err == nil && len(p.plan.steps) > steps {
+				p.count(name, Between)
+			}
+			return c.err
+		}
 		p.plan.values, p.plan.steps = p.plan.values[:values], p.plan.steps[:steps]
-		p.count(name+c.types(), Outside)
-		return nil
+		what = c.types()
 	}
-	if c.err == nil && len(p.plan.steps) > steps {
-		p.count(name, Between)
-	}
-	return c.err
+	p.count(name+what, Outside)
+	return nil
 }
 
 // types says what tensors a call was given, for who reads that it cannot be run.

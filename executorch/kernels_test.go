@@ -64,6 +64,9 @@ func invoked(operator string, args []any, out any) mprogram {
 		case shaped:
 			i := tensor(a)
 			m.inputs, values = append(m.inputs, i), append(values, i)
+		case typed:
+			i := add(mtensor{dtype: a.of, sizes: a.shape}.table())
+			m.inputs, values = append(m.inputs, i), append(values, i)
 		case parts:
 			values = append(values, list(a, &m.inputs))
 		default:
@@ -73,6 +76,9 @@ func invoked(operator string, args []any, out any) mprogram {
 	switch out := out.(type) {
 	case shaped:
 		i := tensor(out)
+		m.outputs, values = append(m.outputs, i), append(values, i)
+	case typed:
+		i := add(mtensor{dtype: out.of, sizes: out.shape}.table())
 		m.outputs, values = append(m.outputs, i), append(values, i)
 	case parts:
 		values = append(values, list(out, &m.outputs))

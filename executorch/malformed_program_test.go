@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/instance"
 	"xpwc/xnnpack"
 )
 
@@ -291,6 +292,27 @@ func specimens() [][]byte {
 			out = append(out, around(g).bytes())
 		}
 	}
+	six, truths, longs := shaped{2, 3}, typed{Bool, []int32{2, 3}}, typed{Long, []int32{2, 3}}
+	for _, p := range []mprogram{
+		invoked("aten::embedding.out", []any{shaped{3, 2}, typed{Long, []int32{2}}, -1, false, false}, shaped{2, 2}),
+		invoked("aten::where.self_out", []any{truths, six, shaped{1}}, six),
+		invoked("aten::any.out", []any{truths, -1, true}, typed{Bool, []int32{2, 1}}),
+		invoked("aten::argmax.out", []any{six, 0, false}, typed{Long, []int32{3}}),
+		invoked("aten::slice_copy.Tensor_out", []any{longs, 1, 0, nothing{}, 2}, typed{Long, []int32{2, 2}}),
+		invoked("aten::select_copy.int_out", []any{six, 1, -1}, shaped{2}),
+		invoked("aten::permute_copy.out", []any{longs, wholes{1, 0}}, typed{Long, []int32{3, 2}}),
+		invoked("aten::expand_copy.out", []any{shaped{2, 1}, wholes{2, 3}, false}, six),
+		invoked("aten::split_with_sizes_copy.out", []any{six, wholes{1, 2}, 1}, parts{{2, 1}, {2, 2}}),
+		invoked("aten::cat.out", []any{parts{{1}, {2}, {3}, {1}, {1}, {2}, {4}}, 0}, shaped{14}),
+		invoked("aten::stack.out", []any{parts{{2}, {2}, {2}}, 1}, six),
+		invoked("aten::constant_pad_nd.out", []any{six, wholes{1, 0}, 0.5}, shaped{2, 4}),
+		invoked("aten::_softmax.out", []any{six, 0, false}, six),
+		invoked("aten::mean.out", []any{six, wholes{-1}, true, nothing{}}, shaped{2, 1}),
+		invoked("aten::_to_copy.out", []any{six, false, nothing{}}, longs),
+		invoked("aten::add.out", []any{longs, typed{Long, []int32{}}, 1}, longs),
+	} {
+		out = append(out, p.bytes())
+	}
 	return append(out, betweenFormats().bytes(), layers(2, 3).bytes())
 }
 
@@ -345,6 +367,13 @@ func exercise(t testing.TB, b []byte) {
 }
 
 func invoke(t testing.TB, m *Method) {
+	if stages, _ := m.Stages(); stages != nil {
+		if e, err := instance.New(m, instance.PackedInHeap, 1); err == nil {
+			_, _ = e.Infer() // tokens may be in no vocabulary
+			require.NoError(t, e.Close())
+		}
+		return
+	}
 	l := m.NewLoader()
 	defer func() { require.NoError(t, l.Close()) }()
 	s, err := m.Subgraph(l)

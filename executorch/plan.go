@@ -25,8 +25,10 @@ type value struct {
 	tensor   xnnpack.Tensor // without data, and without scales that lie in a file
 	scales   *stored        // of channels or blocks, where they lie in a file
 	constant *constant
-	dynamic  bool // the shape is the largest one
-	internal bool // only nodes of one delegate use it: it has no shape before one of them computes it
+	dynamic  bool       // the shape is the largest one
+	dtype    ScalarType // of a method's value
+	host     bool       // only Go computes with it: XNNPACK has no such type
+	internal bool       // only nodes of one delegate use it: it has no shape before one of them computes it
 	computed bool
 	read     bool // a step uses it
 }
@@ -62,7 +64,7 @@ func (p *planner) planMethod() (part, error) {
 	for i, v := range m.values {
 		x := value{tensor: xnnpack.Tensor{Name: fmt.Sprint("value ", i)}}
 		if v.tensor != nil {
-			x.tensor.Shape, x.dynamic = v.tensor.shape, v.tensor.dynamic
+			x.tensor.Shape, x.dynamic, x.dtype = v.tensor.shape, v.tensor.dynamic, v.tensor.dtype
 			if v.tensor.within != 0 {
 				p.cannot("value %d begins at element %d of its memory", i, v.tensor.within)
 			}
@@ -183,7 +185,7 @@ var elementTypes = map[ScalarType]xnnpack.Datatype{
 // know makes sure that it is known what a method's value is.
 func (p *planner) know(i int) error {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
-	if v.known {
+	if v.known && !v.host {
 		return nil
 	}
 	if t == nil {
@@ -207,6 +209,34 @@ func (p *planner) know(i int) error {
 		return fmt.Errorf("value %d: %w", i, err)
 	}
 	v.known = true
+	return nil
+}
+
+// knowHere makes sure that it is known what a method's value is to XNNPACK or, if it is nothing there, to Go.
+func (p *planner) knowHere(i int) error {
+	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
+	_, has := elementTypes[v.dtype]
+	if v.known || t == nil || has || p.asFloat[i] || declared[t.dtype] == 0 {
+		if v.host {
+			return nil
+		}
+		return p.know(i)
+	}
+	if t.state {
+		return fmt.Errorf("%w: value %d is a state that the method keeps", ErrUnsupported, i)
+	}
+	n, err := elements(t.shape...)
+	if err != nil {
+		return fmt.Errorf("value %d: %w", i, err)
+	}
+	if t.content != nil {
+		at, err := p.files.find(t.content, int64(n)*int64(t.dtype.Size()))
+		if err != nil {
+			return fmt.Errorf("value %d: %w", i, err)
+		}
+		v.constant = &constant{name: nameOf(t.content, at), stored: at}
+	}
+	v.known, v.host = true, true
 	return nil
 }
 
@@ -431,7 +461,7 @@ func (p *planner) agrees(i int, is *value) error {
 	if !slices.Equal(t.shape, is.tensor.Shape) {
 		return malformed("a tensor of shape %v in memory where the delegate has %v", t.shape, is.tensor.Shape)
 	}
-	if v.known && (v.tensor.Type != is.tensor.Type || !sameMeaning(v, is)) {
+	if v.host || v.known && (v.tensor.Type != is.tensor.Type || !sameMeaning(v, is)) {
 		return malformed("delegates take it for other things")
 	}
 	_, err := elements(t.shape...)
@@ -574,7 +604,7 @@ func (p *planner) externals() {
 		if i >= len(p.method.inputs) {
 			name, i = "output", i-len(p.method.inputs)
 		}
-		if err := p.know(n); err != nil {
+		if err := p.knowHere(n); err != nil {
 			p.reasons.add(fmt.Errorf("%s %d: %w", name, i, err))
 		}
 	}

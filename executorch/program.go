@@ -66,7 +66,7 @@ func newProgram(f *files) (*Program, error) {
 		p.methods = append(p.methods, method)
 	}
 	for _, v := range p.plan.values {
-		if v.constant != nil {
+		if v.constant != nil && !v.host {
 			p.data.constants[v.constant.name] = v.constant
 		}
 	}
@@ -128,13 +128,13 @@ type inputType struct {
 	asFloat  bool
 }
 
-var _ models.Model = (*Method)(nil)
+var _ models.Staged = (*Method)(nil)
 
 // Name returns the method's name.
 func (m *Method) Name() string { return m.name }
 
-// Runnable returns nil if Subgraph can make all that the method computes: if all of it is in XNNPACK delegates and in
-// operators between them that become nodes. Otherwise the error has all reasons, a line for each. It matches
+// Runnable returns nil if Subgraph or Stages can make all that the method computes: if all of it is in XNNPACK delegates
+// and in operators between them that XNNPACK or Go has. Otherwise the error has all reasons, a line for each. It matches
 // [ErrUnsupportedOp], and lists the operators outside of delegates and names the nodes that package xnnpack does not
 // have; [ErrUnsupported]; or [ErrMalformed], where shapes contradict each other. Of many reasons it counts the last.
 // The weights of any method can be packed, see Shares.
@@ -173,12 +173,15 @@ func (m *Method) external(values []int, name string, first int) []models.Value {
 	if m.fault != nil {
 		return nil
 	}
-	out := make([]models.Value, len(values))
+	out, staged := make([]models.Value, len(values)), m.whole.staged()
 	for i, n := range values {
 		v := &m.whole.values[n]
 		out[i] = models.Value{
 			ID: xnnpack.ValueID(first + i), Name: fmt.Sprint(name, " ", i), Type: v.tensor.Type,
-			Shape: slices.Clone(v.tensor.Shape), Dynamic: v.dynamic, Quantization: v.tensor.Quantization,
+			Shape: slices.Clone(v.tensor.Shape), Dynamic: v.dynamic && !staged, Quantization: v.tensor.Quantization,
+		}
+		if v.host {
+			out[i].Declared = v.element()
 		}
 	}
 	return out
@@ -205,7 +208,8 @@ func (m *Method) NewLoader() *models.Memory {
 	return models.NewMemory(m.program.data, func(name string) bool { return atInference[name] })
 }
 
-// Subgraph makes a new subgraph of the method, and asks l once for each constant that a node uses. The options say
+// Subgraph makes a new subgraph of the method, if it is one, and asks l once for each constant that a node uses. If it
+// is several, see Stages, the error matches [models.ErrStaged]. The options say
 // how XNNPACK uses it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if they are
 // packed without a look-up that names them; those read at inference with [xpwc.Eager] and [xpwc.Retain]; kernels with
 // an [xpwc.PackedAs] for each node that packs them. Scales are read from the files, where they are, until the runtime
@@ -217,6 +221,9 @@ func (m *Method) NewLoader() *models.Memory {
 func (m *Method) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	if err := m.Runnable(); err != nil {
 		return nil, err
+	}
+	if m.whole.staged() {
+		return nil, fmt.Errorf("%s: method %q: %w", m.program.Path(), m.name, models.ErrStaged)
 	}
 	return m.program.subgraph(m.whole, l)
 }

@@ -192,9 +192,9 @@ func TestWhatStandsInTheWayOfRunningAMethodIsNamed(t *testing.T) {
 		"an input that is no tensor": {func(m *mmethod) { m.inputs = append(m.inputs, 4) }, ErrUnsupported,
 			"value 4 is no tensor"},
 		"an input of another type": {func(m *mmethod) {
-			m.values = append(m.values, mtensor{dtype: Long, sizes: []int32{2}}.table())
+			m.values = append(m.values, mtensor{dtype: UInt32, sizes: []int32{2}}.table())
 			m.inputs = append(m.inputs, 5)
-		}, ErrUnsupported, "input 1: unsupported in an ExecuTorch file: value 5 is a tensor of LONG"},
+		}, ErrUnsupported, "input 1: unsupported in an ExecuTorch file: value 5 is a tensor of UINT32"},
 		"an input given twice": {func(m *mmethod) { m.inputs = []int32{0, 0} }, ErrUnsupported,
 			"input 1 is given twice"},
 		"no inputs":  {func(m *mmethod) { m.inputs = nil }, ErrUnsupported, "0 inputs"},

@@ -48,12 +48,21 @@ func numbers[T xnnpack.Number]() kind {
 	}
 }
 
-// booleans are always widened, and never taken: XNNPACK has none.
+// booleans are a byte each where they are not widened: XNNPACK has none.
 func booleans() kind {
 	return kind{
 		slice:  "[]bool",
 		length: length[bool],
-		give: func(to *xnnpack.Buffer, input any, _ bool) {
+		give: func(to *xnnpack.Buffer, input any, widened bool) {
+			if !widened {
+				for i, set := range input.([]bool) {
+					to.Bytes()[i] = 0
+					if set {
+						to.Bytes()[i] = 1
+					}
+				}
+				return
+			}
 			floats := to.Float32s()
 			for i, set := range input.([]bool) {
 				floats[i] = 0
@@ -61,6 +70,13 @@ func booleans() kind {
 					floats[i] = 1
 				}
 			}
+		},
+		take: func(from *xnnpack.Buffer, n int) any {
+			out := make([]bool, n)
+			for i := range out {
+				out[i] = from.Bytes()[i] != 0
+			}
+			return out
 		},
 	}
 }

@@ -81,7 +81,7 @@ func (r *Runner) Run(inputs ...any) ([]Output, error) {
 			return nil, err
 		}
 		v := r.inputs[i]
-		kinds[v.Element()].give(r.instance.Inputs[i], input, v.Declared != 0)
+		kinds[v.Element()].give(r.instance.Inputs[i], input, v.Widened())
 	}
 	if _, err := r.instance.Infer(); err != nil {
 		return nil, err

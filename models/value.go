@@ -25,9 +25,13 @@ type Value struct {
 	Quantization xnnpack.Quantization
 	// Declared is the type that programs give an input in, where the model only converts it to Float32, which is then
 	// Type, and XNNPACK has no such conversion: whoever gives the input converts each number, and booleans to 0 and 1.
-	// Otherwise it is 0.
+	// It is also that of an input or output that XNNPACK does not see, of a [Staged] model: Type is 0 then. Otherwise
+	// it is 0.
 	Declared Element
 }
+
+// Widened reports whether who gives an input converts its numbers to Float32.
+func (v Value) Widened() bool { return v.Declared != 0 && v.Type != 0 }
 
 // Element returns the type of the numbers that programs give of an input, or take of an output: Declared, or else that
 // of Type. Quantized values are the integers themselves. It is 0 if there is none, see [CheckElements].
@@ -39,7 +43,16 @@ func (v Value) Element() Element {
 }
 
 // ByteSize returns the size of the value's content.
-func (v Value) ByteSize() (int, error) { return v.Type.ByteSize(v.Shape) }
+func (v Value) ByteSize() (int, error) { return v.SizeAs(v.Shape) }
+
+// SizeAs returns the size of the value's content in another shape.
+func (v Value) SizeAs(shape []int) (int, error) {
+	if v.Type != 0 || v.Declared == 0 {
+		return v.Type.ByteSize(shape)
+	}
+	n, err := xnnpack.QInt8.ByteSize(shape)
+	return n * v.Declared.Size(), err
+}
 
 // ErrNotFloat32 is matched by the error of [CheckFloat32].
 var ErrNotFloat32 = errors.New("inputs and outputs of other types than float32 are not supported")

@@ -44,8 +44,8 @@ by itself. If a safetensors file has packed weights in it, and --cache is not gi
 are used.
 
 Of a .pte one method is run: its delegates for XNNPACK, and the operators between them that
-XNNPACK has too. If it has others, the error lists them: ExecuTorch runs it, and xpwc pack
-packs its weights. DATA are the .ptd files, if it has external data. Dynamic shapes are the
+XNNPACK or xpwc has. If it has others, the error lists them: ExecuTorch runs it, and xpwc
+pack packs its weights. DATA are the .ptd files, if it has external data. Dynamic shapes are the
 largest ones, but for the first dimension of an input, which its .npy file may have smaller.
 
 --input names a file of all inputs, one after the other in the order of the model, raw and

@@ -90,13 +90,15 @@ func elementsOf(values []models.Value) []*Element {
 
 // InputBytes returns how many bytes input i has as its element says, in the largest shape.
 func (e *Execution) InputBytes(i int) int {
-	stored := e.Model.Inputs()[i].Type.Size() / 8
-	return len(e.Inputs[i].Bytes()) / stored * e.InputElements[i].Size()
+	if v := e.Model.Inputs()[i]; v.Widened() {
+		return len(e.Inputs[i].Bytes()) / models.Float32.Size() * v.Declared.Size()
+	}
+	return len(e.Inputs[i].Bytes())
 }
 
 // Give sets the content of input i, as its element says. It may be shorter than the largest shape.
 func (e *Execution) Give(i int, content []byte) error {
-	if v := e.Model.Inputs()[i]; v.Declared != 0 {
+	if v := e.Model.Inputs()[i]; v.Widened() {
 		if err := v.Declared.Widen(e.Inputs[i].Bytes(), content); err != nil {
 			return fmt.Errorf("input %q: %w", v.Name, err)
 		}

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"errors"
 	"time"
 
 	"xpwc"
@@ -23,18 +24,19 @@ func PackedIn(open func() (*xpwc.Cache, error), data xpwc.DataMap) Backing {
 		e.Times.Open = time.Since(start)
 		e.Cache = cache
 		e.closers = append(e.closers, cache.Close)
-		start = time.Now()
 		tensors := data
 		if tensors == nil {
 			tensors = e.Model.DataMap()
 		}
-		session, err := cache.NewSession(tensors)
-		if err != nil {
-			return err
-		}
-		e.session = session
-		e.closers = append(e.closers, session.Close)
-		return e.create(session, session, start, session.Finalize)
+		return e.create(func() (place, error) {
+			session, err := cache.NewSession(tensors)
+			if err != nil {
+				return place{}, err
+			}
+			e.sessions = append(e.sessions, session)
+			e.closers = append(e.closers, session.Close)
+			return place{session, session, session.Finalize}, nil
+		})
 	}
 }
 
@@ -70,7 +72,11 @@ func (e *Instance) createUncached(cache xnnpack.WeightsCache, finalize func() er
 	start := time.Now()
 	l := e.Model.NewLoader()
 	e.closers = append(e.closers, l.Close)
-	err := e.create(l, cache, start, finalize)
+	e.Times.Load = time.Since(start)
+	err := e.create(func() (place, error) { return place{l, cache, nil}, nil })
+	start = time.Now()
+	err = errors.Join(err, finalize())
+	e.Times.Finalize = time.Since(start)
 	l.Finalize()
 	return err
 }

@@ -29,24 +29,31 @@ func (t Times) Total() time.Duration { return t.Open + t.Load + t.Create + t.Fin
 // has.
 var ErrOutputShape = errors.New("an output of fixed shape would have another")
 
-// An Instance is a model's runtime with the memory of its inputs and outputs. It is for one goroutine at a time.
+// An Instance is a model's runtimes with the memory of its inputs and outputs. It is for one goroutine at a time.
 type Instance struct {
 	Model   models.Model
 	Cache   *xpwc.Cache // nil without one
 	Pool    *xnnpack.Threadpool
-	Runtime *xnnpack.Runtime
 	Times   Times
 	Inputs  []*xnnpack.Buffer // each has room for the largest shape
 	Outputs []*xnnpack.Buffer
 
-	session      *xpwc.Session // nil without a cache
+	stages       []stage
+	between      []*xnnpack.Buffer
+	sessions     []*xpwc.Session // none without a cache
 	inputShapes  [][]int
 	outputShapes [][]int
 	ready        bool
 	closers      []func() error // in the order in which things were opened
 }
 
-// New creates a runtime of the model, with its packed weights where the backing has them. The model must stay open
+// stage is one of the model's, with its runtime if it is a subgraph.
+type stage struct {
+	models.Stage
+	runtime *xnnpack.Runtime
+}
+
+// New creates the runtimes of the model, with their packed weights where the backing has them. The model must stay open
 // until the instance is closed, and its values must have elements (models.ErrElement). threads is the number that
 // computes, as [xnnpack.NewThreadpool] has it. XNNPACK is initialized and the threads are started before the clock is.
 func New(m models.Model, b Backing, threads int) (e *Instance, err error) {
@@ -75,26 +82,76 @@ func New(m models.Model, b Backing, threads int) (e *Instance, err error) {
 	return e, e.allocate()
 }
 
-// create makes the subgraph and of it the runtime; loading began at start.
-func (e *Instance) create(l models.Loader, provider xnnpack.WeightsCache, start time.Time,
-	finalize func() error) error {
-	subgraph, err := e.Model.Subgraph(l)
+// A place is where the packed weights of one subgraph are.
+type place struct {
+	loader   models.Loader
+	provider xnnpack.WeightsCache
+	finalize func() error // after the runtime is made; nil for nothing
+}
+
+// create makes the subgraphs and of each a runtime, in the place that next returns.
+func (e *Instance) create(next func() (place, error)) error {
+	stages, between := models.StagesOf(e.Model)
+	for _, n := range between {
+		b, err := xnnpack.NewBuffer(n)
+		if err != nil {
+			return err
+		}
+		e.closers = append(e.closers, func() error { b.Free(); return nil })
+		e.between = append(e.between, b)
+	}
+	var shared *xnnpack.Workspace // they run one after the other
+	if len(stages) > 1 {
+		var err error
+		if shared, err = xnnpack.NewWorkspace(); err != nil {
+			return err
+		}
+		e.closers = append(e.closers, func() error { shared.Release(); return nil })
+	}
+	for _, s := range stages {
+		var runtime *xnnpack.Runtime
+		if s.Subgraph != nil {
+			var err error
+			if runtime, err = e.runtime(s.Subgraph, shared, next); err != nil {
+				return err
+			}
+		}
+		e.stages = append(e.stages, stage{s, runtime})
+	}
+	return nil
+}
+
+// runtime makes a subgraph and of it a runtime.
+func (e *Instance) runtime(of func(models.Loader) (*xnnpack.Subgraph, error), shared *xnnpack.Workspace,
+	next func() (place, error)) (*xnnpack.Runtime, error) {
+	start := time.Now()
+	p, err := next()
 	if err != nil {
+		return nil, err
+	}
+	finalize := func() error {
+		if p.finalize == nil {
+			return nil
+		}
+		start := time.Now()
+		err := p.finalize()
+		e.Times.Finalize += time.Since(start)
 		return err
 	}
-	e.Times.Load = time.Since(start)
-	start = time.Now()
-	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: provider, Threadpool: e.Pool})
-	e.Times.Create = time.Since(start)
+	subgraph, err := of(p.loader)
 	if err != nil {
-		return errors.Join(err, subgraph.Delete(), finalize()) // the session may know why XNNPACK failed
+		return nil, err
 	}
-	e.Runtime = runtime
-	e.closers = append(e.closers, runtime.Delete)
+	e.Times.Load += time.Since(start)
 	start = time.Now()
-	err = finalize()
-	e.Times.Finalize = time.Since(start)
-	return errors.Join(err, subgraph.Delete())
+	runtime, err := xnnpack.NewRuntime(subgraph,
+		&xnnpack.RuntimeOptions{WeightsCache: p.provider, Threadpool: e.Pool, Workspace: shared})
+	e.Times.Create += time.Since(start)
+	if err != nil {
+		return nil, errors.Join(err, subgraph.Delete(), finalize()) // the session may know why XNNPACK failed
+	}
+	e.closers = append(e.closers, runtime.Delete)
+	return runtime, errors.Join(finalize(), subgraph.Delete())
 }
 
 func (e *Instance) allocate() (err error) {
@@ -103,6 +160,26 @@ func (e *Instance) allocate() (err error) {
 	}
 	e.Outputs, e.outputShapes, err = e.buffers(e.Model.Outputs())
 	return err
+}
+
+// buffer returns one as stages name them.
+func (e *Instance) buffer(i int) *xnnpack.Buffer {
+	if i < len(e.Inputs) {
+		return e.Inputs[i]
+	}
+	if i -= len(e.Inputs); i < len(e.Outputs) {
+		return e.Outputs[i]
+	}
+	return e.between[i-len(e.Outputs)]
+}
+
+// contents returns buffers as stages name them.
+func (e *Instance) contents(of []int) [][]byte {
+	out := make([][]byte, len(of))
+	for k, i := range of {
+		out[k] = e.buffer(i).Bytes()
+	}
+	return out
 }
 
 // buffers allocates memory for values in their largest shapes.
@@ -130,8 +207,11 @@ func (e *Instance) ShapeInput(i int, shape []int) error {
 	if slices.Equal(shape, e.inputShapes[i]) {
 		return nil
 	}
+	if len(e.stages) > 1 {
+		return fmt.Errorf("input %q: %w: %v, not %v", e.Model.Inputs()[i].Name, ErrOutputShape, shape, e.inputShapes[i])
+	}
 	e.ready = false
-	if err := e.Runtime.ReshapeExternal(e.Model.Inputs()[i].ID, shape); err != nil {
+	if err := e.stages[0].runtime.ReshapeExternal(e.Model.Inputs()[i].ID, shape); err != nil {
 		return err
 	}
 	e.inputShapes[i] = slices.Clone(shape)
@@ -144,7 +224,7 @@ func (e *Instance) OutputShape(i int) []int { return e.outputShapes[i] }
 // Output returns the content of an output and its shape, after an inference.
 func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 	shape = e.outputShapes[i]
-	n, err := e.Model.Outputs()[i].Type.ByteSize(shape)
+	n, err := e.Model.Outputs()[i].SizeAs(shape)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -158,16 +238,27 @@ func (e *Instance) Infer() (time.Duration, error) {
 	if err := e.Prepare(); err != nil {
 		return 0, err
 	}
-	err := e.Runtime.Invoke()
-	return time.Since(start), errors.Join(err, e.Err())
+	for _, s := range e.stages {
+		var err error
+		if s.runtime != nil {
+			err = s.runtime.Invoke()
+		} else {
+			err = s.Compute(e.contents(s.Inputs), e.contents(s.Outputs))
+		}
+		if err != nil {
+			return 0, errors.Join(err, e.Err())
+		}
+	}
+	return time.Since(start), e.Err()
 }
 
 // Err returns [xpwc.ErrLost] once weights that the runtime uses may be lost: outputs are wrong then.
 func (e *Instance) Err() error {
-	if e.session == nil {
-		return nil
+	var errs []error
+	for _, session := range e.sessions {
+		errs = append(errs, session.Err())
 	}
-	return e.session.Err()
+	return errors.Join(errs...)
 }
 
 // Prepare plans the runtime's memory for the inputs' shapes, so that the next inference need not.
@@ -175,11 +266,34 @@ func (e *Instance) Prepare() error {
 	if e.ready {
 		return nil
 	}
-	if err := e.Runtime.Reshape(); err != nil {
-		return err
+	for _, s := range e.stages {
+		if s.runtime == nil {
+			continue
+		}
+		if err := s.runtime.Reshape(); err != nil {
+			return err
+		}
+		if len(e.stages) == 1 {
+			if err := e.shapeOutputs(s.runtime); err != nil {
+				return err
+			}
+		}
+		external := map[xnnpack.ValueID][]byte{}
+		for id, content := range e.contents(slices.Concat(s.Inputs, s.Outputs)) {
+			external[xnnpack.ValueID(id)] = content
+		}
+		if err := s.runtime.Setup(external); err != nil {
+			return err
+		}
 	}
+	e.ready = true
+	return nil
+}
+
+// shapeOutputs sees what shapes the outputs have with these inputs.
+func (e *Instance) shapeOutputs(runtime *xnnpack.Runtime) error {
 	for i, v := range e.Model.Outputs() {
-		shape, err := e.Runtime.ExternalShape(v.ID)
+		shape, err := runtime.ExternalShape(v.ID)
 		if err != nil {
 			return err
 		}
@@ -195,21 +309,10 @@ func (e *Instance) Prepare() error {
 			return fmt.Errorf("output %q: %w: %v, not %v", v.Name, ErrOutputShape, shape, v.Shape)
 		}
 	}
-	external := map[xnnpack.ValueID][]byte{}
-	for i, v := range e.Model.Inputs() {
-		external[v.ID] = e.Inputs[i].Bytes()
-	}
-	for i, v := range e.Model.Outputs() {
-		external[v.ID] = e.Outputs[i].Bytes()
-	}
-	if err := e.Runtime.Setup(external); err != nil {
-		return err
-	}
-	e.ready = true
 	return nil
 }
 
-// Close deletes the runtime and closes what it was made with. An error of saving the cache is among those it returns.
+// Close deletes the runtimes and closes what it was made with. An error of saving the cache is among those it returns.
 func (e *Instance) Close() error {
 	var errs []error
 	for i := len(e.closers) - 1; i >= 0; i-- {

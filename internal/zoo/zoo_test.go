@@ -43,7 +43,7 @@ var formats = []format{
 
 // refused are the families of models that have operators which do not run in Go.
 var refused = map[string]bool{
-	"pte/encoder": true, "pte/tied": true,
+
 }
 
 // An answer is how a model ran.

@@ -1,0 +1,224 @@
+// Package compute has operators that XNNPACK does not have, and that ordinary models need at their edges: looking up
+// tokens, comparisons for masks, and what is done with integers and booleans. A model computes them between its
+// subgraphs ([models.Staged]).
+//
+// An operator is a function that fills an output from inputs, whose shapes and elements its caller has checked. One
+// more is a function here in the file of its family, with a row in that family's test, and where a model's format has
+// it, a few lines that call it.
+package compute
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"xpwc/models"
+)
+
+// ErrIndex: a number that is an index, such as a token, is not in range.
+var ErrIndex = errors.New("an index is out of range")
+
+// An Array is a tensor in memory, its elements row by row.
+type Array struct {
+	Element models.Element
+	Shape   []int
+	Data    []byte
+}
+
+// at returns the bytes of element i.
+func (a Array) at(i int) []byte {
+	n := a.Element.Size()
+	return a.Data[i*n : i*n+n : i*n+n]
+}
+
+// whole reports whether an element is an integer or a boolean.
+func whole(e models.Element) bool {
+	switch e {
+	case models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64, models.Bool:
+		return true
+	}
+	return false
+}
+
+// wholeOf reads an integer; a boolean is 0 or 1, and a float is cut off.
+func wholeOf(e models.Element, b []byte) int64 {
+	switch e {
+	case models.Int8:
+		return int64(int8(b[0]))
+	case models.Uint8:
+		return int64(b[0])
+	case models.Int16:
+		return int64(int16(binary.LittleEndian.Uint16(b)))
+	case models.Int32:
+		return int64(int32(binary.LittleEndian.Uint32(b)))
+	case models.Int64:
+		return int64(binary.LittleEndian.Uint64(b))
+	case models.Bool:
+		return int64(min(b[0], 1))
+	}
+	return int64(numberOf(e, b))
+}
+
+// numberOf reads a number.
+func numberOf(e models.Element, b []byte) float64 {
+	switch e {
+	case models.Float32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	case models.Float64:
+		return math.Float64frombits(binary.LittleEndian.Uint64(b))
+	}
+	return float64(wholeOf(e, b))
+}
+
+// Computable reports whether this package reads and writes an element.
+func Computable(e models.Element) bool { return whole(e) || e == models.Float32 || e == models.Float64 }
+
+// putWhole writes an integer.
+func putWhole(e models.Element, b []byte, n int64) {
+	switch e {
+	case models.Int8, models.Uint8:
+		b[0] = byte(n)
+	case models.Bool:
+		b[0] = 0
+		if n != 0 {
+			b[0] = 1
+		}
+	case models.Int16:
+		binary.LittleEndian.PutUint16(b, uint16(n))
+	case models.Int32:
+		binary.LittleEndian.PutUint32(b, uint32(n))
+	case models.Int64:
+		binary.LittleEndian.PutUint64(b, uint64(n))
+	default:
+		putNumber(e, b, float64(n))
+	}
+}
+
+// putNumber writes a number.
+func putNumber(e models.Element, b []byte, x float64) {
+	switch e {
+	case models.Float32:
+		binary.LittleEndian.PutUint32(b, math.Float32bits(float32(x)))
+	case models.Float64:
+		binary.LittleEndian.PutUint64(b, math.Float64bits(x))
+	case models.Bool:
+		b[0] = 0
+		if x != 0 {
+			b[0] = 1
+		}
+	default:
+		putWhole(e, b, int64(x))
+	}
+}
+
+// Broadcast returns the shape that arrays of several shapes have together: these are aligned at their last dimensions,
+// and one that is missing or 1 is repeated. It is not ok if they do not fit.
+func Broadcast(shapes ...[]int) (shape []int, ok bool) {
+	for _, s := range shapes {
+		for len(shape) < len(s) {
+			shape = append([]int{1}, shape...)
+		}
+		for i, d := range s {
+			at := len(shape) - len(s) + i
+			switch {
+			case shape[at] == 1:
+				shape[at] = d
+			case d != 1 && d != shape[at]:
+				return nil, false
+			}
+		}
+	}
+	return shape, true
+}
+
+// steps returns how far apart in memory neighbours along each dimension of shape are in an array that is broadcast to
+// it.
+func steps(of, shape []int) []int {
+	out := make([]int, len(shape))
+	step := 1
+	for i := len(of) - 1; i >= 0; i-- {
+		if of[i] > 1 {
+			out[len(shape)-len(of)+i] = step
+		}
+		step *= of[i]
+	}
+	return out
+}
+
+// walk calls do for each element of a shape, in order, with its place in each of the arrays that have these steps.
+func walk(shape []int, steps [][]int, do func(i int, places []int)) {
+	index, places := make([]int, len(shape)), make([]int, len(steps))
+	total := 1
+	for _, d := range shape {
+		total *= d
+	}
+	for i := range total {
+		do(i, places)
+		for d := len(shape) - 1; d >= 0; d-- {
+			index[d]++
+			for k, s := range steps {
+				places[k] += s[d]
+			}
+			if index[d] < shape[d] {
+				break
+			}
+			for k, s := range steps {
+				places[k] -= s[d] * shape[d]
+			}
+			index[d] = 0
+		}
+	}
+}
+
+// together walks through an output and the inputs that are broadcast to it.
+func together(out Array, in []Array, do func(i int, places []int)) {
+	all := make([][]int, len(in))
+	for k, a := range in {
+		all[k] = steps(a.Shape, out.Shape)
+	}
+	walk(out.Shape, all, do)
+}
+
+// Cast converts numbers; floats are cut off to integers.
+func Cast(out, in Array) error {
+	size, wholes := product(out.Shape), whole(in.Element)
+	for i := range size {
+		if wholes {
+			putWhole(out.Element, out.at(i), wholeOf(in.Element, in.at(i)))
+		} else {
+			putNumber(out.Element, out.at(i), numberOf(in.Element, in.at(i)))
+		}
+	}
+	return nil
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// Strided fills an output with elements of an input: the first is number offset, and along dimension d they are
+// strides[d] apart.
+func Strided(out, in Array, offset int, strides []int) error {
+	walk(out.Shape, [][]int{strides}, func(i int, places []int) { copy(out.at(i), in.at(offset+places[0])) })
+	return nil
+}
+
+// LookUp fills an output with rows of a table, which indices name: the output has the shape of indices and after it
+// that of a row. The error matches ErrIndex.
+func LookUp(out, table, indices Array) error {
+	rows, count := table.Shape[0], product(indices.Shape)
+	size := len(table.Data) / rows
+	for i := range count {
+		n := wholeOf(indices.Element, indices.at(i))
+		if n < 0 || n >= int64(rows) {
+			return fmt.Errorf("%w: %d of %d", ErrIndex, n, rows)
+		}
+		copy(out.Data[i*size:(i+1)*size], table.Data[int(n)*size:])
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package compute
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/models"
+)
+
+// of makes an array.
+func of(e models.Element, shape []int, numbers ...float64) Array {
+	a := Array{e, shape, make([]byte, e.Size()*product(shape))}
+	for i, n := range numbers {
+		putNumber(e, a.at(i), n)
+	}
+	return a
+}
+
+// list returns an array's numbers.
+func (a Array) list() []float64 {
+	out := make([]float64, product(a.Shape))
+	for i := range out {
+		out[i] = numberOf(a.Element, a.at(i))
+	}
+	return out
+}
+
+var everyElement = []models.Element{
+	models.Float32, models.Float64, models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64,
+}
+
+func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
+	for _, e := range everyElement {
+		a, b := of(e, []int{2, 1}, 1, 5), of(e, []int{3}, 1, 5, 7)
+		for c, want := range map[Comparison][]float64{
+			Equal: {1, 0, 0, 0, 1, 0}, NotEqual: {0, 1, 1, 1, 0, 1}, Less: {0, 1, 1, 0, 0, 1},
+			LessOrEqual: {1, 1, 1, 0, 1, 1}, Greater: {0, 0, 0, 1, 0, 0}, GreaterOrEqual: {1, 0, 0, 1, 1, 0},
+		} {
+			out := of(models.Bool, []int{2, 3})
+			require.NoError(t, Compare(c, out, a, b))
+			require.Equal(t, want, out.list(), "%v %v", e, c)
+		}
+		for _, to := range everyElement {
+			out := of(to, []int{3})
+			require.NoError(t, Cast(out, b))
+			require.Equal(t, b.list(), out.list())
+		}
+		out := of(models.Int64, []int{2, 3})
+		require.NoError(t, Arithmetic(func(a, b int64) int64 { return a*10 + b }, out, a, b))
+		require.Equal(t, []float64{11, 15, 17, 51, 55, 57}, out.list())
+	}
+	large := of(models.Int64, []int{1})
+	putWhole(models.Int64, large.at(0), 1<<53+1)
+	out := of(models.Bool, []int{1})
+	require.NoError(t, Compare(Equal, out, large, of(models.Int64, []int{1}, 1<<53)))
+	require.Equal(t, []float64{0}, out.list(), "integers are not compared as floats")
+	nan := of(models.Float32, []int{1}, math.NaN())
+	for c, want := range map[Comparison]float64{Equal: 0, NotEqual: 1, Less: 0, GreaterOrEqual: 0} {
+		require.NoError(t, Compare(c, out, nan, nan))
+		require.Equal(t, []float64{want}, out.list())
+	}
+}
+
+func TestMasksAreMadeOfBooleans(t *testing.T) {
+	in := of(models.Bool, []int{2, 3}, 0, 1, 0, 0, 0, 0)
+	out := of(models.Bool, []int{2})
+	require.NoError(t, Any(out, in, []int{2, 1}))
+	require.Equal(t, []float64{1, 0}, out.list())
+	require.NoError(t, All(out, in, []int{2, 1}))
+	require.Equal(t, []float64{0, 0}, out.list())
+	columns := of(models.Bool, []int{3})
+	require.NoError(t, Any(columns, in, []int{1, 3}))
+	require.Equal(t, []float64{0, 1, 0}, columns.list())
+
+	not := of(models.Bool, []int{2, 3})
+	require.NoError(t, Not(not, in))
+	require.Equal(t, []float64{1, 0, 1, 1, 1, 1}, not.list())
+	require.NoError(t, Logical(func(a, b bool) bool { return a && b }, not, in, columns))
+	require.Equal(t, []float64{0, 1, 0, 0, 0, 0}, not.list())
+
+	chosen := of(models.Float32, []int{2, 3})
+	require.NoError(t, Where(chosen, columns, of(models.Float32, []int{2, 1}, 5, 6), of(models.Float32, []int{1}, -1)))
+	require.Equal(t, []float64{-1, 5, -1, -1, 6, -1}, chosen.list())
+}
+
+func TestRowsAreLookedUpAndNothingElse(t *testing.T) {
+	table := of(models.Float32, []int{3, 2}, 1, 2, 3, 4, 5, 6)
+	for _, e := range []models.Element{models.Int32, models.Int64, models.Uint8} {
+		out := of(models.Float32, []int{1, 2, 2})
+		require.NoError(t, LookUp(out, table, of(e, []int{1, 2}, 2, 0)))
+		require.Equal(t, []float64{5, 6, 1, 2}, out.list())
+	}
+	for _, n := range []float64{-1, 3, math.MinInt32} {
+		require.ErrorIs(t, LookUp(of(models.Float32, []int{1, 2}), table, of(models.Int32, []int{1}, n)), ErrIndex)
+	}
+}
+
+func TestPartsOfAnArrayAreCopied(t *testing.T) {
+	in := of(models.Int16, []int{2, 3}, 1, 2, 3, 4, 5, 6)
+	for _, c := range []struct {
+		shape, strides []int
+		offset         int
+		want           []float64
+	}{
+		{[]int{3, 2}, []int{1, 3}, 0, []float64{1, 4, 2, 5, 3, 6}},
+		{[]int{2, 2}, []int{3, 2}, 0, []float64{1, 3, 4, 6}},
+		{[]int{2, 2}, []int{0, 1}, 4, []float64{5, 6, 5, 6}},
+	} {
+		t.Run(fmt.Sprint(c.shape, c.strides), func(t *testing.T) {
+			out := of(models.Int16, c.shape)
+			require.NoError(t, Strided(out, in, c.offset, c.strides))
+			require.Equal(t, c.want, out.list())
+		})
+	}
+}
+
+func TestTheLargestElementsPlaceIsFound(t *testing.T) {
+	in := of(models.Float32, []int{2, 3}, 1, 7, 7, math.NaN(), 9, 2)
+	rows := of(models.Int64, []int{2})
+	require.NoError(t, ArgMax(rows, in, 1))
+	require.Equal(t, []float64{1, 0}, rows.list())
+	columns := of(models.Int32, []int{3})
+	require.NoError(t, ArgMax(columns, of(models.Int8, []int{2, 3}, 1, 7, 7, -3, 9, 2), 0))
+	require.Equal(t, []float64{0, 1, 0}, columns.list())
+}
+
+func TestShapesThatFitAreBroadcast(t *testing.T) {
+	shape, ok := Broadcast([]int{2, 1}, []int{3}, []int{1, 1, 1})
+	require.True(t, ok)
+	require.Equal(t, []int{1, 2, 3}, shape)
+	_, ok = Broadcast([]int{2}, []int{3})
+	require.False(t, ok)
+}

@@ -1,0 +1,48 @@
+package models
+
+import (
+	"errors"
+
+	"xpwc/xnnpack"
+)
+
+// ErrStaged is matched by the error of Subgraph of a model that is more than one: a [Staged] one.
+var ErrStaged = errors.New("the model is more than one subgraph: run it with package inference, or by its stages")
+
+// A Staged model may have operators that XNNPACK does not have. Then it computes in stages, one after the other, and
+// has no Subgraph of all of it. All runtimes made of it can share a cache, with a session for each.
+type Staged interface {
+	Model
+	// Stages returns the stages and the sizes of the buffers between them, in bytes. The stages are nil if Subgraph
+	// makes all of the model.
+	Stages() (stages []Stage, between []int)
+}
+
+// A Stage computes some values from others. These are named by their buffers: first those of the model's inputs, then
+// those of its outputs, then those between stages.
+type Stage struct {
+	Inputs, Outputs []int
+	// Subgraph makes the stage's subgraph, as [Model.Subgraph] does. Its external values are Inputs and, after them,
+	// Outputs. It is nil if Compute is not.
+	Subgraph func(Loader) (*xnnpack.Subgraph, error)
+	// Compute computes the stage in Go. It may be called while no other stage of the same buffers is. The error says
+	// what of the inputs is wrong, for instance that a token is not in the vocabulary.
+	Compute func(inputs, outputs [][]byte) error
+}
+
+// StagesOf returns the stages of any model: if it is one subgraph, that is the only one.
+func StagesOf(m Model) (stages []Stage, between []int) {
+	if s, ok := m.(Staged); ok {
+		if stages, between = s.Stages(); stages != nil {
+			return stages, between
+		}
+	}
+	whole := Stage{Subgraph: m.Subgraph}
+	for i := range m.Inputs() {
+		whole.Inputs = append(whole.Inputs, i)
+	}
+	for i := range m.Outputs() {
+		whole.Outputs = append(whole.Outputs, len(whole.Inputs)+i)
+	}
+	return []Stage{whole}, nil
+}
