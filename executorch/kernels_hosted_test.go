@@ -55,7 +55,8 @@ func TestOperatorsThatXNNPACKDoesNotHaveAreComputedInGo(t *testing.T) {
 		{"aten::argmax.out", []any{floats, 0, false}, typed{Long, []int32{3}}, []any{x}, []int64{1, 1, 1}},
 		{"aten::arange.start_out", []any{2, 8, 1}, longs, nil, []int64{2, 3, 4, 5, 6, 7}},
 		{"aten::full.out", []any{wholes{2, 3}, true}, truths, nil, []bool{true, true, true, true, true, true}},
-		{"aten::add.out", []any{longs, typed{Long, []int32{}}, 1}, longs, []any{n, []int64{5}}, []int64{4, 5, 6, 7, 8, 9}},
+		{"aten::add.out", []any{longs, typed{Long, []int32{}}, 1}, longs, []any{n, []int64{5}},
+			[]int64{4, 5, 6, 7, 8, 9}},
 		{"aten::mul.Scalar_out", []any{longs, 3}, longs, []any{n}, []int64{-3, 0, 3, 6, 9, 12}},
 		{"aten::view_copy.out", []any{longs, wholes{3, 2}}, typed{Long, []int32{3, 2}}, []any{n}, n},
 		{"aten::expand_copy.out", []any{typed{Bool, []int32{2, 1}}, wholes{2, 3}, false}, truths,
@@ -99,7 +100,8 @@ func TestATokenThatIsNotInTheVocabularyIsAnError(t *testing.T) {
 
 // An input of integers that nothing reads, and outputs that are inputs or come twice.
 func TestAMethodMayReturnWhatItWasGiven(t *testing.T) {
-	p := invoked("aten::logical_not.out", []any{typed{Bool, []int32{2}}, typed{Long, []int32{1}}}, typed{Bool, []int32{2}})
+	truths := typed{Bool, []int32{2}}
+	p := invoked("aten::logical_not.out", []any{truths, typed{Long, []int32{1}}}, truths)
 	m := &p.methods[0]
 	m.instructions = []table{kernel(0, 0, 2)}
 	m.outputs = []int32{2, 1, 2, 0}

@@ -133,8 +133,9 @@ var _ models.Staged = (*Method)(nil)
 // Name returns the method's name.
 func (m *Method) Name() string { return m.name }
 
-// Runnable returns nil if Subgraph or Stages can make all that the method computes: if all of it is in XNNPACK delegates
-// and in operators between them that XNNPACK or Go has. Otherwise the error has all reasons, a line for each. It matches
+// Runnable returns nil if Subgraph or Stages can make all that the method computes: if all of it is in XNNPACK's
+// delegates and in operators between them that XNNPACK or Go has. Otherwise the error has all reasons, a line for each.
+// It matches
 // [ErrUnsupportedOp], and lists the operators outside of delegates and names the nodes that package xnnpack does not
 // have; [ErrUnsupported]; or [ErrMalformed], where shapes contradict each other. Of many reasons it counts the last.
 // The weights of any method can be packed, see Shares.

@@ -42,9 +42,7 @@ var formats = []format{
 }
 
 // refused are the families of models that have operators which do not run in Go.
-var refused = map[string]bool{
-
-}
+var refused = map[string]bool{}
 
 // An answer is how a model ran.
 type answer struct {
