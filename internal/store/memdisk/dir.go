@@ -52,6 +52,7 @@ type inode struct {
 type mapping struct {
 	offset int64
 	bytes  []byte
+	sealed bool
 }
 
 // addressOf returns where b starts in memory.
@@ -211,6 +212,9 @@ func (d *Dir) notice() {
 	for _, i := range d.inodes {
 		var patches []patch
 		for _, m := range i.writable {
+			if m.sealed {
+				continue
+			}
 			for at := m.offset; at < m.offset+int64(len(m.bytes)); at += pageUnit {
 				page := m.bytes[at-m.offset:][:pageUnit]
 				if bytes.Equal(page, i.seen[at:at+pageUnit]) {

@@ -134,7 +134,7 @@ func (d *Disk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	}
 	b := d.inode.memory[offset:end:end]
 	if writable {
-		d.inode.writable = append(d.inode.writable, mapping{offset, b})
+		d.inode.writable = append(d.inode.writable, mapping{offset: offset, bytes: b})
 	}
 	return b, nil
 }
@@ -148,7 +148,9 @@ func (d *Disk) Seal(b []byte) error {
 	if uint64(d.inode.offsetOf(b))%d.Granularity() != 0 {
 		return &fs.PathError{Op: "seal", Path: d.path, Err: syscall.EINVAL}
 	}
-	d.forgetMapping(b)
+	if i := d.mapping(b, false); i >= 0 {
+		d.inode.writable[i].sealed = true
+	}
 	return nil
 }
 
@@ -159,16 +161,22 @@ func (d *Disk) Unmap(b []byte) error {
 	d.process.dir.mu.Lock()
 	defer d.process.dir.mu.Unlock()
 	d.process.dir.notice()
-	d.forgetMapping(b)
+	i := d.mapping(b, true)
+	if i < 0 {
+		i = d.mapping(b, false)
+	}
+	if i >= 0 {
+		d.inode.writable = slices.Delete(d.inode.writable, i, i+1)
+	}
 	return nil
 }
 
-// forgetMapping forgets one mapping: there may be others of the same stretch.
-func (d *Disk) forgetMapping(b []byte) {
-	same := func(m mapping) bool { return addressOf(m.bytes) == addressOf(b) && len(m.bytes) == len(b) }
-	if i := slices.IndexFunc(d.inode.writable, same); i >= 0 {
-		d.inode.writable = slices.Delete(d.inode.writable, i, i+1)
-	}
+// mapping returns which mapping has these bytes, or -1. Several may be of the same stretch, at one address here: that a
+// sealed one ends does not end writing through another.
+func (d *Disk) mapping(b []byte, sealed bool) int {
+	return slices.IndexFunc(d.inode.writable, func(m mapping) bool {
+		return addressOf(m.bytes) == addressOf(b) && len(m.bytes) == len(b) && m.sealed == sealed
+	})
 }
 
 func (d *Disk) Flush() error {
