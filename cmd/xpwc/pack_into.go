@@ -172,8 +172,14 @@ func packInto(model modelfile.File, into *os.File, name, level string, jobs int,
 	shared := cache.Stats()
 	// Packs what an ordinary load would still miss: these are such loads.
 	for _, whole := range modelfile.Runnable(m) {
-		if err := models.Pack(cache, data, whole.Subgraph); err != nil {
-			return nil, err
+		stages, _ := models.StagesOf(whole)
+		for _, stage := range stages {
+			if stage.Subgraph == nil {
+				continue
+			}
+			if err := models.Pack(cache, data, stage.Subgraph); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := cache.Save(); err != nil {

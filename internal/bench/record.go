@@ -51,8 +51,16 @@ type sizedModel struct {
 	largest int64
 }
 
-func (m *sizedModel) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
-	return m.Model.Subgraph(sizedLoader{l, m})
+func (m *sizedModel) Stages() (stages []models.Stage, between []int) {
+	stages, between = models.StagesOf(m.Model)
+	for i, s := range stages {
+		if s.Subgraph != nil {
+			stages[i].Subgraph = func(l models.Loader) (*xnnpack.Subgraph, error) {
+				return s.Subgraph(sizedLoader{l, m})
+			}
+		}
+	}
+	return stages, between
 }
 
 type sizedLoader struct {
