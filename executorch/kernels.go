@@ -80,7 +80,12 @@ func (c *invocation) copy() {
 	}
 	from, to := c.args[0], c.args[c.last()]
 	var source xnnpack.ValueID
-	if x.dtype != y.dtype && !c.asFloat[from] {
+	if between := elementTypes[y.dtype]; x.dtype != y.dtype && isFloat(x.dtype) && isFloat(y.dtype) {
+		in := c.operand(0)
+		source = c.between(x.shape, in)
+		c.of(source).Type = between
+		c.node(convert{xnnpack.Convert{Input: in, Output: source}})
+	} else if x.dtype != y.dtype && !c.asFloat[from] {
 		converted, err := c.converted(x, y.dtype)
 		if err != nil || converted == nil {
 			c.fail(err)
@@ -107,6 +112,9 @@ func (c *invocation) copy() {
 	}
 	c.permuted(source, target, permutation)
 }
+
+// isFloat reports whether XNNPACK converts elements from and to others of this kind.
+func isFloat(t ScalarType) bool { return t == Float || t == Half || t == BFloat16 }
 
 // permuted plans a transposition, or a copy if there is nothing to transpose.
 func (c *invocation) permuted(source, target xnnpack.ValueID, permutation []int) {

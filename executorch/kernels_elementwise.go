@@ -44,6 +44,8 @@ var elementwiseKernels = map[string]func(*invocation){
 	"aten::full.out":              (*invocation).full,
 	"aten::full_like.out":         (*invocation).full,
 	"aten::scalar_tensor.out":     (*invocation).scalarTensor,
+	"aten::mm.out":                (*invocation).matrices,
+	"aten::addmm.out":             (*invocation).matrices,
 	"aten::bmm.out":               (*invocation).multiplied,
 }
 
@@ -189,6 +191,42 @@ func (c *invocation) constantResult(number float64) {
 func (c *invocation) full() { c.constantResult(c.number(1)) }
 
 func (c *invocation) scalarTensor() { c.constantResult(c.number(0)) }
+
+// matrices is the product of two matrices, to which a third argument before them is added.
+func (c *invocation) matrices() {
+	added := c.name == "aten::addmm.out"
+	first := 0
+	if added {
+		first = 1
+		if len(c.args) > 4 && (c.number(3) != 1 || c.number(4) != 1) { // other factors
+			c.outside()
+		}
+	}
+	x, w, y := c.tensor(first), c.tensor(first+1), c.tensor(c.last())
+	c.rows(x, w, y)
+	a, b := c.float(first), c.float(first+1)
+	if c.err != nil {
+		return
+	}
+	batch := func(id xnnpack.ValueID, shape []int) xnnpack.ValueID {
+		shape = append([]int{1}, shape...)
+		to := c.between(shape, id)
+		c.node(reshape{xnnpack.StaticReshape{Shape: shape, Input: id, Output: to}})
+		return to
+	}
+	c.fixed(x)
+	p, q := batch(a, x.shape), batch(b, w.shape)
+	whole := c.between(append([]int{1}, y.shape...), a)
+	c.node(batchMatrixMultiply{xnnpack.BatchMatrixMultiply{A: p, B: q, Output: whole}})
+	out := c.result(a)
+	if !added {
+		c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: out}})
+		return
+	}
+	matrix := c.between(y.shape, a)
+	c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: matrix}})
+	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: matrix, B: c.float(0), Output: out}})
+}
 
 // multiplied is the product of two batches of matrices.
 func (c *invocation) multiplied() {

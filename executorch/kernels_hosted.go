@@ -2,6 +2,7 @@ package executorch
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"xpwc/internal/compute"
@@ -30,6 +31,11 @@ var hostedKernels = map[string]func(*invocation){
 	"aten::bitwise_not.out":                 (*invocation).not,
 	"aten::bitwise_and.Tensor_out":          logical(func(a, b bool) bool { return a && b }),
 	"aten::bitwise_or.Tensor_out":           logical(func(a, b bool) bool { return a || b }),
+	"aten::log1p.out":                       applied(math.Log1p),
+	"aten::expm1.out":                       applied(math.Expm1),
+	"aten::amax.out":                        largest(false),
+	"aten::amin.out":                        largest(true),
+	"aten::_log_softmax.out":                (*invocation).logSoftmax,
 	"aten::any.out":                         (*invocation).any,
 	"aten::where.self_out":                  (*invocation).where,
 	"aten::argmax.out":                      (*invocation).argmax,
@@ -192,6 +198,48 @@ func (c *invocation) any() {
 	}
 	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
 		return compute.Any(out, in[0], kept)
+	})
+}
+
+func applied(of func(x float64) float64) func(*invocation) {
+	return func(c *invocation) {
+		in := c.given(0)
+		c.fits(in)
+		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+			return compute.Apply(of, out, in[0])
+		})
+	}
+}
+
+// largest is the largest or the smallest number along dimensions, all if the list of them is empty.
+func largest(smallest bool) func(*invocation) {
+	return func(c *invocation) {
+		in := c.given(0)
+		x, y := c.tensor(0), c.tensor(c.last())
+		kept := slices.Clone(x.shape)
+		for _, d := range c.wholes(1) {
+			if axis := c.axis(x, d); c.err == nil {
+				kept[axis] = 1
+			}
+		}
+		if c.err == nil && slices.Equal(kept, x.shape) && product(y.shape) == 1 {
+			kept = ones(len(x.shape))
+		}
+		if c.err == nil && product(kept) != product(y.shape) {
+			c.fail(malformed("the largest of %v for %v", x.shape, y.shape))
+		}
+		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+			return compute.Largest(out, in[0], kept, smallest)
+		})
+	}
+}
+
+func (c *invocation) logSoftmax() {
+	in := c.given(0)
+	c.fits(in)
+	axis := c.axis(c.tensor(0), c.whole(1))
+	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+		return compute.LogSoftmax(out, in[0], axis)
 	})
 }
 

@@ -4,6 +4,7 @@ package executorch
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -53,6 +54,11 @@ func TestOperatorsThatXNNPACKDoesNotHaveAreComputedInGo(t *testing.T) {
 		{"aten::where.self_out", []any{truths, floats, shaped{1}}, floats, []any{b, x, []float32{9}},
 			[]float32{9, 0, 9, 2, 3, 9}},
 		{"aten::argmax.out", []any{floats, 0, false}, typed{Long, []int32{3}}, []any{x}, []int64{1, 1, 1}},
+		{"aten::amax.out", []any{floats, wholes{1}, true}, shaped{2, 1}, []any{x}, []float32{1, 4}},
+		{"aten::amin.out", []any{floats, wholes{}, false}, shaped{}, []any{x}, []float32{-1}},
+		{"aten::_log_softmax.out", []any{floats, 1, false}, floats, []any{[]float32{9, 9, -999, 9, 9, -999}},
+			[]float32{-math.Ln2, -math.Ln2, -1008 - math.Ln2, -math.Ln2, -math.Ln2, -1008 - math.Ln2}},
+		{"aten::expm1.out", []any{shaped{1}}, shaped{1}, []any{[]float32{1e-20}}, []float32{1e-20}},
 		{"aten::arange.start_out", []any{2, 8, 1}, longs, nil, []int64{2, 3, 4, 5, 6, 7}},
 		{"aten::full.out", []any{wholes{2, 3}, true}, truths, nil, []bool{true, true, true, true, true, true}},
 		{"aten::add.out", []any{longs, typed{Long, []int32{}}, 1}, longs, []any{n, []int64{5}},

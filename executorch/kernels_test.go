@@ -216,6 +216,14 @@ func TestOperatorsBetweenDelegatesComputeWhatPyTorchDoes(t *testing.T) {
 			}
 			return [][]float32{out}
 		}},
+		{"aten::mm.out", []any{six, shaped{3, 1}}, shaped{2, 1}, func(in [][]float32) [][]float32 {
+			a, b := in[0], in[1]
+			return [][]float32{{a[0]*b[0] + a[1]*b[1] + a[2]*b[2], a[3]*b[0] + a[4]*b[1] + a[5]*b[2]}}
+		}},
+		{"aten::addmm.out", []any{shaped{1}, six, shaped{3, 1}, 1, 1}, shaped{2, 1}, func(in [][]float32) [][]float32 {
+			c, a, b := in[0][0], in[1], in[2]
+			return [][]float32{{c + a[0]*b[0] + a[1]*b[1] + a[2]*b[2], c + a[3]*b[0] + a[4]*b[1] + a[5]*b[2]}}
+		}},
 		{"aten::bmm.out", []any{shaped{1, 2, 3}, shaped{1, 3, 1}}, shaped{1, 2, 1}, func(in [][]float32) [][]float32 {
 			a, b := in[0], in[1]
 			return [][]float32{{a[0]*b[0] + a[1]*b[1] + a[2]*b[2], a[3]*b[0] + a[4]*b[1] + a[5]*b[2]}}

@@ -127,6 +127,26 @@ func TestTheLargestElementsPlaceIsFound(t *testing.T) {
 	require.Equal(t, []float64{0, 1, 0}, columns.list())
 }
 
+func TestNumbersAreReducedAndNormalised(t *testing.T) {
+	in := of(models.Float32, []int{2, 3}, 1, 7, -7, 0, 9, 2)
+	most := of(models.Float32, []int{2})
+	require.NoError(t, Largest(most, in, []int{2, 1}, false))
+	require.Equal(t, []float64{7, 9}, most.list())
+	least := of(models.Int8, []int{3})
+	require.NoError(t, Largest(least, of(models.Int8, []int{2, 3}, 1, 7, -7, 0, 9, 2), []int{1, 3}, true))
+	require.Equal(t, []float64{0, 7, -7}, least.list())
+	require.NoError(t, Largest(most, of(models.Float32, []int{2, 1}, math.NaN(), 1), []int{2, 1}, false))
+	require.True(t, math.IsNaN(most.list()[0]))
+
+	out := of(models.Float32, []int{2, 2})
+	require.NoError(t, LogSoftmax(out, of(models.Float32, []int{2, 2}, 1000, 0, 1000, 0), 1))
+	require.Equal(t, []float64{0, -1000, 0, -1000}, out.list())
+	require.NoError(t, LogSoftmax(out, of(models.Float32, []int{2, 2}, 3, 4, 3, 4), 0))
+	require.InDeltaSlice(t, []float64{-math.Ln2, -math.Ln2, -math.Ln2, -math.Ln2}, out.list(), 1e-6)
+	require.NoError(t, Apply(math.Abs, out, of(models.Float32, []int{2, 2}, -1, 2, -3, 4)))
+	require.Equal(t, []float64{1, 2, 3, 4}, out.list())
+}
+
 func TestShapesThatFitAreBroadcast(t *testing.T) {
 	shape, ok := Broadcast([]int{2, 1}, []int{3}, []int{1, 1, 1})
 	require.True(t, ok)
