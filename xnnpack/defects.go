@@ -18,13 +18,23 @@ type KnownDefect struct {
 	Node   string // the node and its shapes, in words
 	Effect string // what XNNPACK would do
 
-	// Of fully connected nodes alone:
-	has       func() bool                                   // whether this is such a processor, as XNNPACK sees it
-	hit       func(rows, inputChannels, blockSize int) bool // whether a node of these shapes is concerned
-	rowsCount bool                                          // whether other rows can make a node wrong that is right
+	// Of products of matrices alone:
+	has       func() bool          // whether this is such a processor, as XNNPACK sees it
+	hit       func(p product) bool // whether a node is concerned
+	rowsCount bool                 // whether other rows can make a node wrong that is right
 }
 
-// Those of Debian's XNNPACK of 2024-11-08 (4ea82e5) are of fully connected nodes with DynamicQInt8 and BlockQInt4.
+// A product of matrices is a fully connected node, or a batch matrix multiplication.
+type product struct {
+	input, weights        Datatype
+	rows, inputs, outputs int
+	block                 int // size of the weights' blocks
+}
+
+// blocks4 reports whether the weights are blocks of 4 bits, and the input is quantised at inference.
+func (p product) blocks4() bool { return p.input == DynamicQInt8 && p.weights == BlockQInt4 }
+
+// That of Debian, of 2024-11-08 (4ea82e5).
 const build4ea82e5 = "e595e247f4f7883e207f22da0798400cd2a03c85a8ba85aeec808340402dba5b"
 
 var knownDefects = []KnownDefect{
@@ -34,7 +44,7 @@ var knownDefects = []KnownDefect{
 		Node:      "fully connected, dynamically quantised input of 1 to 3 rows above a multiple of 14, 4-bit blocks",
 		Effect:    "wrong numbers in the last row",
 		has:       func() bool { return hasLevel("avx512vnni") && hasLevel("avx512vnnigfni") },
-		hit:       func(rows, _, _ int) bool { return rows > 1 && rows%14 >= 1 && rows%14 <= 3 },
+		hit:       func(p product) bool { return p.blocks4() && p.rows > 1 && p.rows%14 >= 1 && p.rows%14 <= 3 },
 		rowsCount: true,
 	},
 	{
@@ -43,7 +53,15 @@ var knownDefects = []KnownDefect{
 		Node:   "fully connected, dynamically quantised input, 4-bit blocks, an odd number of them in a row",
 		Effect: "a crash",
 		has:    func() bool { return runtime.GOARCH == "amd64" && !hasLevel("avx2") },
-		hit:    func(_, in, block int) bool { return in/block%2 == 1 },
+		hit:    func(p product) bool { return p.blocks4() && p.inputs/p.block%2 == 1 },
+	},
+	{
+		Build:  build4ea82e5,
+		CPU:    "x86 with AVX-512 FP16",
+		Node:   "fully connected or batch matrix multiplication in half precision, 64 output channels or more",
+		Effect: "wrong numbers",
+		has:    cHasAVX512FP16,
+		hit:    func(p product) bool { return p.weights == Float16 && p.outputs >= 64 },
 	},
 	{
 		Build:  "78e8776e742aaec2e0f3c3ef26613bab845df743a5047533d6900dea608b1385",
@@ -75,24 +93,22 @@ func (s *Subgraph) follows(in, out ValueID) {
 // cannot be defined: the error matches ErrKnownDefect.
 func KnownDefects() []KnownDefect { return slices.Clone(knownDefects) }
 
-// defectOf returns an error if the XNNPACK in use computes a fully connected node of these operands wrongly on this
-// processor, and otherwise the defect that the node would have with other rows, if there is one.
-func defectOf(input, filter *value) (otherRows *KnownDefect, err error) {
-	if input.kind != DynamicQInt8 || filter.kind != BlockQInt4 {
-		return nil, nil
-	}
+// defectOf returns an error if the XNNPACK in use computes a product of these operands wrongly on this processor, and
+// otherwise the defect that the node would have with other rows, if there is one.
+func defectOf(input, weights *value, outputs int) (otherRows *KnownDefect, err error) {
 	rank := len(input.shape)
-	rows := 1
+	p := product{input: input.kind, weights: weights.kind, rows: 1, inputs: input.shape[rank-1], outputs: outputs,
+		block: weights.blockSize}
 	for _, d := range input.shape[:rank-1] {
-		rows *= d
+		p.rows *= d
 	}
 	for i := range knownDefects {
 		d := &knownDefects[i]
 		switch {
 		case d.hit == nil || d.Build != BuildIdentifier() || !d.has():
-		case d.hit(rows, input.shape[rank-1], filter.blockSize):
+		case d.hit(p):
 			return nil, d.error()
-		case d.rowsCount:
+		case d.rowsCount && p.blocks4():
 			otherRows = d
 		}
 	}

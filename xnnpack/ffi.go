@@ -132,6 +132,8 @@ func cBuildIdentifier() []byte {
 
 func cHasCPULevel(level int) bool { return bool(C.xpwc_has_cpu_level(cpuLevels[level])) }
 
+func cHasAVX512FP16() bool { return bool(C.xpwc_has_avx512fp16()) }
+
 func cLimitCPU(level int) { C.xpwc_limit_cpu(cpuLevels[level]) }
 
 func cKnowsCPU() bool { return bool(C.xpwc_knows_cpu()) }

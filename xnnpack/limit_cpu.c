@@ -50,6 +50,14 @@ bool xpwc_has_cpu_level(enum xpwc_cpu_level level) {
   return false;
 }
 
+bool xpwc_has_avx512fp16(void) {
+#if CPUINFO_ARCH_X86_64
+  return cpuinfo_isa.avx512fp16;
+#else
+  return false;
+#endif
+}
+
 void xpwc_limit_cpu(enum xpwc_cpu_level level) {
 #if CPUINFO_ARCH_X86_64
   // Only what the level keeps is named, so that features newer than this source are cleared too.

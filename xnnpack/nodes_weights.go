@@ -55,7 +55,7 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 			return fmt.Errorf("the input's last dimension must be the filter's %d input channels: %w", in,
 				InvalidParameter)
 		}
-		defect, err := defectOf(v[0], filter)
+		defect, err := defectOf(v[0], filter, out)
 		if err != nil {
 			return err
 		}
@@ -231,7 +231,8 @@ func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
 			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices: %w", columns, matrices(b),
 				InvalidParameter)
 		}
-		return nil
+		_, err := defectOf(v[0], v[1], b[columns])
+		return err
 	}, func() Status { return s.g.batchMatrixMultiply(n.A, n.B, n.Output, flags) })
 }
 
