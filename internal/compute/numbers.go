@@ -14,6 +14,74 @@ func Arithmetic(of func(a, b int64) int64, out, a, b Array) error {
 	return nil
 }
 
+// An Operation on two numbers is one function of integers, which have all their digits, and one of other numbers.
+type Operation struct {
+	Whole  func(a, b int64) int64
+	Number func(a, b float64) float64
+}
+
+// Operations that many families have.
+var (
+	Sum      = Operation{func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }}
+	Product  = Operation{func(a, b int64) int64 { return a * b }, func(a, b float64) float64 { return a * b }}
+	Greatest = Operation{func(a, b int64) int64 { return max(a, b) }, func(a, b float64) float64 { return max(a, b) }}
+	Least    = Operation{func(a, b int64) int64 { return min(a, b) }, func(a, b float64) float64 { return min(a, b) }}
+)
+
+// of puts the result for element a, and element b of the same type, to where to is.
+func (o Operation) of(e models.Element, to, a, b []byte) {
+	if whole(e) {
+		putWhole(e, to, o.Whole(wholeOf(e, a), wholeOf(e, b)))
+	} else {
+		putNumber(e, to, o.Number(numberOf(e, a), numberOf(e, b)))
+	}
+}
+
+// Combine fills an output with the results for elements of two inputs. All have one element.
+func Combine(o Operation, out, a, b Array) error {
+	together(out, []Array{a, b}, func(i int, at []int) { o.of(out.Element, out.at(i), a.at(at[0]), b.at(at[1])) })
+	return nil
+}
+
+// Reduce fills an output with the results for all elements that each stands for, one after the other: along the
+// dimensions that are 1 in the output's shape, kept, and not in the input's.
+func Reduce(o Operation, out, in Array, kept []int) error {
+	begun := make([]bool, product(out.Shape))
+	walk(in.Shape, [][]int{steps(kept, in.Shape)}, func(i int, at []int) {
+		to := out.at(at[0])
+		if begun[at[0]] {
+			o.of(out.Element, to, to, in.at(i))
+		} else {
+			begun[at[0]] = true
+			copy(to, in.at(i))
+		}
+	})
+	return nil
+}
+
+// CumulativeSum fills an output with the sum of all elements along an axis up to each: without that itself if
+// exclusive, and from the last one back if reverse.
+func CumulativeSum(out, in Array, axis int, exclusive, reverse bool) error {
+	outer, length, inner := product(in.Shape[:axis]), in.Shape[axis], product(in.Shape[axis+1:])
+	sum := make([]byte, in.Element.Size())
+	for n := range outer * inner {
+		clear(sum)
+		for k := range length {
+			if reverse {
+				k = length - 1 - k
+			}
+			i := (n/inner*length+k)*inner + n%inner
+			if exclusive {
+				copy(out.at(i), sum)
+			}
+			if Sum.of(in.Element, sum, sum, in.at(i)); !exclusive {
+				copy(out.at(i), sum)
+			}
+		}
+	}
+	return nil
+}
+
 // ArgMax fills an output with the index along an axis of the largest element, of equal ones the first. A number that is
 // none counts as the largest.
 func ArgMax(out, in Array, axis int) error {

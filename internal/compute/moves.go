@@ -1,0 +1,189 @@
+package compute
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Take fills an output with elements of an input of as many dimensions: along dimension d, index i of the output is
+// index places[d][i] of the input. Where one of these is -1, it is the element given, which is 0 if that is nil.
+func Take(out, in Array, places [][]int, missing []byte) error {
+	if missing == nil {
+		missing = make([]byte, out.Element.Size())
+	}
+	far := rows(in.Shape)
+	index := make([]int, len(out.Shape))
+	for i := range product(out.Shape) {
+		from := 0
+		for d, at := range index {
+			if p := places[d][at]; p < 0 || from < 0 {
+				from = -1
+			} else {
+				from += p * far[d]
+			}
+		}
+		if from < 0 {
+			copy(out.at(i), missing)
+		} else {
+			copy(out.at(i), in.at(from))
+		}
+		for d := range slices.Backward(index) {
+			if index[d]++; index[d] < out.Shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+	return nil
+}
+
+// rows returns how far apart in memory neighbours along each dimension are.
+func rows(shape []int) []int {
+	out := make([]int, len(shape))
+	step := 1
+	for i, d := range slices.Backward(shape) {
+		out[i] = step
+		step *= d
+	}
+	return out
+}
+
+// Join fills an output with inputs one after the other along an axis. Their other dimensions are the output's.
+func Join(out Array, axis int, in ...Array) error {
+	inner := product(out.Shape[axis+1:]) * out.Element.Size()
+	row, at := out.Shape[axis]*inner, 0
+	for _, a := range in {
+		size := a.Shape[axis] * inner
+		for o := range product(out.Shape[:axis]) {
+			copy(out.Data[o*row+at:][:size], a.Data[o*size:])
+		}
+		at += size
+	}
+	return nil
+}
+
+// Gather fills an output with slices of a table along an axis, which indices name: the output has the shape of the
+// table with the dimensions of indices in place of the axis. The first dimensions, as many as batch says, are common
+// to the table and the indices. The error matches [ErrIndex].
+func Gather(out, table, indices Array, axis, batch int) error {
+	batches := product(table.Shape[:batch])
+	outer, all := product(table.Shape[batch:axis]), table.Shape[axis]
+	size := product(table.Shape[axis+1:]) * table.Element.Size()
+	count := product(indices.Shape[batch:])
+	to := out.Data
+	for b := range batches {
+		for o := range outer {
+			from := table.Data[(b*outer+o)*all*size:][:all*size]
+			for i := range count {
+				n, err := index(indices, b*count+i, all)
+				if err != nil {
+					return err
+				}
+				to = to[copy(to[:size], from[n*size:]):]
+			}
+		}
+	}
+	return nil
+}
+
+// index reads an index of a dimension of length all.
+func index(indices Array, i, all int) (int, error) {
+	n := wholeOf(indices.Element, indices.at(i))
+	if n < 0 || n >= int64(all) {
+		return 0, fmt.Errorf("%w: %d of %d", ErrIndex, n, all)
+	}
+	return int(n), nil
+}
+
+// places reads indices, whose last dimension has an index of each of the first dimensions of a shape. It calls do for
+// each, with its number and where its slice begins, in slices.
+func places(indices Array, shape []int, do func(i, at int)) error {
+	last := len(indices.Shape) - 1
+	depth := indices.Shape[last]
+	for i := range product(indices.Shape[:last]) {
+		at := 0
+		for d := range depth {
+			n, err := index(indices, i*depth+d, shape[d])
+			if err != nil {
+				return err
+			}
+			at = at*shape[d] + n
+		}
+		do(i, at)
+	}
+	return nil
+}
+
+// GatherSlices fills an output with slices of a table: the last dimension of indices has an index of each of the
+// table's first dimensions. The error matches [ErrIndex].
+func GatherSlices(out, table, indices Array) error {
+	depth := indices.Shape[len(indices.Shape)-1]
+	size := product(table.Shape[depth:]) * table.Element.Size()
+	return places(indices, table.Shape, func(i, at int) { copy(out.Data[i*size:][:size], table.Data[at*size:]) })
+}
+
+// ScatterSlices fills an output with zeros and adds slices to it where indices say, as [GatherSlices] reads them. The
+// error matches [ErrIndex].
+func ScatterSlices(out, indices, slices Array) error {
+	clear(out.Data)
+	depth := indices.Shape[len(indices.Shape)-1]
+	size := product(out.Shape[depth:])
+	return places(indices, out.Shape, func(i, at int) {
+		for k := range size {
+			to, from := out.at(at*size+k), slices.at(i*size+k)
+			if whole(out.Element) {
+				putWhole(out.Element, to, wholeOf(out.Element, to)+wholeOf(out.Element, from))
+			} else {
+				putNumber(out.Element, to, numberOf(out.Element, to)+numberOf(out.Element, from))
+			}
+		}
+	})
+}
+
+// ranked is a number with its index.
+type ranked struct {
+	number float64
+	at     int
+}
+
+// TopK fills values with the largest numbers along the input's last dimension, as many as values has there, the
+// largest first, and indices with their indices. Of equal ones the first comes first.
+func TopK(values, indices, in Array) error {
+	last := len(in.Shape) - 1
+	length, k := in.Shape[last], values.Shape[last]
+	row := make([]ranked, length)
+	for o := range product(in.Shape[:last]) {
+		for i := range row {
+			row[i] = ranked{numberOf(in.Element, in.at(o*length+i)), i}
+		}
+		slices.SortStableFunc(row, func(a, b ranked) int {
+			switch {
+			case a.number > b.number:
+				return -1
+			case a.number < b.number:
+				return 1
+			}
+			return 0
+		})
+		for i, r := range row[:k] {
+			copy(values.at(o*k+i), in.at(o*length+r.at))
+			putWhole(indices.Element, indices.at(o*k+i), int64(r.at))
+		}
+	}
+	return nil
+}
+
+// OneHot fills an output with one number where its index along an axis is what indices say, and with another elsewhere.
+// An index that the axis does not have is nowhere.
+func OneHot(out, indices, on, off Array, axis int) error {
+	length, inner := out.Shape[axis], product(out.Shape[axis+1:])
+	for i := range product(out.Shape) {
+		from, k := i/(inner*length)*inner+i%inner, i/inner%length
+		if wholeOf(indices.Element, indices.at(from)) == int64(k) {
+			copy(out.at(i), on.Data)
+		} else {
+			copy(out.at(i), off.Data)
+		}
+	}
+	return nil
+}
