@@ -16,9 +16,12 @@ type call struct {
 	op      *operator
 	file    []byte
 	takes   takes
+	inGo    bool  // it is planned for Go, not for XNNPACK
 	wide    bool  // quantized values are computed in single precision, between conversions
 	defined []int // outputs that have a shape
 	uses    []usage
+	compute func(*run) error
+	reads   []int // operands that compute reads
 	err     error
 }
 
@@ -76,21 +79,20 @@ func (c *call) resolve(i int) *value {
 		return &value{}
 	}
 	k.name = c.plan.firstName(t)
-	_, isWhole := t.computedAs()
-	*v = value{state: static, shape: k.shape, dtype: k.dtype, whole: isWhole, constant: k}
+	*v = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
 	return v
 }
 
-// data returns operand i as something XNNPACK reads at inference, whether computed or constant.
+// data returns operand i as something that is read at inference, whether computed or constant.
 func (c *call) data(i int) *value {
 	v := c.resolve(i)
 	if c.err != nil {
 		return v
 	}
 	t := &c.plan.graph.tensors[c.tensor(i)]
-	c.accept(t.dtype, v.dtype, v.whole)
-	if v.state == known {
-		c.unsupported("input %d, %q, is known when the model is opened", i, t.name)
+	if c.accept(t, v.dtype); c.err == nil && c.inGo {
+		c.reads = append(c.reads, i)
+		return v
 	}
 	if v.state == static && v.dtype.isBytes() && len(v.constant.quant.scales) > 1 {
 		c.unsupported("input %d, %q, with a scale for each channel", i, t.name)
@@ -99,15 +101,15 @@ func (c *call) data(i int) *value {
 	return v
 }
 
-// accept checks that the operator takes values of a type.
-func (c *call) accept(declared, dtype elementType, isWhole bool) {
+// accept checks that the operator takes values of a type, a tensor's.
+func (c *call) accept(t *tensor, dtype elementType) {
 	switch {
 	case c.err != nil:
-	case isWhole && c.takes&whole != 0, dtype.isBytes() && c.takes&bytes8 != 0, !isWhole && dtype == typeFloat32:
-	case dtype.isBytes() && c.takes&widened != 0:
+	case t.inGo() && c.inGo, dtype == typeFloat32, !t.inGo() && dtype.isBytes() && c.takes&bytes8 != 0:
+	case !t.inGo() && dtype.isBytes() && c.takes&widened != 0:
 		c.wide = true
 	default:
-		c.unsupported("values of type %v", declared)
+		c.unsupported("values of type %v", t.dtype)
 	}
 }
 
@@ -166,18 +168,20 @@ func (c *call) integers(i int) []int {
 	if c.err != nil {
 		return nil
 	}
-	if v.state == known {
-		return v.numbers
-	}
-	if !v.short() {
+	const most = 256
+	width := v.dtype.Size()
+	if v.state != static || v.dtype != typeInt32 && v.dtype != typeInt64 || v.constant.size > most*width {
 		c.unsupported("input %d is not a short constant of integers", i)
 		return nil
 	}
-	b, width := v.constant.source.In(c.file), v.constant.stored.Size()
+	b, err := v.constant.bytes(c.file)
+	if err != nil {
+		c.err = err
+	}
 	out := make([]int, 0, len(b)/width)
 	for ; len(b) > 0; b = b[width:] {
 		n := int64(int32(binary.LittleEndian.Uint32(b)))
-		if v.constant.stored == typeInt64 {
+		if v.dtype == typeInt64 {
 			n = int64(binary.LittleEndian.Uint64(b))
 		}
 		// No number that is good as a shape or an index is greater, and sums of these cannot overflow.
@@ -188,13 +192,6 @@ func (c *call) integers(i int) []int {
 		out = append(out, int(n))
 	}
 	return out
-}
-
-// short reports whether a value is a constant of few integers.
-func (v *value) short() bool {
-	const most = 256
-	return v.state == static && v.whole && v.constant.stored != typeBool && v.constant.scatter == nil &&
-		v.constant.content == asStored && v.constant.size <= 4*most
 }
 
 // define gives output i its shape. The type is the file's, which operators that compute on values must agree with.
@@ -210,15 +207,14 @@ func (c *call) define(i int, shape ...int) {
 	if t == nil {
 		return
 	}
-	dtype, isWhole := t.computedAs()
-	if _, _, err := datatype(dtype, t.quantization, shape); err != nil {
+	if err := t.computable(shape); err != nil {
 		c.err = fmt.Errorf("output %d, %q: %w", i, t.name, err)
 		return
 	}
-	if c.accept(t.dtype, dtype, isWhole); c.err != nil {
+	if c.accept(t, t.dtype); c.err != nil {
 		return
 	}
-	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: dtype, whole: isWhole}
+	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: t.dtype}
 	c.defined = append(c.defined, i)
 }
 
@@ -226,9 +222,7 @@ func (c *call) define(i int, shape ...int) {
 func (c *call) alias(i int, k *constant) {
 	if t := c.output(i); t != nil {
 		k = k.as(t.name, func(*constant) {})
-		_, isWhole := t.computedAs()
-		c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, whole: isWhole,
-			constant: k}
+		c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
 		c.defined = append(c.defined, i)
 	}
 }
@@ -279,10 +273,14 @@ func (c *call) scalar(i int) float32 {
 	if c.err != nil {
 		return 0
 	}
-	if v.state != static || v.dtype != typeFloat32 || v.constant.stored != typeFloat32 || v.constant.scatter != nil ||
-		v.constant.size != 4 {
+	if v.state != static || v.dtype != typeFloat32 || v.constant.size != 4 {
 		c.unsupported("input %d is not a constant number", i)
 		return 0
 	}
-	return math.Float32frombits(binary.LittleEndian.Uint32(v.constant.source.In(c.file)))
+	b, err := v.constant.bytes(c.file)
+	if err != nil {
+		c.err = err
+		return 0
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(b))
 }

@@ -32,8 +32,7 @@ type constant struct {
 	source   flatbuf.Span
 	stored   elementType // as in the file
 	dtype    elementType // as XNNPACK sees it
-	content  content
-	first    float32 // of those that are sequence
+	data     []byte      // of one that was computed when the model was opened, and is in no file
 	scatter  *scatter
 	sparse   *sparsity
 	shape    []int
@@ -43,15 +42,6 @@ type constant struct {
 	packings []packing.Identity // one for each operator that packs it
 }
 
-// content says how the elements follow from those that are stored.
-type content uint8
-
-const (
-	asStored content = iota
-	repeated         // each is the only one stored
-	sequence         // a first one, and each 1 more than the one before; nothing is stored
-)
-
 // newConstant checks that a tensor's bytes are those of its shape and type.
 func newConstant(t *tensor) (*constant, error) {
 	shape := ints(t.shape)
@@ -59,13 +49,16 @@ func newConstant(t *tensor) (*constant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	width := t.dtype.Size()
+	dtype := t.dtype
+	if dtype == typeInt4 {
+		dtype = typeInt8
+	}
+	width := dtype.Size()
 	if width == 0 {
 		return nil, fmt.Errorf("%w: a constant of type %v", ErrUnsupported, t.dtype)
 	}
-	dtype, _ := t.computedAs()
 	k := &constant{
-		name: t.name, source: t.data, stored: t.dtype, dtype: dtype, shape: shape, size: count * dtype.Size(),
+		name: t.name, source: t.data, stored: t.dtype, dtype: dtype, shape: shape, size: count * width,
 		quant: t.quantization,
 	}
 	stored := count
@@ -75,7 +68,11 @@ func newConstant(t *tensor) (*constant, error) {
 		}
 		k.sparse, stored = t.sparsity, k.scatter.stored
 	}
-	if t.data.Size != int64(stored)*int64(width) {
+	bytes := int64(stored) * int64(width)
+	if t.dtype == typeInt4 {
+		bytes = (bytes + 1) / 2
+	}
+	if t.data.Size != bytes {
 		return nil, fmt.Errorf("%w: %d bytes for %d elements of %v", ErrMalformed, t.data.Size, stored, t.dtype)
 	}
 	return k, nil
@@ -117,7 +114,23 @@ func (c *constant) place() tensorfile.Place {
 // computed reports whether XNNPACK is given other memory than that of the file: for what is converted, and what it
 // reads at inference.
 func (c *constant) computed() bool {
-	return c.widened() || c.scatter != nil || c.content != asStored || c.use&useInference != 0
+	return !c.asStored() || c.use&useInference != 0
+}
+
+// asStored reports whether the file has the content as XNNPACK sees it.
+func (c *constant) asStored() bool { return !c.widened() && c.scatter == nil && c.data == nil }
+
+// bytes returns the content that XNNPACK sees: where the file has it, or else computed anew.
+func (c *constant) bytes(file []byte) ([]byte, error) {
+	stored := c.data
+	if stored == nil {
+		stored = c.source.In(file)
+	}
+	if !c.widened() && c.scatter == nil {
+		return stored, nil
+	}
+	out := make([]byte, c.size)
+	return out, c.fill(out, stored)
 }
 
 // conversion is how content is computed. Its name has the types: the same bytes converted otherwise are another
@@ -130,8 +143,8 @@ func (c *constant) conversion() tensorfile.Conversion {
 	if c.scatter != nil {
 		name += fmt.Sprint("<-sparse", c.shape)
 	}
-	if c.content != asStored {
-		name += fmt.Sprintf("<-content%d,%v of %d bytes", c.content, c.first, c.size)
+	if c.data != nil {
+		name += fmt.Sprint("<-", xpwc.DigestOf(c.data))
 	}
 	quantized := c.widened() && len(c.quant.scales) > 0
 	return tensorfile.Conversion{
@@ -140,7 +153,7 @@ func (c *constant) conversion() tensorfile.Conversion {
 		Fill: c.fill,
 		Digest: func(stored []byte) xpwc.Digest {
 			d := xpwc.DigestOf(stored) // of fewer bytes than those that fill computes, and no computing
-			if !c.widened() && c.scatter == nil && c.content == asStored {
+			if c.asStored() {
 				return d
 			}
 			b := append(append([]byte(name), 0), d[:]...)
@@ -157,25 +170,16 @@ func (c *constant) conversion() tensorfile.Conversion {
 
 // fill computes the content that XNNPACK sees from the bytes of the file.
 func (c *constant) fill(dst, stored []byte) error {
-	switch {
-	case c.content == sequence:
-		for i := range len(dst) / 4 {
-			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.first+float32(i)))
-		}
-		return nil
-	case c.content == repeated:
-		one := c.as("", func(k *constant) { k.content, k.size = asStored, k.dtype.Size() })
-		if err := one.fill(dst[:one.size], stored); err != nil {
-			return err
-		}
-		for n := one.size; n < len(dst); n *= 2 {
-			copy(dst[n:], dst[:n])
-		}
-		return nil
-	case c.widened() && c.stored != typeFloat16:
+	if c.data != nil {
+		stored = c.data
+	}
+	if c.stored == typeInt4 {
+		stored = unpacked(stored)
+	}
+	if c.dtype == typeFloat32 && c.widened() && c.stored != typeFloat16 {
 		return c.toFloats(dst, stored)
 	}
-	if !c.widened() {
+	if c.dtype.isBytes() || !c.widened() {
 		c.spread(dst, stored)
 		return nil
 	}
@@ -187,45 +191,45 @@ func (c *constant) fill(dst, stored []byte) error {
 	return xnnpack.WidenF16(dst, stored)
 }
 
-// toFloats computes single precision from integers, with the scales and zero points of those that are quantized.
+// unpacked returns 4-bit integers, of which a byte has two, the first in its lower half, as int8.
+func unpacked(halves []byte) []byte {
+	out := make([]byte, 0, 2*len(halves))
+	for _, b := range halves {
+		out = append(out, byte(int8(b<<4)>>4), byte(int8(b)>>4))
+	}
+	return out
+}
+
+// toFloats computes single precision from quantized bytes.
 func (c *constant) toFloats(dst, stored []byte) error {
-	width := c.stored.Size()
 	if c.scatter != nil {
-		dense := make([]byte, c.scatter.dense*width)
+		dense := make([]byte, c.scatter.dense)
 		c.spread(dense, stored)
 		stored = dense
 	}
-	scales, inner := c.quant.scales, 1
-	if len(scales) > 1 {
+	c.dequantize(dst, stored, 0)
+	return nil
+}
+
+// dequantize computes single precision from bytes of which the first is element number first.
+func (c *constant) dequantize(dst, stored []byte, first int) {
+	inner := 1
+	if len(c.quant.scales) > 1 {
 		for _, d := range c.shape[c.quant.dimension+1:] {
 			inner *= d
 		}
 	}
 	for i := range len(dst) / 4 {
-		b := stored[i*width:]
-		var n int64
-		switch c.stored {
-		case typeInt8:
-			n = int64(int8(b[0]))
-		case typeUint8, typeBool:
-			n = int64(b[0])
-		case typeInt32:
-			n = int64(int32(binary.LittleEndian.Uint32(b)))
-		case typeInt64:
-			n = int64(binary.LittleEndian.Uint64(b))
+		n := int64(stored[i])
+		if c.stored != typeUint8 {
+			n = int64(int8(stored[i]))
 		}
-		f := float32(n)
-		if len(scales) > 0 {
-			at := i / inner % len(scales)
-			var zero int64
-			if at < len(c.quant.zeroPoints) {
-				zero = c.quant.zeroPoints[at]
-			}
-			f = scales[at] * float32(n-zero)
+		at := (first + i) / inner % len(c.quant.scales)
+		if at < len(c.quant.zeroPoints) {
+			n -= c.quant.zeroPoints[at]
 		}
-		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(f))
+		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.quant.scales[at]*float32(n)))
 	}
-	return nil
 }
 
 func (c *constant) spread(dst, src []byte) {

@@ -24,34 +24,39 @@
 //
 // # What is supported
 //
-// In single precision: ABS, ADD, AVERAGE_POOL_2D, BATCH_MATMUL, BATCH_TO_SPACE_ND, CAST, CEIL, CONCATENATION, CONV_2D,
-// COS, DENSIFY, DEPTH_TO_SPACE, DEPTHWISE_CONV_2D, DEQUANTIZE, DIV, ELU, EMBEDDING_LOOKUP, EQUAL, EXP, EXPAND_DIMS,
-// FILL, FLOOR, FULLY_CONNECTED, GATHER, GELU, GREATER, GREATER_EQUAL, HARD_SWISH, LEAKY_RELU, LESS, LESS_EQUAL, LOG,
-// LOGISTIC, MAX_POOL_2D, MAXIMUM, MEAN, MINIMUM, MUL, NEG, NOT_EQUAL, PACK, PAD, PADV2, PRELU, QUANTIZE, REDUCE_MAX,
-// RELU, RELU_0_TO_1, RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR (to a multiple of the
-// size), ROUND, RSQRT, SELECT, SELECT_V2, SIN, SLICE, SOFTMAX, SPACE_TO_BATCH_ND, SPACE_TO_DEPTH, SPLIT, SPLIT_V,
-// SQRT, SQUARE, SQUARED_DIFFERENCE, SQUEEZE, STRIDED_SLICE (by 1), SUB, SUM, TANH, TILE, TRANSPOSE, TRANSPOSE_CONV,
-// UNPACK, and MediaPipe's custom operator Convolution2DTransposeBias. Weights are constant. Activations NONE, RELU,
-// RELU_N1_TO_1 and RELU6 can be fused. Anything else is an error that names each operator that cannot run, once for
-// each reason, with its index and how often it is there.
+// XNNPACK computes ABS, ADD, ADD_N, AVERAGE_POOL_2D, BATCH_MATMUL, BATCH_TO_SPACE_ND, BROADCAST_TO, CEIL,
+// CONCATENATION, CONV_2D, COS, DENSIFY, DEPTH_TO_SPACE, DEPTHWISE_CONV_2D, DEQUANTIZE, DIV, ELU, EXP, EXPAND_DIMS,
+// FLOOR, FULLY_CONNECTED, GELU, HARD_SWISH, L2_NORMALIZATION, LEAKY_RELU, LOG, LOGISTIC, MAX_POOL_2D, MAXIMUM, MEAN,
+// MINIMUM, MUL, NEG, PACK, PAD, PADV2, POW, PRELU, QUANTIZE, REDUCE_MAX, REDUCE_MIN, RELU, RELU_0_TO_1, RELU_N1_TO_1,
+// RELU6, RESHAPE, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR, ROUND, RSQRT, SIGN, SIN, SLICE, SOFTMAX, SPACE_TO_BATCH_ND,
+// SPACE_TO_DEPTH, SPLIT, SPLIT_V, SQRT, SQUARE, SQUARED_DIFFERENCE, SQUEEZE, STRIDED_SLICE, SUB, SUM, TANH, TILE,
+// TRANSPOSE, TRANSPOSE_CONV, UNPACK, and MediaPipe's custom operator Convolution2DTransposeBias. Weights are constant.
+// Activations NONE, RELU, RELU_N1_TO_1 and RELU6 can be fused.
 //
-//   - Dynamic range: weights of int8 for an input in single precision. CONV_2D in one group and FULLY_CONNECTED
-//     quantize the input at inference, row by row or image by image, if the weights have zero points of 0. Otherwise
-//     weights are dequantized.
+// Go computes what XNNPACK does not have, between subgraphs: ARG_MAX, ARG_MIN, CAST, CUMSUM, DYNAMIC_UPDATE_SLICE,
+// EMBEDDING_LOOKUP, EQUAL, FILL, FLOOR_DIV, FLOOR_MOD, GATHER, GATHER_ND, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL,
+// LOCAL_RESPONSE_NORMALIZATION, LOG_SOFTMAX, LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, MIRROR_PAD, NOT_EQUAL, ONE_HOT,
+// RANGE, RANK, REDUCE_ALL, REDUCE_ANY, REDUCE_PROD, REVERSE_V2, SCATTER_ND, SELECT, SELECT_V2, SHAPE, TOPK_V2,
+// ZEROS_LIKE, and integers and booleans in what else moves, adds or compares. A model with any of these has no subgraph
+// of all of it, see [Model.Stages].
+//
+// Anything else is an error that names each operator that cannot run, once for each reason, with its index and how
+// often it is there.
+//
+//   - Dynamic range: weights of int8, or int4 as int8, for an input in single precision. CONV_2D in one group and
+//     FULLY_CONNECTED quantize the input at inference, row by row or image by image, if the weights have zero points
+//     of 0. Otherwise weights are dequantized.
 //   - Quantized values of int8 and uint8, with weights of one scale or one for each channel. Convolutions,
 //     FULLY_CONNECTED, ADD, MUL, SUB and what moves elements compute with them as they are. What computes each element
 //     of others, and most of the rest, computes in single precision between two conversions, as do ADD, MUL and SUB
 //     where the scales are too far apart for XNNPACK.
-//   - Integers and booleans that depend on the inputs, such as tokens, are computed in single precision, which has all
-//     integers below 2^24: comparisons, SELECT, CAST, ADD, MUL, SUB, and the rows that GATHER takes from a constant
-//     table. No output is one.
-//   - What follows from shapes and constants alone is computed when the model is opened: SHAPE, REDUCE_PROD, and
-//     integers in ADD, CAST, CONCATENATION, FILL, GATHER, MAXIMUM, MINIMUM, MUL, PACK, RESHAPE, SLICE, STRIDED_SLICE,
-//     SUB and others. The shapes that operators are given may be computed so.
+//   - Integers and booleans are inputs and outputs, too, as the file has them.
+//   - What follows from shapes and constants alone is computed when the model is opened. The shapes that operators are
+//     given may be computed so.
 //
-// Each operator computes what TensorFlow Lite's reference kernel does. GATHER of a row that the table does not have
-// gives zeros. Shapes follow from those of the model's inputs; what the file says of intermediate tensors' shapes is
-// ignored, as TensorFlow Lite ignores it. No shape is dynamic.
+// Each operator computes what TensorFlow Lite's reference kernel does. An index that is out of range, such as a token
+// that is not in the vocabulary, is an error of the inference. Shapes follow from those of the model's inputs; what
+// the file says of intermediate tensors' shapes is ignored, as TensorFlow Lite ignores it. No shape is dynamic.
 //
 // # Untrusted files
 //

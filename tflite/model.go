@@ -3,7 +3,6 @@ package tflite
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"xpwc"
 	"xpwc/internal/mapped"
@@ -62,11 +61,14 @@ func (m *Model) Outputs() []models.Value {
 func (m *Model) external(tensors []int, first int) []models.Value {
 	out := make([]models.Value, len(tensors))
 	for i, n := range tensors {
-		kind, q, _ := m.plan.datatype(n) // planning has seen that there is one
+		t := &m.plan.graph.tensors[n]
 		out[i] = models.Value{
-			ID: xnnpack.ValueID(first + i), Name: m.plan.graph.tensors[n].name, Type: kind,
-			Shape: slices.Clone(m.plan.values[n].shape), Quantization: q,
-			Declared: declaredAs(&m.plan.graph.tensors[n]),
+			ID: xnnpack.ValueID(first + i), Name: t.name, Shape: append([]int{}, m.plan.values[n].shape...),
+		}
+		if t.inGo() {
+			out[i].Declared = elementTypes[t.dtype]
+		} else {
+			out[i].Type, out[i].Quantization, _ = m.plan.datatype(n) // planning has seen that there is one
 		}
 	}
 	return out
@@ -96,7 +98,14 @@ func (m *Model) NewLoader() *models.Memory {
 // The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with
 // HintSparseInference or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK
 // reads weights without a look-up.
-func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return m.subgraph(m.plan, l) }
+//
+// A model that Go computes parts of has no Subgraph: the error matches [models.ErrStaged], see [Model.Stages].
+func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	if m.plan.staged() {
+		return nil, fmt.Errorf("%s: %w", m.file.Path(), models.ErrStaged)
+	}
+	return m.subgraph(m.plan, l)
+}
 
 func (m *Model) subgraph(p *plan, l models.Loader) (*xnnpack.Subgraph, error) {
 	if m.file.Data() == nil {
@@ -116,14 +125,4 @@ func (m *Model) subgraph(p *plan, l models.Loader) (*xnnpack.Subgraph, error) {
 		return nil, fmt.Errorf("%s: %w", m.file.Path(), err)
 	}
 	return s, nil
-}
-
-// declaredAs is how programs give an input that is not computed as it is.
-func declaredAs(t *tensor) models.Element {
-	if _, isWhole := t.computedAs(); !isWhole {
-		return 0
-	}
-	return map[elementType]models.Element{
-		typeInt32: models.Int32, typeInt64: models.Int64, typeBool: models.Bool,
-	}[t.dtype]
 }

@@ -355,8 +355,8 @@ func TestAnUnknownOperatorIsNamedWithItsIndex(t *testing.T) {
 		op   blueOp
 		want string
 	}{
-		{blueOp{code: 50}, "operator 1, LOG_SOFTMAX: unsupported operator"},
-		{blueOp{code: 151}, "operator 1, DYNAMIC_UPDATE_SLICE: unsupported operator"},
+		{blueOp{code: 103}, "operator 1, UNIQUE: unsupported operator"},
+		{blueOp{code: 153}, "operator 1, UNSORTED_SEGMENT_PROD: unsupported operator"},
 		{blueOp{code: 9999}, "operator 1, BUILTIN_9999: unsupported operator"},
 		{blueOp{code: opCustom, custom: "Landmarks2TransformMatrix"},
 			"operator 1, Landmarks2TransformMatrix: unsupported operator"},

@@ -1,7 +1,10 @@
 package tflite
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math"
+	"slices"
 
 	"xpwc/xnnpack"
 )
@@ -34,7 +37,7 @@ func planGELU(c *call) func(*emitter) error {
 	in := c.data(0)
 	c.define(0, in.shape...)
 	k := 2 * math.Sqrt(2/math.Pi)
-	linear, cubic := c.reads(c.plan.count(float32(k), 1)), c.reads(c.plan.count(float32(k*0.044715), 1))
+	linear, cubic := c.fixed(float32(k)), c.fixed(float32(k*0.044715))
 	return func(e *emitter) error {
 		x, inner := e.input(c, 0), e.like(c.op.inputs[0])
 		a, b, d, f, g := e.define(inner), e.define(inner), e.define(inner), e.define(inner), e.define(inner)
@@ -68,7 +71,7 @@ func planSoftmax(c *call) func(*emitter) error {
 	c.define(0, in.shape...)
 	var factor *constant
 	if beta != 1 {
-		factor = c.reads(c.plan.count(beta, 1))
+		factor = c.fixed(beta)
 	}
 	return func(e *emitter) error {
 		id := e.input(c, 0)
@@ -78,6 +81,87 @@ func planSoftmax(c *call) func(*emitter) error {
 			id = scaled
 		}
 		return e.s.Softmax(xnnpack.Softmax{Input: id, Output: e.output(c, 0)})
+	}
+}
+
+// fixed has a node read a number, which is in no file.
+func (c *call) fixed(x float32) *constant {
+	k := c.plan.derive(nil, func(*constant) *constant {
+		return &constant{name: fmt.Sprint("the number ", x), stored: typeFloat32, dtype: typeFloat32, size: 4,
+			data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))}
+	})
+	if c.err == nil {
+		c.uses = append(c.uses, usage{constant: k, how: useInference})
+	}
+	return k
+}
+
+// binary adds a node, unless one before failed.
+func (e *emitter) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) error {
+	if e.err == nil {
+		e.err = e.s.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits})
+	}
+	return e.err
+}
+
+// L2_NORMALIZATION divides by the root of the sum of the squares over the last dimension.
+func planL2Normalization(c *call) func(*emitter) error {
+	if !c.arity(1, 1) {
+		return nil
+	}
+	in := c.data(0)
+	limits := c.activation(l2Activation)
+	if c.err == nil && len(in.shape) == 0 {
+		c.malformed("a scalar")
+	}
+	c.define(0, in.shape...)
+	least := c.fixed(1e-6)
+	if c.err != nil {
+		return nil
+	}
+	sums := slices.Clone(in.shape)
+	sums[len(sums)-1] = 1
+	return func(e *emitter) error {
+		x, t := e.input(c, 0), c.op.inputs[0]
+		squares, norm := e.define(e.like(t)), [3]xnnpack.ValueID{}
+		for i := range norm {
+			norm[i] = e.define(e.like(t, sums...))
+		}
+		e.unary(xnnpack.Unary{Op: xnnpack.Square}, x, squares)
+		if e.err == nil {
+			e.err = e.s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, KeepDims: true,
+				Input: squares, Output: norm[0]})
+		}
+		e.unary(xnnpack.Unary{Op: xnnpack.SquareRoot}, norm[0], norm[1])
+		e.binary(xnnpack.Maximum, norm[1], e.constant(least), norm[2], xnnpack.Range{})
+		return e.binary(xnnpack.Divide, x, norm[2], e.output(c, 0), limits)
+	}
+}
+
+// ADD_N.
+func planAddN(c *call) func(*emitter) error {
+	if !c.arity(2, mostJoined) {
+		return nil
+	}
+	first := c.data(0)
+	c.sameTypes(first)
+	for i := 1; i < len(c.op.inputs); i++ {
+		if v := c.data(i); c.err == nil && !slices.Equal(v.shape, first.shape) {
+			c.malformed("shapes %v and %v", first.shape, v.shape)
+		}
+	}
+	c.define(0, first.shape...)
+	return func(e *emitter) error {
+		sum := e.input(c, 0)
+		for i := 1; i < len(c.op.inputs); i++ {
+			to := e.output(c, 0)
+			if i < len(c.op.inputs)-1 {
+				to = e.define(e.like(c.op.inputs[0]))
+			}
+			e.binary(xnnpack.Add, sum, e.input(c, i), to, xnnpack.Range{})
+			sum = to
+		}
+		return e.err
 	}
 }
 
@@ -108,7 +192,7 @@ func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) func(*emi
 			return nil
 		}
 		a, b := c.data(0), c.data(1)
-		if c.err == nil && (a.dtype != b.dtype || a.whole != b.whole) {
+		if c.err == nil && a.dtype != b.dtype {
 			c.unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
 		}
 		c.sameTypes(a)

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"math"
 	"slices"
 
 	"xpwc/xnnpack"
@@ -25,11 +26,11 @@ func planPool(average bool) func(*call) func(*emitter) error {
 		c.keepsScale(0)
 		pool, stride := xnnpack.Size{Height: y.size, Width: x.size}, xnnpack.Size{Height: y.stride, Width: x.stride}
 		one := xnnpack.Size{Height: 1, Width: 1}
-		if pool == one && stride != one {
-			c.unsupported("pools of one pixel with a stride")
-		}
 		return func(e *emitter) error {
-			in, out := e.input(c, 0), e.output(c, 0)
+			shape, in, out := in.shape, e.input(c, 0), e.output(c, 0)
+			if pool == one && stride != one {
+				in = e.everySo(in, c.op.inputs[0], shape, stride)
+			}
 			switch {
 			case pool == one && limits == (xnnpack.Range{}):
 				return e.s.Copy(xnnpack.Copy{Input: in, Output: out})
@@ -47,6 +48,19 @@ func planPool(average bool) func(*call) func(*emitter) error {
 			}
 		}
 	}
+}
+
+// everySo returns the pixels of images of a shape that are a stride apart, from the first one on: of each square of the
+// stride's size its first pixel.
+func (e *emitter) everySo(id xnnpack.ValueID, like int, shape []int, stride xnnpack.Size) xnnpack.ValueID {
+	n, ch := shape[0], shape[3]
+	h, w := (shape[1]+stride.Height-1)/stride.Height, (shape[2]+stride.Width-1)/stride.Width
+	padded := e.define(e.like(like, n, h*stride.Height, w*stride.Width, ch))
+	e.pad(id, padded, make([]int, 4), []int{0, h*stride.Height - shape[1], w*stride.Width - shape[2], 0})
+	squares := e.reshaped(padded, like, n, h, stride.Height, w, stride.Width, ch)
+	first := e.define(e.like(like, n, h, 1, w, 1, ch))
+	e.slice(squares, first, make([]int, 6), []int{n, h, 1, w, 1, ch})
+	return e.reshaped(first, like, n, h, w, ch)
 }
 
 // RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the
@@ -80,8 +94,8 @@ func planResizeBilinear(c *call) func(*emitter) error {
 	}
 }
 
-// RESIZE_NEAREST_NEIGHBOR to a multiple of the size, which is the same with half_pixel_centers and without: each pixel
-// several times.
+// RESIZE_NEAREST_NEIGHBOR. To a multiple of the size it is the same with half_pixel_centers and without: each pixel
+// several times. Any other is computed in Go.
 func planResizeNearest(c *call) func(*emitter) error {
 	if !c.arity(2, 2) {
 		return nil
@@ -96,19 +110,48 @@ func planResizeNearest(c *call) func(*emitter) error {
 	}
 	n, h, w, ch := in.shape[0], in.shape[1], in.shape[2], in.shape[3]
 	times := []int{1, 1, size[0] / h, 1, size[1] / w, 1}
-	if size[0]%h != 0 || size[1]%w != 0 || slices.Max(times) > mostJoined ||
-		c.op.options.Bool(nearestAlignCorners) && slices.Max(times) > 1 {
-		c.unsupported("%v to %v, or corners that are aligned: the size must be a multiple", in.shape, size)
+	align, half := c.op.options.Bool(nearestAlignCorners), c.op.options.Bool(nearestHalfPixelCenters)
+	if !c.inGo && (size[0]%h != 0 || size[1]%w != 0 || slices.Max(times) > mostJoined ||
+		align && slices.Max(times) > 1) {
+		c.unsupported("%v to %v", in.shape, size)
 		return nil
 	}
 	shape := []int{n, size[0], size[1], ch}
 	c.define(0, shape...)
 	c.keepsScale(0)
+	if c.inGo && c.err == nil {
+		places := everywhere(in.shape)
+		places[1], places[2] = nearest(h, size[0], align, half), nearest(w, size[1], align, half)
+		return c.take(shape, places)
+	}
 	return func(e *emitter) error {
 		t := c.op.inputs[0]
 		pixels := []int{n, h, 1, w, 1, ch}
 		return e.reshape(e.tiled(e.reshaped(e.input(c, 0), t, pixels...), t, pixels, times), e.output(c, 0), shape)
 	}
+}
+
+// nearest returns the pixel of a row of some length that is nearest to each of a row of another length. It computes in
+// single precision, as TensorFlow Lite does: in double precision another one may be nearer.
+func nearest(from, to int, align, half bool) []int {
+	scale, offset := float32(from)/float32(to), float32(0)
+	if align && to > 1 {
+		scale = float32(from-1) / float32(to-1)
+	}
+	if half {
+		offset = 0.5
+	}
+	out := make([]int, to)
+	for i := range out {
+		at := (float32(i) + offset) * scale
+		if align {
+			out[i] = int(math.Round(float64(at)))
+		} else {
+			out[i] = int(math.Floor(float64(at)))
+		}
+		out[i] = max(0, min(out[i], from-1))
+	}
+	return out
 }
 
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
@@ -172,34 +215,39 @@ func planSpaceToDepth(c *call) func(*emitter) error {
 	}
 }
 
-// blocks reads what SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND have in common: an image, the height and width of a block,
-// and how much is added to or taken off the four sides. Each side is less than 2^24.
-func (c *call) blocks() (in *value, block, sides []int) {
+// blocks reads what SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND have in common: images, the height and width of a block,
+// and how much is added to or taken off the four sides. Each side is less than 2^24. Rows are images of one column.
+func (c *call) blocks() (images, block, sides []int) {
 	if !c.arity(3, 3) {
 		return nil, nil, nil
 	}
-	in, block, sides = c.data(0), c.integers(1), c.integers(2)
-	if c.err == nil && len(in.shape) != 4 {
+	in, block, sides := c.data(0), slices.Clone(c.integers(1)), slices.Clone(c.integers(2))
+	if c.err == nil && len(in.shape) != 4 && len(in.shape) != 3 {
 		c.unsupported("an input of %d dimensions", len(in.shape))
 	}
 	if c.err != nil {
 		return nil, nil, nil
 	}
+	images = slices.Clone(in.shape)
+	if len(images) == 3 {
+		images = slices.Insert(images, 2, 1)
+		block, sides = append(block, 1), append(sides, 0, 0)
+	}
 	if len(block) != 2 || block[0] <= 0 || block[1] <= 0 || len(sides) != 4 || slices.Min(sides) < 0 ||
 		slices.Max(append(sides, block...)) >= 1<<24 {
 		c.malformed("blocks of %v with %v at the sides", block, sides)
 	}
-	return in, block, sides
+	return images, block, sides
 }
 
 // SPACE_TO_BATCH_ND of images: each pixel of a block goes into an image of its own.
 func planSpaceToBatch(c *call) func(*emitter) error {
-	in, block, sides := c.blocks()
+	from, block, sides := c.blocks()
 	if c.err != nil {
 		return nil
 	}
-	n, ch := in.shape[0], in.shape[3]
-	height, width := in.shape[1]+sides[0]+sides[1], in.shape[2]+sides[2]+sides[3]
+	n, ch := from[0], from[3]
+	height, width := from[1]+sides[0]+sides[1], from[2]+sides[2]+sides[3]
 	if height%block[0] != 0 || width%block[1] != 0 {
 		c.malformed("blocks of %v for %d by %d pixels", block, height, width)
 		return nil
@@ -215,10 +263,14 @@ func planSpaceToBatch(c *call) func(*emitter) error {
 		c.malformed("%v at the sides: %v", sides, err)
 		return nil
 	}
-	c.define(0, images, h, w, ch)
+	shape := c.asRows(images, h, w, ch)
+	c.define(0, shape...)
 	c.keepsScale(0)
 	return func(e *emitter) error {
 		t, id := c.op.inputs[0], e.input(c, 0)
+		if len(shape) == 3 {
+			id = e.reshaped(id, t, from...)
+		}
 		if slices.Max(sides) > 0 {
 			to := e.define(e.like(t, padded...))
 			e.pad(id, to, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
@@ -226,24 +278,33 @@ func planSpaceToBatch(c *call) func(*emitter) error {
 		}
 		id = e.reshaped(id, t, n, h, block[0], w, block[1], ch)
 		id = e.transposed(id, t, []int{n, h, block[0], w, block[1], ch}, []int{2, 4, 0, 1, 3, 5})
-		return e.reshape(id, e.output(c, 0), []int{images, h, w, ch})
+		return e.reshape(id, e.output(c, 0), shape)
 	}
+}
+
+// asRows returns a shape of images as the operator has it: without the width where operand 0 has rows.
+func (c *call) asRows(images, height, width, channels int) []int {
+	if len(c.resolve(0).shape) == 3 {
+		return []int{images, height, channels}
+	}
+	return []int{images, height, width, channels}
 }
 
 // BATCH_TO_SPACE_ND of images: the inverse of SPACE_TO_BATCH_ND.
 func planBatchToSpace(c *call) func(*emitter) error {
-	in, block, sides := c.blocks()
+	from, block, sides := c.blocks()
 	if c.err != nil {
 		return nil
 	}
 	square, err := checkedMul(block[0], block[1])
-	if err != nil || in.shape[0]%square != 0 {
-		c.malformed("blocks of %v for %d images", block, in.shape[0])
+	if err != nil || from[0]%square != 0 {
+		c.malformed("blocks of %v for %d images", block, from[0])
 		return nil
 	}
-	n, h, w, ch := in.shape[0]/square, in.shape[1], in.shape[2], in.shape[3]
+	n, h, w, ch := from[0]/square, from[1], from[2], from[3]
 	whole := []int{n, h * block[0], w * block[1], ch}
-	shape := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
+	cut := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
+	shape := c.asRows(cut[0], cut[1], cut[2], cut[3])
 	c.define(0, shape...)
 	c.keepsScale(0)
 	return func(e *emitter) error {
@@ -251,8 +312,10 @@ func planBatchToSpace(c *call) func(*emitter) error {
 		id := e.reshaped(e.input(c, 0), t, block[0], block[1], n, h, w, ch)
 		id = e.transposed(id, t, []int{block[0], block[1], n, h, w, ch}, []int{2, 3, 0, 4, 1, 5})
 		if slices.Max(sides) == 0 {
-			return e.reshape(id, e.output(c, 0), whole)
+			return e.reshape(id, e.output(c, 0), shape)
 		}
-		return e.slice(e.reshaped(id, t, whole...), e.output(c, 0), []int{0, sides[0], sides[2], 0}, shape)
+		part := e.define(e.like(t, cut...))
+		e.slice(e.reshaped(id, t, whole...), part, []int{0, sides[0], sides[2], 0}, cut)
+		return e.reshape(part, e.output(c, 0), shape)
 	}
 }

@@ -3,6 +3,7 @@ package tflite
 import (
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/xnnpack"
 )
 
@@ -52,6 +53,9 @@ func planConcatenation(c *call) func(*emitter) error {
 	c.define(0, shape...)
 	for i := range c.op.inputs {
 		c.keepsScale(i)
+	}
+	if c.inGo {
+		return c.do(func(r *run) error { return compute.Join(r.out[0], axis, r.in...) })
 	}
 	return func(e *emitter) error {
 		out := e.output(c, 0)
@@ -114,7 +118,7 @@ func planPack(c *call) func(*emitter) error {
 		if c.err != nil {
 			return nil
 		}
-		if v.dtype != first.dtype || v.whole != first.whole || !slices.Equal(v.shape, first.shape) {
+		if v.dtype != first.dtype || !slices.Equal(v.shape, first.shape) {
 			c.malformed("inputs of %v%v and %v%v", first.dtype, first.shape, v.dtype, v.shape)
 			return nil
 		}
@@ -125,6 +129,14 @@ func planPack(c *call) func(*emitter) error {
 	c.define(0, shape...)
 	for i := range c.op.inputs {
 		c.keepsScale(i)
+	}
+	if c.inGo {
+		return c.do(func(r *run) error {
+			for i := range r.in {
+				r.in[i].Shape = one
+			}
+			return compute.Join(r.out[0], axis, r.in...)
+		})
 	}
 	return func(e *emitter) error {
 		var inputs []xnnpack.ValueID
@@ -148,9 +160,15 @@ func planTile(c *call) func(*emitter) error {
 		c.malformed("%v times an input of shape %v", times, in.shape)
 		return nil
 	}
-	shape := slices.Clone(in.shape)
+	return c.tile(in.shape, times)
+}
+
+// tile plans an operator whose output is operand 0, in a shape, several times along each dimension.
+func (c *call) tile(from, times []int) func(*emitter) error {
+	shape := slices.Clone(from)
+	var places [][]int
 	for i, n := range times {
-		if n > mostJoined {
+		if n > mostJoined && !c.inGo {
 			c.unsupported("%v times", times)
 			return nil
 		}
@@ -158,9 +176,25 @@ func planTile(c *call) func(*emitter) error {
 	}
 	c.define(0, shape...)
 	c.keepsScale(0)
+	if c.err != nil {
+		return nil
+	}
+	if c.inGo {
+		for i, n := range times {
+			places = append(places, slices.Repeat(every(0, from[i], 1), n))
+		}
+		return c.do(func(r *run) error {
+			r.in[0].Shape = from
+			return compute.Take(r.out[0], r.in[0], places, nil)
+		})
+	}
 	return func(e *emitter) error {
 		t := c.op.inputs[0]
-		return e.reshape(e.tiled(e.input(c, 0), t, in.shape, times), e.output(c, 0), shape)
+		id := e.input(c, 0)
+		if rank := len(c.plan.values[t].shape); rank < len(from) {
+			id = e.reshaped(id, t, from...)
+		}
+		return e.reshape(e.tiled(id, t, from, times), e.output(c, 0), shape)
 	}
 }
 

@@ -66,7 +66,8 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) func(*emitter) error {
 	}
 }
 
-// REDUCE_MAX over axes that follow each other: the maximum of a pool of all their elements.
+// REDUCE_MAX over axes that follow each other: the maximum of a pool of all their elements. REDUCE_MIN is that of the
+// negated ones.
 func planReduceMax(c *call) func(*emitter) error {
 	r := c.reduction()
 	if c.err != nil {
@@ -95,13 +96,25 @@ func planReduceMax(c *call) func(*emitter) error {
 		if pool == 1 {
 			return e.reshape(e.input(c, 0), e.output(c, 0), r.output)
 		}
-		t := c.op.inputs[0]
-		in := e.reshaped(e.input(c, 0), t, outer, pool, 1, inner)
+		t, id := c.op.inputs[0], e.input(c, 0)
+		if c.op.code == opReduceMin {
+			id = e.negated(id, e.like(t))
+		}
+		in := e.reshaped(id, t, outer, pool, 1, inner)
 		top := e.define(e.like(t, outer, 1, 1, inner))
 		if e.err == nil {
 			e.err = e.s.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
 				Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: one})
 		}
+		if c.op.code == opReduceMin {
+			top = e.negated(top, e.like(t, outer, 1, 1, inner))
+		}
 		return e.reshape(top, e.output(c, 0), r.output)
 	}
+}
+
+func (e *emitter) negated(id xnnpack.ValueID, like xnnpack.Tensor) xnnpack.ValueID {
+	out := e.define(like)
+	e.unary(xnnpack.Unary{Op: xnnpack.Negate}, id, out)
+	return out
 }

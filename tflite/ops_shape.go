@@ -3,6 +3,7 @@ package tflite
 import (
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/xnnpack"
 )
 
@@ -13,7 +14,12 @@ func planPad(c *call) func(*emitter) error {
 	}
 	in, paddings := c.data(0), c.integers(1)
 	var fill float32
-	if c.op.code == opPadV2 {
+	switch {
+	case c.inGo && len(c.op.inputs) == 3:
+		if v := c.data(2); c.err == nil && (v.dtype != in.dtype || len(v.shape) > 0) {
+			c.malformed("an element of %v%v for %v", v.dtype, v.shape, in.dtype)
+		}
+	case c.op.code == opPadV2:
 		fill = c.scalar(2)
 	}
 	if c.err != nil {
@@ -31,6 +37,20 @@ func planPad(c *call) func(*emitter) error {
 	}
 	c.define(0, shape...)
 	c.keepsScale(0)
+	if c.inGo {
+		var places [][]int
+		for i, d := range in.shape {
+			places = append(places, slices.Concat(slices.Repeat([]int{-1}, pre[i]), every(0, d, 1),
+				slices.Repeat([]int{-1}, post[i])))
+		}
+		return c.do(func(r *run) error {
+			var missing []byte
+			if len(r.in) == 3 {
+				missing = r.in[2].Data
+			}
+			return compute.Take(r.out[0], r.in[0], places, missing)
+		})
+	}
 	return func(e *emitter) error {
 		return e.s.StaticConstantPad(xnnpack.StaticConstantPad{
 			Input: e.input(c, 0), Output: e.output(c, 0), Pre: pre, Post: post, Value: fill,
@@ -101,12 +121,23 @@ func (c *call) newShape(old, shape []int) []int {
 func (c *call) reshape(shape []int) func(*emitter) error {
 	c.define(0, shape...)
 	c.keepsScale(0)
+	if c.inGo {
+		return c.do(copied)
+	}
 	return func(e *emitter) error { return e.reshape(e.input(c, 0), e.output(c, 0), shape) }
 }
 
 // keepsScale has an operator that moves elements computed in single precision where they get another scale on the way.
 func (c *call) keepsScale(input int) {
 	if c.err != nil {
+		return
+	}
+	if tensors := c.plan.graph.tensors; tensors[c.op.inputs[input]].inGo() {
+		for _, n := range c.op.outputs {
+			if tensors[n].dtype != c.declared(input) || !tensors[n].inGo() {
+				c.malformed("values of type %v become %v", c.declared(input), tensors[n].dtype)
+			}
+		}
 		return
 	}
 	in := c.describe(c.op.inputs[input])
@@ -193,6 +224,13 @@ func planTranspose(c *call) func(*emitter) error {
 	}
 	c.define(0, shape...)
 	c.keepsScale(0)
+	if c.inGo {
+		strides := make([]int, rank)
+		for i, d := range permutation {
+			strides[i], _ = elements(in.shape[d+1:])
+		}
+		return c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[0], 0, strides) })
+	}
 	return func(e *emitter) error {
 		if rank == 0 {
 			return e.reshape(e.input(c, 0), e.output(c, 0), nil)

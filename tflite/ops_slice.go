@@ -3,6 +3,7 @@ package tflite
 import (
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/xnnpack"
 )
 
@@ -14,10 +15,25 @@ func (e *emitter) slice(in, out xnnpack.ValueID, offsets, sizes []int) error {
 	return e.err
 }
 
+// within returns the indices of a part of a shape, each stride apart, or 1 if that is nil.
+func within(begin, size, stride []int) (places [][]int) {
+	for d, n := range size {
+		step := 1
+		if stride != nil {
+			step = stride[d]
+		}
+		places = append(places, every(begin[d], n, step))
+	}
+	return places
+}
+
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
 func (c *call) part(offsets, sizes, shape []int) func(*emitter) error {
 	c.define(0, shape...)
 	c.keepsScale(0)
+	if c.inGo {
+		return c.take(sizes, within(offsets, sizes, nil))
+	}
 	return func(e *emitter) error {
 		part := e.define(e.like(c.op.inputs[0], sizes...))
 		e.slice(e.input(c, 0), part, offsets, sizes)
@@ -73,51 +89,76 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 	}
 	o := c.op.options
 	mask := func(slot, i int) bool { return o.Int32(slot, 0)>>i&1 != 0 }
-	if o.Int32(sliceEllipsisMask, 0) != 0 || o.Int32(sliceNewAxisMask, 0) != 0 || o.Bool(sliceOffset) {
-		c.unsupported("an ellipsis, a new axis or an offset in a slice")
+	if o.Bool(sliceOffset) {
+		c.unsupported("an offset in a slice")
 		return s
 	}
-	if n := len(begin); n > len(shape) || len(end) != n || len(stride) != n {
+	n, left := len(begin), len(shape) // dimensions that no number is about
+	for i := range n {
+		if !mask(sliceNewAxisMask, i) && !mask(sliceEllipsisMask, i) {
+			left--
+		}
+	}
+	if n > 31 || left < 0 || len(end) != n || len(stride) != n {
 		c.malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
 		return s
 	}
-	for i, d := range shape {
-		from, to, step, dropped := 0, d, 1, false
-		if i < len(begin) {
-			if step, dropped = stride[i], mask(sliceShrinkAxisMask, i); step <= 0 {
-				c.unsupported("a slice by %v", stride)
-				return s
-			}
-			within := func(n int) int {
-				if n < 0 {
-					n += d
-				}
-				return min(max(n, 0), d)
-			}
-			if !mask(sliceBeginMask, i) {
-				from = within(begin[i])
-			}
-			switch {
-			case dropped:
-				to = from + 1
-			case !mask(sliceEndMask, i):
-				to = within(end[i])
-			}
-		}
-		if from >= to || to > d {
-			c.malformed("a slice from %v to %v of shape %v", begin, end, shape)
-			return s
-		}
-		size := (to - from + step - 1) / step
+	add := func(from, size, step int, dropped bool) {
 		s.begin, s.size, s.stride = append(s.begin, from), append(s.size, size), append(s.stride, step)
 		if !dropped {
 			s.shape = append(s.shape, size)
 		}
 	}
+	rest := func() {
+		for ; left > 0; left-- {
+			add(0, shape[len(s.begin)], 1, false)
+		}
+	}
+	for i := range n {
+		switch {
+		case mask(sliceEllipsisMask, i):
+			rest()
+			continue
+		case mask(sliceNewAxisMask, i):
+			s.shape = append(s.shape, 1)
+			continue
+		}
+		d, step, dropped := shape[len(s.begin)], stride[i], mask(sliceShrinkAxisMask, i)
+		from, to := 0, d
+		if step < 0 {
+			from, to = d-1, -1
+		}
+		clamped := func(n int) int {
+			if n < 0 {
+				n += d
+			}
+			if step < 0 {
+				return min(max(n, -1), d-1)
+			}
+			return min(max(n, 0), d)
+		}
+		if !mask(sliceBeginMask, i) {
+			from = clamped(begin[i])
+		}
+		switch {
+		case dropped:
+			to, step = from+1, 1
+		case !mask(sliceEndMask, i):
+			to = clamped(end[i])
+		}
+		if step == 0 || from < 0 || from >= d || (to-from)*step <= 0 {
+			c.malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
+			return s
+		}
+		add(from, (to-from+step-step/abs(step))/step, step, dropped)
+	}
+	rest()
 	return s
 }
 
-// STRIDED_SLICE with strides of 1.
+func abs(n int) int { return max(n, -n) }
+
+// STRIDED_SLICE. XNNPACK has strides of 1.
 func planStridedSlice(c *call) func(*emitter) error {
 	if !c.arity(4, 4) {
 		return nil
@@ -127,6 +168,11 @@ func planStridedSlice(c *call) func(*emitter) error {
 		return nil
 	}
 	s := c.stridedSlice(in.shape)
+	if c.inGo {
+		c.define(0, s.shape...)
+		c.keepsScale(0)
+		return c.take(s.size, within(s.begin, s.size, s.stride))
+	}
 	for i, n := range s.stride {
 		if n != 1 && s.size[i] != 1 {
 			c.unsupported("a slice by %v", s.stride)
@@ -168,6 +214,19 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 		c.malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
 	}
 	c.keepsScale(input)
+	if c.inGo {
+		return c.do(func(r *run) error {
+			from, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
+			for i, n := range lengths {
+				sizes[axis], r.out[i].Shape = n, sizes
+				if err := compute.Take(r.out[i], r.in[input], within(from, sizes, nil), nil); err != nil {
+					return err
+				}
+				from[axis] += n
+			}
+			return nil
+		})
+	}
 	return func(e *emitter) error {
 		t, id := c.op.inputs[input], e.input(c, input)
 		offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)

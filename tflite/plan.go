@@ -20,6 +20,7 @@ type plan struct {
 	derived   map[string]*constant
 	names     map[string]bool   // of tensors, once they were asked for
 	first     map[stored]string // the name of the first tensor that has these bytes
+	folded    int               // bytes of constants that were computed
 }
 
 // value is what a tensor is at the point of the graph that planning has reached. TensorFlow Lite computes the shapes of
@@ -27,10 +28,8 @@ type plan struct {
 type value struct {
 	state    state
 	shape    []int
-	dtype    elementType // that XNNPACK has, see computedAs
-	whole    bool        // integers or booleans
+	dtype    elementType
 	constant *constant
-	numbers  []int // of one that is known
 }
 
 type state uint8
@@ -39,16 +38,17 @@ const (
 	undefined state = iota // no operator has computed it yet
 	dynamic
 	static
-	known   // integers that follow from shapes and constants
 	refused // what computes it cannot run
 )
 
-// step adds one operator to a subgraph.
+// step is one operator: nodes of a subgraph, or what Go computes.
 type step struct {
-	op   *operator
-	wide bool // quantized values are computed in single precision
-	emit func(*emitter) error
-	uses []usage
+	op      *operator
+	wide    bool // quantized values are computed in single precision
+	emit    func(*emitter) error
+	uses    []usage
+	compute func(*run) error // nil of nodes
+	reads   []int            // the operands that Go reads
 }
 
 // usage is one use of a constant.
@@ -100,11 +100,10 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 		if _, err := elements(shape); err != nil {
 			return nil, fmt.Errorf("%w: input %q: %w", ErrMalformed, t.name, err)
 		}
-		dtype, isWhole := t.computedAs()
-		if _, _, err := datatype(dtype, t.quantization, shape); err != nil {
+		if err := t.computable(shape); err != nil {
 			return nil, fmt.Errorf("input %q: %w", t.name, err)
 		}
-		p.values[i] = value{state: dynamic, shape: shape, dtype: dtype, whole: isWhole}
+		p.values[i] = value{state: dynamic, shape: shape, dtype: t.dtype}
 	}
 	p.steps = make([]step, 0, len(g.operators))
 	var why reasons
@@ -119,28 +118,15 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 			p.refuse(op)
 			continue
 		}
-		c := &call{plan: p, op: op, file: file, takes: row.takes}
-		var emit func(*emitter) error
-		if !c.fold(row.fold) && c.err == nil {
-			emit = row.plan(c)
-		}
-		if fault := op.options.Err(); fault != nil {
-			c.err = fault // options are read only now, and one that cannot be read gives its default
-		}
-		if c.err == nil && len(c.defined) != len(op.outputs) {
-			c.malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
-		}
+		s, err := p.plan(op, row, file)
 		switch {
-		case c.err == nil:
-		case errors.Is(c.err, ErrMalformed):
-			return nil, fmt.Errorf("operator %d, %s: %w", op.index, op.name(), c.err)
-		default:
-			why.add(op, c.err)
+		case errors.Is(err, ErrMalformed):
+			return nil, fmt.Errorf("operator %d, %s: %w", op.index, op.name(), err)
+		case err != nil:
+			why.add(op, err)
 			p.refuse(op)
-			continue
-		}
-		if emit != nil {
-			p.steps = append(p.steps, step{op: op, wide: c.wide, emit: emit, uses: c.uses})
+		case s.emit != nil || s.compute != nil:
+			p.steps = append(p.steps, s)
 		}
 	}
 	if err := why.err(); err != nil {
@@ -165,14 +151,45 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 	return p, nil
 }
 
+// plan plans an operator: as nodes, or where XNNPACK cannot compute it, in Go.
+func (p *plan) plan(op *operator, row operatorRow, file []byte) (s step, err error) {
+	for _, f := range []struct {
+		plan func(*call) func(*emitter) error
+		inGo bool
+	}{{row.plan, false}, {row.inGo, true}} {
+		if f.plan == nil {
+			continue
+		}
+		c := &call{plan: p, op: op, file: file, takes: row.takes, inGo: f.inGo}
+		s = step{op: op, emit: f.plan(c)}
+		if fault := op.options.Err(); fault != nil {
+			c.err = fault // options are read only now, and one that cannot be read gives its default
+		}
+		if c.err == nil && len(c.defined) != len(op.outputs) {
+			c.malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
+		}
+		s.wide, s.uses, s.compute, s.reads = c.wide, c.uses, c.compute, c.reads
+		if c.err == nil && c.inGo {
+			c.fold(&s)
+		}
+		if err = c.err; !errors.Is(err, ErrUnsupported) {
+			return s, err
+		}
+		for _, i := range c.defined {
+			p.values[op.outputs[i]] = value{}
+		}
+	}
+	return s, err
+}
+
 // planOutputs checks that every output is computed, and returns the uses of the constants among them.
 func (p *plan) planOutputs(file []byte) ([]usage, error) {
 	var uses []usage
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
-		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file, takes: bytes8}
+		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file, takes: bytes8, inGo: t.inGo()}
 		c.data(0)
-		if c.err == nil {
+		if c.err == nil && !c.inGo {
 			_, _, c.err = p.datatype(i)
 		}
 		if c.err != nil {

@@ -134,7 +134,8 @@ const ( // ResizeBilinearOptions
 )
 
 const ( // ResizeNearestNeighborOptions
-	nearestAlignCorners = 0
+	nearestAlignCorners     = 0
+	nearestHalfPixelCenters = 1
 )
 
 const ( // AddOptions, SubOptions, MulOptions, DivOptions
@@ -178,6 +179,21 @@ const ( // TransposeConvOptions
 	transposeConvStrideW    = 1
 	transposeConvStrideH    = 2
 	transposeConvActivation = 3
+)
+
+const ( // L2NormOptions, OneHotOptions, CumsumOptions, MirrorPadOptions
+	l2Activation    = 0
+	oneHotAxis      = 0
+	cumsumExclusive = 0
+	cumsumReverse   = 1
+	mirrorPadMode   = 0
+)
+
+const ( // LocalResponseNormalizationOptions
+	localRadius = 0
+	localBias   = 1
+	localAlpha  = 2
+	localBeta   = 3
 )
 
 const ( // Padding

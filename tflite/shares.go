@@ -53,25 +53,33 @@ func (p *plan) weighted() []*divide.Group {
 // cut makes a plan of some of the steps. Its inputs are what these read and none of them computes, its outputs what
 // they compute.
 func (p *plan) cut(steps []int) *plan {
-	g := *p.graph
-	g.inputs, g.outputs = nil, nil
-	part := &plan{graph: &g, values: p.values}
 	slices.Sort(steps)
-	seen := map[int]bool{absent: true}
+	var inputs, outputs []int
+	seen := map[int]bool{}
 	for _, i := range steps {
 		for _, t := range p.steps[i].op.outputs {
 			seen[t] = true
-			g.outputs = append(g.outputs, t)
+			outputs = append(outputs, t)
 		}
-		part.steps = append(part.steps, p.steps[i])
 	}
-	for _, s := range part.steps {
-		for _, t := range s.op.inputs {
-			if !seen[t] && p.values[t].state == dynamic {
+	for _, i := range steps {
+		for _, t := range p.dynamic(&p.steps[i]) {
+			if !seen[t] {
 				seen[t] = true
-				g.inputs = append(g.inputs, t)
+				inputs = append(inputs, t)
 			}
 		}
+	}
+	return p.part(steps, inputs, outputs)
+}
+
+// part makes a plan of some of the steps, with these inputs and outputs.
+func (p *plan) part(steps, inputs, outputs []int) *plan {
+	g := *p.graph
+	g.inputs, g.outputs = inputs, outputs
+	part := &plan{graph: &g, values: p.values}
+	for _, i := range steps {
+		part.steps = append(part.steps, p.steps[i])
 	}
 	return part
 }

@@ -4,19 +4,28 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
-// computedAs returns the type that XNNPACK is given a tensor's values in, and whether they are integers or booleans:
-// XNNPACK computes with these in single precision.
-func (t *tensor) computedAs() (kind elementType, isWhole bool) {
-	switch t.dtype {
-	case typeInt32, typeInt64, typeBool:
-		if len(t.quantization.scales) == 0 {
-			return typeFloat32, true
-		}
+// elementTypes are the types that Go computes with. XNNPACK has single precision, and integers with a scale.
+var elementTypes = map[elementType]models.Element{
+	typeFloat32: models.Float32, typeInt8: models.Int8, typeUint8: models.Uint8, typeInt16: models.Int16,
+	typeInt32: models.Int32, typeInt64: models.Int64, typeBool: models.Bool,
+}
+
+// inGo reports whether XNNPACK has no such values: integers without a scale, and booleans.
+func (t *tensor) inGo() bool {
+	return elementTypes[t.dtype] != 0 && t.dtype != typeFloat32 && len(t.quantization.scales) == 0
+}
+
+// computable checks that XNNPACK or Go has values of the tensor's type, in a shape.
+func (t *tensor) computable(shape []int) error {
+	if t.inGo() {
+		return nil
 	}
-	return t.dtype, false
+	_, _, err := datatype(t.dtype, t.quantization, shape)
+	return err
 }
 
 func (t elementType) isBytes() bool { return t == typeInt8 || t == typeUint8 }
@@ -96,8 +105,8 @@ func (c *call) describe(tensor int) xnnpack.Tensor {
 // sameTypes checks that every output has the type of the input.
 func (c *call) sameTypes(in *value) {
 	for i, n := range c.op.outputs {
-		if t, isWhole := c.plan.graph.tensors[n].computedAs(); c.err == nil && (t != in.dtype || isWhole != in.whole) {
-			c.unsupported("output %d of type %v for an input of type %v", i, c.plan.graph.tensors[n].dtype, in.dtype)
+		if t := c.plan.graph.tensors[n].dtype; c.err == nil && t != in.dtype {
+			c.unsupported("output %d of type %v for an input of type %v", i, t, in.dtype)
 		}
 	}
 }

@@ -39,13 +39,13 @@ func (c *call) weights(in, filter *value, kernelAt, biasAt, outputs int, how use
 	if hasBias {
 		v := c.resolve(biasAt)
 		w.bias = v.constant
-		if v.dtype != biasType || v.whole {
+		if v.dtype != biasType {
 			c.unsupported("a bias of type %v for an input of type %v", c.declared(biasAt), in.dtype)
 		}
 	}
 	w.kernel = filter.constant
 	switch {
-	case filter.whole, filter.dtype != in.dtype && (in.dtype != typeFloat32 || !filter.dtype.isBytes()):
+	case filter.dtype != in.dtype && (in.dtype != typeFloat32 || !filter.dtype.isBytes()):
 		c.unsupported("weights of type %v for an input of type %v", c.declared(kernelAt), in.dtype)
 	case filter.dtype != in.dtype:
 		if dynamic > 0 && c.channelwise(&w, filter, outputs) {
@@ -76,7 +76,7 @@ func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
 	q := &filter.constant.quant
 	nonzero := func(z int64) bool { return z != 0 }
 	if filter.dtype != typeInt8 || slices.ContainsFunc(q.zeroPoints, nonzero) ||
-		w.bias != nil && (w.bias.scatter != nil || w.bias.content != asStored) {
+		w.bias != nil && !w.bias.asStored() {
 		return false
 	}
 	if len(q.scales) == 1 && filter.shape[0] != 1 {

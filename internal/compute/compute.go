@@ -32,6 +32,12 @@ func (a Array) at(i int) []byte {
 	return a.Data[i*n : i*n+n : i*n+n]
 }
 
+// Number returns element i.
+func (a Array) Number(i int) float64 { return numberOf(a.Element, a.at(i)) }
+
+// Put sets element i.
+func (a Array) Put(i int, x float64) { putNumber(a.Element, a.at(i), x) }
+
 // whole reports whether an element is an integer or a boolean.
 func whole(e models.Element) bool {
 	switch e {

@@ -75,7 +75,7 @@ func Gather(out, table, indices Array, axis, batch int) error {
 		for o := range outer {
 			from := table.Data[(b*outer+o)*all*size:][:all*size]
 			for i := range count {
-				n, err := index(indices, b*count+i, all)
+				n, err := indices.Index(b*count+i, all)
 				if err != nil {
 					return err
 				}
@@ -86,9 +86,9 @@ func Gather(out, table, indices Array, axis, batch int) error {
 	return nil
 }
 
-// index reads an index of a dimension of length all.
-func index(indices Array, i, all int) (int, error) {
-	n := wholeOf(indices.Element, indices.at(i))
+// Index returns element i, an index of a dimension of length all. The error matches [ErrIndex].
+func (a Array) Index(i, all int) (int, error) {
+	n := wholeOf(a.Element, a.at(i))
 	if n < 0 || n >= int64(all) {
 		return 0, fmt.Errorf("%w: %d of %d", ErrIndex, n, all)
 	}
@@ -103,7 +103,7 @@ func places(indices Array, shape []int, do func(i, at int)) error {
 	for i := range product(indices.Shape[:last]) {
 		at := 0
 		for d := range depth {
-			n, err := index(indices, i*depth+d, shape[d])
+			n, err := indices.Index(i*depth+d, shape[d])
 			if err != nil {
 				return err
 			}
@@ -138,6 +138,18 @@ func ScatterSlices(out, indices, slices Array) error {
 			}
 		}
 	})
+}
+
+// Update fills an output with an input that has an update in it: where one index for each dimension says, or as near as
+// it fits.
+func Update(out, in, update, at Array) error {
+	copy(out.Data, in.Data)
+	first, far := 0, rows(in.Shape)
+	for d, n := range in.Shape {
+		first += far[d] * int(min(max(wholeOf(at.Element, at.at(d)), 0), int64(n-update.Shape[d])))
+	}
+	walk(update.Shape, [][]int{far}, func(i int, places []int) { copy(out.at(first+places[0]), update.at(i)) })
+	return nil
 }
 
 // ranked is a number with its index.

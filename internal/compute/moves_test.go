@@ -51,7 +51,8 @@ func TestSlicesAreGatheredAlongAnAxis(t *testing.T) {
 
 	for _, n := range []float64{-1, 3} {
 		wrong := of(models.Int32, []int{1, 2}, 0, n)
-		require.ErrorIs(t, Gather(of(models.Float32, []int{2, 1, 2}), table, of(models.Int32, []int{1}, n), 1, 0), ErrIndex)
+		index, out := of(models.Int32, []int{1}, n), of(models.Float32, []int{2, 1, 2})
+		require.ErrorIs(t, Gather(out, table, index, 1, 0), ErrIndex)
 		require.ErrorIs(t, GatherSlices(of(models.Float32, []int{1, 2}), table, wrong), ErrIndex)
 		require.ErrorIs(t, ScatterSlices(spread, wrong, of(models.Float32, []int{1, 2})), ErrIndex)
 	}

@@ -83,20 +83,23 @@ func CumulativeSum(out, in Array, axis int, exclusive, reverse bool) error {
 }
 
 // ArgMax fills an output with the index along an axis of the largest element, of equal ones the first. A number that is
-// none counts as the largest.
-func ArgMax(out, in Array, axis int) error {
+// none counts as the largest. ArgMin is its counterpart.
+func ArgMax(out, in Array, axis int) error { return arg(out, in, axis, 1) }
+
+// ArgMin fills an output with the index of the smallest element, as ArgMax does.
+func ArgMin(out, in Array, axis int) error { return arg(out, in, axis, -1) }
+
+func arg(out, in Array, axis int, sign float64) error {
 	outer, length, inner := product(in.Shape[:axis]), in.Shape[axis], product(in.Shape[axis+1:])
-	for o := range outer {
-		for i := range inner {
-			best, at := 0.0, -1
-			for k := range length {
-				x := numberOf(in.Element, in.at((o*length+k)*inner+i))
-				if at < 0 || x > best || x != x && best == best {
-					best, at = x, k
-				}
+	for n := range outer * inner {
+		best, at := 0.0, -1
+		for k := range length {
+			x := sign * in.Number((n/inner*length+k)*inner+n%inner)
+			if at < 0 || x > best || x != x && best == best {
+				best, at = x, k
 			}
-			putWhole(out.Element, out.at(o*inner+i), int64(at))
 		}
+		putWhole(out.Element, out.at(n), int64(at))
 	}
 	return nil
 }
@@ -159,6 +162,20 @@ func LogSoftmax(out, in Array, axis int) error {
 				putNumber(out.Element, out.at(at(k)), numberOf(in.Element, in.at(at(k)))-most-math.Log(sum))
 			}
 		}
+	}
+	return nil
+}
+
+// LocalNormalization fills an output with numbers divided by (bias + alpha * s)^beta, where s is the sum of the squares
+// of those that are at most radius away along the last dimension.
+func LocalNormalization(out, in Array, radius int, bias, alpha, beta float64) error {
+	length := in.Shape[len(in.Shape)-1]
+	for i := range product(in.Shape) {
+		sum, at := 0.0, i%length
+		for k := i - min(radius, at); k <= i+min(radius, length-1-at); k++ {
+			sum += in.Number(k) * in.Number(k)
+		}
+		out.Put(i, in.Number(i)*math.Pow(bias+alpha*sum, -beta))
 	}
 	return nil
 }

@@ -22,7 +22,14 @@ func PackShares(t testing.TB, m models.Model, path string, n int) xpwc.Stats {
 // PackWhole has the cache file hold all that a runtime of the model looks up, as any program that loads it does.
 func PackWhole(t testing.TB, m models.Model, path string) xpwc.Stats {
 	t.Helper()
-	return pack(t, m, path, []models.Share{{Subgraph: m.Subgraph}})
+	var whole []models.Share
+	stages, _ := models.StagesOf(m)
+	for _, s := range stages {
+		if s.Subgraph != nil {
+			whole = append(whole, models.Share{Subgraph: s.Subgraph})
+		}
+	}
+	return pack(t, m, path, whole)
 }
 
 func pack(t testing.TB, m models.Model, path string, shares []models.Share) xpwc.Stats {

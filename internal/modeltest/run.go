@@ -4,11 +4,13 @@ package modeltest
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/compute"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -18,34 +20,93 @@ func Run(t testing.TB, m models.Model, inputs ...[]float32) [][]float32 {
 	t.Helper()
 	l := m.NewLoader()
 	defer func() { require.NoError(t, l.Close()) }()
-	s := defined(t, m, l)
-	r, err := xnnpack.NewRuntime(s, nil)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, r.Delete()) }()
-	require.NoError(t, s.Delete())
-	l.Finalize()
-	return invoke(t, m, r, inputs)
+	return run(t, m, inputs, func(made func(models.Loader, xnnpack.WeightsCache)) { made(l, nil) }, l.Finalize)
 }
 
-// RunCached is Run with a session of the cache, which is given the data map in place of the model's own.
+// RunCached is Run with sessions of the cache, which are given the data map in place of the model's own.
 func RunCached(t testing.TB, m models.Model, cache *xpwc.Cache, data xpwc.DataMap, inputs ...[]float32) [][]float32 {
 	t.Helper()
-	session, err := cache.NewSession(data)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, session.Close()) }()
-	s := defined(t, m, session)
-	r, err := xnnpack.NewRuntime(s, &xnnpack.RuntimeOptions{WeightsCache: session})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, r.Delete()) }()
-	require.NoError(t, s.Delete())
-	require.NoError(t, session.Finalize())
-	return invoke(t, m, r, inputs)
+	var sessions []*xpwc.Session
+	defer func() {
+		for _, s := range sessions {
+			require.NoError(t, s.Close())
+		}
+	}()
+	return run(t, m, inputs, func(made func(models.Loader, xnnpack.WeightsCache)) {
+		session, err := cache.NewSession(data)
+		require.NoError(t, err)
+		sessions = append(sessions, session)
+		made(session, session)
+		require.NoError(t, session.Finalize())
+	}, func() {})
 }
 
-// defined returns the model's subgraph. The test is skipped where this XNNPACK is known to compute it wrongly.
-func defined(t testing.TB, m models.Model, l models.Loader) *xnnpack.Subgraph {
+// run computes the model's stages. place makes the runtime of each where its packed weights are to be, and all is what
+// comes when they are made.
+func run(t testing.TB, m models.Model, inputs [][]float32, place func(func(models.Loader, xnnpack.WeightsCache)),
+	all func()) (out [][]float32) {
 	t.Helper()
-	s, err := m.Subgraph(l)
+	stages, between := models.StagesOf(m)
+	runtimes := make([]*xnnpack.Runtime, len(stages))
+	for i, stage := range stages {
+		if stage.Subgraph == nil {
+			continue
+		}
+		place(func(l models.Loader, cache xnnpack.WeightsCache) {
+			s := defined(t, stage, l)
+			r, err := xnnpack.NewRuntime(s, &xnnpack.RuntimeOptions{WeightsCache: cache})
+			require.NoError(t, err)
+			runtimes[i] = r
+			require.NoError(t, s.Delete())
+		})
+		defer func() { require.NoError(t, runtimes[i].Delete()) }()
+	}
+	all()
+	var buffers []*xnnpack.Buffer
+	buffer := func(size int, err error) {
+		require.NoError(t, err)
+		b, err := xnnpack.NewBuffer(size)
+		require.NoError(t, err)
+		t.Cleanup(b.Free)
+		buffers = append(buffers, b)
+	}
+	for i, v := range m.Inputs() {
+		buffer(v.ByteSize())
+		store(t, v, buffers[i], inputs[i])
+	}
+	for _, v := range m.Outputs() {
+		buffer(v.ByteSize())
+	}
+	for _, n := range between {
+		buffer(n, nil)
+	}
+	for i, stage := range stages {
+		external := map[xnnpack.ValueID][]byte{}
+		var contents [][]byte
+		for id, k := range slices.Concat(stage.Inputs, stage.Outputs) {
+			contents = append(contents, buffers[k].Bytes())
+			external[xnnpack.ValueID(id)] = contents[id]
+		}
+		if r := runtimes[i]; r != nil {
+			require.NoError(t, r.Reshape())
+			checkShapes(t, m, stage, r)
+			require.NoError(t, r.Setup(external))
+			require.NoError(t, r.Invoke())
+		} else {
+			n := len(stage.Inputs)
+			require.NoError(t, stage.Compute(contents[:n], contents[n:]))
+		}
+	}
+	for i, v := range m.Outputs() {
+		out = append(out, fetch(v, buffers[len(inputs)+i]))
+	}
+	return out
+}
+
+// defined returns a stage's subgraph. The test is skipped where this XNNPACK is known to compute it wrongly.
+func defined(t testing.TB, stage models.Stage, l models.Loader) *xnnpack.Subgraph {
+	t.Helper()
+	s, err := stage.Subgraph(l)
 	if errors.Is(err, xnnpack.ErrKnownDefect) {
 		t.Skip(err)
 	}
@@ -53,36 +114,18 @@ func defined(t testing.TB, m models.Model, l models.Loader) *xnnpack.Subgraph {
 	return s
 }
 
-func invoke(t testing.TB, m models.Model, r *xnnpack.Runtime, inputs [][]float32) [][]float32 {
+// checkShapes checks those of the model's outputs that a stage computes.
+func checkShapes(t testing.TB, m models.Model, stage models.Stage, r *xnnpack.Runtime) {
 	t.Helper()
-	require.NoError(t, r.Reshape())
-	external := map[xnnpack.ValueID][]byte{}
-	buffer := func(v models.Value) *xnnpack.Buffer {
-		n, err := v.ByteSize()
-		require.NoError(t, err)
-		b, err := xnnpack.NewBuffer(n)
-		require.NoError(t, err)
-		t.Cleanup(b.Free)
-		external[v.ID] = b.Bytes()
-		return b
+	outputs := m.Outputs()
+	for i, k := range stage.Outputs {
+		if k -= len(m.Inputs()); k >= 0 && k < len(outputs) {
+			shape, err := r.ExternalShape(xnnpack.ValueID(len(stage.Inputs) + i))
+			require.NoError(t, err)
+			require.Equal(t, append([]int{}, outputs[k].Shape...), append([]int{}, shape...), "the shape of output %s",
+				outputs[k].Name)
+		}
 	}
-	for i, v := range m.Inputs() {
-		store(t, v, buffer(v), inputs[i])
-	}
-	var outputs []*xnnpack.Buffer
-	for _, v := range m.Outputs() {
-		outputs = append(outputs, buffer(v))
-		shape, err := r.ExternalShape(v.ID)
-		require.NoError(t, err)
-		require.Equal(t, append([]int{}, v.Shape...), append([]int{}, shape...), "the shape of output %s", v.Name)
-	}
-	require.NoError(t, r.Setup(external))
-	require.NoError(t, r.Invoke())
-	var out [][]float32
-	for i, v := range m.Outputs() {
-		out = append(out, fetch(v, outputs[i]))
-	}
-	return out
 }
 
 // store quantises where the input is quantised.
@@ -91,6 +134,12 @@ func store(t testing.TB, v models.Value, b *xnnpack.Buffer, x []float32) {
 	if v.Type == xnnpack.Float32 {
 		require.Len(t, x, len(b.Float32s()))
 		copy(b.Float32s(), x)
+		return
+	}
+	if v.Type == 0 {
+		for i, f := range x {
+			compute.Array{Element: v.Declared, Data: b.Bytes()}.Put(i, float64(f))
+		}
 		return
 	}
 	require.Len(t, x, len(b.Bytes()))
@@ -103,6 +152,13 @@ func store(t testing.TB, v models.Value, b *xnnpack.Buffer, x []float32) {
 func fetch(v models.Value, b *xnnpack.Buffer) []float32 {
 	if v.Type == xnnpack.Float32 {
 		return append([]float32(nil), b.Float32s()...)
+	}
+	if v.Type == 0 {
+		out := make([]float32, len(b.Bytes())/v.Declared.Size())
+		for i := range out {
+			out[i] = float32(compute.Array{Element: v.Declared, Data: b.Bytes()}.Number(i))
+		}
+		return out
 	}
 	out := make([]float32, len(b.Bytes()))
 	for i, stored := range b.Bytes() {

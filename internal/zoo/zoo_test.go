@@ -195,7 +195,7 @@ func distance(t *testing.T, got, want []float64) float64 {
 	require.Len(t, got, len(want))
 	var apart, size float64
 	for i, w := range want {
-		if got[i] != w { // infinities may be equal
+		if got[i] != w && !(got[i] != got[i] && w != w) { // infinities may be equal, and both no number
 			apart += (got[i] - w) * (got[i] - w)
 		}
 		size += w * w

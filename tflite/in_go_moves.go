@@ -1,0 +1,375 @@
+package tflite
+
+import (
+	"math"
+	"slices"
+
+	"xpwc/internal/compute"
+	"xpwc/xnnpack"
+)
+
+// do has Go compute the operator.
+func (c *call) do(f func(*run) error) func(*emitter) error {
+	c.compute = f
+	return nil
+}
+
+// copied: the elements of operand 0 as they are, in another shape.
+func copied(r *run) error { copy(r.out[0].Data, r.in[0].Data); return nil }
+
+// take plans in Go that output 0, in some dimensions that have the elements of its own, is made of elements of operand
+// 0, see [compute.Take].
+func (c *call) take(dims []int, places [][]int) func(*emitter) error {
+	return c.do(func(r *run) error {
+		r.out[0].Shape = dims
+		return compute.Take(r.out[0], r.in[0], places, nil)
+	})
+}
+
+// every returns n indices from one on, each a step further.
+func every(from, n, step int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = from + i*step
+	}
+	return out
+}
+
+// everywhere returns the indices of all elements of a shape.
+func everywhere(shape []int) [][]int {
+	out := make([][]int, len(shape))
+	for d, n := range shape {
+		out[d] = every(0, n, 1)
+	}
+	return out
+}
+
+// axes returns the dimensions that operand i, a constant, has the numbers of.
+func (c *call) axes(i, rank int) []int {
+	axes := slices.Clone(c.integers(i))
+	for k, a := range axes {
+		if a < 0 {
+			axes[k] += rank
+		}
+		if axes[k] < 0 || axes[k] >= rank {
+			c.malformed("axes %v of %d dimensions", axes, rank)
+			return nil
+		}
+	}
+	return axes
+}
+
+// axis is axes of one number.
+func (c *call) axis(i, rank int) int {
+	n := c.axes(i, rank)
+	if c.err == nil && len(n) != 1 {
+		c.malformed("input %d has %d numbers, not 1", i, len(n))
+	}
+	if c.err != nil {
+		return 0
+	}
+	return n[0]
+}
+
+// REVERSE_V2 along constant axes.
+func planReverse(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in := c.data(0)
+	places := everywhere(in.shape)
+	for _, a := range c.axes(1, len(in.shape)) {
+		places[a] = every(in.shape[a]-1, in.shape[a], -1)
+	}
+	c.define(0, in.shape...)
+	c.keepsScale(0)
+	return c.take(in.shape, places)
+}
+
+// MIRROR_PAD: what is before and after each dimension is its mirror image, with the elements at the edge or without.
+func planMirrorPad(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in, paddings := c.data(0), c.integers(1)
+	if c.err != nil {
+		return nil
+	}
+	edge := int(c.op.options.Byte(mirrorPadMode)) // 1 repeats it
+	if edge > 1 || len(paddings) != 2*len(in.shape) {
+		c.malformed("paddings %v of shape %v, mode %d", paddings, in.shape, edge)
+		return nil
+	}
+	var shape []int
+	var places [][]int
+	for d, n := range in.shape {
+		before, after := paddings[2*d], paddings[2*d+1]
+		if most := n - 1 + edge; before < 0 || after < 0 || before > most || after > most {
+			c.malformed("paddings %v of shape %v", paddings, in.shape)
+			return nil
+		}
+		shape = append(shape, before+n+after)
+		places = append(places, slices.Concat(every(before-edge, before, -1), every(0, n, 1),
+			every(n-2+edge, after, -1)))
+	}
+	c.define(0, shape...)
+	c.keepsScale(0)
+	return c.take(shape, places)
+}
+
+// BROADCAST_TO a known shape.
+func planBroadcastTo(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in, shape := c.data(0), c.integers(1)
+	if c.err != nil {
+		return nil
+	}
+	if len(shape) < len(in.shape) {
+		c.malformed("shape %v for %v", shape, in.shape)
+		return nil
+	}
+	from := append(slices.Repeat([]int{1}, len(shape)-len(in.shape)), in.shape...)
+	times := slices.Clone(from)
+	for i, n := range shape {
+		switch {
+		case from[i] == n:
+			times[i] = 1
+		case from[i] == 1:
+			times[i] = n
+		default:
+			c.malformed("shape %v for %v", shape, in.shape)
+			return nil
+		}
+	}
+	return c.tile(from, times)
+}
+
+// FILL of a known shape with a number.
+func planFill(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	shape, v := c.integers(0), c.data(1)
+	c.sameTypes(v)
+	c.define(0, shape...)
+	if n, _ := elements(v.shape); c.err == nil && n != 1 {
+		c.malformed("a value of shape %v", v.shape)
+	}
+	c.keepsScale(1)
+	return c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
+}
+
+// GATHER along an axis, and EMBEDDING_LOOKUP, which has its operands the other way round.
+func planGather(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	table, at := 0, 1
+	if c.op.code == opEmbeddingLookup {
+		table, at = 1, 0
+	}
+	from, rows := c.resolve(table), c.data(at)
+	if c.err != nil {
+		return nil
+	}
+	axis, batch := 0, 0
+	if c.op.code == opGather {
+		axis, batch = int(c.op.options.Int32(gatherAxis, 0)), int(c.op.options.Int32(gatherBatchDims, 0))
+	}
+	if axis < 0 {
+		axis += len(from.shape)
+	}
+	if batch < 0 {
+		batch += len(rows.shape)
+	}
+	if batch < 0 || batch > axis || axis >= len(from.shape) || batch > len(rows.shape) ||
+		!slices.Equal(from.shape[:batch], rows.shape[:batch]) {
+		c.malformed("axis %d of shape %v, %d batches, indices of shape %v", axis, from.shape, batch, rows.shape)
+		return nil
+	}
+	c.index(at)
+	c.define(0, slices.Concat(from.shape[:axis], rows.shape[batch:], from.shape[axis+1:])...)
+	if k := from.constant; c.err == nil && k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
+		if to := c.plan.values[c.op.outputs[0]].dtype; k.dtype.isBytes() && to == typeFloat32 {
+			if _, _, c.err = k.datatype(); c.err == nil {
+				k = k.dequantized()
+			}
+		}
+		if k.widened() && c.err == nil {
+			return c.do(func(r *run) error { return k.lookUp(r, r.in[at]) })
+		}
+	}
+	from = c.data(table)
+	c.sameTypes(from)
+	c.keepsScale(table)
+	return c.do(func(r *run) error { return compute.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
+}
+
+// index checks that an operand has integers.
+func (c *call) index(i int) {
+	if c.err != nil {
+		return
+	}
+	if t := c.declared(i); t != typeInt32 && t != typeInt64 {
+		c.unsupported("indices of type %v", t)
+	}
+}
+
+// lookUp fills an output with rows of the constant, and converts no others.
+func (c *constant) lookUp(r *run, rows compute.Array) error {
+	stored := c.data
+	if stored == nil {
+		stored = c.source.In(r.file)
+	}
+	width, size := len(stored)/c.shape[0], c.size/c.shape[0]
+	for i := range len(r.out[0].Data) / size {
+		row, err := rows.Index(i, c.shape[0])
+		if err != nil {
+			return err
+		}
+		dst, src := r.out[0].Data[i*size:][:size], stored[row*width:][:width]
+		if c.stored != typeFloat16 {
+			c.dequantize(dst, src, row*width)
+		} else if err := xnnpack.WidenF16(dst, slices.Clone(src)); err != nil { // the copy is aligned
+			return err
+		}
+	}
+	return nil
+}
+
+// GATHER_ND.
+func planGatherND(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	from, at := c.data(0), c.data(1)
+	depth := c.depth(at, from.shape)
+	if c.err != nil {
+		return nil
+	}
+	c.sameTypes(from)
+	c.index(1)
+	c.define(0, slices.Concat(at.shape[:len(at.shape)-1], from.shape[depth:])...)
+	c.keepsScale(0)
+	return c.do(func(r *run) error { return compute.GatherSlices(r.out[0], r.in[0], r.in[1]) })
+}
+
+// depth returns of how many dimensions of a shape indices have an index each.
+func (c *call) depth(indices *value, shape []int) int {
+	if c.err != nil {
+		return 0
+	}
+	rank := len(indices.shape)
+	if rank == 0 || indices.shape[rank-1] > len(shape) {
+		c.malformed("indices of shape %v for shape %v", indices.shape, shape)
+		return 0
+	}
+	return indices.shape[rank-1]
+}
+
+// SCATTER_ND to a known shape.
+func planScatterND(c *call) func(*emitter) error {
+	if !c.arity(3, 3) {
+		return nil
+	}
+	at, updates, shape := c.data(0), c.data(1), c.integers(2)
+	depth := c.depth(at, shape)
+	if c.err != nil {
+		return nil
+	}
+	if !slices.Equal(updates.shape, slices.Concat(at.shape[:len(at.shape)-1], shape[depth:])) {
+		c.malformed("updates of shape %v at %v of %v", updates.shape, at.shape, shape)
+	}
+	c.sameTypes(updates)
+	c.index(0)
+	c.define(0, shape...)
+	return c.do(func(r *run) error { return compute.ScatterSlices(r.out[0], r.in[0], r.in[1]) })
+}
+
+// DYNAMIC_UPDATE_SLICE: operand 0 with operand 1 in it, where operand 2 says or as near as it fits.
+func planDynamicUpdateSlice(c *call) func(*emitter) error {
+	if !c.arity(3, 3) {
+		return nil
+	}
+	in, update, at := c.data(0), c.data(1), c.data(2)
+	if c.err != nil {
+		return nil
+	}
+	c.index(2)
+	c.sameTypes(in)
+	fits := len(update.shape) == len(in.shape) && slices.Equal(at.shape, []int{len(in.shape)})
+	for d := range in.shape {
+		fits = fits && update.shape[d] <= in.shape[d]
+	}
+	if !fits || update.dtype != in.dtype {
+		c.malformed("an update of %v%v at %v of %v%v", update.dtype, update.shape, at.shape, in.dtype, in.shape)
+	}
+	c.define(0, in.shape...)
+	c.keepsScale(0)
+	c.keepsScale(1)
+	return c.do(func(r *run) error { return compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
+}
+
+// ONE_HOT: the depth is known.
+func planOneHot(c *call) func(*emitter) error {
+	if !c.arity(4, 4) {
+		return nil
+	}
+	in, depth, on, off := c.data(0), c.oneInteger(1), c.data(2), c.data(3)
+	if c.err != nil {
+		return nil
+	}
+	c.index(0)
+	axis := int(c.op.options.Int32(oneHotAxis, 0))
+	if axis < 0 {
+		axis += len(in.shape) + 1
+	}
+	if axis < 0 || axis > len(in.shape) || on.dtype != off.dtype || len(on.shape)+len(off.shape) > 0 {
+		c.malformed("axis %d, and %v%v or %v%v", axis, on.dtype, on.shape, off.dtype, off.shape)
+		return nil
+	}
+	c.sameTypes(on)
+	c.define(0, slices.Insert(slices.Clone(in.shape), axis, depth)...)
+	return c.do(func(r *run) error { return compute.OneHot(r.out[0], r.in[0], r.in[2], r.in[3], axis) })
+}
+
+// SHAPE, RANK and ZEROS_LIKE depend on a shape alone.
+func planOfShape(list func(shape []int) (numbers, of []int)) func(*call) func(*emitter) error {
+	return func(c *call) func(*emitter) error {
+		if !c.arity(1, 1) {
+			return nil
+		}
+		numbers, shape := list(c.resolve(0).shape)
+		c.define(0, shape...)
+		return c.do(func(r *run) error {
+			for i, n := range numbers {
+				r.out[0].Put(i, float64(n))
+			}
+			return nil
+		})
+	}
+}
+
+func dimensions(shape []int) (numbers, of []int) { return shape, []int{len(shape)} }
+func rank(shape []int) (numbers, of []int)       { return []int{len(shape)}, nil }
+func zeros(shape []int) (numbers, of []int)      { return nil, shape }
+
+// RANGE of known numbers.
+func planRange(c *call) func(*emitter) error {
+	if !c.arity(3, 3) {
+		return nil
+	}
+	from, to, step := c.number(0), c.number(1), c.number(2)
+	if c.err != nil {
+		return nil
+	}
+	n := (to - from) / step
+	if !(n > 0 && n <= maxElements) {
+		c.malformed("from %v to %v by %v", from, to, step)
+		return nil
+	}
+	c.define(0, int(math.Ceil(n)))
+	return c.do(func(r *run) error { return compute.Count(r.out[0], from, step) })
+}

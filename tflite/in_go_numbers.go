@@ -1,0 +1,317 @@
+package tflite
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"xpwc/internal/compute"
+	"xpwc/models"
+)
+
+// number returns the only element of operand i, a constant.
+func (c *call) number(i int) float64 {
+	v := c.resolve(i)
+	if c.err != nil {
+		return 0
+	}
+	n, _ := elements(v.shape)
+	if v.state != static || n != 1 || elementTypes[v.dtype] == 0 || c.plan.quantized(c.op.inputs[i]) {
+		c.unsupported("input %d is not a constant number", i)
+		return 0
+	}
+	b, err := v.constant.bytes(c.file)
+	if err != nil {
+		c.err = err
+		return 0
+	}
+	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape, Data: b}.Number(0)
+}
+
+// together plans in Go an operator on all its operands, which are broadcast to one shape.
+func (c *call) together(operands int) []*value {
+	if !c.arity(operands, operands) {
+		return nil
+	}
+	var shape []int
+	var values []*value
+	for i := range operands {
+		v := c.data(i)
+		values = append(values, v)
+		if shape = c.broadcast(shape, v.shape); c.err != nil {
+			return nil
+		}
+	}
+	c.define(0, shape...)
+	return values
+}
+
+// planComparison plans EQUAL and the others.
+func planComparison(of compute.Comparison) func(*call) func(*emitter) error {
+	return func(c *call) func(*emitter) error {
+		values := c.together(2)
+		if c.err == nil && values[0].dtype != values[1].dtype {
+			c.malformed("values of types %v and %v", c.declared(0), c.declared(1))
+		}
+		return c.do(func(r *run) error { return compute.Compare(of, r.out[0], r.in[0], r.in[1]) })
+	}
+}
+
+// planLogical plans LOGICAL_AND and LOGICAL_OR.
+func planLogical(of func(a, b bool) bool) func(*call) func(*emitter) error {
+	return func(c *call) func(*emitter) error {
+		c.together(2)
+		return c.do(func(r *run) error { return compute.Logical(of, r.out[0], r.in[0], r.in[1]) })
+	}
+}
+
+// LOGICAL_NOT.
+func planNot(c *call) func(*emitter) error {
+	c.together(1)
+	return c.do(func(r *run) error { return compute.Not(r.out[0], r.in[0]) })
+}
+
+// SELECT and SELECT_V2. The older one may have a condition for each row.
+func planSelect(c *call) func(*emitter) error {
+	if !c.arity(3, 3) {
+		return nil
+	}
+	condition, a, b := c.data(0), c.data(1), c.data(2)
+	if c.err != nil {
+		return nil
+	}
+	shape := condition.shape
+	if rank := len(a.shape); c.op.code == opSelect && len(shape) == 1 && rank > 1 {
+		shape = append(slices.Clone(shape), slices.Repeat([]int{1}, rank-1)...)
+	}
+	if c.declared(0) != typeBool || a.dtype != b.dtype {
+		c.malformed("values of types %v, %v and %v", c.declared(0), c.declared(1), c.declared(2))
+	}
+	c.sameTypes(a)
+	c.define(0, c.broadcast(shape, c.broadcast(a.shape, b.shape))...)
+	c.keepsScale(1)
+	c.keepsScale(2)
+	return c.do(func(r *run) error {
+		r.in[0].Shape = shape
+		return compute.Where(r.out[0], r.in[0], r.in[1], r.in[2])
+	})
+}
+
+// planCombined plans an operator on two numbers. The slot is its fused activation's, if it can have one.
+func planCombined(operation compute.Operation, slot int) func(*call) func(*emitter) error {
+	return func(c *call) func(*emitter) error {
+		values := c.together(2)
+		if c.err == nil && values[0].dtype != values[1].dtype {
+			c.malformed("values of types %v and %v", c.declared(0), c.declared(1))
+		}
+		if c.err != nil {
+			return nil
+		}
+		c.sameTypes(values[0])
+		if slot >= 0 && c.op.options.Byte(slot) != activationNone {
+			c.unsupported("a fused activation")
+		}
+		return c.do(func(r *run) error { return compute.Combine(operation, r.out[0], r.in[0], r.in[1]) })
+	}
+}
+
+// planDivided is planCombined of an operator that integers of 0 cannot be the second operand of.
+func planDivided(operation compute.Operation, slot int) func(*call) func(*emitter) error {
+	return func(c *call) func(*emitter) error {
+		planCombined(operation, slot)(c)
+		combine := c.compute
+		return c.do(func(r *run) error {
+			if b := r.in[1]; b.Element != models.Float32 {
+				for i := range len(b.Data) / b.Element.Size() {
+					if b.Number(i) == 0 {
+						return errDivision
+					}
+				}
+			}
+			return combine(r)
+		})
+	}
+}
+
+var errDivision = errors.New("an integer is divided by 0")
+
+// planMapped plans an operator on one integer.
+func planMapped(f func(a int64) int64) func(*call) func(*emitter) error {
+	of := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
+	return func(c *call) func(*emitter) error {
+		values := c.together(1)
+		if c.err == nil {
+			c.sameTypes(values[0])
+		}
+		if c.err == nil && values[0].dtype == typeFloat32 {
+			c.unsupported("of single precision in Go")
+		}
+		return c.do(func(r *run) error { return compute.Combine(of, r.out[0], r.in[0], r.in[0]) })
+	}
+}
+
+// The operations that only this format has.
+var (
+	difference = compute.Operation{Whole: func(a, b int64) int64 { return a - b },
+		Number: func(a, b float64) float64 { return a - b }}
+	squaredDifference = compute.Operation{Whole: func(a, b int64) int64 { return (a - b) * (a - b) },
+		Number: func(a, b float64) float64 { return (a - b) * (a - b) }}
+	quotient = compute.Operation{Whole: func(a, b int64) int64 { return a / b },
+		Number: func(a, b float64) float64 { return a / b }}
+	floorQuotient = compute.Operation{
+		Whole: func(a, b int64) int64 { return (a - floorRemainder(a, b)) / b },
+		// Single precision is divided in single precision: the quotient in double precision may have another floor.
+		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }}
+	remainder = compute.Operation{Whole: floorRemainder, Number: func(a, b float64) float64 {
+		if n := math.Mod(a, b); n == 0 || n < 0 == (b < 0) {
+			return n
+		} else {
+			return n + b
+		}
+	}}
+	power = compute.Operation{Whole: integerPower, Number: math.Pow}
+)
+
+func sign(a int64) int64 { return int64(cmp.Compare(a, 0)) }
+
+// floorRemainder has the sign of b.
+func floorRemainder(a, b int64) int64 {
+	n := a % b
+	if n != 0 && n < 0 != (b < 0) {
+		n += b
+	}
+	return n
+}
+
+// integerPower wraps around as integers do. Of a negative exponent it is 0, but for 1 and -1.
+func integerPower(a, n int64) int64 {
+	if n < 0 {
+		switch a {
+		case 1, -1:
+			n = -n
+		default:
+			return 0
+		}
+	}
+	out := int64(1)
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			out *= a
+		}
+		a *= a
+	}
+	return out
+}
+
+// planReduced plans in Go what is computed of all elements along constant axes.
+func planReduced(of func(out, in compute.Array, kept []int) error) func(*call) func(*emitter) error {
+	return func(c *call) func(*emitter) error {
+		r := c.reduction()
+		if c.err != nil {
+			return nil
+		}
+		c.sameTypes(r.in)
+		kept := slices.Clone(r.in.shape)
+		for _, d := range r.over {
+			kept[d] = 1
+		}
+		return c.do(func(r *run) error { return of(r.out[0], r.in[0], kept) })
+	}
+}
+
+func reduced(o compute.Operation) func(out, in compute.Array, kept []int) error {
+	return func(out, in compute.Array, kept []int) error { return compute.Reduce(o, out, in, kept) }
+}
+
+// integerMean is the mean of integers, cut off.
+func integerMean(out, in compute.Array, kept []int) error {
+	if err := compute.Reduce(compute.Sum, out, in, kept); err != nil {
+		return err
+	}
+	n := len(in.Data) / len(out.Data)
+	divided := compute.Operation{Whole: func(a, _ int64) int64 { return a / int64(n) },
+		Number: func(a, _ float64) float64 { return a / float64(n) }}
+	return compute.Combine(divided, out, out, out)
+}
+
+// planArg plans ARG_MAX and ARG_MIN.
+func planArg(of func(out, in compute.Array, axis int) error) func(*call) func(*emitter) error {
+	return func(c *call) func(*emitter) error {
+		if !c.arity(2, 2) {
+			return nil
+		}
+		in := c.data(0)
+		axis := c.axis(1, len(in.shape))
+		if c.err != nil {
+			return nil
+		}
+		c.define(0, slices.Delete(slices.Clone(in.shape), axis, axis+1)...)
+		return c.do(func(r *run) error { return of(r.out[0], r.in[0], axis) })
+	}
+}
+
+// TOPK_V2 of a known number.
+func planTopK(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in, k := c.data(0), c.oneInteger(1)
+	if c.err != nil {
+		return nil
+	}
+	rank := len(in.shape)
+	if rank == 0 || k > in.shape[rank-1] {
+		c.malformed("the largest %d of shape %v", k, in.shape)
+		return nil
+	}
+	shape := append(slices.Clone(in.shape[:rank-1]), k)
+	c.define(0, shape...)
+	c.define(1, shape...)
+	if c.err == nil && (c.plan.graph.tensors[c.op.outputs[0]].dtype != in.dtype ||
+		!c.plan.graph.tensors[c.op.outputs[1]].inGo()) {
+		c.malformed("outputs of other types")
+	}
+	return c.do(func(r *run) error { return compute.TopK(r.out[0], r.out[1], r.in[0]) })
+}
+
+// CUMSUM along a constant axis.
+func planCumulativeSum(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in := c.data(0)
+	axis := c.axis(1, len(in.shape))
+	c.sameTypes(in)
+	c.define(0, in.shape...)
+	exclusive, reverse := c.op.options.Bool(cumsumExclusive), c.op.options.Bool(cumsumReverse)
+	return c.do(func(r *run) error { return compute.CumulativeSum(r.out[0], r.in[0], axis, exclusive, reverse) })
+}
+
+// LOG_SOFTMAX over the last dimension.
+func planLogSoftmax(c *call) func(*emitter) error {
+	values := c.together(1)
+	if c.err == nil && len(values[0].shape) == 0 {
+		c.malformed("a scalar")
+	}
+	return c.do(func(r *run) error { return compute.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
+}
+
+// CAST.
+func planCast(c *call) func(*emitter) error {
+	c.together(1)
+	return c.do(func(r *run) error { return compute.Cast(r.out[0], r.in[0]) })
+}
+
+// LOCAL_RESPONSE_NORMALIZATION over the channels beside each.
+func planLocalNormalization(c *call) func(*emitter) error {
+	values, o := c.together(1), c.op.options
+	if c.err == nil && len(values[0].shape) == 0 {
+		c.malformed("a scalar")
+	}
+	radius := max(0, int(o.Int32(localRadius, 0)))
+	bias, alpha, beta := o.Float32(localBias, 0), o.Float32(localAlpha, 0), o.Float32(localBeta, 0)
+	return c.do(func(r *run) error {
+		return compute.LocalNormalization(r.out[0], r.in[0], radius, float64(bias), float64(alpha), float64(beta))
+	})
+}
