@@ -91,6 +91,9 @@ func (c *call) data(i int) *value {
 	}
 	t := &c.plan.graph.tensors[c.tensor(i)]
 	if c.accept(t, v.dtype); c.err == nil && c.inGo {
+		if v.state == static && c.wide && v.dtype.isBytes() {
+			c.err = v.constant.scaled()
+		}
 		c.reads = append(c.reads, i)
 		return v
 	}

@@ -89,6 +89,18 @@ func (c *constant) as(name string, change func(*constant)) *constant {
 	return &k
 }
 
+// scaled checks that there is a scale for each element, so that the constant can be dequantized.
+func (c *constant) scaled() error {
+	q := &c.quant
+	switch n := len(q.scales); {
+	case q.custom || n == 0:
+		return fmt.Errorf("%w: values of type %v without a scale", ErrUnsupported, c.stored)
+	case n > 1 && (q.dimension < 0 || q.dimension >= len(c.shape) || n != c.shape[q.dimension]):
+		return fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, n, q.dimension, c.shape)
+	}
+	return nil
+}
+
 // dequantized is the same constant in single precision.
 func (c *constant) dequantized() *constant {
 	return c.as(c.name+", dequantized", func(k *constant) { k.dtype, k.size = typeFloat32, 4*c.size })

@@ -193,7 +193,7 @@ func planGather(c *call) func(*emitter) error {
 	c.define(0, slices.Concat(from.shape[:axis], rows.shape[batch:], from.shape[axis+1:])...)
 	if k := from.constant; c.err == nil && k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
 		if to := c.plan.values[c.op.outputs[0]].dtype; k.dtype.isBytes() && to == typeFloat32 {
-			if _, _, c.err = k.datatype(); c.err == nil {
+			if c.err = k.scaled(); c.err == nil {
 				k = k.dequantized()
 			}
 		}

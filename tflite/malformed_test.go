@@ -10,7 +10,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/stretchr/testify/require"
 
-	"xpwc/xnnpack"
+	"xpwc/internal/instance"
 )
 
 // convolutional has a bit of everything that malformed files get wrong.
@@ -253,46 +253,20 @@ func TestDamagedFilesNeverCrash(t *testing.T) {
 	}
 }
 
-// exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not. It returns
-// whether the model could be made into a subgraph.
-func exercise(t testing.TB, b []byte) bool {
+// exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not.
+func exercise(t testing.TB, b []byte) {
 	p, err := load(b)
-	if err != nil {
-		return false
-	}
-	if weight(p) > 1<<24 {
-		return false // nothing wrong with it, but too much to compute
+	if err != nil || weight(p) > 1<<24 { // there is nothing wrong with the latter, but too much to compute
+		return
 	}
 	m := openBytes(t, b)
 	defer func() { require.NoError(t, m.Close()) }()
-	l := m.NewLoader()
-	defer func() { require.NoError(t, l.Close()) }()
-	s, err := m.Subgraph(l)
+	e, err := instance.New(m, instance.PackedInHeap, 1)
 	if err != nil {
-		return false
+		return
 	}
-	defer func() { require.NoError(t, s.Delete()) }()
-	r, err := xnnpack.NewRuntime(s, nil)
-	if err != nil {
-		return true
-	}
-	defer func() { require.NoError(t, r.Delete()) }()
-	if r.Reshape() != nil {
-		return true
-	}
-	values := map[xnnpack.ValueID][]byte{}
-	for _, v := range append(m.Inputs(), m.Outputs()...) {
-		n, err := elements(v.Shape)
-		require.NoError(t, err)
-		b, err := xnnpack.NewBuffer(n * v.Type.Size())
-		require.NoError(t, err)
-		defer b.Free()
-		values[v.ID] = b.Bytes()
-	}
-	if r.Setup(values) == nil {
-		_ = r.Invoke()
-	}
-	return true
+	_, _ = e.Infer()
+	require.NoError(t, e.Close())
 }
 
 // openBytes opens a model that consists of b. Its file goes at once: there are many of them.

@@ -232,13 +232,14 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 		offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
 		for i, n := range lengths {
 			sizes[axis] = n
-			out := e.output(c, i)
-			if dropped {
+			switch {
+			case !c.plan.values[c.op.outputs[i]].needed:
+			case dropped:
 				part := e.define(e.like(t, sizes...))
 				e.slice(id, part, offsets, sizes)
-				e.reshape(part, out, slices.Delete(slices.Clone(sizes), axis, axis+1))
-			} else {
-				e.slice(id, out, offsets, sizes)
+				e.reshape(part, e.output(c, i), slices.Delete(slices.Clone(sizes), axis, axis+1))
+			default:
+				e.slice(id, e.output(c, i), offsets, sizes)
 			}
 			offsets[axis] += n
 		}

@@ -30,6 +30,7 @@ type value struct {
 	shape    []int
 	dtype    elementType
 	constant *constant
+	needed   bool // an output depends on it
 }
 
 type state uint8
@@ -200,21 +201,18 @@ func (p *plan) planOutputs(file []byte) ([]usage, error) {
 	return uses, nil
 }
 
-// prune drops the steps whose results no output depends on: XNNPACK ends the process when it finds such a node.
+// prune drops the steps whose results no output depends on: XNNPACK may end the process when it finds such a node.
 func (p *plan) prune() {
-	needed := make([]bool, len(p.values))
 	for _, i := range p.graph.outputs {
-		needed[i] = true
+		p.values[i].needed = true
 	}
 	for i, s := range slices.Backward(p.steps) {
-		if !slices.ContainsFunc(s.op.outputs, func(n int) bool { return needed[n] }) {
+		if !slices.ContainsFunc(s.op.outputs, func(n int) bool { return p.values[n].needed }) {
 			p.steps[i].op = nil
 			continue
 		}
-		for _, n := range s.op.inputs {
-			if n != absent {
-				needed[n] = true
-			}
+		for _, n := range p.dynamic(&p.steps[i]) {
+			p.values[n].needed = true
 		}
 	}
 	p.steps = slices.DeleteFunc(p.steps, func(s step) bool { return s.op == nil })

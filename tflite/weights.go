@@ -47,6 +47,8 @@ func (c *call) weights(in, filter *value, kernelAt, biasAt, outputs int, how use
 	switch {
 	case filter.dtype != in.dtype && (in.dtype != typeFloat32 || !filter.dtype.isBytes()):
 		c.unsupported("weights of type %v for an input of type %v", c.declared(kernelAt), in.dtype)
+	case filter.dtype != in.dtype && filter.constant.scaled() != nil:
+		c.err = filter.constant.scaled()
 	case filter.dtype != in.dtype:
 		if dynamic > 0 && c.channelwise(&w, filter, outputs) {
 			w.dynamic = dynamic
