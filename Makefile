@@ -213,6 +213,22 @@ demo-service: xnnpack ## an HTTP service loads two models cold and warm, and a t
 	@mkdir -p demo/service
 	@bin/demo-service bin/service third_party/models demo/service
 
+.PHONY: demo-llm
+demo-llm: llm ## a language model answers without a cache, as a first start and as a next one (PROMPT=, ROUNDS=5 for more)
+	@mkdir -p demo/llm
+	@bin/llm -compare demo/llm $(if $(ROUNDS),-rounds $(ROUNDS)) -- '$(or $(PROMPT),The capital of France is)'
+
+.PHONY: llm
+llm: xnnpack
+	@third_party/fetch-llm
+	@echo "building examples/llm" >&2
+	@$(go) build -C examples/llm -o ../../bin/llm .
+
+.PHONY: test-llm
+test-llm: xnnpack ## the language model's tests, which make test skips where it was not fetched
+	@third_party/fetch-llm
+	@$(go) test -C examples/llm -count=1 -v -run '^Test' .
+
 .PHONY: demo-executorch
 ifeq ($(XNNPACK),executorch)
 demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
@@ -260,6 +276,7 @@ lint: third_party bin/staticcheck
 	@test -z "$$($(too_long) $$(git ls-files '*.go') | tee -a /dev/stderr)"
 	@$(go) vet ./...
 	@$(settings) bin/staticcheck ./...
+	@$(go) -C examples/llm vet ./... && cd examples/llm && $(settings) $(CURDIR)/bin/staticcheck ./...
 	@$(pure_go) vet $(compiled_pure)
 	@$(pure_go) -C $(plots) vet ./... && cd $(plots) && CGO_ENABLED=0 GOFLAGS='$(user_goflags)' $(CURDIR)/bin/staticcheck ./...
 
@@ -273,6 +290,7 @@ tests-without-cgo:
 tests: third_party bin/gotestsum
 	@echo "tests on the real library: a line for each package when it has ended"
 	@$(tests) $(short) -vet=off -timeout 120m ./...
+	@$(go) test -C examples/llm -vet=off ./...
 
 # The race detector finds nothing in what is a program of its own, or one goroutine.
 not_raced := /capi$$|/cmd/|/internal/(bench|optable|htmlreport)|/examples/|/docs$$|/tflite$$|/described$$
@@ -336,8 +354,8 @@ test-nightly: ## make test-all, with everything tried that it draws from (hours)
 fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed 's,/[^/]*:func , ,' | sort | \
 		awk '{ targets[$$1] = targets[$$1] " " $$2 } END { for (p in targets) print p targets[p] }' | $(settings) xargs -P $$(nproc) -L 1 bash -c '\
-		for target in "$${@:2}"; do echo "fuzz $$1 $$target"; log=$$(go test -run "^$$" -fuzz "^$$target$$" -fuzztime $(FUZZ) \
-			-fuzzminimizetime 10x $$1 2>&1) || { echo "$$log"; exit 255; }; done' fuzz
+		for target in "$${@:2}"; do echo "fuzz $$1 $$target"; log=$$(go test -C $$1 -run "^$$" -fuzz "^$$target$$" -fuzztime $(FUZZ) \
+			-fuzzminimizetime 10x . 2>&1) || { echo "$$log"; exit 255; }; done' fuzz
 
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
 bin/staticcheck: package := honnef.co/go/tools/cmd/staticcheck
@@ -382,4 +400,4 @@ endif
 
 .PHONY: clean
 clean: ## remove what was built and fetched
-	rm -rf bin lib demo third_party/.apt third_party/amd64 third_party/arm64 third_party/models third_party/executorch third_party/litert
+	rm -rf bin lib demo third_party/.apt third_party/amd64 third_party/arm64 third_party/models third_party/executorch third_party/litert third_party/llm

@@ -40,11 +40,11 @@ fetch_wheel() {
 	echo "$sum  $wheel" | sha256sum --check --quiet >&2 || die "$project $version does not have the pinned SHA-256; nothing was unpacked."
 
 	python3 -m zipfile -e "$wheel" "$new/unpacked"
-	mv "$new"/unpacked/*-"$version.dist-info/licenses/LICENSE" "$new/kept/"
+	find "$new"/unpacked/*-"$version.dist-info" -name LICENSE -exec mv {} "$new/kept/" \;
 	keep "$new/unpacked" "$new/kept"
 	echo "$stamp" >"$new/kept/.stamp"
 	rm -rf "$into"
 	mv "$new/kept" "$into"
 	rm -rf "$new"
-	say "$project's libraries are in third_party/$(basename "$into")"
+	say "$project is in third_party/$(basename "$into")"
 }

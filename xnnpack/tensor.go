@@ -30,7 +30,8 @@ type Tensor struct {
 	// documentation says where it must lie and how long it must stay readable.
 	Data []byte
 	// Quantization is ignored for the types that are not quantised. Its slices are not copied: they must not be
-	// changed until the subgraph and all runtimes made of it are deleted.
+	// changed until the subgraph and all runtimes made of it are deleted. But the Scales of a filter of
+	// FullyConnected may be set, from other valid ones, when its content is computed (xpwc.Tensor.Fill).
 	Quantization Quantization
 }
 

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"xpwc"
+	"xpwc/models"
+	"xpwc/xnnpack"
+)
+
+// External values of the graph. Those of the layers' caches come after them.
+const (
+	idTokens  xnnpack.ValueID = iota // [tokens, width]: their embeddings
+	idCosine                         // [tokens, 1, headSize/2]: of the angles that queries and keys are turned by
+	idSine                           // as idCosine
+	idMask                           // [1, heads/keyHeads*tokens, past+tokens]: what is added to each score
+	idPick                           // [1, tokens]: 1 for the token whose successor is asked for, 0 for the others
+	idEpsilon                        // [1]
+	idLogits                         // [1, vocabulary]: the output
+	idLayers
+)
+
+// The cache of a layer: the past ones are inputs of [past, keyWidth], the new ones outputs of [tokens, keyWidth].
+const (
+	pastKeys xnnpack.ValueID = iota
+	pastValues
+	newKeys
+	newValues
+	cacheValues
+)
+
+func cacheID(layer int, which xnnpack.ValueID) xnnpack.ValueID {
+	return idLayers + xnnpack.ValueID(layer)*cacheValues + which
+}
+
+// A graph is a subgraph under construction. The first error stays, and what follows it does nothing.
+type graph struct {
+	*constants
+	loader   models.Loader
+	subgraph *xnnpack.Subgraph
+	// How many tokens there are and how many came before them. Runtimes are reshaped to other numbers.
+	tokens, past int
+	err          error
+}
+
+// build makes the subgraph, whose constants the loader has of c. The caller deletes it.
+func (c *constants) build(loader models.Loader, tokens, past int) (*xnnpack.Subgraph, error) {
+	subgraph, err := xnnpack.NewSubgraph(int(cacheID(c.layers, 0)))
+	if err != nil {
+		return nil, err
+	}
+	g := &graph{constants: c, loader: loader, subgraph: subgraph, tokens: tokens, past: past}
+	g.define()
+	if g.err != nil {
+		return nil, errors.Join(g.err, subgraph.Delete())
+	}
+	return subgraph, nil
+}
+
+func (g *graph) define() {
+	group := g.heads / g.keyHeads
+	g.check(g.subgraph.Input(idTokens, floats(g.tokens, g.width)))
+	g.check(g.subgraph.Input(idCosine, floats(g.tokens, 1, g.headSize/2)))
+	g.check(g.subgraph.Input(idSine, floats(g.tokens, 1, g.headSize/2)))
+	g.check(g.subgraph.Input(idMask, floats(1, group*g.tokens, g.past+g.tokens)))
+	g.check(g.subgraph.Input(idPick, floats(1, g.tokens)))
+	g.check(g.subgraph.Input(idEpsilon, floats(1)))
+	g.check(g.subgraph.Output(idLogits, floats(1, g.vocabulary)))
+	for layer := range g.layers {
+		for _, which := range []xnnpack.ValueID{pastKeys, pastValues} {
+			g.check(g.subgraph.Input(cacheID(layer, which), floats(g.past, g.keyWidth())))
+		}
+		for _, which := range []xnnpack.ValueID{newKeys, newValues} {
+			g.check(g.subgraph.Output(cacheID(layer, which), floats(g.tokens, g.keyWidth())))
+		}
+	}
+
+	x := idTokens
+	for layer := range g.layers {
+		x = g.attention(layer, x)
+		x = g.feedForward(layer, x)
+	}
+	last := g.value(1, g.width)
+	g.check(g.subgraph.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: idPick, B: x, Output: last}))
+	// What decides between tokens is not quantised.
+	normed := factor{g.norm("output_norm.weight", last, 1), floats(1, g.width)}
+	g.multiplyInto(idLogits, normed, "token_embd.weight", g.vocabulary)
+}
+
+// attention returns x with what the layer's heads add to it. Heads that share keys are one matrix.
+func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
+	name := func(part string) string { return fmt.Sprintf("blk.%d.attn_%s.weight", layer, part) }
+	all, rows := g.past+g.tokens, g.heads/g.keyHeads*g.tokens
+	normed := g.factor(g.norm(name("norm"), x, g.tokens), g.tokens, g.width)
+
+	q := g.turn(g.multiply(normed, name("q"), g.width), g.heads)
+	q = g.reshape(g.swap(q, g.heads, g.tokens, g.headSize), 1, g.keyHeads, rows, g.headSize)
+	k := g.turn(g.multiply(normed, name("k"), g.keyWidth()), g.keyHeads)
+	g.check(g.subgraph.StaticReshape(xnnpack.StaticReshape{Shape: []int{0, g.keyWidth()}, Input: k,
+		Output: cacheID(layer, newKeys)}))
+	g.multiplyInto(cacheID(layer, newValues), normed, name("v"), g.keyWidth())
+
+	scores := g.value(g.keyHeads, rows, all)
+	g.check(g.subgraph.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: q,
+		B: g.joined(layer, pastKeys, newKeys), Output: scores, TransposeB: true}))
+	scores = g.binary(xnnpack.Add, scores, idMask, g.keyHeads, rows, all)
+	shares := g.value(g.keyHeads, rows, all)
+	g.check(g.subgraph.Softmax(xnnpack.Softmax{Input: scores, Output: shares}))
+	mixed := g.value(g.keyHeads, rows, g.headSize)
+	g.check(g.subgraph.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: shares,
+		B: g.joined(layer, pastValues, newValues), Output: mixed}))
+
+	mixed = g.swap(g.reshape(mixed, 1, g.heads, g.tokens, g.headSize), g.tokens, g.heads, g.headSize)
+	out := g.factor(g.reshape(mixed, 0, g.tokens, g.width), g.tokens, g.width)
+	return g.binary(xnnpack.Add, x, g.multiply(out, name("output"), g.width), g.tokens, g.width)
+}
+
+// joined returns the keys or values of all tokens: [keyHeads, past+tokens, headSize].
+func (g *graph) joined(layer int, past, new xnnpack.ValueID) xnnpack.ValueID {
+	all := g.past + g.tokens
+	rows := g.value(all, g.keyWidth())
+	g.check(g.subgraph.Concatenate(xnnpack.Concatenate{Axis: 0, Output: rows,
+		Inputs: []xnnpack.ValueID{cacheID(layer, past), cacheID(layer, new)}}))
+	return g.swap(g.reshape(rows, 0, all, g.keyHeads, g.headSize), g.keyHeads, all, g.headSize)
+}
+
+// turn turns the heads of [tokens, heads*headSize] by the angles of their tokens' positions: [tokens, heads, headSize].
+func (g *graph) turn(x xnnpack.ValueID, heads int) xnnpack.ValueID {
+	shape := []int{g.tokens, heads, g.headSize / 2}
+	halves := []xnnpack.ValueID{g.value(shape...), g.value(shape...)}
+	g.check(g.subgraph.EvenSplit(xnnpack.EvenSplit{Axis: 2, Input: g.reshape(x, 0, g.tokens, heads, g.headSize),
+		Outputs: halves}))
+	times := func(a, b xnnpack.ValueID) xnnpack.ValueID { return g.binary(xnnpack.Multiply, a, b, shape...) }
+	turned := g.value(g.tokens, heads, g.headSize)
+	g.check(g.subgraph.Concatenate(xnnpack.Concatenate{Axis: 2, Output: turned, Inputs: []xnnpack.ValueID{
+		g.binary(xnnpack.Subtract, times(halves[0], idCosine), times(halves[1], idSine), shape...),
+		g.binary(xnnpack.Add, times(halves[1], idCosine), times(halves[0], idSine), shape...)}}))
+	return turned
+}
+
+// feedForward returns x with what the layer's gated perceptron adds to it.
+func (g *graph) feedForward(layer int, x xnnpack.ValueID) xnnpack.ValueID {
+	name := func(part string) string { return fmt.Sprintf("blk.%d.ffn_%s.weight", layer, part) }
+	normed := g.factor(g.norm(name("norm"), x, g.tokens), g.tokens, g.width)
+	gate := g.multiply(normed, name("gate"), g.inner)
+	gate = g.binary(xnnpack.Multiply, gate, g.unary(xnnpack.Sigmoid, gate, g.tokens, g.inner), g.tokens, g.inner)
+	up := g.multiply(normed, name("up"), g.inner)
+	inner := g.factor(g.binary(xnnpack.Multiply, gate, up, g.tokens, g.inner), g.tokens, g.inner)
+	return g.binary(xnnpack.Add, x, g.multiply(inner, name("down"), g.width), g.tokens, g.width)
+}
+
+// norm divides each of some rows of x by the root of its mean square, and multiplies it with a constant.
+func (g *graph) norm(name string, x xnnpack.ValueID, rows int) xnnpack.ValueID {
+	factors := floats(1, g.width)
+	if _, err := g.file.tensor(name, 1, g.width); err != nil {
+		g.check(err)
+		return x
+	}
+	factors.Data = g.load(name, xpwc.Retain())
+	mean := g.value(rows, 1)
+	g.check(g.subgraph.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
+		Input: g.unary(xnnpack.Square, x, rows, g.width), Output: mean}))
+	mean = g.binary(xnnpack.Add, mean, idEpsilon, rows, 1)
+	x = g.binary(xnnpack.Multiply, x, g.unary(xnnpack.ReciprocalSquareRoot, mean, rows, 1), rows, g.width)
+	return g.binary(xnnpack.Multiply, x, g.tensor(factors), rows, g.width)
+}
+
+// A factor is what matrices are multiplied with: rows of Float32, or of DynamicQInt8.
+type factor struct {
+	id   xnnpack.ValueID
+	rows xnnpack.Tensor
+}
+
+// factor returns x as the layers' matrices are multiplied with it.
+func (g *graph) factor(x xnnpack.ValueID, rows, columns int) factor {
+	if g.weights != dynamicWeights {
+		return factor{x, floats(rows, columns)}
+	}
+	quantized := xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: []int{rows, columns},
+		Quantization: xnnpack.Quantization{NonBatchDims: 1}}
+	id := g.tensor(quantized)
+	g.check(g.subgraph.Convert(xnnpack.Convert{Input: x, Output: id}))
+	return factor{id, quantized}
+}
+
+// multiply returns the tokens' factor times a matrix.
+func (g *graph) multiply(x factor, name string, outputs int) xnnpack.ValueID {
+	product := g.value(g.tokens, outputs)
+	g.multiplyInto(product, x, name, outputs)
+	return product
+}
+
+// multiplyInto sets product, [rows, outputs], to x times a matrix of [outputs, columns of x].
+func (g *graph) multiplyInto(product xnnpack.ValueID, x factor, name string, outputs int) {
+	rows, columns := x.rows.Shape[0], x.rows.Shape[1]
+	if _, err := g.file.tensor(name, outputs, columns); err != nil {
+		g.check(err)
+		return
+	}
+	node := xnnpack.FullyConnected{Input: x.id, Bias: xnnpack.InvalidValue, Output: product}
+	matrix := floats(outputs, columns)
+	if g.weights != float32Weights {
+		matrix.Type = xnnpack.ChannelQInt8
+		matrix.Quantization.Scales = g.scalesOf(name, outputs)
+	}
+	// Scales are 1 until the matrix is computed. The rows' own follow from the content, which the cache knows.
+	packing := node.Packing(matrix, xnnpack.Tensor{}, x.rows, floats(rows, outputs))
+	matrix.Data = g.load(name, xpwc.PackedAs(packing))
+	node.Filter = g.tensor(matrix)
+	g.check(g.subgraph.FullyConnected(node))
+}
+
+func (g *graph) unary(op xnnpack.UnaryOperator, x xnnpack.ValueID, shape ...int) xnnpack.ValueID {
+	out := g.value(shape...)
+	g.check(g.subgraph.Unary(xnnpack.Unary{Op: op, Input: x, Output: out}))
+	return out
+}
+
+func (g *graph) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID, shape ...int) xnnpack.ValueID {
+	out := g.value(shape...)
+	g.check(g.subgraph.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out}))
+	return out
+}
+
+// reshape returns x in another shape, whose dimension axis depends on the number of tokens.
+func (g *graph) reshape(x xnnpack.ValueID, axis int, shape ...int) xnnpack.ValueID {
+	out := g.value(shape...)
+	shape[axis] = 0 // what is left
+	g.check(g.subgraph.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}))
+	return out
+}
+
+// swap returns x with its first two dimensions exchanged, in the shape that this gives.
+func (g *graph) swap(x xnnpack.ValueID, shape ...int) xnnpack.ValueID {
+	out := g.value(shape...)
+	g.check(g.subgraph.StaticTranspose(xnnpack.StaticTranspose{Permutation: []int{1, 0, 2}, Input: x, Output: out}))
+	return out
+}
+
+func (g *graph) value(shape ...int) xnnpack.ValueID { return g.tensor(floats(shape...)) }
+
+func (g *graph) tensor(t xnnpack.Tensor) (id xnnpack.ValueID) {
+	if g.err == nil {
+		id, g.err = g.subgraph.Tensor(t)
+	}
+	return id
+}
+
+func (g *graph) load(name string, o xpwc.LoadOption) (b []byte) {
+	if g.err == nil {
+		b, g.err = g.loader.Load(name, o)
+	}
+	return b
+}
+
+func (g *graph) check(err error) {
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+func floats(shape ...int) xnnpack.Tensor { return xnnpack.Tensor{Type: xnnpack.Float32, Shape: shape} }

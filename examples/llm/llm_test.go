@@ -1,0 +1,178 @@
+package main
+
+import (
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+)
+
+func openModelOf(t testing.TB, w weights) *model {
+	t.Helper()
+	openModelFile(t) // or skip
+	m, err := openModel(modelFile, w)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.close()) })
+	return m
+}
+
+// answered is what an instance makes of a golden prompt.
+type answered struct {
+	distance float64 // of the largest logits after the prompt
+	tokens   []int
+	equal    int // how many of the first ones are golden
+}
+
+func answer(t testing.TB, m *model, cache *xpwc.Cache, g golden) (a answered) {
+	t.Helper()
+	i, err := m.newInstance(cache, 2)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, i.close()) }()
+	logits, err := i.next(g.IDs)
+	require.NoError(t, err)
+	for _, top := range g.Top5 {
+		a.distance = max(a.distance, math.Abs(float64(logits[int(top[0])]-top[1])))
+	}
+	for next := greedy(logits); ; next = greedy(logits) {
+		if a.equal == len(a.tokens) && next == g.Tokens[a.equal] {
+			a.equal++
+		}
+		if a.tokens = append(a.tokens, next); len(a.tokens) == len(g.Tokens) {
+			t.Logf("%s, %q: logits within %.4f, the first %d of %d tokens are the same", m.weights, g.Prompt,
+				a.distance, a.equal, len(a.tokens))
+			return a
+		}
+		logits, err = i.next([]int{next})
+		require.NoError(t, err)
+	}
+}
+
+func TestInFloat32TheTokensAndLogitsAreThoseOfTransformers(t *testing.T) {
+	m := openModelOf(t, float32Weights)
+	cache, err := xpwc.Open("", nil) // all prompts share what is packed
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cache.Close()) })
+	for _, g := range goldens(t) {
+		a := answer(t, m, cache, g)
+		require.Less(t, a.distance, 1e-2, g.Prompt)
+		require.Equal(t, g.Tokens, a.tokens, g.Prompt)
+	}
+}
+
+func TestWith8BitsTheFirst16TokensAreTheSame(t *testing.T) {
+	a := answer(t, openModelOf(t, int8Weights), nil, goldens(t)[0])
+	require.GreaterOrEqual(t, a.equal, 16)
+}
+
+func TestANextStartFindsAllThatAFirstOnePackedAndAnswersTheSame(t *testing.T) {
+	for _, w := range []weights{int8Weights, dynamicWeights} {
+		m, g := openModelOf(t, w), goldens(t)[0]
+		file := filepath.Join(t.TempDir(), "llm.xpwc")
+		without := answer(t, m, nil, g)
+		require.Less(t, without.distance, 3.0)
+		start := func() xpwc.Stats {
+			cache, err := xpwc.Open(file, nil)
+			require.NoError(t, err)
+			require.Equal(t, without, answer(t, m, cache, g))
+			require.NoError(t, cache.Close())
+			return cache.Stats()
+		}
+		first, next := start(), start()
+		require.EqualValues(t, matrices, first.Packed.Entries)
+		require.EqualValues(t, matrices, next.Hits.Entries)
+		require.Zero(t, next.Misses)
+	}
+}
+
+// matrices is how many SmolLM2 has: seven in each of 30 layers, and that of its vocabulary.
+const matrices = 7*30 + 1
+
+// A text that is computed token by token has the logits of one that is computed at a time.
+func TestALongPromptIsComputedInParts(t *testing.T) {
+	m := openModelOf(t, float32Weights)
+	cache, err := xpwc.Open("", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cache.Close()) })
+	var prompt []int
+	for len(prompt) < chunk+leastPast { // more than one chunk, and more than the caches begin with
+		prompt = append(prompt, goldens(t)[1].Tokens...)
+	}
+	whole, err := m.newInstance(cache, 2)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, whole.close()) }()
+	want, err := whole.next(prompt)
+	require.NoError(t, err)
+	one, err := m.newInstance(cache, 2)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, one.close()) }()
+	var got []float32
+	for _, token := range prompt {
+		got, err = one.next([]int{token})
+		require.NoError(t, err)
+	}
+	require.InDeltaSlice(t, want, got, 1e-2)
+}
+
+func TestTwoPromptsAreAnsweredAtTheSameTimeWithOneSetOfWeights(t *testing.T) {
+	openModelFile(t) // or skip
+	o := options{model: modelFile, cache: filepath.Join(t.TempDir(), "llm.xpwc"), weights: int8Weights, threads: 1,
+		tokens: 12}
+	require.NoError(t, withService(o, func(s *service) error {
+		server := httptest.NewServer(s.handler())
+		defer server.Close()
+		prompts := goldens(t)[:2]
+		want, got := make([]string, len(prompts)), make([]string, len(prompts))
+		for i, g := range prompts {
+			var b strings.Builder
+			require.NoError(t, s.answer(t.Context(), g.Prompt, o, &b))
+			want[i] = b.String()
+		}
+		var both sync.WaitGroup
+		for i, g := range prompts {
+			both.Go(func() {
+				reply, err := http.Post(server.URL, "text/plain", strings.NewReader(g.Prompt))
+				if assert.NoError(t, err) {
+					defer reply.Body.Close()
+					text, err := io.ReadAll(reply.Body)
+					assert.NoError(t, err)
+					got[i] = string(text)
+				}
+			})
+		}
+		both.Wait()
+		require.Equal(t, want, got)
+		stats := s.cache.Stats()
+		require.EqualValues(t, matrices, stats.Packed.Entries)
+		require.Empty(t, stats.Private)
+		return nil
+	}))
+}
+
+func TestSampledTokensAreLikelyOnesAndTheSameForASeed(t *testing.T) {
+	logits := make([]float32, 1000)
+	for i := range logits {
+		logits[i] = float32(i % 100)
+	}
+	draw := func(seed uint64) (tokens []int) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		for range 50 {
+			tokens = append(tokens, sampled(logits, 100, random))
+		}
+		return tokens
+	}
+	require.Equal(t, draw(1), draw(1))
+	require.NotEqual(t, draw(1), draw(2))
+	for _, token := range draw(1) {
+		require.GreaterOrEqual(t, logits[token], float32(96), "it is one of the 40 likeliest")
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/binary"
+	"math"
+	"runtime"
+	"sync"
+)
+
+// decode computes the elements of consecutive rows.
+func (t tensor) decode(dst []float32, rows []byte) {
+	switch t.kind {
+	case kindF32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(rows[4*i:]))
+		}
+	case kindQ8_0: // a scale, 32 int8
+		for ; len(dst) >= 32; dst, rows = dst[32:], rows[34:] {
+			scale := half(rows)
+			for i, q := range rows[2:34] {
+				dst[i] = scale * float32(int8(q))
+			}
+		}
+	case kindQ4_1: // a scale, a minimum, the low halves of 16 bytes and then the high ones
+		for ; len(dst) >= 32; dst, rows = dst[32:], rows[20:] {
+			scale, least := half(rows), half(rows[2:])
+			for i, q := range rows[4:20] {
+				dst[i] = scale*float32(q&15) + least
+				dst[i+16] = scale*float32(q>>4) + least
+			}
+		}
+	}
+}
+
+// half returns the half-precision number that b begins with.
+func half(b []byte) float32 {
+	bits := uint32(binary.LittleEndian.Uint16(b))
+	sign, exponent, fraction := bits>>15<<31, bits>>10&31, bits&0x3ff
+	switch exponent {
+	case 0:
+		return math.Float32frombits(sign | math.Float32bits(float32(fraction)*0x1p-24))
+	case 31:
+		return math.Float32frombits(sign | 0xff<<23 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
+}
+
+// quantize rounds a row to 8 bits and returns their scale.
+func quantize(dst []byte, row []float32) float32 {
+	largest := float32(0)
+	for _, v := range row {
+		largest = max(largest, v, -v)
+	}
+	scale := largest / 127
+	if !(scale >= 0x1p-120) { // a scale is a normal number, and so is its inverse
+		scale = 0x1p-120
+	}
+	// Adding 1.5*2^23 rounds to an integer, which is then in the lowest bits.
+	for i, inverse := 0, 1/scale; i < len(row); i++ {
+		dst[i] = byte(math.Float32bits(row[i]*inverse + 0x1.8p23))
+	}
+	return scale
+}
+
+// inParallel divides rows among the processors.
+func inParallel(rows int, do func(begin, end int)) {
+	n := min(runtime.GOMAXPROCS(0), rows)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { do(i*rows/n, (i+1)*rows/n) })
+	}
+	all.Wait()
+}

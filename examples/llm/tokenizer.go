@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A tokenizer is the byte-pair encoding of GPT-2 with each digit by itself, as SmolLM2 has it.
+type tokenizer struct {
+	words []string // of the tokens, each byte as one rune of byteRunes
+	ids   map[string]int
+	ranks map[string]int // of the pairs that are merged, with a space between them; the lowest is merged first
+	end   int            // the token that ends an answer
+}
+
+// byteRunes has for each byte the rune that stands for it in a token's word: itself if it is printed, and otherwise one
+// from 256 on.
+var byteRunes, runeBytes = func() (runes [256]rune, bytes map[rune]byte) {
+	bytes = map[rune]byte{}
+	next := rune(256)
+	for b := range rune(256) {
+		r := b
+		if !(b >= '!' && b <= '~' || b >= '¡' && b <= '¬' || b >= '®') {
+			r, next = next, next+1
+		}
+		runes[b], bytes[r] = r, byte(b)
+	}
+	return runes, bytes
+}()
+
+func newTokenizer(g *gguf) (*tokenizer, error) {
+	for _, needed := range [][2]string{{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", "smollm"}} {
+		if got, err := g.strings(needed[0]); err != nil || len(got) != 1 || got[0] != needed[1] {
+			return nil, fmt.Errorf("%s: %s is %q, and only %q is read", g.file.Path(), needed[0], got, needed[1])
+		}
+	}
+	words, err := g.strings("tokenizer.ggml.tokens")
+	if err != nil {
+		return nil, err
+	}
+	merges, err := g.strings("tokenizer.ggml.merges")
+	if err != nil {
+		return nil, err
+	}
+	end, err := g.number("tokenizer.ggml.eos_token_id")
+	if err != nil {
+		return nil, err
+	}
+	return &tokenizer{words: words, ids: indexes(words), ranks: indexes(merges), end: int(end)}, nil
+}
+
+func indexes(words []string) map[string]int {
+	at := make(map[string]int, len(words))
+	for i, w := range words {
+		at[w] = i
+	}
+	return at
+}
+
+// encode returns the tokens of a text. Words of special tokens in it are text.
+func (t *tokenizer) encode(text string) (tokens []int, err error) {
+	for _, part := range splitText(text) {
+		var pieces []string
+		for _, b := range []byte(part) {
+			pieces = append(pieces, string(byteRunes[b]))
+		}
+		for _, word := range t.merge(pieces) {
+			id, ok := t.ids[word]
+			if !ok {
+				return nil, fmt.Errorf("no token for %q", word)
+			}
+			tokens = append(tokens, id)
+		}
+	}
+	return tokens, nil
+}
+
+// question returns the tokens of a question to an assistant, up to where the answer begins.
+func (t *tokenizer) question(text string) (tokens []int, err error) {
+	for _, part := range []string{
+		"<|im_start|>", "system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face", "<|im_end|>",
+		"\n", "<|im_start|>", "user\n" + text, "<|im_end|>", "\n", "<|im_start|>", "assistant\n"} {
+		if id, ok := t.ids[part]; ok {
+			tokens = append(tokens, id)
+			continue
+		}
+		ids, err := t.encode(part)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, ids...)
+	}
+	return tokens, nil
+}
+
+// merge joins neighbours, those of the lowest rank first, until no pair has one.
+func (t *tokenizer) merge(pieces []string) []string {
+	for {
+		best, at := len(t.ranks), -1
+		for i := range len(pieces) - 1 {
+			if rank, ok := t.ranks[pieces[i]+" "+pieces[i+1]]; ok && rank < best {
+				best, at = rank, i
+			}
+		}
+		if at < 0 {
+			return pieces
+		}
+		pieces[at] += pieces[at+1]
+		pieces = append(pieces[:at+1], pieces[at+2:]...)
+	}
+}
+
+// decode returns the bytes that a token stands for; a character may take several tokens. Those of a special token are
+// its name's.
+func (t *tokenizer) decode(token int) string {
+	if token < 0 || token >= len(t.words) {
+		return ""
+	}
+	var b strings.Builder
+	for _, r := range t.words[token] {
+		if c, ok := runeBytes[r]; ok {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// splitText cuts a text into what is encoded by itself: digits, words and other signs, each with a space before it, and
+// white space.
+func splitText(text string) (parts []string) {
+	for text != "" {
+		n := partLength(text)
+		parts = append(parts, text[:n])
+		text = text[n:]
+	}
+	return parts
+}
+
+var contractions = []string{"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
+
+// partLength returns how many bytes the text's first part has.
+func partLength(text string) int {
+	if first, size := utf8.DecodeRuneInString(text); unicode.IsNumber(first) {
+		return size
+	}
+	for _, c := range contractions {
+		if strings.HasPrefix(text, c) {
+			return len(c)
+		}
+	}
+	space := 0
+	if text[0] == ' ' {
+		space = 1
+	}
+	for _, class := range []func(rune) bool{unicode.IsLetter, isOther} {
+		if n := span(text[space:], class); n > 0 {
+			return space + n
+		}
+	}
+	// White space. The last of it goes with what follows, but for a digit.
+	n := span(text, unicode.IsSpace)
+	if next, _ := utf8.DecodeRuneInString(text[n:]); n == len(text) || unicode.IsNumber(next) {
+		return n
+	}
+	if _, last := utf8.DecodeLastRuneInString(text[:n]); n > last {
+		return n - last
+	}
+	return n
+}
+
+func isOther(r rune) bool { return !unicode.IsSpace(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
+
+// longestPart bounds the time that merging takes, which grows with the square of a part's length.
+const longestPart = 256
+
+// span returns how many bytes the runes of a class take that a text begins with, up to about longestPart.
+func span(text string, class func(rune) bool) int {
+	for i, r := range text {
+		if !class(r) || i >= longestPart {
+			return i
+		}
+	}
+	return len(text)
+}
