@@ -214,9 +214,11 @@ demo-service: xnnpack ## an HTTP service loads two models cold and warm, and a t
 	@bin/demo-service bin/service third_party/models demo/service
 
 .PHONY: demo-llm
-demo-llm: llm ## a language model answers without a cache, as a first start and as a next one (PROMPT=, ROUNDS=5 for more)
+demo-llm: llm ## a language model answers without a cache, as a first start and as a next one (PROMPT=, WEIGHTS=, ROUNDS=5)
 	@mkdir -p demo/llm
-	@bin/llm -compare demo/llm $(if $(ROUNDS),-rounds $(ROUNDS)) -- '$(or $(PROMPT),The capital of France is)'
+	@$(go) build -o bin/starts ./internal/bench/starts
+	@bin/starts -cache demo/llm/llm.xpwc -source third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf $(if $(ROUNDS),-rounds $(ROUNDS)) \
+		bin/llm $(if $(ROUNDS),,-times) $(if $(WEIGHTS),-weights $(WEIGHTS)) -- '$(or $(PROMPT),The capital of France is)'
 
 .PHONY: llm
 llm: xnnpack

@@ -41,15 +41,8 @@ func (i *instance) generate(ctx context.Context, prompt []int, n int, s sampling
 	return nil
 }
 
-func greedy(logits []float32) int {
-	best := 0
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
-	return best
-}
+// greedy returns the likeliest token, and any if the logits are no numbers.
+func greedy(logits []float32) int { return max(0, slices.Index(logits, slices.Max(logits))) }
 
 // likeliest is how many tokens sampled draws from.
 const likeliest = 40

@@ -56,18 +56,8 @@ const (
 	kindQ8_0 tensorKind = 8
 )
 
-// blockOf is how many elements of a kind share a block, and the block's size in bytes.
-func (k tensorKind) blockOf() (elements, bytes int, err error) {
-	switch k {
-	case kindF32:
-		return 1, 4, nil
-	case kindQ4_1:
-		return 32, 20, nil
-	case kindQ8_0:
-		return 32, 34, nil
-	}
-	return 0, 0, fmt.Errorf("its type is number %d, and only F32, Q4_1 and Q8_0 are read", k)
-}
+// blocks has the kinds that are read: how many elements share a block, and the block's size in bytes.
+var blocks = map[tensorKind]struct{ elements, bytes int }{kindF32: {1, 4}, kindQ4_1: {32, 20}, kindQ8_0: {32, 34}}
 
 // openGGUF maps a file and checks all that it says. The caller closes its file.
 func openGGUF(path string) (*gguf, error) {
@@ -157,13 +147,9 @@ func (g *gguf) strings(name string) ([]string, error) {
 
 // tensor returns one of a name and a shape.
 func (g *gguf) tensor(name string, rows, columns int) (tensor, error) {
-	t, ok := g.tensors[name]
-	if !ok {
-		return t, fmt.Errorf("%w: there is no tensor %q", errMalformed, name)
-	}
+	t := g.tensors[name]
 	if t.rows != rows || t.columns != columns {
-		return t, fmt.Errorf("%w: tensor %q is %d by %d, not %d by %d", errMalformed, name, t.rows, t.columns, rows,
-			columns)
+		return t, fmt.Errorf("%w: there is no tensor %q of %d by %d", errMalformed, name, rows, columns)
 	}
 	return t, nil
 }
@@ -185,18 +171,14 @@ func (r *reader) take(n uint64) []byte {
 	return taken
 }
 
-func (r *reader) uint32() uint32 {
-	if b := r.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
+func (r *reader) uint32() uint32 { return uint32(r.number(4)) }
 
-func (r *reader) uint64() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
+func (r *reader) uint64() uint64 { return r.number(8) }
+
+func (r *reader) number(size uint64) uint64 {
+	var b [8]byte
+	copy(b[:], r.take(size))
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 func (r *reader) string() []byte { return r.take(r.uint64()) }
@@ -253,17 +235,14 @@ func (r *reader) tensor() (tensor, error) {
 	if r.err != nil {
 		return t, r.err
 	}
-	elements, bytes, err := t.kind.blockOf()
-	if err != nil {
-		return t, err
+	block, ok := blocks[t.kind]
+	if !ok {
+		return t, fmt.Errorf("its type is number %d, and only F32, Q4_1 and Q8_0 are read", t.kind)
 	}
-	if t.columns%elements != 0 {
-		return t, fmt.Errorf("rows of %d elements in blocks of %d", t.columns, elements)
+	if t.columns%block.elements != 0 || offset > math.MaxInt64 {
+		return t, fmt.Errorf("%d columns in blocks of %d at %d", t.columns, block.elements, offset)
 	}
-	if offset > math.MaxInt64 {
-		return t, fmt.Errorf("its offset is %d", offset)
-	}
-	size := int64(t.rows) * int64(t.columns/elements) * int64(bytes)
+	size := int64(t.rows) * int64(t.columns/block.elements*block.bytes)
 	t.place = tensorfile.Place{Offset: int64(offset), Size: size, Alignment: 4}
 	return t, nil
 }

@@ -11,17 +11,17 @@ import (
 
 // External values of the graph. Those of the layers' caches come after them.
 const (
-	idTokens  xnnpack.ValueID = iota // [tokens, width]: their embeddings
-	idCosine                         // [tokens, 1, headSize/2]: of the angles that queries and keys are turned by
-	idSine                           // as idCosine
-	idMask                           // [1, heads/keyHeads*tokens, past+tokens]: what is added to each score
-	idPick                           // [1, tokens]: 1 for the token whose successor is asked for, 0 for the others
-	idEpsilon                        // [1]
-	idLogits                         // [1, vocabulary]: the output
+	idTokens xnnpack.ValueID = iota // their embeddings
+	idCosine                        // of the angles that queries and keys are turned by
+	idSine
+	idMask // what is added to each score
+	idPick // 1 for the token whose successor is asked for, 0 for the others
+	idEpsilon
+	idLogits // the output
 	idLayers
 )
 
-// The cache of a layer: the past ones are inputs of [past, keyWidth], the new ones outputs of [tokens, keyWidth].
+// The cache of a layer: the past ones are inputs, the new ones outputs.
 const (
 	pastKeys xnnpack.ValueID = iota
 	pastValues
@@ -59,23 +59,13 @@ func (c *constants) build(loader models.Loader, tokens, past int) (*xnnpack.Subg
 }
 
 func (g *graph) define() {
-	group := g.heads / g.keyHeads
-	g.check(g.subgraph.Input(idTokens, floats(g.tokens, g.width)))
-	g.check(g.subgraph.Input(idCosine, floats(g.tokens, 1, g.headSize/2)))
-	g.check(g.subgraph.Input(idSine, floats(g.tokens, 1, g.headSize/2)))
-	g.check(g.subgraph.Input(idMask, floats(1, group*g.tokens, g.past+g.tokens)))
-	g.check(g.subgraph.Input(idPick, floats(1, g.tokens)))
-	g.check(g.subgraph.Input(idEpsilon, floats(1)))
-	g.check(g.subgraph.Output(idLogits, floats(1, g.vocabulary)))
-	for layer := range g.layers {
-		for _, which := range []xnnpack.ValueID{pastKeys, pastValues} {
-			g.check(g.subgraph.Input(cacheID(layer, which), floats(g.past, g.keyWidth())))
-		}
-		for _, which := range []xnnpack.ValueID{newKeys, newValues} {
-			g.check(g.subgraph.Output(cacheID(layer, which), floats(g.tokens, g.keyWidth())))
-		}
+	inputs, outputs := g.shapes(g.tokens, g.past)
+	for id, shape := range inputs {
+		g.check(g.subgraph.Input(id, floats(shape...)))
 	}
-
+	for id, shape := range outputs {
+		g.check(g.subgraph.Output(id, floats(shape...)))
+	}
 	x := idTokens
 	for layer := range g.layers {
 		x = g.attention(layer, x)
@@ -85,7 +75,7 @@ func (g *graph) define() {
 	g.check(g.subgraph.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: idPick, B: x, Output: last}))
 	// What decides between tokens is not quantised.
 	normed := factor{g.norm("output_norm.weight", last, 1), floats(1, g.width)}
-	g.multiplyInto(idLogits, normed, "token_embd.weight", g.vocabulary)
+	g.multiplyInto(idLogits, normed, embedding, g.vocabulary)
 }
 
 // attention returns x with what the layer's heads add to it. Heads that share keys are one matrix.
@@ -153,10 +143,8 @@ func (g *graph) feedForward(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 // norm divides each of some rows of x by the root of its mean square, and multiplies it with a constant.
 func (g *graph) norm(name string, x xnnpack.ValueID, rows int) xnnpack.ValueID {
 	factors := floats(1, g.width)
-	if _, err := g.file.tensor(name, 1, g.width); err != nil {
-		g.check(err)
-		return x
-	}
+	_, err := g.file.tensor(name, 1, g.width)
+	g.check(err)
 	factors.Data = g.load(name, xpwc.Retain())
 	mean := g.value(rows, 1)
 	g.check(g.subgraph.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
@@ -194,10 +182,8 @@ func (g *graph) multiply(x factor, name string, outputs int) xnnpack.ValueID {
 // multiplyInto sets product, [rows, outputs], to x times a matrix of [outputs, columns of x].
 func (g *graph) multiplyInto(product xnnpack.ValueID, x factor, name string, outputs int) {
 	rows, columns := x.rows.Shape[0], x.rows.Shape[1]
-	if _, err := g.file.tensor(name, outputs, columns); err != nil {
-		g.check(err)
-		return
-	}
+	_, err := g.file.tensor(name, outputs, columns)
+	g.check(err)
 	node := xnnpack.FullyConnected{Input: x.id, Bias: xnnpack.InvalidValue, Output: product}
 	matrix := floats(outputs, columns)
 	if g.weights != float32Weights {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 
 	"xpwc"
@@ -128,6 +130,9 @@ func (i *instance) floats(id xnnpack.ValueID) []float32 { return i.buffers[id].F
 
 // shape readies the runtime for so many new tokens, with room for so many in all.
 func (i *instance) shape(tokens, all int) error {
+	if all > i.context {
+		return fmt.Errorf("the text is longer than %d tokens, which the model was made for", i.context)
+	}
 	past := max(i.past, leastPast)
 	for past < all {
 		past *= 2
@@ -135,20 +140,8 @@ func (i *instance) shape(tokens, all int) error {
 	if tokens == i.tokens && past == i.past {
 		return nil
 	}
-	shapes := map[xnnpack.ValueID][]int{
-		idTokens:  {tokens, i.width},
-		idCosine:  {tokens, 1, i.headSize / 2},
-		idSine:    {tokens, 1, i.headSize / 2},
-		idMask:    {1, i.heads / i.keyHeads * tokens, past + tokens},
-		idPick:    {1, tokens},
-		idEpsilon: {1},
-	}
-	for layer := range i.layers {
-		for which := range newKeys {
-			shapes[cacheID(layer, which)] = []int{past, i.keyWidth()}
-		}
-	}
-	for id, shape := range shapes {
+	inputs, shapes := i.shapes(tokens, past)
+	for id, shape := range inputs {
 		if err := i.runtime.ReshapeExternal(id, shape); err != nil {
 			return err
 		}
@@ -156,12 +149,7 @@ func (i *instance) shape(tokens, all int) error {
 	if err := i.runtime.Reshape(); err != nil {
 		return err
 	}
-	shapes[idLogits] = []int{1, i.vocabulary}
-	for layer := range i.layers {
-		for which := newKeys; which < cacheValues; which++ {
-			shapes[cacheID(layer, which)] = []int{tokens, i.keyWidth()}
-		}
-	}
+	maps.Copy(shapes, inputs)
 	memory := map[xnnpack.ValueID][]byte{}
 	for id, shape := range shapes {
 		size := 4 * xnnpack.Elements(shape)

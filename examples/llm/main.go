@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"xpwc"
 )
@@ -23,15 +24,13 @@ type options struct {
 	tokens       int
 	threads      int
 	sampling
-	chat bool
+	chat  bool
+	times bool
 }
 
 func main() {
 	var o options
 	serve := flag.String("serve", "", "serve HTTP on this `ADDRESS`")
-	compare := flag.String("compare", "", "compare starts without a cache and with one, "+
-		"which is in this `DIR`")
-	rounds := flag.Int("rounds", 1, "`NUMBER` of times to compare: from 2 on more kinds of starts, and no answers")
 	flag.StringVar(&o.model, "model", "third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf", "GGUF `FILE` of the model")
 	flag.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights; none is used if it is empty")
 	flag.StringVar((*string)(&o.weights), "weights", string(int8Weights), "`KIND` of weights: float32, int8 or dynamic")
@@ -40,6 +39,7 @@ func main() {
 	flag.Float64Var(&o.temperature, "temperature", 0, "`TEMPERATURE` to sample with; 0 takes the likeliest token")
 	flag.Uint64Var(&o.seed, "seed", 1, "`SEED` of sampling")
 	flag.BoolVar(&o.chat, "chat", false, "the prompt is a question to an assistant, not a text to be continued")
+	flag.BoolVar(&o.times, "times", false, "say how long loading took, and the first token")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: llm [flags] PROMPT\n")
 		flag.PrintDefaults()
@@ -51,15 +51,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
-	switch {
-	case *compare != "":
-		err = o.compare(ctx, *compare, flag.Arg(0), *rounds, os.Stdout)
-	case *serve != "":
-		err = withService(o, func(s *service) error { return s.serve(ctx, *serve, os.Stdout) })
-	default:
-		err = withService(o, func(s *service) error { return s.answer(ctx, flag.Arg(0), o, os.Stdout) })
-	}
+	err := withService(o, func(s *service) error {
+		if *serve != "" {
+			return s.serve(ctx, *serve, os.Stdout)
+		}
+		return s.answer(ctx, flag.Arg(0), o, os.Stdout)
+	})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "llm: %v\n", err)
 		os.Exit(1)
@@ -100,10 +97,12 @@ func withService(o options, do func(*service) error) (err error) {
 
 // answer writes what follows a prompt, each token as it comes.
 func (s *service) answer(ctx context.Context, prompt string, o options, w io.Writer) (err error) {
+	begin := time.Now()
 	i, err := s.model.newInstance(s.cache, o.threads)
 	if err != nil {
 		return err
 	}
+	loaded := time.Since(begin)
 	defer func() { err = errors.Join(err, i.close()) }()
 	ids, err := s.encode(prompt)
 	if err != nil {
@@ -113,7 +112,12 @@ func (s *service) answer(ctx context.Context, prompt string, o options, w io.Wri
 	if err != nil {
 		return err
 	}
+	begin = time.Now()
 	return i.generate(ctx, ids, o.tokens, o.sampling, tokens.end, func(token int) error {
+		if o.times {
+			fmt.Fprintf(os.Stderr, "loaded in %v, and computed the first token in %v\n", loaded, time.Since(begin))
+			o.times = false
+		}
 		_, err := io.WriteString(w, tokens.decode(token))
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/tensorfile"
+	"xpwc/xnnpack"
 )
 
 // weights is how the matrices are given to XNNPACK, and multiplied.
@@ -29,10 +30,12 @@ type model struct {
 	weights weights
 
 	layers, width, heads, keyHeads, headSize, inner, vocabulary int
+	context                                                     int // the most tokens that a text has
 	epsilon, ropeBase                                           float64
-
-	embedding tensor
 }
+
+// embedding is the tensor of the tokens' vectors: the first that a text meets, and the last.
+const embedding = "token_embd.weight"
 
 var errClosed = errors.New("the model is closed")
 
@@ -61,7 +64,7 @@ func openModel(path string, w weights) (_ *model, err error) {
 		"attention.head_count":    &m.heads,
 		"attention.head_count_kv": &m.keyHeads,
 		"rope.dimension_count":    &m.headSize,
-		"vocab_size":              &m.vocabulary,
+		"context_length":          &m.context,
 	} {
 		n, err := file.number("llama." + name)
 		if err != nil {
@@ -81,7 +84,8 @@ func openModel(path string, w weights) (_ *model, err error) {
 	if m.ropeBase, err = file.number("llama.rope.freq_base"); err != nil {
 		return nil, err
 	}
-	m.embedding, err = file.tensor("token_embd.weight", m.vocabulary, m.width)
+	m.vocabulary = file.tensors[embedding].rows
+	_, err = file.tensor(embedding, m.vocabulary, m.width)
 	return m, err
 }
 
@@ -90,9 +94,29 @@ func (m *model) close() error { return m.file.file.Close() }
 // keyWidth is how many numbers the keys, or the values, of a token have in a layer.
 func (m *model) keyWidth() int { return m.keyHeads * m.headSize }
 
+// shapes returns those of a runtime's external values, for so many tokens after so many.
+func (m *model) shapes(tokens, past int) (inputs, outputs map[xnnpack.ValueID][]int) {
+	inputs = map[xnnpack.ValueID][]int{
+		idTokens:  {tokens, m.width},
+		idCosine:  {tokens, 1, m.headSize / 2},
+		idSine:    {tokens, 1, m.headSize / 2},
+		idMask:    {1, m.heads / m.keyHeads * tokens, past + tokens},
+		idPick:    {1, tokens},
+		idEpsilon: {1},
+	}
+	outputs = map[xnnpack.ValueID][]int{idLogits: {1, m.vocabulary}}
+	for layer := range m.layers {
+		for which := range newKeys {
+			inputs[cacheID(layer, which)] = []int{past, m.keyWidth()}
+			outputs[cacheID(layer, which+newKeys)] = []int{tokens, m.keyWidth()}
+		}
+	}
+	return inputs, outputs
+}
+
 // embed looks tokens up.
 func (m *model) embed(dst []float32, tokens []int) {
-	t := m.embedding
+	t := m.file.tensors[embedding]
 	rows := t.place.In(m.file.file.Data())
 	size := len(rows) / t.rows
 	for i, token := range tokens {

@@ -18,25 +18,26 @@ const (
 	drain = 10 * time.Second
 )
 
-// serve answers requests until ctx is done: a POST of a prompt is answered token by token. ?n= is the number of tokens
-// and ?temperature= and ?seed= are for sampling. Each request has a runtime of its own; the weights are there once.
+// serve answers requests until ctx is done: a POST of a prompt is answered token by token. ?n= is the number of tokens.
+// Each request has a runtime of its own; the weights are there once.
 func (s *service) serve(ctx context.Context, address string, stdout io.Writer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintf(stdout, "serving on http://%s\n", listener.Addr())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
+	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
+	drained := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		waiting, cancel := context.WithTimeout(context.Background(), drain)
+		defer cancel()
+		drained <- errors.Join(server.Shutdown(waiting), server.Close())
+	})
+	err = server.Serve(listener)
+	if stop() {
 		return err
-	case <-ctx.Done():
 	}
-	waiting, cancel := context.WithTimeout(context.Background(), drain)
-	defer cancel()
-	return errors.Join(server.Shutdown(waiting), server.Close())
+	return <-drained
 }
 
 func (s *service) handler() http.Handler {
@@ -44,14 +45,8 @@ func (s *service) handler() http.Handler {
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		prompt, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestPrompt))
 		o := s.options
-		for name, set := range map[string]func(string) (err error){
-			"n":           func(v string) (err error) { o.tokens, err = strconv.Atoi(v); return err },
-			"temperature": func(v string) (err error) { o.temperature, err = strconv.ParseFloat(v, 64); return err },
-			"seed":        func(v string) (err error) { o.seed, err = strconv.ParseUint(v, 10, 64); return err },
-		} {
-			if v := r.URL.Query().Get(name); v != "" {
-				err = errors.Join(err, set(v))
-			}
+		if n := r.URL.Query().Get("n"); n != "" && err == nil {
+			o.tokens, err = strconv.Atoi(n)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -48,6 +48,10 @@ func newTokenizer(g *gguf) (*tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rows := g.tensors[embedding].rows; len(words) != rows || !(end < float64(rows)) {
+		return nil, fmt.Errorf("%w: %d tokens, the last of a text number %g, with %d vectors", errMalformed, len(words),
+			end, rows)
+	}
 	return &tokenizer{words: words, ids: indexes(words), ranks: indexes(merges), end: int(end)}, nil
 }
 
@@ -115,9 +119,6 @@ func (t *tokenizer) merge(pieces []string) []string {
 // decode returns the bytes that a token stands for; a character may take several tokens. Those of a special token are
 // its name's.
 func (t *tokenizer) decode(token int) string {
-	if token < 0 || token >= len(t.words) {
-		return ""
-	}
 	var b strings.Builder
 	for _, r := range t.words[token] {
 		if c, ok := runeBytes[r]; ok {

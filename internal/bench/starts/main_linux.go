@@ -1,3 +1,7 @@
+// Command starts compares how a program starts without a cache and with one: the time from exec to the first byte that
+// it writes, and its memory then. The program takes -cache FILE before its other arguments.
+//
+//	starts -cache llm.xpwc bin/llm -- 'The capital of France is'
 package main
 
 import (
@@ -11,7 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A start is a kind of starting processes that answer a prompt.
+// A start is a way of starting processes of the program.
 type start struct {
 	name      string
 	processes int
@@ -32,22 +36,38 @@ type start struct {
 
 // figures are those of the processes that are started together.
 type figures struct {
-	first     time.Duration // from exec to the first token, of the last process that has one
+	first     time.Duration // from exec to the first output, of the last process that has one
 	memory    int64         // of all when they have one: their shares of pages, which sum up to what they take together
 	anonymous int64         // of it, what is in no file
 }
 
-// compare starts processes in all ways and prints their figures: the medians of some rounds, or with a single round
-// the answers too.
-func (o options) compare(ctx context.Context, dir, prompt string, rounds int, w io.Writer) error {
-	cache := filepath.Join(dir, "llm.xpwc")
+func main() {
+	cache := flag.String("cache", "", "cache `FILE` that the program is given; it is removed at first")
+	source := flag.String("source", "", "`FILE` of the model, which is to come from the disk, too")
+	rounds := flag.Int("rounds", 1, "`NUMBER` of rounds: from 2 on more kinds of starts, and no outputs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := errors.New("give -cache FILE, a program and its arguments")
+	if *cache != "" && flag.NArg() > 0 && *rounds > 0 {
+		err = compare(ctx, *cache, *source, flag.Args(), *rounds)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "starts: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// compare starts the program in all ways and prints their figures: the medians of some rounds, or with a single round
+// the outputs too.
+func compare(ctx context.Context, cache, source string, program []string, rounds int) error {
 	removed := func() error {
 		if err := os.Remove(cache); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	dropped := func() error { return errors.Join(drop(cache), drop(o.model)) }
+	dropped := func() error { return errors.Join(drop(cache), drop(source)) }
 	starts := []start{
 		{"without cache", 1, false, nil},
 		{"first start", 1, true, removed},
@@ -59,18 +79,18 @@ func (o options) compare(ctx context.Context, dir, prompt string, rounds int, w 
 	if rounds == 1 {
 		starts = starts[:3]
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tfirst token\tmemory\tof it anonymous")
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tfirst output\tmemory\tof it anonymous")
 	for _, start := range starts {
-		answer := io.Discard
+		output := io.Discard
 		if rounds == 1 {
-			fmt.Fprintf(w, "%s: %s", start.name, prompt)
-			answer = w
+			fmt.Printf("%s: %s\n", start.name, program[len(program)-1])
+			output = os.Stdout
 		}
 		all := make([]figures, rounds)
 		for round := range all {
 			var err error
-			if all[round], err = start.run(ctx, cache, prompt, answer); err != nil {
+			if all[round], err = start.run(ctx, cache, program, output); err != nil {
 				return fmt.Errorf("%s: %w", start.name, err)
 			}
 		}
@@ -79,33 +99,19 @@ func (o options) compare(ctx context.Context, dir, prompt string, rounds int, w 
 		fmt.Fprintf(table, "%s\t%d ms\t%d MiB\t%d MiB\n", start.name, median.first.Milliseconds(), median.memory>>20,
 			median.anonymous>>20)
 	}
-	o.cache = cache
-	return errors.Join(withService(o, func(s *service) error {
-		least, err := s.limit(prompt)
-		fmt.Fprintf(table, "limit: computing it\t%d ms\n", least.Milliseconds())
-		return err
-	}), table.Flush())
+	return table.Flush()
 }
 
-// run starts processes, has each wait when its first token is there, looks at their memory, and writes their answers.
-func (s start) run(ctx context.Context, cache, prompt string, answer io.Writer) (f figures, err error) {
+// run starts processes, has each wait when its first output is there, looks at their memory, and writes their outputs.
+func (s start) run(ctx context.Context, cache string, program []string, output io.Writer) (f figures, err error) {
 	if s.prepare != nil {
 		if err := s.prepare(); err != nil {
 			return f, err
 		}
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return f, err
-	}
-	var args []string
-	flag.Visit(func(f *flag.Flag) {
-		if f.Name != "compare" && f.Name != "rounds" && f.Name != "cache" {
-			args = append(args, "-"+f.Name+"="+f.Value.String())
-		}
-	})
+	args := program[1:]
 	if s.cached {
-		args = append(args, "-cache="+cache)
+		args = append([]string{"-cache", cache}, args...)
 	}
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
@@ -124,7 +130,7 @@ func (s start) run(ctx context.Context, cache, prompt string, answer io.Writer) 
 	}()
 	begin := time.Now()
 	for range s.processes {
-		p := exec.CommandContext(ctx, program, append(args, "--", prompt)...)
+		p := exec.CommandContext(ctx, program[0], args...)
 		p.Stderr = os.Stderr
 		pipe, err := p.StdoutPipe()
 		if err != nil {
@@ -152,10 +158,10 @@ func (s start) run(ctx context.Context, cache, prompt string, answer io.Writer) 
 	for _, p := range all {
 		err = errors.Join(err, p.Process.Signal(syscall.SIGCONT))
 		if err == nil {
-			_, err = io.Copy(answer, p.output)
+			_, err = io.Copy(output, p.output)
 		}
 	}
-	fmt.Fprintln(answer)
+	fmt.Fprintln(output)
 	return f, err
 }
 
@@ -172,22 +178,6 @@ func (f *figures) addMemory(pid int) error {
 		*into += kib << 10
 	}
 	return err
-}
-
-// limit returns how long a runtime that is open takes to compute the first token.
-func (s *service) limit(prompt string) (took time.Duration, err error) {
-	ids, err := s.encode(prompt)
-	for range 2 { // the first one meets the file's pages
-		i, opened := s.model.newInstance(s.cache, s.threads)
-		if err := errors.Join(err, opened); err != nil {
-			return 0, err
-		}
-		begin := time.Now()
-		_, err = i.next(ids)
-		took = time.Since(begin)
-		err = errors.Join(err, i.close())
-	}
-	return took, err
 }
 
 // drop has the system forget a file's pages, so that they are read from the disk.
