@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/staging"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -36,45 +37,6 @@ func (p part) staged() bool {
 		slices.ContainsFunc(p.inputs, hosted) || slices.ContainsFunc(p.outputs, hosted)
 }
 
-// cutAtHosted divides a part at the steps that Go computes, each of which is alone.
-func (p part) cutAtHosted() (segments []part) {
-	open := false
-	for _, i := range p.steps {
-		is := p.plan.isHosted(i)
-		if is || !open {
-			segments = append(segments, part{plan: p.plan})
-		}
-		s := &segments[len(segments)-1]
-		s.steps, open = append(s.steps, i), !is
-	}
-	needed := map[int]bool{}
-	for _, i := range p.outputs {
-		needed[i] = true
-	}
-	for k := range slices.Backward(segments) {
-		s := &segments[k]
-		inside := map[int]bool{}
-		for _, i := range s.steps {
-			_, out := p.plan.steps[i].operands()
-			inside[int(out)] = true
-			if needed[int(out)] {
-				s.outputs = append(s.outputs, int(out))
-			}
-		}
-		for _, i := range s.steps {
-			inputs, _ := p.plan.steps[i].operands()
-			for _, in := range inputs {
-				id := int(in)
-				if !inside[id] && p.values[id].constant == nil && !slices.Contains(s.inputs, id) {
-					s.inputs = append(s.inputs, id)
-					needed[id] = true
-				}
-			}
-		}
-	}
-	return segments
-}
-
 // element returns what Go has a value of the plan as, or 0.
 func (v *value) element() models.Element {
 	if v.host {
@@ -92,83 +54,51 @@ func (v *value) bytes() int {
 	return n
 }
 
-// stager makes the stages of a method.
-type stager struct {
-	*Method
-	buffers map[int]int // of values
-	between []int
-	stages  []models.Stage
-}
-
 // Stages returns what the method computes where XNNPACK does not have all of its operators: subgraphs, and what Go
 // computes between them. See [models.Staged].
 func (m *Method) Stages() (stages []models.Stage, between []int) {
-	if m.fault != nil || !m.whole.staged() {
+	p := m.whole
+	if m.fault != nil || !p.staged() {
 		return nil, nil
 	}
-	s := &stager{Method: m, buffers: map[int]int{}}
-	for i, n := range m.whole.inputs {
-		s.buffers[n] = i
-	}
-	for i, n := range m.whole.outputs {
-		if _, known := s.buffers[n]; !known && m.whole.values[n].constant == nil {
-			s.buffers[n] = len(m.whole.inputs) + i
+	of := staging.Model{Inputs: p.inputs, Outputs: p.outputs, Size: func(n int) int { return p.values[n].bytes() }}
+	of.Constant = func(n int) func([]byte) error {
+		if p.values[n].constant == nil {
+			return nil
 		}
+		same := hosted{inputs: []xnnpack.ValueID{xnnpack.ValueID(n)}, output: xnnpack.ValueID(n),
+			compute: func(out compute.Array, in []compute.Array) error { copy(out.Data, in[0].Data); return nil }}
+		write := m.hosted("an output", same)
+		return func(dst []byte) error { return write(nil, [][]byte{dst}) }
 	}
-	for _, p := range m.whole.cutAtHosted() {
-		s.add(p)
-	}
-	for i, n := range m.whole.outputs {
-		if to := len(m.whole.inputs) + i; s.buffers[n] != to || m.whole.values[n].constant != nil {
-			s.copied(n, to)
+	of.Subgraph = func(steps, inputs, outputs []int, l models.Loader) (*xnnpack.Subgraph, error) {
+		segment := part{plan: p.plan, inputs: inputs, outputs: outputs}
+		for _, i := range steps {
+			segment.steps = append(segment.steps, p.steps[i])
 		}
+		return m.program.subgraph(segment, l)
 	}
-	return s.stages, s.between
-}
-
-// buffer returns the buffer of a value.
-func (s *stager) buffer(n int) int {
-	b, known := s.buffers[n]
-	if !known {
-		b = len(s.whole.inputs) + len(s.whole.outputs) + len(s.between)
-		s.buffers[n] = b
-		s.between = append(s.between, s.whole.values[n].bytes())
+	for _, i := range p.steps {
+		s := &p.plan.steps[i]
+		inputs, out := s.operands()
+		step := staging.Step{Outputs: []int{int(out)}}
+		for k, in := range inputs {
+			if p.values[in].constant == nil && !slices.Contains(inputs[:k], in) {
+				step.Inputs = append(step.Inputs, int(in))
+			}
+		}
+		if op, is := s.operation.(hosted); is {
+			step.Compute = m.hosted(s.name, op)
+		}
+		of.Steps = append(of.Steps, step)
 	}
-	return b
-}
-
-func (s *stager) add(p part) {
-	var stage models.Stage
-	for _, n := range p.inputs {
-		stage.Inputs = append(stage.Inputs, s.buffer(n))
-	}
-	for _, n := range p.outputs {
-		stage.Outputs = append(stage.Outputs, s.buffer(n))
-	}
-	if step := &p.plan.steps[p.steps[0]]; p.plan.isHosted(p.steps[0]) {
-		stage.Compute = s.hosted(step.name, step.operation.(hosted))
-	} else {
-		stage.Subgraph = func(l models.Loader) (*xnnpack.Subgraph, error) { return s.program.subgraph(p, l) }
-	}
-	s.stages = append(s.stages, stage)
-}
-
-// copied adds a stage for an output that is an input, a constant, or given twice.
-func (s *stager) copied(n, to int) {
-	v := &s.whole.values[n]
-	op := hosted{inputs: []xnnpack.ValueID{xnnpack.ValueID(n)}, output: xnnpack.ValueID(n), computed: v.tensor.Shape,
-		compute: func(out compute.Array, in []compute.Array) error { copy(out.Data, in[0].Data); return nil }}
-	stage := models.Stage{Outputs: []int{to}, Compute: s.hosted("an output", op)}
-	if v.constant == nil {
-		stage.Inputs = []int{s.buffer(n)}
-	}
-	s.stages = append(s.stages, stage)
+	return of.Stages()
 }
 
 // hosted returns what computes an operator: from the stage's inputs, and from constants where the files have them.
-func (s *stager) hosted(name string, op hosted) func(inputs, outputs [][]byte) error {
+func (m *Method) hosted(name string, op hosted) func(inputs, outputs [][]byte) error {
 	array := func(id xnnpack.ValueID) compute.Array {
-		v := &s.whole.values[id]
+		v := &m.whole.values[id]
 		return compute.Array{Element: v.element(), Shape: v.tensor.Shape}
 	}
 	return func(inputs, outputs [][]byte) error {
@@ -176,29 +106,29 @@ func (s *stager) hosted(name string, op hosted) func(inputs, outputs [][]byte) e
 		given := map[xnnpack.ValueID][]byte{}
 		for i, id := range op.inputs {
 			in[i] = array(id)
-			if s.whole.values[id].constant == nil && given[id] == nil {
+			if m.whole.values[id].constant == nil && given[id] == nil {
 				given[id], inputs = inputs[0], inputs[1:]
 			}
 			in[i].Data = given[id]
 		}
 		out := array(op.output)
 		out.Data = outputs[0]
-		err := s.withConstants(op.inputs, in, func() error { return op.compute(out, in) })
+		err := m.withConstants(op.inputs, in, func() error { return op.compute(out, in) })
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", s.program.Path(), name, err)
+			return fmt.Errorf("%s: %s: %w", m.program.Path(), name, err)
 		}
 		return nil
 	}
 }
 
 // withConstants calls do when the contents of all constants among the arrays are there.
-func (s *stager) withConstants(ids []xnnpack.ValueID, in []compute.Array, do func() error) error {
+func (m *Method) withConstants(ids []xnnpack.ValueID, in []compute.Array, do func() error) error {
 	for i, id := range ids {
-		c := s.whole.values[id].constant
+		c := m.whole.values[id].constant
 		if c == nil || in[i].Data != nil {
 			continue
 		}
-		size := s.whole.values[id].bytes()
+		size := m.whole.values[id].bytes()
 		if !c.inFile() || c.converts() {
 			in[i].Data = make([]byte, size)
 			if !c.inFile() {
@@ -208,7 +138,7 @@ func (s *stager) withConstants(ids []xnnpack.ValueID, in []compute.Array, do fun
 				continue
 			}
 			var wrong error
-			if err := s.program.files.read(c.stored, func(b []byte) { wrong = c.fill(in[i].Data, b) }); err != nil {
+			if err := m.program.files.read(c.stored, func(b []byte) { wrong = c.fill(in[i].Data, b) }); err != nil {
 				return err
 			}
 			if wrong != nil {
@@ -217,9 +147,9 @@ func (s *stager) withConstants(ids []xnnpack.ValueID, in []compute.Array, do fun
 			continue
 		}
 		var result error
-		err := s.program.files.read(c.stored, func(b []byte) {
+		err := m.program.files.read(c.stored, func(b []byte) {
 			in[i].Data = b[:size]
-			result = s.withConstants(ids, in, do)
+			result = m.withConstants(ids, in, do)
 		})
 		if err != nil {
 			return err
