@@ -1,13 +1,13 @@
 package executorch
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"xpwc"
+	"xpwc/internal/compute"
 	"xpwc/internal/flatbuf"
+	"xpwc/models"
 )
 
 // stored is where bytes lie: in one of the program's files.
@@ -45,10 +45,9 @@ func (c *constant) converts() bool { return c.from != c.to }
 // fill computes the content as XNNPACK sees it from the file's bytes.
 func (c *constant) fill(dst, file []byte) error {
 	if !c.inFile() {
-		for i := range c.elements {
-			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.filled))
-		}
-		return nil
+		element := models.Value{Type: elementTypes[c.to]}.Element()
+		all := compute.Array{Element: element, Shape: []int{c.elements}, Data: dst}
+		return compute.Count(all, float64(c.filled), 0)
 	}
 	if !c.converts() {
 		copy(dst, file)
@@ -61,7 +60,7 @@ func (c *constant) fill(dst, file []byte) error {
 func (f *files) tensor(c *constant) (xpwc.Tensor, error) {
 	if !c.inFile() {
 		return xpwc.Tensor{
-			Size: 4 * c.elements,
+			Size: c.to.Size() * c.elements,
 			Fill: func(dst []byte) error { return c.fill(dst, nil) },
 			Identity: xpwc.Identity{Stamp: c.name, Digest: func() (xpwc.Digest, error) {
 				return xpwc.DigestOf([]byte(c.name)), nil

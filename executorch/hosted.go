@@ -24,6 +24,9 @@ func (n hosted) add(*xnnpack.Subgraph, func(xnnpack.ValueID) xnnpack.ValueID) er
 	return models.ErrStaged
 }
 
+// same computes the same bytes.
+func same(out compute.Array, in []compute.Array) error { copy(out.Data, in[0].Data); return nil }
+
 // isHosted reports whether Go computes a step.
 func (p *plan) isHosted(step int) bool {
 	_, is := p.steps[step].operation.(hosted)
@@ -66,9 +69,8 @@ func (m *Method) Stages() (stages []models.Stage, between []int) {
 		if p.values[n].constant == nil {
 			return nil
 		}
-		same := hosted{inputs: []xnnpack.ValueID{xnnpack.ValueID(n)}, output: xnnpack.ValueID(n),
-			compute: func(out compute.Array, in []compute.Array) error { copy(out.Data, in[0].Data); return nil }}
-		write := m.hosted("an output", same)
+		id := xnnpack.ValueID(n)
+		write := m.hosted("an output", hosted{inputs: []xnnpack.ValueID{id}, output: id, compute: same})
 		return func(dst []byte) error { return write(nil, [][]byte{dst}) }
 	}
 	of.Subgraph = func(steps, inputs, outputs []int, l models.Loader) (*xnnpack.Subgraph, error) {

@@ -192,7 +192,8 @@ func (c *invocation) between(shape []int, like xnnpack.ValueID) xnnpack.ValueID 
 
 // filled returns a constant of that shape with one number everywhere.
 func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) xnnpack.ValueID {
-	if c.err == nil && c.of(like).Type != xnnpack.Float32 {
+	kind := c.of(like).Type
+	if c.err == nil && kind != xnnpack.Float32 && kind != xnnpack.Float16 {
 		c.outside()
 	}
 	if c.err != nil {
@@ -203,9 +204,9 @@ func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) x
 		c.fail(err)
 		return xnnpack.InvalidValue
 	}
-	t := xnnpack.Tensor{Type: xnnpack.Float32, Shape: shape}
-	k := &constant{elements: n, filled: float32(number), from: Float, to: Float}
-	k.name = fmt.Sprintf("%d of %x", n, math.Float32bits(k.filled))
+	t := xnnpack.Tensor{Type: kind, Shape: shape}
+	k := &constant{elements: n, filled: float32(number), from: argumentTypes[kind], to: argumentTypes[kind]}
+	k.name = fmt.Sprintf("%d of %x, %v", n, math.Float32bits(k.filled), k.to)
 	t.Name = k.name
 	c.plan.values = append(c.plan.values, value{known: true, constant: k, tensor: t})
 	return xnnpack.ValueID(len(c.plan.values) - 1)

@@ -23,7 +23,9 @@ var kernels = map[string]func(*invocation){
 var copies = maps.Clone(kernels)
 
 func init() {
-	for _, family := range []map[string]func(*invocation){elementwiseKernels, shapeKernels, reducingKernels} {
+	for _, family := range []map[string]func(*invocation){
+		elementwiseKernels, shapeKernels, reducingKernels, imageKernels,
+	} {
 		maps.Copy(kernels, family)
 	}
 }

@@ -81,10 +81,20 @@ func (c *invocation) clamp() {
 }
 
 func (c *invocation) elu() {
-	if c.number(2) != 1 || c.number(3) != 1 { // other scales
+	if c.number(3) != 1 { // another scale of the input
 		c.outside()
 	}
-	c.unary(xnnpack.Unary{Op: xnnpack.ELU, Alpha: float32(c.number(1))})
+	n := xnnpack.Unary{Op: xnnpack.ELU, Alpha: float32(c.number(1))}
+	scale := c.number(2)
+	if scale == 1 {
+		c.unary(n)
+		return
+	}
+	c.alike(c.tensor(0), c.tensor(c.last()))
+	n.Input = c.float(0)
+	n.Output = c.between(c.of(n.Input).Shape, n.Input)
+	c.node(unary{n})
+	c.binary(xnnpack.Multiply, n.Output, c.filled(scalar(), scale, n.Output))
 }
 
 func (c *invocation) leakyReLU() {
@@ -92,10 +102,26 @@ func (c *invocation) leakyReLU() {
 }
 
 func (c *invocation) gelu() {
-	if c.arg(1).text != "none" {
-		c.outside()
+	if c.arg(1).text == "none" {
+		c.unary(xnnpack.Unary{Op: xnnpack.GELU})
+		return
 	}
-	c.unary(xnnpack.Unary{Op: xnnpack.GELU})
+	c.alike(c.tensor(0), c.tensor(c.last()))
+	x := c.float(0)
+	shape := c.of(x).Shape
+	binary := func(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) xnnpack.ValueID {
+		to := c.between(shape, x)
+		c.node(elementwise{xnnpack.Binary{Op: op, A: a, B: b, Output: to}})
+		return to
+	}
+	number := func(n float64) xnnpack.ValueID { return c.filled(scalar(), n, x) }
+	// x/2 * (1 + tanh(k/2 * (x + 0.044715*x³))) is x * sigmoid(x * (k + k*0.044715*x²)).
+	k := 2 * math.Sqrt(2/math.Pi)
+	cubic := binary(xnnpack.Multiply, binary(xnnpack.Multiply, x, x), number(k*0.044715))
+	inner := binary(xnnpack.Multiply, binary(xnnpack.Add, cubic, number(k)), x)
+	gate := c.between(shape, x)
+	c.node(unary{xnnpack.Unary{Op: xnnpack.Sigmoid, Input: inner, Output: gate}})
+	c.binary(xnnpack.Multiply, gate, x)
 }
 
 func binaryCall(op xnnpack.BinaryOperator) func(*invocation) {
@@ -161,7 +187,9 @@ func (c *invocation) power() {
 		c.node(unary{xnnpack.Unary{Op: xnnpack.Square, Input: a, Output: squared}})
 		c.binary(xnnpack.Multiply, squared, a)
 	default:
-		c.outside()
+		c.alike(c.tensor(0), c.tensor(c.last()))
+		a := c.float(0)
+		c.binary(xnnpack.Pow, a, c.filled(scalar(), n, a))
 	}
 }
 

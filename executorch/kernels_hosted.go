@@ -2,6 +2,7 @@ package executorch
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"slices"
 
@@ -11,7 +12,6 @@ import (
 
 // hostedKernels are the operators that Go computes, where XNNPACK cannot.
 var hostedKernels = map[string]func(*invocation){
-	"aten::embedding.out":                   (*invocation).embedding,
 	"aten::eq.Scalar_out":                   comparing(compute.Equal),
 	"aten::eq.Tensor_out":                   comparing(compute.Equal),
 	"aten::ne.Scalar_out":                   comparing(compute.NotEqual),
@@ -33,56 +33,93 @@ var hostedKernels = map[string]func(*invocation){
 	"aten::bitwise_or.Tensor_out":           logical(func(a, b bool) bool { return a || b }),
 	"aten::log1p.out":                       applied(math.Log1p),
 	"aten::expm1.out":                       applied(math.Expm1),
+	"aten::log2.out":                        applied(math.Log2),
+	"aten::log10.out":                       applied(math.Log10),
+	"aten::erf.out":                         applied(math.Erf),
+	"aten::trunc.out":                       applied(math.Trunc),
+	"aten::tan.out":                         applied(math.Tan),
+	"aten::asin.out":                        applied(math.Asin),
+	"aten::acos.out":                        applied(math.Acos),
+	"aten::atan.out":                        applied(math.Atan),
+	"aten::sinh.out":                        applied(math.Sinh),
+	"aten::cosh.out":                        applied(math.Cosh),
+	"aten::asinh.out":                       applied(math.Asinh),
+	"aten::acosh.out":                       applied(math.Acosh),
+	"aten::atanh.out":                       applied(math.Atanh),
+	"aten::abs.out":                         ofIntegers(func(a int64) int64 { return max(a, -a) }),
+	"aten::neg.out":                         ofIntegers(func(a int64) int64 { return -a }),
+	"aten::clamp.out":                       (*invocation).clampHere,
+	"aten::clamp.Tensor_out":                (*invocation).clampBetween,
 	"aten::amax.out":                        largest(false),
 	"aten::amin.out":                        largest(true),
+	"aten::max.dim_max":                     extreme(compute.Greatest, compute.ArgMax),
+	"aten::min.dim_min":                     extreme(compute.Least, compute.ArgMin),
+	"aten::topk.values":                     (*invocation).topK,
+	"aten::cumsum.out":                      (*invocation).cumulativeSum,
 	"aten::_log_softmax.out":                (*invocation).logSoftmax,
-	"aten::any.out":                         (*invocation).any,
+	"aten::any.out":                         quantified(compute.Any),
+	"aten::any.dims_out":                    quantified(compute.Any),
+	"aten::any.all_out":                     quantified(compute.Any),
+	"aten::all.out":                         quantified(compute.All),
+	"aten::all.dims_out":                    quantified(compute.All),
+	"aten::all.all_out":                     quantified(compute.All),
+	"aten::sum.IntList_out":                 quantified(summed),
 	"aten::where.self_out":                  (*invocation).where,
+	"aten::masked_fill.Scalar_out":          (*invocation).maskedFill,
 	"aten::argmax.out":                      (*invocation).argmax,
 	"aten::arange.start_out":                (*invocation).arange,
 	"aten::full.out":                        (*invocation).fullOf,
 	"aten::full_like.out":                   (*invocation).fullOf,
 	"aten::scalar_tensor.out":               (*invocation).fullOf,
-	"aten::add.out":                         arithmetic(func(a, b int64) int64 { return a + b }),
-	"aten::add.Scalar_out":                  arithmetic(func(a, b int64) int64 { return a + b }),
-	"aten::sub.out":                         arithmetic(func(a, b int64) int64 { return a - b }),
-	"aten::sub.Scalar_out":                  arithmetic(func(a, b int64) int64 { return a - b }),
-	"aten::mul.out":                         arithmetic(func(a, b int64) int64 { return a * b }),
-	"aten::mul.Scalar_out":                  arithmetic(func(a, b int64) int64 { return a * b }),
-	"aten::view_copy.out":                   (*invocation).sameBytes,
-	"aten::_unsafe_view.out":                (*invocation).sameBytes,
-	"aten::squeeze_copy.dims_out":           (*invocation).sameBytes,
-	"aten::squeeze_copy.dim_out":            (*invocation).sameBytes,
-	"aten::unsqueeze_copy.out":              (*invocation).sameBytes,
-	"aten::alias_copy.out":                  (*invocation).sameBytes,
-	"aten::detach_copy.out":                 (*invocation).sameBytes,
-	"aten::lift_fresh_copy.out":             (*invocation).sameBytes,
-	"aten::expand_copy.out":                 (*invocation).repeated,
-	"aten::slice_copy.Tensor_out":           (*invocation).everySo,
-	"aten::select_copy.int_out":             (*invocation).one,
-	"aten::permute_copy.out":                (*invocation).reordered,
+	"aten::add.out":                         combined(compute.Sum),
+	"aten::add.Scalar_out":                  combined(compute.Sum),
+	"aten::sub.out":                         combined(compute.Difference),
+	"aten::sub.Scalar_out":                  combined(compute.Difference),
+	"aten::mul.out":                         combined(compute.Product),
+	"aten::mul.Scalar_out":                  combined(compute.Product),
+	"aten::maximum.out":                     combined(compute.Greatest),
+	"aten::minimum.out":                     combined(compute.Least),
+	"aten::div.out":                         combined(compute.Quotient),
+	"aten::div.Scalar_out":                  combined(compute.Quotient),
+	"aten::div.out_mode":                    (*invocation).divided,
+	"aten::div.Scalar_mode_out":             (*invocation).divided,
+	"aten::floor_divide.out":                combined(compute.FloorQuotient),
+	"aten::fmod.Scalar_out":                 combined(compute.TruncatedRemainder),
+	"aten::fmod.Tensor_out":                 combined(compute.TruncatedRemainder),
+	"aten::remainder.Scalar_out":            combined(compute.FloorRemainder),
+	"aten::remainder.Tensor_out":            combined(compute.FloorRemainder),
 	"dim_order_ops::_to_dim_order_copy.out": (*invocation).cast,
 	"dim_order_ops::_clone_dim_order.out":   (*invocation).cast,
 	"aten::_to_copy.out":                    (*invocation).cast,
 	"aten::clone.out":                       (*invocation).cast,
 }
 
-// given returns a value of the method that Go computes with.
+func init() { maps.Copy(hostedKernels, movingKernels) }
+
+// given returns an argument that Go computes with.
 func (c *invocation) given(i int) xnnpack.ValueID {
-	t := c.tensor(i)
+	if c.arg(i); c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	return c.givenAt(c.args[i])
+}
+
+// givenAt returns a value of the method that Go computes with.
+func (c *invocation) givenAt(value int) xnnpack.ValueID {
+	t := c.tensorAt(value)
 	c.rows(t)
 	c.fixed(t)
 	if c.err != nil {
 		return xnnpack.InvalidValue
 	}
-	if err := c.knowHere(c.args[i]); errors.Is(err, ErrUnsupported) {
+	if err := c.knowHere(value); errors.Is(err, ErrUnsupported) {
 		c.outside()
 		return xnnpack.InvalidValue
 	} else if err != nil {
 		c.fail(err)
 		return xnnpack.InvalidValue
 	}
-	id := xnnpack.ValueID(c.base + c.args[i])
+	id := xnnpack.ValueID(c.base + value)
 	if !compute.Computable(c.plan.values[id].element()) {
 		c.outside()
 	}
@@ -91,7 +128,12 @@ func (c *invocation) given(i int) xnnpack.ValueID {
 
 // here plans a step that Go computes, from these inputs to the last argument.
 func (c *invocation) here(inputs []xnnpack.ValueID, f func(out compute.Array, in []compute.Array) error) {
-	out := c.given(c.last())
+	c.hereTo(c.last(), inputs, f)
+}
+
+// hereTo is here to another argument.
+func (c *invocation) hereTo(to int, inputs []xnnpack.ValueID, f func(out compute.Array, in []compute.Array) error) {
+	out := c.given(to)
 	if c.err == nil {
 		c.node(hosted{inputs, out, c.of(out).Shape, f})
 	}
@@ -113,34 +155,21 @@ func (c *invocation) fits(inputs ...xnnpack.ValueID) {
 	}
 }
 
-// number is an operand that is a tensor or a number: the number as an array of its own.
-func (c *invocation) operandHere(i int, like xnnpack.ValueID) (id xnnpack.ValueID, number func() compute.Array) {
-	if c.arg(i).tensor != nil {
-		return c.given(i), nil
-	}
-	x := c.number(i)
-	if c.err != nil {
-		return xnnpack.InvalidValue, nil
-	}
-	e := c.plan.values[like].element()
-	return xnnpack.InvalidValue, func() compute.Array { return compute.Number(e, x) }
-}
-
-// two plans an operator of two operands, of which the second may be a number.
+// two plans an operator of two operands, of which the second may be a number. Where it divides integers by 0, the error
+// matches [compute.ErrDivision].
 func (c *invocation) two(f func(out, a, b compute.Array) error) {
-	a := c.given(0)
-	if c.err != nil {
-		return
+	inputs := []xnnpack.ValueID{c.given(0)}
+	var number compute.Array
+	if c.arg(1).tensor != nil {
+		inputs = append(inputs, c.given(1))
+	} else if x := c.number(1); c.err == nil {
+		number = compute.Number(c.plan.values[inputs[0]].element(), x)
+		if c.arg(1).kind == evalueDouble {
+			number = compute.Number(declared[Double], x)
+		}
 	}
-	b, number := c.operandHere(1, a)
-	if number != nil {
-		c.fits(a)
-		fixed := number()
-		c.here([]xnnpack.ValueID{a}, func(out compute.Array, in []compute.Array) error { return f(out, in[0], fixed) })
-		return
-	}
-	c.fits(a, b)
-	c.here([]xnnpack.ValueID{a, b}, func(out compute.Array, in []compute.Array) error { return f(out, in[0], in[1]) })
+	c.fits(inputs...)
+	c.here(inputs, func(out compute.Array, in []compute.Array) error { return f(out, in[0], append(in, number)[1]) })
 }
 
 func comparing(how compute.Comparison) func(*invocation) {
@@ -158,21 +187,81 @@ func logical(of func(a, b bool) bool) func(*invocation) {
 	}
 }
 
-func arithmetic(of func(a, b int64) int64) func(*invocation) {
+// combined plans what Go computes of two numbers of any kinds, perhaps with a third argument that the second is
+// multiplied by.
+func combined(o compute.Operation) func(*invocation) {
 	return func(c *invocation) {
-		for _, t := range []*tensor{c.tensor(0), c.tensor(c.last())} {
-			if t.dtype == Float || t.dtype == Half || t.dtype == Double {
-				c.outside()
-			}
-		}
-		if len(c.args) > 3 && c.arg(2).tensor == nil && c.number(2) != 1 {
+		if c.arg(2).tensor == nil && c.number(2) != 1 {
 			c.outside()
 		}
-		if c.arg(1).kind == evalueDouble {
-			c.outside()
-		}
-		c.two(func(out, a, b compute.Array) error { return compute.Arithmetic(of, out, a, b) })
+		c.two(func(out, a, b compute.Array) error { return compute.Combine(o, out, a, b) })
 	}
+}
+
+// divided is a quotient that is rounded as the third argument says.
+func (c *invocation) divided() {
+	rounded := map[string]compute.Operation{
+		"": compute.Quotient, "floor": compute.FloorQuotient, "trunc": compute.TruncatedQuotient,
+	}
+	o, ok := rounded[c.arg(2).text]
+	if !ok {
+		c.outside()
+	}
+	c.two(func(out, a, b compute.Array) error { return compute.Combine(o, out, a, b) })
+}
+
+// ofIntegers plans what Go computes of an integer.
+func ofIntegers(f func(a int64) int64) func(*invocation) {
+	return func(c *invocation) {
+		c.wholesOnly()
+		in := c.given(0)
+		c.fits(in)
+		o := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
+		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+			return compute.Combine(o, out, in[0], in[0])
+		})
+	}
+}
+
+// wholesOnly ends a call of anything but integers.
+func (c *invocation) wholesOnly() {
+	for _, t := range []*tensor{c.tensor(0), c.tensor(c.last())} {
+		if t.dtype == Float || t.dtype == Half || t.dtype == Double || t.dtype == BFloat16 {
+			c.outside()
+		}
+	}
+}
+
+// clampHere limits integers to two numbers, each of which may be missing.
+func (c *invocation) clampHere() {
+	c.wholesOnly()
+	low, high := int64(math.MinInt64), int64(math.MaxInt64)
+	if !c.absent(1) {
+		low = int64(c.whole(1))
+	}
+	if !c.absent(2) {
+		high = int64(c.whole(2))
+	}
+	ofIntegers(func(a int64) int64 { return min(max(a, low), high) })(c)
+}
+
+// clampBetween limits numbers to those of two tensors, each of which may be missing.
+func (c *invocation) clampBetween() {
+	x := c.given(0)
+	inputs, low, high := []xnnpack.ValueID{x}, 0, 0
+	if !c.absent(1) {
+		low, inputs = len(inputs), append(inputs, c.given(1))
+	}
+	if !c.absent(2) {
+		high, inputs = len(inputs), append(inputs, c.given(2))
+	}
+	c.fits(inputs...)
+	c.here(inputs, func(out compute.Array, in []compute.Array) error {
+		if err := compute.Combine(compute.Greatest, out, in[0], in[low]); err != nil {
+			return err
+		}
+		return compute.Combine(compute.Least, out, out, in[max(high, 0)])
+	})
 }
 
 func (c *invocation) not() {
@@ -184,20 +273,116 @@ func (c *invocation) not() {
 	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error { return compute.Not(out, in[0]) })
 }
 
-func (c *invocation) any() {
+// quantified plans what Go computes of all elements along some dimensions: one, a list, or all of them.
+func quantified(of func(out, in compute.Array, kept []int) error) func(*invocation) {
+	return func(c *invocation) {
+		in := c.given(0)
+		x, y := c.tensor(0), c.tensor(c.last())
+		kept := slices.Clone(x.shape)
+		var dims []int
+		if of := c.arg(1); of.tensor == nil && of.kind != evalueNull {
+			dims = c.wholes(1)
+		}
+		for _, d := range dims {
+			if axis := c.axis(x, d); c.err == nil {
+				kept[axis] = 1
+			}
+		}
+		if len(dims) == 0 {
+			kept = ones(len(kept))
+		}
+		if c.err == nil && product(kept) != product(y.shape) {
+			c.fail(malformed("dimensions %v of %v for %v", dims, x.shape, y.shape))
+		}
+		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error { return of(out, in[0], kept) })
+	}
+}
+
+// summed is the sum of integers.
+func summed(out, in compute.Array, kept []int) error {
+	wide := compute.New(out.Element, in.Shape...)
+	if err := compute.Cast(wide, in); err != nil {
+		return err
+	}
+	return compute.Reduce(compute.Sum, out, wide, kept)
+}
+
+// extreme plans the largest or smallest elements along a dimension, and their indices.
+func extreme(o compute.Operation, index func(out, in compute.Array, axis int) error) func(*invocation) {
+	return func(c *invocation) {
+		in := c.given(0)
+		x := c.tensor(0)
+		axis := c.axis(x, c.whole(1))
+		if c.err != nil {
+			return
+		}
+		kept := slices.Clone(x.shape)
+		kept[axis] = 1
+		if y := c.tensor(3); c.err == nil && (y.dtype != x.dtype || product(y.shape) != product(kept) ||
+			product(c.tensor(4).shape) != product(kept)) {
+			c.fail(malformed("dimension %d of %v for %v", axis, x.shape, y.shape))
+		}
+		c.hereTo(3, []xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+			return compute.Reduce(o, out, in[0], kept)
+		})
+		c.hereTo(4, []xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+			return index(out, in[0], axis)
+		})
+	}
+}
+
+// topK is the largest elements along the last dimension, and their indices.
+func (c *invocation) topK() {
 	in := c.given(0)
-	x, y := c.tensor(0), c.tensor(c.last())
-	axis := c.axis(x, c.whole(1))
+	x, k := c.tensor(0), c.whole(1)
+	axis := c.axis(x, c.whole(2))
+	if c.err == nil && (axis != len(x.shape)-1 || c.whole(3) == 0) {
+		c.outside()
+	}
 	if c.err != nil {
 		return
 	}
-	kept := slices.Clone(x.shape)
-	kept[axis] = 1
-	if product(kept) != product(y.shape) {
-		c.fail(malformed("dimension %d of %v for %v", axis, x.shape, y.shape))
+	shape := append(slices.Clone(x.shape[:axis]), k)
+	for i := 5; i < 7; i++ {
+		if y := c.tensor(i); c.err == nil && (k < 1 || k > x.shape[axis] || !sameElements(y.shape, shape)) {
+			c.fail(malformed("the largest %d of %v for %v", k, x.shape, y.shape))
+		}
+	}
+	for i := range 2 {
+		c.hereTo(5+i, []xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+			both := [2]compute.Array{compute.New(in[0].Element, shape...), compute.New(declared[Long], shape...)}
+			err := compute.TopK(both[0], both[1], in[0])
+			copy(out.Data, both[i].Data)
+			return err
+		})
+	}
+}
+
+func (c *invocation) cumulativeSum() {
+	in := c.given(0)
+	x, y := c.tensor(0), c.tensor(c.last())
+	axis := c.axis(x, c.whole(1))
+	c.fits(in)
+	if c.err == nil && !slices.Equal(x.shape, y.shape) {
+		c.fail(malformed("%v for %v", x.shape, y.shape))
 	}
 	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-		return compute.Any(out, in[0], kept)
+		if err := compute.Cast(out, in[0]); err != nil {
+			return err
+		}
+		return compute.CumulativeSum(out, out, axis, false, false)
+	})
+}
+
+// maskedFill is a tensor with a number where a condition is true.
+func (c *invocation) maskedFill() {
+	x, condition, number := c.given(0), c.given(1), c.number(2)
+	c.fits(x, condition)
+	if c.err == nil && c.tensor(0).dtype != c.tensor(c.last()).dtype {
+		c.outside()
+	}
+	c.here([]xnnpack.ValueID{condition, x}, func(out compute.Array, in []compute.Array) error {
+		return compute.Where(out, in[0], compute.Number(out.Element, number), in[1])
 	})
 }
 
@@ -269,18 +454,6 @@ func (c *invocation) argmax() {
 	})
 }
 
-// embedding looks rows of a table up; what it says of training does not matter.
-func (c *invocation) embedding() {
-	table, indices := c.given(0), c.given(1)
-	w, x, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
-	if c.err == nil && (len(w.shape) != 2 || w.dtype != y.dtype || product(y.shape) != product(x.shape)*w.shape[1]) {
-		c.fail(malformed("rows of %v at %v for %v", w.shape, x.shape, y.shape))
-	}
-	c.here([]xnnpack.ValueID{table, indices}, func(out compute.Array, in []compute.Array) error {
-		return compute.LookUp(out, in[0], in[1])
-	})
-}
-
 // arange counts from a number in steps.
 func (c *invocation) arange() {
 	from, step := c.number(0), c.number(2)
@@ -295,128 +468,6 @@ func (c *invocation) fullOf() {
 	}
 	x := c.number(at)
 	c.here(nil, func(out compute.Array, _ []compute.Array) error { return compute.Count(out, x, 0) })
-}
-
-// strided plans that what is computed are elements of the first argument, see [compute.Strided].
-func (c *invocation) strided(offset int, strides []int) {
-	in := c.given(0)
-	if c.err == nil && c.tensor(0).dtype != c.tensor(c.last()).dtype {
-		c.outside()
-	}
-	if x, y := c.tensor(0), c.tensor(c.last()); c.err == nil {
-		most := offset
-		for d, n := range y.shape {
-			most += (n - 1) * strides[d]
-		}
-		if offset < 0 || most >= product(x.shape) {
-			c.fail(malformed("parts of %v for %v", x.shape, y.shape))
-		}
-	}
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-		return compute.Strided(out, in[0], offset, strides)
-	})
-}
-
-// rowsOf returns how far apart neighbours along each dimension are in memory.
-func rowsOf(shape []int) []int {
-	out := make([]int, len(shape))
-	step := 1
-	for i, d := range slices.Backward(shape) {
-		out[i] = step
-		step *= d
-	}
-	return out
-}
-
-func (c *invocation) sameBytes() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	if c.err == nil && product(x.shape) != product(y.shape) {
-		c.fail(malformed("%v for %v", x.shape, y.shape))
-	}
-	c.strided(0, rowsOf(y.shape))
-}
-
-func (c *invocation) repeated() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	strides, from := make([]int, len(y.shape)), rowsOf(x.shape)
-	for i, d := range x.shape {
-		at := len(y.shape) - len(x.shape) + i
-		if at < 0 || d != 1 && d != y.shape[at] {
-			c.fail(malformed("%v for %v", x.shape, y.shape))
-			return
-		}
-		if d != 1 {
-			strides[at] = from[i]
-		}
-	}
-	c.strided(0, strides)
-}
-
-// everySo is every element so far along a dimension, from one index to another.
-func (c *invocation) everySo() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	axis, step := c.axis(x, c.whole(1)), c.whole(4)
-	if c.err == nil && (step < 1 || len(x.shape) != len(y.shape)) {
-		c.fail(malformed("each %d of %v for %v", step, x.shape, y.shape))
-	}
-	if c.err != nil {
-		return
-	}
-	begin := 0
-	if !c.absent(2) {
-		if begin = c.whole(2); begin < 0 {
-			begin += x.shape[axis]
-		}
-		begin = max(0, min(begin, x.shape[axis]))
-	}
-	strides := rowsOf(x.shape)
-	offset := begin * strides[axis]
-	strides[axis] *= step
-	for i, d := range y.shape {
-		if i != axis && d != x.shape[i] || i == axis && begin+(d-1)*step >= x.shape[i] {
-			c.fail(malformed("parts of %v for %v", x.shape, y.shape))
-			return
-		}
-	}
-	c.strided(offset, strides)
-}
-
-// one is what is at one index of a dimension.
-func (c *invocation) one() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	axis, index := c.axis(x, c.whole(1)), c.whole(2)
-	if c.err != nil {
-		return
-	}
-	if index < 0 {
-		index += x.shape[axis]
-	}
-	strides := rowsOf(x.shape)
-	offset := index * strides[axis]
-	strides = slices.Delete(strides, axis, axis+1)
-	if len(strides) == 0 {
-		strides = []int{1}
-	}
-	if index < 0 || index >= x.shape[axis] || len(strides) != len(y.shape) {
-		c.fail(malformed("index %d of %v", index, x.shape))
-		return
-	}
-	c.strided(offset, strides)
-}
-
-func (c *invocation) reordered() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	from, strides := rowsOf(x.shape), make([]int, len(y.shape))
-	dims := c.wholes(1)
-	if c.err == nil && (len(dims) != len(x.shape) || len(dims) != len(y.shape)) {
-		c.fail(malformed("%v of %v", dims, x.shape))
-	}
-	for i, d := range dims {
-		if c.err == nil {
-			strides[i] = from[c.axis(x, d)]
-		}
-	}
-	c.strided(0, strides)
 }
 
 func (c *invocation) cast() {

@@ -12,6 +12,10 @@ var reducingKernels = map[string]func(*invocation){
 	"aten::mean.out":              reducingCall(xnnpack.ReduceMean),
 	"aten::sum.IntList_out":       reducingCall(xnnpack.ReduceSum),
 	"aten::mean.dtype_out":        (*invocation).meanOfAll,
+	"aten::var.correction_out":    (*invocation).variance,
+	"aten::native_group_norm.out": (*invocation).groupNorm,
+
+	"aten::_native_batch_norm_legit.no_stats_out": (*invocation).instanceNorm,
 }
 
 // reducingCall reduces the dimensions of a list, all if it is empty or missing.
@@ -110,39 +114,172 @@ func (c *invocation) layerNorm() {
 	if c.err != nil {
 		return
 	}
-	axes := make([]int, over)
-	each := slices.Clone(x.shape)
-	for i := range axes {
-		axes[i] = len(x.shape) - over + i
-		each[axes[i]] = 1
+	var axes []int
+	for i := range over {
+		axes = append(axes, len(x.shape)-over+i)
 	}
-	mean := func(of xnnpack.ValueID) xnnpack.ValueID {
-		to := c.between(each, in)
-		c.node(reduce{xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: axes, KeepDims: true, Input: of, Output: to}})
+	var scale, shift xnnpack.ValueID = xnnpack.InvalidValue, xnnpack.InvalidValue
+	if !c.absent(2) {
+		scale = c.float(2)
+	}
+	if !c.absent(3) {
+		shift = c.float(3)
+	}
+	c.scaled(c.centred(in, axes, c.number(4)), scale, shift, out)
+}
+
+// moments returns a value minus its mean over some axes, and its variance over them, of which the sum of squares is
+// divided by their number less some.
+func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centred, variance xnnpack.ValueID) {
+	shape := c.of(x).Shape
+	each, n := slices.Clone(shape), 1
+	for _, d := range axes {
+		n *= each[d]
+		each[d] = 1
+	}
+	reduced := func(op xnnpack.ReduceOperator, of xnnpack.ValueID) xnnpack.ValueID {
+		to := c.between(each, x)
+		c.node(reduce{xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: true, Input: of, Output: to}})
 		return to
 	}
-	binary := func(op xnnpack.BinaryOperator, a, b, to xnnpack.ValueID) xnnpack.ValueID {
-		c.node(elementwise{xnnpack.Binary{Op: op, A: a, B: b, Output: to}})
-		return to
-	}
-	centred := binary(xnnpack.Subtract, in, mean(in), c.between(x.shape, in))
-	squared := c.between(x.shape, in)
+	centred, squared := c.between(shape, x), c.between(shape, x)
+	mean := reduced(xnnpack.ReduceMean, x)
+	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Subtract, A: x, B: mean, Output: centred}})
 	c.node(unary{xnnpack.Unary{Op: xnnpack.Square, Input: centred, Output: squared}})
-	above := binary(xnnpack.Add, mean(squared), c.filled(scalar(), c.number(4), in), c.between(each, in))
-	root := c.between(each, in)
+	if less == 0 {
+		return centred, reduced(xnnpack.ReduceMean, squared)
+	}
+	variance = c.between(each, x)
+	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Multiply, A: reduced(xnnpack.ReduceSum, squared),
+		B: c.filled(scalar(), 1/(float64(n)-less), x), Output: variance}})
+	return centred, variance
+}
+
+// centred returns a value minus its mean over some axes, over the root of its variance plus a number.
+func (c *invocation) centred(x xnnpack.ValueID, axes []int, more float64) xnnpack.ValueID {
+	if c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	centred, variance := c.moments(x, axes, 0)
+	above, root := c.between(c.of(variance).Shape, x), c.between(c.of(variance).Shape, x)
+	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: variance, B: c.filled(scalar(), more, x), Output: above}})
 	c.node(unary{xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot, Input: above, Output: root}})
-	weighted, biased := !c.absent(2), !c.absent(3)
-	result := func(last bool) xnnpack.ValueID {
+	out := c.between(c.of(x).Shape, x)
+	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Multiply, A: centred, B: root, Output: out}})
+	return out
+}
+
+// scaled plans a value times a scale, plus a shift; both may be missing.
+func (c *invocation) scaled(x, scale, shift, out xnnpack.ValueID) {
+	if c.err != nil {
+		return
+	}
+	to := func(last bool) xnnpack.ValueID {
 		if last {
 			return out
 		}
-		return c.between(x.shape, in)
+		return c.between(c.of(x).Shape, x)
 	}
-	sum := binary(xnnpack.Multiply, centred, root, result(!weighted && !biased))
-	if weighted {
-		sum = binary(xnnpack.Multiply, sum, c.float(2), result(!biased))
+	if scale != xnnpack.InvalidValue {
+		y := to(shift == xnnpack.InvalidValue)
+		c.node(elementwise{xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: scale, Output: y}})
+		x = y
 	}
-	if biased {
-		binary(xnnpack.Add, sum, c.float(3), out)
+	if shift != xnnpack.InvalidValue {
+		c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: x, B: shift, Output: out}})
+	} else if scale == xnnpack.InvalidValue {
+		c.permuted(x, out, []int{0})
+	}
+}
+
+// another returns a value in another shape.
+func (c *invocation) another(x xnnpack.ValueID, shape []int) xnnpack.ValueID {
+	if c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	out := c.between(shape, x)
+	c.node(reshape{xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}})
+	return out
+}
+
+// channels returns argument i, a number for each channel, so that it goes with images of a rank.
+func (c *invocation) channels(i, rank int) xnnpack.ValueID {
+	if c.absent(i) {
+		return xnnpack.InvalidValue
+	}
+	x := c.float(i)
+	if c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	return c.another(x, append(slices.Clone(c.of(x).Shape), ones(rank-2)...))
+}
+
+// groupNorm normalises each group of channels by itself.
+func (c *invocation) groupNorm() {
+	x, y := c.tensor(0), c.tensor(8)
+	c.rows(x, y)
+	c.fixed(x)
+	groups := c.whole(6)
+	in := c.float(0)
+	out := c.resultAt(c.args[min(8, c.last())], in)
+	if c.err == nil && (len(x.shape) < 2 || groups < 1 || x.shape[1]%groups != 0) {
+		c.fail(malformed("%d groups of %v", groups, x.shape))
+	}
+	if c.err != nil {
+		return
+	}
+	each := []int{x.shape[0], groups, product(x.shape) / (x.shape[0] * groups)}
+	normal := c.centred(c.another(in, each), []int{2}, c.number(7))
+	c.scaled(c.another(normal, x.shape), c.channels(1, len(x.shape)), c.channels(2, len(x.shape)), out)
+}
+
+// instanceNorm normalises each channel over all of a batch.
+func (c *invocation) instanceNorm() {
+	x, y := c.tensor(0), c.tensor(6)
+	c.rows(x, y)
+	c.fixed(x)
+	in := c.float(0)
+	out := c.resultAt(c.args[min(6, c.last())], in)
+	if c.err == nil && len(x.shape) < 2 {
+		c.fail(malformed("channels of %v", x.shape))
+	}
+	var axes []int
+	for d := range x.shape {
+		if d != 1 {
+			axes = append(axes, d)
+		}
+	}
+	normal := c.centred(in, axes, c.number(5))
+	c.scaled(normal, c.channels(1, len(x.shape)), c.channels(2, len(x.shape)), out)
+}
+
+// variance is that over some dimensions.
+func (c *invocation) variance() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	c.rows(x, y)
+	c.fixed(x)
+	less := 1.0
+	if !c.absent(2) {
+		less = c.number(2)
+	}
+	var axes []int
+	if !c.absent(1) {
+		for _, d := range c.wholes(1) {
+			axes = append(axes, c.axis(x, d))
+		}
+	}
+	if len(axes) == 0 {
+		for d := range x.shape {
+			axes = append(axes, d)
+		}
+	}
+	in := c.float(0)
+	if c.err != nil {
+		return
+	}
+	_, variance := c.moments(in, axes, less)
+	out := c.result(in)
+	if c.err == nil {
+		c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}})
 	}
 }

@@ -141,6 +141,18 @@ func (c *invocation) part(in xnnpack.ValueID, x *tensor, axis, offset, length in
 	c.node(slice{n})
 }
 
+// bound returns an index of a dimension of some length, where a negative one counts from the end.
+func (c *invocation) bound(i, missing, length int) int {
+	if c.absent(i) {
+		return missing
+	}
+	n := c.whole(i)
+	if n < 0 {
+		n += length
+	}
+	return max(0, min(n, length))
+}
+
 // slice is x from one index along a dimension to another, of which negative ones count from the end.
 func (c *invocation) slice() {
 	x, y := c.tensor(0), c.tensor(c.last())
@@ -150,17 +162,7 @@ func (c *invocation) slice() {
 		return
 	}
 	length := x.shape[axis]
-	bound := func(i, missing int) int {
-		if c.absent(i) {
-			return missing
-		}
-		n := c.whole(i)
-		if n < 0 {
-			n += length
-		}
-		return max(0, min(n, length))
-	}
-	begin, end := bound(2, 0), bound(3, length)
+	begin, end := c.bound(2, 0, length), c.bound(3, length, length)
 	if c.whole(4) != 1 {
 		c.outside()
 	}

@@ -3,6 +3,7 @@ package executorch
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
@@ -26,7 +27,18 @@ type evalue struct {
 	whole  int64   // an integer, or a boolean as 0 or 1
 	number float64
 	text   string
-	list   []int // values, of a list of integers or of tensors
+	list   []int // values, of a list of integers or of tensors; -1 is a tensor that is not given
+}
+
+// uses reports whether more than one instruction has a value, or the method gives it.
+func (m *method) uses(value int) bool {
+	n := 0
+	for _, in := range m.instructions {
+		if slices.Contains(in.args, value) {
+			n++
+		}
+	}
+	return n > 1 || slices.Contains(m.outputs, value)
 }
 
 // tensor is one of a method's, whose elements lie densely in memory.
@@ -38,7 +50,12 @@ type tensor struct {
 	state   bool  // it has a content that the method may change
 	within  int32 // the element of its memory that it begins at; its content is not looked for then
 	content *content
+	bare    bool    // it has no dimensions; the shape is that of one number
+	memory  *memory // nil if it is given one at inference
 }
+
+// memory is where the export planned a tensor.
+type memory struct{ id, low, high uint32 }
 
 // maxSteps bounds what is read of a program. In a hostile file chains, delegates and so on may all be the same bytes.
 const maxSteps = 1 << 20
@@ -128,7 +145,7 @@ func (p *programReader) method(t flatbuf.Table) (method, error) {
 	}
 	for i, v := range m.values {
 		for _, item := range v.list {
-			if item < 0 || item >= len(m.values) {
+			if item >= len(m.values) || item < 0 && (item != -1 || v.kind != evalueOptionalTensorList) {
 				return m, malformed("value %d has the value %d of %d", i, item, len(m.values))
 			}
 		}
@@ -243,7 +260,7 @@ func (p *programReader) value(t flatbuf.Table) (evalue, error) {
 		for _, i := range v.Int64s(evalueItem) {
 			e.list = append(e.list, clampedInt(i))
 		}
-	case evalueTensorList:
+	case evalueTensorList, evalueOptionalTensorList:
 		for _, i := range v.Int32s(evalueItem) {
 			e.list = append(e.list, int(i))
 		}
@@ -278,7 +295,10 @@ func (p *programReader) tensor(v flatbuf.Table) (evalue, error) {
 		x.shape = append(x.shape, int(sizes[d]))
 	}
 	if len(x.shape) == 0 {
-		x.shape, x.order = scalar(), []int{0}
+		x.shape, x.order, x.bare = scalar(), []int{0}, true
+	}
+	if at := v.Table(evalueTensorAllocation); at.Present() {
+		x.memory = &memory{at.Uint32(allocationMemory), at.Uint32(allocationLow), at.Uint32(allocationHigh)}
 	}
 	if x.within != 0 {
 		return evalue{kind: evalueTensor, tensor: x}, v.Err()
@@ -291,7 +311,7 @@ func scalar() []int { return []int{1} }
 
 // locate finds a tensor's content, if it has one in the file.
 func (p *programReader) locate(t flatbuf.Table, x *tensor) error {
-	planned := t.Table(evalueTensorAllocation).Present()
+	planned := x.memory != nil
 	if extra := t.Table(evalueTensorExtra); extra.Present() && extra.Byte(extraLocation) == locationExternal {
 		x.content, x.state = &content{name: extra.String(extraName)}, planned
 		return t.Err()

@@ -26,6 +26,7 @@ type value struct {
 	scales   *stored        // of channels or blocks, where they lie in a file
 	constant *constant
 	dynamic  bool       // the shape is the largest one
+	bare     bool       // a tensor of the method without dimensions
 	dtype    ScalarType // of a method's value
 	host     bool       // only Go computes with it: XNNPACK has no such type
 	internal bool       // only nodes of one delegate use it: it has no shape before one of them computes it
@@ -65,6 +66,7 @@ func (p *planner) planMethod() (part, error) {
 		x := value{tensor: xnnpack.Tensor{Name: fmt.Sprint("value ", i)}}
 		if v.tensor != nil {
 			x.tensor.Shape, x.dynamic, x.dtype = v.tensor.shape, v.tensor.dynamic, v.tensor.dtype
+			x.bare = v.tensor.bare
 			if v.tensor.within != 0 {
 				p.cannot("value %d begins at element %d of its memory", i, v.tensor.within)
 			}
@@ -109,12 +111,73 @@ func (p *planner) planMethod() (part, error) {
 		whole.outputs = append(whole.outputs, p.base+i)
 	}
 	p.externals()
+	p.views(&whole)
 	if p.runnable() == nil {
 		if err := whole.order(); err != nil {
 			p.reasons.add(err)
 		}
 	}
 	return whole, nil
+}
+
+// views plans what the export left out: a tensor that nothing computes is another view of what was computed last at its
+// place in memory.
+func (p *planner) views(whole *part) {
+	computed, last := map[int]bool{}, map[memory]int{}
+	compute := func(i int) {
+		computed[i] = true
+		if t := p.tensorOf(i); t != nil && t.memory != nil {
+			last[*t.memory] = i
+		}
+	}
+	for _, i := range whole.inputs {
+		compute(i)
+	}
+	var steps []int
+	view := func(i int) {
+		t, v := p.tensorOf(i), &p.plan.values[i]
+		if computed[i] || v.constant != nil || t == nil || t.memory == nil {
+			return
+		}
+		of, is := last[*t.memory]
+		if from := &p.plan.values[of]; !is || from.host != v.host || from.dtype != v.dtype ||
+			from.tensor.Type != v.tensor.Type || !sameMeaning(from, v) || from.dynamic || v.dynamic ||
+			!slices.IsSorted(t.order) || !slices.IsSorted(p.tensorOf(of).order) ||
+			product(from.tensor.Shape) != product(v.tensor.Shape) {
+			return
+		}
+		in, out := xnnpack.ValueID(of), xnnpack.ValueID(i)
+		var op operation = reshape{xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: in, Output: out}}
+		if v.host {
+			op = hosted{[]xnnpack.ValueID{in}, out, v.tensor.Shape, same}
+		}
+		if err := p.add(step{name: "a view", operation: op}); err != nil {
+			p.reasons.add(err)
+			return
+		}
+		steps = append(steps, len(p.plan.steps)-1)
+		computed[i] = true
+	}
+	for _, i := range whole.steps {
+		inputs, out := p.plan.steps[i].operands()
+		for _, in := range inputs {
+			view(int(in))
+		}
+		compute(int(out))
+		steps = append(steps, i)
+	}
+	for _, i := range whole.outputs {
+		view(i)
+	}
+	whole.steps = steps
+}
+
+// tensorOf returns the method's tensor that a value of the plan is, or nil.
+func (p *planner) tensorOf(value int) *tensor {
+	if i := value - p.base; i >= 0 && i < len(p.method.values) {
+		return p.method.values[i].tensor
+	}
+	return nil
 }
 
 // pruned returns the part without the steps whose results nothing uses, which XNNPACK does not expect.

@@ -184,6 +184,9 @@ func (m *Method) external(values []int, name string, first int) []models.Value {
 		if v.host {
 			out[i].Declared = v.element()
 		}
+		if v.bare {
+			out[i].Shape = []int{}
+		}
 	}
 	return out
 }

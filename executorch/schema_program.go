@@ -79,9 +79,11 @@ const ( // EValue, a union
 	evalueString     = 6
 	evalueIntList    = 7
 	evalueTensorList = 10
+
+	evalueOptionalTensorList = 11
 )
 
-const evalueItem = 0 // Int, Bool, Double, String, IntList and TensorList
+const evalueItem = 0 // Int, Bool, Double, String and the lists
 
 const ( // Tensor
 	evalueTensorType       = 0
@@ -92,6 +94,10 @@ const ( // Tensor
 	evalueTensorAllocation = 6
 	evalueTensorDynamism   = 8
 	evalueTensorExtra      = 9
+
+	allocationMemory = 0
+	allocationLow    = 1
+	allocationHigh   = 2
 
 	dynamismStatic = 0
 )

@@ -2,12 +2,9 @@ package tflite
 
 import (
 	"cmp"
-	"errors"
-	"math"
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/models"
 )
 
 // number returns the only element of operand i, a constant.
@@ -116,26 +113,6 @@ func planCombined(operation compute.Operation, slot int) func(*call) func(*emitt
 	}
 }
 
-// planDivided is planCombined of an operator that integers of 0 cannot be the second operand of.
-func planDivided(operation compute.Operation, slot int) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
-		planCombined(operation, slot)(c)
-		combine := c.compute
-		return c.do(func(r *run) error {
-			if b := r.in[1]; b.Element != models.Float32 {
-				for i := range len(b.Data) / b.Element.Size() {
-					if b.Number(i) == 0 {
-						return errDivision
-					}
-				}
-			}
-			return combine(r)
-		})
-	}
-}
-
-var errDivision = errors.New("an integer is divided by 0")
-
 // planMapped plans an operator on one integer.
 func planMapped(f func(a int64) int64) func(*call) func(*emitter) error {
 	of := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
@@ -151,58 +128,7 @@ func planMapped(f func(a int64) int64) func(*call) func(*emitter) error {
 	}
 }
 
-// The operations that only this format has.
-var (
-	difference = compute.Operation{Whole: func(a, b int64) int64 { return a - b },
-		Number: func(a, b float64) float64 { return a - b }}
-	squaredDifference = compute.Operation{Whole: func(a, b int64) int64 { return (a - b) * (a - b) },
-		Number: func(a, b float64) float64 { return (a - b) * (a - b) }}
-	quotient = compute.Operation{Whole: func(a, b int64) int64 { return a / b },
-		Number: func(a, b float64) float64 { return a / b }}
-	floorQuotient = compute.Operation{
-		Whole: func(a, b int64) int64 { return (a - floorRemainder(a, b)) / b },
-		// Single precision is divided in single precision: the quotient in double precision may have another floor.
-		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }}
-	remainder = compute.Operation{Whole: floorRemainder, Number: func(a, b float64) float64 {
-		if n := math.Mod(a, b); n == 0 || n < 0 == (b < 0) {
-			return n
-		} else {
-			return n + b
-		}
-	}}
-	power = compute.Operation{Whole: integerPower, Number: math.Pow}
-)
-
 func sign(a int64) int64 { return int64(cmp.Compare(a, 0)) }
-
-// floorRemainder has the sign of b.
-func floorRemainder(a, b int64) int64 {
-	n := a % b
-	if n != 0 && n < 0 != (b < 0) {
-		n += b
-	}
-	return n
-}
-
-// integerPower wraps around as integers do. Of a negative exponent it is 0, but for 1 and -1.
-func integerPower(a, n int64) int64 {
-	if n < 0 {
-		switch a {
-		case 1, -1:
-			n = -n
-		default:
-			return 0
-		}
-	}
-	out := int64(1)
-	for ; n > 0; n >>= 1 {
-		if n&1 != 0 {
-			out *= a
-		}
-		a *= a
-	}
-	return out
-}
 
 // planReduced plans in Go what is computed of all elements along constant axes.
 func planReduced(of func(out, in compute.Array, kept []int) error) func(*call) func(*emitter) error {

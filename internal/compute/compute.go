@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 
+	"xpwc/internal/half"
 	"xpwc/models"
 )
 
@@ -73,12 +74,16 @@ func numberOf(e models.Element, b []byte) float64 {
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 	case models.Float64:
 		return math.Float64frombits(binary.LittleEndian.Uint64(b))
+	case models.Float16:
+		return half.Float64(binary.LittleEndian.Uint16(b))
 	}
 	return float64(wholeOf(e, b))
 }
 
 // Computable reports whether this package reads and writes an element.
-func Computable(e models.Element) bool { return whole(e) || e == models.Float32 || e == models.Float64 }
+func Computable(e models.Element) bool {
+	return whole(e) || e == models.Float32 || e == models.Float64 || e == models.Float16
+}
 
 // putWhole writes an integer.
 func putWhole(e models.Element, b []byte, n int64) {
@@ -96,7 +101,7 @@ func putWhole(e models.Element, b []byte, n int64) {
 		binary.LittleEndian.PutUint32(b, uint32(n))
 	case models.Int64:
 		binary.LittleEndian.PutUint64(b, uint64(n))
-	default:
+	case models.Float32, models.Float64, models.Float16:
 		putNumber(e, b, float64(n))
 	}
 }
@@ -108,6 +113,8 @@ func putNumber(e models.Element, b []byte, x float64) {
 		binary.LittleEndian.PutUint32(b, math.Float32bits(float32(x)))
 	case models.Float64:
 		binary.LittleEndian.PutUint64(b, math.Float64bits(x))
+	case models.Float16:
+		binary.LittleEndian.PutUint16(b, half.Bits(x))
 	case models.Bool:
 		b[0] = 0
 		if x != 0 {

@@ -29,7 +29,7 @@ func (a Array) list() []float64 {
 }
 
 var everyElement = []models.Element{
-	models.Float32, models.Float64, models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64,
+	models.Float32, models.Float64, models.Float16, models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64,
 }
 
 func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
@@ -49,7 +49,8 @@ func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
 			require.Equal(t, b.list(), out.list())
 		}
 		out := of(models.Int64, []int{2, 3})
-		require.NoError(t, Arithmetic(func(a, b int64) int64 { return a*10 + b }, out, a, b))
+		require.NoError(t, Combine(Operation{Whole: func(a, b int64) int64 { return a*10 + b },
+			Number: func(a, b float64) float64 { return a*10 + b }}, out, a, b))
 		require.Equal(t, []float64{11, 15, 17, 51, 55, 57}, out.list())
 	}
 	large := of(models.Int64, []int{1})

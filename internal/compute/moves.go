@@ -3,6 +3,8 @@ package compute
 import (
 	"fmt"
 	"slices"
+
+	"xpwc/models"
 )
 
 // Take fills an output with elements of an input of as many dimensions: along dimension d, index i of the output is
@@ -140,6 +142,61 @@ func ScatterSlices(out, indices, slices Array) error {
 	})
 }
 
+// GatherElements fills an output with elements of a table: each is the one at its own place but along an axis, where
+// indices, of the output's shape, say. The error matches [ErrIndex].
+func GatherElements(out, table, indices Array, axis int) error {
+	far, to := rows(table.Shape), rows(out.Shape)
+	for i := range product(out.Shape) {
+		at := 0
+		for d := range out.Shape {
+			n := i / to[d] % out.Shape[d]
+			if d == axis {
+				var err error
+				if n, err = indices.Index(i, table.Shape[axis]); err != nil {
+					return err
+				}
+			}
+			at += n * far[d]
+		}
+		copy(out.at(i), table.at(at))
+	}
+	return nil
+}
+
+// At calls do for each element of the shape that several indices are broadcast to, with its number and the place in a
+// table that they name: an index for each of the table's dimensions, where one that is negative counts from the end.
+// The error matches [ErrIndex].
+func At(table []int, indices []Array, do func(i, at int)) error {
+	var shapes [][]int
+	for _, a := range indices {
+		shapes = append(shapes, a.Shape)
+	}
+	shape, _ := Broadcast(shapes...)
+	all := make([][]int, len(indices))
+	for k, a := range indices {
+		all[k] = steps(a.Shape, shape)
+	}
+	var wrong error
+	walk(shape, all, func(i int, places []int) {
+		at := 0
+		for d, a := range indices {
+			n := wholeOf(a.Element, a.at(places[d]))
+			if n < 0 {
+				n += int64(table[d])
+			}
+			if n < 0 || n >= int64(table[d]) {
+				wrong = fmt.Errorf("%w: %d of %d", ErrIndex, n, table[d])
+				n = 0
+			}
+			at = at*table[d] + int(n)
+		}
+		if wrong == nil {
+			do(i, at)
+		}
+	})
+	return wrong
+}
+
 // Update fills an output with an input that has an update in it: where one index for each dimension says, or as near as
 // it fits.
 func Update(out, in, update, at Array) error {
@@ -198,4 +255,21 @@ func OneHot(out, indices, on, off Array, axis int) error {
 		}
 	}
 	return nil
+}
+
+// Expand fills an output with an input that is broadcast to it.
+func Expand(out, in Array) error {
+	together(out, []Array{in}, func(i int, places []int) { copy(out.at(i), in.at(places[0])) })
+	return nil
+}
+
+// Copy makes element i what another array's element k is, of the same type.
+func (a Array) Copy(i int, from Array, k int) { copy(a.at(i), from.at(k)) }
+
+// AddTo adds another array's element k, of the same type, to element i.
+func (a Array) AddTo(i int, from Array, k int) { Sum.of(a.Element, a.at(i), a.at(i), from.at(k)) }
+
+// New returns an array of zeros.
+func New(e models.Element, shape ...int) Array {
+	return Array{e, shape, make([]byte, e.Size()*product(shape))}
 }

@@ -6,43 +6,6 @@ import (
 	"xpwc/models"
 )
 
-// Arithmetic fills an output with what a function of two integers says of the inputs.
-func Arithmetic(of func(a, b int64) int64, out, a, b Array) error {
-	together(out, []Array{a, b}, func(i int, at []int) {
-		putWhole(out.Element, out.at(i), of(wholeOf(a.Element, a.at(at[0])), wholeOf(b.Element, b.at(at[1]))))
-	})
-	return nil
-}
-
-// An Operation on two numbers is one function of integers, which have all their digits, and one of other numbers.
-type Operation struct {
-	Whole  func(a, b int64) int64
-	Number func(a, b float64) float64
-}
-
-// Operations that many families have.
-var (
-	Sum      = Operation{func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }}
-	Product  = Operation{func(a, b int64) int64 { return a * b }, func(a, b float64) float64 { return a * b }}
-	Greatest = Operation{func(a, b int64) int64 { return max(a, b) }, func(a, b float64) float64 { return max(a, b) }}
-	Least    = Operation{func(a, b int64) int64 { return min(a, b) }, func(a, b float64) float64 { return min(a, b) }}
-)
-
-// of puts the result for element a, and element b of the same type, to where to is.
-func (o Operation) of(e models.Element, to, a, b []byte) {
-	if whole(e) {
-		putWhole(e, to, o.Whole(wholeOf(e, a), wholeOf(e, b)))
-	} else {
-		putNumber(e, to, o.Number(numberOf(e, a), numberOf(e, b)))
-	}
-}
-
-// Combine fills an output with the results for elements of two inputs. All have one element.
-func Combine(o Operation, out, a, b Array) error {
-	together(out, []Array{a, b}, func(i int, at []int) { o.of(out.Element, out.at(i), a.at(at[0]), b.at(at[1])) })
-	return nil
-}
-
 // Reduce fills an output with the results for all elements that each stands for, one after the other: along the
 // dimensions that are 1 in the output's shape, kept, and not in the input's.
 func Reduce(o Operation, out, in Array, kept []int) error {

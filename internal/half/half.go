@@ -1,4 +1,4 @@
-// Package half converts IEEE 754 half precision, for tests and for people: XNNPACK converts what models have.
+// Package half converts IEEE 754 half precision, one number at a time. XNNPACK converts what it computes with.
 package half
 
 import "math"
@@ -22,14 +22,18 @@ func Float64(bits uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// Bits returns the bits of the nearest number in half precision. The magnitude must be less than 65520, where
-// infinity begins.
+// Bits returns the bits of the nearest number in half precision, which is infinite from 65520 on.
 func Bits(v float64) uint16 {
 	var sign uint16
 	if math.Signbit(v) {
 		sign, v = 0x8000, -v
 	}
-	if v < 0x1p-14 {
+	switch {
+	case v != v:
+		return 0x7e00
+	case v >= 65520:
+		return sign | 0x7c00
+	case v < 0x1p-14:
 		return sign | uint16(math.RoundToEven(v*0x1p24))
 	}
 	fraction, exponent := math.Frexp(v) // v = fraction * 2^exponent, fraction in [0.5, 1)

@@ -21,7 +21,9 @@ func TestEveryFiniteNumberHasItsBits(t *testing.T) {
 }
 
 func TestNumbersAreRoundedToTheNearest(t *testing.T) {
-	for v, want := range map[float64]float64{1 + 0x1p-12: 1, 1 + 0x1.8p-11: 1 + 0x1p-10, -2 + 0x1p-14: -2, 0x1p-26: 0,
+	require.True(t, math.IsNaN(half.Float64(half.Bits(math.NaN()))))
+	for v, want := range map[float64]float64{65520: math.Inf(1), math.Inf(-1): math.Inf(-1),
+		1 + 0x1p-12: 1, 1 + 0x1.8p-11: 1 + 0x1p-10, -2 + 0x1p-14: -2, 0x1p-26: 0,
 		65519: 65504, 0.1: 0.0999755859375} {
 		require.Equal(t, want, half.Float64(half.Bits(v)), "%v", v)
 	}

@@ -37,8 +37,8 @@ type format struct {
 var formats = []format{
 	{"tflite", "`.tflite`: Keras, converted by TensorFlow", []string{"fp32", "fp16", "dyn", "int8"},
 		map[string]float64{"fp32": 1e-3, "fp16": 1e-3, "dyn": 5e-2, "int8": 5e-2}},
-	{"pte", "`.pte`: PyTorch, exported by ExecuTorch for XNNPACK", []string{"fp32", "dyn", "int8"},
-		map[string]float64{"fp32": 1e-4, "dyn": 2e-2, "int8": 2e-2}},
+	{"pte", "`.pte`: PyTorch, exported by ExecuTorch for XNNPACK", []string{"fp32", "fp16", "dyn", "int8"},
+		map[string]float64{"fp32": 1e-4, "fp16": 1e-2, "dyn": 2e-2, "int8": 2e-2}},
 }
 
 // refused are the families of models that have operators which do not run in Go.
@@ -171,6 +171,8 @@ func numbers(t *testing.T, d npy.Dtype, b []byte) (out []float64) {
 		switch d {
 		case npy.Float32:
 			n, width = float64(math.Float32frombits(le.Uint32(b))), 4
+		case npy.Float64:
+			n, width = math.Float64frombits(le.Uint64(b)), 8
 		case npy.Float16:
 			n, width = half.Float64(le.Uint16(b)), 2
 		case npy.Int64:

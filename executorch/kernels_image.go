@@ -1,0 +1,199 @@
+package executorch
+
+import (
+	"slices"
+
+	"xpwc/internal/compute"
+	"xpwc/xnnpack"
+)
+
+var imageKernels = map[string]func(*invocation){
+	"aten::avg_pool2d.out":              (*invocation).averagePool,
+	"aten::_adaptive_avg_pool2d.out":    (*invocation).adaptivePool,
+	"aten::max_pool2d_with_indices.out": (*invocation).maxPool,
+	"aten::convolution.out":             (*invocation).convolution,
+}
+
+// image returns the first argument as XNNPACK has images: [batch, height, width, channels]. Its dimensions in memory
+// are in that order already, or in PyTorch's own.
+func (c *invocation) image() (id xnnpack.ValueID, shape []int) {
+	x := c.tensor(0)
+	c.fixed(x)
+	in := c.float(0)
+	if c.err == nil && len(x.shape) != 4 {
+		c.outside()
+	}
+	if c.err != nil || slices.Equal(x.order, []int{0, 2, 3, 1}) {
+		return in, x.shape
+	}
+	if c.rows(x); c.err != nil {
+		return in, x.shape
+	}
+	shape = []int{x.shape[0], x.shape[2], x.shape[3], x.shape[1]}
+	id = c.between(shape, in)
+	c.permuted(in, id, []int{0, 2, 3, 1})
+	return id, shape
+}
+
+// imageTo plans that an argument is an image, in the order of dimensions that it has.
+func (c *invocation) imageTo(i int, id xnnpack.ValueID) {
+	y := c.tensor(i)
+	if c.err != nil {
+		return
+	}
+	out := c.resultAt(c.args[i], id)
+	if slices.Equal(y.order, []int{0, 2, 3, 1}) {
+		c.permuted(id, out, []int{0, 1, 2, 3})
+		return
+	}
+	c.rows(y)
+	c.permuted(id, out, []int{0, 3, 1, 2})
+}
+
+// size returns argument i, a height and a width, or both as one number; if there is none, it is another.
+func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
+	list := c.wholes(i)
+	switch {
+	case c.err != nil || len(list) == 0:
+		return missing
+	case len(list) == 1:
+		return xnnpack.Size{Height: list[0], Width: list[0]}
+	case len(list) > 2 || slices.Min(list) < 0:
+		c.fail(malformed("a size of %v", list))
+		return missing
+	}
+	return xnnpack.Size{Height: list[0], Width: list[1]}
+}
+
+// pooled returns a new value for what a pool makes of an image.
+func (c *invocation) pooled(in xnnpack.ValueID, n operation) xnnpack.ValueID {
+	if c.err != nil {
+		return xnnpack.InvalidValue
+	}
+	shape, err := n.shape(func(id xnnpack.ValueID) []int { return c.of(id).Shape })
+	c.fail(err)
+	return c.between(shape, in)
+}
+
+// averagePool is the mean under a window. XNNPACK leaves padded pixels out, so that they are added first where they
+// count.
+func (c *invocation) averagePool() {
+	if len(c.args) < 8 || c.whole(4) != 0 || !c.absent(6) { // rounded up, or another divisor
+		c.outside()
+	}
+	id, shape := c.image()
+	n := xnnpack.AveragePooling2D{Pooling: c.size(1, xnnpack.Size{})}
+	n.Stride = c.size(2, n.Pooling)
+	around := c.size(3, xnnpack.Size{})
+	if c.err != nil {
+		return
+	}
+	p := xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
+	if p != (xnnpack.Padding{}) && c.whole(5) != 0 {
+		padded := c.between([]int{shape[0], shape[1] + 2*p.Top, shape[2] + 2*p.Left, shape[3]}, id)
+		each := []int{0, p.Top, p.Left, 0}
+		c.node(pad{xnnpack.StaticConstantPad{Pre: each, Post: each, Input: id, Output: padded}})
+		id, p = padded, xnnpack.Padding{}
+	}
+	n.Input, n.Padding = id, p
+	n.Output = c.pooled(id, averagePooling{n})
+	c.node(averagePooling{n})
+	c.imageTo(c.last(), n.Output)
+}
+
+// adaptivePool is the mean of each part of an image, which is cut in parts of one size.
+func (c *invocation) adaptivePool() {
+	id, shape := c.image()
+	to := c.size(1, xnnpack.Size{})
+	if c.err == nil && (to.Height < 1 || to.Width < 1 || shape[1]%to.Height != 0 || shape[2]%to.Width != 0) {
+		c.outside()
+	}
+	if c.err != nil {
+		return
+	}
+	window := xnnpack.Size{Height: shape[1] / to.Height, Width: shape[2] / to.Width}
+	if window == (xnnpack.Size{Height: 1, Width: 1}) {
+		c.imageTo(c.last(), id)
+		return
+	}
+	n := xnnpack.AveragePooling2D{Input: id, Pooling: window, Stride: window}
+	n.Output = c.pooled(id, averagePooling{n})
+	c.node(averagePooling{n})
+	c.imageTo(c.last(), n.Output)
+}
+
+// maxPool is the largest element under a window, without its place.
+func (c *invocation) maxPool() {
+	if len(c.args) < 8 || c.whole(5) != 0 || c.method.uses(c.args[min(7, c.last())]) { // rounded up, or where it is
+		c.outside()
+	}
+	id, _ := c.image()
+	n := xnnpack.MaxPooling2D{Input: id, Pooling: c.size(1, xnnpack.Size{})}
+	n.Stride = c.size(2, n.Pooling)
+	around := c.size(3, xnnpack.Size{})
+	n.Dilation = c.size(4, xnnpack.Size{Height: 1, Width: 1})
+	n.Padding = xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
+	n.Output = c.pooled(id, maxPooling{n})
+	c.node(maxPooling{n})
+	c.imageTo(6, n.Output)
+}
+
+// convolution is a product of matrices: one of the elements under the kernel at each place, which Go collects, and one
+// of the kernel's, which need not be constant.
+func (c *invocation) convolution() {
+	if len(c.args) < 10 || c.whole(6) != 0 { // transposed
+		c.outside()
+	}
+	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
+	c.rows(x, w, y)
+	in, kernel := c.given(0), c.float(1)
+	stride, around, dilation, groups := c.wholes(3), c.wholes(4), c.wholes(5), c.whole(8)
+	rank := len(x.shape) - 2
+	if c.err == nil && (rank < 1 || len(w.shape) != rank+2 || len(y.shape) != rank+2 || groups < 1 ||
+		w.shape[0]%groups != 0 || x.shape[1] != w.shape[1]*groups || y.shape[0] != x.shape[0] ||
+		y.shape[1] != w.shape[0]) {
+		c.fail(malformed("a kernel of %v for %v", w.shape, x.shape))
+	}
+	each := func(list []int) []int {
+		if len(list) == 1 {
+			list = slices.Repeat(list, rank)
+		}
+		if c.err == nil && len(list) != rank {
+			c.fail(malformed("%v for %d dimensions", list, rank))
+		}
+		return list
+	}
+	if c.err != nil {
+		return
+	}
+	window := compute.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around)}
+	places := 1
+	for d := range rank {
+		if c.err != nil || window.Stride[d] < 1 || window.Dilation[d] < 1 || window.Before[d] < 0 ||
+			(y.shape[d+2]-1)*window.Stride[d]+(window.Size[d]-1)*window.Dilation[d] >=
+				x.shape[d+2]+2*window.Before[d] {
+			c.fail(malformed("a kernel of %v on %v for %v", w.shape, x.shape, y.shape))
+			return
+		}
+		places *= y.shape[d+2]
+	}
+	depth := product(w.shape[1:])
+	under := c.between([]int{x.shape[0] * groups, places, depth}, in)
+	if _, err := elements(c.of(under).Shape...); err != nil {
+		c.fail(err)
+	}
+	c.node(hosted{[]xnnpack.ValueID{in}, under, c.of(under).Shape, func(out compute.Array, in []compute.Array) error {
+		return compute.Under(window, out, in[0], y.shape[2:], groups)
+	}})
+	outputs := w.shape[0] / groups
+	filters := c.another(kernel, []int{groups, outputs, depth})
+	if x.shape[0] > 1 {
+		c.outside() // the kernel would have to be repeated for each image
+	}
+	products := c.between([]int{groups, outputs, places}, in)
+	c.node(batchMatrixMultiply{xnnpack.BatchMatrixMultiply{A: filters, B: under, TransposeB: true, Output: products}})
+	shaped := c.another(products, y.shape)
+	bias := c.channels(2, len(y.shape))
+	out := c.result(in)
+	c.scaled(shaped, xnnpack.InvalidValue, bias, out)
+}

@@ -1,0 +1,556 @@
+package executorch
+
+import (
+	"slices"
+
+	"xpwc/internal/compute"
+	"xpwc/xnnpack"
+)
+
+// movingKernels are the operators that Go computes whose output has elements of the input.
+var movingKernels = map[string]func(*invocation){
+	"aten::flip.out":                   (*invocation).flip,
+	"aten::repeat.out":                 (*invocation).repeat,
+	"aten::gather.out":                 (*invocation).gather,
+	"aten::index_select.out":           (*invocation).indexSelect,
+	"aten::index.Tensor_out":           (*invocation).indexed,
+	"aten::index_put.out":              (*invocation).indexPut,
+	"aten::slice_scatter.out":          (*invocation).sliceScatter,
+	"aten::select_scatter.out":         (*invocation).selectScatter,
+	"aten::as_strided_copy.out":        (*invocation).asStrided,
+	"aten::upsample_nearest2d.vec_out": (*invocation).nearest,
+	"aten::upsample_nearest2d.out":     (*invocation).nearest,
+	"aten::cat.out":                    (*invocation).joinedHere,
+	"aten::copy.out":                   (*invocation).copied,
+	"aten::view_copy.out":              (*invocation).sameBytes,
+	"aten::_unsafe_view.out":           (*invocation).sameBytes,
+	"aten::squeeze_copy.dims_out":      (*invocation).sameBytes,
+	"aten::squeeze_copy.dim_out":       (*invocation).sameBytes,
+	"aten::unsqueeze_copy.out":         (*invocation).sameBytes,
+	"aten::alias_copy.out":             (*invocation).sameBytes,
+	"aten::detach_copy.out":            (*invocation).sameBytes,
+	"aten::lift_fresh_copy.out":        (*invocation).sameBytes,
+	"aten::expand_copy.out":            (*invocation).repeated,
+	"aten::slice_copy.Tensor_out":      (*invocation).everySo,
+	"aten::select_copy.int_out":        (*invocation).one,
+	"aten::permute_copy.out":           (*invocation).reordered,
+	"aten::embedding.out":              (*invocation).embedding,
+}
+
+// take plans that what is computed, of as many dimensions as the first argument, has elements of it: see
+// [compute.Take].
+func (c *invocation) take(places [][]int) {
+	in := c.given(0)
+	x, y := c.tensor(0), c.tensor(c.last())
+	fits := len(places) == len(x.shape) && x.dtype == y.dtype
+	dims := make([]int, len(places))
+	for d, p := range places {
+		dims[d] = len(p)
+		fits = fits && (len(p) == 0 || slices.Max(p) < x.shape[d])
+	}
+	if c.err == nil && (!fits || product(dims) != product(y.shape)) {
+		c.fail(malformed("%v of %v for %v of %v", x.dtype, x.shape, y.dtype, y.shape))
+	}
+	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+		out.Shape = dims
+		return compute.Take(out, in[0], places, nil)
+	})
+}
+
+// all returns the indices of n elements, each a step further than the one before.
+func all(n, from, step int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = from + i*step
+	}
+	return out
+}
+
+// everything returns the indices of all elements of a shape.
+func everything(shape []int) [][]int {
+	out := make([][]int, len(shape))
+	for d, n := range shape {
+		out[d] = all(n, 0, 1)
+	}
+	return out
+}
+
+func (c *invocation) flip() {
+	x := c.tensor(0)
+	places := everything(x.shape)
+	for _, d := range c.wholes(1) {
+		if axis := c.axis(x, d); c.err == nil {
+			places[axis] = all(x.shape[axis], x.shape[axis]-1, -1)
+		}
+	}
+	c.take(places)
+}
+
+// repeat has a tensor several times along each dimension, to which there may be new ones in front.
+func (c *invocation) repeat() {
+	x, y, times := c.tensor(0), c.tensor(c.last()), c.wholes(1)
+	more := len(times) - len(x.shape)
+	if c.err == nil && (more < 0 || len(times) != len(y.shape) || slices.Min(times) < 1) {
+		c.fail(malformed("%v times %v", times, x.shape))
+	}
+	if c.err != nil {
+		return
+	}
+	places := everything(append(ones(more), x.shape...))
+	for d, n := range times {
+		if n > y.shape[d] {
+			c.fail(malformed("%v times %v for %v", times, x.shape, y.shape))
+			return
+		}
+		places[d] = slices.Repeat(places[d], n)
+	}
+	if more > 0 { // the new dimensions are as one with the first one
+		first := slices.Repeat(all(x.shape[0], 0, 1), product(times[:more+1]))
+		places = append([][]int{first}, places[more+1:]...)
+	}
+	c.take(places)
+}
+
+// nearest is an image of another height and width, each pixel that of the input at its place.
+func (c *invocation) nearest() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	c.rows(x, y)
+	if c.err == nil && (len(x.shape) != 4 || len(y.shape) != 4) {
+		c.fail(malformed("%v for %v", x.shape, y.shape))
+	}
+	if c.err != nil {
+		return
+	}
+	places := everything(x.shape)
+	for d := 2; d < 4; d++ {
+		scale := float32(x.shape[d]) / float32(y.shape[d])
+		if scale*float32(y.shape[d]) != float32(x.shape[d]) || y.shape[d]%x.shape[d] != 0 {
+			c.outside() // a factor that is given may round otherwise
+		}
+		places[d] = make([]int, y.shape[d])
+		for i := range places[d] {
+			places[d][i] = i * x.shape[d] / y.shape[d]
+		}
+	}
+	c.take(places)
+}
+
+// indices returns an argument that has indices.
+func (c *invocation) indices(i int) xnnpack.ValueID {
+	if t := c.tensor(i).dtype; c.err == nil && t != Long && t != Int {
+		c.outside()
+	}
+	return c.given(i)
+}
+
+func (c *invocation) gather() {
+	x, at, y := c.tensor(0), c.tensor(2), c.tensor(c.last())
+	axis := c.axis(x, c.whole(1))
+	in, indices := c.given(0), c.indices(2)
+	fits := c.err == nil && x.dtype == y.dtype && slices.Equal(at.shape, y.shape) && len(at.shape) == len(x.shape)
+	for d := range at.shape {
+		fits = fits && (d == axis || at.shape[d] <= x.shape[d])
+	}
+	if !fits {
+		c.fail(malformed("elements of %v at %v for %v", x.shape, at.shape, y.shape))
+	}
+	c.here([]xnnpack.ValueID{in, indices}, func(out compute.Array, in []compute.Array) error {
+		return compute.GatherElements(out, in[0], in[1], axis)
+	})
+}
+
+func (c *invocation) indexSelect() {
+	x, at, y := c.tensor(0), c.tensor(2), c.tensor(c.last())
+	axis := c.axis(x, c.whole(1))
+	in, indices := c.given(0), c.indices(2)
+	if c.err == nil && (x.dtype != y.dtype || len(at.shape) != 1 ||
+		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], at.shape, x.shape[axis+1:]))) {
+		c.fail(malformed("slices of %v at %v for %v", x.shape, at.shape, y.shape))
+	}
+	c.here([]xnnpack.ValueID{in, indices}, func(out compute.Array, in []compute.Array) error {
+		return compute.Gather(out, in[0], in[1], axis, 0)
+	})
+}
+
+// An indexing is by a list with a tensor of indices for some dimensions. All of them are broadcast together, and take
+// the place of their dimensions, if these follow each other, or come first. Each dimension that has none is kept.
+type indexing struct {
+	inputs []xnnpack.ValueID
+	arrays []func(in []compute.Array) compute.Array // for each dimension
+	shape  []int
+}
+
+// indexing reads argument i, indices of the first argument.
+func (c *invocation) indexing(i int) (x indexing) {
+	of, list := c.tensor(0), c.arg(i)
+	c.rows(of)
+	if c.err == nil && (list.kind != evalueOptionalTensorList && list.kind != evalueTensorList ||
+		len(list.list) == 0 || len(list.list) > len(of.shape)) {
+		c.fail(malformed("%d indices of %v", len(list.list), of.shape))
+	}
+	if c.err != nil {
+		return x
+	}
+	given := make([]int, len(of.shape)) // value, or -1
+	var together [][]int
+	first, last := -1, -1
+	for d := range given {
+		given[d] = -1
+		if d >= len(list.list) || list.list[d] < 0 || c.method.values[list.list[d]].kind == evalueNull {
+			continue
+		}
+		given[d], last = list.list[d], d
+		if first < 0 {
+			first = d
+		}
+		t := c.tensorAt(given[d])
+		if c.err == nil && t.dtype != Long && t.dtype != Int {
+			c.outside()
+		}
+		together = append(together, t.shape)
+	}
+	shape, ok := compute.Broadcast(together...)
+	if c.err == nil && (first < 0 || !ok) {
+		c.fail(malformed("indices of shapes %v", together))
+	}
+	if c.err != nil {
+		return x
+	}
+	if slices.Contains(given[first:last+1], -1) {
+		first = 0 // they do not follow each other
+	}
+	var before, after []int // dimensions that are kept
+	for d, value := range given {
+		switch {
+		case value >= 0:
+		case len(before) < first:
+			before = append(before, d)
+		default:
+			after = append(after, d)
+		}
+	}
+	for _, d := range before {
+		x.shape = append(x.shape, of.shape[d])
+	}
+	x.shape = append(x.shape, shape...)
+	for _, d := range after {
+		x.shape = append(x.shape, of.shape[d])
+	}
+	for d, value := range given {
+		if value >= 0 {
+			at := len(x.inputs)
+			x.inputs = append(x.inputs, c.givenAt(value))
+			x.arrays = append(x.arrays, func(in []compute.Array) compute.Array {
+				a := in[at]
+				a.Shape = append(slices.Clone(a.Shape), ones(len(after))...)
+				return a
+			})
+			continue
+		}
+		behind := 0 // dimensions of the result
+		if k := slices.Index(before, d); k >= 0 {
+			behind = len(before) - 1 - k + len(shape) + len(after)
+		} else {
+			behind = len(after) - 1 - slices.Index(after, d)
+		}
+		counted := compute.New(declared[Long], append([]int{of.shape[d]}, ones(behind)...)...)
+		_ = compute.Count(counted, 0, 1)
+		x.arrays = append(x.arrays, func([]compute.Array) compute.Array { return counted })
+	}
+	return x
+}
+
+// indices returns the arrays of indices, of which in are those that are given.
+func (x indexing) indices(in []compute.Array) (all []compute.Array) {
+	for _, array := range x.arrays {
+		all = append(all, array(in))
+	}
+	return all
+}
+
+func (c *invocation) indexed() {
+	from, x := c.given(0), c.indexing(1)
+	of, y := c.tensor(0), c.tensor(c.last())
+	if c.err == nil && (of.dtype != y.dtype || !sameElements(y.shape, x.shape)) {
+		c.fail(malformed("%v at indices of %v for %v", of.shape, x.shape, y.shape))
+	}
+	c.here(append([]xnnpack.ValueID{from}, x.inputs...), func(out compute.Array, in []compute.Array) error {
+		return compute.At(in[0].Shape, x.indices(in[1:]), func(i, at int) { out.Copy(i, in[0], at) })
+	})
+}
+
+// sameElements reports whether two shapes are the same, or both that of one number.
+func sameElements(a, b []int) bool { return slices.Equal(a, b) || product(a) == 1 && product(b) == 1 }
+
+// indexPut is a tensor with values at some indices, put there or added.
+func (c *invocation) indexPut() {
+	from, x, values := c.given(0), c.indexing(1), c.given(2)
+	of, y, add := c.tensor(0), c.tensor(c.last()), c.whole(3) != 0
+	if c.err != nil {
+		return
+	}
+	fits, ok := compute.Broadcast(c.tensor(2).shape, x.shape)
+	if of.dtype != y.dtype || c.tensor(2).dtype != y.dtype || !slices.Equal(of.shape, y.shape) || !ok ||
+		!sameElements(fits, x.shape) {
+		c.fail(malformed("%v at indices of %v of %v", c.tensor(2).shape, x.shape, of.shape))
+	}
+	c.here(append([]xnnpack.ValueID{from, values}, x.inputs...), func(out compute.Array, in []compute.Array) error {
+		copy(out.Data, in[0].Data)
+		all := compute.New(out.Element, x.shape...)
+		if err := compute.Expand(all, in[1]); err != nil {
+			return err
+		}
+		return compute.At(in[0].Shape, x.indices(in[2:]), func(i, at int) {
+			if add {
+				out.AddTo(at, all, i)
+			} else {
+				out.Copy(at, all, i)
+			}
+		})
+	})
+}
+
+// scattered plans a tensor with another one in it, at some indices along an axis.
+func (c *invocation) scattered(axis int, indices []int) {
+	into, src := c.given(0), c.given(1)
+	x, s, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
+	if c.err != nil {
+		return
+	}
+	part := slices.Clone(x.shape)
+	part[axis] = len(indices)
+	if x.dtype != y.dtype || s.dtype != y.dtype || !slices.Equal(x.shape, y.shape) ||
+		product(s.shape) != product(part) {
+		c.fail(malformed("%v in %v for %v", s.shape, x.shape, y.shape))
+	}
+	inner := product(x.shape[axis+1:])
+	c.here([]xnnpack.ValueID{into, src}, func(out compute.Array, in []compute.Array) error {
+		copy(out.Data, in[0].Data)
+		for i := range product(part) {
+			outer, k := i/(inner*len(indices)), i/inner%len(indices)
+			out.Copy((outer*x.shape[axis]+indices[k])*inner+i%inner, in[1], i)
+		}
+		return nil
+	})
+}
+
+func (c *invocation) sliceScatter() {
+	x := c.tensor(0)
+	axis, step := c.axis(x, c.whole(2)), c.whole(5)
+	if c.err == nil && step < 1 {
+		c.fail(malformed("each %d of %v", step, x.shape))
+	}
+	if c.err != nil {
+		return
+	}
+	length := x.shape[axis]
+	begin, end := c.bound(3, 0, length), c.bound(4, length, length)
+	c.scattered(axis, all(max(0, (end-begin+step-1)/step), begin, step))
+}
+
+func (c *invocation) selectScatter() {
+	x := c.tensor(0)
+	axis, index := c.axis(x, c.whole(2)), c.whole(3)
+	if c.err != nil {
+		return
+	}
+	if index < 0 {
+		index += x.shape[axis]
+	}
+	if index < 0 || index >= x.shape[axis] {
+		c.fail(malformed("index %d of %v", index, x.shape))
+		return
+	}
+	c.scattered(axis, []int{index})
+}
+
+// asStrided is elements that lie some steps apart in memory.
+func (c *invocation) asStrided() {
+	strides, offset := c.wholes(2), 0
+	if !c.absent(3) {
+		offset = c.whole(3)
+	}
+	y := c.tensor(c.last())
+	if c.err == nil && (len(strides) != len(y.shape) || slices.Min(strides) < 0) {
+		c.outside()
+	}
+	c.rows(c.tensor(0), y)
+	c.strided(offset, strides)
+}
+
+// joinedHere is tensors one after the other along a dimension.
+func (c *invocation) joinedHere() {
+	y := c.tensor(c.last())
+	axis := c.axis(y, c.whole(1))
+	var inputs []xnnpack.ValueID
+	sum := 0
+	for _, i := range c.tensors(0) {
+		x := c.tensorAt(i)
+		if len(x.shape) == 1 && x.shape[0] == 0 {
+			continue // PyTorch lets an empty one be of any shape
+		}
+		inputs = append(inputs, c.givenAt(i))
+		if c.err != nil {
+			return
+		}
+		same := len(x.shape) == len(y.shape) && x.dtype == y.dtype
+		for d := range y.shape {
+			same = same && (d == axis || x.shape[d] == y.shape[d])
+		}
+		if !same {
+			c.fail(malformed("%v of %v in %v of %v", x.dtype, x.shape, y.dtype, y.shape))
+			return
+		}
+		sum += x.shape[axis]
+	}
+	if c.err == nil && sum != y.shape[axis] {
+		c.fail(malformed("%d along dimension %d of %v", sum, axis, y.shape))
+	}
+	c.here(inputs, func(out compute.Array, in []compute.Array) error { return compute.Join(out, axis, in...) })
+}
+
+// copied is the second argument, broadcast to the first one's shape.
+func (c *invocation) copied() {
+	in := c.given(1)
+	c.fits(in)
+	if c.err == nil && c.tensor(1).dtype != c.tensor(c.last()).dtype {
+		c.outside()
+	}
+	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+		return compute.Expand(out, in[0])
+	})
+}
+
+// embedding looks rows of a table up; what it says of training does not matter.
+func (c *invocation) embedding() {
+	table, indices := c.given(0), c.given(1)
+	w, x, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
+	if c.err == nil && (len(w.shape) != 2 || w.dtype != y.dtype || product(y.shape) != product(x.shape)*w.shape[1]) {
+		c.fail(malformed("rows of %v at %v for %v", w.shape, x.shape, y.shape))
+	}
+	c.here([]xnnpack.ValueID{table, indices}, func(out compute.Array, in []compute.Array) error {
+		return compute.LookUp(out, in[0], in[1])
+	})
+}
+
+// strided plans that what is computed are elements of the first argument, see [compute.Strided].
+func (c *invocation) strided(offset int, strides []int) {
+	in := c.given(0)
+	if c.err == nil && c.tensor(0).dtype != c.tensor(c.last()).dtype {
+		c.outside()
+	}
+	if x, y := c.tensor(0), c.tensor(c.last()); c.err == nil {
+		most := offset
+		for d, n := range y.shape {
+			most += (n - 1) * strides[d]
+		}
+		if offset < 0 || most >= product(x.shape) {
+			c.fail(malformed("parts of %v for %v", x.shape, y.shape))
+		}
+	}
+	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+		return compute.Strided(out, in[0], offset, strides)
+	})
+}
+
+// rowsOf returns how far apart neighbours along each dimension are in memory.
+func rowsOf(shape []int) []int {
+	out := make([]int, len(shape))
+	step := 1
+	for i, d := range slices.Backward(shape) {
+		out[i] = step
+		step *= d
+	}
+	return out
+}
+
+func (c *invocation) sameBytes() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	if c.err == nil && product(x.shape) != product(y.shape) {
+		c.fail(malformed("%v for %v", x.shape, y.shape))
+	}
+	c.strided(0, rowsOf(y.shape))
+}
+
+func (c *invocation) repeated() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	strides, from := make([]int, len(y.shape)), rowsOf(x.shape)
+	for i, d := range x.shape {
+		at := len(y.shape) - len(x.shape) + i
+		if at < 0 || d != 1 && d != y.shape[at] {
+			c.fail(malformed("%v for %v", x.shape, y.shape))
+			return
+		}
+		if d != 1 {
+			strides[at] = from[i]
+		}
+	}
+	c.strided(0, strides)
+}
+
+// everySo is every element so far along a dimension, from one index to another.
+func (c *invocation) everySo() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	axis, step := c.axis(x, c.whole(1)), c.whole(4)
+	if c.err == nil && (step < 1 || len(x.shape) != len(y.shape)) {
+		c.fail(malformed("each %d of %v for %v", step, x.shape, y.shape))
+	}
+	if c.err != nil {
+		return
+	}
+	begin := 0
+	if !c.absent(2) {
+		if begin = c.whole(2); begin < 0 {
+			begin += x.shape[axis]
+		}
+		begin = max(0, min(begin, x.shape[axis]))
+	}
+	strides := rowsOf(x.shape)
+	offset := begin * strides[axis]
+	strides[axis] *= step
+	for i, d := range y.shape {
+		if i != axis && d != x.shape[i] || i == axis && begin+(d-1)*step >= x.shape[i] {
+			c.fail(malformed("parts of %v for %v", x.shape, y.shape))
+			return
+		}
+	}
+	c.strided(offset, strides)
+}
+
+// one is what is at one index of a dimension.
+func (c *invocation) one() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	axis, index := c.axis(x, c.whole(1)), c.whole(2)
+	if c.err != nil {
+		return
+	}
+	if index < 0 {
+		index += x.shape[axis]
+	}
+	strides := rowsOf(x.shape)
+	offset := index * strides[axis]
+	strides = slices.Delete(strides, axis, axis+1)
+	if len(strides) == 0 {
+		strides = []int{1}
+	}
+	if index < 0 || index >= x.shape[axis] || len(strides) != len(y.shape) {
+		c.fail(malformed("index %d of %v", index, x.shape))
+		return
+	}
+	c.strided(offset, strides)
+}
+
+func (c *invocation) reordered() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	from, strides := rowsOf(x.shape), make([]int, len(y.shape))
+	dims := c.wholes(1)
+	if c.err == nil && (len(dims) != len(x.shape) || len(dims) != len(y.shape)) {
+		c.fail(malformed("%v of %v", dims, x.shape))
+	}
+	for i, d := range dims {
+		if c.err == nil {
+			strides[i] = from[c.axis(x, d)]
+		}
+	}
+	c.strided(0, strides)
+}

@@ -1,0 +1,106 @@
+package compute
+
+import (
+	"errors"
+	"math"
+
+	"xpwc/models"
+)
+
+// ErrDivision: an integer is divided by 0.
+var ErrDivision = errors.New("an integer is divided by 0")
+
+// An Operation on two numbers is one function of integers, which have all their digits, and one of other numbers.
+type Operation struct {
+	Whole   func(a, b int64) int64
+	Number  func(a, b float64) float64
+	divides bool // of integers, the second is never 0
+}
+
+// The operations of several formats.
+var (
+	Sum = Operation{Whole: func(a, b int64) int64 { return a + b },
+		Number: func(a, b float64) float64 { return a + b }}
+	Difference = Operation{Whole: func(a, b int64) int64 { return a - b },
+		Number: func(a, b float64) float64 { return a - b }}
+	SquaredDifference = Operation{Whole: func(a, b int64) int64 { return (a - b) * (a - b) },
+		Number: func(a, b float64) float64 { return (a - b) * (a - b) }}
+	Product = Operation{Whole: func(a, b int64) int64 { return a * b },
+		Number: func(a, b float64) float64 { return a * b }}
+	Greatest = Operation{Whole: func(a, b int64) int64 { return max(a, b) },
+		Number: func(a, b float64) float64 { return max(a, b) }}
+	Least = Operation{Whole: func(a, b int64) int64 { return min(a, b) },
+		Number: func(a, b float64) float64 { return min(a, b) }}
+	Power = Operation{Whole: integerPower, Number: math.Pow}
+
+	// Quotients and remainders. That of integers is cut off, as that of [TruncatedQuotient] is of all numbers;
+	// [FloorQuotient] is rounded down. Single precision is divided in single precision: in double precision the
+	// quotient may have another floor.
+	Quotient = Operation{Whole: func(a, b int64) int64 { return a / b },
+		Number: func(a, b float64) float64 { return a / b }, divides: true}
+	TruncatedQuotient = Operation{Whole: Quotient.Whole,
+		Number: func(a, b float64) float64 { return math.Trunc(float64(float32(a) / float32(b))) }, divides: true}
+	FloorQuotient = Operation{Whole: func(a, b int64) int64 { return (a - FloorRemainder.Whole(a, b)) / b },
+		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }, divides: true}
+	TruncatedRemainder = Operation{Whole: func(a, b int64) int64 { return a % b }, Number: math.Mod, divides: true}
+	FloorRemainder     = Operation{Whole: floorRemainder, divides: true, // it has the sign of the second
+		Number: func(a, b float64) float64 {
+			n := math.Mod(a, b)
+			if n != 0 && n < 0 != (b < 0) {
+				n += b
+			}
+			return n
+		}}
+)
+
+func floorRemainder(a, b int64) int64 {
+	n := a % b
+	if n != 0 && n < 0 != (b < 0) {
+		n += b
+	}
+	return n
+}
+
+// integerPower wraps around as integers do. Of a negative exponent it is 0, but for 1 and -1.
+func integerPower(a, n int64) int64 {
+	if n < 0 {
+		if a != 1 && a != -1 {
+			return 0
+		}
+		n = -n
+	}
+	out := int64(1)
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			out *= a
+		}
+		a *= a
+	}
+	return out
+}
+
+// of puts the result for element a, and element b of the same type, to where to is.
+func (o Operation) of(e models.Element, to, a, b []byte) {
+	if whole(e) {
+		putWhole(e, to, o.Whole(wholeOf(e, a), wholeOf(e, b)))
+	} else {
+		putNumber(e, to, o.Number(numberOf(e, a), numberOf(e, b)))
+	}
+}
+
+// Combine fills an output with the results for elements of two inputs: those of integers if all are. The error matches
+// [ErrDivision].
+func Combine(o Operation, out, a, b Array) (err error) {
+	wholes := whole(out.Element) && whole(a.Element) && whole(b.Element)
+	together(out, []Array{a, b}, func(i int, at []int) {
+		x, y := a.at(at[0]), b.at(at[1])
+		if !wholes {
+			putNumber(out.Element, out.at(i), o.Number(numberOf(a.Element, x), numberOf(b.Element, y)))
+		} else if n := wholeOf(b.Element, y); n == 0 && o.divides {
+			err = ErrDivision
+		} else {
+			putWhole(out.Element, out.at(i), o.Whole(wholeOf(a.Element, x), n))
+		}
+	})
+	return err
+}

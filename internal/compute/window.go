@@ -1,0 +1,59 @@
+package compute
+
+// A Window moves over the last dimensions of an array. Each list has a number for every one of these.
+type Window struct {
+	Size, Stride, Dilation []int
+	Before                 []int // how far it begins before the first element
+}
+
+// Under fills an output with what is under a window at each of its places, zeros where there is nothing: the input is
+// [batch, channels, …], and the output [batch * groups, places, channels of a group * elements of a window]. There are
+// as many places along each of the last dimensions as the list says.
+func Under(w Window, out, in Array, places []int, groups int) error {
+	clear(out.Data)
+	sizes := in.Shape[2:]
+	inner, count, size := product(sizes), product(places), product(w.Size)
+	channels := in.Shape[1] / groups
+	far := rows(sizes)
+	at := make([][]int, count) // for each place, where each element of the window is in the input, or -1
+	walkIndices(places, func(place int, index []int) {
+		at[place] = make([]int, size)
+		walkIndices(w.Size, func(k int, element []int) {
+			for d, e := range element {
+				n := index[d]*w.Stride[d] - w.Before[d] + e*w.Dilation[d]
+				if n < 0 || n >= sizes[d] {
+					at[place][k] = -1
+					return
+				}
+				at[place][k] += n * far[d]
+			}
+		})
+	})
+	for g := range in.Shape[0] * groups {
+		for place, elements := range at {
+			to := (g*count + place) * channels * size
+			for ch := range channels {
+				for k, from := range elements {
+					if from >= 0 {
+						copy(out.at(to+ch*size+k), in.at((g*channels+ch)*inner+from))
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// walkIndices calls do with each index of a shape, in order.
+func walkIndices(shape []int, do func(i int, index []int)) {
+	index := make([]int, len(shape))
+	for i := range product(shape) {
+		do(i, index)
+		for d := len(shape) - 1; d >= 0; d-- {
+			if index[d]++; index[d] < shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+}
