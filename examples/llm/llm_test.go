@@ -151,6 +151,12 @@ func TestTwoPromptsAreAnsweredAtTheSameTimeWithOneSetOfWeights(t *testing.T) {
 		}
 		both.Wait()
 		require.Equal(t, want, got)
+		for _, wrong := range []string{"", strings.Repeat("long ", longestPrompt)} {
+			reply, err := http.Post(server.URL, "text/plain", strings.NewReader(wrong))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusBadRequest, reply.StatusCode)
+			require.NoError(t, reply.Body.Close())
+		}
 		stats := s.cache.Stats()
 		require.EqualValues(t, matrices, stats.Packed.Entries)
 		require.Empty(t, stats.Private)

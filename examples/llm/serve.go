@@ -44,6 +44,9 @@ func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		prompt, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestPrompt))
+		if len(prompt) == 0 && err == nil {
+			err = errors.New("the prompt is empty")
+		}
 		o := s.options
 		if n := r.URL.Query().Get("n"); n != "" && err == nil {
 			o.tokens, err = strconv.Atoi(n)
