@@ -15,6 +15,8 @@ var (
 	ErrNotCache = format.ErrNotCache
 	// ErrVersion: the file was written in a format of another version.
 	ErrVersion = format.ErrVersion
+	// ErrOlder: that version is an older one. It matches ErrVersion.
+	ErrOlder = format.ErrOlder
 	// ErrDamaged: the file is a cache, and a checksum in it is wrong, or it breaks a rule of docs/format.md. The
 	// error is, or wraps, a *Problem.
 	ErrDamaged = format.ErrDamaged

@@ -198,7 +198,7 @@ func (f *File) read() ([]finding, error) {
 		}
 		return f.readForeign()
 	case errors.Is(err, format.ErrVersion):
-		return nil, f.wrap(ErrVersion)
+		return nil, f.wrap(err)
 	case err != nil:
 		f.format = Native
 		return []finding{{f.problem(0, "%v", err), true}}, nil

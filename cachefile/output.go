@@ -45,7 +45,7 @@ func (f *File) outputAt(path string) (string, error) {
 	if err == nil {
 		return path, old.Close()
 	}
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrOlder) {
 		return path, nil
 	}
 	return "", fmt.Errorf("not written over: %w", err)

@@ -39,10 +39,10 @@ type WriteOptions struct {
 //
 // The file is written beside the path under another name, flushed, and renamed. So a file that was at the path is
 // replaced whole or not at all, and who has it mapped keeps it. It is replaced only if it is empty or a cache of this
-// version, perhaps damaged: otherwise the error matches ErrNotCache or ErrVersion. If it is the file that is read,
-// also by a link, the error matches ErrSameFile. A symbolic link at the path is followed if nobody but this user and
-// root can change it, and is ErrUnsafeFile otherwise. The new file can be read and written by its owner only, as all
-// caches.
+// version or an older one, perhaps damaged: otherwise the error matches ErrNotCache or ErrVersion. If it is the file
+// that is read, also by a link, the error matches ErrSameFile. A symbolic link at the path is followed if nobody but
+// this user and root can change it, and is ErrUnsafeFile otherwise. The new file can be read and written by its owner
+// only, as all caches.
 //
 // A file for ExecuTorch has one entry a name, in the order of the names: the one used last, if their seeds differ.
 // ErrLayouts, ErrForeign, ErrNeedsSeeds and ErrEmpty say what cannot be made.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/testkit"
 )
 
 // examples/host as its README says to build it. Its experiments take long (make demo-host): here it has to find what it
@@ -26,8 +28,19 @@ func requireStarts(t *testing.T, host string) {
 	require.Contains(t, string(out), "usage: host")
 }
 
-func TestTheExampleBuildsWithCMake(t *testing.T) {
+// A short test tries one way to build it: compiling it takes half a minute.
+func TestTheExampleBuildsAsItsReadmeSays(t *testing.T) {
 	t.Parallel()
+	builds := []func(*testing.T){buildsWithCMake, buildsWithPkgConfig}
+	if testing.Short() {
+		builds = builds[testkit.Seed(t)%2:][:1]
+	}
+	for _, build := range builds {
+		build(t)
+	}
+}
+
+func buildsWithCMake(t *testing.T) {
 	if _, err := exec.LookPath("cmake"); err != nil {
 		t.Skip("there is no cmake")
 	}
@@ -45,8 +58,7 @@ func TestTheExampleBuildsWithCMake(t *testing.T) {
 	require.Equal(t, 2, strings.Count(string(out), "next start"), "%s", out)
 }
 
-func TestTheExampleBuildsWithPkgConfig(t *testing.T) {
-	t.Parallel()
+func buildsWithPkgConfig(t *testing.T) {
 	if _, err := exec.LookPath("pkg-config"); err != nil {
 		t.Skip("there is no pkg-config")
 	}

@@ -34,7 +34,10 @@ func (p cacheOutput) begin(context.Context) error {
 	if p.before == nil {
 		return nil
 	}
-	if err := checkCache(p.path); err != nil {
+	switch err := checkCache(p.path); {
+	case errors.Is(err, cachefile.ErrOlder):
+		return nil // it is replaced
+	case err != nil:
 		return err
 	}
 	return withFile(p.path, p.seed)

@@ -16,10 +16,18 @@ var (
 	ErrVersion = errors.New("written in another version of the format; " +
 		"use the xpwc that wrote it, or choose another path")
 	// ErrOlder: that version is an older one. It matches ErrVersion.
-	ErrOlder = fmt.Errorf("%w: an older one", ErrVersion)
+	ErrOlder error = older{}
 	// ErrForeign: the file is ExecuTorch's. It has neither the layout of its entries nor what they were packed from.
 	ErrForeign = errors.New("written by ExecuTorch; xpwc convert --model makes a native file of it")
 )
+
+type older struct{}
+
+func (older) Error() string {
+	return "written in an older version of the format; a program that packs into it replaces it, as xpwc pack does"
+}
+
+func (older) Unwrap() error { return ErrVersion }
 
 // damage is what a decoder found wrong. It matches ErrDamaged; its text is what is wrong, and where.
 type damage string

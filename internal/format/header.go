@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/zeebo/xxh3"
 )
@@ -86,10 +87,12 @@ func DecodeHeader(b []byte) (Header, error) {
 	if xxh3.Hash(b[:headerSumAt]) != le.Uint64(b[headerSumAt:]) {
 		return Header{}, damaged("the header's checksum is wrong")
 	}
-	if v := le.Uint32(b[8:]); v > Version {
-		return Header{}, ErrVersion
-	} else if v < Version {
-		return Header{}, ErrOlder
+	if v := le.Uint32(b[8:]); v != Version {
+		err := ErrVersion
+		if v < Version {
+			err = ErrOlder
+		}
+		return Header{}, fmt.Errorf("version %d, not %d: %w", v, Version, err)
 	}
 	if le.Uint32(b[12:]) != HeaderSize {
 		return Header{}, damaged("the header's size is wrong")

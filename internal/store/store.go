@@ -153,9 +153,9 @@ func (st *Store) reload() error {
 		return st.notOurs(size)
 	case errors.Is(err, format.ErrOlder): // like a file of ExecuTorch without entries
 		st.foreign, st.disk = &foreignFile{disk: st.disk}, nil
-		return fmt.Errorf("%s: %w", st.path, format.ErrVersion)
+		return fmt.Errorf("%s: %w", st.path, err)
 	case errors.Is(err, format.ErrVersion):
-		return fmt.Errorf("%s: %w", st.path, format.ErrVersion)
+		return fmt.Errorf("%s: %w", st.path, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w: %w", st.path, err, format.ErrDamaged)
 	}
