@@ -176,18 +176,26 @@ func regionsOf(items []store.Item) (regions []*store.Region) {
 
 // withinCap leaves out the records used longest ago until the file keeps to its size cap.
 func (c *core) withinCap(records []format.Record) []format.Record {
-	return usedLast(records, c.options.MaxBytes)
+	return usedLast(records, c.options.MaxBytes, c.now())
 }
 
-// usedLast returns, of the records, those used last that make a file of at most so many bytes; all if it is 0.
-func usedLast(records []format.Record, maxBytes int64) []format.Record {
+// usedLast returns, of the records, those used last that make a file of at most so many bytes; all if it is 0. A date
+// that is still to come says nothing, a clock was wrong: such a record counts as used longest ago.
+func usedLast(records []format.Record, maxBytes, now int64) []format.Record {
 	if maxBytes <= 0 {
 		return records
 	}
 	const perRecord = 512 // index and alignment, generously
 	total := uint64(format.HeaderSize)
+	const day = 24 * 60 * 60 // clocks of several machines may differ
+	used := func(r format.Record) int64 {
+		if r.UsedAt > now+day {
+			return 0
+		}
+		return r.UsedAt
+	}
 	byUse := slices.Clone(records)
-	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(a.UsedAt, b.UsedAt) })
+	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(used(a), used(b)) })
 	kept := map[uint64]bool{}
 	for _, r := range byUse {
 		size := format.AlignUp(r.Size, format.Alignment) + perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))

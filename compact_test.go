@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
 )
 
 // versioned tells a data map's tensors apart by a stamp and names their source, as a model's file does.
@@ -181,4 +183,17 @@ func TestCompactingWhileTheSameProcessPacksEndsInAnError(t *testing.T) {
 	require.ErrorIs(t, c.Compact(), ErrBusy)
 	finish(t, s)
 	require.NoError(t, c.Compact())
+}
+
+func TestEntriesOfADateToComeAreDroppedFirst(t *testing.T) {
+	const now, size = 1_700_000_000, 1 << 20
+	records := []format.Record{
+		{Offset: 1, Size: size, UsedAt: now - 1000}, {Offset: 2, Size: size, UsedAt: now + 1<<30},
+		{Offset: 3, Size: size, UsedAt: now + 60}, {Offset: 4, Size: size, UsedAt: now - 2000},
+	}
+	var kept []uint64
+	for _, r := range usedLast(records, 3*size+size/2, now) {
+		kept = append(kept, r.Offset)
+	}
+	require.Equal(t, []uint64{1, 3, 4}, kept)
 }

@@ -26,6 +26,6 @@ func (c *Cache) Prune(o PruneOptions) error {
 		records = slices.DeleteFunc(records, func(r format.Record) bool {
 			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, r.Layout)
 		})
-		return usedLast(c.withinCap(records), o.MaxBytes)
+		return usedLast(c.withinCap(records), o.MaxBytes, c.now())
 	})
 }

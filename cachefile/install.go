@@ -19,8 +19,8 @@ import (
 // evidence, if it is not nil, is asked about each layout, and returns what the file has in place of Layout.Evidence.
 //
 // As with [File.Write], what is at the path is replaced by a rename, if it is empty or a cache of this version or an
-// older one, and the new file is for its owner only. Errors: ErrNotCache for what is at the path, ErrDamaged, ErrVersion and
-// ErrForeign for what was to be put there, and those of content and accept. They leave what there was.
+// older one, and the new file is for its owner only. Errors: ErrNotCache for what is at the path, ErrDamaged,
+// ErrVersion and ErrForeign for what was to be put there, and those of content and accept. They leave what there was.
 func Install(to string, content func(io.Writer) error, accept func(Info) error, evidence func(Layout) string,
 ) (err error) {
 	to, err = (*File)(nil).outputAt(to)

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -252,7 +253,11 @@ func (p *download) copy(ctx context.Context, w io.Writer, blob ocispec.Descripto
 		p.done += int64(n)
 		p.progress(p.done, max(p.done, p.total)) // the total is what annotations say
 	}
-	if _, err := io.Copy(w, &counted{ctx, verified, count}); err != nil {
+	_, err = io.Copy(w, &counted{ctx, verified, count})
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the registry sent a part of %d bytes, and ended: %w", blob.Size, err)
+	}
+	if err != nil {
 		return err
 	}
 	return verified.Verify()
