@@ -36,7 +36,7 @@ func (p *plan) isHosted(step int) bool {
 // staged reports whether a part is more than one subgraph.
 func (p part) staged() bool {
 	hosted := func(value int) bool { return p.values[value].host }
-	return slices.ContainsFunc(p.steps, p.plan.isHosted) ||
+	return len(p.states) > 0 || slices.ContainsFunc(p.steps, p.plan.isHosted) ||
 		slices.ContainsFunc(p.inputs, hosted) || slices.ContainsFunc(p.outputs, hosted)
 }
 
@@ -59,7 +59,7 @@ func (v *value) bytes() int {
 
 // Stages returns what the method computes where XNNPACK does not have all of its operators: subgraphs, and what Go
 // computes between them. See [models.Staged].
-func (m *Method) Stages() (stages []models.Stage, between []int) {
+func (m *Method) Stages() (stages []models.Stage, between []models.Buffer) {
 	p := m.whole
 	if m.fault != nil || !p.staged() {
 		return nil, nil
@@ -79,6 +79,10 @@ func (m *Method) Stages() (stages []models.Stage, between []int) {
 			segment.steps = append(segment.steps, p.steps[i])
 		}
 		return m.program.subgraph(segment, l)
+	}
+	for _, state := range p.states {
+		zeros := func(dst []byte) error { clear(dst); return nil }
+		of.States = append(of.States, staging.State{Value: state.value, Next: state.next, Initial: zeros})
 	}
 	for _, i := range p.steps {
 		s := &p.plan.steps[i]

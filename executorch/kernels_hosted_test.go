@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc"
 	"xpwc/inference"
 	"xpwc/internal/compute"
 	"xpwc/models"
@@ -146,5 +147,30 @@ func TestWhatGoComputesLiesBetweenSubgraphsThatShareACache(t *testing.T) {
 		}
 		require.Zero(t, stats.Packed.Entries)
 		require.Equal(t, first, out[0].Data, "bit for bit")
+	}
+}
+
+// The program adds the first row of what it is given to a state, and the state to what it computes.
+func TestAStateIsKeptFromOneRunToTheNextUntilItIsReset(t *testing.T) {
+	for _, file := range []string{"", filepath.Join(t.TempDir(), "cache.xpwc")} {
+		p, err := Open(filepath.Join("..", "internal", "zoo", "testdata", "pte", "state_counter_fp32.pte"))
+		require.NoError(t, err)
+		r := loaded(t, p.Methods()[0], file)
+		x := []float32{0.5, -1, 2, 3, 4, 5}
+		run := func() []float32 {
+			out, err := r.Run(x)
+			require.NoError(t, err)
+			return out[0].Data.([]float32)
+		}
+		first := run()
+		for n := 1; n < 4; n++ {
+			for i, y := range run() {
+				require.InDelta(t, first[i]+float32(n)*x[i%3], y, 1e-5)
+			}
+		}
+		require.NoError(t, r.Reset())
+		require.Equal(t, first, run())
+		require.NoError(t, r.Close())
+		require.ErrorIs(t, r.Reset(), xpwc.ErrClosed)
 	}
 }

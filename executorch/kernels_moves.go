@@ -22,6 +22,7 @@ var movingKernels = map[string]func(*invocation){
 	"aten::upsample_nearest2d.out":     (*invocation).nearest,
 	"aten::cat.out":                    (*invocation).joinedHere,
 	"aten::copy.out":                   (*invocation).copied,
+	"aten::copy_":                      (*invocation).kept,
 	"aten::view_copy.out":              (*invocation).sameBytes,
 	"aten::_unsafe_view.out":           (*invocation).sameBytes,
 	"aten::squeeze_copy.dims_out":      (*invocation).sameBytes,
@@ -553,4 +554,31 @@ func (c *invocation) reordered() {
 		}
 	}
 	c.strided(0, strides)
+}
+
+// kept makes a tensor that nothing computes a state: when an inference begins it is what the last one left, or zeros.
+// Nothing reads it after this call.
+func (c *invocation) kept() {
+	src, of := c.given(1), c.given(0)
+	x := c.tensor(0)
+	if c.err != nil {
+		return
+	}
+	value := c.args[0]
+	v := c.plan.values[of]
+	if v.computed || v.constant != nil || c.tensor(1).dtype != x.dtype || slices.Contains(c.method.inputs, value) ||
+		slices.Contains(c.method.outputs, value) || !slices.Equal(c.method.lastUse(value), c.args) {
+		c.outside()
+		return
+	}
+	if shape, ok := compute.Broadcast(c.of(src).Shape, x.shape); !ok || !slices.Equal(shape, x.shape) {
+		c.fail(malformed("%v for a state of %v", c.of(src).Shape, x.shape))
+		return
+	}
+	c.plan.values = append(c.plan.values, v)
+	next := xnnpack.ValueID(len(c.plan.values) - 1)
+	c.node(hosted{[]xnnpack.ValueID{src}, next, x.shape, func(out compute.Array, in []compute.Array) error {
+		return compute.Expand(out, in[0])
+	}})
+	c.states = append(c.states, state{int(of), int(next)})
 }

@@ -41,6 +41,17 @@ func (m *method) uses(value int) bool {
 	return n > 1 || slices.Contains(m.outputs, value)
 }
 
+// lastUse returns the arguments of the last instruction that has a value among them, or in a list.
+func (m *method) lastUse(value int) []int {
+	for _, in := range slices.Backward(m.instructions) {
+		has := func(i int) bool { return i == value || slices.Contains(m.values[i].list, value) }
+		if slices.ContainsFunc(in.args, has) {
+			return in.args
+		}
+	}
+	return nil
+}
+
 // tensor is one of a method's, whose elements lie densely in memory.
 type tensor struct {
 	dtype   ScalarType

@@ -45,7 +45,11 @@ type part struct {
 	*plan
 	steps           []int
 	inputs, outputs []int // values
+	states          []state
 }
+
+// state is a value that a method keeps from one inference to the next, and the one that it becomes.
+type state struct{ value, next int }
 
 // planner makes one method's part of a plan.
 type planner struct {
@@ -54,6 +58,7 @@ type planner struct {
 	plan    *plan
 	base    int              // where the method's own values begin in the plan
 	asFloat map[int]bool     // values of the method: inputs that are converted before they are given
+	states  []state          // that the method keeps
 	calls   int              // of XNNPACK's delegates
 	counts  map[Operator]int // how often the method has each operator
 	reasons reasons          // why the method cannot be run, besides operators outside of XNNPACK
@@ -110,6 +115,7 @@ func (p *planner) planMethod() (part, error) {
 	for _, i := range m.outputs {
 		whole.outputs = append(whole.outputs, p.base+i)
 	}
+	whole.states = p.states
 	p.externals()
 	p.views(&whole)
 	if p.runnable() == nil {
@@ -132,6 +138,9 @@ func (p *planner) views(whole *part) {
 	}
 	for _, i := range whole.inputs {
 		compute(i)
+	}
+	for _, s := range whole.states {
+		compute(s.value)
 	}
 	var steps []int
 	view := func(i int) {
@@ -185,6 +194,9 @@ func (p part) pruned() part {
 	used := map[xnnpack.ValueID]bool{}
 	for _, i := range p.outputs {
 		used[xnnpack.ValueID(i)] = true
+	}
+	for _, s := range p.states {
+		used[xnnpack.ValueID(s.next)] = true
 	}
 	var steps []int
 	for _, i := range slices.Backward(p.steps) {
@@ -678,6 +690,9 @@ func (p part) order() error {
 	computed := make([]bool, len(p.values))
 	for _, i := range p.inputs {
 		computed[i] = true
+	}
+	for _, s := range p.states {
+		computed[s.value] = true
 	}
 	there := func(i int) bool { return computed[i] || p.values[i].constant != nil }
 	for _, i := range p.steps {

@@ -95,6 +95,17 @@ func (r *Runner) Run(inputs ...any) ([]Output, error) {
 	return outputs, nil
 }
 
+// Reset makes the states that the model keeps from one Run to the next, such as the keys and values of past tokens,
+// what they were before the first. The error matches [xpwc.ErrClosed] after Close.
+func (r *Runner) Reset() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.instance == nil {
+		return fmt.Errorf("reset: %w", xpwc.ErrClosed)
+	}
+	return r.instance.Reset()
+}
+
 // shapes returns the shape of each input in this Run.
 func (r *Runner) shapes(inputs []any) ([][]int, error) {
 	if len(inputs) != len(r.inputs) {

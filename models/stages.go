@@ -13,9 +13,16 @@ var ErrStaged = errors.New("the model is more than one subgraph: run it with pac
 // has no Subgraph of all of it. All runtimes made of it can share a cache, with a session for each.
 type Staged interface {
 	Model
-	// Stages returns the stages and the sizes of the buffers between them, in bytes. The stages are nil if Subgraph
-	// makes all of the model.
-	Stages() (stages []Stage, between []int)
+	// Stages returns the stages and the buffers between them. The stages are nil if Subgraph makes all of the model.
+	Stages() (stages []Stage, between []Buffer)
+}
+
+// A Buffer lies between stages.
+type Buffer struct {
+	Size int // in bytes
+	// Initial writes what a state begins with: a buffer whose content stays from one inference to the next. It is nil
+	// of any other.
+	Initial func(dst []byte) error
 }
 
 // A Stage computes some values from others. These are named by their buffers: first those of the model's inputs, then
@@ -31,7 +38,7 @@ type Stage struct {
 }
 
 // StagesOf returns the stages of any model: if it is one subgraph, that is the only one.
-func StagesOf(m Model) (stages []Stage, between []int) {
+func StagesOf(m Model) (stages []Stage, between []Buffer) {
 	if s, ok := m.(Staged); ok {
 		if stages, between = s.Stages(); stages != nil {
 			return stages, between

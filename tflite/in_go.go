@@ -32,7 +32,7 @@ func (p *plan) staged() bool {
 }
 
 // Stages returns what the model computes where XNNPACK does not have all of it. See [models.Staged].
-func (m *Model) Stages() (stages []models.Stage, between []int) {
+func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 	p := m.plan
 	if !p.staged() {
 		return nil, nil

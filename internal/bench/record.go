@@ -51,7 +51,7 @@ type sizedModel struct {
 	largest int64
 }
 
-func (m *sizedModel) Stages() (stages []models.Stage, between []int) {
+func (m *sizedModel) Stages() (stages []models.Stage, between []models.Buffer) {
 	stages, between = models.StagesOf(m.Model)
 	for i, s := range stages {
 		if s.Subgraph != nil {

@@ -40,6 +40,7 @@ type Instance struct {
 
 	stages       []stage
 	between      []*xnnpack.Buffer
+	states       []func() error  // each makes a state what it begins with
 	sessions     []*xpwc.Session // none without a cache
 	inputShapes  [][]int
 	outputShapes [][]int
@@ -92,13 +93,19 @@ type place struct {
 // create makes the subgraphs and of each a runtime, in the place that next returns.
 func (e *Instance) create(next func() (place, error)) error {
 	stages, between := models.StagesOf(e.Model)
-	for _, n := range between {
-		b, err := xnnpack.NewBuffer(n)
+	for _, of := range between {
+		b, err := xnnpack.NewBuffer(of.Size)
 		if err != nil {
 			return err
 		}
 		e.closers = append(e.closers, func() error { b.Free(); return nil })
 		e.between = append(e.between, b)
+		if of.Initial != nil {
+			e.states = append(e.states, func() error { return of.Initial(b.Bytes()) })
+		}
+	}
+	if err := e.Reset(); err != nil {
+		return err
 	}
 	var shared *xnnpack.Workspace // they run one after the other
 	if len(stages) > 1 {
@@ -250,6 +257,16 @@ func (e *Instance) Infer() (time.Duration, error) {
 		}
 	}
 	return time.Since(start), e.Err()
+}
+
+// Reset makes the model's states what they begin with.
+func (e *Instance) Reset() error {
+	for _, state := range e.states {
+		if err := state(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Err returns [xpwc.ErrLost] once weights that the runtime uses may be lost: outputs are wrong then.

@@ -77,8 +77,8 @@ func run(t testing.TB, m models.Model, inputs [][]float32, place func(func(model
 	for _, v := range m.Outputs() {
 		buffer(v.ByteSize())
 	}
-	for _, n := range between {
-		buffer(n, nil)
+	for _, of := range between {
+		buffer(of.Size, nil)
 	}
 	for i, stage := range stages {
 		external := map[xnnpack.ValueID][]byte{}

@@ -24,20 +24,28 @@ type Model struct {
 	Size func(value int) int
 	// Constant returns what writes a value that is a constant, and nil of any other.
 	Constant func(value int) func(dst []byte) error
+	// States are kept from one inference to the next.
+	States []State
 	// Subgraph makes the subgraph of some steps, by number, with these inputs and after them outputs.
 	Subgraph func(steps, inputs, outputs []int, l models.Loader) (*xnnpack.Subgraph, error)
+}
+
+// A State is a value that is there when an inference begins, and becomes another one when it ends.
+type State struct {
+	Value, Next int
+	Initial     func(dst []byte) error
 }
 
 // stager makes the stages of a model.
 type stager struct {
 	*Model
 	buffers map[int]int // of values
-	between []int
+	between []models.Buffer
 	stages  []models.Stage
 }
 
 // Stages returns the stages and the sizes of the buffers between them, as [models.Staged] says.
-func (m *Model) Stages() (stages []models.Stage, between []int) {
+func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 	s := &stager{Model: m, buffers: map[int]int{}}
 	for i, n := range m.Inputs {
 		s.buffers[n] = i
@@ -47,11 +55,17 @@ func (m *Model) Stages() (stages []models.Stage, between []int) {
 			s.buffers[n] = len(m.Inputs) + i
 		}
 	}
+	for _, state := range m.States {
+		s.between[s.buffer(state.Value)-len(m.Inputs)-len(m.Outputs)].Initial = state.Initial
+	}
 	s.group(m.schedule())
 	for i, n := range m.Outputs {
 		if to := len(m.Inputs) + i; m.Constant(n) != nil || s.buffers[n] != to {
 			s.copied(n, to)
 		}
+	}
+	for _, state := range m.States {
+		s.copied(state.Next, s.buffer(state.Value))
 	}
 	return s.stages, s.between
 }
@@ -65,7 +79,11 @@ func (m *Model) schedule() (groups [][]int) {
 			waits[i]++
 		}
 	}
-	for _, n := range m.Inputs {
+	given := slices.Clone(m.Inputs)
+	for _, state := range m.States {
+		given = append(given, state.Value)
+	}
+	for _, n := range given {
 		for _, i := range readers[n] {
 			waits[i]--
 		}
@@ -177,12 +195,12 @@ func (s *stager) buffer(n int) int {
 	if !known {
 		b = len(s.Inputs) + len(s.Outputs) + len(s.between)
 		s.buffers[n] = b
-		s.between = append(s.between, s.Size(n))
+		s.between = append(s.between, models.Buffer{Size: s.Size(n)})
 	}
 	return b
 }
 
-// copied adds a stage for an output that is an input, a constant, or given twice.
+// copied adds a stage for a state, or an output that is an input, a constant, or given twice.
 func (s *stager) copied(n, to int) {
 	stage := models.Stage{Outputs: []int{to}}
 	if write := s.Constant(n); write != nil {
