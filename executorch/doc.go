@@ -20,9 +20,9 @@
 // operators that XNNPACK has too, become one subgraph, of all kinds of nodes that ExecuTorch's own XNNPACK backend has
 // but ArgMaxPooling2d. Integers that are constants are converted to floats where the method does that. What XNNPACK
 // does not have, such as embeddings and what makes masks, is computed in Go: then the method has a subgraph before and
-// one after it, see [Method.Stages]. So has one that keeps a state, such as a key-value cache, from one inference to the
-// next: it begins as zeros. A method that has yet other operators cannot be run here, [Method.Runnable] lists them; its
-// weights can be packed all the same ([Program.Shares]).
+// one after it, see [Method.Stages]. So has one that keeps a state, such as a key-value cache, from one inference to
+// the next: it begins as zeros. A method that has yet other operators cannot be run here, [Method.Runnable] lists them;
+// its weights can be packed all the same ([Program.Shares]).
 //
 // A [File] is the named data of one file, as an [xpwc.DataMap], for programs that make subgraphs of their own. It
 // needs no cgo; a [Program] does.
