@@ -109,6 +109,9 @@ func (c *invocation) givenAt(value int) xnnpack.ValueID {
 	t := c.tensorAt(value)
 	c.rows(t)
 	c.fixed(t)
+	if c.err == nil && slices.Max(t.shape) > compute.MostIndices {
+		c.outside()
+	}
 	if c.err != nil {
 		return xnnpack.InvalidValue
 	}

@@ -58,30 +58,15 @@ func (c *invocation) take(places [][]int) {
 	})
 }
 
-// all returns the indices of n elements, each a step further than the one before.
-func all(n, from, step int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = from + i*step
-	}
-	return out
-}
-
-// everything returns the indices of all elements of a shape.
-func everything(shape []int) [][]int {
-	out := make([][]int, len(shape))
-	for d, n := range shape {
-		out[d] = all(n, 0, 1)
-	}
-	return out
-}
-
 func (c *invocation) flip() {
 	x := c.tensor(0)
-	places := everything(x.shape)
+	if c.given(0); c.err != nil {
+		return
+	}
+	places := compute.Everywhere(x.shape)
 	for _, d := range c.wholes(1) {
 		if axis := c.axis(x, d); c.err == nil {
-			places[axis] = all(x.shape[axis], x.shape[axis]-1, -1)
+			places[axis] = compute.Every(x.shape[axis]-1, x.shape[axis], -1)
 		}
 	}
 	c.take(places)
@@ -94,10 +79,12 @@ func (c *invocation) repeat() {
 	if c.err == nil && (more < 0 || len(times) != len(y.shape) || slices.Min(times) < 1) {
 		c.fail(malformed("%v times %v", times, x.shape))
 	}
+	c.given(0)
+	c.given(c.last())
 	if c.err != nil {
 		return
 	}
-	places := everything(append(ones(more), x.shape...))
+	places := compute.Everywhere(append(ones(more), x.shape...))
 	for d, n := range times {
 		if n > y.shape[d] {
 			c.fail(malformed("%v times %v for %v", times, x.shape, y.shape))
@@ -106,7 +93,7 @@ func (c *invocation) repeat() {
 		places[d] = slices.Repeat(places[d], n)
 	}
 	if more > 0 { // the new dimensions are as one with the first one
-		first := slices.Repeat(all(x.shape[0], 0, 1), product(times[:more+1]))
+		first := slices.Repeat(compute.Every(0, x.shape[0], 1), product(times[:more+1]))
 		places = append([][]int{first}, places[more+1:]...)
 	}
 	c.take(places)
@@ -119,10 +106,12 @@ func (c *invocation) nearest() {
 	if c.err == nil && (len(x.shape) != 4 || len(y.shape) != 4) {
 		c.fail(malformed("%v for %v", x.shape, y.shape))
 	}
+	c.given(0)
+	c.given(c.last())
 	if c.err != nil {
 		return
 	}
-	places := everything(x.shape)
+	places := compute.Everywhere(x.shape)
 	for d := 2; d < 4; d++ {
 		scale := float32(x.shape[d]) / float32(y.shape[d])
 		if scale*float32(y.shape[d]) != float32(x.shape[d]) || y.shape[d]%x.shape[d] != 0 {
@@ -346,7 +335,7 @@ func (c *invocation) sliceScatter() {
 	}
 	length := x.shape[axis]
 	begin, end := c.bound(3, 0, length), c.bound(4, length, length)
-	c.scattered(axis, all(max(0, (end-begin+step-1)/step), begin, step))
+	c.scattered(axis, compute.Every(begin, max(0, (end-begin+step-1)/step), step))
 }
 
 func (c *invocation) selectScatter() {

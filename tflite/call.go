@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/xnnpack"
 )
 
@@ -95,6 +96,7 @@ func (c *call) data(i int) *value {
 			c.err = v.constant.scaled()
 		}
 		c.reads = append(c.reads, i)
+		c.bounded(v.shape)
 		return v
 	}
 	if v.state == static && v.dtype.isBytes() && len(v.constant.quant.scales) > 1 {
@@ -102,6 +104,13 @@ func (c *call) data(i int) *value {
 	}
 	c.use(v, useInference)
 	return v
+}
+
+// bounded checks that Go computes with a shape.
+func (c *call) bounded(shape []int) {
+	if c.inGo && slices.ContainsFunc(shape, func(d int) bool { return d > compute.MostIndices }) {
+		c.unsupported("in Go, of shape %v", shape)
+	}
 }
 
 // accept checks that the operator takes values of a type, a tensor's.
@@ -208,6 +217,9 @@ func (c *call) define(i int, shape ...int) {
 	}
 	t := c.output(i)
 	if t == nil {
+		return
+	}
+	if c.bounded(shape); c.err != nil {
 		return
 	}
 	if err := t.computable(shape); err != nil {

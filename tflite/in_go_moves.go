@@ -26,24 +26,6 @@ func (c *call) take(dims []int, places [][]int) func(*emitter) error {
 	})
 }
 
-// every returns n indices from one on, each a step further.
-func every(from, n, step int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = from + i*step
-	}
-	return out
-}
-
-// everywhere returns the indices of all elements of a shape.
-func everywhere(shape []int) [][]int {
-	out := make([][]int, len(shape))
-	for d, n := range shape {
-		out[d] = every(0, n, 1)
-	}
-	return out
-}
-
 // axes returns the dimensions that operand i, a constant, has the numbers of.
 func (c *call) axes(i, rank int) []int {
 	axes := slices.Clone(c.integers(i))
@@ -76,10 +58,13 @@ func planReverse(c *call) func(*emitter) error {
 	if !c.arity(2, 2) {
 		return nil
 	}
-	in := c.data(0)
-	places := everywhere(in.shape)
-	for _, a := range c.axes(1, len(in.shape)) {
-		places[a] = every(in.shape[a]-1, in.shape[a], -1)
+	in, axes := c.data(0), c.axes(1, len(c.resolve(0).shape))
+	if c.err != nil {
+		return nil
+	}
+	places := compute.Everywhere(in.shape)
+	for _, a := range axes {
+		places[a] = compute.Every(in.shape[a]-1, in.shape[a], -1)
 	}
 	c.define(0, in.shape...)
 	c.keepsScale(0)
@@ -109,8 +94,8 @@ func planMirrorPad(c *call) func(*emitter) error {
 			return nil
 		}
 		shape = append(shape, before+n+after)
-		places = append(places, slices.Concat(every(before-edge, before, -1), every(0, n, 1),
-			every(n-2+edge, after, -1)))
+		places = append(places, slices.Concat(compute.Every(before-edge, before, -1), compute.Every(0, n, 1),
+			compute.Every(n-2+edge, after, -1)))
 	}
 	c.define(0, shape...)
 	c.keepsScale(0)

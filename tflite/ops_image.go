@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/xnnpack"
 )
 
@@ -120,7 +121,7 @@ func planResizeNearest(c *call) func(*emitter) error {
 	c.define(0, shape...)
 	c.keepsScale(0)
 	if c.inGo && c.err == nil {
-		places := everywhere(in.shape)
+		places := compute.Everywhere(in.shape)
 		places[1], places[2] = nearest(h, size[0], align, half), nearest(w, size[1], align, half)
 		return c.take(shape, places)
 	}

@@ -181,7 +181,7 @@ func (c *call) tile(from, times []int) func(*emitter) error {
 	}
 	if c.inGo {
 		for i, n := range times {
-			places = append(places, slices.Repeat(every(0, from[i], 1), n))
+			places = append(places, slices.Repeat(compute.Every(0, from[i], 1), n))
 		}
 		return c.do(func(r *run) error {
 			r.in[0].Shape = from

@@ -40,7 +40,7 @@ func planPad(c *call) func(*emitter) error {
 	if c.inGo {
 		var places [][]int
 		for i, d := range in.shape {
-			places = append(places, slices.Concat(slices.Repeat([]int{-1}, pre[i]), every(0, d, 1),
+			places = append(places, slices.Concat(slices.Repeat([]int{-1}, pre[i]), compute.Every(0, d, 1),
 				slices.Repeat([]int{-1}, post[i])))
 		}
 		return c.do(func(r *run) error {

@@ -22,7 +22,7 @@ func within(begin, size, stride []int) (places [][]int) {
 		if stride != nil {
 			step = stride[d]
 		}
-		places = append(places, every(begin[d], n, step))
+		places = append(places, compute.Every(begin[d], n, step))
 	}
 	return places
 }

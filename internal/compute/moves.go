@@ -39,6 +39,28 @@ func Take(out, in Array, places [][]int, missing []byte) error {
 	return nil
 }
 
+// MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than what
+// they are of.
+const MostIndices = 1 << 22
+
+// Every returns n indices from one on, each a step further.
+func Every(from, n, step int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = from + i*step
+	}
+	return out
+}
+
+// Everywhere returns the indices of all elements of a shape, as [Take] has them.
+func Everywhere(shape []int) [][]int {
+	out := make([][]int, len(shape))
+	for d, n := range shape {
+		out[d] = Every(0, n, 1)
+	}
+	return out
+}
+
 // rows returns how far apart in memory neighbours along each dimension are.
 func rows(shape []int) []int {
 	out := make([]int, len(shape))
