@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -192,13 +194,17 @@ type state struct {
 	modified time.Time
 }
 
-func stateOf(t *testing.T, path string) state {
+// stateOf returns nil if there is no file.
+func stateOf(t *testing.T, path string) *state {
 	t.Helper()
 	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	require.NoError(t, err)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	return state{info.Size(), sha256.Sum256(b), info.ModTime()}
+	return &state{info.Size(), sha256.Sum256(b), info.ModTime()}
 }
 
 // An entry is what ExecuTorch's file has under a name.
@@ -301,6 +307,7 @@ func packFor(t *testing.T, p program, level string) (file string) {
 // requireUntouched checks that the stock runtime takes all from a file, packs nothing, and leaves the file as it is.
 func requireUntouched(t *testing.T, h host, p program, file string) run {
 	t.Helper()
+	require.FileExists(t, file)
 	before := stateOf(t, file)
 	r := h.mustRun(t, p, file)
 	require.Zero(t, r.PackedBytes)
