@@ -92,7 +92,6 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 		return c, nil
 	}
 	c.store = store.New(p.path, f, store.Options{
-		Insecure: o.AllowUnsafeFile,
 		Prefetch: o.Prefetch,
 		Early:    o.WriteEarly,
 	})

@@ -13,8 +13,9 @@ import (
 	"xpwc/internal/trust"
 )
 
-// osFiles and osDisk are those of ordinary operation.
-type osFiles struct{}
+// osFiles and osDisk are those of ordinary operation. If insecure is set, files are opened and made whoever can change
+// them.
+type osFiles struct{ insecure bool }
 
 type osDisk struct {
 	*os.File
@@ -23,10 +24,10 @@ type osDisk struct {
 	views    views // written to through memory
 }
 
-func (osFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	f, err := openChecked(path, writable, insecure)
+func (o osFiles) Open(path string, writable bool) (store.Disk, error) {
+	f, err := openChecked(path, writable, o.insecure)
 	if errors.Is(err, fs.ErrNotExist) && restore(path) {
-		f, err = openChecked(path, writable, insecure)
+		f, err = openChecked(path, writable, o.insecure)
 	}
 	if err != nil {
 		return nil, err
@@ -63,8 +64,15 @@ func checked(f *os.File, path string, writable, insecure bool) (*os.File, error)
 	return f, nil
 }
 
-func (osFiles) Create(path string) (store.Disk, error) {
+// Create makes no file that Open would refuse, as on a file system whose files all have one mode.
+func (o osFiles) Create(path string) (store.Disk, error) {
 	f, err := createFile(path)
+	if err == nil {
+		f, err = checked(f, path, true, o.insecure)
+	}
+	if errors.Is(err, ErrUnsafeFile) {
+		_ = os.Remove(path)
+	}
 	if err != nil {
 		return nil, err
 	}

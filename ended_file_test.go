@@ -35,8 +35,8 @@ type hookedDisk struct {
 	path string
 }
 
-func (f hookedFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.Files.Open(path, writable, insecure)
+func (f hookedFiles) Open(path string, writable bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable)
 	if err != nil {
 		return nil, err
 	}

@@ -62,8 +62,8 @@ type faultyFiles struct {
 
 func (f faultyFiles) count() error { return faultyDisk{nil, f.calls, f.failAt, f.err}.fail() }
 
-func (f faultyFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.Files.Open(path, writable, insecure)
+func (f faultyFiles) Open(path string, writable bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +158,8 @@ type mappedDisk struct {
 	mapped *atomic.Int64
 }
 
-func (f mappedFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.Files.Open(path, writable, insecure)
+func (f mappedFiles) Open(path string, writable bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable)
 	return mappedDisk{d, f.mapped}, err
 }
 
@@ -209,9 +209,9 @@ func (f wrappedFiles) Create(path string) (store.Disk, error) { return f.wrap(f.
 // wrappedForWriting are files that are wrapped also when an existing one is opened for writing.
 type wrappedForWriting struct{ wrappedFiles }
 
-func (f wrappedForWriting) Open(path string, writable, insecure bool) (store.Disk, error) {
+func (f wrappedForWriting) Open(path string, writable bool) (store.Disk, error) {
 	if !writable {
-		return f.Files.Open(path, writable, insecure)
+		return f.Files.Open(path, writable)
 	}
-	return f.wrap(f.Files.Open(path, writable, insecure))
+	return f.wrap(f.Files.Open(path, writable))
 }

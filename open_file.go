@@ -33,7 +33,8 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	name := cmp.Or(f.Name(), "a descriptor") // no path is a cache in memory
-	c, err := newHandle(place{path: name}, options.withDefaults(), handedOver{file, name})
+	o := options.withDefaults()
+	c, err := newHandle(place{path: name}, o, handedOver{file, name, o.AllowUnsafeFile})
 	if err != nil {
 		_ = file.Close()
 		return nil, err
@@ -44,11 +45,12 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 
 // handedOver is a file that is known by a descriptor alone.
 type handedOver struct {
-	file *os.File
-	name string
+	file     *os.File
+	name     string
+	insecure bool
 }
 
-func (h handedOver) Open(path string, writable, insecure bool) (store.Disk, error) {
+func (h handedOver) Open(path string, writable bool) (store.Disk, error) {
 	if path != h.name { // a name beside it
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
@@ -58,7 +60,7 @@ func (h handedOver) Open(path string, writable, insecure bool) (store.Disk, erro
 	}
 	f, err := open(h.file)
 	if err == nil {
-		f, err = checked(f, path, writable, insecure)
+		f, err = checked(f, path, writable, h.insecure)
 	}
 	if err != nil {
 		return nil, err

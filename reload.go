@@ -40,7 +40,7 @@ func (c *core) accept(err error) error {
 	}
 	switch {
 	case err == nil:
-		if c.blocked == ReasonVersion {
+		if c.blocked == ReasonVersion || c.blocked == ReasonDisk {
 			c.blocked = ""
 		}
 		if c.options.ReadOnly {
@@ -63,6 +63,13 @@ func (c *core) accept(err error) error {
 			c.events.add(slog.LevelWarn, "cache file of a newer format version is left alone", slog.Any("error", err))
 		}
 		c.damaged, c.blocked = false, ReasonVersion
+		c.note(err)
+		return nil
+	case errors.Is(err, store.ErrUnmappable):
+		if c.blocked != ReasonDisk {
+			c.events.add(slog.LevelWarn, "cache file cannot be mapped", slog.Any("error", err))
+		}
+		c.damaged, c.blocked = false, ReasonDisk
 		c.note(err)
 		return nil
 	case errors.Is(err, ErrForeign), errors.Is(err, ErrVersion):

@@ -44,14 +44,17 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w",
 			name, granularity, ErrMisaligned)
 	}
-	return openPlace(place{path, offset, size}, o, sectionFiles{offset, size})
+	return openPlace(place{path, offset, size}, o, sectionFiles{osFiles{o.AllowUnsafeFile}, offset, size})
 }
 
 // sectionFiles opens a section of a file as a disk.
-type sectionFiles struct{ offset, size int64 }
+type sectionFiles struct {
+	files        osFiles
+	offset, size int64
+}
 
-func (s sectionFiles) Open(path string, _, insecure bool) (store.Disk, error) {
-	d, err := osFiles{}.Open(path, false, insecure)
+func (s sectionFiles) Open(path string, _ bool) (store.Disk, error) {
+	d, err := s.files.Open(path, false)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -25,8 +26,8 @@ type unreadableDisk struct {
 	unreadableFiles
 }
 
-func (f unreadableFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.osFiles.Open(path, writable, insecure)
+func (f unreadableFiles) Open(path string, writable bool) (store.Disk, error) {
+	d, err := f.osFiles.Open(path, writable)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +93,67 @@ func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
 			}
 			require.ErrorIs(t, err, ErrDamaged)
 			require.ErrorIs(t, err, syscall.EIO)
+		})
+	}
+}
+
+// unmappableFiles are of a file system that has no mappings, or cannot describe its files, until it is mended.
+type unmappableFiles struct {
+	osFiles
+	mended *atomic.Bool
+	stat   bool
+}
+
+type unmappableDisk struct {
+	store.Disk
+	unmappableFiles
+}
+
+func (f unmappableFiles) Open(path string, writable bool) (store.Disk, error) {
+	d, err := f.osFiles.Open(path, writable)
+	return unmappableDisk{d, f}, err
+}
+
+func (d unmappableDisk) Size() (int64, error) {
+	if d.stat && !d.mended.Load() {
+		return 0, syscall.EIO
+	}
+	return d.Disk.Size()
+}
+
+func (d unmappableDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+	if !d.stat && !d.mended.Load() {
+		return nil, syscall.ENODEV
+	}
+	return d.Disk.Map(offset, size, writable)
+}
+
+func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
+	m := newTinyModel(3)
+	for name, stat := range map[string]bool{"no mappings": false, "no description": true} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			c := mustOpen(t, path, nil)
+			_, err := m.use(t, c, everyTensor(m))
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
+
+			files := unmappableFiles{mended: new(atomic.Bool), stat: stat}
+			_, err = openPlace(place{path: path}, (&Options{Strict: true}).withDefaults(), files)
+			require.ErrorIs(t, err, store.ErrUnmappable)
+
+			c, err = openPlace(place{path: path}, (*Options)(nil).withDefaults(), files)
+			require.NoError(t, err)
+			_, err = m.use(t, c, everyTensor(m))
+			require.NoError(t, err)
+			require.EqualValues(t, len(m.names), c.Stats().Private[ReasonDisk].Entries)
+			require.ErrorIs(t, c.Stats().LastError, store.ErrUnmappable)
+
+			files.mended.Store(true)
+			hits, err := m.use(t, c, everyTensor(m))
+			require.NoError(t, err)
+			require.Equal(t, len(m.names), hits, "it is looked at again for each session")
+			require.NoError(t, c.Close())
 		})
 	}
 }

@@ -20,7 +20,7 @@ func TestPayloadsAreHashedAtTheLowestPriority(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	content := make([]byte, 64<<20)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	d, err := osFiles{}.Open(path, false, false)
+	d, err := osFiles{}.Open(path, false)
 	require.NoError(t, err)
 	r, err := d.Reader()
 	require.NoError(t, err)

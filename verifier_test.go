@@ -238,7 +238,7 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	d, err := osFiles{}.Open(path, false, false)
+	d, err := osFiles{}.Open(path, false)
 	require.NoError(t, err)
 	r, err := d.Reader()
 	require.NoError(t, err)

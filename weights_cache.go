@@ -57,7 +57,7 @@ func Open(path string, options *Options) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	return openPlace(place{path: path}, o, osFiles{})
+	return openPlace(place{path: path}, o, osFiles{o.AllowUnsafeFile})
 }
 
 // newHandle makes a core and its first handle.

@@ -67,14 +67,13 @@ func (n *hiding) Tmpfile(ctx context.Context, flags, mode uint32, out *fuse.Entr
 	return n.LoopbackNode.Tmpfile(ctx, flags, mode, out)
 }
 
-// mountHiding mounts such a file system.
-func mountHiding(t *testing.T, nameless bool) (dir, real string) {
+// mount mounts a file system that shows what is really in another directory.
+func mount(t *testing.T, root func(*fs.LoopbackNode) fs.InodeEmbedder) (dir, real string) {
 	t.Helper()
 	real, dir = t.TempDir(), t.TempDir()
 	data := &fs.LoopbackRoot{Path: real}
-	root := &hiding{&fs.LoopbackNode{RootData: data}, nameless}
-	data.RootNode = root
-	server, err := fs.Mount(dir, root,
+	data.RootNode = root(&fs.LoopbackNode{RootData: data})
+	server, err := fs.Mount(dir, data.RootNode,
 		&fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "xpwc"}})
 	if err != nil && os.Getenv(registrytest.All) == "" {
 		t.Skip("no file system can be mounted here:", err)
@@ -91,7 +90,7 @@ func TestEveryCommandThatWritesWorksWhereOpenFilesAreHidden(t *testing.T) {
 	require.NoError(t, err)
 	for _, nameless := range []bool{false, true} {
 		t.Run(fmt.Sprint("files without a name: ", nameless), func(t *testing.T) {
-			dir, real := mountHiding(t, nameless)
+			dir, real := mount(t, func(n *fs.LoopbackNode) fs.InodeEmbedder { return &hiding{n, nameless} })
 			elsewhere := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(real, "model.xpwc"), content, 0o600))
 			in := func(name string) string { return filepath.Join(dir, name) }

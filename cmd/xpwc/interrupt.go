@@ -96,7 +96,13 @@ func (j *job) place(do func() error) error {
 // interrupt undoes what the command has made. It reports whether the program ends now; otherwise it waits for the
 // command.
 func (j *job) interrupt() (ends bool) {
-	time.AfterFunc(oneInterrupt, func() { signal.Reset(interrupts...) })
+	time.AfterFunc(oneInterrupt, func() {
+		if len(j.signals) > 0 {
+			<-j.signals
+		}
+		<-j.signals
+		os.Exit(exitInterrupted)
+	})
 	j.cancel()
 	j.mu.Lock()
 	if j.placed || j.waits {

@@ -37,7 +37,7 @@ func (st *Store) vacant(suffix string) (path string, err error) {
 
 // isCache reports whether the file at a path begins as a cache file does, or as one that was created and not begun.
 func (st *Store) isCache(path string) (bool, error) {
-	d, err := st.files.Open(path, false, st.options.Insecure)
+	d, err := st.files.Open(path, false)
 	if err != nil {
 		return false, err
 	}

@@ -11,9 +11,8 @@ import (
 
 // Files is the directory that a cache file lies in.
 type Files interface {
-	// Open opens an existing cache file, after checking that nobody else could have tampered with it unless insecure is
-	// set.
-	Open(path string, writable, insecure bool) (Disk, error)
+	// Open opens an existing cache file, after checking that nobody else could have tampered with it.
+	Open(path string, writable bool) (Disk, error)
 	// Create creates a file that only its owner can read or write; it fails if there is one.
 	Create(path string) (Disk, error)
 	// Rename puts a file in another's place, which others may have open or mapped; Remove removes one, if it is there.

@@ -41,8 +41,8 @@ func (f earlyFiles) Create(path string) (store.Disk, error) {
 	return earlyDisk{d, f.begun}, err
 }
 
-func (f earlyFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.Files.Open(path, writable, insecure)
+func (f earlyFiles) Open(path string, writable bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable)
 	return earlyDisk{d, f.begun}, err
 }
 

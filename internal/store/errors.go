@@ -18,6 +18,8 @@ var (
 	// ErrOverwritten: something was written over the file that is loaded, or cut off of it. It is a format.ErrDamaged.
 	ErrOverwritten = fmt.Errorf("it was overwritten or cut off while in use; put a file in its place by renaming it "+
 		"(mv), not by copying over it (cp): %w", format.ErrDamaged)
+	// ErrUnmappable: the system can open the file, and neither describe nor map it.
+	ErrUnmappable = errors.New("it cannot be mapped; put the cache file on another file system")
 	// ErrFlush: the disk may not have what was written to the file, which is to be ended: see [Store.End].
 	ErrFlush = errors.New("the cache file could not be flushed")
 	// ErrLongNames: an index cannot list what was reserved and one more with such names.

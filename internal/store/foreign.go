@@ -163,7 +163,7 @@ func (st *Store) SetAsideDamaged() (as string, err error) {
 	if !errors.Is(err, format.ErrDamaged) {
 		return "", err
 	}
-	d, err := st.files.Open(st.path, true, st.options.Insecure)
+	d, err := st.files.Open(st.path, true)
 	if err != nil {
 		return "", fmt.Errorf("open the damaged cache: %w", err)
 	}

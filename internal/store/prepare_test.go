@@ -50,8 +50,8 @@ func (f preparingFiles) Create(path string) (store.Disk, error) {
 	return preparingDisk{d, f.preparations}, err
 }
 
-func (f preparingFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.Files.Open(path, writable, insecure)
+func (f preparingFiles) Open(path string, writable bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable)
 	return preparingDisk{d, f.preparations}, err
 }
 

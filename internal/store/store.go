@@ -57,7 +57,6 @@ type Store struct {
 
 // Options say how a store treats its file.
 type Options struct {
-	Insecure bool // it is opened whoever can change it
 	Prefetch bool // all of it is read when it is loaded
 	Early    bool // what is packed begins to be written before it is committed
 }
@@ -111,7 +110,7 @@ func (st *Store) Reader() (Reader, error) { return st.disk.Reader() }
 // processes never write. It leaves the store empty, without an error, when there is no file. format.ErrDamaged,
 // format.ErrVersion, format.ErrNotCache and format.ErrForeign say what else there is.
 func (st *Store) Load() error {
-	d, err := st.files.Open(st.path, false, st.options.Insecure)
+	d, err := st.files.Open(st.path, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -139,7 +138,7 @@ func (st *Store) reload() error {
 	}
 	size, err := st.disk.Size()
 	if err != nil {
-		return fmt.Errorf("cache %s: %w", st.path, err)
+		return st.unmappable(err)
 	}
 	block := make([]byte, min(size, format.HeaderSize))
 	if _, err := st.disk.ReadAt(block, 0); err != nil {
@@ -161,7 +160,7 @@ func (st *Store) reload() error {
 	}
 	// Another process may have made the file longer, and committed, since the size was asked.
 	if size, err = st.disk.Size(); err != nil {
-		return fmt.Errorf("cache %s: %w", st.path, err)
+		return st.unmappable(err)
 	}
 	if h.ID == st.id && h.Current == st.slot {
 		return nil
@@ -180,7 +179,7 @@ func (st *Store) reload() error {
 	}
 	data, err := st.disk.Map(0, int(slot.End), false)
 	if err != nil {
-		return fmt.Errorf("cache: %w", err)
+		return st.unmappable(err)
 	}
 	if st.options.Prefetch {
 		if err := st.prefetch(data); err != nil {
@@ -201,6 +200,10 @@ func (st *Store) reload() error {
 		data: data, file: h.ID, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, refs: 1, sealed: true,
 	}
 	return nil
+}
+
+func (st *Store) unmappable(err error) error {
+	return fmt.Errorf("cache %s: %w: %w", st.path, ErrUnmappable, err)
 }
 
 // loadIndex reads an index, and checks it completely unless it is large. It is read and not mapped: what the disk

@@ -41,8 +41,8 @@ func (f supplyingFiles) Create(path string) (store.Disk, error) {
 	return supplyingDisk{d, f.supplies}, err
 }
 
-func (f supplyingFiles) Open(path string, writable, insecure bool) (store.Disk, error) {
-	d, err := f.Files.Open(path, writable, insecure)
+func (f supplyingFiles) Open(path string, writable bool) (store.Disk, error) {
+	d, err := f.Files.Open(path, writable)
 	return supplyingDisk{d, f.supplies}, err
 }
 

@@ -57,7 +57,7 @@ func (st *Store) Begin() (ok bool, err error) {
 func (st *Store) beWriter() {
 	st.locked, st.reserved, st.early = true, 0, &earlyWriter{}
 	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush tells
-		st.written, _ = st.files.Open(cmp.Or(st.beside, st.path), false, st.options.Insecure)
+		st.written, _ = st.files.Open(cmp.Or(st.beside, st.path), false)
 	}
 }
 
@@ -85,7 +85,7 @@ func (st *Store) openForWriting() error {
 
 // openAgain opens for writing what is open as loaded. ErrReplaced if that is not at the path any more.
 func (st *Store) openAgain(loaded Disk) (Disk, error) {
-	d, err := st.files.Open(st.path, true, st.options.Insecure)
+	d, err := st.files.Open(st.path, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
 	}
@@ -250,7 +250,7 @@ func (st *Store) cut(end uint64) error {
 // cutExcess cuts off what cut had to leave, now that nothing here maps the file. While others do, or write, it is
 // theirs.
 func (st *Store) cutExcess() error {
-	d, err := st.files.Open(st.path, true, st.options.Insecure)
+	d, err := st.files.Open(st.path, true)
 	if err != nil {
 		return nil // whatever is at the path now
 	}

@@ -194,17 +194,17 @@ type state struct {
 	modified time.Time
 }
 
-// stateOf returns nil if there is no file.
-func stateOf(t *testing.T, path string) *state {
+// stateOf returns no state if there is no file.
+func stateOf(t *testing.T, path string) state {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return state{}
 	}
 	require.NoError(t, err)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	return &state{info.Size(), sha256.Sum256(b), info.ModTime()}
+	return state{info.Size(), sha256.Sum256(b), info.ModTime()}
 }
 
 // An entry is what ExecuTorch's file has under a name.

@@ -72,7 +72,7 @@ func TestWithAFileThatWasPackedAheadOfTimeTheStockRuntimeAnswersTheSame(t *testi
 				with := on.mustRun(t, p, file)
 				require.Equal(t, on.mustRun(t, p, "").outputs, with.outputs, "bit for bit")
 				require.Equal(t, packsEachTime(p), with.PackedEntries > 0)
-				if before == nil {
+				if before == (state{}) {
 					return
 				}
 				require.Equal(t, before, stateOf(t, file), "the file is left as it was")

@@ -71,7 +71,7 @@ func (p *Process) opened(i *inode, path string) store.Disk {
 	return d
 }
 
-func (p *Process) Open(path string, _, _ bool) (store.Disk, error) {
+func (p *Process) Open(path string, _ bool) (store.Disk, error) {
 	if err := p.look(); err != nil {
 		return nil, err
 	}
