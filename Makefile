@@ -271,6 +271,9 @@ test: ## formatting, vet, staticcheck, all tests, those of one process with the 
 NIGHTLY ?=
 short := $(if $(NIGHTLY),,-short)
 
+# Tests are linked in half the time without what only a debugger reads.
+undebugged = $(if $(goflags),,-ldflags=-w)
+
 .PHONY: lint
 lint: third_party bin/staticcheck
 	@echo "gofmt, go vet, staticcheck"
@@ -285,13 +288,13 @@ lint: third_party bin/staticcheck
 .PHONY: tests-without-cgo
 tests-without-cgo:
 	@echo "tests without cgo"
-	@$(pure_go) test $(pure)
+	@$(pure_go) test $(short) $(pure)
 	@$(pure_go) -C $(plots) test ./...
 
 .PHONY: tests
 tests: third_party bin/gotestsum
 	@echo "tests on the real library: a line for each package when it has ended"
-	@$(tests) $(short) -vet=off -timeout 120m ./...
+	@$(tests) $(short) $(undebugged) -vet=off -timeout 120m ./...
 	@$(go) test -C examples/llm -vet=off ./...
 
 # The race detector finds nothing in what is a program of its own, or one goroutine.
@@ -302,7 +305,7 @@ one_goroutine := Kill|Power|FailedFlush|IndexIsDamagedWhileTheFile|EveryCPU|AnyG
 .PHONY: tests-for-races
 tests-for-races: third_party bin/gotestsum
 	@echo "tests with the race detector"
-	@$(tests) -race -short -vet=off -timeout 60m -skip '$(one_goroutine)' $$($(go) list ./... | grep -vE '$(not_raced)')
+	@$(tests) -race -short $(undebugged) -vet=off -timeout 60m -skip '$(one_goroutine)' $$($(go) list ./... | grep -vE '$(not_raced)')
 
 # Left out are what builds the C library or measures, and what takes seconds where the rest takes a moment: kills, power
 # failures, failing disks, every flipped bit, every CPU.

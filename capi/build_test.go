@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/testkit"
 )
 
 // The tests are hosts: C and C++ programs of testdata, compiled against an installed tree of the library and run. How
@@ -107,6 +109,8 @@ const (
 	shared   linkage = "shared"
 	unlinked linkage = "unlinked" // the program loads it with dlopen
 )
+
+var linkages = []linkage{static, shared}
 
 // flags returns what links a program with the library in a directory and with the host's XNNPACK.
 func (l linkage) flags(t *testing.T, lib string) []string {
@@ -221,11 +225,11 @@ func (p program) try(t *testing.T, env []string, args ...string) (string, error)
 	return out.String(), err
 }
 
-// eachWay runs a test for a source of testdata with all compilers, static and shared.
+// eachWay runs a test for a source of testdata with all compilers, static and shared, or with -short one of these.
 func eachWay(t *testing.T, source string, test func(*testing.T, program)) {
 	t.Helper()
 	for _, c := range compilersFor(source) {
-		for _, l := range []linkage{static, shared} {
+		for _, l := range testkit.Drawn(t, linkages) {
 			p := program{source: source, compiler: c, linkage: l}
 			t.Run(p.String(), func(t *testing.T) {
 				t.Parallel()

@@ -9,7 +9,7 @@ import (
 
 func TestAHostWithoutDescriptorsIsToldSo(t *testing.T) {
 	t.Parallel()
-	for _, l := range []linkage{static, shared} {
+	for _, l := range linkages {
 		p := program{source: "descriptors.c", compiler: compilersFor("descriptors.c")[0], linkage: l}
 		for i, call := range []string{"open", "begin", "load", "pack", "finalize", "save", "close"} {
 			for left := range 4 {

@@ -31,11 +31,7 @@ func requireStarts(t *testing.T, host string) {
 // A short test tries one way to build it: compiling it takes half a minute.
 func TestTheExampleBuildsAsItsReadmeSays(t *testing.T) {
 	t.Parallel()
-	builds := []func(*testing.T){buildsWithCMake, buildsWithPkgConfig}
-	if testing.Short() {
-		builds = builds[testkit.Seed(t)%2:][:1]
-	}
-	for _, build := range builds {
+	for _, build := range testkit.Drawn(t, []func(*testing.T){buildsWithCMake, buildsWithPkgConfig}) {
 		build(t)
 	}
 }

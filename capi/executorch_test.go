@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/testkit"
 )
 
 // What users of ExecuTorch rely on, as testdata/executorch has it: each scenario is a process, and the scenarios of one
@@ -127,7 +129,7 @@ func TestExecuTorchKeepsItsBehaviour(t *testing.T) {
 	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib"), "XPWC_RECALIBRATED=" + recalibrated}
 	for _, c := range compilersFor("scenarios.cc") {
 		flags := []string{executorchFlags, executorchLibraries, executorchObjects(t, c)}
-		for _, l := range []linkage{static, shared} {
+		for _, l := range testkit.Drawn(t, linkages) {
 			p := program{source: "executorch/scenarios.cc", compiler: c, linkage: l, flags: flags}
 			for behaviour, scenarios := range executorchBehaviours {
 				t.Run(strings.Join([]string{behaviour, c.command, string(l)}, "/"), func(t *testing.T) {
@@ -147,10 +149,10 @@ func TestTheSourcesForExecuTorchNeedNeitherExceptionsNorAnOldXNNPACK(t *testing.
 	executorch(t)
 	for _, c := range compilersFor("scenarios.cc") {
 		for name, flags := range map[string][]string{
-			"without exceptions and RTTI": {"-fno-exceptions", "-fno-rtti"},
-			"XNNPACK of March 2026":       {"-I" + grown(t)},
-			"C++20":                       {"-std=c++20"},
-			"included twice":              {"-include", "xpwc_executorch.hpp"},
+			"included twice, without exceptions and RTTI": {
+				"-fno-exceptions", "-fno-rtti", "-include", "xpwc_executorch.hpp",
+			},
+			"XNNPACK of March 2026, C++20": {"-I" + grown(t), "-std=c++20"},
 		} {
 			t.Run(c.command+"/"+name, func(t *testing.T) {
 				t.Parallel()

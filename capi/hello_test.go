@@ -14,7 +14,7 @@ import (
 func TestTheHostOfOnePageFindsAtItsSecondStartWhatTheFirstPacked(t *testing.T) {
 	t.Parallel()
 	for _, c := range compilersFor("hello.cc") {
-		for _, l := range []linkage{static, shared} {
+		for _, l := range linkages {
 			p := program{source: "../../examples/hello/hello.cpp", compiler: c, linkage: l}
 			t.Run(p.String(), func(t *testing.T) {
 				t.Parallel()

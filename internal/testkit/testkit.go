@@ -34,6 +34,16 @@ func Random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(Seed(t), 0))
 }
 
+// Drawn returns all, or with -short one of them, for a test that would take too long with each.
+func Drawn[T any](t testing.TB, all []T) []T {
+	t.Helper()
+	if !testing.Short() {
+		return all
+	}
+	i := Seed(t) % uint64(len(all))
+	return all[i : i+1]
+}
+
 // NeedsWholeCPU skips a test that chooses a level of CPU where all programs are on a lesser one (make test-masked).
 func NeedsWholeCPU(t testing.TB) {
 	t.Helper()
