@@ -94,7 +94,7 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 	}
 	as := func(m shaped) func() (*inference.Runner, error) {
 		return func() (r *inference.Runner, err error) {
-			if m.Model, err = tflite.Open(model); err != nil {
+			if m.Model, err = tflite.Open(model, nil); err != nil {
 				return nil, err
 			}
 			return inference.Load(m, file, nil)

@@ -243,7 +243,7 @@ func (m *counted) Inputs() []models.Value {
 
 func open(t testing.TB) *counted {
 	t.Helper()
-	m, err := tflite.Open(selfie)
+	m, err := tflite.Open(selfie, nil)
 	require.NoError(t, err)
 	return &counted{Model: m}
 }

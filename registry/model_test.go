@@ -50,7 +50,7 @@ func load(t *testing.T, model, cache string) *loaded {
 	t.Helper()
 	var l loaded
 	var err error
-	l.model, err = tflite.Open(model)
+	l.model, err = tflite.Open(model, nil)
 	require.NoError(t, err)
 	l.cache, err = xpwc.Open(cache, &xpwc.Options{Strict: true})
 	require.NoError(t, err)

@@ -7,7 +7,7 @@
 // is all that most programs need, see [xpwc/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
 // of its own does the same in steps:
 //
-//	m, err := tflite.Open("model.tflite")               // maps the file, checks all of it
+//	m, err := tflite.Open("model.tflite", nil)               // maps the file, checks all of it
 //	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
@@ -56,7 +56,8 @@
 //
 // Each operator computes what TensorFlow Lite's reference kernel does. An index that is out of range, such as a token
 // that is not in the vocabulary, is an error of the inference. Shapes follow from those of the model's inputs; what
-// the file says of intermediate tensors' shapes is ignored, as TensorFlow Lite ignores it. No shape is dynamic.
+// the file says of intermediate tensors' shapes is ignored, as TensorFlow Lite ignores it. An open model has one shape
+// of each input: [Options.Shapes] gives another batch, say, and [Options.Signature] another of the file's signatures.
 //
 // # Untrusted files
 //

@@ -158,7 +158,7 @@ func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
 	m.tensors = append(m.tensors, floats("softmax", nil))
 	m.ops = append(m.ops, blueOp{code: unique, inputs: []int{1, 1}, outputs: []int{len(m.tensors)}})
 	m.tensors = append(m.tensors, floats("different", nil))
-	_, err := Open(save(t, m.bytes()))
+	_, err := Open(save(t, m.bytes()), nil)
 	require.ErrorIs(t, err, ErrUnsupportedOp)
 	require.ErrorIs(t, err, ErrUnsupported)
 	for _, text := range []string{"operator 1, RFFT2D: unsupported operator (and 1 more)",

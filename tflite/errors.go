@@ -16,6 +16,13 @@ var (
 	// type, a fused activation, weights that are not constant. The message has the operator's name and its index.
 	ErrUnsupported = errors.New("unsupported use")
 
+	// ErrUnknownSignature is matched when the model has no signature of the name that was asked for. The message lists
+	// those that it has.
+	ErrUnknownSignature = errors.New("the model has no such signature")
+
+	// ErrShape is matched when an input cannot have the shape that was asked for.
+	ErrShape = errors.New("the model does not take an input of this shape")
+
 	// ErrClosed is matched by what is asked of a Model, of its DataMap or of a loader after Close, as far as it needs
 	// the file.
 	ErrClosed = errors.New("model is closed")

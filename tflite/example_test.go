@@ -84,7 +84,7 @@ func ExampleModel_Subgraph() {
 func segment(cache *xpwc.Cache, path string) (err error) {
 	closing := func(close func() error) { err = errors.Join(err, close()) }
 
-	model, err := tflite.Open(path)
+	model, err := tflite.Open(path, nil)
 	if err != nil {
 		return err
 	}

@@ -69,13 +69,21 @@ func seed(f *testing.F) {
 		}
 		f.Add(bad)
 	}
+	b, err := os.ReadFile(autoencoder)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
 }
 
 // FuzzOpen reads any bytes as a model: what is malformed must be an error.
 func FuzzOpen(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if p, err := load(b); err == nil {
+		if p, err := load(b, Options{}); err == nil {
+			for _, name := range p.graph.signatures[:min(len(p.graph.signatures), 4)] {
+				_, _ = load(b, Options{Signature: name})
+			}
 			for _, c := range p.constants {
 				stored, conversion := c.source.In(b), c.conversion()
 				if c.size <= 1<<20 {

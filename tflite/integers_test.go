@@ -198,7 +198,7 @@ func TestShapesOfIntegersThatOverflowAreMalformed(t *testing.T) {
 	m.ops = append(m.ops, blueOp{code: opMul, inputs: []int{1, 2}, outputs: []int{3}},
 		blueOp{code: opReshape, inputs: []int{0, 3}, outputs: []int{4}})
 	m.outputs = []int{4}
-	_, err := Open(save(t, m.bytes()))
+	_, err := Open(save(t, m.bytes()), nil)
 	require.ErrorIs(t, err, ErrMalformed)
 	require.ErrorContains(t, err, "operator 2, RESHAPE")
 }

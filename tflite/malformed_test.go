@@ -170,13 +170,13 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 			m := convolutional()
 			c.change(&m)
 			path := save(t, m.bytes())
-			model, err := Open(path)
+			model, err := Open(path, nil)
 			if c.want == nil {
 				require.NoError(t, err)
 				require.NoError(t, model.Close())
 				b := m.bytes()
 				require.NoError(t, os.WriteFile(path, b[:len(b)-10], 0o644))
-				_, err = Open(path)
+				_, err = Open(path, nil)
 				require.ErrorIs(t, err, ErrMalformed)
 				return
 			}
@@ -218,7 +218,7 @@ func TestMalformedSparsityIsRefused(t *testing.T) {
 func TestOptionsThatLieOutsideTheirTableAreRefused(t *testing.T) {
 	m := convolutional()
 	good := m.bytes()
-	g, err := parse(good)
+	g, err := parse(good, "")
 	require.NoError(t, err)
 	options := g.operators[1].options.Position()
 	vtable := int(options) - int(flatbuffers.GetSOffsetT(good[options:]))
@@ -227,7 +227,7 @@ func TestOptionsThatLieOutsideTheirTableAreRefused(t *testing.T) {
 		slot = vtable + 4 + 2*convStrideH
 	}
 	binary.LittleEndian.PutUint16(good[slot:], 0xfff0)
-	_, err = load(good)
+	_, err = load(good, Options{})
 	require.ErrorIs(t, err, ErrMalformed)
 	require.ErrorContains(t, err, "leaves the table")
 	require.ErrorContains(t, err, "CONV_2D")
@@ -238,7 +238,7 @@ func TestDamagedFilesNeverCrash(t *testing.T) {
 	for _, m := range []blueprint{convolutional(), widening(), weightCases()[1].model} {
 		good := m.bytes()
 		for n := range good {
-			_, err := load(good[:n])
+			_, err := load(good[:n], Options{})
 			if n < len(good)/2 {
 				require.ErrorIs(t, err, ErrMalformed, "%d of %d bytes", n, len(good))
 			}
@@ -255,7 +255,7 @@ func TestDamagedFilesNeverCrash(t *testing.T) {
 
 // exercise does with a file's bytes all that can be done with a model; errors are fine, crashes are not.
 func exercise(t testing.TB, b []byte) {
-	p, err := load(b)
+	p, err := load(b, Options{})
 	if err != nil || weight(p) > 1<<24 { // there is nothing wrong with the latter, but too much to compute
 		return
 	}
@@ -278,7 +278,7 @@ func openBytes(t testing.TB, b []byte) *Model {
 	_, err = f.Write(b)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	m, err := Open(f.Name())
+	m, err := Open(f.Name(), nil)
 	require.NoError(t, err)
 	return m
 }

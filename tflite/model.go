@@ -3,6 +3,7 @@ package tflite
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"xpwc"
 	"xpwc/internal/mapped"
@@ -18,18 +19,30 @@ type Model struct {
 	data *dataMap
 }
 
+// Options say what of a file is opened, and for which inputs. Nil Options are the zero ones.
+type Options struct {
+	// Signature is the name of what is computed, one of [Model.Signatures]. Its inputs and outputs have its names and
+	// order then. Without one it is the first subgraph, the main one, with the names that its tensors have.
+	Signature string
+	// Shapes are those of the inputs, in the model's order: as many as there are inputs, or none. A nil one is the
+	// file's. Other dimensions than the file's can be given where it leaves them open, which is mostly the batch.
+	// Weights are packed alike for all of them.
+	Shapes [][]int
+}
+
 // Open maps a model read-only and checks all of it. The error matches [ErrMalformed], [ErrUnsupportedOp],
-// [ErrUnsupported] or what the operating system returned, and names the file. The file must not be changed in place
-// while the model is open, as for any mapping; replacing it by another is harmless. The caller closes the model when
-// everything made of it is closed.
-//
-// Only the first subgraph of a file is read, which is the main one.
-func Open(path string) (*Model, error) {
+// [ErrUnsupported], [ErrUnknownSignature], [ErrShape] or what the operating system returned, and names the file. The
+// file must not be changed in place while the model is open, as for any mapping; replacing it by another is harmless.
+// The caller closes the model when everything made of it is closed.
+func Open(path string, o *Options) (*Model, error) {
+	if o == nil {
+		o = &Options{}
+	}
 	f, err := mapped.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
-	p, err := load(f.Data())
+	p, err := load(f.Data(), *o)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open model %s: %w", path, err), f.Close())
 	}
@@ -37,12 +50,42 @@ func Open(path string) (*Model, error) {
 }
 
 // load does everything that needs only the file's bytes.
-func load(data []byte) (*plan, error) {
-	g, err := parse(data)
+func load(data []byte, o Options) (*plan, error) {
+	g, err := parse(data, o.Signature)
+	if err == nil {
+		err = g.reshape(o.Shapes)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return newPlan(g, data)
+}
+
+// reshape gives inputs other shapes, in the dimensions that the file leaves open.
+func (g *graph) reshape(shapes [][]int) error {
+	if len(shapes) > 0 && len(shapes) != len(g.inputs) {
+		return fmt.Errorf("%d shapes for %d inputs: %w", len(shapes), len(g.inputs), ErrShape)
+	}
+	for i, shape := range shapes {
+		if shape == nil {
+			continue
+		}
+		t := &g.tensors[g.inputs[i]]
+		given := make([]int32, len(shape))
+		for d, n := range shape {
+			if given[d] = int32(n); n < 1 || n > maxElements {
+				return fmt.Errorf("input %q: shape %v: %w", t.name, shape, ErrShape)
+			}
+		}
+		open := func(d int) bool { return len(t.free) == len(t.shape) && t.free[d] == -1 }
+		for d := range given {
+			if len(given) != len(t.shape) || given[d] != t.shape[d] && !open(d) {
+				return fmt.Errorf("input %q: shape %v, and the file has %v: %w", t.name, shape, t.shape, ErrShape)
+			}
+		}
+		t.shape = given
+	}
+	return nil
 }
 
 // Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model
@@ -50,20 +93,29 @@ func load(data []byte) (*plan, error) {
 // Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
-// Inputs returns the model's inputs, in the model's own order. They can be asked for after Close too.
-func (m *Model) Inputs() []models.Value { return m.external(m.plan.graph.inputs, 0) }
+// Signatures returns the names of the file's signatures, in its order. Most files have one, "serving_default".
+func (m *Model) Signatures() []string { return slices.Clone(m.plan.graph.signatures) }
 
-// Outputs returns the model's outputs, in the model's own order.
-func (m *Model) Outputs() []models.Value {
-	return m.external(m.plan.graph.outputs, len(m.plan.graph.inputs))
+// Inputs returns the model's inputs, in the order of the signature or of the model. They can be asked for after Close
+// too.
+func (m *Model) Inputs() []models.Value {
+	return m.external(m.plan.graph.inputs, 0, m.plan.graph.called[0])
 }
 
-func (m *Model) external(tensors []int, first int) []models.Value {
+// Outputs returns the model's outputs, in the order of the signature or of the model.
+func (m *Model) Outputs() []models.Value {
+	return m.external(m.plan.graph.outputs, len(m.plan.graph.inputs), m.plan.graph.called[1])
+}
+
+func (m *Model) external(tensors []int, first int, called []string) []models.Value {
 	out := make([]models.Value, len(tensors))
 	for i, n := range tensors {
 		t := &m.plan.graph.tensors[n]
 		out[i] = models.Value{
 			ID: xnnpack.ValueID(first + i), Name: t.name, Shape: append([]int{}, m.plan.values[n].shape...),
+		}
+		if called != nil {
+			out[i].Name = called[i]
 		}
 		if t.inGo() {
 			out[i].Declared = elementTypes[t.dtype]

@@ -262,7 +262,7 @@ func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	path := save(t, b.bytes())
 	settled.File(t, path)
 	identity := func(name string) (string, xpwc.Digest) {
-		m, err := Open(path)
+		m, err := Open(path, nil)
 		require.NoError(t, err)
 		defer m.Close()
 		tensor, err := m.DataMap().Tensor(name)
@@ -366,7 +366,7 @@ func TestAnUnknownOperatorIsNamedWithItsIndex(t *testing.T) {
 		c.op.inputs, c.op.outputs = []int{1}, []int{2}
 		m.ops, m.outputs = append(m.ops, c.op), []int{2}
 		path := save(t, m.bytes())
-		_, err := Open(path)
+		_, err := Open(path, nil)
 		require.ErrorIs(t, err, ErrUnsupportedOp)
 		require.ErrorContains(t, err, c.want)
 		require.ErrorContains(t, err, path)
@@ -375,7 +375,7 @@ func TestAnUnknownOperatorIsNamedWithItsIndex(t *testing.T) {
 
 func TestAClosedModelRefusesToBeUsed(t *testing.T) {
 	b := widening()
-	m, err := Open(save(t, b.bytes()))
+	m, err := Open(save(t, b.bytes()), nil)
 	require.NoError(t, err)
 	data, l := m.DataMap(), m.NewLoader()
 	tensor, err := data.Tensor("conv")
@@ -403,7 +403,7 @@ func TestWhatIsNoModelIsAnErrorThatNamesTheFile(t *testing.T) {
 	for path, want := range map[string]error{
 		filepath.Join(dir, "absent"): os.ErrNotExist, dir: nil, empty: ErrMalformed, text: ErrMalformed,
 	} {
-		_, err := Open(path)
+		_, err := Open(path, nil)
 		require.ErrorContains(t, err, path)
 		if want != nil {
 			require.ErrorIs(t, err, want)

@@ -30,7 +30,7 @@ func modelPath(t testing.TB, name string) string {
 
 func openModel(t testing.TB, path string) *Model {
 	t.Helper()
-	m, err := Open(path)
+	m, err := Open(path, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m

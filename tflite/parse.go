@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -18,11 +19,15 @@ type graph struct {
 	operators []operator
 	inputs    []int // tensor indices
 	outputs   []int
+	called    [2][]string // what the chosen signature calls the inputs and outputs; nil without one
+
+	signatures []string // of the file
 }
 
 type tensor struct {
 	name         string // unique in the graph
 	shape        []int32
+	free         []int32 // as shape, with -1 for what a program may choose; empty if that is nothing
 	dtype        elementType
 	data         flatbuf.Span // of a constant's bytes; size 0: not a constant
 	quantization quantization
@@ -56,8 +61,54 @@ func (o *operator) name() string {
 	return o.code.String()
 }
 
-// parse reads the first subgraph of a model, which is the main one.
-func parse(file []byte) (*graph, error) {
+// A signature is what a model names to be computed: inputs and outputs of a subgraph.
+type signature struct {
+	name     string
+	subgraph int
+	tensors  [2][]int    // inputs and outputs
+	called   [2][]string // their names
+}
+
+// readSignatures reads all signatures, without looking at the tensors that they name.
+func readSignatures(model flatbuf.Table) (all []signature) {
+	tables := model.Tables(modelSignatures)
+	for i := 0; i < tables.Len() && model.Err() == nil; i++ {
+		t := tables.Table(i)
+		s := signature{name: t.String(signatureKey), subgraph: int(t.Uint32(signatureSubgraph))}
+		for k, slot := range []int{signatureInputs, signatureOutputs} {
+			named := t.Tables(slot)
+			for j := 0; j < named.Len() && model.Err() == nil; j++ {
+				s.tensors[k] = append(s.tensors[k], int(named.Table(j).Uint32(mapTensor)))
+				s.called[k] = append(s.called[k], named.Table(j).String(mapName))
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// choose returns the signature of a name, or what stands for the first subgraph, the main one, if that is "".
+func choose(all []signature, name string) (signature, error) {
+	if name == "" {
+		return signature{}, nil
+	}
+	at := slices.IndexFunc(all, func(s signature) bool { return s.name == name })
+	if at < 0 {
+		return signature{}, fmt.Errorf("%q: %w; it has %q", name, ErrUnknownSignature, signatureNames(all))
+	}
+	return all[at], nil
+}
+
+func signatureNames(all []signature) []string {
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.name
+	}
+	return names
+}
+
+// parse reads a model's signatures, and the subgraph of one of them, or the first, which is the main one.
+func parse(file []byte, name string) (*graph, error) {
 	r := flatbuf.New(file, ErrMalformed)
 	model := r.Root(fileIdentifier)
 	if version := model.Uint32(modelVersion); r.Err() == nil && version != schemaVersion {
@@ -67,19 +118,48 @@ func parse(file []byte) (*graph, error) {
 	p.readBuffers(model)
 	codes := model.Tables(modelOperatorCodes)
 	subgraphs := model.Tables(modelSubgraphs)
-	if r.Err() == nil && subgraphs.Len() == 0 {
-		r.Fail("it has no subgraph")
+	signatures := readSignatures(model)
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
-	main := subgraphs.Table(0)
+	s, err := choose(signatures, name)
+	if err != nil {
+		return nil, err
+	}
+	if s.subgraph >= subgraphs.Len() {
+		r.Fail("it has %d subgraphs, and no number %d", subgraphs.Len(), s.subgraph)
+		return nil, r.Err()
+	}
+	p.g.signatures = signatureNames(signatures)
+	main := subgraphs.Table(s.subgraph)
 	p.readTensors(main)
 	p.g.inputs = p.indices(main.Int32s(subgraphInputs), "the model's inputs", false)
 	p.g.outputs = p.indices(main.Int32s(subgraphOutputs), "the model's outputs", false)
 	p.readOperators(main, codes)
+	if r.Err() == nil && name != "" {
+		p.follow(s)
+	}
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
 	uniqueNames(p.g.tensors)
 	return &p.g, nil
+}
+
+// follow takes the inputs and outputs of a signature, in its order, for those of the subgraph.
+func (p *parser) follow(s signature) {
+	if len(s.tensors[0]) != len(p.g.inputs) {
+		p.r.Fail("signature %q names %d of the %d inputs", s.name, len(s.tensors[0]), len(p.g.inputs))
+	}
+	for k, tensors := range []*[]int{&p.g.inputs, &p.g.outputs} {
+		for i, n := range s.tensors[k] {
+			if !slices.Contains(*tensors, n) {
+				p.r.Fail("signature %q: %q is no input or output of its subgraph", s.name, s.called[k][i])
+			}
+		}
+		*tensors = s.tensors[k]
+	}
+	p.g.called = s.called
 }
 
 type parser struct {
@@ -122,6 +202,7 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 		v := tensor{
 			name:  t.String(tensorName),
 			shape: t.Int32s(tensorShape),
+			free:  t.Int32s(tensorSignature),
 			dtype: elementType(t.Byte(tensorType)),
 		}
 		// Buffer 0 is by convention the empty one.

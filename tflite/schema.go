@@ -15,6 +15,19 @@ const ( // Model
 	modelOperatorCodes = 1
 	modelSubgraphs     = 2
 	modelBuffers       = 4
+	modelSignatures    = 7
+)
+
+const ( // SignatureDef
+	signatureInputs   = 0
+	signatureOutputs  = 1
+	signatureKey      = 2
+	signatureSubgraph = 4
+)
+
+const ( // TensorMap
+	mapName   = 0
+	mapTensor = 1
 )
 
 const ( // OperatorCode
@@ -43,6 +56,7 @@ const ( // Tensor
 	tensorName         = 3
 	tensorQuantization = 4
 	tensorSparsity     = 6
+	tensorSignature    = 7 // of the shape, where -1 is a dimension that may be any
 )
 
 const ( // QuantizationParameters

@@ -203,11 +203,15 @@ func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachef
 
 // adopt packs the model with a copy of ExecuTorch's file as its cache, which takes over what is equal.
 func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr io.Writer) (err error) {
-	m, err := o.model.OpenWeights()
+	weights, err := o.model.OpenAllWeights()
+	defer func() {
+		for _, w := range weights {
+			err = errors.Join(err, w.Close())
+		}
+	}()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
 	dir, err := os.MkdirTemp("", "xpwc-convert-")
 	if err != nil {
 		return err
@@ -224,7 +228,9 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	if err != nil {
 		return err
 	}
-	err = packShares(cache, m.DataMap(), m.Shares(1))
+	for _, w := range weights {
+		err = errors.Join(err, packShares(cache, w.DataMap(), w.Shares(1)))
+	}
 	progress.Finish()
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return err

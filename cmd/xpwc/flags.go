@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -35,8 +36,8 @@ func checkModel(f modelfile.File) error {
 	case f.Description != "" && !f.Described():
 		return usagef("--description is for models of tensors (.safetensors or an index, .npy or a directory, .ptd), "+
 			"not for %s", f.Path)
-	case f.Method != "" && !f.Program():
-		return usagef("--method is for programs (.pte), not for %s", f.Path)
+	case f.Method != "" && !f.Program() && !strings.EqualFold(filepath.Ext(f.Path), ".tflite"):
+		return usagef("--method is for programs (.pte) and .tflite files, not for %s", f.Path)
 	case len(f.Data) > 0 && !f.Program():
 		return usagef("--data is for a --model that is a program (.pte)")
 	}
@@ -61,7 +62,7 @@ func optionalModelArgs(cmd *cobra.Command, args []string) error {
 
 func methodFlag(cmd *cobra.Command, method *string) {
 	cmd.Flags().StringVar(method, "method", "",
-		"`NAME` of the method of a program to run (default its only one, or forward)")
+		"`NAME` of the method of a program, or the signature of a .tflite, to run (default its only one, or forward)")
 }
 
 // completeWords completes the values of a flag.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,9 +11,54 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/internal/modelfile"
 	"xpwc/models"
 	"xpwc/npy"
+	"xpwc/tflite"
 )
+
+// openFor opens a model for inputs of these files. Where a .tflite leaves shapes open, they are those of .npy files.
+func openFor(file modelfile.File, paths []string) (models.Model, error) {
+	m, err := file.Open()
+	t, ok := m.(*tflite.Model)
+	if err != nil || !ok || len(paths) != len(t.Inputs()) {
+		return m, err
+	}
+	file.Shapes = make([][]int, len(paths))
+	other := false
+	for i, v := range t.Inputs() {
+		if !isNumPy(paths[i]) {
+			continue
+		}
+		a, err := readArray(paths[i])
+		if err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+		if len(a.Shape) == len(v.Shape) && !slices.Equal(a.Shape, v.Shape) {
+			file.Shapes[i], other = a.Shape, true
+		}
+	}
+	if !other {
+		return m, nil
+	}
+	reshaped, err := file.Open()
+	if errors.Is(err, tflite.ErrShape) {
+		return m, nil // which will say so of the file
+	}
+	return reshaped, errors.Join(err, m.Close())
+}
+
+func readArray(path string) (npy.Array, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return npy.Array{}, err
+	}
+	a, err := npy.Read(content)
+	if err != nil {
+		return npy.Array{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
 
 // readInputs fills the inputs from files: from one of raw numbers for all of them, or from one for each.
 func readInputs(e *execution.Execution, paths []string) error {
@@ -46,13 +92,9 @@ func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".
 // readNumPy fills input i from a .npy file of its type and shape; dimensions of 1 are ignored. A dynamic input takes
 // its first dimension from the file.
 func readNumPy(e *execution.Execution, i int, path string) error {
-	content, err := os.ReadFile(path)
+	a, err := readArray(path)
 	if err != nil {
 		return err
-	}
-	a, err := npy.Read(content)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	v, element := e.Model.Inputs()[i], e.InputElements[i]
 	if a.Dtype != element.Dtype {

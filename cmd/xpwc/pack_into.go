@@ -145,41 +145,46 @@ func newPackIntoCommand() *cobra.Command {
 func packInto(model modelfile.File, into *os.File, name, level string, jobs int, portable bool,
 	stderr io.Writer) (p *packedInto, err error) {
 	start := time.Now()
-	m, err := model.OpenWeights()
+	weights, err := model.OpenAllWeights()
+	defer func() {
+		for _, w := range weights {
+			err = errors.Join(err, w.Close())
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	data, err := packedTensors(m, portable)
-	if err != nil {
-		return nil, err
+	parts := make([]part, len(weights))
+	var total int64
+	for i, w := range weights {
+		parts[i] = part{weights: w, shares: w.Shares(jobs)}
+		if parts[i].data, err = packedTensors(w, portable); err != nil {
+			return nil, err
+		}
+		for _, s := range parts[i].shares {
+			total += s.Bytes
+		}
 	}
 	layout, err := xpwc.CurrentLayout()
 	if err != nil {
 		return nil, err
 	}
-	shares := m.Shares(jobs)
-	progress := newPackingProgress(stderr, "packing for "+level, shares)
+	progress := newPackingProgress(stderr, "packing for "+level, total)
 	cache, err := openNew(into, name, &xpwc.Options{Strict: true, WriteEarly: true, Progress: progress.packed})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
-	if err := packShares(cache, data, shares); err != nil {
-		return nil, err
+	for _, of := range parts {
+		if err := packShares(cache, of.data, of.shares); err != nil {
+			return nil, err
+		}
 	}
 	progress.Finish()
 	shared := cache.Stats()
-	// Packs what an ordinary load would still miss: these are such loads.
-	for _, whole := range modelfile.Runnable(m) {
-		stages, _ := models.StagesOf(whole)
-		for _, stage := range stages {
-			if stage.Subgraph == nil {
-				continue
-			}
-			if err := models.Pack(cache, data, stage.Subgraph); err != nil {
-				return nil, err
-			}
+	for _, of := range parts {
+		if err := of.packMissed(cache); err != nil {
+			return nil, err
 		}
 	}
 	if err := cache.Save(); err != nil {
@@ -202,6 +207,29 @@ func packInto(model modelfile.File, into *os.File, name, level string, jobs int,
 		}
 	}
 	return p, nil
+}
+
+// A part is what is packed of a model with one data map.
+type part struct {
+	weights modelfile.Weights
+	data    xpwc.DataMap
+	shares  []models.Share
+}
+
+// packMissed packs what an ordinary load would still miss, by such loads.
+func (p part) packMissed(cache *xpwc.Cache) error {
+	for _, whole := range modelfile.Runnable(p.weights) {
+		stages, _ := models.StagesOf(whole)
+		for _, stage := range stages {
+			if stage.Subgraph == nil {
+				continue
+			}
+			if err := models.Pack(cache, p.data, stage.Subgraph); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // packedTensors are what a model's weights are packed from; portable ones are known again in any copy of the model.
@@ -236,11 +264,8 @@ type packingProgress struct {
 	done map[*xpwc.Session]int64
 }
 
-func newPackingProgress(w io.Writer, what string, shares []models.Share) *packingProgress {
-	p := &packingProgress{Progress: console.NewProgress(w, what), done: map[*xpwc.Session]int64{}}
-	for _, s := range shares {
-		p.total += s.Bytes
-	}
+func newPackingProgress(w io.Writer, what string, total int64) *packingProgress {
+	p := &packingProgress{Progress: console.NewProgress(w, what), total: total, done: map[*xpwc.Session]int64{}}
 	p.Update(0, p.total)
 	return p
 }

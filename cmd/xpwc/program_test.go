@@ -285,8 +285,8 @@ func TestMistakesWithProgramsAreReported(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "--method is for programs", []string{"run", faceModel(t), "--method", "forward"}},
-		{exitUsage, "--method is for programs", []string{"demo", faceModel(t), "--method", "forward"}},
+		{exitFailed, "the model has no such signature", []string{"run", faceModel(t), "--method", "forward"}},
+		{exitFailed, "the model has no such signature", []string{"demo", faceModel(t), "--method", "forward"}},
 		{exitUsage, "--method is for programs", []string{"bench", "--method", "forward"}},
 		{exitUsage, "wrong number of arguments", []string{"demo", faceModel(t), ptd}},
 		{exitUsage, "wrong number of arguments", []string{"run", faceModel(t), ptd}},

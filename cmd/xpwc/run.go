@@ -22,6 +22,7 @@ import (
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
 	"xpwc/safetensors"
+	"xpwc/tflite"
 )
 
 type runOptions struct {
@@ -50,6 +51,7 @@ largest ones, but for the first dimension of an input, which its .npy file may h
 
 --input names a file of all inputs, one after the other in the order of the model, raw and
 little-endian; or it is given once for each input, as a raw file or a NumPy file (.npy).
+A .tflite whose inputs may have other shapes, as a larger batch, takes those of .npy files.
 The numbers are of the type that the model declares: mostly float32, also float16,
 bfloat16 (in a .npy as its bits, uint16), int8, uint8 and int32; and integers, booleans
 and float64, where a program only converts them to floats. Without --input they are made
@@ -114,8 +116,8 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	if err := checkModel(file); err != nil {
 		return err
 	}
-	m, err := file.Open()
-	if errors.Is(err, executorch.ErrUnknownMethod) {
+	m, err := openFor(file, o.inputs)
+	if errors.Is(err, executorch.ErrUnknownMethod) || errors.Is(err, tflite.ErrUnknownSignature) {
 		err = fmt.Errorf("%w; choose one with --method", err)
 	}
 	if err != nil {

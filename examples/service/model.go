@@ -39,7 +39,7 @@ func openModel(path string, cache *xpwc.Cache) (m *model, err error) {
 			m = nil
 		}
 	}()
-	file, err := tflite.Open(path)
+	file, err := tflite.Open(path, nil)
 	if err != nil {
 		return m, err
 	}

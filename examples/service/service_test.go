@@ -166,7 +166,7 @@ func (s *service) metric(name string) string {
 // input makes an input for a model of one input: numbers from 0 to 1.
 func input(t *testing.T, name string) []float32 {
 	t.Helper()
-	m, err := tflite.Open(filepath.Join(modelsDir(t), name+".tflite"))
+	m, err := tflite.Open(filepath.Join(modelsDir(t), name+".tflite"), nil)
 	require.NoError(t, err)
 	defer m.Close()
 	require.Len(t, m.Inputs(), 1)
@@ -240,7 +240,7 @@ func holdWriter(t *testing.T, path string) (release func()) {
 	t.Helper()
 	cache, err := xpwc.Open(path, nil)
 	require.NoError(t, err)
-	m, err := tflite.Open(filepath.Join(modelsDir(t), "selfie_segmentation.tflite"))
+	m, err := tflite.Open(filepath.Join(modelsDir(t), "selfie_segmentation.tflite"), nil)
 	require.NoError(t, err)
 	session, err := cache.NewSession(m.DataMap())
 	require.NoError(t, err)

@@ -20,7 +20,8 @@ type File struct {
 	Path        string
 	Description string   // of tensors; "" for MODEL.json, or what a safetensors file has itself
 	Data        []string // the .ptd files of a program
-	Method      string   // of a program, to run; "" for its only one, or the one called forward
+	Method      string   // to run, of a program, or a signature of a .tflite; "" for its only one, forward or main
+	Shapes      [][]int  // of the inputs of a .tflite, where it leaves them open; nil for the file's
 }
 
 // Described reports whether the model is tensors, of which a description says what they are used for.
@@ -62,7 +63,7 @@ func (f File) Open() (models.Model, error) {
 	case f.Program():
 		return f.openMethod()
 	}
-	m, err := tflite.Open(f.Path)
+	m, err := tflite.Open(f.Path, &tflite.Options{Signature: f.Method, Shapes: f.Shapes})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"xpwc"
 	"xpwc/executorch"
 	"xpwc/models"
+	"xpwc/tflite"
 )
 
 // Weights are what a model has to pack. Those of a program are of all its methods, also of those that cannot be run
@@ -14,7 +15,7 @@ type Weights interface {
 	Close() error
 }
 
-// OpenWeights opens the model to pack it. The caller closes it.
+// OpenWeights opens the model to pack it. Of a .tflite with several signatures it is only one. The caller closes it.
 func (f File) OpenWeights() (Weights, error) {
 	if !f.Program() {
 		return f.Open()
@@ -24,6 +25,26 @@ func (f File) OpenWeights() (Weights, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// OpenAllWeights opens all that the model has to pack: of a .tflite each signature by itself. The caller closes them,
+// also those that come with an error.
+func (f File) OpenAllWeights() ([]Weights, error) {
+	w, err := f.OpenWeights()
+	if err != nil {
+		return nil, err
+	}
+	all := []Weights{w}
+	if m, ok := w.(*tflite.Model); ok && len(m.Signatures()) > 1 {
+		for _, f.Method = range m.Signatures() {
+			w, err := f.OpenWeights()
+			if err != nil {
+				return all, err
+			}
+			all = append(all, w)
+		}
+	}
+	return all, nil
 }
 
 // Runnable returns what of the weights' model can be run here: the model itself, or methods of a program.

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/npy"
+)
+
+func TestAModelOfSeveralSignaturesIsPackedWholeAndRunsEach(t *testing.T) {
+	dir := t.TempDir()
+	testdata, err := filepath.Abs(filepath.Join("..", "..", "tflite", "testdata", "signatures"))
+	require.NoError(t, err)
+	model := filepath.Join(testdata, "autoencoder.tflite")
+	in := func(name string) string { return filepath.Join(testdata, name+".npy") }
+	require.Contains(t, says(t, dir, 0, "pack", model, "-o", "packed"), "2 entries")
+	for _, args := range [][]string{
+		{"--method", "encode", "--input", in("gain"), "--input", in("picture"), "--output-dir", "out"},
+		{"--method", "decode"},
+	} {
+		said := says(t, dir, 0, append([]string{"run", model, "--cache", "packed"}, args...)...)
+		require.Regexp(t, `entries packed +0\n`, said)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "out", "output_0.f32"))
+	require.NoError(t, err)
+	file, err := os.ReadFile(in("code"))
+	require.NoError(t, err)
+	code, err := npy.Read(file)
+	require.NoError(t, err)
+	require.Len(t, got, len(code.Data), "of two pictures")
+	require.Contains(t, says(t, dir, 1, "run", model, "--method", "train"), `it has ["decode" "encode"]; choose one with --method`)
+}
