@@ -41,6 +41,7 @@ var elementwiseKernels = map[string]func(*invocation){
 	"aten::mul.Scalar_out":        binaryCall(xnnpack.Multiply),
 	"aten::div.Scalar_out":        binaryCall(xnnpack.Divide),
 	"aten::pow.Tensor_Scalar_out": (*invocation).power,
+	"aten::pow.Scalar_out":        (*invocation).powerOfNumber,
 	"aten::full.out":              (*invocation).full,
 	"aten::full_like.out":         (*invocation).full,
 	"aten::scalar_tensor.out":     (*invocation).scalarTensor,
@@ -191,6 +192,12 @@ func (c *invocation) power() {
 		a := c.float(0)
 		c.binary(xnnpack.Pow, a, c.filled(scalar(), n, a))
 	}
+}
+
+func (c *invocation) powerOfNumber() {
+	c.alike(c.tensor(1), c.tensor(c.last()))
+	exponent := c.float(1)
+	c.binary(xnnpack.Pow, c.filled(scalar(), c.number(0), exponent), exponent)
 }
 
 // constantResult makes what the call computes a constant of one number.

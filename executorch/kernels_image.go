@@ -78,7 +78,7 @@ func (c *invocation) pooled(in xnnpack.ValueID, n operation) xnnpack.ValueID {
 // averagePool is the mean under a window. XNNPACK leaves padded pixels out, so that they are added first where they
 // count.
 func (c *invocation) averagePool() {
-	if len(c.args) < 8 || c.whole(4) != 0 || !c.absent(6) { // rounded up, or another divisor
+	if len(c.args) < 8 || !c.absent(6) { // another divisor
 		c.outside()
 	}
 	id, shape := c.image()
@@ -89,7 +89,15 @@ func (c *invocation) averagePool() {
 		return
 	}
 	p := xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
-	if p != (xnnpack.Padding{}) && c.whole(5) != 0 {
+	counts := p != (xnnpack.Padding{}) && c.whole(5) != 0
+	if c.whole(4) != 0 {
+		even := p
+		if p = roundedUp(p, shape, n.Pooling, n.Stride); counts && p != even { // some of the padding counts
+			c.outside()
+			return
+		}
+	}
+	if counts {
 		padded := c.between([]int{shape[0], shape[1] + 2*p.Top, shape[2] + 2*p.Left, shape[3]}, id)
 		each := []int{0, p.Top, p.Left, 0}
 		c.node(pad{xnnpack.StaticConstantPad{Pre: each, Post: each, Input: id, Output: padded}})
@@ -99,6 +107,21 @@ func (c *invocation) averagePool() {
 	n.Output = c.pooled(id, averagePooling{n})
 	c.node(averagePooling{n})
 	c.imageTo(c.last(), n.Output)
+}
+
+// roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
+// image, but not begin there.
+func roundedUp(p xnnpack.Padding, image []int, window, stride xnnpack.Size) xnnpack.Padding {
+	more := func(n, before, after, window, stride int) int {
+		free := before + n + after - window
+		if stride < 1 || free < 0 || free%stride == 0 || free-free%stride+stride >= before+n {
+			return after
+		}
+		return after + stride - free%stride
+	}
+	p.Bottom = more(image[1], p.Top, p.Bottom, window.Height, stride.Height)
+	p.Right = more(image[2], p.Left, p.Right, window.Width, stride.Width)
+	return p
 }
 
 // adaptivePool is the mean of each part of an image, which is cut in parts of one size.
@@ -124,15 +147,21 @@ func (c *invocation) adaptivePool() {
 
 // maxPool is the largest element under a window, without its place.
 func (c *invocation) maxPool() {
-	if len(c.args) < 8 || c.whole(5) != 0 || c.method.uses(c.args[min(7, c.last())]) { // rounded up, or where it is
+	if len(c.args) < 8 || c.method.uses(c.args[min(7, c.last())]) { // where it is
 		c.outside()
 	}
-	id, _ := c.image()
+	id, shape := c.image()
 	n := xnnpack.MaxPooling2D{Input: id, Pooling: c.size(1, xnnpack.Size{})}
 	n.Stride = c.size(2, n.Pooling)
 	around := c.size(3, xnnpack.Size{})
 	n.Dilation = c.size(4, xnnpack.Size{Height: 1, Width: 1})
 	n.Padding = xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
+	if c.err == nil && c.whole(5) != 0 {
+		n.Padding = roundedUp(n.Padding, shape, xnnpack.Size{
+			Height: (n.Pooling.Height-1)*n.Dilation.Height + 1,
+			Width:  (n.Pooling.Width-1)*n.Dilation.Width + 1,
+		}, n.Stride)
+	}
 	n.Output = c.pooled(id, maxPooling{n})
 	c.node(maxPooling{n})
 	c.imageTo(6, n.Output)

@@ -31,5 +31,6 @@ func TestAModelOfSeveralSignaturesIsPackedWholeAndRunsEach(t *testing.T) {
 	code, err := npy.Read(file)
 	require.NoError(t, err)
 	require.Len(t, got, len(code.Data), "of two pictures")
-	require.Contains(t, says(t, dir, 1, "run", model, "--method", "train"), `it has ["decode" "encode"]; choose one with --method`)
+	said := says(t, dir, 1, "run", model, "--method", "train")
+	require.Contains(t, said, `it has ["decode" "encode"]; choose one with --method`)
 }

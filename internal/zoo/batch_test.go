@@ -38,7 +38,7 @@ func TestABatchIsComputedAsItsPartsAre(t *testing.T) {
 			}
 		}
 		two, err := tflite.Open(path, &tflite.Options{Shapes: shapes})
-		if errors.Is(err, tflite.ErrShape) || errors.Is(err, tflite.ErrMalformed) { // the exporter has written 1 into it
+		if errors.Is(err, tflite.ErrShape) || errors.Is(err, tflite.ErrMalformed) { // the exporter has written 1 in
 			require.NoError(t, one.Close())
 			continue
 		}
