@@ -34,6 +34,9 @@ func init() {
 func (p *planner) kernel(name string, args []int) error {
 	values, steps := len(p.plan.values), len(p.plan.steps)
 	what := ""
+	if len(args) == 0 {
+		return malformed("operator %s has no arguments", name)
+	}
 	for _, plan := range []func(*invocation){kernels[name], hostedKernels[name]} {
 		if plan == nil {
 			continue

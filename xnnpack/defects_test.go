@@ -96,3 +96,31 @@ func TestAnyNumberOfElementwiseNodesInARowIsComputed(t *testing.T) {
 		require.Equal(t, want, out.Bytes())
 	}
 }
+
+// XNNPACK has computed a table of the two elementwise nodes when it refuses the product, whose numbers are too large
+// for the output's scale.
+func TestARuntimeThatCannotBeMadeLeavesTheProcessAlone(t *testing.T) {
+	s, err := NewSubgraph(2)
+	require.NoError(t, err)
+	of := Tensor{Type: QInt8, Shape: []int{1, 4}, Quantization: Quantization{Scale: 1}}
+	fine := Tensor{Type: QInt8, Shape: []int{1, 4}, Quantization: Quantization{Scale: 1e-6}}
+	require.NoError(t, s.Input(0, of))
+	require.NoError(t, s.Output(1, fine))
+	once, err := s.Tensor(of)
+	require.NoError(t, err)
+	twice, err := s.Tensor(of)
+	require.NoError(t, err)
+	require.NoError(t, s.Unary(Unary{Op: Negate, Input: 0, Output: once}))
+	require.NoError(t, s.Unary(Unary{Op: Abs, Input: once, Output: twice}))
+	filter, err := s.Tensor(Tensor{
+		Type: ChannelQInt8, Shape: []int{4, 4}, Data: make([]byte, 16),
+		Quantization: Quantization{Scales: []float32{1, 1, 1, 1}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, s.FullyConnected(FullyConnected{Input: twice, Filter: filter, Bias: InvalidValue, Output: 1}))
+	_, err = NewRuntime(s, nil)
+	require.ErrorIs(t, err, UnsupportedParameter)
+	_, err = NewRuntime(s, nil)
+	require.ErrorIs(t, err, InvalidState, "it is deleted")
+	require.NoError(t, s.Delete())
+}

@@ -54,7 +54,7 @@ const (
 // NewRuntime packs the weights of s and makes it executable. A nil o is the zero RuntimeOptions. The subgraph can be
 // deleted afterwards, or be made into more runtimes. The error matches UnsupportedHardware where this CPU has no
 // kernel for a node, InvalidState if s or one of the options is deleted already; of a weights cache that fails
-// XNNPACK says only OutOfMemory. The caller deletes the runtime.
+// XNNPACK says only OutOfMemory. With an error of XNNPACK's, s is deleted. The caller deletes the runtime.
 func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	const op = "create runtime"
 	if o == nil {
@@ -94,6 +94,10 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	}
 	if r.r, status = cNewRuntime(s.g, o.WeightsCache, w, t, flags); status != Success {
 		r.letGo()
+		// Runtime and subgraph have values that XNNPACK computed before it failed, as tables of elementwise nodes, and
+		// each frees them (xnn_create_runtime_v4 of 2026): so this subgraph stays.
+		s.deleted = true
+		s.constants.release()
 		return nil, check(status, op, fmt.Sprint("subgraph of ", len(s.values), " values"))
 	}
 	s.constants.refs.Add(1)
