@@ -60,8 +60,8 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 		"an operator not there": {program: method(func(m *mmethod) { m.instructions = []table{kernel(0)} }),
 			want: "operator 0 of 0"},
 		"an operator without arguments": {program: method(func(m *mmethod) {
-			m.operators, m.instructions = []string{"aten::native_group_norm"}, []table{kernel(0)}
-		}), want: "no arguments"},
+			m.operators, m.instructions = []string{"aten::native_group_norm"}, append(m.instructions, kernel(0))
+		}), want: "no arguments", packed: true},
 		"a delegate not there": {program: method(func(m *mmethod) { m.instructions = []table{call(1)} }),
 			want: "delegate 1 of 1"},
 		"a delegate before all": {program: method(func(m *mmethod) { m.instructions = []table{call(-1)} }),
