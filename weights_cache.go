@@ -30,11 +30,12 @@ type place struct {
 	offset, size int64  // of the section; without a size it is the file
 }
 
-// cores are those of this process that have a handle.
+// cores are those of this process that have a handle. No disk is asked while it is locked.
 var cores = struct {
 	sync.Mutex
-	at map[place]*core
-}{at: map[place]*core{}}
+	at     map[place]*core
+	making map[place]chan struct{} // closed when the core is made, or could not be
+}{at: map[place]*core{}, making: map[place]chan struct{}{}}
 
 // Open opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights
 // are packed. Its directory must exist. An empty path gives a cache in memory.
@@ -81,40 +82,62 @@ func openPlace(p place, o Options, f store.Files) (*Cache, error) {
 }
 
 // openOnce finds the core of a place or makes one. It returns neither a handle nor an error when the core was just
-// being closed.
+// being made, or closed.
 func openOnce(p place, o Options, f store.Files) (*Cache, error) {
 	cores.Lock()
-	defer cores.Unlock()
-	c := cores.at[p]
-	if c == nil {
-		first, err := newHandle(p, o, f)
-		if err == nil {
+	c, making := cores.at[p], cores.making[p]
+	if c == nil && making == nil {
+		cores.making[p] = make(chan struct{})
+	}
+	cores.Unlock()
+	switch {
+	case making != nil:
+		<-making
+		return nil, nil
+	case c == nil:
+		return makeCore(p, o, f)
+	}
+	return c.handle(o)
+}
+
+func makeCore(p place, o Options, f store.Files) (first *Cache, err error) {
+	defer func() {
+		cores.Lock()
+		defer cores.Unlock()
+		if first != nil {
 			cores.at[p] = first.core
 		}
-		return first, err
-	}
+		close(cores.making[p])
+		delete(cores.making, p)
+	}()
+	return newHandle(p, o, f)
+}
+
+// handle makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
+func (c *core) handle(o Options) (*Cache, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closing:
-		cores.Unlock()
-		for !c.closed {
-			c.idle.Wait()
-		}
-		c.mu.Unlock() // the lock of cores comes first
-		cores.Lock()
-		c.mu.Lock()
-		if cores.at[p] == c {
-			delete(cores.at, p)
-		}
+		c.await(func() bool { return c.closed })
+		c.forgetCore()
 		return nil, nil
 	case !c.options.same(o):
-		return nil, fmt.Errorf("cache %s: %w", p.path, ErrOtherOptions)
+		return nil, fmt.Errorf("cache %s: %w", c.place.path, ErrOtherOptions)
 	}
 	c.handles++
 	events := newEventLog(o.Logger)
 	events.attach(c)
 	return &Cache{core: c, events: events, progress: o.Progress}, nil
+}
+
+// forgetCore has the next handle of the place get another core.
+func (c *core) forgetCore() {
+	cores.Lock()
+	defer cores.Unlock()
+	if cores.at[c.place] == c {
+		delete(cores.at, c.place)
+	}
 }
 
 // canonical makes the path of one file the same however it is written. A final symbolic link is followed if that is
@@ -175,11 +198,7 @@ func (c *Cache) Close() error {
 	c.events.detach()
 	c.events.wait()
 	if last {
-		cores.Lock()
-		defer cores.Unlock()
-		if cores.at[c.place] == c.core {
-			delete(cores.at, c.place)
-		}
+		c.forgetCore()
 	}
 	return err
 }

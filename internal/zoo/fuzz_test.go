@@ -50,7 +50,7 @@ func FuzzChangedModel(f *testing.F) {
 			}
 			size += n
 		}
-		if size > 1<<20 { // it may be any, and only takes long
+		if size > 1<<16 { // it may be any, and only takes long
 			return
 		}
 		e, err := execution.Load(m, execution.PackedIn("", nil), 1)
