@@ -49,15 +49,18 @@ func TestWhoCannotUseAFileOfAnotherVersionSaysWhichItIs(t *testing.T) {
 	dir := t.TempDir()
 	packJSON(t, dir, faceModel(t), "-o", "other.xpwc")
 	path := filepath.Join(dir, "other.xpwc")
-	for version, want := range map[uint32]string{
-		3: "version 3, not 4: written in an older version of the format; a program that packs into it replaces it",
-		9: "version 9, not 4: written in another version of the format; use the xpwc that wrote it",
+	for _, other := range []struct {
+		version uint32
+		want    string
+	}{
+		{3, "version 3, not 4: written in an older version of the format; a program that packs into it replaces it"},
+		{9, "version 9, not 4: written in another version of the format; use the xpwc that wrote it"},
 	} {
-		ofVersion(t, path, version)
+		ofVersion(t, path, other.version)
 		for _, args := range [][]string{{"verify"}, {"inspect"}, {"compact"}, {"prune", "--max-size", "1GB"}} {
 			code, _, stderr := xpwcIn(t, dir, append(args, "other.xpwc")...)
 			require.Equal(t, 1, code)
-			require.Contains(t, stderr, want, args)
+			require.Contains(t, stderr, other.want, args)
 		}
 	}
 	code, _, stderr := xpwcIn(t, dir, "pack", faceModel(t), "-o", "other.xpwc")
