@@ -19,6 +19,9 @@ var (
 	// ErrDamaged: what the registry gave is not what its digests, or the checksums in the cache file, say. Nothing
 	// was written. It is also that of packages xpwc and cachefile.
 	ErrDamaged = format.ErrDamaged
+	// ErrVersion: the registry has the layout in another version of the cache file's format alone. It is also that of
+	// packages xpwc and cachefile.
+	ErrVersion = format.ErrVersion
 	// ErrBadFile: the file to push is no cache file, is damaged, or has no entries of a known layout.
 	ErrBadFile = errors.New("not pushed")
 	// ErrConcurrent: other pushes to the tag came in between each time. Pushing again uploads only what is missing.

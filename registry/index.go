@@ -28,8 +28,9 @@ const maxManifest = 4 << 20
 type listing struct {
 	descriptor ocispec.Descriptor // of the index, or of the one manifest, that was read; zero if there was none
 	manifests  []ocispec.Descriptor
-	layouts    []Layout            // of the manifests, in their order
-	subject    *ocispec.Descriptor // of the index; nil if it has none
+	layouts    []Layout             // of the manifests, in their order
+	newer      []ocispec.Descriptor // which only programs of a later version understand; a push keeps them
+	subject    *ocispec.Descriptor  // of the index; nil if it has none
 }
 
 // List returns the layouts that a reference has, in the order of their fingerprints. Errors: ErrNotFound,
@@ -100,7 +101,11 @@ func decodeIndex(b []byte) (*listing, error) {
 		return nil, fmt.Errorf("%w: its subject has digest %q and %d bytes", ErrOtherArtifact, s.Digest, s.Size)
 	}
 	decoded := &listing{subject: index.Subject}
-	seen := map[Fingerprint]bool{}
+	type version struct {
+		of     Fingerprint
+		format int
+	}
+	seen := map[version]bool{}
 	for _, m := range index.Manifests {
 		l, err := layoutOf(m.Annotations)
 		isManifest := m.MediaType == ocispec.MediaTypeImageManifest && m.Digest.Validate() == nil &&
@@ -108,13 +113,18 @@ func decodeIndex(b []byte) (*listing, error) {
 		if err == nil && !isManifest {
 			err = fmt.Errorf("layout %s has no manifest", l.Fingerprint)
 		}
-		if err == nil && seen[l.Fingerprint] {
+		if err != nil && isNewer(m.Annotations) && m.Digest.Validate() == nil {
+			decoded.newer = append(decoded.newer, m)
+			continue
+		}
+		v := version{l.Fingerprint, l.Format}
+		if err == nil && seen[v] {
 			err = fmt.Errorf("layout %s is there twice", l.Fingerprint)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
 		}
-		seen[l.Fingerprint] = true
+		seen[v] = true
 		l.Manifest = m.Digest.String()
 		decoded.manifests, decoded.layouts = append(decoded.manifests, m), append(decoded.layouts, l)
 	}
@@ -125,7 +135,8 @@ func decodeIndex(b []byte) (*listing, error) {
 // no subject.
 func encodeIndex(manifests []ocispec.Descriptor, subject *ocispec.Descriptor) (ocispec.Descriptor, []byte, error) {
 	manifests = slices.SortedFunc(slices.Values(manifests), func(a, b ocispec.Descriptor) int {
-		return cmp.Compare(a.Annotations[annotationLayout], b.Annotations[annotationLayout])
+		return cmp.Or(cmp.Compare(a.Annotations[annotationLayout], b.Annotations[annotationLayout]),
+			cmp.Compare(a.Digest, b.Digest))
 	})
 	return encode(ocispec.MediaTypeImageIndex, ocispec.Index{
 		Versioned:    specs.Versioned{SchemaVersion: 2}, // image-index.md: "this MUST be 2"

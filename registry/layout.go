@@ -96,6 +96,20 @@ func (l Layout) annotations() map[string]string {
 	return all
 }
 
+// readable returns an error that matches ErrVersion if the cache file is of another version of the format.
+func (l Layout) readable() error {
+	if l.Format == format.Version {
+		return nil
+	}
+	return fmt.Errorf("layout %s: version %d, not %d: %w", l.Fingerprint, l.Format, format.Version, ErrVersion)
+}
+
+// isNewer reports whether annotations are those of a later version of the format, which may be others than today's.
+func isNewer(annotations map[string]string) bool {
+	n, err := strconv.Atoi(annotations[annotationFormat])
+	return err == nil && n > format.Version
+}
+
 // layoutOf reads what a manifest's or its descriptor's annotations say. Whether that is true shows when the cache
 // file is read.
 func layoutOf(annotations map[string]string) (l Layout, err error) {

@@ -1,13 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -37,13 +37,13 @@ type Pulled struct {
 // machines that pack in its layout, so its header and index are not quite the registry's. Nothing is written if the
 // file Options.Have has the entries that would be pulled.
 //
-// Errors: ErrNoLayout, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else is at path,
-// and those of the network and of the file system.
+// Errors: ErrNoLayout, ErrVersion, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else
+// is at path, and those of the network and of the file system.
 func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
-		at := slices.IndexFunc(l.layouts, func(l Layout) bool { return l.Fingerprint == layout })
-		if at < 0 {
-			return nil, fmt.Errorf("%w: %s; there is %s", ErrNoLayout, layout, l)
+		at, err := l.find(layout)
+		if err != nil {
+			return nil, err
 		}
 		p.total = l.layouts[at].FileBytes
 		if err := p.has(ctx, l, []int{at}); err != nil || p.upToDate {
@@ -53,28 +53,48 @@ func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *O
 	})
 }
 
-// PullAll is Pull for all layouts, in one file.
+// PullAll is Pull for all layouts, in one file. Those of other versions of the format are left out; if there is nothing
+// else, the error matches ErrVersion.
 func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
-		all := make([]int, len(l.layouts))
+		var all []int
+		var unreadable error
 		for i, l := range l.layouts {
-			all[i] = i
+			if err := l.readable(); err != nil {
+				unreadable = err
+				continue
+			}
+			all = append(all, i)
 			p.total += l.FileBytes
 		}
 		if len(all) == 0 {
-			return nil, fmt.Errorf("%w: there is %s", ErrNoLayout, l)
+			return nil, cmp.Or(unreadable, fmt.Errorf("%w: there is %s", ErrNoLayout, l))
 		}
 		if err := p.has(ctx, l, all); err != nil || p.upToDate {
 			return all, err
 		}
-		return all, p.write(path, func(to *os.File) error { return p.fetchAll(ctx, l, path, to) })
+		return all, p.write(path, func(to *os.File) error { return p.fetchAll(ctx, l, all, path, to) })
 	})
+}
+
+// find returns where the listing has a layout in this version of the format.
+func (l *listing) find(f Fingerprint) (at int, err error) {
+	err = fmt.Errorf("%w: %s; there is %s", ErrNoLayout, f, l)
+	for i, l := range l.layouts {
+		if l.Fingerprint != f {
+			continue
+		}
+		if err = l.readable(); err == nil {
+			return i, nil
+		}
+	}
+	return -1, err
 }
 
 // layout returns what the listing says of a layout.
 func (l *listing) layout(f Fingerprint) (listed Layout, known bool) {
-	at := slices.IndexFunc(l.layouts, func(l Layout) bool { return l.Fingerprint == f })
-	if at < 0 {
+	at, err := l.find(f)
+	if err != nil {
 		return Layout{}, false
 	}
 	return l.layouts[at], true
@@ -263,10 +283,10 @@ func (p *download) copy(ctx context.Context, w io.Writer, blob ocispec.Descripto
 	return verified.Verify()
 }
 
-// fetchAll writes one cache file of all layouts, by way of one of each in the directory of path.
-func (p *download) fetchAll(ctx context.Context, from *listing, path string, to *os.File) error {
+// fetchAll writes one cache file of several layouts, by way of one of each in the directory of path.
+func (p *download) fetchAll(ctx context.Context, from *listing, all []int, path string, to *os.File) error {
 	var files []*cachefile.File
-	for i := range from.layouts {
+	for _, i := range all {
 		one, err := output.New(path)
 		if err != nil {
 			return err

@@ -31,10 +31,10 @@ type Pushed struct {
 }
 
 // Push adds cache files to the tag that ref names: the entries of all files, one manifest for each layout. Other
-// layouts that the tag has are kept; those that it has too are replaced, and the registry's garbage collection
-// removes their old manifests. What the tag says of machines that pack in a layout stays where the files say the same
-// of others. Files may be in use, and written to, at the same time: what was committed last is
-// pushed.
+// layouts that the tag has are kept, and so is what it has in newer versions of the format; those that it has too are
+// replaced, and the registry's garbage collection removes their old manifests. What the tag says of machines that pack
+// in a layout stays where the files say the same of others. Files may be in use, and written to, at the same time: what
+// was committed last is pushed.
 //
 // Two pushes to one tag at the same time: the OCI distribution-spec has no conditional write of a tag. Push looks
 // before it writes the tag, and after, and begins again if another index is there than it expects. So a layout can be
@@ -307,11 +307,11 @@ func (p *push) merge(current *listing) (kept []Layout, manifests []ocispec.Descr
 		manifests = append(manifests, part.descriptor)
 	}
 	for i, l := range current.layouts {
-		if !replaced[l.Fingerprint] {
+		if !replaced[l.Fingerprint] || l.Format > format.Version {
 			kept, manifests = append(kept, l), append(manifests, current.manifests[i])
 		}
 	}
-	return kept, manifests
+	return kept, append(manifests, current.newer...)
 }
 
 // upload brings the cache files and manifests that the registry lacks to it.

@@ -1,0 +1,110 @@
+//go:build cgo
+
+package registry_test
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/stretchr/testify/require"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/registry/remote"
+
+	"xpwc/internal/registrytest"
+	"xpwc/registry"
+)
+
+// withNewer adds to face:v1 what a later version of this program might have pushed there: each of its layouts, and
+// another one, in version 9 of the format, and something that says less of itself.
+func withNewer(t *testing.T, s *registrytest.Server) (another registry.Fingerprint) {
+	t.Helper()
+	another = registry.Fingerprint{0: 0xfe}
+	repo, b := fetched(t, s.Ref("face:v1"))
+	var index ocispec.Index
+	require.NoError(t, json.Unmarshal(b, &index))
+	var newer []ocispec.Descriptor
+	add := func(of ocispec.Descriptor, change func(annotations map[string]string)) {
+		of.Annotations = maps.Clone(of.Annotations)
+		of.Annotations["dev.xpwc.format"] = "9"
+		change(of.Annotations)
+		b, err := json.Marshal(ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2},
+			MediaType: ocispec.MediaTypeImageManifest, ArtifactType: of.ArtifactType,
+			Config: ocispec.DescriptorEmptyJSON, Annotations: of.Annotations,
+			Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON}})
+		require.NoError(t, err)
+		pushed, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeImageManifest, b)
+		require.NoError(t, err)
+		of.Digest, of.Size = pushed.Digest, pushed.Size
+		newer = append(newer, of)
+	}
+	_, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeEmptyJSON, ocispec.DescriptorEmptyJSON.Data)
+	require.NoError(t, err)
+	for _, m := range index.Manifests {
+		add(m, func(map[string]string) {})
+	}
+	add(index.Manifests[0], func(a map[string]string) { a["dev.xpwc.layout"] = another.String() })
+	add(index.Manifests[0], func(a map[string]string) { a["dev.xpwc.layout"] = "of a new kind" })
+	index.Manifests = append(newer, index.Manifests...)
+	b, err = json.Marshal(index)
+	require.NoError(t, err)
+	_, err = oras.TagBytes(t.Context(), repo, ocispec.MediaTypeImageIndex, b, "v1")
+	require.NoError(t, err)
+	return another
+}
+
+func TestATagWithNewerLayoutsIsOfUseAsFarAsItIsUnderstood(t *testing.T) {
+	s := registrytest.Start(t)
+	ref := s.Ref("face:v1")
+	cache, outputs := pack(t)
+	here := layoutOf(t, cache)
+	push(t, ref, cache)
+	another := withNewer(t, s)
+
+	file := filepath.Join(t.TempDir(), "pulled.xpwc")
+	_, err := registry.Pull(t.Context(), ref, here, file, nil)
+	require.NoError(t, err)
+	got, stats := run(t, modelFile(t), file)
+	require.Equal(t, outputs, got)
+	require.Zero(t, stats.Packed)
+
+	pulled, err := registry.PullAll(t.Context(), ref, filepath.Join(t.TempDir(), "all.xpwc"), nil)
+	require.NoError(t, err)
+	require.Len(t, pulled.Layouts, 1)
+	require.Equal(t, here, pulled.Layouts[0].Fingerprint)
+
+	_, err = registry.Pull(t.Context(), ref, another, file, nil)
+	require.ErrorIs(t, err, registry.ErrVersion)
+	require.ErrorContains(t, err, "version 9")
+
+	// What is pushed to it leaves all that in place.
+	listed := func() string {
+		layouts, err := registry.List(t.Context(), ref, nil)
+		require.NoError(t, err)
+		b, err := json.Marshal(layouts)
+		require.NoError(t, err)
+		return string(b)
+	}
+	before := listed()
+	require.Equal(t, 2, strings.Count(before, `"format_version":9`))
+	pushed := push(t, ref, packOn(t, lesser, modelFile(t)))
+	require.Len(t, pushed.Kept, 3)
+	require.Equal(t, 2, strings.Count(listed(), `"format_version":9`))
+	_, index := fetched(t, ref)
+	require.Contains(t, string(index), "of a new kind")
+}
+
+// fetched returns the index that a tag leads to.
+func fetched(t *testing.T, ref string) (*remote.Repository, []byte) {
+	t.Helper()
+	repo, err := remote.NewRepository(ref)
+	require.NoError(t, err)
+	repo.PlainHTTP = true
+	_, b, err := oras.FetchBytes(t.Context(), repo, repo.Reference.Reference, oras.DefaultFetchBytesOptions)
+	require.NoError(t, err)
+	return repo, b
+}
