@@ -126,7 +126,7 @@ func (c *core) commitOnce() error {
 	}
 	c.dirty = false
 	var written error
-	c.unlocked(func() { written = plan.Write() })
+	c.whileStoring(func() { written = plan.Write() })
 	inForce, err := c.store.Conclude(plan, written)
 	switch {
 	case written != nil:
@@ -195,14 +195,21 @@ func (c *core) await(condition func() bool) {
 	}
 }
 
-// unlocked has the store write without c.mu. It stays the store of this file meanwhile.
-func (c *core) unlocked(write func()) {
-	c.storing = true
+// unlocked does what takes long, or may panic, without c.mu.
+func (c *core) unlocked(do func()) {
 	c.mu.Unlock()
-	write()
-	c.mu.Lock()
-	c.storing = false
-	c.idle.Broadcast()
+	defer c.mu.Lock()
+	do()
+}
+
+// whileStoring has the store write without c.mu. It stays the store of this file meanwhile.
+func (c *core) whileStoring(write func()) {
+	c.storing = true
+	defer func() {
+		c.storing = false
+		c.idle.Broadcast()
+	}()
+	c.unlocked(write)
 }
 
 // lostFile lets go of a file that another process, or somebody, put another in the place of while we were its writer.

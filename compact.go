@@ -104,7 +104,7 @@ func (c *core) compact(keep func([]format.Record) []format.Record) error {
 	c.dirty = false // what changes from here on is not in the new file
 	loaded := c.store.Index()
 	var next *store.Rewriting
-	c.unlocked(func() {
+	c.whileStoring(func() {
 		next, err = c.store.Rewrite(items, func(kept []format.Record) []format.Layout {
 			return c.layouts(loaded, kept)
 		})

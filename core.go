@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"xpwc/internal/fd"
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
@@ -34,7 +33,6 @@ type core struct {
 	unnamed  map[Digest][]*entry // by digest of the packed bytes
 	liveFrom loadedIndex         // what live was found through
 	evidence evidence            // that the loaded index has of layouts
-	seeds    map[seedKey]*entry  // other seeds under which this process packed an entry's very bytes
 	fresh    []*entry            // packed here and not in the loaded index
 
 	newEntries  stock[entry]
@@ -64,11 +62,6 @@ type core struct {
 	now    func() int64 // seconds since 1970
 }
 
-type seedKey struct {
-	format.Key
-	seed uint32
-}
-
 // newCore makes the core of a place, and loads its file, which f finds. events is given what is found.
 func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error) {
 	if err := fd.StartPoller(); err != nil {
@@ -80,7 +73,6 @@ func newCore(p place, o Options, f store.Files, events *eventLog) (*core, error)
 		live:      map[string]*family{},
 		unnamed:   map[Digest][]*entry{},
 		sessions:  map[*Session]bool{},
-		seeds:     map[seedKey]*entry{},
 		damagedAt: map[uint64]bool{},
 		now:       func() int64 { return time.Now().Unix() },
 	}
@@ -145,7 +137,7 @@ func (c *core) close() error {
 			errs = append(errs, e.region.Release())
 		}
 	}
-	c.live, c.fresh, c.seeds = nil, nil, nil
+	c.live, c.fresh = nil, nil
 	errs = append(errs, c.arena.drop())
 	if c.store != nil {
 		errs = append(errs, c.store.Close())

@@ -71,10 +71,12 @@ func (c *core) loseAll(file [16]byte, why error) {
 
 // lose takes note that the bytes of entries are gone, or may be, and has the sessions know that use or pack them.
 func (c *core) lose(entries []*entry, why error) {
-	lost, inUse := make(map[*entry]bool, len(entries)), 0
+	lost, inUse := map[*entry]bool{}, 0
 	for _, e := range entries {
 		e.suspectFor(suspect)
-		lost[e] = true
+		if e.sessions > 0 {
+			lost[e] = true
+		}
 		if e.sessions > 0 || e.by != nil {
 			inUse++
 		}
@@ -86,6 +88,9 @@ func (c *core) lose(entries []*entry, why error) {
 		return
 	}
 	for s := range c.sessions {
+		if len(lost) == 0 {
+			break // each was just packed, and only its session knows of it
+		}
 		if i := slices.IndexFunc(s.used, func(e *entry) bool { return lost[e] }); i >= 0 {
 			s.lose(s.used[i], why)
 		}

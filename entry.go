@@ -16,6 +16,8 @@ type entry struct {
 	file   [16]byte // identity of the file it lies in
 	family *family  // that has it, or nil
 
+	otherSeeds []uint32 // but the record's, under which this process packed its very bytes
+
 	state    entryState // become changes it
 	doubt    doubt
 	sessions int // that use it
@@ -37,6 +39,11 @@ type entry struct {
 
 // name returns what the entry is called in ExecuTorch's trailer and in what Session.Finalize returns.
 func (e *entry) name() string { return e.record.Kernel + e.record.Bias }
+
+// packedUnder reports whether the entry's bytes are known to be what XNNPACK packs under a seed of its key.
+func (e *entry) packedUnder(seed uint32) bool {
+	return e.record.Seed == seed || slices.Contains(e.otherSeeds, seed)
+}
 
 // candidates returns all entries under a key of a family, whatever their seeds and contents. The slice is the cache's
 // own. The error, with Options.Strict, is that the loaded index turned out damaged; by default that leaves what is
@@ -129,7 +136,6 @@ func (c *core) drop(e *entry) {
 		}
 	} else {
 		c.without(e.record.Kernel, func(other *entry) bool { return other == e })
-		c.forgetSeeds()
 	}
 	c.note(e.region.Release())
 }

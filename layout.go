@@ -108,9 +108,7 @@ func (s *Session) presume(w *weight) {
 func (s *Session) makeSure(w *weight) (changed bool) {
 	presumed := w.key.Layout
 	if !s.layoutKnown {
-		s.cache.mu.Unlock() // it takes a millisecond or two
-		s.layout()
-		s.cache.mu.Lock()
+		s.cache.unlocked(func() { s.layout() }) // it takes a millisecond or two
 	}
 	w.key.Layout, w.presumed = s.layout(), false
 	w.named = w.named && s.layoutErr == nil

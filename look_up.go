@@ -261,7 +261,7 @@ func (s *Session) answers(e *entry, w *weight) bool {
 	switch {
 	case w.kernel.packing.compare:
 		return false // the host does not know which it means
-	case e.record.Flags&format.Variant != 0, e.record.Seed != w.seed && c.seeds[seedKey{w.key, w.seed}] != e:
+	case e.record.Flags&format.Variant != 0, !e.packedUnder(w.seed):
 		return false
 	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.given):
 		// Scales and zero points are not in the key. A second use of it in one model may mean other ones, until it was

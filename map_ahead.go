@@ -64,9 +64,7 @@ func (c *core) mapWaiting() {
 		s := m.waiting[0]
 		m.waiting = m.waiting[1:]
 		if len(c.sessions) > 0 {
-			c.mu.Unlock()
-			s.populate(&m.stop)
-			c.mu.Lock()
+			c.unlocked(func() { s.populate(&m.stop) })
 		}
 		c.note(s.region.Release())
 	}

@@ -329,7 +329,7 @@ func uniform(b []byte) bool {
 // compare looks for an entry with the bytes that were packed. Equal bytes are right, whoever packed them from what. If
 // there are other bytes under the same key for the same content, both are variants, unless the stored ones are damaged.
 func (s *Session) compare(w *weight, p space) (equal *entry, variant bool) {
-	c, key := s.cache, seedKey{w.key, w.seed}
+	c := s.cache
 	candidates := s.candidates(w)
 	for _, e := range candidates {
 		if e.has(p.Data) {
@@ -350,7 +350,7 @@ func (s *Session) compare(w *weight, p space) (equal *entry, variant bool) {
 			s.remark(err)
 		}
 		switch {
-		case !same, e.record.Seed != w.seed && c.seeds[key] != e, !c.intact(e):
+		case !same, !e.packedUnder(w.seed), !c.intact(e):
 		case c.options.Verify == VerifyRepack && e.state.inGeneration() && !e.verified &&
 			e.record.Flags&format.Variant == 0:
 			c.damagedPayload(e) // a look-up could have been answered with it, also where the right one lies beside it
@@ -476,8 +476,8 @@ func (s *Session) discard(p space) {
 // adopt takes note that a packing of a weight gave the bytes of an entry.
 func (s *Session) adopt(w *weight, e *entry) {
 	c := s.cache
-	if e.record.Seed != w.seed {
-		c.seeds[seedKey{w.key, w.seed}] = e
+	if !e.packedUnder(w.seed) {
+		e.otherSeeds = append(e.otherSeeds, w.seed)
 	}
 	if w.answer() == e {
 		c.setFlag(e, format.Tied)

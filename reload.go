@@ -3,7 +3,6 @@ package xpwc
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 
 	"xpwc/internal/format"
@@ -139,10 +138,4 @@ func (c *core) forgetLoaded() {
 			return true
 		})
 	}
-	c.forgetSeeds()
-}
-
-// forgetSeeds forgets what it knows of entries that were dropped.
-func (c *core) forgetSeeds() {
-	maps.DeleteFunc(c.seeds, func(_ seedKey, e *entry) bool { return e.state == stateDropped })
 }

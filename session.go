@@ -309,9 +309,8 @@ func (s *Session) Err() error {
 		return s.lostWeights
 	}
 	if loaded := c.store.Loaded(); loaded != nil {
-		c.mu.Unlock()
-		err := loaded.Check()
-		c.mu.Lock()
+		var err error
+		c.unlocked(func() { err = loaded.Check() })
 		if err != nil {
 			c.lost(loaded.File(), err)
 		}

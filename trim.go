@@ -43,7 +43,6 @@ func (c *core) trimMemory() error {
 			return true
 		})
 	}
-	c.forgetSeeds()
 	if len(c.sessions) > 0 {
 		return nil
 	}

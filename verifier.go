@@ -114,9 +114,8 @@ func (c *core) verifyWaiting() {
 		}
 		payloads := v.take()
 		r := v.hashing[0].reader
-		c.mu.Unlock()
-		err := r.Hash(payloads, &v.stop)
-		c.mu.Lock()
+		var err error
+		c.unlocked(func() { err = r.Hash(payloads, &v.stop) })
 		v.latest = time.Now().Add(verifyWithin)
 		c.note(err)
 		c.judge(v.hashing, payloads)

@@ -74,9 +74,7 @@ func (c *core) beginWriting(compacting bool) Reason {
 			c.events.add(slog.LevelInfo, "waiting for another process that packs into the cache file",
 				slog.Duration("at_most", c.options.WriterWait))
 		}
-		c.mu.Unlock()
-		time.Sleep(pause)
-		c.mu.Lock()
+		c.unlocked(func() { time.Sleep(pause) })
 	}
 }
 
