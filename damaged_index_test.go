@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/testkit"
 )
 
 // manyTensors have an index that a cache does not keep in memory.
@@ -27,17 +28,20 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 			return err
 		}
 	}
-	for name, write := range map[string]func(c *Cache, h *hooks, damaged func()) error{
-		"a commit": func(c *Cache, h *hooks, damaged func()) error {
+	for _, writing := range testkit.Drawn(t, []struct {
+		name  string
+		write func(c *Cache, h *hooks, damaged func()) error
+	}{
+		{"a commit", func(c *Cache, h *hooks, damaged func()) error {
 			whileWriting(h, damaged, nil)
 			return c.Save()
-		},
-		"a commit that fails": func(c *Cache, h *hooks, damaged func()) error {
+		}},
+		{"a commit that fails", func(c *Cache, h *hooks, damaged func()) error {
 			whileWriting(h, damaged, syscall.EIO)
 			_ = c.Save()
 			return nil
-		},
-		"a compaction": func(c *Cache, h *hooks, damaged func()) error {
+		}},
+		{"a compaction", func(c *Cache, h *hooks, damaged func()) error {
 			if err := c.Save(); err != nil {
 				return err
 			}
@@ -47,9 +51,9 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 				return nil
 			}
 			return c.Compact()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+		}},
+	}) {
+		t.Run(writing.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
 			old := manyTensors()
 			packedBefore := mustOpen(t, path, nil)
@@ -63,7 +67,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 
 			var s *Session
 			looked := make(chan error, 1)
-			err := write(c, h, func() {
+			err := writing.write(c, h, func() {
 				overwriteIndex()
 				s = newSession(t, c, old)
 				go func() {
@@ -86,7 +90,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 			require.NoError(t, c.Save())
 			requireRight(t, o.Session, m)
 			require.NoError(t, errors.Join(o.Close(), s.Close()))
-			if name == "a commit that fails" {
+			if writing.name == "a commit that fails" {
 				c.writeAgain()
 				open(t, c, old).close(t)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/store/memdisk"
+	"xpwc/internal/testkit"
 )
 
 // failFlush has the nth flush of a process fail. It returns whether that flush was reached.
@@ -133,13 +134,13 @@ func (s *survival) packAgainstFailure(c *Cache, m model) error {
 // A failed flush may have lost any of the pages that it should have written, and the system may since have read them
 // again from the disk. What is committed afterwards is right at every moment, on the disk and in memory.
 func TestAFailedFlushIsNotRetried(t *testing.T) {
-	for _, f := range []struct {
+	for _, f := range testkit.Drawn(t, []struct {
 		lost      memdisk.Subset
 		reclaimed bool
 	}{
 		{memdisk.LeaveNone, false}, {memdisk.LeaveOne, false}, {memdisk.LeaveSome, false}, {memdisk.LeaveAll, false},
 		{memdisk.LeaveOne, true}, {memdisk.LeaveSome, true}, {memdisk.LeaveAll, true},
-	} {
+	}) {
 		t.Run(fmt.Sprintf("lost %v, reclaimed %v", f.lost, f.reclaimed), func(t *testing.T) {
 			images := 0
 			for n := 1; ; n++ {

@@ -148,10 +148,14 @@ func TestWhatIsNotInThePageCacheIsNotReadAhead(t *testing.T) {
 // Whatever is closed, committed or packed meanwhile, nothing touches memory that is not the cache's any more.
 func TestClosingWaitsForWhatIsMappedAhead(t *testing.T) {
 	path, _ := packedLarge(t)
+	rounds := 10
+	if testing.Short() {
+		rounds = 3
+	}
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
-			for range 10 {
+			for range rounds {
 				c := mustOpen(t, path, nil)
 				o := open(t, c, largeTensors())
 				if worker%2 == 0 {

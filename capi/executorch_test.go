@@ -127,7 +127,7 @@ func TestExecuTorchKeepsItsBehaviour(t *testing.T) {
 	recalibrated, err := filepath.Abs(filepath.Join("testdata", "executorch", "recalibrated"))
 	require.NoError(t, err)
 	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib"), "XPWC_RECALIBRATED=" + recalibrated}
-	for _, c := range compilersFor("scenarios.cc") {
+	for _, c := range testkit.Drawn(t, compilersFor("scenarios.cc")) {
 		flags := []string{executorchFlags, executorchLibraries, executorchObjects(t, c)}
 		for _, l := range testkit.Drawn(t, linkages) {
 			p := program{source: "executorch/scenarios.cc", compiler: c, linkage: l, flags: flags}

@@ -249,9 +249,8 @@ func interrupt(t *testing.T, m moment, signal func(cmd *exec.Cmd)) string {
 func TestAnInterruptLeavesWhatThereWas(t *testing.T) {
 	obeyInterrupts(t)
 	for _, m := range moments(t, reference(t)) {
-		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM,
-			"SIGHUP": syscall.SIGHUP} {
-			t.Run(m.name+", "+name, func(t *testing.T) {
+		for _, signal := range testkit.Drawn(t, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}) {
+			t.Run(m.name+", "+signal.String(), func(t *testing.T) {
 				stderr := interrupt(t, m, func(cmd *exec.Cmd) {
 					require.NoError(t, cmd.Process.Signal(signal))
 					require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
