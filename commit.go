@@ -159,13 +159,19 @@ func (c *core) commitOnce() error {
 	return nil
 }
 
-// sumBeside computes an entry's sum from what XNNPACK just handed in, on another core where that is worth it.
+// A summed is the sum of bytes in memory, or why they cannot be read.
+type summed struct {
+	sum format.Digest
+	err error
+}
+
+func sumOf(b []byte) *summed {
+	sum, err := sumMapped(b)
+	return &summed{sum, err}
+}
+
+// sumBeside computes an entry's sum from what XNNPACK just handed in, on another core.
 func (c *core) sumBeside(e *entry) {
-	if len(e.data) <= hashedAtOnce {
-		sum, err := sumMapped(e.data)
-		c.setSum(e, sum, err)
-		return
-	}
 	e.region.Retain()
 	c.summing++
 	go func() {

@@ -48,16 +48,6 @@ func (c *core) distrust(err error) {
 	c.noticeReload()
 }
 
-// intact checks a stored payload that something looks wrong with. A damaged one is not used again, and left out of the
-// next generation.
-func (c *core) intact(e *entry) bool {
-	if !e.state.inGeneration() || e.intact() {
-		return true
-	}
-	c.damagedPayload(e)
-	return false
-}
-
 // intact reports whether an entry has the bytes that its sum was made of.
 func (e *entry) intact() bool {
 	sum, err := sumMapped(e.data)

@@ -45,48 +45,44 @@ func (e *entry) packedUnder(seed uint32) bool {
 	return e.record.Seed == seed || slices.Contains(e.otherSeeds, seed)
 }
 
-// candidates returns all entries under a key of a family, whatever their seeds and contents. The slice is the cache's
-// own. The error, with Options.Strict, is that the loaded index turned out damaged; by default that leaves what is
-// packed afresh.
-func (c *core) candidates(key *format.Key, f *family) ([]*entry, error) {
-	entries := f.under(key)
-	if c.store == nil || c.store.Index() == nil || len(entries) > 0 && entries[0].surveyed == c.store.Index() {
-		return soundOnes(entries), nil
+// index returns the loaded index, or nil.
+func (c *core) index() *format.Index {
+	if c.store == nil {
+		return nil
 	}
-	if err := c.survey(key, entries); err != nil {
-		err = c.damagedIndex(err)
-		return soundOnes(c.live[key.Kernel].under(key)), err // it may be another family
-	}
-	return soundOnes(f.under(key)), nil
+	return c.store.Index()
 }
 
-// survey adds entries of all records that the loaded index has under a key to those in memory, which are given.
-func (c *core) survey(key *format.Key, known []*entry) error {
-	index := c.store.Index()
-	found := make([]*entry, 0, 1) // as many as there are mostly
-search:
+// recordsUnder returns all records that an index has under a key.
+func recordsUnder(index *format.Index, key *format.Key) ([]format.Record, error) {
+	records := make([]format.Record, 0, 1) // as many as there are mostly
 	for r, err := range index.Find(*key) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if c.damagedAt[r.Offset] {
-			continue
-		}
-		for _, e := range known {
-			if c.loaded(e) && e.record.Offset == r.Offset {
-				e.record.Flags |= r.Flags // which another process may have set
-				continue search
-			}
-		}
-		found = append(found, c.load(&r))
+		records = append(records, r)
 	}
+	return records, nil
+}
+
+// addLocked adds entries of all records that the loaded index has under a key to those in memory.
+func (c *core) addLocked(index *format.Index, key *format.Key, records []format.Record) {
+	known := c.live[key.Kernel].under(key)
 	for _, e := range known {
 		e.surveyed = index
 	}
-	for _, e := range found {
-		c.keep(e)
+	for i := range records {
+		r := &records[i]
+		if c.damagedAt[r.Offset] {
+			continue
+		}
+		same := func(e *entry) bool { return c.loaded(e) && e.record.Offset == r.Offset }
+		if at := slices.IndexFunc(known, same); at >= 0 {
+			known[at].record.Flags |= r.Flags // which another process may have set
+		} else {
+			c.keep(c.load(r))
+		}
 	}
-	return nil
 }
 
 // load makes an entry of a record of the loaded index.

@@ -237,8 +237,8 @@ func BenchmarkLookUpGrowth(b *testing.B) {
 	})
 }
 
-// BenchmarkCandidates is the part of a look-up that finds what the cache has under a key.
-func BenchmarkCandidates(b *testing.B) {
+// BenchmarkRecordsUnder is the part of a look-up that finds what the file has under a key.
+func BenchmarkRecordsUnder(b *testing.B) {
 	forGrowth(b, growth, func(b *testing.B, n int) {
 		m := newTinyModel(n)
 		c, err := Open(m.file(b), &Options{Strict: true})
@@ -248,7 +248,7 @@ func BenchmarkCandidates(b *testing.B) {
 		key := format.Key{Layout: layout.Fingerprint, Kernel: m.names[n/2]}
 		b.ReportAllocs()
 		for b.Loop() {
-			if e, err := c.candidates(&key, c.family(key.Kernel)); err != nil || len(e) != 1 {
+			if r, err := recordsUnder(c.index(), &key); err != nil || len(r) != 1 {
 				b.Fatal("not found")
 			}
 		}

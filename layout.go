@@ -99,20 +99,30 @@ func (s *Session) layoutFor(kernel *source, fingerprintID uint32) (layout format
 
 // presume has a weight looked up under the layout that layoutFor returns.
 func (s *Session) presume(w *weight) {
-	w.key.Layout, w.presumed = s.layoutFor(w.kernel, w.key.FingerprintID)
+	var layout format.Digest
+	layout, w.presumed = s.layoutFor(w.kernel, w.key.FingerprintID)
+	w.under(layout)
 	w.named = w.named && s.layoutErr == nil
 }
 
-// makeSure has the weight named under this machine's layout, and reports whether it was under another. The cache's lock
-// is released while XNNPACK is asked.
+// makeSure has the weight named under this machine's layout, and reports whether it was under another. XNNPACK takes a
+// millisecond or two to say which that is.
 func (s *Session) makeSure(w *weight) (changed bool) {
 	presumed := w.key.Layout
-	if !s.layoutKnown {
-		s.cache.unlocked(func() { s.layout() }) // it takes a millisecond or two
-	}
-	w.key.Layout, w.presumed = s.layout(), false
+	w.under(s.layout())
+	w.presumed = false
 	w.named = w.named && s.layoutErr == nil
 	return w.key.Layout != presumed || !w.named
+}
+
+// layoutsLoaded returns the layouts that the loaded index has entries of.
+func (c *core) layoutsLoaded() []format.Layout {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if index := c.index(); index != nil {
+		return index.Layouts()
+	}
+	return nil
 }
 
 // layouts returns the layouts of the records, with what is known of each.

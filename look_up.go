@@ -32,7 +32,6 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	if e != nil {
 		return addressOf(e.data)
 	}
-	// The cache is not locked while the content is computed, which may take long.
 	s.announced = &announcement{named: w.named, compare: same, failed: s.fillFor(w), sources: w.sources()}
 	for _, src := range s.announced.sources {
 		src.willRead() // to be packed
@@ -58,39 +57,31 @@ const hashedAtOnce = 4 << 10
 // answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
 // something stored.
 func (s *Session) answer(w *weight) (e *entry, same bool) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !w.named {
-		c.stats.Misses++
-		return nil, false
+	e, same = s.find(w, nil)
+	if e == nil && w.presumed && s.makeSure(w) {
+		e, same = s.find(w, nil)
 	}
-	e, same = s.find(w)
-	if e == nil && w.presumed {
-		changed := s.makeSure(w)
-		if !w.named {
-			c.stats.Misses++
-			return nil, false
-		}
-		if changed {
-			e, same = s.find(w)
-		}
-	}
-	if e == nil && !same && s.becomeWriter() {
-		e, same = s.find(w) // it may be what another process packed while we waited
+	if e == nil && !same && w.named && s.becomeWriter() {
+		e, same = s.find(w, nil) // it may be what another process packed while we waited
 		if e != nil || same {
 			s.stopWriting() // others wait too
 		}
 	}
+	s.countAnswer(w, e)
+	return e, same
+}
+
+func (s *Session) countAnswer(w *weight, e *entry) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if e == nil {
 		c.stats.Misses++
-		return nil, same
+		return
 	}
-	s.use(e)
 	s.restampLater(w, e)
 	w.setAnswer(e)
 	c.stats.Hits.add(len(e.data))
-	return e, same
 }
 
 // A weight is what a key of XNNPACK's stands for.
@@ -100,8 +91,12 @@ type weight struct {
 	kernel, bias *source // nil if it is something Load never gave out
 	hasBias      bool
 	named        bool
-	presumed     bool // the key's layout is
+	presumed     bool          // the key's layout is
+	surveyed     *format.Index // all its records under the key are in memory
 }
+
+// under has a weight looked up under a layout.
+func (w *weight) under(layout format.Digest) { w.key.Layout, w.surveyed = layout, nil }
 
 // answer returns the entry that this session's look-up or packing of the weight gave, or nil.
 func (w *weight) answer() *entry {
@@ -221,97 +216,178 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
-// find returns the entry that answers a look-up, or nil. same reports whether there is any entry of this weight with
-// this content, be it under another seed or not to be distinguished: what will be packed is to be compared with it.
-func (s *Session) find(w *weight) (answer *entry, same bool) {
-	candidates := s.candidates(w)
-	// Stamps are compared first. One name may stand for the weights of several models, and to find the others' out a
-	// digest is needed, which reads the whole tensor.
-	for _, e := range candidates {
-		if !sameStamps(w, e) {
-			continue
-		}
-		same = true
-		if s.answers(e, w) {
-			return e, true
-		}
+// find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether there
+// is any entry of this weight with this content, be it under another seed or one of several: what will be packed is to
+// be compared with it. If among is not nil, only entries that it accepts are looked at.
+func (s *Session) find(w *weight, among func(*entry) bool) (answer *entry, same bool) {
+	if !w.named {
+		return nil, false
 	}
-	for _, e := range candidates {
-		if sameStamps(w, e) {
-			continue
+	for {
+		answer, same, learn := s.consider(w, among)
+		if learn == nil {
+			return answer, same
 		}
-		match, err := sameContent(w, e)
-		if err != nil {
-			s.remark(err)
-		}
-		if !match {
-			continue
-		}
-		same = true
-		if s.answers(e, w) {
-			return e, true
-		}
+		learn()
 	}
-	return nil, same
 }
 
-// answers reports whether an entry of a weight, packed from the content that it has here, is what its look-up is given.
-func (s *Session) answers(e *entry, w *weight) bool {
+// consider decides a look-up with what is known. If something is missing it returns what finds that out, to be called
+// without a lock.
+func (s *Session) consider(w *weight, among func(*entry) bool) (answer *entry, same bool, learn func()) {
 	c := s.cache
-	switch {
-	case w.kernel.packing.compare:
-		return false // the host does not know which it means
-	case e.record.Flags&format.Variant != 0, !e.packedUnder(w.seed):
-		return false
-	case w.answer() != nil && (e.record.Flags&format.Tied == 0 || !w.kernel.packing.given):
-		// Scales and zero points are not in the key. A second use of it in one model may mean other ones, until it was
-		// once seen to be packed into the same bytes, and always if the host does not give a packing identity.
-		return false
-	case w.kernel.packing.ambiguous() && e.record.Flags&format.Tied == 0:
-		return false // which of the ways to pack it is of, nobody knows
-	case !s.sized(w, e):
-		return false
-	case !e.state.inGeneration() || e.verified:
-		return true
-	case c.options.Verify == VerifyRepack:
-		return false
-	case c.options.Verify == VerifyOnUse:
-		if !c.intact(e) {
-			return false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	entries, index := s.candidatesLocked(w)
+	if index != nil {
+		return nil, false, func() { s.survey(w, index) }
+	}
+	if among != nil {
+		entries = all(entries, among)
+	}
+	var room [2]candidate
+	candidates := room[:0]
+	for _, e := range entries {
+		candidates = append(candidates, s.candidateLocked(w, e))
+	}
+	p := &w.kernel.packing
+	v := decide(asking{p.compare, w.answer() != nil, p.given, p.ambiguous(), c.options.Verify}, candidates)
+	switch v.find {
+	case itsContent:
+		return nil, false, s.learnContentLocked(w, entries[v.of])
+	case itsSize:
+		e := entries[v.of]
+		return nil, false, func() { s.learnSize(w, e) }
+	case itsSum:
+		return nil, false, s.learnSumLocked(entries[v.of])
+	}
+	if v.hit < 0 {
+		return nil, v.same, nil
+	}
+	s.useLocked(entries[v.hit])
+	return entries[v.hit], v.same, nil
+}
+
+// candidatesLocked returns all entries under a weight's key. If the loaded index has to be asked first it returns that.
+func (s *Session) candidatesLocked(w *weight) ([]*entry, *format.Index) {
+	c := s.cache
+	if f := w.kernel.family; f == nil || f.gone {
+		w.kernel.family = c.family(w.kernel.name)
+	}
+	entries := w.kernel.family.under(&w.key)
+	index := c.index()
+	if index == nil || w.surveyed == index || len(entries) > 0 && entries[0].surveyed == index {
+		return soundOnes(entries), nil
+	}
+	return nil, index
+}
+
+// survey has the records that an index has under a weight's key in memory. With Options.Strict, a damaged index is an
+// error of the session; by default that leaves what is packed afresh.
+func (s *Session) survey(w *weight, index *format.Index) {
+	c := s.cache
+	records, err := recordsUnder(index, &w.key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.index() != index {
+		return
+	}
+	if err != nil {
+		if err := c.damagedIndex(err); err != nil {
+			s.fail(err)
 		}
+		return
+	}
+	c.addLocked(index, &w.key, records)
+	w.surveyed = index
+}
+
+// candidateLocked returns what is known of an entry under the key of a weight.
+func (s *Session) candidateLocked(w *weight, e *entry) candidate {
+	k := candidate{
+		stamped: sameStamps(w, e), content: yes,
+		seed:     e.packedUnder(w.seed),
+		variant:  e.record.Flags&format.Variant != 0,
+		tied:     e.record.Flags&format.Tied != 0,
+		verified: !e.state.inGeneration() || e.verified,
+	}
+	if !k.stamped {
+		k.content = sameContent(w, e)
+	}
+	switch {
+	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
+	case e.sized && (w.kernel.packing.known() || !s.cache.loaded(e)):
+		k.size = yes
+	case !w.sizeKnown(): // one that is too short shows when this has been packed: see rivals
+		k.size = factOf(w.checkSize(e) == nil)
+		e.sized = k.size == yes
+	}
+	return k
+}
+
+// learnContentLocked returns what computes the digests that it takes to compare an entry's content with the session's.
+// The tensors that it was packed from are there as long as their session is pinned.
+func (s *Session) learnContentLocked(w *weight, e *entry) func() {
+	by, theirs, mine := e.by, []*source{e.kernel, e.bias}, []*source{w.kernel, w.bias}
+	if e.kernel != nil {
+		by.pins.Add(1)
+	}
+	return func() {
+		if theirs[0] != nil {
+			defer by.pins.Done()
+		}
+		for i, src := range mine {
+			if src == nil || src == theirs[i] {
+				continue
+			}
+			if theirs[i] != nil {
+				_, _ = theirs[i].contentDigest() // their session reports the error
+			}
+			if _, err := src.contentDigest(); err != nil {
+				s.remark(fmt.Errorf("tensor %q: %w", src.name, err))
+			}
+		}
+	}
+}
+
+// learnSize finds out whether an entry has the size of what is looked up. One of the file that has another is not used
+// again, unless it turns out to be what is packed.
+func (s *Session) learnSize(w *weight, e *entry) {
+	err := w.checkSize(e)
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		e.sized = true
+	case e.doubt == sound:
+		c.wrongSize(e, err)
+	}
+}
+
+// learnSumLocked returns what compares an entry with its sum. One that is damaged is not used again.
+func (s *Session) learnSumLocked(e *entry) func() {
+	region := e.region.Retain()
+	return func() {
+		sound := e.intact()
+		c := s.cache
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.note(region.Release())
+		c.checkedLocked(e, sound)
+	}
+}
+
+// checkedLocked takes note of whether an entry has the bytes that its sum was made of.
+func (c *core) checkedLocked(e *entry, intact bool) {
+	switch {
+	case e.verified || e.doubt != sound:
+	case intact:
 		c.stats.Verified.add(len(e.data))
 		e.verified = true
+	default:
+		c.damagedPayload(e)
 	}
-	return true
-}
-
-// sized reports whether an entry has the size of what is looked up. One of the file that has another is not used again,
-// unless it turns out to be what is packed.
-func (s *Session) sized(w *weight, e *entry) bool {
-	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
-	if e.sized && (w.kernel.packing.known() || !s.cache.loaded(e)) {
-		return true
-	}
-	if err := w.checkSize(e); err != nil {
-		if w.sizeKnown() { // otherwise it shows when this has been packed: see compare
-			s.cache.wrongSize(e, err)
-		}
-		return false
-	}
-	e.sized = true
-	return true
-}
-
-// candidates returns all entries under a weight's key.
-func (s *Session) candidates(w *weight) []*entry {
-	if f := w.kernel.family; f == nil || f.gone {
-		w.kernel.family = s.cache.family(w.kernel.name)
-	}
-	entries, err := s.cache.candidates(&w.key, w.kernel.family)
-	if err != nil {
-		s.fail(err)
-	}
-	return entries
 }
 
 // sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
@@ -331,29 +407,36 @@ func sameStamp(mine, theirs *source, stamp format.Digest) bool {
 	return mine.stamp != (Digest{}) && mine.stamp == stamp
 }
 
-// sameContent reports whether an entry was packed from the content that this session has under the same names. The
-// error is one of this session's tensors.
-func sameContent(w *weight, e *entry) (bool, error) {
-	pair := func(mine, theirs *source, stamp, digest format.Digest) (bool, error) {
-		if sameStamp(mine, theirs, stamp) {
-			return true, nil
-		}
-		if theirs != nil {
-			d, err := theirs.contentDigest()
-			if err != nil {
-				return false, nil // their session will say so
-			}
-			digest = d
-		}
-		d, err := mine.contentDigest()
-		if err != nil {
-			return false, fmt.Errorf("tensor %q: %w", mine.name, err)
-		}
-		return d == digest, nil
+// sameContent reports whether an entry was packed from the content that this session has under the same names, as far
+// as it is known.
+func sameContent(w *weight, e *entry) fact {
+	kernel := sameSource(w.kernel, e.kernel, e.record.KernelStamp, e.record.KernelDigest)
+	if kernel != yes {
+		return kernel
 	}
-	same, err := pair(w.kernel, e.kernel, e.record.KernelStamp, e.record.KernelDigest)
-	if err != nil || !same {
-		return false, err
+	return sameSource(w.bias, e.bias, e.record.BiasStamp, e.record.BiasDigest)
+}
+
+func sameSource(mine, theirs *source, stamp, digest format.Digest) fact {
+	if sameStamp(mine, theirs, stamp) {
+		return yes
 	}
-	return pair(w.bias, e.bias, e.record.BiasStamp, e.record.BiasDigest)
+	own := mine.digested.Load()
+	if own != nil && own.err != nil {
+		return no
+	}
+	if theirs != nil {
+		d := theirs.digested.Load()
+		switch {
+		case d == nil:
+			return unknown
+		case d.err != nil:
+			return no // their session will say so
+		}
+		digest = d.digest
+	}
+	if own == nil {
+		return unknown
+	}
+	return factOf(own.digest == digest)
 }

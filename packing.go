@@ -3,6 +3,7 @@ package xpwc
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"xpwc/internal/format"
@@ -30,7 +31,12 @@ type space struct {
 	store.Reservation
 	kind    packingKind
 	start   time.Time
-	sources []*source // that will be read for it, as far as it was announced
+	took    time.Duration // the packing
+	sources []*source     // that will be read for it, as far as it was announced
+
+	variant bool    // what was packed may be one of several under its key
+	sum     *summed // of what was packed, or nil
+	reason  Reason  // why it stays in private memory, or ""
 }
 
 type packingKind int
@@ -41,10 +47,12 @@ const (
 	inPrivate
 )
 
-// becomeWriter makes this process the file's writer for as long as the session packs. c.mu is released while it waits:
-// it reports whether what the cache holds may have changed since.
+// becomeWriter makes this process the file's writer for as long as the session packs, waiting for another process within
+// limits. It reports whether what the cache holds may have changed since.
 func (s *Session) becomeWriter() (changed bool) {
 	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s.noFile != "" || c.store == nil {
 		return false
 	}
@@ -65,10 +73,12 @@ func (s *Session) becomeWriter() (changed bool) {
 
 // stopWriting gives the writer's lock up, unless something else in this process needs it.
 func (s *Session) stopWriting() {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !s.writing {
 		return
 	}
-	c := s.cache
 	s.writing = false
 	c.writers--
 	c.idle.Broadcast()
@@ -96,25 +106,23 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 	}
 	announced := s.announced
 	s.announced = nil
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	p.start = time.Now()
+	start := time.Now()
 	var err error
 	switch {
 	case announced != nil && announced.failed:
 		return space{}
 	case announced == nil || announced.compare:
-		p.kind, p.Reservation, err = s.reserveScratch(n)
+		p, err = s.reserveScratch(n)
 	case announced.named:
-		p.kind, p.Reservation, err = s.reserveKept(n, announced.names())
+		p, err = s.reserveKept(n, announced.names())
 	default:
-		p.kind = inPrivate
-		p.Reservation, err = s.cache.arena.alloc(n)
+		p, err = s.reservePrivate(n)
 	}
 	if err != nil {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
 		return space{}
 	}
+	p.start = start
 	if announced != nil {
 		p.sources = announced.sources
 	}
@@ -124,41 +132,58 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
 // the reason counted later, in private memory.
-func (s *Session) reserveKept(n uint64, names int) (packingKind, store.Reservation, error) {
-	c := s.cache
+func (s *Session) reserveKept(n uint64, names int) (space, error) {
 	s.becomeWriter()
-	if c.store != nil && s.noFile == "" {
-		r, err := c.store.Reserve(n, uint64(names))
+	if s.cache.store != nil && s.noFile == "" {
+		r, err := s.reserveInFile(n, names)
 		if err == nil {
-			c.store.Supply(uint64(max(s.total-s.done, 0)))
-			return inFile, r, nil
+			return space{Reservation: r, kind: inFile}, nil
 		}
-		c.note(err)
 		s.noFile = ReasonDisk
 	}
+	return s.reservePrivate(n)
+}
+
+func (s *Session) reserveInFile(n uint64, names int) (store.Reservation, error) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, err := c.store.Reserve(n, uint64(names))
+	if err != nil {
+		c.note(err)
+		return r, err
+	}
+	c.store.Supply(uint64(max(s.total-s.done, 0)))
+	return r, nil
+}
+
+func (s *Session) reservePrivate(n uint64) (space, error) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	r, err := c.arena.alloc(n)
-	return inPrivate, r, err
+	return space{Reservation: r, kind: inPrivate}, err
 }
 
 // reserveScratch reserves space that is used again for the next packing. Should XNNPACK reserve twice before it hands
 // in what it packed, the second reservation is private memory.
-func (s *Session) reserveScratch(n uint64) (packingKind, store.Reservation, error) {
+func (s *Session) reserveScratch(n uint64) (space, error) {
 	if s.busy {
-		r, err := s.cache.arena.alloc(n)
-		return inPrivate, r, err
+		return s.reservePrivate(n)
 	}
 	if s.scratch == nil || uint64(len(s.scratch.Data())) < n {
 		if err := s.dropScratch(); err != nil {
-			return 0, store.Reservation{}, err
+			return space{}, err
 		}
 		r, err := newAnonymousRegion(n)
 		if err != nil {
-			return 0, store.Reservation{}, err
+			return space{}, err
 		}
 		s.scratch = r
 	}
 	s.busy = true
-	return inScratch, store.Reservation{Region: s.scratch.Retain(), Data: s.scratch.Data()[:n:n]}, nil
+	r := store.Reservation{Region: s.scratch.Retain(), Data: s.scratch.Data()[:n:n]}
+	return space{Reservation: r, kind: inScratch}, nil
 }
 
 func (s *Session) dropScratch() error {
@@ -203,9 +228,6 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	progress *Progress, read []*source, address uintptr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
@@ -233,7 +255,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 		}
 	}
 	s.packed = true
-	c.stats.PackingTime += time.Since(p.start)
+	p.took = time.Since(p.start)
 	p.Data = p.Data[:size:size]
 	e := s.packedBefore(w, p)
 	if e == nil && w.named {
@@ -241,15 +263,15 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	}
 	switch {
 	case e != nil:
-		s.reuse(p, e)
-		w.setAnswer(e)
+		s.reuse(w, p, e)
 	case w.named:
-		e = s.settle(w, p)
-		w.setAnswer(e)
+		e = s.keepPacked(w, p)
 	default:
-		e = s.settleUnnamed(p)
+		e = s.keepUnnamed(p)
 	}
-	s.use(e)
+	if w.named {
+		w.setAnswer(e)
+	}
 	progress = &Progress{Name: e.name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.data)
 }
@@ -258,58 +280,253 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 const mostTried = 16
 
 // packedBefore returns an entry that was packed from the same content into the very bytes that were packed now, and
-// that a look-up under its layout would be given. Equal bytes are right whatever that layout is, so XNNPACK is not
-// asked for this machine's: what it packs without a look-up, as deconvolutions, it packs in every process.
+// that a look-up under its layout would be given; the session uses it from here on. Equal bytes are right whatever that
+// layout is, so XNNPACK is not asked for this machine's: what it packs without a look-up, as deconvolutions, it packs
+// in every process.
 func (s *Session) packedBefore(w *weight, p space) *entry {
-	c := s.cache
-	if !w.named || s.layoutKnown || answered.Load() || c.store == nil || c.store.Index() == nil {
+	if !w.named || s.layoutKnown || answered.Load() {
 		return nil
 	}
-	layouts := c.store.Index().Layouts()
+	layouts := s.cache.layoutsLoaded()
 	for _, l := range layouts[:min(len(layouts), mostTried)] {
-		w.key.Layout = l.Fingerprint
-		for _, e := range s.candidates(w) {
-			if !e.has(p.Data) || !s.answers(e, w) {
-				continue
-			}
-			if same, err := sameContent(w, e); err == nil && same { // which may hash the whole tensor
-				s.adopt(w, e)
-				return e
-			}
+		w.under(l.Fingerprint)
+		seen := s.look(w)
+		equal := seen.equal(p.Data)
+		e, _ := s.find(w, func(e *entry) bool { return slices.Contains(equal, e) })
+		s.forget(seen)
+		if e != nil {
+			return e
 		}
 	}
 	return nil
 }
 
-// reuse gives up a packing whose bytes an entry has.
-func (s *Session) reuse(p space, e *entry) {
-	s.discard(p)
+// A sight is the entries under a weight's key at some time. It holds a reference to the memory of each.
+type sight struct {
+	entries []*entry
+	regions []*store.Region
+}
+
+// look returns the entries under a weight's key.
+func (s *Session) look(w *weight) sight {
+	for {
+		seen, index := s.lookOnce(w)
+		if index == nil {
+			return seen
+		}
+		s.survey(w, index)
+	}
+}
+
+func (s *Session) lookOnce(w *weight) (seen sight, index *format.Index) {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	entries, index := s.candidatesLocked(w)
+	for _, e := range entries {
+		seen.entries = append(seen.entries, e)
+		seen.regions = append(seen.regions, e.region.Retain())
+	}
+	return seen, index
+}
+
+// forget gives up the references of a sight.
+func (s *Session) forget(seen sight) {
+	for _, r := range seen.regions {
+		s.note(r.Release())
+	}
+}
+
+// equal returns the entries that have the bytes b.
+func (seen sight) equal(b []byte) (equal []*entry) {
+	for _, e := range seen.entries {
+		if e.has(b) {
+			equal = append(equal, e)
+		}
+	}
+	return equal
+}
+
+// reuse takes an entry that the session uses in place of what was packed.
+func (s *Session) reuse(w *weight, p space, e *entry) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.PackingTime += p.took
+	s.adoptLocked(w, e)
+	s.reuseLocked(p, e)
+}
+
+func (s *Session) reuseLocked(p space, e *entry) {
+	s.discardLocked(p)
 	s.cache.stats.Reused.add(len(e.data))
 }
 
-// settle finds or makes the entry for what was just packed under a name.
-func (s *Session) settle(w *weight, p space) *entry {
+// keepPacked finds or makes the entry for what was just packed under a name, which the session uses from here on. What
+// is stored is compared without the cache's lock; if that has changed meanwhile, it is compared again.
+func (s *Session) keepPacked(w *weight, p space) *entry {
+	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
+	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which. What a host packed that
+	// knew too little must not be believed by one that says no more.
+	p.variant = w.kernel.packing.compare || !w.kernel.packing.known() && uniform(w.kernel.content)
+	if len(p.Data) <= hashedAtOnce {
+		p.sum = sumOf(p.Data)
+	}
+	for {
+		seen := s.look(w)
+		rivals := s.rivals(w, p, seen)
+		e, again := s.conclude(w, p, seen, rivals)
+		s.forget(seen)
+		switch {
+		case e != nil:
+			return e
+		case again:
+		case p.kind != inFile && s.becomeWriter(): // another process may have packed it while we waited
+		default:
+			p = s.placed(w, p)
+		}
+	}
+}
+
+// uniform reports whether all bytes are the same.
+func uniform(b []byte) bool {
+	return len(b) > 1 && bytes.Equal(b[1:], b[:len(b)-1])
+}
+
+// rivals finds out what there is to know of the entries under the key of what was packed.
+func (s *Session) rivals(w *weight, p space, seen sight) []rival {
+	rivals := make([]rival, len(seen.entries))
+	equal := false
+	for i, e := range seen.entries {
+		rivals[i].equal = e.has(p.Data)
+		if equal = equal || rivals[i].equal; equal {
+			break
+		}
+	}
+	if equal && s.cache.options.Verify != VerifyRepack {
+		return rivals
+	}
+	for i, e := range seen.entries {
+		rivals[i].content, rivals[i].sound = s.hasContent(w, e), true
+		if rivals[i].content && !rivals[i].equal {
+			rivals[i].sound = e.intact()
+		}
+	}
+	return rivals
+}
+
+// hasContent reports whether an entry was packed from the content that this session has.
+func (s *Session) hasContent(w *weight, e *entry) bool {
+	for {
+		same, learn := s.askContent(w, e)
+		if learn == nil {
+			return same == yes
+		}
+		learn()
+	}
+}
+
+func (s *Session) askContent(w *weight, e *entry) (same fact, learn func()) {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	if same = sameContent(w, e); same == unknown {
+		return same, s.learnContentLocked(w, e)
+	}
+	return same, nil
+}
+
+// conclude does what compare decides of the entries that were seen, and keeps what was packed unless one of them is
+// taken in its place. It returns nil if that is not where it can stay, or, again, if there are other entries by now.
+func (s *Session) conclude(w *weight, p space, seen sight, rivals []rival) (e *entry, again bool) {
 	c := s.cache
-	e, variant := s.compare(w, p)
-	if e == nil && p.kind != inFile && s.becomeWriter() {
-		e, variant = s.compare(w, p) // another process may have packed it while we waited
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now, index := s.candidatesLocked(w); index != nil || !slices.Equal(now, seen.entries) {
+		return nil, true
 	}
-	if e != nil {
-		s.reuse(p, e)
-		return e
+	for i, e := range seen.entries {
+		r := &rivals[i]
+		r.seed = e.packedUnder(w.seed)
+		r.sound = r.sound || !e.state.inGeneration()
+		r.unchecked = e.state.inGeneration() && !e.verified && e.record.Flags&format.Variant == 0
+		r.wrongSize = c.loaded(e) && len(e.data) != len(p.Data) && !w.sizeKnown() && w.checkSize(e) != nil
 	}
-	e = c.newEntries.take()
+	for i, l := range compare(c.options.Verify == VerifyRepack, rivals) {
+		switch other := seen.entries[i]; l {
+		case taken:
+			s.adoptLocked(w, other)
+			e = other
+		case damaged:
+			c.damagedPayload(other)
+		case varies:
+			p.variant = true
+			c.setFlag(other, format.Variant)
+		}
+	}
+	switch {
+	case e != nil:
+		s.reuseLocked(p, e)
+	case s.canStayLocked(p):
+		e = s.keepLocked(w, p)
+	default:
+		return nil, false
+	}
+	c.stats.PackingTime += p.took
+	s.useLocked(e)
+	return e, false
+}
+
+// canStayLocked reports whether what was packed can stay where it is: unless that is only for comparing, or the file
+// has room for it.
+func (s *Session) canStayLocked(p space) bool {
+	return p.kind == inFile || p.kind == inPrivate && (s.cache.store == nil || s.noFile != "" || p.reason != "")
+}
+
+// placed moves what was packed to where a new entry belongs.
+func (s *Session) placed(w *weight, p space) space {
+	to, err := s.reserveKept(uint64(len(p.Data)), len(w.key.Kernel)+len(w.key.Bias))
+	if err != nil {
+		s.remark(err)
+		return s.settledIn(p, ReasonDisk)
+	}
+	copy(to.Data, p.Data)
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.CopiedBytes += int64(len(p.Data))
+	s.discardLocked(p)
+	p.kind, p.Reservation = to.kind, to.Reservation
+	return p
+}
+
+// settledIn leaves a packing where it is, for good, when there is no memory for a copy.
+func (s *Session) settledIn(p space, why Reason) space {
+	if p.kind == inScratch { // the packing's reference to the region goes to the entry
+		s.note(s.dropScratch())
+	}
+	p.kind, p.reason = inPrivate, why
+	return p
+}
+
+// keepLocked makes the entry of what was packed.
+func (s *Session) keepLocked(w *weight, p space) *entry {
+	c := s.cache
+	e := c.newEntries.take()
 	e.record.Key, e.record.Seed = w.key, w.seed
 	e.kernel, e.bias, e.by = w.kernel, w.bias, s
 	e.verified, e.sized = true, true
 	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.has().copyOf != nil)
-	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
-	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which. What a host packed that
-	// knew too little must not be believed by one that says no more.
-	if variant || w.kernel.packing.compare || !w.kernel.packing.known() && uniform(w.kernel.content) {
+	if p.variant {
 		e.record.Flags |= format.Variant
 	}
-	s.place(e, p)
+	e.data, e.region = p.Data, p.Region
+	if p.kind == inFile {
+		s.leaveInFileLocked(e, p)
+	} else {
+		if e.reason = p.reason; e.reason == "" && c.store != nil {
+			e.reason = s.noFile
+		}
+		c.become(e, statePrivate)
+	}
 	if e.reason == "" {
 		s.added = true
 		c.stats.Packed.add(len(e.data))
@@ -321,88 +538,26 @@ func (s *Session) settle(w *weight, p space) *entry {
 	return e
 }
 
-// uniform reports whether all bytes are the same.
-func uniform(b []byte) bool {
-	return len(b) > 1 && bytes.Equal(b[1:], b[:len(b)-1])
-}
-
-// compare looks for an entry with the bytes that were packed. Equal bytes are right, whoever packed them from what. If
-// there are other bytes under the same key for the same content, both are variants, unless the stored ones are damaged.
-func (s *Session) compare(w *weight, p space) (equal *entry, variant bool) {
+// leaveInFileLocked has an entry stay in the file's space, where it was packed.
+func (s *Session) leaveInFileLocked(e *entry, p space) {
 	c := s.cache
-	candidates := s.candidates(w)
-	for _, e := range candidates {
-		if e.has(p.Data) {
-			s.adopt(w, e)
-			equal = e
-			break
-		}
+	if !c.fillLocked(e, p) {
+		return
 	}
-	if equal != nil && c.options.Verify != VerifyRepack {
-		return equal, false
-	}
-	for _, e := range candidates {
-		if e == equal {
-			continue
-		}
-		same, err := sameContent(w, e)
-		if err != nil {
-			s.remark(err)
-		}
-		switch {
-		case !same, !e.packedUnder(w.seed), !c.intact(e):
-		case c.options.Verify == VerifyRepack && e.state.inGeneration() && !e.verified &&
-			e.record.Flags&format.Variant == 0:
-			c.damagedPayload(e) // a look-up could have been answered with it, also where the right one lies beside it
-		case c.loaded(e) && len(e.data) != len(p.Data) && !w.sizeKnown() && w.checkSize(e) != nil:
-			c.damagedPayload(e)
-		case equal == nil:
-			variant = true
-			c.setFlag(e, format.Variant)
-		}
-	}
-	return equal, variant
-}
-
-// place gives an entry its memory: where it was packed, unless that is only for comparing.
-func (s *Session) place(e *entry, p space) {
-	c := s.cache
-	if p.kind == inScratch || p.kind == inPrivate && c.store != nil && s.noFile == "" {
-		kind, r, err := s.reserveKept(uint64(len(p.Data)), len(e.name()))
-		if err != nil {
-			s.remark(err)
-			s.giveUp(p)
-			e.data, e.region, e.reason = p.Data, p.Region, ReasonDisk
-			c.become(e, statePrivate)
-			return
-		}
-		copy(r.Data, p.Data)
-		c.stats.CopiedBytes += int64(len(p.Data))
-		s.discard(p)
-		p.kind, p.Reservation = kind, r
-	}
-	e.data, e.region = p.Data, p.Region
-	switch {
-	case p.kind != inFile:
-		c.become(e, statePrivate)
-		if c.store != nil {
-			e.reason = s.noFile
-		}
-	default:
-		if !s.leaveInFile(e, p) {
-			return
-		}
-		e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
+	e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
+	if p.sum != nil {
+		c.setSum(e, p.sum.sum, p.sum.err)
+	} else {
 		c.sumBeside(e)
-		if c.store.ForeignHas(e.name(), e.data) {
-			c.stats.Adopted.add(len(e.data))
-		}
+	}
+	if c.store.ForeignHas(e.name(), e.data) {
+		c.stats.Adopted.add(len(e.data))
 	}
 }
 
-// leaveInFile has an entry stay in the file's space, where it was packed. It reports whether that can be committed.
-func (s *Session) leaveInFile(e *entry, p space) bool {
-	c := s.cache
+// fillLocked takes note that an entry is what was packed into a part of the file. It reports whether that can be
+// committed.
+func (c *core) fillLocked(e *entry, p space) bool {
 	c.store.Filled(p.Reservation)
 	e.file = p.Region.File()
 	lost := p.Region.Lost()
@@ -418,50 +573,82 @@ func (s *Session) leaveInFile(e *entry, p space) bool {
 	return true
 }
 
-// giveUp leaves a packing where it is, for good, when there is no memory for a copy.
-func (s *Session) giveUp(p space) {
-	if p.kind == inScratch { // the packing's reference to the region goes to the entry
-		s.cache.note(s.dropScratch())
-	}
-}
-
-// settleUnnamed keeps what nothing identifies in private memory, once for each content.
-func (s *Session) settleUnnamed(p space) *entry {
-	c := s.cache
+// keepUnnamed keeps what nothing identifies in private memory, once for each content; the session uses it from here on.
+func (s *Session) keepUnnamed(p space) *entry {
 	sum := DigestOf(p.Data)
-	for _, e := range c.unnamed[sum] {
-		if bytes.Equal(e.data, p.Data) {
-			s.discard(p)
-			c.stats.Reused.add(len(e.data))
+	c := s.cache
+	for {
+		seen := c.unnamedWith(sum)
+		equal := sight{entries: seen.entries}.equal(p.Data)
+		e, again := s.concludeUnnamed(sum, p, seen, equal)
+		s.forget(seen)
+		switch {
+		case e != nil:
 			return e
+		case !again:
+			p = s.placedUnnamed(p)
 		}
 	}
-	if p.kind == inScratch {
-		if r, err := c.arena.alloc(uint64(len(p.Data))); err == nil {
-			copy(r.Data, p.Data)
-			c.stats.CopiedBytes += int64(len(p.Data))
-			s.discard(p)
-			p = space{Reservation: r, kind: inPrivate}
-		} else {
-			s.remark(err)
-			s.giveUp(p)
-		}
-	}
-	e := &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region, by: s}
-	e.record.Sum = sum
-	if p.kind == inFile {
-		e.suspectFor(suspect) // its look-up had names
-		s.leaveInFile(e, p)
-	} else {
-		c.become(e, statePrivate)
-	}
-	c.unnamed[sum] = append(c.unnamed[sum], e)
-	s.countPrivate(e)
-	return e
 }
 
-// discard gives up the space of a packing whose bytes are elsewhere.
-func (s *Session) discard(p space) {
+func (c *core) unnamedWith(sum Digest) (seen sight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.unnamed[sum] {
+		seen.entries = append(seen.entries, e)
+		seen.regions = append(seen.regions, e.region.Retain())
+	}
+	return seen
+}
+
+func (s *Session) concludeUnnamed(sum Digest, p space, seen sight, equal []*entry) (e *entry, again bool) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !slices.Equal(c.unnamed[sum], seen.entries):
+		return nil, true
+	case len(equal) > 0:
+		e = equal[0]
+		s.reuseLocked(p, e)
+	case p.kind == inScratch:
+		return nil, false
+	default:
+		e = &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region, by: s}
+		e.record.Sum = sum
+		if p.kind == inFile {
+			e.suspectFor(suspect) // its look-up had names
+			c.fillLocked(e, p)
+		} else {
+			c.become(e, statePrivate)
+		}
+		c.unnamed[sum] = append(c.unnamed[sum], e)
+		s.countPrivate(e)
+	}
+	c.stats.PackingTime += p.took
+	s.useLocked(e)
+	return e, false
+}
+
+// placedUnnamed moves what was packed out of the scratch.
+func (s *Session) placedUnnamed(p space) space {
+	to, err := s.reservePrivate(uint64(len(p.Data)))
+	if err != nil {
+		s.remark(err)
+		return s.settledIn(p, ReasonUnnamed)
+	}
+	copy(to.Data, p.Data)
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.CopiedBytes += int64(len(p.Data))
+	s.discardLocked(p)
+	p.kind, p.Reservation = inPrivate, to.Reservation
+	return p
+}
+
+// discardLocked gives up the space of a packing whose bytes are elsewhere.
+func (s *Session) discardLocked(p space) {
 	switch p.kind {
 	case inFile:
 		s.cache.note(s.cache.store.Cancel(p.Reservation))
@@ -473,8 +660,8 @@ func (s *Session) discard(p space) {
 	}
 }
 
-// adopt takes note that a packing of a weight gave the bytes of an entry.
-func (s *Session) adopt(w *weight, e *entry) {
+// adoptLocked takes note that a packing of a weight gave the bytes of an entry.
+func (s *Session) adoptLocked(w *weight, e *entry) {
 	c := s.cache
 	if !e.packedUnder(w.seed) {
 		e.otherSeeds = append(e.otherSeeds, w.seed)
@@ -497,8 +684,8 @@ func (s *Session) countPrivate(e *entry) {
 	s.reportPrivate(e)
 }
 
-// use keeps an entry for as long as the session is open.
-func (s *Session) use(e *entry) {
+// useLocked keeps an entry for as long as the session is open.
+func (s *Session) useLocked(e *entry) {
 	s.used = append(doubled(s.used, 0), e)
 	s.cache.verifyLater(e)
 	e.sessions++

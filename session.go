@@ -37,6 +37,7 @@ type Session struct {
 	computed   arena               // of tensors whose content is computed
 	unfilled   []*source           // those whose content may yet have to be computed
 	digests    sync.WaitGroup      // of digests that are computed while XNNPACK packs
+	pins       sync.WaitGroup      // of others that read the session's tensors; added to with the cache's lock held
 
 	here        format.Digest // fingerprint of this machine's layout
 	layoutErr   error
@@ -321,18 +322,42 @@ func (s *Session) Err() error {
 func (s *Session) finalize() {
 	s.finalized = true
 	s.digests.Wait()
+	changed := s.lookAgain()
+	s.concludeAll(changed)
+	s.pins.Wait()
+	s.note(s.dropScratch())
+	for _, src := range s.sources {
+		if src.consumed && !src.retain.Load() {
+			s.note(src.free())
+		} else {
+			s.kept = append(s.kept, src)
+		}
+	}
+	s.loaded = len(s.sources)
+	s.sources, s.newSources, s.unfilled, s.asked = nil, stock[source]{}, nil, weight{} // there may be a million
+	s.note(s.computed.drop())
+	s.addresses = nil
+	s.provider.finalize()
+}
+
+// concludeAll says in the entries what they were packed from, and has them committed. changed is what lookAgain found.
+func (s *Session) concludeAll(changed error) {
 	c := s.cache
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, p := range s.packings { // XNNPACK gave up on them
-		s.discard(p)
+		s.discardLocked(p)
 	}
-	s.lookAgain()
+	if changed = errors.Join(s.usesMixedLocked(), changed); changed != nil {
+		s.mixLocked()
+		s.err = errors.Join(changed, s.err)
+	}
 	for _, r := range s.restamps {
-		s.restamp(r)
+		s.restampLocked(r)
 	}
 	s.disambiguate()
 	for _, e := range s.used {
-		s.identify(e)
+		s.identifyLocked(e)
 	}
 	s.restamps = nil
 	c.note(errors.Join(s.remarks...))
@@ -350,24 +375,11 @@ func (s *Session) finalize() {
 	}
 	c.verifySoon()
 	c.mapSoon()
-	c.mu.Unlock()
-	s.note(s.dropScratch())
-	for _, src := range s.sources {
-		if src.consumed && !src.retain.Load() {
-			s.note(src.free())
-		} else {
-			s.kept = append(s.kept, src)
-		}
-	}
-	s.loaded = len(s.sources)
-	s.sources, s.newSources, s.unfilled, s.asked = nil, stock[source]{}, nil, weight{} // there may be a million
-	s.note(s.computed.drop())
-	s.addresses = nil
-	s.provider.finalize()
 }
 
-// identify writes into an entry's record what it was packed from. From then on it can be committed.
-func (s *Session) identify(e *entry) {
+// identifyLocked writes into an entry's record what it was packed from, all of which was read. From then on it can be
+// committed.
+func (s *Session) identifyLocked(e *entry) {
 	if e.kernel == nil || e.by != s {
 		return // found, or packed by another session, which will do it
 	}

@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,7 @@ type source struct {
 	evict      func()                 // Tensor.Evict
 	release    func()                 // Tensor.Release
 	once       sync.Once              // of digested
-	digested   *digested
+	digested   atomic.Pointer[digested]
 	apart      *apart // or nil
 }
 
@@ -118,7 +119,7 @@ func (s *source) fill() error {
 	if s.filled || s.has().fillErr != nil {
 		return s.has().fillErr
 	}
-	if err := s.fillWith(s.content); err != nil {
+	if err := guarded("Tensor.Fill", func() error { return s.fillWith(s.content) }); err != nil {
 		s.own().fillErr = err
 		return err
 	}
@@ -131,7 +132,7 @@ func (s *source) willRead() { s.readers.Add(1) }
 
 func (s *source) didRead() {
 	if s.readers.Add(-1) == 0 && s.evict != nil && !s.retain.Load() {
-		s.evict()
+		_ = guarded("Tensor.Evict", func() error { s.evict(); return nil }) // the pages stay
 	}
 }
 
@@ -143,13 +144,17 @@ func (s *source) contentDigest() (Digest, error) {
 		defer s.didRead()
 		d := &digested{}
 		if s.digestWith != nil {
-			d.digest, d.err = s.digestWith()
+			d.err = guarded("Identity.Digest", func() (err error) {
+				d.digest, err = s.digestWith()
+				return err
+			})
 		} else if d.err = s.fill(); d.err == nil {
 			d.digest = DigestOf(s.content)
 		}
-		s.digested = d
+		s.digested.Store(d)
 	})
-	return s.digested.digest, s.digested.err
+	d := s.digested.Load()
+	return d.digest, d.err
 }
 
 // free gives back what the source holds. XNNPACK must not read it any more.
@@ -159,11 +164,23 @@ func (s *source) free() error {
 	}
 	s.released = true
 	s.content = nil
+	var err error
 	if s.release != nil {
-		s.release()
+		err = guarded("Tensor.Release", func() error { s.release(); return nil })
 	}
 	if memory := s.has().memory; memory != nil {
-		return memory.Release()
+		err = errors.Join(err, memory.Release())
 	}
-	return nil
+	return err
+}
+
+// guarded calls a function of the host's. A panic in it is an error: it must not end a host that runs models, nor unwind
+// into XNNPACK.
+func guarded(what string, do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic in %s: %v", what, r)
+		}
+	}()
+	return do()
 }

@@ -21,7 +21,12 @@ func (w *watch) changed() error {
 	if w.before != nil {
 		return w.before
 	}
-	switch changed, err := w.Changed(); {
+	var changed bool
+	err := guarded("Watch.Changed", func() (err error) {
+		changed, err = w.Changed()
+		return err
+	})
+	switch {
 	case err != nil:
 		return fmt.Errorf("source %q: it may have been %w (%w)", w.source, ErrSourceChanged, err)
 	case changed:
@@ -69,8 +74,8 @@ type restamping struct {
 	entry        *entry
 }
 
-// needed reports whether the entry's stamps or digests may have to be written anew.
-func (r *restamping) needed() bool {
+// neededLocked reports whether the entry's stamps or digests may have to be written anew.
+func (r *restamping) neededLocked() bool {
 	e := r.entry
 	if e.kernel != nil || e.reason != "" {
 		return false
@@ -80,36 +85,36 @@ func (r *restamping) needed() bool {
 		return true
 	}
 	return e.record.Source == origin &&
-		(r.kernel.differs(e.record.KernelStamp, e.record.KernelDigest) ||
-			r.bias.differs(e.record.BiasStamp, e.record.BiasDigest))
+		(r.kernel.mayDiffer(e.record.KernelStamp, e.record.KernelDigest) ||
+			r.bias.mayDiffer(e.record.BiasStamp, e.record.BiasDigest))
 }
 
-// differs reports whether a source is not what a record says of it: by the stamp or, if it has none, by the digest.
-// Its content was just read if it has none.
-func (s *source) differs(stamp, digest format.Digest) bool {
+// mayDiffer reports whether a source is not what a record says of it, as far as is known: by the stamp or, if it has
+// none, by the digest.
+func (s *source) mayDiffer(stamp, digest format.Digest) bool {
 	if s == nil {
 		return false
 	}
 	if s.stamp != (Digest{}) {
 		return stamp != s.stamp
 	}
-	d, err := s.contentDigest()
-	return err == nil && digest != d
+	d := s.digested.Load()
+	return d == nil || d.err == nil && digest != d.digest
 }
 
 // restampLater takes note that content of this session was just seen to be packed into an entry's bytes, or to have
 // its digest. Finalize says so in the entry, so that the next look-up need not compare, unless the content changed
-// since.
+// since. The cache's lock is held.
 func (s *Session) restampLater(w *weight, e *entry) {
-	if r := (restamping{w.kernel, w.bias, e}); r.needed() {
+	if r := (restamping{w.kernel, w.bias, e}); r.neededLocked() {
 		s.restamps = append(s.restamps, r)
 	}
 }
 
-// restamp brings an entry's stamps and digests up to date. Where one content comes from several sources, the first
-// keeps its stamps: they would be rewritten with every change of source. c.mu is held.
-func (s *Session) restamp(r restamping) {
-	if !r.needed() {
+// restampLocked brings an entry's stamps and digests up to date with sources, all of which were read. Where one content
+// comes from several sources, the first keeps its stamps: they would be rewritten with every change of source.
+func (s *Session) restampLocked(r restamping) {
+	if !r.neededLocked() {
 		return
 	}
 	e := r.entry
@@ -119,7 +124,7 @@ func (s *Session) restamp(r restamping) {
 		e.changed, s.cache.dirty = true, true
 	}
 	update := func(src *source, stamp, digest *format.Digest) {
-		if !src.differs(*stamp, *digest) {
+		if !src.mayDiffer(*stamp, *digest) {
 			return
 		}
 		d, err := src.contentDigest()
@@ -133,57 +138,97 @@ func (s *Session) restamp(r restamping) {
 	update(r.bias, &e.record.BiasStamp, &e.record.BiasDigest)
 }
 
-// lookAgain asks everything that the session loaded from whether it changed, once all of it was read: of a source
-// that changed while it was packed nobody knows whether a packing or a digest is of the old content, of the new, or
-// of both. Nothing packed in this session is kept then, and no entry found is said to be of this source. A session that
-// packed nothing, but found entries by the content, may have found some of the old content and some of the new. c.mu is
-// held.
-func (s *Session) lookAgain() {
-	var unidentified []*entry // of other sessions, which will look again after this one has used them
-	changed := s.usesMixed()
-	for _, e := range s.used {
-		if e.kernel != nil && e.by == s {
-			readAll(e.kernel, e.bias)
-		} else if e.kernel != nil {
-			unidentified = append(unidentified, e)
-		}
+// lookAgain asks everything that the session loaded from whether it changed, once all of it was read, and returns an
+// error if something has: of a source that changed while it was packed nobody knows whether a packing or a digest is of
+// the old content, of the new, or of both. A session that packed nothing, but found entries by the content, may have
+// found some of the old content and some of the new. It reads and asks without the cache's lock.
+func (s *Session) lookAgain() (changed error) {
+	asked := s.askedLater()
+	for _, src := range asked.read {
+		_, _ = src.contentDigest() // whoever needs it sees the error
 	}
-	for _, r := range s.restamps {
-		readAll(r.kernel, r.bias)
-	}
-	uses := s.packed || len(unidentified) > 0 || changed != nil
+	uses := s.packed || asked.unidentified
 	for _, w := range s.watches {
 		uses = uses || w.read
 	}
-	if !uses && len(s.restamps) == 0 {
-		return
+	for _, other := range asked.others {
+		changed = errors.Join(changed, other.watch.changed())
+		other.by.pins.Done()
 	}
-	for _, e := range unidentified {
-		changed = errors.Join(changed, s.askFor(e.kernel), s.askFor(e.bias))
+	if !uses && len(s.restamps) == 0 {
+		return nil
 	}
 	for _, w := range s.watches {
 		if err := w.changed(); err != nil {
 			changed = errors.Join(changed, err)
-			s.cache.stats.SourcesChanged++
-			s.cache.events.add(slog.LevelWarn, "source changed while it was packed", slog.String("source", w.source))
+			s.countChanged(w)
 		}
 	}
-	if changed == nil {
-		return
+	if changed != nil && !uses {
+		s.restamps = nil // nothing that was found depends on it
+		return nil
 	}
-	s.restamps = nil
-	for _, e := range s.used {
-		if e.kernel != nil && e.by == s {
-			e.suspectFor(mixed)
-		}
-	}
-	if uses {
-		s.err = errors.Join(changed, s.err)
-	}
+	return changed
 }
 
-// usesMixed returns an error if the session uses what another packed from a source that changed.
-func (s *Session) usesMixed() error {
+func (s *Session) countChanged(w *watch) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.SourcesChanged++
+	c.events.add(slog.LevelWarn, "source changed while it was packed", slog.String("source", w.source))
+}
+
+// A later is what Finalize has to read and to ask.
+type later struct {
+	read         []*source
+	others       []pinned
+	unidentified bool // the session uses what others have packed, which does not say yet from what
+}
+
+// A pinned watch is another session's, which stays as long as it is pinned.
+type pinned struct {
+	watch *watch
+	by    *Session
+}
+
+// askedLater returns what the session's entries were packed from: its own tensors are to be read, and others, whose
+// sessions will look again after this one has used them, to be asked.
+func (s *Session) askedLater() (l later) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	read := func(sources ...*source) {
+		for _, src := range sources {
+			if src != nil {
+				l.read = append(l.read, src)
+			}
+		}
+	}
+	for _, e := range s.used {
+		switch {
+		case e.kernel == nil:
+		case e.by == s:
+			read(e.kernel, e.bias)
+		default:
+			l.unidentified = true
+			for _, src := range []*source{e.kernel, e.bias} {
+				if src == nil || src.from.watch == nil || s.watches[src.from.watch.Watch] != nil {
+					continue
+				}
+				e.by.pins.Add(1)
+				l.others = append(l.others, pinned{src.from.watch, e.by})
+			}
+		}
+	}
+	for _, r := range s.restamps {
+		read(r.kernel, r.bias)
+	}
+	return l
+}
+
+// usesMixedLocked returns an error if the session uses what another packed from a source that changed.
+func (s *Session) usesMixedLocked() error {
 	for _, e := range s.used {
 		if e.doubt == mixed {
 			return fmt.Errorf("packed weights %q of another session: their source was %w", e.name(), ErrSourceChanged)
@@ -192,19 +237,12 @@ func (s *Session) usesMixed() error {
 	return nil
 }
 
-// readAll has everything read that will be said of sources. Whoever needs it sees the errors.
-func readAll(sources ...*source) {
-	for _, src := range sources {
-		if src != nil {
-			_, _ = src.contentDigest()
+// mixLocked keeps nothing of what the session packed, and says of no entry found that it is of its sources.
+func (s *Session) mixLocked() {
+	s.restamps = nil
+	for _, e := range s.used {
+		if e.kernel != nil && e.by == s {
+			e.suspectFor(mixed)
 		}
 	}
-}
-
-// askFor asks for another session's tensor, which is there as long as that session is not finalized.
-func (s *Session) askFor(src *source) error {
-	if src == nil || src.from.watch == nil || s.watches[src.from.watch.Watch] != nil {
-		return nil
-	}
-	return src.from.watch.changed()
 }

@@ -1,5 +1,7 @@
 package store
 
+import "sync/atomic"
+
 // A Region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
 // address of what lies in it is what XNNPACK holds, so it never moves.
 type Region struct {
@@ -9,17 +11,18 @@ type Region struct {
 	unmap  func([]byte) error
 	cached func(int64, []byte) error // Disk.PopulateCached, or nil
 
-	refs   int  // entries and reservations in it, and its owner
-	open   int  // reservations of it that may still be written to
-	sealed bool // read-only in memory
-	used   int  // bytes from the beginning that were reserved
-	read   bool // see Commit.Reads
-	lost   bool // a commit failed while something could be packed into it
+	refs   atomic.Int32 // entries and reservations in it, its owner, and whoever reads it
+	open   int          // reservations of it that may still be written to
+	sealed bool         // read-only in memory
+	used   int          // bytes from the beginning that were reserved
+	read   bool         // see Commit.Reads
+	lost   bool         // a commit failed while something could be packed into it
 }
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
 func NewPrivateRegion(data []byte, unmap func([]byte) error) *Region {
-	return &Region{data: data, unmap: unmap, refs: 1}
+	r := &Region{data: data, unmap: unmap}
+	return r.Retain()
 }
 
 // Data returns the region's memory.
@@ -35,13 +38,12 @@ func (r *Region) Sealed() bool { return r.sealed }
 // that.
 func (r *Region) Lost() bool { return r.lost }
 
-// Retain adds a reference to the region, and returns it.
-func (r *Region) Retain() *Region { r.refs++; return r }
+// Retain adds a reference to the region, and returns it. Who has one may call it beside everything else.
+func (r *Region) Retain() *Region { r.refs.Add(1); return r }
 
-// Release gives a reference up; the last one unmaps the region.
+// Release gives a reference up; the last one unmaps the region. It may be called beside everything else.
 func (r *Region) Release() error {
-	r.refs--
-	if r.refs > 0 {
+	if r.refs.Add(-1) > 0 {
 		return nil
 	}
 	return r.unmap(r.data)

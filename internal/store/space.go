@@ -97,9 +97,9 @@ func (st *Store) grow(start, n uint64) error {
 		return err
 	}
 	st.segment = &Region{
-		data: data, offset: offset, file: st.id, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, refs: 1,
+		data: data, offset: offset, file: st.id, unmap: st.disk.Unmap, cached: st.disk.PopulateCached,
 	}
-	st.segments = append(st.segments, st.segment.Retain())
+	st.segments = append(st.segments, st.segment.Retain().Retain())
 	st.supplier, st.preparer = newSupplier(st.disk, st.segment), newPreparer(st.disk)
 	return nil
 }

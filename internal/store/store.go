@@ -197,8 +197,9 @@ func (st *Store) reload() error {
 	}
 	st.id, st.slot, st.index = h.ID, slot, index
 	st.base = &Region{
-		data: data, file: h.ID, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, refs: 1, sealed: true,
+		data: data, file: h.ID, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, sealed: true,
 	}
+	st.base.Retain()
 	return nil
 }
 

@@ -1,0 +1,155 @@
+package xpwc
+
+// What a look-up is answered, and what becomes of what was packed, is decided here, from facts alone: nothing is read,
+// locked or changed.
+
+// A fact is what is known of something.
+type fact uint8
+
+const (
+	unknown fact = iota // it can be found out
+	yes
+	no
+)
+
+func factOf(b bool) fact {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// An asking is what a look-up says, beside its key.
+type asking struct {
+	compare   bool   // the host does not know which packing it means: see Compare
+	again     bool   // the session was given an entry for the same before
+	given     bool   // the host gave a packing identity
+	ambiguous bool   // the identities that it gave stand for several ways of packing
+	verify    Verify // Options.Verify
+}
+
+// A candidate is what is known of an entry under the key of a look-up.
+type candidate struct {
+	stamped  bool // the stamps of its sources are those of the session's
+	content  fact // it was packed from the session's content
+	seed     bool // its bytes are what XNNPACK packs under the seed of the look-up
+	variant  bool // one of several under its key: nobody can say which is meant
+	tied     bool // all uses of its key were seen to be packed into its bytes
+	size     fact // it has as many bytes as the operator reads
+	verified bool // its bytes were compared, or are in no generation on the disk
+	sound    fact // its bytes have their sum; asked only with VerifyOnUse
+}
+
+// A verdict is what a look-up is answered, or what is to be found out first.
+type verdict struct {
+	hit  int  // the candidate that answers it, or -1
+	same bool // there is one of the same content: what will be packed is to be compared with it
+	find lack // what is to be found out, of candidate of; then it is decided again
+	of   int
+}
+
+// A lack is what is to be found out before something can be decided.
+type lack uint8
+
+const (
+	nothing lack = iota
+	itsContent
+	itsSize
+	itsSum
+)
+
+// decide answers a look-up. Stamps are looked at first: one name may stand for the weights of several models, and a
+// digest, which tells those apart, reads the whole tensor.
+func decide(a asking, candidates []candidate) verdict {
+	v := verdict{hit: -1}
+	for _, stamped := range []bool{true, false} {
+		for i := range candidates {
+			c := &candidates[i]
+			switch {
+			case c.stamped != stamped || c.content == no:
+				continue
+			case c.content == unknown:
+				return verdict{hit: -1, find: itsContent, of: i}
+			}
+			v.same = true
+			switch a.takes(c) {
+			case yes:
+				v.hit = i
+				return v
+			case unknown:
+				if c.size == unknown {
+					return verdict{hit: -1, find: itsSize, of: i}
+				}
+				return verdict{hit: -1, find: itsSum, of: i}
+			}
+		}
+	}
+	return v
+}
+
+// takes reports whether a candidate of the session's content is what a look-up is answered.
+func (a asking) takes(c *candidate) fact {
+	switch {
+	case a.compare, c.variant, !c.seed:
+		return no
+	case a.again && (!c.tied || !a.given):
+		// Scales and zero points are not in XNNPACK's key. A second use of it in one model may mean other ones, until it
+		// was once seen to be packed into the same bytes, and always if the host gives no packing identity.
+		return no
+	case a.ambiguous && !c.tied:
+		return no // it may be of another of the ways
+	case c.size != yes:
+		return c.size
+	case c.verified:
+		return yes
+	case a.verify == VerifyRepack:
+		return no
+	case a.verify == VerifyOnUse:
+		return c.sound
+	}
+	return yes
+}
+
+// A rival is what is known of an entry under the key of what was packed.
+type rival struct {
+	equal     bool // it has the very bytes
+	content   bool // it was packed from the session's content
+	seed      bool // its bytes are what XNNPACK packs under the seed of the look-up
+	sound     bool // its bytes have their sum
+	unchecked bool // it is in the file, and a look-up could have been answered with bytes that nothing was compared with
+	wrongSize bool // it is in the file, and cannot be what the operator reads
+}
+
+// A lot is what becomes of a rival.
+type lot uint8
+
+const (
+	stays   lot = iota
+	taken       // it is used in place of what was packed
+	varies      // it and what was packed are variants
+	damaged     // it is not what it was when it was packed
+)
+
+// compare decides what becomes of entries under the key of what was packed. Equal bytes are right, whoever packed them
+// from what. Other bytes of the same content are a variant, unless they are damaged. With repack, every entry is judged
+// even if one is equal.
+func compare(repack bool, rivals []rival) []lot {
+	lots := make([]lot, len(rivals))
+	equal := -1
+	for i := range rivals {
+		if rivals[i].equal {
+			lots[i], equal = taken, i
+			break
+		}
+	}
+	for i, r := range rivals {
+		switch {
+		case i == equal, equal >= 0 && !repack, !r.content, !r.seed:
+		case !r.sound, repack && r.unchecked, r.wrongSize:
+			lots[i] = damaged
+		case equal < 0:
+			lots[i] = varies
+		}
+	}
+	return lots
+}

@@ -1,0 +1,95 @@
+package xpwc
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rightOne is an entry of the file that answers a look-up which says all.
+func rightOne(change ...func(*candidate)) candidate {
+	c := candidate{stamped: true, content: yes, seed: true, size: yes}
+	for _, do := range change {
+		do(&c)
+	}
+	return c
+}
+
+func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
+	said := asking{given: true}
+	unstamped := func(content fact) func(*candidate) {
+		return func(c *candidate) { c.stamped, c.content = false, content }
+	}
+	nobody := verdict{hit: -1}
+	packAndCompare := verdict{hit: -1, same: true}
+	for name, is := range map[string]struct {
+		asking     asking
+		candidates []candidate
+		want       verdict
+	}{
+		"nothing is stored":          {said, nil, nobody},
+		"the stamps agree":           {said, []candidate{rightOne()}, verdict{hit: 0, same: true}},
+		"the content is not known":   {said, []candidate{rightOne(unstamped(unknown))}, verdict{hit: -1, find: itsContent}},
+		"it is of other content":     {said, []candidate{rightOne(unstamped(no))}, nobody},
+		"it is of the same content":  {said, []candidate{rightOne(unstamped(yes))}, verdict{hit: 0, same: true}},
+		"a stamp spares the reading": {said, []candidate{rightOne(unstamped(unknown)), rightOne()}, verdict{hit: 1, same: true}},
+		"a stamped one does not fit, the next is read": {said, []candidate{
+			rightOne(func(c *candidate) { c.variant = true }), rightOne(unstamped(unknown)),
+		}, verdict{hit: -1, find: itsContent, of: 1}},
+		"a host that knows too little": {asking{given: true, compare: true}, []candidate{rightOne()}, packAndCompare},
+		"one of several":               {said, []candidate{rightOne(func(c *candidate) { c.variant = true })}, packAndCompare},
+		"another seed":                 {said, []candidate{rightOne(func(c *candidate) { c.seed = false })}, packAndCompare},
+		"a second use":                 {asking{given: true, again: true}, []candidate{rightOne()}, packAndCompare},
+		"a second use of what is tied": {asking{given: true, again: true},
+			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, same: true}},
+		"a second use of what is tied, by a host that says nothing": {asking{again: true},
+			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, packAndCompare},
+		"several ways of packing": {asking{given: true, ambiguous: true}, []candidate{rightOne()}, packAndCompare},
+		"several ways of packing that were seen to be one": {asking{given: true, ambiguous: true},
+			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, same: true}},
+		"the size is not known": {said, []candidate{rightOne(func(c *candidate) { c.size = unknown })},
+			verdict{hit: -1, find: itsSize}},
+		"the size is wrong": {said, []candidate{rightOne(func(c *candidate) { c.size = no })}, packAndCompare},
+		"the sum is asked for": {asking{given: true, verify: VerifyOnUse}, []candidate{rightOne()},
+			verdict{hit: -1, find: itsSum}},
+		"it was verified": {asking{given: true, verify: VerifyOnUse},
+			[]candidate{rightOne(func(c *candidate) { c.verified = true })}, verdict{hit: 0, same: true}},
+		"what is packed again": {asking{given: true, verify: VerifyRepack}, []candidate{rightOne()}, packAndCompare},
+		"what was packed again": {asking{given: true, verify: VerifyRepack},
+			[]candidate{rightOne(func(c *candidate) { c.verified = true })}, verdict{hit: 0, same: true}},
+	} {
+		require.Equal(t, is.want, decide(is.asking, is.candidates), name)
+	}
+}
+
+func TestWhatWasPackedIsKeptBesideOthersOnlyIfItIsAnother(t *testing.T) {
+	sameContent := rival{content: true, seed: true, sound: true}
+	with := func(change func(*rival)) rival {
+		r := sameContent
+		change(&r)
+		return r
+	}
+	equal := with(func(r *rival) { r.equal = true })
+	unchecked := with(func(r *rival) { r.unchecked = true })
+	for name, is := range map[string]struct {
+		repack bool
+		rivals []rival
+		want   []lot
+	}{
+		"nothing is stored":                 {false, nil, []lot{}},
+		"equal bytes":                       {false, []rival{equal}, []lot{taken}},
+		"equal bytes of other content":      {false, []rival{{equal: true}}, []lot{taken}},
+		"other bytes of other content":      {false, []rival{{sound: true, seed: true}}, []lot{stays}},
+		"other bytes under another seed":    {false, []rival{{sound: true, content: true}}, []lot{stays}},
+		"other bytes of the same content":   {false, []rival{sameContent}, []lot{varies}},
+		"bytes that are not what they were": {false, []rival{with(func(r *rival) { r.sound = false })}, []lot{damaged}},
+		"a size that no operator reads":     {false, []rival{with(func(r *rival) { r.wrongSize = true })}, []lot{damaged}},
+		"one is equal, the other stays":     {false, []rival{sameContent, equal}, []lot{stays, taken}},
+		"of two that are equal, the first":  {false, []rival{equal, equal}, []lot{taken, stays}},
+		"packed again, and other bytes":     {true, []rival{unchecked}, []lot{damaged}},
+		"packed again, one is equal and the other was never compared": {true, []rival{unchecked, equal},
+			[]lot{damaged, taken}},
+	} {
+		require.Equal(t, is.want, compare(is.repack, is.rivals), name)
+	}
+}
