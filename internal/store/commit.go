@@ -42,7 +42,7 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 	st.tail, st.growth = slot.End, 0
 	c := &Commit{disk: st.disk, early: st.early, id: st.id, slot: slot, block: block}
 	retired := st.retire()
-	c.sealed, err = st.seal(func(r *Region) bool { return r.open == 0 })
+	c.sealed, err = st.seal(func(r *Region) bool { return r.open.Load() == 0 })
 	if err := errors.Join(retired, err); err != nil {
 		return nil, errors.Join(fmt.Errorf("cache %s: %w", st.path, err), c.release())
 	}
@@ -105,7 +105,7 @@ func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	defer func() { err = errors.Join(err, c.release()) }()
 	if written != nil {
 		for _, r := range st.segments {
-			r.lost = true
+			r.lost.Store(true)
 		}
 		return false, written
 	}

@@ -37,7 +37,7 @@ func (st *Store) writeEarly() error {
 	}
 	var parts []part
 	sealed, err := st.seal(func(r *Region) bool {
-		if r == st.segment || r.open > 0 {
+		if r == st.segment || r.open.Load() > 0 {
 			return false
 		}
 		parts = append(parts, st.ownPages(r))

@@ -12,11 +12,11 @@ type Region struct {
 	cached func(int64, []byte) error // Disk.PopulateCached, or nil
 
 	refs   atomic.Int32 // entries and reservations in it, its owner, and whoever reads it
-	open   int          // reservations of it that may still be written to
+	open   atomic.Int32 // reservations of it that may still be written to
 	sealed bool         // read-only in memory
 	used   int          // bytes from the beginning that were reserved
 	read   bool         // see Commit.Reads
-	lost   bool         // a commit failed while something could be packed into it
+	lost   atomic.Bool  // a commit failed while something could be packed into it
 }
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
@@ -36,7 +36,7 @@ func (r *Region) Sealed() bool { return r.sealed }
 
 // Lost reports whether a commit failed while something could be packed into the region: nobody knows what became of
 // that.
-func (r *Region) Lost() bool { return r.lost }
+func (r *Region) Lost() bool { return r.lost.Load() }
 
 // Retain adds a reference to the region, and returns it. Who has one may call it beside everything else.
 func (r *Region) Retain() *Region { r.refs.Add(1); return r }

@@ -40,7 +40,7 @@ func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 	st.tail = start + n
 	st.last, st.segment.used = int(at), int(at+n)
 	st.reserved += n
-	st.segment.open++
+	st.segment.open.Add(1)
 	return Reservation{Region: st.segment.Retain(), Data: st.segment.data[at : at+n : at+n], offset: start}, nil
 }
 
@@ -135,12 +135,12 @@ func (st *Store) Append(payload []byte) (offset uint64, err error) {
 	return offset, nil
 }
 
-// Filled takes note that nothing will be written to a reservation any more.
-func (st *Store) Filled(r Reservation) { r.Region.open-- }
+// Filled takes note that nothing will be written to a reservation any more. It may be called beside everything else.
+func Filled(r Reservation) { r.Region.open.Add(-1) }
 
 // Cancel gives up a reservation that nothing was packed into. Its reference is released too.
 func (st *Store) Cancel(r Reservation) error {
-	st.Filled(r)
+	Filled(r)
 	if st.segment == r.Region && r.offset+uint64(len(r.Data)) == st.tail {
 		st.tail = r.offset
 	}

@@ -100,6 +100,9 @@ func (st *Store) Payload(r *format.Record) ([]byte, *Region) {
 	return st.base.data[r.Offset:end:end], st.base
 }
 
+// Base returns the region that the payloads of the loaded index are in, nil while there is none.
+func (st *Store) Base() *Region { return st.base }
+
 // HasFile reports whether a cache file is open. A foreign one is none.
 func (st *Store) HasFile() bool { return st.disk != nil }
 

@@ -1,0 +1,73 @@
+package entries
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"xpwc/internal/format"
+)
+
+// A Content is what decides whether packed weights are of an unpacked tensor: its stamp, or else its digest. There may
+// be a million.
+type Content struct {
+	Stamp  format.Digest // zero if there is none
+	Origin *Origin
+	Reader Reader
+
+	once     sync.Once
+	digested atomic.Pointer[digested]
+}
+
+// A Reader computes the digest of a tensor's content, which may read all of it. It is called once.
+type Reader interface {
+	ReadDigest() (format.Digest, error)
+}
+
+// An Origin is where the tensors of a session come from, most of them from one.
+type Origin struct {
+	Source format.Digest // of its name
+	Watch  Watch         // or nil
+}
+
+// A Watch reports whether tensors were changed in place.
+type Watch interface {
+	// Changed returns an error if the content may have changed since it was given.
+	Changed() error
+}
+
+type digested struct {
+	digest format.Digest
+	err    error
+}
+
+// Digest returns the digest of the content, computing it the first time. It may be called from several goroutines.
+func (c *Content) Digest() (format.Digest, error) {
+	c.once.Do(func() {
+		d := &digested{}
+		d.digest, d.err = c.Reader.ReadDigest()
+		c.digested.Store(d)
+	})
+	d := c.digested.Load()
+	return d.digest, d.err
+}
+
+// Known returns the digest if it was computed.
+func (c *Content) Known() (d format.Digest, known bool, err error) {
+	if is := c.digested.Load(); is != nil {
+		return is.digest, true, is.err
+	}
+	return format.Digest{}, false, nil
+}
+
+// MayDiffer reports whether the content is not what a record says of it, as far as is known: by the stamp or, without
+// one, by the digest.
+func (c *Content) MayDiffer(stamp, digest format.Digest) bool {
+	if c == nil {
+		return false
+	}
+	if c.Stamp != (format.Digest{}) {
+		return stamp != c.Stamp
+	}
+	d, known, err := c.Known()
+	return !known || err == nil && digest != d
+}

@@ -1,0 +1,125 @@
+// Package entries has the packed weights that a process knows of, by name and key, and where each lies. It does no I/O
+// and has no lock: package writer guards it.
+package entries
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+)
+
+// A State is where the bytes of an entry are.
+type State uint8
+
+// The states of an entry.
+const (
+	Unplaced State = iota // nowhere yet
+	Private               // in memory of this process
+	Written               // in the space of a file, and in no generation of it
+	Durable               // in a generation of a file
+	Dropped               // nowhere any more
+)
+
+// following says which state may follow which.
+var following = [...][]State{
+	Unplaced: {Private, Written, Durable},
+	Private:  {Dropped},
+	Written:  {Durable, Dropped},
+	Durable:  {Dropped},
+	Dropped:  {},
+}
+
+func (s State) String() string {
+	return [...]string{"unplaced", "private", "written", "durable", "dropped"}[s]
+}
+
+// ErrState: this program has made a mistake.
+var ErrState = errors.New("an entry cannot change like that")
+
+// An Entry is one packed payload in memory.
+type Entry struct {
+	Record format.Record // without digests until it is identified
+	Data   []byte
+	Region *store.Region // that has the data; the entry has a reference to it
+	File   [16]byte      // identity of the file that it lies in, zero if it is private
+	Reason string        // why it is private although the cache has a file, or ""
+
+	Sessions   int      // that use it
+	Withheld   error    // why no further session is given it, or nil
+	OtherSeeds []uint32 // but the record's, under which this process packed its very bytes
+
+	// Of an entry packed by this process, until it is identified: what it was packed from, and by whom.
+	Kernel, Bias *Content
+	By           any
+
+	Changed    bool // its flags, stamps or digests changed since it was committed
+	Verified   bool // its bytes were compared with a packing, or with its sum
+	Sized      bool // it has the size that a look-up of its key was answered with
+	Queued     bool // to be verified in the background
+	Unlisted   bool // it was packed here, and the loaded index does not have it
+	Summed     bool // its sum is known
+	Committing bool // while the records of the next generation are made: it is to have this one
+
+	surveyed *format.Index // all records of that index under its key are in memory
+	family   *Family
+	state    State
+}
+
+// Name returns what the entry is called in ExecuTorch's trailer: the kernel's name directly followed by the bias'.
+func (e *Entry) Name() string { return e.Record.Kernel + e.Record.Bias }
+
+// State returns where the entry is.
+func (e *Entry) State() State { return e.state }
+
+// Become changes the entry's state. Nothing else does. ErrState if the new one may not follow: then no further session
+// is given the entry.
+func (e *Entry) Become(next State) error {
+	if !slices.Contains(following[e.state], next) {
+		err := fmt.Errorf("%q is %v and was to be %v: %w", e.Name(), e.state, next, ErrState)
+		e.Withheld = err
+		return err
+	}
+	e.state = next
+	return nil
+}
+
+// Given reports whether a further session is given the entry: it is not withheld, and it is private or its file is the
+// one in place.
+func (e *Entry) Given(inPlace [16]byte) bool {
+	return e.Withheld == nil && e.state != Dropped && (e.state == Private || e.File == inPlace)
+}
+
+// Withhold has no further session given the entry. Those that use it keep it. The first reason stays, unless the new one
+// is that its source changed.
+func (e *Entry) Withhold(why error) {
+	if e.Withheld == nil || errors.Is(why, ErrMixed) {
+		e.Withheld = why
+	}
+}
+
+// ErrMixed: what an entry was packed from was changed meanwhile.
+var ErrMixed = errors.New("the source changed while it was packed")
+
+// Listed reports whether the entry is one of the loaded index, which is of the file in place.
+func (e *Entry) Listed(inPlace [16]byte) bool {
+	return e.state == Durable && !e.Unlisted && e.File == inPlace
+}
+
+// Uncommitted reports whether the entry is in the space of a file, is in no generation, and is to be in one or used.
+func (e *Entry) Uncommitted() bool {
+	return e.state == Written && e.Unlisted && (e.Withheld == nil || e.Sessions > 0)
+}
+
+// Identified reports whether the entry says what it was packed from.
+func (e *Entry) Identified() bool { return e.Kernel == nil }
+
+// PackedUnder reports whether the entry's bytes are known to be what XNNPACK packs under a seed of its key.
+func (e *Entry) PackedUnder(seed uint32) bool {
+	return e.Record.Seed == seed || slices.Contains(e.OtherSeeds, seed)
+}
+
+// Surveyed reports whether all records that an index has under the entry's key are in memory.
+func (e *Entry) Surveyed(index *format.Index) bool { return e.surveyed == index }

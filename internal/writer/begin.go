@@ -1,0 +1,263 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"xpwc/internal/store"
+)
+
+// busyPause is how long a process that has waited for another one in vain does not wait again.
+const busyPause = time.Minute
+
+// An attempt is how it went to become the writer of the file.
+type attempt struct {
+	ok     bool
+	reason string // why it is not to be tried again; "" if it may be
+	busy   bool   // another process is writing, or this one compacts
+	found  bool   // another file was found: with it, it is tried again at once
+}
+
+// begin makes this process the writer of the file, for a user that packs, which is counted from then on, or for a
+// compaction (u is nil). It waits for another process within limits. It returns the reason why it is not, or "".
+func (w *Writer) begin(u *User) (reason string) {
+	deadline := w.patience(u)
+	reported := false
+	found := 0
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		a := w.tryBegin(u)
+		switch {
+		case a.ok:
+			return ""
+		case a.reason != "":
+			return a.reason
+		case a.found && found < 3:
+			found++
+			continue
+		case !time.Now().Before(deadline):
+			w.busyFor(busyPause)
+			return ReasonBusy
+		case a.busy && !reported:
+			reported = true
+			w.options.Report(slog.LevelInfo, "waiting for another process that packs into the cache file",
+				slog.Duration("at_most", w.options.Wait))
+		}
+		time.Sleep(pause)
+	}
+}
+
+// patience returns until when another process is waited for.
+func (w *Writer) patience(u *User) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if u != nil && time.Now().Before(w.busyUntil) {
+		return time.Now()
+	}
+	return time.Now().Add(w.options.Wait)
+}
+
+func (w *Writer) busyFor(pause time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busyUntil = time.Now().Add(pause)
+}
+
+// tryBegin tries it once.
+func (w *Writer) tryBegin(u *User) attempt {
+	st := w.file.take()
+	defer w.file.give()
+	reason, ok := w.enter(u)
+	if !ok {
+		return attempt{reason: reason, busy: reason == ""}
+	}
+	was := st.ID()
+	ok, err := w.beginOnce(st)
+	a := attempt{ok: ok, busy: !ok && err == nil}
+	if errors.Is(err, store.ErrReplaced) {
+		if err = w.accept(st, st.Reopen()); err == nil {
+			w.noticeReplacement(st, was)
+		}
+		a.found = err == nil
+	} else if unusable(err) {
+		err = w.accept(st, err)
+		a.found = err == nil
+	}
+	w.notice(st)
+	if !ok {
+		w.leave(u)
+	}
+	if err != nil {
+		a.reason = w.refused(err)
+	}
+	if ok {
+		w.busyFor(0)
+	}
+	return a
+}
+
+// enter counts a user that is about to pack, so that no compaction begins, unless the file is not to be written to: then
+// ok is false, with the reason, or with none if this process compacts.
+func (w *Writer) enter(u *User) (reason string, ok bool) {
+	w.mu.Lock()
+	defer w.unlock()
+	if reason = w.refusedLocked(); reason != "" {
+		return reason, false
+	}
+	if u != nil && w.activity == compacting {
+		return "", false
+	}
+	if u != nil {
+		u.packs, w.packing = true, w.packing+1
+	}
+	return "", true
+}
+
+// leave takes a user that does not pack any more out of the count.
+func (w *Writer) leave(u *User) {
+	w.mu.Lock()
+	defer w.unlock()
+	w.leaveLocked(u)
+}
+
+func (w *Writer) leaveLocked(u *User) {
+	if u == nil || !u.packs {
+		return
+	}
+	u.packs, w.packing = false, w.packing-1
+	w.changed.Broadcast()
+}
+
+// refused takes note of an error that keeps this process from writing, and returns the reason to report.
+func (w *Writer) refused(err error) string {
+	w.mu.Lock()
+	defer w.unlock()
+	w.noteLocked(err)
+	w.forbidLocked(err)
+	if reason := w.refusedLocked(); reason != "" {
+		return reason
+	}
+	return ReasonDisk
+}
+
+// forbidLocked reports whether an error is that this process may not write to the file, which it does not try again.
+func (w *Writer) forbidLocked(err error) bool {
+	if err == nil || !w.options.Forbidden(err) {
+		return false
+	}
+	w.access = forbidden
+	return true
+}
+
+// refusedLocked returns why the file is not written to, or "".
+func (w *Writer) refusedLocked() string {
+	switch {
+	case w.options.ReadOnly, w.access == forbidden:
+		return ReasonReadOnly
+	case w.access == newer:
+		return ReasonVersion
+	case w.access == unmappable:
+		return ReasonDisk
+	}
+	return ""
+}
+
+// Arrival is how long after the last write a file that is too short may still be one that is copied to its place. Tests
+// change it.
+var Arrival = 2 * time.Second
+
+// beginOnce makes this process the writer of the file, if no other is. The error may be why its last file ended.
+func (w *Writer) beginOnce(st *store.Store) (bool, error) {
+	damage, err := w.pausing()
+	if err != nil {
+		return false, err
+	}
+	if damage != nil {
+		if errors.Is(damage, store.ErrShort) && writtenSince(w.options.Path, time.Now().Add(-Arrival)) {
+			return false, nil // it may be on its way here: who sets it aside takes it from whom copies it
+		}
+		as, err := st.SetAsideDamaged()
+		if as != "" {
+			w.reportSetAside(as, damage)
+		}
+		if err != nil {
+			return false, err
+		}
+		w.repaired()
+	}
+	ok, err := st.Begin()
+	if errors.Is(err, store.ErrFlush) {
+		w.endFile(st, err)
+	}
+	return ok, err
+}
+
+// pausing returns the damage of a file that is to be set aside first, or why nothing is to be written for now.
+func (w *Writer) pausing() (damage, err error) {
+	w.mu.Lock()
+	defer w.unlock()
+	if time.Now().Before(w.endedUntil) {
+		return nil, w.ended
+	}
+	if w.access == damaged {
+		damage = w.figures.Damaged
+	}
+	return damage, nil
+}
+
+func (w *Writer) repaired() {
+	w.mu.Lock()
+	defer w.unlock()
+	if w.access == damaged {
+		w.access = writable
+	}
+}
+
+// beginAtOnce makes this process the writer for a commit of changed flags and stamps, if no other is and nothing speaks
+// against it. If not, the next commit brings them along.
+func (w *Writer) beginAtOnce() (ok bool) {
+	st := w.file.take()
+	defer w.file.give()
+	if !w.mayChange() || st.Foreign() || st.CopiesUp() {
+		return false
+	}
+	ok, err := w.beginOnce(st)
+	if err != nil && !w.forbid(err) {
+		w.note(w.accept(st, err))
+	}
+	w.notice(st)
+	return ok && err == nil
+}
+
+func (w *Writer) mayChange() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	return w.refusedLocked() == "" && w.access != damaged && w.activity != compacting
+}
+
+func (w *Writer) forbid(err error) bool {
+	w.mu.Lock()
+	defer w.unlock()
+	return w.forbidLocked(err)
+}
+
+// endIfUnneeded gives the writer's lock to others if nobody here needs it, or has a commit to make. While something uncommitted is in memory this
+// process must stay the writer: the next one would give its space away.
+func (w *Writer) endIfUnneeded(st *store.Store) error {
+	if w.needed() {
+		return nil
+	}
+	err := st.EndWriting()
+	w.notice(st)
+	if err != nil {
+		return fmt.Errorf("give up writing cache %s: %w", w.name(), err)
+	}
+	return nil
+}
+
+func (w *Writer) needed() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	return w.packing > 0 || w.hasUncommittedLocked()
+}

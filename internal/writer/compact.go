@@ -1,0 +1,238 @@
+package writer
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+)
+
+// A Keep returns those of the records that a compaction keeps.
+type Keep func([]format.Record) []format.Record
+
+// Compact rewrites the file with those of its records that keep returns, nil for all, within the file's cap. It waits
+// for users that pack, and for another process that does, within limits.
+func (w *Writer) Compact(keep Keep) error {
+	if err := w.beginCompaction(); err != nil || w.inMemory() {
+		return err
+	}
+	defer w.endCompaction()
+	switch reason := w.begin(nil); reason {
+	case "":
+	case ReasonBusy:
+		return fmt.Errorf("compact cache %s: %w", w.name(), ErrBusy)
+	default:
+		return fmt.Errorf("compact cache %s: not written to (%s): %w", w.name(), reason,
+			cmp.Or(w.lastError(), ErrReadOnly))
+	}
+	defer w.giveUpWriting()
+	if err := w.commit(); err != nil {
+		return err
+	}
+	if w.needed() {
+		return fmt.Errorf("compact cache %s: %w", w.name(), ErrBusy)
+	}
+	return w.rewrite(func(records []format.Record) []format.Record {
+		records = w.withinCap(records)
+		if keep != nil {
+			records = keep(records)
+		}
+		return records
+	})
+}
+
+// beginCompaction waits until nobody packs. From then on no user becomes one that does, no commit starts, and Close
+// waits.
+func (w *Writer) beginCompaction() error {
+	deadline := time.Now().Add(w.options.Wait)
+	defer time.AfterFunc(w.options.Wait, w.wake).Stop()
+	w.mu.Lock()
+	defer w.unlock()
+	busy := func() bool { return w.activity == committing || w.activity == compacting }
+	for w.phase == open && (busy() || w.packing > 0 && time.Now().Before(deadline)) {
+		w.changed.Wait()
+	}
+	switch {
+	case w.phase != open:
+		return fmt.Errorf("cache %s: %w", w.name(), ErrClosed)
+	case w.packing > 0:
+		return fmt.Errorf("compact cache %s: a session is still packing: %w", w.name(), ErrBusy)
+	case w.inMemory():
+		return nil
+	}
+	if w.activity == due { // what was due is committed first
+		w.askLocked()
+		w.timer.Stop()
+		w.timer = nil
+	}
+	w.activity = compacting
+	return nil
+}
+
+func (w *Writer) wake() {
+	w.mu.Lock()
+	defer w.unlock()
+	w.changed.Broadcast()
+}
+
+func (w *Writer) endCompaction() {
+	w.mu.Lock()
+	defer w.unlock()
+	w.restLocked()
+}
+
+func (w *Writer) lastError() error {
+	w.mu.Lock()
+	defer w.unlock()
+	return w.figures.LastError
+}
+
+// minDeadBytes is what is not worth rewriting any file for.
+const minDeadBytes = 16 << 10
+
+// worthCompacting reports whether enough of the file is dead, and nobody packs into it. If so, no user becomes one that
+// does until the round ends.
+func (w *Writer) worthCompacting() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	slot, limit := w.loaded.slot, w.options.MaxBytes
+	worth := slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > minDeadBytes || limit > 0 && slot.End > uint64(limit)
+	if !worth || w.packing > 0 || w.hasUncommittedLocked() || !w.loaded.written {
+		return false
+	}
+	w.activity = compacting
+	return true
+}
+
+// rewrite writes the new file, with the records that keep returns, and puts it in place. This process is the writer,
+// nothing is uncommitted, and nobody packs.
+func (w *Writer) rewrite(keep Keep) error {
+	st := w.file.take()
+	defer w.file.give()
+	if !st.Writing() || !st.CanRewrite() {
+		return nil
+	}
+	start, before := time.Now(), st.Slot().End
+	what := w.nothingNew()
+	items, err := w.content(st, what, keep)
+	defer w.free(items)
+	if err != nil {
+		return w.undone(what, err)
+	}
+	known := what.layouts
+	var next *store.Rewriting
+	err = w.file.whileStoring(func() (err error) {
+		next, err = st.Rewrite(items, func(kept []format.Record) []format.Layout { return w.options.Describe(known, kept) })
+		return err
+	})
+	if err == nil {
+		err = next.TakePlace()
+	}
+	if err != nil {
+		return w.undone(what, fmt.Errorf("compact cache: %w", err))
+	}
+	from := st.ID()
+	err = next.Follow()
+	w.moved(from, next)
+	w.notice(st)
+	w.options.Report(slog.LevelInfo, "compacted the cache file",
+		slog.Uint64("bytes_before", before), slog.Uint64("bytes", next.Size()),
+		slog.Int("damaged_payloads", next.Damaged()), slog.Duration("duration", time.Since(start)))
+	return err
+}
+
+// nothingNew chooses what the next generation is if nothing is committed.
+func (w *Writer) nothingNew() (what choice) {
+	w.mu.Lock()
+	defer w.unlock()
+	w.changesLocked(&what)
+	return what
+}
+
+// content returns what a compaction makes the new file of: those of all records that keep returns, each with a reference
+// to its memory.
+func (w *Writer) content(st *store.Store, what choice, keep Keep) (items []store.Item, err error) {
+	records, err := w.records(st, what)
+	if err != nil {
+		return nil, err
+	}
+	records = keep(records)
+	w.mu.Lock()
+	defer w.unlock()
+	unlisted := map[uint64]*entries.Entry{}
+	for _, e := range w.entries.Unlisted {
+		if e.State() == entries.Durable {
+			unlisted[e.Record.Offset] = e
+		}
+	}
+	for _, r := range records {
+		it := store.Item{Record: r}
+		if e := unlisted[r.Offset]; e != nil {
+			it.Payload, it.Region = e.Data, e.Region
+		} else {
+			it.Payload, it.Region = st.Payload(&r)
+		}
+		it.Region.Retain()
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// free gives up the references of items.
+func (w *Writer) free(items []store.Item) {
+	for _, it := range items {
+		w.note(it.Region.Release())
+	}
+}
+
+// moved takes note of where a compaction has put what is in memory. Its memory stays as it is.
+func (w *Writer) moved(from [16]byte, next *store.Rewriting) {
+	w.mu.Lock()
+	defer w.unlock()
+	w.figures.Compactions++
+	w.figures.DamagedPayloads += int64(next.Damaged())
+	w.figures.WrittenBytes += int64(next.Size())
+	for e := range w.entries.Named() {
+		if at, ok := next.Moved(e.Record.Offset); ok && e.File == from && e.State() == entries.Durable {
+			e.File, e.Record.Offset = next.ID(), at
+		}
+	}
+}
+
+// withinCap leaves out the records used longest ago until the file keeps to its cap.
+func (w *Writer) withinCap(records []format.Record) []format.Record {
+	return UsedLast(records, w.options.MaxBytes, w.now())
+}
+
+// UsedLast returns, of the records, those used last that make a file of at most so many bytes; all if it is 0. A date
+// that is still to come says nothing, a clock was wrong: such a record counts as used longest ago.
+func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
+	if maxBytes <= 0 {
+		return records
+	}
+	const perRecord = 512 // index and alignment, generously
+	total := uint64(format.HeaderSize)
+	const day = 24 * 60 * 60 // clocks of several machines may differ
+	used := func(r format.Record) int64 {
+		if r.UsedAt > now+day {
+			return 0
+		}
+		return r.UsedAt
+	}
+	byUse := slices.Clone(records)
+	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(used(a), used(b)) })
+	kept := map[uint64]bool{}
+	for _, r := range byUse {
+		size := format.AlignUp(r.Size, format.Alignment) + perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
+		if total+size <= uint64(maxBytes) {
+			total += size
+			kept[r.Offset] = true
+		}
+	}
+	return slices.DeleteFunc(records, func(r format.Record) bool { return !kept[r.Offset] })
+}

@@ -1,0 +1,66 @@
+package writer
+
+import "time"
+
+// A Count is a number of entries and their bytes.
+type Count struct {
+	Entries int64
+	Bytes   int64
+}
+
+func (c *Count) add(n int) { c.Entries++; c.Bytes += int64(n) }
+
+// Figures are what a writer has done since it was made, and what its file is like: see xpwc.Stats.
+type Figures struct {
+	Hits            Count
+	Misses          int64
+	Packed          Count
+	Reused          Count
+	Adopted         Count
+	Verified        Count
+	DamagedPayloads int64
+	Unverified      Count
+	Compactions     int64
+	Private         map[string]Count
+	LostPayloads    int64
+	CopiedBytes     int64
+	PackingTime     time.Duration
+	MappedBytes     int64
+	PrivateBytes    int64
+	Generation      uint64
+	Entries         int
+	FileBytes       int64
+	PayloadBytes    int64
+	DeadBytes       int64
+	WrittenBytes    int64
+	Damaged         error
+	LastError       error
+}
+
+// Figures returns the figures now.
+func (w *Writer) Figures() Figures {
+	w.mu.Lock()
+	defer w.unlock()
+	w.describeLocked()
+	f := w.figures
+	f.Private = map[string]Count{}
+	for reason, count := range w.figures.Private {
+		f.Private[reason] = count
+	}
+	f.Unverified = w.verifier.unverified()
+	return f
+}
+
+// describeLocked brings the figures of the file up to date, for as long as it is open.
+func (w *Writer) describeLocked() {
+	if w.inMemory() || w.phase == closed {
+		return
+	}
+	slot := &w.loaded.slot
+	w.figures.Generation, w.figures.Entries = slot.Generation, int(slot.Records)
+	w.figures.FileBytes = int64(slot.End)
+	w.figures.PayloadBytes, w.figures.DeadBytes = int64(slot.PayloadBytes), int64(slot.DeadBytes)
+}
+
+// Note keeps an error that changes nothing for the caller, and reports it.
+func (w *Writer) Note(err error) { w.note(err) }

@@ -1,0 +1,306 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+)
+
+// What it means for the entries in memory that the store has loaded another generation, or another file, or found that
+// there is none it can use.
+
+// refresh picks up a newer generation that another process committed.
+func (w *Writer) refresh() error {
+	st := w.file.take()
+	defer w.file.give()
+	if st == nil || w.toBeSetAside() {
+		return nil
+	}
+	was := st.ID()
+	err := st.Refresh()
+	if err == nil {
+		w.noticeReplacement(st, was)
+	}
+	err = w.accept(st, err)
+	w.notice(st)
+	return err
+}
+
+// toBeSetAside reports whether the file is damaged, and is set aside with the first miss. If it is only read somebody
+// else may have done so.
+func (w *Writer) toBeSetAside() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	if w.access == damaged && w.options.ReadOnly {
+		w.access = writable
+	}
+	return w.access == damaged
+}
+
+// unusable reports whether an error is that the file has nothing to use.
+func unusable(err error) bool {
+	return errors.Is(err, format.ErrDamaged) || errors.Is(err, format.ErrForeign) || errors.Is(err, format.ErrVersion)
+}
+
+// accept turns what loading the file found into what it means for the cache. The error is one for the caller of Open.
+func (w *Writer) accept(st *store.Store, err error) error {
+	if errors.Is(err, store.ErrOverwritten) {
+		w.loseFile(st.ID(), err)
+	}
+	if unusable(err) || errors.Is(err, format.ErrNotCache) { // what was mapped may be cut off or written over
+		w.distrust(st, err)
+	}
+	if err != nil && w.options.Strict {
+		return errors.Join(err, st.Close())
+	}
+	foreign := st.Foreign()
+	w.mu.Lock()
+	defer w.unlock()
+	switch {
+	case err == nil:
+		w.changeAccessLocked(writable, "", nil)
+	case errors.Is(err, format.ErrDamaged):
+		if known := w.figures.Damaged; known == nil || known.Error() != err.Error() {
+			w.options.Report(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
+		}
+		w.access, w.figures.Damaged = damaged, err
+	case errors.Is(err, format.ErrVersion) && !foreign: // a newer one, of programs that are to go on with it
+		w.changeAccessLocked(newer, "cache file of a newer format version is left alone", err)
+	case errors.Is(err, store.ErrUnmappable):
+		w.changeAccessLocked(unmappable, "cache file cannot be mapped", err)
+	case unusable(err):
+		w.changeAccessLocked(writable, "", nil)
+	default:
+		return err
+	}
+	return nil
+}
+
+// changeAccessLocked changes whether the file may be written to, which stays as it is for a process that must not. It
+// reports why, the first time.
+func (w *Writer) changeAccessLocked(to access, report string, err error) {
+	if w.access == forbidden {
+		return
+	}
+	if err != nil {
+		w.figures.LastError = err
+		if w.access != to {
+			w.options.Report(slog.LevelWarn, report, slog.Any("error", err))
+		}
+	}
+	w.access = to
+}
+
+// notice brings what is known of the loaded generation up to date. It follows everything that may change that.
+func (w *Writer) notice(st *store.Store) {
+	now := loaded{
+		id: st.ID(), slot: st.Slot(), index: st.Index(), file: st.Loaded(), foreign: st.Foreign(),
+		written: st.Writing(), hasFile: st.HasFile(),
+	}
+	if now.index != nil {
+		now.base = st.Base().Retain()
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	was := w.loaded
+	w.forgetBaseLocked()
+	w.loaded = now
+	if was.id == now.id && was.index == now.index {
+		return
+	}
+	if was.id != now.id {
+		w.damage = map[uint64]bool{}
+	}
+	w.forgetUnlistedLocked()
+	w.forgetUnusedLocked()
+	if now.index != nil {
+		w.entries.Expect(min(now.index.Len(), manyEntries))
+	}
+}
+
+// manyEntries is as many as memory is made ready for at once.
+const manyEntries = 1024
+
+func (w *Writer) forgetBaseLocked() {
+	if w.loaded.base != nil {
+		w.freed = append(w.freed, w.loaded.base)
+		w.loaded.base = nil
+	}
+}
+
+// forgetUnlistedLocked takes out of what the loaded index does not have what is in it now, and what is lost with its
+// file.
+func (w *Writer) forgetUnlistedLocked() {
+	w.entries.List(func(e *entries.Entry) bool { return e.State() == entries.Durable || e.File != w.loaded.id })
+}
+
+// forgetUnusedLocked drops what was found through an index that is no longer the loaded one. Entries in use stay: their
+// memory does not change.
+func (w *Writer) forgetUnusedLocked() {
+	w.entries.RemoveWhere(func(e *entries.Entry) bool {
+		if e.Sessions > 0 || e.State() == entries.Private || e.Unlisted || e.By != nil ||
+			e.Changed && e.File == w.loaded.id {
+			return false
+		}
+		w.becomeLocked(e, entries.Dropped)
+		w.freed = append(w.freed, e.Region)
+		return true
+	})
+}
+
+// noticeReplacement reports a file that is no longer the one at the path, if it was one.
+func (w *Writer) noticeReplacement(st *store.Store, was [16]byte) {
+	if was != [16]byte{} && was != st.ID() {
+		w.options.Report(slog.LevelInfo, "cache file was replaced by another process")
+	}
+}
+
+// damagedIndex gives up the file whose loaded index turned out damaged, once nothing is being written to it. What is
+// written then may have taken its place. The error is one for the caller of a cache with Options.Strict.
+func (w *Writer) damagedIndex(index *format.Index, err error) error {
+	st := w.file.takeStill()
+	defer w.file.give()
+	if st.Index() != index {
+		return nil
+	}
+	err = w.accept(st, st.Damaged(err))
+	w.notice(st)
+	return err
+}
+
+// distrust keeps new sessions from memory whose file is damaged: it may be cut off. It gives the file up.
+func (w *Writer) distrust(st *store.Store, err error) {
+	w.withholdFile(st, err)
+	if st.Writing() && !w.options.Strict { // to whom sets it aside later, it would be in use
+		w.setAside(st, err)
+		return
+	}
+	w.note(st.Abandon())
+	w.notice(st)
+}
+
+func (w *Writer) withholdFile(st *store.Store, err error) {
+	writing := st.Writing()
+	w.mu.Lock()
+	defer w.unlock()
+	for e := range w.entries.Named() {
+		if e.State() == entries.Durable {
+			e.Withhold(err)
+		}
+	}
+	if writing && w.hasUncommittedLocked() { // which is not damaged, and serves who has it
+		w.loseLocked(fmt.Errorf("cache %s: what was packed is not in it: %w", w.name(), err))
+	}
+}
+
+// damagedPayloadLocked keeps a payload that is not what was committed from further sessions and from the next
+// generation. It is packed afresh.
+func (w *Writer) damagedPayloadLocked(e *entries.Entry) {
+	w.figures.DamagedPayloads++
+	err := fmt.Errorf("cache %s: payload of %q: %w", w.name(), e.Name(), format.ErrDamaged)
+	w.figures.LastError = err
+	w.options.Report(slog.LevelWarn, "damaged payload is packed afresh",
+		slog.String("name", e.Name()), slog.Int("bytes", len(e.Data)), slog.Int("sessions", e.Sessions))
+	if e.Listed(w.loaded.id) {
+		w.damage[e.Record.Offset] = true
+	}
+	e.Withhold(err)
+	w.dirty = true
+}
+
+// A disk that fails may lose at any time what was written since the last commit, and says so once. So a failed flush
+// ends the file: nothing is tried again. Who uses what was not committed is told; others begin a new file at once, and
+// this process after a while.
+
+// endedPause is how long a process packs into private memory whose file has ended.
+const endedPause = time.Minute
+
+// endFile gives up the file because it could not be flushed, or what a commit consists of could not be written.
+func (w *Writer) endFile(st *store.Store, cause error) {
+	w.loseUncommitted(cause)
+	w.setAside(st, cause)
+}
+
+func (w *Writer) loseUncommitted(cause error) {
+	w.mu.Lock()
+	defer w.unlock()
+	uncommitted := entries.Only(w.entries.Unlisted, (*entries.Entry).Uncommitted)
+	if len(uncommitted) > 0 {
+		w.loseLocked(cause)
+	}
+	w.loseEntriesLocked(uncommitted, cause)
+	w.ended, w.endedUntil = cause, time.Now().Add(endedPause)
+}
+
+// lost takes note of what is wrong with a file, once nothing is being written to it.
+func (w *Writer) lost(id [16]byte, err error) {
+	st := w.file.takeStill()
+	defer w.file.give()
+	switch {
+	case st.ID() != id: // somebody else has
+	case errors.Is(err, store.ErrFlush):
+		w.endFile(st, err)
+	default:
+		w.note(w.accept(st, err))
+		w.notice(st)
+	}
+}
+
+// setAside gives up the file that this process writes to, and leaves its path to others.
+func (w *Writer) setAside(st *store.Store, cause error) {
+	as, err := st.End()
+	w.note(err)
+	w.note(cause)
+	if as != "" {
+		w.reportSetAside(as, cause)
+	}
+	w.notice(st)
+}
+
+func (w *Writer) reportSetAside(as string, cause error) {
+	w.options.Report(slog.LevelWarn, "damaged cache file was set aside", slog.String("as", as), slog.Any("error", cause))
+}
+
+// loseFile takes note that nothing of a file is what it was.
+func (w *Writer) loseFile(id [16]byte, why error) {
+	w.mu.Lock()
+	defer w.unlock()
+	var gone []*entries.Entry
+	for e := range w.entries.Named() {
+		if e.State() != entries.Private && e.File == id {
+			gone = append(gone, e)
+		}
+	}
+	w.loseEntriesLocked(gone, why)
+}
+
+// loseEntriesLocked takes note that the bytes of entries are gone, or may be, and has the sessions know that use or pack
+// them.
+func (w *Writer) loseEntriesLocked(gone []*entries.Entry, why error) {
+	is, inUse := map[*entries.Entry]bool{}, 0
+	for _, e := range gone {
+		e.Withhold(why)
+		is[e] = true
+		by, _ := e.By.(*User)
+		if e.Sessions > 0 || by != nil {
+			inUse++
+		}
+		if by != nil {
+			by.loseLocked(e, why)
+		}
+	}
+	if inUse == 0 {
+		return
+	}
+	for u := range w.users {
+		u.loseAnyLocked(is, why)
+	}
+	w.figures.LostPayloads += int64(inUse)
+	w.options.Report(slog.LevelError, "packed weights in use were lost",
+		slog.Int("payloads", inUse), slog.Any("error", why))
+}

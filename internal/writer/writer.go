@@ -1,0 +1,468 @@
+// Package writer is what all handles of one cache share in a process: the entries in memory, and the one owner of the
+// file. It commits, compacts and reloads. Sessions come in through [User].
+//
+// There are two locks. The file's is held while the system works on the file: who has taken it has the store to itself.
+// Within it, or alone, that of the entries and figures (mu) is held for moments: no code of the host runs while it is
+// held, nothing is hashed, compared or waited for, and no system call is made. Methods lock for themselves. Functions
+// that are given the store are called with the file taken; those whose names end in Locked are called with mu held.
+package writer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+)
+
+// Options say how a cache treats its file.
+type Options struct {
+	Path       string        // what the cache is called; without files it is in memory
+	ReadOnly   bool          // nothing is written
+	Strict     bool          // what is wrong with the file is an error
+	Repack     bool          // each payload is compared with a packing
+	Background bool          // payloads are verified in the background
+	MaxBytes   int64         // of the file, or 0
+	Wait       time.Duration // for another process that writes
+	Store      store.Options
+
+	// Describe returns the layouts of records, with what is said of each. known are those that the file says so far.
+	Describe func(known []format.Layout, records []format.Record) []format.Layout
+	// Prepare is called before something is committed, without a lock: it may take milliseconds.
+	Prepare func()
+	// Report is given events. It must not wait.
+	Report func(level slog.Level, message string, attributes ...slog.Attr)
+	// Forbidden reports whether an error is that this process may not write to the file.
+	Forbidden func(error) bool
+	// Sum returns the sum of bytes in memory. Those that the disk cannot give are an error, and no signal.
+	Sum func([]byte) (format.Digest, error)
+	// Close gives up what belongs to the caller, after the file.
+	Close func() error
+}
+
+// A Writer is one cache in this process.
+type Writer struct {
+	options Options
+	file    file
+
+	mu      sync.Mutex
+	changed *sync.Cond // something ended: a commit, a compaction, a session's packing, a sum
+
+	handles map[*Handle]bool
+	users   map[*User]bool
+	phase   phase
+	packing int // users that pack into the file
+	summing int // sums of what was handed in are being computed
+
+	entries *entries.Set
+	loaded  loaded
+	access  access
+	damage  map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
+	dirty   bool            // an entry of the file changed its flags or stamps, or is bad
+
+	activity activity
+	timer    *time.Timer // of a commit that is due
+	current  *round      // of the commits that are made now, or that are due
+	next     *round      // of those asked for meanwhile, or nil
+
+	busyUntil  time.Time // until then nobody waits for another process
+	ended      error     // why the file ended that this process wrote to last
+	endedUntil time.Time // until then it does not write to another
+
+	verifier verifier
+	figures  Figures
+	freed    []*store.Region // references to give up when mu is not held
+	now      func() int64    // seconds since 1970
+}
+
+// A phase is where a writer is in its life.
+type phase uint8
+
+const (
+	open    phase = iota
+	closing       // no session can begin any more
+	closed
+)
+
+// An activity is what a writer does with its file.
+type activity uint8
+
+const (
+	resting    activity = iota
+	due                 // a commit begins in a moment
+	committing          // until nothing more was asked for
+	compacting          // no user becomes one that packs
+)
+
+// An access is whether the file may be written to, but for other writers.
+type access uint8
+
+const (
+	writable  access = iota
+	damaged          // it is set aside before anything is written
+	forbidden        // the system does not let this process
+	newer            // it is of a newer version, of programs that are to go on with it
+	unmappable
+)
+
+// The reasons for private memory: see package xpwc.
+const (
+	ReasonUnnamed  = "unnamed"
+	ReasonReadOnly = "read-only"
+	ReasonBusy     = "busy"
+	ReasonVersion  = "version"
+	ReasonDisk     = "disk"
+)
+
+// Errors that package xpwc hands on: see there.
+var (
+	ErrBusy     = errors.New("the file is being written to; try again later")
+	ErrClosed   = errors.New("already closed")
+	ErrInUse    = errors.New("sessions are still open; close them first")
+	ErrReadOnly = errors.New("the cache is read-only")
+	ErrLost     = errors.New("packed weights in use were lost; load the model again, with a cache on another disk if " +
+		"this one fails")
+)
+
+// loaded is what is known of the loaded generation without asking the store.
+type loaded struct {
+	id      [16]byte // of the file, zero if there is none
+	slot    format.Slot
+	index   *format.Index // nil if there is none
+	base    *store.Region // that the index' payloads are in, with a reference to it
+	file    *store.Loaded // to be asked whether it is still there, or nil
+	foreign bool          // the file at the path is another program's
+	written bool          // this process is its writer
+	hasFile bool
+}
+
+// A file is the store, which belongs to whoever has taken it.
+type file struct {
+	mu     sync.Mutex
+	st     *store.Store // nil for a cache in memory
+	stored sync.Cond
+	// storing: a commit or a compaction is being written while others may take the file. It stays this file meanwhile.
+	storing bool
+}
+
+func (f *file) take() *store.Store {
+	f.mu.Lock()
+	return f.st
+}
+
+func (f *file) give() { f.mu.Unlock() }
+
+// takeStill takes the file when nothing is being written to it that whoever takes it could spoil.
+func (f *file) takeStill() *store.Store {
+	f.mu.Lock()
+	for f.storing {
+		f.stored.Wait()
+	}
+	return f.st
+}
+
+// whileStoring has the store write while others may take the file, which is taken again afterwards.
+func (f *file) whileStoring(write func() error) error {
+	f.storing = true
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.storing = false
+		f.stored.Broadcast()
+	}()
+	return write()
+}
+
+// New makes the writer of a cache and loads its file. Without files it is a cache in memory. setUp, if not nil, is
+// called before anything is reported.
+func New(files store.Files, o Options) (*Writer, error) {
+	w := &Writer{
+		options: o,
+		handles: map[*Handle]bool{},
+		users:   map[*User]bool{},
+		entries: entries.NewSet(),
+		damage:  map[uint64]bool{},
+		now:     func() int64 { return time.Now().Unix() },
+	}
+	w.changed = sync.NewCond(&w.mu)
+	w.file.stored.L = &w.file.mu
+	w.verifier.pause = verifyPause
+	w.figures.Private = map[string]Count{}
+	if files == nil {
+		return w, nil
+	}
+	w.file.st = store.New(o.Path, files, o.Store)
+	st := w.file.take()
+	defer w.file.give()
+	if err := w.accept(st, st.Load()); err != nil {
+		return nil, err
+	}
+	w.notice(st)
+	return w, nil
+}
+
+// name is what error messages call the cache.
+func (w *Writer) name() string { return cmp.Or(w.options.Path, "in memory") }
+
+// inMemory reports whether the cache has no file.
+func (w *Writer) inMemory() bool { return w.file.st == nil }
+
+// unlock ends holding mu, and gives up the memory that was freed meanwhile.
+func (w *Writer) unlock() {
+	freed := w.freed
+	w.freed = nil
+	w.mu.Unlock()
+	for _, r := range freed {
+		w.note(r.Release())
+	}
+}
+
+// noteLocked keeps an error that changes nothing for the caller, and reports it.
+func (w *Writer) noteLocked(err error) {
+	if err != nil {
+		w.figures.LastError = err
+		w.options.Report(slog.LevelWarn, "the cache goes on after an error", slog.Any("error", err))
+	}
+}
+
+func (w *Writer) note(err error) {
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(err)
+}
+
+// becomeLocked changes an entry's state.
+func (w *Writer) becomeLocked(e *entries.Entry, next entries.State) {
+	if err := e.Become(next); err != nil {
+		w.noteLocked(fmt.Errorf("cache %s: %w", w.name(), err))
+	}
+}
+
+// A Handle is one opening of a cache.
+type Handle struct {
+	w    *Writer
+	lost error // something packed is in a file that is no longer in place; Save reports it once
+	open bool
+}
+
+// Open returns one more handle. Its second result is false if the cache is being closed: when that is done, another
+// writer is to be made.
+func (w *Writer) Open() (*Handle, bool) {
+	w.mu.Lock()
+	defer w.unlock()
+	if w.phase != open {
+		for w.phase != closed {
+			w.changed.Wait()
+		}
+		return nil, false
+	}
+	h := &Handle{w: w, open: true}
+	w.handles[h] = true
+	return h, true
+}
+
+// Save waits until what finalized sessions packed is on stable storage. It returns the error that kept it from getting
+// there, once.
+func (h *Handle) Save() error {
+	w := h.w
+	w.mu.Lock()
+	defer w.unlock()
+	return h.saveLocked()
+}
+
+func (h *Handle) saveLocked() error {
+	err := h.w.awaitCommitLocked()
+	err = cmp.Or(err, h.lost)
+	h.lost = nil
+	return err
+}
+
+// Close saves, and gives the handle up. last: it was the last one, and the file is closed. ErrInUse, and the handle stays
+// open, while sessions of it are.
+func (h *Handle) Close() (last bool, err error) {
+	w := h.w
+	last, err = h.leave()
+	if last {
+		err = errors.Join(err, w.close())
+	}
+	return last, err
+}
+
+func (h *Handle) leave() (last bool, err error) {
+	w := h.w
+	w.mu.Lock()
+	defer w.unlock()
+	if !h.open {
+		return false, nil
+	}
+	n := 0
+	for u := range w.users {
+		if u.handle == h {
+			n++
+		}
+	}
+	if n > 0 {
+		return false, fmt.Errorf("cache %s: %d %w", w.name(), n, ErrInUse)
+	}
+	h.open = false
+	delete(w.handles, h)
+	if last = len(w.handles) == 0; last {
+		w.phase = closing
+	}
+	return last, h.saveLocked()
+}
+
+// close gives up everything. There are neither sessions nor commits.
+func (w *Writer) close() error {
+	w.stopVerifying()
+	w.forgetAll()
+	st := w.file.takeStill()
+	defer w.file.give()
+	var errs []error
+	if st != nil {
+		errs = append(errs, st.Close())
+	}
+	if w.options.Close != nil {
+		errs = append(errs, w.options.Close())
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	w.phase = closed
+	w.changed.Broadcast()
+	return errors.Join(errs...)
+}
+
+// forgetAll gives up all entries.
+func (w *Writer) forgetAll() {
+	w.mu.Lock()
+	defer w.unlock()
+	w.describeLocked()
+	w.entries.RemoveWhere(func(e *entries.Entry) bool {
+		w.becomeLocked(e, entries.Dropped)
+		w.freed = append(w.freed, e.Region)
+		return true
+	})
+	w.entries.Unlisted = nil
+	w.forgetBaseLocked()
+}
+
+// loseLocked has each handle's next Save return an error.
+func (w *Writer) loseLocked(err error) {
+	for h := range w.handles {
+		h.lost = err
+	}
+}
+
+// Trim gives back the memory of packed weights that no session uses.
+func (w *Writer) Trim() error {
+	trimmed, err := w.trimMemory()
+	if trimmed || err != nil {
+		return err
+	}
+	st := w.file.takeStill()
+	defer w.file.give()
+	if st.Writing() || !st.HasFile() || !w.unused() {
+		return nil // what is mapped is in use, or yet to be committed, or nothing
+	}
+	err = w.accept(st, st.Reopen())
+	w.notice(st)
+	return err
+}
+
+// unused reports whether there are neither sessions nor anything wrong with the file.
+func (w *Writer) unused() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	return len(w.users) == 0 && w.access != damaged
+}
+
+// trimMemory waits for commits, and gives back what a cache in memory has; trimmed reports that it is one.
+func (w *Writer) trimMemory() (trimmed bool, err error) {
+	w.mu.Lock()
+	defer w.unlock()
+	if w.activity == due && len(w.users) == 0 {
+		w.startLocked()
+	}
+	for w.phase == open && (w.activity == committing || w.activity == compacting) {
+		w.changed.Wait()
+	}
+	if w.phase != open {
+		return false, fmt.Errorf("trim cache %s: %w", w.name(), ErrClosed)
+	}
+	if !w.inMemory() {
+		return false, nil
+	}
+	w.entries.RemoveWhere(func(e *entries.Entry) bool {
+		if e.Sessions > 0 {
+			return false
+		}
+		w.becomeLocked(e, entries.Dropped)
+		w.freed = append(w.freed, e.Region)
+		return true
+	})
+	return true, nil
+}
+
+// Sessions returns how many sessions are open.
+func (w *Writer) Sessions() int {
+	w.mu.Lock()
+	defer w.unlock()
+	return len(w.users)
+}
+
+// Index returns the loaded index, nil if there is none.
+func (w *Writer) Index() *format.Index {
+	w.mu.Lock()
+	defer w.unlock()
+	return w.loaded.index
+}
+
+// Names returns the names of what sessions may be given: those of entries in memory, and those that the loaded index has
+// for a layout. They are neither sorted nor each once.
+func (w *Writer) Names(layout format.Digest) (names []string) {
+	names, index, damage := w.namesInMemory()
+	if index == nil {
+		return names
+	}
+	for i := range index.Len() {
+		r, err := index.Record(i)
+		if err != nil {
+			w.note(w.damagedIndex(index, err))
+			break
+		}
+		if r.Layout == layout && !damage[r.Offset] {
+			names = append(names, r.Kernel+r.Bias)
+		}
+	}
+	return names
+}
+
+func (w *Writer) namesInMemory() (names []string, index *format.Index, damage map[uint64]bool) {
+	w.mu.Lock()
+	defer w.unlock()
+	for e := range w.entries.Named() {
+		if e.Given(w.loaded.id) {
+			names = append(names, e.Name())
+		}
+	}
+	damage = map[uint64]bool{}
+	for at := range w.damage {
+		damage[at] = true
+	}
+	return names, w.loaded.index, damage
+}
+
+// writtenSince reports whether a file's content was changed after a time.
+func writtenSince(path string, after time.Time) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.ModTime().After(after)
+}
