@@ -20,7 +20,7 @@ func (provider) free()                       {}
 // Provider returns nil; with cgo it is what a runtime takes.
 func (s *Session) Provider() unsafe.Pointer { return nil }
 
-func askPackedSize(*packing.Geometry, []byte, int) packedSize { return packedSize{} }
+func askPackedSize(*packing.Geometry, uint64, int) packedSize { return packedSize{} }
 
 // Hash is for tests of what does not need C: what is verified is what runtimes use, and there are none.
 func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {

@@ -42,8 +42,8 @@ enum xnn_status xpwc_probe_family(
 const void* xpwc_build_identifier(size_t* size);
 
 // Returns how many bytes XNNPACK asks a weights cache to reserve for what it packs for a node, or 0 if it asks for none
-// or does not support the node. zeros are as many bytes as the longest of the node's tensors has, and XNN_EXTRA_BYTES;
-// scales_count are as many as its channels or blocks. fingerprint_id is that of the key that it looks up before.
-size_t xpwc_packed_size(const struct xpwc_node* node, const void* zeros, size_t scales_count, uint32_t* fingerprint_id);
+// or does not support the node. The longest of the node's tensors has so many elements; scales_count are as many as its
+// channels or blocks. fingerprint_id is that of the key that it looks up before. One thread may ask at a time.
+size_t xpwc_packed_size(const struct xpwc_node* node, size_t elements, size_t scales_count, uint32_t* fingerprint_id);
 
 #endif

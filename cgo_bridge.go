@@ -87,9 +87,9 @@ func buildIdentifier() []byte {
 }
 
 // askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator
-// wants. It returns 0 if XNNPACK does not use a weights cache for it, or does not support it. zeros are at least as
-// long as each of the node's tensors.
-func askPackedSize(g *packing.Geometry, zeros []byte, scales int) packedSize {
+// wants, with so many elements and scales. It returns 0 if XNNPACK does not use a weights cache for it, or does not
+// support it. One may ask at a time.
+func askPackedSize(g *packing.Geometry, elements uint64, scales int) packedSize {
 	node := C.struct_xpwc_node{
 		op:              C.enum_xpwc_operator(g.Family.Operator),
 		input:           C.enum_xnn_datatype(g.Family.Input),
@@ -115,7 +115,7 @@ func askPackedSize(g *packing.Geometry, zeros []byte, scales int) packedSize {
 		node.padding = 1
 	}
 	var fingerprintID C.uint32_t
-	n := C.xpwc_packed_size(&node, unsafe.Pointer(unsafe.SliceData(zeros)), C.size_t(scales), &fingerprintID)
+	n := C.xpwc_packed_size(&node, C.size_t(elements), C.size_t(scales), &fingerprintID)
 	return packedSize{uint64(n), uint32(fingerprintID)}
 }
 

@@ -63,8 +63,27 @@ static enum xnn_status ask(const struct xpwc_node* node, const struct xpwc_conte
   return status;
 }
 
-size_t xpwc_packed_size(const struct xpwc_node* node, const void* zeros, size_t scales_count, uint32_t* fingerprint_id) {
-  if (xnn_initialize(NULL) != xnn_status_success) {
+// Returns n bytes of zeros, or NULL. What is not read takes no memory, but counts as address space, of which a process
+// may be allowed little.
+static const void* zeros_of(size_t n) {
+  enum { least = 1 << 20 };
+  static void* zeros;
+  static size_t size;
+  if (n > size) {
+    const size_t more = n > 2 * size ? n : 2 * size;
+    free(zeros);
+    size = more > least ? more : least;
+    zeros = calloc(size, 1);
+    if (zeros == NULL) {
+      size = 0;
+    }
+  }
+  return zeros;
+}
+
+size_t xpwc_packed_size(const struct xpwc_node* node, size_t elements, size_t scales_count, uint32_t* fingerprint_id) {
+  const void* zeros = zeros_of(elements * sizeof(float) + XNN_EXTRA_BYTES); // of the widest elements
+  if (zeros == NULL || xnn_initialize(NULL) != xnn_status_success) {
     return 0;
   }
   float* scales = malloc(scales_count * sizeof(float));

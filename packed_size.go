@@ -81,18 +81,8 @@ func (s *source) fits(g *packing.Geometry) bool {
 	return g.Family.Kernel.Size() > 0 && g.LeastBytes() <= uint64(len(s.content))
 }
 
-// What kernels that are asked about consist of, in case they are read.
-var zeros struct {
-	sync.Mutex
-	memory []byte
-}
-
-// leastZeros is what a first question has. What is not read takes no memory, but counts as address space, of which a
-// process may be allowed little.
-const leastZeros = 1 << 20
-
-// xnnExtraBytes is how far beyond its end a tensor may be read: XNN_EXTRA_BYTES of xnnpack.h, at most.
-const xnnExtraBytes = 128
+// asking is held while XNNPACK is asked: what kernels consist of is in one place.
+var asking sync.Mutex
 
 func measure(g *packing.Geometry) packedSize {
 	// Flags of the node: what a runtime with others packs is not known.
@@ -101,23 +91,9 @@ func measure(g *packing.Geometry) packedSize {
 	if !ok || g.Flags&^askable != 0 {
 		return packedSize{}
 	}
-	const widest = 4 // bytes of an element
-	size := elements*widest + xnnExtraBytes
-	zeros.Lock()
-	defer zeros.Unlock()
-	if size > uint64(len(zeros.memory)) {
-		memory, err := mapAnonymous(int(format.AlignUp(max(size, leastZeros, 2*uint64(len(zeros.memory))),
-			uint64(mapGranularity()))))
-		if err != nil {
-			return packedSize{}
-		}
-		if makeReadOnly(memory) != nil || zeros.memory != nil && unmap(zeros.memory) != nil {
-			_ = unmap(memory) // what is not known is compared with less
-			return packedSize{}
-		}
-		zeros.memory = memory
-	}
-	said := askPackedSize(g, zeros.memory, scales)
+	asking.Lock()
+	defer asking.Unlock()
+	said := askPackedSize(g, elements, scales)
 	if said.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
 		return packedSize{}
 	}
