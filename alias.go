@@ -3,6 +3,8 @@ package xpwc
 import (
 	"fmt"
 	"slices"
+
+	"xpwc/internal/digest"
 )
 
 // Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy, alias, in its place.
@@ -73,7 +75,7 @@ func (c *copying) suffix() string {
 
 // of returns the digest of a copy whose original has this one. No tensor's content and no other copying has it.
 func (c *copying) of(original Digest) Digest {
-	return digestOfStrings("alias", c.suffix(), string(original[:]))
+	return digest.OfStrings("alias", c.suffix(), string(original[:]))
 }
 
 func (s *Session) addAlias(alias uintptr, src *source, c copying) error {

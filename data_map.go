@@ -1,7 +1,6 @@
 package xpwc
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -134,20 +133,4 @@ func (m nested) Tensor(name string) (Tensor, error) {
 		return m.outer.Tensor(name)
 	}
 	return t, err
-}
-
-// digestOfStrings gives a fixed-size stand-in for text of any length and number; the lengths go in, so that
-// ("ab", "c") and ("a", "bc") differ. No text at all is the zero digest.
-func digestOfStrings(parts ...string) Digest {
-	buf := make([]byte, 0, 512) // on the stack
-	empty := true
-	for _, p := range parts {
-		empty = empty && p == ""
-		buf = binary.LittleEndian.AppendUint64(buf, uint64(len(p)))
-		buf = append(buf, p...)
-	}
-	if empty {
-		return Digest{}
-	}
-	return DigestOf(buf)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"xpwc/internal/cpu"
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/packing"
 )
@@ -41,7 +42,7 @@ var machine = sync.OnceValue(func() format.Digest {
 	if len(id) == 0 {
 		return format.Digest{}
 	}
-	return digestOfStrings(runtime.GOARCH, cpu.Identity(), string(id))
+	return digest.OfStrings(runtime.GOARCH, cpu.Identity(), string(id))
 })
 
 // gather returns what the layouts of a file have.

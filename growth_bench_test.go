@@ -82,8 +82,8 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 			Offset:       uint64(format.HeaderSize + i*format.Alignment),
 			Size:         tinyBytes,
 			Sum:          digest.Of(payload),
-			Source:       digestOfStrings("/models/tiny"),
-			KernelStamp:  digestOfStrings("/models/tiny", m.names[i]),
+			Source:       digest.OfStrings("/models/tiny"),
+			KernelStamp:  digest.OfStrings("/models/tiny", m.names[i]),
 			KernelDigest: DigestOf(m.bytes(i)),
 		}
 	}

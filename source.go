@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/store"
 )
 
@@ -79,7 +80,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		s.own().memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
 	if stamp := t.Identity.Stamp; stamp != "" {
-		s.stamp = digestOfStrings(t.Identity.Source, stamp)
+		s.stamp = digest.OfStrings(t.Identity.Source, stamp)
 	}
 	return nil
 }

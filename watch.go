@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
 
@@ -39,7 +40,7 @@ func (w *watch) changed() error {
 func (s *Session) origin(id *Identity) *origin {
 	w := s.watch(id)
 	if s.lastOrigin == nil || s.lastSource != id.Source || s.lastOrigin.watch != w {
-		s.lastOrigin, s.lastSource = &origin{digestOfStrings(id.Source), w}, id.Source
+		s.lastOrigin, s.lastSource = &origin{digest.OfStrings(id.Source), w}, id.Source
 	}
 	return s.lastOrigin
 }

@@ -3,6 +3,7 @@
 package digest
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 
@@ -15,6 +16,22 @@ type Digest [16]byte
 
 // Of returns the digest of b.
 func Of(b []byte) Digest { return Digest(xxh3.Hash128(b).Bytes()) }
+
+// OfStrings gives a fixed-size stand-in for text of any length and number; the lengths go in, so that ("ab", "c") and
+// ("a", "bc") differ. No text at all is the zero digest.
+func OfStrings(parts ...string) Digest {
+	buf := make([]byte, 0, 512) // on the stack
+	empty := true
+	for _, p := range parts {
+		empty = empty && p == ""
+		buf = binary.LittleEndian.AppendUint64(buf, uint64(len(p)))
+		buf = append(buf, p...)
+	}
+	if empty {
+		return Digest{}
+	}
+	return Of(buf)
+}
 
 // Parse reads a digest from its 32 hexadecimal digits.
 func Parse(s string) (Digest, error) {
