@@ -1,10 +1,12 @@
 package xpwc
 
+import "xpwc/internal/ask"
+
 // LayoutAnswered reports whether XNNPACK has been asked about all families.
-func LayoutAnswered() bool { return answered.Load() }
+func LayoutAnswered() bool { return ask.Answered() }
 
 // ForgetLayout has the next session begin as if XNNPACK had not been asked.
-func ForgetLayout() { answered.Store(false) }
+func ForgetLayout() { ask.Forget() }
 
 // Tests cut files off and go on at once.
 func init() { arrival = 0 }

@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"xpwc/internal/store"
-	"xpwc/packing"
 )
 
 // Without cgo there is no XNNPACK: cache files can be opened and inspected, and sessions exist for the tests of what
@@ -20,8 +19,6 @@ func (provider) free()                       {}
 // Provider returns nil; with cgo it is what a runtime takes.
 func (s *Session) Provider() unsafe.Pointer { return nil }
 
-func askPackedSize(*packing.Geometry, uint64, int) packedSize { return packedSize{} }
-
 // Hash is for tests of what does not need C: what is verified is what runtimes use, and there are none.
 func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
 	for i := range payloads {
@@ -29,9 +26,3 @@ func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
 	}
 	return nil
 }
-
-func buildIdentifier() []byte { return nil }
-
-func probeLayout(*sample) error { return ErrNoCgo }
-
-func probeFamily(packing.Family, *sample) bool { return false }

@@ -7,19 +7,12 @@
 
 #include "_cgo_export.h"
 
-// XNNPACK's ABI has grown twice: the key got fingerprint_id (November 2025), the provider alias_data (March 2026). Whether
-// the header at hand has them shows in the sizes of its structs, so one source works with all, and the members are reached
-// by where they must lie instead of by name.
+// Whether the header at hand has alias_data, as it has fingerprint_id: see key.h.
 enum {
-  key_end = offsetof(struct xnn_weights_cache_look_up_key, bias) + sizeof(void*),
-  key_has_fingerprint_id = sizeof(struct xnn_weights_cache_look_up_key) > key_end,
   provider_end = offsetof(struct xnn_weights_cache_provider, delete_cache) + sizeof(void (*)(void)),
   provider_has_alias_data = sizeof(struct xnn_weights_cache_provider) > provider_end,
 };
 
-_Static_assert(
-    !key_has_fingerprint_id || sizeof(struct xnn_weights_cache_look_up_key) <= key_end + sizeof(uint64_t),
-    "xnn_weights_cache_look_up_key has members after fingerprint_id that xpwc does not know");
 _Static_assert(
     !provider_has_alias_data || sizeof(struct xnn_weights_cache_provider) == provider_end + sizeof(void (*)(void)),
     "xnn_weights_cache_provider has members after alias_data that xpwc does not know");
@@ -31,14 +24,6 @@ struct xpwc_provider {
   uintptr_t session;
   atomic_bool finalized;
 };
-
-uint32_t xpwc_fingerprint_id(const struct xnn_weights_cache_look_up_key* key) {
-  uint32_t id = 0;
-  if (key_has_fingerprint_id) {
-    memcpy(&id, (const char*)key + key_end, sizeof(id));
-  }
-  return id;
-}
 
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
   const struct xpwc_provider* provider = context;

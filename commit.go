@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/format"
 )
 
@@ -59,7 +60,7 @@ func (c *core) startCommit() {
 // commitAll commits until there is nothing more to commit. writes says whether there is something now.
 func (c *core) commitAll(writes bool) {
 	if writes {
-		_, _ = currentLayout() // to ask takes a millisecond or two, for which nobody is to wait
+		_, _ = ask.Layout() // to ask takes a millisecond or two, for which nobody is to wait
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

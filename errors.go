@@ -3,6 +3,7 @@ package xpwc
 import (
 	"errors"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/internal/trust"
@@ -54,5 +55,5 @@ var (
 	ErrMisaligned = errors.New("it cannot be mapped there; write the file anew with the section at a multiple of " +
 		"65536, which suits every system")
 	// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
-	ErrNoCgo = errors.New("built without cgo; build with CGO_ENABLED=1 and a C compiler")
+	ErrNoCgo = ask.ErrNoCgo
 )

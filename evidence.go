@@ -1,12 +1,9 @@
 package xpwc
 
 import (
-	"runtime"
 	"slices"
-	"sync"
 
-	"xpwc/internal/cpu"
-	"xpwc/internal/digest"
+	"xpwc/internal/ask"
 	"xpwc/internal/format"
 	"xpwc/packing"
 )
@@ -29,21 +26,11 @@ type shownFamily struct {
 	complete bool // all entries of the layout are of families that are shown
 	layout   format.Digest
 	sum      format.Digest
-	sample   *familySample // of this machine
+	sample   *ask.Family // of this machine
 }
 
 // mostShown is how many families are read of a file, which could claim any number.
 const mostShown = 1 << 10
-
-// machine is a digest of what XNNPACK chooses its kernels by, and of XNNPACK. It is zero if XNNPACK does not say which
-// it is.
-var machine = sync.OnceValue(func() format.Digest {
-	id := buildIdentifier()
-	if len(id) == 0 {
-		return format.Digest{}
-	}
-	return digest.OfStrings(runtime.GOARCH, cpu.Identity(), string(id))
-})
 
 // gather returns what the layouts of a file have.
 func gather(layouts []format.Layout) (all evidence) {
@@ -55,7 +42,7 @@ func gather(layouts []format.Layout) (all evidence) {
 			for _, f := range m.Families {
 				all = append(all, shownFamily{
 					machine: m.Digest, complete: m.Complete, layout: layouts[i].Fingerprint,
-					sum: f.Sum, sample: sampleOf(f.Family),
+					sum: f.Sum, sample: ask.About(f.Family),
 				})
 			}
 		}
@@ -65,7 +52,7 @@ func gather(layouts []format.Layout) (all evidence) {
 
 // ofThisMachine returns what was seen on such a machine as this.
 func (all evidence) ofThisMachine() evidence {
-	here := machine()
+	here := ask.Machine()
 	return slices.DeleteFunc(slices.Clone(all), func(s shownFamily) bool {
 		return s.machine != here || here == format.Digest{}
 	})
@@ -78,7 +65,7 @@ func (all evidence) ofThisMachine() evidence {
 //
 // It is for package registry, see Options.Evidence there. The bytes are part of the file's format.
 func Evidence(layout Digest, families []packing.Family, said string) string {
-	here, err := currentLayout()
+	here, err := ask.Layout()
 	if err != nil {
 		return said
 	}
@@ -87,7 +74,7 @@ func Evidence(layout Digest, families []packing.Family, said string) string {
 
 // evidenceFor is Evidence where this machine's layout is known.
 func evidenceFor(layout, here format.Digest, families []packing.Family, said string) string {
-	by := machine()
+	by := ask.Machine()
 	if by == (format.Digest{}) {
 		return said
 	}
@@ -100,8 +87,8 @@ func evidenceFor(layout, here format.Digest, families []packing.Family, said str
 		families, seen.Complete = families[:mostShown], false
 	}
 	for _, f := range families {
-		if of := sampleOf(f).ask(); of.known {
-			seen.Families = append(seen.Families, format.SeenFamily{Family: f, Sum: of.sum})
+		if sum, known := ask.About(f).Sum(); known {
+			seen.Families = append(seen.Families, format.SeenFamily{Family: f, Sum: sum})
 		} else {
 			seen.Complete = false
 		}
@@ -116,13 +103,19 @@ func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout form
 		return format.Digest{}, false
 	}
 	f := kernel.packing.identities[0].geometry.Family
-	at := slices.IndexFunc(all, func(s shownFamily) bool { return s.sample.family == f && s.sample.ask().sum == s.sum })
+	at := slices.IndexFunc(all, func(s shownFamily) bool {
+		if s.sample.Is != f {
+			return false
+		}
+		sum, known := s.sample.Sum()
+		return known && sum == s.sum
+	})
 	if at < 0 {
 		return format.Digest{}, false
 	}
 	for i := range kernel.packing.identities {
 		g := &kernel.packing.identities[i].geometry
-		if g.Family != f || !all[at].sample.shows(g, fingerprintID) {
+		if g.Family != f || !all[at].sample.Shows(g, fingerprintID) {
 			return format.Digest{}, false
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
@@ -69,7 +70,7 @@ func (m *tinyModel) session(t testing.TB, c *Cache) *Session {
 // file makes the file that packing all tensors would.
 func (m *tinyModel) file(t testing.TB) (path string) {
 	t.Helper()
-	layout, err := currentLayout()
+	layout, err := ask.Layout()
 	require.NoError(t, err)
 	records := make([]format.Record, len(m.names))
 	payloads := make([]byte, len(m.names)*format.Alignment)
@@ -243,7 +244,7 @@ func BenchmarkRecordsUnder(b *testing.B) {
 		m := newTinyModel(n)
 		c, err := Open(m.file(b), &Options{Strict: true})
 		require.NoError(b, err)
-		layout, err := currentLayout()
+		layout, err := ask.Layout()
 		require.NoError(b, err)
 		key := format.Key{Layout: layout.Fingerprint, Kernel: m.names[n/2]}
 		b.ReportAllocs()

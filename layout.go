@@ -1,12 +1,10 @@
 package xpwc
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/format"
 	"xpwc/packing"
 )
@@ -23,7 +21,7 @@ type Layout struct {
 // CurrentLayout asks XNNPACK, which it initializes, how it packs on this machine. The answer is the same as long as the
 // process lives. Errors: XNNPACK's, and ErrNoCgo.
 func CurrentLayout() (Layout, error) {
-	here, err := currentLayout()
+	here, err := ask.Layout()
 	if err == nil && here.Fingerprint == (format.Digest{}) {
 		err = ErrNoCgo
 	}
@@ -32,23 +30,6 @@ func CurrentLayout() (Layout, error) {
 	}
 	return Layout{here.Fingerprint, here.Description}, nil
 }
-
-// currentLayout asks XNNPACK how it packs on this machine. The answer cannot change while the process lives. Without
-// cgo it is a layout without a fingerprint.
-var currentLayout = sync.OnceValues(func() (format.Layout, error) {
-	defer answered.Store(true)
-	var all sample
-	switch err := probeLayout(&all); {
-	case errors.Is(err, ErrNoCgo):
-		return format.Layout{Description: err.Error()}, nil
-	case err != nil:
-		return format.Layout{}, err
-	}
-	return format.Layout{Fingerprint: all.hash.Sum(), Description: describeLayout()}, nil
-})
-
-// answered reports whether currentLayout returns at once.
-var answered atomic.Bool
 
 // askForLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
 // then. For all families it takes a millisecond or two.
@@ -59,12 +40,12 @@ func (c *core) askForLayout() {
 	go func(shown evidence) {
 		shown = shown.ofThisMachine()
 		if !slices.ContainsFunc(shown, func(s shownFamily) bool { return s.complete }) {
-			_, _ = currentLayout()
+			_, _ = ask.Layout()
 			return
 		}
 		for i := range shown {
-			if shown[i].sample.family.Operator != packing.Deconvolution2D { // see packedBefore
-				shown[i].sample.ask()
+			if shown[i].sample.Is.Operator != packing.Deconvolution2D { // see packedBefore
+				shown[i].sample.Sum()
 			}
 		}
 	}(c.evidence)
@@ -74,7 +55,7 @@ func (c *core) askForLayout() {
 // from what others pack. A cache in memory needs none.
 func (s *Session) layout() format.Digest {
 	if !s.layoutKnown && s.cache.store != nil {
-		layout, err := currentLayout()
+		layout, err := ask.Layout()
 		if err != nil {
 			s.remark(err)
 		}
@@ -86,7 +67,7 @@ func (s *Session) layout() format.Digest {
 // layoutFor returns the fingerprint of the layout whose entries of a weight are what XNNPACK packs here. It may be
 // presumed, from evidence: then what the file does not have must not be packed under it.
 func (s *Session) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, presumed bool) {
-	if !s.layoutKnown && kernel != nil && !answered.Load() {
+	if !s.layoutKnown && kernel != nil && !ask.Answered() {
 		if !s.evidenceKnown {
 			s.evidence, s.evidenceKnown = s.evidence.ofThisMachine(), true
 		}
@@ -134,7 +115,7 @@ func (c *core) layouts(loaded *format.Index, records []format.Record) []format.L
 			known[l.Fingerprint] = l
 		}
 	}
-	if here, err := currentLayout(); err == nil { // else nothing was packed for it
+	if here, err := ask.Layout(); err == nil { // else nothing was packed for it
 		if _, listed := known[here.Fingerprint]; !listed {
 			known[here.Fingerprint] = here
 		}

@@ -1,6 +1,10 @@
 package xpwc
 
-import "slices"
+import (
+	"slices"
+
+	"xpwc/internal/ask"
+)
 
 // Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the
 // weights' name directly followed by the bias' name. Variants of one name are one.
@@ -15,7 +19,7 @@ func (c *Cache) Names() []string {
 			}
 		}
 	}
-	here, _ := currentLayout()
+	here, _ := ask.Layout()
 	if c.store != nil && c.store.Index() != nil {
 		index := c.store.Index()
 		for i := range index.Len() {

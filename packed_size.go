@@ -2,9 +2,8 @@ package xpwc
 
 import (
 	"fmt"
-	"math"
-	"sync"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/format"
 	"xpwc/packing"
 )
@@ -12,50 +11,10 @@ import (
 // After a look-up that hit XNNPACK asks nothing more: it reads as many bytes as it would have packed. How many these
 // are is asked of XNNPACK itself, once a process for each geometry.
 
-// A packedSize is what XNNPACK says of a geometry.
-type packedSize struct {
-	bytes         uint64 // 0 if it does not say
-	fingerprintID uint32 // of the key that it looked up before
-}
-
-// A question is a geometry that XNNPACK is asked about, once.
-type question struct {
-	once   sync.Once
-	answer packedSize
-}
-
-var questions = struct {
-	sync.Mutex
-	about map[packing.Geometry]*question
-}{about: map[packing.Geometry]*question{}}
-
-// questionAbout returns the question about a geometry, and whether this is the first time.
-func questionAbout(g *packing.Geometry) (q *question, first bool) {
-	questions.Lock()
-	defer questions.Unlock()
-	q = questions.about[*g]
-	if q == nil {
-		q, first = &question{}, true
-		questions.about[*g] = q
-	}
-	return q, first
-}
-
-// packedSizeOf returns how many bytes XNNPACK packs here.
-func packedSizeOf(g *packing.Geometry) packedSize {
-	q, _ := questionAbout(g)
-	return q.ask(g)
-}
-
-func (q *question) ask(g *packing.Geometry) packedSize {
-	q.once.Do(func() { q.answer = measure(g) })
-	return q.answer
-}
-
 // askAhead has XNNPACK asked beside what the caller does. A question takes 20 microseconds in a process that does other
 // things, and a load that finds everything has time for few of them.
 func (s *Session) askAhead(src *source, g *packing.Geometry) {
-	if !src.fits(g) {
+	if ask.Asked(g) || !src.fits(g) {
 		return
 	}
 	switch g.Family.Operator {
@@ -70,73 +29,13 @@ func (s *Session) askAhead(src *source, g *packing.Geometry) {
 	if empty { // no look-up will find anything
 		return
 	}
-	if q, first := questionAbout(g); first {
-		go q.ask(g)
-	}
+	ask.Ahead(g)
 }
 
 // fits reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question
 // takes memory in proportion to the kernel, and a host may give any.
 func (s *source) fits(g *packing.Geometry) bool {
 	return g.Family.Kernel.Size() > 0 && g.LeastBytes() <= uint64(len(s.content))
-}
-
-// asking is held while XNNPACK is asked: what kernels consist of is in one place.
-var asking sync.Mutex
-
-func measure(g *packing.Geometry) packedSize {
-	// Flags of the node: what a runtime with others packs is not known.
-	const askable = packing.Transposed | packing.Padded
-	elements, scales, ok := extent(g)
-	if !ok || g.Flags&^askable != 0 {
-		return packedSize{}
-	}
-	asking.Lock()
-	defer asking.Unlock()
-	said := askPackedSize(g, elements, scales)
-	if said.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
-		return packedSize{}
-	}
-	return said
-}
-
-// extent returns how many elements a geometry's kernel has, and an upper bound of its scales; false if no operator
-// takes a kernel of this shape.
-func extent(g *packing.Geometry) (elements uint64, scales int, ok bool) {
-	const limit = math.MaxInt / 16
-	elements = 1
-	for _, n := range g.Shape[:g.Dims] {
-		if n <= 0 || n > math.MaxInt32 || elements > limit/uint64(n) {
-			return 0, 0, false
-		}
-		elements *= uint64(n)
-	}
-	within := func(n int) bool { return n > 0 && n <= math.MaxInt16 }
-	image := g.Dims == 4 && within(g.Shape[1]) && within(g.Shape[2]) && g.Groups > 0 && g.Groups <= math.MaxInt32 &&
-		within(g.Stride.Height) && within(g.Stride.Width) && within(g.Dilation.Height) && within(g.Dilation.Width)
-	switch g.Family.Operator {
-	case packing.FullyConnected:
-		ok = g.Dims == 2
-	case packing.BatchMatrixMultiply:
-		ok = g.Dims >= 2
-	case packing.Convolution2D, packing.Deconvolution2D:
-		ok = image && g.Shape[0]%g.Groups == 0
-	case packing.DepthwiseConvolution2D:
-		ok = image && g.Shape[0] == 1 && g.Shape[3]%g.Groups == 0
-	}
-	if !ok || g.ChannelDim < 0 || g.ChannelDim >= g.Dims || g.BlockSize < 0 {
-		return 0, 0, false
-	}
-	scales = g.Shape[g.ChannelDim]
-	for _, n := range g.Shape[:max(g.Dims-2, 0)] { // a batch of matrices has scales for each
-		if g.Family.Operator == packing.BatchMatrixMultiply {
-			scales *= n
-		}
-	}
-	if g.BlockSize > 0 {
-		scales = int(elements)/g.BlockSize + 1
-	}
-	return elements, scales, true
 }
 
 // sizeKnown reports whether the size of what the operator of a look-up reads follows from the packing identity. What
@@ -154,17 +53,17 @@ func (w *weight) checkSize(e *entry) error {
 	}
 	for i := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
 		g := &w.kernel.packing.identities[i].geometry
-		var size packedSize
+		var size ask.Size
 		if w.kernel.fits(g) {
-			size = packedSizeOf(g)
+			size = ask.PackedSize(g)
 		}
 		switch {
-		case size.bytes == 0 || size.fingerprintID != w.key.FingerprintID: // XNNPACK made another operator of the node
+		case size.Bytes == 0 || size.FingerprintID != w.key.FingerprintID: // XNNPACK made another operator of the node
 			if err := short(n, g.LeastBytes()); err != nil {
 				return err
 			}
-		case n != size.bytes:
-			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.bytes, ErrDamaged)
+		case n != size.Bytes:
+			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size.Bytes, ErrDamaged)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
@@ -284,7 +285,7 @@ const mostTried = 16
 // layout is, so XNNPACK is not asked for this machine's: what it packs without a look-up, as deconvolutions, it packs
 // in every process.
 func (s *Session) packedBefore(w *weight, p space) *entry {
-	if !w.named || s.layoutKnown || answered.Load() {
+	if !w.named || s.layoutKnown || ask.Answered() {
 		return nil
 	}
 	layouts := s.cache.layoutsLoaded()

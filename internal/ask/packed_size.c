@@ -4,8 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "callbacks.h"
-#include "node.h"
+#include "ask.h"
 
 struct question {
   size_t size;

@@ -1,4 +1,4 @@
-package xpwc
+package ask
 
 import (
 	"encoding/binary"
@@ -28,24 +28,24 @@ func (s *sample) add(fingerprintID uint32, packed []byte) {
 	_, _ = s.hash.Write(packed)
 }
 
-// A familySample is a sample of one family. XNNPACK is asked once a process.
-type familySample struct {
-	family packing.Family
+// A Family is what XNNPACK packs of fixed tensors of one family. It is asked once a process.
+type Family struct {
+	Is     packing.Family
 	once   sync.Once
 	known  bool // otherwise XNNPACK was not asked for such, or has no such operator here
 	sum    format.Digest
-	sample
+	sample sample
 }
 
-var familySamples sync.Map // of *familySample, by packing.Family
+var families sync.Map // of *Family, by packing.Family
 
-// sampleOf returns what XNNPACK packs of fixed tensors of a family, once it is asked.
-func sampleOf(f packing.Family) *familySample {
-	found, known := familySamples.Load(f)
+// About returns what XNNPACK packs of fixed tensors of a family, once it is asked.
+func About(f packing.Family) *Family {
+	found, known := families.Load(f)
 	if !known {
-		found, _ = familySamples.LoadOrStore(f, &familySample{family: f})
+		found, _ = families.LoadOrStore(f, &Family{Is: f})
 	}
-	return found.(*familySample)
+	return found.(*Family)
 }
 
 // sampledSides are the sides of the square kernels that a sample of an operator on images has. Of a convolution with a
@@ -62,23 +62,25 @@ func sampledSides(of packing.Operator) []int {
 	return nil
 }
 
-// ask asks XNNPACK the first time, which takes some 50 microseconds.
-func (s *familySample) ask() *familySample {
-	s.once.Do(func() {
-		s.known = probeFamily(s.family, &s.sample) && len(s.ids) > 0
-		s.sum = s.hash.Sum()
+// Sum returns the digest of what XNNPACK packs, and false if it packs none of them here. The first time it asks
+// XNNPACK, which takes some 50 microseconds.
+func (f *Family) Sum() (sum format.Digest, known bool) {
+	f.once.Do(func() {
+		f.known = probeFamily(f.Is, &f.sample) && len(f.sample.ids) > 0
+		f.sum = f.sample.hash.Sum()
 	})
-	return s
+	return f.sum, f.known
 }
 
-// shows reports whether the sample is one of what XNNPACK packs for a geometry of its family under a key with that
+// Shows reports whether the sample is one of what XNNPACK packs for a geometry of its family under a key with that
 // fingerprint_id: under another it made another operator of the node.
-func (s *familySample) shows(g *packing.Geometry, fingerprintID uint32) bool {
+func (f *Family) Shows(g *packing.Geometry, fingerprintID uint32) bool {
+	_, known := f.Sum()
 	takes := packing.Flags(packing.Padded)
-	if s.transposed {
+	if f.sample.transposed {
 		takes |= packing.Transposed
 	}
-	return s.known && g.Flags&^takes == 0 && slices.Contains(s.ids, fingerprintID) && sampled(g)
+	return known && g.Flags&^takes == 0 && slices.Contains(f.sample.ids, fingerprintID) && sampled(g)
 }
 
 // sampled reports whether XNNPACK chooses how to pack a geometry as it did for the sample of its family, by what kind

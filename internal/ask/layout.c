@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "callbacks.h"
-#include "node.h"
+#include "ask.h"
 
 #include "_cgo_export.h"
 

@@ -1,4 +1,4 @@
-#include "callbacks.h"
+#include "ask.h"
 
 // Not every XNNPACK has these functions, and not every header declares them. Package xnnpack calls them; the library must
 // also link with an XNNPACK that lacks them. Only where objects are ELF can what is not there be asked for.

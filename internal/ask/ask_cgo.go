@@ -1,0 +1,96 @@
+package ask
+
+/*
+#cgo CFLAGS: -std=gnu11 -Wall -Wextra
+#cgo !xpwc_host LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
+#include "ask.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime/cgo"
+	"unsafe"
+
+	"xpwc/packing"
+)
+
+// probeLayout has XNNPACK pack fixed tensors of all families.
+func probeLayout(of *sample) error {
+	handle := cgo.NewHandle(of)
+	defer handle.Delete()
+	if status := C.xpwc_probe_layout(C.uintptr_t(handle)); status != C.xnn_status_success {
+		return fmt.Errorf("initialize XNNPACK: xnn_status %d", int(status))
+	}
+	return nil
+}
+
+// probeFamily has XNNPACK pack fixed tensors of one family. It reports false where there are none, or not all of them
+// are supported.
+func probeFamily(f packing.Family, of *sample) bool {
+	handle := cgo.NewHandle(of)
+	defer handle.Delete()
+	node := C.struct_xpwc_node{
+		op:     C.enum_xpwc_operator(f.Operator),
+		input:  C.enum_xnn_datatype(f.Input),
+		kernel: C.enum_xnn_datatype(f.Kernel),
+		bias:   C.enum_xnn_datatype(f.Bias),
+		output: C.enum_xnn_datatype(f.Output),
+	}
+	var sides []C.size_t
+	for _, side := range sampledSides(f.Operator) {
+		sides = append(sides, C.size_t(side))
+	}
+	var transposed C.bool
+	status := C.xpwc_probe_family(&node, unsafe.SliceData(sides), C.size_t(len(sides)), C.uintptr_t(handle),
+		&transposed)
+	of.transposed = bool(transposed)
+	return status == C.xnn_status_success
+}
+
+// BuildIdentifier returns what XNNPACK identifies its build by; nil if it does not say.
+func BuildIdentifier() []byte {
+	var size C.size_t
+	data := C.xpwc_build_identifier(&size)
+	return C.GoBytes(data, C.int(size))
+}
+
+// askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator
+// wants, with so many elements and scales. It returns 0 if XNNPACK does not use a weights cache for it, or does not
+// support it. One may ask at a time.
+func askPackedSize(g *packing.Geometry, elements uint64, scales int) Size {
+	node := C.struct_xpwc_node{
+		op:              C.enum_xpwc_operator(g.Family.Operator),
+		input:           C.enum_xnn_datatype(g.Family.Input),
+		kernel:          C.enum_xnn_datatype(g.Family.Kernel),
+		bias:            C.enum_xnn_datatype(g.Family.Bias),
+		output:          C.enum_xnn_datatype(g.Family.Output),
+		dims:            C.size_t(g.Dims),
+		channel_dim:     C.size_t(g.ChannelDim),
+		block_size:      C.size_t(g.BlockSize),
+		groups:          C.uint32_t(g.Groups),
+		stride_height:   C.uint32_t(g.Stride.Height),
+		stride_width:    C.uint32_t(g.Stride.Width),
+		dilation_height: C.uint32_t(g.Dilation.Height),
+		dilation_width:  C.uint32_t(g.Dilation.Width),
+	}
+	for i, n := range g.Shape[:g.Dims] {
+		node.shape[i] = C.size_t(n)
+	}
+	if g.Flags&packing.Transposed != 0 {
+		node.flags = C.XNN_FLAG_TRANSPOSE_WEIGHTS // or XNN_FLAG_TRANSPOSE_B, which is the same
+	}
+	if g.Flags&packing.Padded != 0 {
+		node.padding = 1
+	}
+	var fingerprintID C.uint32_t
+	n := C.xpwc_packed_size(&node, C.size_t(elements), C.size_t(scales), &fingerprintID)
+	return Size{uint64(n), uint32(fingerprintID)}
+}
+
+// xpwcSampleBytes is given what XNNPACK packed of one fixed tensor.
+//
+//export xpwcSampleBytes
+func xpwcSampleBytes(handle C.uintptr_t, fingerprintID C.uint32_t, packed unsafe.Pointer, n C.size_t) {
+	cgo.Handle(handle).Value().(*sample).add(uint32(fingerprintID), unsafe.Slice((*byte)(packed), int(n)))
+}

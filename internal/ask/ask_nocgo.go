@@ -1,0 +1,14 @@
+//go:build !cgo
+
+package ask
+
+import "xpwc/packing"
+
+func probeLayout(*sample) error { return ErrNoCgo }
+
+func probeFamily(packing.Family, *sample) bool { return false }
+
+// BuildIdentifier returns nil; with cgo it is what XNNPACK identifies its build by.
+func BuildIdentifier() []byte { return nil }
+
+func askPackedSize(*packing.Geometry, uint64, int) Size { return Size{} }

@@ -1,0 +1,68 @@
+// Package ask asks XNNPACK how it packs: which layout is in force here, what it packs of fixed tensors of a family, and
+// how many bytes it packs for a geometry. Each is asked once a process.
+package ask
+
+import (
+	"encoding/hex"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"xpwc/internal/cpu"
+	"xpwc/internal/digest"
+	"xpwc/internal/format"
+)
+
+// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
+var ErrNoCgo = errors.New("built without cgo; build with CGO_ENABLED=1 and a C compiler")
+
+// Layout returns how XNNPACK, which it initializes, packs on this machine. The answer cannot change while the process
+// lives; the first takes a millisecond or two. Without cgo it is a layout without a fingerprint. Errors: XNNPACK's.
+func Layout() (format.Layout, error) { return layout() }
+
+var layout = sync.OnceValues(func() (format.Layout, error) {
+	defer answered.Store(true)
+	var all sample
+	switch err := probeLayout(&all); {
+	case errors.Is(err, ErrNoCgo):
+		return format.Layout{Description: err.Error()}, nil
+	case err != nil:
+		return format.Layout{}, err
+	}
+	return format.Layout{Fingerprint: all.hash.Sum(), Description: describeLayout()}, nil
+})
+
+var answered atomic.Bool
+
+// Answered reports whether Layout returns at once.
+func Answered() bool { return answered.Load() }
+
+// Forget has Answered report false again. It is for tests.
+func Forget() { answered.Store(false) }
+
+// describeLayout says for people what this process packs for: the architecture, the features of the CPU that XNNPACK
+// chooses its kernels by, and the beginning of XNNPACK's build identifier. Two descriptions may belong to one layout,
+// where those features do not change what is packed.
+func describeLayout() string {
+	description := runtime.GOARCH
+	if features := cpu.Features(); features != "" {
+		description += " " + features
+	}
+	if id := BuildIdentifier(); len(id) > 0 {
+		description += ", XNNPACK " + hex.EncodeToString(id[:min(len(id), 4)])
+	}
+	return description
+}
+
+// Machine returns a digest of what XNNPACK chooses its kernels by, and of XNNPACK. It is zero if XNNPACK does not say
+// which it is.
+func Machine() format.Digest { return machine() }
+
+var machine = sync.OnceValue(func() format.Digest {
+	id := BuildIdentifier()
+	if len(id) == 0 {
+		return format.Digest{}
+	}
+	return digest.OfStrings(runtime.GOARCH, cpu.Identity(), string(id))
+})
