@@ -106,17 +106,17 @@ func newCopy(src *source, c copying) *source {
 		packing: src.packing.clone(),
 		filled:  true,
 		counted: true, // Progress has the original
-		from:    src.from,
 	}
+	copied.is.Reader, copied.is.Origin = copied, src.is.Origin
 	if c.how == compared {
 		return copied
 	}
 	copied.digestWith = func() (Digest, error) {
-		d, err := src.contentDigest()
+		d, err := src.is.Digest()
 		return c.of(d), err
 	}
-	if src.stamp != (Digest{}) {
-		copied.stamp = c.of(src.stamp)
+	if src.is.Stamp != (Digest{}) {
+		copied.is.Stamp = c.of(src.is.Stamp)
 	}
 	return copied
 }

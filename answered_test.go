@@ -1,6 +1,9 @@
 package xpwc
 
-import "xpwc/internal/ask"
+import (
+	"xpwc/internal/ask"
+	"xpwc/internal/writer"
+)
 
 // LayoutAnswered reports whether XNNPACK has been asked about all families.
 func LayoutAnswered() bool { return ask.Answered() }
@@ -9,4 +12,4 @@ func LayoutAnswered() bool { return ask.Answered() }
 func ForgetLayout() { ask.Forget() }
 
 // Tests cut files off and go on at once.
-func init() { arrival = 0 }
+func init() { writer.Arrival = 0 }

@@ -1,6 +1,8 @@
 package xpwc
 
 import (
+	"sync"
+
 	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
@@ -8,6 +10,7 @@ import (
 // An arena hands out private memory, many small pieces to a region: one mapping a piece would exhaust the number of
 // mappings a process may have.
 type arena struct {
+	mu      sync.Mutex // nothing else is locked while it is held
 	current *store.Region
 	used    uint64
 }
@@ -27,12 +30,14 @@ func (a *arena) alloc(n uint64) (store.Reservation, error) {
 		}
 		return store.Reservation{Region: r, Data: r.Data()[:n:n]}, nil
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.current == nil || a.used+n > uint64(len(a.current.Data())) {
 		r, err := newAnonymousRegion(arenaRegion)
 		if err != nil {
 			return store.Reservation{}, err
 		}
-		if err := a.drop(); err != nil {
+		if err := a.dropLocked(); err != nil {
 			return store.Reservation{}, err
 		}
 		a.current, a.used = r, 0
@@ -44,6 +49,12 @@ func (a *arena) alloc(n uint64) (store.Reservation, error) {
 
 // drop gives up the arena's own reference to the region it allocates from.
 func (a *arena) drop() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.dropLocked()
+}
+
+func (a *arena) dropLocked() error {
 	if a.current == nil {
 		return nil
 	}

@@ -190,7 +190,7 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 
 	var l listener
 	o := &Options{Logger: slog.New(&l), WriterWait: time.Second} // which a first try never takes
-	mine, err := newHandle(place{path: path}, o.withDefaults(), osFiles{})
+	mine, err := newHandle(place{path: path}, o.withDefaults(), osFiles{}, nil)
 	require.NoError(t, err)
 	for i := range 3 {
 		open(t, mine, map[string][]byte{fmt.Sprint(i): contentOf(fmt.Sprint(i), 100)}).close(t)
@@ -274,8 +274,8 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
 	o := open(t, c, someTensors(1, 100))
 	require.NoError(t, c.Save())
-	for _, e := range o.used {
-		require.True(t, e.region.Sealed())
+	for _, e := range o.user.Used() {
+		require.True(t, e.Region.Sealed())
 	}
 	o.close(t)
 	require.NoError(t, c.Close())

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/writer"
 )
 
 // versioned tells a data map's tensors apart by a stamp and names their source, as a model's file does.
@@ -122,7 +123,7 @@ func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
 	const maxBytes = 100_000
 	c := mustOpen(t, path, &Options{MaxBytes: maxBytes})
 	clock := int64(1000)
-	c.now = func() int64 { clock++; return clock }
+	c.writer.Probe().SetClock(func() int64 { clock++; return clock })
 	for i := range 20 {
 		name := fmt.Sprint("t", i)
 		open(t, c, map[string][]byte{name: contentOf(name, 20_000)}).close(t)
@@ -192,7 +193,7 @@ func TestEntriesOfADateToComeAreDroppedFirst(t *testing.T) {
 		{Offset: 3, Size: size, UsedAt: now + 60}, {Offset: 4, Size: size, UsedAt: now - 2000},
 	}
 	var kept []uint64
-	for _, r := range usedLast(records, 3*size+size/2, now) {
+	for _, r := range writer.UsedLast(records, 3*size+size/2, now) {
 		kept = append(kept, r.Offset)
 	}
 	require.Equal(t, []uint64{1, 3, 4}, kept)

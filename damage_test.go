@@ -23,7 +23,7 @@ func smallFile(t *testing.T, tensors map[string][]byte) (content []byte, slot fo
 	c := mustOpen(t, path, nil)
 	open(t, c, tensors).close(t)
 	require.NoError(t, c.Save())
-	slot = c.store.Slot()
+	slot = storeOf(c).Slot()
 	require.NoError(t, c.Close())
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)

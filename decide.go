@@ -1,5 +1,7 @@
 package xpwc
 
+import "xpwc/internal/writer"
+
 // What a look-up is answered, and what becomes of what was packed, is decided here, from facts alone: nothing is read,
 // locked or changed.
 
@@ -42,10 +44,10 @@ type candidate struct {
 
 // A verdict is what a look-up is answered, or what is to be found out first.
 type verdict struct {
-	hit  int  // the candidate that answers it, or -1
-	same bool // there is one of the same content: what will be packed is to be compared with it
-	find lack // what is to be found out, of candidate of; then it is decided again
-	of   int
+	hit   int  // the candidate that answers it, or -1
+	same  bool // there is one of the same content: what will be packed is to be compared with it
+	lacks lack // what is to be found out, of candidate of; then it is decided again
+	of    int
 }
 
 // A lack is what is to be found out before something can be decided.
@@ -69,7 +71,7 @@ func decide(a asking, candidates []candidate) verdict {
 			case c.stamped != stamped || c.content == no:
 				continue
 			case c.content == unknown:
-				return verdict{hit: -1, find: itsContent, of: i}
+				return verdict{hit: -1, lacks: itsContent, of: i}
 			}
 			v.same = true
 			switch a.takes(c) {
@@ -78,9 +80,9 @@ func decide(a asking, candidates []candidate) verdict {
 				return v
 			case unknown:
 				if c.size == unknown {
-					return verdict{hit: -1, find: itsSize, of: i}
+					return verdict{hit: -1, lacks: itsSize, of: i}
 				}
-				return verdict{hit: -1, find: itsSum, of: i}
+				return verdict{hit: -1, lacks: itsSum, of: i}
 			}
 		}
 	}
@@ -120,25 +122,15 @@ type rival struct {
 	wrongSize bool // it is in the file, and cannot be what the operator reads
 }
 
-// A lot is what becomes of a rival.
-type lot uint8
-
-const (
-	stays   lot = iota
-	taken       // it is used in place of what was packed
-	varies      // it and what was packed are variants
-	damaged     // it is not what it was when it was packed
-)
-
 // compare decides what becomes of entries under the key of what was packed. Equal bytes are right, whoever packed them
 // from what. Other bytes of the same content are a variant, unless they are damaged. With repack, every entry is judged
 // even if one is equal.
-func compare(repack bool, rivals []rival) []lot {
-	lots := make([]lot, len(rivals))
+func compare(repack bool, rivals []rival) []writer.Lot {
+	lots := make([]writer.Lot, len(rivals))
 	equal := -1
 	for i := range rivals {
 		if rivals[i].equal {
-			lots[i], equal = taken, i
+			lots[i], equal = writer.Taken, i
 			break
 		}
 	}
@@ -146,9 +138,9 @@ func compare(repack bool, rivals []rival) []lot {
 		switch {
 		case i == equal, equal >= 0 && !repack, !r.content, !r.seed:
 		case !r.sound, repack && r.unchecked, r.wrongSize:
-			lots[i] = damaged
+			lots[i] = writer.Damaged
 		case equal < 0:
-			lots[i] = varies
+			lots[i] = writer.Varies
 		}
 	}
 	return lots

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/writer"
 )
 
 // rightOne is an entry of the file that answers a look-up which says all.
@@ -29,13 +31,13 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 	}{
 		"nothing is stored":          {said, nil, nobody},
 		"the stamps agree":           {said, []candidate{rightOne()}, verdict{hit: 0, same: true}},
-		"the content is not known":   {said, []candidate{rightOne(unstamped(unknown))}, verdict{hit: -1, find: itsContent}},
+		"the content is not known":   {said, []candidate{rightOne(unstamped(unknown))}, verdict{hit: -1, lacks: itsContent}},
 		"it is of other content":     {said, []candidate{rightOne(unstamped(no))}, nobody},
 		"it is of the same content":  {said, []candidate{rightOne(unstamped(yes))}, verdict{hit: 0, same: true}},
 		"a stamp spares the reading": {said, []candidate{rightOne(unstamped(unknown)), rightOne()}, verdict{hit: 1, same: true}},
 		"a stamped one does not fit, the next is read": {said, []candidate{
 			rightOne(func(c *candidate) { c.variant = true }), rightOne(unstamped(unknown)),
-		}, verdict{hit: -1, find: itsContent, of: 1}},
+		}, verdict{hit: -1, lacks: itsContent, of: 1}},
 		"a host that knows too little": {asking{given: true, compare: true}, []candidate{rightOne()}, packAndCompare},
 		"one of several":               {said, []candidate{rightOne(func(c *candidate) { c.variant = true })}, packAndCompare},
 		"another seed":                 {said, []candidate{rightOne(func(c *candidate) { c.seed = false })}, packAndCompare},
@@ -48,10 +50,10 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 		"several ways of packing that were seen to be one": {asking{given: true, ambiguous: true},
 			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, same: true}},
 		"the size is not known": {said, []candidate{rightOne(func(c *candidate) { c.size = unknown })},
-			verdict{hit: -1, find: itsSize}},
+			verdict{hit: -1, lacks: itsSize}},
 		"the size is wrong": {said, []candidate{rightOne(func(c *candidate) { c.size = no })}, packAndCompare},
 		"the sum is asked for": {asking{given: true, verify: VerifyOnUse}, []candidate{rightOne()},
-			verdict{hit: -1, find: itsSum}},
+			verdict{hit: -1, lacks: itsSum}},
 		"it was verified": {asking{given: true, verify: VerifyOnUse},
 			[]candidate{rightOne(func(c *candidate) { c.verified = true })}, verdict{hit: 0, same: true}},
 		"what is packed again": {asking{given: true, verify: VerifyRepack}, []candidate{rightOne()}, packAndCompare},
@@ -74,21 +76,21 @@ func TestWhatWasPackedIsKeptBesideOthersOnlyIfItIsAnother(t *testing.T) {
 	for name, is := range map[string]struct {
 		repack bool
 		rivals []rival
-		want   []lot
+		want   []writer.Lot
 	}{
-		"nothing is stored":                 {false, nil, []lot{}},
-		"equal bytes":                       {false, []rival{equal}, []lot{taken}},
-		"equal bytes of other content":      {false, []rival{{equal: true}}, []lot{taken}},
-		"other bytes of other content":      {false, []rival{{sound: true, seed: true}}, []lot{stays}},
-		"other bytes under another seed":    {false, []rival{{sound: true, content: true}}, []lot{stays}},
-		"other bytes of the same content":   {false, []rival{sameContent}, []lot{varies}},
-		"bytes that are not what they were": {false, []rival{with(func(r *rival) { r.sound = false })}, []lot{damaged}},
-		"a size that no operator reads":     {false, []rival{with(func(r *rival) { r.wrongSize = true })}, []lot{damaged}},
-		"one is equal, the other stays":     {false, []rival{sameContent, equal}, []lot{stays, taken}},
-		"of two that are equal, the first":  {false, []rival{equal, equal}, []lot{taken, stays}},
-		"packed again, and other bytes":     {true, []rival{unchecked}, []lot{damaged}},
+		"nothing is stored":                 {false, nil, []writer.Lot{}},
+		"equal bytes":                       {false, []rival{equal}, []writer.Lot{writer.Taken}},
+		"equal bytes of other content":      {false, []rival{{equal: true}}, []writer.Lot{writer.Taken}},
+		"other bytes of other content":      {false, []rival{{sound: true, seed: true}}, []writer.Lot{writer.Stays}},
+		"other bytes under another seed":    {false, []rival{{sound: true, content: true}}, []writer.Lot{writer.Stays}},
+		"other bytes of the same content":   {false, []rival{sameContent}, []writer.Lot{writer.Varies}},
+		"bytes that are not what they were": {false, []rival{with(func(r *rival) { r.sound = false })}, []writer.Lot{writer.Damaged}},
+		"a size that no operator reads":     {false, []rival{with(func(r *rival) { r.wrongSize = true })}, []writer.Lot{writer.Damaged}},
+		"one is equal, the other stays":     {false, []rival{sameContent, equal}, []writer.Lot{writer.Stays, writer.Taken}},
+		"of two that are equal, the first":  {false, []rival{equal, equal}, []writer.Lot{writer.Taken, writer.Stays}},
+		"packed again, and other bytes":     {true, []rival{unchecked}, []writer.Lot{writer.Damaged}},
 		"packed again, one is equal and the other was never compared": {true, []rival{unchecked, equal},
-			[]lot{damaged, taken}},
+			[]writer.Lot{writer.Damaged, writer.Taken}},
 	} {
 		require.Equal(t, is.want, compare(is.repack, is.rivals), name)
 	}

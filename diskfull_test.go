@@ -70,9 +70,9 @@ func packOnFullDisk(path string) (o outcome, err error) {
 		}
 	}
 	o.Full = noSpace(stats.LastError)
-	for _, e := range s.used { // committed or not, it stays what it is
-		if !inModel(tensorsAfter(), e.data) {
-			return o, fmt.Errorf("%s has changed", e.name())
+	for _, e := range s.user.Used() { // committed or not, it stays what it is
+		if !inModel(tensorsAfter(), e.Data) {
+			return o, fmt.Errorf("%s has changed", e.Name())
 		}
 	}
 	err = s.Close()
@@ -306,31 +306,29 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	open(t, c, low).close(t)
 	require.NoError(t, c.Save())
 
-	c.mu.Lock()
-	ok, err := c.store.Begin()
-	require.True(t, ok)
-	require.NoError(t, err)
-	setDisk(c, sparseDisk{diskOf(c)})
-	r, err := c.store.Reserve(beyond, 0)
-	require.NoError(t, err)
-	c.store.Filled(r)
-	require.NoError(t, r.Region.Release())
-	c.writers++ // so much is dead now that it would be compacted at once
-	c.mu.Unlock()
+	c.writer.Probe().File(func(st *store.Store) {
+		ok, err := st.Begin()
+		require.True(t, ok)
+		require.NoError(t, err)
+		st.Intercept(nil, func(d store.Disk) store.Disk { return sparseDisk{d} })
+		r, err := st.Reserve(beyond, 0)
+		require.NoError(t, err)
+		store.Filled(r)
+		require.NoError(t, r.Region.Release())
+	})
+	c.writer.Probe().Pack(true) // so much is dead now that it would be compacted at once
 	open(t, c, all).close(t)
 	require.NoError(t, c.Save())
 	require.Greater(t, c.Stats().FileBytes, int64(beyond))
-	c.mu.Lock()
-	c.writers--
-	require.NoError(t, c.endIfIdle())
-	c.mu.Unlock()
+	c.writer.Probe().Pack(false)
+	c.writer.Probe().GiveUp()
 	require.NoError(t, c.Close())
 
 	c = mustOpen(t, path, &Options{Strict: true, ReadOnly: true, Verify: VerifyOnUse})
 	o := open(t, c, all)
 	behind := 0
-	for _, e := range o.used {
-		if e.record.Offset > math.MaxUint32 {
+	for _, e := range o.user.Used() {
+		if e.Record.Offset > math.MaxUint32 {
 			behind++
 		}
 	}
@@ -345,9 +343,9 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	c = mustOpen(t, path, nil)
 	more := someTensors(6, 5000)
 	o = open(t, c, more) // is packed behind the others
-	for _, e := range o.used {
-		if e.state.fresh() {
-			require.Greater(t, e.record.Offset, uint64(beyond))
+	for _, e := range o.user.Used() {
+		if e.Unlisted {
+			require.Greater(t, e.Record.Offset, uint64(beyond))
 		}
 	}
 	require.NoError(t, c.Compact())
@@ -370,10 +368,8 @@ func TestACommitWithoutRoomForItsIndexLosesNothing(t *testing.T) {
 	tensors := someTensors(4, 3000)
 	o := open(t, c, tensors)
 	c.commitWithSave()
-	c.mu.Lock()
 	full := &refusingDisk{Disk: diskOf(c), refusals: 1}
 	setDisk(c, full)
-	c.mu.Unlock()
 	require.ErrorIs(t, c.Save(), syscall.ENOSPC)
 	require.NoError(t, o.Err())
 	o.check(t)
@@ -427,7 +423,7 @@ func TestNoRoomForTheIndexLeavesWhatWasCommitted(t *testing.T) {
 	committed := someTensors(3, 5000)
 	open(t, c, committed).close(t)
 	require.NoError(t, c.Save())
-	end := int64(c.store.Slot().End)
+	end := int64(storeOf(c).Slot().End)
 
 	require.NoError(t, s.Finalize())
 	c.commitWithSave()

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -95,7 +94,7 @@ func (d hookedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 // openHooked opens a cache on a real file, whose calls fail as the hooks say.
 func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 	t.Helper()
-	c, err := newHandle(place{path: path}, o.withDefaults(), osFiles{})
+	c, err := newHandle(place{path: path}, o.withDefaults(), osFiles{}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	h := &hooks{}
@@ -108,28 +107,21 @@ func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 
 // writeAgain has a cache write to a file although its last one has just ended.
 func (c *Cache) writeAgain() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.endedUntil = time.Time{}
+	c.writer.Probe().WriteAgain()
 }
 
 // commitWithSave has what was finalized wait for Save, however long that takes to come.
 func (c *Cache) commitWithSave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.commitTimer != nil {
-		c.commitTimer.Stop()
-		c.commitTimer = nil
-	}
+	c.writer.Probe().Hold()
 }
 
 // requireRight requires that a session's packed weights can be read and are what was packed from a model.
 func requireRight(t *testing.T, s *Session, m map[string][]byte) {
 	t.Helper()
-	for _, e := range s.used {
+	for _, e := range s.user.Used() {
 		right := false
-		require.NoError(t, faultless(func() { right = string(packedFrom(m[e.record.Kernel])) == string(e.data) }))
-		require.True(t, right, "the bytes of %s", e.record.Kernel)
+		require.NoError(t, faultless(func() { right = string(packedFrom(m[e.Record.Kernel])) == string(e.Data) }))
+		require.True(t, right, "the bytes of %s", e.Record.Kernel)
 	}
 }
 
@@ -286,9 +278,7 @@ func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
 		s.dir.Fail(memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: true, Random: s.random})
 		s.dir.Unlocked(func() {
 			endPacking(session, name, space)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.await(func() bool { return c.summing == 0 })
+			c.writer.Probe().AwaitSums()
 		})
 		return &memdisk.FlushFailure{Lost: memdisk.LeaveNone, Reclaimed: false, Random: s.random}
 	}

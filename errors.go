@@ -4,9 +4,11 @@ import (
 	"errors"
 
 	"xpwc/internal/ask"
+	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/internal/trust"
+	"xpwc/internal/writer"
 )
 
 // Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
@@ -19,11 +21,11 @@ var (
 	// ErrNotEager: XNNPACK packed a computed tensor before its content was there. The runtime must not be used.
 	ErrNotEager = errors.New("its content was not there; load it with Eager")
 	// ErrClosed: the cache or session was closed before.
-	ErrClosed = errors.New("already closed")
+	ErrClosed = writer.ErrClosed
 	// ErrFinalized: the call must come before Session.Finalize.
 	ErrFinalized = errors.New("the session is finalized; load before Finalize")
 	// ErrInUse: the cache still has open sessions, whose runtimes use its memory.
-	ErrInUse = errors.New("sessions are still open; close them first")
+	ErrInUse = writer.ErrInUse
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote. It is never touched.
 	ErrNotCache = format.ErrNotCache
 	// ErrUnsafeFile: another user could change the file, or the path leads to something that is not a regular file.
@@ -38,19 +40,18 @@ var (
 	// ErrOtherOptions: the path is already open in this process with other options.
 	ErrOtherOptions = errors.New("already open with other options; use the same ones, or close it first")
 	// ErrBusy: another process, or a session of this one, is writing to the file.
-	ErrBusy = errors.New("the file is being written to; try again later")
+	ErrBusy = writer.ErrBusy
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as
 	// long as sessions use it; the next session follows the path.
 	ErrReplaced = store.ErrReplaced
 	// ErrLost: the disk lost packed weights before they were committed, or may have, or the cache file was overwritten
 	// or cut off while it was in use; and a runtime uses them. The runtime must not be used.
-	ErrLost = errors.New("packed weights in use were lost; load the model again, with a cache on another disk if " +
-		"this one fails")
+	ErrLost = writer.ErrLost
 	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows
 	// what it was packed from. It is not kept, and the runtime must not be used.
-	ErrSourceChanged = errors.New("changed in place while it was packed; load the model again")
+	ErrSourceChanged = entries.ErrSourceChanged
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
-	ErrReadOnly = errors.New("the cache is read-only")
+	ErrReadOnly = writer.ErrReadOnly
 	// ErrMisaligned: the section does not begin where this system can map it.
 	ErrMisaligned = errors.New("it cannot be mapped there; write the file anew with the section at a multiple of " +
 		"65536, which suits every system")

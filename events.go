@@ -44,8 +44,9 @@ func (l *eventLog) detach() {
 
 // eventLogs are those of all handles of a cache.
 type eventLogs struct {
-	mu   sync.Mutex // eventLog.mu may be locked while it is held, and nothing else
-	logs []*eventLog
+	mu     sync.Mutex // eventLog.mu may be locked while it is held, and nothing else
+	logs   []*eventLog
+	failed error // a panic in a logger, the last
 }
 
 // add queues an event for each handle.
@@ -55,6 +56,13 @@ func (l *eventLogs) add(level slog.Level, message string, attributes ...slog.Att
 	for _, log := range l.logs {
 		log.add(level, message, attributes...)
 	}
+}
+
+// failure returns the last panic in a logger, or nil.
+func (l *eventLogs) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
 }
 
 // add queues an event, with the time it is now. A handle without a logger has none.
@@ -109,9 +117,10 @@ func (l *eventLog) next() (r slog.Record, ok bool) {
 func (l *eventLog) handle(r slog.Record) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.cache.mu.Lock()
-			defer l.cache.mu.Unlock()
-			l.cache.note(fmt.Errorf("panic in Options.Logger: %v", p))
+			all := &l.cache.events
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			all.failed = fmt.Errorf("panic in Options.Logger: %v", p)
 		}
 	}()
 	handler := l.logger.Handler()
@@ -130,22 +139,22 @@ func (l *eventLog) wait() {
 }
 
 // reportPrivate reports the first packing into private memory for a reason, of each session.
-func (s *Session) reportPrivate(e *entry) {
-	if s.reportedPrivate[e.reason] {
+func (s *Session) reportPrivate(why Reason) {
+	if s.reportedPrivate[why] {
 		return
 	}
 	if s.reportedPrivate == nil {
 		s.reportedPrivate = map[Reason]bool{}
 	}
-	s.reportedPrivate[e.reason] = true
+	s.reportedPrivate[why] = true
 	c := s.cache
 	level := slog.LevelWarn
-	attributes := []slog.Attr{slog.String("reason", string(e.reason))}
-	switch {
-	case e.reason == ReasonUnnamed, c.options.ReadOnly: // as the host has it
+	attributes := []slog.Attr{slog.String("reason", string(why))}
+	switch last := c.writer.Figures().LastError; {
+	case why == ReasonUnnamed, c.options.ReadOnly: // as the host has it
 		level = slog.LevelInfo
-	case e.reason != ReasonBusy && c.stats.LastError != nil:
-		attributes = append(attributes, slog.Any("error", c.stats.LastError))
+	case why != ReasonBusy && last != nil:
+		attributes = append(attributes, slog.Any("error", last))
 	}
 	c.events.add(level, "packing into private memory", attributes...)
 }

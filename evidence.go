@@ -32,8 +32,12 @@ type shownFamily struct {
 // mostShown is how many families are read of a file, which could claim any number.
 const mostShown = 1 << 10
 
-// gather returns what the layouts of a file have.
-func gather(layouts []format.Layout) (all evidence) {
+// shownBy returns what the layouts of an index have, nil for none.
+func shownBy(index *format.Index) (all evidence) {
+	if index == nil {
+		return nil
+	}
+	layouts := index.Layouts()
 	for i := range layouts {
 		for _, m := range format.DecodeEvidence(layouts[i].Evidence) {
 			if len(all)+len(m.Families) > mostShown {

@@ -61,13 +61,13 @@ func (s *survival) check(image *memdisk.Dir, steps int) (found state, err error)
 		return found, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	found = state{generation: c.store.Slot().Generation, packed: map[string][]byte{}}
+	found = state{generation: storeOf(c).Slot().Generation, packed: map[string][]byte{}}
 	for i := range c.Stats().Entries {
-		r, err := c.store.Index().Record(i)
+		r, err := storeOf(c).Index().Record(i)
 		if err != nil {
 			return found, err
 		}
-		b, _ := c.store.Payload(&r)
+		b, _ := storeOf(c).Payload(&r)
 		if !s.right[r.Kernel+string(b)] || digest.Of(b) != r.Sum {
 			return found, fmt.Errorf("generation %d: wrong bytes in the payload of %s", found.generation, r.Kernel)
 		}
@@ -105,12 +105,12 @@ func (s *survival) packAgainstFailure(c *Cache, m model) error {
 	if (saveErr != nil) != errors.Is(lost, ErrLost) {
 		return fmt.Errorf("saving: %w; the session: %w", saveErr, lost)
 	}
-	for _, e := range session.used {
-		if string(e.data) != string(packedFrom(m[e.record.Kernel])) && lost == nil {
-			return fmt.Errorf("the bytes of %s are wrong, and the session was not told", e.record.Kernel)
+	for _, e := range session.user.Used() {
+		if string(e.Data) != string(packedFrom(m[e.Record.Kernel])) && lost == nil {
+			return fmt.Errorf("the bytes of %s are wrong, and the session was not told", e.Record.Kernel)
 		}
 	}
-	if saveErr != nil && c.store.Writing() {
+	if saveErr != nil && storeOf(c).Writing() {
 		return errors.New("after a failed commit the lock was kept")
 	}
 	if err := c.Save(); err != nil {
@@ -261,8 +261,8 @@ func requireRightOrTold(t *testing.T, s *Session, m model) {
 		require.ErrorIs(t, err, ErrLost)
 		return
 	}
-	for _, e := range s.used {
-		require.True(t, string(packedFrom(m[e.record.Kernel])) == string(e.data), "the bytes of %s", e.record.Kernel)
+	for _, e := range s.user.Used() {
+		require.True(t, string(packedFrom(m[e.Record.Kernel])) == string(e.Data), "the bytes of %s", e.Record.Kernel)
 	}
 }
 

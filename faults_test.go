@@ -11,30 +11,28 @@ import (
 // Tests put faults between a cache's store and the system.
 
 func filesOf(c *Cache) (now store.Files) {
-	c.store.Intercept(func(f store.Files) store.Files { now = f; return f }, nil)
+	storeOf(c).Intercept(func(f store.Files) store.Files { now = f; return f }, nil)
 	return now
 }
 
 func setFiles(c *Cache, f store.Files) {
-	c.store.Intercept(func(store.Files) store.Files { return f }, nil)
+	storeOf(c).Intercept(func(store.Files) store.Files { return f }, nil)
 }
 
 // diskOf returns the disk of the file that is open, or nil.
 func diskOf(c *Cache) (now store.Disk) {
-	c.store.Intercept(nil, func(d store.Disk) store.Disk { now = d; return d })
+	storeOf(c).Intercept(nil, func(d store.Disk) store.Disk { now = d; return d })
 	return now
 }
 
 func setDisk(c *Cache, d store.Disk) {
-	c.store.Intercept(nil, func(store.Disk) store.Disk { return d })
+	storeOf(c).Intercept(nil, func(store.Disk) store.Disk { return d })
 }
 
-// openStore has a cache that was opened in memory use a store.
-func openStore(c *Cache, path string, st *store.Store) error {
-	c.place, c.store = place{path: path}, st
-	err := c.accept(st.Load())
-	c.noticeReload()
-	return err
+// storeOf returns the store of a cache that nobody else uses now.
+func storeOf(c *Cache) (st *store.Store) {
+	c.writer.Probe().File(func(of *store.Store) { st = of })
+	return st
 }
 
 // A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.

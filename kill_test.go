@@ -24,6 +24,7 @@ import (
 	"xpwc/internal/reexec"
 	"xpwc/internal/store"
 	"xpwc/internal/testkit"
+	"xpwc/internal/writer"
 )
 
 // A Child is this test binary, running one of its tests in a process of its own. What it says goes line by line over
@@ -193,8 +194,8 @@ func (m OneModel) pack(c *Cache) (s *Session, found int, err error) {
 
 // check compares what is at an address with what the tensor packs into.
 func (m OneModel) check(s *Session, name string, address uintptr) error {
-	for _, e := range s.used {
-		if addressOf(e.data) == address && bytes.Equal(e.data, packedFrom(m[name])) {
+	for _, e := range s.user.Used() {
+		if addressOf(e.Data) == address && bytes.Equal(e.Data, packedFrom(m[name])) {
 			return nil
 		}
 	}
@@ -397,7 +398,7 @@ func goOn(t *testing.T, path string, round int) {
 	if runtime.GOOS != "windows" { // where that waits until the file is closed
 		require.Equal(t, stats.FileBytes, size(), "the lost tail is cut off")
 	}
-	require.LessOrEqual(t, stats.DeadBytes, max(stats.PayloadBytes/4, minDeadBytes))
+	require.LessOrEqual(t, stats.DeadBytes, max(stats.PayloadBytes/4, writer.MinDeadBytes))
 	require.Empty(t, stats.Private)
 	require.NoError(t, s.Close())
 	require.NoError(t, c.Compact())

@@ -51,10 +51,10 @@ func (m *tinyModel) use(t *testing.T, c *Cache, tensors []int) (hits int, err er
 	}
 	check := func() {
 		found := 0
-		for _, e := range s.used {
-			i, ok := at[addressOf(e.data)]
+		for _, e := range s.user.Used() {
+			i, ok := at[addressOf(e.Data)]
 			require.True(t, ok)
-			require.Equal(t, m.bytes(i), e.data, m.names[i])
+			require.Equal(t, m.bytes(i), e.Data, m.names[i])
 			found++
 		}
 		require.Equal(t, len(tensors), found)

@@ -34,7 +34,7 @@ func CurrentLayout() (Layout, error) {
 // askForLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
 // then. For all families it takes a millisecond or two.
 func (c *core) askForLayout() {
-	if c.store == nil {
+	if c.inMemory() {
 		return
 	}
 	go func(shown evidence) {
@@ -48,13 +48,24 @@ func (c *core) askForLayout() {
 				shown[i].sample.Sum()
 			}
 		}
-	}(c.evidence)
+	}(c.shown())
+}
+
+// shown returns what the loaded file says of layouts.
+func (c *core) shown() evidence {
+	index := c.writer.Index()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if index != c.index {
+		c.index, c.evidence = index, shownBy(index)
+	}
+	return c.evidence
 }
 
 // layout returns the fingerprint of how XNNPACK packs here. Without one, nobody could distinguish what is packed
 // from what others pack. A cache in memory needs none.
 func (s *Session) layout() format.Digest {
-	if !s.layoutKnown && s.cache.store != nil {
+	if !s.layoutKnown && !s.cache.inMemory() {
 		layout, err := ask.Layout()
 		if err != nil {
 			s.remark(err)
@@ -81,39 +92,27 @@ func (s *Session) layoutFor(kernel *source, fingerprintID uint32) (layout format
 // presume has a weight looked up under the layout that layoutFor returns.
 func (s *Session) presume(w *weight) {
 	var layout format.Digest
-	layout, w.presumed = s.layoutFor(w.kernel, w.key.FingerprintID)
-	w.under(layout)
+	layout, w.presumed = s.layoutFor(w.kernel, w.Key.FingerprintID)
+	w.Under(layout)
 	w.named = w.named && s.layoutErr == nil
 }
 
 // makeSure has the weight named under this machine's layout, and reports whether it was under another. XNNPACK takes a
 // millisecond or two to say which that is.
 func (s *Session) makeSure(w *weight) (changed bool) {
-	presumed := w.key.Layout
-	w.under(s.layout())
+	presumed := w.Key.Layout
+	w.Under(s.layout())
 	w.presumed = false
 	w.named = w.named && s.layoutErr == nil
-	return w.key.Layout != presumed || !w.named
+	return w.Key.Layout != presumed || !w.named
 }
 
-// layoutsLoaded returns the layouts that the loaded index has entries of.
-func (c *core) layoutsLoaded() []format.Layout {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if index := c.index(); index != nil {
-		return index.Layouts()
-	}
-	return nil
-}
-
-// layouts returns the layouts of the records, with what is known of each.
-func (c *core) layouts(loaded *format.Index, records []format.Record) []format.Layout {
+// layoutsOf returns the layouts of records, with what is known of each. known are those that the file says so far.
+func layoutsOf(said []format.Layout, records []format.Record) []format.Layout {
 	var layouts []format.Layout
 	known := map[format.Digest]format.Layout{}
-	if loaded != nil {
-		for _, l := range loaded.Layouts() {
-			known[l.Fingerprint] = l
-		}
+	for _, l := range said {
+		known[l.Fingerprint] = l
 	}
 	if here, err := ask.Layout(); err == nil { // else nothing was packed for it
 		if _, listed := known[here.Fingerprint]; !listed {

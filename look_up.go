@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc/internal/entries"
 	"xpwc/internal/format"
+	"xpwc/internal/writer"
 )
 
 // notFound is what look_up answers for what is not in the cache: SIZE_MAX (xnnpack.h).
@@ -30,7 +32,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.presume(w)
 	e, same := s.answer(w)
 	if e != nil {
-		return addressOf(e.data)
+		return addressOf(e.Data)
 	}
 	s.announced = &announcement{named: w.named, compare: same, failed: s.fillFor(w), sources: w.sources()}
 	for _, src := range s.announced.sources {
@@ -38,11 +40,11 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 		switch {
 		case !w.named:
 		case src.digestWith == nil && len(src.content) <= hashedAtOnce:
-			_, _ = src.contentDigest()
+			_, _ = src.is.Digest()
 		default:
 			src.willRead()
 			s.digests.Go(func() {
-				_, _ = src.contentDigest()
+				_, _ = src.is.Digest()
 				src.didRead()
 			})
 		}
@@ -56,7 +58,7 @@ const hashedAtOnce = 4 << 10
 
 // answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
 // something stored.
-func (s *Session) answer(w *weight) (e *entry, same bool) {
+func (s *Session) answer(w *weight) (e *entries.Entry, same bool) {
 	e, same = s.find(w, nil)
 	if e == nil && w.presumed && s.makeSure(w) {
 		e, same = s.find(w, nil)
@@ -64,42 +66,26 @@ func (s *Session) answer(w *weight) (e *entry, same bool) {
 	if e == nil && !same && w.named && s.becomeWriter() {
 		e, same = s.find(w, nil) // it may be what another process packed while we waited
 		if e != nil || same {
-			s.stopWriting() // others wait too
+			s.user.StopWriting() // others wait too
 		}
 	}
-	s.countAnswer(w, e)
-	return e, same
-}
-
-func (s *Session) countAnswer(w *weight, e *entry) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if e == nil {
-		c.stats.Misses++
-		return
+		s.user.Missed()
 	}
-	s.restampLater(w, e)
-	w.setAnswer(e)
-	c.stats.Hits.add(len(e.data))
+	return e, same
 }
 
 // A weight is what a key of XNNPACK's stands for.
 type weight struct {
-	key          format.Key
-	seed         uint32
+	writer.Query
 	kernel, bias *source // nil if it is something Load never gave out
 	hasBias      bool
 	named        bool
-	presumed     bool          // the key's layout is
-	surveyed     *format.Index // all its records under the key are in memory
+	presumed     bool // the key's layout is
 }
 
-// under has a weight looked up under a layout.
-func (w *weight) under(layout format.Digest) { w.key.Layout, w.surveyed = layout, nil }
-
 // answer returns the entry that this session's look-up or packing of the weight gave, or nil.
-func (w *weight) answer() *entry {
+func (w *weight) answer() *entries.Entry {
 	if w.kernel.answer.same(w) {
 		return w.kernel.answer.entry
 	}
@@ -111,10 +97,10 @@ func (w *weight) answer() *entry {
 	return nil
 }
 
-func (w *weight) setAnswer(e *entry) {
+func (w *weight) setAnswer(e *entries.Entry) {
 	first := &w.kernel.answer
 	if first.entry == nil || first.same(w) {
-		*first = answer{w.bias, e, w.seed}
+		*first = answer{w.bias, e, w.Seed}
 		return
 	}
 	more := w.kernel.own()
@@ -124,20 +110,20 @@ func (w *weight) setAnswer(e *entry) {
 			return
 		}
 	}
-	more.answers = append(more.answers, answer{w.bias, e, w.seed})
+	more.answers = append(more.answers, answer{w.bias, e, w.Seed})
 }
 
 // An answer is the entry that a look-up or packing of a kernel gave, which has its key, with the rest of what was
 // looked up.
 type answer struct {
 	bias  *source
-	entry *entry // nil if there is none
+	entry *entries.Entry // nil if there is none
 	seed  uint32
 }
 
 func (a *answer) same(w *weight) bool {
-	return a.entry != nil && a.bias == w.bias && a.seed == w.seed &&
-		a.entry.record.FingerprintID == w.key.FingerprintID && a.entry.record.Packing == w.key.Packing
+	return a.entry != nil && a.bias == w.bias && a.seed == w.Seed &&
+		a.entry.Record.FingerprintID == w.Key.FingerprintID && a.entry.Record.Packing == w.Key.Packing
 }
 
 func (w *weight) sources() []*source {
@@ -154,25 +140,23 @@ func (w *weight) sources() []*source {
 // whole unnamed: its bytes are packed in.
 func (s *Session) weight(key lookUpKey) *weight {
 	w := &s.asked
-	*w = weight{
-		key:     format.Key{FingerprintID: key.fingerprintID},
-		seed:    key.seed,
-		kernel:  s.addresses[key.kernel],
-		hasBias: key.bias != 0,
-	}
+	w.kernel, w.bias, w.hasBias, w.presumed = s.addresses[key.kernel], nil, key.bias != 0, false
+	k := format.Key{FingerprintID: key.fingerprintID}
+	var family *entries.Family
 	w.named = w.kernel != nil
 	if w.kernel != nil {
 		w.kernel.isKernel = true
-		w.key.Kernel = w.kernel.name
-		w.key.Packing = w.kernel.packing.digest()
+		k.Kernel, k.Packing = w.kernel.name, w.kernel.packing.digest()
+		family = w.kernel.family
 	}
 	if w.hasBias {
 		w.bias = s.addresses[key.bias]
 		w.named = w.named && w.bias != nil
 		if w.bias != nil {
-			w.key.Bias, w.key.HasBias = w.bias.name, true
+			k.Bias, k.HasBias = w.bias.name, true
 		}
 	}
+	w.Reset(k, key.seed, family)
 	if w.kernel != nil {
 		s.consume(w.kernel)
 	}
@@ -218,225 +202,177 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 
 // find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether there
 // is any entry of this weight with this content, be it under another seed or one of several: what will be packed is to
-// be compared with it. If among is not nil, only entries that it accepts are looked at.
-func (s *Session) find(w *weight, among func(*entry) bool) (answer *entry, same bool) {
+// be compared with it. If among is not nil, only entries that it has are looked at.
+func (s *Session) find(w *weight, among []*entries.Entry) (answer *entries.Entry, same bool) {
 	if !w.named {
 		return nil, false
 	}
-	for {
-		answer, same, learn := s.consider(w, among)
-		if learn == nil {
-			return answer, same
-		}
-		learn()
-	}
-}
-
-// consider decides a look-up with what is known. If something is missing it returns what finds that out, to be called
-// without a lock.
-func (s *Session) consider(w *weight, among func(*entry) bool) (answer *entry, same bool, learn func()) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	entries, index := s.candidatesLocked(w)
-	if index != nil {
-		return nil, false, func() { s.survey(w, index) }
-	}
-	if among != nil {
-		entries = all(entries, among)
-	}
 	var room [2]candidate
-	candidates := room[:0]
-	for _, e := range entries {
-		candidates = append(candidates, s.candidateLocked(w, e))
-	}
-	p := &w.kernel.packing
-	v := decide(asking{p.compare, w.answer() != nil, p.given, p.ambiguous(), c.options.Verify}, candidates)
-	switch v.find {
-	case itsContent:
-		return nil, false, s.learnContentLocked(w, entries[v.of])
-	case itsSize:
-		e := entries[v.of]
-		return nil, false, func() { s.learnSize(w, e) }
-	case itsSum:
-		return nil, false, s.learnSumLocked(entries[v.of])
-	}
-	if v.hit < 0 {
-		return nil, v.same, nil
-	}
-	s.useLocked(entries[v.hit])
-	return entries[v.hit], v.same, nil
-}
-
-// candidatesLocked returns all entries under a weight's key. If the loaded index has to be asked first it returns that.
-func (s *Session) candidatesLocked(w *weight) ([]*entry, *format.Index) {
-	c := s.cache
-	if f := w.kernel.family; f == nil || f.gone {
-		w.kernel.family = c.family(w.kernel.name)
-	}
-	entries := w.kernel.family.under(&w.key)
-	index := c.index()
-	if index == nil || w.surveyed == index || len(entries) > 0 && entries[0].surveyed == index {
-		return soundOnes(entries), nil
-	}
-	return nil, index
-}
-
-// survey has the records that an index has under a weight's key in memory. With Options.Strict, a damaged index is an
-// error of the session; by default that leaves what is packed afresh.
-func (s *Session) survey(w *weight, index *format.Index) {
-	c := s.cache
-	records, err := recordsUnder(index, &w.key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.index() != index {
-		return
-	}
-	if err != nil {
-		if err := c.damagedIndex(err); err != nil {
-			s.fail(err)
+	for {
+		views := s.candidates(w)
+		if among != nil {
+			views = slices.DeleteFunc(views, func(v writer.View) bool { return !slices.Contains(among, v.Entry) })
 		}
-		return
+		known := room[:0]
+		for i := range views {
+			known = append(known, s.candidate(w, &views[i]))
+		}
+		v := decide(s.asking(w), known)
+		switch {
+		case v.lacks != nothing:
+			s.learn(w, v.lacks, &views[v.of])
+		case v.hit < 0:
+			return nil, v.same
+		case s.user.Take(views[v.hit].Entry):
+			hit := &views[v.hit]
+			s.restampLater(w, hit)
+			w.setAnswer(hit.Entry)
+			return hit.Entry, true
+		}
 	}
-	c.addLocked(index, &w.key, records)
-	w.surveyed = index
 }
 
-// candidateLocked returns what is known of an entry under the key of a weight.
-func (s *Session) candidateLocked(w *weight, e *entry) candidate {
+// candidates returns the entries under a weight's key, until it is asked again.
+func (s *Session) candidates(w *weight) []writer.View {
+	for {
+		views, index := s.user.Candidates(&w.Query)
+		w.kernel.family = w.Family()
+		if index == nil {
+			return views
+		}
+		s.survey(w, index)
+	}
+}
+
+// survey has what the loaded index has under a weight's key in memory. With Options.Strict, a damaged index is an error
+// of the session; by default that leaves what is packed afresh.
+func (s *Session) survey(w *weight, index *format.Index) {
+	if err := s.user.Survey(&w.Query, index); err != nil {
+		s.fail(err)
+	}
+}
+
+// asking returns what a look-up says, beside its key.
+func (s *Session) asking(w *weight) asking {
+	p := &w.kernel.packing
+	return asking{p.compare, w.answer() != nil, p.given, p.ambiguous(), s.cache.options.Verify}
+}
+
+// candidate returns what is known of an entry under the key of a weight.
+func (s *Session) candidate(w *weight, v *writer.View) candidate {
 	k := candidate{
-		stamped: sameStamps(w, e), content: yes,
-		seed:     e.packedUnder(w.seed),
-		variant:  e.record.Flags&format.Variant != 0,
-		tied:     e.record.Flags&format.Tied != 0,
-		verified: !e.state.inGeneration() || e.verified,
+		stamped: sameStamps(w, v), content: yes,
+		seed:     v.Seed,
+		variant:  v.Flags&format.Variant != 0,
+		tied:     v.Flags&format.Tied != 0,
+		verified: !v.Durable || v.Verified,
 	}
 	if !k.stamped {
-		k.content = sameContent(w, e)
+		k.content = sameContent(w, v)
 	}
 	switch {
 	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
-	case e.sized && (w.kernel.packing.known() || !s.cache.loaded(e)):
+	case v.Sized && (w.kernel.packing.known() || !v.Listed):
 		k.size = yes
 	case !w.sizeKnown(): // one that is too short shows when this has been packed: see rivals
-		k.size = factOf(w.checkSize(e) == nil)
-		e.sized = k.size == yes
+		k.size = factOf(w.checkSize(v.Entry.Data) == nil)
 	}
 	return k
 }
 
-// learnContentLocked returns what computes the digests that it takes to compare an entry's content with the session's.
-// The tensors that it was packed from are there as long as their session is pinned.
-func (s *Session) learnContentLocked(w *weight, e *entry) func() {
-	by, theirs, mine := e.by, []*source{e.kernel, e.bias}, []*source{w.kernel, w.bias}
-	if e.kernel != nil {
-		by.pins.Add(1)
+// learn finds out what is lacking of a candidate. The tensors that it was packed from are there as long as their session
+// is pinned.
+func (s *Session) learn(w *weight, what lack, v *writer.View) {
+	switch what {
+	case itsContent:
+		s.learnContent(w, v)
+	case itsSize:
+		s.user.Sized(v.Entry, w.checkSize(v.Entry.Data))
+	case itsSum:
+		s.user.Intact(v.Entry)
 	}
-	return func() {
-		if theirs[0] != nil {
-			defer by.pins.Done()
+}
+
+func (s *Session) learnContent(w *weight, v *writer.View) {
+	if v.Kernel != nil {
+		unpin := s.user.Pin(v.Entry)
+		if unpin == nil {
+			return // it says so itself by now
 		}
-		for i, src := range mine {
-			if src == nil || src == theirs[i] {
-				continue
-			}
-			if theirs[i] != nil {
-				_, _ = theirs[i].contentDigest() // their session reports the error
-			}
-			if _, err := src.contentDigest(); err != nil {
-				s.remark(fmt.Errorf("tensor %q: %w", src.name, err))
-			}
+		defer unpin()
+	}
+	for _, pair := range [][2]*entries.Content{{&w.kernel.is, v.Kernel}, {w.biasContent(), v.Bias}} {
+		mine, theirs := pair[0], pair[1]
+		if mine == nil || mine == theirs {
+			continue
+		}
+		if theirs != nil {
+			_, _ = theirs.Digest() // their session reports the error
+		}
+		if _, known, _ := mine.Known(); known {
+			continue
+		}
+		if _, err := mine.Digest(); err != nil {
+			s.remark(fmt.Errorf("tensor %q: %w", mine.Reader.(*source).name, err))
 		}
 	}
 }
 
-// learnSize finds out whether an entry has the size of what is looked up. One of the file that has another is not used
-// again, unless it turns out to be what is packed.
-func (s *Session) learnSize(w *weight, e *entry) {
-	err := w.checkSize(e)
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case err == nil:
-		e.sized = true
-	case e.doubt == sound:
-		c.wrongSize(e, err)
+// biasContent returns what the bias is, or nil if there is none.
+func (w *weight) biasContent() *entries.Content {
+	if w.bias == nil {
+		return nil
 	}
-}
-
-// learnSumLocked returns what compares an entry with its sum. One that is damaged is not used again.
-func (s *Session) learnSumLocked(e *entry) func() {
-	region := e.region.Retain()
-	return func() {
-		sound := e.intact()
-		c := s.cache
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.note(region.Release())
-		c.checkedLocked(e, sound)
-	}
-}
-
-// checkedLocked takes note of whether an entry has the bytes that its sum was made of.
-func (c *core) checkedLocked(e *entry, intact bool) {
-	switch {
-	case e.verified || e.doubt != sound:
-	case intact:
-		c.stats.Verified.add(len(e.data))
-		e.verified = true
-	default:
-		c.damagedPayload(e)
-	}
+	return &w.bias.is
 }
 
 // sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
 // the stamps say alone, without reading it.
-func sameStamps(w *weight, e *entry) bool {
-	return sameStamp(w.kernel, e.kernel, e.record.KernelStamp) && sameStamp(w.bias, e.bias, e.record.BiasStamp)
+func sameStamps(w *weight, v *writer.View) bool {
+	return sameStamp(&w.kernel.is, v.Kernel, v.KernelStamp) && sameStamp(w.biasContent(), v.Bias, v.BiasStamp)
 }
 
 // sameStamp compares a tensor of this session with another's, or with what the file says of one.
-func sameStamp(mine, theirs *source, stamp format.Digest) bool {
+func sameStamp(mine, theirs *entries.Content, stamp format.Digest) bool {
 	if mine == nil || mine == theirs {
 		return true
 	}
 	if theirs != nil {
-		stamp = theirs.stamp
+		stamp = theirs.Stamp
 	}
-	return mine.stamp != (Digest{}) && mine.stamp == stamp
+	return mine.Stamp != (Digest{}) && mine.Stamp == stamp
 }
 
 // sameContent reports whether an entry was packed from the content that this session has under the same names, as far
 // as it is known.
-func sameContent(w *weight, e *entry) fact {
-	kernel := sameSource(w.kernel, e.kernel, e.record.KernelStamp, e.record.KernelDigest)
+func sameContent(w *weight, v *writer.View) fact {
+	kernel := sameTensor(&w.kernel.is, v.Kernel, v.KernelStamp, v.KernelDigest)
 	if kernel != yes {
 		return kernel
 	}
-	return sameSource(w.bias, e.bias, e.record.BiasStamp, e.record.BiasDigest)
+	return sameTensor(w.biasContent(), v.Bias, v.BiasStamp, v.BiasDigest)
 }
 
-func sameSource(mine, theirs *source, stamp, digest format.Digest) fact {
+func sameTensor(mine, theirs *entries.Content, stamp, digest format.Digest) fact {
 	if sameStamp(mine, theirs, stamp) {
 		return yes
 	}
-	own := mine.digested.Load()
-	if own != nil && own.err != nil {
+	own, known, err := mine.Known()
+	if err != nil {
 		return no
 	}
 	if theirs != nil {
-		d := theirs.digested.Load()
+		d, computed, err := theirs.Known()
 		switch {
-		case d == nil:
+		case !computed:
 			return unknown
-		case d.err != nil:
+		case err != nil:
 			return no // their session will say so
 		}
-		digest = d.digest
+		digest = d
 	}
-	if own == nil {
+	if !known {
 		return unknown
 	}
-	return factOf(own.digest == digest)
+	return factOf(own == digest)
 }

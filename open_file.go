@@ -34,12 +34,11 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 	}
 	name := cmp.Or(f.Name(), "a descriptor") // no path is a cache in memory
 	o := options.withDefaults()
-	c, err := newHandle(place{path: name}, o, handedOver{file, name, o.AllowUnsafeFile})
+	c, err := newHandle(place{path: name}, o, handedOver{file, name, o.AllowUnsafeFile}, file.Close)
 	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
-	c.handedOver = file
 	return c, nil
 }
 

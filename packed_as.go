@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"slices"
 
-	"xpwc/internal/format"
+	"xpwc/internal/entries"
+	"xpwc/internal/writer"
 	"xpwc/packing"
 )
 
@@ -111,18 +112,22 @@ func (s *source) withCopies(do func(*source)) {
 	}
 }
 
-// disambiguate makes variants of what was packed here of kernels with several ways to be packed, but for what all of
-// them turned out to give: a runtime whose creation was cut short has seen only some.
-func (s *Session) disambiguate() {
-	uses := map[*entry]int32{}
-	for _, e := range s.used {
-		if e.by == s && e.kernel != nil && e.kernel.packing.ambiguous() {
-			uses[e]++
+// variants returns what was packed here of kernels with several ways to be packed, but for what all of them turned out
+// to give: a runtime whose creation was cut short has seen only some.
+func variants(own []writer.Own) (variants []*entries.Entry) {
+	uses := map[*entries.Entry]int32{}
+	for _, o := range own {
+		p := &o.Kernel.Reader.(*source).packing
+		if !p.ambiguous() {
+			continue
+		}
+		if uses[o.Entry]++; uses[o.Entry] == 1 {
+			variants = append(variants, o.Entry)
 		}
 	}
-	for e, n := range uses {
-		if n < e.kernel.packing.uses {
-			s.cache.setFlag(e, format.Variant)
-		}
+	seenAll := func(e *entries.Entry) bool {
+		i := slices.IndexFunc(own, func(o writer.Own) bool { return o.Entry == e })
+		return uses[e] >= own[i].Kernel.Reader.(*source).packing.uses
 	}
+	return slices.DeleteFunc(variants, seenAll)
 }

@@ -22,14 +22,9 @@ func (s *Session) askAhead(src *source, g *packing.Geometry) {
 	default: // XNNPACK may pack it without a cache, all of it, to answer
 		return
 	}
-	c := s.cache
-	c.mu.Lock()
-	empty := c.store == nil || c.store.Index() == nil || c.store.Index().Len() == 0
-	c.mu.Unlock()
-	if empty { // no look-up will find anything
-		return
+	if index := s.cache.writer.Index(); index != nil && index.Len() > 0 { // else no look-up will find anything
+		ask.Ahead(g)
 	}
-	ask.Ahead(g)
 }
 
 // fits reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question
@@ -44,8 +39,8 @@ func (s *source) fits(g *packing.Geometry) bool {
 func (w *weight) sizeKnown() bool { return w.kernel.packing.known() && w.kernel.has().copyOf == nil }
 
 // checkSize returns an error if a payload of the file is not what the operator of a look-up is going to read.
-func (w *weight) checkSize(e *entry) error {
-	n := uint64(len(e.data))
+func (w *weight) checkSize(packed []byte) error {
+	n := uint64(len(packed))
 	if !w.sizeKnown() {
 		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least
 		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
@@ -58,7 +53,7 @@ func (w *weight) checkSize(e *entry) error {
 			size = ask.PackedSize(g)
 		}
 		switch {
-		case size.Bytes == 0 || size.FingerprintID != w.key.FingerprintID: // XNNPACK made another operator of the node
+		case size.Bytes == 0 || size.FingerprintID != w.Key.FingerprintID: // XNNPACK made another operator of the node
 			if err := short(n, g.LeastBytes()); err != nil {
 				return err
 			}

@@ -23,7 +23,7 @@ func TestXNNPACKIsNotAskedAboutKernelsThatTheTensorHasNoRoomFor(t *testing.T) {
 		src := &source{content: make([]byte, 64)}
 		src.addIdentity(identity{id.Digest(), id.Geometry()})
 		w := &weight{kernel: src}
-		err := w.checkSize(&entry{data: make([]byte, 128)})
+		err := w.checkSize(make([]byte, 128))
 		if id.Geometry().LeastBytes() > 0 {
 			require.ErrorIs(t, err, ErrDamaged)
 		}

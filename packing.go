@@ -2,13 +2,17 @@ package xpwc
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"xpwc/internal/ask"
+	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
+	"xpwc/internal/writer"
 )
 
 // An announcement is a look-up that missed: the next reservation is for it.
@@ -35,9 +39,7 @@ type space struct {
 	took    time.Duration // the packing
 	sources []*source     // that will be read for it, as far as it was announced
 
-	variant bool    // what was packed may be one of several under its key
-	sum     *summed // of what was packed, or nil
-	reason  Reason  // why it stays in private memory, or ""
+	reason Reason // why it stays in private memory, or ""
 }
 
 type packingKind int
@@ -51,41 +53,12 @@ const (
 // becomeWriter makes this process the file's writer for as long as the session packs, waiting for another process within
 // limits. It reports whether what the cache holds may have changed since.
 func (s *Session) becomeWriter() (changed bool) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s.noFile != "" || c.store == nil {
+	if s.noFile != "" {
 		return false
 	}
-	if s.writing {
-		if c.store.Writing() {
-			return false
-		}
-		c.writers-- // the file has ended or was replaced: begin anew with the one that is there then
-		s.writing = false
-		c.idle.Broadcast()
-	}
-	if s.noFile = c.beginWriting(false); s.noFile == "" {
-		s.writing = true
-		c.writers++
-	}
-	return true
-}
-
-// stopWriting gives the writer's lock up, unless something else in this process needs it.
-func (s *Session) stopWriting() {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !s.writing {
-		return
-	}
-	s.writing = false
-	c.writers--
-	c.idle.Broadcast()
-	if !c.committing && !c.compacting { // which end with the same
-		c.note(c.endIfIdle())
-	}
+	changed, reason := s.user.BecomeWriter()
+	s.noFile = Reason(reason)
+	return changed
 }
 
 // reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
@@ -134,35 +107,24 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
 // the reason counted later, in private memory.
 func (s *Session) reserveKept(n uint64, names int) (space, error) {
-	s.becomeWriter()
-	if s.cache.store != nil && s.noFile == "" {
-		r, err := s.reserveInFile(n, names)
-		if err == nil {
-			return space{Reservation: r, kind: inFile}, nil
+	for !s.cache.inMemory() {
+		s.becomeWriter()
+		if s.noFile != "" {
+			break
 		}
-		s.noFile = ReasonDisk
+		r, err := s.user.Reserve(n, uint64(names), uint64(max(s.total-s.done, 0)))
+		switch {
+		case err == nil:
+			return space{Reservation: r, kind: inFile}, nil
+		case !errors.Is(err, ErrReplaced): // else it begins anew with the file that is there then
+			s.noFile = ReasonDisk
+		}
 	}
 	return s.reservePrivate(n)
 }
 
-func (s *Session) reserveInFile(n uint64, names int) (store.Reservation, error) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, err := c.store.Reserve(n, uint64(names))
-	if err != nil {
-		c.note(err)
-		return r, err
-	}
-	c.store.Supply(uint64(max(s.total-s.done, 0)))
-	return r, nil
-}
-
 func (s *Session) reservePrivate(n uint64) (space, error) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, err := c.arena.alloc(n)
+	r, err := s.cache.arena.alloc(n)
 	return space{Reservation: r, kind: inPrivate}, err
 }
 
@@ -233,7 +195,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
 			if e := w.answer(); e != nil {
-				return nil, nil, addressOf(e.data)
+				return nil, nil, addressOf(e.Data)
 			}
 		}
 	}
@@ -264,7 +226,8 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	}
 	switch {
 	case e != nil:
-		s.reuse(w, p, e)
+		s.user.Reuse(&w.Query, e, p.took)
+		s.discard(p)
 	case w.named:
 		e = s.keepPacked(w, p)
 	default:
@@ -273,8 +236,8 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if w.named {
 		w.setAnswer(e)
 	}
-	progress = &Progress{Name: e.name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}
-	return progress, read, addressOf(e.data)
+	progress = &Progress{Name: e.Name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}
+	return progress, read, addressOf(e.Data)
 }
 
 // mostTried is how many layouts of a file are tried where this machine's is not known. Most files have one.
@@ -284,34 +247,31 @@ const mostTried = 16
 // that a look-up under its layout would be given; the session uses it from here on. Equal bytes are right whatever that
 // layout is, so XNNPACK is not asked for this machine's: what it packs without a look-up, as deconvolutions, it packs
 // in every process.
-func (s *Session) packedBefore(w *weight, p space) *entry {
-	if !w.named || s.layoutKnown || ask.Answered() {
+func (s *Session) packedBefore(w *weight, p space) *entries.Entry {
+	index := s.cache.writer.Index()
+	if !w.named || s.layoutKnown || ask.Answered() || index == nil {
 		return nil
 	}
-	layouts := s.cache.layoutsLoaded()
+	layouts := index.Layouts()
 	for _, l := range layouts[:min(len(layouts), mostTried)] {
-		w.under(l.Fingerprint)
+		w.Under(l.Fingerprint)
 		seen := s.look(w)
-		equal := seen.equal(p.Data)
-		e, _ := s.find(w, func(e *entry) bool { return slices.Contains(equal, e) })
-		s.forget(seen)
-		if e != nil {
+		equal := withBytes(seen, p.Data)
+		s.user.Free(seen)
+		if len(equal) == 0 {
+			continue
+		}
+		if e, _ := s.find(w, equal); e != nil {
 			return e
 		}
 	}
 	return nil
 }
 
-// A sight is the entries under a weight's key at some time. It holds a reference to the memory of each.
-type sight struct {
-	entries []*entry
-	regions []*store.Region
-}
-
-// look returns the entries under a weight's key.
-func (s *Session) look(w *weight) sight {
+// look returns the entries under a weight's key, each with one more reference to its memory: see User.Free.
+func (s *Session) look(w *weight) []writer.View {
 	for {
-		seen, index := s.lookOnce(w)
+		seen, index := s.user.Hold(&w.Query)
 		if index == nil {
 			return seen
 		}
@@ -319,72 +279,85 @@ func (s *Session) look(w *weight) sight {
 	}
 }
 
-func (s *Session) lookOnce(w *weight) (seen sight, index *format.Index) {
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	entries, index := s.candidatesLocked(w)
-	for _, e := range entries {
-		seen.entries = append(seen.entries, e)
-		seen.regions = append(seen.regions, e.region.Retain())
-	}
-	return seen, index
-}
-
-// forget gives up the references of a sight.
-func (s *Session) forget(seen sight) {
-	for _, r := range seen.regions {
-		s.note(r.Release())
-	}
-}
-
-// equal returns the entries that have the bytes b.
-func (seen sight) equal(b []byte) (equal []*entry) {
-	for _, e := range seen.entries {
-		if e.has(b) {
-			equal = append(equal, e)
+// withBytes returns those of the entries that have the bytes b.
+func withBytes(seen []writer.View, b []byte) (equal []*entries.Entry) {
+	for _, v := range seen {
+		if hasBytes(v.Entry, b) {
+			equal = append(equal, v.Entry)
 		}
 	}
 	return equal
 }
 
-// reuse takes an entry that the session uses in place of what was packed.
-func (s *Session) reuse(w *weight, p space, e *entry) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.PackingTime += p.took
-	s.adoptLocked(w, e)
-	s.reuseLocked(p, e)
-}
-
-func (s *Session) reuseLocked(p space, e *entry) {
-	s.discardLocked(p)
-	s.cache.stats.Reused.add(len(e.data))
+// hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
+func hasBytes(e *entries.Entry, b []byte) (same bool) {
+	_ = faultless(func() { same = bytes.Equal(e.Data, b) })
+	return same
 }
 
 // keepPacked finds or makes the entry for what was just packed under a name, which the session uses from here on. What
-// is stored is compared without the cache's lock; if that has changed meanwhile, it is compared again.
-func (s *Session) keepPacked(w *weight, p space) *entry {
+// is stored is compared without a lock; if that has changed meanwhile, it is compared again.
+func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
+	kernel := &w.kernel.packing
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
 	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which. What a host packed that
 	// knew too little must not be believed by one that says no more.
-	p.variant = w.kernel.packing.compare || !w.kernel.packing.known() && uniform(w.kernel.content)
+	variant := kernel.compare || !kernel.known() && uniform(w.kernel.content)
+	var sum *writer.Sum
 	if len(p.Data) <= hashedAtOnce {
-		p.sum = sumOf(p.Data)
+		sum = sumOf(p.Data)
 	}
 	for {
 		seen := s.look(w)
-		rivals := s.rivals(w, p, seen)
-		e, again := s.conclude(w, p, seen, rivals)
-		s.forget(seen)
-		switch {
-		case e != nil:
-			return e
-		case again:
-		case p.kind != inFile && s.becomeWriter(): // another process may have packed it while we waited
-		default:
-			p = s.placed(w, p)
+		lots := compare(s.cache.options.Verify == VerifyRepack, s.rivals(w, p, seen))
+		taken := slices.Index(lots, writer.Taken)
+		if taken < 0 && !s.stays(p) {
+			s.user.Free(seen)
+			if p.kind == inFile || !s.becomeWriter() { // another process may have packed it while we waited
+				p = s.place(p, len(w.Key.Kernel)+len(w.Key.Bias))
+			}
+			continue
 		}
+		if taken >= 0 && w.answer() == seen[taken].Entry {
+			lots[taken] = writer.Tied
+		}
+		packed := s.packedFrom(w, p, variant)
+		packed.Sum = sum
+		e, made := s.user.Keep(&w.Query, &packed, seen, lots)
+		s.user.Free(seen)
+		switch {
+		case made:
+			s.keptPacked(packed.Reason)
+			return e
+		case e != nil:
+			s.discard(p)
+			s.restampLater(w, &seen[taken])
+			return e
+		}
+	}
+}
+
+// packedFrom describes what was packed of a weight.
+func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
+	packed := writer.Packed{
+		Kernel: &w.kernel.is, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile, Took: p.took,
+	}
+	packed.Record.Key = w.Key
+	w.kernel.packing.describe(&packed.Record, len(p.Data), w.kernel.has().copyOf != nil)
+	if variant {
+		packed.Record.Flags |= format.Variant
+	}
+	if p.kind != inFile && !s.cache.inMemory() {
+		packed.Reason = string(cmp.Or(p.reason, s.noFile))
+	}
+	return packed
+}
+
+// keptPacked takes note of what a new entry means for the session's load.
+func (s *Session) keptPacked(reason string) {
+	s.added = true
+	if reason != "" {
+		s.reportPrivate(Reason(reason))
 	}
 }
 
@@ -394,310 +367,117 @@ func uniform(b []byte) bool {
 }
 
 // rivals finds out what there is to know of the entries under the key of what was packed.
-func (s *Session) rivals(w *weight, p space, seen sight) []rival {
-	rivals := make([]rival, len(seen.entries))
-	equal := false
-	for i, e := range seen.entries {
-		rivals[i].equal = e.has(p.Data)
-		if equal = equal || rivals[i].equal; equal {
-			break
+func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
+	rivals := make([]rival, len(seen))
+	for i := range seen {
+		if rivals[i].equal = hasBytes(seen[i].Entry, p.Data); rivals[i].equal && s.cache.options.Verify != VerifyRepack {
+			return rivals
 		}
 	}
-	if equal && s.cache.options.Verify != VerifyRepack {
-		return rivals
-	}
-	for i, e := range seen.entries {
-		rivals[i].content, rivals[i].sound = s.hasContent(w, e), true
-		if rivals[i].content && !rivals[i].equal {
-			rivals[i].sound = e.intact()
+	for i := range seen {
+		v, r := &seen[i], &rivals[i]
+		if r.content = s.hasContent(w, v); !r.content || r.equal {
+			continue
 		}
+		r.seed = v.Seed
+		r.sound = !v.Durable || intact(v.Entry)
+		r.unchecked = v.Durable && !v.Verified && v.Flags&format.Variant == 0
+		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals
 }
 
+// intact reports whether an entry has the bytes that its sum was made of.
+func intact(e *entries.Entry) bool {
+	sum, err := sumMapped(e.Data)
+	return err == nil && sum == e.Record.Sum
+}
+
+func sumOf(b []byte) *writer.Sum {
+	sum, err := sumMapped(b)
+	return &writer.Sum{Sum: sum, Err: err}
+}
+
 // hasContent reports whether an entry was packed from the content that this session has.
-func (s *Session) hasContent(w *weight, e *entry) bool {
-	for {
-		same, learn := s.askContent(w, e)
-		if learn == nil {
-			return same == yes
+func (s *Session) hasContent(w *weight, v *writer.View) bool {
+	same := sameContent(w, v)
+	for same == unknown {
+		s.learnContent(w, v)
+		if v.Kernel != nil { // it may say so itself by now
+			*v = s.user.Look(v.Entry, w.Seed)
 		}
-		learn()
+		same = sameContent(w, v)
 	}
+	return same == yes
 }
 
-func (s *Session) askContent(w *weight, e *entry) (same fact, learn func()) {
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	if same = sameContent(w, e); same == unknown {
-		return same, s.learnContentLocked(w, e)
-	}
-	return same, nil
+// stays reports whether what was packed can stay where it is: unless that is only for comparing, or the file has room
+// for it.
+func (s *Session) stays(p space) bool {
+	return p.kind == inFile || p.kind == inPrivate && (s.cache.inMemory() || s.noFile != "" || p.reason != "")
 }
 
-// conclude does what compare decides of the entries that were seen, and keeps what was packed unless one of them is
-// taken in its place. It returns nil if that is not where it can stay, or, again, if there are other entries by now.
-func (s *Session) conclude(w *weight, p space, seen sight, rivals []rival) (e *entry, again bool) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now, index := s.candidatesLocked(w); index != nil || !slices.Equal(now, seen.entries) {
-		return nil, true
-	}
-	for i, e := range seen.entries {
-		r := &rivals[i]
-		r.seed = e.packedUnder(w.seed)
-		r.sound = r.sound || !e.state.inGeneration()
-		r.unchecked = e.state.inGeneration() && !e.verified && e.record.Flags&format.Variant == 0
-		r.wrongSize = c.loaded(e) && len(e.data) != len(p.Data) && !w.sizeKnown() && w.checkSize(e) != nil
-	}
-	for i, l := range compare(c.options.Verify == VerifyRepack, rivals) {
-		switch other := seen.entries[i]; l {
-		case taken:
-			s.adoptLocked(w, other)
-			e = other
-		case damaged:
-			c.damagedPayload(other)
-		case varies:
-			p.variant = true
-			c.setFlag(other, format.Variant)
-		}
-	}
-	switch {
-	case e != nil:
-		s.reuseLocked(p, e)
-	case s.canStayLocked(p):
-		e = s.keepLocked(w, p)
-	default:
-		return nil, false
-	}
-	c.stats.PackingTime += p.took
-	s.useLocked(e)
-	return e, false
+// place moves what was packed to where a new entry belongs.
+func (s *Session) place(p space, names int) space {
+	to, err := s.reserveKept(uint64(len(p.Data)), names)
+	return s.moved(p, to, ReasonDisk, err)
 }
 
-// canStayLocked reports whether what was packed can stay where it is: unless that is only for comparing, or the file
-// has room for it.
-func (s *Session) canStayLocked(p space) bool {
-	return p.kind == inFile || p.kind == inPrivate && (s.cache.store == nil || s.noFile != "" || p.reason != "")
-}
-
-// placed moves what was packed to where a new entry belongs.
-func (s *Session) placed(w *weight, p space) space {
-	to, err := s.reserveKept(uint64(len(p.Data)), len(w.key.Kernel)+len(w.key.Bias))
+// moved returns what was packed where it was moved to. If there is no memory for a copy, it stays for good.
+func (s *Session) moved(p, to space, otherwise Reason, err error) space {
 	if err != nil {
 		s.remark(err)
-		return s.settledIn(p, ReasonDisk)
+		if p.kind == inScratch { // the packing's reference to the region goes to the entry
+			s.note(s.dropScratch())
+		}
+		p.kind, p.reason = inPrivate, otherwise
+		return p
 	}
 	copy(to.Data, p.Data)
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.CopiedBytes += int64(len(p.Data))
-	s.discardLocked(p)
+	s.user.CountCopied(len(p.Data))
+	s.discard(p)
 	p.kind, p.Reservation = to.kind, to.Reservation
 	return p
 }
 
-// settledIn leaves a packing where it is, for good, when there is no memory for a copy.
-func (s *Session) settledIn(p space, why Reason) space {
-	if p.kind == inScratch { // the packing's reference to the region goes to the entry
-		s.note(s.dropScratch())
-	}
-	p.kind, p.reason = inPrivate, why
-	return p
-}
-
-// keepLocked makes the entry of what was packed.
-func (s *Session) keepLocked(w *weight, p space) *entry {
-	c := s.cache
-	e := c.newEntries.take()
-	e.record.Key, e.record.Seed = w.key, w.seed
-	e.kernel, e.bias, e.by = w.kernel, w.bias, s
-	e.verified, e.sized = true, true
-	w.kernel.packing.describe(&e.record, len(p.Data), w.kernel.has().copyOf != nil)
-	if p.variant {
-		e.record.Flags |= format.Variant
-	}
-	e.data, e.region = p.Data, p.Region
-	if p.kind == inFile {
-		s.leaveInFileLocked(e, p)
-	} else {
-		if e.reason = p.reason; e.reason == "" && c.store != nil {
-			e.reason = s.noFile
-		}
-		c.become(e, statePrivate)
-	}
-	if e.reason == "" {
-		s.added = true
-		c.stats.Packed.add(len(e.data))
-	} else {
-		s.countPrivate(e)
-	}
-	c.keep(e)
-	c.note(e.region.Release()) // keep has taken its own reference
-	return e
-}
-
-// leaveInFileLocked has an entry stay in the file's space, where it was packed.
-func (s *Session) leaveInFileLocked(e *entry, p space) {
-	c := s.cache
-	if !c.fillLocked(e, p) {
-		return
-	}
-	e.record.Offset, e.record.Size = p.Offset(), uint64(len(p.Data))
-	if p.sum != nil {
-		c.setSum(e, p.sum.sum, p.sum.err)
-	} else {
-		c.sumBeside(e)
-	}
-	if c.store.ForeignHas(e.name(), e.data) {
-		c.stats.Adopted.add(len(e.data))
-	}
-}
-
-// fillLocked takes note that an entry is what was packed into a part of the file. It reports whether that can be
-// committed.
-func (c *core) fillLocked(e *entry, p space) bool {
-	c.store.Filled(p.Reservation)
-	e.file = p.Region.File()
-	lost := p.Region.Lost()
-	if lost {
-		c.lose([]*entry{e}, store.ErrFlush)
-	}
-	if lost || e.file != c.store.ID() { // it has ended, or was replaced
-		c.become(e, stateStray)
-		return false
-	}
-	c.become(e, stateUncommitted)
-	c.fresh = append(doubled(c.fresh, 0), e)
-	return true
-}
-
 // keepUnnamed keeps what nothing identifies in private memory, once for each content; the session uses it from here on.
-func (s *Session) keepUnnamed(p space) *entry {
+func (s *Session) keepUnnamed(p space) *entries.Entry {
 	sum := DigestOf(p.Data)
-	c := s.cache
 	for {
-		seen := c.unnamedWith(sum)
-		equal := sight{entries: seen.entries}.equal(p.Data)
-		e, again := s.concludeUnnamed(sum, p, seen, equal)
-		s.forget(seen)
+		seen := s.user.HoldUnnamed(sum)
+		equal := withBytes(seen, p.Data)
+		var known *entries.Entry
+		if len(equal) > 0 {
+			known = equal[0]
+		} else if p.kind == inScratch {
+			s.user.Free(seen)
+			to, err := s.reservePrivate(uint64(len(p.Data)))
+			p = s.moved(p, to, ReasonUnnamed, err)
+			continue
+		}
+		packed := writer.Packed{Space: p.Reservation, InFile: p.kind == inFile, Took: p.took}
+		e, made := s.user.KeepUnnamed(sum, &packed, seen, known)
+		s.user.Free(seen)
 		switch {
-		case e != nil:
+		case made:
+			s.keptPacked(writer.ReasonUnnamed)
 			return e
-		case !again:
-			p = s.placedUnnamed(p)
+		case e != nil:
+			s.discard(p)
+			return e
 		}
 	}
 }
 
-func (c *core) unnamedWith(sum Digest) (seen sight) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, e := range c.unnamed[sum] {
-		seen.entries = append(seen.entries, e)
-		seen.regions = append(seen.regions, e.region.Retain())
-	}
-	return seen
-}
-
-func (s *Session) concludeUnnamed(sum Digest, p space, seen sight, equal []*entry) (e *entry, again bool) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case !slices.Equal(c.unnamed[sum], seen.entries):
-		return nil, true
-	case len(equal) > 0:
-		e = equal[0]
-		s.reuseLocked(p, e)
-	case p.kind == inScratch:
-		return nil, false
-	default:
-		e = &entry{reason: ReasonUnnamed, data: p.Data, region: p.Region, by: s}
-		e.record.Sum = sum
-		if p.kind == inFile {
-			e.suspectFor(suspect) // its look-up had names
-			c.fillLocked(e, p)
-		} else {
-			c.become(e, statePrivate)
-		}
-		c.unnamed[sum] = append(c.unnamed[sum], e)
-		s.countPrivate(e)
-	}
-	c.stats.PackingTime += p.took
-	s.useLocked(e)
-	return e, false
-}
-
-// placedUnnamed moves what was packed out of the scratch.
-func (s *Session) placedUnnamed(p space) space {
-	to, err := s.reservePrivate(uint64(len(p.Data)))
-	if err != nil {
-		s.remark(err)
-		return s.settledIn(p, ReasonUnnamed)
-	}
-	copy(to.Data, p.Data)
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.CopiedBytes += int64(len(p.Data))
-	s.discardLocked(p)
-	p.kind, p.Reservation = inPrivate, to.Reservation
-	return p
-}
-
-// discardLocked gives up the space of a packing whose bytes are elsewhere.
-func (s *Session) discardLocked(p space) {
+// discard gives up the space of a packing whose bytes are elsewhere.
+func (s *Session) discard(p space) {
 	switch p.kind {
 	case inFile:
-		s.cache.note(s.cache.store.Cancel(p.Reservation))
+		s.user.Cancel(p.Reservation)
 	case inScratch:
 		s.busy = false
-		s.cache.note(p.Region.Release())
+		s.note(p.Region.Release())
 	case inPrivate:
-		s.cache.note(p.Region.Release())
-	}
-}
-
-// adoptLocked takes note that a packing of a weight gave the bytes of an entry.
-func (s *Session) adoptLocked(w *weight, e *entry) {
-	c := s.cache
-	if !e.packedUnder(w.seed) {
-		e.otherSeeds = append(e.otherSeeds, w.seed)
-	}
-	if w.answer() == e {
-		c.setFlag(e, format.Tied)
-	}
-	if e.state.inGeneration() && !e.verified && c.options.Verify == VerifyRepack {
-		c.stats.Verified.add(len(e.data))
-	}
-	e.verified, e.sized = true, true
-	s.restampLater(w, e)
-}
-
-func (s *Session) countPrivate(e *entry) {
-	s.added = true
-	count := s.cache.stats.Private[e.reason]
-	count.add(len(e.data))
-	s.cache.stats.Private[e.reason] = count
-	s.reportPrivate(e)
-}
-
-// useLocked keeps an entry for as long as the session is open.
-func (s *Session) useLocked(e *entry) {
-	s.used = append(doubled(s.used, 0), e)
-	s.cache.verifyLater(e)
-	e.sessions++
-	if e.sessions == 1 {
-		if e.reason == "" {
-			s.cache.stats.MappedBytes += int64(len(e.data))
-			if s.cache.loaded(e) && !s.cache.options.Prefetch {
-				s.cache.mapLater(e)
-			}
-		} else {
-			s.cache.stats.PrivateBytes += int64(len(e.data))
-		}
+		s.note(p.Region.Release())
 	}
 }

@@ -165,7 +165,7 @@ var waysToRead = []struct {
 	{"mapped-beside", func(b []byte) func() {
 		var group sync.WaitGroup
 		group.Go(func() {
-			for piece := range slices.Chunk(b, mappedAtOnce) {
+			for piece := range slices.Chunk(b, 1<<20) {
 				_ = unix.Madvise(piece, unix.MADV_POPULATE_READ)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"xpwc/internal/format"
 	"xpwc/internal/store/memdisk"
 	"xpwc/internal/testkit"
+	"xpwc/internal/writer"
 )
 
 // The scenarios of one process.
@@ -85,7 +86,7 @@ func compaction(s *scenario) {
 
 func automaticCompaction(s *scenario) {
 	c := s.open(s.dir.Process())
-	for c.Stats().DeadBytes < minDeadBytes/2 { // what leads up to it need not be replayed
+	for c.Stats().DeadBytes < writer.MinDeadBytes/2 { // what leads up to it need not be replayed
 		s.commit(c, s.tensors(0, 2))
 	}
 	require.Zero(s.t, c.Stats().Compactions)
@@ -137,7 +138,7 @@ func replacingExecuTorchs(s *scenario) {
 func settingADamagedFileAside(s *scenario) {
 	c := s.open(s.dir.Process())
 	s.commit(c, s.tensors(0, 4))
-	indexAt := c.store.Slot().IndexOffset
+	indexAt := storeOf(c).Slot().IndexOffset
 	require.NoError(s.t, c.Close())
 	content := s.dir.Content(powerPath)
 	content[indexAt+uint64(s.random.IntN(64))] ^= 1

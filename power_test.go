@@ -14,7 +14,6 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/internal/store"
 	"xpwc/internal/store/memdisk"
 )
 
@@ -86,11 +85,7 @@ func (s *scenario) tensors(first, n int) model {
 func openOn(p *memdisk.Process, o *Options) (*Cache, error) {
 	v := o.withDefaults()
 	v.Verify = VerifyStructure
-	c, err := newHandle(place{}, v, nil)
-	if err != nil {
-		return nil, err
-	}
-	return c, openStore(c, powerPath, store.New(powerPath, p, store.Options{}))
+	return newHandle(place{path: powerPath}, v, p, nil)
 }
 
 func (s *scenario) open(p *memdisk.Process) *Cache {
@@ -111,9 +106,9 @@ func packModel(c *Cache, m model) (*Session, error) {
 		}
 	}
 	err = s.Finalize()
-	for _, e := range s.used {
-		if !bytes.Equal(e.data, packedFrom(m[e.record.Kernel])) {
-			err = errors.Join(err, fmt.Errorf("%s is not what was packed", e.record.Kernel))
+	for _, e := range s.user.Used() {
+		if !bytes.Equal(e.Data, packedFrom(m[e.Record.Kernel])) {
+			err = errors.Join(err, fmt.Errorf("%s is not what was packed", e.Record.Kernel))
 		}
 	}
 	return s, err
@@ -169,7 +164,7 @@ func (s *scenario) with(m model, c *Cache, promised int) state {
 	for name, content := range m {
 		packed[name] = packedFrom(content)
 	}
-	return state{generation: c.store.Slot().Generation, slot: c.store.Slot(), packed: packed, promised: promised}
+	return state{generation: storeOf(c).Slot().Generation, slot: storeOf(c).Slot(), packed: packed, promised: promised}
 }
 
 func (s *scenario) compact(c *Cache) {
@@ -205,7 +200,7 @@ func (s *scenario) check(image *memdisk.Dir, steps int) (found state, err error)
 		return least, s.checkRefused(image, least, err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	slot := c.store.Slot()
+	slot := storeOf(c).Slot()
 	if least.refused != nil && !least.gone && slot.Generation == 0 || slot.Generation < least.generation {
 		return state{}, fmt.Errorf("generation %d is in force, but %d was promised", slot.Generation, least.generation)
 	}
@@ -220,15 +215,15 @@ func (s *scenario) check(image *memdisk.Dir, steps int) (found state, err error)
 		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot, found.slot)
 	}
 	found.generation, found.slot = slot.Generation, slot
-	if n := c.store.Index().Len(); n != len(found.packed) {
+	if n := storeOf(c).Index().Len(); n != len(found.packed) {
 		return state{}, fmt.Errorf("generation %d has %d records instead of %d", slot.Generation, n, len(found.packed))
 	}
-	for i := range c.store.Index().Len() {
-		r, err := c.store.Index().Record(i)
+	for i := range storeOf(c).Index().Len() {
+		r, err := storeOf(c).Index().Record(i)
 		if err != nil {
 			return state{}, err
 		}
-		b, _ := c.store.Payload(&r)
+		b, _ := storeOf(c).Payload(&r)
 		if !bytes.Equal(b, found.packed[r.Kernel]) || digest.Of(b) != r.Sum {
 			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
 		}
@@ -281,8 +276,8 @@ func nextSession(image *memdisk.Dir, found state, m model) error {
 	if err != nil {
 		return fmt.Errorf("does not open after the next session: %w", err)
 	}
-	for i := range c.store.Index().Len() {
-		r, err := c.store.Index().Record(i)
+	for i := range storeOf(c).Index().Len() {
+		r, err := storeOf(c).Index().Record(i)
 		if err != nil {
 			return err
 		}
@@ -290,7 +285,7 @@ func nextSession(image *memdisk.Dir, found state, m model) error {
 		if content, again := m[r.Kernel]; again {
 			want = packedFrom(content)
 		}
-		if b, _ := c.store.Payload(&r); !bytes.Equal(b, want) {
+		if b, _ := storeOf(c).Payload(&r); !bytes.Equal(b, want) {
 			return fmt.Errorf("%s is wrong after the next session", r.Kernel)
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
+	"xpwc/internal/writer"
 )
 
 // A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is
@@ -18,6 +20,7 @@ import (
 // be created and executed in parallel.
 type Session struct {
 	cache    *Cache
+	user     *writer.User
 	data     DataMap
 	provider provider
 	begun    time.Time
@@ -29,15 +32,14 @@ type Session struct {
 	remarks   []error // that did the runtime no harm, for Stats
 
 	sources    map[string]*source
-	newSources stock[source]
+	newSources entries.Stock[source]
 	kept       []*source           // until Close, of a session that is finalized
-	loaded     int                 // sources that a finalized session had
+	freed      int                 // sources that a finalized session had, but those
 	refused    map[string]error    // tensors that there was no memory for: the data map is asked once
 	addresses  map[uintptr]*source // what XNNPACK knows a source by; also aliases
 	computed   arena               // of tensors whose content is computed
 	unfilled   []*source           // those whose content may yet have to be computed
 	digests    sync.WaitGroup      // of digests that are computed while XNNPACK packs
-	pins       sync.WaitGroup      // of others that read the session's tensors; added to with the cache's lock held
 
 	here        format.Digest // fingerprint of this machine's layout
 	layoutErr   error
@@ -46,26 +48,24 @@ type Session struct {
 	evidence      evidence // of the file's layouts, when the session began
 	evidenceKnown bool     // it is of this machine
 
-	asked       weight // what the callback that is being served names
-	announced   *announcement
-	packings    map[uintptr]space
-	scratch     *store.Region // packing space for what is compared before it is kept
-	busy        bool          // the scratch is being packed into
-	used        []*entry      // once for each look-up and packing that gave it; guarded by the cache's lock
-	lostWeights error         // the disk lost packed weights that the runtime uses; guarded by the cache's lock
-	writing     bool          // this session keeps the process the file's writer
-	noFile      Reason        // why this session packs into private memory, or ""
+	asked     weight // what the callback that is being served names
+	announced *announcement
+	packings  map[uintptr]space
+	scratch   *store.Region // packing space for what is compared before it is kept
+	busy      bool          // the scratch is being packed into
+	noFile    Reason        // why this session packs into private memory, or ""
 
 	reportedPrivate map[Reason]bool // to Options.Logger
 
 	watches   map[Watch]*watch // of loaded tensors
 	lastWatch *watch
-	packed    bool         // XNNPACK packed something
-	added     bool         // and the cache did not have all of that
-	restamps  []restamping // for Finalize, which knows whether their sources changed
+	packed    bool             // XNNPACK packed something
+	added     bool             // and the cache did not have all of that
+	restamps  []writer.Restamp // for Finalize, which knows whether their sources changed
 
-	lastOrigin *origin // most tensors have the same
-	lastSource string  // its Identity.Source
+	lastOrigin  *entries.Origin // most tensors have the same
+	lastSource  string          // its Identity.Source
+	lastWatched *watch          // its watch
 
 	done, total int64 // Progress
 }
@@ -73,34 +73,35 @@ type Session struct {
 // NewSession begins a session. data gives the unpacked tensors for Load and may be nil if Load is not called: then all
 // weights are unnamed. What other processes committed to the file by now is picked up.
 func (c *Cache) NewSession(data DataMap) (*Session, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err := c.checkOpen("new session"); err != nil {
 		return nil, err
 	}
-	if err := c.refresh(); err != nil {
-		if c.options.Strict {
-			return nil, fmt.Errorf("new session: %w", err)
-		}
-		c.note(err) // what is loaded serves on
+	expected := c.expectedTensors()
+	user, err := c.handle.NewUser(expected)
+	if err != nil {
+		return nil, fmt.Errorf("new session: %w", err)
 	}
 	s := &Session{
 		cache:     c,
+		user:      user,
 		data:      data,
 		begun:     time.Now(),
-		sources:   make(map[string]*source, c.tensorsExpected),
-		addresses: make(map[uintptr]*source, c.tensorsExpected),
-		used:      make([]*entry, 0, c.tensorsExpected),
+		sources:   make(map[string]*source, expected),
+		addresses: make(map[uintptr]*source, expected),
 		packings:  map[uintptr]space{},
-		evidence:  c.evidence,
+		evidence:  c.shown(),
 	}
-	var err error
 	if s.provider, err = newProvider(s); err != nil {
+		user.Close()
 		return nil, err
 	}
-	c.sessions[s] = true
-	c.verifier.putOff()
 	return s, nil
+}
+
+func (c *core) expectedTensors() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.expected
 }
 
 // A LoadOption says what a tensor is for.
@@ -193,7 +194,7 @@ func (s *Session) register(name string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src := s.newSources.take()
+	src := s.newSources.Take()
 	if err := src.init(name, &t, &s.computed); err != nil {
 		if t.Release != nil {
 			t.Release()
@@ -204,16 +205,13 @@ func (s *Session) register(name string) (*source, error) {
 		s.refused[name] = err
 		return nil, err
 	}
-	src.from = s.origin(&t.Identity)
+	src.is.Origin = s.origin(&t.Identity)
 	s.sources[name] = src
 	if !src.filled {
 		s.unfilled = append(s.unfilled, src)
 	}
 	s.address(src)
 	s.total += int64(len(src.content))
-	s.cache.mu.Lock()
-	src.family = s.cache.live[name]
-	s.cache.mu.Unlock()
 	return src, nil
 }
 
@@ -268,30 +266,19 @@ func (s *Session) Finalize() error {
 	if s.closed {
 		return fmt.Errorf("finalize: %w", ErrClosed)
 	}
-	first := !s.finalized
-	if first {
-		s.finalize()
+	if s.finalized {
+		return errors.Join(s.err, s.user.Lost())
 	}
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	err := errors.Join(s.err, s.lostWeights)
-	if first {
-		s.countLoad(err)
-	}
+	lost := s.finalize()
+	err := errors.Join(s.err, lost)
+	s.countLoad(err)
 	return err
 }
 
 // Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly
 // followed by the bias' name. It has none of unnamed weights, and none after Close.
 func (s *Session) Names() []string {
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	var names []string
-	for _, e := range s.used {
-		if e.reason != ReasonUnnamed {
-			names = append(names, e.name())
-		}
-	}
+	names := s.user.Names()
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -302,109 +289,38 @@ func (s *Session) Names() []string {
 // or cut it off. While something is not committed it also asks the system whether the disk has failed to take it.
 // Systems other than Linux, and overlayfs, say so only when it is committed: there the answer is final after
 // Cache.Save.
-func (s *Session) Err() error {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s.lostWeights != nil || c.store == nil {
-		return s.lostWeights
-	}
-	if loaded := c.store.Loaded(); loaded != nil {
-		var err error
-		c.unlocked(func() { err = loaded.Check() })
-		if err != nil {
-			c.lost(loaded.File(), err)
-		}
-	}
-	return s.lostWeights
-}
+func (s *Session) Err() error { return s.user.Check() }
 
-func (s *Session) finalize() {
+// finalize returns why what the runtime uses is lost, if it is.
+func (s *Session) finalize() (lost error) {
 	s.finalized = true
 	s.digests.Wait()
-	changed := s.lookAgain()
-	s.concludeAll(changed)
-	s.pins.Wait()
+	end := s.lookAgain()
+	end.Errors = errors.Join(s.remarks...)
+	for _, p := range s.packings { // XNNPACK gave up on them
+		s.discard(p)
+	}
+	changed, lost := s.user.Finish(end)
+	s.err = errors.Join(changed, s.err)
+	s.restamps, s.packings, s.announced, s.remarks = nil, nil, nil, nil
 	s.note(s.dropScratch())
 	for _, src := range s.sources {
 		if src.consumed && !src.retain.Load() {
 			s.note(src.free())
+			s.freed++
 		} else {
 			s.kept = append(s.kept, src)
 		}
 	}
-	s.loaded = len(s.sources)
-	s.sources, s.newSources, s.unfilled, s.asked = nil, stock[source]{}, nil, weight{} // there may be a million
+	s.sources, s.newSources, s.unfilled, s.asked = nil, entries.Stock[source]{}, nil, weight{} // there may be a million
 	s.note(s.computed.drop())
 	s.addresses = nil
 	s.provider.finalize()
-}
-
-// concludeAll says in the entries what they were packed from, and has them committed. changed is what lookAgain found.
-func (s *Session) concludeAll(changed error) {
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range s.packings { // XNNPACK gave up on them
-		s.discardLocked(p)
-	}
-	if changed = errors.Join(s.usesMixedLocked(), changed); changed != nil {
-		s.mixLocked()
-		s.err = errors.Join(changed, s.err)
-	}
-	for _, r := range s.restamps {
-		s.restampLocked(r)
-	}
-	s.disambiguate()
-	for _, e := range s.used {
-		s.identifyLocked(e)
-	}
-	s.restamps = nil
-	c.note(errors.Join(s.remarks...))
-	s.packings, s.announced, s.remarks = nil, nil, nil
-	if s.writing {
-		s.writing = false
-		c.writers--
-		if c.writers == 0 {
-			c.store.EndSupply()
-		}
-		c.idle.Broadcast()
-		c.commitSoon() // and the lock is given up after it
-	} else if c.dirty {
-		c.commitChanges()
-	}
-	c.verifySoon()
-	c.mapSoon()
-}
-
-// identifyLocked writes into an entry's record what it was packed from, all of which was read. From then on it can be
-// committed.
-func (s *Session) identifyLocked(e *entry) {
-	if e.kernel == nil || e.by != s {
-		return // found, or packed by another session, which will do it
-	}
-	kernel, bias := e.kernel, e.bias
-	digest, err := kernel.contentDigest()
-	e.record.Source, e.record.KernelStamp, e.record.KernelDigest = kernel.from.digest, kernel.stamp, digest
-	if bias != nil {
-		var biasErr error
-		digest, biasErr = bias.contentDigest()
-		e.record.BiasStamp, e.record.BiasDigest = bias.stamp, digest
-		err = errors.Join(err, biasErr)
-	}
-	e.kernel, e.bias, e.by = nil, nil, nil
-	if err != nil {
-		s.remark(err)
-		e.suspectFor(suspect) // nobody knows what it was packed from
-	}
+	return lost
 }
 
 func (s *Session) note(err error) {
-	if err != nil {
-		s.cache.mu.Lock()
-		s.cache.note(err)
-		s.cache.mu.Unlock()
-	}
+	s.cache.writer.Note(err)
 }
 
 // Close ends the session; the runtime must have been deleted. Private packed weights that no other session uses are
@@ -416,7 +332,7 @@ func (s *Session) Close() error {
 		return nil
 	}
 	if !s.finalized {
-		s.finalize()
+		_ = s.finalize() // nobody uses it any more
 	}
 	s.closed = true
 	s.provider.free()
@@ -426,19 +342,6 @@ func (s *Session) Close() error {
 		errs = append(errs, src.free())
 	}
 	s.kept = nil
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, e := range s.used {
-		c.release(e)
-	}
-	s.used = nil
-	c.verifier.dropUnwanted()
-	c.tensorsExpected = min(s.loaded, manyEntries)
-	delete(c.sessions, s)
-	c.idle.Broadcast()
-	if c.store != nil && c.store.Writing() && c.writers == 0 {
-		c.commitSoon() // gives the lock to others, if nothing is to be committed
-	}
+	s.user.Close()
 	return errors.Join(errs...)
 }

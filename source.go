@@ -3,10 +3,10 @@ package xpwc
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"xpwc/internal/digest"
+	"xpwc/internal/entries"
 	"xpwc/internal/store"
 )
 
@@ -24,18 +24,15 @@ type source struct {
 	retain   atomic.Bool
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
-	from   *origin
-	stamp  Digest  // of Identity.Stamp, zero if there is none
-	family *family // what the cache has of its name, if it is known
-	answer answer  // the first; others are apart
+	is     entries.Content // what decides whether packed weights are of it
+	family *entries.Family // what the cache has of its name, if it is known
+	answer answer          // the first; others are apart
 
 	fillWith   func(dst []byte) error // Tensor.Fill, called once
 	digestWith func() (Digest, error) // Identity.Digest
 	evict      func()                 // Tensor.Evict
 	release    func()                 // Tensor.Release
-	once       sync.Once              // of digested
-	digested   atomic.Pointer[digested]
-	apart      *apart // or nil
+	apart      *apart                 // or nil
 }
 
 // apart is what few sources have.
@@ -50,24 +47,13 @@ type apart struct {
 	least   int       // bytes of the shortest tensor at its address, if that is another
 }
 
-// An origin is where the tensors of a session come from, most of them from one.
-type origin struct {
-	digest Digest // of Identity.Source
-	watch  *watch // of Identity.Watch, or nil
-}
-
-// digested is what became of computing the digest of a source's content.
-type digested struct {
-	digest Digest
-	err    error
-}
-
 // sourceSlack is how far XNNPACK may read beyond a tensor at inference (XNN_EXTRA_BYTES, at most 128).
 const sourceSlack = 128
 
 // init makes s, which is zero, the source of a tensor.
 func (s *source) init(name string, t *Tensor, computed *arena) error {
 	s.name, s.content, s.filled = name, t.Data, t.Fill == nil
+	s.is.Reader = s
 	s.fillWith, s.digestWith, s.evict, s.release = t.Fill, t.Identity.Digest, t.Evict, t.Release
 	if t.Fill != nil {
 		if t.Size < 0 {
@@ -80,7 +66,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		s.own().memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
 	if stamp := t.Identity.Stamp; stamp != "" {
-		s.stamp = digest.OfStrings(t.Identity.Source, stamp)
+		s.is.Stamp = digest.OfStrings(t.Identity.Source, stamp)
 	}
 	return nil
 }
@@ -137,25 +123,21 @@ func (s *source) didRead() {
 	}
 }
 
-// contentDigest returns the digest of the content, computing it, and if need be the content, the first time. It may be
-// called from several goroutines once the content is there.
-func (s *source) contentDigest() (Digest, error) {
-	s.once.Do(func() {
-		s.willRead()
-		defer s.didRead()
-		d := &digested{}
-		if s.digestWith != nil {
-			d.err = guarded("Identity.Digest", func() (err error) {
-				d.digest, err = s.digestWith()
-				return err
-			})
-		} else if d.err = s.fill(); d.err == nil {
-			d.digest = DigestOf(s.content)
-		}
-		s.digested.Store(d)
-	})
-	d := s.digested.Load()
-	return d.digest, d.err
+// ReadDigest computes the digest of the content, and if need be the content. It is called once, by Content.Digest.
+func (s *source) ReadDigest() (d Digest, err error) {
+	s.willRead()
+	defer s.didRead()
+	if s.digestWith != nil {
+		err = guarded("Identity.Digest", func() (err error) {
+			d, err = s.digestWith()
+			return err
+		})
+		return d, err
+	}
+	if err := s.fill(); err != nil {
+		return d, err
+	}
+	return DigestOf(s.content), nil
 }
 
 // free gives back what the source holds. XNNPACK must not read it any more.

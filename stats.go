@@ -1,6 +1,12 @@
 package xpwc
 
-import "time"
+import (
+	"cmp"
+	"maps"
+	"time"
+
+	"xpwc/internal/writer"
+)
 
 // A Reason says why packed weights are in private memory instead of the cache file.
 type Reason string
@@ -8,15 +14,15 @@ type Reason string
 // The reasons for private memory.
 const (
 	// ReasonUnnamed: XNNPACK packed from a pointer that Session.Load never gave out, so nothing identifies the content.
-	ReasonUnnamed Reason = "unnamed"
+	ReasonUnnamed Reason = writer.ReasonUnnamed
 	// ReasonReadOnly: the file or its directory cannot be written to, or Options.ReadOnly is set.
-	ReasonReadOnly Reason = "read-only"
+	ReasonReadOnly Reason = writer.ReasonReadOnly
 	// ReasonBusy: another process was packing into the file for longer than Options.WriterWait.
-	ReasonBusy Reason = "busy"
+	ReasonBusy Reason = writer.ReasonBusy
 	// ReasonVersion: the file is of a newer version of the format. It is left to programs that know it.
-	ReasonVersion Reason = "version"
+	ReasonVersion Reason = writer.ReasonVersion
 	// ReasonDisk: reserving or mapping file space failed; Stats.LastError says how.
-	ReasonDisk Reason = "disk"
+	ReasonDisk Reason = writer.ReasonDisk
 )
 
 // A Count is a number of entries and their bytes.
@@ -24,8 +30,6 @@ type Count struct {
 	Entries int64
 	Bytes   int64
 }
-
-func (c *Count) add(n int) { c.Entries++; c.Bytes += int64(n) }
 
 // Stats has what a [Cache] has done since it was opened in this process, and what its file is like.
 type Stats struct {
@@ -83,4 +87,83 @@ type Stats struct {
 	Damaged error
 	// LastError is the last failure that was bridged with private memory, or of a commit, or nil.
 	LastError error
+}
+
+// Stats returns what all handles of the cache have done so far, and what its file is like.
+func (c *Cache) Stats() Stats {
+	f := c.writer.Figures()
+	s := Stats{
+		Hits: Count(f.Hits), Misses: f.Misses, Packed: Count(f.Packed), Reused: Count(f.Reused), Adopted: Count(f.Adopted),
+		Verified: Count(f.Verified), DamagedPayloads: f.DamagedPayloads, Unverified: Count(f.Unverified),
+		Compactions: f.Compactions, Private: map[Reason]Count{}, LostPayloads: f.LostPayloads,
+		CopiedBytes: f.CopiedBytes, PackingTime: f.PackingTime,
+		MappedBytes: f.MappedBytes, PrivateBytes: f.PrivateBytes,
+		Generation: f.Generation, Entries: f.Entries, FileBytes: f.FileBytes, PayloadBytes: f.PayloadBytes,
+		DeadBytes: f.DeadBytes, WrittenBytes: f.WrittenBytes, Damaged: f.Damaged, LastError: cmp.Or(c.core.events.failure(), f.LastError),
+	}
+	for reason, count := range f.Private {
+		s.Private[Reason(reason)] = Count(count)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.SourcesChanged, s.Loads = c.sourcesChanged, maps.Clone(c.loads)
+	return s
+}
+
+// A LoadOutcome says what became of the loading of a model.
+type LoadOutcome string
+
+// The outcomes of a load.
+const (
+	// LoadMapped: the cache had all packed weights that it was asked for.
+	LoadMapped LoadOutcome = "mapped"
+	// LoadPacked: XNNPACK packed some weights that the cache did not have, into the file or into private memory.
+	LoadPacked LoadOutcome = "packed"
+	// LoadFailed: Session.Finalize returned an error.
+	LoadFailed LoadOutcome = "failed"
+)
+
+// LoadBounds are the bounds that Durations counts by.
+var LoadBounds = [...]time.Duration{
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2500 * time.Millisecond, 5 * time.Second,
+	10 * time.Second, 25 * time.Second, 50 * time.Second,
+}
+
+// Durations are a histogram of how long something took.
+type Durations struct {
+	Count int64
+	Sum   time.Duration
+	// Within has for each of LoadBounds how many took no longer than that.
+	Within [len(LoadBounds)]int64
+}
+
+func (d *Durations) add(took time.Duration) {
+	d.Count++
+	d.Sum += took
+	for i, bound := range LoadBounds {
+		if took <= bound {
+			d.Within[i]++
+		}
+	}
+}
+
+// countLoad counts the load that Finalize ends with an error or nil.
+func (s *Session) countLoad(err error) {
+	outcome := LoadMapped
+	switch {
+	case err != nil:
+		outcome = LoadFailed
+	case s.added:
+		outcome = LoadPacked
+	}
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	loads := c.loads[outcome]
+	loads.add(time.Since(s.begun))
+	c.loads[outcome] = loads
+	c.expected = min(len(s.kept)+s.freed, mostExpected)
 }

@@ -22,17 +22,13 @@ import (
 func openQuickly(t *testing.T, path string, o *Options) *Cache {
 	t.Helper()
 	c := mustOpen(t, path, o)
-	c.verifier.pause = 0
+	c.writer.Probe().VerifyAtOnce()
 	return c
 }
 
 // awaitVerified returns when the cache's verifier has ended, as it does when nothing is left.
 func awaitVerified(c *Cache) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.verifier.running || c.verifier.timer != nil {
-		c.idle.Wait()
-	}
+	c.writer.Probe().AwaitVerified()
 }
 
 // flippedFile has packed weights of tensors, one of which has a bit that is not as it was written.
@@ -169,9 +165,11 @@ func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
 	require.EqualValues(t, 1, c.Stats().Unverified.Entries)
 	second.close(t)
 	require.Zero(t, c.Stats().Unverified)
-	require.Nil(t, c.verifier.file)
+	file, _ := c.writer.Probe().Verifies()
+	require.False(t, file)
 	require.NoError(t, c.Close())
-	require.Nil(t, c.verifier.timer)
+	_, due := c.writer.Probe().Verifies()
+	require.False(t, due)
 	require.Zero(t, c.Stats().Verified)
 }
 
@@ -203,7 +201,7 @@ func TestPayloadsOfASectionAreVerified(t *testing.T) {
 		content[everySystems+format.HeaderSize+100] ^= byte(damaged)
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		c := mustOpenSection(t, path, everySystems, size, nil)
-		c.verifier.pause = 0
+		c.writer.Probe().VerifyAtOnce()
 		s := find(t, c, tensors)
 		awaitVerified(c)
 		require.NoError(t, s.Close())
@@ -222,7 +220,8 @@ func TestOnlyTheDefaultVerifiesInTheBackground(t *testing.T) {
 		c := openQuickly(t, path, &Options{Verify: verify})
 		s := open(t, c, tensors)
 		require.Zero(t, c.Stats().Unverified)
-		require.Nil(t, c.verifier.timer)
+		_, due := c.writer.Probe().Verifies()
+		require.False(t, due)
 		s.close(t)
 		require.NoError(t, c.Close())
 	}
@@ -290,14 +289,14 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 		s := lookUpAll(t, c, tensors)
 		require.NoError(t, os.Truncate(path, 70_000))
 		cut := 0
-		for _, e := range s.used {
-			if e.record.Offset+e.record.Size <= 69_632 {
+		for _, e := range s.user.Used() {
+			if e.Record.Offset+e.Record.Size <= 69_632 {
 				continue
 			}
 			cut++
-			_, err := sumMapped(e.data)
+			_, err := sumMapped(e.Data)
 			require.ErrorContains(t, err, "cannot be read")
-			err = faultless(func() { _ = digest.Of(e.data) })
+			err = faultless(func() { _ = digest.Of(e.Data) })
 			require.ErrorContains(t, err, "cannot be read")
 		}
 		require.Equal(t, 3, cut)

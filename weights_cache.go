@@ -4,24 +4,46 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
+	"xpwc/internal/ask"
+	"xpwc/internal/fd"
+	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/internal/trust"
+	"xpwc/internal/writer"
 )
 
 // A Cache is a handle of the packed weights of one cache file, or of memory alone. All its methods may be called from
 // several goroutines. Runtimes that are being executed never wait for it.
 type Cache struct {
 	*core
+	handle   *writer.Handle
 	events   *eventLog // of this handle
 	progress func(Progress)
 	done     atomic.Bool // closed
+}
+
+// A core is what all handles of one place share.
+type core struct {
+	writer  *writer.Writer
+	place   place
+	options Options
+	events  eventLogs // of all handles
+	arena   arena
+
+	mu             sync.Mutex // of what follows; nothing else is locked while it is held
+	loads          map[LoadOutcome]Durations
+	sourcesChanged int64
+	expected       int // tensors that a session loads, going by the last one
+	index          *format.Index
+	evidence       evidence // what the index says of layouts
 }
 
 // A place is where a cache is: a file, or a section of one.
@@ -52,7 +74,7 @@ var cores = struct {
 func Open(path string, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	if path == "" {
-		return newHandle(place{}, o, nil)
+		return newHandle(place{}, o, nil, nil)
 	}
 	path, err := canonical(path, o.AllowUnsafeFile)
 	if err != nil {
@@ -61,16 +83,59 @@ func Open(path string, options *Options) (*Cache, error) {
 	return openPlace(place{path: path}, o, osFiles{o.AllowUnsafeFile})
 }
 
-// newHandle makes a core and its first handle.
-func newHandle(p place, o Options, f store.Files) (*Cache, error) {
+// newHandle makes a core and its first handle. also is given up with the core; it may be nil.
+func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, error) {
+	if err := fd.StartPoller(); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	c := &core{place: p, options: o, loads: map[LoadOutcome]Durations{}}
 	events := newEventLog(o.Logger)
-	c, err := newCore(p, o, f, events)
+	events.attach(c)
+	var err error
+	c.writer, err = writer.New(f, writer.Options{
+		Path:     p.path,
+		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
+		Repack: o.Verify == VerifyRepack, Background: o.Verify == VerifyInBackground,
+		Store:    store.Options{Prefetch: o.Prefetch, Early: o.WriteEarly},
+		Describe: layoutsOf,
+		Prepare:  func() { _, _ = ask.Layout() }, // to ask takes a millisecond or two
+		Report:   c.events.add,
+		Forbidden: func(err error) bool {
+			return errors.Is(err, fs.ErrPermission) || errors.Is(err, errReadOnlyFileSystem)
+		},
+		Sum: sumMapped,
+		Close: func() error {
+			err := c.arena.drop()
+			if also != nil {
+				err = errors.Join(err, also())
+			}
+			return err
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	c.handles = 1
-	return &Cache{core: c, events: events, progress: o.Progress}, nil
+	if index := c.writer.Index(); index != nil {
+		c.expected = min(index.Len(), mostExpected)
+	}
+	c.askForLayout()
+	handle, _ := c.writer.Open()
+	return &Cache{core: c, handle: handle, events: events, progress: o.Progress}, nil
 }
+
+// mostExpected is as many tensors as a session has room for when it begins.
+const mostExpected = 1024
+
+// name is what error messages call the cache.
+func (c *core) name() string {
+	if c.place.path == "" {
+		return "in memory"
+	}
+	return c.place.path
+}
+
+// inMemory reports whether the cache has no file.
+func (c *core) inMemory() bool { return c.place.path == "" }
 
 func openPlace(p place, o Options, f store.Files) (*Cache, error) {
 	for {
@@ -97,7 +162,7 @@ func openOnce(p place, o Options, f store.Files) (*Cache, error) {
 	case c == nil:
 		return makeCore(p, o, f)
 	}
-	return c.handle(o)
+	return c.another(o)
 }
 
 func makeCore(p place, o Options, f store.Files) (first *Cache, err error) {
@@ -110,25 +175,22 @@ func makeCore(p place, o Options, f store.Files) (first *Cache, err error) {
 		close(cores.making[p])
 		delete(cores.making, p)
 	}()
-	return newHandle(p, o, f)
+	return newHandle(p, o, f, nil)
 }
 
-// handle makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
-func (c *core) handle(o Options) (*Cache, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.closing:
-		c.await(func() bool { return c.closed })
-		c.forgetCore()
-		return nil, nil
-	case !c.options.same(o):
+// another makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
+func (c *core) another(o Options) (*Cache, error) {
+	if !c.options.same(o) {
 		return nil, fmt.Errorf("cache %s: %w", c.place.path, ErrOtherOptions)
 	}
-	c.handles++
+	handle, ok := c.writer.Open()
+	if !ok {
+		c.forgetCore()
+		return nil, nil
+	}
 	events := newEventLog(o.Logger)
 	events.attach(c)
-	return &Cache{core: c, events: events, progress: o.Progress}, nil
+	return &Cache{core: c, handle: handle, events: events, progress: o.Progress}, nil
 }
 
 // forgetCore has the next handle of the place get another core.
@@ -174,9 +236,7 @@ func (c *Cache) Save() error {
 	if err := c.checkOpen("save"); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.save()
+	return c.handle.Save()
 }
 
 // checkOpen returns an error that matches ErrClosed for a handle that is closed.
@@ -191,10 +251,11 @@ func (c *Cache) checkOpen(what string) error {
 // has been given all events. It returns ErrInUse, and leaves the handle open, while sessions of it are open: their
 // runtimes use its memory. An error of saving is returned, but closes all the same. Closing twice is harmless.
 func (c *Cache) Close() error {
-	last, err := c.close()
+	last, err := c.handle.Close()
 	if errors.Is(err, ErrInUse) {
 		return err
 	}
+	c.done.Store(true)
 	c.events.detach()
 	c.events.wait()
 	if last {
@@ -203,42 +264,61 @@ func (c *Cache) Close() error {
 	return err
 }
 
-// close gives up the handle, and reports whether it was the last one.
-func (c *Cache) close() (last bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done.Load() {
-		return false, nil
+// Compact rewrites the file without its dead bytes, and without payloads whose checksum is wrong. The new file takes
+// the old one's place by a rename: other processes keep what they have mapped, and find the new file with their next
+// session. It waits for sessions of this process that are packing, and for another process that is, up to
+// Options.WriterWait; ErrBusy after that. The cache does it by itself when a quarter of the file is dead.
+func (c *Cache) Compact() error {
+	if err := c.checkOpen("compact"); err != nil {
+		return err
 	}
-	if n := c.openSessions(); n > 0 {
-		return false, fmt.Errorf("cache %s: %d %w", c.name(), n, ErrInUse)
-	}
-	c.done.Store(true)
-	c.handles--
-	if c.handles > 0 {
-		return false, c.save()
-	}
-	return true, c.core.close()
+	return c.writer.Compact(nil)
 }
 
-// openSessions returns how many sessions of this handle are open.
-func (c *Cache) openSessions() (n int) {
-	for s := range c.sessions {
-		if s.cache == c {
-			n++
-		}
-	}
-	return n
+// PruneOptions say what [Cache.Prune] keeps.
+type PruneOptions struct {
+	// KeepLayouts has the fingerprints of the layouts whose entries stay; empty for all. See CurrentLayout.
+	KeepLayouts []Digest
+	// MaxBytes is the size that the file is brought down to, by dropping the entries used longest ago; 0 for no limit.
+	// An index takes a few hundred bytes for each entry, and counts.
+	MaxBytes int64
 }
 
-// Stats returns what all handles of the cache have done so far, and what its file is like.
-func (c *Cache) Stats() Stats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.describeFile()
-	s := c.stats
-	s.Unverified = c.verifier.unverified()
-	s.Private = maps.Clone(c.stats.Private)
-	s.Loads = maps.Clone(c.stats.Loads)
-	return s
+// Prune compacts the file to the entries that are to be kept; see Compact for what it waits for, and its errors.
+// Sessions that use others keep their memory, and what was dropped is packed again when it is asked for.
+func (c *Cache) Prune(o PruneOptions) error {
+	if err := c.checkOpen("prune"); err != nil {
+		return err
+	}
+	return c.writer.Compact(func(records []format.Record) []format.Record {
+		// What goes for its layout makes room for what stays, so this comes first.
+		records = slices.DeleteFunc(records, func(r format.Record) bool {
+			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, r.Layout)
+		})
+		return writer.UsedLast(records, o.MaxBytes, time.Now().Unix())
+	})
+}
+
+// Trim gives back the memory of packed weights that no session uses. A cache without a file forgets them. One with a
+// file maps it anew, if no session is open, so that its pages no longer count as this process's: they stay in the file,
+// and in the system's page cache. Trim waits for a commit that is being written, or about to be. Errors: ErrClosed, and
+// those of mapping.
+func (c *Cache) Trim() error {
+	if err := c.checkOpen("trim"); err != nil {
+		return err
+	}
+	err := c.writer.Trim()
+	if c.inMemory() && c.writer.Sessions() == 0 {
+		err = errors.Join(err, c.arena.drop())
+	}
+	return err
+}
+
+// Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the
+// weights' name directly followed by the bias' name. Variants of one name are one.
+func (c *Cache) Names() []string {
+	here, _ := ask.Layout()
+	names := c.writer.Names(here.Fingerprint)
+	slices.Sort(names)
+	return slices.Compact(names)
 }

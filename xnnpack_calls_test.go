@@ -46,7 +46,7 @@ func mustOpen(t testing.TB, path string, o *Options) *Cache {
 
 // otherProcess opens a path as another process would: with a store of its own.
 func otherProcess(t *testing.T, path string) *Cache {
-	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{})
+	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -106,10 +106,10 @@ func pack(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 
 // bytesAt finds the entry that an address belongs to: the session must keep it.
 func bytesAt(t testing.TB, s *Session, address uintptr, n int) []byte {
-	for _, e := range s.used {
-		if addressOf(e.data) == address {
-			require.Len(t, e.data, n)
-			return e.data
+	for _, e := range s.user.Used() {
+		if addressOf(e.Data) == address {
+			require.Len(t, e.Data, n)
+			return e.Data
 		}
 	}
 	t.Fatalf("%#x is not the address of anything the session keeps", address)
@@ -172,13 +172,5 @@ func finish(t testing.TB, s *Session) {
 
 // waitForCommit waits for the commit under way, or about to be.
 func (c *Cache) waitForCommit() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.commitTimer != nil {
-		c.startCommit()
-	}
-	for c.committing {
-		c.idle.Wait()
-	}
-	return c.commitErr
+	return c.writer.Probe().Commit()
 }

@@ -95,13 +95,13 @@ func (e *Entry) Given(inPlace [16]byte) bool {
 // Withhold has no further session given the entry. Those that use it keep it. The first reason stays, unless the new one
 // is that its source changed.
 func (e *Entry) Withhold(why error) {
-	if e.Withheld == nil || errors.Is(why, ErrMixed) {
+	if e.Withheld == nil || errors.Is(why, ErrSourceChanged) {
 		e.Withheld = why
 	}
 }
 
-// ErrMixed: what an entry was packed from was changed meanwhile.
-var ErrMixed = errors.New("the source changed while it was packed")
+// ErrSourceChanged: what an entry was packed from was changed meanwhile.
+var ErrSourceChanged = errors.New("changed in place while it was packed; load the model again")
 
 // Listed reports whether the entry is one of the loaded index, which is of the file in place.
 func (e *Entry) Listed(inPlace [16]byte) bool {

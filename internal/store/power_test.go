@@ -96,7 +96,7 @@ func (w *writer) reserve(name string, size int) (store.Reservation, error) {
 
 // handIn says that space is packed into.
 func (w *writer) handIn(name string, r store.Reservation) error {
-	w.Filled(r)
+	store.Filled(r)
 	w.packed[name] = format.Record{
 		Key: format.Key{Layout: here.Fingerprint, Kernel: name}, Seed: 42,
 		Offset: r.Offset(), Size: uint64(len(r.Data)), Sum: digest.Of(r.Data),

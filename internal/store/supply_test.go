@@ -136,7 +136,7 @@ func TestPagesAreSuppliedOnlyWhereTheyMayBe(t *testing.T) {
 		return r
 	}
 	give := func(w *writer, r store.Reservation) {
-		w.Filled(r)
+		store.Filled(r)
 		require.NoError(t, r.Region.Release())
 	}
 	for ending, end := range map[string]func(w *writer, r store.Reservation){
@@ -211,7 +211,7 @@ func TestNoMoreIsSuppliedThanWillLikelyBeUsed(t *testing.T) {
 			for got := uint64(0); got+pages < want; {
 				got += uint64(<-s.calls)
 			}
-			w.Filled(r)
+			store.Filled(r)
 			region := r.Region.Data()
 			require.NoError(t, r.Region.Release())
 			require.NoError(t, w.Close())
@@ -235,7 +235,7 @@ func TestNothingIsSuppliedAfterTheEnd(t *testing.T) {
 	s.mu.Lock()
 	s.total = 0
 	s.mu.Unlock()
-	w.Filled(r)
+	store.Filled(r)
 	require.NoError(t, r.Region.Release())
 	require.NoError(t, w.Close())
 	require.LessOrEqual(t, s.total, 1<<20, "what was being supplied")

@@ -38,11 +38,10 @@ func (w *Writer) Compact(keep Keep) error {
 		return fmt.Errorf("compact cache %s: %w", w.name(), ErrBusy)
 	}
 	return w.rewrite(func(records []format.Record) []format.Record {
-		records = w.withinCap(records)
 		if keep != nil {
 			records = keep(records)
 		}
-		return records
+		return w.withinCap(records)
 	})
 }
 
@@ -92,8 +91,8 @@ func (w *Writer) lastError() error {
 	return w.figures.LastError
 }
 
-// minDeadBytes is what is not worth rewriting any file for.
-const minDeadBytes = 16 << 10
+// MinDeadBytes is what is not worth rewriting any file for.
+const MinDeadBytes = 16 << 10
 
 // worthCompacting reports whether enough of the file is dead, and nobody packs into it. If so, no user becomes one that
 // does until the round ends.
@@ -101,7 +100,7 @@ func (w *Writer) worthCompacting() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	slot, limit := w.loaded.slot, w.options.MaxBytes
-	worth := slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > minDeadBytes || limit > 0 && slot.End > uint64(limit)
+	worth := slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > MinDeadBytes || limit > 0 && slot.End > uint64(limit)
 	if !worth || w.packing > 0 || w.hasUncommittedLocked() || !w.loaded.written {
 		return false
 	}

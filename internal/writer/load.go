@@ -255,7 +255,7 @@ func (w *Writer) lost(id [16]byte, err error) {
 func (w *Writer) setAside(st *store.Store, cause error) {
 	as, err := st.End()
 	w.note(err)
-	w.note(cause)
+	w.remember(cause)
 	if as != "" {
 		w.reportSetAside(as, cause)
 	}

@@ -142,6 +142,13 @@ func (w *Writer) holdLocked(of []*entries.Entry, seed uint32) []View {
 	return views
 }
 
+// Look returns what is known of an entry now.
+func (u *User) Look(e *entries.Entry, seed uint32) View {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
+	return u.w.viewLocked(e, seed)
+}
+
 // HoldUnnamed returns the entries without a name whose bytes have a digest, as Hold does.
 func (u *User) HoldUnnamed(sum format.Digest) []View {
 	w := u.w
@@ -203,14 +210,23 @@ func (w *Writer) addLocked(f *entries.Family, key *format.Key, records []format.
 // Take has the session use a candidate from now on, which answers its query. It reports false if it is none any more.
 func (u *User) Take(e *entries.Entry) bool {
 	w := u.w
+	taken, unread := w.take(u, e)
+	if unread != nil {
+		w.openToVerify(unread)
+	}
+	return taken
+}
+
+// take also returns the index that openToVerify is to be called with, or nil.
+func (w *Writer) take(u *User, e *entries.Entry) (taken bool, unread *format.Index) {
 	w.mu.Lock()
 	defer w.unlock()
 	if !e.Given(w.loaded.id) {
-		return false
+		return false, nil
 	}
 	u.useLocked(e)
 	w.figures.Hits.add(len(e.Data))
-	return true
+	return true, w.verifier.unread()
 }
 
 // Missed counts a look-up that was not answered.
@@ -454,12 +470,12 @@ func (w *Writer) foreignHas(p *Packed) bool {
 }
 
 // Reuse takes a candidate that the session uses in place of what was packed into its very bytes.
-func (u *User) Reuse(q *Query, e *entries.Entry, tied bool, took time.Duration) {
+func (u *User) Reuse(q *Query, e *entries.Entry, took time.Duration) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
 	w.figures.PackingTime += took
-	w.adoptLocked(e, q.Seed, tied)
+	w.adoptLocked(e, q.Seed, false)
 }
 
 // adoptLocked takes note that a packing gave the bytes of an entry.
@@ -570,7 +586,23 @@ func (u *User) CountCopied(n int) {
 
 // Used returns the entries that the session uses, one for each time that it was given or kept. They are there until
 // Close.
-func (u *User) Used() []*entries.Entry { return u.used }
+func (u *User) Used() []*entries.Entry {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
+	return u.used
+}
+
+// Names returns the names of those, but of unnamed ones.
+func (u *User) Names() (names []string) {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
+	for _, e := range u.used {
+		if e.Reason != ReasonUnnamed {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
 
 // Unfinished is what is to be read and asked before a session is finished.
 type Unfinished struct {
@@ -630,30 +662,26 @@ type Ending struct {
 	Changed  error            // what it packed from was changed meanwhile, or nil
 	Restamps []Restamp        // what it found
 	Variants []*entries.Entry // of what it packed, those that are not all that their key may stand for
-	Unused   []store.Reservation
-	Errors   error // that did the runtime no harm
+	Errors   error            // that did the runtime no harm
 }
 
-// Finish says in the session's entries what they were packed from, and has them committed in a moment. The error is
-// that the runtime must not be used, because what it uses was packed from a source that changed. When it returns nobody
-// reads the session's tensors any more.
-func (u *User) Finish(end Ending) error {
-	for _, r := range end.Unused { // XNNPACK gave up on them
-		u.Cancel(r)
-	}
-	err := u.conclude(end)
+// Finish says in the session's entries what they were packed from, and has them committed in a moment. The runtime must
+// not be used if what it uses was packed from a source that changed, or is lost by now. When it returns nobody reads the
+// session's tensors any more.
+func (u *User) Finish(end Ending) (changed, lost error) {
+	changed, lost = u.conclude(end)
 	u.endSupply()
 	u.pins.Wait()
 	u.w.beginVerifying()
-	return err
+	return changed, lost
 }
 
-func (u *User) conclude(end Ending) error {
+func (u *User) conclude(end Ending) (changed, lost error) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	err := errors.Join(u.mixedLocked(), end.Changed)
-	if err != nil {
+	changed = errors.Join(u.mixedLocked(), end.Changed)
+	if changed != nil {
 		end.Restamps = nil
 		u.mixLocked()
 	}
@@ -671,7 +699,7 @@ func (u *User) conclude(end Ending) error {
 		w.leaveLocked(u)
 		w.commitSoonLocked() // and the lock is given up after it
 	}
-	return err
+	return changed, u.lost
 }
 
 // endSupply ends the supplying of memory if nobody packs any more, and commits what was only changed.
@@ -707,8 +735,8 @@ func (w *Writer) start() {
 // mixedLocked returns an error if the session uses what another packed from a source that changed.
 func (u *User) mixedLocked() error {
 	for _, e := range u.used {
-		if errors.Is(e.Withheld, entries.ErrMixed) {
-			return fmt.Errorf("packed weights %q of another session: their source was %w", e.Name(), entries.ErrMixed)
+		if errors.Is(e.Withheld, entries.ErrSourceChanged) {
+			return fmt.Errorf("packed weights %q of another session: their source was %w", e.Name(), entries.ErrSourceChanged)
 		}
 	}
 	return nil
@@ -718,7 +746,7 @@ func (u *User) mixedLocked() error {
 func (u *User) mixLocked() {
 	for _, e := range u.used {
 		if e.Kernel != nil && e.By == u {
-			e.Withhold(entries.ErrMixed)
+			e.Withhold(entries.ErrSourceChanged)
 		}
 	}
 }

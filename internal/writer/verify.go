@@ -74,14 +74,10 @@ func (q *queued) wanted() bool {
 	return q.entry.Sessions > 0 && !q.entry.Verified && q.entry.Withheld == nil
 }
 
-// beginVerifying begins to verify what is queued, unless that has begun. The file is opened once more for it, so that it
-// can be read whatever becomes of it.
+// beginVerifying begins to verify what is queued, unless that has begun.
 func (w *Writer) beginVerifying() {
-	if w.inMemory() {
-		return
-	}
-	if index := w.unread(); index != nil {
-		w.openToVerify(index)
+	if unread := w.unread(); unread != nil {
+		w.openToVerify(unread)
 	}
 	w.mu.Lock()
 	defer w.unlock()
@@ -97,18 +93,22 @@ func (w *Writer) beginVerifying() {
 	v.putOff()
 }
 
-// unread returns the loaded index if payloads of it are queued, and the file is yet to be opened to read them.
 func (w *Writer) unread() *format.Index {
 	w.mu.Lock()
-	defer w.unlock()
-	if f := w.verifier.file; f != nil && f.Reader == nil {
-		return f.index
+	defer w.mu.Unlock()
+	return w.verifier.unread()
+}
+
+// unread returns the loaded index if payloads of it are queued, and the file is yet to be opened to read them.
+func (v *verifier) unread() *format.Index {
+	if v.file != nil && v.file.Reader == nil {
+		return v.file.index
 	}
 	return nil
 }
 
-// openToVerify opens the file that an index was loaded from. If that is not the loaded one any more, what was queued is
-// not verified: no further session is given it.
+// openToVerify opens the file that an index was loaded from once more, so that it can be read whatever becomes of it. If
+// that is not the loaded one any more, what was queued is not verified: no further session is given it.
 func (w *Writer) openToVerify(index *format.Index) {
 	st := w.file.take()
 	defer w.file.give()
@@ -122,10 +122,15 @@ func (w *Writer) openToVerify(index *format.Index) {
 	defer w.unlock()
 	f := w.verifier.file
 	switch {
-	case f != nil && f.index == index && f.Reader == nil && r != nil:
-		f.Reader = r
+	case f == nil || f.index != index || f.Reader != nil: // somebody else has
+		if r != nil {
+			w.noteLocked(r.Close())
+		}
 	case r != nil:
-		w.noteLocked(r.Close())
+		f.Reader = r
+	default:
+		w.verifier.file = nil
+		w.verifier.dropUnwanted()
 	}
 }
 
@@ -160,6 +165,9 @@ func (w *Writer) toVerify() (payloads []store.Payload, reader *sharedReader) {
 		return nil, nil
 	}
 	v.timer, v.running = nil, true
+	if v.unread() != nil {
+		v.file = nil // whoever looked it up is yet to open it
+	}
 	v.dropUnwanted()
 	if pause := time.Until(v.due); len(v.waiting) > 0 && w.phase == open {
 		if pause <= 0 {

@@ -240,6 +240,13 @@ func (w *Writer) note(err error) {
 	w.noteLocked(err)
 }
 
+// remember keeps an error that is reported in other words.
+func (w *Writer) remember(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.figures.LastError = err
+}
+
 // becomeLocked changes an entry's state.
 func (w *Writer) becomeLocked(e *entries.Entry, next entries.State) {
 	if err := e.Become(next); err != nil {

@@ -1,10 +1,8 @@
 package xpwc
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,8 +35,8 @@ func mappedPages(t *testing.T, s *Session) (n int) {
 	require.NoError(t, err)
 	defer f.Close()
 	page := uintptr(os.Getpagesize())
-	for _, e := range s.used {
-		first, last := addressOf(e.data)/page, (addressOf(e.data)+uintptr(len(e.data))-1)/page
+	for _, e := range s.user.Used() {
+		first, last := addressOf(e.Data)/page, (addressOf(e.Data)+uintptr(len(e.Data))-1)/page
 		entries := make([]byte, 8*(last-first+1))
 		_, err := f.ReadAt(entries, int64(first)*8)
 		require.NoError(t, err)
@@ -71,15 +69,15 @@ func TestACommitHasWhatIsReadMappedWhenItFlushes(t *testing.T) {
 	require.NoError(t, s.Finalize())
 	require.NoError(t, c.Save())
 	size := 0
-	for _, e := range o.used {
-		size += len(e.data)
+	for _, e := range o.user.Used() {
+		size += len(e.Data)
 	}
 	require.Greater(t, <-mapped, size/os.Getpagesize()*9/10) // the system may have taken some away
 	o.close(t)
 	require.NoError(t, c.Close())
 }
 
-// lookAllUp finds all that is packed, reads nothing of it, and returns when nothing more is mapped in the background.
+// lookAllUp finds all that is packed, and reads nothing of it.
 func lookAllUp(t *testing.T, c *Cache) *Session {
 	t.Helper()
 	tensors := largeTensors()
@@ -89,44 +87,10 @@ func lookAllUp(t *testing.T, c *Cache) *Session {
 		require.NotEqual(t, notFound, s.lookUp(lookUpKey{seed: 42, kernel: load(t, s, name)}))
 	}
 	require.NoError(t, s.Finalize())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.await(func() bool { return !c.mapper.running })
 	return s
 }
 
-func TestAWarmStartHasWhatIsInThePageCacheMapped(t *testing.T) {
-	if runtime.GOMAXPROCS(0) == 1 {
-		t.Skip("nothing is mapped ahead where there is only one processor")
-	}
-	if os.Getenv(reexec.Emulator) != "" {
-		t.Skip("the emulator ignores that pages are to be mapped")
-	}
-	path, size := packedLarge(t)
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	most := int(size) / os.Getpagesize() * 9 / 10
-	mapped, cached := 0, int64(0)
-	for range 20 { // the system may take pages out of the page cache meanwhile
-		_, err := os.ReadFile(path)
-		require.NoError(t, err)
-		c := mustOpen(t, path, nil)
-		s := lookAllUp(t, c)
-		mapped = mappedPages(t, s)
-		cached, err = cachedPages(f, 0, size)
-		require.NoError(t, errors.Join(s.Close(), c.Close()))
-		if mapped > most {
-			return
-		}
-		if err != nil {
-			t.Skipf("what is in the page cache cannot be asked: %v", err)
-		}
-	}
-	require.LessOrEqual(t, cached, int64(most), "in the page cache, and %d pages are mapped", mapped)
-}
-
-func TestWhatIsNotInThePageCacheIsNotReadAhead(t *testing.T) {
+func TestAWarmStartReadsNothingThatNobodyAsksFor(t *testing.T) {
 	path, size := packedLarge(t)
 	f, err := os.Open(path)
 	require.NoError(t, err)
@@ -146,7 +110,7 @@ func TestWhatIsNotInThePageCacheIsNotReadAhead(t *testing.T) {
 }
 
 // Whatever is closed, committed or packed meanwhile, nothing touches memory that is not the cache's any more.
-func TestClosingWaitsForWhatIsMappedAhead(t *testing.T) {
+func TestCachesAreOpenedAndClosedBesideEachOther(t *testing.T) {
 	path, _ := packedLarge(t)
 	rounds := 10
 	if testing.Short() {
