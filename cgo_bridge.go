@@ -4,7 +4,6 @@ package xpwc
 #cgo CFLAGS: -std=gnu11 -Wall -Wextra
 #cgo !xpwc_host LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
 #include "callbacks.h"
-#include "verifier.h"
 */
 import "C"
 
@@ -13,9 +12,6 @@ import (
 	"runtime/cgo"
 	"syscall"
 	"unsafe"
-
-	"xpwc/internal/format"
-	"xpwc/internal/store"
 )
 
 // A provider is a session's struct xnn_weights_cache_provider, in C memory.
@@ -44,42 +40,6 @@ func (p provider) free() {
 // Provider returns the session's struct xnn_weights_cache_provider, to be given to xnn_create_runtime_v4 (xnnpack.h).
 // The session owns it: it is valid until Session.Close, which must come after the runtime is deleted.
 func (s *Session) Provider() unsafe.Pointer { return unsafe.Pointer(s.provider.c) }
-
-// Hash has a thread of the lowest priority hash payloads of a file, see verifier.c.
-func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
-	large := make([]C.struct_xpwc_payload, 0, len(payloads))
-	for i := range payloads {
-		p := &payloads[i]
-		if p.Size < C.xpwc_least_hashed {
-			p.HashWith(d, stop)
-			continue
-		}
-		large = append(large, C.struct_xpwc_payload{offset: C.uint64_t(p.Offset), size: C.uint64_t(p.Size)})
-	}
-	if len(large) == 0 {
-		return nil
-	}
-	// What C is given has no pointers, and stays where it is for as long as the call takes.
-	status := C.xpwc_hash_payloads(C.uintptr_t(d.handle()), &large[0], C.size_t(len(large)),
-		(*C.int32_t)(unsafe.Pointer(stop)))
-	if status != 0 {
-		return fmt.Errorf("verify payloads: %w", syscall.Errno(status))
-	}
-	for i := range payloads {
-		p := &payloads[i]
-		if p.Size < C.xpwc_least_hashed {
-			continue
-		}
-		switch result := &large[0]; result.state {
-		case C.xpwc_hashed:
-			p.State, p.Sum = store.Hashed, *(*format.Digest)(unsafe.Pointer(&result.sum))
-		case C.xpwc_unreadable:
-			p.State = store.Unreadable
-		}
-		large = large[1:]
-	}
-	return nil
-}
 
 // The callbacks. A panic must not unwind into C: the session keeps it as its error, and XNNPACK gets the answer that is
 // safe to give when nothing is known.

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/internal/fd"
+	"xpwc/internal/store"
+	"xpwc/internal/verify"
 )
 
 // errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
@@ -83,7 +85,10 @@ func (d descriptor) ReadAt(b []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-func (d descriptor) handle() uintptr { return uintptr(d) }
+// Hash implements [store.Reader].
+func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
+	return verify.Hash(uintptr(d), d, payloads, stop)
+}
 
 func (d descriptor) Close() error { return unix.Close(int(d)) }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"xpwc/internal/store"
+	"xpwc/internal/verify"
 )
 
 // errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
@@ -86,7 +87,10 @@ func (d descriptor) ReadAt(b []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-func (d descriptor) handle() uintptr { return uintptr(d.h) }
+// Hash implements [store.Reader].
+func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
+	return verify.Hash(uintptr(d.h), d, payloads, stop)
+}
 
 func (d descriptor) Close() error { return windows.CloseHandle(d.h) }
 

@@ -142,7 +142,7 @@ func (v *verifier) putOff() {
 	}
 }
 
-// verify is the verifier's goroutine. It lets others hash: see verifier.c.
+// verify is the verifier's goroutine. It lets others hash: see internal/verify.
 func (w *Writer) verify() {
 	for {
 		payloads, reader := w.toVerify()
