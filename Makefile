@@ -340,7 +340,7 @@ endif
 plots := internal/bench/plots
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
-pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
+pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
 compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/bench/... ./internal/htmlreport ./cmd/xpwc
 
 include systems.mk

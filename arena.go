@@ -2,8 +2,10 @@ package xpwc
 
 import (
 	"sync"
+	"unsafe"
 
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -64,9 +66,12 @@ func (a *arena) dropLocked() error {
 }
 
 func newAnonymousRegion(n uint64) (*store.Region, error) {
-	data, err := mapAnonymous(int(format.AlignUp(max(n, 1), uint64(mapGranularity()))))
+	data, err := mapAnonymous(int(format.AlignUp(max(n, 1), osdisk.Granularity())))
 	if err != nil {
 		return nil, err
 	}
 	return store.NewPrivateRegion(data, unmap), nil
 }
+
+// addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -190,7 +191,7 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 
 	var l listener
 	o := &Options{Logger: slog.New(&l), WriterWait: time.Second} // which a first try never takes
-	mine, err := newHandle(place{path: path}, o.withDefaults(), osFiles{}, nil)
+	mine, err := newHandle(place{path: path}, o.withDefaults(), osdisk.Files{}, nil)
 	require.NoError(t, err)
 	for i := range 3 {
 		open(t, mine, map[string][]byte{fmt.Sprint(i): contentOf(fmt.Sprint(i), 100)}).close(t)

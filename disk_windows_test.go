@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/windows"
+
+	"xpwc/internal/osdisk"
 )
 
 // What the cache has mapped keeps its bytes: nobody can cut it off or write over it.
@@ -31,44 +33,36 @@ func TestAFileThatSteppedAsideComesBack(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	open(t, c, tensors).close(t)
 	require.NoError(t, c.Close())
-	require.NoError(t, os.Rename(path, path+suffixReplacing))
+	require.NoError(t, os.Rename(path, path+".replacing"))
 	for range 2 {
 		c = mustOpen(t, path, &Options{Strict: true, ReadOnly: true})
 		open(t, c, tensors).close(t)
 		require.EqualValues(t, 2, c.Stats().Hits.Entries)
 		require.NoError(t, c.Close())
 	}
-	require.NoFileExists(t, path+suffixReplacing)
+	require.NoFileExists(t, path+".replacing")
 }
 
-// Whatever a system can do, the old file's readers keep it and the path leads to the new one; nothing is left beside
-// it.
+// Sessions of a file that is replaced keep it, and those that begin afterwards have its successor.
 func TestAMappedFileIsReplaced(t *testing.T) {
-	for name, replace := range map[string]func(from, to string) error{
-		"as the system can": rename,
-		"aside":             renameAside,
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, "cache")
-			old, successor := someTensors(1, 1000), someTensors(2, 1000)
-			c := mustOpen(t, path, nil)
-			o := open(t, c, old)
-			require.NoError(t, c.Save())
-			theirs := otherProcess(t, path+".new")
-			open(t, theirs, successor).close(t)
-			require.NoError(t, theirs.Close())
-			require.NoError(t, replace(path+".new", path))
-			o.check(t)
-			open(t, c, successor).close(t)
-			require.EqualValues(t, 2, c.Stats().Hits.Entries)
-			o.close(t)
-			require.NoError(t, c.Close())
-			left, err := os.ReadDir(dir)
-			require.NoError(t, err)
-			require.Len(t, left, 1)
-		})
-	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cache")
+	old, successor := someTensors(1, 1000), someTensors(2, 1000)
+	c := mustOpen(t, path, nil)
+	o := open(t, c, old)
+	require.NoError(t, c.Save())
+	theirs := otherProcess(t, path+".new")
+	open(t, theirs, successor).close(t)
+	require.NoError(t, theirs.Close())
+	require.NoError(t, osdisk.Files{}.Rename(path+".new", path))
+	o.check(t)
+	open(t, c, successor).close(t)
+	require.EqualValues(t, 2, c.Stats().Hits.Entries)
+	o.close(t)
+	require.NoError(t, c.Close())
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
 }
 
 // Another user who could change the file could have every runtime compute what he likes.
@@ -90,20 +84,4 @@ func TestAFileThatOthersMayWriteToIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnsafeFile)
 	c = mustOpen(t, path, &Options{AllowUnsafeFile: true})
 	require.NoError(t, c.Close())
-}
-
-// Space is there before it is mapped, and only a file that has none of its own is refused.
-func TestReservedSpaceIsAllocated(t *testing.T) {
-	f, err := createFile(filepath.Join(t.TempDir(), "file"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, f.Close()) }()
-	for _, end := range []int64{4096, 1 << 20, 1 << 16} {
-		require.NoError(t, preallocate(f, end/2, end/2))
-		info, err := f.Stat()
-		require.NoError(t, err)
-		allocated, err := allocatedSize(windows.Handle(f.Fd()))
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, info.Size(), end)
-		require.GreaterOrEqual(t, allocated, info.Size())
-	}
 }

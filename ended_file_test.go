@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/store/memdisk"
 )
@@ -94,7 +95,7 @@ func (d hookedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
 // openHooked opens a cache on a real file, whose calls fail as the hooks say.
 func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 	t.Helper()
-	c, err := newHandle(place{path: path}, o.withDefaults(), osFiles{}, nil)
+	c, err := newHandle(place{path: path}, o.withDefaults(), osdisk.Files{}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	h := &hooks{}
@@ -120,7 +121,7 @@ func requireRight(t *testing.T, s *Session, m map[string][]byte) {
 	t.Helper()
 	for _, e := range s.user.Used() {
 		right := false
-		require.NoError(t, faultless(func() { right = string(packedFrom(m[e.Record.Kernel])) == string(e.Data) }))
+		require.NoError(t, osdisk.Faultless(func() { right = string(packedFrom(m[e.Record.Kernel])) == string(e.Data) }))
 		require.True(t, right, "the bytes of %s", e.Record.Kernel)
 	}
 }
@@ -149,12 +150,12 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 	require.Empty(t, theirs.Stats().Private, "others begin a new file at once")
 	require.NoError(t, theirs.Save())
 
-	require.NoError(t, faultless(func() { copy(space[half:], packed[half:]) }), "XNNPACK packs on")
+	require.NoError(t, osdisk.Faultless(func() { copy(space[half:], packed[half:]) }), "XNNPACK packs on")
 	endPacking(s, "large", space)
 	require.ErrorIs(t, s.Err(), ErrLost)
 	require.ErrorIs(t, s.Finalize(), ErrLost)
 	require.NoError(t, c.Save(), "nothing is tried again")
-	require.NoError(t, faultless(func() { other.check(t) }), "what another process has committed")
+	require.NoError(t, osdisk.Faultless(func() { other.check(t) }), "what another process has committed")
 	require.NoError(t, errors.Join(s.Close(), o.Close(), other.Close(), theirs.Close(), c.Close()))
 	after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
 	open(t, after, theirModel).close(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -304,7 +305,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.messages(c))
 
-	other, err := newHandle(place{path: path}, theirs.options().withDefaults(), osFiles{}, nil)
+	other, err := newHandle(place{path: path}, theirs.options().withDefaults(), osdisk.Files{}, nil)
 	require.NoError(t, err)
 	require.NoError(t, other.Compact())
 	heard := theirs.heard(other)
@@ -362,7 +363,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 		}
 	}}
 	o := &Options{Logger: slog.New(&l), WriterWait: time.Minute}
-	mine, err := newHandle(place{path: path}, o.withDefaults(), osFiles{}, nil)
+	mine, err := newHandle(place{path: path}, o.withDefaults(), osdisk.Files{}, nil)
 	require.NoError(t, err)
 	done := make(chan *opened)
 	go func() { done <- open(t, mine, tensors) }()

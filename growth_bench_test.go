@@ -18,6 +18,7 @@ import (
 	"xpwc/internal/ask"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -89,7 +90,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 		}
 	}
 	path = filepath.Join(t.TempDir(), "cache")
-	st := store.New(path, osFiles{}, store.Options{})
+	st := store.New(path, osdisk.Files{}, store.Options{})
 	begun, err := st.Begin()
 	require.NoError(t, err)
 	require.True(t, begun)

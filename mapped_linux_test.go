@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/internal/reexec"
+
+	"xpwc/internal/osdisk"
 )
 
 // largeTensors are some of several MiB.
@@ -96,13 +98,13 @@ func TestAWarmStartReadsNothingThatNobodyAsksFor(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
-	before, err := cachedPages(f, 0, size)
+	before, err := osdisk.CachedPages(f, 0, size)
 	if err != nil || before > 10 {
 		t.Skipf("the page cache still has %d pages: %v", before, err)
 	}
 	c := mustOpen(t, path, &Options{Verify: VerifyStructure})
 	s := lookAllUp(t, c)
-	after, err := cachedPages(f, 0, size)
+	after, err := osdisk.CachedPages(f, 0, size)
 	require.NoError(t, err)
 	require.Less(t, after, size/int64(os.Getpagesize())/2)
 	require.NoError(t, s.Close())

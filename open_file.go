@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"xpwc/internal/fd"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -58,13 +59,14 @@ func (h handedOver) Open(path string, writable bool) (store.Disk, error) {
 		open = fd.Reopen
 	}
 	f, err := open(h.file)
-	if err == nil {
-		f, err = checked(f, path, writable, h.insecure)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return handedOverDisk{&osDisk{File: f, path: path, writable: writable}}, nil
+	d, err := osdisk.Of(f, path, writable, h.insecure)
+	if err != nil {
+		return nil, err
+	}
+	return handedOverDisk{d}, nil
 }
 
 func (h handedOver) Create(path string) (store.Disk, error) { return nil, h.refuse("create", path) }
@@ -79,7 +81,7 @@ func (h handedOver) refuse(op, path string) error {
 }
 
 // handedOverDisk is one opening of such a file.
-type handedOverDisk struct{ *osDisk }
+type handedOverDisk struct{ *osdisk.Disk }
 
 func (handedOverDisk) Replaced() (bool, error) { return false, nil }
 func (d handedOverDisk) Close() error          { return d.File.Close() }

@@ -7,19 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
 // slowToOpen are files that are not there before somebody says so.
 type slowToOpen struct {
-	osFiles
+	osdisk.Files
 	asked, there chan struct{}
 }
 
 func (f slowToOpen) Open(path string, writable bool) (store.Disk, error) {
 	close(f.asked)
 	<-f.there
-	return f.osFiles.Open(path, writable)
+	return f.Files.Open(path, writable)
 }
 
 // within fails the test if something takes so long that it must be waiting for what does not come.

@@ -11,6 +11,7 @@ import (
 	"xpwc/internal/ask"
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/writer"
 )
@@ -65,7 +66,7 @@ func (s *Session) becomeWriter() (changed bool) {
 func (s *Session) reserve(n uint64) []byte {
 	p := s.reserveSpace(n)
 	if p.kind == inPrivate && !fitsArena(n) && p.Region != nil {
-		_ = supply(p.Region.Data()) // all of it is about to be written, and so it takes half as long
+		_ = osdisk.Supply(p.Region.Data()) // all of it is about to be written, and so it takes half as long
 	}
 	return p.Data
 }
@@ -291,7 +292,7 @@ func withBytes(seen []writer.View, b []byte) (equal []*entries.Entry) {
 
 // hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
 func hasBytes(e *entries.Entry, b []byte) (same bool) {
-	_ = faultless(func() { same = bytes.Equal(e.Data, b) })
+	_ = osdisk.Faultless(func() { same = bytes.Equal(e.Data, b) })
 	return same
 }
 
@@ -389,12 +390,12 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 
 // intact reports whether an entry has the bytes that its sum was made of.
 func intact(e *entries.Entry) bool {
-	sum, err := sumMapped(e.Data)
+	sum, err := osdisk.Sum(e.Data)
 	return err == nil && sum == e.Record.Sum
 }
 
 func sumOf(b []byte) *writer.Sum {
-	sum, err := sumMapped(b)
+	sum, err := osdisk.Sum(b)
 	return &writer.Sum{Sum: sum, Err: err}
 }
 

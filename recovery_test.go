@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -68,7 +69,7 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 	var space []byte
 	var kernel uintptr
 	n := 0
-	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
+	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.Disk, err error) (store.Disk, error) {
 		return flushingDisk{d, func() error {
 			n++
 			if n == 2 { // header; payloads
@@ -96,7 +97,7 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 	require.NoError(t, c.Close())
 	c = mustOpen(t, path, nil)
 	n := 0
-	setFiles(c, wrappedForWriting{wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
+	setFiles(c, wrappedForWriting{wrappedFiles{osdisk.Files{}, func(d store.Disk, err error) (store.Disk, error) {
 		return flushingDisk{d, func() error {
 			if n++; n >= 4 { // settle; payloads, index, SLOT, and all after
 				return syscall.EIO
@@ -119,7 +120,7 @@ func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
 	s := newSession(t, c, m)
 	packWeight(t, s, 42, load(t, s, "w"), 0, packedFrom(m["w"]))
 	require.NoError(t, os.WriteFile(path+".new", executorchFileOf(m), 0o600))
-	require.NoError(t, rename(path+".new", path))
+	require.NoError(t, osdisk.Files{}.Rename(path+".new", path))
 	finish(t, s)
 	_ = c.waitForCommit()
 	for i := range 3 {
@@ -136,7 +137,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	slow := newSession(t, c, map[string][]byte{"slow": contentOf("slow", 1000)})
 	n, f := 0, 0
-	setFiles(c, wrappedFiles{osFiles{}, func(d store.Disk, err error) (store.Disk, error) {
+	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.Disk, err error) (store.Disk, error) {
 		d = replacedDisk{d, func() error {
 			if n++; n == 2 { // begin; after the commit
 				return syscall.EIO
@@ -247,11 +248,11 @@ func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 	old := map[string][]byte{"old": contentOf("old", 5000)}
 	other := map[string][]byte{"other": contentOf("other", 5000)}
 	ends := map[string]func(path string) error{
-		"moved away": func(path string) error { return rename(path, path+".moved") },
+		"moved away": func(path string) error { return osdisk.Files{}.Rename(path, path+".moved") },
 		"replaced": func(path string) error {
 			c := mustOpen(t, path+".other", nil)
 			open(t, c, map[string][]byte{"third": contentOf("third", 5000)}).close(t)
-			return errors.Join(c.Close(), rename(path+".other", path))
+			return errors.Join(c.Close(), osdisk.Files{}.Rename(path+".other", path))
 		},
 	}
 	// Windows refuses it, or (before version 10, and Wine) keeps the name as long as the file is open.

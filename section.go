@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -31,25 +32,26 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 		info, err = os.Stat(path)
 	}
 	if err == nil {
-		err = acceptable(path, nil, info, o.AllowUnsafeFile)
+		err = osdisk.Acceptable(path, nil, info, o.AllowUnsafeFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	name := fmt.Sprintf("cache %s, %d bytes at %d", path, size, offset)
-	switch granularity := int64(mapGranularity()); {
+	switch granularity := int64(osdisk.Granularity()); {
 	case offset < 0 || size <= 0 || size > math.MaxInt64-offset || offset+size > info.Size():
 		return nil, fmt.Errorf("%s: the file has %d bytes: %w", name, info.Size(), ErrDamaged)
 	case offset%granularity != 0:
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w",
 			name, granularity, ErrMisaligned)
 	}
-	return openPlace(place{path, offset, size}, o, sectionFiles{osFiles{o.AllowUnsafeFile}, offset, size})
+	files := osdisk.Files{Insecure: o.AllowUnsafeFile}
+	return openPlace(place{path, offset, size}, o, sectionFiles{files, offset, size})
 }
 
 // sectionFiles opens a section of a file as a disk.
 type sectionFiles struct {
-	files        osFiles
+	files        osdisk.Files
 	offset, size int64
 }
 

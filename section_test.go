@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/osdisk"
 )
 
 const everySystems = 64 << 10
@@ -162,7 +164,7 @@ func TestAReplacedSectionIsFollowed(t *testing.T) {
 	first := open(t, c, tensors)
 	other, otherSize := embedded(t, tensors, everySystems)
 	require.Equal(t, size, otherSize)
-	require.NoError(t, osFiles{}.Rename(other, path))
+	require.NoError(t, osdisk.Files{}.Rename(other, path))
 	second := open(t, c, tensors)
 	require.EqualValues(t, 4, c.Stats().Hits.Entries)
 	first.close(t)

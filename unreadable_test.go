@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
 // unreadableFiles are those of the system. Of the one with an identity a byte cannot be read.
 type unreadableFiles struct {
-	osFiles
+	osdisk.Files
 	id []byte
 	at int64
 }
@@ -27,7 +28,7 @@ type unreadableDisk struct {
 }
 
 func (f unreadableFiles) Open(path string, writable bool) (store.Disk, error) {
-	d, err := f.osFiles.Open(path, writable)
+	d, err := f.Files.Open(path, writable)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
 
 // unmappableFiles are of a file system that has no mappings, or cannot describe its files, until it is mended.
 type unmappableFiles struct {
-	osFiles
+	osdisk.Files
 	mended *atomic.Bool
 	stat   bool
 }
@@ -110,7 +111,7 @@ type unmappableDisk struct {
 }
 
 func (f unmappableFiles) Open(path string, writable bool) (store.Disk, error) {
-	d, err := f.osFiles.Open(path, writable)
+	d, err := f.Files.Open(path, writable)
 	return unmappableDisk{d, f}, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -20,7 +21,7 @@ func TestPayloadsAreHashedAtTheLowestPriority(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	content := make([]byte, 64<<20)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	d, err := osFiles{}.Open(path, false)
+	d, err := osdisk.Files{}.Open(path, false)
 	require.NoError(t, err)
 	r, err := d.Reader()
 	require.NoError(t, err)

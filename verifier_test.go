@@ -14,6 +14,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/testkit"
 )
@@ -181,7 +182,7 @@ func TestWhatIsUsedOfAFileThatWasReplacedIsVerified(t *testing.T) {
 	c := openQuickly(t, path, nil)
 	s := lookUpAll(t, c, tensors)
 	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
-	require.NoError(t, rename(path+".new", path))
+	require.NoError(t, osdisk.Files{}.Rename(path+".new", path))
 	open(t, c, others).close(t) // and the cache has followed
 	err := s.Finalize()
 	require.NoError(t, err)
@@ -237,7 +238,7 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	d, err := osFiles{}.Open(path, false)
+	d, err := osdisk.Files{}.Open(path, false)
 	require.NoError(t, err)
 	r, err := d.Reader()
 	require.NoError(t, err)
@@ -294,9 +295,9 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 				continue
 			}
 			cut++
-			_, err := sumMapped(e.Data)
+			_, err := osdisk.Sum(e.Data)
 			require.ErrorContains(t, err, "cannot be read")
-			err = faultless(func() { _ = digest.Of(e.Data) })
+			err = osdisk.Faultless(func() { _ = digest.Of(e.Data) })
 			require.ErrorContains(t, err, "cannot be read")
 		}
 		require.Equal(t, 3, cut)

@@ -15,6 +15,7 @@ import (
 	"xpwc/internal/ask"
 	"xpwc/internal/fd"
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/trust"
 	"xpwc/internal/writer"
@@ -80,7 +81,7 @@ func Open(path string, options *Options) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	return openPlace(place{path: path}, o, osFiles{o.AllowUnsafeFile})
+	return openPlace(place{path: path}, o, osdisk.Files{Insecure: o.AllowUnsafeFile})
 }
 
 // newHandle makes a core and its first handle. also is given up with the core; it may be nil.
@@ -100,10 +101,6 @@ func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, er
 		Describe: layoutsOf,
 		Prepare:  func() { _, _ = ask.Layout() }, // to ask takes a millisecond or two
 		Report:   c.events.add,
-		Forbidden: func(err error) bool {
-			return errors.Is(err, fs.ErrPermission) || errors.Is(err, errReadOnlyFileSystem)
-		},
-		Sum: sumMapped,
 		Close: func() error {
 			err := c.arena.drop()
 			if also != nil {

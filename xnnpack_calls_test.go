@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/osdisk"
 )
 
 // These tests make the calls that XNNPACK makes, without XNNPACK, so that they run where there is none. The packing is
@@ -46,7 +48,7 @@ func mustOpen(t testing.TB, path string, o *Options) *Cache {
 
 // otherProcess opens a path as another process would: with a store of its own.
 func otherProcess(t *testing.T, path string) *Cache {
-	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osFiles{}, nil)
+	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osdisk.Files{}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -3,9 +3,11 @@ package writer
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -143,7 +145,7 @@ func (w *Writer) refused(err error) string {
 
 // forbidLocked reports whether an error is that this process may not write to the file, which it does not try again.
 func (w *Writer) forbidLocked(err error) bool {
-	if err == nil || !w.options.Forbidden(err) {
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, osdisk.ErrReadOnlyFileSystem) {
 		return false
 	}
 	w.access = forbidden
@@ -174,7 +176,7 @@ func (w *Writer) beginOnce(st *store.Store) (bool, error) {
 		return false, err
 	}
 	if damage != nil {
-		if errors.Is(damage, store.ErrShort) && writtenSince(w.options.Path, time.Now().Add(-Arrival)) {
+		if errors.Is(damage, store.ErrShort) && osdisk.WrittenSince(w.options.Path, time.Now().Add(-Arrival)) {
 			return false, nil // it may be on its way here: who sets it aside takes it from whom copies it
 		}
 		as, err := st.SetAsideDamaged()

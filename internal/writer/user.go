@@ -10,6 +10,7 @@ import (
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -287,7 +288,7 @@ func (u *User) Intact(e *entries.Entry) {
 	if region == nil {
 		return
 	}
-	sum, err := w.options.Sum(e.Data)
+	sum, err := osdisk.Sum(e.Data)
 	w.mu.Lock()
 	defer w.unlock()
 	w.freed = append(w.freed, region)
@@ -552,7 +553,7 @@ func (w *Writer) sumLocked(e *entries.Entry, sum *Sum) {
 	w.summing++
 	go func() {
 		var s Sum
-		s.Sum, s.Err = w.options.Sum(e.Data)
+		s.Sum, s.Err = osdisk.Sum(e.Data)
 		w.mu.Lock()
 		defer w.unlock()
 		w.summedLocked(e, &s)

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -38,10 +37,6 @@ type Options struct {
 	Prepare func()
 	// Report is given events. It must not wait.
 	Report func(level slog.Level, message string, attributes ...slog.Attr)
-	// Forbidden reports whether an error is that this process may not write to the file.
-	Forbidden func(error) bool
-	// Sum returns the sum of bytes in memory. Those that the disk cannot give are an error, and no signal.
-	Sum func([]byte) (format.Digest, error)
 	// Close gives up what belongs to the caller, after the file.
 	Close func() error
 }
@@ -466,10 +461,4 @@ func (w *Writer) namesInMemory() (names []string, index *format.Index, damage ma
 		damage[at] = true
 	}
 	return names, w.loaded.index, damage
-}
-
-// writtenSince reports whether a file's content was changed after a time.
-func writtenSince(path string, after time.Time) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.ModTime().After(after)
 }

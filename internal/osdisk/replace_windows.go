@@ -1,4 +1,4 @@
-package xpwc
+package osdisk
 
 import (
 	"crypto/rand"

@@ -1,4 +1,4 @@
-package xpwc
+package osdisk
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 
@@ -14,8 +15,8 @@ import (
 	"xpwc/internal/verify"
 )
 
-// errReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
-const errReadOnlyFileSystem = windows.ERROR_WRITE_PROTECT
+// ErrReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
+const ErrReadOnlyFileSystem = windows.ERROR_WRITE_PROTECT
 
 // shared lets others do with an open file all that they may do on Unix: replacing or removing it is refused there
 // unless each who has it open said so. [os.OpenFile] does not.
@@ -189,3 +190,97 @@ func flushDir(dir string) error {
 
 // withinFileSizeLimit: there is no such limit on Windows.
 func withinFileSizeLimit(int64) error { return nil }
+
+// lockAt is a byte far beyond any file's end: on Windows a lock is mandatory and must not keep readers from the
+// content.
+var lockAt = windows.Overlapped{Offset: 0, OffsetHigh: 1 << 30}
+
+// lockExclusive takes the writer's lock of an open file without waiting; false: another process has it.
+func lockExclusive(f *os.File) (bool, error) {
+	at := lockAt
+	const exclusiveNow = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+	err := windows.LockFileEx(windows.Handle(f.Fd()), exclusiveNow, 0, 1, 0, &at)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, windows.ERROR_LOCK_VIOLATION), errors.Is(err, windows.ERROR_IO_PENDING):
+		return false, nil
+	default:
+		return false, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+}
+
+func unlock(f *os.File) error {
+	at := lockAt
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &at)
+}
+
+// ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory
+// passes on.
+func ownerOnly() (*windows.SecurityAttributes, error) {
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return nil, fmt.Errorf("find out who owns the process: %w", err)
+	}
+	descriptor, err := windows.SecurityDescriptorFromString(fmt.Sprintf("D:P(A;;FA;;;%s)(A;;FA;;;SY)(A;;FA;;;BA)",
+		user.User.Sid))
+	if err != nil {
+		return nil, fmt.Errorf("make an access list: %w", err)
+	}
+	attributes := &windows.SecurityAttributes{SecurityDescriptor: descriptor}
+	attributes.Length = uint32(unsafe.Sizeof(*attributes))
+	return attributes, nil
+}
+
+// mapFile maps size bytes of f from offset, a multiple of Granularity. What is written to the memory reaches the
+// file.
+func mapFile(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
+	protect, access := uint32(windows.PAGE_READONLY), uint32(windows.FILE_MAP_READ)
+	if writable {
+		protect, access = windows.PAGE_READWRITE, windows.FILE_MAP_READ|windows.FILE_MAP_WRITE
+	}
+	end := uint64(offset) + uint64(size)
+	section, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, protect, uint32(end>>32), uint32(end), nil)
+	if err != nil {
+		return nil, fmt.Errorf("map %d bytes of %s: %w", size, f.Name(), err)
+	}
+	// The view keeps the section alive.
+	defer func() { _ = windows.CloseHandle(section) }()
+	address, err := windows.MapViewOfFile(section, access, uint32(uint64(offset)>>32), uint32(offset), uintptr(size))
+	if err != nil {
+		return nil, fmt.Errorf("map %d bytes of %s: %w", size, f.Name(), err)
+	}
+	return memoryAt(address, size), nil
+}
+
+// memoryAt makes a slice of a view. The address is read through a pointer because it is not the Go heap's.
+func memoryAt(address uintptr, size int) []byte {
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&address))), size)
+}
+
+func unmap(b []byte) error { return windows.UnmapViewOfFile(addressOf(b)) }
+
+// makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
+func makeReadOnly(b []byte) error {
+	var old uint32
+	if err := windows.VirtualProtect(addressOf(b), uintptr(len(b)), windows.PAGE_READONLY, &old); err != nil {
+		return fmt.Errorf("make %d bytes read-only: %w", len(b), err)
+	}
+	return nil
+}
+
+// Granularity is what a mapping's file offset must be a multiple of: the same on every Windows.
+func Granularity() uint64 { return 64 << 10 }
+
+var prefetchVirtualMemory = windows.NewLazySystemDLL("kernel32.dll").NewProc("PrefetchVirtualMemory")
+
+// populate has a mapping's pages read in, in few large reads. Bytes that cannot be read are an exception all the same.
+func populate(b []byte) error {
+	if len(b) == 0 || prefetchVirtualMemory.Find() != nil { // before Windows 8
+		return nil
+	}
+	stretch := struct{ address, size uintptr }{addressOf(b), uintptr(len(b))}
+	// It is no more than a hint.
+	_, _, _ = prefetchVirtualMemory.Call(uintptr(windows.CurrentProcess()), 1, uintptr(unsafe.Pointer(&stretch)), 0)
+	return nil
+}

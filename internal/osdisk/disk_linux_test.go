@@ -1,4 +1,4 @@
-package xpwc
+package osdisk
 
 import (
 	"os"
@@ -11,11 +11,11 @@ import (
 	"xpwc/internal/store"
 )
 
-func diskIn(t *testing.T, dir string) *osDisk {
+func diskIn(t *testing.T, dir string) *Disk {
 	t.Helper()
 	f, err := createFile(filepath.Join(dir, "cache"))
 	require.NoError(t, err)
-	d := &osDisk{File: f, path: f.Name(), writable: true}
+	d := &Disk{File: f, path: f.Name(), writable: true}
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }
@@ -28,12 +28,12 @@ func TestWhatIsPreparedIsInThePageCache(t *testing.T) {
 	const size = 4 * store.PreparedAtOnce
 	require.NoError(t, d.Allocate(0, size))
 	require.NoError(t, d.Prepare(store.PreparedAtOnce, store.PreparedAtOnce))
-	n, err := cachedPages(d.File, store.PreparedAtOnce, store.PreparedAtOnce)
+	n, err := CachedPages(d.File, store.PreparedAtOnce, store.PreparedAtOnce)
 	if err != nil {
 		t.Skipf("what is in the page cache cannot be asked: %v", err)
 	}
 	require.EqualValues(t, store.PreparedAtOnce/os.Getpagesize(), n)
-	n, err = cachedPages(d.File, 2*store.PreparedAtOnce, 2*store.PreparedAtOnce)
+	n, err = CachedPages(d.File, 2*store.PreparedAtOnce, 2*store.PreparedAtOnce)
 	require.NoError(t, err)
 	require.Zero(t, n)
 	content := make([]byte, size)
@@ -52,4 +52,14 @@ func TestMemoryIsPreparedOnlyWhereThatIsKnownToPay(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.False(t, diskIn(t, dir).Prepares())
+}
+
+// What is packed into a file that is given up meanwhile is not committed.
+func TestWritingCanBeginAfterCloseWithoutAnError(t *testing.T) {
+	f, err := createFile(filepath.Join(t.TempDir(), "cache"))
+	require.NoError(t, err)
+	d := &Disk{File: f, path: f.Name(), writable: true}
+	require.NoError(t, d.BeginWriting(0, 4096))
+	require.NoError(t, d.Close())
+	require.NoError(t, d.BeginWriting(0, 4096))
 }

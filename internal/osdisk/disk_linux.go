@@ -1,13 +1,18 @@
-package xpwc
+package osdisk
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"slices"
+	"sync"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"xpwc/internal/format"
+	"xpwc/internal/store"
 )
 
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
@@ -48,9 +53,9 @@ func giveBack(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more t
 // preferLargePages has what is read from the disk for a mapping read in large pieces, of which one page fault maps all.
 func preferLargePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) } // no more than a hint
 
-// supply gives a part of a written mapping its pages. Before Linux 5.14, and with a file system that cannot, it is an
+// Supply gives a part of a written mapping its pages. Before Linux 5.14, and with a file system that cannot, it is an
 // error.
-func supply(b []byte) error { return unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
+func Supply(b []byte) error { return unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
 
 // populate reads a mapping's pages in, so that bytes that cannot be read are an error here and not a signal later.
 func populate(b []byte) error {
@@ -70,7 +75,7 @@ func populateCached(f *os.File, offset int64, b []byte) error {
 	before := offset % page
 	size := int64(format.AlignUp(uint64(before)+uint64(len(b)), uint64(page)))
 	pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), -before)), size)
-	cached, err := cachedPages(f, offset-before, size)
+	cached, err := CachedPages(f, offset-before, size)
 	if err != nil {
 		cached, err = residentPages(pages)
 	}
@@ -80,8 +85,8 @@ func populateCached(f *os.File, offset int64, b []byte) error {
 	return unix.Madvise(pages, unix.MADV_POPULATE_READ)
 }
 
-// cachedPages counts the pages of a part of a file that are in the page cache, since Linux 6.5.
-func cachedPages(f *os.File, offset, size int64) (n int64, err error) {
+// CachedPages counts the pages of a part of a file that are in the page cache, since Linux 6.5.
+func CachedPages(f *os.File, offset, size int64) (n int64, err error) {
 	c, err := f.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -109,3 +114,77 @@ func residentPages(b []byte) (n int64, err error) {
 	}
 	return n, nil
 }
+
+// cannotBeginWriting are the errors of systems, file systems and sandboxes that do not have the call.
+var cannotBeginWriting = []syscall.Errno{unix.ENOSYS, unix.EOPNOTSUPP, unix.EINVAL, unix.ESPIPE, unix.EPERM}
+
+// BeginWriting implements [store.EarlyWriter]. With SYNC_FILE_RANGE_WRITE alone the kernel neither waits for pages nor
+// looks at the errors of those that were written: in sync_file_range of fs/sync.c only the two flags that wait take
+// note of them (file_fdatawait_range) and so keep them from fsync. What is returned is the error of beginning, which
+// fsync may not learn of.
+func (d *Disk) BeginWriting(offset, size int64) error {
+	if err := d.syncRange(offset, size, unix.SYNC_FILE_RANGE_WRITE); err != nil {
+		return fmt.Errorf("begin to write packed weights: %w", err)
+	}
+	return nil
+}
+
+// Failed implements [store.FailureTeller]. With SYNC_FILE_RANGE_WAIT_BEFORE the kernel waits for pages of the range
+// that are being written, and then returns an error of the whole file that this descriptor has not returned yet. The
+// range is the header's page, for which there is mostly nothing to wait.
+func (d *Disk) Failed() error {
+	err := d.syncRange(0, 1, unix.SYNC_FILE_RANGE_WAIT_BEFORE)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+func (d *Disk) syncRange(offset, size int64, flags int) error {
+	c, err := d.SyscallConn()
+	if err != nil {
+		return err
+	}
+	controlErr := c.Control(func(fd uintptr) {
+		for {
+			err = unix.SyncFileRange(int(fd), offset, size, flags)
+			if !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
+	var errno syscall.Errno
+	switch {
+	case controlErr != nil: // it is closed, which os has no sentinel for here: nothing of it will be committed
+		return nil
+	case errors.As(err, &errno) && slices.Contains(cannotBeginWriting, errno):
+		return errors.Join(errors.ErrUnsupported, err)
+	}
+	return err
+}
+
+// emptyPages are what Prepare writes. Nothing writes to them, so that they take no memory.
+var emptyPages [store.PreparedAtOnce]byte
+
+// Prepares implements [store.Preparer].
+func (d *Disk) Prepares() bool {
+	return largeWritten() && fileSystemOf(d.File) == unix.EXT4_SUPER_MAGIC
+}
+
+// Prepare implements [store.Preparer]. It writes zeros where there are zeros: the page cache takes one large page for
+// each call. That costs less than the pages that it has when page faults ask for them, and less to compute from.
+func (d *Disk) Prepare(offset, size int64) error {
+	_, err := d.WriteAt(emptyPages[:size], offset)
+	return err
+}
+
+// largeWritten reports whether ext4 has large pages for what is written: since Linux 6.16.
+var largeWritten = sync.OnceValue(func() bool {
+	var name unix.Utsname
+	var major, minor int
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	_, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
+	return err == nil && (major > 6 || major == 6 && minor >= 16)
+})

@@ -1,7 +1,6 @@
-package xpwc
+package osdisk
 
 import (
-	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -34,21 +33,6 @@ func flushFile(f *os.File) error {
 	}
 	return nil
 }
-
-// copiesUp is for Linux.
-func copiesUp(*os.File) bool { return false }
-
-// giveBack is for Linux.
-func giveBack([]byte) {}
-
-// preferLargePages is for Linux.
-func preferLargePages([]byte) {}
-
-// populateCached is for Linux.
-func populateCached(*os.File, int64, []byte) error { return errors.ErrUnsupported }
-
-// supply is for Linux.
-func supply([]byte) error { return errors.ErrUnsupported }
 
 // populate has a mapping's pages read in. Bytes that cannot be read are a signal all the same on this system.
 func populate(b []byte) error { return unix.Madvise(b, unix.MADV_WILLNEED) }

@@ -1,0 +1,285 @@
+// Package osdisk is the system's files and mappings, as the store wants them: each system's in the file with its name.
+package osdisk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+	"unsafe"
+
+	"xpwc/internal/digest"
+	"xpwc/internal/format"
+	"xpwc/internal/store"
+	"xpwc/internal/trust"
+)
+
+// Files are those of ordinary operation. If Insecure is set, files are opened and made whoever can change them.
+type Files struct{ Insecure bool }
+
+// A Disk is an open cache file.
+type Disk struct {
+	*os.File
+	path     string
+	writable bool
+	views    views // written to through memory
+}
+
+// Open implements [store.Files].
+func (o Files) Open(path string, writable bool) (store.Disk, error) {
+	d, err := openChecked(path, writable, o.Insecure)
+	if errors.Is(err, fs.ErrNotExist) && restore(path) {
+		d, err = openChecked(path, writable, o.Insecure)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func openChecked(path string, writable, insecure bool) (*Disk, error) {
+	if info, err := os.Lstat(path); err == nil {
+		if err := Acceptable(path, nil, info, insecure); err != nil {
+			return nil, err
+		}
+	}
+	f, err := openFile(path, writable, insecure)
+	if err != nil {
+		return nil, err
+	}
+	return Of(f, path, writable, insecure)
+}
+
+// Of returns an open file as a disk, which owns it from then on. A file that [Files.Open] would refuse is closed.
+func Of(f *os.File, path string, writable, insecure bool) (*Disk, error) {
+	info, err := f.Stat()
+	if err == nil {
+		err = Acceptable(path, f, info, insecure)
+	}
+	if err == nil && writable && info.Mode().Perm()&0o222 == 0 { // root could
+		err = &fs.PathError{Op: "write to", Path: path, Err: fs.ErrPermission}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &Disk{File: f, path: path, writable: writable}, nil
+}
+
+// Create makes no file that Open would refuse, as on a file system whose files all have one mode.
+func (o Files) Create(path string) (store.Disk, error) {
+	f, err := createFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := Of(f, path, true, o.Insecure)
+	if errors.Is(err, trust.ErrUnsafe) {
+		_ = os.Remove(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (Files) Rename(from, to string) error { return rename(from, to) }
+
+func (Files) Remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (Files) SyncDir(path string) error { return flushDir(filepath.Dir(path)) }
+
+// Acceptable returns an error if a file is none to open: before it is, with f nil, and again when it is open as f. If
+// insecure is set, it may be anybody's.
+func Acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return fmt.Errorf("%s is a directory: %w", path, format.ErrNotCache)
+	case mode&fs.ModeSymlink != 0 && insecure:
+		return nil
+	case !mode.IsRegular():
+		return fmt.Errorf("%s is not a regular file: %w", path, trust.ErrUnsafe)
+	case insecure:
+		return nil
+	}
+	if why := trust.Foreign(f, info); why != "" {
+		return fmt.Errorf("%s: %s: %w", path, why, trust.ErrUnsafe)
+	}
+	return nil
+}
+
+func (d *Disk) Size() (int64, error) {
+	info, err := d.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (d *Disk) Mode() (fs.FileMode, error) {
+	info, err := d.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode().Perm(), nil
+}
+
+func (d *Disk) SetMode(mode fs.FileMode) error { return d.Chmod(mode) }
+
+func (d *Disk) Allocate(offset, size int64) error {
+	err := withinFileSizeLimit(offset + size)
+	if err == nil {
+		err = preallocate(d.File, offset, size)
+	}
+	if err != nil {
+		return fmt.Errorf("reserve %d bytes for %s: %w", size, d.path, err)
+	}
+	return nil
+}
+
+func (d *Disk) Granularity() uint64 { return Granularity() }
+
+func (d *Disk) Truncate(size int64) error { return truncate(d.File, size) }
+
+func (d *Disk) Map(offset int64, size int, writable bool) ([]byte, error) {
+	b, err := mapFile(d.File, offset, size, writable)
+	switch {
+	case err != nil:
+	case writable:
+		d.views.add(b)
+	default:
+		preferLargePages(b)
+	}
+	return b, err
+}
+
+func (d *Disk) Populate(b []byte) error { return populate(b) }
+
+func (d *Disk) Supply(b []byte) error { return Supply(b) }
+
+func (d *Disk) PopulateCached(offset int64, b []byte) error {
+	return populateCached(d.File, offset, b)
+}
+
+func (d *Disk) Sum(b []byte) (digest.Digest, error) { return Sum(b) }
+
+func (d *Disk) Seal(b []byte) error {
+	d.views.seal(b)
+	return makeReadOnly(b)
+}
+
+func (d *Disk) GiveBack(b []byte) { giveBack(b) }
+
+func (d *Disk) Unmap(b []byte) error { return d.views.unmap(b) }
+
+func (d *Disk) Flush() error {
+	err := d.views.flush()
+	if err == nil {
+		err = flushFile(d.File)
+	}
+	if err != nil {
+		return fmt.Errorf("flush %s: %w", d.path, err)
+	}
+	return nil
+}
+
+func (d *Disk) TryLock() (bool, error) { return lockExclusive(d.File) }
+func (d *Disk) Unlock() error          { return unlock(d.File) }
+
+func (d *Disk) Replaced() (bool, error) { return replaced(d.File, d.path) }
+
+func (d *Disk) CopiesUp() bool { return copiesUp(d.File) }
+
+func (d *Disk) Moved(path string) { d.path = path }
+
+func (d *Disk) Reader() (store.Reader, error) {
+	f, err := duplicate(d.File)
+	if err != nil {
+		return nil, fmt.Errorf("open %s once more: %w", d.path, err)
+	}
+	return f, nil
+}
+
+func (d *Disk) Close() error {
+	err := d.File.Close()
+	if d.writable {
+		removeReplaced(d.path)
+	}
+	return err
+}
+
+func (d *Disk) WriteAt(b []byte, offset int64) (int, error) {
+	if err := withinFileSizeLimit(offset + int64(len(b))); err != nil {
+		return 0, fmt.Errorf("write %s: %w", d.path, err)
+	}
+	return d.File.WriteAt(b, offset)
+}
+
+// WrittenSince reports whether a file's content was changed after a time.
+func WrittenSince(path string, after time.Time) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.ModTime().After(after)
+}
+
+// Sum returns the sum of a payload where it is mapped. Bytes that the disk cannot give are an error, and no
+// signal: where the system does not report it by itself, the signal is Go's to handle, unless a C host has put a
+// handler of its own in its place.
+func Sum(b []byte) (sum digest.Digest, err error) {
+	if err := populate(wholePages(b)); err != nil {
+		return digest.Digest{}, fmt.Errorf("%d mapped bytes cannot be read: %w", len(b), err)
+	}
+	err = Faultless(func() { sum = digest.Of(b) })
+	return sum, err
+}
+
+// wholePages returns b with the rest of its first page before it, which is mapped with it.
+func wholePages(b []byte) []byte {
+	before := int(addressOf(b) % uintptr(Granularity()))
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), -before)), len(b)+before)
+}
+
+// addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// Faultless calls do, which reads mapped memory, and returns an error if it cannot be read: the file was cut off, or
+// the disk cannot give it. Otherwise that ends the process with a signal.
+func Faultless(do func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := recover(); fault != nil {
+			if _, isFault := fault.(runtime.Error); !isFault {
+				panic(fault)
+			}
+			err = fmt.Errorf("mapped memory cannot be read: %v", fault)
+		}
+	}()
+	do()
+	return nil
+}
+
+// writeZeros is how space is reserved where the system has no call for it. Only bytes beyond the end of the file are
+// written: what lies before it has its space.
+func writeZeros(f *os.File, offset, size int64) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	end := offset + size
+	zeros := make([]byte, 1<<20)
+	for at := max(offset, info.Size()); at < end; {
+		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
+		if err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return nil
+}

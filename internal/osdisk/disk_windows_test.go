@@ -1,0 +1,59 @@
+package osdisk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/windows"
+)
+
+// Whatever a system can do, the old file's readers keep it and the path leads to the new one; nothing is left beside
+// it.
+func TestAMappedFileIsReplaced(t *testing.T) {
+	for name, replace := range map[string]func(from, to string) error{
+		"as the system can": rename,
+		"aside":             renameAside,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "cache")
+			require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+			require.NoError(t, os.WriteFile(path+".new", []byte("new"), 0o600))
+			old, err := Files{Insecure: true}.Open(path, true)
+			require.NoError(t, err)
+			mapped, err := old.Map(0, 3, false)
+			require.NoError(t, err)
+			require.NoError(t, replace(path+".new", path))
+			require.Equal(t, "old", string(mapped))
+			replaced, err := old.Replaced()
+			require.NoError(t, err)
+			require.True(t, replaced)
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, "new", string(content))
+			require.NoError(t, old.Unmap(mapped))
+			require.NoError(t, old.Close())
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+		})
+	}
+}
+
+// Space is there before it is mapped, and only a file that has none of its own is refused.
+func TestReservedSpaceIsAllocated(t *testing.T) {
+	f, err := createFile(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	for _, end := range []int64{4096, 1 << 20, 1 << 16} {
+		require.NoError(t, preallocate(f, end/2, end/2))
+		info, err := f.Stat()
+		require.NoError(t, err)
+		allocated, err := allocatedSize(windows.Handle(f.Fd()))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, info.Size(), end)
+		require.GreaterOrEqual(t, allocated, info.Size())
+	}
+}
