@@ -298,7 +298,7 @@ tests: third_party bin/gotestsum
 	@$(go) test -C examples/llm -vet=off ./...
 
 # The race detector finds nothing in what is a program of its own, or one goroutine.
-not_raced := /capi$$|/cmd/|/internal/(bench|optable|htmlreport|format|output)|/examples/|/docs$$
+not_raced := /capi$$|/cmd/|/internal/(bench|optable|format|output)|/examples/|/docs$$
 not_raced := $(not_raced)|/tflite$$|/described$$|/cachefile$$
 one_goroutine := Kill|Power|FailedFlush|IndexIsDamagedWhileTheFile|EveryCPU|AnyGeometry|FullDisk
 
@@ -340,8 +340,8 @@ endif
 plots := internal/bench/plots
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
-pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
-compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/bench/... ./internal/htmlreport ./cmd/xpwc
+pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
+compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/bench/... ./cmd/xpwc/...
 
 include systems.mk
 

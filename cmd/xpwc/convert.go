@@ -14,6 +14,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -171,7 +172,7 @@ func (r *conversion) write(f *cachefile.File, info cachefile.Info, s *stage, o c
 		r.Layout = layout.String()
 		keep = func(e cachefile.Entry) bool { return e.Layout == layout }
 	}
-	progress := console.NewProgress(stderr, "copying")
+	progress := terminal.NewProgress(stderr, "copying")
 	defer progress.Finish()
 	return f.WriteFile(s.File.File, keep, cachefile.WriteOptions{Format: r.To, Layout: layout,
 		Progress: progress.Update,
@@ -223,8 +224,8 @@ func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr
 	if err := copyInto(path, f.Reader()); err != nil {
 		return err
 	}
-	progress := console.NewProgress(stderr, "packing")
-	cache, err := xpwc.Open(path, &xpwc.Options{Progress: execution.ShowPacking(progress)})
+	progress := terminal.NewProgress(stderr, "packing")
+	cache, err := xpwc.Open(path, &xpwc.Options{Progress: terminal.ShowPacking(progress)})
 	if err != nil {
 		return err
 	}

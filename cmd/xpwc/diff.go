@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 )
 
@@ -140,7 +141,7 @@ func (c *comparison) print(w io.Writer) error {
 		t.Row(row...)
 	}
 	if len(c.Differences) > 0 {
-		if width := console.Width(w); width > 0 {
+		if width := terminal.Width(w); width > 0 {
 			room := t.Room(width)
 			for i, d := range c.Differences {
 				t.Rows[i+1][0] = console.Shorten(d.name(room), room)

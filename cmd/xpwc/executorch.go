@@ -16,6 +16,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/executorch"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	operator "xpwc/packing"
 	"xpwc/xnnpack"
@@ -134,7 +135,7 @@ func (s *stockFile) write(f *cachefile.File, to *os.File, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	progress := console.NewProgress(stderr, "writing")
+	progress := terminal.NewProgress(stderr, "writing")
 	defer progress.Finish()
 	err = f.WriteFile(to, keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note, Progress: progress.Update,
 		LeftOut: func(e cachefile.Entry, err error) error {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/console"
+	"xpwc/internal/bench/terminal"
 )
 
 // helpWidth is how many columns prose has at most, and unknownWidth where the terminal's are not known.
@@ -20,7 +20,7 @@ const (
 )
 
 // textWidth is how many columns prose has.
-func textWidth(w io.Writer) int { return min(cmp.Or(console.Width(w), unknownWidth), helpWidth) }
+func textWidth(w io.Writer) int { return min(cmp.Or(terminal.Width(w), unknownWidth), helpWidth) }
 
 // wrapHelp makes the help of all commands fit the terminal.
 func wrapHelp(root *cobra.Command) {

@@ -15,6 +15,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 )
@@ -197,7 +198,7 @@ func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptio
 	if err != nil {
 		return err
 	}
-	if err := r.describe(f, entries, o.check, console.NewProgress(stderr, "checking")); err != nil {
+	if err := r.describe(f, entries, o.check, terminal.NewProgress(stderr, "checking")); err != nil {
 		return err
 	}
 	if o.short {
@@ -298,7 +299,7 @@ func nameFilter(text string) func(name string) bool {
 
 // describe adds entries to the inspection, after checking them if check is set.
 func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, check bool,
-	progress *console.Progress) error {
+	progress *terminal.Progress) error {
 	var done, total int64
 	for _, e := range entries {
 		total += e.Size

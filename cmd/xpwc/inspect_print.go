@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"xpwc/cachefile"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 )
 
@@ -80,7 +81,7 @@ func (r *inspection) printSummary(w io.Writer) error {
 func (r *inspection) printLayouts(w io.Writer) error {
 	var t console.Table
 	t.Row("packed for", "layout", "entries", "payloads", "")
-	here, width := false, console.Width(w)
+	here, width := false, terminal.Width(w)
 	for _, l := range r.Layouts {
 		note := ""
 		if l.Fingerprint == r.Here {
@@ -148,7 +149,7 @@ func (r *inspection) printEntries(w io.Writer) error {
 		rows = append(rows, when(native, row, e.Checksum))
 	}
 	t := console.Table{Rows: rows}
-	said := r.fit(&t, console.Width(w))
+	said := r.fit(&t, terminal.Width(w))
 	if err := t.Print(w); err != nil {
 		return err
 	}
@@ -243,7 +244,7 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
 		fmt.Fprintln(w, "The file is empty.")
 		return nil
 	}
-	width := console.Width(w)
+	width := terminal.Width(w)
 	if width == 0 {
 		width = 80
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/executorch"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
@@ -196,7 +197,7 @@ func (r *programReport) printWeights(w io.Writer) error {
 		size += c.Bytes
 		row(filepath.Base(c.File), console.Printable(c.Name), console.Size(c.Bytes), c.Type, shapeText(c.Shape))
 	}
-	if width := console.Width(w); width > 0 {
+	if width := terminal.Width(w); width > 0 {
 		t.Fit(width)
 	}
 	if err := t.Print(w); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/registry"
 )
@@ -173,7 +174,7 @@ type layoutTable struct {
 }
 
 func newLayoutTable(w io.Writer, here registry.Fingerprint) *layoutTable {
-	t := &layoutTable{w: w, width: console.Width(w), here: here}
+	t := &layoutTable{w: w, width: terminal.Width(w), here: here}
 	t.Row("packed for", "layout", "entries", "payloads", "file", "")
 	return t
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/console"
+	"xpwc/internal/bench/terminal"
 	"xpwc/registry"
 )
 
@@ -22,7 +22,7 @@ func newLsCommand() *cobra.Command {
 		Example: `  xpwc ls registry.example/models/pose:v3`,
 		Args:    usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			progress := console.NewProgress(cmd.ErrOrStderr(), "")
+			progress := terminal.NewProgress(cmd.ErrOrStderr(), "")
 			layouts, err := registry.List(cmd.Context(), args[0], o.client(cmd, progress))
 			if err != nil {
 				return err

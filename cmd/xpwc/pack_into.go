@@ -19,6 +19,7 @@ import (
 
 	"xpwc"
 	"xpwc/described"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -257,7 +258,7 @@ func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []models.Share) err
 
 // packingProgress adds up the progress of several sessions.
 type packingProgress struct {
-	*console.Progress
+	*terminal.Progress
 	total int64
 
 	mu   sync.Mutex
@@ -265,7 +266,7 @@ type packingProgress struct {
 }
 
 func newPackingProgress(w io.Writer, what string, total int64) *packingProgress {
-	p := &packingProgress{Progress: console.NewProgress(w, what), total: total, done: map[*xpwc.Session]int64{}}
+	p := &packingProgress{Progress: terminal.NewProgress(w, what), total: total, done: map[*xpwc.Session]int64{}}
 	p.Update(0, p.total)
 	return p
 }

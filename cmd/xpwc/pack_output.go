@@ -12,7 +12,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/described"
-	"xpwc/internal/console"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/mapped"
 	"xpwc/internal/modelfile"
 	"xpwc/safetensors"
@@ -76,7 +76,7 @@ func (p stockOutput) finish(ctx context.Context, _ bool, r *packReport) error {
 // programs find that a file was replaced and did not only grow. Damaged entries are left out: what the model has of
 // them is packed again.
 func (s *stage) seed(f *cachefile.File) error {
-	progress := console.NewProgress(s.stderr, "copying")
+	progress := terminal.NewProgress(s.stderr, "copying")
 	defer progress.Finish()
 	return f.WriteFile(s.File.File, nil, cachefile.WriteOptions{Format: cachefile.Native, Progress: progress.Update,
 		LeftOut: func(_ cachefile.Entry, err error) error {
@@ -104,7 +104,7 @@ func (r *packReport) makeDense(s *stage) error {
 	if err != nil || dense {
 		return err
 	}
-	progress := console.NewProgress(s.stderr, "copying")
+	progress := terminal.NewProgress(s.stderr, "copying")
 	defer progress.Finish()
 	err = s.remake(func(f *cachefile.File, to *os.File) error {
 		return f.WriteFile(to, nil, cachefile.WriteOptions{Progress: progress.Update})

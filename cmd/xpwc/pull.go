@@ -12,7 +12,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/console"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/modelfile"
 	"xpwc/registry"
 )
@@ -135,7 +135,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		return err
 	}
 	defer s.discard()
-	progress := console.NewProgress(stderr, "downloading")
+	progress := terminal.NewProgress(stderr, "downloading")
 	client := o.client(cmd, progress)
 	client.Evidence, client.MaxBytes = xpwc.Evidence, o.maxBytes
 	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,

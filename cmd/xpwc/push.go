@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/registry"
 )
@@ -52,7 +53,7 @@ type pushing struct {
 func pushFiles(cmd *cobra.Command, ref string, files []string, subject string, o *registryOptions,
 	stdout, stderr io.Writer) error {
 	jobOf(cmd.Context()).waitFor("")
-	progress := console.NewProgress(stderr, "uploading")
+	progress := terminal.NewProgress(stderr, "uploading")
 	client := o.client(cmd, progress)
 	client.Subject = subject
 	pushed, err := registry.Push(cmd.Context(), ref, files, client)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/console"
+	"xpwc/internal/bench/terminal"
 	"xpwc/registry"
 )
 
@@ -28,7 +28,7 @@ func (o *registryOptions) flags(cmd *cobra.Command) {
 }
 
 // client returns the options of package registry, which show progress.
-func (o *registryOptions) client(cmd *cobra.Command, progress *console.Progress) *registry.Options {
+func (o *registryOptions) client(cmd *cobra.Command, progress *terminal.Progress) *registry.Options {
 	client := &registry.Options{Progress: progress.Update, Silence: o.silence}
 	if cmd.Flags().Changed("plain-http") {
 		client.PlainHTTP = &o.plainHTTP

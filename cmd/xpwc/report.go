@@ -13,8 +13,9 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/htmlreport"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
-	"xpwc/internal/htmlreport"
 	"xpwc/internal/modelfile"
 )
 
@@ -104,7 +105,7 @@ func renderReport(path string, verify bool, stderr io.Writer) (page []byte, dama
 		shown.Here = here.Fingerprint
 	}
 	if verify {
-		progress := console.NewProgress(stderr, "verifying")
+		progress := terminal.NewProgress(stderr, "verifying")
 		shown.Problems, err = at.verify(progress.Update)
 		progress.Finish()
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"xpwc"
 	"xpwc/described"
 	"xpwc/executorch"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -124,9 +125,9 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	progress := console.NewProgress(stderr, "packing")
+	progress := terminal.NewProgress(stderr, "packing")
 	// A single run ends before the cache would verify in the background.
-	options := &xpwc.Options{Progress: execution.ShowPacking(progress), Verify: xpwc.VerifyOnUse}
+	options := &xpwc.Options{Progress: terminal.ShowPacking(progress), Verify: xpwc.VerifyOnUse}
 	packed := execution.PackedIn(o.cache, options)
 	if d, ok := m.(*described.Model); ok && d.File() != nil && o.cache == "" {
 		if _, ok := d.File().Lookup(safetensors.PackedName); ok {

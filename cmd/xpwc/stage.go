@@ -11,7 +11,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/console"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/fd"
 	"xpwc/internal/output"
 	"xpwc/internal/trust"
@@ -196,7 +196,7 @@ func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) erro
 
 // write writes size bytes to a file, and gives up when the command is interrupted.
 func (s *stage) write(to *os.File, size int64, content func(io.Writer) error) error {
-	progress := console.NewProgress(s.stderr, "writing")
+	progress := terminal.NewProgress(s.stderr, "writing")
 	defer progress.Finish()
 	return content(&reportingWriter{ctx: s.ctx, w: to,
 		report: func(written int64) { progress.Update(written, size) }})

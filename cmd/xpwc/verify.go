@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
@@ -101,7 +102,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 	if err != nil {
 		return err
 	}
-	progress := console.NewProgress(stderr, "verifying")
+	progress := terminal.NewProgress(stderr, "verifying")
 	problems, err := at.verify(progress.Update)
 	progress.Finish()
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/mappings"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
-	"xpwc/internal/mappings"
 )
 
 func newWhoCommand() *cobra.Command {
@@ -322,7 +323,7 @@ func (r *usersReport) printProcesses(w io.Writer) error {
 		t.Row(p.title(), console.Shorten(console.Printable(p.User), longName), console.Size(p.Resident),
 			console.Size(p.Share), console.Size(p.PrivateClean+p.PrivateDirty), console.Size(p.PrivateDirty))
 	}
-	t.Fit(cmp.Or(console.Width(w), unknownWidth))
+	t.Fit(cmp.Or(terminal.Width(w), unknownWidth))
 	var table bytes.Buffer
 	if err := t.Print(&table); err != nil {
 		return err

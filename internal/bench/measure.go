@@ -13,6 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/bench/ideal"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/bench/written"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
@@ -81,7 +82,7 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	progress := console.NewProgress(stderr, "packing")
+	progress := terminal.NewProgress(stderr, "packing")
 	var b instance.Backing
 	switch t.Mode {
 	case modeXNNPACK:
@@ -101,7 +102,7 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 		defer func() { err = errors.Join(err, c.Close()) }()
 		b = instance.PackedInProvider(c, c.Finalize)
 	default:
-		o := &xpwc.Options{Progress: execution.ShowPacking(progress), Prefetch: t.Mode == modeDropped}
+		o := &xpwc.Options{Progress: terminal.ShowPacking(progress), Prefetch: t.Mode == modeDropped}
 		b = execution.PackedIn(t.Cache, o)
 	}
 	runtime.GC() // before the clock starts

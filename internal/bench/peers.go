@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"xpwc/internal/bench/chain"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 )
 
@@ -85,7 +86,7 @@ func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.W
 	if name == Chain+ext {
 		base = fmt.Sprintf("%s-%d", Chain, o.Matrices)
 		name = filepath.Join(dir, base+ext)
-		progress := console.NewProgress(stderr, "generating")
+		progress := terminal.NewProgress(stderr, "generating")
 		err := chain.Generate(ctx, name, o.Matrices, progress.Update)
 		progress.Finish()
 		if err != nil {

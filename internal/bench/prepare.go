@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"xpwc/internal/bench/llama"
+	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 )
@@ -40,7 +41,7 @@ func prepare(ctx context.Context, file modelfile.File, dir string, stack llama.S
 		p.base = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
 		p.Stack, p.Model = stack, modelfile.File{Path: filepath.Join(dir, p.base+".weights")}
 		p.title = fmt.Sprintf("llama, %s, %s", console.Plural(stack.Layers, "layer"), description)
-		progress := console.NewProgress(stderr, "generating")
+		progress := terminal.NewProgress(stderr, "generating")
 		err := stack.Generate(ctx, p.Model.Path, progress.Update)
 		progress.Finish()
 		if err != nil {

@@ -1,4 +1,5 @@
-package console
+// Package terminal shows the progress of long work.
+package terminal
 
 import (
 	"fmt"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"xpwc"
+	"xpwc/internal/console"
 )
 
 // Progress shows how far a long piece of work is: as a bar on a terminal, elsewhere as a line for each quarter.
@@ -54,7 +58,7 @@ func (p *Progress) Update(done, total int64) {
 		return
 	}
 	p.quarter = done * 4 / total
-	fmt.Fprintf(p.w, "%s: %d %% of %s\n", p.what, p.quarter*25, Mebibytes(total))
+	fmt.Fprintf(p.w, "%s: %d %% of %s\n", p.what, p.quarter*25, console.Mebibytes(total))
 }
 
 // Finish removes the bar.
@@ -62,4 +66,9 @@ func (p *Progress) Finish() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 	}
+}
+
+// ShowPacking returns the Options.Progress of a cache that shows on p how far packing is.
+func ShowPacking(p *Progress) func(xpwc.Progress) {
+	return func(now xpwc.Progress) { p.Update(now.Done, now.Total) }
 }

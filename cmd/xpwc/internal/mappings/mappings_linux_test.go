@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"xpwc/internal/mappings"
+	"xpwc/cmd/xpwc/internal/mappings"
 	"xpwc/internal/reexec"
 )
 
