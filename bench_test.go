@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/bench/llama"
+	"xpwc/internal/llama"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )

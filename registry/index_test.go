@@ -15,6 +15,9 @@ import (
 	"xpwc/packing"
 )
 
+// One type, whatever package shows it.
+var _ = []packing.Digest{Fingerprint{}}
+
 var sample = Layout{
 	Fingerprint: Fingerprint{0xab, 15: 0xcd}, Description: "amd64 avx2, XNNPACK 12345678", Format: 2, Entries: 116,
 	PayloadBytes: 53_000_000, FileBytes: 53_100_000,

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/internal/bench"
-	"xpwc/internal/bench/llama"
+	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 )
 

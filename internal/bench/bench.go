@@ -13,7 +13,7 @@ import (
 	"runtime"
 	"slices"
 
-	"xpwc/internal/bench/llama"
+	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/bench/llama"
+	"xpwc/internal/llama"
 )
 
 // TestMain makes this test's binary a measuring process too.

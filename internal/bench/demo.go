@@ -7,9 +7,9 @@ import (
 	"io"
 	"path/filepath"
 
-	"xpwc/internal/bench/llama"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 )
 

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"xpwc/internal/bench/llama"
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
+	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 )
 

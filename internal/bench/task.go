@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"xpwc"
-	"xpwc/internal/bench/llama"
+	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
 )

@@ -12,11 +12,10 @@ import (
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/packing"
-	"xpwc/registry"
 )
 
 // One type, whatever package shows it.
-var _ = []digest.Digest{xpwc.Digest{}, cachefile.Digest{}, packing.Digest{}, registry.Fingerprint{}, format.Digest{}}
+var _ = []digest.Digest{xpwc.Digest{}, cachefile.Digest{}, packing.Digest{}, format.Digest{}}
 
 func TestADigestIsTheXXH3OfTheBytes(t *testing.T) {
 	// What xxHash's xxhsum -H2 prints for an empty file.

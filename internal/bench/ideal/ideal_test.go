@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/bench/ideal"
-	"xpwc/internal/bench/llama"
+	"xpwc/internal/llama"
 	"xpwc/xnnpack"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/bench/llama"
+	"xpwc/internal/llama"
 	"xpwc/internal/modeltest"
 )
 

@@ -1,9 +1,11 @@
-package cachefile_test
+package registry_test
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,20 +14,52 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/format"
+	"xpwc/internal/format/formattest"
 	"xpwc/registry"
 )
 
-// ofVersion is the sample file with another format version in its header.
-func ofVersion(t testing.TB, version uint32) []byte {
-	b := sample(t)
+// golden is a cache file as the format says it is.
+func golden(t *testing.T) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "internal", "format", "testdata", "version4.golden"))
+	require.NoError(t, err)
+	return b
+}
+
+// ofVersion is the golden file with another format version in its header.
+func ofVersion(t *testing.T, version uint32) []byte {
+	t.Helper()
+	b := golden(t)
 	binary.LittleEndian.PutUint32(b[8:], version)
 	binary.LittleEndian.PutUint64(b[32:], xxh3.Hash(b[:32]))
 	return b
 }
 
+// executorchFile is one of ExecuTorch's, with a page of payload for each name.
+func executorchFile(version uint32, names ...string) []byte {
+	const page = 4096
+	var trailer []format.TrailerEntry
+	for i, name := range names {
+		trailer = append(trailer, format.TrailerEntry{Name: name, Offset: uint64(i * page), Size: 1000, Seed: 1})
+	}
+	file := make([]byte, len(names)*page)
+	file = append(file, format.EncodeTrailer(trailer, uint64(len(file)))...)
+	if version == format.TrailerV1 {
+		return formattest.WithoutSeeds(file)
+	}
+	return file
+}
+
+func write(t *testing.T, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
 // Whoever finds a file that cannot be used, each of the packages says so with the same error.
 func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
-	good := sample(t)
+	good := golden(t)
 	changed := bytes.Clone(good)
 	changed[20] ^= 1
 	h, err := format.DecodeHeader(good)
