@@ -224,12 +224,12 @@ demo-llm: llm ## a language model answers without a cache, as a first start and 
 llm: xnnpack
 	@third_party/fetch-llm
 	@echo "building examples/llm" >&2
-	@$(go) build -C examples/llm -o ../../bin/llm .
+	@$(go) build -o bin/llm ./examples/llm
 
 .PHONY: test-llm
 test-llm: xnnpack ## the language model's tests, which make test skips where it was not fetched
 	@third_party/fetch-llm
-	@$(go) test -C examples/llm -count=1 -v -run '^Test' .
+	@$(go) test -count=1 -v -run '^Test' ./examples/llm
 
 .PHONY: demo-executorch
 ifeq ($(XNNPACK),executorch)
@@ -279,23 +279,19 @@ lint: third_party bin/staticcheck
 	@echo "gofmt, go vet, staticcheck"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee -a /dev/stderr)"
 	@test -z "$$($(too_long) $$(git ls-files '*.go') | tee -a /dev/stderr)"
-	@$(go) vet ./...
-	@$(settings) bin/staticcheck ./...
-	@$(go) -C examples/llm vet ./... && cd examples/llm && $(settings) $(CURDIR)/bin/staticcheck ./...
+	@$(go) vet work
+	@$(settings) bin/staticcheck work
 	@$(pure_go) vet $(compiled_pure)
-	@$(pure_go) -C $(plots) vet ./... && cd $(plots) && CGO_ENABLED=0 GOFLAGS='$(user_goflags)' $(CURDIR)/bin/staticcheck ./...
 
 .PHONY: tests-without-cgo
 tests-without-cgo:
 	@echo "tests without cgo"
 	@$(pure_go) test $(short) $(pure)
-	@$(pure_go) -C $(plots) test ./...
 
 .PHONY: tests
 tests: third_party bin/gotestsum
 	@echo "tests on the real library: a line for each package when it has ended"
-	@$(tests) $(short) $(undebugged) -vet=off -timeout 120m ./...
-	@$(go) test -C examples/llm -vet=off ./...
+	@$(tests) $(short) $(undebugged) -vet=off -timeout 120m work
 
 # The race detector finds nothing in what is a program of its own, or one goroutine.
 not_raced := /capi$$|/cmd/|/internal/(bench|optable|format|output)|/examples/|/docs$$
@@ -305,7 +301,7 @@ one_goroutine := Kill|Power|FailedFlush|IndexIsDamagedWhileTheFile|EveryCPU|AnyG
 .PHONY: tests-for-races
 tests-for-races: third_party bin/gotestsum
 	@echo "tests with the race detector"
-	@$(tests) -race -short $(undebugged) -vet=off -timeout 60m -skip '$(one_goroutine)' $$($(go) list ./... | grep -vE '$(not_raced)')
+	@$(tests) -race -short $(undebugged) -vet=off -timeout 60m -skip '$(one_goroutine)' $$($(go) list work | grep -vE '$(not_raced)')
 
 # Left out are what builds the C library or measures, and what takes seconds where the rest takes a moment: kills, power
 # failures, failing disks, every flipped bit, every CPU.
@@ -316,7 +312,7 @@ slow := $(slow)|CommitsWhile|OpenedClosed|CachesAreClosed|ClosingWaits|AreHashed
 .PHONY: quick-tests
 quick-tests: third_party bin/gotestsum
 	@echo "quick tests: a line for each package when it has ended"
-	@$(tests) -short -vet=off -timeout 10m -skip '$(slow)' $$($(go) list ./... | grep -vE '$(slow_packages)')
+	@$(tests) -short -vet=off -timeout 10m -skip '$(slow)' $$($(go) list work | grep -vE '$(slow_packages)')
 
 .PHONY: test-zoo
 test-zoo: xnnpack ## run models of ordinary users, compare with the stock runtimes' answers, write docs/models.md
@@ -328,19 +324,15 @@ test-zoo: xnnpack ## run models of ordinary users, compare with the stock runtim
 ifeq ($(XNNPACK),debian)
 test-debian: third_party ## run every package's tests on Debian's XNNPACK
 	@echo "tests on Debian's XNNPACK"
-	@$(go) vet ./...
-	@$(go) test -short -timeout 60m ./...
-	@$(go) test -C examples/llm ./...
+	@$(go) vet work
+	@$(go) test -short -timeout 60m work
 else
 test-debian:
 	@$(MAKE) --no-print-directory XNNPACK=debian test-debian
 endif
 
-# A module of its own, so that who imports xpwc does not get a plotting library.
-plots := internal/bench/plots
-
 # The packages whose tests need no XNNPACK, and those that only compile without it.
-pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
+pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry ./internal/bench/plots
 compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/bench/... ./cmd/xpwc/...
 
 include systems.mk
@@ -368,7 +360,7 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 # Built without cgo: a tool must not be linked against the libraries of third_party/.
 bin/staticcheck: package := honnef.co/go/tools/cmd/staticcheck
 bin/gotestsum: package := gotest.tools/gotestsum
-bin/staticcheck bin/gotestsum: go.mod go.sum
+bin/staticcheck bin/gotestsum: internal/bench/go.mod internal/bench/go.sum
 	@$(pure_go) build -o $@ $(package)
 
 docs/architecture.svg: docs/architecture.dot ## draw the picture of the packages (needs Graphviz)
@@ -379,7 +371,7 @@ figures = $(or $(JSON),bin/bench.json)
 .PHONY: bench
 bench: third_party build ## measure against every alternative and the limit (MODEL=, DATA=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
 	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --json '$(figures)' $(if $(MODEL),'$(MODEL)' $(DATA))
-	@$(if $(PLOTS),$(pure_go) -C $(plots) run . '$(abspath $(figures))' '$(abspath $(PLOTS))')
+	@$(if $(PLOTS),$(pure_go) run ./internal/bench/plots '$(abspath $(figures))' '$(abspath $(PLOTS))')
 	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x .
 
 # The peers have an XNNPACK of 2026, and ours is the one inside ExecuTorch's wheel.
@@ -400,7 +392,7 @@ bench-peers: xnnpack models ## compare with LiteRT and the stock ExecuTorch (MOD
 	@bin/peers/peers --litert bin/peers/litert --executorch bin/peers/executorch/host --xpwc bin/peers/xpwc \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PROCESSES),--processes $(PROCESSES)) --json '$(peer_figures)' \
 		$(or $(MODELS),$(peer_models))
-	@$(if $(PLOTS),$(pure_go) -C $(plots) run . '$(abspath $(peer_figures))' '$(abspath $(PLOTS))')
+	@$(if $(PLOTS),$(pure_go) run ./internal/bench/plots '$(abspath $(peer_figures))' '$(abspath $(PLOTS))')
 else
 bench-peers:
 	@$(MAKE) --no-print-directory XNNPACK=executorch bench-peers

@@ -120,7 +120,7 @@ test-windows: xnnpack ## cross-build for Windows: run the tests that need no XNN
 		command -v $$tool >/dev/null || { echo "test-windows needs $$tool: make tools" >&2; exit 1; }; done
 	@echo "go vet for Windows, without cgo and with mingw-w64"
 	@$(windows_go) vet $(compiled_pure)
-	@$(windows_cgo) vet $$($(go) list ./... | grep -v /capi) # which needs signals
+	@$(windows_cgo) vet $$($(go) list work | grep -v /capi) # which needs signals
 	@$(MAKE) --no-print-directory $(wine)/prefix/ready $(wine)/overlay.json
 	@for package in $(windows_tested); do \
 		echo "tests of $$package under Wine"; \

@@ -1,16 +1,19 @@
 package xpwc
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strings"
+)
 
 // Version of this module, of the C library with its headers, and of the tool. Before 1.0 a minor version may change
 // interfaces and the file's format.
 const Version = "0.6.0"
 
-// Commit returns the commit of this module that the program was built from, twelve digits, with a + if files were
-// changed; "" if it is not known: in tests, and in programs of other modules, whose commit is another.
+// Commit returns the commit of xpwc that a program of its modules was built from, twelve digits, with a + if files were
+// changed; "" if it is not known: in tests, and in programs of others' modules, whose commit is another.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Path != "xpwc" {
+	if !ok || info.Main.Path != "xpwc" && !strings.HasPrefix(info.Main.Path, "xpwc/") {
 		return ""
 	}
 	revision, modified := "", ""

@@ -65,7 +65,7 @@ func TestEverythingHasTheSameVersion(t *testing.T) {
 	require.Equal(t, []string{soname(t)}, name)
 
 	xpwcTool := filepath.Join(t.TempDir(), "xpwc")
-	require.NoError(t, tool("..", nil, "go", "build", "-o", xpwcTool, "./cmd/xpwc"))
+	require.NoError(t, tool("../cmd/xpwc", nil, "go", "build", "-o", xpwcTool, "."))
 	out, err := exec.Command(xpwcTool, "--version").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, "^xpwc version "+regexp.QuoteMeta(xpwc.Version)+"(, commit [0-9a-f]+\\+?)?\n", string(out))

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -54,8 +55,8 @@ func documents(t *testing.T) (names []string) {
 	return names
 }
 
-// testsOfThisModule returns the names of all its tests, whatever system or build they are for.
-func testsOfThisModule(t *testing.T) map[string]bool {
+// allTests returns the names of all tests, whatever system or build they are for.
+func allTests(t *testing.T) map[string]bool {
 	t.Helper()
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 	tests := map[string]bool{}
@@ -79,7 +80,7 @@ func testsOfThisModule(t *testing.T) map[string]bool {
 
 // The tables of docs/sharing.md say which test shows what.
 func TestTheTestsThatTheSharingTablesNameExist(t *testing.T) {
-	tests := testsOfThisModule(t)
+	tests := allTests(t)
 	require.True(t, tests["TestTheTestsThatTheSharingTablesNameExist"])
 	text, err := os.ReadFile("docs/sharing.md")
 	require.NoError(t, err)
@@ -122,7 +123,7 @@ func TestThePictureOfTheArchitectureIsTrue(t *testing.T) {
 	}
 	svg, err := os.ReadFile("docs/architecture.svg")
 	require.NoError(t, err)
-	imports := importsOfThisModule(t)
+	imports := allImports(t)
 	for name, at := range drawn {
 		require.Contains(t, imports, name, "it is no package any more")
 		require.Regexp(t, `>`+name+`[,<]`, string(svg), "make docs/architecture.svg draws it anew")
@@ -137,9 +138,9 @@ func TestThePictureOfTheArchitectureIsTrue(t *testing.T) {
 	}
 }
 
-// importsOfThisModule returns what each package of it imports of the others, tests apart. Packages go by their
-// directories, the root by the module's name.
-func importsOfThisModule(t *testing.T) map[string][]string {
+// allImports returns what each package imports of the others, tests apart. Packages go by their directories, the root
+// by its module's name.
+func allImports(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
 	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -147,9 +148,8 @@ func importsOfThisModule(t *testing.T) map[string][]string {
 		case err != nil:
 			return err
 		case d.IsDir():
-			_, err := os.Stat(filepath.Join(path, "go.mod")) // a module of its own
 			fetched := slices.Contains([]string{"third_party", "bin", "lib", "demo"}, path)
-			if path != "." && (err == nil || d.Name()[0] == '.' || d.Name() == "testdata" || fetched) {
+			if path != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || fetched) {
 				return fs.SkipDir
 			}
 			return nil
@@ -173,6 +173,20 @@ func importsOfThisModule(t *testing.T) map[string][]string {
 		return nil
 	}))
 	return imports
+}
+
+// go.work lets a module import what its own go.mod does not have. Nobody else has that file.
+func TestEachModuleRequiresWhatItImports(t *testing.T) {
+	work, err := os.ReadFile("go.work")
+	require.NoError(t, err)
+	modules := regexp.MustCompile(`(?m)^\t(\.\S*)$`).FindAllStringSubmatch(string(work), -1)
+	require.NotEmpty(t, modules)
+	for _, m := range modules {
+		list := exec.Command("go", "list", "-C", m[1], "-deps", "-test", "./...")
+		list.Env = append(os.Environ(), "GOWORK=off")
+		out, err := list.CombinedOutput()
+		require.NoError(t, err, "%s: %s", m[1], out)
+	}
 }
 
 func TestTheGuideListsTheKnownDefectsOfXNNPACK(t *testing.T) {

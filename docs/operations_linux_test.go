@@ -70,7 +70,7 @@ func newNode(t *testing.T) *node {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	n.copy(tool(t), "usr/local/bin/xpwc", 0o755)
-	build := exec.Command("go", "build", "-o", n.path("/usr/local/bin/service"), "./examples/service")
+	build := exec.Command("go", "build", "-C", "examples", "-o", n.path("/usr/local/bin/service"), "./service")
 	require.NoError(t, saying(build))
 	models := os.Getenv("XPWC_MODELS")
 	if models == "" {

@@ -307,5 +307,5 @@ func tool(t *testing.T) string {
 
 var buildTool = sync.OnceValues(func() (path string, err error) {
 	path = filepath.Join(scratch, "xpwc")
-	return path, saying(exec.Command("go", "build", "-o", path, "./cmd/xpwc"))
+	return path, saying(exec.Command("go", "build", "-C", "cmd/xpwc", "-o", path, "."))
 })

@@ -64,7 +64,7 @@ func buildAndRun(m *testing.M) (int, error) {
 	include := filepath.Join("..", "..", "..", "third_party", "executorch-xnnpack", "include")
 	for _, command := range [][]string{
 		{"make", "-C", "..", "BUILD=" + dir, "CXXFLAGS=-O1 -Werror"},
-		{"go", "build", "-o", built.tool, "xpwc/cmd/xpwc"},
+		{"go", "build", "-C", filepath.Join("..", "..", "..", "cmd", "xpwc"), "-o", built.tool, "."},
 		{"gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-o", built.lesserCPU,
 			"-I", shims, "-I", include, filepath.Join("testdata", "lesser_cpu.c"), filepath.Join(shims, "limit_cpu.c")},
 	} {
