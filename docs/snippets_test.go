@@ -254,7 +254,7 @@ func knowsMake(document string, args []string) error {
 		return nil // another one
 	}
 	var makefiles []byte
-	for _, name := range []string{"Makefile", "install.mk", "systems.mk", filepath.Dir(document) + "/Makefile"} {
+	for _, name := range []string{"Makefile", filepath.Dir(document) + "/Makefile"} {
 		text, err := os.ReadFile(name)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
