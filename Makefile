@@ -153,7 +153,7 @@ test: ## formatting, vet, staticcheck, all tests, those of one process with the 
 	+@scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
-pure := . ./internal/format ./internal/store ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
+pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
 compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/llama ./cmd/xpwc/... \
 	./internal/bench ./internal/bench/{chain,ideal,peers,terminal,written}/...
 plots := ./internal/bench/plots
