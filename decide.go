@@ -95,8 +95,8 @@ func (a asking) takes(c *candidate) fact {
 	case a.compare, c.variant, !c.seed:
 		return no
 	case a.again && (!c.tied || !a.given):
-		// Scales and zero points are not in XNNPACK's key. A second use of it in one model may mean other ones, until it
-		// was once seen to be packed into the same bytes, and always if the host gives no packing identity.
+		// Scales and zero points are not in XNNPACK's key. A second use of it in one model may mean other ones, until
+		// it was once seen to be packed into the same bytes, and always if the host gives no packing identity.
 		return no
 	case a.ambiguous && !c.tied:
 		return no // it may be of another of the ways
@@ -118,7 +118,7 @@ type rival struct {
 	content   bool // it was packed from the session's content
 	seed      bool // its bytes are what XNNPACK packs under the seed of the look-up
 	sound     bool // its bytes have their sum
-	unchecked bool // it is in the file, and a look-up could have been answered with bytes that nothing was compared with
+	unchecked bool // it is in the file, and nothing was compared with it yet
 	wrongSize bool // it is in the file, and cannot be what the operator reads
 }
 

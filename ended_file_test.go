@@ -121,7 +121,8 @@ func requireRight(t *testing.T, s *Session, m map[string][]byte) {
 	t.Helper()
 	for _, e := range s.user.Used() {
 		right := false
-		require.NoError(t, osdisk.Faultless(func() { right = string(packedFrom(m[e.Record.Kernel])) == string(e.Data) }))
+		want := string(packedFrom(m[e.Record.Kernel]))
+		require.NoError(t, osdisk.Faultless(func() { right = want == string(e.Data) }))
 		require.True(t, right, "the bytes of %s", e.Record.Kernel)
 	}
 }

@@ -82,6 +82,12 @@ type weight struct {
 	hasBias      bool
 	named        bool
 	presumed     bool // the key's layout is
+
+	// Of a look-up that is being decided:
+	session *Session
+	among   []*entries.Entry // that are looked at, or nil for all
+	verdict verdict
+	room    [1]candidate // for as many as there are mostly
 }
 
 // answer returns the entry that this session's look-up or packing of the weight gave, or nil.
@@ -200,48 +206,46 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
-// find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether there
-// is any entry of this weight with this content, be it under another seed or one of several: what will be packed is to
-// be compared with it. If among is not nil, only entries that it has are looked at.
+// find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether
+// there is any entry of this weight with this content, be it under another seed or one of several: what will be packed
+// is to be compared with it. If among is not nil, only entries that it has are looked at.
 func (s *Session) find(w *weight, among []*entries.Entry) (answer *entries.Entry, same bool) {
 	if !w.named {
 		return nil, false
 	}
-	var room [2]candidate
+	w.session, w.among = s, among
 	for {
-		views := s.candidates(w)
-		if among != nil {
-			views = slices.DeleteFunc(views, func(v writer.View) bool { return !slices.Contains(among, v.Entry) })
-		}
-		known := room[:0]
-		for i := range views {
-			known = append(known, s.candidate(w, &views[i]))
-		}
-		v := decide(s.asking(w), known)
+		hit, views, index := s.user.LookUp(&w.Query, w)
+		w.kernel.family = w.Family()
 		switch {
-		case v.lacks != nothing:
-			s.learn(w, v.lacks, &views[v.of])
-		case v.hit < 0:
-			return nil, v.same
-		case s.user.Take(views[v.hit].Entry):
-			hit := &views[v.hit]
-			s.restampLater(w, hit)
-			w.setAnswer(hit.Entry)
-			return hit.Entry, true
+		case index != nil:
+			s.survey(w, index)
+		case hit >= 0:
+			s.restampLater(w, &views[hit])
+			w.setAnswer(views[hit].Entry)
+			return views[hit].Entry, true
+		case w.verdict.lacks != nothing:
+			s.learn(w, w.verdict.lacks, &views[w.verdict.of])
+		default:
+			return nil, w.verdict.same
 		}
 	}
 }
 
-// candidates returns the entries under a weight's key, until it is asked again.
-func (s *Session) candidates(w *weight) []writer.View {
-	for {
-		views, index := s.user.Candidates(&w.Query)
-		w.kernel.family = w.Family()
-		if index == nil {
-			return views
+// Judge implements [writer.Judge]: it decides with what is known.
+func (w *weight) Judge(views []writer.View) (hit int) {
+	known := w.room[:0]
+	for i := range views {
+		c := w.candidate(&views[i])
+		if w.among != nil && !slices.Contains(w.among, views[i].Entry) {
+			c.content = no
 		}
-		s.survey(w, index)
+		known = append(known, c)
 	}
+	p := &w.kernel.packing
+	a := asking{p.compare, w.answer() != nil, p.given, p.ambiguous(), w.session.cache.options.Verify}
+	w.verdict = decide(a, known)
+	return w.verdict.hit
 }
 
 // survey has what the loaded index has under a weight's key in memory. With Options.Strict, a damaged index is an error
@@ -252,14 +256,8 @@ func (s *Session) survey(w *weight, index *format.Index) {
 	}
 }
 
-// asking returns what a look-up says, beside its key.
-func (s *Session) asking(w *weight) asking {
-	p := &w.kernel.packing
-	return asking{p.compare, w.answer() != nil, p.given, p.ambiguous(), s.cache.options.Verify}
-}
-
 // candidate returns what is known of an entry under the key of a weight.
-func (s *Session) candidate(w *weight, v *writer.View) candidate {
+func (w *weight) candidate(v *writer.View) candidate {
 	k := candidate{
 		stamped: sameStamps(w, v), content: yes,
 		seed:     v.Seed,
@@ -280,8 +278,8 @@ func (s *Session) candidate(w *weight, v *writer.View) candidate {
 	return k
 }
 
-// learn finds out what is lacking of a candidate. The tensors that it was packed from are there as long as their session
-// is pinned.
+// learn finds out what is lacking of a candidate. The tensors that it was packed from are there as long as their
+// session is pinned.
 func (s *Session) learn(w *weight, what lack, v *writer.View) {
 	switch what {
 	case itsContent:

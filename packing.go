@@ -51,8 +51,8 @@ const (
 	inPrivate
 )
 
-// becomeWriter makes this process the file's writer for as long as the session packs, waiting for another process within
-// limits. It reports whether what the cache holds may have changed since.
+// becomeWriter makes this process the file's writer for as long as the session packs, waiting for another process
+// within limits. It reports whether what the cache holds may have changed since.
 func (s *Session) becomeWriter() (changed bool) {
 	if s.noFile != "" {
 		return false
@@ -371,7 +371,8 @@ func uniform(b []byte) bool {
 func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 	rivals := make([]rival, len(seen))
 	for i := range seen {
-		if rivals[i].equal = hasBytes(seen[i].Entry, p.Data); rivals[i].equal && s.cache.options.Verify != VerifyRepack {
+		rivals[i].equal = hasBytes(seen[i].Entry, p.Data)
+		if rivals[i].equal && s.cache.options.Verify != VerifyRepack {
 			return rivals
 		}
 	}

@@ -157,8 +157,8 @@ func (s *source) free() error {
 	return err
 }
 
-// guarded calls a function of the host's. A panic in it is an error: it must not end a host that runs models, nor unwind
-// into XNNPACK.
+// guarded calls a function of the host's. A panic in it is an error: it must not end a host that runs models, nor
+// unwind into XNNPACK.
 func guarded(what string, do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

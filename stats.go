@@ -93,13 +93,15 @@ type Stats struct {
 func (c *Cache) Stats() Stats {
 	f := c.writer.Figures()
 	s := Stats{
-		Hits: Count(f.Hits), Misses: f.Misses, Packed: Count(f.Packed), Reused: Count(f.Reused), Adopted: Count(f.Adopted),
+		Hits: Count(f.Hits), Misses: f.Misses,
+		Packed: Count(f.Packed), Reused: Count(f.Reused), Adopted: Count(f.Adopted),
 		Verified: Count(f.Verified), DamagedPayloads: f.DamagedPayloads, Unverified: Count(f.Unverified),
 		Compactions: f.Compactions, Private: map[Reason]Count{}, LostPayloads: f.LostPayloads,
 		CopiedBytes: f.CopiedBytes, PackingTime: f.PackingTime,
 		MappedBytes: f.MappedBytes, PrivateBytes: f.PrivateBytes,
 		Generation: f.Generation, Entries: f.Entries, FileBytes: f.FileBytes, PayloadBytes: f.PayloadBytes,
-		DeadBytes: f.DeadBytes, WrittenBytes: f.WrittenBytes, Damaged: f.Damaged, LastError: cmp.Or(c.core.events.failure(), f.LastError),
+		DeadBytes: f.DeadBytes, WrittenBytes: f.WrittenBytes, Damaged: f.Damaged,
+		LastError: cmp.Or(c.core.events.failure(), f.LastError),
 	}
 	for reason, count := range f.Private {
 		s.Private[Reason(reason)] = Count(count)

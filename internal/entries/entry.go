@@ -92,8 +92,8 @@ func (e *Entry) Given(inPlace [16]byte) bool {
 	return e.Withheld == nil && e.state != Dropped && (e.state == Private || e.File == inPlace)
 }
 
-// Withhold has no further session given the entry. Those that use it keep it. The first reason stays, unless the new one
-// is that its source changed.
+// Withhold has no further session given the entry. Those that use it keep it. The first reason stays, unless the new
+// one is that its source changed.
 func (e *Entry) Withhold(why error) {
 	if e.Withheld == nil || errors.Is(why, ErrSourceChanged) {
 		e.Withheld = why

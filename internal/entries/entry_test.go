@@ -52,7 +52,8 @@ func TestAnEntryIsGivenIfItIsPrivateOrItsFileIsInPlace(t *testing.T) {
 
 // Sessions that use what was packed from a source that changed are to be told, whatever else is wrong with it.
 func TestThatASourceChangedIsNotForgotten(t *testing.T) {
-	for _, order := range [][]error{{errors.New("damaged"), ErrSourceChanged}, {ErrSourceChanged, errors.New("damaged")}} {
+	damaged := errors.New("damaged")
+	for _, order := range [][]error{{damaged, ErrSourceChanged}, {ErrSourceChanged, damaged}} {
 		e := &Entry{}
 		for _, why := range order {
 			e.Withhold(why)

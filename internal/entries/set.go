@@ -18,8 +18,8 @@ type Set struct {
 	newFamilies Stock[Family]
 }
 
-// A Family is the entries of all packed weights of one kernel's name. Who looks up a kernel again and again keeps it, so
-// that the name need not be searched for.
+// A Family is the entries of all packed weights of one kernel's name. Who looks up a kernel again and again keeps it,
+// so that the name need not be searched for.
 type Family struct {
 	entries []*Entry
 	usual   [1]*Entry // room for what most have
@@ -144,17 +144,19 @@ func (s *Set) Len() int { return len(s.families) }
 
 // Remove takes an entry out of the set.
 func (s *Set) Remove(e *Entry) {
+	is := func(other *Entry) bool { return other == e }
 	if e.Unlisted {
-		s.List(func(other *Entry) bool { return other == e })
+		s.List(is)
 	}
 	if e.family == nil {
 		sum := e.Record.Sum
-		if s.unnamed[sum] = slices.DeleteFunc(s.unnamed[sum], func(other *Entry) bool { return other == e }); len(s.unnamed[sum]) == 0 {
+		s.unnamed[sum] = slices.DeleteFunc(s.unnamed[sum], is)
+		if len(s.unnamed[sum]) == 0 {
 			delete(s.unnamed, sum)
 		}
 		return
 	}
-	s.removeWhere(e.Record.Kernel, e.family, func(other *Entry) bool { return other == e })
+	s.removeWhere(e.Record.Kernel, e.family, is)
 }
 
 // RemoveWhere takes the named entries that match out of the set.
@@ -181,8 +183,8 @@ func Only(entries []*Entry, condition func(*Entry) bool) []*Entry {
 	return slices.DeleteFunc(slices.Clone(entries), except)
 }
 
-// Roomier returns s with room for one more, at first for as many as are expected. What append makes of a long slice is a
-// quarter longer, and leaves four times as much to the garbage collector.
+// Roomier returns s with room for one more, at first for as many as are expected. What append makes of a long slice is
+// a quarter longer, and leaves four times as much to the garbage collector.
 func Roomier[T any](s []T, expected int) []T {
 	if len(s) < cap(s) {
 		return s

@@ -99,8 +99,8 @@ func (w *Writer) tryBegin(u *User) attempt {
 	return a
 }
 
-// enter counts a user that is about to pack, so that no compaction begins, unless the file is not to be written to: then
-// ok is false, with the reason, or with none if this process compacts.
+// enter counts a user that is about to pack, so that no compaction begins, unless the file is not to be written to:
+// then ok is false, with the reason, or with none if this process compacts.
 func (w *Writer) enter(u *User) (reason string, ok bool) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -244,8 +244,8 @@ func (w *Writer) forbid(err error) bool {
 	return w.forbidLocked(err)
 }
 
-// endIfUnneeded gives the writer's lock to others if nobody here needs it, or has a commit to make. While something uncommitted is in memory this
-// process must stay the writer: the next one would give its space away.
+// endIfUnneeded gives the writer's lock to others if nobody here needs it, or has a commit to make. While something
+// uncommitted is in memory this process must stay the writer: the next one would give its space away.
 func (w *Writer) endIfUnneeded(st *store.Store) error {
 	if w.needed() {
 		return nil

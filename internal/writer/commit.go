@@ -210,7 +210,8 @@ func (w *Writer) commit() error {
 	w.notice(st)
 	bytes := w.concluded(what, plan)
 	w.options.Report(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
-		slog.Int("entries", len(what.entries)), slog.Int64("bytes", bytes), slog.Duration("duration", time.Since(start)))
+		slog.Int("entries", len(what.entries)), slog.Int64("bytes", bytes),
+		slog.Duration("duration", time.Since(start)))
 	return nil
 }
 

@@ -100,8 +100,9 @@ func (w *Writer) worthCompacting() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	slot, limit := w.loaded.slot, w.options.MaxBytes
-	worth := slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > MinDeadBytes || limit > 0 && slot.End > uint64(limit)
-	if !worth || w.packing > 0 || w.hasUncommittedLocked() || !w.loaded.written {
+	dead := slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > MinDeadBytes
+	large := limit > 0 && slot.End > uint64(limit)
+	if !dead && !large || w.packing > 0 || w.hasUncommittedLocked() || !w.loaded.written {
 		return false
 	}
 	w.activity = compacting
@@ -123,10 +124,10 @@ func (w *Writer) rewrite(keep Keep) error {
 	if err != nil {
 		return w.undone(what, err)
 	}
-	known := what.layouts
+	describe := func(kept []format.Record) []format.Layout { return w.options.Describe(what.layouts, kept) }
 	var next *store.Rewriting
 	err = w.file.whileStoring(func() (err error) {
-		next, err = st.Rewrite(items, func(kept []format.Record) []format.Layout { return w.options.Describe(known, kept) })
+		next, err = st.Rewrite(items, describe)
 		return err
 	})
 	if err == nil {
@@ -153,8 +154,8 @@ func (w *Writer) nothingNew() (what choice) {
 	return what
 }
 
-// content returns what a compaction makes the new file of: those of all records that keep returns, each with a reference
-// to its memory.
+// content returns what a compaction makes the new file of: those of all records that keep returns, each with a
+// reference to its memory.
 func (w *Writer) content(st *store.Store, what choice, keep Keep) (items []store.Item, err error) {
 	records, err := w.records(st, what)
 	if err != nil {

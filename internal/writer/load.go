@@ -263,7 +263,8 @@ func (w *Writer) setAside(st *store.Store, cause error) {
 }
 
 func (w *Writer) reportSetAside(as string, cause error) {
-	w.options.Report(slog.LevelWarn, "damaged cache file was set aside", slog.String("as", as), slog.Any("error", cause))
+	w.options.Report(slog.LevelWarn, "damaged cache file was set aside",
+		slog.String("as", as), slog.Any("error", cause))
 }
 
 // loseFile takes note that nothing of a file is what it was.
@@ -279,8 +280,8 @@ func (w *Writer) loseFile(id [16]byte, why error) {
 	w.loseEntriesLocked(gone, why)
 }
 
-// loseEntriesLocked takes note that the bytes of entries are gone, or may be, and has the sessions know that use or pack
-// them.
+// loseEntriesLocked takes note that the bytes of entries are gone, or may be, and has the sessions know that use or
+// pack them.
 func (w *Writer) loseEntriesLocked(gone []*entries.Entry, why error) {
 	is, inUse := map[*entries.Entry]bool{}, 0
 	for _, e := range gone {

@@ -55,12 +55,12 @@ type Query struct {
 
 	family   *entries.Family
 	surveyed *format.Index // all its records under the key are in memory
-	room     [2]View
+	room     [1]View       // for as many as there are mostly
 }
 
-// Reset makes q another query, about the same kernel if family is what Family returned for it.
+// Reset makes q another query. family is what Family returned for one about the same kernel, or nil.
 func (q *Query) Reset(key format.Key, seed uint32, family *entries.Family) {
-	*q = Query{Key: key, Seed: seed, family: family}
+	q.Key, q.Seed, q.family, q.surveyed = key, seed, family, nil
 }
 
 // Under has the query be about another layout.
@@ -110,18 +110,40 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 	return nil, index
 }
 
-// Candidates returns the entries that a query may be answered with, until the query is asked again. If the loaded index
-// is to be asked first it returns that, for Survey.
-func (u *User) Candidates(q *Query) ([]View, *format.Index) {
+// A Judge decides which of some entries answers its query, from what is known of them: -1 if none does, or none yet.
+type Judge interface {
+	Judge([]View) (hit int)
+}
+
+// LookUp has a judge decide about the entries that a query may be answered with. The session uses the one that answers
+// it from then on. The entries are there until the query is asked again. If the loaded index is to be asked first,
+// nothing is decided and it is returned, for Survey.
+func (u *User) LookUp(q *Query, j Judge) (hit int, among []View, ask *format.Index) {
+	hit, among, ask, unread := u.lookUp(q, j)
+	if unread != nil {
+		u.w.openToVerify(unread)
+	}
+	return hit, among, ask
+}
+
+// lookUp also returns the index that openToVerify is to be called with, or nil.
+func (u *User) lookUp(q *Query, j Judge) (hit int, among []View, ask, unread *format.Index) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
 	candidates, index := w.candidatesLocked(q)
-	views := q.room[:0]
-	for _, e := range candidates {
-		views = append(views, w.viewLocked(e, q.Seed))
+	if index != nil {
+		return -1, nil, index, nil
 	}
-	return views, index
+	among = q.room[:0]
+	for _, e := range candidates {
+		among = append(among, w.viewLocked(e, q.Seed))
+	}
+	if hit = j.Judge(among); hit >= 0 {
+		u.useLocked(candidates[hit])
+		w.figures.Hits.add(len(candidates[hit].Data))
+	}
+	return hit, among, nil, w.verifier.unread()
 }
 
 // Hold is Candidates for whoever is going to read their bytes: each has one more reference to its memory, to be given
@@ -208,28 +230,6 @@ func (w *Writer) addLocked(f *entries.Family, key *format.Key, records []format.
 	w.entries.Family(key.Kernel, f).Survey(key, w.loaded.index)
 }
 
-// Take has the session use a candidate from now on, which answers its query. It reports false if it is none any more.
-func (u *User) Take(e *entries.Entry) bool {
-	w := u.w
-	taken, unread := w.take(u, e)
-	if unread != nil {
-		w.openToVerify(unread)
-	}
-	return taken
-}
-
-// take also returns the index that openToVerify is to be called with, or nil.
-func (w *Writer) take(u *User, e *entries.Entry) (taken bool, unread *format.Index) {
-	w.mu.Lock()
-	defer w.unlock()
-	if !e.Given(w.loaded.id) {
-		return false, nil
-	}
-	u.useLocked(e)
-	w.figures.Hits.add(len(e.Data))
-	return true, w.verifier.unread()
-}
-
 // Missed counts a look-up that was not answered.
 func (u *User) Missed() {
 	u.w.mu.Lock()
@@ -252,8 +252,8 @@ func (u *User) useLocked(e *entries.Entry) {
 	}
 }
 
-// Pin keeps the tensors that an entry was packed from, which another session may have, until the result is called. It is
-// nil if the entry says by now what it was packed from.
+// Pin keeps the tensors that an entry was packed from, which another session may have, until the result is called. It
+// is nil if the entry says by now what it was packed from.
 func (u *User) Pin(e *entries.Entry) (unpin func()) {
 	w := u.w
 	w.mu.Lock()
@@ -317,9 +317,9 @@ func (w *Writer) judgeLocked(e *entries.Entry, intact bool) {
 	}
 }
 
-// BecomeWriter makes this process the file's writer for as long as the session packs, waiting for another process within
-// limits. changed: what the cache holds may have changed since. reason is why the session is not to write to the file,
-// or "".
+// BecomeWriter makes this process the file's writer for as long as the session packs, waiting for another process
+// within limits. changed: what the cache holds may have changed since. reason is why the session is not to write to the
+// file, or "".
 func (u *User) BecomeWriter() (changed bool, reason string) {
 	w := u.w
 	if w.inMemory() || u.writes() {
@@ -435,7 +435,8 @@ func same(now []*entries.Entry, seen []View) bool {
 }
 
 // KeepUnnamed is Keep for what nothing identifies. equal is the one of those seen with the very bytes, or nil.
-func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *entries.Entry) (kept *entries.Entry, made bool) {
+func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *entries.Entry) (
+	kept *entries.Entry, made bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -667,8 +668,8 @@ type Ending struct {
 }
 
 // Finish says in the session's entries what they were packed from, and has them committed in a moment. The runtime must
-// not be used if what it uses was packed from a source that changed, or is lost by now. When it returns nobody reads the
-// session's tensors any more.
+// not be used if what it uses was packed from a source that changed, or is lost by now. When it returns nobody reads
+// the session's tensors any more.
 func (u *User) Finish(end Ending) (changed, lost error) {
 	changed, lost = u.conclude(end)
 	u.endSupply()
@@ -737,7 +738,8 @@ func (w *Writer) start() {
 func (u *User) mixedLocked() error {
 	for _, e := range u.used {
 		if errors.Is(e.Withheld, entries.ErrSourceChanged) {
-			return fmt.Errorf("packed weights %q of another session: their source was %w", e.Name(), entries.ErrSourceChanged)
+			return fmt.Errorf("packed weights %q of another session: their source was %w",
+				e.Name(), entries.ErrSourceChanged)
 		}
 	}
 	return nil
@@ -775,7 +777,8 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 
 // Needed reports whether an entry's stamps or digests may have to be written anew.
 func (r *Restamp) Needed(v *View) bool {
-	return v.Kernel == nil && !v.Private && r.differs(v.Source, v.KernelStamp, v.KernelDigest, v.BiasStamp, v.BiasDigest)
+	return v.Kernel == nil && !v.Private &&
+		r.differs(v.Source, v.KernelStamp, v.KernelDigest, v.BiasStamp, v.BiasDigest)
 }
 
 func (r *Restamp) differs(source, kernelStamp, kernelDigest, biasStamp, biasDigest format.Digest) bool {
@@ -827,7 +830,7 @@ func (u *User) Lost() error {
 // failed to take something.
 func (u *User) Check() error {
 	w := u.w
-	err, file := u.toCheck()
+	file, err := u.toCheck()
 	if err != nil || file == nil {
 		return err
 	}
@@ -837,10 +840,10 @@ func (u *User) Check() error {
 	return u.Lost()
 }
 
-func (u *User) toCheck() (error, *store.Loaded) {
+func (u *User) toCheck() (*store.Loaded, error) {
 	u.w.mu.Lock()
 	defer u.w.mu.Unlock()
-	return u.lost, u.w.loaded.file
+	return u.w.loaded.file, u.lost
 }
 
 func (u *User) loseLocked(e *entries.Entry, why error) {
@@ -874,9 +877,9 @@ func (u *User) Close() {
 	}
 }
 
-// releaseLocked ends a session's use of an entry. One that no further session is given is freed at once when nobody uses
-// it, and so are private ones, if the cache has a file, and memory of a file that is no longer in place. Others stay for
-// the next session.
+// releaseLocked ends a session's use of an entry. One that no further session is given is freed at once when nobody
+// uses it, and so are private ones, if the cache has a file, and memory of a file that is no longer in place. Others
+// stay for the next session.
 func (w *Writer) releaseLocked(e *entries.Entry) {
 	e.Sessions--
 	if e.Sessions > 0 {

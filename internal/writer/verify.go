@@ -107,8 +107,8 @@ func (v *verifier) unread() *format.Index {
 	return nil
 }
 
-// openToVerify opens the file that an index was loaded from once more, so that it can be read whatever becomes of it. If
-// that is not the loaded one any more, what was queued is not verified: no further session is given it.
+// openToVerify opens the file that an index was loaded from once more, so that it can be read whatever becomes of it.
+// If that is not the loaded one any more, what was queued is not verified: no further session is given it.
 func (w *Writer) openToVerify(index *format.Index) {
 	st := w.file.take()
 	defer w.file.give()

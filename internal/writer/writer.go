@@ -288,8 +288,8 @@ func (h *Handle) saveLocked() error {
 	return err
 }
 
-// Close saves, and gives the handle up. last: it was the last one, and the file is closed. ErrInUse, and the handle stays
-// open, while sessions of it are.
+// Close saves, and gives the handle up. last: it was the last one, and the file is closed. ErrInUse, and the handle
+// stays open, while sessions of it are.
 func (h *Handle) Close() (last bool, err error) {
 	w := h.w
 	last, err = h.leave()
@@ -428,8 +428,8 @@ func (w *Writer) Index() *format.Index {
 	return w.loaded.index
 }
 
-// Names returns the names of what sessions may be given: those of entries in memory, and those that the loaded index has
-// for a layout. They are neither sorted nor each once.
+// Names returns the names of what sessions may be given: those of entries in memory, and those that the loaded index
+// has for a layout. They are neither sorted nor each once.
 func (w *Writer) Names(layout format.Digest) (names []string) {
 	names, index, damage := w.namesInMemory()
 	if index == nil {
