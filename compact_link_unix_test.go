@@ -18,7 +18,7 @@ type linking struct {
 	to string
 }
 
-func (l linking) Create(path string) (store.Disk, error) {
+func (l linking) Create(path string) (store.File, error) {
 	d, err := l.Files.Create(path)
 	if err == nil {
 		err = os.Remove(path)

@@ -285,7 +285,7 @@ func atEveryPoint(t *testing.T, dir string, step int, run func(path, work string
 }
 
 // A sparseDisk promises space that there need not be.
-type sparseDisk struct{ store.Disk }
+type sparseDisk struct{ store.File }
 
 func (d sparseDisk) Allocate(offset, size int64) error {
 	now, err := d.Size()
@@ -310,7 +310,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 		ok, err := st.Begin()
 		require.True(t, ok)
 		require.NoError(t, err)
-		st.Intercept(nil, func(d store.Disk) store.Disk { return sparseDisk{d} })
+		st.Intercept(nil, func(d store.File) store.File { return sparseDisk{d} })
 		r, err := st.Reserve(beyond, 0)
 		require.NoError(t, err)
 		store.Filled(r)
@@ -368,7 +368,7 @@ func TestACommitWithoutRoomForItsIndexLosesNothing(t *testing.T) {
 	tensors := someTensors(4, 3000)
 	o := open(t, c, tensors)
 	c.commitWithSave()
-	full := &refusingDisk{Disk: diskOf(c), refusals: 1}
+	full := &refusingDisk{File: diskOf(c), refusals: 1}
 	setDisk(c, full)
 	require.ErrorIs(t, c.Save(), syscall.ENOSPC)
 	require.NoError(t, o.Err())
@@ -392,7 +392,7 @@ func TestACommitWithoutRoomForItsIndexLosesNothing(t *testing.T) {
 
 // A refusingDisk refuses to allocate space, some times.
 type refusingDisk struct {
-	store.Disk
+	store.File
 	refusals int
 }
 
@@ -401,7 +401,7 @@ func (d *refusingDisk) Allocate(offset, size int64) error {
 		d.refusals--
 		return syscall.ENOSPC
 	}
-	return d.Disk.Allocate(offset, size)
+	return d.File.Allocate(offset, size)
 }
 
 // What a session packed lies before the index of a commit that another session's end brought about meanwhile. That the

@@ -30,12 +30,12 @@ type hookedFiles struct {
 }
 
 type hookedDisk struct {
-	store.Disk
+	store.File
 	*hooks
 	path string
 }
 
-func (f hookedFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f hookedFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (f hookedFiles) Open(path string, writable bool) (store.Disk, error) {
 	return hookedDisk{d, f.hooks, path}, nil
 }
 
-func (f hookedFiles) Create(path string) (store.Disk, error) {
+func (f hookedFiles) Create(path string) (store.File, error) {
 	if f.create != nil {
 		if err := f.create(path); err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (d hookedDisk) Flush() error {
 			return err
 		}
 	}
-	return d.Disk.Flush()
+	return d.File.Flush()
 }
 
 func (d hookedDisk) WriteAt(b []byte, offset int64) (int, error) {
@@ -71,7 +71,7 @@ func (d hookedDisk) WriteAt(b []byte, offset int64) (int, error) {
 			return 0, err
 		}
 	}
-	return d.Disk.WriteAt(b, offset)
+	return d.File.WriteAt(b, offset)
 }
 
 func (d hookedDisk) Allocate(offset, size int64) error {
@@ -80,16 +80,16 @@ func (d hookedDisk) Allocate(offset, size int64) error {
 			return err
 		}
 	}
-	return d.Disk.Allocate(offset, size)
+	return d.File.Allocate(offset, size)
 }
 
-func (d hookedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+func (d hookedDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	if d.mapping != nil {
 		if err := d.mapping(); err != nil {
 			return nil, err
 		}
 	}
-	return d.Disk.Map(offset, size, writable)
+	return d.File.Map(offset, size, writable)
 }
 
 // openHooked opens a cache on a real file, whose calls fail as the hooks say.

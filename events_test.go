@@ -128,13 +128,13 @@ type slowFiles struct {
 	release chan struct{}
 }
 
-func (f slowFiles) Create(path string) (store.Disk, error) {
+func (f slowFiles) Create(path string) (store.File, error) {
 	d, err := f.Files.Create(path)
 	return slowDisk{d, f}, err
 }
 
 type slowDisk struct {
-	store.Disk
+	store.File
 	of slowFiles
 }
 
@@ -142,7 +142,7 @@ func (d slowDisk) Flush() error {
 	if d.of.armed.Load() {
 		<-d.of.release
 	}
-	return d.Disk.Flush()
+	return d.File.Flush()
 }
 
 func TestADamagedFileIsTold(t *testing.T) {
@@ -282,18 +282,18 @@ func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
 // fullFiles make files on a disk that has no room for more than their header.
 type fullFiles struct{ store.Files }
 
-func (f fullFiles) Create(path string) (store.Disk, error) {
+func (f fullFiles) Create(path string) (store.File, error) {
 	d, err := f.Files.Create(path)
 	return fullDisk{d}, err
 }
 
-type fullDisk struct{ store.Disk }
+type fullDisk struct{ store.File }
 
 func (d fullDisk) Allocate(offset, size int64) error {
 	if offset+size > format.HeaderSize {
 		return fmt.Errorf("allocate: %w", syscall.ENOSPC)
 	}
-	return d.Disk.Allocate(offset, size)
+	return d.File.Allocate(offset, size)
 }
 
 func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {

@@ -20,13 +20,13 @@ func setFiles(c *Cache, f store.Files) {
 }
 
 // diskOf returns the disk of the file that is open, or nil.
-func diskOf(c *Cache) (now store.Disk) {
-	storeOf(c).Intercept(nil, func(d store.Disk) store.Disk { now = d; return d })
+func diskOf(c *Cache) (now store.File) {
+	storeOf(c).Intercept(nil, func(d store.File) store.File { now = d; return d })
 	return now
 }
 
-func setDisk(c *Cache, d store.Disk) {
-	storeOf(c).Intercept(nil, func(store.Disk) store.Disk { return d })
+func setDisk(c *Cache, d store.File) {
+	storeOf(c).Intercept(nil, func(store.File) store.File { return d })
 }
 
 // storeOf returns the store of a cache that nobody else uses now.
@@ -37,7 +37,7 @@ func storeOf(c *Cache) (st *store.Store) {
 
 // A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.
 type faultyDisk struct {
-	store.Disk
+	store.File
 	calls  *atomic.Int64
 	failAt int64
 	err    error
@@ -60,7 +60,7 @@ type faultyFiles struct {
 
 func (f faultyFiles) count() error { return faultyDisk{nil, f.calls, f.failAt, f.err}.fail() }
 
-func (f faultyFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f faultyFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (f faultyFiles) Open(path string, writable bool) (store.Disk, error) {
 	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
 }
 
-func (f faultyFiles) Create(path string) (store.Disk, error) {
+func (f faultyFiles) Create(path string) (store.File, error) {
 	if err := f.count(); err != nil {
 		return nil, err
 	}
@@ -98,51 +98,57 @@ func (f faultyFiles) SyncDir(path string) error {
 }
 
 func (d faultyDisk) SetMode(mode fs.FileMode) error {
-	return errors.Join(d.fail(), d.Disk.SetMode(mode))
+	return errors.Join(d.fail(), d.File.SetMode(mode))
 }
 
 func (d faultyDisk) WriteAt(b []byte, offset int64) (int, error) {
 	if err := d.fail(); err != nil {
-		n, _ := d.Disk.WriteAt(b[:len(b)/2], offset) // as a full disk does
+		n, _ := d.File.WriteAt(b[:len(b)/2], offset) // as a full disk does
 		return n, err
 	}
-	return d.Disk.WriteAt(b, offset)
+	return d.File.WriteAt(b, offset)
 }
 
 func (d faultyDisk) Allocate(offset, size int64) error {
-	return errors.Join(d.fail(), d.Disk.Allocate(offset, size))
+	return errors.Join(d.fail(), d.File.Allocate(offset, size))
 }
 
 func (d faultyDisk) Truncate(size int64) error {
 	if err := d.fail(); err != nil {
 		return err
 	}
-	return d.Disk.Truncate(size)
+	return d.File.Truncate(size)
 }
 
-func (d faultyDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+func (d faultyDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	if err := d.fail(); err != nil {
 		return nil, err
 	}
-	return d.Disk.Map(offset, size, writable)
+	m, err := d.File.Map(offset, size, writable)
+	return faultyMapping{m, d}, err
 }
 
-func (d faultyDisk) Seal(b []byte) error { return errors.Join(d.fail(), d.Disk.Seal(b)) }
+type faultyMapping struct {
+	store.Mapping
+	of faultyDisk
+}
 
-func (d faultyDisk) Flush() error { return errors.Join(d.fail(), d.Disk.Flush()) }
+func (m faultyMapping) Seal(from int) error { return errors.Join(m.of.fail(), m.Mapping.Seal(from)) }
+
+func (d faultyDisk) Flush() error { return errors.Join(d.fail(), d.File.Flush()) }
 
 func (d faultyDisk) TryLock() (bool, error) {
 	if err := d.fail(); err != nil {
 		return false, err
 	}
-	return d.Disk.TryLock()
+	return d.File.TryLock()
 }
 
 func (d faultyDisk) Replaced() (bool, error) {
 	if err := d.fail(); err != nil {
 		return false, err
 	}
-	return d.Disk.Replaced()
+	return d.File.Replaced()
 }
 
 // mappedFiles refuse to cut off a file as long as anything of it is mapped, as Windows does.
@@ -152,39 +158,45 @@ type mappedFiles struct {
 }
 
 type mappedDisk struct {
-	store.Disk
+	store.File
 	mapped *atomic.Int64
 }
 
-func (f mappedFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f mappedFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	return mappedDisk{d, f.mapped}, err
 }
 
-func (f mappedFiles) Create(path string) (store.Disk, error) {
+func (f mappedFiles) Create(path string) (store.File, error) {
 	d, err := f.Files.Create(path)
 	return mappedDisk{d, f.mapped}, err
 }
 
-func (d mappedDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+func (d mappedDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	d.mapped.Add(1)
-	return d.Disk.Map(offset, size, writable)
+	m, err := d.File.Map(offset, size, writable)
+	return countedMapping{m, d.mapped}, err
 }
 
-func (d mappedDisk) Unmap(b []byte) error {
-	d.mapped.Add(-1)
-	return d.Disk.Unmap(b)
+type countedMapping struct {
+	store.Mapping
+	mapped *atomic.Int64
+}
+
+func (m countedMapping) Unmap() error {
+	m.mapped.Add(-1)
+	return m.Mapping.Unmap()
 }
 
 func (d mappedDisk) Truncate(size int64) error {
 	if d.mapped.Load() > 0 {
 		return store.ErrMapped
 	}
-	return d.Disk.Truncate(size)
+	return d.File.Truncate(size)
 }
 
 type flushingDisk struct {
-	store.Disk
+	store.File
 	flush func() error
 }
 
@@ -194,20 +206,20 @@ func (d flushingDisk) Flush() error {
 			return err
 		}
 	}
-	return d.Disk.Flush()
+	return d.File.Flush()
 }
 
 type wrappedFiles struct {
 	store.Files
-	wrap func(store.Disk, error) (store.Disk, error)
+	wrap func(store.File, error) (store.File, error)
 }
 
-func (f wrappedFiles) Create(path string) (store.Disk, error) { return f.wrap(f.Files.Create(path)) }
+func (f wrappedFiles) Create(path string) (store.File, error) { return f.wrap(f.Files.Create(path)) }
 
 // wrappedForWriting are files that are wrapped also when an existing one is opened for writing.
 type wrappedForWriting struct{ wrappedFiles }
 
-func (f wrappedForWriting) Open(path string, writable bool) (store.Disk, error) {
+func (f wrappedForWriting) Open(path string, writable bool) (store.File, error) {
 	if !writable {
 		return f.Files.Open(path, writable)
 	}

@@ -36,14 +36,14 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 }
 
 // unlockless disks do not give their lock up when they are asked to.
-type unlockless struct{ store.Disk }
+type unlockless struct{ store.File }
 
 func (unlockless) Unlock() error { return syscall.EIO }
 
 // unlocklessFiles open such disks.
 type unlocklessFiles struct{ store.Files }
 
-func (f unlocklessFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f unlocklessFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ type handedOver struct {
 	insecure bool
 }
 
-func (h handedOver) Open(path string, writable bool) (store.Disk, error) {
+func (h handedOver) Open(path string, writable bool) (store.File, error) {
 	if path != h.name { // a name beside it
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
@@ -69,7 +69,7 @@ func (h handedOver) Open(path string, writable bool) (store.Disk, error) {
 	return handedOverDisk{d}, nil
 }
 
-func (h handedOver) Create(path string) (store.Disk, error) { return nil, h.refuse("create", path) }
+func (h handedOver) Create(path string) (store.File, error) { return nil, h.refuse("create", path) }
 func (h handedOver) Rename(from, _ string) error            { return h.refuse("rename", from) }
 func (h handedOver) Remove(path string) error               { return h.refuse("remove", path) }
 func (handedOver) SyncDir(string) error                     { return nil }

@@ -17,7 +17,7 @@ type slowToOpen struct {
 	asked, there chan struct{}
 }
 
-func (f slowToOpen) Open(path string, writable bool) (store.Disk, error) {
+func (f slowToOpen) Open(path string, writable bool) (store.File, error) {
 	close(f.asked)
 	<-f.there
 	return f.Files.Open(path, writable)

@@ -50,7 +50,7 @@ func noFault(t *testing.T) func() {
 
 // replacedDisk calls a function before it looks at the path.
 type replacedDisk struct {
-	store.Disk
+	store.File
 	replaced func() error
 }
 
@@ -58,7 +58,7 @@ func (d replacedDisk) Replaced() (bool, error) {
 	if err := d.replaced(); err != nil {
 		return false, err
 	}
-	return d.Disk.Replaced()
+	return d.File.Replaced()
 }
 
 // Sessions that pack while a commit is written keep their memory when the file turns out to be gone.
@@ -69,7 +69,7 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 	var space []byte
 	var kernel uintptr
 	n := 0
-	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.Disk, err error) (store.Disk, error) {
+	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.File, err error) (store.File, error) {
 		return flushingDisk{d, func() error {
 			n++
 			if n == 2 { // header; payloads
@@ -97,7 +97,7 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 	require.NoError(t, c.Close())
 	c = mustOpen(t, path, nil)
 	n := 0
-	setFiles(c, wrappedForWriting{wrappedFiles{osdisk.Files{}, func(d store.Disk, err error) (store.Disk, error) {
+	setFiles(c, wrappedForWriting{wrappedFiles{osdisk.Files{}, func(d store.File, err error) (store.File, error) {
 		return flushingDisk{d, func() error {
 			if n++; n >= 4 { // settle; payloads, index, SLOT, and all after
 				return syscall.EIO
@@ -137,7 +137,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	slow := newSession(t, c, map[string][]byte{"slow": contentOf("slow", 1000)})
 	n, f := 0, 0
-	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.Disk, err error) (store.Disk, error) {
+	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.File, err error) (store.File, error) {
 		d = replacedDisk{d, func() error {
 			if n++; n == 2 { // begin; after the commit
 				return syscall.EIO

@@ -369,7 +369,7 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 	finish(t, s)
 	require.NoError(t, c.Save())
 	atCopy, copyOn := make(chan bool), make(chan bool)
-	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.Disk, err error) (store.Disk, error) {
+	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.File, err error) (store.File, error) {
 		atCopy <- true
 		<-copyOn
 		return d, err
@@ -430,7 +430,7 @@ func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	open(t, c, someTensors(2, 1000)).close(t)
 	require.NoError(t, c.Save())
-	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.Disk, err error) (store.Disk, error) {
+	setFiles(c, wrappedFiles{osdisk.Files{}, func(d store.File, err error) (store.File, error) {
 		require.NoError(t, os.Rename(path, path+".moved"))
 		theirs := otherProcess(t, path)
 		open(t, theirs, map[string][]byte{"theirs": contentOf("t", 100)}).close(t)

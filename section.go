@@ -55,7 +55,7 @@ type sectionFiles struct {
 	offset, size int64
 }
 
-func (s sectionFiles) Open(path string, _ bool) (store.Disk, error) {
+func (s sectionFiles) Open(path string, _ bool) (store.File, error) {
 	d, err := s.files.Open(path, false)
 	if err != nil {
 		return nil, err
@@ -63,36 +63,32 @@ func (s sectionFiles) Open(path string, _ bool) (store.Disk, error) {
 	return sectionDisk{d, s.offset, s.size}, nil
 }
 
-func (sectionFiles) Create(string) (store.Disk, error) { return nil, ErrReadOnly }
+func (sectionFiles) Create(string) (store.File, error) { return nil, ErrReadOnly }
 func (sectionFiles) Rename(_, _ string) error          { return ErrReadOnly }
 func (sectionFiles) Remove(string) error               { return ErrReadOnly }
 func (sectionFiles) SyncDir(string) error              { return ErrReadOnly }
 
 // sectionDisk is a section of a file that is open for reading.
 type sectionDisk struct {
-	store.Disk
+	store.File
 	offset, size int64
 }
 
 func (d sectionDisk) ReadAt(b []byte, offset int64) (int, error) {
-	return io.NewSectionReader(d.Disk, d.offset, d.size).ReadAt(b, offset)
+	return io.NewSectionReader(d.File, d.offset, d.size).ReadAt(b, offset)
 }
 
 func (d sectionDisk) Size() (int64, error) {
-	whole, err := d.Disk.Size()
+	whole, err := d.File.Size()
 	return max(0, min(d.size, whole-d.offset)), err
 }
 
-func (d sectionDisk) Map(offset int64, size int, _ bool) ([]byte, error) {
-	return d.Disk.Map(d.offset+offset, size, false)
-}
-
-func (d sectionDisk) PopulateCached(offset int64, b []byte) error {
-	return d.Disk.PopulateCached(d.offset+offset, b)
+func (d sectionDisk) Map(offset int64, size int, _ bool) (store.Mapping, error) {
+	return d.File.Map(d.offset+offset, size, false)
 }
 
 func (d sectionDisk) Reader() (store.Reader, error) {
-	r, err := d.Disk.Reader()
+	r, err := d.File.Reader()
 	return sectionReader{r, d.offset}, err
 }
 

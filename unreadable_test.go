@@ -23,11 +23,11 @@ type unreadableFiles struct {
 }
 
 type unreadableDisk struct {
-	store.Disk
+	store.File
 	unreadableFiles
 }
 
-func (f unreadableFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f unreadableFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (d unreadableDisk) ReadAt(b []byte, offset int64) (int, error) {
 	if offset <= d.at && d.at < offset+int64(len(b)) {
 		return 0, syscall.EIO
 	}
-	return d.Disk.ReadAt(b, offset)
+	return d.File.ReadAt(b, offset)
 }
 
 // What a disk cannot give of the header or of the index, however large, is damage: the file is set aside, and a new one
@@ -106,11 +106,11 @@ type unmappableFiles struct {
 }
 
 type unmappableDisk struct {
-	store.Disk
+	store.File
 	unmappableFiles
 }
 
-func (f unmappableFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f unmappableFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	return unmappableDisk{d, f}, err
 }
@@ -119,14 +119,14 @@ func (d unmappableDisk) Size() (int64, error) {
 	if d.stat && !d.mended.Load() {
 		return 0, syscall.EIO
 	}
-	return d.Disk.Size()
+	return d.File.Size()
 }
 
-func (d unmappableDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+func (d unmappableDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	if !d.stat && !d.mended.Load() {
 		return nil, syscall.ENODEV
 	}
-	return d.Disk.Map(offset, size, writable)
+	return d.File.Map(offset, size, writable)
 }
 
 func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {

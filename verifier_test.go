@@ -347,7 +347,7 @@ func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 }
 
 // descriptorless disks are those of a process that has no file descriptor left.
-type descriptorless struct{ store.Disk }
+type descriptorless struct{ store.File }
 
 func (descriptorless) Reader() (store.Reader, error) { return nil, syscall.EMFILE }
 

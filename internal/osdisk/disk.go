@@ -29,8 +29,16 @@ type Disk struct {
 	views    views // written to through memory
 }
 
+// A mapping is a stretch of a file in memory.
+type mapping struct {
+	view
+	disk   *Disk
+	offset int64
+	data   []byte
+}
+
 // Open implements [store.Files].
-func (o Files) Open(path string, writable bool) (store.Disk, error) {
+func (o Files) Open(path string, writable bool) (store.File, error) {
 	d, err := openChecked(path, writable, o.Insecure)
 	if errors.Is(err, fs.ErrNotExist) && restore(path) {
 		d, err = openChecked(path, writable, o.Insecure)
@@ -71,7 +79,7 @@ func Of(f *os.File, path string, writable, insecure bool) (*Disk, error) {
 }
 
 // Create makes no file that Open would refuse, as on a file system whose files all have one mode.
-func (o Files) Create(path string) (store.Disk, error) {
+func (o Files) Create(path string) (store.File, error) {
 	f, err := createFile(path)
 	if err != nil {
 		return nil, err
@@ -149,36 +157,44 @@ func (d *Disk) Granularity() uint64 { return Granularity() }
 
 func (d *Disk) Truncate(size int64) error { return truncate(d.File, size) }
 
-func (d *Disk) Map(offset int64, size int, writable bool) ([]byte, error) {
-	b, err := mapFile(d.File, offset, size, writable)
-	switch {
-	case err != nil:
-	case writable:
-		d.views.add(b)
-	default:
-		preferLargePages(b)
+// Map implements [store.File].
+func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
+	data, err := mapFile(d.File, offset, size, writable)
+	if err != nil {
+		return nil, err
 	}
-	return b, err
+	m := &mapping{disk: d, offset: offset, data: data}
+	if writable {
+		d.views.add(m)
+	} else {
+		preferLargePages(data)
+	}
+	return m, nil
 }
 
-func (d *Disk) Populate(b []byte) error { return populate(b) }
-
-func (d *Disk) Supply(b []byte) error { return Supply(b) }
-
-func (d *Disk) PopulateCached(offset int64, b []byte) error {
-	return populateCached(d.File, offset, b)
-}
-
+// Sum implements [store.File].
 func (d *Disk) Sum(b []byte) (digest.Digest, error) { return Sum(b) }
 
-func (d *Disk) Seal(b []byte) error {
-	d.views.seal(b)
-	return makeReadOnly(b)
+func (m *mapping) Data() []byte { return m.data }
+
+func (m *mapping) Populate(from, to int) error { return populate(m.data[from:to]) }
+
+func (m *mapping) PopulateCached(from, to int) error {
+	return populateCached(m.disk.File, m.offset+int64(from), m.data[from:to])
 }
 
-func (d *Disk) GiveBack(b []byte) { giveBack(b) }
+func (m *mapping) Supply(from, to int) error { return Supply(m.data[from:to]) }
 
-func (d *Disk) Unmap(b []byte) error { return d.views.unmap(b) }
+func (m *mapping) Seal(from int) error {
+	if from == 0 {
+		m.disk.views.seal(m)
+	}
+	return makeReadOnly(m.data[from:])
+}
+
+func (m *mapping) GiveBack(from, to int) { giveBack(m.data[from:to]) }
+
+func (m *mapping) Unmap() error { return m.disk.views.unmap(m) }
 
 func (d *Disk) Flush() error {
 	err := d.views.flush()

@@ -103,12 +103,15 @@ func flushDir(dir string) error {
 }
 
 // views are for Windows. On Unix, flushing a file flushes what was written to its mappings.
-type views struct{}
+type (
+	views struct{}
+	view  struct{}
+)
 
-func (*views) add([]byte)           {}
-func (*views) seal([]byte)          {}
-func (*views) flush() error         { return nil }
-func (*views) unmap(b []byte) error { return unmap(b) }
+func (*views) add(*mapping)           {}
+func (*views) seal(*mapping)          {}
+func (*views) flush() error           { return nil }
+func (*views) unmap(m *mapping) error { return unix.Munmap(m.data) }
 
 // mapFile maps size bytes of f from offset, a multiple of Granularity. What is written to the memory reaches the
 // file.
@@ -123,8 +126,6 @@ func mapFile(f *os.File, offset int64, size int, writable bool) ([]byte, error) 
 	}
 	return b, nil
 }
-
-func unmap(b []byte) error { return unix.Munmap(b) }
 
 // makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
 func makeReadOnly(b []byte) error {

@@ -258,8 +258,6 @@ func memoryAt(address uintptr, size int) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&address))), size)
 }
 
-func unmap(b []byte) error { return windows.UnmapViewOfFile(addressOf(b)) }
-
 // makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
 func makeReadOnly(b []byte) error {
 	var old uint32

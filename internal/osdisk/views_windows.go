@@ -12,43 +12,33 @@ import (
 // wrote back by itself. They stay until they were flushed after becoming read-only.
 type views struct {
 	mu   sync.Mutex
-	list []*view
+	list []*mapping
 }
 
+// A view is what a mapping has besides.
 type view struct {
 	mu     sync.Mutex // while it is flushed or unmapped
-	data   []byte     // nil when it is unmapped
+	gone   bool       // it is unmapped
 	sealed bool       // by the views' lock
 }
 
-func (v *views) add(b []byte) {
+func (v *views) add(m *mapping) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.list = append(v.list, &view{data: b})
+	v.list = append(v.list, m)
 }
 
-// find returns the view that begins where b does and has its size, or nil. A part of a view is none.
-func (v *views) find(b []byte) *view {
-	i := slices.IndexFunc(v.list, func(w *view) bool {
-		return addressOf(w.data) == addressOf(b) && len(w.data) == len(b)
-	})
-	if i < 0 {
-		return nil
-	}
-	return v.list[i]
-}
-
-func (v *views) remove(w *view) {
-	v.list = slices.DeleteFunc(v.list, func(other *view) bool { return other == w })
+func (v *views) remove(m *mapping) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list = slices.DeleteFunc(v.list, func(other *mapping) bool { return other == m })
 }
 
 // seal says that nothing will be written to a view any more.
-func (v *views) seal(b []byte) {
+func (v *views) seal(m *mapping) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if w := v.find(b); w != nil {
-		w.sealed = true
-	}
+	m.sealed = true
 }
 
 // flush hands all that was written to views to the system; flushing the file then waits for it. Who adds or unmaps
@@ -66,9 +56,7 @@ func (v *views) flush() error {
 			return err
 		}
 		if sealed[i] {
-			v.mu.Lock()
 			v.remove(w)
-			v.mu.Unlock()
 		}
 	}
 	return nil
@@ -77,15 +65,15 @@ func (v *views) flush() error {
 // flushAttempts are made where the system is writing the same pages back by itself.
 const flushAttempts = 20
 
-func (w *view) flush() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.data == nil {
+func (m *mapping) flush() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
 		return nil
 	}
 	var err error
 	for range flushAttempts {
-		err = windows.FlushViewOfFile(addressOf(w.data), uintptr(len(w.data)))
+		err = windows.FlushViewOfFile(addressOf(m.data), uintptr(len(m.data)))
 		if !errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 			break
 		}
@@ -94,19 +82,17 @@ func (w *view) flush() error {
 }
 
 // unmap unmaps a mapping, written to or not.
-func (v *views) unmap(b []byte) error {
+func (v *views) unmap(m *mapping) error {
 	v.mu.Lock()
-	w := v.find(b)
+	written := slices.Contains(v.list, m)
 	v.mu.Unlock()
-	if w == nil {
-		return unmap(b)
+	var err error
+	if written {
+		err = m.flush() // nobody could later
 	}
-	err := w.flush() // nobody could later
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	v.mu.Lock()
-	v.remove(w)
-	v.mu.Unlock()
-	w.data = nil
-	return errors.Join(err, unmap(b))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v.remove(m)
+	m.gone = true
+	return errors.Join(err, windows.UnmapViewOfFile(addressOf(m.data)))
 }

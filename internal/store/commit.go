@@ -10,7 +10,7 @@ import (
 
 // A Commit is a new generation on its way to the disk.
 type Commit struct {
-	disk  Disk
+	disk  File
 	early *earlyWriter
 	id    [16]byte
 	slot  format.Slot
@@ -72,7 +72,7 @@ func (c *Commit) release() (err error) {
 // instant: payloads, index, slot, each flushed before the next. It may run while the store is used.
 func (c *Commit) Write() error {
 	for _, r := range c.sealed {
-		r.giveBack(c.disk)
+		r.giveBack()
 	}
 	if err := c.flush(); err != nil {
 		return err

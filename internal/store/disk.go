@@ -6,15 +6,15 @@ import (
 	"xpwc/internal/digest"
 )
 
-// Files and disks are everything the store asks of the operating system: the seam at which tests inject faults and
-// record what a power failure would leave.
+// Files, open ones and mappings of them are everything the store asks of the operating system: the seam at which tests
+// inject faults and record what a power failure would leave.
 
 // Files is the directory that a cache file lies in.
 type Files interface {
 	// Open opens an existing cache file, after checking that nobody else could have tampered with it.
-	Open(path string, writable bool) (Disk, error)
+	Open(path string, writable bool) (File, error)
 	// Create creates a file that only its owner can read or write; it fails if there is one.
-	Create(path string) (Disk, error)
+	Create(path string) (File, error)
 	// Rename puts a file in another's place, which others may have open or mapped; Remove removes one, if it is there.
 	Rename(from, to string) error
 	Remove(path string) error
@@ -22,8 +22,8 @@ type Files interface {
 	SyncDir(path string) error
 }
 
-// A Disk is one open cache file.
-type Disk interface {
+// A File is one open cache file.
+type File interface {
 	ReadAt(b []byte, offset int64) (int, error)
 	WriteAt(b []byte, offset int64) (int, error)
 	Size() (int64, error)
@@ -39,37 +39,43 @@ type Disk interface {
 	// begin: a page, or more, of whatever size this system has.
 	Granularity() uint64
 	// Map maps size bytes from offset.
-	Map(offset int64, size int, writable bool) ([]byte, error)
-	// Populate has the pages of a mapping read in. Where the system says so, bytes that cannot be read are an error.
-	Populate(b []byte) error
-	// Supply gives a part of a writable mapping, which begins at a page, pages to write to, ahead of whoever does. An
-	// error changes nothing for them. It may be called beside all other methods.
-	Supply(b []byte) error
-	// PopulateCached has the pages of a part of a mapping, which lies at offset, mapped if nearly all of them are in
-	// the page cache, and does nothing otherwise. It may be called beside all other methods, and after Close.
-	PopulateCached(offset int64, b []byte) error
+	Map(offset int64, size int, writable bool) (Mapping, error)
 	// Sum returns the sum of bytes in memory, mapped or not. Those that the disk cannot give are an error, and no
 	// signal.
 	Sum(b []byte) (digest.Digest, error)
-	// Seal makes a mapping read-only.
-	Seal(b []byte) error
-	// GiveBack gives the pages of a part of a mapping, which begins at a page, back to the system, which keeps them as
-	// it keeps any file's, with what was written to them. They come back when they are read. It may do nothing.
-	GiveBack(b []byte)
-	Unmap(b []byte) error
 	// Flush returns when all that was written, through WriteAt or mappings, is on stable storage.
 	Flush() error
 	// TryLock takes the writer's lock unless another process has it.
 	TryLock() (bool, error)
 	Unlock() error
-	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved says to
-	// the disk that its file was renamed.
+	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved says that
+	// the file was renamed.
 	Replaced() (bool, error)
 	Moved(path string)
 	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a
 	// lower layer.
 	CopiesUp() bool
-	// Reader opens the file once more, to be read whatever becomes of this disk.
+	// Reader opens the file once more, to be read whatever becomes of this one.
 	Reader() (Reader, error)
 	Close() error
+}
+
+// A Mapping is a stretch of a file in memory. Its parts go by where they begin and end in it.
+type Mapping interface {
+	// Data returns the bytes, which are there until Unmap.
+	Data() []byte
+	// Populate has the pages of a part read in. Where the system says so, bytes that cannot be read are an error.
+	Populate(from, to int) error
+	// PopulateCached has the pages of a part mapped if nearly all of them are in the page cache, and does nothing
+	// otherwise. It may be called beside all other methods but Unmap, also when the file is closed.
+	PopulateCached(from, to int) error
+	// Supply gives a part, which begins at a page and can be written to, pages to write to, ahead of whoever does. An
+	// error changes nothing for them. It may be called beside all other methods but Unmap.
+	Supply(from, to int) error
+	// Seal makes what lies from there on read-only.
+	Seal(from int) error
+	// GiveBack gives the pages of a part, which begins at a page, back to the system, which keeps them as it keeps any
+	// file's, with what was written to them. They come back when they are read. It may do nothing.
+	GiveBack(from, to int)
+	Unmap() error
 }

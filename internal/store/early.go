@@ -44,7 +44,7 @@ func (st *Store) writeEarly() error {
 		return true
 	})
 	for _, r := range sealed {
-		r.giveBack(st.disk)
+		r.giveBack()
 		err = errors.Join(err, r.Release())
 	}
 	st.early.write(d, parts)

@@ -27,7 +27,7 @@ type begun struct {
 }
 
 type earlyDisk struct {
-	store.Disk
+	store.File
 	*begun
 }
 
@@ -36,12 +36,12 @@ type earlyFiles struct {
 	*begun
 }
 
-func (f earlyFiles) Create(path string) (store.Disk, error) {
+func (f earlyFiles) Create(path string) (store.File, error) {
 	d, err := f.Files.Create(path)
 	return earlyDisk{d, f.begun}, err
 }
 
-func (f earlyFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f earlyFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	return earlyDisk{d, f.begun}, err
 }
@@ -65,7 +65,7 @@ func (d earlyDisk) Flush() error {
 		d.wrong = errors.New("flushed while the system was given something to write")
 	}
 	d.mu.Unlock()
-	return d.Disk.Flush()
+	return d.File.Flush()
 }
 
 func openEarly(t *testing.T, files store.Files, early bool) (*writer, *begun) {

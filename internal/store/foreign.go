@@ -36,7 +36,7 @@ func (st *Store) notOurs(size int64) error {
 // names and seeds, but neither the layout its entries were packed for nor the content they were packed from, so
 // nothing of it is used before the same was packed here once.
 type foreignFile struct {
-	disk     Disk
+	disk     File
 	writable bool // the disk is open for writing
 	entries  map[string]format.TrailerEntry
 }

@@ -11,7 +11,7 @@ import (
 
 // A givingDisk notes what is given back, and what is mapped then.
 type givingDisk struct {
-	store.Disk
+	store.File
 	*givings
 }
 
@@ -30,24 +30,34 @@ type givingFiles struct {
 	*givings
 }
 
-func (f givingFiles) Create(path string) (store.Disk, error) {
+func (f givingFiles) Create(path string) (store.File, error) {
 	d, err := f.Files.Create(path)
 	return givingDisk{d, f.givings}, err
 }
 
-func (d givingDisk) GiveBack(b []byte) {
-	d.calls = append(d.calls, givenBack{pages: b})
-	d.Disk.GiveBack(b)
+func (d givingDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
+	m, err := d.File.Map(offset, size, writable)
+	return givingMapping{m, d.givings}, err
 }
 
-func (d givingDisk) PopulateCached(offset int64, b []byte) error {
-	d.calls[len(d.calls)-1].mapped = b
-	return d.Disk.PopulateCached(offset, b)
+type givingMapping struct {
+	store.Mapping
+	*givings
+}
+
+func (m givingMapping) GiveBack(from, to int) {
+	m.calls = append(m.calls, givenBack{pages: m.Data()[from:to]})
+	m.Mapping.GiveBack(from, to)
+}
+
+func (m givingMapping) PopulateCached(from, to int) error {
+	m.calls[len(m.calls)-1].mapped = m.Data()[from:to]
+	return m.Mapping.PopulateCached(from, to)
 }
 
 func (d givingDisk) Flush() error {
 	d.flushed = len(d.calls)
-	return d.Disk.Flush()
+	return d.File.Flush()
 }
 
 // packedInOne packs a payload into a segment of its own, which ends with it, and lays a commit of it out.

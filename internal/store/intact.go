@@ -11,9 +11,9 @@ import (
 // A Loaded is what was loaded of a file, to be asked whether it is still there. It may be asked beside everything else.
 type Loaded struct {
 	path    string
-	disk    Disk
+	disk    File
 	of      generation
-	written Disk // while it is written to: that opened once more, for nothing else
+	written File // while it is written to: that opened once more, for nothing else
 }
 
 // A FailureTeller is a disk that knows whether the system has failed to write some of its file. Not every system says.

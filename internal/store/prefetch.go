@@ -14,7 +14,7 @@ import (
 // page faults, and read besides: bytes that the disk cannot give are then an error here and not a signal later, and
 // where the machine is a virtual one, memory that a disk's controller has filled is only given to it when it first
 // touches it. Several readers keep the disk busy meanwhile.
-func (st *Store) prefetch(data []byte) error {
+func (st *Store) prefetch(m Mapping) error {
 	const (
 		readers = 4
 		stretch = 4 << 20 // of which each reads one after the other
@@ -30,11 +30,11 @@ func (st *Store) prefetch(data []byte) error {
 			buf := make([]byte, piece)
 			for errs[i] == nil {
 				from := next.Add(stretch) - stretch
-				if from >= int64(len(data)) {
+				if from >= int64(len(m.Data())) {
 					return
 				}
-				to := min(from+stretch, int64(len(data)))
-				errs[i] = st.disk.Populate(data[from:to])
+				to := min(from+stretch, int64(len(m.Data())))
+				errs[i] = m.Populate(int(from), int(to))
 				for ; from < to && errs[i] == nil; from += piece {
 					n := min(piece, to-from)
 					if _, err := st.disk.ReadAt(buf[:n], from); err != nil && !errors.Is(err, io.EOF) {

@@ -36,7 +36,7 @@ type preparations struct {
 
 // preparingDisk writes zeros, as that of the system does.
 type preparingDisk struct {
-	store.Disk
+	store.File
 	*preparations
 }
 
@@ -45,12 +45,12 @@ type preparingFiles struct {
 	*preparations
 }
 
-func (f preparingFiles) Create(path string) (store.Disk, error) {
+func (f preparingFiles) Create(path string) (store.File, error) {
 	d, err := f.Files.Create(path)
 	return preparingDisk{d, f.preparations}, err
 }
 
-func (f preparingFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f preparingFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	return preparingDisk{d, f.preparations}, err
 }
@@ -82,9 +82,9 @@ func (d preparingDisk) Prepare(offset, size int64) error {
 		runtime.Gosched()
 	}
 	zeros, there := make([]byte, size), make([]byte, size)
-	_, err := d.Disk.ReadAt(there, offset)
+	_, err := d.File.ReadAt(there, offset)
 	if err == nil {
-		_, err = d.Disk.WriteAt(zeros, offset)
+		_, err = d.File.WriteAt(zeros, offset)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,35 +111,40 @@ func (d preparingDisk) Allocate(offset, size int64) error {
 	if offset+size > d.room {
 		return syscall.ENOSPC
 	}
-	err := d.Disk.Allocate(offset, size)
+	err := d.File.Allocate(offset, size)
 	if err == nil {
 		d.allocated = max(d.allocated, offset+size)
 	}
 	return err
 }
 
-func (d preparingDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
+func (d preparingDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	s := span{offset, offset + int64(size)}
-	b, err := d.Disk.Map(offset, size, writable)
+	m, err := d.File.Map(offset, size, writable)
 	if writable && err == nil {
 		d.leave("mapped", s)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.mapped[start(b)] = s
+		d.mapped[start(m.Data())] = s
 	}
-	return b, err
+	return preparedMapping{m, d.preparations}, err
 }
 
-func (d preparingDisk) Unmap(b []byte) error {
-	d.mu.Lock()
-	delete(d.mapped, start(b))
-	d.mu.Unlock()
-	return d.Disk.Unmap(b)
+type preparedMapping struct {
+	store.Mapping
+	*preparations
+}
+
+func (m preparedMapping) Unmap() error {
+	m.mu.Lock()
+	delete(m.mapped, start(m.Data()))
+	m.mu.Unlock()
+	return m.Mapping.Unmap()
 }
 
 func (d preparingDisk) WriteAt(b []byte, offset int64) (int, error) {
 	d.leave("written", span{offset, offset + int64(len(b))})
-	return d.Disk.WriteAt(b, offset)
+	return d.File.WriteAt(b, offset)
 }
 
 func (d preparingDisk) Truncate(size int64) error {
@@ -147,12 +152,12 @@ func (d preparingDisk) Truncate(size int64) error {
 	d.mu.Lock()
 	d.allocated = size
 	d.mu.Unlock()
-	return d.Disk.Truncate(size)
+	return d.File.Truncate(size)
 }
 
 func (d preparingDisk) Unlock() error {
 	d.leave("unlocked", span{0, 1 << 40})
-	return d.Disk.Unlock()
+	return d.File.Unlock()
 }
 
 // Packs a payload, of which more follow.

@@ -8,8 +8,8 @@ type Region struct {
 	data   []byte
 	offset uint64   // in the file; 0 for anonymous memory
 	file   [16]byte // identity of the file
-	unmap  func([]byte) error
-	cached func(int64, []byte) error // Disk.PopulateCached, or nil
+	mapped Mapping  // of the file, or nil
+	unmap  func() error
 
 	refs   atomic.Int32 // entries and reservations in it, its owner, and whoever reads it
 	open   atomic.Int32 // reservations of it that may still be written to
@@ -21,7 +21,13 @@ type Region struct {
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
 func NewPrivateRegion(data []byte, unmap func([]byte) error) *Region {
-	r := &Region{data: data, unmap: unmap}
+	r := &Region{data: data, unmap: func() error { return unmap(data) }}
+	return r.Retain()
+}
+
+// newRegion returns a region of the file with one reference to it.
+func newRegion(m Mapping, offset uint64, id [16]byte) *Region {
+	r := &Region{data: m.Data(), offset: offset, file: id, mapped: m, unmap: m.Unmap}
 	return r.Retain()
 }
 
@@ -46,16 +52,16 @@ func (r *Region) Release() error {
 	if r.refs.Add(-1) > 0 {
 		return nil
 	}
-	return r.unmap(r.data)
+	return r.unmap()
 }
 
 // PopulateCached has bytes of the region mapped if nearly all of them are in the page cache. Who has a reference may
 // call it beside everything else.
 func (r *Region) PopulateCached(from, to int) error {
-	if r.cached == nil {
+	if r.mapped == nil {
 		return nil
 	}
-	return r.cached(int64(r.offset)+int64(from), r.data[from:to])
+	return r.mapped.PopulateCached(from, to)
 }
 
 // givenBackAtOnce is how much of the file is given back at once, and where that begins: whole large pages, where the
@@ -66,16 +72,16 @@ const givenBackAtOnce = 2 << 20
 // takes the mark that a page was written from each page-table entry by itself, when it writes the page to the disk, and
 // interrupts every processor that runs this process each time. If somebody reads the region it is mapped again, a
 // stretch at a time, so that they meet few page faults. It may be called beside everything else.
-func (r *Region) giveBack(d Disk) {
+func (r *Region) giveBack() {
 	for from := 0; from < len(r.data); {
 		next := from + givenBackAtOnce - int((r.offset+uint64(from))%givenBackAtOnce)
-		r.giveBackPart(d, from, min(next, len(r.data)))
+		r.giveBackPart(from, min(next, len(r.data)))
 		from = next
 	}
 }
 
-func (r *Region) giveBackPart(d Disk, from, to int) {
-	d.GiveBack(r.data[from:to])
+func (r *Region) giveBackPart(from, to int) {
+	r.mapped.GiveBack(from, to)
 	if to = min(to, r.used); r.read && from < to {
 		_ = r.PopulateCached(from, to) // whoever reads there has the page, or the error
 	}

@@ -88,19 +88,17 @@ func (st *Store) grow(start, n uint64) error {
 	if err != nil {
 		return err
 	}
-	data, err := st.disk.Map(int64(offset), int(size), true)
+	m, err := st.disk.Map(int64(offset), int(size), true)
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(st.retire(), st.writeEarly()); err != nil {
-		_ = st.disk.Unmap(data)
+		_ = m.Unmap()
 		return err
 	}
-	st.segment = &Region{
-		data: data, offset: offset, file: st.id, unmap: st.disk.Unmap, cached: st.disk.PopulateCached,
-	}
-	st.segments = append(st.segments, st.segment.Retain().Retain())
-	st.supplier, st.preparer = newSupplier(st.disk, st.segment), newPreparer(st.disk)
+	st.segment = newRegion(m, offset, st.id)
+	st.segments = append(st.segments, st.segment.Retain())
+	st.supplier, st.preparer = newSupplier(granularity, st.segment), newPreparer(st.disk)
 	return nil
 }
 
@@ -115,8 +113,8 @@ func (st *Store) retire() error {
 	st.segment = nil
 	var err error
 	if used := format.AlignUp(st.tail-r.offset, st.disk.Granularity()); used < uint64(len(r.data)) {
-		err = st.disk.Seal(r.data[used:])
-		st.disk.GiveBack(r.data[used:])
+		err = r.mapped.Seal(int(used))
+		r.mapped.GiveBack(int(used), len(r.data))
 	}
 	return errors.Join(err, r.Release())
 }
@@ -157,7 +155,7 @@ func (st *Store) seal(chosen func(*Region) bool) (sealed []*Region, err error) {
 			still = append(still, r)
 			continue
 		}
-		errs = append(errs, st.disk.Seal(r.data))
+		errs = append(errs, r.mapped.Seal(0))
 		r.sealed = true
 		sealed = append(sealed, r)
 	}

@@ -24,7 +24,7 @@ type Store struct {
 	files   Files
 	options Options
 
-	disk     Disk // nil while there is no file
+	disk     File // nil while there is no file
 	writable bool // the disk is open for writing
 	id       [16]byte
 	slot     format.Slot   // the generation in force
@@ -34,7 +34,7 @@ type Store struct {
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
 	locked  bool // we are the writer
-	written Disk // while we are: the file opened once more, to be asked what failed
+	written File // while we are: the file opened once more, to be asked what failed
 	settled bool // the file's header and name are on stable storage
 
 	tail     uint64       // file offset after the last reservation
@@ -68,7 +68,7 @@ func New(path string, files Files, o Options) *Store {
 
 // Intercept has the store use what files makes of its files, and disk of the disk that is open, if there is one. Either
 // may be nil. It is the place for a test to put faults.
-func (st *Store) Intercept(files func(Files) Files, disk func(Disk) Disk) {
+func (st *Store) Intercept(files func(Files) Files, disk func(File) File) {
 	if files != nil {
 		st.files = files(st.files)
 	}
@@ -180,29 +180,27 @@ func (st *Store) reload() error {
 	if slot.End > math.MaxInt {
 		return fmt.Errorf("%s: its %d bytes cannot be mapped: %w", st.path, slot.End, format.ErrDamaged)
 	}
-	data, err := st.disk.Map(0, int(slot.End), false)
+	m, err := st.disk.Map(0, int(slot.End), false)
 	if err != nil {
 		return st.unmappable(err)
 	}
 	if st.options.Prefetch {
-		if err := st.prefetch(data); err != nil {
-			_ = st.disk.Unmap(data)
+		if err := st.prefetch(m); err != nil {
+			_ = m.Unmap()
 			return err
 		}
 	}
 	index, err := st.loadIndex(slot, st.damagedIndex == generation{h.ID, slot})
 	if err != nil {
-		_ = st.disk.Unmap(data)
+		_ = m.Unmap()
 		return err
 	}
 	if err := st.dropBase(); err != nil {
 		return err
 	}
 	st.id, st.slot, st.index = h.ID, slot, index
-	st.base = &Region{
-		data: data, file: h.ID, unmap: st.disk.Unmap, cached: st.disk.PopulateCached, sealed: true,
-	}
-	st.base.Retain()
+	st.base = newRegion(m, 0, h.ID)
+	st.base.sealed = true
 	return nil
 }
 

@@ -87,12 +87,12 @@ func TestRefreshFollowsThePath(t *testing.T) {
 
 // sizeAsked is a disk on which something happens after each time that its size was asked.
 type sizeAsked struct {
-	store.Disk
+	store.File
 	then func()
 }
 
 func (d sizeAsked) Size() (int64, error) {
-	size, err := d.Disk.Size()
+	size, err := d.File.Size()
 	d.then()
 	return size, err
 }
@@ -103,7 +103,7 @@ func TestAFileThatGrowsWhileItIsLoadedIsNotDamaged(t *testing.T) {
 	require.NoError(t, mine.commit(payloadA))
 	require.NoError(t, theirs.Refresh())
 	size := 100
-	theirs.Intercept(nil, func(d store.Disk) store.Disk {
+	theirs.Intercept(nil, func(d store.File) store.File {
 		return sizeAsked{d, func() {
 			size *= 2
 			require.NoError(t, mine.commit(map[string][]byte{"b": bytes.Repeat([]byte{2}, size)}))

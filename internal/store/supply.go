@@ -96,15 +96,14 @@ type supplier struct {
 	stopped  bool
 }
 
-func newSupplier(d Disk, r *Region) *supplier {
-	page := d.Granularity()
+func newSupplier(page uint64, r *Region) *supplier {
 	return &supplier{size: suppliedAtOnce, step: func(from, to uint64) error {
-		return d.Supply(r.data[from&^(page-1)-r.offset : to-r.offset])
+		return r.mapped.Supply(int(from&^(page-1)-r.offset), int(to-r.offset))
 	}}
 }
 
 // newPreparer returns nil if the disk cannot prepare.
-func newPreparer(d Disk) *supplier {
+func newPreparer(d File) *supplier {
 	p, ok := d.(Preparer)
 	if !ok || !p.Prepares() {
 		return nil

@@ -27,7 +27,7 @@ type supplies struct {
 
 // supplyingDisk notes what is supplied, and whether that is still the segment's.
 type supplyingDisk struct {
-	store.Disk
+	store.File
 	*supplies
 }
 
@@ -36,12 +36,12 @@ type supplyingFiles struct {
 	*supplies
 }
 
-func (f supplyingFiles) Create(path string) (store.Disk, error) {
+func (f supplyingFiles) Create(path string) (store.File, error) {
 	d, err := f.Files.Create(path)
 	return supplyingDisk{d, f.supplies}, err
 }
 
-func (f supplyingFiles) Open(path string, writable bool) (store.Disk, error) {
+func (f supplyingFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	return supplyingDisk{d, f.supplies}, err
 }
@@ -65,7 +65,8 @@ func overlaps(a, b []byte) bool {
 	return len(a) > 0 && len(b) > 0 && start(a) < start(b)+uintptr(len(b)) && start(b) < start(a)+uintptr(len(a))
 }
 
-func (d supplyingDisk) Supply(b []byte) error {
+func (d supplyingMapping) Supply(from, to int) error {
+	b := d.Data()[from:to]
 	d.mu.Lock()
 	d.now = b
 	for at, size := range d.gone {
@@ -88,7 +89,7 @@ func (d supplyingDisk) Supply(b []byte) error {
 }
 
 // leave notes that nothing may be supplied to some memory just now, or to any. It is for good if it is gone.
-func (d supplyingDisk) leave(what string, b []byte, gone bool) {
+func (d *supplies) leave(what string, b []byte, gone bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if overlaps(d.now, b) || b == nil && d.now != nil {
@@ -99,8 +100,12 @@ func (d supplyingDisk) leave(what string, b []byte, gone bool) {
 	}
 }
 
-func (d supplyingDisk) Map(offset int64, size int, writable bool) ([]byte, error) {
-	b, err := d.Disk.Map(offset, size, writable)
+func (d supplyingDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
+	m, err := d.File.Map(offset, size, writable)
+	if err != nil {
+		return nil, err
+	}
+	b := m.Data()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for at, size := range d.gone { // the memory disk maps a file where it was before
@@ -108,22 +113,27 @@ func (d supplyingDisk) Map(offset int64, size int, writable bool) ([]byte, error
 			delete(d.gone, at)
 		}
 	}
-	return b, err
+	return supplyingMapping{m, d.supplies}, nil
 }
 
-func (d supplyingDisk) Seal(b []byte) error {
-	d.leave("sealed", b, false) // the next segment may begin in it
-	return d.Disk.Seal(b)
+type supplyingMapping struct {
+	store.Mapping
+	*supplies
 }
 
-func (d supplyingDisk) Unmap(b []byte) error {
-	d.leave("unmapped", b, true)
-	return d.Disk.Unmap(b)
+func (d supplyingMapping) Seal(from int) error {
+	d.leave("sealed", d.Data()[from:], false) // the next segment may begin in it
+	return d.Mapping.Seal(from)
+}
+
+func (d supplyingMapping) Unmap() error {
+	d.leave("unmapped", d.Data(), true)
+	return d.Mapping.Unmap()
 }
 
 func (d supplyingDisk) Truncate(size int64) error {
 	d.leave("cut off", nil, false)
-	return d.Disk.Truncate(size)
+	return d.File.Truncate(size)
 }
 
 func TestPagesAreSuppliedOnlyWhereTheyMayBe(t *testing.T) {

@@ -84,7 +84,7 @@ func (st *Store) openForWriting() error {
 }
 
 // openAgain opens for writing what is open as loaded. ErrReplaced if that is not at the path any more.
-func (st *Store) openAgain(loaded Disk) (Disk, error) {
+func (st *Store) openAgain(loaded File) (File, error) {
 	d, err := st.files.Open(st.path, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
@@ -92,7 +92,7 @@ func (st *Store) openAgain(loaded Disk) (Disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open cache for writing: %w", err)
 	}
-	for _, same := range []Disk{loaded, d} {
+	for _, same := range []File{loaded, d} {
 		replaced, err := same.Replaced()
 		if err == nil && replaced {
 			err = ErrReplaced

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"slices"
 	"sync"
 )
@@ -37,7 +36,7 @@ type inode struct {
 	size     int64
 	largest  int64 // that size has been: beyond it, memory is zeros
 	locked   *Disk
-	writable []mapping // that may be written to
+	writable []*mapping // that may be written to
 
 	// While recording:
 	initial     []byte // what is on the disk when recording begins
@@ -50,20 +49,10 @@ type inode struct {
 
 // A mapping is a stretch of a file that a process has in memory.
 type mapping struct {
+	disk   *Disk
 	offset int64
 	bytes  []byte
 	sealed bool
-}
-
-// addressOf returns where b starts in memory.
-func addressOf(b []byte) uintptr { return reflect.ValueOf(b).Pointer() }
-
-// offsetOf returns where in the file a part of a mapping lies; -1 if it is none.
-func (i *inode) offsetOf(b []byte) int64 {
-	if at := addressOf(b) - addressOf(i.memory); at < uintptr(len(i.memory)) {
-		return int64(at)
-	}
-	return -1
 }
 
 // A step is one call that changes what is or may be on the disk, or what was written through mappings before it.

@@ -110,12 +110,6 @@ func (d *Disk) Truncate(size int64) error {
 	return nil
 }
 
-func (d *Disk) Populate([]byte) error { return nil }
-
-func (d *Disk) Supply([]byte) error { return nil }
-
-func (d *Disk) PopulateCached(int64, []byte) error { return nil }
-
 func (d *Disk) Sum(b []byte) (digest.Digest, error) { return digest.Of(b), nil }
 
 func (d *Disk) Mode() (fs.FileMode, error) { return 0, nil } // they have none
@@ -123,7 +117,7 @@ func (d *Disk) SetMode(fs.FileMode) error  { return nil }
 
 func (d *Disk) Granularity() uint64 { return d.process.dir.Granularity }
 
-func (d *Disk) Map(offset int64, size int, writable bool) ([]byte, error) {
+func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	if err := d.process.look(); err != nil {
 		return nil, err
 	}
@@ -132,51 +126,43 @@ func (d *Disk) Map(offset int64, size int, writable bool) ([]byte, error) {
 	if end > int64(len(d.inode.memory)) || end > alignedSize(d.inode.size) || uint64(offset)%d.Granularity() != 0 {
 		return nil, &fs.PathError{Op: "map", Path: d.path, Err: syscall.EINVAL}
 	}
-	b := d.inode.memory[offset:end:end]
+	m := &mapping{disk: d, offset: offset, bytes: d.inode.memory[offset:end:end]}
 	if writable {
-		d.inode.writable = append(d.inode.writable, mapping{offset: offset, bytes: b})
+		d.inode.writable = append(d.inode.writable, m)
 	}
-	return b, nil
+	return m, nil
 }
 
+func (m *mapping) Data() []byte { return m.bytes }
+
+// A mapping is the page cache's memory itself.
+
+func (*mapping) Populate(_, _ int) error       { return nil }
+func (*mapping) PopulateCached(_, _ int) error { return nil }
+func (*mapping) Supply(_, _ int) error         { return nil }
+func (*mapping) GiveBack(_, _ int)             {}
+
 // Seal ends writing through a mapping. A real one faults then; here it shows as bytes that no image has.
-func (d *Disk) Seal(b []byte) error {
+func (m *mapping) Seal(from int) error {
+	d := m.disk
 	if err := d.process.enter(); err != nil {
 		return err
 	}
 	defer d.process.dir.mu.Unlock()
-	if uint64(d.inode.offsetOf(b))%d.Granularity() != 0 {
+	if uint64(m.offset+int64(from))%d.Granularity() != 0 {
 		return &fs.PathError{Op: "seal", Path: d.path, Err: syscall.EINVAL}
 	}
-	if i := d.mapping(b, false); i >= 0 {
-		d.inode.writable[i].sealed = true
-	}
+	m.sealed = m.sealed || from == 0
 	return nil
 }
 
-// GiveBack does nothing: a mapping is the page cache's memory itself.
-func (d *Disk) GiveBack([]byte) {}
-
-func (d *Disk) Unmap(b []byte) error {
+func (m *mapping) Unmap() error {
+	d := m.disk
 	d.process.dir.mu.Lock()
 	defer d.process.dir.mu.Unlock()
 	d.process.dir.notice()
-	i := d.mapping(b, true)
-	if i < 0 {
-		i = d.mapping(b, false)
-	}
-	if i >= 0 {
-		d.inode.writable = slices.Delete(d.inode.writable, i, i+1)
-	}
+	d.inode.writable = slices.DeleteFunc(d.inode.writable, func(other *mapping) bool { return other == m })
 	return nil
-}
-
-// mapping returns which mapping has these bytes, or -1. Several may be of the same stretch, at one address here: that a
-// sealed one ends does not end writing through another.
-func (d *Disk) mapping(b []byte, sealed bool) int {
-	return slices.IndexFunc(d.inode.writable, func(m mapping) bool {
-		return addressOf(m.bytes) == addressOf(b) && len(m.bytes) == len(b) && m.sealed == sealed
-	})
 }
 
 func (d *Disk) Flush() error {

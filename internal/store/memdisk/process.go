@@ -65,13 +65,13 @@ func (p *Process) flushing(what string) bool {
 	return p.Forgets == nil || len(steps) == 0 || !p.Forgets(what, steps[len(steps)-1].call)
 }
 
-func (p *Process) opened(i *inode, path string) store.Disk {
+func (p *Process) opened(i *inode, path string) store.File {
 	d := &Disk{process: p, inode: i, path: path}
 	p.disks = append(p.disks, d)
 	return d
 }
 
-func (p *Process) Open(path string, _ bool) (store.Disk, error) {
+func (p *Process) Open(path string, _ bool) (store.File, error) {
 	if err := p.look(); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (p *Process) Open(path string, _ bool) (store.Disk, error) {
 	return p.opened(i, path), nil
 }
 
-func (p *Process) Create(path string) (store.Disk, error) {
+func (p *Process) Create(path string) (store.File, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
