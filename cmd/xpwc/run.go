@@ -21,6 +21,7 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/output"
 	"xpwc/internal/trust"
 	"xpwc/safetensors"
 	"xpwc/tflite"
@@ -246,17 +247,30 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 		f.beginning = numbers(element, b)
 		if dir != "" {
 			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.%s", i, element.Extension))
-			path, err := trust.Follow(f.File)
-			if err == nil {
-				err = os.WriteFile(path, b, 0o666)
-			}
-			if err != nil {
+			if err := writeOutput(f.File, b); err != nil {
 				return nil, err
 			}
 		}
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+// writeOutput puts bytes at a path in a new file: what is at the path may also be another's, by a link.
+func writeOutput(path string, b []byte) error {
+	path, err := trust.Follow(path)
+	if err != nil {
+		return err
+	}
+	f, err := output.New(path)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	return f.Publish(f.Usual())
 }
 
 func (r *runReport) print(w io.Writer) error {

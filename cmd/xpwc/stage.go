@@ -234,18 +234,36 @@ func (s *stage) publish() error {
 		return err
 	}
 	return s.job.place(func() error {
-		now, err := os.Lstat(s.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			now, err = nil, nil
-		}
-		if err != nil {
+		if err := s.checkThere(); err != nil {
 			return err
-		}
-		if s.extend && changed(s.before, now) {
-			return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 		}
 		return s.Publish(s.mode)
 	})
+}
+
+// checkThere returns an error if what the output would replace is not what was looked at. Whoever can rename the
+// directory may have shown another one then, so this looks into the one that the output is put in.
+func (s *stage) checkThere() error {
+	var now fs.FileInfo
+	there, err := s.There()
+	if err == nil {
+		defer there.Close()
+		now, err = there.Stat()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	switch {
+	case s.extend && changed(s.before, now):
+		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
+	case s.extend || now == nil || now.Mode().IsRegular() && now.Size() == 0:
+		return nil
+	}
+	_, err = cachefile.NewFile(there, now.Size())
+	if errors.Is(err, cachefile.ErrDamaged) || errors.Is(err, cachefile.ErrOlder) {
+		return nil
+	}
+	return err
 }
 
 // keep leaves the existing file as it is, but for its mode.

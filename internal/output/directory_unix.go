@@ -34,6 +34,7 @@ func openAt(dir int, name string, flags int, mode uint32, as ...string) (*os.Fil
 		case err != nil:
 			return nil, err
 		default:
+			_ = unix.SetNonblock(descriptor, false) // by which os.NewFile knows what is for the poller
 			return os.NewFile(uintptr(descriptor), append(as, name)[0]), nil
 		}
 	}
@@ -47,6 +48,10 @@ func (d *directory) create(name, as string) (*os.File, error) {
 
 func (d *directory) open(name, as string) (*os.File, error) {
 	return openAt(d.fd(), name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0, as)
+}
+
+func (d *directory) read(name, as string) (*os.File, error) {
+	return openAt(d.fd(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0, as)
 }
 
 func (d *directory) rename(_ *os.File, from, to string) error {

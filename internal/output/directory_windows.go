@@ -23,6 +23,10 @@ func (d *directory) open(name, _ string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(d.path, name), os.O_RDWR, 0)
 }
 
+func (d *directory) read(name, _ string) (*os.File, error) {
+	return os.Open(filepath.Join(d.path, name))
+}
+
 // rename closes the file, which keeps its name as long as it is open. What it writes through is on the disk when it
 // returns.
 func (d *directory) rename(file *os.File, from, to string) error {

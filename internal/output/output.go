@@ -97,6 +97,16 @@ func (f *File) Usual() fs.FileMode { return f.usual }
 // Directory describes the directory that the file is made in.
 func (f *File) Directory() (fs.FileInfo, error) { return f.dir.Stat() }
 
+// There opens what is at the path in the directory that the file is made in, to be read. The error matches
+// fs.ErrNotExist if there is nothing. A link is not followed. The caller closes it.
+func (f *File) There() (*os.File, error) {
+	there, err := f.dir.read(filepath.Base(f.path), f.path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: f.path, Err: err}
+	}
+	return there, nil
+}
+
 // At returns the name that leads to the file until it is published: "" where it has none.
 func (f *File) At() string {
 	if f.named == "" {
