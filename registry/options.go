@@ -30,8 +30,8 @@ type Options struct {
 	// Silence is for how long nothing may move on a connection, while it is made, while an answer is waited for, and in
 	// the midst of a file; then the error matches ErrSilent. Zero is DefaultSilence. It is for the default Transport.
 	Silence time.Duration
-	// MaxBytes is the size of the largest file that is pulled; zero sets no limit. What is larger than the space that
-	// is free where it is to be is not pulled either. The error matches ErrTooLarge.
+	// MaxBytes is how many bytes are pulled at most, of all layouts together; zero sets no limit. What is larger than
+	// the space that is free where it is to be is not pulled either. The error matches ErrTooLarge.
 	MaxBytes int64
 	// Have is the path of a cache file that may be what a pull is to bring: then it stays, and nothing is written. So
 	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.

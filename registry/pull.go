@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,13 +66,18 @@ func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled,
 				continue
 			}
 			all = append(all, i)
-			p.total += l.FileBytes
+			if p.total += l.FileBytes; p.total < 0 { // more than there is anywhere
+				p.total = math.MaxInt64
+			}
 		}
 		if len(all) == 0 {
 			return nil, cmp.Or(unreadable, fmt.Errorf("%w: there is %s", ErrNoLayout, l))
 		}
 		if err := p.has(ctx, l, all); err != nil || p.upToDate {
 			return all, err
+		}
+		if err := p.fits(p.total, filepath.Dir(path)); err != nil {
+			return nil, fmt.Errorf("all layouts: %w", err)
 		}
 		return all, p.write(path, func(to *os.File) error { return p.fetchAll(ctx, l, all, path, to) })
 	})
