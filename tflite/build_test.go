@@ -21,6 +21,7 @@ type blueprint struct {
 	tensors         []blueTensor
 	ops             []blueOp
 	inputs, outputs []int
+	bodies          []blueprint // the subgraphs that operators call: number 1 and those after it
 }
 
 type blueTensor struct {
@@ -150,81 +151,85 @@ func (m *blueprint) write(outside map[int]uint64) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	b.StartObject(3)
 	buffers := []flatbuffers.UOffsetT{b.EndObject()}
-	var tensors, codes, ops []flatbuffers.UOffsetT
-	for i, t := range m.tensors {
-		var data flatbuffers.UOffsetT
-		if len(t.data) > 0 && !t.outside {
-			b.StartVector(1, len(t.data), 16)
-			for i := len(t.data) - 1; i >= 0; i-- {
-				b.PrependByte(t.data[i])
+	var codes, subgraphs []flatbuffers.UOffsetT
+	for _, m := range append([]blueprint{*m}, m.bodies...) {
+		var tensors, ops []flatbuffers.UOffsetT
+		first := len(buffers)
+		for i, t := range m.tensors {
+			var data flatbuffers.UOffsetT
+			if len(t.data) > 0 && !t.outside {
+				b.StartVector(1, len(t.data), 16)
+				for i := len(t.data) - 1; i >= 0; i-- {
+					b.PrependByte(t.data[i])
+				}
+				data = b.EndVector(len(t.data))
 			}
-			data = b.EndVector(len(t.data))
-		}
-		b.StartObject(3)
-		b.PrependUOffsetTSlot(bufferData, data, 0)
-		if t.outside {
-			// A first pass without offsets finds the flatbuffer's length, which these must not change.
-			b.PrependUint64Slot(bufferOffset, max(outside[i], 2), 0)
-			b.PrependUint64Slot(bufferSize, uint64(len(t.data)), 0)
-		}
-		buffers = append(buffers, b.EndObject())
+			b.StartObject(3)
+			b.PrependUOffsetTSlot(bufferData, data, 0)
+			if t.outside {
+				// A first pass without offsets finds the flatbuffer's length, which these must not change.
+				b.PrependUint64Slot(bufferOffset, max(outside[i], 2), 0)
+				b.PrependUint64Slot(bufferSize, uint64(len(t.data)), 0)
+			}
+			buffers = append(buffers, b.EndObject())
 
-		name, shape := b.CreateString(t.name), int32Vector(b, int32sOf(t.shape))
-		var quant, sparse flatbuffers.UOffsetT
-		if len(t.scales) > 0 {
-			quant = writeQuantization(b, t)
+			name, shape := b.CreateString(t.name), int32Vector(b, int32sOf(t.shape))
+			var quant, sparse flatbuffers.UOffsetT
+			if len(t.scales) > 0 {
+				quant = writeQuantization(b, t)
+			}
+			if t.sparsity != nil {
+				sparse = writeSparsity(b, t.sparsity)
+			}
+			b.StartObject(10)
+			b.PrependUOffsetTSlot(tensorName, name, 0)
+			b.PrependUOffsetTSlot(tensorShape, shape, 0)
+			b.PrependByteSlot(tensorType, byte(t.dtype), 0)
+			b.PrependUint32Slot(tensorBuffer, uint32(first+cmp.Or(t.sharing, i)), 0)
+			b.PrependUOffsetTSlot(tensorQuantization, quant, 0)
+			b.PrependUOffsetTSlot(tensorSparsity, sparse, 0)
+			tensors = append(tensors, b.EndObject())
 		}
-		if t.sparsity != nil {
-			sparse = writeSparsity(b, t.sparsity)
-		}
-		b.StartObject(10)
-		b.PrependUOffsetTSlot(tensorName, name, 0)
-		b.PrependUOffsetTSlot(tensorShape, shape, 0)
-		b.PrependByteSlot(tensorType, byte(t.dtype), 0)
-		b.PrependUint32Slot(tensorBuffer, uint32(cmp.Or(t.sharing, i)+1), 0)
-		b.PrependUOffsetTSlot(tensorQuantization, quant, 0)
-		b.PrependUOffsetTSlot(tensorSparsity, sparse, 0)
-		tensors = append(tensors, b.EndObject())
-	}
-	for i, op := range m.ops {
-		var custom, options, bytes flatbuffers.UOffsetT
-		if op.custom != "" {
-			custom = b.CreateString(op.custom)
-		}
-		b.StartObject(4)
-		b.PrependByteSlot(codeDeprecatedBuiltin, byte(min(op.code, placeholderOpcode)), 0)
-		b.PrependUOffsetTSlot(codeCustom, custom, 0)
-		b.PrependInt32Slot(codeBuiltin, int32(op.code), 0)
-		codes = append(codes, b.EndObject())
+		for _, op := range m.ops {
+			var custom, options, bytes flatbuffers.UOffsetT
+			if op.custom != "" {
+				custom = b.CreateString(op.custom)
+			}
+			b.StartObject(4)
+			b.PrependByteSlot(codeDeprecatedBuiltin, byte(min(op.code, placeholderOpcode)), 0)
+			b.PrependUOffsetTSlot(codeCustom, custom, 0)
+			b.PrependInt32Slot(codeBuiltin, int32(op.code), 0)
+			codes = append(codes, b.EndObject())
 
-		if op.options != nil {
-			options = writeTable(b, op.options)
+			if op.options != nil {
+				options = writeTable(b, op.options)
+			}
+			if op.customOptions != nil {
+				bytes = b.CreateByteVector(op.customOptions)
+			}
+			in, out := int32Vector(b, int32sOf(op.inputs)), int32Vector(b, int32sOf(op.outputs))
+			b.StartObject(11)
+			b.PrependUint32Slot(operatorCodeIndex, uint32(len(codes)-1), math.MaxUint32)
+			b.PrependUOffsetTSlot(operatorInputs, in, 0)
+			b.PrependUOffsetTSlot(operatorOutputs, out, 0)
+			b.PrependUOffsetTSlot(operatorOptions, options, 0)
+			b.PrependUOffsetTSlot(operatorCustomOptions, bytes, 0)
+			ops = append(ops, b.EndObject())
 		}
-		if op.customOptions != nil {
-			bytes = b.CreateByteVector(op.customOptions)
-		}
-		in, out := int32Vector(b, int32sOf(op.inputs)), int32Vector(b, int32sOf(op.outputs))
-		b.StartObject(11)
-		b.PrependUint32Slot(operatorCodeIndex, uint32(i), math.MaxUint32)
-		b.PrependUOffsetTSlot(operatorInputs, in, 0)
-		b.PrependUOffsetTSlot(operatorOutputs, out, 0)
-		b.PrependUOffsetTSlot(operatorOptions, options, 0)
-		b.PrependUOffsetTSlot(operatorCustomOptions, bytes, 0)
-		ops = append(ops, b.EndObject())
+		tensorVec, opVec := tableVector(b, tensors), tableVector(b, ops)
+		in, out := int32Vector(b, int32sOf(m.inputs)), int32Vector(b, int32sOf(m.outputs))
+		b.StartObject(5)
+		b.PrependUOffsetTSlot(subgraphTensors, tensorVec, 0)
+		b.PrependUOffsetTSlot(subgraphInputs, in, 0)
+		b.PrependUOffsetTSlot(subgraphOutputs, out, 0)
+		b.PrependUOffsetTSlot(subgraphOperators, opVec, 0)
+		subgraphs = append(subgraphs, b.EndObject())
 	}
-	tensorVec, opVec := tableVector(b, tensors), tableVector(b, ops)
-	in, out := int32Vector(b, int32sOf(m.inputs)), int32Vector(b, int32sOf(m.outputs))
-	b.StartObject(5)
-	b.PrependUOffsetTSlot(subgraphTensors, tensorVec, 0)
-	b.PrependUOffsetTSlot(subgraphInputs, in, 0)
-	b.PrependUOffsetTSlot(subgraphOutputs, out, 0)
-	b.PrependUOffsetTSlot(subgraphOperators, opVec, 0)
-	subgraphs := tableVector(b, []flatbuffers.UOffsetT{b.EndObject()})
-	codeVec, bufferVec := tableVector(b, codes), tableVector(b, buffers)
+	subgraphVec, codeVec, bufferVec := tableVector(b, subgraphs), tableVector(b, codes), tableVector(b, buffers)
 	b.StartObject(8)
 	b.PrependUint32Slot(modelVersion, schemaVersion, 0)
 	b.PrependUOffsetTSlot(modelOperatorCodes, codeVec, 0)
-	b.PrependUOffsetTSlot(modelSubgraphs, subgraphs, 0)
+	b.PrependUOffsetTSlot(modelSubgraphs, subgraphVec, 0)
 	b.PrependUOffsetTSlot(modelBuffers, bufferVec, 0)
 	b.FinishWithFileIdentifier(b.EndObject(), []byte(fileIdentifier))
 	return b.FinishedBytes()

@@ -66,6 +66,9 @@ func (c *call) resolve(i int) *value {
 		c.err = errRefused
 		return &value{}
 	}
+	if v.state == empty {
+		c.unsupported("input %d has no elements", i)
+	}
 	if v.state != undefined {
 		return v
 	}

@@ -40,6 +40,9 @@
 // ZEROS_LIKE, and integers and booleans in what else moves, adds or compares. A model with any of these has no subgraph
 // of all of it, see [Model.Stages].
 //
+// WHILE and IF call other subgraphs. A loop that counts, as that of a recurrent layer, becomes as many steps as it has
+// rounds. Of an IF whose condition is not known, both subgraphs are computed. What has no elements can only be joined.
+//
 // Anything else is an error that names each operator that cannot run, once for each reason, with its index and how
 // often it is there.
 //

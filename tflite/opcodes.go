@@ -102,6 +102,8 @@ const (
 	opQuantize           opcode = 114
 	opRound              opcode = 116
 	opHardSwish          opcode = 117
+	opIf                 opcode = 118
+	opWhile              opcode = 119
 	opScatterND          opcode = 122
 	opSelectV2           opcode = 123
 	opDensify            opcode = 124

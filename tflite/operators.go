@@ -65,7 +65,7 @@ var operators = map[opcode]operatorRow{
 	opFloorDiv:           {takes: widened, inGo: planCombined(compute.FloorQuotient, absent)},
 	opFloorMod:           {takes: widened, inGo: planCombined(compute.FloorRemainder, absent)},
 	opFullyConnected:     {plan: planFullyConnected, takes: bytes8},
-	opGather:             {takes: bytes8, inGo: planGather},
+	opGather:             {plan: planGatherPart, takes: bytes8, inGo: planGather},
 	opGatherND:           {takes: bytes8, inGo: planGatherND},
 	opGELU:               {plan: planGELU, takes: widened},
 	opGreater:            {takes: widened, inGo: planComparison(compute.Greater)},

@@ -55,10 +55,22 @@ func planSlice(c *call) func(*emitter) error {
 		c.malformed("a slice of %v from %v of shape %v", size, begin, in.shape)
 		return nil
 	}
+	if slices.Contains(sizes, 0) {
+		return c.vacate(sizes)
+	}
 	return c.part(begin, sizes, sizes)
 }
 
-// sliceSizes returns the sizes of a slice of a shape, if it is in it and not empty.
+// vacate plans an operator whose output 0 has no elements. Nothing but CONCATENATION takes it.
+func (c *call) vacate(shape []int) func(*emitter) error {
+	if c.output(0) != nil {
+		c.plan.values[c.op.outputs[0]] = value{state: empty, shape: shape, dtype: c.declared(0)}
+		c.defined = append(c.defined, 0)
+	}
+	return nil
+}
+
+// sliceSizes returns the sizes of a slice of a shape, if it is in it.
 func sliceSizes(shape, begin, size []int) ([]int, bool) {
 	if len(begin) != len(shape) || len(size) != len(shape) {
 		return nil, false
@@ -68,7 +80,7 @@ func sliceSizes(shape, begin, size []int) ([]int, bool) {
 		if sizes[i] == -1 {
 			sizes[i] = d - begin[i]
 		}
-		if begin[i] < 0 || sizes[i] <= 0 || begin[i] > d-sizes[i] {
+		if begin[i] < 0 || sizes[i] < 0 || begin[i] > d-sizes[i] {
 			return nil, false
 		}
 	}
@@ -146,7 +158,11 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 		case !mask(sliceEndMask, i):
 			to = clamped(end[i])
 		}
-		if step == 0 || from < 0 || from >= d || (to-from)*step <= 0 {
+		if size := to - from; step != 0 && size*step <= 0 && !dropped {
+			add(0, 0, 1, false)
+			continue
+		}
+		if step == 0 || from < 0 || from >= d {
 			c.malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
 			return s
 		}
@@ -168,6 +184,9 @@ func planStridedSlice(c *call) func(*emitter) error {
 		return nil
 	}
 	s := c.stridedSlice(in.shape)
+	if slices.Contains(s.size, 0) && c.err == nil {
+		return c.vacate(s.shape)
+	}
 	if c.inGo {
 		c.define(0, s.shape...)
 		c.keepsScale(0)
@@ -182,6 +201,33 @@ func planStridedSlice(c *call) func(*emitter) error {
 		return nil
 	}
 	return c.part(s.begin, s.size, s.shape)
+}
+
+// GATHER of known rows of what is computed, where each follows the one before.
+func planGatherPart(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in, rows, at := c.data(0), c.integers(1), c.resolve(1)
+	if c.err != nil {
+		return nil
+	}
+	axis, rank := int(c.op.options.Int32(gatherAxis, 0)), len(in.shape)
+	if axis < 0 {
+		axis += rank
+	}
+	known := axis >= 0 && axis < rank && c.op.options.Int32(gatherBatchDims, 0) == 0 && in.state == dynamic
+	for i, n := range rows {
+		known = known && n == rows[0]+i && n >= 0 && n < in.shape[axis]
+	}
+	if !known {
+		c.unsupported("rows %v along axis %d of shape %v", rows, axis, in.shape)
+		return nil
+	}
+	c.sameTypes(in)
+	offsets, sizes := make([]int, rank), slices.Clone(in.shape)
+	offsets[axis], sizes[axis] = rows[0], len(rows)
+	return c.part(offsets, sizes, slices.Concat(in.shape[:axis], at.shape, in.shape[axis+1:]))
 }
 
 // parts plans an operator whose outputs are the parts of an operand along an axis, each in one of two shapes.

@@ -21,7 +21,17 @@ type graph struct {
 	outputs   []int
 	called    [2][]string // what the chosen signature calls the inputs and outputs; nil without one
 
+	bodies map[int]*body // what operators of the graph call, and operators of these, by the number of the subgraph
+
 	signatures []string // of the file
+}
+
+// A body is a subgraph that an operator calls. Its tensors are among the graph's, after those of the main one.
+type body struct {
+	first           int // tensor
+	tensors         int
+	operators       []operator
+	inputs, outputs []int // tensor indices
 }
 
 type tensor struct {
@@ -43,6 +53,7 @@ type quantization struct {
 
 type operator struct {
 	index   int
+	within  string // the operator that calls the subgraph that it is in, and ": ", or ""
 	code    opcode
 	custom  string // name of a custom operator
 	inputs  []int  // tensor indices; absent: an optional operand that is not given
@@ -56,9 +67,9 @@ const absent = -1
 // name is what errors call the operator.
 func (o *operator) name() string {
 	if o.code == opCustom {
-		return o.custom
+		return o.within + o.custom
 	}
-	return o.code.String()
+	return o.within + o.code.String()
 }
 
 // A signature is what a model names to be computed: inputs and outputs of a subgraph.
@@ -131,11 +142,9 @@ func parse(file []byte, name string) (*graph, error) {
 		return nil, r.Err()
 	}
 	p.g.signatures = signatureNames(signatures)
-	main := subgraphs.Table(s.subgraph)
-	p.readTensors(main)
-	p.g.inputs = p.indices(main.Int32s(subgraphInputs), "the model's inputs", false)
-	p.g.outputs = p.indices(main.Int32s(subgraphOutputs), "the model's outputs", false)
-	p.readOperators(main, codes)
+	main := p.readSubgraph(subgraphs.Table(s.subgraph), codes, "the model's")
+	p.g.inputs, p.g.outputs, p.g.operators = main.inputs, main.outputs, main.operators
+	p.readBodies(main, subgraphs, codes)
 	if r.Err() == nil && name != "" {
 		p.follow(s)
 	}
@@ -178,6 +187,35 @@ func (p *parser) external(offset, size uint64, what string) flatbuf.Span {
 	return flatbuf.Span{Offset: int64(offset), Size: int64(size)}
 }
 
+func (p *parser) readSubgraph(t flatbuf.Table, codes flatbuf.Vector, whose string) *body {
+	b := &body{first: len(p.g.tensors)}
+	p.readTensors(t)
+	b.tensors = len(p.g.tensors) - b.first
+	b.inputs = p.indices(b, t.Int32s(subgraphInputs), whose+" inputs", false)
+	b.outputs = p.indices(b, t.Int32s(subgraphOutputs), whose+" outputs", false)
+	p.readOperators(b, t, codes)
+	return b
+}
+
+// readBodies reads the subgraphs that operators call.
+func (p *parser) readBodies(main *body, subgraphs, codes flatbuf.Vector) {
+	p.g.bodies = map[int]*body{}
+	for waiting := []*body{main}; len(waiting) > 0 && p.r.Err() == nil; waiting = waiting[1:] {
+		for i := range waiting[0].operators {
+			for _, n := range waiting[0].operators[i].calls() {
+				switch {
+				case p.g.bodies[n] != nil || p.r.Err() != nil:
+				case n < 0 || n >= subgraphs.Len():
+					p.r.Fail("an operator calls subgraph %d of %d", n, subgraphs.Len())
+				default:
+					p.g.bodies[n] = p.readSubgraph(subgraphs.Table(n), codes, "a subgraph's")
+					waiting = append(waiting, p.g.bodies[n])
+				}
+			}
+		}
+	}
+}
+
 // ahead is for how many of a vector's tables memory is made ready at once, at most: a file may claim any number.
 const ahead = 4096
 
@@ -196,7 +234,7 @@ func (p *parser) readBuffers(model flatbuf.Table) {
 
 func (p *parser) readTensors(subgraph flatbuf.Table) {
 	tensors := subgraph.Tables(subgraphTensors)
-	p.g.tensors = make([]tensor, 0, min(tensors.Len(), ahead))
+	p.g.tensors = slices.Grow(p.g.tensors, min(tensors.Len(), ahead))
 	for i := 0; i < tensors.Len() && p.r.Err() == nil; i++ {
 		t := tensors.Table(i)
 		v := tensor{
@@ -266,25 +304,25 @@ func indexVector(t flatbuf.Table, typeSlot, slot int) []int32 {
 	}
 }
 
-// indices checks indices of tensors.
-func (p *parser) indices(raw []int32, what string, optional bool) []int {
+// indices checks indices of tensors of a subgraph, and returns those that they have in the graph.
+func (p *parser) indices(of *body, raw []int32, what string, optional bool) []int {
 	out := make([]int, len(raw))
 	for i, n := range raw {
 		switch {
-		case n >= 0 && int(n) < len(p.g.tensors):
-			out[i] = int(n)
+		case n >= 0 && int(n) < of.tensors:
+			out[i] = of.first + int(n)
 		case n == absent && optional:
 			out[i] = absent
 		default:
-			p.r.Fail("%s name tensor %d of %d", what, n, len(p.g.tensors))
+			p.r.Fail("%s name tensor %d of %d", what, n, of.tensors)
 		}
 	}
 	return out
 }
 
-func (p *parser) readOperators(subgraph flatbuf.Table, codes flatbuf.Vector) {
+func (p *parser) readOperators(of *body, subgraph flatbuf.Table, codes flatbuf.Vector) {
 	operators := subgraph.Tables(subgraphOperators)
-	p.g.operators = make([]operator, 0, min(operators.Len(), ahead))
+	of.operators = make([]operator, 0, min(operators.Len(), ahead))
 	for i := 0; i < operators.Len() && p.r.Err() == nil; i++ {
 		t := operators.Table(i)
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
@@ -297,9 +335,9 @@ func (p *parser) readOperators(subgraph flatbuf.Table, codes flatbuf.Vector) {
 		if offset := t.Uint64(operatorLargeOptionsOffset); offset > 1 {
 			op.bytes = p.external(offset, t.Uint64(operatorLargeOptionsSize), "an operator's options")
 		}
-		op.inputs = p.indices(t.Int32s(operatorInputs), "an operator's inputs", true)
-		op.outputs = p.indices(t.Int32s(operatorOutputs), "an operator's outputs", false)
-		p.g.operators = append(p.g.operators, op)
+		op.inputs = p.indices(of, t.Int32s(operatorInputs), "an operator's inputs", true)
+		op.outputs = p.indices(of, t.Int32s(operatorOutputs), "an operator's outputs", false)
+		of.operators = append(of.operators, op)
 	}
 }
 

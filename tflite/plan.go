@@ -40,6 +40,7 @@ const (
 	dynamic
 	static
 	refused // what computes it cannot run
+	empty   // it has no elements
 )
 
 // step is one operator: nodes of a subgraph, or what Go computes.
@@ -108,27 +109,9 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 	}
 	p.steps = make([]step, 0, len(g.operators))
 	var why reasons
-	for i := range g.operators {
-		op := &g.operators[i]
-		row, ok := operators[op.code]
-		if op.code == opCustom {
-			row, ok = customOperators[op.custom]
-		}
-		if !ok {
-			why.add(op, ErrUnsupportedOp)
-			p.refuse(op)
-			continue
-		}
-		s, err := p.plan(op, row, file)
-		switch {
-		case errors.Is(err, ErrMalformed):
-			return nil, fmt.Errorf("operator %d, %s: %w", op.index, op.name(), err)
-		case err != nil:
-			why.add(op, err)
-			p.refuse(op)
-		case s.emit != nil || s.compute != nil:
-			p.steps = append(p.steps, s)
-		}
+	inline := inliner{plan: p, file: file, why: &why}
+	if err := inline.operators(g.operators); err != nil {
+		return nil, err
 	}
 	if err := why.err(); err != nil {
 		return nil, err
@@ -170,7 +153,7 @@ func (p *plan) plan(op *operator, row operatorRow, file []byte) (s step, err err
 			c.malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
 		}
 		s.wide, s.uses, s.compute, s.reads = c.wide, c.uses, c.compute, c.reads
-		if c.err == nil && c.inGo {
+		if c.err == nil && c.compute != nil {
 			c.fold(&s)
 		}
 		if err = c.err; !errors.Is(err, ErrUnsupported) {

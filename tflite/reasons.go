@@ -25,7 +25,7 @@ func (r *reasons) add(op *operator, err error) {
 	if errors.Is(err, errRefused) {
 		return
 	}
-	text := op.name() + ": " + err.Error()
+	text := fmt.Sprint(op.code, op.custom, ": ", err)
 	if i, ok := r.where[text]; ok {
 		r.list[i].count++
 		return

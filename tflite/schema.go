@@ -210,6 +210,13 @@ const ( // LocalResponseNormalizationOptions
 	localBeta   = 3
 )
 
+const ( // WhileOptions, IfOptions
+	whileCondition = 0
+	whileBody      = 1
+	ifThen         = 0
+	ifElse         = 1
+)
+
 const ( // Padding
 	paddingSame  = 0
 	paddingValid = 1
