@@ -42,6 +42,8 @@
 //
 // WHILE and IF call other subgraphs. A loop that counts, as that of a recurrent layer, becomes as many steps as it has
 // rounds. Of an IF whose condition is not known, both subgraphs are computed. What has no elements can only be joined.
+// UNIDIRECTIONAL_SEQUENCE_LSTM becomes the operators that it consists of, for each step. Its states are kept from one
+// inference to the next, as TensorFlow Lite keeps them, until [xpwc/inference.Runner.Reset].
 //
 // Anything else is an error that names each operator that cannot run, once for each reason, with its index and how
 // often it is there.

@@ -24,10 +24,10 @@ type run struct {
 	out  []compute.Array
 }
 
-// staged reports whether Go computes something of the plan.
+// staged reports whether Go computes something of the plan, or keeps something.
 func (p *plan) staged() bool {
 	inGo := func(t int) bool { return p.graph.tensors[t].inGo() }
-	return slices.ContainsFunc(p.steps, func(s step) bool { return s.compute != nil }) ||
+	return len(p.states) > 0 || slices.ContainsFunc(p.steps, func(s step) bool { return s.compute != nil }) ||
 		slices.ContainsFunc(p.graph.inputs, inGo) || slices.ContainsFunc(p.graph.outputs, inGo)
 }
 
@@ -53,6 +53,10 @@ func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 	}
 	of.Subgraph = func(steps, inputs, outputs []int, l models.Loader) (*xnnpack.Subgraph, error) {
 		return m.subgraph(p.part(steps, inputs, outputs), l)
+	}
+	for _, s := range p.states {
+		zeros := func(dst []byte) error { clear(dst); return nil }
+		of.States = append(of.States, staging.State{Value: s.value, Next: s.next, Initial: zeros})
 	}
 	for i := range p.steps {
 		s := &p.steps[i]

@@ -39,6 +39,7 @@ const (
 	opSub                opcode = 41
 	opDiv                opcode = 42
 	opSqueeze            opcode = 43
+	opSequenceLSTM       opcode = 44
 	opStridedSlice       opcode = 45
 	opExp                opcode = 47
 	opTopK               opcode = 48

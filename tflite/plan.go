@@ -16,6 +16,7 @@ type plan struct {
 	graph     *graph
 	values    []value // by tensor index
 	steps     []step
+	states    []keeping
 	constants []*constant // in the order in which nodes first use them
 	derived   map[string]*constant
 	names     map[string]bool   // of tensors, once they were asked for
@@ -42,6 +43,9 @@ const (
 	refused // what computes it cannot run
 	empty   // it has no elements
 )
+
+// keeping is a value, zeros at first, that becomes another one when an inference ends.
+type keeping struct{ value, next int }
 
 // step is one operator: nodes of a subgraph, or what Go computes.
 type step struct {
@@ -188,6 +192,9 @@ func (p *plan) planOutputs(file []byte) ([]usage, error) {
 func (p *plan) prune() {
 	for _, i := range p.graph.outputs {
 		p.values[i].needed = true
+	}
+	for _, of := range p.states {
+		p.values[of.next].needed = true
 	}
 	for i, s := range slices.Backward(p.steps) {
 		if !slices.ContainsFunc(s.op.outputs, func(n int) bool { return p.values[n].needed }) {

@@ -217,6 +217,15 @@ const ( // WhileOptions, IfOptions
 	ifElse         = 1
 )
 
+const ( // UnidirectionalSequenceLSTMOptions
+	lstmActivation     = 0
+	lstmCellClip       = 1
+	lstmProjectionClip = 2
+	lstmTimeMajor      = 3
+	lstmDiagonal       = 5
+	lstmNone           = 100 // no option
+)
+
 const ( // Padding
 	paddingSame  = 0
 	paddingValid = 1

@@ -44,7 +44,7 @@ func (n *inliner) operators(ops []operator) error {
 		switch {
 		case op.code == opCustom:
 			row, ok = customOperators[op.custom]
-		case op.calls() != nil:
+		case op.calls() != nil, op.code == opSequenceLSTM:
 			ok = true
 		}
 		switch {
@@ -52,6 +52,8 @@ func (n *inliner) operators(ops []operator) error {
 			err = ErrUnsupportedOp
 		case op.calls() != nil:
 			err = n.call(op)
+		case op.code == opSequenceLSTM:
+			err = n.sequence(op)
 		default:
 			err = n.add(op, row)
 		}
@@ -273,6 +275,11 @@ func (n *inliner) again(t int) int {
 	if of.data.Size > 0 {
 		return t
 	}
+	return n.tensor(of)
+}
+
+// tensor adds a tensor to the graph, under a name that none has.
+func (n *inliner) tensor(of tensor) int {
 	names, name := n.tensorNames(), fmt.Sprintf("%s@%d", of.name, len(n.graph.tensors))
 	for names[name] {
 		name += "@"

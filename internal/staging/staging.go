@@ -161,7 +161,9 @@ func (s *stager) group(groups [][]int) {
 			for _, n := range s.Steps[i].Outputs {
 				seen[n] = true
 				leaves := func(reader int) bool { return of[reader] != g }
-				if slices.Contains(s.Outputs, n) || slices.ContainsFunc(readers[n], leaves) {
+				stays := func(state State) bool { return state.Next == n }
+				if slices.Contains(s.Outputs, n) || slices.ContainsFunc(readers[n], leaves) ||
+					slices.ContainsFunc(s.States, stays) {
 					outputs = append(outputs, n)
 				}
 			}

@@ -1,0 +1,297 @@
+package tflite
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"xpwc/internal/flatbuf"
+)
+
+// UNIDIRECTIONAL_SEQUENCE_LSTM is planned as the operators that it consists of: matrix products for each gate, of all
+// steps at once and of the output of the step before, and elementwise operators. Its states stay from one inference to
+// the next, as TensorFlow Lite keeps them, until they are reset. Where it computes with int8, what a step gives to the
+// next is rounded as there, and the rest is computed in single precision.
+
+// The operands of a gate are those of all gates, as far as it has them, and these numbers on.
+const (
+	lstmInput      = 0
+	lstmWeights    = 1 // of the input, the forget, the cell and the output gate
+	lstmRecurrent  = 5
+	lstmPeephole   = 9 // of the input, the forget and the output gate
+	lstmBias       = 12
+	lstmProjection = 16
+	lstmProjected  = 17 // the bias of the projection
+	lstmState      = 18
+	lstmCell       = 19
+	lstmNorm       = 20
+	lstmOperands   = 24
+)
+
+const (
+	inputGate = iota
+	forgetGate
+	cellGate
+	outputGate
+)
+
+// A composer plans an operator as several others. It keeps the first error.
+type composer struct {
+	*inliner
+	op   *operator
+	none flatbuf.Table // options that are not given
+	wide map[int]int   // tensors in single precision, by those that they are of
+	err  error
+}
+
+func (n *inliner) sequence(op *operator) error {
+	c := &composer{inliner: n, op: op, none: op.options.Table(lstmNone)}
+	if len(op.inputs) != lstmOperands || len(op.outputs) != 1 {
+		return fmt.Errorf("%w: %d inputs and %d outputs", ErrMalformed, len(op.inputs), len(op.outputs))
+	}
+	for _, i := range []int{lstmNorm, lstmNorm + 1, lstmNorm + 2, lstmNorm + 3} {
+		if op.inputs[i] != absent {
+			return fmt.Errorf("%w: layer normalization inside", ErrUnsupported)
+		}
+	}
+	if op.options.Bool(lstmDiagonal) {
+		return fmt.Errorf("%w: recurrent weights that are a diagonal", ErrUnsupported)
+	}
+	c.lstm()
+	return c.err
+}
+
+func (c *composer) lstm() {
+	x := c.floats(c.op.inputs[lstmInput])
+	shape := c.shape(x)
+	if c.err == nil && len(shape) != 3 {
+		c.err = fmt.Errorf("%w: an input of shape %v, not batch, time and numbers", ErrMalformed, shape)
+	}
+	if c.err != nil {
+		return
+	}
+	byTime := c.op.options.Bool(lstmTimeMajor)
+	if !byTime {
+		x = c.computes(opTranspose, x, c.integers(1, 0, 2))
+		shape = []int{shape[1], shape[0], shape[2]}
+	}
+	steps, batch := shape[0], shape[1]
+	var given [4][]int // what each gate makes of the input, by step
+	for gate := range given {
+		if w := c.op.inputs[lstmWeights+gate]; w != absent {
+			all := c.computes(opFullyConnected, x, c.floats(w), c.bias(lstmBias+gate))
+			given[gate] = c.plans(opSplit, steps, c.integers(0), all)
+		}
+	}
+	if c.err == nil && slices.ContainsFunc(given[forgetGate:], func(g []int) bool { return g == nil }) {
+		c.err = fmt.Errorf("%w: a gate without weights", ErrMalformed)
+	}
+	if c.err != nil {
+		return
+	}
+	width := c.shape(given[cellGate][0])[1]
+	last := width
+	if p := c.op.inputs[lstmProjection]; p != absent {
+		last = c.shape(c.floats(p))[0]
+	}
+	output, cell := c.state(batch, last), c.state(batch, width)
+	h, state := output, cell
+	var all []int
+	for t := range steps {
+		gate := func(k, peephole int) int {
+			sum := c.computes(opAdd, given[k][t], c.computes(opFullyConnected, h,
+				c.floats(c.op.inputs[lstmRecurrent+k]), absent))
+			if peephole != absent && c.op.inputs[peephole] != absent {
+				sum = c.computes(opAdd, sum, c.computes(opMul, state, c.floats(c.op.inputs[peephole])))
+			}
+			return sum
+		}
+		forget := c.computes(opLogistic, gate(forgetGate, lstmPeephole+1))
+		candidate := c.activated(gate(cellGate, absent))
+		kept := c.computes(opMul, forget, state)
+		var added int
+		if given[inputGate] != nil {
+			added = c.computes(opMul, c.computes(opLogistic, gate(inputGate, lstmPeephole)), candidate)
+		} else { // what is not forgotten is not replaced
+			added = c.computes(opSub, candidate, c.computes(opMul, forget, candidate))
+		}
+		state = c.clipped(c.computes(opAdd, kept, added), lstmCellClip)
+		h = c.computes(opMul, c.computes(opLogistic, gate(outputGate, lstmPeephole+2)), c.activated(state))
+		if p := c.op.inputs[lstmProjection]; p != absent {
+			h = c.clipped(c.computes(opFullyConnected, h, c.floats(p), c.bias(lstmProjected)), lstmProjectionClip)
+		}
+		h = c.rounded(h, c.op.inputs[lstmState])
+		all = append(all, c.computes(opReshape, h, c.integers(1, batch, last)))
+		if c.err != nil {
+			return
+		}
+	}
+	if c.states = append(c.states, keeping{output, h}, keeping{cell, state}); len(all) > mostJoined {
+		c.err = fmt.Errorf("%w: %d steps", ErrUnsupported, len(all))
+	}
+	joined := c.computes(opConcatenation, all...)
+	if !byTime {
+		joined = c.computes(opTranspose, joined, c.integers(1, 0, 2))
+	}
+	to, out := &c.graph.tensors[c.op.outputs[0]], c.op.outputs
+	if to.dtype == typeFloat32 {
+		c.finish(c.copied(c.op, joined, out[0]))
+	} else {
+		c.step(opQuantize, []int{joined}, out)
+	}
+}
+
+func (c *composer) finish(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// step plans one of the operators.
+func (c *composer) step(code opcode, inputs, outputs []int) {
+	c.stepOf(code, operators[code], inputs, outputs)
+}
+
+func (c *composer) stepOf(code opcode, row operatorRow, inputs, outputs []int) {
+	if c.err == nil {
+		c.err = c.add(&operator{index: c.op.index, within: c.op.name() + ": ", code: code, options: c.none,
+			inputs: inputs, outputs: outputs}, row)
+	}
+}
+
+// computes plans an operator with one output in single precision, and plans one with some. They return the outputs.
+func (c *composer) computes(code opcode, inputs ...int) int { return c.plans(code, 1, inputs...)[0] }
+
+func (c *composer) plans(code opcode, n int, inputs ...int) (outputs []int) {
+	for range n {
+		outputs = append(outputs, c.value(typeFloat32, quantization{}))
+	}
+	c.step(code, inputs, outputs)
+	return outputs
+}
+
+// value returns a new tensor.
+func (c *composer) value(dtype elementType, q quantization) int {
+	return c.tensor(tensor{name: c.op.name(), dtype: dtype, quantization: q})
+}
+
+// constant returns a new constant.
+func (c *composer) constant(dtype elementType, shape []int, data []byte) int {
+	t := c.value(dtype, quantization{})
+	c.values[t] = value{state: static, shape: shape, dtype: dtype, constant: &constant{name: c.graph.tensors[t].name,
+		stored: dtype, dtype: dtype, data: data, shape: shape, size: len(data)}}
+	return t
+}
+
+func (c *composer) integers(numbers ...int) int {
+	var data []byte
+	for _, n := range numbers {
+		data = binary.LittleEndian.AppendUint32(data, uint32(n))
+	}
+	return c.constant(typeInt32, []int{len(numbers)}, data)
+}
+
+// state returns a value that is kept from one inference to the next, and begins with zeros.
+func (c *composer) state(shape ...int) int {
+	t := c.value(typeFloat32, quantization{})
+	if _, err := elements(shape); err != nil && c.err == nil {
+		c.err = fmt.Errorf("%w: a state: %w", ErrMalformed, err)
+	}
+	c.values[t] = value{state: dynamic, shape: shape, dtype: typeFloat32}
+	return t
+}
+
+// shape returns that of a value that was planned.
+func (c *composer) shape(t int) []int {
+	of := &call{plan: c.inliner.plan, op: &operator{inputs: []int{t}}, file: c.file}
+	v := of.resolve(0)
+	c.finish(of.err)
+	return v.shape
+}
+
+// floats returns a tensor in single precision: another one if it is quantized, the same each time that it is asked for.
+func (c *composer) floats(t int) int {
+	if t == absent {
+		c.finish(fmt.Errorf("%w: an operand is missing", ErrMalformed))
+		return t
+	}
+	of := &c.graph.tensors[t]
+	if of.dtype == typeFloat32 || c.graph.tensors[c.op.outputs[0]].dtype == typeFloat32 && of.dtype == typeInt8 {
+		return t
+	}
+	if known, is := c.wide[t]; is {
+		return known
+	}
+	out := c.computes(opDequantize, t)
+	if c.wide == nil {
+		c.wide = map[int]int{}
+	}
+	c.wide[t] = out
+	return out
+}
+
+// bias returns operand i in single precision, or absent.
+func (c *composer) bias(i int) int {
+	t := c.op.inputs[i]
+	if t == absent || c.graph.tensors[t].dtype != typeInt32 {
+		return t
+	}
+	of := &call{plan: c.inliner.plan, op: &operator{inputs: []int{t}}, file: c.file}
+	v := of.resolve(0)
+	if c.finish(of.err); c.err != nil {
+		return absent
+	}
+	q := c.graph.tensors[t].quantization
+	if v.state != static || len(q.scales) != 1 {
+		c.err = fmt.Errorf("%w: a bias that is not constant, or of %d scales", ErrUnsupported, len(q.scales))
+		return absent
+	}
+	stored, err := v.constant.bytes(c.file)
+	c.finish(err)
+	data := make([]byte, len(stored))
+	for k := 0; k < len(stored); k += 4 {
+		n := int32(binary.LittleEndian.Uint32(stored[k:]))
+		binary.LittleEndian.PutUint32(data[k:], math.Float32bits(float32(n)*q.scales[0]))
+	}
+	return c.constant(typeFloat32, v.shape, data)
+}
+
+// rounded is a value as a tensor of another type has it.
+func (c *composer) rounded(t, like int) int {
+	of := tensor{dtype: typeFloat32}
+	if like != absent {
+		of = c.graph.tensors[like]
+	}
+	if !of.dtype.isBytes() {
+		return t
+	}
+	stored := c.value(of.dtype, of.quantization)
+	c.step(opQuantize, []int{t}, []int{stored})
+	return c.computes(opDequantize, stored)
+}
+
+// activated applies the operator's activation.
+func (c *composer) activated(t int) int {
+	switch a := c.op.options.Byte(lstmActivation); a {
+	case activationNone:
+		return t
+	case activationTanh:
+		return c.computes(opTanh, t)
+	default:
+		c.finish(fmt.Errorf("%w: activation %d", ErrUnsupported, a))
+		return t
+	}
+}
+
+// clipped limits a value to what an option says, if it is more than 0.
+func (c *composer) clipped(t, slot int) int {
+	most := float64(c.op.options.Float32(slot, 0))
+	if !(most > 0) {
+		return t
+	}
+	out := c.value(typeFloat32, quantization{})
+	row := operatorRow{plan: planUnary(clamp(-most, most))}
+	c.stepOf(opMaximum, row, []int{t}, []int{out})
+	return out
+}
