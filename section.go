@@ -92,18 +92,13 @@ func (d sectionDisk) Reader() (store.Reader, error) {
 	return sectionReader{r, d.offset}, err
 }
 
-// sectionReader reads the payloads of a section.
+// sectionReader reads a section.
 type sectionReader struct {
 	store.Reader
 	offset int64
 }
 
-func (r sectionReader) Hash(payloads []store.Payload, stop *int32) error {
-	for i := range payloads {
-		payloads[i].Offset += uint64(r.offset)
-	}
-	return r.Reader.Hash(payloads, stop)
-}
+func (r sectionReader) ReadAt(b []byte, offset int64) (int, error) { return r.Reader.ReadAt(b, r.offset+offset) }
 
 func (sectionDisk) WriteAt([]byte, int64) (int, error) { return 0, ErrReadOnly }
 func (sectionDisk) Allocate(_, _ int64) error          { return ErrReadOnly }

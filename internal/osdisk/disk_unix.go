@@ -12,8 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/internal/fd"
-	"xpwc/internal/store"
-	"xpwc/internal/verify"
 )
 
 // ErrReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
@@ -84,11 +82,6 @@ func (d descriptor) ReadAt(b []byte, offset int64) (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-// Hash implements [store.Reader].
-func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
-	return verify.Hash(uintptr(d), d, payloads, stop)
 }
 
 func (d descriptor) Close() error { return unix.Close(int(d)) }

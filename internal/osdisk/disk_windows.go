@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/windows"
 
 	"xpwc/internal/store"
-	"xpwc/internal/verify"
 )
 
 // ErrReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
@@ -86,11 +85,6 @@ func (d descriptor) ReadAt(b []byte, offset int64) (n int, err error) {
 		n += int(got)
 	}
 	return n, nil
-}
-
-// Hash implements [store.Reader].
-func (d descriptor) Hash(payloads []store.Payload, stop *int32) error {
-	return verify.Hash(uintptr(d.h), d, payloads, stop)
 }
 
 func (d descriptor) Close() error { return windows.CloseHandle(d.h) }

@@ -3,6 +3,7 @@ package store
 import (
 	"io"
 	"sync/atomic"
+	"time"
 
 	"xpwc/internal/digest"
 )
@@ -26,26 +27,56 @@ const (
 
 // A Reader is a cache file that is open once more, to be hashed by somebody who is not in a hurry.
 type Reader interface {
-	// Hash fills in the sums and states of payloads, each of which it is given once. They stay NotHashed when stop is
-	// not 0, and with an error, which is one of the system's and says nothing of them.
-	Hash(payloads []Payload, stop *int32) error
+	io.ReaderAt
 	io.Closer
 }
 
-// HashWith hashes a payload that r reads, on the calling thread, until stop is not 0.
-func (p *Payload) HashWith(r io.ReaderAt, stop *int32) {
+// Who hashes rests nine tenths of the time. What it computes and reads is taken from those who run models, on an idle
+// processor too: it has the memory's bandwidth from them, and a container's share of processors.
+const (
+	hashedTogether = 256 << 10
+	rests          = 9
+	shortestRest   = time.Millisecond // below it the system's timers are too coarse
+	longestRest    = 20 * time.Millisecond
+	stopWithin     = 2 * time.Millisecond // of a rest
+)
+
+// Hash fills in the sums and states of payloads that r reads. They stay NotHashed when stop is not 0.
+func Hash(r io.ReaderAt, payloads []Payload, stop *int32) {
+	block := make([]byte, hashedTogether)
+	worked := time.Duration(0)
+	for i := range payloads {
+		payloads[i].hash(r, block, func(since time.Time) (goOn bool) {
+			if worked += time.Since(since); rests*worked >= shortestRest {
+				rest(min(rests*worked, longestRest), stop)
+				worked = 0
+			}
+			return atomic.LoadInt32(stop) == 0
+		})
+	}
+}
+
+func rest(left time.Duration, stop *int32) {
+	for ; left > 0 && atomic.LoadInt32(stop) == 0; left -= stopWithin {
+		time.Sleep(min(left, stopWithin))
+	}
+}
+
+// hash hashes a payload piece by piece, for as long as goOn says so before each.
+func (p *Payload) hash(r io.ReaderAt, block []byte, goOn func(since time.Time) bool) {
 	var h digest.Hash
-	b := make([]byte, min(p.Size, 64<<10))
-	for at := uint64(0); at < p.Size; at += uint64(len(b)) {
-		if atomic.LoadInt32(stop) != 0 {
+	since := time.Now()
+	for at := uint64(0); at < p.Size; at += uint64(len(block)) {
+		if !goOn(since) {
 			return
 		}
-		b = b[:min(uint64(len(b)), p.Size-at)]
-		if n, _ := r.ReadAt(b, int64(p.Offset+at)); n < len(b) {
+		since = time.Now()
+		block = block[:min(uint64(len(block)), p.Size-at)]
+		if n, _ := r.ReadAt(block, int64(p.Offset+at)); n < len(block) {
 			p.State = Unreadable
 			return
 		}
-		_, _ = h.Write(b) // never fails
+		_, _ = h.Write(block) // never fails
 	}
 	p.Sum, p.State = h.Sum(), Hashed
 }

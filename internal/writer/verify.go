@@ -17,14 +17,14 @@ const (
 	verifyWithin = 10 * time.Second
 )
 
-// What is given to the thread that hashes at a time, at most, unless one payload is larger.
+// What is hashed at a time, at most, unless one payload is larger.
 const (
 	verifiedTogether      = 1024
 	verifiedBytesTogether = 32 << 20
 )
 
-// stopPatience is how long Close waits for that thread. It ends within milliseconds where there is a processor for
-// it, and where there is none it may not run for seconds; it needs nothing that Close gives up.
+// stopPatience is how long Close waits for what is being hashed, which ends within milliseconds unless the disk does not
+// answer. It needs nothing that Close gives up.
 const stopPatience = 100 * time.Millisecond
 
 // A verifier has the payloads of the file that sessions use hashed in the background. Its writer's mu guards it.
@@ -38,7 +38,7 @@ type verifier struct {
 	due     time.Time
 	latest  time.Time     // of due
 	pause   time.Duration // verifyPause, but in tests
-	stop    int32         // 1 when the cache is closed; atomic, because C reads it too
+	stop    int32         // 1 when the cache is closed; atomic
 }
 
 // A queued entry is to be verified, with what the file has for it.
@@ -142,15 +142,15 @@ func (v *verifier) putOff() {
 	}
 }
 
-// verify is the verifier's goroutine. It lets others hash: see internal/verify.
+// verify is the verifier's goroutine.
 func (w *Writer) verify() {
 	for {
 		payloads, reader := w.toVerify()
 		if len(payloads) == 0 {
 			return
 		}
-		err := reader.Hash(payloads, &w.verifier.stop)
-		if w.verified(payloads, err) {
+		store.Hash(reader, payloads, &w.verifier.stop)
+		if w.verified(payloads) {
 			w.commitDamage()
 		}
 	}
@@ -224,10 +224,9 @@ func (v *verifier) release(q queued) {
 }
 
 // verified compares what the file has with what was committed, and reports whether something is damaged.
-func (w *Writer) verified(payloads []store.Payload, err error) (found bool) {
+func (w *Writer) verified(payloads []store.Payload) (found bool) {
 	w.mu.Lock()
 	defer w.unlock()
-	w.noteLocked(err)
 	v := &w.verifier
 	v.latest = time.Now().Add(verifyWithin)
 	was := w.figures.DamagedPayloads
