@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/mapped"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/store/memdisk"
@@ -122,7 +123,7 @@ func requireRight(t *testing.T, s *Session, m map[string][]byte) {
 	for _, e := range s.user.Used() {
 		right := false
 		want := string(packedFrom(m[e.Record.Kernel]))
-		require.NoError(t, osdisk.Faultless(func() { right = want == string(e.Data) }))
+		require.NoError(t, mapped.Faultless(func() { right = want == string(e.Data) }))
 		require.True(t, right, "the bytes of %s", e.Record.Kernel)
 	}
 }
@@ -151,12 +152,12 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 	require.Empty(t, theirs.Stats().Private, "others begin a new file at once")
 	require.NoError(t, theirs.Save())
 
-	require.NoError(t, osdisk.Faultless(func() { copy(space[half:], packed[half:]) }), "XNNPACK packs on")
+	require.NoError(t, mapped.Faultless(func() { copy(space[half:], packed[half:]) }), "XNNPACK packs on")
 	endPacking(s, "large", space)
 	require.ErrorIs(t, s.Err(), ErrLost)
 	require.ErrorIs(t, s.Finalize(), ErrLost)
 	require.NoError(t, c.Save(), "nothing is tried again")
-	require.NoError(t, osdisk.Faultless(func() { other.check(t) }), "what another process has committed")
+	require.NoError(t, mapped.Faultless(func() { other.check(t) }), "what another process has committed")
 	require.NoError(t, errors.Join(s.Close(), o.Close(), other.Close(), theirs.Close(), c.Close()))
 	after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
 	open(t, after, theirModel).close(t)

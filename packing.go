@@ -11,6 +11,7 @@ import (
 	"xpwc/internal/ask"
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
+	"xpwc/internal/mapped"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/writer"
@@ -292,7 +293,7 @@ func withBytes(seen []writer.View, b []byte) (equal []*entries.Entry) {
 
 // hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
 func hasBytes(e *entries.Entry, b []byte) (same bool) {
-	_ = osdisk.Faultless(func() { same = bytes.Equal(e.Data, b) })
+	_ = mapped.Faultless(func() { same = bytes.Equal(e.Data, b) })
 	return same
 }
 

@@ -98,7 +98,9 @@ type sectionReader struct {
 	offset int64
 }
 
-func (r sectionReader) ReadAt(b []byte, offset int64) (int, error) { return r.Reader.ReadAt(b, r.offset+offset) }
+func (r sectionReader) ReadAt(b []byte, offset int64) (int, error) {
+	return r.Reader.ReadAt(b, r.offset+offset)
+}
 
 func (sectionDisk) WriteAt([]byte, int64) (int, error) { return 0, ErrReadOnly }
 func (sectionDisk) Allocate(_, _ int64) error          { return ErrReadOnly }

@@ -14,6 +14,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/mapped"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/testkit"
@@ -297,7 +298,7 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 			cut++
 			_, err := osdisk.Sum(e.Data)
 			require.ErrorContains(t, err, "cannot be read")
-			err = osdisk.Faultless(func() { _ = digest.Of(e.Data) })
+			err = mapped.Faultless(func() { _ = digest.Of(e.Data) })
 			require.ErrorContains(t, err, "cannot be read")
 		}
 		require.Equal(t, 3, cut)

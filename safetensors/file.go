@@ -63,7 +63,7 @@ func openFile(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := parse(m.Data())
+	h, err := parse(m, int64(len(m.Data())))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.Close())
 	}

@@ -15,7 +15,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(raw(`{"a":`+tensorJSON("F4", "[3,2]", "[0,3]")+`,"b":`+tensorJSON("F32", "[0]", "[3,3]")+`}`, 3))
 	f.Add(raw(`{"a":`+tensorJSON("U8", "[4294967296,4294967296,0]", "[0,0]")+`}`, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, err := parse(b)
+		h, err := parseBytes(b)
 		if err != nil {
 			require.ErrorIs(t, err, ErrMalformed)
 			return
@@ -27,7 +27,7 @@ func FuzzParse(f *testing.F) {
 		}
 		var out bytes.Buffer
 		require.NoError(t, Write(&out, tensors, &WriteOptions{Metadata: h.metadata}))
-		again, err := parse(out.Bytes())
+		again, err := parseBytes(out.Bytes())
 		require.NoError(t, err)
 		within(t, again, int64(out.Len()))
 	})
@@ -40,7 +40,7 @@ func FuzzHeader(f *testing.F) {
 		`,"b":`+tensorJSON("F16", "[]", "[0,2]")+`}  `, uint16(8))
 	f.Fuzz(func(t *testing.T, header string, data uint16) {
 		b := raw(header, int(data))
-		if h, err := parse(b); err == nil {
+		if h, err := parseBytes(b); err == nil {
 			within(t, h, int64(len(b)))
 		} else {
 			require.ErrorIs(t, err, ErrMalformed)

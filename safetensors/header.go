@@ -41,28 +41,34 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
-// parse reads the header of a file with these bytes, and checks it against them.
-func parse(file []byte) (*header, error) {
-	if len(file) < lengthSize {
-		return nil, malformed("%d bytes are no header", len(file))
+// parse reads the header of a file of so many bytes, and checks it against them.
+func parse(file io.ReaderAt, size int64) (*header, error) {
+	if size < lengthSize {
+		return nil, malformed("%d bytes are no header", size)
 	}
-	n := binary.LittleEndian.Uint64(file)
+	var start [lengthSize + 1]byte
+	if _, err := file.ReadAt(start[:min(size, lengthSize+1)], 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(start[:])
 	switch {
 	case n > maxHeader:
 		return nil, malformed("a header of %d bytes, more than %d", n, maxHeader)
-	case n > uint64(len(file)-lengthSize):
-		return nil, malformed("a header of %d bytes in a file of %d", n, len(file))
-	}
-	text := file[lengthSize:][:n]
-	if n == 0 || text[0] != '{' {
+	case n > uint64(size-lengthSize):
+		return nil, malformed("a header of %d bytes in a file of %d", n, size)
+	case n == 0 || start[lengthSize] != '{':
 		return nil, malformed("the header does not begin with '{'")
+	}
+	text := make([]byte, n)
+	if _, err := file.ReadAt(text, lengthSize); err != nil {
+		return nil, err
 	}
 	h, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
 	h.data = lengthSize + int64(n)
-	return h, h.check(int64(len(file)) - h.data)
+	return h, h.check(size - h.data)
 }
 
 // decode reads the header's JSON. It accepts what the format's JSON schema allows, except names that come twice.

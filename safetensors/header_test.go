@@ -86,7 +86,7 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"only bytes of no tensor": {raw(`{}`, 1), "1 bytes follow"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(c.file)
+			_, err := parseBytes(c.file)
 			require.ErrorIs(t, err, ErrMalformed)
 			require.ErrorContains(t, err, c.want)
 		})
@@ -123,7 +123,7 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 			[]entry{{"a", U8, []int{1}, 0, 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, err := parse(c.file)
+			h, err := parseBytes(c.file)
 			require.NoError(t, err)
 			require.Equal(t, c.want, h.tensors)
 		})
@@ -133,25 +133,25 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 // golden is what the reference implementation wrote; see testdata/README.md.
 func TestAFileCutOffAnywhereIsRefused(t *testing.T) {
 	good := golden(t)
-	_, err := parse(good)
+	_, err := parseBytes(good)
 	require.NoError(t, err)
 	for n := range good {
-		_, err := parse(good[:n])
+		_, err := parseBytes(good[:n])
 		require.ErrorIs(t, err, ErrMalformed, "%d of %d bytes", n, len(good))
 	}
-	_, err = parse(append(bytes.Clone(good), 0))
+	_, err = parseBytes(append(bytes.Clone(good), 0))
 	require.ErrorIs(t, err, ErrMalformed)
 }
 
 func TestADamagedHeaderIsRefusedOrReadWithinTheFile(t *testing.T) {
 	good := golden(t)
-	h, err := parse(good)
+	h, err := parseBytes(good)
 	require.NoError(t, err)
 	for i := range h.data {
 		for _, flip := range []byte{0x01, 0x10, 0x80, 0xff} {
 			bad := bytes.Clone(good)
 			bad[i] ^= flip
-			if h, err := parse(bad); err == nil {
+			if h, err := parseBytes(bad); err == nil {
 				within(t, h, int64(len(bad)))
 			} else {
 				require.ErrorIs(t, err, ErrMalformed)
@@ -182,3 +182,5 @@ func TestEveryTypeHasItsSize(t *testing.T) {
 		}
 	}
 }
+
+func parseBytes(file []byte) (*header, error) { return parse(bytes.NewReader(file), int64(len(file))) }

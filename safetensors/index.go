@@ -83,7 +83,7 @@ func (f *File) addShard(path string, wanted func(name string) bool) error {
 		return err
 	}
 	f.shards = append(f.shards, m)
-	h, err := parse(m.Data())
+	h, err := parse(m, int64(len(m.Data())))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

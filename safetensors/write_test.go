@@ -13,7 +13,7 @@ import (
 // offsets gives where in the file each tensor begins.
 func offsets(t *testing.T, b []byte) map[string]int64 {
 	t.Helper()
-	h, err := parse(b)
+	h, err := parseBytes(b)
 	require.NoError(t, err)
 	out := map[string]int64{}
 	for _, e := range h.tensors {

@@ -12,9 +12,10 @@ package main
 
 static struct sigaction before;
 static uintptr_t go_begin, go_end;
+static const int32_t* faultlessly;
 
-// What faults in Go is for Go's runtime. What faults in C, as in XNNPACK while it packs, nobody can catch: it is said
-// in words, in place of a dump of the runtime's.
+// What faults in Go while somebody catches that is for Go's runtime. What else faults, as in XNNPACK while it packs, is
+// said in words, in place of a dump of the runtime's.
 static void on_bus_error(int signal, siginfo_t* info, void* context) {
   const ucontext_t* at = context;
 #if defined(__x86_64__)
@@ -22,7 +23,7 @@ static void on_bus_error(int signal, siginfo_t* info, void* context) {
 #else
   const uintptr_t faulted = (uintptr_t) at->uc_mcontext.pc;
 #endif
-  if (faulted >= go_begin && faulted < go_end) {
+  if (faulted >= go_begin && faulted < go_end && __atomic_load_n(faultlessly, __ATOMIC_SEQ_CST) > 0) {
     before.sa_sigaction(signal, info, context);
     return;
   }
@@ -35,7 +36,7 @@ static void on_bus_error(int signal, siginfo_t* info, void* context) {
   _exit(1);
 }
 
-static void say_bus_errors(uintptr_t begin, uintptr_t end) {
+static void say_bus_errors(uintptr_t begin, uintptr_t end, const int32_t* catching) {
   struct sigaction mine;
   memset(&mine, 0, sizeof(mine));
   mine.sa_sigaction = on_bus_error;
@@ -44,6 +45,7 @@ static void say_bus_errors(uintptr_t begin, uintptr_t end) {
   }
   go_begin = begin;
   go_end = end;
+  faultlessly = catching;
   mine.sa_flags = before.sa_flags;
   mine.sa_mask = before.sa_mask;
   sigaction(SIGBUS, &mine, NULL);
@@ -55,12 +57,15 @@ import (
 	"reflect"
 	"runtime"
 	"sort"
+	"unsafe"
+
+	"xpwc/internal/mapped"
 )
 
-// sayBusErrors has the process end in words when C reads a mapped file where there is nothing any more.
+// sayBusErrors has the process end in words when it reads a mapped file where there is nothing any more.
 func sayBusErrors() {
 	begin, end := goText()
-	C.say_bus_errors(C.uintptr_t(begin), C.uintptr_t(end))
+	C.say_bus_errors(C.uintptr_t(begin), C.uintptr_t(end), (*C.int32_t)(unsafe.Pointer(&mapped.Faultlessly)))
 }
 
 // goText returns where the program has what was compiled from Go, which the linker puts in one piece.

@@ -74,7 +74,7 @@ func mount(t *testing.T, root func(*fs.LoopbackNode) fs.InodeEmbedder) (dir, rea
 	data := &fs.LoopbackRoot{Path: real}
 	data.RootNode = root(&fs.LoopbackNode{RootData: data})
 	server, err := fs.Mount(dir, data.RootNode,
-		&fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "xpwc"}})
+		&fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "xpwc", MaxReadAhead: 4096}})
 	if err != nil && os.Getenv(registrytest.All) == "" {
 		t.Skip("no file system can be mounted here:", err)
 	}

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -14,7 +17,7 @@ import (
 	"xpwc/internal/registrytest"
 )
 
-// A failing node is one of a disk that cannot give a page of each file that is called bad.
+// A failing node is one of a disk that cannot give a page of each file whose name begins with bad.
 type failing struct {
 	*fs.LoopbackNode
 	page *int64
@@ -26,7 +29,7 @@ func (n *failing) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeE
 
 func (n *failing) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	h, mode, errno := n.LoopbackNode.Open(ctx, flags)
-	if errno == fs.OK && n.Path(n.Root()) == "bad" {
+	if errno == fs.OK && strings.HasPrefix(n.Path(n.Root()), "bad") {
 		return &failingFile{h.(*fs.LoopbackFile), *n.page}, mode, errno
 	}
 	return h, mode, errno
@@ -68,10 +71,44 @@ func TestACacheThatTheDiskCannotReadIsSetAsideByRunAndReportedByVerify(t *testin
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, server.Unmount()) })
 			path := filepath.Join(dir, "bad")
-			require.Contains(t, says(t, dir, 1, "verify", path), "input/output error")
-			got, _ := runJSON(t, dir, model, "--cache", path)
+			require.Contains(t, says(t, t.TempDir(), 1, "verify", path), "input/output error")
+			got, _ := runJSON(t, t.TempDir(), model, "--cache", path)
 			require.Equal(t, want.Outputs, got.Outputs)
 			require.FileExists(t, filepath.Join(real, "bad.damaged"))
+		})
+	}
+}
+
+func TestAFileThatTheDiskCannotReadIsReportedInWordsByAnyCommand(t *testing.T) {
+	_, file := packed(t, face)
+	page := int64(0)
+	dir, real := mount(t, func(n *fs.LoopbackNode) fs.InodeEmbedder { return &failing{n, &page} })
+	for name, c := range map[string]struct {
+		from, says string
+		args       []string // in which bad is where the file is
+	}{
+		"bad.xpwc":        {file, "input/output error", []string{"inspect", "bad"}},
+		"bad-diff.xpwc":   {file, "input/output error", []string{"diff", "bad", file}},
+		"bad-report.xpwc": {file, "input/output error", []string{"report", "bad", "-o", "page"}},
+		"bad-compact":     {file, "input/output error", []string{"compact", "bad"}},
+		"bad-push":        {file, "input/output error", []string{"push", "localhost:1/a:b", "bad"}},
+		"bad.pte":         {program(t, mobilenet), "input/output error|its disk failed", []string{"inspect", "bad"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			content, err := os.ReadFile(c.from)
+			require.NoError(t, err)
+			page = 0
+			if name == "bad.pte" { // whose first page is read
+				page = 1
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(real, name), content, 0o600))
+			c.args[slices.Index(c.args, "bad")] = filepath.Join(dir, name)
+			cmd := exec.Command(tool, c.args...)
+			cmd.Dir = t.TempDir() // not what this process itself shows: it stands still while a program begins
+			out, err := cmd.CombinedOutput()
+			require.Error(t, err)
+			require.Regexp(t, c.says, string(out))
+			require.NotContains(t, string(out), "goroutine ")
 		})
 	}
 }

@@ -29,4 +29,7 @@ func (h *held) changedSince(path string, before State) (bool, error) {
 	return ChangedSince(f.Fd(), before)
 }
 
+// readAt fills b from what is mapped.
+func (h *held) readAt(b, mapped []byte, _ int64) (int, error) { return copy(b, mapped), nil }
+
 func (h *held) close() error { return nil }

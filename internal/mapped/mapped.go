@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -157,6 +158,25 @@ func (f *File) Data() []byte {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.data
+}
+
+// ReadAt implements [io.ReaderAt] for what must not end the process: where the system lets it, it reads the file and
+// not the mapping, so that what the disk cannot give is an error. Errors are those of View, and io.EOF after the end.
+func (f *File) ReadAt(b []byte, offset int64) (n int, err error) {
+	err = f.View(func(data []byte) error {
+		if offset < 0 || offset >= int64(len(data)) {
+			return io.EOF
+		}
+		data = data[offset:]
+		if n, err = f.held.readAt(b[:min(len(b), len(data))], data, offset); err != nil {
+			return &fs.PathError{Op: "read", Path: f.path, Err: err}
+		}
+		if n < len(b) {
+			return io.EOF
+		}
+		return nil
+	})
+	return n, err
 }
 
 // View calls do with the mapping, which do must neither keep nor close: Close waits for it. View returns what do

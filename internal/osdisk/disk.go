@@ -7,13 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"time"
 	"unsafe"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/mapped"
 	"xpwc/internal/store"
 	"xpwc/internal/trust"
 )
@@ -252,7 +251,7 @@ func Sum(b []byte) (sum digest.Digest, err error) {
 	if err := populate(wholePages(b)); err != nil {
 		return digest.Digest{}, fmt.Errorf("%d mapped bytes cannot be read: %w", len(b), err)
 	}
-	err = Faultless(func() { sum = digest.Of(b) })
+	err = mapped.Faultless(func() { sum = digest.Of(b) })
 	return sum, err
 }
 
@@ -264,22 +263,6 @@ func wholePages(b []byte) []byte {
 
 // addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
-
-// Faultless calls do, which reads mapped memory, and returns an error if it cannot be read: the file was cut off, or
-// the disk cannot give it. Otherwise that ends the process with a signal.
-func Faultless(do func()) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if fault := recover(); fault != nil {
-			if _, isFault := fault.(runtime.Error); !isFault {
-				panic(fault)
-			}
-			err = fmt.Errorf("mapped memory cannot be read: %v", fault)
-		}
-	}()
-	do()
-	return nil
-}
 
 // writeZeros is how space is reserved where the system has no call for it. Only bytes beyond the end of the file are
 // written: what lies before it has its space.
