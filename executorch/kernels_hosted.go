@@ -66,7 +66,8 @@ var hostedKernels = map[string]func(*invocation){
 	"aten::sum.IntList_out":                 quantified(summed),
 	"aten::where.self_out":                  (*invocation).where,
 	"aten::masked_fill.Scalar_out":          (*invocation).maskedFill,
-	"aten::argmax.out":                      (*invocation).argmax,
+	"aten::argmax.out":                      indexOf(compute.ArgMax),
+	"aten::argmin.out":                      indexOf(compute.ArgMin),
 	"aten::arange.start_out":                (*invocation).arange,
 	"aten::full.out":                        (*invocation).fullOf,
 	"aten::full_like.out":                   (*invocation).fullOf,
@@ -79,6 +80,8 @@ var hostedKernels = map[string]func(*invocation){
 	"aten::mul.Scalar_out":                  combined(compute.Product),
 	"aten::maximum.out":                     combined(compute.Greatest),
 	"aten::minimum.out":                     combined(compute.Least),
+	"aten::pow.Tensor_Tensor_out":           combined(compute.Power),
+	"aten::avg_pool2d.out":                  (*invocation).averageHere,
 	"aten::div.out":                         combined(compute.Quotient),
 	"aten::div.Scalar_out":                  combined(compute.Quotient),
 	"aten::div.out_mode":                    (*invocation).divided,
@@ -442,19 +445,23 @@ func (c *invocation) where() {
 	})
 }
 
-func (c *invocation) argmax() {
-	in := c.given(0)
-	x, y := c.tensor(0), c.tensor(c.last())
-	if c.err == nil && c.absent(1) {
-		c.outside()
+// indexOf plans where the largest or smallest element is: along a dimension, or of all in their order.
+func indexOf(index func(out, in compute.Array, axis int) error) func(*invocation) {
+	return func(c *invocation) {
+		in := c.given(0)
+		x, y := c.tensor(0), c.tensor(c.last())
+		shape, axis := []int{product(x.shape)}, 0
+		if !c.absent(1) {
+			shape, axis = x.shape, c.axis(x, c.whole(1))
+		}
+		if c.err == nil && product(y.shape)*shape[axis] != product(shape) {
+			c.fail(malformed("a dimension of %v for %v", x.shape, y.shape))
+		}
+		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+			in[0].Shape = shape
+			return index(out, in[0], axis)
+		})
 	}
-	axis := c.axis(x, c.whole(1))
-	if c.err == nil && product(y.shape)*x.shape[axis] != product(x.shape) {
-		c.fail(malformed("dimension %d of %v for %v", axis, x.shape, y.shape))
-	}
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-		return compute.ArgMax(out, in[0], axis)
-	})
 }
 
 // arange counts from a number in steps.

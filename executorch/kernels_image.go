@@ -109,6 +109,35 @@ func (c *invocation) averagePool() {
 	c.imageTo(c.last(), n.Output)
 }
 
+// averageHere is averagePool in Go, with another divisor or where padding counts of which a window covers a part.
+func (c *invocation) averageHere() {
+	in := c.given(0)
+	x, y := c.tensor(0), c.tensor(c.last())
+	window := c.size(1, xnnpack.Size{})
+	stride, around := c.size(2, window), c.size(3, xnnpack.Size{})
+	counts, divisor := c.whole(5) != 0, 0.0
+	if !c.absent(6) {
+		divisor = c.number(6)
+	}
+	fits := func(n, to, around, window, stride int) bool {
+		return window > 0 && stride > 0 && around >= 0 && 2*around <= window && (to-1)*stride < n+around
+	}
+	if c.err == nil && (len(x.shape) != 4 || len(y.shape) != 4 || !slices.Equal(x.shape[:2], y.shape[:2]) ||
+		x.dtype != y.dtype || !fits(x.shape[2], y.shape[2], around.Height, window.Height, stride.Height) ||
+		!fits(x.shape[3], y.shape[3], around.Width, window.Width, stride.Width)) {
+		c.fail(malformed("a window of %v by %v on %v for %v", window, stride, x.shape, y.shape))
+	}
+	padded := []int{0, 0}
+	if counts {
+		padded = []int{around.Height, around.Width}
+	}
+	w := compute.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
+		Before: []int{around.Height, around.Width}}
+	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+		return compute.MeanUnder(w, out, in[0], padded, divisor)
+	})
+}
+
 // roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
 // image, but not begin there.
 func roundedUp(p xnnpack.Padding, image []int, window, stride xnnpack.Size) xnnpack.Padding {

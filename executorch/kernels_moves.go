@@ -32,6 +32,7 @@ var movingKernels = map[string]func(*invocation){
 	"aten::detach_copy.out":            (*invocation).sameBytes,
 	"aten::lift_fresh_copy.out":        (*invocation).sameBytes,
 	"aten::expand_copy.out":            (*invocation).repeated,
+	"aten::unfold_copy.out":            (*invocation).unfolded,
 	"aten::slice_copy.Tensor_out":      (*invocation).everySo,
 	"aten::select_copy.int_out":        (*invocation).one,
 	"aten::permute_copy.out":           (*invocation).reordered,
@@ -402,9 +403,12 @@ func (c *invocation) joinedHere() {
 // copied is the second argument, broadcast to the first one's shape.
 func (c *invocation) copied() {
 	in := c.given(1)
-	c.fits(in)
-	if c.err == nil && c.tensor(1).dtype != c.tensor(c.last()).dtype {
+	y := c.tensor(c.last())
+	if c.err == nil && c.tensor(1).dtype != y.dtype {
 		c.outside()
+	}
+	if shape, ok := compute.Broadcast(c.of(in).Shape, y.shape); c.err == nil && (!ok || !slices.Equal(shape, y.shape)) {
+		c.fail(malformed("shape %v for %v", c.of(in).Shape, y.shape))
 	}
 	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
 		return compute.Expand(out, in[0])
@@ -475,6 +479,25 @@ func (c *invocation) repeated() {
 			strides[at] = from[i]
 		}
 	}
+	c.strided(0, strides)
+}
+
+// unfolded is slices of a size along a dimension, a step apart: they are along it, and the elements of each come last.
+func (c *invocation) unfolded() {
+	x, y := c.tensor(0), c.tensor(c.last())
+	axis, size, step := c.axis(x, c.whole(1)), c.whole(2), c.whole(3)
+	c.rows(x, y)
+	if c.err != nil {
+		return
+	}
+	if n := x.shape[axis]; size < 1 || step < 1 || size > n ||
+		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], []int{(n-size)/step + 1}, x.shape[axis+1:], []int{size})) {
+		c.fail(malformed("slices of %d of %v for %v", size, x.shape, y.shape))
+		return
+	}
+	strides := rowsOf(x.shape)
+	strides = append(strides, strides[axis])
+	strides[axis] *= step
 	c.strided(0, strides)
 }
 

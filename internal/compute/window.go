@@ -44,6 +44,45 @@ func Under(w Window, out, in Array, places []int, groups int) error {
 	return nil
 }
 
+// MeanUnder fills an output of [batch, channels, …] with the mean of what is under a window at each of its places. Beside
+// elements of the input, zeros count as far as padded says, before the first element and after the last. A divisor that
+// is not 0 takes the place of their number.
+func MeanUnder(w Window, out, in Array, padded []int, divisor float64) error {
+	sizes, places := in.Shape[2:], out.Shape[2:]
+	inner, count := product(sizes), product(places)
+	far := rows(sizes)
+	walkIndices(places, func(place int, index []int) {
+		var elements []int
+		counted := 0
+		walkIndices(w.Size, func(_ int, element []int) {
+			at, inside := 0, true
+			for d, e := range element {
+				n := index[d]*w.Stride[d] - w.Before[d] + e
+				if n < -padded[d] || n >= sizes[d]+padded[d] {
+					return
+				}
+				at += n * far[d]
+				inside = inside && n >= 0 && n < sizes[d]
+			}
+			if counted++; inside {
+				elements = append(elements, at)
+			}
+		})
+		by := divisor
+		if by == 0 {
+			by = float64(counted)
+		}
+		for ch := range in.Shape[0] * in.Shape[1] {
+			sum := 0.0
+			for _, at := range elements {
+				sum += in.Number(ch*inner + at)
+			}
+			out.Put(ch*count+place, sum/by)
+		}
+	})
+	return nil
+}
+
 // walkIndices calls do with each index of a shape, in order.
 func walkIndices(shape []int, do func(i int, index []int)) {
 	index := make([]int, len(shape))
