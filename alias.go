@@ -21,9 +21,9 @@ func (s *Session) Alias(alias, original []byte, conversion string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch src := s.addresses[addressOf(original)]; {
-	case s.closed:
+	case s.stage == stageClosed:
 		return fmt.Errorf("alias: %w", ErrClosed)
-	case s.finalized:
+	case s.stage == stageFinalized:
 		return fmt.Errorf("alias: %w", ErrFinalized)
 	case src == nil:
 		return fmt.Errorf("alias: the original was not loaded: %w", ErrUnknownTensor)

@@ -38,7 +38,6 @@ func (c *core) askForLayout() {
 		return
 	}
 	go func(shown evidence) {
-		shown = shown.ofThisMachine()
 		if !slices.ContainsFunc(shown, func(s shownFamily) bool { return s.complete }) {
 			_, _ = ask.Layout()
 			return
@@ -51,26 +50,35 @@ func (c *core) askForLayout() {
 	}(c.shown())
 }
 
-// shown returns what the loaded file says of layouts.
+// shown returns what the loaded file says of layouts, as far as it was seen on such a machine as this.
 func (c *core) shown() evidence {
 	index := c.writer.Index()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if index != c.index {
-		c.index, c.evidence = index, shownBy(index)
+		c.index, c.evidence = index, shownBy(index).ofThisMachine()
 	}
 	return c.evidence
 }
 
-// layout returns the fingerprint of how XNNPACK packs here. Without one, nobody could distinguish what is packed
-// from what others pack. A cache in memory needs none.
-func (s *Session) layout() format.Digest {
-	if !s.layoutKnown && !s.cache.inMemory() {
-		layout, err := ask.Layout()
-		if err != nil {
-			s.remark(err)
+// A hereLayout is how XNNPACK packs here, or why it does not say so.
+type hereLayout struct {
+	fingerprint format.Digest
+	err         error
+}
+
+// layout returns how XNNPACK packs here. Without a fingerprint, nobody could distinguish what is packed from what others
+// pack. A cache in memory needs none.
+func (s *Session) layout() *hereLayout {
+	if s.here == nil {
+		s.here = &hereLayout{}
+		if !s.cache.inMemory() {
+			layout, err := ask.Layout()
+			if err != nil {
+				s.remark(err)
+			}
+			*s.here = hereLayout{layout.Fingerprint, err}
 		}
-		s.here, s.layoutErr, s.layoutKnown = layout.Fingerprint, err, true
 	}
 	return s.here
 }
@@ -78,15 +86,12 @@ func (s *Session) layout() format.Digest {
 // layoutFor returns the fingerprint of the layout whose entries of a weight are what XNNPACK packs here. It may be
 // presumed, from evidence: then what the file does not have must not be packed under it.
 func (s *Session) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, presumed bool) {
-	if !s.layoutKnown && kernel != nil && !ask.Answered() {
-		if !s.evidenceKnown {
-			s.evidence, s.evidenceKnown = s.evidence.ofThisMachine(), true
-		}
+	if s.here == nil && kernel != nil && !ask.Answered() {
 		if layout, presumed = s.evidence.layoutFor(kernel, fingerprintID); presumed {
 			return layout, true
 		}
 	}
-	return s.layout(), false
+	return s.layout().fingerprint, false
 }
 
 // presume has a weight looked up under the layout that layoutFor returns.
@@ -94,16 +99,16 @@ func (s *Session) presume(w *weight) {
 	var layout format.Digest
 	layout, w.presumed = s.layoutFor(w.kernel, w.Key.FingerprintID)
 	w.Under(layout)
-	w.named = w.named && s.layoutErr == nil
+	w.named = w.named && (s.here == nil || s.here.err == nil)
 }
 
 // makeSure has the weight named under this machine's layout, and reports whether it was under another. XNNPACK takes a
 // millisecond or two to say which that is.
 func (s *Session) makeSure(w *weight) (changed bool) {
 	presumed := w.Key.Layout
-	w.Under(s.layout())
+	w.Under(s.layout().fingerprint)
 	w.presumed = false
-	w.named = w.named && s.layoutErr == nil
+	w.named = w.named && (s.here == nil || s.here.err == nil)
 	return w.Key.Layout != presumed || !w.named
 }
 

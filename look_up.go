@@ -24,7 +24,7 @@ type lookUpKey struct {
 func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.finalized {
+	if s.stage != stageLoading {
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
 	}

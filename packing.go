@@ -76,7 +76,7 @@ func (s *Session) reserve(n uint64) []byte {
 func (s *Session) reserveSpace(n uint64) (p space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.finalized {
+	if s.stage != stageLoading {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, ErrFinalized))
 		return space{}
 	}
@@ -219,7 +219,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 			w.named = false
 		}
 	}
-	s.packed = true
+	s.work = max(s.work, workEqual)
 	p.took = time.Since(p.start)
 	p.Data = p.Data[:size:size]
 	e := s.packedBefore(w, p)
@@ -251,7 +251,7 @@ const mostTried = 16
 // in every process.
 func (s *Session) packedBefore(w *weight, p space) *entries.Entry {
 	index := s.cache.writer.Index()
-	if !w.named || s.layoutKnown || ask.Answered() || index == nil {
+	if !w.named || s.here != nil || ask.Answered() || index == nil {
 		return nil
 	}
 	layouts := index.Layouts()
@@ -357,7 +357,7 @@ func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 
 // keptPacked takes note of what a new entry means for the session's load.
 func (s *Session) keptPacked(reason string) {
-	s.added = true
+	s.work = workNew
 	if reason != "" {
 		s.reportPrivate(Reason(reason))
 	}

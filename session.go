@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"xpwc/internal/entries"
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/internal/writer"
 )
@@ -25,11 +24,10 @@ type Session struct {
 	provider provider
 	begun    time.Time
 
-	mu        sync.Mutex
-	finalized bool
-	closed    bool
-	err       error   // the first that a callback could not return
-	remarks   []error // that did the runtime no harm, for Stats
+	mu      sync.Mutex
+	stage   stage
+	err     error   // the first that a callback could not return
+	remarks []error // that did the runtime no harm, for Stats
 
 	sources    map[string]*source
 	newSources entries.Stock[source]
@@ -41,12 +39,8 @@ type Session struct {
 	unfilled   []*source           // those whose content may yet have to be computed
 	digests    sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
-	here        format.Digest // fingerprint of this machine's layout
-	layoutErr   error
-	layoutKnown bool
-
-	evidence      evidence // of the file's layouts, when the session began
-	evidenceKnown bool     // it is of this machine
+	here     *hereLayout // how XNNPACK packs here, nil until it was asked
+	evidence evidence    // of the file's layouts, of this machine, when the session began
 
 	asked     weight // what the callback that is being served names
 	announced *announcement
@@ -59,8 +53,7 @@ type Session struct {
 
 	watches   map[Watch]*watch // of loaded tensors
 	lastWatch *watch
-	packed    bool             // XNNPACK packed something
-	added     bool             // and the cache did not have all of that
+	work      work
 	restamps  []writer.Restamp // for Finalize, which knows whether their sources changed
 
 	lastOrigin  *entries.Origin // most tensors have the same
@@ -69,6 +62,24 @@ type Session struct {
 
 	done, total int64 // Progress
 }
+
+// A stage is how far a session has come.
+type stage uint8
+
+const (
+	stageLoading stage = iota
+	stageFinalized
+	stageClosed
+)
+
+// A work is what XNNPACK had to do for a session.
+type work uint8
+
+const (
+	workNone  work = iota
+	workEqual      // it packed something, and the cache had all of that
+	workNew        // it packed something that the cache did not have
+)
 
 // NewSession begins a session. data gives the unpacked tensors for Load and may be nil if Load is not called: then all
 // weights are unnamed. What other processes committed to the file by now is picked up.
@@ -148,9 +159,9 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed:
+	case s.stage == stageClosed:
 		return nil, fmt.Errorf("load %q: %w", name, ErrClosed)
-	case s.finalized:
+	case s.stage == stageFinalized:
 		return nil, fmt.Errorf("load %q: %w", name, ErrFinalized)
 	case s.data == nil:
 		return nil, fmt.Errorf("load %q: %w", name, ErrNoDataMap)
@@ -263,10 +274,10 @@ func (s *Session) remark(err error) {
 func (s *Session) Finalize() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.stage == stageClosed {
 		return fmt.Errorf("finalize: %w", ErrClosed)
 	}
-	if s.finalized {
+	if s.stage == stageFinalized {
 		return errors.Join(s.err, s.user.Lost())
 	}
 	lost := s.finalize()
@@ -293,7 +304,7 @@ func (s *Session) Err() error { return s.user.Check() }
 
 // finalize returns why what the runtime uses is lost, if it is.
 func (s *Session) finalize() (lost error) {
-	s.finalized = true
+	s.stage = stageFinalized
 	s.digests.Wait()
 	end := s.lookAgain()
 	end.Errors = errors.Join(s.remarks...)
@@ -328,13 +339,13 @@ func (s *Session) note(err error) {
 func (s *Session) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.stage == stageClosed {
 		return nil
 	}
-	if !s.finalized {
+	if s.stage == stageLoading {
 		_ = s.finalize() // nobody uses it any more
 	}
-	s.closed = true
+	s.stage = stageClosed
 	s.provider.free()
 	s.provider = provider{}
 	var errs []error

@@ -158,7 +158,7 @@ func (s *Session) countLoad(err error) {
 	switch {
 	case err != nil:
 		outcome = LoadFailed
-	case s.added:
+	case s.work == workNew:
 		outcome = LoadPacked
 	}
 	c := s.cache

@@ -99,7 +99,7 @@ func (s *Session) lookAgain() (end writer.Ending) {
 	for _, r := range s.restamps {
 		readAll(r.Kernel, r.Bias)
 	}
-	uses := s.packed || unfinished.Others
+	uses := s.work != workNone || unfinished.Others
 	for _, w := range s.watches {
 		uses = uses || w.read
 	}

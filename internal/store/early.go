@@ -32,7 +32,7 @@ type part struct{ offset, size int64 }
 // writeEarly seals the segments that are complete, and has them written.
 func (st *Store) writeEarly() error {
 	d, ok := st.disk.(EarlyWriter)
-	if !ok || !st.options.Early || !st.locked || st.early.isOff() {
+	if !ok || !st.options.Early || st.access != writing || st.early.isOff() {
 		return nil
 	}
 	var parts []part

@@ -112,7 +112,7 @@ func (st *Store) beginReplacement() (ok bool, err error) {
 		st.disk = nil
 		return false, errors.Join(fmt.Errorf("create cache: %w", err), st.foreign.disk.Unlock())
 	}
-	st.writable, st.beside = true, beside
+	st.access, st.beside = writable, beside
 	st.beWriter()
 	ok, err = st.disk.TryLock()
 	if err == nil && ok {

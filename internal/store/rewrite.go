@@ -43,7 +43,7 @@ func (st *Store) Rewrite(items []Item, describe Describe) (*Rewriting, error) {
 	if made.disk, err = st.files.Create(path); err != nil {
 		return nil, err
 	}
-	made.locked = true
+	made.access = writing
 	rw := &Rewriting{old: st, made: made, moved: map[uint64]uint64{}}
 	if err := rw.write(items, describe); err != nil {
 		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))

@@ -24,16 +24,15 @@ type Store struct {
 	files   Files
 	options Options
 
-	disk     File // nil while there is no file
-	writable bool // the disk is open for writing
-	id       [16]byte
-	slot     format.Slot   // the generation in force
-	index    *format.Index // of the generation that was in force when the file was loaded; nil while there is none
-	base     *Region       // the committed part of the file as it was loaded
+	disk   File   // nil while there is no file
+	access access // of this process
+	id     [16]byte
+	slot   format.Slot   // the generation in force
+	index  *format.Index // of the generation that was in force when the file was loaded; nil while there is none
+	base   *Region       // the committed part of the file as it was loaded
 
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
-	locked  bool // we are the writer
 	written File // while we are: the file opened once more, to be asked what failed
 	settled bool // the file's header and name are on stable storage
 
@@ -54,6 +53,15 @@ type Store struct {
 	foreign *foreignFile // ExecuTorch's file at the path, or one of an older format, until a native one replaces it
 	beside  string       // where the file is that is to replace it with its first commit, or ""
 }
+
+// An access is what this process may do with the file.
+type access uint8
+
+const (
+	reading  access = iota
+	writable        // the disk is open for writing
+	writing         // and we are the writer
+)
 
 // Options say how a store treats its file.
 type Options struct {
@@ -120,7 +128,7 @@ func (st *Store) Load() error {
 	if err != nil {
 		return fmt.Errorf("open cache: %w", err)
 	}
-	st.disk, st.writable = d, false
+	st.disk, st.access = d, reading
 	if err := st.reload(); err != nil {
 		st.disk = nil
 		if st.foreign == nil {
@@ -250,7 +258,7 @@ func (st *Store) dropBase() (err error) {
 
 // Refresh picks up what other processes committed since.
 func (st *Store) Refresh() error {
-	if st.locked {
+	if st.access == writing {
 		return nil // nobody else writes
 	}
 	if st.disk == nil {
@@ -286,8 +294,8 @@ func (st *Store) Reopen() error {
 // Abandon forgets the file. Nothing of it is cut off: mappings of it stay for whoever uses them.
 func (st *Store) Abandon() error {
 	var errs []error
-	if st.locked { // the lock goes with the disk, on Linux when nothing of it is mapped any more
-		st.locked, st.grown, st.growth = false, false, 0
+	if st.access == writing { // the lock goes with the disk, on Linux when nothing of it is mapped any more
+		st.grown, st.growth = false, 0
 		errs = append(errs, st.leaveSegment(st.segment))
 		for _, r := range st.segments {
 			errs = append(errs, r.Release())
@@ -298,7 +306,7 @@ func (st *Store) Abandon() error {
 	if st.disk != nil {
 		errs = append(errs, st.disk.Close())
 	}
-	st.excess = false
+	st.access, st.excess = reading, false
 	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)

@@ -13,13 +13,13 @@ import (
 // How a process becomes the writer of the file, and how it gives that up.
 
 // Writing reports whether this process is the writer of the file.
-func (st *Store) Writing() bool { return st.locked }
+func (st *Store) Writing() bool { return st.access == writing }
 
 // Begin makes this process the writer, creating the file if there is none. ok is false if another process is the
 // writer. What others committed meanwhile is loaded first, so look-ups that missed before may now hit. ErrReplaced, and
 // store.Reopen is to be called: another file is at the path, or none. ErrFlush: the file is to be ended.
 func (st *Store) Begin() (ok bool, err error) {
-	if st.locked {
+	if st.access == writing {
 		return true, nil
 	}
 	if st.foreign != nil {
@@ -44,7 +44,7 @@ func (st *Store) Begin() (ok bool, err error) {
 	case err == nil:
 		return true, nil
 	case st.foreign != nil: // whose disk it is now
-		st.locked = false
+		st.access = writable
 		return false, errors.Join(err, st.foreign.disk.Unlock())
 	case errors.Is(err, ErrFlush):
 		return false, err
@@ -55,7 +55,7 @@ func (st *Store) Begin() (ok bool, err error) {
 
 // beWriter takes note that this process is the writer, and has neither reserved anything nor begun to write it.
 func (st *Store) beWriter() {
-	st.locked, st.reserved, st.early = true, 0, &earlyWriter{}
+	st.access, st.reserved, st.early = writing, 0, &earlyWriter{}
 	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush tells
 		st.written, _ = st.files.Open(cmp.Or(st.beside, st.path), false)
 	}
@@ -71,7 +71,7 @@ func (st *Store) closeWritten() (err error) {
 
 // openForWriting opens the file, which was loaded, for writing too.
 func (st *Store) openForWriting() error {
-	if st.writable {
+	if st.access >= writable {
 		return nil
 	}
 	d, err := st.openAgain(st.disk)
@@ -79,7 +79,7 @@ func (st *Store) openForWriting() error {
 		return err
 	}
 	old := st.disk
-	st.disk, st.writable = d, true
+	st.disk, st.access = d, writable
 	return old.Close()
 }
 
@@ -105,7 +105,7 @@ func (st *Store) openAgain(loaded File) (File, error) {
 }
 
 // CopiesUp reports whether the system would copy all of the file in order to have it open for writing.
-func (st *Store) CopiesUp() bool { return st.disk != nil && !st.writable && st.disk.CopiesUp() }
+func (st *Store) CopiesUp() bool { return st.disk != nil && st.access == reading && st.disk.CopiesUp() }
 
 // prepare brings the locked file into a state that can be appended to.
 func (st *Store) prepare() error {
@@ -165,7 +165,7 @@ func (st *Store) create() error {
 	if err != nil {
 		return fmt.Errorf("create cache: %w", err)
 	}
-	st.disk, st.writable = d, true
+	st.disk, st.access = d, writable
 	return nil
 }
 
@@ -195,10 +195,10 @@ func (st *Store) flush() error {
 // EndWriting gives the writer's lock to others, and what was reserved since the last commit back to the file system:
 // nothing of it may be in use any more.
 func (st *Store) EndWriting() error {
-	if !st.locked {
+	if st.access != writing {
 		return nil
 	}
-	st.locked = false
+	st.access = writable
 	_ = st.early.end() // of nothing that was committed
 	errs := []error{st.retire(), st.closeWritten()}
 	for _, r := range st.segments {
