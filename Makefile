@@ -149,8 +149,8 @@ demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, 
 check: ## while you work: formatting, vet, staticcheck and the quick tests (about 2 minutes on 2 cores)
 	+@scripts/in-steps $@ lint quick-tests
 
-test: ## formatting, vet, staticcheck, all tests, those of one process with the race detector, fuzz targets (NIGHTLY=1)
-	+@scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
+test: ## formatting, vet, staticcheck, all tests, those of one process with the race detector, some fuzz targets (NIGHTLY=1)
+	+@$(if $(NIGHTLY),,FUZZED=3) scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
 pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
@@ -188,7 +188,10 @@ tests: third_party bin/gotestsum
 # The race detector finds nothing in what is a program of its own, or one goroutine.
 not_raced := /capi$$|/cmd/xpwc$$|/htmlreport$$|/internal/(bench|llama|optable|format|output)|/examples/|/docs$$
 not_raced := $(not_raced)|/tflite$$|/described$$|/cachefile$$
-one_goroutine := Kill|Power|FailedFlush|IndexIsDamagedWhileTheFile|EveryCPU|AnyGeometry|FullDisk
+# What has goroutines in its tests alone, if any, is only raced at night.
+not_raced := $(not_raced)$(if $(NIGHTLY),,|/executorch$$|/models$$|/npy$$|/packing$$|/safetensors$$|/internal/zoo$$)
+not_raced := $(not_raced)$(if $(NIGHTLY),,|/internal/(compute|cpu|digest|divide|flatbuf|half|staging|tensorfile)$$)
+one_goroutine := Kill|Power|FailedFlush|IndexIsDamagedWhileTheFile|EveryCPU|AnyGeometry|FullDisk|ProcessesMayEnd|IsDeclaredOf
 tests-for-races: third_party bin/gotestsum
 	@echo "tests with the race detector"
 	@$(tests) -race -short -timeout 60m -skip '$(one_goroutine)' $(call but,$(not_raced))
