@@ -307,7 +307,11 @@ func TestProcessesMayEndMeanwhile(t *testing.T) {
 			}
 		})
 	}
-	for range 100 {
+	surveys := 100
+	if testing.Short() {
+		surveys = 20
+	}
+	for range surveys {
 		survey(t, path)
 	}
 	close(done)
