@@ -27,8 +27,9 @@ type Options struct {
 	Credential auth.CredentialFunc
 	// Transport makes the HTTP requests; by default one like http.DefaultTransport, which knows proxies, with Silence.
 	Transport http.RoundTripper
-	// Silence is for how long nothing may move on a connection, while it is made, while an answer is waited for, and in
-	// the midst of a file; then the error matches ErrSilent. Zero is DefaultSilence. It is for the default Transport.
+	// Silence is for how long next to nothing may move on a connection, while it is made, while an answer is waited
+	// for, and in the midst of a file; then the error matches ErrSilent. Zero is DefaultSilence. It is for the default
+	// Transport.
 	Silence time.Duration
 	// MaxBytes is how many bytes are pulled at most, of all layouts together; zero sets no limit. What is larger than
 	// the space that is free where it is to be is not pulled either. The error matches ErrTooLarge.

@@ -28,6 +28,7 @@ func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
 	push(t, s.Ref("face:v1"), cache)
 	for name, silent := range map[string]func(r *http.Request) bool{
 		"at once":                 func(*http.Request) bool { return true },
+		"but for a byte at times": func(r *http.Request) bool { return r.Method == http.MethodGet && isBlob(r) },
 		"in the midst of a file":  func(r *http.Request) bool { return r.Method == http.MethodGet && isBlob(r) },
 		"when a file is uploaded": func(r *http.Request) bool { return r.Method == http.MethodPost && isBlob(r) },
 	} {
@@ -37,6 +38,9 @@ func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
 				switch {
 				case !silent(r):
 					forward(t, s.Host, w, r, math.MaxInt64)
+					return
+				case strings.Contains(name, "at times"):
+					drip(w, ended)
 					return
 				case r.Method == http.MethodGet && isBlob(r):
 					forward(t, s.Host, w, r, 1000)
@@ -59,6 +63,21 @@ func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, left)
 		})
+	}
+}
+
+// drip answers with a byte at a time, for much longer than the registry may be silent.
+func drip(w http.ResponseWriter, ended chan struct{}) {
+	ticks := time.NewTicker(30 * time.Millisecond)
+	defer ticks.Stop()
+	for range 100 {
+		select {
+		case <-ended:
+			return
+		case <-ticks.C:
+		}
+		_, _ = w.Write([]byte{0})
+		w.(http.Flusher).Flush()
 	}
 }
 

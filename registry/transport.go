@@ -15,7 +15,7 @@ import (
 const DefaultSilence = time.Minute
 
 // transport returns what makes the requests of Options without a Transport: http.DefaultTransport, but a connection on
-// which nothing moves for so long, in either direction, is closed.
+// which next to nothing moves for so long, in either direction, is closed.
 func transport(silence time.Duration) http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	dialer := &net.Dialer{Timeout: min(silence, 30*time.Second), KeepAlive: 30 * time.Second}
@@ -24,24 +24,39 @@ func transport(silence time.Duration) http.RoundTripper {
 		if err != nil {
 			return nil, err
 		}
-		return &moving{c, silence}, nil
+		m := &moving{Conn: c, silence: silence}
+		m.putOff()
+		return m, nil
 	}
 	return t
 }
 
-// A moving connection has a deadline that each read and write puts off, also that of the other that is waiting.
+// leastMoved is how many bytes a registry sends in the time for which it may be silent, if it sends at all: some now
+// and then are no progress.
+const leastMoved = 4 << 10
+
+// A moving connection has a deadline that is put off when a request is written, and when enough was read.
 type moving struct {
 	net.Conn
 	silence time.Duration
+	read    int // since the deadline was put off; of the one goroutine that reads
 }
 
-func (m *moving) Read(b []byte) (int, error) {
+func (m *moving) putOff() {
 	_ = m.SetDeadline(time.Now().Add(m.silence)) // a connection that takes none fails in what follows
-	return m.Conn.Read(b)
+}
+
+func (m *moving) Read(b []byte) (n int, err error) {
+	n, err = m.Conn.Read(b)
+	if m.read += n; m.read >= leastMoved {
+		m.read = 0
+		m.putOff()
+	}
+	return n, err
 }
 
 func (m *moving) Write(b []byte) (int, error) {
-	_ = m.SetDeadline(time.Now().Add(m.silence))
+	m.putOff()
 	return m.Conn.Write(b)
 }
 
