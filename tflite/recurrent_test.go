@@ -193,14 +193,19 @@ func TestASequenceLSTMThatCannotRunIsRefused(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"an operand less":       {func(m *blueprint) { m.ops[0].inputs = m.ops[0].inputs[:23] }, ErrMalformed, "23 inputs"},
-		"normalization":         {func(m *blueprint) { m.ops[0].inputs[lstmNorm] = 2 }, ErrUnsupported, "layer normalization"},
-		"a diagonal":            {func(m *blueprint) { m.ops[0].options[lstmDiagonal] = true }, ErrUnsupported, "a diagonal"},
-		"two dimensions":        {func(m *blueprint) { m.tensors[0].shape = []int{4, 3} }, ErrMalformed, "of shape [4 3]"},
-		"no forget gate":        {func(m *blueprint) { m.ops[0].inputs[lstmWeights+1] = absent }, ErrMalformed, "a gate"},
-		"no recurrent weights":  {func(m *blueprint) { m.ops[0].inputs[lstmRecurrent+2] = absent }, ErrMalformed, "missing"},
-		"weights of other size": {func(m *blueprint) { m.tensors[0].shape[2] = 4 }, ErrMalformed, "for 3 input channels"},
-		"a new activation":      {func(m *blueprint) { m.ops[0].options[lstmActivation] = byte(1) }, ErrUnsupported, "activation 1"},
+		"an operand less": {func(m *blueprint) { m.ops[0].inputs = m.ops[0].inputs[:23] }, ErrMalformed,
+			"23 inputs"},
+		"normalization": {func(m *blueprint) { m.ops[0].inputs[lstmNorm] = 2 }, ErrUnsupported,
+			"layer normalization"},
+		"a diagonal":     {func(m *blueprint) { m.ops[0].options[lstmDiagonal] = true }, ErrUnsupported, "a diagonal"},
+		"two dimensions": {func(m *blueprint) { m.tensors[0].shape = []int{4, 3} }, ErrMalformed, "of shape [4 3]"},
+		"no forget gate": {func(m *blueprint) { m.ops[0].inputs[lstmWeights+1] = absent }, ErrMalformed, "a gate"},
+		"no recurrent weights": {func(m *blueprint) { m.ops[0].inputs[lstmRecurrent+2] = absent }, ErrMalformed,
+			"missing"},
+		"weights of other size": {func(m *blueprint) { m.tensors[0].shape[2] = 4 }, ErrMalformed,
+			"for 3 input channels"},
+		"a new activation": {func(m *blueprint) { m.ops[0].options[lstmActivation] = byte(1) }, ErrUnsupported,
+			"activation 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newLSTM(lstm{in: 3, n: 5}).model(4, false)

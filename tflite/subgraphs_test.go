@@ -14,8 +14,8 @@ func looping() blueprint {
 	weights := constantOf("w", 4, 4)
 	count := func(name string) blueTensor { return int32Tensor(name, []int{}) }
 	return blueprint{
-		tensors: []blueTensor{floats("x", []int{1, 4}), int32Tensor("zero", []int{}, 0), floats("none", []int{1, 1, 4}, 0, 0,
-			0, 0), count("n"), floats("all", nil), floats("last", nil)},
+		tensors: []blueTensor{floats("x", []int{1, 4}), int32Tensor("zero", []int{}, 0),
+			floats("none", []int{1, 1, 4}, 0, 0, 0, 0), count("n"), floats("all", nil), floats("last", nil)},
 		ops: []blueOp{{code: opWhile, inputs: []int{1, 2, 0}, outputs: []int{3, 4, 5},
 			options: fields{whileCondition: int32(1), whileBody: int32(2)}}},
 		inputs: []int{0}, outputs: []int{4, 5},
@@ -29,15 +29,17 @@ func looping() blueprint {
 			{
 				tensors: []blueTensor{count("n"), floats("all", nil), floats("x", nil), int32Tensor("one", []int{}, 1),
 					count("next"), weights, floats("product", nil), floats("y", nil), floats("row", nil),
-					int32Tensor("shape", []int{3}, 1, 1, 4), floats("joined", nil), int32Tensor("three", []int{3}, 0, 0, 0),
-					int32Tensor("rest", []int{2}, -1, -1), int32Tensor("single", []int{1}, 1), int32Tensor("at", nil),
-					int32Tensor("size", nil), floats("before", nil)},
+					int32Tensor("shape", []int{3}, 1, 1, 4), floats("joined", nil),
+					int32Tensor("three", []int{3}, 0, 0, 0), int32Tensor("rest", []int{2}, -1, -1),
+					int32Tensor("single", []int{1}, 1), int32Tensor("at", nil), int32Tensor("size", nil),
+					floats("before", nil)},
 				ops: []blueOp{
 					{code: opAdd, inputs: []int{0, 3}, outputs: []int{4}},
 					{code: opFullyConnected, inputs: []int{2, 5, absent}, outputs: []int{6}},
 					{code: opTanh, inputs: []int{6}, outputs: []int{7}},
 					{code: opReshape, inputs: []int{7, 9}, outputs: []int{8}},
-					{code: opReshape, inputs: []int{0, 13}, outputs: []int{14}}, // what is there so far, nothing at first
+					// What is there so far, nothing at first.
+					{code: opReshape, inputs: []int{0, 13}, outputs: []int{14}},
 					{code: opConcatenation, inputs: []int{14, 12}, outputs: []int{15}, options: fields{}},
 					{code: opSlice, inputs: []int{1, 11, 15}, outputs: []int{16}},
 					{code: opConcatenation, inputs: []int{16, 8}, outputs: []int{10}, options: fields{}},
@@ -115,7 +117,8 @@ func TestLoopsThatCannotBeUnrolledAreRefused(t *testing.T) {
 			m.tensors = append(m.tensors, int32Tensor("times", []int{}))
 			m.inputs, m.ops[0].inputs[0] = []int{0, 6}, 6
 		}, ErrUnsupported, "how often it repeats depends on what is computed"},
-		"without an end": {func(m *blueprint) { m.bodies[1].outputs[0] = 0 }, ErrUnsupported, "operators in all rounds"},
+		"without an end": {func(m *blueprint) { m.bodies[1].outputs[0] = 0 }, ErrUnsupported,
+			"operators in all rounds"},
 		"itself": {func(m *blueprint) {
 			m.bodies[1].ops[1] = blueOp{code: opWhile, inputs: []int{0, 1, 2}, outputs: []int{4, 10, 7},
 				options: m.ops[0].options}

@@ -44,9 +44,9 @@ func Under(w Window, out, in Array, places []int, groups int) error {
 	return nil
 }
 
-// MeanUnder fills an output of [batch, channels, …] with the mean of what is under a window at each of its places. Beside
-// elements of the input, zeros count as far as padded says, before the first element and after the last. A divisor that
-// is not 0 takes the place of their number.
+// MeanUnder fills an output of [batch, channels, …] with the mean of what is under a window at each of its places.
+// Beside elements of the input, zeros count as far as padded says, before the first element and after the last. A
+// divisor that is not 0 takes the place of their number.
 func MeanUnder(w Window, out, in Array, padded []int, divisor float64) error {
 	sizes, places := in.Shape[2:], out.Shape[2:]
 	inner, count := product(sizes), product(places)
