@@ -32,6 +32,8 @@ type blueTensor struct {
 	scales     []float32
 	zeroPoints []int64
 	channel    int
+	block      int // of weights with a scale for each of their blocks, which tensor blockScale has
+	blockScale int
 	sparsity   *sparsity
 	outside    bool // the data lies after the flatbuffer
 	sharing    int  // the tensor whose bytes it has, if not 0
@@ -175,7 +177,7 @@ func (m *blueprint) write(outside map[int]uint64) []byte {
 
 			name, shape := b.CreateString(t.name), int32Vector(b, int32sOf(t.shape))
 			var quant, sparse flatbuffers.UOffsetT
-			if len(t.scales) > 0 {
+			if len(t.scales) > 0 || t.block > 0 {
 				quant = writeQuantization(b, t)
 			}
 			if t.sparsity != nil {
@@ -246,7 +248,16 @@ func writeQuantization(b *flatbuffers.Builder, t blueTensor) flatbuffers.UOffset
 		b.PrependInt64(t.zeroPoints[i])
 	}
 	zeroPoints := b.EndVector(len(t.zeroPoints))
+	var blocks flatbuffers.UOffsetT
+	if t.block > 0 {
+		blocks = writeTable(b, fields{blocksScales: int32(t.blockScale), blocksZeroPoints: int32(absent),
+			blocksSize: int32(t.block)})
+	}
 	b.StartObject(7)
+	if t.block > 0 {
+		b.PrependByteSlot(quantizationDetailsType, detailsBlocks, 0)
+		b.PrependUOffsetTSlot(quantizationDetails, blocks, 0)
+	}
 	b.PrependUOffsetTSlot(quantizationScale, scales, 0)
 	b.PrependUOffsetTSlot(quantizationZeroPoint, zeroPoints, 0)
 	b.PrependInt32Slot(quantizationDimension, int32(t.channel), 0)

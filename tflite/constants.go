@@ -95,6 +95,10 @@ func (c *constant) scaled() error {
 	switch n := len(q.scales); {
 	case q.custom || n == 0:
 		return fmt.Errorf("%w: values of type %v without a scale", ErrUnsupported, c.stored)
+	case q.block > 0:
+		if all, _ := elements(c.shape); n != all/q.block {
+			return fmt.Errorf("%w: %d scales of blocks of %d of shape %v", ErrMalformed, n, q.block, c.shape)
+		}
 	case n > 1 && (q.dimension < 0 || q.dimension >= len(c.shape) || n != c.shape[q.dimension]):
 		return fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, n, q.dimension, c.shape)
 	}
@@ -225,8 +229,8 @@ func (c *constant) toFloats(dst, stored []byte) error {
 
 // dequantize computes single precision from bytes of which the first is element number first.
 func (c *constant) dequantize(dst, stored []byte, first int) {
-	inner := 1
-	if len(c.quant.scales) > 1 {
+	inner := max(c.quant.block, 1)
+	if c.quant.block == 0 && len(c.quant.scales) > 1 {
 		for _, d := range c.shape[c.quant.dimension+1:] {
 			inner *= d
 		}

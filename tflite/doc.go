@@ -50,7 +50,7 @@
 //
 //   - Dynamic range: weights of int8, or int4 as int8, for an input in single precision. CONV_2D in one group and
 //     FULLY_CONNECTED quantize the input at inference, row by row or image by image, if the weights have zero points
-//     of 0. Otherwise weights are dequantized.
+//     of 0. Otherwise weights are dequantized, as those of int4 with a scale for each block are.
 //   - Quantized values of int8 and uint8, with weights of one scale or one for each channel. Convolutions,
 //     FULLY_CONNECTED, ADD, MUL, SUB and what moves elements compute with them as they are. What computes each element
 //     of others, and most of the rest, computes in single precision between two conversions, as do ADD, MUL and SUB

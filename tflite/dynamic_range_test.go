@@ -168,3 +168,36 @@ func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
 	}
 	require.NotContains(t, err.Error(), "ABS")
 }
+
+// blocks makes a product with weights of int4 that have a scale for each block of two.
+func blocks() (m, plain blueprint) {
+	k := blueTensor{name: "k", shape: []int{3, 4}, dtype: typeInt4, data: []byte{0x21, 0xf8, 0x07, 0x3e, 0x91, 0x44},
+		block: 2}
+	m = single(blueOp{code: opFullyConnected}, []int{2, 4}, k)
+	m.tensors = append(m.tensors, halves("scales", []int{3, 2}, 1, 0.5, 0.25, 2, 1, 4))
+	m.tensors[1].blockScale = len(m.tensors) - 1
+	plain = single(blueOp{code: opFullyConnected}, []int{2, 4}, floats("k", []int{3, 4},
+		1, 2, -4, -0.5, 1.75, 0, -4, 6, 1, -7, 16, 16))
+	return m, plain
+}
+
+func TestWeightsOfInt4InBlocksAreThoseOfTheirScales(t *testing.T) {
+	m, plain := blocks()
+	input := wave(8)
+	want := interpret(t, plain.bytes(), input)[0]
+	require.InDeltaSlice(t, want, modeltest.Run(t, openModel(t, save(t, m.bytes())), input)[0], 1e-5)
+
+	for name, change := range map[string]func(*blueprint){
+		"a block that is no part of a row": func(m *blueprint) { m.tensors[1].block = 3 },
+		"scales that are no tensor":        func(m *blueprint) { m.tensors[1].blockScale = 9 },
+		"scales of bytes":                  func(m *blueprint) { m.tensors[3].dtype = typeInt8 },
+		"scales less":                      func(m *blueprint) { m.tensors[3] = halves("s", []int{3}, 1, 2, 3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := blocks()
+			change(&m)
+			_, err := load(m.bytes(), Options{})
+			require.ErrorIs(t, err, ErrMalformed)
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/half"
 )
 
 // maxRank is XNN_MAX_TENSOR_DIMS of xnnpack.h. A tensor of higher rank is an error only where it is used.
@@ -48,6 +50,7 @@ type quantization struct {
 	scales     []float32
 	zeroPoints []int64
 	dimension  int
+	block      int  // how many elements that follow each other have a scale, if it is not 0
 	custom     bool // given in a form that the schema does not define
 }
 
@@ -191,6 +194,7 @@ func (p *parser) readSubgraph(t flatbuf.Table, codes flatbuf.Vector, whose strin
 	b := &body{first: len(p.g.tensors)}
 	p.readTensors(t)
 	b.tensors = len(p.g.tensors) - b.first
+	p.readBlocks(b, t.Tables(subgraphTensors))
 	b.inputs = p.indices(b, t.Int32s(subgraphInputs), whose+" inputs", false)
 	b.outputs = p.indices(b, t.Int32s(subgraphOutputs), whose+" outputs", false)
 	p.readOperators(b, t, codes)
@@ -260,6 +264,37 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 			v.sparsity = p.readSparsity(s)
 		}
 		p.g.tensors = append(p.g.tensors, v)
+	}
+}
+
+// readBlocks reads the scales of tensors that have one for each of the blocks that a row consists of. Another tensor has
+// them.
+func (p *parser) readBlocks(of *body, tensors flatbuf.Vector) {
+	for i := 0; i < tensors.Len() && p.r.Err() == nil; i++ {
+		q := tensors.Table(i).Table(tensorQuantization)
+		if q.Byte(quantizationDetailsType) != detailsBlocks {
+			continue
+		}
+		t, blocks := &p.g.tensors[of.first+i], q.Table(quantizationDetails)
+		size := int(blocks.Int32(blocksSize, 0))
+		from := p.indices(of, []int32{blocks.Int32(blocksScales, 0)}, "blocks", false)
+		if blocks.Int32(blocksZeroPoints, 0) != absent || p.r.Err() != nil {
+			continue
+		}
+		scales := &p.g.tensors[from[0]]
+		row := 0
+		if n := len(t.shape); n > 0 {
+			row = int(t.shape[n-1])
+		}
+		if size < 1 || row%size != 0 || scales.dtype != typeFloat16 || scales.data.Size%2 != 0 {
+			p.r.Fail("blocks of %d of shape %v with scales of type %v", size, t.shape, scales.dtype)
+			return
+		}
+		t.quantization = quantization{block: size}
+		for b := scales.data.In(p.file); len(b) > 0; b = b[2:] {
+			scale := float32(half.Float64(binary.LittleEndian.Uint16(b)))
+			t.quantization.scales = append(t.quantization.scales, scale)
+		}
 	}
 }
 

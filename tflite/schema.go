@@ -63,7 +63,15 @@ const ( // QuantizationParameters
 	quantizationScale       = 2
 	quantizationZeroPoint   = 3
 	quantizationDetailsType = 4
+	quantizationDetails     = 5
 	quantizationDimension   = 6
+)
+
+const ( // BlockwiseQuantization, which is of type 2 of a tensor's details
+	detailsBlocks    = 2
+	blocksScales     = 0
+	blocksZeroPoints = 1
+	blocksSize       = 2
 )
 
 const ( // SparsityParameters

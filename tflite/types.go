@@ -47,6 +47,9 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 	default:
 		return 0, none, fmt.Errorf("%w: values of type %v", ErrUnsupported, t)
 	}
+	if q.block > 0 {
+		return 0, none, fmt.Errorf("%w: values of type %v with scales of blocks", ErrUnsupported, t)
+	}
 	if q.custom || len(q.scales) == 0 {
 		return 0, none, fmt.Errorf("%w: values of type %v without a scale", ErrUnsupported, t)
 	}

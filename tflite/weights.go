@@ -77,7 +77,7 @@ func (c *call) declared(i int) elementType { return c.plan.graph.tensors[c.op.in
 func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
 	q := &filter.constant.quant
 	nonzero := func(z int64) bool { return z != 0 }
-	if filter.dtype != typeInt8 || slices.ContainsFunc(q.zeroPoints, nonzero) ||
+	if filter.dtype != typeInt8 || q.block > 0 || slices.ContainsFunc(q.zeroPoints, nonzero) ||
 		w.bias != nil && !w.bias.asStored() {
 		return false
 	}
