@@ -19,9 +19,9 @@ const (
 
 // A colour is what boxes are coloured for.
 type colour struct {
-	what  string
-	class int
-	bytes int64
+	What  string
+	Class int
+	Bytes int64
 }
 
 // colourOf returns the operator and the kernel's datatype.
@@ -43,33 +43,33 @@ func rank(bytes map[string]int64) (ranked []colour) {
 		}
 	}
 	slices.SortFunc(ranked, func(a, b colour) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.what, b.what))
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.What, b.What))
 	})
 	for i := range ranked {
-		ranked[i].class = min(i, classOther)
+		ranked[i].Class = min(i, classOther)
 	}
 	if len(ranked) > distinct {
 		for _, c := range ranked[distinct:] {
-			other.bytes += c.bytes
+			other.Bytes += c.Bytes
 		}
 		ranked = append(ranked[:distinct:distinct], other)
 	}
 	if none {
-		unknown.bytes = bytes[noColour]
+		unknown.Bytes = bytes[noColour]
 		ranked = append(ranked, unknown)
 	}
 	return ranked
 }
 
-// class returns the class of a box.
-func (s *survey) class(f packing.Family) int {
+// ClassOf returns the class of a box.
+func (s *survey) ClassOf(f packing.Family) int {
 	what := colourOf(f)
 	if what == noColour {
 		return classUnknown
 	}
-	for _, c := range s.colours {
-		if c.what == what {
-			return c.class
+	for _, c := range s.Colours {
+		if c.What == what {
+			return c.Class
 		}
 	}
 	return classOther

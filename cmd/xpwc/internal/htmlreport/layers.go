@@ -31,7 +31,7 @@ func (a *adder) pathOf(e *cachefile.Entry) (path []string) {
 	if a.several {
 		path = append(path, a.layoutName(e.Layout))
 	}
-	name := nameOf(e)
+	name := nameOf(*e)
 	for name != "" && len(path) < mostLayers-1 {
 		begin := strings.IndexFunc(name, func(r rune) bool { return !separates(r) })
 		if begin < 0 {
@@ -52,7 +52,7 @@ func separates(r rune) bool { return r == '.' || r == '/' }
 // layoutName is what a layout is called in the treemap.
 func (a *adder) layoutName(fingerprint cachefile.Digest) string {
 	short := fingerprint.String()[:shortDigest]
-	for _, l := range a.info.Layouts {
+	for _, l := range a.Info.Layouts {
 		if l.Fingerprint == fingerprint && l.Description != "" {
 			features, _, _ := strings.Cut(l.Description, ",")
 			return features + " (" + short + ")"

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"xpwc/internal/console"
-	"xpwc/packing"
 )
 
 // The treemap is laid out for these pixels: its boxes have places in percent of the box that they are in, less what
@@ -18,14 +17,8 @@ const (
 	labelHeight, edge   = 21, 3
 )
 
-func classOf(s *survey, f packing.Family) string { return fmt.Sprintf("c%d", s.class(f)) }
-
 // addMap adds the treemap, whose boxes are also the rows of the tree.
 func (p *page) addMap(s *survey) {
-	for _, c := range s.colours {
-		p.Colours = append(p.Colours, colourRow{c.what, fmt.Sprintf("c%d", c.class), console.Size(c.bytes),
-			console.Percent(c.bytes, s.info.PayloadBytes)})
-	}
 	if s.root.bytes == 0 {
 		return
 	}
@@ -48,7 +41,7 @@ func (m *mapper) box(s *shown, in string, at rectangle) *box {
 	m.page.Layers++
 	switch {
 	case s.leaf:
-		b.Class = classOf(m.survey, s.family)
+		b.Class = fmt.Sprintf("c%d", m.ClassOf(s.family))
 	case !b.Group:
 		b.Class = "closed" // there is no room on the page for what is in it
 	}

@@ -1,11 +1,14 @@
 package htmlreport
 
 import (
+	"cmp"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,57 +21,17 @@ import (
 // shortDigest is how many digits of a digest tables have.
 const shortDigest = 8
 
-// A page is what the template shows. All texts in it are printable and short.
+// A page is what the template shows, which writes all texts by functions that make them printable and short.
 type page struct {
+	*survey
+	Options
 	Policy template.HTMLAttr // of what the page may load and run: its own script and styles
 	Style  template.CSS
 	Script template.JS
 
-	Title, Path, Where, Kind string
-	Notes                    []string
-	Figures                  []figure
-	Parts                    []part
-	File                     string // size
-
-	Colours []colourRow
-	Map     *box
-	Layers  int // that the tree shows
-
-	Native   bool
-	Layouts  []layoutRow
-	Kernels  []kernelRow
-	Unlisted string // layouts and kernels that there is no room for
-
-	Sharing                 string
-	Equal                   string
-	Shared                  []sharedRow
-	Sources                 []sourceRow
-	MoreShared, MoreSources string
-	Dead                    []deadRow
-	DeadBytes, Uncommitted  string
-	MoreDead                string
-	Commits                 []commitRow
-	MoreCommits             string
-	Checks                  string
-	Sound, Checked          bool
-	Problems                []problemRow
-	MoreProblems            string
-	Largest                 []entryRow
-	MoreEntries             string
-
-	Tool, Made string
+	Map    *box
+	Layers int // that the tree shows
 }
-
-// A figure is one of those at the top.
-type figure struct{ Name, Value, Note, Class string }
-
-// A part is a kind of bytes of the file.
-type part struct {
-	Name, Class, Size, Share, Note string
-	Width                          template.CSS
-}
-
-type colourRow struct{ Name, Class, Size, Share string }
 
 // A box is a layer, in the treemap and in the tree.
 type box struct {
@@ -80,31 +43,32 @@ type box struct {
 	Children                 []*box
 }
 
-type layoutRow struct {
-	Fingerprint, Description, Entries, Size, Share string
-	Here                                           bool
-}
+var (
+	//go:embed page.html
+	pageSource string
+	//go:embed page.css
+	styleSource string
+	//go:embed zoom.js
+	scriptSource string
 
-type kernelRow struct {
-	Layout, Operator, Input, Kernel, Bias, Output, Entries, Size, Share, Class string
-}
-
-type sharedRow struct{ Names, More, Entries, Sources, Size, Spared string }
-
-type sourceRow struct{ Name, Entries, Size, Shared string }
-
-type deadRow struct{ Offset, Size, What string }
-
-type commitRow struct {
-	Generation, Entries, Added, Bytes, Removed, Packed, Index string
-	InForce                                                   bool
-}
-
-type problemRow struct{ Offset, What, Entry string }
-
-type entryRow struct {
-	Name, Layout, Kernel, Kind, Size, Share, Offset, Used string
-}
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+		"first":    first,
+		"kernel":   kernelOf,
+		"label":    nameOf,
+		"more":     more,
+		"name":     func(s string) string { return text(s, mostName) },
+		"number":   number,
+		"number64": number64,
+		"packed":   between,
+		"path":     func(s string) string { return text(s, 4*mostName) },
+		"percent":  percent,
+		"rest":     rest,
+		"share":    console.Percent,
+		"short":    func(d cachefile.Digest) string { return d.String()[:shortDigest] },
+		"size":     console.Size,
+		"what":     func(s string) string { return text(s, 2*mostName) },
+	}).Parse(pageSource))
+)
 
 // text makes a text of a file fit the page.
 func text(s string, most int) string {
@@ -115,46 +79,9 @@ func text(s string, most int) string {
 }
 
 func newPage(s *survey, o Options) *page {
-	info := s.info
-	p := &page{
-		Style: template.CSS(styleSource), Script: template.JS(scriptSource), Policy: policy(),
-		Title: text(filepath.Base(o.Path), mostName), Path: text(o.Path, 4*mostName), Where: text(o.Where, 4*mostName),
-		Native: info.Format == cachefile.Native, File: console.Size(info.FileBytes), Tool: text(o.Tool, mostName),
-	}
-	if p.Path == p.Title {
-		p.Path = ""
-	}
-	if !o.Made.IsZero() {
-		p.Made = o.Made.UTC().Format("2006-01-02 15:04 UTC")
-	}
-	switch info.Format {
-	case cachefile.Native:
-		p.Kind = fmt.Sprintf("Packed weights cache, format version %d, generation %d", info.Version, info.Generation)
-	default:
-		p.Kind = fmt.Sprintf("ExecuTorch's packed weights cache, version %d", info.Version)
-	}
-	for _, slot := range info.Slots {
-		if slot.State == cachefile.SlotTorn {
-			const torn = "The slot of the header at %d is invalid: after a crash, or by damage."
-			p.Notes = append(p.Notes, fmt.Sprintf(torn, slot.Offset))
-		}
-	}
-	for i, err := range s.damaged {
-		if i == mostRows/10 {
-			p.Notes = append(p.Notes, fmt.Sprintf("And %d more.", len(s.damaged)-i))
-			break
-		}
-		p.Notes = append(p.Notes, "Damaged: "+text(err.Error(), 2*mostName))
-	}
-	p.addParts(s)
+	p := &page{survey: s, Options: o, Style: template.CSS(styleSource), Script: template.JS(scriptSource),
+		Policy: policy()}
 	p.addMap(s)
-	p.addLayouts(s, o.Here)
-	p.addShared(s)
-	p.addDead(s)
-	p.addCommits(s)
-	p.addChecks(o)
-	p.addLargest(s)
-	p.addFigures(s, o.Here)
 	return p
 }
 
@@ -165,70 +92,112 @@ func policy() template.HTMLAttr {
 		`script-src 'sha256-%s'; base-uri 'none'; form-action 'none'"`, base64.StdEncoding.EncodeToString(sum[:])))
 }
 
-func (p *page) addFigures(s *survey, here cachefile.Digest) {
-	info := s.info
-	add := func(name, value, note, class string) { p.Figures = append(p.Figures, figure{name, value, note, class}) }
-	add("File", p.File, console.Size(info.PayloadBytes)+" of it payloads", "")
+// Title is the name of the file, and Parent its path where that says more.
+func (p *page) Title() string { return text(filepath.Base(p.Path), mostName) }
+
+func (p *page) Parent() string {
+	if path := text(p.Path, 4*mostName); path != p.Title() {
+		return path
+	}
+	return ""
+}
+
+// Notes are what is wrong with parts of the file.
+func (p *page) Notes() (notes []string) {
+	for _, slot := range p.Info.Slots {
+		if slot.State == cachefile.SlotTorn {
+			const torn = "The slot of the header at %d is invalid: after a crash, or by damage."
+			notes = append(notes, fmt.Sprintf(torn, slot.Offset))
+		}
+	}
+	for i, err := range p.damaged {
+		if i == mostRows/10 {
+			return append(notes, fmt.Sprintf("And %d more.", len(p.damaged)-i))
+		}
+		notes = append(notes, "Damaged: "+text(err.Error(), 2*mostName))
+	}
+	return notes
+}
+
+// A figure is one of those at the top.
+type figure struct{ Name, Value, Note, Class string }
+
+// Figures are what stands at the top.
+func (p *page) Figures() (all []figure) {
+	info := p.Info
+	add := func(name, value, note, class string) { all = append(all, figure{name, value, note, class}) }
+	add("File", console.Size(info.FileBytes), console.Size(info.PayloadBytes)+" of it payloads", "")
 	note := ""
-	if s.variants > 0 {
-		note = number(s.variants) + " variants"
+	if p.variants > 0 {
+		note = number(p.variants) + " variants"
 	}
 	add("Entries", number(info.Entries), note, "")
-	if p.Native {
-		add("Layouts", number(len(info.Layouts)), hereNote(info.Layouts, here), "")
-		add("Shared", console.Size(s.spared), "more without sharing", "")
+	if p.Native() {
+		add("Layouts", number(len(info.Layouts)), p.hereNote(), "")
+		add("Shared", console.Size(p.spared), "more without sharing", "")
 		add("Dead", console.Size(info.DeadBytes), console.Percent(info.DeadBytes, info.FileBytes)+" of the file", "")
 	}
 	switch {
 	case !p.Checked:
 		add("Checksums", "not checked", "made without --verify", "unsure")
-	case p.Sound && p.Native:
-		add("Checksums", "✓ right", "all were compared", "good")
-	case p.Sound:
-		add("Checksums", "none", "ExecuTorch's files have none", "unsure")
-	default:
+	case len(p.Problems) > 0:
 		add("Checksums", "✗ damaged", "see below", "bad")
+	case p.Native():
+		add("Checksums", "✓ right", "all were compared", "good")
+	default:
+		add("Checksums", "none", "ExecuTorch's files have none", "unsure")
 	}
+	return all
+}
+
+// IsHere reports whether a layout is this machine's.
+func (p *page) IsHere(l cachefile.Layout) bool {
+	return l.Fingerprint == p.Here && p.Here != cachefile.Digest{}
 }
 
 // hereNote says whether this machine's layout is among those of the file.
-func hereNote(layouts []cachefile.Layout, here cachefile.Digest) string {
+func (p *page) hereNote() string {
 	switch {
-	case len(layouts) == 0 || here == (cachefile.Digest{}):
+	case len(p.Info.Layouts) == 0 || p.Here == cachefile.Digest{}:
 		return ""
-	case slices.ContainsFunc(layouts, func(l cachefile.Layout) bool { return l.Fingerprint == here }):
+	case slices.ContainsFunc(p.Info.Layouts, p.IsHere):
 		return "one is this machine’s"
 	}
 	return "none is this machine’s"
 }
 
-// kinds are the kinds of bytes, in the order of the bar.
-var kinds = []struct {
-	kind        cachefile.Kind
-	name, class string
-	note        string
-}{
-	{cachefile.Payload, "payloads", "payload", "packed weights"},
-	{cachefile.Header, "header", "header", "what the file is, and where the index lies"},
-	{cachefile.Index, "index", "index", "how entries are found, and their checksums"},
-	{cachefile.Trailer, "index for ExecuTorch", "trailer", "the end of the file"},
-	{cachefile.Padding, "padding", "padding", "aligns what follows it"},
-	{cachefile.OldIndex, "old indexes", "old", "dead: of generations before the one in force"},
-	{cachefile.Dead, "other dead bytes", "dead", "nothing refers to them"},
-	{cachefile.Uncommitted, "uncommitted", "uncommitted", "a program is writing, or was killed"},
+// A part is a kind of bytes of the file.
+type part struct {
+	kind              cachefile.Kind
+	Name, Class, Note string
+	Bytes             int64
 }
 
-func (p *page) addParts(s *survey) {
-	total := map[cachefile.Kind]int64{}
-	for _, segment := range s.segments {
-		total[segment.Kind] += segment.Size
-	}
-	for _, k := range kinds {
-		if n := total[k.kind]; n > 0 {
-			p.Parts = append(p.Parts, part{k.name, k.class, console.Size(n), console.Percent(n, s.info.FileBytes),
-				k.note, percent("width", n, s.info.FileBytes)})
+// parts are the kinds of bytes, in the order of the bar.
+var parts = []part{
+	{cachefile.Payload, "payloads", "payload", "packed weights", 0},
+	{cachefile.Header, "header", "header", "what the file is, and where the index lies", 0},
+	{cachefile.Index, "index", "index", "how entries are found, and their checksums", 0},
+	{cachefile.Trailer, "index for ExecuTorch", "trailer", "the end of the file", 0},
+	{cachefile.Padding, "padding", "padding", "aligns what follows it", 0},
+	{cachefile.OldIndex, "old indexes", "old", "dead: of generations before the one in force", 0},
+	{cachefile.Dead, "other dead bytes", "dead", "nothing refers to them", 0},
+	{cachefile.Uncommitted, "uncommitted", "uncommitted", "a program is writing, or was killed", 0},
+}
+
+// Parts are the kinds of bytes that the file has.
+func (p *page) Parts() (all []part) {
+	for _, k := range parts {
+		for _, segment := range p.segments {
+			if segment.Kind == k.kind {
+				k.Bytes += segment.Size
+			}
+		}
+		if k.Bytes > 0 {
+			all = append(all, k)
 		}
 	}
+	return all
 }
 
 // percent is a style that is a part of a whole.
@@ -236,132 +205,63 @@ func percent(property string, part, whole int64) template.CSS {
 	return template.CSS(fmt.Sprintf("%s:%.3f%%", property, 100*float64(part)/float64(max(whole, 1))))
 }
 
-func (p *page) addLayouts(s *survey, here cachefile.Digest) {
-	info := s.info
-	for i, l := range info.Layouts {
-		if i == mostRows {
-			p.Unlisted = more(len(info.Layouts)-i, "layout")
-			break
-		}
-		p.Layouts = append(p.Layouts, layoutRow{l.Fingerprint.String(), text(l.Description, mostName),
-			number(l.Entries), console.Size(l.PayloadBytes), console.Percent(l.PayloadBytes, info.PayloadBytes),
-			l.Fingerprint == here && here != (cachefile.Digest{})})
+// Sharing says how many payloads are of several entries.
+func (p *page) Sharing() string {
+	switch p.sharing {
+	case 0:
+		return "Each entry has a payload of its own."
+	case 1:
+		return fmt.Sprintf("1 payload is of several entries, which spares %s.", console.Size(p.spared))
 	}
-	for i, k := range s.kernels {
-		if i == mostRows {
-			p.Unlisted = strings.TrimSpace(p.Unlisted + " " + more(len(s.kernels)-i, "row"))
-			break
-		}
-		if !p.Native {
-			break
-		}
-		r := kernelRow{Layout: k.layout.String()[:shortDigest], Operator: "not recorded", Entries: number(k.entries),
-			Size: console.Size(k.bytes), Share: console.Percent(k.bytes, info.PayloadBytes),
-			Class: classOf(s, k.family)}
-		if f := k.family; f != (packing.Family{}) {
-			r.Operator, r.Input, r.Kernel = f.Operator.String(), f.Input.String(), f.Kernel.String()
-			r.Bias, r.Output = f.Bias.String(), f.Output.String()
-		}
-		p.Kernels = append(p.Kernels, r)
-	}
+	return fmt.Sprintf("%s are of several entries each, which spares %s.", console.Plural(p.sharing, "payload"),
+		console.Size(p.spared))
 }
 
-func (p *page) addShared(s *survey) {
-	if !p.Native {
-		return
+// Equal says how many payloads are copies.
+func (p *page) Equal() string {
+	switch p.equal {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("By its checksum, 1 payload is a copy of another, %s.", console.Size(p.again))
 	}
-	p.Sharing = fmt.Sprintf("%s are of several entries each, which spares %s.", console.Plural(s.sharing, "payload"),
-		console.Size(s.spared))
-	switch {
-	case s.sharing == 0:
-		p.Sharing = "Each entry has a payload of its own."
-	case s.sharing == 1:
-		p.Sharing = fmt.Sprintf("1 payload is of several entries, which spares %s.", console.Size(s.spared))
-	}
-	switch {
-	case s.equal == 1:
-		p.Equal = fmt.Sprintf("By its checksum, 1 payload is a copy of another, %s.", console.Size(s.again))
-	case s.equal > 1:
-		p.Equal = fmt.Sprintf("By their checksums, %s payloads are copies of others, %s.", number(s.equal),
-			console.Size(s.again))
-	}
-	for _, shared := range s.shared {
-		var names []string
-		for _, name := range shared.names {
-			names = append(names, text(name, mostName/2))
-		}
-		r := sharedRow{Names: strings.Join(names, ", "), Entries: number(shared.entries),
-			Sources: number(shared.sources), Size: console.Size(shared.size), Spared: console.Size(shared.spared())}
-		if n := shared.entries - len(names); n > 0 {
-			r.More = fmt.Sprintf("and %s more", number(n))
-		}
-		p.Shared = append(p.Shared, r)
-	}
-	p.MoreShared = more(s.sharing-len(p.Shared), "payload")
-	for i, from := range s.sources {
-		if i == mostRows {
-			p.MoreSources = more(len(s.sources)-i, "source")
-			break
-		}
-		name := from.digest.String()
-		if from.digest == (cachefile.Digest{}) {
-			name = "not recorded"
-		}
-		p.Sources = append(p.Sources,
-			sourceRow{name, number(from.entries), console.Size(from.bytes), console.Size(from.shared)})
-	}
+	return fmt.Sprintf("By their checksums, %s payloads are copies of others, %s.", number(p.equal),
+		console.Size(p.again))
 }
 
-func (p *page) addDead(s *survey) {
-	p.DeadBytes = console.Size(s.info.DeadBytes)
-	if s.info.UncommittedBytes > 0 {
-		p.Uncommitted = console.Size(s.info.UncommittedBytes)
-	}
-	left := 0
-	for _, segment := range s.segments {
-		what := ""
-		switch segment.Kind {
-		case cachefile.OldIndex:
-			what = "index of a generation before the one in force"
-		case cachefile.Dead:
-			what = "replaced payloads, or the end of a generation before the one in force"
-		case cachefile.Uncommitted:
-			what = "uncommitted"
-		default:
-			continue
-		}
-		if len(p.Dead) == mostRows {
-			left++
-			continue
-		}
-		p.Dead = append(p.Dead, deadRow{fmt.Sprint(segment.Offset), console.Size(segment.Size), what})
-	}
-	p.MoreDead = more(left, "place")
+// MoreShared says how many more payloads than Shared has are of several entries.
+func (p *page) MoreShared() string { return more(p.sharing-len(p.Shared), "payload") }
+
+// unused are the kinds of bytes that no entry in force uses.
+var unused = map[cachefile.Kind]string{
+	cachefile.OldIndex:    "index of a generation before the one in force",
+	cachefile.Dead:        "replaced payloads, or the end of a generation before the one in force",
+	cachefile.Uncommitted: "uncommitted",
 }
 
-func (p *page) addCommits(s *survey) {
-	commits := s.commits
-	if n := len(commits) - mostRows; n > 0 {
-		p.MoreCommits = more(n, "older commit")
-		commits = commits[n:]
-	}
-	for _, c := range commits {
-		r := commitRow{Generation: number64(c.Generation), Entries: number(c.Entries), Added: number(c.Added.Entries),
-			Bytes: console.Size(c.Added.Bytes), Removed: console.None, Packed: console.None,
-			Index: console.Size(c.IndexBytes), InForce: c.InForce}
-		if c.RemovedEntries > 0 {
-			r.Removed = number(c.RemovedEntries)
+// Dead are the segments that no entry in force uses. Their names say what they were.
+func (p *page) Dead() (dead []cachefile.Segment) {
+	for _, segment := range p.segments {
+		if segment.Name = unused[segment.Kind]; segment.Name != "" {
+			dead = append(dead, segment)
 		}
-		if c.Added.Entries > 0 {
-			r.Packed = between(c.Added.First, c.Added.Last)
-		}
-		p.Commits = append(p.Commits, r)
 	}
+	return dead
 }
 
-// between writes two times, the second without what it has in common with the first.
-func between(first, last time.Time) string {
-	from, to := first.UTC().Format("2006-01-02 15:04:05"), last.UTC().Format("2006-01-02 15:04:05")
+// LastCommits are those that there is room for.
+func (p *page) LastCommits() []cachefile.Commit { return p.commits[max(len(p.commits)-mostRows, 0):] }
+
+// MoreCommits says how many there were before.
+func (p *page) MoreCommits() string { return more(len(p.commits)-mostRows, "older commit") }
+
+// between writes when the first and the last entry of a commit was packed, the second without what it has in common
+// with the first.
+func between(a cachefile.Added) string {
+	if a.Entries == 0 {
+		return console.None
+	}
+	from, to := a.First.UTC().Format(time.DateTime), a.Last.UTC().Format(time.DateTime)
 	switch {
 	case from == to:
 		return from
@@ -371,41 +271,22 @@ func between(first, last time.Time) string {
 	return from + " to " + to
 }
 
-func (p *page) addChecks(o Options) {
-	p.Checked, p.Sound = o.Checked, len(o.Problems) == 0
-	for i, problem := range o.Problems {
-		if i == mostRows {
-			p.MoreProblems = more(len(o.Problems)-i, "problem")
-			break
-		}
-		p.Problems = append(p.Problems, problemRow{fmt.Sprint(problem.Offset), text(problem.What, 2*mostName),
-			text(problem.Name, mostName)})
-	}
+// MoreEntries says how many entries Largest does not have.
+func (p *page) MoreEntries() string {
+	return more(p.Info.Entries-len(p.damaged)-len(p.Largest), "smaller entry")
 }
 
-func (p *page) addLargest(s *survey) {
-	for _, e := range s.largest {
-		r := entryRow{Name: text(nameOf(&e), mostName), Size: console.Size(e.Size),
-			Share: console.Percent(e.Size, s.info.PayloadBytes), Offset: fmt.Sprint(e.Offset)}
-		if p.Native {
-			r.Layout, r.Used = e.Layout.String()[:shortDigest], e.UsedAt.Format(time.DateOnly)
-			r.Kernel = colourOf(e.Family)
-			if r.Kernel == noColour {
-				r.Kernel = "not recorded"
-			}
-			var kind []string
-			if e.Variant {
-				kind = append(kind, "variant")
-			}
-			if e.Tied {
-				kind = append(kind, "tied")
-			}
-			r.Kind = strings.Join(kind, ", ")
-		}
-		p.Largest = append(p.Largest, r)
-	}
-	p.MoreEntries = more(s.info.Entries-len(s.damaged)-len(p.Largest), "smaller entry")
+// kernelOf says what an entry is packed for.
+func kernelOf(f packing.Family) string { return cmp.Or(colourOf(f), "not recorded") }
+
+// first returns the rows of a slice that a table has room for.
+func first(rows any) any {
+	all := reflect.ValueOf(rows)
+	return all.Slice(0, min(all.Len(), mostRows)).Interface()
 }
+
+// rest says how many it has no room for.
+func rest(rows any, what string) string { return more(reflect.ValueOf(rows).Len()-mostRows, what) }
 
 // more says what a table has no room for.
 func more(n int, what string) string {

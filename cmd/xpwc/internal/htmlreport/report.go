@@ -1,8 +1,6 @@
 package htmlreport
 
 import (
-	_ "embed"
-	"html/template"
 	"io"
 	"time"
 
@@ -52,17 +50,6 @@ func New(f *cachefile.File, o Options) (*Report, error) {
 	}
 	return &Report{newPage(s, o), s.damaged}, nil
 }
-
-var (
-	//go:embed page.html
-	pageSource string
-	//go:embed page.css
-	styleSource string
-	//go:embed zoom.js
-	scriptSource string
-
-	pageTemplate = template.Must(template.New("page").Parse(pageSource))
-)
 
 // Write writes the page.
 func (r *Report) Write(w io.Writer) error { return pageTemplate.Execute(w, r.page) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 
 	"xpwc/cachefile"
 	"xpwc/packing"
@@ -11,54 +12,77 @@ import (
 
 // A survey is what is in a file, added up.
 type survey struct {
-	info     cachefile.Info
+	Info     cachefile.Info
 	segments []cachefile.Segment
 	commits  []cachefile.Commit
 	damaged  []error
 
 	root     *layer
-	kernels  []kernel // in the order of layouts, then by bytes
-	colours  []colour
-	sources  []source
-	shared   []sharedPayload // of several entries, the most that is spared first
+	Kernels  []kernel // in the order of layouts, then by bytes
+	Colours  []colour
+	Sources  []source
+	Shared   []sharedPayload // of several entries, the most that is spared first
 	sharing  int             // how many of these there are
 	spared   int64           // bytes that would be in the file if each entry had its own
 	equal    int             // payloads that another one equals
 	again    int64           // and their bytes
-	largest  []cachefile.Entry
+	Largest  []cachefile.Entry
 	variants int
 }
 
 // A kernel is what entries of a layout are packed for.
 type kernel struct {
-	layout  cachefile.Digest
-	family  packing.Family
-	entries int
-	bytes   int64
+	Layout  cachefile.Digest
+	Family  packing.Family
+	Entries int
+	Bytes   int64
+}
+
+// Recorded returns the family, and nil if it is not recorded.
+func (k kernel) Recorded() *packing.Family {
+	if k.Family == (packing.Family{}) {
+		return nil
+	}
+	return &k.Family
 }
 
 // A source is where kernels come from.
 type source struct {
 	digest  cachefile.Digest
-	entries int
-	bytes   int64 // of payloads, each counted once for a source
-	shared  int64 // of these, those that entries of other sources have too
+	Entries int
+	Bytes   int64 // of payloads, each counted once for a source
+	Shared  int64 // of these, those that entries of other sources have too
+}
+
+// Name is the digest of what the source is called.
+func (s source) Name() string {
+	if s.digest == (cachefile.Digest{}) {
+		return "not recorded"
+	}
+	return s.digest.String()
 }
 
 // A sharedPayload is one that several entries have.
 type sharedPayload struct {
-	size    int64
-	entries int
+	Size    int64
+	Entries int
 	names   []string
-	sources int
+	Sources int
 }
 
-func (p sharedPayload) spared() int64 { return p.size * int64(p.entries-1) }
+// Spared is how many bytes more the file would have if each entry had its own.
+func (p sharedPayload) Spared() int64 { return p.Size * int64(p.Entries-1) }
+
+// Names are those of the first entries.
+func (p sharedPayload) Names() string { return strings.Join(p.names, ", ") }
+
+// Unnamed is how many entries are not among these.
+func (p sharedPayload) Unnamed() int { return p.Entries - len(p.names) }
 
 func look(f *cachefile.File) (*survey, error) {
 	s := &survey{root: &layer{}}
 	var err error
-	if s.info, err = f.Info(); err != nil && !errors.Is(err, cachefile.ErrDamaged) {
+	if s.Info, err = f.Info(); err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return nil, err
 	}
 	s.segments, _ = f.Map() // whose error Info had
@@ -100,11 +124,12 @@ type content struct {
 }
 
 func (a *adder) begin(s *survey) {
-	*a = adder{survey: s, several: len(s.info.Layouts) > 1, kernels: map[kernelKey]*kernel{},
+	*a = adder{survey: s, several: len(s.Info.Layouts) > 1, kernels: map[kernelKey]*kernel{},
 		coloured: map[string]int64{}, sources: map[cachefile.Digest]*source{}, sums: map[content]bool{}}
 }
 
-func (a *adder) native() bool { return a.info.Format == cachefile.Native }
+// Native reports whether the file is xpwc's own.
+func (s *survey) Native() bool { return s.Info.Format == cachefile.Native }
 
 func (a *adder) add(e cachefile.Entry) {
 	if len(a.before) > 0 && (a.before[0].Offset != e.Offset || a.before[0].Size != e.Size) {
@@ -118,15 +143,15 @@ func (a *adder) add(e cachefile.Entry) {
 	key := kernelKey{e.Layout, e.Family}
 	k := a.kernels[key]
 	if k == nil {
-		k = &kernel{layout: e.Layout, family: e.Family}
+		k = &kernel{Layout: e.Layout, Family: e.Family}
 		a.kernels[key] = k
 	}
-	k.entries++
-	k.bytes += bytes
+	k.Entries++
+	k.Bytes += bytes
 	a.coloured[colourOf(e.Family)] += bytes
 	a.root.add(a.pathOf(&e), &e, bytes, a.several)
-	a.largest = append(a.largest, e)
-	if len(a.largest) >= 8*mostLarge {
+	a.Largest = append(a.Largest, e)
+	if len(a.Largest) >= 8*mostLarge {
 		a.keepLargest()
 	}
 	if e.Variant {
@@ -141,17 +166,17 @@ func (a *adder) payload() {
 	for _, e := range a.before {
 		from[e.Source] = true
 	}
-	if a.native() {
+	if a.Native() {
 		for _, e := range a.before {
 			if a.sources[e.Source] == nil {
 				a.sources[e.Source] = &source{digest: e.Source}
 			}
-			a.sources[e.Source].entries++
+			a.sources[e.Source].Entries++
 		}
 		for digest := range from {
-			a.sources[digest].bytes += size
+			a.sources[digest].Bytes += size
 			if len(from) > 1 {
-				a.sources[digest].shared += size
+				a.sources[digest].Shared += size
 			}
 		}
 		key := content{a.before[0].Sum, size}
@@ -162,14 +187,14 @@ func (a *adder) payload() {
 		a.sums[key] = true
 	}
 	if len(a.before) > 1 {
-		p := sharedPayload{size: size, entries: len(a.before), sources: len(from)}
+		p := sharedPayload{Size: size, Entries: len(a.before), Sources: len(from)}
 		for _, e := range a.before[:min(len(a.before), 3)] {
-			p.names = append(p.names, nameOf(&e))
+			p.names = append(p.names, text(nameOf(e), mostName/2))
 		}
 		a.sharing++
-		a.spared += p.spared()
-		a.shared = append(a.shared, p)
-		if len(a.shared) >= 4*mostRows {
+		a.spared += p.Spared()
+		a.Shared = append(a.Shared, p)
+		if len(a.Shared) >= 4*mostRows {
 			a.keepShared()
 		}
 	}
@@ -177,13 +202,13 @@ func (a *adder) payload() {
 }
 
 func (a *adder) keepLargest() {
-	slices.SortStableFunc(a.largest, func(x, y cachefile.Entry) int { return cmp.Compare(y.Size, x.Size) })
-	a.largest = a.largest[:min(len(a.largest), mostLarge)]
+	slices.SortStableFunc(a.Largest, func(x, y cachefile.Entry) int { return cmp.Compare(y.Size, x.Size) })
+	a.Largest = a.Largest[:min(len(a.Largest), mostLarge)]
 }
 
 func (a *adder) keepShared() {
-	slices.SortStableFunc(a.shared, func(x, y sharedPayload) int { return cmp.Compare(y.spared(), x.spared()) })
-	a.shared = a.shared[:min(len(a.shared), mostRows)]
+	slices.SortStableFunc(a.Shared, func(x, y sharedPayload) int { return cmp.Compare(y.Spared(), x.Spared()) })
+	a.Shared = a.Shared[:min(len(a.Shared), mostRows)]
 }
 
 func (a *adder) end() {
@@ -193,30 +218,25 @@ func (a *adder) end() {
 	a.keepLargest()
 	a.keepShared()
 	place := map[cachefile.Digest]int{}
-	for i, l := range a.info.Layouts {
+	for i, l := range a.Info.Layouts {
 		place[l.Fingerprint] = i
 	}
 	for _, k := range a.kernels {
-		a.survey.kernels = append(a.survey.kernels, *k)
+		a.Kernels = append(a.Kernels, *k)
 	}
-	slices.SortFunc(a.survey.kernels, func(x, y kernel) int {
-		return cmp.Or(cmp.Compare(place[x.layout], place[y.layout]), cmp.Compare(y.bytes, x.bytes),
-			cmp.Compare(x.family.String(), y.family.String()))
+	slices.SortFunc(a.Kernels, func(x, y kernel) int {
+		return cmp.Or(cmp.Compare(place[x.Layout], place[y.Layout]), cmp.Compare(y.Bytes, x.Bytes),
+			cmp.Compare(x.Family.String(), y.Family.String()))
 	})
 	for _, s := range a.sources {
-		a.survey.sources = append(a.survey.sources, *s)
+		a.Sources = append(a.Sources, *s)
 	}
-	slices.SortFunc(a.survey.sources, func(x, y source) int {
-		return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.digest.String(), y.digest.String()))
+	slices.SortFunc(a.Sources, func(x, y source) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.digest.String(), y.digest.String()))
 	})
-	a.survey.colours = rank(a.coloured)
+	a.Colours = rank(a.coloured)
 	a.root.join()
 }
 
 // nameOf is what a tensor is called: the kernel's name, or in ExecuTorch's files that of the kernel and the bias.
-func nameOf(e *cachefile.Entry) string {
-	if e.Kernel != "" {
-		return e.Kernel
-	}
-	return e.Name
-}
+func nameOf(e cachefile.Entry) string { return cmp.Or(e.Kernel, e.Name) }
