@@ -42,14 +42,14 @@ var (
 // A Problem is something wrong in a file. It matches ErrDamaged.
 type Problem struct {
 	// Path of the file, "" if NewFile was given something else than one.
-	Path string
+	Path string `json:"-"`
 	// Offset is where in the file it is, in bytes: that of the structure or payload concerned. It is counted from
 	// where what NewFile was given begins.
-	Offset int64
+	Offset int64 `json:"offset"`
 	// What is wrong.
-	What string
+	What string `json:"what"`
 	// Name of the entry that it concerns, or "".
-	Name string
+	Name string `json:"entry,omitempty"`
 }
 
 func (p *Problem) Error() string {

@@ -5,7 +5,7 @@ import (
 	"xpwc/packing"
 )
 
-// Info describes a file. Sizes are in bytes; those of the parts add up to FileBytes.
+// Info describes a file. Its parts have JSON tags for programs that print them.
 type Info struct {
 	Format Format
 	// Version of the format, ExecuTorch's being 1 or 2.
@@ -24,21 +24,32 @@ type Info struct {
 	// it: nothing is to be believed for it.
 	Note string
 
-	FileBytes, HeaderBytes, PayloadBytes, IndexBytes, TrailerBytes int64
+	Sizes
+}
+
+// Sizes say what the bytes of a file are. Those of the parts add up to FileBytes.
+type Sizes struct {
+	FileBytes    int64 `json:"file_bytes"`
+	HeaderBytes  int64 `json:"header_bytes"`
+	PayloadBytes int64 `json:"payload_bytes"`
+	IndexBytes   int64 `json:"index_bytes"`
+	TrailerBytes int64 `json:"trailer_bytes"`
 	// PaddingBytes align payloads and index. DeadBytes are those that nothing refers to; compacting frees them.
 	// UncommittedBytes lie after the end of the generation in force: a writer is at work, or was killed.
-	PaddingBytes, DeadBytes, UncommittedBytes int64
+	PaddingBytes     int64 `json:"padding_bytes"`
+	DeadBytes        int64 `json:"dead_bytes"`
+	UncommittedBytes int64 `json:"uncommitted_bytes"`
 }
 
 // A Slot says where the index of a generation is.
 type Slot struct {
-	State      SlotState
-	Offset     int64  // of the slot itself
-	Generation uint64 // 0 unless its checksum is right, as the rest
-	IndexAt    int64
-	IndexBytes int64
-	End        int64 // of the file with this generation
-	Entries    int64
+	State      SlotState `json:"state"`
+	Offset     int64     `json:"-"`                    // of the slot itself
+	Generation uint64    `json:"generation,omitempty"` // 0 unless its checksum is right, as the rest
+	IndexAt    int64     `json:"index_offset,omitempty"`
+	IndexBytes int64     `json:"-"`
+	End        int64     `json:"end_offset,omitempty"` // of the file with this generation
+	Entries    int64     `json:"-"`
 }
 
 // SlotState says what a slot is.
@@ -54,20 +65,20 @@ const (
 
 // A Layout is a way of packing that entries of a file are of.
 type Layout struct {
-	Fingerprint  Digest
-	Description  string
-	Entries      int
-	PayloadBytes int64 // with payloads that several entries share counted once
+	Fingerprint  Digest `json:"layout"`
+	Description  string `json:"description"`
+	Entries      int    `json:"entry_count"`
+	PayloadBytes int64  `json:"payload_bytes"` // with payloads that several entries share counted once
 	// Families are those of the entries, each once; the zero one of what nothing was said of.
-	Families []packing.Family
+	Families []packing.Family `json:"-"`
 	// Evidence are bytes that show processes on some machines that they pack in this layout: see xpwc.Evidence.
-	Evidence string
+	Evidence string `json:"-"`
 }
 
 // Info describes the file. The error is of the first damaged record, and comes with figures of the others all the same.
 func (f *File) Info() (Info, error) {
 	info := Info{
-		Format: f.format, FileBytes: int64(f.size), ID: f.id, Generation: f.slot.Generation, Note: f.note,
+		Format: f.format, Sizes: Sizes{FileBytes: int64(f.size)}, ID: f.id, Generation: f.slot.Generation, Note: f.note,
 	}
 	switch f.format {
 	case Native:

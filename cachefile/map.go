@@ -25,10 +25,11 @@ const (
 
 // A Segment is a stretch of a file.
 type Segment struct {
-	Kind         Kind
-	Offset, Size int64
+	Kind   Kind  `json:"kind"`
+	Offset int64 `json:"offset"`
+	Size   int64 `json:"bytes"`
 	// Name of the entry that a payload is of, of the first if there are several.
-	Name string
+	Name string `json:"entry,omitempty"`
 }
 
 // Map returns what the bytes of the file are, from its first to its last, without gaps or overlaps. Bytes that only

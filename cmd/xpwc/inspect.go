@@ -99,57 +99,22 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 
 // inspection is the result of xpwc inspect.
 type inspection struct {
-	File       string           `json:"file"`
-	Format     cachefile.Format `json:"format"`
-	Version    int              `json:"format_version"`
-	ID         string           `json:"id,omitempty"`
-	Generation uint64           `json:"generation"`
-	Slots      []slotReport     `json:"slots,omitempty"`
-	Layouts    []layoutReport   `json:"layouts"`
-	Here       string           `json:"current_layout,omitempty"`
-	Total      int              `json:"entry_count"`
-	partBytes
-	Entries  []entryReport   `json:"entries"` // null with --summary
-	Problems []problemReport `json:"problems"`
-	Map      []segmentReport `json:"map,omitempty"`
-	Embedded *embedded       `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
-	note     string          // about Embedded, for people
-	damaged  []string        // Problems, for people
-	info     cachefile.Info
-	segments []cachefile.Segment
-}
-
-// partBytes say what the bytes of a file are.
-type partBytes struct {
-	FileBytes        int64 `json:"file_bytes"`
-	HeaderBytes      int64 `json:"header_bytes"`
-	PayloadBytes     int64 `json:"payload_bytes"`
-	IndexBytes       int64 `json:"index_bytes"`
-	TrailerBytes     int64 `json:"trailer_bytes"`
-	PaddingBytes     int64 `json:"padding_bytes"`
-	DeadBytes        int64 `json:"dead_bytes"`
-	UncommittedBytes int64 `json:"uncommitted_bytes"`
-}
-
-type slotReport struct {
-	State      cachefile.SlotState `json:"state"`
-	Generation uint64              `json:"generation,omitempty"`
-	IndexAt    int64               `json:"index_offset,omitempty"`
-	End        int64               `json:"end_offset,omitempty"`
-}
-
-type layoutReport struct {
-	Fingerprint  string `json:"layout"`
-	Description  string `json:"description"`
-	Entries      int    `json:"entry_count"`
-	PayloadBytes int64  `json:"payload_bytes"`
-}
-
-type segmentReport struct {
-	Kind   cachefile.Kind `json:"kind"`
-	Offset int64          `json:"offset"`
-	Size   int64          `json:"bytes"`
-	Name   string         `json:"entry,omitempty"`
+	File       string             `json:"file"`
+	Format     cachefile.Format   `json:"format"`
+	Version    int                `json:"format_version"`
+	ID         string             `json:"id,omitempty"`
+	Generation uint64             `json:"generation"`
+	Slots      []cachefile.Slot   `json:"slots,omitempty"`
+	Layouts    []cachefile.Layout `json:"layouts"`
+	Here       string             `json:"current_layout,omitempty"`
+	Total      int                `json:"entry_count"`
+	cachefile.Sizes
+	Entries  []entryReport       `json:"entries"` // null with --summary
+	Problems []cachefile.Problem `json:"problems"`
+	Map      []cachefile.Segment `json:"map,omitempty"`
+	Embedded *embedded           `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
+	note     string              // about Embedded, for people
+	damaged  []string            // Problems, for people
 }
 
 // Checksum states of an entry.
@@ -205,10 +170,7 @@ func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptio
 		r.Entries = nil
 	}
 	if o.drawn {
-		r.segments, _ = f.Map() // report had its error
-		for _, s := range r.segments {
-			r.Map = append(r.Map, segmentReport(s))
-		}
+		r.Map, _ = f.Map() // report had its error
 	}
 	if o.json {
 		setResult(ctx, r)
@@ -232,23 +194,15 @@ func report(f *cachefile.File) (*inspection, error) {
 	info, err := f.Info()
 	r := &inspection{
 		File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation,
-		Total: info.Entries, Layouts: []layoutReport{}, Problems: []problemReport{}, info: info,
+		Total: info.Entries, Slots: info.Slots, Layouts: append([]cachefile.Layout{}, info.Layouts...), // not null
+		Sizes: info.Sizes, Problems: []cachefile.Problem{},
 	}
-	r.partBytes = partBytes{info.FileBytes, info.HeaderBytes, info.PayloadBytes, info.IndexBytes, info.TrailerBytes,
-		info.PaddingBytes, info.DeadBytes, info.UncommittedBytes}
 	if info.Format != cachefile.Native {
 		return r, err
 	}
 	r.ID = cachefile.Digest(info.ID).String()
 	if here, err := xpwc.CurrentLayout(); err == nil { // otherwise XNNPACK cannot run here
 		r.Here = here.Fingerprint.String()
-	}
-	for _, s := range info.Slots {
-		r.Slots = append(r.Slots, slotReport{s.State, s.Generation, s.IndexAt, s.End})
-	}
-	for _, l := range info.Layouts {
-		of := layoutReport{l.Fingerprint.String(), l.Description, l.Entries, l.PayloadBytes}
-		r.Layouts = append(r.Layouts, of)
 	}
 	return r, err
 }
@@ -261,7 +215,7 @@ func (r *inspection) choose(f *cachefile.File, o inspectOptions) ([]cachefile.En
 			return nil, usagef("--layout: %s is a cache of ExecuTorch, which has no layouts", r.File)
 		}
 		var err error
-		if layout, err = selectLayout(r.File, r.info.Layouts, o.layout); err != nil {
+		if layout, err = selectLayout(r.File, r.Layouts, o.layout); err != nil {
 			return nil, err
 		}
 	}
@@ -281,9 +235,9 @@ func (r *inspection) choose(f *cachefile.File, o inspectOptions) ([]cachefile.En
 
 func (r *inspection) addProblem(err error) {
 	r.damaged = append(r.damaged, err.Error())
-	p := problemReport{What: err.Error()}
+	p := cachefile.Problem{What: err.Error()}
 	if of := (*cachefile.Problem)(nil); errors.As(err, &of) {
-		p = problemReport{of.Offset, of.What, of.Name}
+		p = *of
 	}
 	r.Problems = append(r.Problems, p)
 }

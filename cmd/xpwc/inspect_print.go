@@ -23,7 +23,7 @@ func (r *inspection) print(w io.Writer, o inspectOptions) error {
 	}
 	if o.drawn {
 		fmt.Fprintln(w)
-		return drawMap(w, r.segments, r.info.FileBytes)
+		return drawMap(w, r.Map, r.FileBytes)
 	}
 	for _, damage := range r.damaged {
 		fmt.Fprintf(w, "damaged: %s\n", console.Printable(damage))
@@ -49,7 +49,7 @@ func (r *inspection) printSummary(w io.Writer) error {
 		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version %d\n", r.File, r.Version)
 	}
 	fmt.Fprint(w, r.note)
-	for _, s := range r.info.Slots {
+	for _, s := range r.Slots {
 		if s.State == cachefile.SlotTorn {
 			fmt.Fprintf(w, "note: the slot of the header at %d is invalid: after a crash, or by damage\n", s.Offset)
 		}
@@ -64,17 +64,17 @@ func (r *inspection) printSummary(w io.Writer) error {
 	t.Row("", "bytes", "")
 	row := func(name string, n int64) {
 		if n > 0 {
-			t.Row(name, console.Size(n), console.Percent(n, r.info.FileBytes))
+			t.Row(name, console.Size(n), console.Percent(n, r.FileBytes))
 		}
 	}
-	row("payloads of "+console.Plural(r.Total, "entry"), r.info.PayloadBytes)
-	row("header", r.info.HeaderBytes)
-	row("index", r.info.IndexBytes)
-	row("index for ExecuTorch", r.info.TrailerBytes)
-	row("padding", r.info.PaddingBytes)
-	row("dead", r.info.DeadBytes)
-	row("uncommitted", r.info.UncommittedBytes)
-	t.Row("file", console.Size(r.info.FileBytes), "")
+	row("payloads of "+console.Plural(r.Total, "entry"), r.PayloadBytes)
+	row("header", r.HeaderBytes)
+	row("index", r.IndexBytes)
+	row("index for ExecuTorch", r.TrailerBytes)
+	row("padding", r.PaddingBytes)
+	row("dead", r.DeadBytes)
+	row("uncommitted", r.UncommittedBytes)
+	t.Row("file", console.Size(r.FileBytes), "")
 	return t.Print(w)
 }
 
@@ -84,7 +84,7 @@ func (r *inspection) printLayouts(w io.Writer) error {
 	here, width := false, terminal.Width(w)
 	for _, l := range r.Layouts {
 		note := ""
-		if l.Fingerprint == r.Here {
+		if l.Fingerprint.String() == r.Here {
 			note, here = "this machine's", true
 		}
 		t.Row(console.Printable(l.Description), layoutCell(l.Fingerprint, width),
@@ -128,7 +128,7 @@ func (r *inspection) printEntries(w io.Writer) error {
 	rows := [][]string{when(native, head, "checksum")}
 	descriptions := map[string]string{}
 	for _, l := range r.Layouts {
-		descriptions[l.Fingerprint] = l.Description
+		descriptions[l.Fingerprint.String()] = l.Description
 	}
 	labels := layoutLabels(descriptions)
 	total := int64(0)

@@ -54,7 +54,7 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 	require.Equal(t, cachefile.Native, v.Format)
 	require.EqualValues(t, 2, v.Generation)
 	require.Len(t, v.Layouts, 1)
-	require.Equal(t, v.Here, v.Layouts[0].Fingerprint)
+	require.Equal(t, v.Here, v.Layouts[0].Fingerprint.String())
 	require.Equal(t, v.Total, v.Layouts[0].Entries)
 	require.Len(t, v.Entries, v.Total)
 	info, err := os.Stat(file)
@@ -146,7 +146,7 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	require.Contains(t, says(t, dir, 0, "verify", "model.xpwc"), "sound: generation 1")
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
 	want := verification{File: "model.xpwc", Sound: true, Format: cachefile.Native, Generation: 1,
-		Entries: v.Total, PayloadBytes: v.PayloadBytes, Problems: []problemReport{}}
+		Entries: v.Total, PayloadBytes: v.PayloadBytes, Problems: []cachefile.Problem{}}
 	require.Equal(t, want, reported[verification](t, dir, 0, "verify", "model.xpwc"))
 	index := v.Slots[1].IndexAt
 	trailer := v.Map[len(v.Map)-1].Offset
@@ -175,7 +175,7 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 			require.False(t, v.Sound)
 			found := false
 			for _, p := range v.Problems {
-				found = found || p.Entry == c.entry && strings.Contains(p.What, c.says) &&
+				found = found || p.Name == c.entry && strings.Contains(p.What, c.says) &&
 					(p.Offset == c.offset || strings.Contains(c.says, "block"))
 			}
 			require.True(t, found, "%+v", v.Problems)

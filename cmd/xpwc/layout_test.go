@@ -66,7 +66,7 @@ func TestLayoutsHaveNames(t *testing.T) {
 	for _, file := range []string{"model.xpwc", "pulled.xpwc"} {
 		named := map[string]string{}
 		for _, l := range reported[inspection](t, dir, 0, "inspect", file).Layouts {
-			named[l.Fingerprint] = l.Description
+			named[l.Fingerprint.String()] = l.Description
 		}
 		require.Len(t, named, 2)
 		for _, l := range decoded[listing](t, dir, "ls", s.Ref("face:v1")).Layouts {

@@ -186,7 +186,7 @@ func (t *layoutTable) add(layouts []registry.Layout, what string) {
 		if l.Fingerprint == t.here {
 			name = strings.TrimSpace(name + " (this machine's)")
 		}
-		t.Row(name, layoutCell(l.Fingerprint.String(), t.width), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
+		t.Row(name, layoutCell(l.Fingerprint, t.width), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
 			console.Size(l.FileBytes), what)
 	}
 }
@@ -197,15 +197,15 @@ func (t *layoutTable) print() error {
 }
 
 // layoutCell is a fingerprint in a table: whole for who reads it from a pipe, the beginning on a terminal.
-func layoutCell(fingerprint string, width int) string {
+func layoutCell(fingerprint cachefile.Digest, width int) string {
 	if width == 0 {
-		return fingerprint
+		return fingerprint.String()
 	}
-	return fingerprint[:min(shortLayout, len(fingerprint))]
+	return fingerprint.String()[:shortLayout]
 }
 
 // layoutHere returns the fingerprint of this machine's layout.
 func layoutHere() (registry.Fingerprint, error) {
 	l, err := xpwc.CurrentLayout()
-	return registry.Fingerprint(l.Fingerprint), err
+	return l.Fingerprint, err
 }

@@ -58,7 +58,7 @@ func TestDamagedPackedWeightsInASafetensorsFileAreReported(t *testing.T) {
 	v := reported[verification](t, dir, exitFailed, "verify", "packed.safetensors")
 	require.Len(t, v.Problems, 1)
 	require.Equal(t, entry.Offset, v.Problems[0].Offset)
-	require.Equal(t, entry.Name, v.Problems[0].Entry)
+	require.Equal(t, entry.Name, v.Problems[0].Name)
 	text := says(t, dir, exitFailed, "inspect", "packed.safetensors", "--check")
 	require.Contains(t, text, "is damaged: 1 of 3 entries")
 }

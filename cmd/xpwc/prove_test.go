@@ -248,10 +248,10 @@ func TestWhatIsNotComparedIsNamedByItsLayout(t *testing.T) {
 	dir, _ := packed(t, face)
 	packedOnALesserCPU(t, dir, face)
 	packedOnALesserCPU(t, dir, selfie)
-	var here, lesser layoutReport
+	var here, lesser cachefile.Layout
 	i := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	for _, l := range i.Layouts {
-		if l.Fingerprint == i.Here {
+		if l.Fingerprint.String() == i.Here {
 			here = l
 		} else {
 			lesser = l
@@ -259,7 +259,7 @@ func TestWhatIsNotComparedIsNamedByItsLayout(t *testing.T) {
 	}
 	got := says(t, dir, 0, "verify", "model.xpwc", "--model", testModel(t, face), "--cpu", "sse2")
 	require.Contains(t, got, fmt.Sprintf("not compared: %d entries of layout %s that no look-up of %s finds, "+
-		"%d entries of other layouts\n", lesser.Entries-here.Entries, lesser.Fingerprint[:shortLayout],
+		"%d entries of other layouts\n", lesser.Entries-here.Entries, lesser.Fingerprint.String()[:shortLayout],
 		testModel(t, face), here.Entries))
 	got = says(t, dir, 0, "verify", "model.xpwc", "--model", testModel(t, face))
 	require.Contains(t, got, fmt.Sprintf("not compared: %d entries of other layouts\n", lesser.Entries))

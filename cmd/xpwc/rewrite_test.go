@@ -53,7 +53,7 @@ func TestEqualPayloadsOfTwoLayoutsAreStoredOnce(t *testing.T) {
 			require.Contains(t, says(t, dir, 0, "verify", file, "--model", faceModel(t), "--cpu", level), "proven")
 		}
 	}
-	first := one.Layouts[0].Fingerprint
+	first := one.Layouts[0].Fingerprint.String()
 	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", first)
 	require.Equal(t, one.Total, reported[inspection](t, dir, 0, "inspect", "model.xpwc").Total)
 	says(t, dir, 0, "verify", "model.xpwc")
@@ -101,8 +101,8 @@ func TestACacheOfTwoKindsOfMachines(t *testing.T) {
 	packedOnALesserCPU(t, dir, face)
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.Len(t, v.Layouts, 2)
-	require.NotEqual(t, v.Here, v.Layouts[1].Fingerprint)
-	other, each := v.Layouts[1].Fingerprint, v.Layouts[0].Entries
+	require.NotEqual(t, v.Here, v.Layouts[1].Fingerprint.String())
+	other, each := v.Layouts[1].Fingerprint.String(), v.Layouts[0].Entries
 	require.Equal(t, each, v.Layouts[1].Entries)
 	shown := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--layout", other[:8])
 	require.Len(t, shown.Entries, each)

@@ -26,7 +26,7 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	_, _ = runJSON(t, dir, faceModel(t), "--cache", "model.xpwc")
 	layouts := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts
 	require.Len(t, layouts, 2)
-	lesser := layouts[0].Fingerprint
+	lesser := layouts[0].Fingerprint.String()
 
 	for _, c := range []struct {
 		args []string
@@ -85,5 +85,5 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	}
 	pulled := reported[inspection](t, dir, 0, "inspect", "pulled.xpwc")
 	require.Len(t, pulled.Layouts, 1)
-	require.Equal(t, lesser, pulled.Layouts[0].Fingerprint)
+	require.Equal(t, lesser, pulled.Layouts[0].Fingerprint.String())
 }

@@ -75,25 +75,19 @@ cannot be read.`,
 
 // verification is the result of xpwc verify.
 type verification struct {
-	File         string           `json:"file"`
-	Embedded     *embedded        `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
-	Sound        bool             `json:"sound"`
-	Format       cachefile.Format `json:"format,omitempty"`
-	Generation   uint64           `json:"generation,omitempty"`
-	Entries      int              `json:"entry_count"`
-	PayloadBytes int64            `json:"payload_bytes"`
-	Uncommitted  int64            `json:"uncommitted_bytes,omitempty"`
-	Refused      string           `json:"refused,omitempty"` // why programs do not open it, sound or not
-	Problems     []problemReport  `json:"problems"`
-	Proof        *proof           `json:"proof,omitempty"`
-	PackedFor    *packedFor       `json:"packed_for,omitempty"`
-	Another      bool             `json:"packed_for_another,omitempty"` // than the model
-}
-
-type problemReport struct {
-	Offset int64  `json:"offset"`
-	What   string `json:"what"`
-	Entry  string `json:"entry,omitempty"`
+	File         string              `json:"file"`
+	Embedded     *embedded           `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
+	Sound        bool                `json:"sound"`
+	Format       cachefile.Format    `json:"format,omitempty"`
+	Generation   uint64              `json:"generation,omitempty"`
+	Entries      int                 `json:"entry_count"`
+	PayloadBytes int64               `json:"payload_bytes"`
+	Uncommitted  int64               `json:"uncommitted_bytes,omitempty"`
+	Refused      string              `json:"refused,omitempty"` // why programs do not open it, sound or not
+	Problems     []cachefile.Problem `json:"problems"`
+	Proof        *proof              `json:"proof,omitempty"`
+	PackedFor    *packedFor          `json:"packed_for,omitempty"`
+	Another      bool                `json:"packed_for_another,omitempty"` // than the model
 }
 
 func verify(ctx context.Context, path string, model modelfile.File, cpu string, asJSON bool,
@@ -108,10 +102,8 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 	if err != nil {
 		return err
 	}
-	v := verification{File: path, Embedded: at.report(), Sound: len(problems) == 0, Problems: []problemReport{}}
-	for _, p := range problems {
-		v.Problems = append(v.Problems, problemReport{p.Offset, p.What, p.Name})
-	}
+	v := verification{File: path, Embedded: at.report(), Sound: len(problems) == 0,
+		Problems: append([]cachefile.Problem{}, problems...)} // not null
 	if info, err := os.Stat(path); err == nil {
 		v.Refused = trust.Writable(info)
 	}
