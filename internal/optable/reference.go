@@ -26,9 +26,6 @@ func (r *result) add(at int, x, w, xError float64) {
 }
 
 func (r *result) addBias(bias *tensor) {
-	if bias == nil {
-		return
-	}
 	channels := len(bias.real)
 	for i := range r.real {
 		r.add(i, 1, bias.real[i%channels], 0)
@@ -83,30 +80,12 @@ func convolve(x []float64, xs []int, xError []float64, k []float64, ks []int, g 
 	oh := (xs[1]+g.padding.Top+g.padding.Bottom-(ks[1]-1)*g.dilation.Height-1)/g.stride.Height + 1
 	ow := (xs[2]+g.padding.Left+g.padding.Right-(ks[2]-1)*g.dilation.Width-1)/g.stride.Width + 1
 	r := newResult(xs[0], oh, ow, ks[0])
-	at := 0
-	for n := range xs[0] {
-		for y := range oh {
-			for z := range ow {
-				for c := range ks[0] {
-					for i := range ks[1] {
-						for j := range ks[2] {
-							iy := y*g.stride.Height + i*g.dilation.Height - g.padding.Top
-							ix := z*g.stride.Width + j*g.dilation.Width - g.padding.Left
-							if iy < 0 || iy >= xs[1] || ix < 0 || ix >= xs[2] {
-								continue
-							}
-							from := ((n*xs[1]+iy)*xs[2]+ix)*xs[3] + c/(ks[0]/g.groups)*ks[3]
-							with := ((c*ks[1]+i)*ks[2] + j) * ks[3]
-							for d := range ks[3] {
-								r.add(at, x[from+d], k[with+d], xError[from+d])
-							}
-						}
-					}
-					at++
-				}
-			}
+	slide(r.shape, xs, ks, g, func(out, in, c, with int) {
+		from := in*xs[3] + c/(ks[0]/g.groups)*ks[3]
+		for d := range ks[3] {
+			r.add(out*ks[0]+c, x[from+d], k[with+d], xError[from+d])
 		}
-	}
+	})
 	return r
 }
 
@@ -114,30 +93,32 @@ func convolve(x []float64, xs []int, xError []float64, k []float64, ks []int, g 
 func deconvolve(x []float64, xs []int, xError []float64, k []float64, ks []int, g window, oh, ow int) *result {
 	g.fillIn()
 	r := newResult(xs[0], oh, ow, ks[0])
-	for n := range xs[0] {
-		for y := range xs[1] {
-			for z := range xs[2] {
-				for c := range ks[0] {
-					for i := range ks[1] {
-						for j := range ks[2] {
-							oy := y*g.stride.Height + i*g.dilation.Height - g.padding.Top
-							ox := z*g.stride.Width + j*g.dilation.Width - g.padding.Left
-							if oy < 0 || oy >= oh || ox < 0 || ox >= ow {
-								continue
-							}
-							from := ((n*xs[1]+y)*xs[2]+z)*xs[3] + c/(ks[0]/g.groups)*ks[3]
-							with := ((c*ks[1]+i)*ks[2] + j) * ks[3]
-							at := ((n*oh+oy)*ow+ox)*ks[0] + c
-							for d := range ks[3] {
-								r.add(at, x[from+d], k[with+d], xError[from+d])
-							}
-						}
+	slide(xs, r.shape, ks, g, func(in, out, c, with int) {
+		from := in*xs[3] + c/(ks[0]/g.groups)*ks[3]
+		for d := range ks[3] {
+			r.add(out*ks[0]+c, x[from+d], k[with+d], xError[from+d])
+		}
+	})
+	return r
+}
+
+// slide moves a window over images of the shape under, a stride for each pixel of the shape over. It calls do with each
+// pair of pixels, an output channel, and where in the kernel the numbers for all of them are.
+func slide(over, under, ks []int, g window, do func(over, under, channel, kernel int)) {
+	for at := range count(over[:3]) {
+		n, y, z := at/over[2]/over[1], at/over[2]%over[1], at%over[2]
+		for c := range ks[0] {
+			for i := range ks[1] {
+				for j := range ks[2] {
+					uy := y*g.stride.Height + i*g.dilation.Height - g.padding.Top
+					uz := z*g.stride.Width + j*g.dilation.Width - g.padding.Left
+					if 0 <= uy && uy < under[1] && 0 <= uz && uz < under[2] {
+						do(at, (n*under[1]+uy)*under[2]+uz, c, ((c*ks[1]+i)*ks[2]+j)*ks[3])
 					}
 				}
 			}
 		}
 	}
-	return r
 }
 
 // multiply multiplies matrices a [batch, m, k] and b [batch, k, n], or b [batch, n, k] if transposed; b of batch 1 is

@@ -20,14 +20,13 @@ func (b *builder) sparse() error {
 	if err != nil {
 		return err
 	}
-	one := xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
 	last, shape, real := in, x.Shape, x.real
 	for i, layer := range []struct {
 		kernel    []int // of the grouped convolution
 		depthwise bool
 		geometry  window
 	}{
-		{kernel: []int{16, 3, 3, 3}, geometry: window{padding: one, stride: xnnpack.Size{Height: 2, Width: 2}}},
+		{kernel: []int{16, 3, 3, 3}, geometry: window{padding: one, stride: two}},
 		{kernel: []int{24, 1, 1, 16}},
 		{kernel: []int{24, 3, 3, 1}, depthwise: true, geometry: window{padding: one}},
 		{kernel: []int{12, 1, 1, 24}},

@@ -18,35 +18,43 @@ type scheme struct {
 	scaledBias            bool  // the bias is multiplied by the kernel's scales too
 }
 
+// float is a scheme of one type.
+func float(name string, kind xnnpack.Datatype) scheme {
+	return scheme{name: name, in: kind, kernel: kind, bias: kind, out: kind}
+}
+
+// mixed has a kernel of another type than its input and output, and a float32 bias.
+func mixed(name string, kind, kernel xnnpack.Datatype) scheme {
+	return scheme{name: name, in: kind, kernel: kernel, bias: xnnpack.Float32, out: kind}
+}
+
+// quantised is mixed with a dynamically quantised input. zero is that of a 4-bit kernel.
+func quantised(name string, kind, kernel xnnpack.Datatype, zero int32) scheme {
+	s := mixed(name, kind, kernel)
+	s.dynamic, s.zero = true, zero
+	if kernel == xnnpack.BlockQInt4 {
+		s.block, s.notTransposed = 32, true
+	}
+	return s
+}
+
 var (
-	f32 = scheme{name: "f32", in: xnnpack.Float32, kernel: xnnpack.Float32, bias: xnnpack.Float32,
-		out: xnnpack.Float32}
-	f16 = scheme{name: "f16", in: xnnpack.Float16, kernel: xnnpack.Float16, bias: xnnpack.Float16,
-		out: xnnpack.Float16}
-	f16f32 = scheme{name: "f16-f32w", in: xnnpack.Float16, kernel: xnnpack.Float32, bias: xnnpack.Float32,
-		out: xnnpack.Float16}
-	qs8 = scheme{name: "qs8", in: xnnpack.QInt8, kernel: xnnpack.QInt8, bias: xnnpack.QInt32, out: xnnpack.QInt8}
-	qu8 = scheme{name: "qu8", in: xnnpack.QUint8, kernel: xnnpack.QUint8, bias: xnnpack.QInt32, out: xnnpack.QUint8}
-	qc8 = scheme{name: "qs8-qc8w", in: xnnpack.QInt8, kernel: xnnpack.ChannelQInt8, bias: xnnpack.ChannelQInt32,
+	f32    = float("f32", xnnpack.Float32)
+	f16    = float("f16", xnnpack.Float16)
+	f16f32 = mixed("f16-f32w", xnnpack.Float16, xnnpack.Float32)
+	qs8    = scheme{name: "qs8", in: xnnpack.QInt8, kernel: xnnpack.QInt8, bias: xnnpack.QInt32, out: xnnpack.QInt8}
+	qu8    = scheme{name: "qu8", in: xnnpack.QUint8, kernel: xnnpack.QUint8, bias: xnnpack.QInt32, out: xnnpack.QUint8}
+	qc8    = scheme{name: "qs8-qc8w", in: xnnpack.QInt8, kernel: xnnpack.ChannelQInt8, bias: xnnpack.ChannelQInt32,
 		out: xnnpack.QInt8}
 
-	qd8f32qc8w = scheme{name: "qd8-f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8,
-		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true}
-	qd8f16qc8w = scheme{name: "qd8-f16-qc8w", in: xnnpack.Float16, kernel: xnnpack.ChannelQInt8,
-		bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true}
-	qd8f32qc4w = scheme{name: "qd8-f32-qc4w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4,
-		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true, zero: 8}
-	qd8f32qs4w = scheme{name: "qd8-f32-qc4w-signed", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4,
-		bias: xnnpack.Float32, out: xnnpack.Float32, dynamic: true}
-	qd8f16qc4w = scheme{name: "qd8-f16-qc4w", in: xnnpack.Float16, kernel: xnnpack.ChannelQInt4,
-		bias: xnnpack.Float32, out: xnnpack.Float16, dynamic: true, zero: 8}
-	qd8f32qb4w = scheme{name: "qd8-f32-qb4w", in: xnnpack.Float32, kernel: xnnpack.BlockQInt4, bias: xnnpack.Float32,
-		out: xnnpack.Float32, dynamic: true, zero: 8, block: 32,
-		notTransposed: true}
-	qd8f16qb4w = scheme{name: "qd8-f16-qb4w", in: xnnpack.Float16, kernel: xnnpack.BlockQInt4, bias: xnnpack.Float32,
-		out: xnnpack.Float16, dynamic: true, zero: 8, block: 32,
-		notTransposed: true}
-	f32qc8w = scheme{name: "f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, bias: xnnpack.Float32,
+	qd8f32qc8w = quantised("qd8-f32-qc8w", xnnpack.Float32, xnnpack.ChannelQInt8, 0)
+	qd8f16qc8w = quantised("qd8-f16-qc8w", xnnpack.Float16, xnnpack.ChannelQInt8, 0)
+	qd8f32qc4w = quantised("qd8-f32-qc4w", xnnpack.Float32, xnnpack.ChannelQInt4, 8)
+	qd8f32qs4w = quantised("qd8-f32-qc4w-signed", xnnpack.Float32, xnnpack.ChannelQInt4, 0)
+	qd8f16qc4w = quantised("qd8-f16-qc4w", xnnpack.Float16, xnnpack.ChannelQInt4, 8)
+	qd8f32qb4w = quantised("qd8-f32-qb4w", xnnpack.Float32, xnnpack.BlockQInt4, 8)
+	qd8f16qb4w = quantised("qd8-f16-qb4w", xnnpack.Float16, xnnpack.BlockQInt4, 8)
+	f32qc8w    = scheme{name: "f32-qc8w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt8, bias: xnnpack.Float32,
 		out: xnnpack.Float32, scaledBias: true}
 	f32qc4w = scheme{name: "f32-qc4w", in: xnnpack.Float32, kernel: xnnpack.ChannelQInt4, bias: xnnpack.Float32,
 		out: xnnpack.Float32, zero: 8, scaledBias: true, notTransposed: true}
@@ -72,11 +80,31 @@ func (s scheme) dynamicDims(n int) int {
 	return 0
 }
 
+// finish adds a bias for so many channels, if there is one, and limits to what an operator must compute, and makes its
+// output.
+func (b *builder) finish(
+	s scheme, r *result, x, kernel *tensor, channels int, limits xnnpack.Range,
+) (bias *tensor, id xnnpack.ValueID, out tensor, err error) {
+	if channels > 0 {
+		t := b.bias(s.bias, x, kernel, channels)
+		if s.scaledBias {
+			for i := range t.real {
+				t.real[i] *= float64(kernel.Quantization.Scales[i])
+			}
+		}
+		bias = &t
+		r.addBias(bias)
+	}
+	r.clamp(limits)
+	id, out, err = b.output(s.out, r)
+	return bias, id, out, err
+}
+
 type fcShape struct {
 	suffix     string
 	batch      int
 	in, out    int
-	bias       bool
+	biases     int
 	transposed bool
 	activation xnnpack.Range
 }
@@ -85,13 +113,13 @@ func fullyConnected() []Case {
 	// Two or three rows are left out: this XNNPACK pads dynamic quantisation parameters by 10 rows, too few for its
 	// blockwise kernel of 14, which then spoils the last row.
 	shapes := []fcShape{
-		{suffix: "", batch: 5, in: 37, out: 43, bias: true},
+		{suffix: "", batch: 5, in: 37, out: 43, biases: 43},
 		{suffix: "-no-bias", batch: 6, in: 40, out: 19},
-		{suffix: "-transposed", batch: 4, in: 24, out: 38, bias: true, transposed: true},
-		{suffix: "-relu", batch: 1, in: 23, out: 50, bias: true, activation: xnnpack.Range{Min: 0, Max: 2}},
+		{suffix: "-transposed", batch: 4, in: 24, out: 38, biases: 38, transposed: true},
+		{suffix: "-relu", batch: 1, in: 23, out: 50, biases: 50, activation: xnnpack.Range{Min: 0, Max: 2}},
 	}
 	// The shape in which two packings share a seed, for the datatypes where they do.
-	collision := fcShape{suffix: "-64x48", batch: 4, in: 48, out: 64, bias: true}
+	collision := fcShape{suffix: "-64x48", batch: 4, in: 48, out: 64, biases: 64}
 	schemes := []scheme{f32, f16, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w, qd8f32qc4w, qd8f32qs4w, qd8f16qc4w,
 		qd8f32qb4w, qd8f16qb4w,
 		f32qc8w, f32qc4w}
@@ -130,19 +158,7 @@ func (b *builder) fullyConnected(s scheme, f fcShape) error {
 	r := multiply(x.real, []int{1, f.batch, f.in}, xError, kernel.real, []int{1, kernelShape[0], kernelShape[1]},
 		!f.transposed)
 	r.shape = []int{f.batch, f.out}
-	var bias *tensor
-	if f.bias {
-		t := b.bias(s.bias, &x, &kernel, f.out)
-		if s.scaledBias {
-			for i := range t.real {
-				t.real[i] *= float64(kernel.Quantization.Scales[i])
-			}
-		}
-		bias = &t
-	}
-	r.addBias(bias)
-	r.clamp(f.activation)
-	out, y, err := b.output(s.out, r)
+	bias, out, y, err := b.finish(s, r, &x, &kernel, f.biases, f.activation)
 	if err != nil {
 		return err
 	}
@@ -153,39 +169,61 @@ func (b *builder) fullyConnected(s scheme, f fcShape) error {
 	return b.g.FullyConnected(n)
 }
 
+// A convShape is the shape of a convolution of any kind.
 type convShape struct {
-	suffix   string
-	in       [4]int
-	kernel   [4]int
-	noBias   bool
-	geometry window
-	same     bool
-	limits   xnnpack.Range
+	suffix     string
+	in         [4]int
+	kernel     [4]int // [out, height, width, in a group], of a depthwise convolution [1, height, width, out]
+	noBias     bool
+	geometry   window
+	same       bool
+	limits     xnnpack.Range
+	adjustment xnnpack.Size // of a deconvolution
 }
 
-func convolutions() []Case {
-	three := xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
-	shapes := []convShape{
-		{suffix: "-1x1", in: [4]int{2, 3, 5, 19}, kernel: [4]int{21, 1, 1, 19}},
-		{suffix: "-3x3", in: [4]int{1, 6, 7, 11}, kernel: [4]int{18, 3, 3, 11}, geometry: window{padding: three}},
-		{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 8}, kernel: [4]int{9, 3, 3, 8}, noBias: true},
-		{suffix: "-3x3-stride-2-same", in: [4]int{1, 7, 9, 5}, kernel: [4]int{17, 3, 3, 5}, same: true,
-			geometry: window{padding: three, stride: xnnpack.Size{Height: 2, Width: 2}}},
-		{suffix: "-3x3-dilation-2", in: [4]int{1, 8, 8, 6}, kernel: [4]int{10, 3, 3, 6},
-			geometry: window{dilation: xnnpack.Size{Height: 2, Width: 2}}},
-		{suffix: "-groups-3-relu", in: [4]int{1, 5, 6, 12}, kernel: [4]int{27, 3, 3, 4},
-			geometry: window{padding: three, groups: 3},
-			limits:   xnnpack.Range{Min: 0, Max: 6}},
-		{suffix: "-1x1-groups-2", in: [4]int{1, 4, 4, 14}, kernel: [4]int{22, 1, 1, 7}, geometry: window{groups: 2}},
+// biases is how many channels have a bias.
+func (f *convShape) biases(channels int) int {
+	if f.noBias {
+		return 0
 	}
-	var cases []Case
-	for _, s := range []scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w} {
+	return channels
+}
+
+// casesOf returns the cases like one of all schemes in all shapes.
+func casesOf(
+	like Case, schemes []scheme, shapes []convShape, define func(*builder, scheme, convShape) error,
+) (cases []Case) {
+	for _, s := range schemes {
 		for _, shape := range shapes {
-			cases = append(cases, Case{Name: "convolution-" + s.name + shape.suffix, Announced: true, Packs: 1,
-				define: func(b *builder) error { return b.convolution(s, shape) }})
+			c := like
+			c.Name += s.name + shape.suffix
+			c.define = func(b *builder) error { return define(b, s, shape) }
+			cases = append(cases, c)
 		}
 	}
 	return cases
+}
+
+var (
+	one = xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
+	two = xnnpack.Size{Height: 2, Width: 2}
+)
+
+func convolutions() []Case {
+	return casesOf(Case{Name: "convolution-", Announced: true, Packs: 1},
+		[]scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w}, []convShape{
+			{suffix: "-1x1", in: [4]int{2, 3, 5, 19}, kernel: [4]int{21, 1, 1, 19}},
+			{suffix: "-3x3", in: [4]int{1, 6, 7, 11}, kernel: [4]int{18, 3, 3, 11}, geometry: window{padding: one}},
+			{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 8}, kernel: [4]int{9, 3, 3, 8}, noBias: true},
+			{suffix: "-3x3-stride-2-same", in: [4]int{1, 7, 9, 5}, kernel: [4]int{17, 3, 3, 5}, same: true,
+				geometry: window{padding: one, stride: two}},
+			{suffix: "-3x3-dilation-2", in: [4]int{1, 8, 8, 6}, kernel: [4]int{10, 3, 3, 6},
+				geometry: window{dilation: two}},
+			{suffix: "-groups-3-relu", in: [4]int{1, 5, 6, 12}, kernel: [4]int{27, 3, 3, 4},
+				geometry: window{padding: one, groups: 3}, limits: xnnpack.Range{Min: 0, Max: 6}},
+			{suffix: "-1x1-groups-2", in: [4]int{1, 4, 4, 14}, kernel: [4]int{22, 1, 1, 7},
+				geometry: window{groups: 2}},
+		}, (*builder).convolution)
 }
 
 func (b *builder) convolution(s scheme, f convShape) error {
@@ -195,14 +233,7 @@ func (b *builder) convolution(s scheme, f convShape) error {
 	}
 	kernel := b.kernel(s.kernel, 0, 0, 0, f.kernel[:]...)
 	r := convolve(x.real, f.in[:], xError, kernel.real, f.kernel[:], f.geometry)
-	var bias *tensor
-	if !f.noBias {
-		t := b.bias(s.bias, &x, &kernel, f.kernel[0])
-		bias = &t
-	}
-	r.addBias(bias)
-	r.clamp(f.limits)
-	out, y, err := b.output(s.out, r)
+	bias, out, y, err := b.finish(s, r, &x, &kernel, f.biases(f.kernel[0]), f.limits)
 	if err != nil {
 		return err
 	}
@@ -217,39 +248,20 @@ func (b *builder) convolution(s scheme, f convShape) error {
 	return b.g.Convolution2D(n)
 }
 
-type dwShape struct {
-	suffix     string
-	in         [4]int
-	height     int
-	width      int
-	multiplier int
-	noBias     bool
-	geometry   window
-}
-
 // XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW only, later ones to
 // all.
 func depthwise() []Case {
-	one := xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
-	two := xnnpack.Padding{Top: 2, Right: 2, Bottom: 2, Left: 2}
-	shapes := []dwShape{
-		{suffix: "-3x3", in: [4]int{1, 6, 7, 21}, height: 3, width: 3, multiplier: 1, geometry: window{padding: one}},
-		{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 40}, height: 3, width: 3, multiplier: 1, noBias: true},
-		{suffix: "-5x5", in: [4]int{1, 8, 7, 35}, height: 5, width: 5, multiplier: 1,
-			geometry: window{padding: two, stride: xnnpack.Size{Height: 2, Width: 2}}},
-		{suffix: "-1x1", in: [4]int{1, 4, 5, 19}, height: 1, width: 1, multiplier: 1},
-		{suffix: "-7x7", in: [4]int{1, 9, 8, 18}, height: 7, width: 7, multiplier: 1},
-		{suffix: "-3x3-multiplier-2", in: [4]int{1, 5, 6, 9}, height: 3, width: 3, multiplier: 2,
+	wide := xnnpack.Padding{Top: 2, Right: 2, Bottom: 2, Left: 2}
+	return casesOf(Case{Name: "depthwise-", Packs: Varies}, []scheme{f32, f16f32, qs8, qu8, qc8}, []convShape{
+		{suffix: "-3x3", in: [4]int{1, 6, 7, 21}, kernel: [4]int{1, 3, 3, 21}, geometry: window{padding: one}},
+		{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 40}, kernel: [4]int{1, 3, 3, 40}, noBias: true},
+		{suffix: "-5x5", in: [4]int{1, 8, 7, 35}, kernel: [4]int{1, 5, 5, 35},
+			geometry: window{padding: wide, stride: two}},
+		{suffix: "-1x1", in: [4]int{1, 4, 5, 19}, kernel: [4]int{1, 1, 1, 19}},
+		{suffix: "-7x7", in: [4]int{1, 9, 8, 18}, kernel: [4]int{1, 7, 7, 18}},
+		{suffix: "-3x3-multiplier-2", in: [4]int{1, 5, 6, 9}, kernel: [4]int{1, 3, 3, 18},
 			geometry: window{padding: one}},
-	}
-	var cases []Case
-	for _, s := range []scheme{f32, f16f32, qs8, qu8, qc8} {
-		for _, shape := range shapes {
-			cases = append(cases, Case{Name: "depthwise-" + s.name + shape.suffix, Packs: Varies,
-				define: func(b *builder) error { return b.depthwise(s, shape) }})
-		}
-	}
-	return cases
+	}, (*builder).depthwise)
 }
 
 // grouped turns a depthwise kernel [1, h, w, channels] into that of the grouped convolution that does the same:
@@ -262,70 +274,44 @@ func grouped(kernel []float64, h, w, channels int) []float64 {
 	return g
 }
 
-func (b *builder) depthwise(s scheme, f dwShape) error {
+func (b *builder) depthwise(s scheme, f convShape) error {
 	in, x, xError, err := b.begin(s, 3, f.in[:]...)
 	if err != nil {
 		return err
 	}
-	channels := f.in[3] * f.multiplier
-	kernel := b.kernel(s.kernel, 3, 0, 0, 1, f.height, f.width, channels)
+	kernel := b.kernel(s.kernel, 3, 0, 0, f.kernel[:]...)
+	height, width, channels := f.kernel[1], f.kernel[2], f.kernel[3]
 	g := f.geometry
 	g.groups = f.in[3]
-	r := convolve(x.real, f.in[:], xError, grouped(kernel.real, f.height, f.width, channels),
-		[]int{channels, f.height, f.width, 1}, g)
-	var bias *tensor
-	if !f.noBias {
-		t := b.bias(s.bias, &x, &kernel, channels)
-		bias = &t
-	}
-	r.addBias(bias)
-	out, y, err := b.output(s.out, r)
+	r := convolve(x.real, f.in[:], xError, grouped(kernel.real, height, width, channels),
+		[]int{channels, height, width, 1}, g)
+	bias, out, y, err := b.finish(s, r, &x, &kernel, f.biases(channels), f.limits)
 	if err != nil {
 		return err
 	}
 	n := xnnpack.DepthwiseConvolution2D{Input: in, Output: out, Padding: g.padding, Stride: g.stride,
-		Dilation:        g.dilation,
-		DepthMultiplier: f.multiplier}
+		Dilation: g.dilation, DepthMultiplier: channels / f.in[3]}
 	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, 0, atCreation); err != nil {
 		return err
 	}
 	return b.g.DepthwiseConvolution2D(n)
 }
 
-type deconvShape struct {
-	suffix     string
-	in         [4]int
-	kernel     [4]int
-	adjustment xnnpack.Size
-	noBias     bool
-	geometry   window
-}
-
 func deconvolutions() []Case {
-	two := xnnpack.Size{Height: 2, Width: 2}
-	shapes := []deconvShape{
+	return casesOf(Case{Name: "deconvolution-", Packs: 1}, []scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w}, []convShape{
 		{suffix: "-3x3", in: [4]int{1, 4, 5, 7}, kernel: [4]int{18, 3, 3, 7}},
 		{suffix: "-2x2-stride-2", in: [4]int{1, 4, 3, 9}, kernel: [4]int{11, 2, 2, 9}, geometry: window{stride: two}},
 		{suffix: "-3x3-stride-2", in: [4]int{1, 3, 4, 6}, kernel: [4]int{13, 3, 3, 6},
-			adjustment: xnnpack.Size{Height: 1, Width: 1},
-			geometry:   window{stride: two, padding: xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}}},
+			adjustment: xnnpack.Size{Height: 1, Width: 1}, geometry: window{stride: two, padding: one}},
 		{suffix: "-3x3-no-bias", in: [4]int{1, 3, 3, 5}, kernel: [4]int{8, 3, 3, 5}, noBias: true},
 		{suffix: "-groups-2", in: [4]int{1, 3, 4, 8}, kernel: [4]int{14, 3, 3, 4},
 			geometry: window{groups: 2, stride: two}},
 		{suffix: "-3x3-dilation-2", in: [4]int{1, 4, 4, 6}, kernel: [4]int{7, 3, 3, 6},
 			geometry: window{dilation: two}},
-	}
-	var cases []Case
-	for _, s := range []scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w} {
-		for _, shape := range shapes {
-			cases = append(cases, Case{Name: "deconvolution-" + s.name + shape.suffix, Packs: 1,
-				define: func(b *builder) error { return b.deconvolution(s, shape) }})
-		}
-	}
-	return cases
+	}, (*builder).deconvolution)
 }
 
-func (b *builder) deconvolution(s scheme, f deconvShape) error {
+func (b *builder) deconvolution(s scheme, f convShape) error {
 	in, x, xError, err := b.begin(s, 3, f.in[:]...)
 	if err != nil {
 		return err
@@ -341,13 +327,7 @@ func (b *builder) deconvolution(s scheme, f deconvShape) error {
 	width := extent(f.in[2], f.kernel[2], g.stride.Width, g.dilation.Width, f.adjustment.Width,
 		g.padding.Left+g.padding.Right)
 	r := deconvolve(x.real, f.in[:], xError, kernel.real, f.kernel[:], g, height, width)
-	var bias *tensor
-	if !f.noBias {
-		t := b.bias(s.bias, &x, &kernel, f.kernel[0])
-		bias = &t
-	}
-	r.addBias(bias)
-	out, y, err := b.output(s.out, r)
+	bias, out, y, err := b.finish(s, r, &x, &kernel, f.biases(f.kernel[0]), f.limits)
 	if err != nil {
 		return err
 	}
