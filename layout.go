@@ -67,8 +67,8 @@ type hereLayout struct {
 	err         error
 }
 
-// layout returns how XNNPACK packs here. Without a fingerprint, nobody could distinguish what is packed from what others
-// pack. A cache in memory needs none.
+// layout returns how XNNPACK packs here. Without a fingerprint, nobody could distinguish what is packed from what
+// others pack. A cache in memory needs none.
 func (s *Session) layout() *hereLayout {
 	if s.here == nil {
 		s.here = &hereLayout{}

@@ -85,9 +85,7 @@ func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tenso
 func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	t, err := m.tensor(name)
 	if t != nil {
-		m.mu.Lock()
-		m.given = append(m.given, t)
-		m.mu.Unlock()
+		m.give(t)
 	}
 	if err != nil {
 		return xpwc.Tensor{}, err
@@ -153,13 +151,22 @@ func (m *dataMap) settle() {
 
 // end releases the tensors that the session did not take.
 func (m *dataMap) end() {
-	m.mu.Lock()
-	given := m.given
-	m.given = nil
-	m.mu.Unlock()
-	for _, t := range given {
+	for _, t := range m.take() {
 		t.free()
 	}
+}
+
+func (m *dataMap) give(t *tensor) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.given = append(m.given, t)
+}
+
+func (m *dataMap) take() (given []*tensor) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	given, m.given = m.given, nil
+	return given
 }
 
 // A tensor is an unpacked tensor of the host.

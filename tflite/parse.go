@@ -267,8 +267,8 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 	}
 }
 
-// readBlocks reads the scales of tensors that have one for each of the blocks that a row consists of. Another tensor has
-// them.
+// readBlocks reads the scales of tensors that have one for each of the blocks that a row consists of. Another tensor
+// has them.
 func (p *parser) readBlocks(of *body, tensors flatbuf.Vector) {
 	for i := 0; i < tensors.Len() && p.r.Err() == nil; i++ {
 		q := tensors.Table(i).Table(tensorQuantization)

@@ -85,7 +85,8 @@ executorch pose.packed_cache.`,
 		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
-	f.StringVar(&maxSize, "max-size", "", "pull nothing that has more than `SIZE`, as 2GiB; with --all, all layouts together")
+	f.StringVar(&maxSize, "max-size", "",
+		"pull nothing that has more than `SIZE`, as 2GiB; with --all, all layouts together")
 	modelFlags(cmd, &o.model)
 	o.placing.flags(cmd)
 	o.registryOptions.flags(cmd)

@@ -298,7 +298,8 @@ func (b *builder) depthwise(s scheme, f convShape) error {
 }
 
 func deconvolutions() []Case {
-	return casesOf(Case{Name: "deconvolution-", Packs: 1}, []scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w}, []convShape{
+	schemes := []scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w}
+	return casesOf(Case{Name: "deconvolution-", Packs: 1}, schemes, []convShape{
 		{suffix: "-3x3", in: [4]int{1, 4, 5, 7}, kernel: [4]int{18, 3, 3, 7}},
 		{suffix: "-2x2-stride-2", in: [4]int{1, 4, 3, 9}, kernel: [4]int{11, 2, 2, 9}, geometry: window{stride: two}},
 		{suffix: "-3x3-stride-2", in: [4]int{1, 3, 4, 6}, kernel: [4]int{13, 3, 3, 6},

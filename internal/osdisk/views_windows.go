@@ -44,13 +44,7 @@ func (v *views) seal(m *mapping) {
 // flush hands all that was written to views to the system; flushing the file then waits for it. Who adds or unmaps
 // another view meanwhile does not wait.
 func (v *views) flush() error {
-	v.mu.Lock()
-	list := slices.Clone(v.list)
-	sealed := make([]bool, len(list))
-	for i, w := range list {
-		sealed[i] = w.sealed
-	}
-	v.mu.Unlock()
+	list, sealed := v.all()
 	for i, w := range list {
 		if err := w.flush(); err != nil {
 			return err
@@ -60,6 +54,16 @@ func (v *views) flush() error {
 		}
 	}
 	return nil
+}
+
+// all returns the views, and which of them nothing will be written to any more.
+func (v *views) all() (list []*mapping, sealed []bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, w := range v.list {
+		list, sealed = append(list, w), append(sealed, w.sealed)
+	}
+	return list, sealed
 }
 
 // flushAttempts are made where the system is writing the same pages back by itself.
@@ -83,11 +87,8 @@ func (m *mapping) flush() error {
 
 // unmap unmaps a mapping, written to or not.
 func (v *views) unmap(m *mapping) error {
-	v.mu.Lock()
-	written := slices.Contains(v.list, m)
-	v.mu.Unlock()
 	var err error
-	if written {
+	if list, _ := v.all(); slices.Contains(list, m) {
 		err = m.flush() // nobody could later
 	}
 	m.mu.Lock()

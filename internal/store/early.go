@@ -118,14 +118,18 @@ func (w *earlyWriter) end() error {
 	if w == nil {
 		return nil
 	}
-	w.mu.Lock()
-	w.parts = nil
-	running := w.running
-	w.mu.Unlock()
-	if running != nil {
+	if running := w.drop(); running != nil {
 		<-running
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
+}
+
+// drop has nothing more written but what is being written.
+func (w *earlyWriter) drop() (running <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.parts = nil
+	return w.running
 }

@@ -132,9 +132,7 @@ func (s *supplier) run(ended chan<- struct{}) {
 			return
 		}
 		if err := s.step(from, to); err != nil { // whoever writes there is given pages, or the error
-			s.mu.Lock()
-			s.stopped = true
-			s.mu.Unlock()
+			s.halt()
 		}
 	}
 }
@@ -177,11 +175,15 @@ func (s *supplier) stop() {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	s.stopped = true
-	running := s.running
-	s.mu.Unlock()
-	if running != nil {
+	if running := s.halt(); running != nil {
 		<-running
 	}
+}
+
+// halt has nothing more supplied, but for what is just being supplied.
+func (s *supplier) halt() (running <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	return s.running
 }

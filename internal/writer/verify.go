@@ -23,8 +23,8 @@ const (
 	verifiedBytesTogether = 32 << 20
 )
 
-// stopPatience is how long Close waits for what is being hashed, which ends within milliseconds unless the disk does not
-// answer. It needs nothing that Close gives up.
+// stopPatience is how long Close waits for what is being hashed, which ends within milliseconds unless the disk does
+// not answer. It needs nothing that Close gives up.
 const stopPatience = 100 * time.Millisecond
 
 // A verifier has the payloads of the file that sessions use hashed in the background. Its writer's mu guards it.
