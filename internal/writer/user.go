@@ -348,6 +348,7 @@ func (u *User) Reserve(n, names, following uint64) (store.Reservation, error) {
 	st := u.w.file.take()
 	defer u.w.file.give()
 	if !st.Writing() {
+		u.w.notice(st)
 		return store.Reservation{}, fmt.Errorf("cache %s: %w", u.w.name(), store.ErrReplaced)
 	}
 	r, err := st.Reserve(n, names)
