@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -219,4 +221,85 @@ func TestNoFlippedBitOfALargeIndexGivesAWrongByte(t *testing.T) {
 			require.NoError(t, c.Close())
 		}
 	}
+}
+
+// A readingDisk calls before and after when it is read from, and closed when it is closed.
+type readingDisk struct {
+	store.File
+	before, after, closed func()
+}
+
+func (d readingDisk) ReadAt(b []byte, offset int64) (int, error) {
+	d.before()
+	defer d.after()
+	return d.File.ReadAt(b, offset)
+}
+
+func (d readingDisk) Close() error {
+	err := d.File.Close()
+	d.closed()
+	return err
+}
+
+// lookUpWhile looks one tensor up, while the disk of the loaded file is another. looks is set meanwhile.
+func (m *tinyModel) lookUpWhile(t *testing.T, c *Cache, d readingDisk, looks *atomic.Bool) (hit bool) {
+	t.Helper()
+	s, err := c.NewSession(m)
+	require.NoError(t, err)
+	_, err = s.Load(m.names[5000])
+	require.NoError(t, err)
+	d.File = diskOf(c)
+	setDisk(c, d)
+	looks.Store(true)
+	hit = s.lookUp(lookUpKey{1, addressOf(m.bytes(5000)), 0, 0}) != notFound
+	looks.Store(false)
+	require.NoError(t, s.Close())
+	return hit
+}
+
+func doNothing() {}
+
+// A file goes while a look-up reads its index: there is nothing to find then.
+func TestALargeFileGoesWhileItsIndexIsRead(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a removed file may keep its name until it is closed")
+	}
+	m, content, _ := largeFile(t)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	c := mustOpen(t, path, nil)
+	var looks atomic.Bool
+	remove := func() {
+		if looks.Swap(false) {
+			require.NoError(t, os.Remove(path))
+			newSession(t, c, nil)
+		}
+	}
+	require.False(t, m.lookUpWhile(t, c, readingDisk{nil, doNothing, remove, doNothing}, &looks))
+	require.NoError(t, c.Stats().Damaged)
+}
+
+// A look-up reads the index of a file while another session opens that for writing: it is not damaged.
+func TestALargeFileIsOpenedForWritingWhileItsIndexIsRead(t *testing.T) {
+	m, content, _ := largeFile(t)
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	c := mustOpen(t, path, nil)
+	var looks atomic.Bool
+	closed, begun := make(chan bool), make(chan bool, 1)
+	begin := func() {
+		if looks.Swap(false) {
+			go c.writer.Probe().File(func(st *store.Store) {
+				ok, err := st.Begin()
+				begun <- ok && err == nil
+			})
+			<-closed
+		}
+	}
+	require.True(t, m.lookUpWhile(t, c, readingDisk{nil, begin, doNothing, func() { close(closed) }}, &looks))
+	require.True(t, <-begun)
+	c.writer.Probe().GiveUp()
+	require.NoError(t, c.Stats().Damaged)
+	require.NoError(t, c.Close())
+	require.NoFileExists(t, path+".damaged")
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"sync/atomic"
 
 	"xpwc/internal/format"
 )
@@ -30,6 +31,7 @@ type Store struct {
 	slot   format.Slot   // the generation in force
 	index  *format.Index // of the generation that was in force when the file was loaded; nil while there is none
 	base   *Region       // the committed part of the file as it was loaded
+	from   *readFrom     // the disk that the index is read from
 
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
@@ -82,6 +84,7 @@ func (st *Store) Intercept(files func(Files) Files, disk func(File) File) {
 	}
 	if disk != nil && st.disk != nil {
 		st.disk = disk(st.disk)
+		st.from.set(st.disk)
 	}
 }
 
@@ -219,10 +222,9 @@ func (st *Store) unmappable(err error) error {
 // loadIndex reads an index, and checks it completely unless it is large. It is read and not mapped: what the disk
 // cannot give, or somebody has cut off, is an error then, and no signal.
 func (st *Store) loadIndex(slot format.Slot, whole bool) (x *format.Index, err error) {
-	readAt := func(b []byte, offset uint64) error {
-		_, err := st.disk.ReadAt(b, int64(offset)) // which may be opened once more, for writing
-		return err
-	}
+	from := &readFrom{}
+	from.set(st.disk)
+	readAt := from.readAt
 	if slot.IndexSize > CheckedAtOnce {
 		x, err = format.LoadIndex(readAt, slot)
 	} else {
@@ -238,7 +240,29 @@ func (st *Store) loadIndex(slot format.Slot, whole bool) (x *format.Index, err e
 	if err != nil {
 		return nil, fmt.Errorf("%s: its index: %w: %w", st.path, err, format.ErrDamaged)
 	}
+	st.from = from
 	return x, nil
+}
+
+// A readFrom is the disk that a loaded index is read from, beside everything else. The file may be opened once more
+// meanwhile, for writing.
+type readFrom struct{ disk atomic.Pointer[File] }
+
+func (f *readFrom) set(d File) {
+	if f != nil {
+		f.disk.Store(&d)
+	}
+}
+
+// readAt fills b with the file's bytes at an offset. It fails when the store has given the index up.
+func (f *readFrom) readAt(b []byte, offset uint64) error {
+	for {
+		d := f.disk.Load()
+		_, err := (*d).ReadAt(b, int64(offset))
+		if err == nil || f.disk.Load() == d { // else that one was closed
+			return err
+		}
+	}
 }
 
 // Damaged returns the error for something in the loaded index that turned out damaged.

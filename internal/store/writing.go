@@ -80,6 +80,7 @@ func (st *Store) openForWriting() error {
 	}
 	old := st.disk
 	st.disk, st.access = d, writable
+	st.from.set(d)
 	return old.Close()
 }
 
