@@ -33,12 +33,12 @@
 // TRANSPOSE, TRANSPOSE_CONV, UNPACK, and MediaPipe's custom operator Convolution2DTransposeBias. Weights are constant.
 // Activations NONE, RELU, RELU_N1_TO_1 and RELU6 can be fused.
 //
-// Go computes what XNNPACK does not have, between subgraphs: ARG_MAX, ARG_MIN, CAST, CUMSUM, DYNAMIC_UPDATE_SLICE,
-// EMBEDDING_LOOKUP, EQUAL, FILL, FLOOR_DIV, FLOOR_MOD, GATHER, GATHER_ND, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL,
-// LOCAL_RESPONSE_NORMALIZATION, LOG_SOFTMAX, LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, MIRROR_PAD, NOT_EQUAL, ONE_HOT,
-// RANGE, RANK, REDUCE_ALL, REDUCE_ANY, REDUCE_PROD, REVERSE_V2, SCATTER_ND, SELECT, SELECT_V2, SHAPE, TOPK_V2,
-// ZEROS_LIKE, and integers and booleans in what else moves, adds or compares. A model with any of these has no subgraph
-// of all of it, see [Model.Stages].
+// Go computes what XNNPACK does not have, between subgraphs: ARG_MAX, ARG_MIN, BROADCAST_ARGS, CAST, CUMSUM,
+// DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, EQUAL, FILL, FLOOR_DIV, FLOOR_MOD, GATHER, GATHER_ND, GREATER, GREATER_EQUAL,
+// LESS, LESS_EQUAL, LOCAL_RESPONSE_NORMALIZATION, LOG_SOFTMAX, LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, MIRROR_PAD,
+// NOT_EQUAL, ONE_HOT, RANGE, RANK, REDUCE_ALL, REDUCE_ANY, REDUCE_PROD, REVERSE_V2, SCATTER_ND, SELECT, SELECT_V2,
+// SHAPE, TOPK_V2, ZEROS_LIKE, and integers and booleans in what else moves, adds or compares. A model with any of these
+// has no subgraph of all of it, see [Model.Stages].
 //
 // WHILE and IF call other subgraphs. A loop that counts, as that of a recurrent layer, becomes as many steps as it has
 // rounds. Of an IF whose condition is not known, both subgraphs are computed. What has no elements can only be joined.

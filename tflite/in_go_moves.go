@@ -131,6 +131,25 @@ func planBroadcastTo(c *call) func(*emitter) error {
 	return c.tile(from, times)
 }
 
+// BROADCAST_ARGS: the shape that two known shapes are broadcast to.
+func planBroadcastArgs(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	a, b := c.integers(0), c.integers(1)
+	shape, ok := compute.Broadcast(a, b)
+	if c.err == nil && !ok {
+		c.malformed("shapes %v and %v", a, b)
+	}
+	c.define(0, len(shape))
+	return c.do(func(r *run) error {
+		for i, n := range shape {
+			r.out[0].Put(i, float64(n))
+		}
+		return nil
+	})
+}
+
 // FILL of a known shape with a number.
 func planFill(c *call) func(*emitter) error {
 	if !c.arity(2, 2) {

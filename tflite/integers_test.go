@@ -128,6 +128,9 @@ func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 			{op: blueOp{code: opAdd}, more: []blueTensor{list(0, 1)}},          // 6, 4
 			{op: blueOp{code: opMaximum}, more: []blueTensor{scalar(5)}},       // 6, 5
 			{op: blueOp{code: opMinimum}, more: []blueTensor{list(9, 4)}}}, []int{6, 4}},
+		"SLICE, BROADCAST_ARGS": {[]step{
+			{op: blueOp{code: opSlice}, more: []blueTensor{list(2), list(1)}}, // 4
+			{op: blueOp{code: opBroadcastArgs}, more: []blueTensor{list(6, 1)}}}, []int{6, 4}},
 		"SUM, RESHAPE, CAST": {[]step{
 			{op: blueOp{code: opSum, options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 9
 			{op: blueOp{code: opReshape}, more: []blueTensor{list(1)}},

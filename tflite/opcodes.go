@@ -112,6 +112,7 @@ const (
 	opCumulativeSum      opcode = 128
 	opBroadcastTo        opcode = 130
 	opReduceAll          opcode = 140
+	opBroadcastArgs      opcode = 145
 	opGELU               opcode = 150
 	opDynamicUpdateSlice opcode = 151
 	opReLU0To1           opcode = 152

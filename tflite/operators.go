@@ -41,6 +41,7 @@ var operators = map[opcode]operatorRow{
 	opAveragePool2D:   {plan: planPool(true), takes: widened},
 	opBatchMatMul:     {plan: planBatchMatMul, takes: widened},
 	opBatchToSpaceND:  {plan: planBatchToSpace, takes: bytes8},
+	opBroadcastArgs:   {inGo: planBroadcastArgs},
 	opBroadcastTo:     {plan: planBroadcastTo, takes: bytes8, inGo: planBroadcastTo},
 	opCast:            {inGo: planCast},
 	opCeil:            {plan: planUnary(xnnpack.Unary{Op: xnnpack.Ceiling}), takes: widened},
