@@ -17,10 +17,11 @@ import (
 	"xpwc/internal/trust"
 )
 
-// Files are those of ordinary operation. If Insecure is set, files are opened and made whoever can change them.
+// Files are those of ordinary operation, see [store.Files]. If Insecure is set, files are opened and made whoever can
+// change them.
 type Files struct{ Insecure bool }
 
-// A Disk is an open cache file.
+// A Disk is an open cache file, see [store.File].
 type Disk struct {
 	*os.File
 	path     string
@@ -28,7 +29,7 @@ type Disk struct {
 	views    views // written to through memory
 }
 
-// A mapping is a stretch of a file in memory.
+// A mapping is a stretch of a file in memory, see [store.Mapping].
 type mapping struct {
 	view
 	disk   *Disk
@@ -36,7 +37,6 @@ type mapping struct {
 	data   []byte
 }
 
-// Open implements [store.Files].
 func (o Files) Open(path string, writable bool) (store.File, error) {
 	d, err := openChecked(path, writable, o.Insecure)
 	if errors.Is(err, fs.ErrNotExist) && restore(path) {
@@ -156,7 +156,6 @@ func (d *Disk) Granularity() uint64 { return Granularity() }
 
 func (d *Disk) Truncate(size int64) error { return truncate(d.File, size) }
 
-// Map implements [store.File].
 func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	data, err := mapFile(d.File, offset, size, writable)
 	if err != nil {
@@ -171,7 +170,6 @@ func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error)
 	return m, nil
 }
 
-// Sum implements [store.File].
 func (d *Disk) Sum(b []byte) (digest.Digest, error) { return Sum(b) }
 
 func (m *mapping) Data() []byte { return m.data }
