@@ -29,14 +29,6 @@ type Disk struct {
 	views    views // written to through memory
 }
 
-// A mapping is a stretch of a file in memory, see [store.Mapping].
-type mapping struct {
-	view
-	disk   *Disk
-	offset int64
-	data   []byte
-}
-
 func (o Files) Open(path string, writable bool) (store.File, error) {
 	d, err := openChecked(path, writable, o.Insecure)
 	if errors.Is(err, fs.ErrNotExist) && restore(path) {

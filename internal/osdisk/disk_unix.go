@@ -95,11 +95,15 @@ func flushDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// A mapping is a stretch of a file in memory, see [store.Mapping].
+type mapping struct {
+	disk   *Disk
+	offset int64
+	data   []byte
+}
+
 // views are for Windows. On Unix, flushing a file flushes what was written to its mappings.
-type (
-	views struct{}
-	view  struct{}
-)
+type views struct{}
 
 func (*views) add(*mapping)           {}
 func (*views) seal(*mapping)          {}

@@ -15,8 +15,12 @@ type views struct {
 	list []*mapping
 }
 
-// A view is what a mapping has besides.
-type view struct {
+// A mapping is a stretch of a file in memory, see [store.Mapping].
+type mapping struct {
+	disk   *Disk
+	offset int64
+	data   []byte
+
 	mu     sync.Mutex // while it is flushed or unmapped
 	gone   bool       // it is unmapped
 	sealed bool       // by the views' lock
