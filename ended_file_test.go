@@ -23,6 +23,7 @@ type hooks struct {
 	allocate func(offset, size int64) error
 	create   func(path string) error
 	mapping  func() error
+	failed   func() error
 }
 
 type hookedFiles struct {
@@ -64,6 +65,13 @@ func (d hookedDisk) Flush() error {
 		}
 	}
 	return d.File.Flush()
+}
+
+func (d hookedDisk) Failed() error {
+	if d.failed != nil {
+		return d.failed()
+	}
+	return nil
 }
 
 func (d hookedDisk) WriteAt(b []byte, offset int64) (int, error) {
@@ -163,6 +171,32 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 	open(t, after, theirModel).close(t)
 	require.Zero(t, after.Stats().Misses)
 	require.EqualValues(t, 1, after.Stats().Entries)
+}
+
+// What is being packed when somebody learns that the disk has lost something may be lost, too, be it named or not.
+func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
+	for name, bias := range map[string]uintptr{"named": 0, "unnamed": 12345} {
+		t.Run(name, func(t *testing.T) {
+			c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+			o := open(t, c, someTensors(2, 3000))
+			c.commitWithSave()
+			s := newSession(t, c, map[string][]byte{"slow": contentOf("slow", 3000)})
+			packed := packedFrom(contentOf("slow", 3000))
+			space, err := beginPacking(s, "slow", len(packed))
+			require.NoError(t, err)
+			copy(space, packed)
+
+			h.failed = func() error { return syscall.EIO }
+			require.ErrorIs(t, o.Err(), ErrLost)
+			h.failed = nil
+			require.NoError(t, s.Err(), "it has handed in nothing yet")
+			s.insert(lookUpKey{42, addressOf(s.sources["slow"].content), bias, 0}, addressOf(space), uint64(len(space)))
+			require.ErrorIs(t, s.Finalize(), ErrLost)
+			require.NoError(t, errors.Join(s.Close(), o.Close()))
+			require.ErrorIs(t, c.Save(), syscall.EIO)
+			require.NoError(t, c.Close())
+		})
+	}
 }
 
 // A process whose file has ended packs privately, with the reason, and after a while into the file that is there then.

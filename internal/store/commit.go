@@ -97,6 +97,13 @@ func (c *Commit) flush() error {
 	return c.disk.Flush()
 }
 
+// Lose takes note that the disk may have lost what is being packed.
+func (st *Store) Lose() {
+	for _, r := range st.segments {
+		r.lost.Store(true)
+	}
+}
+
 // Conclude takes note of what became of a commit: that it is written, or of the error that Write returned, after which
 // the file is to be ended. A commit that is written takes the place of a foreign file. inForce reports whether it is in
 // force at the path: then an error is only that it could not be found out whether another file is there now.
@@ -104,9 +111,7 @@ func (c *Commit) flush() error {
 func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	defer func() { err = errors.Join(err, c.release()) }()
 	if written != nil {
-		for _, r := range st.segments {
-			r.lost.Store(true)
-		}
+		st.Lose()
 		return false, written
 	}
 	st.slot = c.slot

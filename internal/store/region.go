@@ -16,7 +16,7 @@ type Region struct {
 	sealed bool         // read-only in memory
 	used   int          // bytes from the beginning that were reserved
 	read   bool         // see Commit.Reads
-	lost   atomic.Bool  // a commit failed while something could be packed into it
+	lost   atomic.Bool  // a flush failed while something could be packed into it
 }
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
@@ -40,7 +40,7 @@ func (r *Region) File() [16]byte { return r.file }
 // Sealed reports whether the region is read-only in memory.
 func (r *Region) Sealed() bool { return r.sealed }
 
-// Lost reports whether a commit failed while something could be packed into the region: nobody knows what became of
+// Lost reports whether a flush failed while something could be packed into the region: nobody knows what became of
 // that.
 func (r *Region) Lost() bool { return r.lost.Load() }
 

@@ -222,6 +222,7 @@ const endedPause = time.Minute
 
 // endFile gives up the file because it could not be flushed, or what a commit consists of could not be written.
 func (w *Writer) endFile(st *store.Store, cause error) {
+	st.Lose() // first: what is handed in from here on is not lost silently
 	w.loseUncommitted(cause)
 	w.setAside(st, cause)
 }

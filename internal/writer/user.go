@@ -448,6 +448,7 @@ func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *ent
 		kept, made = &entries.Entry{Data: p.Space.Data, Region: p.Space.Region, Reason: ReasonUnnamed}, true
 		kept.Record.Sum = sum
 		if p.InFile { // its look-up had names
+			kept.By = u // who is to know if it is lost
 			w.fillLocked(kept, p)
 			kept.Withhold(errUnnamed)
 		} else {
