@@ -528,3 +528,41 @@ func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 }
+
+// What could not be said in the file at once, because another process was writing to it, is said when it has ended.
+func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	content := contentOf("a", 3000)
+	stamped := func(stamp string) tensorMap {
+		return tensorMap{"a": {Data: content, Identity: Identity{Source: "model", Stamp: stamp}}}
+	}
+	use := func(c *Cache, stamp string) (hit bool) {
+		s, err := c.NewSession(stamped(stamp))
+		require.NoError(t, err)
+		_, hit = packWeight(t, s, 42, load(t, s, "a"), 0, packedFrom(content))
+		finish(t, s)
+		return hit
+	}
+	c := mustOpen(t, path, nil)
+	require.False(t, use(c, "old"))
+	require.NoError(t, c.Save())
+
+	theirs := otherProcess(t, path)
+	packs := newSession(t, theirs, map[string][]byte{"b": contentOf("b", 3000)})
+	space, err := beginPacking(packs, "b", 3000)
+	require.NoError(t, err)
+	require.True(t, use(c, "new"))
+	require.NoError(t, c.Save())
+	endPacking(packs, "b", space)
+	finish(t, packs)
+	require.NoError(t, theirs.Close())
+
+	require.True(t, use(c, "new"))
+	require.NoError(t, c.Save())
+	require.EqualValues(t, 3, c.Stats().Generation)
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	require.True(t, use(c, "new"))
+	require.NoError(t, c.Save())
+	require.Zero(t, c.Stats().WrittenBytes, "the file has the new stamp")
+}

@@ -181,8 +181,11 @@ func (w *Writer) commit() error {
 	w.awaitSums()
 	st := w.file.take()
 	defer w.file.give()
+	if !st.Writing() {
+		return nil
+	}
 	what, nothing := w.choose()
-	if nothing || !st.Writing() {
+	if nothing {
 		return nil
 	}
 	start := time.Now()
