@@ -566,3 +566,21 @@ func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Zero(t, c.Stats().WrittenBytes, "the file has the new stamp")
 }
+
+// Who gives the writer's lock up, as a look-up does that finds what another process packed, waits for no flush.
+func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
+	c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+	o := open(t, c, someTensors(1, 3000))
+	c.commitWithSave()
+	s := newSession(t, c, nil)
+	h.flush = func(string) error {
+		require.True(t, s.becomeWriter())
+		s.user.StopWriting()
+		return nil
+	}
+	require.NoError(t, c.Save())
+	h.flush = nil
+	require.False(t, storeOf(c).Writing())
+	o.close(t)
+	require.NoError(t, s.Close())
+}

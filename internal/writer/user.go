@@ -338,8 +338,13 @@ func (u *User) writes() bool {
 
 // StopWriting gives the writer's lock up, unless something else in this process needs it.
 func (u *User) StopWriting() {
-	u.w.leave(u)
-	u.w.giveUpWriting()
+	w := u.w
+	w.leave(u)
+	st := w.file.take()
+	defer w.file.give()
+	if !w.file.storing { // else whoever stores does so afterwards: a look-up is not to wait for a flush
+		w.note(w.endIfUnneeded(st))
+	}
 }
 
 // Reserve returns n bytes of the file to pack into, for an entry whose names have so many bytes. about following more
