@@ -315,12 +315,16 @@ func (h *Handle) leave() (last bool, err error) {
 	if n > 0 {
 		return false, fmt.Errorf("cache %s: %d %w", w.name(), n, ErrInUse)
 	}
-	h.open = false
-	delete(w.handles, h)
-	if last = len(w.handles) == 0; last {
+	h.open, last = false, true
+	for other := range w.handles {
+		last = last && !other.open
+	}
+	if last {
 		w.phase = closing
 	}
-	return last, h.saveLocked()
+	err = h.saveLocked()
+	delete(w.handles, h) // until then it is to know what is lost
+	return last, err
 }
 
 // close gives up everything. There are neither sessions nor commits.

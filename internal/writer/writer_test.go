@@ -1,0 +1,55 @@
+package writer
+
+import (
+	"io"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
+)
+
+func newWriter(t *testing.T) (*Writer, *Handle) {
+	t.Helper()
+	w, err := New(osdisk.Files{}, Options{
+		Path:     filepath.Join(t.TempDir(), "cache"),
+		Describe: func(known []format.Layout, _ []format.Record) []format.Layout { return known },
+		Prepare:  func() {},
+		Report:   func(slog.Level, string, ...slog.Attr) {},
+	})
+	require.NoError(t, err)
+	h, ok := w.Open()
+	require.True(t, ok)
+	return w, h
+}
+
+// What is lost while a handle is being closed is reported to it as well.
+func TestAHandleThatIsBeingClosedLearnsOfALoss(t *testing.T) {
+	w, staying := newWriter(t)
+	leaving, _ := w.Open()
+	r := &round{}
+	w.activity, w.current = committing, r // of what others packed
+	left := make(chan error, 1)
+	go func() {
+		_, err := leaving.Close()
+		left <- err
+	}()
+	isOpen := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return leaving.open
+	}
+	for isOpen() {
+		runtime.Gosched()
+	}
+	w.loseSaved(io.ErrUnexpectedEOF)
+	w.endRound(r, nil)
+	require.ErrorIs(t, <-left, io.ErrUnexpectedEOF)
+	last, err := staying.Close()
+	require.True(t, last)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
