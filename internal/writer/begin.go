@@ -235,7 +235,7 @@ func (w *Writer) beginAtOnce() (ok bool) {
 func (w *Writer) mayChange() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	return w.phase == open && w.refusedLocked() == "" && w.access != damaged && w.activity != compacting
+	return w.refusedLocked() == "" && w.access != damaged && w.activity != compacting && w.phase == open
 }
 
 func (w *Writer) forbid(err error) bool {

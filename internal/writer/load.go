@@ -18,7 +18,7 @@ import (
 func (w *Writer) refresh() error {
 	st := w.file.take()
 	defer w.file.give()
-	if st == nil || w.toBeSetAside() {
+	if st == nil || !w.followsFile() {
 		return nil
 	}
 	was := st.ID()
@@ -31,15 +31,15 @@ func (w *Writer) refresh() error {
 	return err
 }
 
-// toBeSetAside reports whether the file is damaged, and is set aside with the first miss. If it is only read somebody
-// else may have done so.
-func (w *Writer) toBeSetAside() bool {
+// followsFile reports whether what is at the path by now is loaded: not for a writer that is closed, nor if the file is
+// damaged, which is set aside with the first miss. If it is only read somebody else may have done so.
+func (w *Writer) followsFile() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	if w.access == damaged && w.options.ReadOnly {
 		w.access = writable
 	}
-	return w.access == damaged
+	return w.access != damaged && w.phase != closed
 }
 
 // unusable reports whether an error is that the file has nothing to use.

@@ -342,6 +342,7 @@ func (w *Writer) close() error {
 	}
 	w.mu.Lock()
 	defer w.unlock()
+	w.forgetBaseLocked() // a commit that the verifier began may have noticed it since
 	w.phase = closed
 	w.changed.Broadcast()
 	return errors.Join(errs...)

@@ -53,3 +53,20 @@ func TestAHandleThatIsBeingClosedLearnsOfALoss(t *testing.T) {
 	require.True(t, last)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
+
+// Who comes too late opens, maps and locks nothing of the file again.
+func TestAClosedWriterStaysClosed(t *testing.T) {
+	w, h := newWriter(t)
+	require.Empty(t, w.begin(nil))
+	w.giveUpWriting()
+	u, err := h.NewUser(0)
+	require.NoError(t, err)
+	u.Close()
+	_, err = h.Close()
+	require.NoError(t, err)
+	_, err = h.NewUser(0)
+	require.ErrorIs(t, err, ErrClosed)
+	require.False(t, w.file.st.HasFile())
+	require.False(t, w.beginAtOnce(), "as the verifier does that found damage")
+	require.False(t, w.file.st.HasFile())
+}
