@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -583,4 +584,22 @@ func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
 	require.False(t, storeOf(c).Writing())
 	o.close(t)
 	require.NoError(t, s.Close())
+}
+
+// A session that waits for a compaction of its own process does not say that it waits for another one.
+func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
+	var l listener
+	o := l.options()
+	o.WriterWait = 5 * time.Millisecond
+	c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), o)
+	open(t, c, someTensors(1, 3000)).close(t)
+	require.NoError(t, c.Save())
+	s := newSession(t, c, nil)
+	h.flush = func(string) error {
+		s.becomeWriter()
+		return nil
+	}
+	require.NoError(t, c.Compact())
+	require.Equal(t, ReasonBusy, s.noFile)
+	require.NotContains(t, l.messages(c), "waiting for another process that packs into the cache file")
 }

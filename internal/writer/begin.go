@@ -18,7 +18,7 @@ const busyPause = time.Minute
 type attempt struct {
 	ok     bool
 	reason string // why it is not to be tried again; "" if it may be
-	busy   bool   // another process is writing, or this one compacts
+	busy   bool   // another process is writing
 	found  bool   // another file was found: with it, it is tried again at once
 }
 
@@ -72,7 +72,7 @@ func (w *Writer) tryBegin(u *User) attempt {
 	defer w.file.give()
 	reason, ok := w.enter(u)
 	if !ok {
-		return attempt{reason: reason, busy: reason == ""}
+		return attempt{reason: reason}
 	}
 	was := st.ID()
 	ok, err := w.beginOnce(st)
@@ -99,8 +99,8 @@ func (w *Writer) tryBegin(u *User) attempt {
 	return a
 }
 
-// enter counts a user that is about to pack, so that no compaction begins, unless the file is not to be written to:
-// then ok is false, with the reason, or with none if this process compacts.
+// enter counts a user that is about to pack, so that no compaction begins, or a compaction, unless the file is not to
+// be written to: then ok is false, with the reason, or with none if this process compacts.
 func (w *Writer) enter(u *User) (reason string, ok bool) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -111,12 +111,13 @@ func (w *Writer) enter(u *User) (reason string, ok bool) {
 		return "", false
 	}
 	if u != nil {
-		u.packs, w.packing = true, w.packing+1
+		u.packs = true
 	}
+	w.packing++
 	return "", true
 }
 
-// leave takes a user that does not pack any more out of the count.
+// leave takes a user that does not pack any more, or a compaction, out of the count.
 func (w *Writer) leave(u *User) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -124,10 +125,13 @@ func (w *Writer) leave(u *User) {
 }
 
 func (w *Writer) leaveLocked(u *User) {
-	if u == nil || !u.packs {
-		return
+	if u != nil {
+		if !u.packs {
+			return
+		}
+		u.packs = false
 	}
-	u.packs, w.packing = false, w.packing-1
+	w.packing--
 	w.changed.Broadcast()
 }
 

@@ -148,6 +148,12 @@ func (w *Writer) restLocked() {
 	w.changed.Broadcast()
 }
 
+func (w *Writer) hasUncommitted() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	return w.hasUncommittedLocked()
+}
+
 func (w *Writer) hasUncommittedLocked() bool {
 	for _, e := range w.entries.Unlisted {
 		if e.Uncommitted() {

@@ -31,10 +31,11 @@ func (w *Writer) Compact(keep Keep) error {
 			cmp.Or(w.lastError(), ErrReadOnly))
 	}
 	defer w.giveUpWriting()
+	defer w.leave(nil)
 	if err := w.commit(); err != nil {
 		return err
 	}
-	if w.needed() {
+	if w.hasUncommitted() {
 		return fmt.Errorf("compact cache %s: %w", w.name(), ErrBusy)
 	}
 	return w.rewrite(func(records []format.Record) []format.Record {

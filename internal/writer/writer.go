@@ -52,7 +52,7 @@ type Writer struct {
 	handles map[*Handle]bool
 	users   map[*User]bool
 	phase   phase
-	packing int // users that pack into the file
+	packing int // users that pack into the file, or a compaction
 	summing int // sums of what was handed in are being computed
 
 	entries *entries.Set

@@ -58,6 +58,7 @@ func TestAHandleThatIsBeingClosedLearnsOfALoss(t *testing.T) {
 func TestAClosedWriterStaysClosed(t *testing.T) {
 	w, h := newWriter(t)
 	require.Empty(t, w.begin(nil))
+	w.leave(nil)
 	w.giveUpWriting()
 	u, err := h.NewUser(0)
 	require.NoError(t, err)
@@ -69,4 +70,25 @@ func TestAClosedWriterStaysClosed(t *testing.T) {
 	require.False(t, w.file.st.HasFile())
 	require.False(t, w.beginAtOnce(), "as the verifier does that found damage")
 	require.False(t, w.file.st.HasFile())
+}
+
+// A session that has just left does not take the writer's lock from a compaction that begins.
+func TestACompactionKeepsTheLock(t *testing.T) {
+	w, h := newWriter(t)
+	u, err := h.NewUser(0)
+	require.NoError(t, err)
+	_, reason := u.BecomeWriter()
+	require.Empty(t, reason)
+	w.leave(u)
+	require.NoError(t, w.beginCompaction())
+	require.Empty(t, w.begin(nil))
+	w.giveUpWriting() // the session's
+	require.True(t, w.file.st.Writing())
+	w.leave(nil)
+	w.giveUpWriting()
+	require.False(t, w.file.st.Writing())
+	w.endCompaction()
+	u.Close()
+	_, err = h.Close()
+	require.NoError(t, err)
 }
