@@ -31,6 +31,7 @@ type packOutput interface {
 type cacheOutput struct{ *stage }
 
 func (p cacheOutput) begin(context.Context) error {
+	p.replaces = onlyCaches
 	if p.before == nil {
 		return nil
 	}
@@ -56,7 +57,10 @@ type stockOutput struct {
 	file *stockFile
 }
 
-func (p stockOutput) begin(context.Context) error { return (*cachefile.File)(nil).CheckOutput(p.path) }
+func (p stockOutput) begin(context.Context) error {
+	p.replaces = onlyCaches
+	return (*cachefile.File)(nil).CheckOutput(p.path)
+}
 
 func (p stockOutput) finish(ctx context.Context, _ bool, r *packReport) error {
 	err := p.file.writeFrom(p.stage)

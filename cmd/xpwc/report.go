@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -137,31 +136,22 @@ func writeReport(ctx context.Context, page []byte, input string, o reportOptions
 		return err
 	}
 	defer s.discard()
-	if err := checkReport(o.out); err != nil {
-		return err
-	}
+	s.replaces = checkReport
 	if _, err := s.Write(page); err != nil {
 		return err
 	}
 	return s.publish()
 }
 
-// checkReport fails if the file at the path is not empty and not a page that this command has written.
-func checkReport(path string) error {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+// checkReport fails if a file is not a page that this command has written.
+func checkReport(there *os.File) error {
+	head, err := io.ReadAll(io.LimitReader(there, 1<<10))
 	if err != nil {
 		return err
 	}
-	head, err := io.ReadAll(io.LimitReader(f, 1<<10))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if len(head) > 0 && !bytes.Contains(head, []byte(htmlreport.Mark)) {
+	if !bytes.Contains(head, []byte(htmlreport.Mark)) {
 		return fmt.Errorf("%s exists and is no page of xpwc report; it is left as it is: "+
-			"remove it or choose another path", path)
+			"remove it or choose another path", there.Name())
 	}
 	return nil
 }

@@ -87,7 +87,9 @@ type stage struct {
 	extend bool        // the output has the entries of that file too
 	mode   fs.FileMode // of the output
 	left   int         // how many damaged entries of that file are not in the output
-	stderr io.Writer
+	// replaces returns an error for a file, which is not empty, that the output must not replace. Nil for none.
+	replaces func(there *os.File) error
+	stderr   io.Writer
 }
 
 // newStage makes the stage of an output that has the entries of an existing file too. If the output is one of the
@@ -123,7 +125,7 @@ func newCacheStage(ctx context.Context, path string, o placing, source *cachefil
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{ctx: ctx, path: path, stderr: stderr}
+	s := &stage{ctx: ctx, path: path, stderr: stderr, replaces: onlyCaches}
 	if info, err := os.Lstat(path); err == nil {
 		s.before = info
 	}
@@ -253,13 +255,22 @@ func (s *stage) checkThere() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	switch {
-	case s.extend && changed(s.before, now):
+	if s.extend && changed(s.before, now) {
 		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
-	case s.extend || now == nil || now.Mode().IsRegular() && now.Size() == 0:
+	}
+	if now == nil || now.Mode().IsRegular() && now.Size() == 0 || s.replaces == nil {
 		return nil
 	}
-	_, err = cachefile.NewFile(there, now.Size())
+	return s.replaces(there)
+}
+
+// onlyCaches is a stage's replaces for cache files.
+func onlyCaches(there *os.File) error {
+	info, err := there.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = cachefile.NewFile(there, info.Size())
 	if errors.Is(err, cachefile.ErrDamaged) || errors.Is(err, cachefile.ErrOlder) {
 		return nil
 	}

@@ -43,6 +43,22 @@ func TestWhatIsReplacedIsWhatWasLookedAt(t *testing.T) {
 	}
 }
 
+// The page is another file when it is looked at first.
+func TestAReportReplacesNoOtherFileThatIsShownLater(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "page")
+	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
+	ctx, _ := newJob()
+	s, err := newStage(ctx, path, placing{}, io.Discard)
+	require.NoError(t, err)
+	defer s.discard()
+	s.replaces = checkReport
+	require.ErrorContains(t, s.publish(), "is no page")
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(content))
+}
+
 // Whoever can write to the directory puts links and pipes in the place of outputs.
 func TestOutputsOfAModelAreNewFiles(t *testing.T) {
 	for name, put := range map[string]func(t *testing.T, theirs, output string){
