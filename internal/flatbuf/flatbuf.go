@@ -136,55 +136,37 @@ func (t Table) field(slot int, size int64) (pos int64, ok bool) {
 	return int64(t.t.Pos) + o, true
 }
 
-// Byte returns the field in a slot, counted as the schema declares fields, and 0 if it is absent.
-func (t Table) Byte(slot int) byte {
-	if pos, ok := t.field(slot, flatbuffers.SizeByte); ok {
-		return flatbuffers.GetByte(t.r.buf[pos:])
+// number returns the field in a slot, of the size that get reads, and the given value if it is absent.
+func number[T any](t Table, slot int, size int64, get func([]byte) T, absent T) T {
+	if pos, ok := t.field(slot, size); ok {
+		return get(t.r.buf[pos:])
 	}
-	return 0
+	return absent
 }
+
+// Byte returns the field in a slot, counted as the schema declares fields, and 0 if it is absent.
+func (t Table) Byte(slot int) byte { return number(t, slot, flatbuffers.SizeByte, flatbuffers.GetByte, 0) }
 
 // Bool returns the field in a slot, and false if it is absent.
 func (t Table) Bool(slot int) bool { return t.Byte(slot) != 0 }
 
 // Int16 returns the field in a slot, and 0 if it is absent.
-func (t Table) Int16(slot int) int16 {
-	if pos, ok := t.field(slot, flatbuffers.SizeInt16); ok {
-		return flatbuffers.GetInt16(t.r.buf[pos:])
-	}
-	return 0
-}
+func (t Table) Int16(slot int) int16 { return number(t, slot, flatbuffers.SizeInt16, flatbuffers.GetInt16, 0) }
 
 // Int32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Int32(slot int, absent int32) int32 {
-	if pos, ok := t.field(slot, flatbuffers.SizeInt32); ok {
-		return flatbuffers.GetInt32(t.r.buf[pos:])
-	}
-	return absent
+	return number(t, slot, flatbuffers.SizeInt32, flatbuffers.GetInt32, absent)
 }
 
 // Uint32 returns the field in a slot, and 0 if it is absent.
-func (t Table) Uint32(slot int) uint32 {
-	if pos, ok := t.field(slot, flatbuffers.SizeUint32); ok {
-		return flatbuffers.GetUint32(t.r.buf[pos:])
-	}
-	return 0
-}
+func (t Table) Uint32(slot int) uint32 { return number(t, slot, flatbuffers.SizeUint32, flatbuffers.GetUint32, 0) }
 
 // Uint64 returns the field in a slot, and 0 if it is absent.
-func (t Table) Uint64(slot int) uint64 {
-	if pos, ok := t.field(slot, flatbuffers.SizeUint64); ok {
-		return flatbuffers.GetUint64(t.r.buf[pos:])
-	}
-	return 0
-}
+func (t Table) Uint64(slot int) uint64 { return number(t, slot, flatbuffers.SizeUint64, flatbuffers.GetUint64, 0) }
 
 // Float32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Float32(slot int, absent float32) float32 {
-	if pos, ok := t.field(slot, flatbuffers.SizeFloat32); ok {
-		return flatbuffers.GetFloat32(t.r.buf[pos:])
-	}
-	return absent
+	return number(t, slot, flatbuffers.SizeFloat32, flatbuffers.GetFloat32, absent)
 }
 
 // indirect follows the offset that a field holds.
