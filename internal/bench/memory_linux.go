@@ -2,24 +2,26 @@ package bench
 
 import (
 	"os"
-	"path/filepath"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
-func readMemory() (memory, error) { return memoryOf("self") }
-
-// memoryOf reads the memory of a process, by its name in /proc.
-func memoryOf(process string) (memory, error) {
-	status, err := os.ReadFile(filepath.Join("/proc", process, "status"))
+// memoryOf returns the memory of a process.
+func memoryOf(pid int) (memory, error) {
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return memory{}, err
 	}
-	rollup, err := os.ReadFile(filepath.Join("/proc", process, "smaps_rollup"))
+	status, err := p.NewStatus()
 	if err != nil {
 		return memory{}, err
 	}
-	return parseMemory(status, rollup)
+	maps, err := p.ProcSMapsRollup()
+	return memory{
+		RSS: int64(status.VmRSS), RSSAnon: int64(status.RssAnon), RSSFile: int64(status.RssFile),
+		PrivateDirty: int64(maps.PrivateDirty), PSS: int64(maps.Pss), Peak: int64(status.VmHWM),
+	}, err
 }
 
 // churn uses small pages and frees them, as programs do that a machine runs all the time. Who takes memory next finds

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 
 	"xpwc"
@@ -77,7 +76,7 @@ func (h *host) run() *peerRun {
 }
 
 // memory is that of the process now.
-func (h *host) memory() (memory, error) { return memoryOf(strconv.Itoa(h.cmd.Process.Pid)) }
+func (h *host) memory() (memory, error) { return memoryOf(h.cmd.Process.Pid) }
 
 func (h *host) stop() error {
 	return errors.Join(h.stdin.Close(), h.cmd.Wait())

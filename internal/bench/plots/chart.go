@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"image/color"
-	"math"
 	"os"
 	"strconv"
 
@@ -14,6 +12,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"xpwc/internal/console"
 )
 
 var (
@@ -83,7 +83,7 @@ func (c *chart) points() error {
 	for i, s := range c.spreads {
 		at.XYs = append(at.XYs, plotter.XY{X: s.Median, Y: float64(-i)})
 		at.XErrors = append(at.XErrors, struct{ Low, High float64 }{s.Median - s.Min, s.Max - s.Median})
-		labels[i] = digits(s.Median)
+		labels[i] = console.Digits(s.Median)
 	}
 	ranges, err := plotter.NewXErrorBars(at)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *chart) figures(values plotter.Values) error {
 	at := plotter.XYLabels{}
 	for i, v := range values {
 		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(-i)})
-		at.Labels = append(at.Labels, digits(v))
+		at.Labels = append(at.Labels, console.Digits(v))
 	}
 	labels, err := plotter.NewLabels(at)
 	if err != nil {
@@ -235,9 +235,4 @@ func (c *chart) drawLegend(at draw.Canvas) {
 		at.FillText(style, vg.Point{X: x + size + gap, Y: at.Min.Y + 1}, e.name)
 		x += size + gap + style.Width(e.name) + 3*gap
 	}
-}
-
-// digits writes a positive number with three significant digits, and at most two after the point.
-func digits(v float64) string {
-	return fmt.Sprintf("%.*f", min(max(2-int(math.Floor(math.Log10(v))), 0), 2), v)
 }

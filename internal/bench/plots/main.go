@@ -1,7 +1,6 @@
 // Command plots draws what xpwc bench --json wrote: go -C internal/bench/plots run . FILE DIR.
 //
-// It is a program and a module of its own: the memory that xpwc bench measures has no plotting library in it, and who
-// imports xpwc gets none.
+// It is a program of its own: the memory that xpwc bench measures has no plotting library in it.
 package main
 
 import (

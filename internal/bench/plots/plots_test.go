@@ -76,11 +76,3 @@ func TestMistakesAreTold(t *testing.T) {
 	require.ErrorContains(t, run([]string{garbage, dir}), garbage)
 	require.Error(t, run([]string{written(t), garbage}))
 }
-
-func TestFiguresAreShort(t *testing.T) {
-	for want, v := range map[string]float64{
-		"0.00": 0.004, "0.25": 0.25, "9.99": 9.99, "10.0": 10, "123": 123.4, "12345": 12345,
-	} {
-		require.Equal(t, want, digits(v))
-	}
-}
