@@ -177,10 +177,7 @@ func xpwc_session_names(handle C.xpwc_session, names *C.xpwc_strings, count *C.s
 	zero(names)
 	zero(count)
 	return withSession(handle, func(s *session) error {
-		if names == nil || count == nil {
-			return invalid("xpwc_session_names: names or count is NULL")
-		}
-		return returnNames(s.Names(), names, count)
+		return returnNames("xpwc_session_names", s.Names, names, count)
 	})
 }
 
@@ -201,14 +198,9 @@ func xpwc_session_end(handle C.xpwc_session) C.xpwc_status {
 			return fmt.Errorf("session: %w", errInvalidHandle) // another thread is ending it
 		}
 		defer s.cache.unuse()
-		defer s.free()
+		if s.data != nil {
+			defer s.data.end()
+		}
 		return s.Close()
 	})
-}
-
-// free releases what the session holds of the host. It is closed.
-func (s *session) free() {
-	if s.data != nil {
-		s.data.end()
-	}
 }

@@ -52,7 +52,8 @@ func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueI
 			return err
 		}
 	}
-	if err := s.define(g, input, filter, bias, output); err != nil {
+	_, define := s.node(input, filter, bias, output)
+	if err := define(g); err != nil {
 		return err
 	}
 	if output != out {
@@ -61,53 +62,30 @@ func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueI
 	return nil
 }
 
-func (s *step) define(g *xnnpack.Subgraph, in, filter, bias, out xnnpack.ValueID) error {
+// A packer is the Packing method of a node.
+type packer func(kernel, bias, input, output xnnpack.Tensor) packing.Identity
+
+// node returns the operator as XNNPACK takes it: how it packs, and what defines it.
+func (s *step) node(in, filter, bias, out xnnpack.ValueID) (packer, func(*xnnpack.Subgraph) error) {
 	switch s.Op {
 	case fullyConnected:
-		return g.FullyConnected(s.fullyConnected(in, filter, bias, out))
+		n := xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits,
+			TransposeWeights: s.Transposed}
+		return n.Packing, func(g *xnnpack.Subgraph) error { return g.FullyConnected(n) }
 	case convolution:
-		return g.Convolution2D(s.convolution(in, filter, bias, out))
+		n := xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+			SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
+		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Convolution2D(n) }
 	case depthwise:
-		return g.DepthwiseConvolution2D(s.depthwise(in, filter, bias, out))
+		n := xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+			SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier,
+			Activation: s.limits}
+		return n.Packing, func(g *xnnpack.Subgraph) error { return g.DepthwiseConvolution2D(n) }
 	default:
-		return g.Deconvolution2D(s.deconvolution(in, filter, bias, out))
+		n := xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+			Adjustment: s.adjustment, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
+		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Deconvolution2D(n) }
 	}
-}
-
-// packing says what XNNPACK makes of the weights, with a bias that has its content.
-func (s *step) packing(bias xnnpack.Tensor) packing.Identity {
-	const none = xnnpack.InvalidValue
-	switch s.Op {
-	case fullyConnected:
-		return s.fullyConnected(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
-	case convolution:
-		return s.convolution(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
-	case depthwise:
-		return s.depthwise(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
-	default:
-		return s.deconvolution(none, none, none, none).Packing(s.filter, bias, s.input, s.output)
-	}
-}
-
-func (s *step) fullyConnected(in, filter, bias, out xnnpack.ValueID) xnnpack.FullyConnected {
-	return xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits,
-		TransposeWeights: s.Transposed}
-}
-
-func (s *step) convolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Convolution2D {
-	return xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
-		SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
-}
-
-func (s *step) depthwise(in, filter, bias, out xnnpack.ValueID) xnnpack.DepthwiseConvolution2D {
-	return xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
-		SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier,
-		Activation: s.limits}
-}
-
-func (s *step) deconvolution(in, filter, bias, out xnnpack.ValueID) xnnpack.Deconvolution2D {
-	return xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
-		Adjustment: s.adjustment, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
 }
 
 // load defines the weights and the bias.
@@ -124,8 +102,10 @@ func (s *step) load(g *xnnpack.Subgraph, l models.Loader) (filter, bias xnnpack.
 		}
 	}
 	f := s.filter
+	const none = xnnpack.InvalidValue // which values it has makes no difference
+	packs, _ := s.node(none, none, none, none)
 	// XNNPACK of 2026 converts half precision before it looks it up, where the CPU has no arithmetic for it.
-	if f.Data, err = s.read(l, f, s.blind || s.weights == xnnpack.Float16, xpwc.PackedAs(s.packing(b))); err != nil {
+	if f.Data, err = s.read(l, f, s.blind || s.weights == xnnpack.Float16, xpwc.PackedAs(packs(f, b, s.input, s.output))); err != nil {
 		return 0, 0, err
 	}
 	filter, err = g.Tensor(f)

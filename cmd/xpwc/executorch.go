@@ -154,9 +154,6 @@ func (s *stockFile) write(f *cachefile.File, to *os.File, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(s.LeftOut, func(a, b leftOut) int {
-		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Why, b.Why))
-	})
 	s.Layout = entries[0].Layout.String()
 	return nil
 }
@@ -204,10 +201,6 @@ func stockCollisions(entries []cachefile.Entry) error {
 	type key struct {
 		name string
 		seed uint32
-	}
-	type content struct {
-		sum  cachefile.Digest
-		size int64
 	}
 	first := map[key]*cachefile.Entry{}
 	var errs []error

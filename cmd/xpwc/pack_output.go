@@ -123,12 +123,14 @@ func (r *packReport) makeDense(s *stage) error {
 	})
 }
 
+// A content is what distinguishes payloads from others.
+type content struct {
+	sum  cachefile.Digest
+	size int64
+}
+
 // equalInLayouts reports whether payloads of several layouts are equal, and not one copy.
 func equalInLayouts(f *cachefile.File) (equal bool, err error) {
-	type content struct {
-		sum  cachefile.Digest
-		size int64
-	}
 	first := map[content]cachefile.Entry{}
 	for e, err := range f.Entries() {
 		if err != nil {

@@ -50,7 +50,7 @@ const (
 // take takes what the ways have measured.
 func (r *peersResult) take(ways []*way) error {
 	for _, w := range ways {
-		m := &peerMode{Mode: w.name, Runs: w.runs, Many: w.many, Figures: map[figure]spread{}}
+		m := &peerMode{Mode: w.name, Runs: w.runs, Many: w.many}
 		values := map[figure][]float64{}
 		for _, run := range w.runs {
 			for f, v := range map[figure]float64{peerLoadMS: run.LoadMS, firstMS: run.FirstMS, steadyMS: run.SteadyMS,
@@ -61,9 +61,7 @@ func (r *peersResult) take(ways []*way) error {
 				values[peerFile] = append(values[peerFile], float64(run.written))
 			}
 		}
-		for f, v := range values {
-			m.Figures[f] = spreadOf(v)
-		}
+		m.Figures = spreadsOf(values)
 		var err error
 		if m.Difference, err = difference(ways[0].outputs, w.outputs); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)

@@ -158,10 +158,15 @@ func (m *modeResult) sumUp() {
 			values[name] = append(values[name], v)
 		}
 	}
-	m.Figures = map[figure]spread{}
+	m.Figures = spreadsOf(values)
+}
+
+func spreadsOf(values map[figure][]float64) map[figure]spread {
+	spreads := map[figure]spread{}
 	for name, v := range values {
-		m.Figures[name] = spreadOf(v)
+		spreads[name] = spreadOf(v)
 	}
+	return spreads
 }
 
 func (r *result) mode(name string) *modeResult {

@@ -145,13 +145,17 @@ func number[T any](t Table, slot int, size int64, get func([]byte) T, absent T) 
 }
 
 // Byte returns the field in a slot, counted as the schema declares fields, and 0 if it is absent.
-func (t Table) Byte(slot int) byte { return number(t, slot, flatbuffers.SizeByte, flatbuffers.GetByte, 0) }
+func (t Table) Byte(slot int) byte {
+	return number(t, slot, flatbuffers.SizeByte, flatbuffers.GetByte, 0)
+}
 
 // Bool returns the field in a slot, and false if it is absent.
 func (t Table) Bool(slot int) bool { return t.Byte(slot) != 0 }
 
 // Int16 returns the field in a slot, and 0 if it is absent.
-func (t Table) Int16(slot int) int16 { return number(t, slot, flatbuffers.SizeInt16, flatbuffers.GetInt16, 0) }
+func (t Table) Int16(slot int) int16 {
+	return number(t, slot, flatbuffers.SizeInt16, flatbuffers.GetInt16, 0)
+}
 
 // Int32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Int32(slot int, absent int32) int32 {
@@ -159,10 +163,14 @@ func (t Table) Int32(slot int, absent int32) int32 {
 }
 
 // Uint32 returns the field in a slot, and 0 if it is absent.
-func (t Table) Uint32(slot int) uint32 { return number(t, slot, flatbuffers.SizeUint32, flatbuffers.GetUint32, 0) }
+func (t Table) Uint32(slot int) uint32 {
+	return number(t, slot, flatbuffers.SizeUint32, flatbuffers.GetUint32, 0)
+}
 
 // Uint64 returns the field in a slot, and 0 if it is absent.
-func (t Table) Uint64(slot int) uint64 { return number(t, slot, flatbuffers.SizeUint64, flatbuffers.GetUint64, 0) }
+func (t Table) Uint64(slot int) uint64 {
+	return number(t, slot, flatbuffers.SizeUint64, flatbuffers.GetUint64, 0)
+}
 
 // Float32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Float32(slot int, absent float32) float32 {
