@@ -105,7 +105,8 @@ func (s *step) load(g *xnnpack.Subgraph, l models.Loader) (filter, bias xnnpack.
 	const none = xnnpack.InvalidValue // which values it has makes no difference
 	packs, _ := s.node(none, none, none, none)
 	// XNNPACK of 2026 converts half precision before it looks it up, where the CPU has no arithmetic for it.
-	if f.Data, err = s.read(l, f, s.blind || s.weights == xnnpack.Float16, xpwc.PackedAs(packs(f, b, s.input, s.output))); err != nil {
+	eager := s.blind || s.weights == xnnpack.Float16
+	if f.Data, err = s.read(l, f, eager, xpwc.PackedAs(packs(f, b, s.input, s.output))); err != nil {
 		return 0, 0, err
 	}
 	filter, err = g.Tensor(f)

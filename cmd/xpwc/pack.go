@@ -301,7 +301,7 @@ func (r *packReport) print(w io.Writer) error {
 		r.Output, r.Entries, console.Size(r.PayloadBytes), console.Size(r.FileBytes))
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "note: %s had a wrong checksum and %s left out; what the model has of them was packed again\n",
-			console.Plural(r.LeftOut, "entry"), wasWere(int64(r.LeftOut)))
+			console.Plural(r.LeftOut, "entry"), oneOrMany(r.LeftOut, "was", "were"))
 	}
 	if e := r.Embedded; e != nil {
 		fmt.Fprintf(w, "embedded at byte %d of a file of %s\n", e.Offset, console.Size(e.FileBytes))

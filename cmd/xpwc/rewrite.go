@@ -99,14 +99,15 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
 	if r.Damaged > 0 {
 		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"),
-			wasWere(r.Damaged))
+			oneOrMany(int(r.Damaged), "was", "were"))
 	}
 	return nil
 }
 
-func wasWere(n int64) string {
+// oneOrMany returns the verb for so many things.
+func oneOrMany(n int, one, many string) string {
 	if n == 1 {
-		return "was"
+		return one
 	}
-	return "were"
+	return many
 }

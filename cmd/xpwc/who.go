@@ -241,7 +241,7 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 	}
 	if len(old) > 0 {
 		sentence += fmt.Sprintf("; %s still %s an earlier file, which takes %s more",
-			console.Plural(len(old), "process"), hasHave(len(old)), console.Size(kept))
+			console.Plural(len(old), "process"), oneOrMany(len(old), "has", "have"), console.Size(kept))
 	}
 	if copied > 0 {
 		sentence += fmt.Sprintf("; %s are copies, which nobody shares", console.Size(copied))
@@ -250,13 +250,6 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 		sentence += ", as far as you may see"
 	}
 	return shared, sentence + "."
-}
-
-func hasHave(n int) string {
-	if n == 1 {
-		return "has"
-	}
-	return "have"
 }
 
 // title names a process.

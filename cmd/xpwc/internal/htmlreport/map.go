@@ -34,18 +34,15 @@ type mapper struct {
 
 // box returns the box of a layer, whose path begins with that of the layer it is in.
 func (m *mapper) box(s *shown, in string, at rectangle) *box {
-	path := in + s.name
-	b := &box{ID: m.page.Layers, Name: m.nameIn(s.name), Group: len(s.children) > 0,
-		Size: console.Size(s.bytes), Share: console.Percent(s.bytes, m.root.bytes), Class: "g",
-		Entries: entriesText(s.entries), Width: percent("width", s.bytes, m.root.bytes)}
-	m.page.Layers++
+	path, kernel, class := in+s.name, "", "g"
 	switch {
 	case s.leaf:
-		b.Class = fmt.Sprintf("c%d", m.ClassOf(s.family))
-	case !b.Group:
-		b.Class = "closed" // there is no room on the page for what is in it
+		kernel, class = colourOf(s.family), fmt.Sprintf("c%d", m.ClassOf(s.family))
+	case len(s.children) == 0:
+		class = "closed" // there is no room on the page for what is in it
 	}
-	b.Title = title(text(path, mostName), b, kernelText(s))
+	b := m.newBox(m.nameIn(s.name), class, s.bytes, s.entries)
+	b.Group, b.Title = len(s.children) > 0, title(text(path, mostName), b, kernel)
 	inner := rectangle{0, 0, max(0, at.width-2*edge), max(0, at.height-labelHeight-edge)}
 	if s.alone {
 		path += ": "
@@ -84,11 +81,20 @@ func (m *mapper) children(b *box, s *shown, path string, in rectangle) {
 	}
 }
 
-func (m *mapper) restBox(s *shown, path string) *box {
-	b := &box{ID: m.page.Layers, Name: number(s.rest) + " smaller", Class: "rest",
-		Size: console.Size(s.restSize), Share: console.Percent(s.restSize, m.root.bytes),
-		Entries: entriesText(s.restOf), Width: percent("width", s.restSize, m.root.bytes)}
+// newBox returns a box that has no title yet.
+func (m *mapper) newBox(name, class string, bytes int64, entries int) *box {
+	b := &box{ID: m.page.Layers, Name: name, Class: class, Size: console.Size(bytes),
+		Share: console.Percent(bytes, m.root.bytes), Entries: number(entries) + " entries",
+		Width: percent("width", bytes, m.root.bytes)}
+	if entries == 1 {
+		b.Entries = "1 entry"
+	}
 	m.page.Layers++
+	return b
+}
+
+func (m *mapper) restBox(s *shown, path string) *box {
+	b := m.newBox(number(s.rest)+" smaller", "rest", s.restSize, s.restOf)
 	b.Title = title(text(path, mostName)+": "+b.Name, b, "")
 	return b
 }
@@ -110,20 +116,6 @@ func (b *box) Pieces() (pieces []string) {
 		}
 	}
 	return append(pieces, b.Name[begin:])
-}
-
-func entriesText(n int) string {
-	if n == 1 {
-		return "1 entry"
-	}
-	return number(n) + " entries"
-}
-
-func kernelText(s *shown) string {
-	if !s.leaf {
-		return ""
-	}
-	return colourOf(s.family)
 }
 
 // title is what a box says of itself.
