@@ -253,7 +253,10 @@ func xpwc_cache_names(handle C.xpwc_cache, names *C.xpwc_strings, count *C.size_
 	zero(names)
 	zero(count)
 	return withCache(handle, func(c *cache) error {
-		return returnNames("xpwc_cache_names", c.Names, names, count)
+		if names == nil || count == nil {
+			return invalid("xpwc_cache_names: names or count is NULL")
+		}
+		return returnNames(c.Names(), names, count)
 	})
 }
 
@@ -264,12 +267,9 @@ func zero[T any](p *T) {
 	}
 }
 
-// returnNames copies names into C memory, which the host frees with xpwc_names_free, for a function of that name.
-func returnNames(function string, of func() []string, names *C.xpwc_strings, count *C.size_t) error {
-	if names == nil || count == nil {
-		return invalid("%s: names or count is NULL", function)
-	}
-	all, size := of(), 0
+// returnNames copies names into C memory, which the host frees with xpwc_names_free.
+func returnNames(all []string, names *C.xpwc_strings, count *C.size_t) error {
+	size := 0
 	for _, s := range all {
 		size += len(s) + 1
 	}

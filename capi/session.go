@@ -177,7 +177,10 @@ func xpwc_session_names(handle C.xpwc_session, names *C.xpwc_strings, count *C.s
 	zero(names)
 	zero(count)
 	return withSession(handle, func(s *session) error {
-		return returnNames("xpwc_session_names", s.Names, names, count)
+		if names == nil || count == nil {
+			return invalid("xpwc_session_names: names or count is NULL")
+		}
+		return returnNames(s.Names(), names, count)
 	})
 }
 
@@ -198,9 +201,14 @@ func xpwc_session_end(handle C.xpwc_session) C.xpwc_status {
 			return fmt.Errorf("session: %w", errInvalidHandle) // another thread is ending it
 		}
 		defer s.cache.unuse()
-		if s.data != nil {
-			defer s.data.end()
-		}
+		defer s.free()
 		return s.Close()
 	})
+}
+
+// free releases what the session holds of the host. It is closed.
+func (s *session) free() {
+	if s.data != nil {
+		s.data.end()
+	}
 }
