@@ -533,14 +533,8 @@ func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
 // What could not be said in the file at once, because another process was writing to it, is said when it has ended.
 func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
-	content := contentOf("a", 3000)
-	stamped := func(stamp string) tensorMap {
-		return tensorMap{"a": {Data: content, Identity: Identity{Source: "model", Stamp: stamp}}}
-	}
 	use := func(c *Cache, stamp string) (hit bool) {
-		s, err := c.NewSession(stamped(stamp))
-		require.NoError(t, err)
-		_, hit = packWeight(t, s, 42, load(t, s, "a"), 0, packedFrom(content))
+		s, hit := useStamped(t, c, stamp)
 		finish(t, s)
 		return hit
 	}
@@ -602,4 +596,45 @@ func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
 	require.NoError(t, c.Compact())
 	require.Equal(t, ReasonBusy, s.noFile)
 	require.NotContains(t, l.messages(c), "waiting for another process that packs into the cache file")
+}
+
+// useStamped has a session find or pack a tensor whose stamp may be another each time.
+func useStamped(t *testing.T, c *Cache, stamp string) (s *Session, hit bool) {
+	t.Helper()
+	content := contentOf("a", 3000)
+	s, err := c.NewSession(tensorMap{"a": {Data: content, Identity: Identity{Source: "model", Stamp: stamp}}})
+	require.NoError(t, err)
+	_, hit = packWeight(t, s, 42, load(t, s, "a"), 0, packedFrom(content))
+	return s, hit
+}
+
+// A process that uses an entry, and commits something else, leaves what another one has said of it since.
+func TestACommitLeavesTheStampsOfAnotherProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	s, _ := useStamped(t, c, "old")
+	finish(t, s)
+	require.NoError(t, c.Save())
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	uses, hit := useStamped(t, c, "old")
+	require.True(t, hit)
+	require.NoError(t, uses.Finalize())
+
+	theirs := otherProcess(t, path)
+	s, hit = useStamped(t, theirs, "new")
+	require.True(t, hit)
+	finish(t, s)
+	require.NoError(t, theirs.Close())
+
+	open(t, c, map[string][]byte{"b": contentOf("b", 3000)}).close(t)
+	require.NoError(t, c.Save())
+	require.NoError(t, uses.Close())
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	s, hit = useStamped(t, c, "new")
+	require.True(t, hit)
+	finish(t, s)
+	require.NoError(t, c.Save())
+	require.Zero(t, c.Stats().WrittenBytes, "the file has the new stamp")
 }

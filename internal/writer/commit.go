@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"xpwc/internal/entries"
@@ -168,17 +169,24 @@ type choice struct {
 	entries []*entries.Entry
 	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
 	left    []*entries.Entry
-	changes map[uint64]change // of records of the loaded index, by offset
+	changes map[place]change // of records of the loaded index
+	damage  map[uint64]bool  // offsets of payloads that are left out
 	index   *format.Index
 	layouts []format.Layout
 	dirty   bool // there are changes that no generation has
 }
 
+// A place is where a record's payload lies, which records of several layouts may share.
+type place struct {
+	offset uint64
+	layout format.Digest
+}
+
 // A change is what is to be written of a record in place of what the loaded index has.
 type change struct {
-	record format.Record
-	used   bool // it is used now
-	gone   bool // it is left out
+	record  format.Record
+	changed bool // else it is what was loaded once, and another process may have changed it since
+	used    bool // it is used now
 }
 
 // commit commits what sessions have finalized: what, lay out, write, conclude. Where there is no room for the index all
@@ -259,17 +267,14 @@ func (w *Writer) choose() (what choice, nothing bool) {
 // is not in it.
 func (w *Writer) changesLocked(what *choice) {
 	what.dirty, w.dirty = w.dirty, false
-	what.index, what.changes = w.loaded.index, map[uint64]change{}
+	what.index, what.changes, what.damage = w.loaded.index, map[place]change{}, maps.Clone(w.damage)
 	if what.index == nil {
 		return
 	}
 	what.layouts = what.index.Layouts()
-	for at := range w.damage {
-		what.changes[at] = change{gone: true}
-	}
 	for e := range w.entries.Named() {
-		if e.Listed(w.loaded.id) && !w.damage[e.Record.Offset] && (e.Changed || e.Sessions > 0) {
-			what.changes[e.Record.Offset] = change{record: e.Record, used: e.Sessions > 0}
+		if e.Listed(w.loaded.id) && (e.Changed || e.Sessions > 0) {
+			what.changes[place{e.Record.Offset, e.Record.Layout}] = change{e.Record, e.Changed, e.Sessions > 0}
 		}
 	}
 }
@@ -289,10 +294,10 @@ func (w *Writer) records(st *store.Store, what choice) ([]format.Record, error) 
 				w.notice(st)
 				return nil, err
 			}
-			if c, is := what.changes[r.Offset]; is {
-				if c.gone {
-					continue
-				}
+			if what.damage[r.Offset] {
+				continue
+			}
+			if c, is := what.changes[place{r.Offset, r.Layout}]; is {
 				c.apply(&r, now)
 			}
 			records = append(records, r)
@@ -306,10 +311,12 @@ func (c *change) apply(r *format.Record, now int64) {
 	if c.record.Key != r.Key || c.record.Seed != r.Seed {
 		return
 	}
-	r.Flags |= c.record.Flags
-	r.Source = c.record.Source
-	r.KernelStamp, r.KernelDigest = c.record.KernelStamp, c.record.KernelDigest
-	r.BiasStamp, r.BiasDigest = c.record.BiasStamp, c.record.BiasDigest
+	if c.changed {
+		r.Flags |= c.record.Flags
+		r.Source = c.record.Source
+		r.KernelStamp, r.KernelDigest = c.record.KernelStamp, c.record.KernelDigest
+		r.BiasStamp, r.BiasDigest = c.record.BiasStamp, c.record.BiasDigest
+	}
 	if c.used {
 		r.UsedAt = now
 	}
