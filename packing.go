@@ -263,7 +263,9 @@ func (s *Session) packedBefore(w *weight, p space) *entries.Entry {
 		if len(equal) == 0 {
 			continue
 		}
-		if e, _ := s.find(w, equal); e != nil {
+		w.Compared = true
+		e, _ := s.find(w, equal)
+		if w.Compared = false; e != nil {
 			return e
 		}
 	}

@@ -638,3 +638,28 @@ func TestACommitLeavesTheStampsOfAnotherProcess(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Zero(t, c.Stats().WrittenBytes, "the file has the new stamp")
 }
+
+// What changes while a commit is written is committed after it.
+func TestANewStampIsCommittedThatComesDuringACommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c, h := openHooked(t, path, nil)
+	s, _ := useStamped(t, c, "old")
+	finish(t, s)
+	require.NoError(t, c.Save())
+	open(t, c, map[string][]byte{"b": contentOf("b", 3000)}).close(t)
+	c.commitWithSave()
+	h.flush = func(string) error {
+		h.flush = nil
+		s, _ := useStamped(t, c, "new")
+		finish(t, s)
+		return nil
+	}
+	require.NoError(t, c.Save())
+	require.NoError(t, c.Close())
+	c = mustOpen(t, path, nil)
+	s, hit := useStamped(t, c, "new")
+	require.True(t, hit)
+	finish(t, s)
+	require.NoError(t, c.Save())
+	require.Zero(t, c.Stats().WrittenBytes, "the file has the new stamp")
+}

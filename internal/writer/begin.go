@@ -265,5 +265,5 @@ func (w *Writer) endIfUnneeded(st *store.Store) error {
 func (w *Writer) needed() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	return w.packing > 0 || w.hasUncommittedLocked()
+	return w.packing > 0 || w.next != nil || w.hasUncommittedLocked()
 }

@@ -139,8 +139,7 @@ func (w *Writer) rewrite(keep Keep) error {
 	}
 	from := st.ID()
 	err = next.Follow()
-	w.moved(from, next)
-	w.notice(st)
+	w.moved(from, next, loadedBy(st))
 	w.options.Report(slog.LevelInfo, "compacted the cache file",
 		slog.Uint64("bytes_before", before), slog.Uint64("bytes", next.Size()),
 		slog.Int("damaged_payloads", next.Damaged()), slog.Duration("duration", time.Since(start)))
@@ -192,7 +191,7 @@ func (w *Writer) free(items []store.Item) {
 }
 
 // moved takes note of where a compaction has put what is in memory. Its memory stays as it is.
-func (w *Writer) moved(from [16]byte, next *store.Rewriting) {
+func (w *Writer) moved(from [16]byte, next *store.Rewriting, now loaded) {
 	w.mu.Lock()
 	defer w.unlock()
 	w.figures.Compactions++
@@ -203,6 +202,7 @@ func (w *Writer) moved(from [16]byte, next *store.Rewriting) {
 			e.File, e.Record.Offset = next.ID(), at
 		}
 	}
+	w.noticeLocked(now)
 }
 
 // withinCap leaves out the records used longest ago until the file keeps to its cap.

@@ -68,7 +68,8 @@ func (w *Writer) accept(st *store.Store, err error) error {
 		if known := w.figures.Damaged; known == nil || known.Error() != err.Error() {
 			w.options.Report(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
 		}
-		w.access, w.figures.Damaged = damaged, err
+		w.figures.Damaged = err
+		w.changeAccessLocked(damaged, "", nil)
 	case errors.Is(err, format.ErrVersion) && !foreign: // a newer one, of programs that are to go on with it
 		w.changeAccessLocked(newer, "cache file of a newer format version is left alone", err)
 	case errors.Is(err, store.ErrUnmappable):
@@ -98,6 +99,14 @@ func (w *Writer) changeAccessLocked(to access, report string, err error) {
 
 // notice brings what is known of the loaded generation up to date. It follows everything that may change that.
 func (w *Writer) notice(st *store.Store) {
+	now := loadedBy(st)
+	w.mu.Lock()
+	defer w.unlock()
+	w.noticeLocked(now)
+}
+
+// loadedBy returns what a store has loaded, with a reference to its memory.
+func loadedBy(st *store.Store) loaded {
 	now := loaded{
 		id: st.ID(), slot: st.Slot(), index: st.Index(), file: st.Loaded(), foreign: st.Foreign(),
 		written: st.Writing(), hasFile: st.HasFile(),
@@ -105,8 +114,10 @@ func (w *Writer) notice(st *store.Store) {
 	if now.index != nil {
 		now.base = st.Base().Retain()
 	}
-	w.mu.Lock()
-	defer w.unlock()
+	return now
+}
+
+func (w *Writer) noticeLocked(now loaded) {
 	was := w.loaded
 	w.forgetBaseLocked()
 	w.loaded = now

@@ -108,6 +108,16 @@ func (p Probe) AwaitVerified() {
 	}
 }
 
+// AwaitMapped returns when nothing more is mapped in the background.
+func (p Probe) AwaitMapped() {
+	w := p.w
+	w.mu.Lock()
+	defer w.unlock()
+	for w.mapper.running {
+		w.changed.Wait()
+	}
+}
+
 // Verifies reports whether the verifier has a file to read, and whether it is going to run.
 func (p Probe) Verifies() (file, due bool) {
 	w := p.w

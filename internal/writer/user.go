@@ -53,6 +53,9 @@ type Query struct {
 	Key  format.Key
 	Seed uint32
 
+	// Compared: what was packed was compared with what answers it, and nobody looked it up.
+	Compared bool
+
 	family   *entries.Family
 	surveyed *format.Index // all its records under the key are in memory
 	room     [1]View       // for as many as there are mostly
@@ -60,7 +63,7 @@ type Query struct {
 
 // Reset makes q another query. family is what Family returned for one about the same kernel, or nil.
 func (q *Query) Reset(key format.Key, seed uint32, family *entries.Family) {
-	q.Key, q.Seed, q.family, q.surveyed = key, seed, family, nil
+	q.Key, q.Seed, q.Compared, q.family, q.surveyed = key, seed, false, family, nil
 }
 
 // Under has the query be about another layout.
@@ -141,7 +144,9 @@ func (u *User) lookUp(q *Query, j Judge) (hit int, among []View, ask, unread *fo
 	}
 	if hit = j.Judge(among); hit >= 0 {
 		u.useLocked(candidates[hit])
-		w.figures.Hits.add(len(candidates[hit].Data))
+		if !q.Compared {
+			w.figures.Hits.add(len(candidates[hit].Data))
+		}
 	}
 	return hit, among, nil, w.verifier.unread()
 }
@@ -247,6 +252,7 @@ func (u *User) useLocked(e *entries.Entry) {
 	case e.Sessions > 1:
 	case e.Reason == "":
 		w.figures.MappedBytes += int64(len(e.Data))
+		w.mapLaterLocked(e)
 	default:
 		w.figures.PrivateBytes += int64(len(e.Data))
 	}
@@ -704,6 +710,7 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 		w.noteLocked(u.identifyLocked(e))
 	}
 	w.noteLocked(end.Errors)
+	w.mapSoonLocked()
 	if u.packs {
 		w.leaveLocked(u)
 		w.commitSoonLocked() // and the lock is given up after it
@@ -732,7 +739,7 @@ func (u *User) endSupply() {
 func (w *Writer) quiet() (packing, dirty bool) {
 	w.mu.Lock()
 	defer w.unlock()
-	return w.packing > 0, w.dirty && w.activity == resting && w.packing == 0
+	return w.packing > 0, w.dirty && w.activity != due && w.packing == 0
 }
 
 func (w *Writer) start() {

@@ -71,6 +71,7 @@ type Writer struct {
 	endedUntil time.Time // until then it does not write to another
 
 	verifier verifier
+	mapper   mapper
 	figures  Figures
 	freed    []*store.Region // references to give up when mu is not held
 	now      func() int64    // seconds since 1970
@@ -330,6 +331,7 @@ func (h *Handle) leave() (last bool, err error) {
 // close gives up everything. There are neither sessions nor commits.
 func (w *Writer) close() error {
 	w.stopVerifying()
+	w.stopMapping()
 	w.forgetAll()
 	st := w.file.takeStill()
 	defer w.file.give()

@@ -1,8 +1,10 @@
 package xpwc
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -79,7 +81,7 @@ func TestACommitHasWhatIsReadMappedWhenItFlushes(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// lookAllUp finds all that is packed, and reads nothing of it.
+// lookAllUp finds all that is packed, reads nothing of it, and returns when nothing more is mapped in the background.
 func lookAllUp(t *testing.T, c *Cache) *Session {
 	t.Helper()
 	tensors := largeTensors()
@@ -89,10 +91,42 @@ func lookAllUp(t *testing.T, c *Cache) *Session {
 		require.NotEqual(t, notFound, s.lookUp(lookUpKey{seed: 42, kernel: load(t, s, name)}))
 	}
 	require.NoError(t, s.Finalize())
+	c.writer.Probe().AwaitMapped()
 	return s
 }
 
-func TestAWarmStartReadsNothingThatNobodyAsksFor(t *testing.T) {
+func TestAWarmStartHasWhatIsInThePageCacheMapped(t *testing.T) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		t.Skip("nothing is mapped ahead where there is only one processor")
+	}
+	if os.Getenv(reexec.Emulator) != "" {
+		t.Skip("the emulator ignores that pages are to be mapped")
+	}
+	path, size := packedLarge(t)
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	most := int(size) / os.Getpagesize() * 9 / 10
+	mapped, cached := 0, int64(0)
+	for range 20 { // the system may take pages out of the page cache meanwhile
+		_, err := os.ReadFile(path)
+		require.NoError(t, err)
+		c := mustOpen(t, path, nil)
+		s := lookAllUp(t, c)
+		mapped = mappedPages(t, s)
+		cached, err = osdisk.CachedPages(f, 0, size)
+		require.NoError(t, errors.Join(s.Close(), c.Close()))
+		if mapped > most {
+			return
+		}
+		if err != nil {
+			t.Skipf("what is in the page cache cannot be asked: %v", err)
+		}
+	}
+	require.LessOrEqual(t, cached, int64(most), "in the page cache, and %d pages are mapped", mapped)
+}
+
+func TestWhatIsNotInThePageCacheIsNotReadAhead(t *testing.T) {
 	path, size := packedLarge(t)
 	f, err := os.Open(path)
 	require.NoError(t, err)
@@ -112,7 +146,7 @@ func TestAWarmStartReadsNothingThatNobodyAsksFor(t *testing.T) {
 }
 
 // Whatever is closed, committed or packed meanwhile, nothing touches memory that is not the cache's any more.
-func TestCachesAreOpenedAndClosedBesideEachOther(t *testing.T) {
+func TestClosingWaitsForWhatIsMappedAhead(t *testing.T) {
 	path, _ := packedLarge(t)
 	rounds := 10
 	if testing.Short() {
