@@ -37,6 +37,9 @@ func (r *Region) Data() []byte { return r.data }
 // File returns the identity of the file that the region was mapped from, zero for anonymous memory.
 func (r *Region) File() [16]byte { return r.file }
 
+// Offset returns where in that file the region begins.
+func (r *Region) Offset() uint64 { return r.offset }
+
 // Sealed reports whether the region is read-only in memory.
 func (r *Region) Sealed() bool { return r.sealed }
 

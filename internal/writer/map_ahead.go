@@ -3,7 +3,6 @@ package writer
 import (
 	"runtime"
 	"sync/atomic"
-	"unsafe"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/store"
@@ -36,11 +35,10 @@ type stretch struct {
 
 // mapLaterLocked queues an entry's bytes in the file.
 func (w *Writer) mapLaterLocked(e *entries.Entry) {
-	if !e.Listed(w.loaded.id) || w.options.Store.Prefetch {
+	if !e.Listed(w.loaded.id) || e.Region.File() != e.File || w.options.Store.Prefetch {
 		return
 	}
-	begin := func(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
-	from := int(begin(e.Data) - begin(e.Region.Data()))
+	from := int(e.Record.Offset - e.Region.Offset())
 	to := from + len(e.Data)
 	m := &w.mapper
 	if n := len(m.waiting); n > 0 {

@@ -1,0 +1,223 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/format"
+)
+
+// Unfinished is what is to be read and asked before a session is finished.
+type Unfinished struct {
+	Own    []Own           // entries that the session packed, each as often as it uses it
+	Others bool            // it uses what others have packed, which does not say yet from what
+	Asked  []entries.Watch // of those; they are there until Unpin is called
+	Unpin  func()
+}
+
+// An Own is an entry that the session packed, and what from.
+type Own struct {
+	Entry        *entries.Entry
+	Kernel, Bias *entries.Content
+}
+
+// Unfinished returns what the session's entries were packed from. asks reports whether another session's tensors from
+// somewhere are to be asked whether they were changed.
+func (u *User) Unfinished(asks func(*entries.Origin) bool) (unfinished Unfinished) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	var pinned []*User
+	for _, e := range u.used {
+		switch by, _ := e.By.(*User); {
+		case e.Kernel == nil:
+		case by == u:
+			unfinished.Own = append(unfinished.Own, Own{e, e.Kernel, e.Bias})
+		default:
+			unfinished.Others = true
+			for _, c := range []*entries.Content{e.Kernel, e.Bias} {
+				if c == nil || c.Origin.Watch == nil || !asks(c.Origin) {
+					continue
+				}
+				by.pins.Add(1)
+				pinned = append(pinned, by)
+				unfinished.Asked = append(unfinished.Asked, c.Origin.Watch)
+			}
+		}
+	}
+	unfinished.Unpin = func() {
+		for _, by := range pinned {
+			by.pins.Done()
+		}
+	}
+	return unfinished
+}
+
+// A Restamp is an entry that was found by the content of tensors whose stamps it does not have, or by the bytes packed
+// from them.
+type Restamp struct {
+	Entry        *entries.Entry
+	Kernel, Bias *entries.Content
+}
+
+// An Ending is what a session has found out, having read what it was to read.
+type Ending struct {
+	Changed  error            // what it packed from was changed meanwhile, or nil
+	Restamps []Restamp        // what it found
+	Variants []*entries.Entry // of what it packed, those that are not all that their key may stand for
+	Errors   error            // that did the runtime no harm
+}
+
+// Finish says in the session's entries what they were packed from, and has them committed in a moment. The runtime must
+// not be used if what it uses was packed from a source that changed, or is lost by now. When it returns nobody reads
+// the session's tensors any more.
+func (u *User) Finish(end Ending) (changed, lost error) {
+	changed, lost = u.conclude(end)
+	u.endSupply()
+	u.pins.Wait()
+	u.w.beginVerifying()
+	return changed, lost
+}
+
+func (u *User) conclude(end Ending) (changed, lost error) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	changed = errors.Join(u.mixedLocked(), end.Changed)
+	if changed != nil {
+		end.Restamps = nil
+		u.mixLocked()
+	}
+	for _, r := range end.Restamps {
+		w.restampLocked(&r)
+	}
+	for _, e := range end.Variants {
+		w.setFlagLocked(e, format.Variant)
+	}
+	for _, e := range u.used {
+		w.noteLocked(u.identifyLocked(e))
+	}
+	w.noteLocked(end.Errors)
+	w.mapSoonLocked()
+	if u.packs {
+		w.leaveLocked(u)
+		w.commitSoonLocked() // and the lock is given up after it
+	}
+	return changed, u.lost
+}
+
+// endSupply ends the supplying of memory if nobody packs any more, and commits what was only changed.
+func (u *User) endSupply() {
+	w := u.w
+	if w.inMemory() {
+		return
+	}
+	packing, dirty := w.quiet()
+	if !packing {
+		st := w.file.take()
+		st.EndSupply()
+		w.file.give()
+	}
+	if dirty && w.beginAtOnce() {
+		w.start()
+	}
+}
+
+// quiet reports whether a user packs, and whether there is nothing but changes to be committed.
+func (w *Writer) quiet() (packing, dirty bool) {
+	w.mu.Lock()
+	defer w.unlock()
+	return w.packing > 0, w.dirty && w.activity != due && w.packing == 0
+}
+
+func (w *Writer) start() {
+	w.mu.Lock()
+	defer w.unlock()
+	w.startLocked()
+}
+
+// mixedLocked returns an error if the session uses what another packed from a source that changed.
+func (u *User) mixedLocked() error {
+	for _, e := range u.used {
+		if errors.Is(e.Withheld, entries.ErrSourceChanged) {
+			return fmt.Errorf("packed weights %q of another session: their source was %w",
+				e.Name(), entries.ErrSourceChanged)
+		}
+	}
+	return nil
+}
+
+// mixLocked keeps nothing of what the session packed.
+func (u *User) mixLocked() {
+	for _, e := range u.used {
+		if e.Kernel != nil && e.By == u {
+			e.Withhold(entries.ErrSourceChanged)
+		}
+	}
+}
+
+// identifyLocked writes into an entry's record what it was packed from, all of which was read. From then on it can be
+// committed.
+func (u *User) identifyLocked(e *entries.Entry) error {
+	if e.Kernel == nil || e.By != u {
+		return nil // found, or packed by another session, which will do it
+	}
+	kernel, bias, r := e.Kernel, e.Bias, &e.Record
+	digest, _, err := kernel.Known()
+	r.Source, r.KernelStamp, r.KernelDigest = kernel.Origin.Source, kernel.Stamp, digest
+	if bias != nil {
+		digest, _, biasErr := bias.Known()
+		r.BiasStamp, r.BiasDigest = bias.Stamp, digest
+		err = errors.Join(err, biasErr)
+	}
+	e.Kernel, e.Bias, e.By = nil, nil, nil
+	if err != nil {
+		e.Withhold(err) // nobody knows what it was packed from
+	}
+	return err
+}
+
+// Needed reports whether an entry's stamps or digests may have to be written anew.
+func (r *Restamp) Needed(v *View) bool {
+	return v.Kernel == nil && !v.Private &&
+		r.differs(v.Source, v.KernelStamp, v.KernelDigest, v.BiasStamp, v.BiasDigest)
+}
+
+func (r *Restamp) differs(source, kernelStamp, kernelDigest, biasStamp, biasDigest format.Digest) bool {
+	origin, none := r.Kernel.Origin.Source, format.Digest{}
+	if source == none && origin != none {
+		return true
+	}
+	return source == origin &&
+		(r.Kernel.MayDiffer(kernelStamp, kernelDigest) || r.Bias.MayDiffer(biasStamp, biasDigest))
+}
+
+// restampLocked brings an entry's stamps and digests up to date with tensors, all of which were read. Where one content
+// comes from several sources, the first keeps its stamps: they would be rewritten with every change of source.
+func (w *Writer) restampLocked(r *Restamp) {
+	e := r.Entry
+	is := &e.Record
+	if e.Kernel != nil || e.Reason != "" ||
+		!r.differs(is.Source, is.KernelStamp, is.KernelDigest, is.BiasStamp, is.BiasDigest) {
+		return
+	}
+	// What was packed elsewhere (package registry) is this source's from now on.
+	if origin := r.Kernel.Origin.Source; is.Source != origin {
+		is.Source = origin
+		e.Changed, w.dirty = true, true
+	}
+	update := func(c *entries.Content, stamp, digest *format.Digest) {
+		if !c.MayDiffer(*stamp, *digest) {
+			return
+		}
+		d, known, err := c.Known()
+		if !known || err != nil {
+			return
+		}
+		*stamp, *digest = c.Stamp, d
+		e.Changed, w.dirty = true, true
+	}
+	update(r.Kernel, &is.KernelStamp, &is.KernelDigest)
+	update(r.Bias, &is.BiasStamp, &is.BiasDigest)
+}

@@ -1,0 +1,234 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
+	"xpwc/internal/store"
+)
+
+// A Sum is the sum of bytes in memory, or why they cannot be read.
+type Sum struct {
+	Sum format.Digest
+	Err error
+}
+
+// Packed is what was packed, and where it lies.
+type Packed struct {
+	Record       format.Record // but for what identifies it
+	Kernel, Bias *entries.Content
+	Space        store.Reservation
+	InFile       bool   // or else in private memory
+	Reason       string // why it is private, or ""
+	Sum          *Sum   // of the bytes; nil, and it is computed beside
+	Took         time.Duration
+}
+
+// A Lot is what becomes of an entry beside which something was packed under its key.
+type Lot uint8
+
+// The lots of entries.
+const (
+	Stays   Lot = iota
+	Taken       // it is used in place of what was packed
+	Tied        // so, and it is what all uses of its key are packed into
+	Varies      // it and what was packed are variants
+	Damaged     // it is not what it was when it was packed
+)
+
+// Keep does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
+// one of them, or a new one of what was packed, made false. It returns nil if there are other entries by now.
+func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries.Entry, made bool) {
+	adopted := p.InFile && u.w.foreignHas(p)
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	now, index := w.candidatesLocked(q)
+	if index != nil || !same(now, seen) {
+		return nil, false
+	}
+	for i, lot := range lots {
+		e := seen[i].Entry
+		switch lot {
+		case Taken, Tied:
+			w.adoptLocked(e, q.Seed, lot == Tied)
+			kept = e
+		case Damaged:
+			w.damagedPayloadLocked(e)
+		case Varies:
+			p.Record.Flags |= format.Variant
+			w.setFlagLocked(e, format.Variant)
+		}
+	}
+	if kept == nil {
+		kept, made = w.makeLocked(u, q, p), true
+		if adopted {
+			w.figures.Adopted.add(len(kept.Data))
+		}
+	}
+	w.figures.PackingTime += p.Took
+	u.useLocked(kept)
+	return kept, made
+}
+
+func same(now []*entries.Entry, seen []View) bool {
+	return slices.EqualFunc(now, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
+}
+
+// KeepUnnamed is Keep for what nothing identifies. equal is the one of those seen with the very bytes, or nil.
+func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *entries.Entry) (
+	kept *entries.Entry, made bool) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	if !same(w.entries.Unnamed(sum), seen) {
+		return nil, false
+	}
+	if kept = equal; kept == nil {
+		kept, made = &entries.Entry{Data: p.Space.Data, Region: p.Space.Region, Reason: ReasonUnnamed}, true
+		kept.Record.Sum = sum
+		if p.InFile { // its look-up had names
+			kept.By = u // who is to know if it is lost
+			w.fillLocked(kept, p)
+			kept.Withhold(errUnnamed)
+		} else {
+			w.becomeLocked(kept, entries.Private)
+		}
+		w.entries.AddUnnamed(kept)
+		w.countPrivateLocked(kept)
+	} else {
+		w.figures.Reused.add(len(kept.Data))
+	}
+	w.figures.PackingTime += p.Took
+	u.useLocked(kept)
+	return kept, made
+}
+
+var errUnnamed = errors.New("nothing identifies what it was packed from")
+
+// foreignHas reports whether ExecuTorch's file at the path has the bytes that were packed, under their name.
+func (w *Writer) foreignHas(p *Packed) bool {
+	st := w.file.take()
+	defer w.file.give()
+	return st.ForeignHas(p.Record.Kernel+p.Record.Bias, p.Space.Data)
+}
+
+// Reuse takes a candidate that the session uses in place of what was packed into its very bytes.
+func (u *User) Reuse(q *Query, e *entries.Entry, took time.Duration) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	w.figures.PackingTime += took
+	w.adoptLocked(e, q.Seed, false)
+}
+
+// adoptLocked takes note that a packing gave the bytes of an entry.
+func (w *Writer) adoptLocked(e *entries.Entry, seed uint32, tied bool) {
+	if !e.PackedUnder(seed) {
+		e.OtherSeeds = append(e.OtherSeeds, seed)
+	}
+	if tied {
+		w.setFlagLocked(e, format.Tied)
+	}
+	if e.State() == entries.Durable && !e.Verified && w.options.Repack {
+		w.figures.Verified.add(len(e.Data))
+	}
+	e.Verified, e.Sized = true, true
+	w.figures.Reused.add(len(e.Data))
+}
+
+func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
+	if e.Record.Flags&flag != 0 {
+		return
+	}
+	e.Record.Flags |= flag
+	if e.Reason == "" {
+		e.Changed, w.dirty = true, true
+	}
+}
+
+// makeLocked makes the entry of what was packed.
+func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
+	e := w.entries.New()
+	e.Record = p.Record
+	e.Record.Key, e.Record.Seed = q.Key, q.Seed
+	e.Kernel, e.Bias, e.By = p.Kernel, p.Bias, u
+	e.Verified, e.Sized = true, true
+	e.Data, e.Region = p.Space.Data, p.Space.Region
+	if p.InFile {
+		e.Record.Offset, e.Record.Size = p.Space.Offset(), uint64(len(e.Data))
+		w.fillLocked(e, p)
+	} else {
+		e.Reason = p.Reason
+		w.becomeLocked(e, entries.Private)
+	}
+	if e.Reason == "" {
+		w.figures.Packed.add(len(e.Data))
+	} else {
+		w.countPrivateLocked(e)
+	}
+	w.entries.Add(e)
+	return e
+}
+
+// fillLocked takes note that an entry is what was packed into a part of the file. It is committed, unless the file has
+// ended or was replaced.
+func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
+	e.File = p.Space.Region.File()
+	w.becomeLocked(e, entries.Written)
+	store.Filled(p.Space)
+	switch {
+	case p.Space.Region.Lost():
+		w.loseEntriesLocked([]*entries.Entry{e}, store.ErrFlush)
+	case e.File == w.loaded.id:
+		w.entries.AddUnlisted(e)
+		w.sumLocked(e, p.Sum)
+	}
+}
+
+// sumLocked has an entry have its sum, which is computed beside if it is not known.
+func (w *Writer) sumLocked(e *entries.Entry, sum *Sum) {
+	if sum != nil {
+		w.summedLocked(e, sum)
+		return
+	}
+	region := e.Region.Retain()
+	w.summing++
+	go func() {
+		var s Sum
+		s.Sum, s.Err = osdisk.Sum(e.Data)
+		w.mu.Lock()
+		defer w.unlock()
+		w.summedLocked(e, &s)
+		w.freed = append(w.freed, region)
+		w.summing--
+		w.changed.Broadcast()
+	}()
+}
+
+// summedLocked takes note of an entry's sum, or that its bytes cannot be read any more.
+func (w *Writer) summedLocked(e *entries.Entry, s *Sum) {
+	e.Record.Sum, e.Summed = s.Sum, true
+	if s.Err != nil {
+		w.noteLocked(fmt.Errorf("cache %s: payload of %q: %w", w.name(), e.Name(), s.Err))
+		w.loseEntriesLocked([]*entries.Entry{e}, s.Err)
+	}
+}
+
+func (w *Writer) countPrivateLocked(e *entries.Entry) {
+	count := w.figures.Private[e.Reason]
+	count.add(len(e.Data))
+	w.figures.Private[e.Reason] = count
+}
+
+// CountCopied counts packed bytes that were copied to where they stay.
+func (u *User) CountCopied(n int) {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
+	u.w.figures.CopiedBytes += int64(n)
+}

@@ -1,0 +1,286 @@
+package writer
+
+import (
+	"fmt"
+	"slices"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
+	"xpwc/internal/store"
+)
+
+// A Query is what is looked up. It is asked again and again until it is answered, or its user asks another.
+type Query struct {
+	Key  format.Key
+	Seed uint32
+
+	// Compared: what was packed was compared with what answers it, and nobody looked it up.
+	Compared bool
+
+	family   *entries.Family
+	surveyed *format.Index // all its records under the key are in memory
+	room     [1]View       // for as many as there are mostly
+}
+
+// Reset makes q another query. family is what Family returned for one about the same kernel, or nil.
+func (q *Query) Reset(key format.Key, seed uint32, family *entries.Family) {
+	q.Key, q.Seed, q.Compared, q.family, q.surveyed = key, seed, false, family, nil
+}
+
+// Under has the query be about another layout.
+func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout, nil }
+
+// Family returns what the query has learned of its kernel's name, to be given to the next one about it.
+func (q *Query) Family() *entries.Family { return q.family }
+
+// A View is what was known of an entry at some time.
+type View struct {
+	Entry        *entries.Entry
+	Kernel, Bias *entries.Content // what it was packed from, if it does not say so yet
+
+	Source                    format.Digest
+	KernelStamp, KernelDigest format.Digest
+	BiasStamp, BiasDigest     format.Digest
+	Flags                     format.Flags
+
+	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
+	Private  bool
+	Durable  bool
+	Listed   bool // the loaded index has it
+	Verified bool
+	Sized    bool
+}
+
+func (w *Writer) viewLocked(e *entries.Entry, seed uint32) View {
+	r := &e.Record
+	return View{
+		Entry: e, Kernel: e.Kernel, Bias: e.Bias,
+		Source: r.Source, KernelStamp: r.KernelStamp, KernelDigest: r.KernelDigest,
+		BiasStamp: r.BiasStamp, BiasDigest: r.BiasDigest, Flags: r.Flags,
+		Seed: e.PackedUnder(seed), Private: e.Reason != "", Durable: e.State() == entries.Durable,
+		Listed: e.Listed(w.loaded.id), Verified: e.Verified, Sized: e.Sized,
+	}
+}
+
+// candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
+// returns that: see Survey.
+func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
+	q.family = w.entries.Family(q.Key.Kernel, q.family)
+	under := q.family.Under(&q.Key)
+	index := w.loaded.index
+	if index == nil || q.surveyed == index || len(under) > 0 && under[0].Surveyed(index) {
+		return entries.Only(under, func(e *entries.Entry) bool { return e.Given(w.loaded.id) }), nil
+	}
+	return nil, index
+}
+
+// A Judge decides which of some entries answers its query, from what is known of them: -1 if none does, or none yet.
+type Judge interface {
+	Judge([]View) (hit int)
+}
+
+// LookUp has a judge decide about the entries that a query may be answered with. The session uses the one that answers
+// it from then on. The entries are there until the query is asked again. If the loaded index is to be asked first,
+// nothing is decided and it is returned, for Survey.
+func (u *User) LookUp(q *Query, j Judge) (hit int, among []View, ask *format.Index) {
+	hit, among, ask, unread := u.lookUp(q, j)
+	if unread != nil {
+		u.w.openToVerify(unread)
+	}
+	return hit, among, ask
+}
+
+// lookUp also returns the index that openToVerify is to be called with, or nil.
+func (u *User) lookUp(q *Query, j Judge) (hit int, among []View, ask, unread *format.Index) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	candidates, index := w.candidatesLocked(q)
+	if index != nil {
+		return -1, nil, index, nil
+	}
+	among = q.room[:0]
+	for _, e := range candidates {
+		among = append(among, w.viewLocked(e, q.Seed))
+	}
+	if hit = j.Judge(among); hit >= 0 {
+		u.useLocked(candidates[hit])
+		if !q.Compared {
+			w.figures.Hits.add(len(candidates[hit].Data))
+		}
+	}
+	return hit, among, nil, w.verifier.unread()
+}
+
+// Hold is Candidates for whoever is going to read their bytes: each has one more reference to its memory, to be given
+// to Free.
+func (u *User) Hold(q *Query) ([]View, *format.Index) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	candidates, index := w.candidatesLocked(q)
+	return w.holdLocked(candidates, q.Seed), index
+}
+
+func (w *Writer) holdLocked(of []*entries.Entry, seed uint32) []View {
+	views := make([]View, 0, len(of))
+	for _, e := range of {
+		e.Region.Retain()
+		views = append(views, w.viewLocked(e, seed))
+	}
+	return views
+}
+
+// Look returns what is known of an entry now.
+func (u *User) Look(e *entries.Entry, seed uint32) View {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
+	return u.w.viewLocked(e, seed)
+}
+
+// HoldUnnamed returns the entries without a name whose bytes have a digest, as Hold does.
+func (u *User) HoldUnnamed(sum format.Digest) []View {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	return w.holdLocked(w.entries.Unnamed(sum), 0)
+}
+
+// Free gives up the references that Hold has taken.
+func (u *User) Free(views []View) {
+	for _, v := range views {
+		u.w.note(v.Entry.Region.Release())
+	}
+}
+
+// Survey has the records that an index has under a query's key in memory. The error, with Options.Strict, is that the
+// index turned out damaged.
+func (u *User) Survey(q *Query, index *format.Index) error {
+	records := make([]format.Record, 0, 1) // as many as there are mostly
+	for r, err := range index.Find(q.Key) {
+		if err != nil {
+			return u.w.damagedIndex(index, err)
+		}
+		records = append(records, r)
+	}
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	if w.loaded.index == index {
+		w.addLocked(q.family, &q.Key, records)
+		q.surveyed = index
+	}
+	return nil
+}
+
+// addLocked adds entries of all records that the loaded index has under a key to those in memory.
+func (w *Writer) addLocked(f *entries.Family, key *format.Key, records []format.Record) {
+	known := f.Under(key)
+	for i := range records {
+		r := &records[i]
+		if w.damage[r.Offset] {
+			continue
+		}
+		same := func(e *entries.Entry) bool { return e.Listed(w.loaded.id) && e.Record.Offset == r.Offset }
+		if at := slices.IndexFunc(known, same); at >= 0 {
+			known[at].Record.Flags |= r.Flags // which another process may have set
+			continue
+		}
+		e := w.entries.New()
+		end := r.Offset + r.Size
+		e.Record, e.File = *r, w.loaded.id
+		e.Data, e.Region = w.loaded.base.Data()[r.Offset:end:end], w.loaded.base.Retain()
+		w.becomeLocked(e, entries.Durable)
+		w.entries.Add(e)
+	}
+	w.entries.Family(key.Kernel, f).Survey(key, w.loaded.index)
+}
+
+// Missed counts a look-up that was not answered.
+func (u *User) Missed() {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
+	u.w.figures.Misses++
+}
+
+// useLocked keeps an entry for as long as the session is open.
+func (u *User) useLocked(e *entries.Entry) {
+	w := u.w
+	u.used = append(entries.Roomier(u.used, 0), e)
+	w.verifyLaterLocked(e)
+	e.Sessions++
+	switch {
+	case e.Sessions > 1:
+	case e.Reason == "":
+		w.figures.MappedBytes += int64(len(e.Data))
+		w.mapLaterLocked(e)
+	default:
+		w.figures.PrivateBytes += int64(len(e.Data))
+	}
+}
+
+// Pin keeps the tensors that an entry was packed from, which another session may have, until the result is called. It
+// is nil if the entry says by now what it was packed from.
+func (u *User) Pin(e *entries.Entry) (unpin func()) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	if e.Kernel == nil {
+		return nil
+	}
+	by := e.By.(*User)
+	by.pins.Add(1)
+	return by.pins.Done
+}
+
+// Sized takes note of whether a candidate has the size that its look-up wants. One of the file that has another is not
+// used again.
+func (u *User) Sized(e *entries.Entry, err error) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	switch {
+	case err == nil:
+		e.Sized = true
+	case e.Withheld == nil:
+		w.damagedPayloadLocked(e)
+		w.figures.LastError = fmt.Errorf("cache %s: payload of %q: %w", w.name(), e.Name(), err)
+	}
+}
+
+// Intact compares a candidate with its sum. One that is damaged is not used again.
+func (u *User) Intact(e *entries.Entry) {
+	w := u.w
+	region := w.retain(e)
+	if region == nil {
+		return
+	}
+	sum, err := osdisk.Sum(e.Data)
+	w.mu.Lock()
+	defer w.unlock()
+	w.freed = append(w.freed, region)
+	w.judgeLocked(e, err == nil && sum == e.Record.Sum)
+}
+
+// retain adds a reference to an entry's memory, unless the entry was given up.
+func (w *Writer) retain(e *entries.Entry) *store.Region {
+	w.mu.Lock()
+	defer w.unlock()
+	if !e.Given(w.loaded.id) {
+		return nil
+	}
+	return e.Region.Retain()
+}
+
+// judgeLocked takes note of whether an entry has the bytes that its sum was made of.
+func (w *Writer) judgeLocked(e *entries.Entry, intact bool) {
+	switch {
+	case e.Verified || e.Withheld != nil:
+	case intact:
+		w.figures.Verified.add(len(e.Data))
+		e.Verified = true
+	default:
+		w.damagedPayloadLocked(e)
+	}
+}
