@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -131,6 +132,32 @@ func TestPushingAgainUploadsNothing(t *testing.T) {
 	require.Zero(t, other.UploadedBytes)
 	require.Equal(t, 1, w.requests[http.MethodPut], "the tag alone: %v", w.requests)
 	require.Zero(t, w.requests[http.MethodPost], "%v", w.requests)
+}
+
+// otherSizes is a transport to a registry that says of every file that it has another size.
+type otherSizes struct{ uploads atomic.Int64 }
+
+func (o *otherSizes) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/blobs/uploads/") {
+		o.uploads.Add(1)
+	}
+	if err == nil && r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/blobs/") {
+		resp.ContentLength = 1
+		resp.Header.Set("Content-Length", "1")
+	}
+	return resp, err
+}
+
+// What a registry has under a digest and in another size is not what was pushed: it is pushed again.
+func TestAPushDoesNotBelieveARegistryThatSaysAnotherSize(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	push(t, s.Ref("face:v1"), cache)
+	w := &otherSizes{}
+	_, err := registry.Push(t.Context(), s.Ref("face:v2"), []string{cache}, &registry.Options{Transport: w})
+	require.NoError(t, err)
+	require.Positive(t, w.uploads.Load())
 }
 
 func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
