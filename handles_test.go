@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 	c.commitWithSave()
 	content, _ := smallFile(t, someTensors(1, 700))
 	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
-	require.NoError(t, os.Rename(path+".new", path))
+	require.NoError(t, osdisk.Files{}.Rename(path+".new", path))
 	require.ErrorIs(t, c.Save(), ErrReplaced)
 	require.ErrorIs(t, other.Save(), ErrReplaced)
 	require.NoError(t, c.Save(), "once")
@@ -35,20 +36,31 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// unlockless disks do not give their lock up when they are asked to.
-type unlockless struct{ store.File }
+// unlockless disks do not say that they have given their lock up, the first time.
+type unlockless struct {
+	store.File
+	refused *atomic.Bool
+}
 
-func (unlockless) Unlock() error { return syscall.EIO }
+func (d unlockless) Unlock() error {
+	if err := d.File.Unlock(); err != nil || d.refused.Swap(true) {
+		return err
+	}
+	return syscall.EIO
+}
 
 // unlocklessFiles open such disks.
-type unlocklessFiles struct{ store.Files }
+type unlocklessFiles struct {
+	store.Files
+	refused *atomic.Bool
+}
 
 func (f unlocklessFiles) Open(path string, writable bool) (store.File, error) {
 	d, err := f.Files.Open(path, writable)
 	if err != nil {
 		return nil, err
 	}
-	return unlockless{d}, nil
+	return unlockless{d, f.refused}, nil
 }
 
 // An error that is bridged is an event, whatever it is of, and none takes another's place unseen.
@@ -58,7 +70,8 @@ func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
 	first := mustOpen(t, path, nil)
 	open(t, first, someTensors(1, 5000)).close(t)
 	require.NoError(t, first.Close())
-	c, err := newHandle(place{path: path}, l.options().withDefaults(), unlocklessFiles{osdisk.Files{}}, nil)
+	files := unlocklessFiles{osdisk.Files{}, &atomic.Bool{}}
+	c, err := newHandle(place{path: path}, l.options().withDefaults(), files, nil)
 	require.NoError(t, err)
 	open(t, c, someTensors(2, 5000)).close(t)
 	require.NoError(t, c.Save())

@@ -3,6 +3,7 @@ package xpwc
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,9 @@ func TestWhatIsMappedAgainIsCheckedAgain(t *testing.T) {
 		open(t, c, tensors).close(t)
 		require.Equal(t, 3*n, c.Stats().Verified.Entries, "it is still mapped")
 		require.NoError(t, c.Trim())
+	}
+	if runtime.GOOS == "windows" {
+		return // it lets nobody write over a file that is mapped
 	}
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
