@@ -115,7 +115,7 @@ func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 		return false, written
 	}
 	st.slot = c.slot
-	st.grown = st.tail > c.slot.End
+	st.grown = st.backed > c.slot.End
 	replaced, err := st.disk.Replaced()
 	switch {
 	case replaced:

@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"xpwc/internal/format"
 )
 
 // A Loaded is what was loaded of a file, to be asked whether it is still there. It may be asked beside everything else.
 type Loaded struct {
-	path    string
-	disk    File
-	of      generation
-	written File // while it is written to: that opened once more, for nothing else
+	path   string
+	disk   File
+	of     generation
+	failed *failures
 }
 
 // A FailureTeller is a disk that knows whether the system has failed to write some of its file. Not every system says.
@@ -22,12 +23,34 @@ type FailureTeller interface {
 	Failed() error
 }
 
+// A failures has those of a file that is written to. The system reports one once, and several may ask: the first is
+// kept.
+type failures struct {
+	of FailureTeller
+
+	mu  sync.Mutex // nothing else is locked while it is held
+	err error
+}
+
+// first returns the first failure, or nil. Of nil there is none.
+func (f *failures) first() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = f.of.Failed()
+	}
+	return f.err
+}
+
 // Loaded returns what is loaded, nil while there is nothing.
 func (st *Store) Loaded() *Loaded {
 	if st.disk == nil || st.id == [16]byte{} {
 		return nil
 	}
-	return &Loaded{st.path, st.disk, generation{st.id, st.slot}, st.written}
+	return &Loaded{st.path, st.disk, generation{st.id, st.slot}, st.failed}
 }
 
 // File returns the identity of the file.
@@ -38,10 +61,8 @@ func (l *Loaded) File() [16]byte { return l.of.file }
 // and a header that cannot be read says nothing. A file that was overwritten with its like, and with itself before it
 // is asked, is not found out.
 func (l *Loaded) Check() error {
-	if w, ok := l.written.(FailureTeller); ok {
-		if err := w.Failed(); err != nil {
-			return fmt.Errorf("%s: %w: %w", l.path, ErrFlush, err)
-		}
+	if err := l.failed.first(); err != nil {
+		return fmt.Errorf("%s: %w: %w", l.path, ErrFlush, err)
 	}
 	block := make([]byte, format.HeaderSize)
 	if _, err := l.disk.ReadAt(block, 0); errors.Is(err, io.EOF) {

@@ -1,7 +1,7 @@
 // Package store is the cache file. It loads what was committed, reserves space to pack into, commits, makes a new file
 // of the entries that are kept, and reads the files of other programs. It knows bytes and records. Its user decides
 // what is packed, when it is committed, and what is done about errors. All that the store asks of the system is in its
-// interfaces [Files] and [Disk].
+// interfaces [Files], [File] and [Mapping].
 package store
 
 import (
@@ -35,8 +35,9 @@ type Store struct {
 
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
-	written File // while we are: the file opened once more, to be asked what failed
-	settled bool // the file's header and name are on stable storage
+	written File      // while we are: the file opened once more, to be asked what failed
+	failed  *failures // asks it
+	settled bool      // the file's header and name are on stable storage
 
 	tail     uint64       // file offset after the last reservation
 	backed   uint64       // up to where the file has disk space

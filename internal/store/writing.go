@@ -59,13 +59,16 @@ func (st *Store) beWriter() {
 	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush tells
 		st.written, _ = st.files.Open(cmp.Or(st.beside, st.path), false)
 	}
+	if asked, ok := st.written.(FailureTeller); ok {
+		st.failed = &failures{of: asked}
+	}
 }
 
 func (st *Store) closeWritten() (err error) {
 	if st.written != nil {
 		err = st.written.Close()
 	}
-	st.written = nil
+	st.written, st.failed = nil, nil
 	return err
 }
 

@@ -32,6 +32,7 @@ func (w *Writer) Compact(keep Keep) error {
 	}
 	defer w.giveUpWriting()
 	defer w.leave(nil)
+	w.options.Prepare()
 	if err := w.commit(); err != nil {
 		return err
 	}

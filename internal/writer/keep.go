@@ -80,7 +80,8 @@ func same(now []*entries.Entry, seen []View) bool {
 	return slices.EqualFunc(now, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
 }
 
-// KeepUnnamed is Keep for what nothing identifies. equal is the one of those seen with the very bytes, or nil.
+// KeepUnnamed is Keep for what nothing identifies. What was packed into the file, and not into private memory, is
+// shared with nobody: the file may end. equal is the one of those seen with the very bytes, or nil.
 func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *entries.Entry) (
 	kept *entries.Entry, made bool) {
 	w := u.w
@@ -98,8 +99,8 @@ func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *ent
 			kept.Withhold(errUnnamed)
 		} else {
 			w.becomeLocked(kept, entries.Private)
+			w.entries.AddUnnamed(kept)
 		}
-		w.entries.AddUnnamed(kept)
 		w.countPrivateLocked(kept)
 	} else {
 		w.figures.Reused.add(len(kept.Data))

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"xpwc/internal/entries"
@@ -283,13 +285,21 @@ func (w *Writer) reportSetAside(as string, cause error) {
 func (w *Writer) loseFile(id [16]byte, why error) {
 	w.mu.Lock()
 	defer w.unlock()
-	var gone []*entries.Entry
-	for e := range w.entries.Named() {
+	gone := map[*entries.Entry]bool{}
+	note := func(e *entries.Entry) {
 		if e.State() != entries.Private && e.File == id {
-			gone = append(gone, e)
+			gone[e] = true
 		}
 	}
-	w.loseEntriesLocked(gone, why)
+	for e := range w.entries.Named() {
+		note(e)
+	}
+	for u := range w.users {
+		for _, e := range u.used { // those without a name too
+			note(e)
+		}
+	}
+	w.loseEntriesLocked(slices.Collect(maps.Keys(gone)), why)
 }
 
 // loseEntriesLocked takes note that the bytes of entries are gone, or may be, and has the sessions know that use or

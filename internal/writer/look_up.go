@@ -81,7 +81,8 @@ type Judge interface {
 }
 
 // LookUp has a judge decide about the entries that a query may be answered with. The session uses the one that answers
-// it from then on. The entries are there until the query is asked again. If the loaded index is to be asked first,
+// it from then on. Of the others nothing but
+// what is known may be used: they may be given up. If the loaded index is to be asked first,
 // nothing is decided and it is returned, for Survey.
 func (u *User) LookUp(q *Query, j Judge) (hit int, among []View, ask *format.Index) {
 	hit, among, ask, unread := u.lookUp(q, j)

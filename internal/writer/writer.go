@@ -175,8 +175,7 @@ func (f *file) whileStoring(write func() error) error {
 	return write()
 }
 
-// New makes the writer of a cache and loads its file. Without files it is a cache in memory. setUp, if not nil, is
-// called before anything is reported.
+// New makes the writer of a cache and loads its file. Without files it is a cache in memory.
 func New(files store.Files, o Options) (*Writer, error) {
 	w := &Writer{
 		options: o,
@@ -445,6 +444,9 @@ func (w *Writer) Names(layout format.Digest) (names []string) {
 	for i := range index.Len() {
 		r, err := index.Record(i)
 		if err != nil {
+			if w.Index() != index { // it was given up meanwhile
+				return w.Names(layout)
+			}
 			w.note(w.damagedIndex(index, err))
 			break
 		}
