@@ -309,7 +309,7 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 	variant := kernel.compare || !kernel.known() && uniform(w.kernel.content)
 	var sum *writer.Sum
 	if len(p.Data) <= hashedAtOnce {
-		sum = sumOf(p.Data)
+		sum = writer.SumOf(p.Data)
 	}
 	for {
 		seen := s.look(w)
@@ -385,22 +385,11 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 			continue
 		}
 		r.seed = v.Seed
-		r.sound = !v.Durable || intact(v.Entry)
+		r.sound = !v.Durable || writer.HasItsSum(v.Entry)
 		r.unchecked = v.Durable && !v.Verified && v.Flags&format.Variant == 0
 		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals
-}
-
-// intact reports whether an entry has the bytes that its sum was made of.
-func intact(e *entries.Entry) bool {
-	sum, err := osdisk.Sum(e.Data)
-	return err == nil && sum == e.Record.Sum
-}
-
-func sumOf(b []byte) *writer.Sum {
-	sum, err := osdisk.Sum(b)
-	return &writer.Sum{Sum: sum, Err: err}
 }
 
 // hasContent reports whether an entry was packed from the content that this session has.

@@ -50,7 +50,7 @@ func TestAnEntryIsGivenIfItIsPrivateOrItsFileIsInPlace(t *testing.T) {
 	}
 }
 
-// Sessions that use what was packed from a source that changed are to be told, whatever else is wrong with it.
+// Sessions that use what was packed from a source that changed are given that, whatever else is wrong with it.
 func TestThatASourceChangedIsNotForgotten(t *testing.T) {
 	damaged := errors.New("damaged")
 	for _, order := range [][]error{{damaged, ErrSourceChanged}, {ErrSourceChanged, damaged}} {

@@ -80,8 +80,9 @@ func (w *Writer) beginRoundLocked() {
 		w.timer = nil
 	}
 	w.activity = committing
-	w.current, w.next = w.next, nil
-	go w.commitRound(w.current)
+	r := w.next
+	w.next = nil
+	go w.commitRound(r)
 }
 
 // awaitCommitLocked waits until what is finalized is on stable storage. mu is released meanwhile.
@@ -136,7 +137,6 @@ func (w *Writer) endRound(r *round, err error) {
 	w.mu.Lock()
 	defer w.unlock()
 	r.done, r.err = true, err
-	w.current = nil
 	w.restLocked()
 }
 

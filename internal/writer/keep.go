@@ -18,6 +18,18 @@ type Sum struct {
 	Err error
 }
 
+// SumOf computes the sum of bytes in memory, mapped or not.
+func SumOf(b []byte) *Sum {
+	sum, err := osdisk.Sum(b)
+	return &Sum{sum, err}
+}
+
+// HasItsSum reports whether an entry has the bytes that its sum was made of.
+func HasItsSum(e *entries.Entry) bool {
+	s := SumOf(e.Data)
+	return s.Err == nil && s.Sum == e.Record.Sum
+}
+
 // Packed is what was packed, and where it lies.
 type Packed struct {
 	Record       format.Record // but for what identifies it
@@ -44,7 +56,7 @@ const (
 // Keep does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
 // one of them, or a new one of what was packed, made false. It returns nil if there are other entries by now.
 func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries.Entry, made bool) {
-	adopted := p.InFile && u.w.foreignHas(p)
+	adopted := p.InFile && u.w.replacesForeign() && u.w.foreignHas(p)
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -111,6 +123,13 @@ func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *ent
 }
 
 var errUnnamed = errors.New("nothing identifies what it was packed from")
+
+// replacesForeign reports whether another program's file is at the path. If not, who packs need not wait for the file.
+func (w *Writer) replacesForeign() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.loaded.foreign
+}
 
 // foreignHas reports whether ExecuTorch's file at the path has the bytes that were packed, under their name.
 func (w *Writer) foreignHas(p *Packed) bool {
@@ -201,11 +220,10 @@ func (w *Writer) sumLocked(e *entries.Entry, sum *Sum) {
 	region := e.Region.Retain()
 	w.summing++
 	go func() {
-		var s Sum
-		s.Sum, s.Err = osdisk.Sum(e.Data)
+		s := SumOf(e.Data)
 		w.mu.Lock()
 		defer w.unlock()
-		w.summedLocked(e, &s)
+		w.summedLocked(e, s)
 		w.freed = append(w.freed, region)
 		w.summing--
 		w.changed.Broadcast()

@@ -111,7 +111,7 @@ func (w *Writer) notice(st *store.Store) {
 func loadedBy(st *store.Store) loaded {
 	now := loaded{
 		id: st.ID(), slot: st.Slot(), index: st.Index(), file: st.Loaded(), foreign: st.Foreign(),
-		written: st.Writing(), hasFile: st.HasFile(),
+		written: st.Writing(),
 	}
 	if now.index != nil {
 		now.base = st.Base().Retain()
@@ -227,7 +227,7 @@ func (w *Writer) damagedPayloadLocked(e *entries.Entry) {
 }
 
 // A disk that fails may lose at any time what was written since the last commit, and says so once. So a failed flush
-// ends the file: nothing is tried again. Who uses what was not committed is told; others begin a new file at once, and
+// ends the file: nothing is tried again. Who uses what was not committed is given an error; others begin a new file at once, and
 // this process after a while.
 
 // endedPause is how long a process packs into private memory whose file has ended.

@@ -6,7 +6,6 @@ import (
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
-	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 )
 
@@ -257,11 +256,11 @@ func (u *User) Intact(e *entries.Entry) {
 	if region == nil {
 		return
 	}
-	sum, err := osdisk.Sum(e.Data)
+	intact := HasItsSum(e)
 	w.mu.Lock()
 	defer w.unlock()
 	w.freed = append(w.freed, region)
-	w.judgeLocked(e, err == nil && sum == e.Record.Sum)
+	w.judgeLocked(e, intact)
 }
 
 // retain adds a reference to an entry's memory, unless the entry was given up.

@@ -63,7 +63,6 @@ type Writer struct {
 
 	activity activity
 	timer    *time.Timer // of a commit that is due
-	current  *round      // of the commits that are made now, or that are due
 	next     *round      // of those asked for meanwhile, or nil
 
 	busyUntil  time.Time // until then nobody waits for another process
@@ -135,7 +134,6 @@ type loaded struct {
 	file    *store.Loaded // to be asked whether it is still there, or nil
 	foreign bool          // the file at the path is another program's
 	written bool          // this process is its writer
-	hasFile bool
 }
 
 // A file is the store, which belongs to whoever has taken it.

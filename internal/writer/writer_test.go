@@ -32,7 +32,7 @@ func TestAHandleThatIsBeingClosedLearnsOfALoss(t *testing.T) {
 	w, staying := newWriter(t)
 	leaving, _ := w.Open()
 	r := &round{}
-	w.activity, w.current = committing, r // of what others packed
+	w.activity = committing // of what others packed
 	left := make(chan error, 1)
 	go func() {
 		_, err := leaving.Close()
