@@ -227,8 +227,8 @@ func (w *Writer) damagedPayloadLocked(e *entries.Entry) {
 }
 
 // A disk that fails may lose at any time what was written since the last commit, and says so once. So a failed flush
-// ends the file: nothing is tried again. Who uses what was not committed is given an error; others begin a new file at once, and
-// this process after a while.
+// ends the file: nothing is tried again. Who uses what was not committed is given an error; others begin a new file at
+// once, and this process after a while.
 
 // endedPause is how long a process packs into private memory whose file has ended.
 const endedPause = time.Minute
