@@ -6,12 +6,15 @@
 # XNNPACK=/prefix     what is installed under that prefix (include/, lib/)
 #
 # ARCH=arm64 on a machine of another architecture builds with Debian's cross compiler, against that architecture's pinned XNNPACK.
+#
+# SANITIZE=thread|address  builds the C library for hosts that are compiled with -fsanitize=
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 XNNPACK ?= executorch
 ARCH ?=
+SANITIZE ?=
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 MODEL ?=
@@ -25,7 +28,7 @@ FUZZ ?= 10000x
 # Tests of what is too much to try whole draw from it, and print the seed (XPWC_TEST_SEED=). NIGHTLY=1 tries all.
 NIGHTLY ?=
 
-export XNNPACK ARCH NIGHTLY
+export XNNPACK ARCH SANITIZE NIGHTLY
 
 ifneq ($(words $(CURDIR)),1)
 $(error the path "$(CURDIR)" has a space in it, which make and cgo cannot handle; clone elsewhere)
@@ -45,8 +48,10 @@ help: ## list the targets
 		for (i = 1; i <= n; i++) { if (length(line) + length(words[i]) >= 80) { print line; line = sprintf("%23s", "") } \
 		line = line " " words[i] } print line }' Makefile
 
-third_party: xnnpack models ## fetch the pinned XNNPACK, and the models and ExecuTorch's headers for the tests
+third_party: xnnpack models ## fetch the pinned XNNPACK, and for the tests models, ExecuTorch's headers and LiteRT
 	@third_party/fetch-executorch
+	@third_party/fetch-litert
+	@third_party/fetch-litert-lm
 
 xnnpack:
 	@$(with) --fetch
@@ -70,8 +75,8 @@ build: xnnpack ## build the tool: bin/xpwc (XNNPACK=)
 static: ## build the tool without XNNPACK, for files and registries only: bin/xpwc-static (GOOS=, GOARCH=)
 	@$(pure_go) build -trimpath -ldflags '-s -w' -o bin/xpwc-static ./cmd/xpwc
 
-lib := lib$(addprefix /,$(filter-out $(shell dpkg --print-architecture 2>/dev/null),$(ARCH)))
-lib: xnnpack ## build the C library: lib/libxpwc.a, lib/libxpwc.so (XNNPACK=, ARCH=)
+lib := lib$(addprefix /,$(filter-out $(shell dpkg --print-architecture 2>/dev/null),$(ARCH)))$(addprefix /,$(SANITIZE))
+lib: xnnpack ## build the C library: lib/libxpwc.a, lib/libxpwc.so (XNNPACK=, ARCH=, SANITIZE=thread)
 	@$(with) scripts/build-lib $(lib)
 
 install = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' $(with) scripts/install
@@ -83,6 +88,9 @@ install-lib: lib
 
 install-tool: xnnpack
 	@$(install) tool
+
+dist: xnnpack ## build what can be given away, in dist/: a tarball, a .deb, and what images are of (XNNPACK=)
+	@$(with) scripts/dist dist
 
 uninstall: ## remove what make install has installed (PREFIX=, LIBDIR=, DESTDIR=)
 	@$(install) --remove
@@ -99,12 +107,12 @@ llm: xnnpack
 	@$(go) build -o bin/llm ./examples/llm
 
 clean: ## remove what was built and fetched
-	rm -rf bin lib demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,llm}
+	rm -rf bin lib dist demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llm}
 
 # What is shown.
 
 demo_model = '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)' $(DATA)
-demo_flags = $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--json '$(JSON)')
+demo_flags = $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--figures '$(JSON)')
 
 demo: build $(if $(MODEL),,models) ## run a model without a cache, cold and warm (MODEL=, DATA=, LAYERS=, JSON=)
 	@bin/xpwc demo $(demo_flags) $(demo_model)
@@ -114,7 +122,7 @@ demo-shared: build $(if $(MODEL),,models) ## two runtimes that share weights, wi
 
 demo-host: host ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19988 (needs cmake, 1.3 GB in demo/)
 	@mkdir -p demo/host
-	@lib/host/host demo demo/host
+	@lib/host/measure demo demo/host
 
 demo-hello: lib ## a C++ host of one page, twice: its first start packs, the second finds what was packed
 	@mkdir -p demo/hello && rm -f demo/hello/hello.xpwc
@@ -136,13 +144,16 @@ demo-llm: llm ## a language model answers without a cache, as a first start and 
 		bin/llm $(if $(ROUNDS),,-times) $(if $(WEIGHTS),-weights $(WEIGHTS)) -- '$(or $(PROMPT),The capital of France is)'
 
 # The stock ExecuTorch is what its wheel has.
-demo-executorch bench-peers: override XNNPACK := executorch
+demo-executorch bench-peers demo-litert peers: override XNNPACK := executorch
 demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
 	@echo "building examples/executorch" >&2
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
 	@$(go) build -o bin/executorch/ ./cmd/xpwc ./examples/executorch/demo
 	@mkdir -p demo/executorch
 	@bin/executorch/demo bin/executorch demo/executorch $(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte) $(DATA)
+
+demo-litert: $(if $(MODEL),,models) peers ## the stock LiteRT without a cache, with its own, and with a file packed ahead (MODEL=, ROUNDS=, PROCESSES=)
+	@$(measure_peers) --only LiteRT --dir demo/litert $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
 
 # What is tested. `work` is every package of all modules.
 
@@ -153,8 +164,8 @@ test: ## formatting, vet, staticcheck, all tests, those of one process with the 
 	+@$(if $(NIGHTLY),,FUZZED=3) scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
-pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./npy ./internal/tensorfile ./registry
-compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./internal/llama ./cmd/xpwc/... \
+pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./litert ./npy ./internal/tensorfile ./registry
+compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./litert/stock ./internal/llama ./cmd/xpwc/... \
 	./internal/bench ./internal/bench/{chain,ideal,peers,terminal,written}/...
 plots := ./internal/bench/plots
 
@@ -191,7 +202,7 @@ not_raced := $(not_raced)|/tflite$$|/described$$|/cachefile$$
 # What has goroutines in its tests alone, if any, is only raced at night.
 not_raced := $(not_raced)$(if $(NIGHTLY),,|/executorch$$|/models$$|/npy$$|/packing$$|/safetensors$$|/internal/zoo$$)
 not_raced := $(not_raced)$(if $(NIGHTLY),,|/internal/(compute|cpu|digest|divide|flatbuf|half|staging|tensorfile)$$)
-one_goroutine := Kill|Power|FailedFlush|IndexIsDamagedWhileTheFile|EveryCPU|AnyGeometry|FullDisk|ProcessesMayEnd|IsDeclaredOf
+one_goroutine := OutOfBounds|HasTrouble|IsServedAs|Kill|Power|FailedFlush|IndexIsDamagedWhileTheFile|EveryCPU|AnyGeometry|FullDisk|ProcessesMayEnd|IsDeclaredOf
 tests-for-races: third_party bin/gotestsum
 	@echo "tests with the race detector"
 	@$(tests) -race -short -timeout 60m -skip '$(one_goroutine)' $(call but,$(not_raced))
@@ -200,7 +211,7 @@ tests-for-races: third_party bin/gotestsum
 # failures, failing disks, every flipped bit, every CPU.
 slow_packages := /capi$$|/internal/(bench|bench/chain|bench/ideal|bench/plots|llama)$$|/examples/
 slow := Kill|Interrupt|Power|Flush|FullDisk|SizeLimit|Flipped|NeverCrash|Truncated|EveryCPU|AnySize|AnyGeometry|AnotherSize|ShareASeed
-slow := $(slow)|CommitsWhile|OpenedClosed|CachesAreClosed|ClosingWaits|AreHashed|AThousand|WithoutXNNPACKLooks
+slow := $(slow)|CommitsWhile|OpenedClosed|CachesAreClosed|ClosingWaits|AreHashed|AThousand|WithoutXNNPACKLooks|OutOfBounds|HasTrouble
 quick-tests: third_party bin/gotestsum
 	@echo "quick tests: a line for each package when it has ended"
 	@$(tests) -short -timeout 10m -skip '$(slow)' $(call but,$(slow_packages))
@@ -223,7 +234,7 @@ test-debian: third_party ## run every package's tests on Debian's XNNPACK
 	@$(go) vet work
 	@$(go) test -short -timeout 60m work
 
-# With XPWC_TEST_ALL, a test that lacks a program of Debian's fails instead of being skipped.
+# With XPWC_TEST_ALL, a test that lacks a program of Debian's fails instead of being skipped, and what is shipped is built and tried.
 test-all: export XPWC_TEST_ALL = 1
 test-all: ## everything CI runs: make test, and all other architectures and systems (needs make tools)
 	@third_party/install-tools --check
@@ -252,7 +263,7 @@ test-masked: third_party ## the quick tests, with the kernels of lesser x86 CPUs
 	@for level in 0 5; do \
 		echo "quick tests on a CPU of level $$level"; \
 		$(go) test -short -vet=off -timeout 30m -exec "env LD_PRELOAD=$(lesser_cpu) LESSER_CPU=$$level" \
-			. ./executorch ./tflite ./cmd/xpwc ./capi || exit 1; \
+			. ./executorch ./tflite ./cmd/xpwc ./capi ./capi/reader || exit 1; \
 	done
 
 test-arm64: models ## run the tests built for arm64 on emulated machines that are drawn (NIGHTLY=1: on all; needs make tools)
@@ -260,7 +271,7 @@ test-arm64: models ## run the tests built for arm64 on emulated machines that ar
 	@$(MAKE) --no-print-directory ARCH=arm64 emulated
 
 emulated: host
-	@$(with) scripts/test-arm64 $(lib)/host/host
+	@$(with) scripts/test-arm64 $(lib)/host/measure
 
 # The rest is compiled against XNNPACK's header, and not linked: Debian has no XNNPACK for Windows. What looks after cache files and
 # registries is vetted: it puts files in place as Unix does. The C library needs signals.
@@ -295,28 +306,38 @@ plot = $(if $(PLOTS),$(pure_go) run $(plots) '$(abspath $1)' '$(abspath $(PLOTS)
 
 figures = $(or $(JSON),bin/bench.json)
 bench: third_party build ## measure against every alternative and the limit (MODEL=, DATA=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
-	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --json '$(figures)' $(if $(MODEL),'$(MODEL)' $(DATA))
+	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --figures '$(figures)' $(if $(MODEL),'$(MODEL)' $(DATA))
 	@$(call plot,$(figures))
 	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x .
 
-bench-host: host ## what a start costs a C++ host, and the cache's calls (needs cmake)
+bench-host: host build ## what a start costs a C++ host, one in C with the reader, and the cache's calls (needs cmake)
 	@mkdir -p demo
-	@lib/host/host starts demo/host
-	@lib/host/host bench demo/host
+	@$(with) scripts/bench-reader demo/reader
+	@lib/host/measure starts demo/host
+	@lib/host/measure bench demo/host
+
+host-costs: xnnpack ## measure what the C library costs a host, and write it into docs/guide-c.md
+	@$(go) test -count=1 -run WhatItCostsAHost ./capi -update
 
 # The peers have an XNNPACK of 2026, and ours is the one inside ExecuTorch's wheel.
-peer_models := third_party/models/pose_landmark_heavy.tflite third_party/models/selfie_segmentation.tflite chain.tflite \
+peer_models := third_party/models/pose_landmark_heavy.tflite third_party/models/selfie_segmentation.tflite chain.tflite chain-int8.tflite \
 	executorch/testdata/programs/mobilenet_v3_small_int8.pte chain.pte
 peer_figures = $(or $(JSON),bin/peers/peers.json)
-bench-peers: xnnpack models ## compare with LiteRT and the stock ExecuTorch (MODELS=, ROUNDS=, PROCESSES=, JSON=, PLOTS=)
+measure_peers = bin/peers/peers --litert bin/peers/litert --reader bin/peers/reader --xpwc bin/peers/xpwc $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	$(if $(PROCESSES),--processes $(PROCESSES))
+peers: xnnpack
 	@third_party/fetch-litert
+	@third_party/fetch-litert-lm
 	@echo "building bin/peers" >&2
 	@mkdir -p bin/peers
 	@$(CC) -O2 -Wall -Wextra -o bin/peers/litert internal/bench/litert/litert.c -Lthird_party/litert/lib -lLiteRt \
 		-Wl,-rpath,'$(CURDIR)/third_party/litert/lib'
-	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/peers/executorch'
+	@$(with) sh -c '$(CC) -O2 -Wall -Wextra -I. -Icapi/include -Icapi/reader -o bin/peers/reader internal/bench/reader/reader.c \
+		capi/reader/xpwc_reader.c $$XPWC_FLAGS -lXNNPACK -lpthreadpool -lcpuinfo -lm -ldl -pthread'
 	@$(go) build -o bin/peers/ ./cmd/xpwc ./internal/bench/peers
-	@bin/peers/peers --litert bin/peers/litert --executorch bin/peers/executorch/host --xpwc bin/peers/xpwc \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PROCESSES),--processes $(PROCESSES)) --json '$(peer_figures)' \
+
+bench-peers: xnnpack models peers ## compare with LiteRT and the stock ExecuTorch (MODELS=, ROUNDS=, PROCESSES=, JSON=, PLOTS=)
+	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/peers/executorch'
+	@$(measure_peers) --executorch bin/peers/executorch/host --json '$(peer_figures)' \
 		$(or $(MODELS),$(peer_models))
 	@$(call plot,$(peer_figures))

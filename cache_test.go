@@ -36,8 +36,8 @@ func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
 // Whoever loads everything before anything is packed, and says that only packing reads it, still wants to see how far
 // packing is.
 func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
-	var told []Progress
-	note := func(p Progress) { told = append(told, p) }
+	var reported []Progress
+	note := func(p Progress) { reported = append(reported, p) }
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{Progress: note})
 	tensors := map[string][]byte{"a": contentOf("a", 100), "b": contentOf("b", 2000), "c": contentOf("c", 3)}
 	s, err := c.NewSession(MapOf(tensors))
@@ -49,9 +49,9 @@ func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
 	_, err = s.Load("c", Retain())
 	require.NoError(t, err)
 	o := packAll(t, s, tensors)
-	require.Len(t, told, 3)
+	require.Len(t, reported, 3)
 	done := int64(0)
-	for _, p := range told {
+	for _, p := range reported {
 		require.Same(t, s, p.Session)
 		require.EqualValues(t, 2100, p.Total)
 		if p.Name != "c" {

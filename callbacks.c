@@ -3,36 +3,33 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "_cgo_export.h"
-
-// Whether the header at hand has alias_data, as it has fingerprint_id: see key.h.
-enum {
-  provider_end = offsetof(struct xnn_weights_cache_provider, delete_cache) + sizeof(void (*)(void)),
-  provider_has_alias_data = sizeof(struct xnn_weights_cache_provider) > provider_end,
-};
-
-_Static_assert(
-    !provider_has_alias_data || sizeof(struct xnn_weights_cache_provider) == provider_end + sizeof(void (*)(void)),
-    "xnn_weights_cache_provider has members after alias_data that xpwc does not know");
 
 struct xpwc_provider {
   struct xnn_weights_cache_provider callbacks;
   // Zero, for the members of a library newer than the header this was compiled against.
   void (*unknown[8])(void);
   uintptr_t session;
+  pid_t process;
   atomic_bool finalized;
 };
 
+// A child of fork has none of Go's threads: a call of Go would wait for ever. XNNPACK packs nothing there.
+static bool has_go(const struct xpwc_provider* provider) { return provider->process == getpid(); }
+
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
   const struct xpwc_provider* provider = context;
+  if (!has_go(provider)) {
+    return SIZE_MAX;
+  }
   return xpwcLookUp(provider->session, key->seed, (uintptr_t)key->kernel, (uintptr_t)key->bias, xpwc_fingerprint_id(key));
 }
 
 static void* reserve_space(void* context, size_t n) {
   const struct xpwc_provider* provider = context;
-  return xpwcReserveSpace(provider->session, n);
+  return has_go(provider) ? xpwcReserveSpace(provider->session, n) : NULL;
 }
 
 static size_t look_up_or_insert(
@@ -45,6 +42,9 @@ static size_t look_up_or_insert(
 
 static enum xnn_status alias_data(void* context, void* alias, void* original) {
   const struct xpwc_provider* provider = context;
+  if (!has_go(provider)) {
+    return xnn_status_invalid_state;
+  }
   xpwcAliasData(provider->session, (uintptr_t)alias, (uintptr_t)original);
   return xnn_status_success;
 }
@@ -72,6 +72,7 @@ struct xpwc_provider* xpwc_provider_new(uintptr_t session) {
     return NULL;
   }
   provider->session = session;
+  provider->process = getpid();
   provider->callbacks.context = provider;
   provider->callbacks.look_up = look_up;
   provider->callbacks.reserve_space = reserve_space;
@@ -79,10 +80,7 @@ struct xpwc_provider* xpwc_provider_new(uintptr_t session) {
   provider->callbacks.is_finalized = is_finalized;
   provider->callbacks.offset_to_addr = offset_to_addr;
   provider->callbacks.delete_cache = delete_cache;
-  if (provider_has_alias_data) {
-    enum xnn_status (*member)(void*, void*, void*) = alias_data;
-    memcpy((char*)&provider->callbacks + provider_end, &member, sizeof(member));
-  }
+  xpwc_set_alias_data(&provider->callbacks, alias_data);
   return provider;
 }
 

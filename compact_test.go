@@ -13,7 +13,7 @@ import (
 	"xpwc/internal/writer"
 )
 
-// versioned tells a data map's tensors apart by a stamp and names their source, as a model's file does.
+// versioned distinguishes a data map's tensors by a stamp and names their source, as a model's file does.
 type versioned struct {
 	DataMap
 	version map[string]int

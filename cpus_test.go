@@ -17,10 +17,10 @@ import (
 	"xpwc/xnnpack"
 )
 
-const toldFile = "stats" // what a process of TestOneFileServesEveryCPUWhatItPacks tells, beside the cache
+const statsFile = "stats" // what a process of TestOneFileServesEveryCPUWhatItPacks writes, beside the cache
 
-// told is what a process had of the cache.
-type told struct {
+// served is what a process had of the cache.
+type served struct {
 	Ran                                    int   // operators
 	Hits, Packed, Reused, Private, Written int64 // as in Stats
 }
@@ -49,9 +49,9 @@ func TestOneFileServesEveryCPUWhatItPacks(t *testing.T) {
 
 func shareOneFile(t *testing.T, order []optable.CPU) {
 	dir := t.TempDir()
-	run := func(t *testing.T, cpu optable.CPU) (s told) {
+	run := func(t *testing.T, cpu optable.CPU) (s served) {
 		inProcess(t, "TestOneFileServesEveryCPUWhatItPacks", cpu.Environment, envDir+"="+dir)
-		b, err := os.ReadFile(filepath.Join(dir, toldFile))
+		b, err := os.ReadFile(filepath.Join(dir, statsFile))
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(b, &s))
 		require.Greater(t, s.Ran, 50, "the table is there")
@@ -102,7 +102,7 @@ func shareOneFile(t *testing.T, order []optable.CPU) {
 // cache and with what it must be.
 func tellOfTheWholeTable(t *testing.T, dir string) {
 	c := openCache(t, filepath.Join(dir, "cache"), nil)
-	var s told
+	var s served
 	for _, op := range optable.Cases() {
 		plain, err := op.RunChecked(nil, nil, nil)
 		if errors.Is(err, xnnpack.UnsupportedHardware) {
@@ -123,5 +123,5 @@ func tellOfTheWholeTable(t *testing.T, dir string) {
 	}
 	b, err := json.Marshal(s)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, toldFile), b, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, statsFile), b, 0o600))
 }

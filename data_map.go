@@ -23,10 +23,16 @@ type Tensor struct {
 	Data []byte
 
 	// Size and Fill are for content that must be computed first: widened, decompressed, copied out of the Go heap.
-	// Fill writes all Size bytes of dst, memory the session owns. It is called at most once in a session, from the
-	// thread that creates the runtime, and not at all when everything packed from the tensor is found in the cache.
+	// Fill writes all Size bytes of dst, memory the session owns. It is called at most once in a session, unless Refill
+	// is set, from the thread that creates the runtime, and not at all when everything packed from the tensor is found
+	// in the cache.
 	Size int
 	Fill func(dst []byte) error
+
+	// Refill says that Fill may be called again, and with memory that has other bytes in it. Then large kernels are
+	// computed one after the other in the same memory: one is given up when it was packed, and computed again if it is
+	// packed or loaded once more. Identity.Digest must not be nil, or Refill has no effect.
+	Refill bool
 
 	// Identity distinguishes this content from any other that may come under the same name.
 	Identity Identity

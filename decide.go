@@ -61,7 +61,7 @@ const (
 )
 
 // decide answers a look-up. Stamps are looked at first: one name may stand for the weights of several models, and a
-// digest, which tells those apart, reads the whole tensor.
+// digest, which distinguishes those, reads the whole tensor.
 func decide(a asking, candidates []candidate) verdict {
 	v := verdict{hit: -1}
 	for _, stamped := range []bool{true, false} {

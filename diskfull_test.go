@@ -172,7 +172,7 @@ func requireBridged(t *testing.T, path string, o outcome, before OneModel) {
 		require.EqualValues(t, 3, o.Found)
 	}
 	if o.Private > 0 || o.Err != "" {
-		require.True(t, o.Full, "the reason is told")
+		require.True(t, o.Full, "the reason is given")
 	}
 	c := mustOpen(t, path, &Options{Strict: true, ReadOnly: true, Verify: VerifyOnUse})
 	if o.Err == "" {

@@ -18,9 +18,11 @@ var (
 	ErrUnknownTensor = errors.New("unknown tensor")
 	// ErrNoDataMap: Session.Load on a session that was made without a data map.
 	ErrNoDataMap = errors.New("the session has no data map; give NewSession one")
+	// ErrShape: PackedAs says of a tensor that it is a kernel of another size.
+	ErrShape = errors.New("the shape that it is packed as contradicts its size")
 	// ErrNotEager: XNNPACK packed a computed tensor before its content was there. The runtime must not be used.
 	ErrNotEager = errors.New("its content was not there; load it with Eager")
-	// ErrClosed: the cache or session was closed before.
+	// ErrClosed: the cache, session, model or file was closed before.
 	ErrClosed = writer.ErrClosed
 	// ErrFinalized: the call must come before Session.Finalize.
 	ErrFinalized = errors.New("the session is finalized; load before Finalize")
@@ -39,6 +41,8 @@ var (
 	ErrVersion = format.ErrVersion
 	// ErrOtherOptions: the path is already open in this process with other options.
 	ErrOtherOptions = errors.New("already open with other options; use the same ones, or close it first")
+	// ErrOptions: the options say what cannot be.
+	ErrOptions = errors.New("impossible options")
 	// ErrBusy: another process, or a session of this one, is writing to the file.
 	ErrBusy = writer.ErrBusy
 	// ErrReplaced: another file is at the path than the one that was being written, or none. What was packed lasts as

@@ -9,47 +9,55 @@ import (
 	"time"
 )
 
-// An eventLog passes on to the Options.Logger of a handle what happens to its cache. Events are queued where they
-// happen, whatever locks are held there, and handled by a goroutine that holds none and ends when the queue is empty.
+// An eventLog passes on to an Options.Logger what happens to a cache: that of all its handles with this logger. Events
+// are queued where they happen, whatever locks are held there, and handled by a goroutine that holds none and ends when
+// the queue is empty.
 type eventLog struct {
-	logger *slog.Logger // nil: nothing is passed on
-	cache  *core
+	logger  *slog.Logger // nil: nothing is passed on
+	cache   *core
+	handles int // under eventLogs.mu
 
 	mu      sync.Mutex // nothing else is locked while it is held
 	queue   []slog.Record
 	running bool
-	idle    *sync.Cond // the queue is empty and all of it handled
+	idle    *sync.Cond      // the queue is empty and all of it handled
+	private map[Reason]bool // that packing into private memory was reported for
 }
 
-func newEventLog(logger *slog.Logger) *eventLog {
-	l := &eventLog{logger: logger}
+// logTo has a logger given what happens to the cache, for one more handle, until detach.
+func (c *core) logTo(logger *slog.Logger) *eventLog {
+	c.events.mu.Lock()
+	defer c.events.mu.Unlock()
+	for _, l := range c.events.logs {
+		if l.logger == logger {
+			l.handles++
+			return l
+		}
+	}
+	l := &eventLog{logger: logger, cache: c, handles: 1, private: map[Reason]bool{}}
 	l.idle = sync.NewCond(&l.mu)
+	c.events.logs = append(c.events.logs, l)
 	return l
 }
 
-// attach has the log given what happens to a cache, until detach.
-func (l *eventLog) attach(c *core) {
-	l.cache = c
-	c.events.mu.Lock()
-	defer c.events.mu.Unlock()
-	c.events.logs = append(c.events.logs, l)
-}
-
+// detach gives the log up for one handle.
 func (l *eventLog) detach() {
 	all := &l.cache.events
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.logs = slices.DeleteFunc(all.logs, func(other *eventLog) bool { return other == l })
+	if l.handles--; l.handles == 0 {
+		all.logs = slices.DeleteFunc(all.logs, func(other *eventLog) bool { return other == l })
+	}
 }
 
-// eventLogs are those of all handles of a cache.
+// eventLogs are those of all handles of a cache, one for each logger.
 type eventLogs struct {
 	mu     sync.Mutex // eventLog.mu may be locked while it is held, and nothing else
 	logs   []*eventLog
 	failed error // a panic in a logger, the last
 }
 
-// add queues an event for each handle.
+// add queues an event for each logger.
 func (l *eventLogs) add(level slog.Level, message string, attributes ...slog.Attr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +73,7 @@ func (l *eventLogs) failure() error {
 	return l.failed
 }
 
-// add queues an event, with the time it is now. A handle without a logger has none.
+// add queues an event, with the time it is now. Without a logger there is none.
 func (l *eventLog) add(level slog.Level, message string, attributes ...slog.Attr) {
 	if l.logger == nil {
 		return
@@ -138,23 +146,11 @@ func (l *eventLog) wait() {
 	}
 }
 
-// reportPrivate reports the first packing into private memory for a reason, of each session.
-func (s *Session) reportPrivate(why Reason) {
-	if s.reportedPrivate[why] {
-		return
-	}
-	if s.reportedPrivate == nil {
-		s.reportedPrivate = map[Reason]bool{}
-	}
-	s.reportedPrivate[why] = true
-	c := s.cache
-	level := slog.LevelWarn
-	attributes := []slog.Attr{slog.String("reason", string(why))}
-	switch last := c.writer.Figures().LastError; {
-	case why == ReasonUnnamed, c.options.ReadOnly: // as the host has it
-		level = slog.LevelInfo
-	case why != ReasonBusy && last != nil:
-		attributes = append(attributes, slog.Any("error", last))
-	}
-	c.events.add(level, "packing into private memory", attributes...)
+// firstPrivate reports whether no packing into private memory was reported for the reason before.
+func (l *eventLog) firstPrivate(why Reason) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.private[why]
+	l.private[why] = true
+	return !before
 }

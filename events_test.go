@@ -28,7 +28,7 @@ type event struct {
 	attributes map[string]slog.Value
 }
 
-// A listener is a handler that keeps what it is told, and calls the host when it is told.
+// A listener is a handler that keeps what it is given, and calls the host then.
 type listener struct {
 	least slog.Level
 	host  func(message string)
@@ -94,7 +94,7 @@ func TestACommitIsTold(t *testing.T) {
 	c = mustOpen(t, path, l.options())
 	open(t, c, tensors).close(t)
 	require.NoError(t, c.Close())
-	require.Empty(t, l.heard(c), "a warm start has nothing to tell")
+	require.Empty(t, l.heard(c), "a warm start has nothing to say")
 }
 
 // Finalize does not wait for the disk, and what it has committed needs neither Save nor Close.
@@ -157,9 +157,7 @@ func TestADamagedFileIsTold(t *testing.T) {
 		open(t, c, tensors).close(t)
 	}
 	require.NoError(t, c.Close())
-	require.Equal(t, []string{"cache file is damaged", "packing into private memory", "packing into private memory"},
-		l.messages(c),
-		"once, and then for each session what it does")
+	require.Equal(t, []string{"cache file is damaged", "packing into private memory"}, l.messages(c), "once each")
 
 	c = mustOpen(t, path, l.options())
 	open(t, c, tensors).close(t)
@@ -191,8 +189,8 @@ func TestADamagedPayloadIsTold(t *testing.T) {
 	require.Equal(t, "committed packed weights", heard[1].message)
 }
 
-// Each session tells of each reason once, however many tensors it packs.
-func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
+// Each reason is reported once, however many sessions there are and tensors they pack.
+func TestPrivateMemoryIsToldOnceForEachReason(t *testing.T) {
 	tensors := someTensors(3, 1000)
 	path := func(t *testing.T) string { return filepath.Join(t.TempDir(), "cache") }
 	for reason, cause := range map[Reason]struct {
@@ -260,15 +258,15 @@ func TestPrivateMemoryIsToldOnceForEachReasonAndSession(t *testing.T) {
 			use(t, c)
 			use(t, c)
 			require.GreaterOrEqual(t, c.Stats().Private[reason].Entries, int64(3))
-			var told []event
+			var reported []event
 			for _, e := range l.heard(c) {
 				if e.message == "packing into private memory" {
-					told = append(told, e)
+					reported = append(reported, e)
 				}
 			}
 			require.NoError(t, c.Close())
-			require.Len(t, told, 2)
-			for _, e := range told {
+			require.Len(t, reported, 1)
+			for _, e := range reported {
 				require.Equal(t, cause.level, e.level)
 				require.Equal(t, string(reason), e.attributes["reason"].String())
 				if cause.err != nil {
@@ -397,7 +395,7 @@ func TestALoggerMayUseTheCache(t *testing.T) {
 	l.host = func(string) {
 		<-opening
 		if calls.Add(1) > 10 {
-			return // what it does here may be told too
+			return // what it does here may be reported too
 		}
 		_ = cache.Stats()
 		_ = cache.Names()
@@ -432,9 +430,9 @@ func TestAPanicOfTheLoggerHarmsNothing(t *testing.T) {
 
 // As a test's handler does that calls FailNow.
 func TestALoggerThatEndsItsGoroutineKeepsNobodyWaiting(t *testing.T) {
-	told := 0
+	reported := 0
 	l := &listener{host: func(string) {
-		told++
+		reported++
 		runtime.Goexit()
 	}}
 	c, err := Open("", l.options())
@@ -443,7 +441,7 @@ func TestALoggerThatEndsItsGoroutineKeepsNobodyWaiting(t *testing.T) {
 		c.events.add(slog.LevelInfo, "something")
 	}
 	require.NoError(t, c.Close())
-	require.Equal(t, 3, told)
+	require.Equal(t, 3, reported)
 }
 
 func TestALoggerHearsWhatItsLevelLetsThrough(t *testing.T) {
@@ -465,6 +463,38 @@ func TestLoggersAreNoOptionsThatDiffer(t *testing.T) {
 	require.NoError(t, a.Close())
 	require.Len(t, first.heard(a), 1)
 	require.Len(t, second.heard(b), 1)
+}
+
+func TestAMaxBytesBelowWhatIsUsedIsToldOnce(t *testing.T) {
+	var l listener
+	o := l.options()
+	o.MaxBytes = 1000
+	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), o)
+	first, second := open(t, c, someTensors(3, 500)), open(t, c, someTensors(6, 500))
+	reported := 0
+	for _, e := range l.heard(c) {
+		if e.attributes["max_bytes"].Kind() == slog.KindInt64 {
+			reported++
+			require.EqualValues(t, 1000, e.attributes["max_bytes"].Int64())
+			require.Greater(t, e.attributes["used_bytes"].Int64(), int64(1000))
+		}
+	}
+	require.Equal(t, 1, reported)
+	first.close(t)
+	second.close(t)
+}
+
+func TestOneLoggerOfManyHandlesIsToldOnce(t *testing.T) {
+	var l listener
+	o, file := l.options(), filepath.Join(t.TempDir(), "cache")
+	first, second := mustOpen(t, file, o), mustOpen(t, file, o)
+	open(t, first, someTensors(3, 500)).close(t)
+	require.NoError(t, second.Save())
+	require.Equal(t, []string{"committed packed weights"}, l.messages(first))
+	require.NoError(t, first.Close())
+	open(t, second, someTensors(6, 500)).close(t)
+	require.NoError(t, second.Save())
+	require.Equal(t, []string{"committed packed weights"}, l.messages(second), "also after one of them was closed")
 }
 
 func TestEachHandleHasItsOwnLogger(t *testing.T) {

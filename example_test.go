@@ -189,7 +189,7 @@ func ExampleCache_Stats() {
 	// into private memory: 1 because the cache is read-only
 }
 
-// A logger is told of commits and of whatever an operator may want to know.
+// A logger is given commits and of whatever an operator may want to know.
 func ExampleOptions() {
 	dir, remove := temporary()
 	defer remove()

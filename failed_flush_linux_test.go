@@ -90,7 +90,7 @@ func TestASessionSaysWhatTheDiskHasLostBeforeItIsCommitted(t *testing.T) {
 	require.NoError(t, opened.Err(), "nothing was written yet")
 	f, err := os.Open(dir)
 	require.NoError(t, err)
-	_ = unix.Syncfs(int(f.Fd())) // as the system does by itself; somebody else is told of the error
+	_ = unix.Syncfs(int(f.Fd())) // as the system does by itself; somebody else is given the error
 	require.NoError(t, f.Close())
 	require.ErrorIs(t, opened.Err(), ErrLost)
 	require.NoError(t, opened.Close())

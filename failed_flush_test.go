@@ -107,7 +107,7 @@ func (s *survival) packAgainstFailure(c *Cache, m model) error {
 	}
 	for _, e := range session.user.Used() {
 		if string(e.Data) != string(packedFrom(m[e.Record.Kernel])) && lost == nil {
-			return fmt.Errorf("the bytes of %s are wrong, and the session was not told", e.Record.Kernel)
+			return fmt.Errorf("the bytes of %s are wrong, and the session does not know", e.Record.Kernel)
 		}
 	}
 	if saveErr != nil && storeOf(c).Writing() {
@@ -197,7 +197,7 @@ func failFlushOf(t *testing.T, n int, f memdisk.FlushFailure) (images int) {
 	return images
 }
 
-// While one session's commit fails, another packs: it is right, or told.
+// While one session's commit fails, another packs: it is right, or it knows.
 func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 	for _, reclaimed := range []bool{false, true} {
 		for n := 2; n <= 4; n++ { // payloads, index, slot
@@ -266,7 +266,7 @@ func requireRightOrTold(t *testing.T, s *Session, m model) {
 	}
 }
 
-// The file that takes the place of ExecuTorch's may fail to reach the disk, too.
+// The file that takes ExecuTorch's place may fail to reach the disk, too.
 func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 	for n := 1; ; n++ {
 		s := newScenario(t, uint64(n))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -34,6 +35,26 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 	packed.close(t)
 	require.NoError(t, other.Close())
 	require.NoError(t, c.Close())
+}
+
+// Options are those of who has a file open, and whoever is closing it has it no more.
+func TestAFileWhoseLastHandleIsBeingClosedIsOpenedWithOtherOptions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	handled := make(chan struct{})
+	l := listener{host: func(string) { <-handled }}
+	c := mustOpen(t, path, l.options())
+	open(t, c, someTensors(1, 5000)).close(t)
+	left := make(chan error, 1)
+	go func() { left <- c.Close() }()
+	for !c.done.Load() { // now it waits for its logger
+		runtime.Gosched()
+	}
+	other, err := Open(path, &Options{ReadOnly: true})
+	close(handled)
+	require.NoError(t, err)
+	require.NoError(t, <-left)
+	require.EqualValues(t, 1, other.Stats().Entries)
+	require.NoError(t, other.Close())
 }
 
 // unlockless disks do not say that they have given their lock up, the first time.
@@ -82,5 +103,38 @@ func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
 		heard = heard || r.message == "the cache goes on after an error" && errors.Is(err, syscall.EIO)
 	}
 	require.True(t, heard)
+	require.NoError(t, c.Close())
+}
+
+// That an entry of the file is one of several under its key is in all further generations, too.
+func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
+	path, tensors := filepath.Join(t.TempDir(), "cache"), someTensors(2, 5000)
+	const name = "tensor 0"
+	first := map[string][]byte{name: tensors[name]}
+	c := mustOpen(t, path, nil)
+	open(t, c, first).close(t)
+	require.NoError(t, c.Close())
+
+	c = mustOpen(t, path, nil)
+	s := newSession(t, c, tensors)
+	content, err := s.Load(name, Compare())
+	require.NoError(t, err)
+	key := lookUpKey{42, addressOf(content), 0, 0}
+	require.Equal(t, uintptr(notFound), s.lookUp(key))
+	space := s.reserve(5000)
+	s.insert(key, addressOf(space), 5000) // packed in another way
+	require.NoError(t, s.Finalize())
+	require.NoError(t, c.Save())
+	require.NoError(t, s.Close())
+	open(t, c, tensors).close(t) // tensor 1 is new
+	require.NoError(t, c.Save())
+	require.NoError(t, c.Close())
+
+	c = mustOpen(t, path, nil)
+	s = newSession(t, c, tensors)
+	content, err = s.Load(name)
+	require.NoError(t, err)
+	require.Equal(t, uintptr(notFound), s.lookUp(lookUpKey{42, addressOf(content), 0, 0}), "which of the two?")
+	require.NoError(t, s.Close())
 	require.NoError(t, c.Close())
 }

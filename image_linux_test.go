@@ -19,7 +19,7 @@ import (
 	"xpwc/safetensors"
 )
 
-// An imageKind is a file system that a program makes of a directory, with the times that it is told or the files' own.
+// An imageKind is a file system that a program makes of a directory, with the times that it is given or the files' own.
 type imageKind struct {
 	name, command string
 	arguments     func(image, dir, seconds string) []string
@@ -156,7 +156,7 @@ func TestAModelInAnotherImageIsNotTakenForTheOld(t *testing.T) {
 				a, b := states[0], states[1]
 				require.Equal(t, []int64{int64(a.Ino), a.Size, a.Mtim.Nano(), a.Ctim.Nano()},
 					[]int64{int64(b.Ino), b.Size, b.Mtim.Nano(), b.Ctim.Nano()},
-					"the images tell the files apart: nothing was tested")
+					"the images distinguish the files: nothing was tested")
 			})
 		}
 	}

@@ -38,12 +38,12 @@ func (c *core) askForLayout() {
 		return
 	}
 	go func(shown evidence) {
-		if !slices.ContainsFunc(shown, func(s shownFamily) bool { return s.complete }) {
+		if len(shown) == 0 {
 			_, _ = ask.Layout()
 			return
 		}
 		for i := range shown {
-			if shown[i].sample.Is.Operator != packing.Deconvolution2D { // see packedBefore
+			if shown[i].sample.Is.Operator != packing.Deconvolution2D { // see presumePacked
 				shown[i].sample.Sum()
 			}
 		}
@@ -56,7 +56,7 @@ func (c *core) shown() evidence {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if index != c.index {
-		c.index, c.evidence = index, shownBy(index).ofThisMachine()
+		c.index, c.evidence = index, shownBy(index)
 	}
 	return c.evidence
 }
@@ -83,23 +83,32 @@ func (s *Session) layout() *hereLayout {
 	return s.here
 }
 
-// layoutFor returns the fingerprint of the layout whose entries of a weight are what XNNPACK packs here. It may be
-// presumed, from evidence: then what the file does not have must not be packed under it.
-func (s *Session) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, presumed bool) {
-	if s.here == nil && kernel != nil && !ask.Answered() {
-		if layout, presumed = s.evidence.layoutFor(kernel, fingerprintID); presumed {
-			return layout, true
+// presume has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be presumed,
+// from evidence: then what the file does not have must not be packed under it.
+func (s *Session) presume(w *weight) {
+	if s.here == nil && w.kernel != nil && !ask.Answered() {
+		if layout, known := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); known {
+			w.presumeUnder(layout)
+			return
 		}
 	}
-	return s.layout().fingerprint, false
+	s.makeSure(w)
 }
 
-// presume has a weight looked up under the layout that layoutFor returns.
-func (s *Session) presume(w *weight) {
-	var layout format.Digest
-	layout, w.presumed = s.layoutFor(w.kernel, w.Key.FingerprintID)
+func (w *weight) presumeUnder(layout format.Digest) {
 	w.Under(layout)
-	w.named = w.named && (s.here == nil || s.here.err == nil)
+	w.presumed = true
+}
+
+// presumePacked has a weight that was packed looked up under the layout that the file lists this machine with: equal
+// bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a look-up, as
+// deconvolutions in every process, and the file has that.
+func (s *Session) presumePacked(w *weight) {
+	if s.here != nil || ask.Answered() || len(s.evidence) == 0 || s.cache.options.Verify == VerifyRepack {
+		s.makeSure(w)
+		return
+	}
+	w.presumeUnder(s.evidence[0].layout)
 }
 
 // makeSure has the weight named under this machine's layout, and reports whether it was under another. XNNPACK takes a
@@ -108,7 +117,7 @@ func (s *Session) makeSure(w *weight) (changed bool) {
 	presumed := w.Key.Layout
 	w.Under(s.layout().fingerprint)
 	w.presumed = false
-	w.named = w.named && (s.here == nil || s.here.err == nil)
+	w.named = w.named && s.here.err == nil
 	return w.Key.Layout != presumed || !w.named
 }
 
@@ -123,7 +132,7 @@ func layoutsOf(said []format.Layout, records []format.Record) []format.Layout {
 		if _, listed := known[here.Fingerprint]; !listed {
 			known[here.Fingerprint] = here
 		}
-		var families format.Families
+		families := format.Families{}
 		for i := range records {
 			families.Add(records[i].Layout, records[i].Family)
 		}
@@ -141,4 +150,102 @@ func layoutsOf(said []format.Layout, records []format.Record) []format.Layout {
 		}
 	}
 	return layouts
+}
+
+// A layout's fingerprint is what XNNPACK packs of all families, which takes it more than a small model takes to load.
+// So a file says of a layout also which machines pack in it, and what XNNPACK packs there for each family that the file
+// has entries of. Where the machine is such a one, and XNNPACK packs the same for the family of a look-up, the layout's
+// entries of that family are what it would pack. What must be packed is packed under the layout that XNNPACK shows in
+// whole.
+//
+// The machine alone is not enough, because XNNPACK may be patched or built in another way; nor is the sample, which
+// does not show each choice that XNNPACK makes within a family, as for the shapes of kernels.
+
+// evidence is what a file says of layouts that such a machine as this packs in.
+type evidence []shownFamily
+
+// A shownFamily is a family of a layout.
+type shownFamily struct {
+	layout, sum format.Digest
+	sample      *ask.Family // what XNNPACK packs in this process, to be compared with the sum
+}
+
+// mostShown is how many families are read of a file, which could claim any number.
+const mostShown = 1 << 10
+
+// shownBy returns what an index says, nothing for none.
+func shownBy(index *format.Index) (all evidence) {
+	here := ask.Machine()
+	if index == nil || here == (format.Digest{}) {
+		return nil
+	}
+	for _, l := range index.Layouts() {
+		said := format.DecodeEvidence(l.Evidence)
+		if !slices.Contains(said.Machines, here) {
+			continue
+		}
+		for _, f := range said.Families[:min(len(said.Families), mostShown-len(all))] {
+			all = append(all, shownFamily{l.Fingerprint, f.Sum, ask.About(f.Family)})
+		}
+	}
+	return all
+}
+
+// Evidence returns what a cache file is to say of a layout so that the next process on such a machine as this need not
+// ask XNNPACK about all families. families are those of the file's entries of this layout, and said is what the file
+// says so far, of any machines. This machine is listed if the layout is that of CurrentLayout, and otherwise it is not.
+// If XNNPACK does not say which it is, said is returned.
+//
+// It is for package registry, see Options.Evidence there. The bytes are part of the file's format.
+func Evidence(layout Digest, families []packing.Family, said string) string {
+	here, err := ask.Layout()
+	if err != nil {
+		return said
+	}
+	return evidenceFor(layout, here.Fingerprint, families, said)
+}
+
+// evidenceFor is Evidence where this machine's layout is known.
+func evidenceFor(layout, here format.Digest, families []packing.Family, said string) string {
+	machine := ask.Machine()
+	if machine == (format.Digest{}) {
+		return said
+	}
+	all := format.DecodeEvidence(said)
+	if layout != here {
+		all.Machines = slices.DeleteFunc(all.Machines, func(m format.Digest) bool { return m == machine })
+		return all.Encode()
+	}
+	seen := format.Evidence{Machines: []format.Digest{machine}}
+	for _, f := range families[:min(len(families), format.MostFamilies)] {
+		if sum, known := ask.About(f).Sum(); known {
+			seen.Families = append(seen.Families, format.SeenFamily{Family: f, Sum: sum})
+		}
+	}
+	return seen.And(all).Encode()
+}
+
+// layoutFor returns the layout whose entries of a kernel XNNPACK is seen to pack here, false if none is known.
+func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, known bool) {
+	if len(all) == 0 || len(kernel.packing.identities) == 0 || kernel.has().copyOf != nil {
+		return format.Digest{}, false
+	}
+	f := kernel.packing.identities[0].geometry.Family
+	at := slices.IndexFunc(all, func(s shownFamily) bool {
+		if s.sample.Is != f {
+			return false
+		}
+		sum, known := s.sample.Sum()
+		return known && sum == s.sum
+	})
+	if at < 0 {
+		return format.Digest{}, false
+	}
+	for i := range kernel.packing.identities {
+		g := &kernel.packing.identities[i].geometry
+		if g.Family != f || !all[at].sample.Shows(g, fingerprintID) {
+			return format.Digest{}, false
+		}
+	}
+	return all[at].layout, true
 }

@@ -1,12 +1,15 @@
 package xpwc
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/writer"
+	"xpwc/packing"
 )
 
 // notFound is what look_up answers for what is not in the cache: SIZE_MAX (xnnpack.h).
@@ -59,12 +62,12 @@ const hashedAtOnce = 4 << 10
 // answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
 // something stored.
 func (s *Session) answer(w *weight) (e *entries.Entry, same bool) {
-	e, same = s.find(w, nil)
+	e, same = s.find(w)
 	if e == nil && w.presumed && s.makeSure(w) {
-		e, same = s.find(w, nil)
+		e, same = s.find(w)
 	}
 	if e == nil && !same && w.named && s.becomeWriter() {
-		e, same = s.find(w, nil) // it may be what another process packed while we waited
+		e, same = s.find(w) // it may be what another process packed while we waited
 		if e != nil || same {
 			s.user.StopWriting() // others wait too
 		}
@@ -75,6 +78,33 @@ func (s *Session) answer(w *weight) (e *entries.Entry, same bool) {
 	return e, same
 }
 
+// becomeWriter makes this process the file's writer for as long as the session packs, waiting for another process
+// within limits. It reports whether what the cache holds may have changed since.
+func (s *Session) becomeWriter() (changed bool) {
+	if s.noFile != "" {
+		return false
+	}
+	changed, reason := s.user.BecomeWriter()
+	s.noFile = Reason(reason)
+	return changed
+}
+
+// An announcement is a look-up that missed: the next reservation is for it.
+type announcement struct {
+	named   bool
+	compare bool // there is something stored that the packing may turn out equal to
+	failed  bool // what is to be packed could not be computed
+	sources []*source
+}
+
+// names returns how many bytes the names have.
+func (a *announcement) names() (n int) {
+	for _, src := range a.sources {
+		n += len(src.name)
+	}
+	return n
+}
+
 // A weight is what a key of XNNPACK's stands for.
 type weight struct {
 	writer.Query
@@ -82,10 +112,10 @@ type weight struct {
 	hasBias      bool
 	named        bool
 	presumed     bool // the key's layout is
+	unsaid       bool // XNNPACK does not say how many bytes it packs: an entry is right if it is equal
 
 	// Of a look-up that is being decided:
 	session *Session
-	among   []*entries.Entry // that are looked at, or nil for all
 	verdict verdict
 	room    [1]candidate // for as many as there are mostly
 }
@@ -146,7 +176,8 @@ func (w *weight) sources() []*source {
 // whole unnamed: its bytes are packed in.
 func (s *Session) weight(key lookUpKey) *weight {
 	w := &s.asked
-	w.kernel, w.bias, w.hasBias, w.presumed = s.addresses[key.kernel], nil, key.bias != 0, false
+	w.kernel, w.bias, w.hasBias = s.addresses[key.kernel], nil, key.bias != 0
+	w.presumed, w.unsaid = false, false
 	k := format.Key{FingerprintID: key.fingerprintID}
 	var family *entries.Family
 	w.named = w.kernel != nil
@@ -190,7 +221,7 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 		if w.kernel != nil {
 			largest = max(largest, len(w.kernel.content))
 		}
-		s.unfilled = slices.DeleteFunc(s.unfilled, func(src *source) bool { return src.filled })
+		s.unfilled = slices.DeleteFunc(s.unfilled, func(src *source) bool { return src.presence == present })
 		for _, src := range s.unfilled {
 			if !src.isKernel && len(src.content) <= largest {
 				needed = append(needed, src)
@@ -198,7 +229,7 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 		}
 	}
 	for _, src := range needed {
-		if err := src.fill(); err != nil {
+		if err := s.fillToPack(src); err != nil {
 			s.fail(fmt.Errorf("tensor %q: %w", src.name, err))
 			failed = true
 		}
@@ -208,12 +239,12 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 
 // find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether
 // there is any entry of this weight with this content, be it under another seed or one of several: what will be packed
-// is to be compared with it. If among is not nil, only entries that it has are looked at.
-func (s *Session) find(w *weight, among []*entries.Entry) (answer *entries.Entry, same bool) {
+// is to be compared with it.
+func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 	if !w.named {
 		return nil, false
 	}
-	w.session, w.among = s, among
+	w.session = s
 	for {
 		hit, views, index := s.user.LookUp(&w.Query, w)
 		w.kernel.family = w.Family()
@@ -236,11 +267,7 @@ func (s *Session) find(w *weight, among []*entries.Entry) (answer *entries.Entry
 func (w *weight) Judge(views []writer.View) (hit int) {
 	known := w.room[:0]
 	for i := range views {
-		c := w.candidate(&views[i])
-		if w.among != nil && !slices.Contains(w.among, views[i].Entry) {
-			c.content = no
-		}
-		known = append(known, c)
+		known = append(known, w.candidate(&views[i]))
 	}
 	p := &w.kernel.packing
 	a := asking{p.compare, w.answer() != nil, p.given, p.ambiguous(), w.session.cache.options.Verify}
@@ -272,6 +299,8 @@ func (w *weight) candidate(v *writer.View) candidate {
 	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
 	case v.Sized && (w.kernel.packing.known() || !v.Listed):
 		k.size = yes
+	case w.unsaid:
+		k.size = no
 	case !w.sizeKnown(): // one that is too short shows when this has been packed: see rivals
 		k.size = factOf(w.checkSize(v.Entry.Data) == nil)
 	}
@@ -285,7 +314,10 @@ func (s *Session) learn(w *weight, what lack, v *writer.View) {
 	case itsContent:
 		s.learnContent(w, v)
 	case itsSize:
-		s.user.Sized(v.Entry, w.checkSize(v.Entry.Data))
+		err := w.checkSize(v.Entry.Data)
+		if w.unsaid = errors.Is(err, errUnsaid); !w.unsaid {
+			s.user.Sized(v.Entry, err)
+		}
 	case itsSum:
 		s.user.Intact(v.Entry)
 	}
@@ -373,4 +405,78 @@ func sameTensor(mine, theirs *entries.Content, stamp, digest format.Digest) fact
 		return unknown
 	}
 	return factOf(own == digest)
+}
+
+// restampLater takes note that content of this session was just seen to be packed into an entry's bytes, or to have
+// its digest. Finalize says so in the entry, so that the next look-up need not compare, unless the content changed
+// since.
+func (s *Session) restampLater(w *weight, v *writer.View) {
+	r := writer.Restamp{Entry: v.Entry, Kernel: &w.kernel.is}
+	if w.bias != nil {
+		r.Bias = &w.bias.is
+	}
+	if r.Needed(v) {
+		s.restamps = append(s.restamps, r)
+	}
+}
+
+// After a look-up that hit XNNPACK asks nothing more: it reads as many bytes as it would have packed. How many these
+// are is asked of XNNPACK itself, once a process for each geometry.
+
+// sizeKnown reports whether the size of what the operator of a look-up reads follows from the packing identity. What
+// the tensor says is only a guess: it may have more than the kernel, as ExecuTorch's exporter writes the whole storage
+// of a view. Nor is it known of what the host has converted.
+func (w *weight) sizeKnown() bool {
+	of := w.kernel.has()
+	return w.kernel.packing.known() && (of.copyOf == nil || of.copying.how == xnnpacks)
+}
+
+// errUnsaid is of a payload of which nobody can say that it has the size that its operator reads.
+var errUnsaid = errors.New("XNNPACK does not say how many bytes it packs")
+
+// checkSize returns an error if a payload of the file is not what the operator of a look-up is going to read, and
+// errUnsaid if it may be: it is right only if it is equal to what XNNPACK packs.
+func (w *weight) checkSize(packed []byte) error {
+	n := uint64(len(packed))
+	if !w.sizeKnown() {
+		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least
+		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
+		return short(n, uint64(w.kernel.leastContent())/2)
+	}
+	copied := w.kernel.has().copyOf != nil
+	var unsaid error
+	for i := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
+		g := &w.kernel.packing.identities[i].geometry
+		var size uint64
+		if w.kernel.fits(g) {
+			size = ask.PackedSize(g, w.Key.FingerprintID)
+		}
+		switch {
+		// XNNPACK made another operator of the node, or converted the kernel in another way.
+		case size == 0, copied && n != size:
+			if err := short(n, leastBytes(*g, copied)); err != nil {
+				return err
+			}
+			unsaid = errUnsaid
+		case n != size:
+			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size, ErrDamaged)
+		}
+	}
+	return unsaid
+}
+
+// leastBytes returns how many bytes a packing has at least, or one of what XNNPACK has copied, which may be a
+// conversion.
+func leastBytes(g packing.Geometry, copied bool) uint64 {
+	if copied {
+		g.Flags |= packing.HalfPrecision
+	}
+	return g.LeastBytes()
+}
+
+func short(n, least uint64) error {
+	if n >= least {
+		return nil
+	}
+	return fmt.Errorf("it has %d bytes, what XNNPACK packs has %d at least: %w", n, least, ErrDamaged)
 }

@@ -4,27 +4,9 @@ import (
 	"bytes"
 	"slices"
 
-	"xpwc/internal/entries"
-	"xpwc/internal/writer"
+	"xpwc/internal/format"
 	"xpwc/packing"
 )
-
-// PackedAs says how XNNPACK is going to pack a kernel, and makes it part of its key: package xnnpack makes the identity
-// of each node (xnnpack.FullyConnected.Packing and its siblings). Give it for each use of a kernel, of float32 too. A
-// kernel that is used in several ways is given all of them before the runtime is created; together they are its key.
-//
-// A host that does not give it risks that two uses of one name and content, in different shapes, groups or
-// quantisations, get each other's packed weights: wrong answers, and reads out of bounds. They are distinguished
-// only within one session, by packing and comparing.
-//
-// An identity that says nothing has no effect. Several opaque ones (packing.Opaque) are parts of one: a host that
-// gives those has to put into them all that one use of the kernel differs from another in.
-func PackedAs(id packing.Identity) LoadOption {
-	if id.Zero() {
-		return LoadOption{}
-	}
-	return LoadOption{packedAs: &identity{id.Digest(), id.Geometry()}}
-}
 
 // An identity is what a session keeps of a packing.Identity.
 type identity struct {
@@ -91,43 +73,19 @@ func (p *packedAs) ambiguous() bool {
 	return len(p.identities)-opaque > 1
 }
 
-// addIdentity notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
-func (s *source) addIdentity(id identity) {
-	s.withCopies(func(of *source) { of.packing.given = true })
-	s.withStandIns(func(of *source) { of.packing.add(id) })
-}
-
-// withStandIns calls do for a tensor, for whatever stands for it, and for the copies of these.
-func (s *source) withStandIns(do func(*source)) {
-	for at := s; at != nil; at = at.has().standIn {
-		at.withCopies(do)
-	}
-}
-
-// withCopies calls do for a tensor and all that was copied from it.
-func (s *source) withCopies(do func(*source)) {
-	do(s)
-	for _, copied := range s.has().copies {
-		copied.withCopies(do)
-	}
-}
-
-// variants returns what was packed here of kernels with several ways to be packed, but for what all of them turned out
-// to give: a runtime whose creation was cut short has seen only some.
-func variants(own []writer.Own) (variants []*entries.Entry) {
-	uses := map[*entries.Entry]int32{}
-	for _, o := range own {
-		p := &o.Kernel.Reader.(*source).packing
-		if !p.ambiguous() {
-			continue
-		}
-		if uses[o.Entry]++; uses[o.Entry] == 1 {
-			variants = append(variants, o.Entry)
+// describe writes into a record what is known of how its payload of n bytes was packed.
+func (p *packedAs) describe(r *format.Record, n int, copied bool) {
+	r.LeastSize = uint64(n)
+	for i, id := range p.identities {
+		g := id.geometry
+		r.LeastSize = min(r.LeastSize, leastBytes(g, copied))
+		if i == 0 {
+			r.Family = g.Family
+		} else if r.Family != g.Family {
+			r.Family = packing.Family{}
 		}
 	}
-	seenAll := func(e *entries.Entry) bool {
-		i := slices.IndexFunc(own, func(o writer.Own) bool { return o.Entry == e })
-		return uses[e] >= own[i].Kernel.Reader.(*source).packing.uses
+	if len(p.identities) == 0 {
+		r.LeastSize = 0
 	}
-	return slices.DeleteFunc(variants, seenAll)
 }

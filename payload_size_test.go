@@ -88,10 +88,15 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 					return cache.Stats()
 				}
 				run()
-				if packsACopy(t, path) {
-					continue // how large what XNNPACK converts is, is not known
+				copied := packsACopy(t, path)
+				if copied { // it is asked, and yet nobody knows that it converts alike for all
+					require.EqualValues(t, 1, run().Hits.Entries, op.Name)
 				}
 				resize(t, path, c.change)
+				if copied {
+					require.Zero(t, run().Hits.Entries, op.Name)
+					continue
+				}
 				problems, err := cachefile.Verify(path, nil)
 				require.NoError(t, err)
 				if c.shows {
@@ -126,6 +131,108 @@ func packsACopy(t *testing.T, path string) bool {
 		}
 	}
 	return false
+}
+
+// What a runtime's flags make of a node is asked for a runtime with these flags.
+func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
+	const slowConsistentArithmetic xnnpack.RuntimeFlags = 0x2000 // which headers of 2024 have no name for
+	for _, made := range []struct {
+		with  xnnpack.RuntimeFlags
+		given packing.Flags
+	}{
+		{xnnpack.HintSparseInference, packing.SparseInference},
+		{xnnpack.HintFP16Inference, packing.HalfPrecision},
+		{xnnpack.ForceFP16Inference, packing.HalfPrecision},
+		{slowConsistentArithmetic, packing.ConsistentArithmetic},
+	} {
+		for _, use := range []kernelUse{
+			{op: packing.FullyConnected, types: everyDatatype[0], shape: []int{67, 38}},
+			{op: packing.FullyConnected, types: everyDatatype[6], shape: []int{67, 38}},
+			{op: packing.Convolution2D, types: everyDatatype[0], shape: []int{67, 3, 3, 11}},
+		} {
+			plain, err := computeWith(made.with, nil, nil, use)
+			if errors.Is(err, xnnpack.UnsupportedHardware) {
+				continue
+			}
+			require.NoError(t, err)
+			id := identityOf(t, use)
+			id.Flags |= made.given
+			path := filepath.Join(t.TempDir(), "cache")
+			run := func() xpwc.Stats { return runPacked(t, path, made.with, id, use, plain) }
+			if run().Packed.Entries == 0 {
+				continue // of the address of XNNPACK's own copy
+			}
+			if hits := run().Hits.Entries; made.given != packing.HalfPrecision || !lacksFingerprintIDs(t, path) {
+				require.EqualValues(t, 1, hits, "%v with flags %#x", use, made.with)
+			}
+			resize(t, path, func(_ *format.Record, payload []byte) []byte { return payload[:len(payload)-64] })
+			stats := run()
+			require.Zero(t, stats.Hits.Entries, "%v with flags %#x", use, made.with)
+			require.Zero(t, stats.Reused.Entries)
+		}
+	}
+}
+
+// A key shows that XNNPACK made another operator of a node than it was asked about, here because the host has not said
+// that the runtime is one of half precision. What the file has is served only if XNNPACK packs the same.
+func TestWhereXNNPACKDoesNotSayTheSizeOnlyWhatIsEqualIsServed(t *testing.T) {
+	use := kernelUse{op: packing.FullyConnected, types: everyDatatype[6], shape: []int{67, 38}}
+	plain, err := computeWith(xnnpack.ForceFP16Inference, nil, nil, use)
+	if errors.Is(err, xnnpack.UnsupportedHardware) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "cache")
+	run := func() xpwc.Stats {
+		return runPacked(t, path, xnnpack.ForceFP16Inference, identityOf(t, use), use, plain)
+	}
+	if run().Packed.Entries == 0 || lacksFingerprintIDs(t, path) {
+		t.Skip("this XNNPACK's keys do not show it")
+	}
+	stats := run()
+	require.Zero(t, stats.Hits.Entries)
+	require.EqualValues(t, 1, stats.Reused.Entries, "one copy in memory all the same")
+	resize(t, path, func(_ *format.Record, payload []byte) []byte { return payload[:len(payload)-64] })
+	stats = run()
+	require.Zero(t, stats.Hits.Entries)
+	require.Zero(t, stats.Reused.Entries)
+}
+
+// runPacked runs a kernel of that identity with a cache, compares the output, and returns what the cache did.
+func runPacked(t *testing.T, path string, flags xnnpack.RuntimeFlags, id packing.Identity, use kernelUse,
+	want []byte) xpwc.Stats {
+	t.Helper()
+	c, err := xpwc.Open(path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyStructure})
+	require.NoError(t, err)
+	got, err := computeWith(flags, c, []packing.Identity{id}, use)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.True(t, bytes.Equal(want, got))
+	return c.Stats()
+}
+
+// identityOf returns that of a kernel in a runtime without flags.
+func identityOf(t *testing.T, use kernelUse) (is packing.Identity) {
+	t.Helper()
+	g, err := xnnpack.NewSubgraph(2)
+	require.NoError(t, err)
+	from, to := use.images()
+	require.NoError(t, errors.Join(g.Input(0, activation(use.types.input, from)),
+		g.Output(1, activation(use.types.output, to))))
+	content := pattern(use.bytes()+xnnpack.ExtraBytes, use.types.kernel)
+	require.NoError(t, use.define(g, 0, 1, func(id packing.Identity) ([]byte, error) {
+		is = id
+		return content[:use.bytes()], nil
+	}))
+	require.NoError(t, g.Delete())
+	return is
+}
+
+// lacksFingerprintIDs reports whether the entries of a file were packed by an XNNPACK whose keys have none.
+func lacksFingerprintIDs(t *testing.T, path string) bool {
+	t.Helper()
+	_, index := readIndex(t, path)
+	return recordOf(t, index, 0).FingerprintID == 0
 }
 
 // A host that does not say how a kernel is packed is at least not served what is shorter than any packing of it.

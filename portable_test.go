@@ -4,6 +4,7 @@ package xpwc_test
 
 import (
 	"io"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -39,14 +40,14 @@ func TestWhatAnotherMachinePackedIsComparedOnceAndThenKnownByItsStamps(t *testin
 	tensors := threeLayers.weights(1)
 	packed := cachePath(t)
 	c := openCache(t, packed, nil)
-	threeLayers.run(t, c, fineTune{tensors, "/elsewhere/model", &digests})
+	threeLayers.run(t, c, fineTune{tensors, "/elsewhere/model", &digests, ""})
 	require.NoError(t, c.Close())
 
 	path := broughtFrom(t, packed)
 	run := func() xpwc.Stats {
 		digests.Store(0)
 		c := openCache(t, path, nil)
-		data := fineTune{tensors, "/here/model", &digests}
+		data := fineTune{tensors, "/here/model", &digests, ""}
 		require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, data))
 		require.NoError(t, c.Close())
 		require.Zero(t, c.Stats().Packed)
@@ -59,22 +60,52 @@ func TestWhatAnotherMachinePackedIsComparedOnceAndThenKnownByItsStamps(t *testin
 	require.Zero(t, digests.Load())
 }
 
+// A process that noted stamps long ago must not write them over those that another process has noted since.
+func TestTheStampsThatAnotherProcessHasNotedStay(t *testing.T) {
+	const name, envStamp = "TestTheStampsThatAnotherProcessHasNotedStay", "XPWC_TEST_STAMP"
+	var digests atomic.Int64
+	tensors := threeLayers.weights(1)
+	model := func(stamp string) fineTune { return fineTune{tensors, "/model", &digests, stamp} }
+	if dir := os.Getenv(envDir); dir != "" {
+		c := openCache(t, filepath.Join(dir, "cache"), nil)
+		threeLayers.run(t, c, model(os.Getenv(envStamp)))
+		require.NoError(t, c.Close())
+		return
+	}
+	dir := t.TempDir()
+	inProcess(t, name, envDir+"="+dir, envStamp+"=1")
+	c := openCache(t, filepath.Join(dir, "cache"), nil)
+	open := threeLayers.open(t, c, model("2"))
+	require.NoError(t, c.Save())
+	inProcess(t, name, envDir+"="+dir, envStamp+"=3")
+	threeLayers.run(t, c, fineTune{threeLayers.weights(2), "/another", &digests, ""})
+	require.NoError(t, c.Save())
+	open.close(t)
+	require.NoError(t, c.Close())
+
+	c = openCache(t, filepath.Join(dir, "cache"), nil)
+	digests.Store(0)
+	threeLayers.run(t, c, model("3"))
+	require.NoError(t, c.Close())
+	require.Zero(t, digests.Load(), "nothing had to be read")
+}
+
 // Machines of one image have equal stamps for files that differ.
 func TestAStampOfAnotherMachineIsNoEvidence(t *testing.T) {
 	var digests atomic.Int64
 	theirs, mine := threeLayers.weights(1), threeLayers.weights(2)
 	packed := cachePath(t)
 	c := openCache(t, packed, nil)
-	threeLayers.run(t, c, fineTune{theirs, "/model", &digests})
+	threeLayers.run(t, c, fineTune{theirs, "/model", &digests, ""})
 	require.NoError(t, c.Close())
 
 	c = openCache(t, broughtFrom(t, packed), nil)
-	require.Equal(t, threeLayers.plain(t, mine), threeLayers.run(t, c, fineTune{mine, "/model", &digests}))
+	require.Equal(t, threeLayers.plain(t, mine), threeLayers.run(t, c, fineTune{mine, "/model", &digests, ""}))
 	require.NoError(t, c.Close())
 	require.EqualValues(t, 3, c.Stats().Packed.Entries)
 }
 
-// Each alone would be served; which of the two is meant, only packing tells.
+// Each alone would be served; which of the two is meant, only packing shows.
 func TestTwoMachinesPackingsOfOneKernelWithScalesNobodyToldAreBothServedRight(t *testing.T) {
 	var caches []string
 	models := []twoScales{{scales: [2]float32{0.01, 0.01}}, {scales: [2]float32{0.02, 0.02}}}

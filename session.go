@@ -8,9 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/entries"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/writer"
+	"xpwc/packing"
 )
 
 // A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is
@@ -37,6 +40,8 @@ type Session struct {
 	addresses  map[uintptr]*source // what XNNPACK knows a source by; also aliases
 	computed   arena               // of tensors whose content is computed
 	unfilled   []*source           // those whose content may yet have to be computed
+	desk       osdisk.Desk         // that kernels are computed on, see Tensor.Refill
+	onDesk     *source             // what is packed from there, or nil
 	digests    sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
 	here     *hereLayout // how XNNPACK packs here, nil until it was asked
@@ -48,8 +53,6 @@ type Session struct {
 	scratch   *store.Region // packing space for what is compared before it is kept
 	busy      bool          // the scratch is being packed into
 	noFile    Reason        // why this session packs into private memory, or ""
-
-	reportedPrivate map[Reason]bool // to Options.Logger
 
 	watches   map[Watch]*watch // of loaded tensors
 	lastWatch *watch
@@ -143,11 +146,28 @@ func Retain() LoadOption { return LoadOption{retain: true} }
 // fast, and does not undo Compare.
 func Compare() LoadOption { return LoadOption{compare: true} }
 
+// PackedAs says how XNNPACK is going to pack a kernel, and makes it part of its key: package xnnpack makes the identity
+// of each node (xnnpack.FullyConnected.Packing and its siblings). Give it for each use of a kernel, of float32 too. A
+// kernel that is used in several ways is given all of them before the runtime is created; together they are its key.
+//
+// A host that does not give it risks that two uses of one name and content, in different shapes, groups or
+// quantisations, get each other's packed weights: wrong answers, and reads out of bounds. They are distinguished
+// only within one session, by packing and comparing.
+//
+// An identity that says nothing has no effect. Several opaque ones (packing.Opaque) are parts of one: a host that
+// gives those has to put into them all that one use of the kernel differs from another in.
+func PackedAs(id packing.Identity) LoadOption {
+	if id.Zero() {
+		return LoadOption{}
+	}
+	return LoadOption{packedAs: &identity{id.Digest(), id.Geometry()}}
+}
+
 // Load returns the unpacked tensor of that name: the memory whose address is to be given to XNNPACK, outside the Go
 // heap and owned by the session. If the tensor's content is computed, it is there only once XNNPACK is about to pack
 // it; Eager makes sure. The memory goes away in Finalize when packing consumed it, else in Close. Loading a name
-// again returns the same memory and adds to the options. Errors: ErrNoDataMap, ErrUnknownTensor, ErrFinalized,
-// ErrClosed.
+// again returns the same memory and adds to the options. Errors: ErrNoDataMap, ErrUnknownTensor, ErrShape,
+// ErrFinalized, ErrClosed.
 func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 	var o LoadOption
 	for _, option := range options {
@@ -173,6 +193,11 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 			return nil, fmt.Errorf("load %q: %w", name, err)
 		}
 	}
+	for _, option := range options {
+		if id := option.packedAs; id != nil && !id.geometry.Fits(len(src.content)) {
+			return nil, fmt.Errorf("load %q, of %d bytes: %w", name, len(src.content), ErrShape)
+		}
+	}
 	src.consumed = src.consumed || o.packOnly
 	if o.retain && !src.retain.Swap(true) {
 		s.total -= int64(len(src.content))
@@ -189,12 +214,29 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 			s.askAhead(src, &id.geometry)
 		}
 	}
-	if o.eager {
-		if err := src.fill(); err != nil {
+	if o.eager || src.presence == away { // who loads it again may read it, as if it had stayed
+		src.eager = true
+		if err := s.fillToStay(src); err != nil {
 			return nil, fmt.Errorf("load %q: %w", name, err)
 		}
 	}
 	return src.content, nil
+}
+
+// askAhead has XNNPACK asked beside what the caller does. A question takes 20 microseconds in a process that does other
+// things, and a load that finds everything has time for few of them.
+func (s *Session) askAhead(src *source, g *packing.Geometry) {
+	if ask.Asked(g) || !src.fits(g) {
+		return
+	}
+	switch g.Family.Operator {
+	case packing.FullyConnected, packing.Convolution2D:
+	default: // XNNPACK may pack it without a cache, all of it, to answer
+		return
+	}
+	if index := s.cache.writer.Index(); index != nil && index.Len() > 0 { // else no look-up will find anything
+		ask.Ahead(g)
+	}
 }
 
 func (s *Session) register(name string) (*source, error) {
@@ -218,7 +260,7 @@ func (s *Session) register(name string) (*source, error) {
 	}
 	src.is.Origin = s.origin(&t.Identity)
 	s.sources[name] = src
-	if !src.filled {
+	if src.presence == absent {
 		s.unfilled = append(s.unfilled, src)
 	}
 	s.address(src)
@@ -264,28 +306,6 @@ func (s *Session) remark(err error) {
 	s.cache.events.add(slog.LevelWarn, "packing goes on after an error", slog.Any("error", err))
 }
 
-// Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set
-// up. It gives back the unpacked tensors that packing consumed and has what was packed brought to the disk in a
-// moment, without waiting for it. Calling it again returns the same.
-//
-// An error says that the runtime must not be used, or why XNNPACK could not create it: the first that a callback had no
-// way to return, among them ErrNotEager, ErrSourceChanged and ErrLost, with Options.Strict also ErrDamaged. What went
-// wrong without harm to the runtime is in Stats.LastError and is given to Options.Logger.
-func (s *Session) Finalize() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stage == stageClosed {
-		return fmt.Errorf("finalize: %w", ErrClosed)
-	}
-	if s.stage == stageFinalized {
-		return errors.Join(s.err, s.user.Lost())
-	}
-	lost := s.finalize()
-	err := errors.Join(s.err, lost)
-	s.countLoad(err)
-	return err
-}
-
 // Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly
 // followed by the bias' name. It has none of unnamed weights, and none after Close.
 func (s *Session) Names() []string {
@@ -301,34 +321,6 @@ func (s *Session) Names() []string {
 // Systems other than Linux, and overlayfs, say so only when it is committed: there the answer is final after
 // Cache.Save.
 func (s *Session) Err() error { return s.user.Check() }
-
-// finalize returns why what the runtime uses is lost, if it is.
-func (s *Session) finalize() (lost error) {
-	s.stage = stageFinalized
-	s.digests.Wait()
-	end := s.lookAgain()
-	end.Errors = errors.Join(s.remarks...)
-	for _, p := range s.packings { // XNNPACK gave up on them
-		s.discard(p)
-	}
-	changed, lost := s.user.Finish(end)
-	s.err = errors.Join(changed, s.err)
-	s.restamps, s.packings, s.announced, s.remarks = nil, nil, nil, nil
-	s.note(s.dropScratch())
-	for _, src := range s.sources {
-		if src.consumed && !src.retain.Load() {
-			s.note(src.free())
-			s.freed++
-		} else {
-			s.kept = append(s.kept, src)
-		}
-	}
-	s.sources, s.newSources, s.unfilled, s.asked = nil, entries.Stock[source]{}, nil, weight{} // there may be a million
-	s.note(s.computed.drop())
-	s.addresses = nil
-	s.provider.finalize()
-	return lost
-}
 
 func (s *Session) note(err error) {
 	s.cache.writer.Note(err)

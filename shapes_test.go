@@ -162,9 +162,9 @@ func activation(kind xnnpack.Datatype, shape []int) xnnpack.Tensor {
 	return t
 }
 
-// define adds the node to a subgraph. tell is given its packing and returns the kernel's content.
+// define adds the node to a subgraph. say is given its packing and returns the kernel's content.
 func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
-	tell func(packing.Identity) ([]byte, error)) error {
+	say func(packing.Identity) ([]byte, error)) error {
 	from, to := u.images()
 	input, output := activation(u.types.input, from), activation(u.types.output, to)
 	if u.types.dynamic {
@@ -184,7 +184,7 @@ func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 	}
 	kernel, none := u.kernel(), xnnpack.Tensor{}
 	content := func(id packing.Identity) (xnnpack.ValueID, error) {
-		data, err := tell(id)
+		data, err := say(id)
 		if err != nil {
 			return 0, err
 		}
@@ -243,8 +243,14 @@ func pattern(n int, kind xnnpack.Datatype) []byte {
 }
 
 // compute runs nodes that use the kernel one after the other, with a session of the cache, or without one. It returns
-// the last output. told are the identities that are told, if not those of the nodes alone.
-func compute(c *xpwc.Cache, told []packing.Identity, uses ...kernelUse) (output []byte, err error) {
+// the last output. given are the identities that are given, if not those of the nodes alone.
+func compute(c *xpwc.Cache, given []packing.Identity, uses ...kernelUse) (output []byte, err error) {
+	return computeWith(0, c, given, uses...)
+}
+
+// computeWith does so with flags of the runtime.
+func computeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, given []packing.Identity, uses ...kernelUse) (
+	output []byte, err error) {
 	content := pattern(uses[0].bytes(), uses[0].types.kernel)
 	memory, err := xnnpack.NewBuffer(len(content))
 	if err != nil {
@@ -253,7 +259,7 @@ func compute(c *xpwc.Cache, told []packing.Identity, uses ...kernelUse) (output 
 	defer memory.Free()
 	copy(memory.Bytes(), content)
 	load := func(packing.Identity) ([]byte, error) { return memory.Bytes(), nil }
-	options := &xnnpack.RuntimeOptions{}
+	options := &xnnpack.RuntimeOptions{Flags: flags}
 	var session *xpwc.Session
 	if c != nil {
 		if session, err = c.NewSession(xpwc.MapOf(map[string][]byte{"kernel": content})); err != nil {
@@ -261,14 +267,14 @@ func compute(c *xpwc.Cache, told []packing.Identity, uses ...kernelUse) (output 
 		}
 		defer func() { err = errors.Join(err, session.Close()) }()
 		options.WeightsCache = session
-		for _, id := range told {
+		for _, id := range given {
 			if _, err := session.Load("kernel", xpwc.PackedAs(id)); err != nil {
 				return nil, err
 			}
 		}
 		load = func(id packing.Identity) ([]byte, error) {
 			// Some operators pack without a look-up.
-			if told != nil {
+			if given != nil {
 				return session.Load("kernel", xpwc.Eager())
 			}
 			return session.Load("kernel", xpwc.PackedAs(id), xpwc.Eager())

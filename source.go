@@ -3,11 +3,13 @@ package xpwc
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/entries"
 	"xpwc/internal/store"
+	"xpwc/packing"
 )
 
 // A source is an unpacked tensor as a session loaded it. There may be a million: what few of them have is apart.
@@ -16,7 +18,9 @@ type source struct {
 	content []byte // at the address XNNPACK knows it by
 	packing packedAs
 
-	filled   bool
+	presence presence
+	eager    bool // loaded so
+	refill   bool // Tensor.Refill
 	consumed bool // nothing but packing reads it, and it may go when the runtime is created
 	counted  bool // a key named it, which Progress counts
 	isKernel bool // a key named it as one
@@ -28,12 +32,21 @@ type source struct {
 	family *entries.Family // what the cache has of its name, if it is known
 	answer answer          // the first; others are apart
 
-	fillWith   func(dst []byte) error // Tensor.Fill, called once
+	fillWith   func(dst []byte) error // Tensor.Fill
 	digestWith func() (Digest, error) // Identity.Digest
 	evict      func()                 // Tensor.Evict
 	release    func()                 // Tensor.Release
 	apart      *apart                 // or nil
 }
+
+// A presence says whether a source's content is where XNNPACK knows it.
+type presence uint8
+
+const (
+	absent  presence = iota // it is yet to be computed
+	present                 // while it is packed, it may be on the session's desk
+	away                    // it was packed from the desk, which is there and may have another's content
+)
 
 // apart is what few sources have.
 type apart struct {
@@ -52,7 +65,10 @@ const sourceSlack = 128
 
 // init makes s, which is zero, the source of a tensor.
 func (s *source) init(name string, t *Tensor, computed *arena) error {
-	s.name, s.content, s.filled = name, t.Data, t.Fill == nil
+	s.name, s.content = name, t.Data
+	if t.Fill == nil {
+		s.presence = present
+	}
 	s.is.Reader = s
 	s.fillWith, s.digestWith, s.evict, s.release = t.Fill, t.Identity.Digest, t.Evict, t.Release
 	if t.Fill != nil {
@@ -65,6 +81,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		}
 		s.own().memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
+	s.refill = t.Refill && s.digestWith != nil && !fitsArena(uint64(t.Size)+sourceSlack)
 	if stamp := t.Identity.Stamp; stamp != "" {
 		s.is.Stamp = digest.OfStrings(t.Identity.Source, stamp)
 	}
@@ -101,17 +118,86 @@ func (s *source) leastContent() int {
 	return len(s.content)
 }
 
-// fill computes the content if it is not there yet.
+// addIdentity notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
+func (s *source) addIdentity(id identity) {
+	s.withCopies(func(of *source) { of.packing.given = true })
+	s.withStandIns(func(of *source) { of.packing.add(id) })
+}
+
+// withStandIns calls do for a tensor, for whatever stands for it, and for the copies of these.
+func (s *source) withStandIns(do func(*source)) {
+	for at := s; at != nil; at = at.has().standIn {
+		at.withCopies(do)
+	}
+}
+
+// withCopies calls do for a tensor and all that was copied from it.
+func (s *source) withCopies(do func(*source)) {
+	do(s)
+	for _, copied := range s.has().copies {
+		copied.withCopies(do)
+	}
+}
+
+// fits reports whether a kernel of this geometry fits into a source. XNNPACK is asked about no other: the question
+// takes memory in proportion to the kernel, and a host may give any.
+func (s *source) fits(g *packing.Geometry) bool {
+	return g.Family.Kernel.Size() > 0 && g.LeastBytes() <= uint64(len(s.content))
+}
+
+// fill computes the content if it is not there yet. At its address is memory of its own, or the desk for it.
 func (s *source) fill() error {
-	if s.filled || s.has().fillErr != nil {
+	if s.presence == present || s.has().fillErr != nil {
 		return s.has().fillErr
 	}
 	if err := guarded("Tensor.Fill", func() error { return s.fillWith(s.content) }); err != nil {
 		s.own().fillErr = err
 		return err
 	}
-	s.filled = true
+	s.presence = present
 	return nil
+}
+
+// fillToPack computes the content of a tensor that is packed next, on the desk if there is nothing else on it.
+func (s *Session) fillToPack(src *source) error {
+	if s.onDesk == nil && src.presence != present && src.has().fillErr == nil && src.mayLeave() {
+		moved, err := s.desk.Move(src.has().memory.Data())
+		if err != nil {
+			return src.lose(err)
+		}
+		if moved {
+			s.onDesk, src.presence = src, absent
+		}
+	}
+	return s.fillToStay(src)
+}
+
+// fillToStay computes the content of a tensor in memory of its own.
+func (s *Session) fillToStay(src *source) error {
+	if src.presence == away {
+		if err := s.desk.Leave(src.has().memory.Data()); err != nil {
+			return src.lose(err)
+		}
+		src.presence = absent
+	}
+	return src.fill()
+}
+
+// lose says that there may be no memory where the content was to be. It is not given back: it may be another's by then.
+func (s *source) lose(err error) error {
+	s.own().fillErr, s.own().memory = err, nil
+	return err
+}
+
+// mayLeave reports whether the content need not stay when it was packed: only a look-up that misses has it read, and
+// has it computed again.
+func (s *source) mayLeave() bool { return s.refill && s.isKernel && !s.eager && !s.retain.Load() }
+
+// clearDesk says that what is on the desk was packed.
+func (s *Session) clearDesk(packed []*source) {
+	if src := s.onDesk; src != nil && src.mayLeave() && slices.Contains(packed, src) {
+		s.onDesk, src.presence = nil, away
+	}
 }
 
 // willRead says that the content is about to be read, until as many calls of didRead. The last reader gives it up.
@@ -166,4 +252,180 @@ func guarded(what string, do func() error) (err error) {
 		}
 	}()
 	return do()
+}
+
+// Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy, alias, in its place.
+// original is what Load returned; only its address counts. conversion is a word for what was done, for instance "f32
+// to f16", and is all that distinguishes this copy from another of the same tensor: what is packed from alias goes by
+// the name of original with # and the word after it, and the stamp and the digest of original hold for it. Hosts that
+// share a cache file must use one word for one conversion alone. Without a word the whole of alias is digested in
+// every process that looks it up, and the name ends in #alias.
+//
+// alias must stay readable and unchanged until Finalize. XNNPACK of March 2026 and later reports its own copies
+// itself. Errors: ErrUnknownTensor if original is nothing that Load returned, ErrNotEager if its content is yet to be
+// computed, ErrFinalized, ErrClosed.
+func (s *Session) Alias(alias, original []byte, conversion string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch src := s.addresses[addressOf(original)]; {
+	case s.stage == stageClosed:
+		return fmt.Errorf("alias: %w", ErrClosed)
+	case s.stage == stageFinalized:
+		return fmt.Errorf("alias: %w", ErrFinalized)
+	case src == nil:
+		return fmt.Errorf("alias: the original was not loaded: %w", ErrUnknownTensor)
+	case len(alias) == 0:
+		return nil // nothing is packed from it
+	case conversion == "":
+		return s.addAlias(addressOf(alias), src, copying{how: compared, content: alias})
+	default:
+		return s.addAlias(addressOf(alias), src, copying{how: byWord, word: conversion, content: alias})
+	}
+}
+
+// alias serves XNNPACK's alias_data. It has only addresses. In XNNPACK of August 2026 these are of static tensors
+// that the CPU has no arithmetic for, f16 or bf16, and of their values in f32 (src/subgraph/rewrites/cvt_to_fp32.cc).
+func (s *Session) alias(alias, original uintptr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if src := s.addresses[original]; src != nil {
+		if err := s.addAlias(alias, src, copying{how: xnnpacks, content: src.content}); err != nil {
+			s.fail(err) // XNNPACK packs the copy, whatever is in it
+		}
+	}
+}
+
+// A copying is what made a copy of a tensor.
+type copying struct {
+	how     knowing
+	word    string
+	content []byte // of the copy; of the original where only XNNPACK knows it
+}
+
+// knowing says how a copy is known from others of the same tensor.
+type knowing int
+
+const (
+	byWord   knowing = iota + 1 // the host has a word for it
+	compared                    // by its content
+	xnnpacks                    // XNNPACK made it as it always does
+)
+
+// suffix is what the name of the copy has after the original's. XNNPACK's is that of an empty word, which no host can
+// give.
+func (c *copying) suffix() string {
+	if c.how == compared {
+		return "#alias"
+	}
+	return "#" + c.word
+}
+
+// of returns the digest of a copy whose original has this one. No tensor's content and no other copying has it.
+func (c *copying) of(original Digest) Digest {
+	return digest.OfStrings("alias", c.suffix(), string(original[:]))
+}
+
+func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
+	same := func(copied *source) bool {
+		if copied.apart.copying.how != c.how || copied.apart.copying.word != c.word {
+			return false
+		}
+		return c.how != compared || addressOf(copied.content) == alias && len(copied.content) == len(c.content)
+	}
+	if src.presence != present {
+		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)
+	}
+	of := src.own()
+	at := slices.IndexFunc(of.copies, same)
+	if at < 0 {
+		at = len(of.copies)
+		of.copies = append(of.copies, newCopy(src, c))
+	}
+	s.addresses[alias] = of.copies[at]
+	return nil
+}
+
+func newCopy(src *source, c copying) *source {
+	copied := &source{
+		name:     src.name + c.suffix(),
+		content:  c.content,
+		apart:    &apart{copying: c, copyOf: src},
+		packing:  src.packing.clone(),
+		presence: present,
+		counted:  true, // Progress has the original
+	}
+	copied.is.Reader, copied.is.Origin = copied, src.is.Origin
+	if c.how == compared {
+		return copied
+	}
+	copied.digestWith = func() (Digest, error) {
+		d, err := src.is.Digest()
+		return c.of(d), err
+	}
+	if src.is.Stamp != (Digest{}) {
+		copied.is.Stamp = c.of(src.is.Stamp)
+	}
+	return copied
+}
+
+// A watch is a session's view of a Watch: what tensors come from, and whether that was changed in place.
+type watch struct {
+	Watch
+	source string
+	before error // what it said when the session first loaded from it
+	read   bool  // tensors of it have no stamp: they are known by their content
+}
+
+// Changed returns an error that matches ErrSourceChanged if the content may have changed since it was given.
+func (w *watch) Changed() error {
+	if w.before != nil {
+		return w.before
+	}
+	var changed bool
+	err := guarded("Watch.Changed", func() (err error) {
+		changed, err = w.Watch.Changed()
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("source %q: it may have been %w (%w)", w.source, ErrSourceChanged, err)
+	case changed:
+		return fmt.Errorf("source %q: %w", w.source, ErrSourceChanged)
+	}
+	return nil
+}
+
+// origin returns where a tensor comes from.
+func (s *Session) origin(id *Identity) *entries.Origin {
+	w := s.watch(id)
+	if s.lastOrigin == nil || s.lastSource != id.Source || s.lastWatched != w {
+		s.lastOrigin, s.lastSource, s.lastWatched = &entries.Origin{Source: digest.OfStrings(id.Source)}, id.Source, w
+		if w != nil {
+			s.lastOrigin.Watch = w
+		}
+	}
+	return s.lastOrigin
+}
+
+// watch returns the session's watch for a tensor, or nil if it has none. The first time it is asked, so that a change
+// after that will show.
+func (s *Session) watch(id *Identity) *watch {
+	if id.Watch == nil {
+		return nil
+	}
+	w := s.lastWatch // most tensors of a session have one
+	if w == nil || w.Watch != id.Watch {
+		w = s.watches[id.Watch]
+	}
+	if w == nil {
+		w = &watch{Watch: id.Watch, source: id.Source}
+		w.before = w.Changed()
+		if s.watches == nil {
+			s.watches = map[Watch]*watch{}
+		}
+		s.watches[id.Watch] = w
+	}
+	w.read = w.read || id.Stamp == ""
+	s.lastWatch = w
+	return w
 }

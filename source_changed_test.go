@@ -303,7 +303,7 @@ func TestAnEntryIsNotSaidToBeOfASourceThatChanged(t *testing.T) {
 	require.NotZero(t, run(&countedFile{File: o.data, stamp: "another"}).WrittenBytes)
 }
 
-// failing is a Watch that cannot tell.
+// failing is a Watch that cannot say.
 type failing struct{ *safetensors.File }
 
 func (d *failing) Tensor(name string) (xpwc.Tensor, error) {

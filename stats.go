@@ -41,8 +41,6 @@ type Stats struct {
 	// Reused counts packings that turned out equal to an entry the cache had: XNNPACK packs some operators without
 	// asking first. The entry is used and nothing is written.
 	Reused Count
-	// Adopted counts, of those packed, the ones that ExecuTorch's file at the path had in the same bytes.
-	Adopted Count
 	// Verified counts payloads that Options.Verify found right; DamagedPayloads those that were found wrong, or could
 	// not be read, whenever they were looked at. These are packed afresh by the next session. Unverified are those
 	// that open sessions use and that are yet to be verified in the background: none a while after the last
@@ -83,25 +81,47 @@ type Stats struct {
 	// WrittenBytes is what this process wrote to the file: payloads, indexes and headers.
 	WrittenBytes int64
 
+	// Unusable is the error that keeps the file from being used, with Options.OrMemory, or nil. The cache is in memory.
+	Unusable error
 	// Damaged is the error that made the cache set the file aside, or nil.
 	Damaged error
 	// LastError is the last failure that was bridged with private memory, or of a commit, or nil.
 	LastError error
 }
 
-// Stats returns what all handles of the cache have done so far, and what its file is like.
-func (c *Cache) Stats() Stats {
+// Stats returns what all handles of the cache have done so far, and what its file is like. When all of them are closed
+// the figures stay what they were then.
+func (c *Cache) Stats() Stats { return c.core.stats() }
+
+// Follow is Stats for who watches a file while handles come and go: when all handles of a cache were closed and its
+// file is opened anew, the figures are those of the new handles, from 0.
+func (c *Cache) Follow() Stats {
+	now := c.core
+	if c.done.Load() && c.place.path != "" {
+		cores.Lock()
+		now = cmp.Or(cores.at[c.place], now)
+		cores.Unlock()
+	}
+	return now.stats()
+}
+
+// Shares reports whether both are handles of one cache: of one file, one section, or one cache in memory.
+func (c *Cache) Shares(other *Cache) bool {
+	return c.core == other.core || c.place.path != "" && c.place == other.place
+}
+
+func (c *core) stats() Stats {
 	f := c.writer.Figures()
 	s := Stats{
 		Hits: Count(f.Hits), Misses: f.Misses,
-		Packed: Count(f.Packed), Reused: Count(f.Reused), Adopted: Count(f.Adopted),
+		Packed: Count(f.Packed), Reused: Count(f.Reused),
 		Verified: Count(f.Verified), DamagedPayloads: f.DamagedPayloads, Unverified: Count(f.Unverified),
 		Compactions: f.Compactions, Private: map[Reason]Count{}, LostPayloads: f.LostPayloads,
 		CopiedBytes: f.CopiedBytes, PackingTime: f.PackingTime,
 		MappedBytes: f.MappedBytes, PrivateBytes: f.PrivateBytes,
 		Generation: f.Generation, Entries: f.Entries, FileBytes: f.FileBytes, PayloadBytes: f.PayloadBytes,
-		DeadBytes: f.DeadBytes, WrittenBytes: f.WrittenBytes, Damaged: f.Damaged,
-		LastError: cmp.Or(c.core.events.failure(), f.LastError),
+		DeadBytes: f.DeadBytes, WrittenBytes: f.WrittenBytes, Unusable: c.unusable, Damaged: f.Damaged,
+		LastError: cmp.Or(c.events.failure(), f.LastError),
 	}
 	for reason, count := range f.Private {
 		s.Private[Reason(reason)] = Count(count)
@@ -150,22 +170,4 @@ func (d *Durations) add(took time.Duration) {
 			d.Within[i]++
 		}
 	}
-}
-
-// countLoad counts the load that Finalize ends with an error or nil.
-func (s *Session) countLoad(err error) {
-	outcome := LoadMapped
-	switch {
-	case err != nil:
-		outcome = LoadFailed
-	case s.work == workNew:
-		outcome = LoadPacked
-	}
-	c := s.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	loads := c.loads[outcome]
-	loads.add(time.Since(s.begun))
-	c.loads[outcome] = loads
-	c.expected = min(len(s.kept)+s.freed, mostExpected)
 }

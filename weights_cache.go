@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"xpwc/internal/ask"
+	"xpwc/internal/digest"
 	"xpwc/internal/fd"
 	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
@@ -38,6 +40,9 @@ type core struct {
 	options Options
 	events  eventLogs // of all handles
 	arena   arena
+
+	unusable   error       // why the cache is in memory and not in its file, or nil
+	overflowed atomic.Bool // that MaxBytes is too small was reported
 
 	mu             sync.Mutex // of what follows; nothing else is locked while it is held
 	loads          map[LoadOutcome]Durations
@@ -67,33 +72,51 @@ var cores = struct {
 // mapped and packed, and one writer: their options must be the same, ErrOtherOptions if not, but for Logger and
 // Progress, which are each handle's own.
 //
-// Errors: ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict also
-// ErrDamaged, ErrForeign and ErrVersion, and those of the system. A file or directory that cannot be written to is no
-// error: what must be packed goes into private memory then, and Stats says so. With too few file descriptors left for
-// Go's network poller, which a first opening starts if the process has not, the error matches syscall.EMFILE; the
-// runtime would end the process.
+// Errors: ErrOptions, ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict
+// also ErrDamaged, ErrForeign and ErrVersion, and those of the system; with Options.OrMemory only ErrOptions and
+// ErrOtherOptions. A file or directory that cannot be written to is no error: what must be packed goes into private
+// memory then, and Stats says so. With too few file descriptors left for Go's network poller, which a first opening
+// starts if the process has not, the error matches syscall.EMFILE; the runtime would end the process.
 func Open(path string, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	if path == "" {
 		return newHandle(place{}, o, nil, nil)
 	}
-	path, err := canonical(path, o.AllowUnsafeFile)
+	at, err := canonical(path, o.AllowUnsafeFile)
 	if err != nil {
-		return nil, fmt.Errorf("open cache: %w", err)
+		return orMemory(path, o, fmt.Errorf("open cache: %w", err))
 	}
-	return openPlace(place{path: path}, o, osdisk.Files{Insecure: o.AllowUnsafeFile})
+	return openPlace(place{path: at}, o, osdisk.Files{Insecure: o.AllowUnsafeFile})
+}
+
+// orMemory opens a cache whose file cannot be used, for an error: in memory, if the options say so.
+func orMemory(path string, o Options, err error) (*Cache, error) {
+	if !o.OrMemory {
+		return nil, err
+	}
+	if path, absErr := filepath.Abs(path); absErr == nil {
+		return openPlace(place{path: path}, o, noFiles{why: err})
+	}
+	return nil, err
+}
+
+// noFiles are those of a cache whose path leads nowhere.
+type noFiles struct {
+	store.Files
+	why error
 }
 
 // newHandle makes a core and its first handle. also is given up with the core; it may be nil.
 func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	c := &core{place: p, options: o, loads: map[LoadOutcome]Durations{}}
-	events := newEventLog(o.Logger)
-	events.attach(c)
-	var err error
-	c.writer, err = writer.New(f, writer.Options{
+	events := c.logTo(o.Logger)
+	settings := writer.Options{
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
 		Repack: o.Verify == VerifyRepack, Background: o.Verify == VerifyInBackground,
@@ -108,7 +131,18 @@ func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, er
 			}
 			return err
 		},
-	})
+	}
+	var err error
+	if none, ok := f.(noFiles); ok {
+		err = none.why
+	} else {
+		c.writer, err = writer.New(f, settings)
+	}
+	if err != nil && o.OrMemory {
+		c.unusable = err
+		c.events.add(slog.LevelWarn, "the cache file cannot be used; packing into memory", slog.Any("error", err))
+		c.writer, err = writer.New(nil, settings)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +150,7 @@ func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, er
 		c.expected = min(index.Len(), mostExpected)
 	}
 	c.askForLayout()
-	handle, _ := c.writer.Open()
+	handle, _ := c.writer.Open(nil)
 	return &Cache{core: c, handle: handle, events: events, progress: o.Progress}, nil
 }
 
@@ -131,8 +165,8 @@ func (c *core) name() string {
 	return c.place.path
 }
 
-// inMemory reports whether the cache has no file.
-func (c *core) inMemory() bool { return c.place.path == "" }
+// inMemory reports whether the cache has no file, or cannot use it.
+func (c *core) inMemory() bool { return c.place.path == "" || c.unusable != nil }
 
 func openPlace(p place, o Options, f store.Files) (*Cache, error) {
 	for {
@@ -177,21 +211,25 @@ func makeCore(p place, o Options, f store.Files) (first *Cache, err error) {
 
 // another makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
 func (c *core) another(o Options) (*Cache, error) {
-	if !c.options.same(o) {
-		return nil, fmt.Errorf("cache %s: %w", c.place.path, ErrOtherOptions)
+	var refusal error
+	switch {
+	case !c.options.same(o):
+		refusal = fmt.Errorf("cache %s: %w", c.place.path, ErrOtherOptions)
+	case !o.OrMemory:
+		refusal = c.unusable
 	}
-	handle, ok := c.writer.Open()
-	if !ok {
-		c.forgetCore()
-		return nil, nil
+	handle, err := c.writer.Open(refusal)
+	if handle == nil {
+		if err == nil {
+			c.dropCore()
+		}
+		return nil, err
 	}
-	events := newEventLog(o.Logger)
-	events.attach(c)
-	return &Cache{core: c, handle: handle, events: events, progress: o.Progress}, nil
+	return &Cache{core: c, handle: handle, events: c.logTo(o.Logger), progress: o.Progress}, nil
 }
 
-// forgetCore has the next handle of the place get another core.
-func (c *core) forgetCore() {
+// dropCore has the next handle of the place get another core.
+func (c *core) dropCore() {
 	cores.Lock()
 	defer cores.Unlock()
 	if cores.at[c.place] == c {
@@ -256,7 +294,7 @@ func (c *Cache) Close() error {
 	c.events.detach()
 	c.events.wait()
 	if last {
-		c.forgetCore()
+		c.dropCore()
 	}
 	return err
 }
@@ -276,6 +314,9 @@ func (c *Cache) Compact() error {
 type PruneOptions struct {
 	// KeepLayouts has the fingerprints of the layouts whose entries stay; empty for all. See CurrentLayout.
 	KeepLayouts []Digest
+	// KeepSources has the sources whose entries stay, as Identity.Source says them; a file is its absolute path.
+	// Entries of a source that is not known stay too, as those of a registry before their first use. Empty for all.
+	KeepSources []string
 	// MaxBytes is the size that the file is brought down to, by dropping the entries used longest ago; 0 for no limit.
 	// An index takes a few hundred bytes for each entry, and counts.
 	MaxBytes int64
@@ -287,10 +328,18 @@ func (c *Cache) Prune(o PruneOptions) error {
 	if err := c.checkOpen("prune"); err != nil {
 		return err
 	}
+	if o.MaxBytes < 0 {
+		return fmt.Errorf("prune: %w: MaxBytes is %d; 0 is no limit", ErrOptions, o.MaxBytes)
+	}
+	sources := []Digest{{}} // the unknown one
+	for _, source := range o.KeepSources {
+		sources = append(sources, digest.OfStrings(source))
+	}
 	return c.writer.Compact(func(records []format.Record) []format.Record {
-		// What goes for its layout makes room for what stays, so this comes first.
+		// What goes for its layout or source makes room for what stays, so this comes first.
 		records = slices.DeleteFunc(records, func(r format.Record) bool {
-			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, r.Layout)
+			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, r.Layout) ||
+				len(o.KeepSources) > 0 && !slices.Contains(sources, r.Source)
 		})
 		return writer.UsedLast(records, o.MaxBytes, time.Now().Unix())
 	})
@@ -318,4 +367,124 @@ func (c *Cache) Names() []string {
 	names := c.writer.Names(here.Fingerprint)
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// Options of a [Cache]; nil and the zero value mean the defaults.
+type Options struct {
+	// ReadOnly: use what is in the file, never write to it. What is not there is packed into private memory. A file
+	// without write bits is read-only for every user, root too.
+	ReadOnly bool
+
+	// Strict: a damaged file is an error that matches ErrDamaged, of Open, NewSession or Finalize. By default it is
+	// renamed to NAME.damaged when there is something to write, and packed afresh; Stats.Damaged has the error.
+	Strict bool
+
+	// AllowUnsafeFile: open the file even if it belongs to another user, or others may write to it, or to the
+	// directory of a symbolic link that leads to it.
+	AllowUnsafeFile bool
+
+	// OrMemory: a file that Open cannot use is no error. The cache is in memory instead, which its handles share, until
+	// the last of them is closed. Stats.Unusable has the error, and Options.Logger is given it.
+	OrMemory bool
+
+	// WriterWait is how long a session that must pack waits for another process that is packing into the same file,
+	// before it packs into private memory. 0 means 10 seconds; a negative value does not wait.
+	WriterWait time.Duration
+
+	// Prefetch reads the whole file into memory when it is opened, so that bytes the disk cannot give are found then,
+	// and counted as damage, instead of ending the process with a signal when they are touched.
+	Prefetch bool
+
+	// Verify says how far what is in the file is checked before it is used.
+	Verify Verify
+
+	// MaxBytes is the size that the file is kept to, by dropping the entries used longest ago: 0 for no limit. It may
+	// be exceeded while a commit is written. If what sessions use at the same time is larger, each start packs some of
+	// it again: Options.Logger is given that once.
+	MaxBytes int64
+
+	// WriteEarly has the system begin to write packed weights while others are packed, each time that 64 MiB are
+	// complete, where it can (Linux). That is for programs that pack and wait for Save, and compute nothing meanwhile:
+	// what a failing disk loses of it is found by Save. What Save and Close say stays the same.
+	WriteEarly bool
+
+	// Progress, if not nil, is given each entry that was packed, on the thread that creates the runtime. It must not
+	// call the cache or the session.
+	Progress func(Progress)
+
+	// Logger, if not nil, is given what an operator may want to know: a file that is damaged, set aside, cannot be
+	// used, or was replaced by another process; a MaxBytes that is too small; waiting for another process that packs;
+	// packing into private memory, once for each Reason; a damaged payload, and how many sessions use it; a source that
+	// changed while it was packed; packed weights that the disk lost; commits, with their generation, entries, bytes
+	// and duration; compactions. What goes on without harm is at slog.LevelInfo, the rest at slog.LevelWarn; the path
+	// is the attribute cache. Look-ups that hit cost nothing.
+	//
+	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may
+	// use the cache, but must not close it: Close waits for events to be handled. Handles of a cache may have different
+	// loggers: what sessions of one handle meet goes to its own, what concerns the file to each logger once.
+	Logger *slog.Logger
+}
+
+// Verify says how far the packed weights in the file are checked. Whatever it is, all of the file's structure is
+// checked with its checksums before it is used, when the file is opened or, of a file of many thousand entries, when
+// a look-up reads it, and whatever packing compares is compared to the byte.
+type Verify int
+
+const (
+	// VerifyInBackground (the default) checks the checksum of each payload that a session uses once in this process,
+	// some time after Session.Finalize, by a goroutine that rests nine tenths of its time. It reads the file, and
+	// maps nothing. A runtime may have computed with a damaged one by then: Stats.DamagedPayloads and Options.Logger
+	// report it, the next session packs it afresh, and the file is rid of it. Stats.Unverified has what is yet to be
+	// checked.
+	VerifyInBackground Verify = iota
+	// VerifyOnUse checks a payload's checksum when it is found first in this process. A damaged one is packed afresh.
+	VerifyOnUse
+	// VerifyRepack answers the first look-up of each payload as a miss and compares what XNNPACK packs. A different one
+	// is replaced. It costs what packing costs, and is for finding out, not for every start.
+	VerifyRepack
+	// VerifyStructure does not read payloads.
+	VerifyStructure
+)
+
+// Progress is about one entry that was packed while a runtime is created.
+type Progress struct {
+	// Name of the entry: the weights' name directly followed by the bias' name; empty for unnamed weights.
+	Name string
+	// Session that packed it, of several that pack at the same time. Its methods must not be called here.
+	Session *Session
+	// Bytes packed for this entry.
+	Bytes int64
+	// Done and Total count bytes of unpacked tensors of the session: those that packing has consumed, or found in the
+	// cache, and those that were loaded, without the ones loaded with Retain. Total is complete once all were loaded.
+	// What XNNPACK packs without naming it, as the bias of operators with dynamically quantised input, is never Done.
+	Done, Total int64
+}
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	if v.WriterWait == 0 {
+		v.WriterWait = 10 * time.Second
+	}
+	return v
+}
+
+// check returns an error that matches ErrOptions for what no cache can have.
+func (o *Options) check() error {
+	switch {
+	case o.MaxBytes < 0:
+		return fmt.Errorf("%w: MaxBytes is %d; 0 is no limit", ErrOptions, o.MaxBytes)
+	case o.Verify < VerifyInBackground || o.Verify > VerifyStructure:
+		return fmt.Errorf("%w: Verify is %d, none of the constants", ErrOptions, o.Verify)
+	}
+	return nil
+}
+
+// same reports whether two handles of one path can share a core: the function and the logger are each handle's own.
+func (o Options) same(other Options) bool {
+	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
+		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
+		o.WriterWait == other.WriterWait && o.WriteEarly == other.WriteEarly
 }

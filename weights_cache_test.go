@@ -366,6 +366,17 @@ func TestHandlesOfOnePathShareWhatIsPacked(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
+func TestOptionsThatCannotBeAreErrors(t *testing.T) {
+	for _, o := range []xpwc.Options{{MaxBytes: -1}, {Verify: 77}, {Verify: -1}} {
+		for _, path := range []string{"", cachePath(t)} {
+			o.OrMemory = true
+			_, err := xpwc.Open(path, &o)
+			require.ErrorIs(t, err, xpwc.ErrOptions)
+		}
+	}
+	require.ErrorIs(t, openCache(t, cachePath(t), nil).Prune(xpwc.PruneOptions{MaxBytes: -1}), xpwc.ErrOptions)
+}
+
 func TestAHandleIsClosedOnce(t *testing.T) {
 	path, tensors := cachePath(t), threeLayers.weights(1)
 	a, b := openCache(t, path, nil), openCache(t, path, nil)

@@ -150,8 +150,8 @@ func load(t testing.TB, s *Session, name string, o ...LoadOption) uintptr {
 	return addressOf(b)
 }
 
-// packWeight makes the calls XNNPACK makes for one weight: packed is what the kernel would write. hit tells a look-up
-// hit.
+// packWeight makes the calls XNNPACK makes for one weight: packed is what the kernel would write. hit distinguishes a
+// look-up hit.
 func packWeight(t testing.TB, s *Session, seed uint32, kernel, bias uintptr, packed []byte) (got []byte, hit bool) {
 	t.Helper()
 	a := s.lookUp(lookUpKey{seed, kernel, bias, 0})

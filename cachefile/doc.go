@@ -1,6 +1,6 @@
 // Package cachefile looks into files of packed weights, and writes new ones of what is in them. It reads the files
-// that package xpwc writes (docs/format.md) and those of ExecuTorch's XNNWeightsCache (pull request 19988). It needs
-// neither XNNPACK nor cgo.
+// that package xpwc writes (docs/format.md) and those that ExecuTorch's XNNWeightsCache writes (pull request 19988). It
+// needs neither XNNPACK nor cgo.
 //
 // A [File] is opened for reading only and without a lock, also while others write to it: it shows the generation that
 // was in force when it was opened, whose bytes nobody changes. Nothing that is read is trusted: what is damaged is an

@@ -12,8 +12,8 @@ import (
 	"xpwc/packing"
 )
 
-// An Entry is one packed payload and what it is found by. Of ExecuTorch's files only Name, Seed (in version 2),
-// Offset and Size are known; the rest is zero.
+// An Entry is one packed payload and what it is found by. An entry of an ExecuTorch file has only Name, Seed (in
+// version 2), Offset and Size; the rest is zero.
 type Entry struct {
 	// Name as ExecuTorch has it: the kernel's name directly followed by the bias' name.
 	Name string
@@ -62,6 +62,12 @@ func (e *Entry) SameContent(other *Entry) bool {
 	}
 	return same(e.KernelStamp, e.KernelDigest, other.KernelStamp, other.KernelDigest) &&
 		(!e.HasBias || same(e.BiasStamp, e.BiasDigest, other.BiasStamp, other.BiasDigest))
+}
+
+// Sealed returns the digest of the model that the entry was sealed for ([WriteOptions.Seal]), and false if it was not.
+func (e *Entry) Sealed() (model Digest, ok bool) {
+	r := e.record()
+	return r.Sealed()
 }
 
 func entryOf(r *format.Record) Entry {

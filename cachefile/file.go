@@ -41,8 +41,8 @@ type File struct {
 	slot  format.Slot   // the generation in force
 	index *format.Index // nil while nothing was committed
 
-	foreign []Entry // of ExecuTorch's file, by offset
-	indexAt uint64  // where the index of ExecuTorch's file begins, or the note before the index
+	foreign []Entry // in ExecuTorch's file, by offset
+	indexAt uint64  // where the index in ExecuTorch's file begins, or the note before the index
 	note    string
 }
 
@@ -288,7 +288,7 @@ func (f *File) readForeign() ([]finding, error) {
 	case errors.Is(err, format.ErrNotCache):
 		return nil, f.wrap(ErrNotCache)
 	case errors.Is(err, format.ErrVersion):
-		return nil, f.wrap(fmt.Errorf("version %d of ExecuTorch's format: %w", version, ErrVersion))
+		return nil, f.wrap(fmt.Errorf("ExecuTorch's format, version %d: %w", version, ErrVersion))
 	}
 	if slices.ContainsFunc(trailer, func(e format.TrailerEntry) bool { return e.Name == format.NativeEntry }) {
 		return f.headerless("trailer"), nil

@@ -28,29 +28,27 @@ type Image struct {
 // entries give the same bytes, whoever packed them, when and where. For that, what says something only where it was
 // packed is left out: the source and the stamps of its tensors, and the times. (A stamp is no evidence elsewhere: two
 // machines of one image have the same devices, inodes and times for different files. Whoever uses such an entry
-// compares digests, once, and notes source and stamps of its own.) Entries are in the order of their keys, each once,
-// and equal payloads are stored once. Payloads that differ under all that a look-up knows become variants. The
-// generation is 1, and in place of a random identity the file has the digest of its index, and so of all payloads'
-// checksums.
+// compares digests, once, and notes source and stamps of its own. Those of sealed entries are kept.) Entries are in the
+// order of their keys, each once, and equal payloads are stored once. Payloads that differ under all that a look-up
+// knows become variants. The generation is 1, and in place of a random identity the file has the digest of its index,
+// and so of all payloads' checksums.
 //
 // The index has the layouts' descriptions and evidence, which depend on who packed. describe returns what is in their
-// place; nil keeps them. Of several files' evidence is kept what all agree on that have entries of a family.
+// place; nil keeps them: of several files' evidence, what all say together of families that there are entries of.
 //
 // Every payload is compared with its checksum. Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote,
 // ErrEmpty if there is no entry.
 func Combine(files []*File, keep func(Entry) bool, describe func(Layout) Description) (*Image, error) {
 	var all []portable
-	descriptions, said := map[Digest]string{}, map[Digest][]format.Statement{}
+	descriptions, said := map[Digest]string{}, map[Digest]format.Evidence{}
 	for _, f := range files {
 		if err := f.convertible(Native); err != nil {
 			return nil, err
 		}
-		var kept format.Families
 		for e, err := range f.Entries() {
 			if err == nil && (keep == nil || keep(e)) {
 				err = f.Check(e)
 				all = append(all, newPortable(f, e))
-				kept.Add(e.Layout, e.Family)
 			}
 			if err != nil {
 				return nil, err
@@ -60,18 +58,15 @@ func Combine(files []*File, keep func(Entry) bool, describe func(Layout) Descrip
 			continue
 		}
 		for _, l := range f.index.Layouts() {
-			if families := kept.Of(l.Fingerprint); len(families) > 0 {
-				descriptions[l.Fingerprint] = l.Description
-				says := format.Statement{Evidence: format.DecodeEvidence(l.Evidence), Families: families}
-				said[l.Fingerprint] = append(said[l.Fingerprint], says)
-			}
+			descriptions[l.Fingerprint] = l.Description
+			said[l.Fingerprint] = said[l.Fingerprint].And(format.DecodeEvidence(l.Evidence))
 		}
 	}
 	if len(all) == 0 {
 		return nil, ErrEmpty
 	}
 	return layOut(inOrder(all), func(l Layout) Description {
-		l.Description, l.Evidence = descriptions[l.Fingerprint], format.Merge(said[l.Fingerprint]).Encode()
+		l.Description, l.Evidence = descriptions[l.Fingerprint], said[l.Fingerprint].Of(l.Families).Encode()
 		if describe == nil {
 			return Description{l.Description, l.Evidence}
 		}
@@ -90,7 +85,10 @@ type portable struct {
 
 func newPortable(f *File, e Entry) portable {
 	r := e.record()
-	r.Source, r.KernelStamp, r.BiasStamp, r.PackedAt, r.UsedAt = Digest{}, Digest{}, Digest{}, 0, 0
+	r.PackedAt, r.UsedAt = 0, 0
+	if _, sealed := r.Sealed(); !sealed {
+		r.Source, r.KernelStamp, r.BiasStamp = Digest{}, Digest{}, Digest{}
+	}
 	return portable{r, func() io.Reader { return f.Payload(e) }}
 }
 
@@ -152,7 +150,7 @@ func layOut(entries []portable, describe func(Layout) Description) (*Image, erro
 	tail := uint64(format.HeaderSize)
 	records := make([]format.Record, len(entries))
 	layouts := map[Digest]*Layout{}
-	var families format.Families
+	families := format.Families{}
 	stored := map[content]uint64{}
 	for i, e := range entries {
 		r := e.record

@@ -117,7 +117,7 @@ func TestWhatOneFileKnowsOfAnEntryHoldsForAll(t *testing.T) {
 	require.True(t, entries(t, open(t, write(t, b)))[0].Tied)
 }
 
-// Hosts that do not tell scales packed one weight with different ones, each into a file of its own.
+// Hosts that do not give scales packed one weight with different ones, each into a file of its own.
 func TestPayloadsThatNothingTellsApartAreVariantsOfEachOther(t *testing.T) {
 	var one, another maker
 	one.add(weight{kernel: "k", layout: here, seed: 7, size: 100})

@@ -100,7 +100,7 @@ func (f *File) Info() (Info, error) {
 				Fingerprint: l.Fingerprint, Description: l.Description, Evidence: says})
 		}
 	}
-	var families format.Families
+	families := format.Families{}
 	before := Entry{Offset: -1}
 	for e, err := range f.Entries() {
 		info.Entries++

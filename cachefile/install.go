@@ -33,7 +33,11 @@ func Install(to string, content func(io.Writer) error, accept func(Info) error, 
 // InstallFile is Install into an open file, as [File.WriteFile] is Write.
 func InstallFile(to *os.File, content func(io.Writer) error, accept func(Info) error, evidence func(Layout) string,
 ) error {
-	if err := content(to); err != nil {
+	pieces := output.NewPieces(to)
+	if err := content(pieces); err != nil {
+		return err
+	}
+	if err := pieces.Flush(); err != nil {
 		return err
 	}
 	f, info, err := installable(to, accept)

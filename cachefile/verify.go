@@ -145,7 +145,7 @@ func (v *verifier) trailer(at uint64) {
 // xnnpackAlignment is what XNNPACK needs of packed weights.
 const xnnpackAlignment = 64
 
-// foreignIndex checks what the index of ExecuTorch's file says.
+// foreignIndex checks what the index in ExecuTorch's file says.
 func (v *verifier) foreignIndex() {
 	named := map[string]bool{}
 	end, before := int64(0), Entry{}

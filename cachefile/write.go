@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
@@ -28,6 +27,9 @@ type WriteOptions struct {
 	// nil, Write leaves the entry out; otherwise it fails with what LeftOut returns. Without LeftOut such an entry
 	// makes Write fail.
 	LeftOut func(Entry, error) error
+	// Seal, if not nil, is the digest of the model that all entries are of: a host that gives it to a reader has the
+	// content that they were packed from. See [Entry.Sealed]. It has no effect on a file for ExecuTorch.
+	Seal *Digest
 	// Progress, if not nil, is given how many bytes of how many are copied.
 	Progress func(done, total int64)
 }
@@ -200,6 +202,9 @@ func (f *File) writeNative(t writer, entries []Entry, o *WriteOptions) error {
 	used := map[Digest]bool{}
 	for i := range kept {
 		records[i] = kept[i].record()
+		if o.Seal != nil {
+			records[i].Seal(*o.Seal)
+		}
 		used[kept[i].Layout] = true
 	}
 	var layouts []format.Layout
@@ -252,6 +257,7 @@ func (f *File) copyPayloads(t writer, tail *uint64, entries []Entry, o *WriteOpt
 		}
 	}
 	moved, stored, taken := map[payload]uint64{}, map[content]uint64{}, map[place]bool{}
+	pieces := output.NewPieces(t.f)
 	for _, e := range entries {
 		at, copied := moved[payload{e.Offset, e.Size}]
 		if err := f.checkSize(&e); !copied || err != nil {
@@ -260,7 +266,9 @@ func (f *File) copyPayloads(t writer, tail *uint64, entries []Entry, o *WriteOpt
 				at, err = equal, f.Check(e)
 			} else {
 				at = format.Align(*tail)
-				err = f.copyPayload(io.NewOffsetWriter(t.f, int64(at)), &e)
+				if err = pieces.MoveTo(int64(at)); err == nil {
+					err = f.copyPayload(pieces, &e)
+				}
 			}
 			if err != nil {
 				if errors.Is(err, ErrDamaged) {
@@ -284,5 +292,6 @@ func (f *File) copyPayloads(t writer, tail *uint64, entries []Entry, o *WriteOpt
 		e.Offset = int64(at)
 		kept = append(kept, e)
 	}
-	return kept, t.truncate(*tail) // what was copied of damaged ones
+	err = errors.Join(pieces.MoveTo(int64(*tail)), pieces.Flush())
+	return kept, errors.Join(err, t.truncate(*tail)) // what was copied of damaged ones
 }

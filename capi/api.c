@@ -1,8 +1,10 @@
-// The functions of xpwc.h whose arguments must not all be seen by Go as pointers.
+// The functions of xpwc.h. What they return through pointers is zero until Go's runtime is there and has filled it in.
+// Arguments that Go must not see as pointers become numbers.
 
 #include "host.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "_cgo_export.h"
 
@@ -21,17 +23,80 @@ static struct xpwc_options_view view_options(const struct xpwc_options* options)
       .context = (uintptr_t)o.context};
 }
 
+#define ZERO(pointer)                      \
+  if ((pointer) != NULL) {                 \
+    memset(pointer, 0, sizeof(*(pointer))); \
+  }
+
+// Begins a function that needs Go.
+#define READY(ready)                                    \
+  do {                                                  \
+    const xpwc_status status = ready;                   \
+    if (status != XPWC_STATUS_OK) return status; \
+  } while (0)
+
+// Functions that only need Go. zero is what they return through pointers.
+#define FUNCTION(name, parameters, zero, ready, call) \
+  xpwc_status name parameters {                       \
+    zero;                                             \
+    READY(ready);                                     \
+    return call;                                      \
+  }
+#define OF_CACHE(name, parameters, zero, call) FUNCTION(name, parameters, zero, xpwc_ready_for(cache.id), call)
+#define OF_SESSION(name, parameters, zero, call) FUNCTION(name, parameters, zero, xpwc_ready_for(session.id), call)
+
+OF_CACHE(xpwc_close, (xpwc_cache cache), , xpwcClose(cache))
+OF_CACHE(xpwc_cache_save, (xpwc_cache cache), , xpwcCacheSave(cache))
+OF_CACHE(xpwc_cache_compact, (xpwc_cache cache), , xpwcCacheCompact(cache))
+OF_CACHE(xpwc_cache_trim, (xpwc_cache cache), , xpwcCacheTrim(cache))
+OF_CACHE(
+    xpwc_cache_names, (xpwc_cache cache, const char* const** names, size_t* count), ZERO(names) ZERO(count),
+    xpwcCacheNames(cache, names, count))
+OF_SESSION(
+    xpwc_session_provider, (xpwc_session session, struct xnn_weights_cache_provider** provider), ZERO(provider),
+    xpwcSessionProvider(session, provider))
+OF_SESSION(xpwc_session_finalize, (xpwc_session session), , xpwcSessionFinalize(session))
+OF_SESSION(
+    xpwc_session_names, (xpwc_session session, const char* const** names, size_t* count), ZERO(names) ZERO(count),
+    xpwcSessionNames(session, names, count))
+OF_SESSION(xpwc_session_check, (xpwc_session session), , xpwcSessionCheck(session))
+OF_SESSION(xpwc_session_end, (xpwc_session session), , xpwcSessionEnd(session))
+OF_SESSION(
+    xpwc_session_alias,
+    (xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion), ,
+    xpwcSessionAlias(session, xpwc_go_address(alias), size, xpwc_go_address(original), conversion))
+FUNCTION(
+    xpwc_digest, (const void* data, size_t size, uint8_t digest[16]), if (digest != NULL) memset(digest, 0, 16),
+    xpwc_ready(), xpwcDigest(xpwc_go_address(data), size, digest))
+FUNCTION(
+    xpwc_file_stamp, (int file_descriptor, char* stamp, size_t capacity), if (stamp != NULL && capacity > 0) *stamp = 0,
+    xpwc_ready(), xpwcFileStamp(file_descriptor, stamp, capacity))
+FUNCTION(
+    xpwc_file_look, (int file_descriptor, struct xpwc_file_state* state), ZERO(state), xpwc_ready(),
+    xpwcFileLook(file_descriptor, state))
+FUNCTION(
+    xpwc_file_changed, (int file_descriptor, const struct xpwc_file_state* before, int* changed), ZERO(changed),
+    xpwc_ready(), xpwcFileChanged(file_descriptor, (struct xpwc_file_state*)before, changed))
+
+// The others read structs of the host.
+
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache) {
+  ZERO(cache)
+  READY(xpwc_ready());
   struct xpwc_options_view o = view_options(options);
   return xpwcOpen(path, &o, cache);
 }
 
 xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache) {
+  ZERO(cache)
+  READY(xpwc_ready());
   struct xpwc_options_view o = view_options(options);
   return xpwcOpenFD(file_descriptor, &o, cache);
 }
 
 xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* data, xpwc_session* session) {
+  ZERO(session)
+  READY(xpwc_ready_for(cache.id));
   struct xpwc_data_map m = {0};
   const bool valid = data == NULL || xpwc_read_struct(&m, sizeof(m), data, data->struct_size);
   return xpwcSessionBegin(
@@ -41,6 +106,9 @@ xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* dat
 
 xpwc_status xpwc_session_load(
     xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size) {
+  ZERO(data)
+  ZERO(size)
+  READY(xpwc_ready_for(session.id));
   struct xpwc_load_options o = {0};
   const bool valid = options == NULL || xpwc_read_struct(&o, sizeof(o), options, options->struct_size);
   struct xpwc_packing p;
@@ -48,17 +116,22 @@ xpwc_status xpwc_session_load(
   return xpwcSessionLoad(session, name, valid, o.flags, packing_valid, o.packing == NULL ? NULL : &p, data, size);
 }
 
-xpwc_status xpwc_session_alias(
-    xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion) {
-  return xpwcSessionAlias(session, xpwc_go_address(alias), size, xpwc_go_address(original), conversion);
-}
-
-xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]) {
-  return xpwcDigest(xpwc_go_address(data), size, digest);
-}
-
-xpwc_status xpwc_file_changed(int file_descriptor, const struct xpwc_file_state* before, int* changed) {
-  return xpwcFileChanged(file_descriptor, (struct xpwc_file_state*)before, changed);
+// The host's struct may be shorter or longer than the one that is known here: see xpwc_read_struct.
+xpwc_status xpwc_cache_stats(xpwc_cache cache, struct xpwc_stats* stats) {
+  const bool valid = stats != NULL && stats->struct_size >= sizeof(size_t) && stats->struct_size <= xpwc_greatest_struct;
+  struct xpwc_stats all = {0};
+  const size_t size = valid ? stats->struct_size : 0, covered = size < sizeof(all) ? size : sizeof(all);
+  if (valid) {
+    all.struct_size = size;
+    memcpy(stats, &all, covered);
+  }
+  READY(xpwc_ready_for(cache.id));
+  const xpwc_status status = xpwcCacheStats(cache, stats, valid, &all);
+  if (status == XPWC_STATUS_OK) {
+    all.struct_size = size;
+    memcpy(stats, &all, covered);
+  }
+  return status;
 }
 
 void xpwc_names_free(const char* const* names) { free((void*)names); }
@@ -101,6 +174,7 @@ const char* xpwc_status_string(xpwc_status status) {
     NAME(XPWC_STATUS_INTERNAL)
     NAME(XPWC_STATUS_SOURCE_CHANGED)
     NAME(XPWC_STATUS_LOST)
+    NAME(XPWC_STATUS_FORKED)
 #undef NAME
   }
   return "unknown xpwc_status";

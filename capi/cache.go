@@ -116,7 +116,6 @@ func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpw
 		if handle == nil {
 			return invalid("%s: cache is NULL", function)
 		}
-		handle.id = 0
 		if bool(C.xpwc_in_callback(0)) {
 			return invalid("%s: called by a callback", function)
 		}
@@ -206,8 +205,8 @@ func withCache(handle C.xpwc_cache, do func(*cache) error) C.xpwc_status {
 	return call(c.host, func() error { return do(c) })
 }
 
-//export xpwc_close
-func xpwc_close(handle C.xpwc_cache) C.xpwc_status {
+//export xpwcClose
+func xpwcClose(handle C.xpwc_cache) C.xpwc_status {
 	c, err := openCache(handle)
 	if err != nil {
 		return call(nil, func() error { return err })
@@ -233,38 +232,29 @@ func xpwc_close(handle C.xpwc_cache) C.xpwc_status {
 	return status
 }
 
-//export xpwc_cache_save
-func xpwc_cache_save(handle C.xpwc_cache) C.xpwc_status {
+//export xpwcCacheSave
+func xpwcCacheSave(handle C.xpwc_cache) C.xpwc_status {
 	return withCache(handle, func(c *cache) error { return c.Save() })
 }
 
-//export xpwc_cache_compact
-func xpwc_cache_compact(handle C.xpwc_cache) C.xpwc_status {
+//export xpwcCacheCompact
+func xpwcCacheCompact(handle C.xpwc_cache) C.xpwc_status {
 	return withCache(handle, func(c *cache) error { return c.Compact() })
 }
 
-//export xpwc_cache_trim
-func xpwc_cache_trim(handle C.xpwc_cache) C.xpwc_status {
+//export xpwcCacheTrim
+func xpwcCacheTrim(handle C.xpwc_cache) C.xpwc_status {
 	return withCache(handle, func(c *cache) error { return c.Trim() })
 }
 
-//export xpwc_cache_names
-func xpwc_cache_names(handle C.xpwc_cache, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
-	zero(names)
-	zero(count)
+//export xpwcCacheNames
+func xpwcCacheNames(handle C.xpwc_cache, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
 	return withCache(handle, func(c *cache) error {
 		if names == nil || count == nil {
 			return invalid("xpwc_cache_names: names or count is NULL")
 		}
 		return returnNames(c.Names(), names, count)
 	})
-}
-
-// zero clears what a function returns through a pointer, if there is one.
-func zero[T any](p *T) {
-	if p != nil {
-		*p = *new(T)
-	}
 }
 
 // returnNames copies names into C memory, which the host frees with xpwc_names_free.

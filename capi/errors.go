@@ -43,7 +43,7 @@ func (e callbackError) Error() string {
 
 // result returns the status to hand on: one that the host made up is not to be taken for one of a later version's.
 func (e callbackError) result() C.xpwc_status {
-	if e.status > C.XPWC_STATUS_OK && e.status <= C.XPWC_STATUS_LOST {
+	if e.status > C.XPWC_STATUS_OK && e.status <= C.XPWC_STATUS_FORKED {
 		return e.status
 	}
 	return C.XPWC_STATUS_CALLBACK_FAILED
@@ -56,6 +56,7 @@ var statuses = []struct {
 }{
 	{errInvalidArgument, C.XPWC_STATUS_INVALID_ARGUMENT},
 	{mapped.ErrNotRegular, C.XPWC_STATUS_INVALID_ARGUMENT},
+	{xpwc.ErrShape, C.XPWC_STATUS_INVALID_ARGUMENT},
 	{errInvalidHandle, C.XPWC_STATUS_INVALID_HANDLE},
 	{xpwc.ErrClosed, C.XPWC_STATUS_INVALID_HANDLE},
 	{xpwc.ErrUnknownTensor, C.XPWC_STATUS_UNKNOWN_TENSOR},
@@ -102,7 +103,7 @@ func call(l *hostCallbacks, do func() error) C.xpwc_status {
 	if err == nil {
 		return C.XPWC_STATUS_OK
 	}
-	message := oneLine(err.Error())
+	message := hostText(err.Error())
 	l.log(C.XPWC_LOG_ERROR, message)
 	setLastError(message) // after the log's callback, which may have failed calls of its own
 	return statusOf(err)

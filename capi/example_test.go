@@ -14,11 +14,11 @@ import (
 	"xpwc/internal/testkit"
 )
 
-// examples/host as its README says to build it. Its experiments take long (make demo-host): here it has to find what it
-// packed.
+// examples/host as its README says to build it.
 
 const example = "../examples/host"
 
+// requireStarts runs the host twice: it has to find what it packed. Its two methods share all weights.
 func requireStarts(t *testing.T, host string) {
 	t.Helper()
 	out, err := exec.Command(host).CombinedOutput()
@@ -26,6 +26,13 @@ func requireStarts(t *testing.T, host string) {
 	require.True(t, errors.As(err, &exit), "%v\n%s", err, out)
 	require.Equal(t, 2, exit.ExitCode())
 	require.Contains(t, string(out), "usage: host")
+	dir := t.TempDir()
+	first, err := exec.Command(host, dir).CombinedOutput()
+	require.NoError(t, err, "%s", first)
+	require.Contains(t, string(first), "packed 30, found 30\n")
+	next, err := exec.Command(host, dir).CombinedOutput()
+	require.NoError(t, err, "%s", next)
+	require.Equal(t, strings.Replace(string(first), "packed 30, found 30", "packed 0, found 60", 1), string(next))
 }
 
 // A short test tries one way to build it: compiling it takes half a minute.
@@ -37,21 +44,32 @@ func TestTheExampleBuildsAsItsReadmeSays(t *testing.T) {
 }
 
 func buildsWithCMake(t *testing.T) {
+	requireStarts(t, filepath.Join(cmake(t, example), "host"))
+}
+
+// Its benchmarks take long (make bench-host): here one has to run.
+func TestTheBenchmarksOfTheExampleRun(t *testing.T) {
+	t.Parallel()
+	measure := filepath.Join(cmake(t, "../internal/bench/host"), "measure")
+	out, err := exec.Command(measure, "starts", filepath.Join(t.TempDir(), "starts"), "1").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, 2, strings.Count(string(out), "next start"), "%s", out)
+}
+
+// cmake builds what is in a directory, and returns where.
+func cmake(t *testing.T, source string) string {
+	t.Helper()
 	if _, err := exec.LookPath("cmake"); err != nil {
 		t.Skip("there is no cmake")
 	}
 	header := filepath.Dir(filepath.Dir(xnnpackHeader(t)))
 	build := t.TempDir()
-	require.NoError(t, tool("", nil, "cmake", "-S", example, "-B", build,
+	require.NoError(t, tool("", nil, "cmake", "-S", source, "-B", build,
 		"-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS=-Werror",
 		"-DCMAKE_PREFIX_PATH="+filepath.Join(installed(t), prefix), "-DXNNPACK_ROOT="+header,
 		"-DCMAKE_EXE_LINKER_FLAGS="+strings.Join(settings(t, "CGO_LDFLAGS"), " ")))
 	require.NoError(t, tool("", nil, "cmake", "--build", build))
-	host := filepath.Join(build, "host")
-	requireStarts(t, host)
-	out, err := exec.Command(host, "starts", filepath.Join(t.TempDir(), "starts"), "1").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Equal(t, 2, strings.Count(string(out), "next start"), "%s", out)
+	return build
 }
 
 func buildsWithPkgConfig(t *testing.T) {

@@ -82,6 +82,7 @@ var executorchBehaviours = map[string][]string{
 		"first_process_says_its_scales",
 		"next_process_says_other_scales",
 	},
+	"Scales in the program alone are right":                {"scales_that_nobody_says", "scales_that_nobody_says"},
 	"Saying it at the wrong time is an error":              {"saying_at_the_wrong_time"},
 	"A failed compilation leaves nothing behind":           {"failed_compilation"},
 	"Calls in the wrong order get errors":                  {"misuse_gets_errors"},
@@ -93,7 +94,7 @@ var executorchBehaviours = map[string][]string{
 	"The manager has one cache for each path":              {"manager"},
 }
 
-// executorch returns the directory of ExecuTorch's headers and runtime.
+// executorch returns the directory with ExecuTorch's headers and runtime.
 func executorch(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("..", "third_party", "executorch"))
@@ -171,7 +172,7 @@ func TestExecuTorchsConstantsMayBeCopiedByXNNPACK(t *testing.T) {
 	t.Parallel()
 	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib")}
 	flag := "-I" + grown(t)
-	lib := library(t, "grown", []string{"CGO_CFLAGS=" + flag})
+	lib := library(t, "grown", "CGO_CFLAGS="+flag)
 	flags := []string{flag, executorchFlags, executorchSources, executorchLibraries}
 	for _, c := range compilersFor("alias.cc") {
 		t.Run(c.command, func(t *testing.T) {

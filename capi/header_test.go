@@ -54,6 +54,32 @@ func TestWithoutXNNPACKTheHeadersSayHowToGiveItAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestBelowCXX17TheHeaderSaysSoAndNothingElse(t *testing.T) {
+	t.Parallel()
+	source := filepath.Join(t.TempDir(), "alone.cc")
+	require.NoError(t, os.WriteFile(source, []byte("#include <xpwc.hpp>\n"), 0o600))
+	for _, c := range compilersFor("alone.cc") {
+		args := append([]string{"-fsyntax-only", "-std=c++14", "-I" + filepath.Join(installed(t), prefix, "include")},
+			settings(t, "CGO_CFLAGS")...)
+		err := tool("", nil, c.command, append(args, source)...)
+		require.ErrorContains(t, err, "xpwc.hpp needs C++17: compile with -std=c++17")
+		require.NotContains(t, err.Error(), "optional", "what follows from the mistake hides it")
+	}
+}
+
+// Sessions in a std::optional, as hosts have them, make GCC look for members that are not initialised.
+func TestHostsCompileWithoutWarningsHoweverTheyAreOptimised(t *testing.T) {
+	t.Parallel()
+	for _, c := range compilersFor("optional.cc") {
+		for _, level := range []string{"-Og", "-O2", "-O3"} {
+			args := append([]string{"-c", "-o", "/dev/null", level}, warnings...)
+			args = append(append(args, c.flags...), "-I"+filepath.Join(installed(t), prefix, "include"))
+			args = append(append(args, settings(t, "CGO_CFLAGS")...), filepath.Join("testdata", "optional.cc"))
+			require.NoError(t, tool("", nil, c.command, args...))
+		}
+	}
+}
+
 // xnnpackHeader returns the path of the xnnpack.h at hand.
 func xnnpackHeader(t *testing.T) string {
 	t.Helper()
@@ -102,7 +128,7 @@ func grown(t *testing.T) string {
 func TestTheLibraryServesANewerXNNPACK(t *testing.T) {
 	t.Parallel()
 	flag := "-I" + grown(t)
-	lib := library(t, "grown", []string{"CGO_CFLAGS=" + flag})
+	lib := library(t, "grown", "CGO_CFLAGS="+flag)
 	for _, c := range append(compilersFor("newer.c"), compilersFor("newer.cc")...) {
 		t.Run(c.command, func(t *testing.T) {
 			p := program{source: "newer.c", compiler: c, linkage: static, flags: []string{flag}, lib: lib}

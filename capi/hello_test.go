@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// examples/hello is the C++ host of the README.
+// examples/hello is the C++ host of the README, with xpwc and without.
 func TestTheHostOfOnePageFindsAtItsSecondStartWhatTheFirstPacked(t *testing.T) {
 	t.Parallel()
 	for _, c := range compilersFor("hello.cc") {
@@ -19,10 +19,12 @@ func TestTheHostOfOnePageFindsAtItsSecondStartWhatTheFirstPacked(t *testing.T) {
 			t.Run(p.String(), func(t *testing.T) {
 				t.Parallel()
 				file := filepath.Join(t.TempDir(), "hello.xpwc")
-				require.Equal(t, "y[0] = 2; packed 1, found 0\n", p.run(t, nil, file))
-				require.Equal(t, "y[0] = 2; packed 0, found 1\n", p.run(t, nil, file))
+				require.Equal(t, "0 found; y[0] = 2\n", p.run(t, nil, "2", file))
+				require.Equal(t, "1 found; y[0] = 3\n", p.run(t, nil, "3", file))
 			})
 		}
+		p := program{source: "../../examples/hello/without.cpp", compiler: c, linkage: static}
+		require.Equal(t, "y[0] = 2\n", p.run(t, nil))
 	}
 }
 
@@ -35,7 +37,7 @@ func TestTheHostOfOnePageSaysWhatIsWrong(t *testing.T) {
 		notes: "hello: " + notes + ": not a packed weights cache",
 		filepath.Join(t.TempDir(), "absent", "hello.xpwc"): "no such file or directory",
 	} {
-		out, err := p.try(t, nil, path)
+		out, err := p.try(t, nil, "2", path)
 		require.Error(t, err)
 		require.Contains(t, out, says)
 	}

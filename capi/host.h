@@ -83,9 +83,14 @@ bool xpwc_in_callback(uintptr_t cache);
 // Returns an address that may be anything as one that Go may take for a pointer: no memory lies in the first page.
 void* xpwc_go_address(const void* address);
 
-// Puts the handler of SIGURG that the host installed before the library was loaded back in its place. Returns whether
-// there was one.
-bool xpwc_restore_urgent(void);
+// Begins a call that needs Go: starts its runtime, once, or returns why there is none, with the message. The other is for
+// calls with a handle, of which there is none before the start.
+xpwc_status xpwc_ready(void);
+xpwc_status xpwc_ready_for(uint64_t handle);
+
+// Puts back what the host had before Go's runtime started: its handler of SIGURG and its limit of open files. Returns
+// whether it could.
+bool xpwc_restore(void);
 
 // The calling thread's message.
 enum { xpwc_last_error_size = 1024 };

@@ -33,7 +33,6 @@ func xpwcDigest(data unsafe.Pointer, size C.size_t, digest *C.uint8_t) C.xpwc_st
 			return invalid("xpwc_digest: digest is NULL")
 		}
 		out := (*xpwc.Digest)(unsafe.Pointer(digest))
-		*out = xpwc.Digest{}
 		content, err := hostBytes(data, size)
 		if err != nil {
 			return fmt.Errorf("xpwc_digest: data: %w", err)
@@ -43,11 +42,8 @@ func xpwcDigest(data unsafe.Pointer, size C.size_t, digest *C.uint8_t) C.xpwc_st
 	})
 }
 
-//export xpwc_file_stamp
-func xpwc_file_stamp(descriptor C.int, stamp *C.char, capacity C.size_t) C.xpwc_status {
-	if stamp != nil && capacity > 0 {
-		*stamp = 0
-	}
+//export xpwcFileStamp
+func xpwcFileStamp(descriptor C.int, stamp *C.char, capacity C.size_t) C.xpwc_status {
 	return call(nil, func() error {
 		if stamp == nil {
 			return invalid("xpwc_file_stamp: stamp is NULL")
@@ -65,9 +61,8 @@ func xpwc_file_stamp(descriptor C.int, stamp *C.char, capacity C.size_t) C.xpwc_
 	})
 }
 
-//export xpwc_file_look
-func xpwc_file_look(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_status {
-	zero(state)
+//export xpwcFileLook
+func xpwcFileLook(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_status {
 	return call(nil, func() error {
 		if state == nil {
 			return invalid("xpwc_file_look: state is NULL")
@@ -87,7 +82,6 @@ func xpwc_file_look(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_st
 
 //export xpwcFileChanged
 func xpwcFileChanged(descriptor C.int, before *C.struct_xpwc_file_state, changed *C.int) C.xpwc_status {
-	zero(changed)
 	return call(nil, func() error {
 		if before == nil || changed == nil {
 			return invalid("xpwc_file_changed: before or changed is NULL")

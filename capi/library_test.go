@@ -14,19 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// library builds the archive with more settings than make lib has, and returns the directory it is in. The
-// environment's settings come before those that make env has.
-func library(t *testing.T, name string, env []string, flags ...string) string {
+// library builds the library with more settings than make lib has, which come before those of make env, and returns the
+// directory it is in.
+func library(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	return buildOnce(t, "library "+name, func(dir string) error {
-		args := []string{"build", "-tags", "xpwc_host", "-buildmode=c-archive", "-o", filepath.Join(dir, "libxpwc.a")}
-		args = append(args, flags...)
-		var more []string
-		for _, variable := range env {
+		for i, variable := range env {
 			name, value, _ := strings.Cut(variable, "=")
-			more = append(more, name+"="+strings.Join(append([]string{value}, settings(t, name)...), " "))
+			env[i] = name + "=" + strings.TrimSpace(value+" "+strings.Join(settings(t, name), " "))
 		}
-		return tool("", more, "go", append(args, ".")...)
+		return tool("..", env, "scripts/with-xnnpack", "scripts/build-lib", dir)
 	})
 }
 

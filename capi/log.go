@@ -77,7 +77,7 @@ func (h *hostCallbacks) log(level C.uint32_t, message string) {
 		return
 	}
 	defer h.leave()
-	c := C.CString(oneLine(message))
+	c := C.CString(hostText(message))
 	defer C.free(unsafe.Pointer(c))
 	C.xpwc_call_log(h.callback(h.logger), level, c)
 }
@@ -93,10 +93,17 @@ func (h *hostCallbacks) reportProgress(p xpwc.Progress) {
 	C.xpwc_call_progress(h.callback(h.progress), name, C.uint64_t(p.Bytes), C.uint64_t(p.Done), C.uint64_t(p.Total))
 }
 
-// oneLine makes a text one line, which C can take whole.
-func oneLine(text string) string {
-	return strings.NewReplacer("\n", "; ", "\x00", "?").Replace(text)
-}
+// hostText makes a text one line, which C can take whole, in the names of xpwc.h.
+func hostText(text string) string { return hostWords.Replace(text) }
+
+var hostWords = strings.NewReplacer("\n", "; ", "\x00", "?",
+	"set Options.AllowUnsafeFile", "set XPWC_OPEN_ALLOW_UNSAFE_FILE",
+	"give NewSession one", "give xpwc_session_begin one",
+	"load it with Eager", "load it with XPWC_LOAD_EAGER",
+	"load before Finalize", "load before xpwc_session_finalize",
+	"the shape that it is packed as", "packing.dims",
+	"in Options.", "in xpwc_options.",
+)
 
 // A logHandler writes what happens to a cache to the host's log.
 type logHandler struct {

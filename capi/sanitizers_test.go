@@ -19,8 +19,7 @@ import (
 type sanitizer struct {
 	name     string
 	host     []string // flags of the host's compiler
-	library  []string // flags of go build
-	env      []string // for go build
+	library  string   // SANITIZE= of make lib
 	programs []string
 	mistakes []string // of sanitized.c
 	found    string
@@ -28,10 +27,10 @@ type sanitizer struct {
 
 var sanitizers = []sanitizer{
 	{
-		// What Go reads and writes of the host's memory is checked too. Its leak check passes over what Go refers to.
+		// Its leak check passes over what Go refers to.
 		name:     "AddressSanitizer and UndefinedBehaviorSanitizer",
 		host:     []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=all"},
-		library:  []string{"-asan"},
+		library:  "address",
 		programs: append([]string{"threads.cc", "last_error.c"}, onOneThread...),
 		mistakes: []string{"overflow"},
 		found:    `ERROR: AddressSanitizer: (heap-buffer-overflow|unknown-crash)`,
@@ -46,10 +45,9 @@ var sanitizers = []sanitizer{
 		found:    `ERROR: LeakSanitizer: detected memory leaks`,
 	},
 	{
-		// With this flag cgo reports Go's synchronisation to ThreadSanitizer.
 		name:     "ThreadSanitizer",
 		host:     []string{"-fsanitize=thread"},
-		env:      []string{"CGO_CFLAGS=-fsanitize=thread", "CGO_LDFLAGS=-fsanitize=thread"},
+		library:  "thread",
 		programs: []string{"threads.cc", "last_error.c", "maintenance.c", "watching.c", "warm.c"},
 		mistakes: []string{"race"},
 		found:    `WARNING: ThreadSanitizer: data race`,
@@ -79,8 +77,8 @@ func (s sanitizer) program(t *testing.T, source string) program {
 		t.Skipf("%s does not work here: %s", s.name, why)
 	}
 	p := program{source: source, compiler: compilersFor(source)[0], linkage: static, flags: s.host}
-	if s.library != nil || s.env != nil {
-		p.lib = library(t, s.name, s.env, s.library...)
+	if s.library != "" {
+		p.lib = library(t, s.library, "SANITIZE="+s.library)
 	}
 	return p
 }

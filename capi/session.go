@@ -24,7 +24,6 @@ type session struct {
 func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context C.uintptr_t,
 	tensors *C.xpwc_const_tensor, n C.size_t, handle *C.xpwc_session,
 ) C.xpwc_status {
-	zero(handle)
 	return withCache(of, func(c *cache) error {
 		switch {
 		case handle == nil:
@@ -84,8 +83,6 @@ func withSession(handle C.xpwc_session, do func(*session) error) C.xpwc_status {
 func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.bool, flags C.uint32_t,
 	packingValid C.bool, packed *C.struct_xpwc_packing, data *C.xpwc_const_pointer, size *C.size_t,
 ) C.xpwc_status {
-	zero(data)
-	zero(size)
 	return withSession(handle, func(s *session) error {
 		const known = C.XPWC_LOAD_EAGER | C.XPWC_LOAD_PACK_ONLY | C.XPWC_LOAD_RETAIN | C.XPWC_LOAD_COMPARE
 		switch {
@@ -147,9 +144,8 @@ func xpwcSessionAlias(handle C.xpwc_session, alias unsafe.Pointer, size C.size_t
 	})
 }
 
-//export xpwc_session_provider
-func xpwc_session_provider(handle C.xpwc_session, provider **C.struct_xnn_weights_cache_provider) C.xpwc_status {
-	zero(provider)
+//export xpwcSessionProvider
+func xpwcSessionProvider(handle C.xpwc_session, provider **C.struct_xnn_weights_cache_provider) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
 		if provider == nil {
 			return invalid("xpwc_session_provider: provider is NULL")
@@ -163,8 +159,8 @@ func xpwc_session_provider(handle C.xpwc_session, provider **C.struct_xnn_weight
 	})
 }
 
-//export xpwc_session_finalize
-func xpwc_session_finalize(handle C.xpwc_session) C.xpwc_status {
+//export xpwcSessionFinalize
+func xpwcSessionFinalize(handle C.xpwc_session) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
 		err := s.Finalize()
 		s.data.settle()
@@ -172,10 +168,8 @@ func xpwc_session_finalize(handle C.xpwc_session) C.xpwc_status {
 	})
 }
 
-//export xpwc_session_names
-func xpwc_session_names(handle C.xpwc_session, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
-	zero(names)
-	zero(count)
+//export xpwcSessionNames
+func xpwcSessionNames(handle C.xpwc_session, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
 		if names == nil || count == nil {
 			return invalid("xpwc_session_names: names or count is NULL")
@@ -184,13 +178,13 @@ func xpwc_session_names(handle C.xpwc_session, names *C.xpwc_strings, count *C.s
 	})
 }
 
-//export xpwc_session_check
-func xpwc_session_check(handle C.xpwc_session) C.xpwc_status {
+//export xpwcSessionCheck
+func xpwcSessionCheck(handle C.xpwc_session) C.xpwc_status {
 	return withSession(handle, func(s *session) error { return s.Err() })
 }
 
-//export xpwc_session_end
-func xpwc_session_end(handle C.xpwc_session) C.xpwc_status {
+//export xpwcSessionEnd
+func xpwcSessionEnd(handle C.xpwc_session) C.xpwc_status {
 	s, err := openSession(handle)
 	if err != nil {
 		return call(nil, func() error { return err })

@@ -3,38 +3,25 @@ package main
 // #include "host.h"
 import "C"
 
-import (
-	"unsafe"
+import "xpwc"
 
-	"xpwc"
-)
-
-//export xpwc_cache_stats
-func xpwc_cache_stats(handle C.xpwc_cache, stats *C.struct_xpwc_stats) C.xpwc_status {
-	fill := func(from *C.struct_xpwc_stats) { // what the host's struct covers
-		from.struct_size = stats.struct_size
-		n := min(uintptr(stats.struct_size), unsafe.Sizeof(*from))
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(stats)), n), unsafe.Slice((*byte)(unsafe.Pointer(from)), n))
-	}
-	valid := stats != nil && stats.struct_size <= C.xpwc_greatest_struct &&
-		uintptr(stats.struct_size) >= unsafe.Sizeof(stats.struct_size)
-	if valid {
-		fill(&C.struct_xpwc_stats{})
-	}
+//export xpwcCacheStats
+func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.bool,
+	all *C.struct_xpwc_stats,
+) C.xpwc_status {
 	return withCache(handle, func(c *cache) error {
 		switch {
 		case stats == nil:
 			return invalid("xpwc_cache_stats: stats is NULL")
-		case !valid:
+		case !bool(valid):
 			return invalid("xpwc_cache_stats: stats.struct_size is %d", stats.struct_size)
 		}
 		s := c.Stats()
-		fill(&C.struct_xpwc_stats{
+		*all = C.struct_xpwc_stats{
 			hits:                count(s.Hits),
 			misses:              C.uint64_t(s.Misses),
 			packed:              count(s.Packed),
 			reused:              count(s.Reused),
-			adopted:             count(s.Adopted),
 			verified:            count(s.Verified),
 			damaged_payloads:    C.uint64_t(s.DamagedPayloads),
 			private_unnamed:     count(s.Private[xpwc.ReasonUnnamed]),
@@ -56,7 +43,7 @@ func xpwc_cache_stats(handle C.xpwc_cache, stats *C.struct_xpwc_stats) C.xpwc_st
 			sources_changed:     C.uint64_t(s.SourcesChanged),
 			damaged:             C.uint64_t(flag(s.Damaged != nil)),
 			unverified:          count(s.Unverified),
-		})
+		}
 		return nil
 	})
 }

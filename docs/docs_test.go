@@ -78,11 +78,11 @@ func allTests(t *testing.T) map[string]bool {
 	return tests
 }
 
-// The tables of docs/sharing.md say which test shows what.
-func TestTheTestsThatTheSharingTablesNameExist(t *testing.T) {
+// The tables of docs/pull-requests.md say which test shows what.
+func TestTheTestsThatTheTablesOfPullRequestsNameExist(t *testing.T) {
 	tests := allTests(t)
-	require.True(t, tests["TestTheTestsThatTheSharingTablesNameExist"])
-	text, err := os.ReadFile("docs/sharing.md")
+	require.True(t, tests["TestTheTestsThatTheTablesOfPullRequestsNameExist"])
+	text, err := os.ReadFile("docs/pull-requests.md")
 	require.NoError(t, err)
 	name := regexp.MustCompile("`(Test\\w*)`")
 	rows := 0

@@ -23,6 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"xpwc"
+	"xpwc/executorch"
 	"xpwc/internal/reexec"
 	"xpwc/internal/registrytest"
 	"xpwc/metrics"
@@ -388,7 +389,10 @@ func TestTheOperationsGuideNamesMetricsAlertsAndErrorsThatThereAre(t *testing.T)
 	cache, err := xpwc.Open("", nil)
 	require.NoError(t, err)
 	defer cache.Close()
-	registered.MustRegister(metrics.NewCollector(cache))
+	model, err := executorch.Load("executorch/testdata/programs/mlp_dyn_fp32.pte", "", nil)
+	require.NoError(t, err)
+	defer model.Close()
+	registered.MustRegister(metrics.NewCollector(cache), metrics.NewRunnerCollector("pose", model))
 	families, err := registered.Gather()
 	require.NoError(t, err)
 	names := []string{}

@@ -59,7 +59,7 @@ var checkers = map[string]checker{
 	"cpp": compileC,
 	"sh":  callXPWCAndMake,
 
-	"text": nil, "cmake": nil, "json": nil, "yaml": nil, "ini": nil, "html": nil, "promql": nil,
+	"text": nil, "diff": nil, "cmake": nil, "json": nil, "yaml": nil, "ini": nil, "html": nil, "promql": nil,
 }
 
 func check(t *testing.T, s snippet) error {
@@ -91,12 +91,31 @@ func TestEverySnippetOfTheDocumentsCompiles(t *testing.T) {
 }
 
 // The C++ host of the README is one that is built and run: see capi/hello_test.go.
-func TestTheHostOfTheREADMEIsTheExample(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	host, err := os.ReadFile("examples/hello/hello.cpp")
-	require.NoError(t, err)
-	require.Contains(t, string(readme), "```cpp\n"+string(host)+"```\n")
+func TestTheChangedLinesOfTheDocumentsAreThoseOfTheExample(t *testing.T) {
+	out, err := exec.Command("diff", "-U0", "examples/hello/without.cpp", "examples/hello/hello.cpp").Output()
+	var differ *exec.ExitError
+	require.ErrorAs(t, err, &differ)
+	changed := func(text string) (lines []string) {
+		for line := range strings.Lines(text) {
+			if regexp.MustCompile(`^[-+][^-+]`).MatchString(line) {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	want := changed(string(out))
+	require.NotEmpty(t, want)
+	for _, document := range []string{"README.md", "docs/guide-c.md"} {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		var shown []string
+		for _, s := range snippets(document, string(text)) {
+			if s.language == "diff" {
+				shown = changed(s.text)
+			}
+		}
+		require.Equal(t, want, shown, document)
+	}
 }
 
 func TestABrokenSnippetIsFound(t *testing.T) {
@@ -170,7 +189,7 @@ func vetGo(t *testing.T, s snippet) error {
 
 // compileC compiles a file of C or C++ as it stands, with the headers of xpwc, XNNPACK and ExecuTorch.
 func compileC(t *testing.T, s snippet) error {
-	flags := []string{"-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Icapi/include"}
+	flags := []string{"-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Icapi/include", "-Icapi/reader"}
 	cflags, err := exec.Command("go", "env", "CGO_CFLAGS").Output()
 	require.NoError(t, err)
 	flags = append(flags, strings.Fields(string(cflags))...)

@@ -85,6 +85,7 @@ func (f *files) tensor(c *constant) (xpwc.Tensor, error) {
 		Identity: id,
 		Evict:    t.Evict,
 		Size:     4 * c.elements,
+		Refill:   true,
 		Fill: func(dst []byte) error {
 			if len(dst) != 4*c.elements {
 				return fmt.Errorf("%d bytes of memory for a constant of %d", len(dst), 4*c.elements)

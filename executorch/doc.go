@@ -2,7 +2,7 @@
 // their methods, and packs the weights of any.
 //
 //	m, err := executorch.Load("model.pte", "model.xpwc", nil)   // an inference.Runner
-//	outputs, err := m.Run(input)                                // a []float32, say
+//	outputs, err := m.Run(ctx, input)                           // a []float32, say
 //	err = m.Close()
 //
 // is all that most programs need, see [xpwc/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
@@ -23,6 +23,9 @@
 // one after it, see [Method.Stages]. So has one that keeps a state, such as a key-value cache, from one inference to
 // the next: it begins as zeros. A method that has yet other operators cannot be run here, [Method.Runnable] lists them;
 // its weights can be packed all the same ([Program.Shares]).
+//
+// [Program.Skeleton] writes a program without the weights that the stock runtime has in a file of packed weights. Such
+// a skeleton is refused here.
 //
 // A [File] is the named data of one file, as an [xpwc.DataMap], for programs that make subgraphs of their own. It
 // needs no cgo; a [Program] does.

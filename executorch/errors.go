@@ -23,8 +23,4 @@ var (
 
 	// ErrUnknownMethod is matched when a program has no method of a name. The error lists those that it has.
 	ErrUnknownMethod = errors.New("no such method")
-
-	// ErrClosed is matched by what is asked of a [File] or a [Program] after Close, as far as it needs the file's
-	// bytes.
-	ErrClosed = errors.New("ExecuTorch file is closed")
 )

@@ -3,6 +3,7 @@
 package executorch_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"xpwc"
 	"xpwc/executorch"
+	"xpwc/inference"
 	"xpwc/xnnpack"
 )
 
@@ -22,9 +24,10 @@ func Example() {
 		&executorch.Options{Method: "forward"})
 	check(err)
 	row := make([]float32, model.Inputs()[0].Shape[1])
-	outputs, err := model.Run(row)
+	outputs, err := model.Run(context.Background(), row)
 	check(err)
-	y := outputs[0].Data.([]float32)
+	y, err := inference.Output[float32](outputs[0])
+	check(err)
 	fmt.Println(outputs[0].Name, outputs[0].Shape, len(y))
 	check(model.Close()) // it waits until the file is written
 	// Output:

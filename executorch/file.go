@@ -42,15 +42,18 @@ type TensorMeta struct {
 }
 
 // OpenFile maps a .ptd or a .pte read-only and checks its named data; its identifier says which of them it is. Tensors'
-// bytes are not read. The error matches [ErrMalformed], [ErrUnsupported] or what the operating system returned, and
-// names the file. The file must not be changed in place while it is open, as for any mapping; replacing it by another
-// is harmless. The caller closes the file when everything that uses its data is closed.
+// bytes are not read. The error matches [ErrMalformed], [ErrUnsupported], [ErrSkeleton] or what the operating system
+// returned, and names the file. The file must not be changed in place while it is open, as for any mapping; replacing
+// it by another is harmless. The caller closes the file when everything that uses its data is closed.
 func OpenFile(path string) (*File, error) {
 	m, err := mapped.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open ExecuTorch file: %w", err)
 	}
 	c, err := parse(m.Data())
+	if IsSkeleton(m.Data()) {
+		err = ErrSkeleton
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open ExecuTorch file %s: %w", path, err), m.Close())
 	}
@@ -98,7 +101,7 @@ func place(e *entry) tensorfile.Place {
 
 // Tensor implements [xpwc.DataMap]. The content lies in the mapping, as the file has it, whatever the order of the
 // dimensions. It is copied, when it is asked for, only if its address is no multiple of 16 or fewer than 128 bytes of
-// the mapping follow its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
+// the mapping follow its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [xpwc.ErrClosed].
 func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	i, ok := f.byName[name]
 	if !ok {
@@ -109,18 +112,18 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 
 func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {
 	return tensorfile.Tensor(f.file, tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment},
-		ErrClosed)
+		xpwc.ErrClosed)
 }
 
 // read calls do with the file's bytes, which it must not keep.
 func (f *File) read(do func(file []byte)) error {
 	err := f.file.View(func(file []byte) error { do(file); return nil })
 	if errors.Is(err, fs.ErrClosed) {
-		return fmt.Errorf("%s: %w", f.Path(), ErrClosed)
+		return fmt.Errorf("%s: %w", f.Path(), xpwc.ErrClosed)
 	}
 	return err
 }
 
 // Close unmaps the file. Sessions, and runtimes that read its data at inference, must be gone before; what asks for
-// the file's bytes afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+// the file's bytes afterwards is an error that matches [xpwc.ErrClosed]. Closing twice is harmless.
 func (f *File) Close() error { return f.file.Close() }

@@ -102,7 +102,7 @@ func TestOperatorsThatXNNPACKDoesNotHaveAreComputedInGo(t *testing.T) {
 				p.methods[0].instructions[0][1].(table)[1] = append(args[:len(args)-2:len(args)-2], args[len(args)-1])
 				m, c.inputs = openBytes(t, p.bytes()).Methods()[0], []any{[]float32{0}}
 			}
-			out, err := loaded(t, m, "").Run(c.inputs...)
+			out, err := loaded(t, m, "").Run(t.Context(), c.inputs...)
 			require.NoError(t, err)
 			require.Equal(t, c.want, out[0].Data)
 		})
@@ -114,10 +114,10 @@ func TestATokenThatIsNotInTheVocabularyIsAnError(t *testing.T) {
 		[]any{shaped{3, 2}, typed{Long, []int32{2}}, -1, false, false}, shaped{2, 2}).bytes()).Methods()[0]
 	r := loaded(t, m, "")
 	for _, token := range []int64{-1, 3, 1 << 40} {
-		_, err := r.Run(make([]float32, 6), []int64{0, token})
+		_, err := r.Run(t.Context(), make([]float32, 6), []int64{0, token})
 		require.ErrorIs(t, err, compute.ErrIndex)
 	}
-	_, err := r.Run(make([]float32, 6), []int64{0, 2})
+	_, err := r.Run(t.Context(), make([]float32, 6), []int64{0, 2})
 	require.NoError(t, err)
 }
 
@@ -128,7 +128,7 @@ func TestAMethodMayReturnWhatItWasGiven(t *testing.T) {
 	m := &p.methods[0]
 	m.instructions = []table{kernel(0, 0, 2)}
 	m.outputs = []int32{2, 1, 2, 0}
-	out, err := loaded(t, openBytes(t, p.bytes()).Methods()[0], "").Run([]bool{true, false}, []int64{7})
+	out, err := loaded(t, openBytes(t, p.bytes()).Methods()[0], "").Run(t.Context(), []bool{true, false}, []int64{7})
 	require.NoError(t, err)
 	require.Equal(t, []any{[]bool{false, true}, []int64{7}, []bool{false, true}, []bool{true, false}},
 		[]any{out[0].Data, out[1].Data, out[2].Data, out[3].Data})
@@ -151,7 +151,7 @@ func TestWhatGoComputesLiesBetweenSubgraphsThatShareACache(t *testing.T) {
 		for i := range x {
 			x[i] = float32(i%13) / 8
 		}
-		out, err := r.Run(x)
+		out, err := r.Run(t.Context(), x)
 		require.NoError(t, err)
 		require.NoError(t, r.Close())
 		stats := r.Cache().Stats()
@@ -174,7 +174,7 @@ func TestAStateIsKeptFromOneRunToTheNextUntilItIsReset(t *testing.T) {
 		r := loaded(t, p.Methods()[0], file)
 		x := []float32{0.5, -1, 2, 3, 4, 5}
 		run := func() []float32 {
-			out, err := r.Run(x)
+			out, err := r.Run(t.Context(), x)
 			require.NoError(t, err)
 			return out[0].Data.([]float32)
 		}
@@ -184,9 +184,9 @@ func TestAStateIsKeptFromOneRunToTheNextUntilItIsReset(t *testing.T) {
 				require.InDelta(t, first[i]+float32(n)*x[i%3], y, 1e-5)
 			}
 		}
-		require.NoError(t, r.Reset())
+		require.NoError(t, r.Reset(t.Context()))
 		require.Equal(t, first, run())
 		require.NoError(t, r.Close())
-		require.ErrorIs(t, r.Reset(), xpwc.ErrClosed)
+		require.ErrorIs(t, r.Reset(t.Context()), xpwc.ErrClosed)
 	}
 }

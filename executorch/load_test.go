@@ -66,7 +66,7 @@ func TestLoadedProgramsComputeTheSameWithoutAFileAtTheFirstStartAndAtTheNext(t *
 			}{{"", true}, {file, true}, {file, false}} {
 				loaded, err := Load(p.Path(), start.file, o)
 				require.NoError(t, err)
-				outputs, err := loaded.Run(inputs...)
+				outputs, err := loaded.Run(t.Context(), inputs...)
 				require.NoError(t, err)
 				for i, v := range m.Outputs() {
 					content, shape := readArray(t, fmt.Sprintf("%s.out%d.npy", golden, i))
@@ -138,11 +138,11 @@ func TestDynamicInputsThatDoNotFitTogetherAreAnErrorAndNoHarm(t *testing.T) {
 	want := []float32{1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 11.5, 12.5}
 	for _, n := range []int{4, 3, 1, 2, 4} {
 		n *= width
-		got, err := m.Run(token[:n], half[:n], bit[:n])
+		got, err := m.Run(t.Context(), token[:n], half[:n], bit[:n])
 		require.NoError(t, err)
 		require.Equal(t, []int{n / width, width}, got[0].Shape)
 		require.Equal(t, want[:n], got[0].Data)
-		_, err = m.Run(token[:2*width], half[:3*width], bit[:4*width])
+		_, err = m.Run(t.Context(), token[:2*width], half[:3*width], bit[:4*width])
 		require.ErrorIs(t, err, xnnpack.InvalidParameter)
 	}
 }
@@ -162,13 +162,13 @@ func TestFewerRowsThanAnOutputOfFixedShapeHasAreAnErrorAndNoHarm(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 	x := sequence(rows*width, 0)
-	whole, err := m.Run(x)
+	whole, err := m.Run(t.Context(), x)
 	require.NoError(t, err)
 	for _, n := range []int{1, 3, 3} {
-		_, err := m.Run(x[:n*width])
+		_, err := m.Run(t.Context(), x[:n*width])
 		require.ErrorIs(t, err, inference.ErrOutputShape)
 	}
-	again, err := m.Run(x)
+	again, err := m.Run(t.Context(), x)
 	require.NoError(t, err)
 	require.Equal(t, whole, again)
 }

@@ -343,6 +343,9 @@ func exercise(t testing.TB, b []byte) {
 		return
 	}
 	defer func() { require.NoError(t, p.Close()) }()
+	if s, err := p.Skeleton(all); err == nil {
+		require.Less(t, s.HoleBytes, s.FileBytes)
+	}
 	var size int64
 	for i := range p.plan.values {
 		n := int64(1)

@@ -174,8 +174,8 @@ func (n depthwise) least(shapes) ([]int, error) {
 }
 func (n depthwise) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 
-// looksUp is true with several outputs in a group, for which XNNPACK uses matrix multiplication.
-func (n depthwise) looksUp() bool { return n.DepthMultiplier > 1 }
+// looksUp is false also with several outputs in a group: XNNPACK of 2024 reads the filter before it looks up.
+func (n depthwise) looksUp() bool { return false }
 func (n depthwise) packing(tensor func(xnnpack.ValueID) xnnpack.Tensor) packing.Identity {
 	return n.Packing(tensor(n.Filter), tensor(n.Bias), tensor(n.Input), tensor(n.Output))
 }

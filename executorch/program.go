@@ -105,8 +105,8 @@ func (p *Program) Path() string { return p.files.program().Path() }
 func (p *Program) DataMap() xpwc.DataMap { return p.data }
 
 // Close closes the files. Subgraphs, runtimes, loaders and sessions made of the program must be gone before; what is
-// asked of it afterwards, as far as it takes the files' bytes, is an error that matches [ErrClosed]. Closing twice is
-// harmless.
+// asked of it afterwards, as far as it takes the files' bytes, is an error that matches [xpwc.ErrClosed]. Closing twice
+// is harmless.
 func (p *Program) Close() error { return p.files.close() }
 
 // Method is one of a program's methods. It is a [models.Model] whose subgraph is that of all delegates and of the

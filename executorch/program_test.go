@@ -418,9 +418,9 @@ func TestAClosedProgramGivesNoBytes(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.NoError(t, p.Close())
 	_, err = m.Subgraph(l)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	_, err = p.DataMap().Tensor("kernel 0")
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	require.Len(t, m.Inputs(), 1)
 }
 

@@ -21,7 +21,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// programPath returns where a program of ExecuTorch's lies: in the repository, or, if it is too large for that, in
+// programPath returns where an ExecuTorch program lies: in the repository, or, if it is too large for that, in
 // the directory that XPWC_PROGRAMS names. Without that the test is skipped.
 func programPath(t testing.TB, name string) string {
 	t.Helper()

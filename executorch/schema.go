@@ -2,7 +2,7 @@ package executorch
 
 import "fmt"
 
-// The facts of ExecuTorch's schemas that this package reads: identifiers, and the slot of each field in its table, in
+// The facts from ExecuTorch's schemas that this package reads: identifiers, and the slot of each field in its table, in
 // the order the schema declares them.
 
 const (
@@ -46,7 +46,7 @@ const ( // TensorLayout
 // ScalarType is the type of a tensor's elements, with ExecuTorch's numbers, which are PyTorch's.
 type ScalarType int8
 
-// The types of ExecuTorch's scalar_type.fbs.
+// The types in ExecuTorch's scalar_type.fbs.
 const (
 	Byte           ScalarType = 0 // unsigned
 	Char           ScalarType = 1 // signed

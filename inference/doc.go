@@ -3,8 +3,8 @@
 //
 //	model, err := tflite.Load("selfie.tflite", "selfie.xpwc", nil)
 //	defer model.Close()
-//	outputs, err := model.Run(picture)              // a []float32
-//	mask := outputs[0].Data.([]float32)
+//	outputs, err := model.Run(ctx, picture)         // a []float32
+//	mask, err := inference.Output[float32](outputs[0])
 //
 // [xpwc/tflite.Load] and [xpwc/executorch.Load] read such models from files; [Load] takes any other [models.Model].
 // A host that gives XNNPACK memory, a thread pool or a workspace of its own uses packages xpwc, models and xnnpack
@@ -21,7 +21,8 @@
 //
 // # Processes and goroutines
 //
-// Loads of one cache file share the packed weights, in one process and in many. A Runner computes one Run after the
-// other. A program that is to compute several at the same time loads the model several times: each Runner has its own
-// memory for what it computes, and the packed weights are there once.
+// Loads of one cache file share the packed weights, in one process and in many. A Runner computes as many Runs at the
+// same time as [Options.Instances] says; further ones wait for their turn, in the order in which they came. Each
+// instance has its own memory for what it computes, and the packed weights are there once. [Runner.Reload] puts another
+// version of the model in force while Runs go on.
 package inference

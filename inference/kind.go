@@ -2,7 +2,6 @@ package inference
 
 import (
 	"fmt"
-	"slices"
 
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -14,7 +13,8 @@ type kind struct {
 	length func(input any) (n int, ok bool)
 	// give copies an input, and converts it if it is widened to single precision.
 	give func(to *xnnpack.Buffer, input any, widened bool)
-	take func(from *xnnpack.Buffer, n int) any
+	// take copies n elements of an output to where into has room for them, or else into new memory.
+	take func(from *xnnpack.Buffer, n int, into any) any
 }
 
 var kinds = map[models.Element]kind{
@@ -44,7 +44,11 @@ func numbers[T xnnpack.Number]() kind {
 				floats[i] = float32(n)
 			}
 		},
-		take: func(from *xnnpack.Buffer, n int) any { return slices.Clone(xnnpack.Numbers[T](from)[:n]) },
+		take: func(from *xnnpack.Buffer, n int, into any) any {
+			to, out := room[T](into, n)
+			copy(to, xnnpack.Numbers[T](from))
+			return out
+		},
 	}
 }
 
@@ -71,14 +75,26 @@ func booleans() kind {
 				}
 			}
 		},
-		take: func(from *xnnpack.Buffer, n int) any {
-			out := make([]bool, n)
-			for i := range out {
-				out[i] = from.Bytes()[i] != 0
+		take: func(from *xnnpack.Buffer, n int, into any) any {
+			to, out := room[bool](into, n)
+			for i := range to {
+				to[i] = from.Bytes()[i] != 0
 			}
 			return out
 		},
 	}
+}
+
+// room returns a slice of n elements, that of into if it has so many, and the same as an any.
+func room[T any](into any, n int) ([]T, any) {
+	to, ok := into.([]T)
+	switch {
+	case !ok || cap(to) < n:
+		to = make([]T, n)
+	case len(to) == n:
+		return to, into // as it is: an any of a slice takes memory
+	}
+	return to[:n], to[:n]
 }
 
 func length[T any](input any) (n int, ok bool) {

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +62,38 @@ type tooShort struct{}
 
 func (tooShort) Tensor(string) (xpwc.Tensor, error) { return xpwc.Tensor{Data: make([]byte, 1)}, nil }
 
+// anonymous returns how many KiB of anonymous memory this process has.
+func anonymous(t *testing.T) (kib int) {
+	t.Helper()
+	debug.FreeOSMemory()
+	status, err := os.ReadFile("/proc/self/status")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(status), "RssAnon:")
+	require.True(t, found)
+	kib, err = strconv.Atoi(strings.Fields(rest)[0])
+	require.NoError(t, err)
+	return kib
+}
+
+func TestMemoryOfOldVersionsGoesBackToTheSystem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads 80 instances")
+	}
+	pose := filepath.Join("..", "third_party", "models", "pose_landmark_full.tflite")
+	before := anonymous(t)
+	r, err := tflite.Load(pose, cacheFile(t), &inference.Options{Instances: 4})
+	require.NoError(t, err)
+	loaded := anonymous(t)
+	for range 20 {
+		m, err := tflite.Open(pose, nil)
+		require.NoError(t, err)
+		require.NoError(t, r.Reload(m))
+	}
+	require.Less(t, anonymous(t)-before, 2*(loaded-before), "after twenty versions, one is in memory")
+	require.NoError(t, r.Close())
+	require.Less(t, anonymous(t), loaded)
+}
+
 func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -110,9 +144,11 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 			return executorch.Load(program, file, &executorch.Options{Method: "backward"})
 		},
 		"a damaged cache": func() (*inference.Runner, error) {
-			return tflite.Load(model, damaged, &inference.Options{Cache: &xpwc.Options{Strict: true}})
+			return tflite.Load(model, damaged, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})
 		},
-		"a cache that is a model":   func() (*inference.Runner, error) { return tflite.Load(model, model, nil) },
+		"a cache that is a model": func() (*inference.Runner, error) {
+			return tflite.Load(model, model, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})
+		},
 		"no threads":                with(inference.Options{Threads: -1}),
 		"constants that nobody has": with(inference.Options{DataMap: none{}}),
 		"constants that are short":  with(inference.Options{DataMap: tooShort{}}),

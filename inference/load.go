@@ -1,59 +1,119 @@
 package inference
 
 import (
+	"cmp"
 	"errors"
-	"runtime"
+	"fmt"
 
 	"xpwc"
-	"xpwc/internal/instance"
 	"xpwc/models"
 )
 
 // Options of [Load]; nil and the zero value mean the defaults.
 type Options struct {
-	// Threads is how many threads compute a Run, the caller's included: 0 for as many as Go uses,
-	// [runtime.GOMAXPROCS], and 1 for the caller's alone.
+	// Instances is how many Runs can compute at the same time: 0 and 1 mean one. The packed weights are there once;
+	// each instance has memory of its own for inputs, outputs and what is between them.
+	Instances int
+
+	// Threads is how many threads compute one Run. 0 and 1 mean one: the thread that calls Run. With more, all Runners
+	// of the process that have the same number share one pool of threads. Leave it at 1 if several Runs compute at the
+	// same time; more threads make a single Run faster on processors that are idle.
 	Threads int
 
-	// Cache has the options of the cache; nil means its defaults. Loads of one cache file in one process must have the
-	// same (xpwc.ErrOtherOptions), but for Logger and Progress.
-	Cache *xpwc.Options
+	// Cache has the packed weights, in place of a cache file that Load opens. It stays the caller's, who closes it
+	// after the Runner.
+	Cache *xpwc.Cache
+
+	// CacheFrom has models with fewer bytes of weights do without the cache file, which is then neither read nor made:
+	// they are packed into memory, as with no cache file, because a small model packs faster than a file is made. The
+	// bytes are those of the weights that are packed, as XNNPACK is given them: half precision is widened, for
+	// instance. 0 means that every model uses the file. Load decides it, for later Reloads too. With Cache it has no
+	// effect.
+	CacheFrom int64
+
+	// CacheOptions are those of the cache file; nil means their defaults. Loads of one cache file in one process must
+	// have the same (xpwc.ErrOtherOptions), but for Logger and Progress. A file that cannot be used is an error only if
+	// Strict is set: OrMemory is always set without it.
+	CacheOptions *xpwc.Options
 
 	// DataMap gives the constants in place of the model's own data map, under the same names and in the same sizes;
 	// nil means the model's own. It must be usable until the Runner is closed, which does not close it.
 	DataMap xpwc.DataMap
 }
 
+// ErrOptions: the options say what cannot be.
+var ErrOptions = xpwc.ErrOptions
+
+// ErrStates: the model keeps states from one Run to the next, and is to have several instances, of which nobody knows
+// which one a Run gets.
+var ErrStates = errors.New("a model that keeps states has one instance; load it once for each sequence of Runs")
+
 // Load makes a model ready to run, with its packed weights in the cache file. The file need not exist, see [xpwc.Open];
-// if it is empty, the weights are packed into memory that nobody shares and that is gone with Close. A file that cannot
-// be written to is no error: what had to be packed is in private memory then, and Stats of [Runner.Cache] says why.
+// if it is empty, the weights are packed into Options.Cache or, without one, into memory that nobody shares and that is
+// gone with Close. A cache file never makes a model fail, unless its options are Strict: if it cannot be used or
+// written to, what had to be packed is in private memory, Stats of [Runner.Cache] says why, and the logger is given an
+// event.
 //
 // Load takes the model over: it is closed with the Runner, or when Load fails. Errors: those of [xpwc.Open], of the
-// model and of XNNPACK, [models.ErrElement] if an input or an output has no type in Go, and [xpwc.ErrSourceChanged] if
-// the model was changed in place while it was packed: load it again.
-func Load(m models.Model, cacheFile string, o *Options) (*Runner, error) {
+// model and of XNNPACK, [models.ErrElement] if an input or an output has no type in Go, [ErrOptions], [ErrStates], and
+// [xpwc.ErrSourceChanged] if the model was changed in place while it was packed: load it again.
+func Load(m models.Model, cacheFile string, o *Options) (r *Runner, err error) {
 	if o == nil {
 		o = &Options{}
 	}
-	r, err := load(m, cacheFile, o)
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
+	loaded := false
+	defer func() { // also after a panic of the model's
+		switch {
+		case loaded:
+		case r == nil:
+			err = errors.Join(err, m.Close())
+		default:
+			r, err = nil, errors.Join(err, r.Close())
+		}
+	}()
+	if cacheFile != "" && o.CacheFrom > 0 && weightsOf(m) < o.CacheFrom {
+		cacheFile = ""
 	}
-	return r, nil
-}
-
-func load(m models.Model, cacheFile string, o *Options) (*Runner, error) {
-	threads := o.Threads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	open := func() (*xpwc.Cache, error) { return xpwc.Open(cacheFile, o.Cache) }
-	i, err := instance.New(m, instance.PackedIn(open, o.DataMap), threads)
-	if err != nil {
+	if r, err = newRunner(cacheFile, *o); err != nil {
 		return nil, err
 	}
-	if err := i.Prepare(); err != nil {
-		return nil, errors.Join(err, i.Close())
+	err = r.Reload(m)
+	loaded = err == nil
+	return r, err
+}
+
+// weightsOf returns how many bytes of weights XNNPACK packs of a model.
+func weightsOf(m models.Model) (bytes int64) {
+	for _, share := range m.Shares(1) {
+		bytes += share.Bytes
 	}
-	return &Runner{instance: i, model: m, cache: i.Cache, inputs: m.Inputs(), outputs: m.Outputs()}, nil
+	return bytes
+}
+
+// newRunner makes a Runner without a model.
+func newRunner(cacheFile string, o Options) (*Runner, error) {
+	switch o.Instances, o.Threads = cmp.Or(o.Instances, 1), cmp.Or(o.Threads, 1); {
+	case o.Instances < 0:
+		return nil, fmt.Errorf("%w: %d instances", ErrOptions, o.Instances)
+	case o.CacheFrom < 0:
+		return nil, fmt.Errorf("%w: a cache file from %d bytes of weights on", ErrOptions, o.CacheFrom)
+	case o.Cache != nil && cacheFile != "":
+		return nil, fmt.Errorf("%w: both a cache and the cache file %s", ErrOptions, cacheFile)
+	}
+	r := &Runner{options: o, cache: o.Cache, turns: make(chan struct{}, o.Instances), ended: make(chan struct{})}
+	if r.cache == nil {
+		var of xpwc.Options
+		if o.CacheOptions != nil {
+			of = *o.CacheOptions
+		}
+		of.OrMemory = of.OrMemory || !of.Strict
+		var err error
+		if r.cache, err = xpwc.Open(cacheFile, &of); err != nil {
+			return nil, err
+		}
+	}
+	for range o.Instances {
+		r.turns <- struct{}{}
+	}
+	return r, nil
 }

@@ -27,7 +27,7 @@ func TestARunGivesNoOutputsOfWeightsThatTheDiskLost(t *testing.T) {
 	require.NoError(t, err)
 	input := sequence(256 * 256 * 3)
 	require.Error(t, r.Cache().Save())
-	outputs, err := r.Run(input)
+	outputs, err := r.Run(t.Context(), input)
 	require.ErrorIs(t, err, xpwc.ErrLost)
 	require.Nil(t, outputs)
 	require.NoError(t, r.Close())

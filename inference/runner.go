@@ -1,11 +1,13 @@
 package inference
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"xpwc"
 	"xpwc/internal/instance"
@@ -24,23 +26,44 @@ var (
 	ErrInputSize = errors.New("wrong size of input")
 )
 
-// ErrOutputShape is an error of [Runner.Run]: an input has fewer rows than its value, and an output would have fewer
-// elements, though its value is not [models.Value.Dynamic].
+// ErrOutputShape is an error of [Runner.Run]: an input has fewer rows than in the model, and this changes the shape of
+// an output for which the model has one shape only. Give the input all its rows, or use a model in which the output is
+// [models.Value.Dynamic].
 var ErrOutputShape = instance.ErrOutputShape
 
-// A Runner is a model that is ready to run. Its methods may be called from many goroutines; calls of Run wait for each
-// other. It must be closed.
+// A Runner is a model that is ready to run. Its methods may be called from many goroutines; as many Runs as it has
+// instances compute at the same time, and further ones wait for their turn. It must be closed.
 type Runner struct {
-	inputs, outputs []models.Value
-	model           models.Model
-	cache           *xpwc.Cache
+	options Options
+	cache   *xpwc.Cache
+	turns   chan struct{} // has one for each Run that may begin; those who wait are served in the order of their coming
+	ended   chan struct{} // closed by Close
 
-	mu       sync.Mutex
-	instance *instance.Instance // nil when closed
+	change sync.Mutex // one Reload or Close at a time
+
+	mu    sync.Mutex // of what follows, and of versions; nothing else is locked, and nobody waits, while it is held
+	now   *version   // the one in force, or that was when the Runner was closed
+	stats Stats
 }
 
-// An Output is what a Run computed. It is the caller's own: no other Run and no Close changes it.
-type Output struct {
+// Stats has what a [Runner] does, and what it has done since it was loaded.
+type Stats struct {
+	Instances int // how many Runs can compute at the same time
+	Running   int // Runs that compute now
+	Waiting   int // Runs that wait for their turn now
+
+	Runs      int64 // that computed their outputs
+	Failed    int64 // Runs that had their turn and returned an error
+	Abandoned int64 // Runs that did not wait for their turn until it came: their context was done, or the Runner closed
+	// Waited is how long Runs waited for their turn, all together.
+	Waited time.Duration
+
+	Reloads       int64 // that put another version in force
+	FailedReloads int64 // that returned an error; the version before stayed
+}
+
+// A Result is an output that a Run computed. It is the caller's own: no other Run and no Close changes it.
+type Result struct {
 	Name string
 	// Shape gives the dimensions, outermost first. It is the model's, but for values that are [models.Value.Dynamic].
 	Shape []int
@@ -48,82 +71,244 @@ type Output struct {
 	Data any
 }
 
+// ErrOutputType is an error of [Output].
+var ErrOutputType = errors.New("wrong type of output")
+
+// Output returns the elements of a result, row by row: a []float32 with Output[float32]. The error matches
+// [ErrOutputType], and says which type the elements have.
+func Output[T xnnpack.Number | bool](r Result) ([]T, error) {
+	data, ok := r.Data.([]T)
+	if !ok {
+		return nil, fmt.Errorf("%w %q: %T, not %T", ErrOutputType, r.Name, r.Data, data)
+	}
+	return data, nil
+}
+
 // Inputs returns what Run takes, in this order.
-func (r *Runner) Inputs() []models.Value { return r.model.Inputs() }
+func (r *Runner) Inputs() []models.Value { return slices.Clone(r.inForce().inputs) }
 
 // Outputs returns what Run returns, in this order.
-func (r *Runner) Outputs() []models.Value { return r.model.Outputs() }
+func (r *Runner) Outputs() []models.Value { return slices.Clone(r.inForce().outputs) }
 
-// Cache returns the Runner's handle of the cache, for its Stats and Save, and for package metrics. It is closed with
-// the Runner, and Stats can be asked for afterwards.
-func (r *Runner) Cache() *xpwc.Cache { return r.cache }
-
-// Run computes the outputs. Each input is a slice of its value's type; its elements are copied, row by row. It has as
-// many as the value's shape, or fewer rows if the value is [models.Value.Dynamic]: then the first dimension is what the
-// length makes it, at least 1. A Run with other lengths than the one before takes the time to plan the memory anew.
-//
-// Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrOutputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
-// packed weights may be lost, as [xpwc.Session.Err] has it: close the Runner and load the model again; and those of
-// XNNPACK, if inputs do not fit together. What must not be wrong on a failing disk of another system than Linux, or
-// under overlayfs, is computed after [xpwc.Cache.Save].
-func (r *Runner) Run(inputs ...any) ([]Output, error) {
+func (r *Runner) inForce() *version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.instance == nil {
-		return nil, fmt.Errorf("run: %w", xpwc.ErrClosed)
-	}
-	shapes, err := r.shapes(inputs)
+	return r.now
+}
+
+// Cache returns the cache with the packed weights, for its Stats and Save, and for package metrics. It is that of
+// Options.Cache, or else closed with the Runner, and Stats can be asked for afterwards.
+func (r *Runner) Cache() *xpwc.Cache { return r.cache }
+
+// Stats returns what the Runner does and has done.
+func (r *Runner) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stats
+	s.Instances, s.Running = r.options.Instances, r.options.Instances-len(r.turns)
+	return s
+}
+
+// Run waits for its turn and computes the outputs. Each input is a slice of its value's type; its elements are copied,
+// row by row. It has as many as the value's shape, or fewer rows if the value is [models.Value.Dynamic]: then the first
+// dimension is what the length makes it, at least 1. A Run with other lengths than the one before, of the same
+// instance, takes the time to plan the memory anew.
+//
+// When ctx is done, a Run that waits returns its error; one that computes goes on.
+//
+// Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrOutputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
+// packed weights may be lost, as [xpwc.Session.Err] has it: load the model again; and those of XNNPACK, if inputs do
+// not fit together. What must not be wrong on a failing disk of another system than Linux, or under overlayfs, is
+// computed after [xpwc.Cache.Save].
+func (r *Runner) Run(ctx context.Context, inputs ...any) ([]Result, error) {
+	return r.RunInto(ctx, nil, inputs...)
+}
+
+// RunInto is Run, with results where the caller has memory for them, as append has it: those of a Run before, or ones
+// whose Data are slices of the outputs' types. What Data has room for is written there; where it has none, or is of
+// another type, there is new memory. With an error, what the memory has is undefined.
+func (r *Runner) RunInto(ctx context.Context, into []Result, inputs ...any) ([]Result, error) {
+	v, i, err := r.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i, input := range inputs {
-		if err := r.instance.ShapeInput(i, shapes[i]); err != nil {
-			return nil, err
-		}
-		v := r.inputs[i]
-		kinds[v.Element()].give(r.instance.Inputs[i], input, v.Widened())
+	defer r.end(v, i)
+	results, err := v.compute(i, into, inputs)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.stats.Failed++
+	} else {
+		r.stats.Runs++
 	}
-	if _, err := r.instance.Infer(); err != nil {
+	return results, err
+}
+
+// begin waits for the turn of a Run, and returns an instance for it alone.
+func (r *Runner) begin(ctx context.Context) (*version, *instance.Instance, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("run: %w", r.abandoned(err))
+	}
+	select {
+	case <-r.turns:
+	default:
+		if err := r.wait(ctx); err != nil {
+			return nil, nil, fmt.Errorf("run: %w", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v := r.now
+	if v.retired != nil { // the Runner is closed
+		r.turns <- struct{}{}
+		r.stats.Abandoned++
+		return nil, nil, fmt.Errorf("run: %w", xpwc.ErrClosed)
+	}
+	last := len(v.free) - 1
+	i := v.free[last]
+	v.free = v.free[:last]
+	return v, i, nil
+}
+
+// wait waits for the turn of a Run.
+func (r *Runner) wait(ctx context.Context) error {
+	defer r.waits()()
+	select {
+	case <-r.turns:
+		return nil
+	case <-ctx.Done():
+		return r.abandoned(ctx.Err())
+	case <-r.ended:
+		return r.abandoned(xpwc.ErrClosed)
+	}
+}
+
+// waits counts a Run that waits, until ended is called.
+func (r *Runner) waits() (ended func()) {
+	start := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.Waiting++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.stats.Waiting--
+		r.stats.Waited += time.Since(start)
+	}
+}
+
+func (r *Runner) abandoned(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.Abandoned++
+	return err
+}
+
+// end has the next Run begin.
+func (r *Runner) end(v *version, i *instance.Instance) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v.free = append(v.free, i)
+	v.endLocked()
+	r.turns <- struct{}{} // has room for each instance
+}
+
+func (v *version) compute(i *instance.Instance, into []Result, inputs []any) ([]Result, error) {
+	shapes, err := v.shapes(inputs)
+	if err != nil {
 		return nil, err
 	}
-	outputs := make([]Output, len(r.outputs))
-	for i, v := range r.outputs {
-		shape := r.instance.OutputShape(i)
-		data := kinds[v.Element()].take(r.instance.Outputs[i], xnnpack.Elements(shape))
-		outputs[i] = Output{v.Name, slices.Clone(shape), data}
+	for k, input := range inputs {
+		if err := i.ShapeInput(k, shapes[k]); err != nil {
+			return nil, err
+		}
+		of := v.inputs[k]
+		kinds[of.Element()].give(i.Inputs[k], input, of.Widened())
 	}
-	return outputs, nil
+	if _, err := i.Infer(); err != nil {
+		return nil, err
+	}
+	results := slices.Grow(into[:0], len(v.outputs))[:len(v.outputs)]
+	for k, of := range v.outputs {
+		to, shape := &results[k], i.OutputShape(k)
+		to.Name = of.Name
+		if !slices.Equal(to.Shape, shape) {
+			to.Shape = slices.Clone(shape)
+		}
+		to.Data = kinds[of.Element()].take(i.Outputs[k], xnnpack.Elements(shape), to.Data)
+	}
+	return results, nil
 }
 
 // Reset makes the states that the model keeps from one Run to the next, such as the keys and values of past tokens,
-// what they were before the first. The error matches [xpwc.ErrClosed] after Close.
-func (r *Runner) Reset() error {
+// what they were before the first. It waits for its turn as a Run does. Errors: that of ctx, and [xpwc.ErrClosed].
+func (r *Runner) Reset(ctx context.Context) error {
+	v, i, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.end(v, i)
+	return i.Reset()
+}
+
+// Reload puts another version of the model in force. It is loaded beside the one that serves, into the same cache and
+// with the same options; then all Runs that begin compute with it, those that waited among them. Runs under way end
+// with the version that they began with, which is then closed. Reload returns after that. If the new version cannot be
+// loaded, the old one goes on as if nothing had been. States begin anew. Inputs and outputs may differ from the old
+// ones: Runs are refused inputs that the version in force does not take.
+//
+// Reload takes the model over, as Load does: it must not be the one in force. It has the same errors, and
+// [xpwc.ErrClosed] after Close.
+func (r *Runner) Reload(m models.Model) error {
+	r.change.Lock()
+	defer r.change.Unlock()
+	old, err := r.reload(m)
+	if err != nil || old == nil {
+		return err
+	}
+	return old.end()
+}
+
+// reload returns the version that was in force, if there was one.
+func (r *Runner) reload(m models.Model) (old *version, err error) {
+	select {
+	case <-r.ended:
+		return nil, errors.Join(fmt.Errorf("reload: %w", xpwc.ErrClosed), m.Close())
+	default:
+	}
+	v, err := r.load(m)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.instance == nil {
-		return fmt.Errorf("reset: %w", xpwc.ErrClosed)
+	if err != nil {
+		r.stats.FailedReloads++
+		return nil, err
 	}
-	return r.instance.Reset()
+	old, r.now = r.now, v
+	if old != nil {
+		r.stats.Reloads++
+		old.retireLocked()
+	}
+	return old, nil
 }
 
 // shapes returns the shape of each input in this Run.
-func (r *Runner) shapes(inputs []any) ([][]int, error) {
-	if len(inputs) != len(r.inputs) {
-		all := make([]string, len(r.inputs))
-		for i, v := range r.inputs {
-			all[i] = fmt.Sprintf("%q, %s", v.Name, takes(v))
+func (v *version) shapes(inputs []any) ([][]int, error) {
+	if len(inputs) != len(v.inputs) {
+		all := make([]string, len(v.inputs))
+		for i, of := range v.inputs {
+			all[i] = fmt.Sprintf("%q, %s", of.Name, takes(of))
 		}
 		return nil, fmt.Errorf("%w: %d, not %d: %s", ErrInputCount, len(inputs), len(all), strings.Join(all, "; "))
 	}
 	shapes := make([][]int, len(inputs))
 	for i, input := range inputs {
-		v := r.inputs[i]
-		n, ok := kinds[v.Element()].length(input)
+		of := v.inputs[i]
+		n, ok := kinds[of.Element()].length(input)
 		if !ok {
-			return nil, fmt.Errorf("%w %q: %T, not %s", ErrInputType, v.Name, input, takes(v))
+			return nil, fmt.Errorf("%w %q: %T, not %s", ErrInputType, of.Name, input, takes(of))
 		}
-		if shapes[i] = shapeOf(v, n); shapes[i] == nil {
-			return nil, fmt.Errorf("%w %q: %d elements, not those of %s", ErrInputSize, v.Name, n, takes(v))
+		if shapes[i] = shapeOf(of, n); shapes[i] == nil {
+			return nil, fmt.Errorf("%w %q: %d elements, not those of %s", ErrInputSize, of.Name, n, takes(of))
 		}
 	}
 	return shapes, nil
@@ -153,15 +338,34 @@ func takes(v models.Value) string {
 	return text
 }
 
-// Close waits for a Run that computes, deletes what Load made, and closes the model and the cache. It waits until what
-// was packed is on the disk, and returns an error if it cannot get there. Closing twice is harmless.
+// Close waits for Runs that compute, deletes what Load made, and closes the model and the cache that Load opened. Runs
+// that wait return [xpwc.ErrClosed]. It waits until what was packed is on the disk, and returns an error if it cannot
+// get there. Closing twice is harmless.
 func (r *Runner) Close() error {
+	r.change.Lock()
+	defer r.change.Unlock()
+	select {
+	case <-r.ended:
+		return nil
+	default:
+		close(r.ended)
+	}
+	var err error
+	if v := r.retire(); v != nil {
+		err = v.end()
+	}
+	if r.options.Cache == nil {
+		err = errors.Join(err, r.cache.Close())
+	}
+	return err
+}
+
+// retire has no further Run begin, and returns the version that was in force, if there was one.
+func (r *Runner) retire() *version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.instance == nil {
-		return nil
+	if r.now != nil {
+		r.now.retireLocked()
 	}
-	err := errors.Join(r.instance.Close(), r.model.Close())
-	r.instance = nil
-	return err
+	return r.now
 }

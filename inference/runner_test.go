@@ -3,10 +3,13 @@
 package inference_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,7 +58,7 @@ func TestInputsAndOutputsAreSlicesOfTheDeclaredTypes(t *testing.T) {
 		require.Equal(t, want, r.Inputs()[i].Element())
 	}
 	n := []int8{0, 0, 2, -1, 0, 7}
-	got, err := r.Run([]int64{-3, 0, 5, 16777216, 7, 1}, n, []bool{true, false, true, true, true, false})
+	got, err := r.Run(t.Context(), []int64{-3, 0, 5, 16777216, 7, 1}, n, []bool{true, false, true, true, true, false})
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 3}, got[0].Shape)
 	require.Equal(t, []float32{-2.5, 0, 6.5, 16777216, 7.5, 0}, got[0].Data)
@@ -63,7 +66,7 @@ func TestInputsAndOutputsAreSlicesOfTheDeclaredTypes(t *testing.T) {
 	require.Equal(t, float32(2), r.Outputs()[1].Quantization.Scale)
 
 	kept := slices.Clone(got[0].Data.([]float32))
-	_, err = r.Run(make([]int64, 6), n, make([]bool, 6))
+	_, err = r.Run(t.Context(), make([]int64, 6), n, make([]bool, 6))
 	require.NoError(t, err)
 	require.Equal(t, kept, got[0].Data, "outputs are the caller's own")
 }
@@ -91,11 +94,11 @@ func TestWrongInputsAreErrorsThatNameThem(t *testing.T) {
 		{[]any{ints[:0], small, bits}, inference.ErrInputSize, `"input 0": 0 elements`},
 		{[]any{ints[:3], small, bits}, inference.ErrInputSize, `"input 0": 3 elements`},
 	} {
-		_, err := r.Run(c.inputs...)
+		_, err := r.Run(t.Context(), c.inputs...)
 		require.ErrorIs(t, err, c.err)
 		require.ErrorContains(t, err, c.text)
 	}
-	_, err := r.Run(ints, small, bits)
+	_, err := r.Run(t.Context(), ints, small, bits)
 	require.NoError(t, err, "a refused input does no harm")
 }
 
@@ -106,23 +109,23 @@ func TestADynamicInputHasAsManyRowsAsItsLengthMakes(t *testing.T) {
 	rows, width, results := in.Shape[0], in.Shape[1], out.Shape[1]
 	require.Greater(t, rows, 2)
 	all := sequence(rows * width)
-	whole, err := r.Run(all)
+	whole, err := r.Run(t.Context(), all)
 	require.NoError(t, err)
 	require.Equal(t, []int{rows, results}, whole[0].Shape)
 	want := whole[0].Data.([]float32)
 	for _, n := range []int{1, rows, 2, 2, rows - 1, rows} {
-		some, err := r.Run(all[:n*width])
+		some, err := r.Run(t.Context(), all[:n*width])
 		require.NoError(t, err)
 		require.Equal(t, []int{n, results}, some[0].Shape)
 		require.Len(t, some[0].Data, n*results)
 		require.InDeltaSlice(t, want[:n*results], some[0].Data, 1e-5)
 	}
 	for _, n := range []int{0, 1, width + 1, (rows + 1) * width} {
-		_, err := r.Run(make([]float32, n))
+		_, err := r.Run(t.Context(), make([]float32, n))
 		require.ErrorIs(t, err, inference.ErrInputSize)
 		require.ErrorContains(t, err, "or fewer rows")
 	}
-	again, err := r.Run(all)
+	again, err := r.Run(t.Context(), all)
 	require.NoError(t, err)
 	require.Equal(t, whole, again)
 }
@@ -131,7 +134,7 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	file, picture := cacheFile(t), sequence(256*256*3)
 	alone, err := tflite.Load(selfie, cacheFile(t), nil)
 	require.NoError(t, err)
-	want, err := alone.Run(picture)
+	want, err := alone.Run(t.Context(), picture)
 	require.NoError(t, err)
 	require.NoError(t, alone.Close())
 	runners := make([]*inference.Runner, 4)
@@ -141,8 +144,8 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 			r, err := tflite.Load(selfie, file, &inference.Options{Threads: 1 + i%2})
 			if err == nil {
 				runners[i] = r
-				var got []inference.Output
-				got, err = r.Run(picture)
+				var got []inference.Result
+				got, err = r.Run(t.Context(), picture)
 				if err == nil && !slices.Equal(want[0].Data.([]float32), got[0].Data.([]float32)) {
 					t.Error("other outputs")
 				}
@@ -162,7 +165,7 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	}
 	next, err := tflite.Load(selfie, file, nil)
 	require.NoError(t, err)
-	got, err := next.Run(picture)
+	got, err := next.Run(t.Context(), picture)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.NoError(t, next.Close())
@@ -177,7 +180,7 @@ func TestOneRunnerServesManyGoroutinesUntilItIsClosed(t *testing.T) {
 	wants := make([]any, rows)
 	input := func(n int) []float32 { return sequence((rows + n) * width)[:(n+1)*width] }
 	for n := range rows {
-		outputs, err := r.Run(input(n))
+		outputs, err := r.Run(t.Context(), input(n))
 		require.NoError(t, err)
 		wants[n] = outputs[0].Data
 	}
@@ -186,7 +189,7 @@ func TestOneRunnerServesManyGoroutinesUntilItIsClosed(t *testing.T) {
 	for g := range 4 {
 		group.Go(func() {
 			for i := g; ; i++ {
-				outputs, err := r.Run(input(i % rows))
+				outputs, err := r.Run(t.Context(), input(i%rows))
 				if err != nil {
 					if !errors.Is(err, xpwc.ErrClosed) {
 						t.Error(err)
@@ -215,7 +218,7 @@ func TestARunnerThatIsClosedComputesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.NoError(t, r.Close())
-	_, err = r.Run(make([]int64, 6), make([]int8, 6), make([]bool, 6))
+	_, err = r.Run(t.Context(), make([]int64, 6), make([]int8, 6), make([]bool, 6))
 	require.ErrorIs(t, err, xpwc.ErrClosed)
 	require.Len(t, r.Inputs(), 3)
 	require.ErrorIs(t, r.Cache().Save(), xpwc.ErrClosed)
@@ -249,18 +252,18 @@ func open(t testing.TB) *counted {
 }
 
 func TestALoadThatFailsClosesTheModel(t *testing.T) {
-	dir := t.TempDir()
+	dir, strict := t.TempDir(), &inference.Options{CacheOptions: &xpwc.Options{Strict: true}}
 	for name, c := range map[string]struct {
 		file    string
 		options *inference.Options
 		kind    xnnpack.Datatype
 		err     error
 	}{
-		"the cache is a directory":   {dir, nil, 0, xpwc.ErrNotCache},
+		"the cache is a directory":   {dir, strict, 0, xpwc.ErrNotCache},
 		"no threads":                 {"", &inference.Options{Threads: -1}, 0, xnnpack.InvalidParameter},
 		"a type that Go has not":     {"", nil, xnnpack.ChannelQInt4, models.ErrElement},
 		"constants that nobody has":  {"", &inference.Options{DataMap: none{}}, 0, xpwc.ErrUnknownTensor},
-		"the directory is not there": {filepath.Join(dir, "none", "f"), nil, 0, os.ErrNotExist},
+		"the directory is not there": {filepath.Join(dir, "none", "f"), strict, 0, os.ErrNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := open(t)
@@ -304,15 +307,99 @@ func TestAnotherDataMapGivesTheConstants(t *testing.T) {
 	require.Positive(t, data.times)
 }
 
+func TestASmallModelDoesWithoutTheCacheFileIfItIsToldTo(t *testing.T) {
+	file, picture := cacheFile(t), sequence(256*256*3)
+	run := func(from int64) (outputs []inference.Result, s xpwc.Stats) {
+		r, err := tflite.Load(selfie, file, &inference.Options{CacheFrom: from})
+		require.NoError(t, err)
+		outputs, err = r.Run(t.Context(), picture)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		return outputs, r.Cache().Stats()
+	}
+	want, s := run(1 << 20)
+	require.NoFileExists(t, file)
+	require.NotZero(t, s.Packed.Entries, "into memory")
+	require.Zero(t, s.FileBytes)
+	got, s := run(1 << 10)
+	require.Equal(t, want, got)
+	require.NotZero(t, s.FileBytes)
+	got, s = run(1 << 20)
+	require.Equal(t, want, got)
+	require.Zero(t, s.Hits.Entries, "the file that is there is not read")
+	_, s = run(0)
+	require.NotZero(t, s.Hits.Entries)
+}
+
 func TestWhatCannotBeWrittenIsPackedPrivately(t *testing.T) {
 	file := cacheFile(t)
-	r, err := tflite.Load(selfie, file, &inference.Options{Cache: &xpwc.Options{ReadOnly: true}})
+	r, err := tflite.Load(selfie, file, &inference.Options{CacheOptions: &xpwc.Options{ReadOnly: true}})
 	require.NoError(t, err)
-	_, err = r.Run(sequence(256 * 256 * 3))
+	_, err = r.Run(t.Context(), sequence(256*256*3))
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.Positive(t, r.Cache().Stats().Private[xpwc.ReasonReadOnly].Entries)
 	require.NoFileExists(t, file)
+}
+
+func TestAModelRunsWithoutACacheFileThatCannotBeUsed(t *testing.T) {
+	picture := sequence(256 * 256 * 3)
+	alone, err := tflite.Load(selfie, "", nil)
+	require.NoError(t, err)
+	defer alone.Close()
+	want, err := alone.Run(t.Context(), picture)
+	require.NoError(t, err)
+	dir, open := t.TempDir(), cacheFile(t)
+	require.NoError(t, os.WriteFile(open, nil, 0o600))
+	require.NoError(t, os.Chmod(open, 0o666))
+	for what, file := range map[string]string{
+		"a directory": dir, "in no directory": filepath.Join(dir, "none", "f"), "a model": selfie, "for all": open,
+	} {
+		t.Run(what, func(t *testing.T) {
+			var logged bytes.Buffer
+			o := &inference.Options{CacheOptions: &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
+			first, err := tflite.Load(selfie, file, o)
+			require.NoError(t, err)
+			packed := first.Cache().Stats().Packed
+			second, err := tflite.Load(selfie, file, o)
+			require.NoError(t, err)
+			got, err := second.Run(t.Context(), picture)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			s := second.Cache().Stats()
+			require.Error(t, s.Unusable)
+			require.Equal(t, packed, s.Packed, "the second one finds what the first one packed")
+			_, err = xpwc.Open(file, nil)
+			require.Error(t, err, "it is an error for who does not say OrMemory")
+			require.NoError(t, first.Close())
+			require.NoError(t, second.Close())
+			require.Equal(t, 1, strings.Count(logged.String(), "the cache file cannot be used"), logged.String())
+		})
+	}
+}
+
+func TestAModelIsLoadedThoughTheCacheFileCannotBeUsedAnyMore(t *testing.T) {
+	file := cacheFile(t)
+	first, err := tflite.Load(selfie, file, nil)
+	require.NoError(t, err)
+	require.NoError(t, first.Cache().Save())
+	for what, spoil := range map[string]func(path string) error{
+		"a file for all": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o666))
+		},
+		"a model": func(path string) error {
+			content, err := os.ReadFile(selfie)
+			return errors.Join(err, os.WriteFile(path, content, 0o600))
+		},
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		require.NoError(t, os.RemoveAll(file))
+		require.NoError(t, spoil(file))
+		second, err := tflite.Load(selfie, file, nil)
+		require.NoError(t, err, what)
+		require.NoError(t, second.Close(), what)
+	}
+	require.NoError(t, first.Close())
 }
 
 func TestAModelThatIsChangedWhileItIsPackedIsNotLoaded(t *testing.T) {
@@ -322,7 +409,7 @@ func TestAModelThatIsChangedWhileItIsPackedIsNotLoaded(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	settled.File(t, path)
 	var once sync.Once
-	o := &inference.Options{Cache: &xpwc.Options{Progress: func(xpwc.Progress) {
+	o := &inference.Options{CacheOptions: &xpwc.Options{Progress: func(xpwc.Progress) {
 		once.Do(func() {
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err == nil {
@@ -335,7 +422,7 @@ func TestAModelThatIsChangedWhileItIsPackedIsNotLoaded(t *testing.T) {
 	}}}
 	_, err = tflite.Load(path, file, o)
 	require.ErrorIs(t, err, xpwc.ErrSourceChanged)
-	r, err := tflite.Load(path, file, &inference.Options{Cache: &xpwc.Options{Strict: true}})
+	r, err := tflite.Load(path, file, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})
 	require.NoError(t, err, "nothing of it is open any more, so other options do")
 	require.NoError(t, r.Close())
 }

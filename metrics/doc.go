@@ -4,6 +4,8 @@
 //	prometheus.MustRegister(metrics.NewCollector(cache))
 //	expvar.Publish("xpwc", metrics.Var(cache))
 //
+// The figures of an [xpwc/inference.Runner], its queue among them, come by [NewRunnerCollector] and [RunnerVar].
+//
 // Nothing is registered or runs by itself: figures are taken when they are collected. Collecting waits for the
 // cache's lock, which is never held while a model is executed or a disk is written to. Caches may be closed while
 // they are collected; their counters stay at the last figures.

@@ -9,14 +9,14 @@ import (
 // Var returns the caches' figures as a variable for [expvar.Publish]: an object with build_info, and with caches, which
 // has each cache's figures by its path. They have the names that Prometheus has them by, without the xpwc_ at the
 // beginning. What has a label there is an object by its values. A histogram has count, sum, and within, which says how
-// many took no longer than each of [xpwc.LoadBounds]. file_damage and failure are the texts of the errors that
-// file_damage_seen and failure_seen stand for, empty for none.
+// many took no longer than each of [xpwc.LoadBounds]. unusable, file_damage and failure are the texts of the errors
+// that file_unusable, file_damage_seen and failure_seen stand for, empty for none.
 func Var(caches ...*xpwc.Cache) expvar.Var {
 	all := named(caches)
 	return expvar.Func(func() any {
 		figures := map[string]any{}
 		for _, cache := range all {
-			figures[cache.name] = published(cache.Stats())
+			figures[cache.name] = published(cache.Follow())
 		}
 		return map[string]any{"build_info": thisBuild(), "caches": figures}
 	})
@@ -30,7 +30,9 @@ type histogram struct {
 }
 
 func published(s xpwc.Stats) map[string]any {
-	figures := map[string]any{"file_damage": text(s.Damaged), "failure": text(s.LastError)}
+	figures := map[string]any{
+		"unusable": text(s.Unusable), "file_damage": text(s.Damaged), "failure": text(s.LastError),
+	}
 	for _, m := range metrics {
 		if m.value != nil {
 			figures[m.name] = m.value(&s)

@@ -102,7 +102,7 @@ func numbers(t *testing.T) map[string]xpwc.Stats {
 func TestEveryFieldOfStatsIsAMetricOfItsOwn(t *testing.T) {
 	none := samples(t, xpwc.Stats{})
 	nothing := asJSON(t, xpwc.Stats{})
-	told := map[string]string{} // which field a metric tells of
+	fieldOf := map[string]string{} // which field a metric is of
 	for where, s := range numbers(t) {
 		var changed []string
 		for name, value := range samples(t, s) {
@@ -111,12 +111,12 @@ func TestEveryFieldOfStatsIsAMetricOfItsOwn(t *testing.T) {
 				changed = append(changed, name)
 			}
 		}
-		require.Len(t, changed, 1, "metrics that tell of Stats.%s", where)
-		require.Empty(t, told[changed[0]], "%s tells of Stats.%s too", changed[0], where)
-		told[changed[0]] = where
-		require.NotEqual(t, nothing, asJSON(t, s), "expvar tells of Stats.%s", where)
+		require.Len(t, changed, 1, "metrics of Stats.%s", where)
+		require.Empty(t, fieldOf[changed[0]], "%s is of Stats.%s too", changed[0], where)
+		fieldOf[changed[0]] = where
+		require.NotEqual(t, nothing, asJSON(t, s), "expvar has Stats.%s", where)
 	}
 	for name := range none {
-		require.NotEmpty(t, told[name], "%s tells of nothing", name)
+		require.NotEmpty(t, fieldOf[name], "%s is of nothing", name)
 	}
 }

@@ -175,6 +175,32 @@ func (c counts) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
+func TestHandlesOfOneFileAreOneSeriesThatFollowsTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	first, second := open(t, path, nil), open(t, path, nil)
+	collector := metrics.NewCollector(first, second)
+	hits := func(n int) {
+		t.Helper()
+		require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(fmt.Sprintf(`
+# HELP xpwc_lookup_hits_total Look-ups answered from the cache.
+# TYPE xpwc_lookup_hits_total counter
+xpwc_lookup_hits_total{path=%q} %d
+`, first.Path(), n)), "xpwc_lookup_hits_total"))
+	}
+	use(t, first, "w")()
+	use(t, second, "w")()
+	hits(1)
+	require.NoError(t, first.Close())
+	use(t, second, "w")()
+	hits(2)
+	require.NoError(t, second.Close())
+	hits(2)
+	third := open(t, path, nil)
+	hits(0)
+	use(t, third, "w")()
+	hits(1)
+}
+
 func TestTheBuildInformationSaysWhatThisProcessPacksWith(t *testing.T) {
 	here, err := xpwc.CurrentLayout()
 	require.NoError(t, err)
@@ -260,5 +286,5 @@ func TestAPathThatIsNoTextIsCollectedAllTheSame(t *testing.T) {
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	require.NotEmpty(t, families)
-	require.Contains(t, families[0].String(), "cache-\uFFFD")
+	require.Contains(t, fmt.Sprint(families), "cache-\uFFFD")
 }

@@ -14,9 +14,10 @@ import (
 
 // NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in
 // _total, what has a reason has the label reason, one of [xpwc.Reason], and loads have the label outcome, one of
-// [xpwc.LoadOutcome]. A cache that is given twice is collected once. xpwc_build_info has no path: it says what the
-// process packs with. The caller registers the collector, and may do so with a registerer that wraps it in labels of
-// its own.
+// [xpwc.LoadOutcome]. Several handles of one cache are collected once, and whoever has a handle follows its file while
+// other handles come and go: when all were closed and the file is opened again, its counters begin anew with 0, as
+// after a restart of the process. xpwc_build_info has no path: it says what the process packs with. The caller
+// registers the collector, and may do so with a registerer that wraps it in labels of its own.
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
 	return collector(named(caches))
 }
@@ -36,7 +37,7 @@ func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
 func (c collector) Collect(samples chan<- prometheus.Metric) {
 	collectBuild(samples)
 	for _, cache := range c {
-		collect(cache.Stats(), cache.name, samples)
+		collect(cache.Follow(), cache.name, samples)
 	}
 }
 
@@ -78,7 +79,7 @@ func named(caches []*xpwc.Cache) []namedCache {
 	var all []namedCache
 	of := map[string]int{}
 	for i, c := range caches {
-		if slices.Contains(caches[:i], c) {
+		if slices.ContainsFunc(caches[:i], c.Shares) {
 			continue
 		}
 		name := strings.ToValidUTF8(cmp.Or(c.Path(), "memory"), "\uFFFD") // labels must be text, paths need not

@@ -166,3 +166,24 @@ func TestTheLeastBytesAreThoseOfTheKernel(t *testing.T) {
 		require.Equal(t, c.want, id.Geometry().LeastBytes(), name)
 	}
 }
+
+func TestAShapeThatContradictsTheTensorsSizeDoesNotFit(t *testing.T) {
+	id := sample()
+	g := id.Geometry()
+	const elements = 12 * 3 * 3 * 8
+	for _, fits := range []int{elements, 4 * elements, elements + 128, 2 * elements, elements / 2, elements / 4} {
+		require.True(t, g.Fits(fits), fits)
+	}
+	for _, size := range []int{0, elements/4 - 1, 3 * elements, elements + 129, 1 << 20, math.MaxInt, -1} {
+		require.False(t, g.Fits(size), size)
+	}
+	id.Shape = []int{5, 3}
+	for _, size := range []int{8, 10} { // of 4 bits, and rows that begin at bytes
+		require.True(t, id.Geometry().Fits(size))
+	}
+	for _, shape := range [][]int{{math.MaxInt, math.MaxInt, 2}, {math.MaxInt / 4}, {1 << 40, 1 << 40}, {-1, 1 << 20}} {
+		id.Shape = shape
+		require.False(t, id.Geometry().Fits(1<<20), shape)
+	}
+	require.True(t, packing.Geometry{}.Fits(77))
+}

@@ -34,3 +34,32 @@ func (g Geometry) half() bool {
 	halved := func(d Datatype) bool { return d.float() && d.Size() == 16 }
 	return g.Flags&HalfPrecision != 0 || halved(g.Family.Input) || halved(g.Family.Output)
 }
+
+// Fits reports whether a tensor of so many bytes can be a kernel of this shape. It may be of another type than the
+// kernel, which a host may convert, and be followed by bytes that may be read. The zero Geometry fits all.
+func (g Geometry) Fits(size int) bool {
+	if g.Dims == 0 {
+		return true
+	}
+	rows, columns := uint64(1), uint64(max(g.Shape[g.Dims-1], 0))
+	for _, n := range g.Shape[:g.Dims-1] {
+		high, low := bits.Mul64(rows, uint64(max(n, 0)))
+		if high != 0 {
+			return false
+		}
+		rows = low
+	}
+	high, elements := bits.Mul64(rows, columns)
+	if high != 0 || size < 0 || elements/4 > uint64(size) { // no type has fewer than 2 bits
+		return false
+	}
+	const readable = 128 // at most, after a tensor: XNN_EXTRA_BYTES
+	for bits := uint64(2); bits <= 64; bits *= 2 {
+		// Rows of small elements may begin at bytes.
+		least, most := (elements*bits+7)/8, (columns*bits+7)/8*rows+readable
+		if least <= uint64(size) && uint64(size) <= most {
+			return true
+		}
+	}
+	return false
+}

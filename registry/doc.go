@@ -12,6 +12,9 @@
 //	└─ manifest              a layout; artifactType likewise, config application/vnd.xpwc.config.v1+json ("{}")
 //	   └─ layer              application/vnd.xpwc.cache-file.v2: the cache file
 //
+// A file for LiteRT (docs/litert.md) is a layout too, with a layer of the type [LiteRTMediaType]: the file as it is.
+// Its annotations say for which LiteRT it is, and of which model, which the file itself does not.
+//
 // Registries of image-spec 1.0, which know no artifactType, keep the same bytes: there the config's media type is
 // the artifact's type, as manifest.md has it for both versions ("Guidelines for Artifact Usage").
 //

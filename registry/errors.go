@@ -28,6 +28,9 @@ var (
 	ErrConcurrent = errors.New("others keep pushing to this tag; push again")
 	// ErrSilent: the registry did not answer, or stopped sending or taking. See Options.Silence.
 	ErrSilent = errors.New("the registry is silent; try again, or give it more time")
+	// ErrOtherModel: the tag has LiteRT's files of another model. LiteRT does not compare models, and a node would get
+	// that one's answers.
+	ErrOtherModel = errors.New("the tag has LiteRT's files of another model; push to another tag")
 	// ErrTooLarge: what was to be pulled is larger than Options.MaxBytes, or than what is free.
 	ErrTooLarge = errors.New("too large")
 	// ErrDigestReference: the reference has a digest, which only what exists can have; pushing needs a tag.

@@ -47,6 +47,28 @@ func List(ctx context.Context, ref string, o *Options) ([]Layout, error) {
 	return l.layouts, nil
 }
 
+// mostTags is how many tags of a repository are read, which a registry could go on to list for ever.
+const mostTags = 10_000
+
+// Tags returns the tags of the repository of a reference, whatever its own tag is, as the registry sorts them.
+// Errors: ErrNotFound, and those of the network.
+func Tags(ctx context.Context, ref string, o *Options) (tags []string, err error) {
+	repo, err := o.repository(ref)
+	if err != nil {
+		return nil, err
+	}
+	err = repo.Tags(ctx, "", func(more []string) error {
+		if tags = append(tags, more...); len(tags) > mostTags {
+			return fmt.Errorf("more than %d tags", mostTags)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", ref, translate(err))
+	}
+	return tags, nil
+}
+
 // resolve reads the index, or the single manifest, that the repository's reference leads to.
 func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
 	descriptor, body, err := repo.Manifests().FetchReference(ctx, repo.Reference.Reference)
@@ -153,7 +175,8 @@ func decodeManifest(b []byte) (ocispec.Manifest, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
 	}
-	if m.Config.MediaType != ConfigMediaType || len(m.Layers) != 1 || m.Layers[0].MediaType != CacheMediaType {
+	if m.Config.MediaType != ConfigMediaType || len(m.Layers) != 1 ||
+		m.Layers[0].MediaType != CacheMediaType && m.Layers[0].MediaType != LiteRTMediaType {
 		return m, fmt.Errorf("%w: a manifest with config %q and %d layers",
 			ErrOtherArtifact, m.Config.MediaType, len(m.Layers))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/litert"
 	"xpwc/packing"
 )
 
@@ -70,10 +71,25 @@ func TestAnIndexSaysWhatThereIs(t *testing.T) {
 	require.Equal(t, listed.layouts, before.layouts, "what earlier versions called the annotations")
 }
 
+// A later xpwc may push files of a later version beside those of today's, for the same LiteRT and CPU.
+func TestAFileForLiteRTOfAnotherVersionDoesNotHideTheOneThatIsKnown(t *testing.T) {
+	target := litert.Target{Version: "2.3.0", Architecture: "amd64", CPU: "avx2"}
+	known := Layout{Fingerprint: target.Layout(), LiteRT: target.Version, Format: litert.Version}
+	newer := known
+	newer.Format++
+	for at, layouts := range [][]Layout{{known, newer}, {newer, known}} {
+		got, err := (&listing{layouts: layouts}).findLiteRT(target)
+		require.NoError(t, err)
+		require.Equal(t, at, got)
+	}
+	_, err := (&listing{layouts: []Layout{newer}}).findLiteRT(target)
+	require.ErrorIs(t, err, ErrVersion)
+}
+
 func TestWhatIsNoEvidenceIsLeftOut(t *testing.T) {
 	l := sample
 	seen := format.SeenFamily{Family: packing.Family{Operator: packing.FullyConnected}}
-	l.evidence = format.Evidence{{Digest: format.Digest{1}, Families: []format.SeenFamily{seen}}}.Encode()
+	l.evidence = format.Evidence{Machines: []format.Digest{{1}}, Families: []format.SeenFamily{seen}}.Encode()
 	read, err := layoutOf(l.annotations())
 	require.NoError(t, err)
 	require.Equal(t, l, read)
@@ -151,6 +167,8 @@ func TestAFingerprintIsReadAsItIsWritten(t *testing.T) {
 
 func FuzzIndex(f *testing.F) {
 	f.Add(sampleIndex(f, 1, 2))
+	f.Add(bytes.ReplaceAll(sampleIndex(f, 1), []byte(`{"`+annotationEntries), []byte(`{"`+annotationLiteRT+
+		`":"2.3.0","`+annotationModel+`":"aa","`+annotationEntries)))
 	f.Add([]byte(`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","artifactType":"` + ArtifactType +
 		`","manifests":[{}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -170,6 +188,7 @@ func FuzzIndex(f *testing.F) {
 
 func FuzzManifest(f *testing.F) {
 	f.Add(sampleManifest(f))
+	f.Add(bytes.ReplaceAll(sampleManifest(f), []byte(CacheMediaType), []byte(LiteRTMediaType)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeManifest(b)
 		if err != nil {

@@ -20,6 +20,8 @@ const (
 	CacheMediaType = "application/vnd.xpwc.cache-file.v2"
 	// ConfigMediaType is that of a manifest's config, whose content is "{}".
 	ConfigMediaType = "application/vnd.xpwc.config.v1+json"
+	// LiteRTMediaType is that of a manifest's one layer if it is a file for LiteRT (docs/litert.md).
+	LiteRTMediaType = "application/vnd.xpwc.litert-cache.v1"
 )
 
 // Annotations (image-spec v1.1.1, annotations.md) of a manifest and of its descriptor in the index.
@@ -34,6 +36,9 @@ const (
 	// What a cache file's index has as evidence, in base64; it may be left out. The file of a manifest has none: it
 	// depends on its entries alone, whoever packed them.
 	annotationEvidence = "dev.xpwc.layout.evidence"
+	// Of a file for LiteRT alone: LiteRT's version, and the SHA-256 of the model.
+	annotationLiteRT = "dev.xpwc.litert"
+	annotationModel  = "dev.xpwc.model"
 )
 
 // What versions before 0.6 called them all began so. Their manifests are read; a push writes its own anew.
@@ -62,6 +67,10 @@ type Layout struct {
 	PayloadBytes int64  `json:"payload_bytes"`  // their bytes
 	FileBytes    int64  `json:"file_bytes"`     // of the cache file
 	Manifest     string `json:"manifest"`       // its digest, such as "sha256:…"
+	// LiteRT is the version of LiteRT that the file is for, and Model the SHA-256, in hexadecimal digits, of the model
+	// that it was packed from. Both are empty for a cache file of xpwc.
+	LiteRT string `json:"litert,omitempty"`
+	Model  string `json:"model,omitempty"`
 
 	evidence string // as a cache file has it
 }
@@ -90,10 +99,22 @@ func (l Layout) annotations() map[string]string {
 		// org.opencontainers.image.title)
 		ocispec.AnnotationTitle: l.Fingerprint.String() + ".xpwc",
 	}
+	if l.LiteRT != "" {
+		all[annotationLiteRT], all[annotationModel] = l.LiteRT, l.Model
+		all[ocispec.AnnotationTitle] = l.Fingerprint.String() + ".litert_cache"
+	}
 	if l.evidence != "" {
 		all[annotationEvidence] = base64.StdEncoding.EncodeToString([]byte(l.evidence))
 	}
 	return all
+}
+
+// mediaType is that of the file.
+func (l Layout) mediaType() string {
+	if l.LiteRT != "" {
+		return LiteRTMediaType
+	}
+	return CacheMediaType
 }
 
 // readable returns an error that matches ErrVersion if the cache file is of another version of the format.
@@ -124,6 +145,7 @@ func layoutOf(annotations map[string]string) (l Layout, err error) {
 		return Layout{}, err
 	}
 	l.Description = annotations[annotationDescription]
+	l.LiteRT, l.Model = annotations[annotationLiteRT], annotations[annotationModel]
 	if b, err := base64.StdEncoding.DecodeString(annotations[annotationEvidence]); err == nil {
 		l.evidence = format.DecodeEvidence(string(b)).Encode() // empty if it is none
 	}

@@ -54,13 +54,16 @@ func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *O
 	})
 }
 
-// PullAll is Pull for all layouts, in one file. Those of other versions of the format are left out; if there is nothing
-// else, the error matches ErrVersion.
+// PullAll is Pull for all layouts, in one file. Those of other versions of the format, and for LiteRT, are left out. If
+// there is nothing else, the error matches ErrVersion or ErrNoLayout.
 func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
 		var all []int
 		var unreadable error
 		for i, l := range l.layouts {
+			if l.LiteRT != "" {
+				continue
+			}
 			if err := l.readable(); err != nil {
 				unreadable = err
 				continue
@@ -87,7 +90,7 @@ func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled,
 func (l *listing) find(f Fingerprint) (at int, err error) {
 	err = fmt.Errorf("%w: %s; there is %s", ErrNoLayout, f, l)
 	for i, l := range l.layouts {
-		if l.Fingerprint != f {
+		if l.Fingerprint != f || l.LiteRT != "" {
 			continue
 		}
 		if err = l.readable(); err == nil {
@@ -187,7 +190,7 @@ func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 		if err != nil || image.FileBytes != from.layouts[i].FileBytes {
 			return nil
 		}
-		cache, err := p.cacheOf(ctx, from.manifests[i])
+		cache, err := p.cacheOf(ctx, from, i)
 		if err != nil {
 			return err
 		}
@@ -218,15 +221,11 @@ func (p *download) write(path string, write func(to *os.File) error) error {
 // fetch writes the cache file of a layout.
 func (p *download) fetch(ctx context.Context, from *listing, i int, to *os.File) error {
 	layout := from.layouts[i].Fingerprint
-	cache, err := p.cacheOf(ctx, from.manifests[i])
+	cache, err := p.cacheOf(ctx, from, i)
+	if err == nil {
+		err = p.fits(cache.Size, filepath.Dir(to.Name()))
+	}
 	if err != nil {
-		return fmt.Errorf("layout %s: %w", layout, err)
-	}
-	if cache.Size != from.layouts[i].FileBytes {
-		return damage{fmt.Errorf("layout %s is said to have %d bytes, and its file %d", layout,
-			from.layouts[i].FileBytes, cache.Size)}
-	}
-	if err := p.fits(cache.Size, filepath.Dir(to.Name())); err != nil {
 		return fmt.Errorf("layout %s: %w", layout, err)
 	}
 	write := func(w io.Writer) error { return p.copy(ctx, w, cache) }
@@ -254,9 +253,9 @@ func (p *download) fits(size int64, dir string) error {
 	return nil
 }
 
-// cacheOf returns the descriptor of the cache file that a manifest is of.
-func (p *download) cacheOf(ctx context.Context, manifest ocispec.Descriptor) (ocispec.Descriptor, error) {
-	b, err := content.FetchAll(ctx, p.repo.Manifests(), manifest)
+// cacheOf returns the descriptor of a layout's file, of the kind and size that the listing says.
+func (p *download) cacheOf(ctx context.Context, from *listing, i int) (ocispec.Descriptor, error) {
+	b, err := content.FetchAll(ctx, p.repo.Manifests(), from.manifests[i])
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
@@ -264,7 +263,14 @@ func (p *download) cacheOf(ctx context.Context, manifest ocispec.Descriptor) (oc
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
-	return m.Layers[0], nil
+	layer, listed := m.Layers[0], from.layouts[i]
+	switch {
+	case layer.MediaType != listed.mediaType():
+		err = damage{fmt.Errorf("it is said to be %s, and is %s", listed.mediaType(), layer.MediaType)}
+	case layer.Size != listed.FileBytes:
+		err = damage{fmt.Errorf("it is said to have %d bytes, and its file has %d", listed.FileBytes, layer.Size)}
+	}
+	return layer, err
 }
 
 // copy reads a blob and checks its digest.

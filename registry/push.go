@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type Pushed struct {
 	Kept          []Layout `json:"kept"`              // other ones that the tag has
 	Subject       string   `json:"subject,omitempty"` // the digest of what the tag's packed weights belong to
 	UploadedBytes int64    `json:"uploaded_bytes"`    // of cache files; the registry had the others
+	UpToDate      bool     `json:"up_to_date"`        // the tag had all of that, and is as it was
 }
 
 // Push adds cache files to the tag that ref names: the entries of all files, one manifest for each layout. Other
@@ -44,6 +46,11 @@ type Pushed struct {
 // Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrNotFound if
 // Options.Subject is not there, ErrConcurrent, and those of the network.
 func Push(ctx context.Context, ref string, files []string, o *Options) (*Pushed, error) {
+	return pushParts(ctx, ref, o, func() ([]*part, func(), error) { return split(files) })
+}
+
+func pushParts(ctx context.Context, ref string, o *Options,
+	split func() (parts []*part, closeFiles func(), err error)) (*Pushed, error) {
 	repo, err := o.repository(ref)
 	if err != nil {
 		return nil, err
@@ -51,7 +58,7 @@ func Push(ctx context.Context, ref string, files []string, o *Options) (*Pushed,
 	if _, err := repo.Reference.Digest(); err == nil || strings.Contains(ref, "@") {
 		return nil, fmt.Errorf("push %s: %w", ref, ErrDigestReference)
 	}
-	parts, closeFiles, err := split(files)
+	parts, closeFiles, err := split()
 	defer closeFiles()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadFile, err)
@@ -81,8 +88,8 @@ func subjectOf(ctx context.Context, repo *remote.Repository, ref string) (*ocisp
 // A part is what a push has of one layout.
 type part struct {
 	layout     Layout
-	image      *cachefile.Image
-	cache      ocispec.Descriptor // of the cache file
+	content    func() io.Reader   // of the file
+	cache      ocispec.Descriptor // likewise
 	descriptor ocispec.Descriptor // of the manifest
 	manifest   []byte
 	evidence   format.Evidence // of the files
@@ -155,7 +162,7 @@ func newPart(image *cachefile.Image, described cachefile.Layout) (*part, error) 
 	if err != nil {
 		return nil, err
 	}
-	p := &part{image: image, evidence: format.DecodeEvidence(described.Evidence), layout: Layout{
+	p := &part{content: image.Reader, evidence: format.DecodeEvidence(described.Evidence), layout: Layout{
 		Fingerprint:  image.Layouts[0].Fingerprint,
 		Description:  described.Description,
 		Format:       format.Version,
@@ -164,12 +171,17 @@ func newPart(image *cachefile.Image, described cachefile.Layout) (*part, error) 
 		FileBytes:    image.FileBytes,
 		evidence:     described.Evidence,
 	}}
+	return p, p.begin(sum)
+}
+
+// begin describes the file, which has that digest, and makes the first manifest.
+func (p *part) begin(sum digest.Digest) error {
 	title := p.layout.annotations()[ocispec.AnnotationTitle]
 	p.cache = ocispec.Descriptor{
-		MediaType: CacheMediaType, Digest: sum, Size: image.FileBytes,
+		MediaType: p.layout.mediaType(), Digest: sum, Size: p.layout.FileBytes,
 		Annotations: map[string]string{ocispec.AnnotationTitle: title},
 	}
-	return p, p.encode()
+	return p.encode()
 }
 
 // encode makes the manifest of what is known.
@@ -200,6 +212,9 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 		if err := p.describe(current); err != nil {
 			return nil, err
 		}
+		if err := p.checkModel(current); err != nil {
+			return nil, err
+		}
 		kept, manifests := p.merge(current)
 		subject := cmp.Or(p.subject, current.subject)
 		descriptor, index, err := encodeIndex(manifests, subject)
@@ -214,7 +229,7 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 			pushed.Layouts = append(pushed.Layouts, part.layout)
 		}
 		if descriptor.Digest == current.descriptor.Digest {
-			pushed.UploadedBytes = p.uploaded
+			pushed.UploadedBytes, pushed.UpToDate = p.uploaded, p.uploaded == 0
 			return pushed, nil
 		}
 		if err := p.upload(ctx, current); err != nil {
@@ -287,7 +302,7 @@ func (p *push) describe(current *listing) error {
 		if described.Description == architecture(listed.Description) {
 			described.Description = listed.Description
 		}
-		described.evidence = part.evidence.With(format.DecodeEvidence(listed.evidence)).Encode()
+		described.evidence = part.evidence.And(format.DecodeEvidence(listed.evidence)).Encode()
 		if described == part.layout {
 			continue
 		}
@@ -307,7 +322,7 @@ func (p *push) merge(current *listing) (kept []Layout, manifests []ocispec.Descr
 		manifests = append(manifests, part.descriptor)
 	}
 	for i, l := range current.layouts {
-		if !replaced[l.Fingerprint] || l.Format > format.Version {
+		if !replaced[l.Fingerprint] || l.LiteRT == "" && l.Format > format.Version {
 			kept, manifests = append(kept, l), append(manifests, current.manifests[i])
 		}
 	}
@@ -336,7 +351,7 @@ func (p *push) upload(ctx context.Context, current *listing) error {
 	}
 	done := int64(0)
 	for _, part := range files {
-		body := &counted{ctx, part.image.Reader(), func(n int) {
+		body := &counted{ctx, part.content(), func(n int) {
 			done += int64(n)
 			p.progress(done, total)
 		}}

@@ -5,6 +5,7 @@ package registry_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/registrytest"
 	"xpwc/registry"
+	"xpwc/xnnpack"
 )
 
 func push(t *testing.T, ref string, files ...string) *registry.Pushed {
@@ -249,7 +251,7 @@ func TestAPushBetweenReadingAndTaggingIsNotLost(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, append(between.Layouts, pushed.Layouts...), listed)
 
-	// One that comes in between every time is told of, and not waited for without end.
+	// One that comes in between every time is reported, and not waited for without end.
 	tag := s.Ref("busy:v1")
 	parts := []string{filepath.Join(t.TempDir(), "odd.xpwc"), filepath.Join(t.TempDir(), "even.xpwc")}
 	for i, part := range parts {
@@ -265,6 +267,43 @@ func TestAPushBetweenReadingAndTaggingIsNotLost(t *testing.T) {
 	_, err = registry.Push(t.Context(), tag, []string{here}, &registry.Options{Transport: w})
 	require.ErrorIs(t, err, registry.ErrConcurrent)
 	require.Greater(t, n, 1)
+}
+
+// Each kind of machine pushes its layout to one tag, when all of them have packed.
+func TestPushesAtOnceKeepEachOthersLayouts(t *testing.T) {
+	s := registrytest.Start(t)
+	var caches []string
+	layouts := map[registry.Fingerprint]bool{}
+	for _, level := range xnnpack.CPULevels() {
+		if len(caches) == 3 {
+			break
+		}
+		cache := packOn(t, level, modelFile(t))
+		if layout := layoutOf(t, cache); !layouts[layout] {
+			layouts[layout] = true
+			caches = append(caches, cache)
+		}
+	}
+	rounds := 5
+	if !testing.Short() {
+		rounds = 40
+	}
+	for round := range rounds {
+		ref := s.Ref(fmt.Sprintf("face:v%d", round))
+		ended := make(chan error, len(caches))
+		for _, cache := range caches {
+			go func() {
+				_, err := registry.Push(t.Context(), ref, []string{cache}, nil)
+				ended <- err
+			}()
+		}
+		for range caches {
+			require.NoError(t, <-ended)
+		}
+		listed, err := registry.List(t.Context(), ref, nil)
+		require.NoError(t, err)
+		require.Len(t, listed, len(caches), "round %d", round)
+	}
 }
 
 // writePart makes a cache file of every second entry of another.

@@ -35,7 +35,7 @@ func ofVersion(t *testing.T, version uint32) []byte {
 	return b
 }
 
-// executorchFile is one of ExecuTorch's, with a page of payload for each name.
+// executorchFile is an ExecuTorch file, with a page of payload for each name.
 func executorchFile(version uint32, names ...string) []byte {
 	const page = 4096
 	var trailer []format.TrailerEntry
@@ -89,7 +89,7 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 		"ExecuTorch's without its first page": {write(t, cutOff), damaged},
 		"an older version":                    {write(t, ofVersion(t, format.Version-1)), version},
 		"a newer version":                     {write(t, ofVersion(t, format.Version+1)), version},
-		"a newer one of ExecuTorch's":         {write(t, newer), version},
+		"a newer one that is ExecuTorch's":    {write(t, newer), version},
 		"ExecuTorch's":                        {write(t, executorchFile(2, "a")), foreign},
 		"ExecuTorch's, version 1":             {write(t, executorchFile(1, "a")), foreign},
 	} {

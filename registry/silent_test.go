@@ -3,6 +3,7 @@
 package registry_test
 
 import (
+	"context"
 	"io"
 	"math"
 	"net/http"
@@ -64,6 +65,34 @@ func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
 			require.Empty(t, left)
 		})
 	}
+}
+
+// Who only shows that it is there does not answer. Over HTTP/2 a server's pings are answered on the connection, which
+// is then never still.
+func TestARegistryThatOnlyPingsIsSilent(t *testing.T) {
+	ended := make(chan struct{})
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
+	front.EnableHTTP2 = true
+	front.Config.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Millisecond, PingTimeout: time.Minute}
+	front.StartTLS()
+	defer front.Close()
+	defer close(ended)
+	trustServer(t, front)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // of a test that fails
+	defer cancel()
+	tls := false
+	_, err := registry.List(ctx, strings.TrimPrefix(front.URL, "https://")+"/face:v1",
+		&registry.Options{Silence: 300 * time.Millisecond, PlainHTTP: &tls})
+	require.ErrorIs(t, err, registry.ErrSilent)
+}
+
+// trustServer has what is made of http.DefaultTransport trust a server's certificate.
+func trustServer(t *testing.T, s *httptest.Server) {
+	before := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = before })
+	trusting := before.(*http.Transport).Clone()
+	trusting.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	http.DefaultTransport = trusting
 }
 
 // drip answers with a byte at a time, for much longer than the registry may be silent.

@@ -15,9 +15,15 @@ import (
 const DefaultSilence = time.Minute
 
 // transport returns what makes the requests of Options without a Transport: http.DefaultTransport, but a connection on
-// which next to nothing moves for so long, in either direction, is closed.
+// which next to nothing moves for so long, in either direction, is closed. It is without HTTP/2, in which one
+// connection has many requests and a server's pings are answered: what is written to it says nothing of a request.
 func transport(silence time.Duration) http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
+	if t.TLSClientConfig != nil { // that of a transport which was in use offers HTTP/2
+		t.TLSClientConfig.NextProtos = nil
+	}
 	dialer := &net.Dialer{Timeout: min(silence, 30*time.Second), KeepAlive: 30 * time.Second}
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, network, address)

@@ -9,7 +9,4 @@ var (
 
 	// ErrInvalid is matched by what Write refuses to write.
 	ErrInvalid = errors.New("cannot be written as safetensors")
-
-	// ErrClosed is matched by what is asked of a File after Close, as far as it needs the file's bytes.
-	ErrClosed = errors.New("safetensors file is closed")
 )

@@ -121,17 +121,17 @@ func (t *located) tensor() Tensor {
 // Tensor implements [xpwc.DataMap]. The content lies in the mapping and is never copied, but for what C code could
 // not read there: an address that is no multiple of an element's size, or fewer than 128 bytes of the mapping after
 // the end. Those are copied when their content is asked for. The error matches [xpwc.ErrUnknownTensor] or
-// [ErrClosed].
+// [xpwc.ErrClosed].
 func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	i, ok := f.byName[name]
 	if !ok {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", f.path, name, xpwc.ErrUnknownTensor)
 	}
-	return tensorfile.Tensor(f.tensors[i].file, f.tensors[i].place, ErrClosed)
+	return tensorfile.Tensor(f.tensors[i].file, f.tensors[i].place, xpwc.ErrClosed)
 }
 
 // Close unmaps the file. Sessions, and runtimes that read tensors at inference, must be gone before; what asks for
-// the file's bytes afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+// the file's bytes afterwards is an error that matches [xpwc.ErrClosed]. Closing twice is harmless.
 func (f *File) Close() error {
 	var errs []error
 	for _, m := range f.shards {

@@ -160,10 +160,10 @@ func TestAClosedFileGivesNoBytes(t *testing.T) {
 	require.NoError(t, f.Close())
 	require.NoError(t, f.Close())
 	_, err = f.Tensor("weight")
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	require.ErrorContains(t, err, "reference.safetensors")
 	_, err = d.Identity.Digest()
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	d.Evict()
 	require.Len(t, f.Tensors(), 9)
 	got, ok := f.Lookup("weight")
@@ -216,7 +216,7 @@ func TestAShardedModelIsOneFileByItsIndex(t *testing.T) {
 	require.ErrorIs(t, err, xpwc.ErrUnknownTensor)
 	require.NoError(t, f.Close())
 	_, err = f.Tensor("a")
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 }
 
 func TestAnIndexThatDoesNotFitItsFilesIsRefused(t *testing.T) {

@@ -14,7 +14,7 @@ const SealName = "xpwc.seal"
 
 // Sealed returns the tensors with an identity made of all contents, and not of the file: it reads every tensor. What
 // was packed from such a map is found again in any copy of the file, see [File.Trusted]. The error matches
-// [ErrClosed].
+// [xpwc.ErrClosed].
 func (f *File) Sealed() (xpwc.DataMap, error) {
 	seal, err := f.seal()
 	return sealed{f, seal}, err

@@ -48,7 +48,7 @@ type blueOp struct {
 	customOptions []byte
 }
 
-// fields are a table's, by slot: byte, int32, float32, bool or []int32.
+// fields are a table's, by slot: byte, int32, float32, bool, string or []int32.
 type fields map[int]any
 
 // floats is a constant, or with no values a tensor that is computed.
@@ -81,8 +81,11 @@ func writeTable(b *flatbuffers.Builder, f fields) flatbuffers.UOffsetT {
 	vectors := map[int]flatbuffers.UOffsetT{}
 	slots := slices.Sorted(maps.Keys(f)) // a file's bytes must not depend on a map's order
 	for _, slot := range slots {
-		if s, ok := f[slot].([]int32); ok {
-			vectors[slot] = int32Vector(b, s)
+		switch v := f[slot].(type) {
+		case []int32:
+			vectors[slot] = int32Vector(b, v)
+		case string:
+			vectors[slot] = b.CreateString(v)
 		}
 	}
 	b.StartObject(16)
@@ -96,7 +99,7 @@ func writeTable(b *flatbuffers.Builder, f fields) flatbuffers.UOffsetT {
 			b.PrependInt32Slot(slot, v, ^v)
 		case float32:
 			b.PrependFloat32Slot(slot, v, v+1)
-		case []int32:
+		case []int32, string:
 			b.PrependUOffsetTSlot(slot, vectors[slot], 0)
 		}
 	}

@@ -73,6 +73,10 @@ func (c *call) resolve(i int) *value {
 		return v
 	}
 	t := &c.plan.graph.tensors[n]
+	if c.plan.vacant(n) {
+		c.unsupported("input %d, %q, has no elements", i, t.name)
+		return &value{}
+	}
 	if t.data.Size == 0 {
 		c.malformed("input %d, %q, is not computed before it is used", i, t.name)
 		return &value{}
@@ -83,8 +87,20 @@ func (c *call) resolve(i int) *value {
 		return &value{}
 	}
 	k.name = c.plan.firstName(t)
+	if t.element() != t.dtype {
+		if k = c.fromInt16(k); c.err != nil {
+			return &value{}
+		}
+	}
 	*v = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
 	return v
+}
+
+// vacant reports whether a tensor is known to have no elements.
+func (p *plan) vacant(n int) bool {
+	t := &p.graph.tensors[n]
+	state := p.values[n].state
+	return state == empty || state == undefined && t.data.Size == 0 && slices.Contains(t.shape, 0)
 }
 
 // data returns operand i as something that is read at inference, whether computed or constant.
@@ -120,6 +136,8 @@ func (c *call) bounded(shape []int) {
 func (c *call) accept(t *tensor, dtype elementType) {
 	switch {
 	case c.err != nil:
+	case t.dtype == typeComplex64 && (!c.inGo || c.takes&complexes == 0):
+		c.unsupported("values of type %v", t.dtype)
 	case t.inGo() && c.inGo, dtype == typeFloat32, !t.inGo() && dtype.isBytes() && c.takes&bytes8 != 0:
 	case !t.inGo() && dtype.isBytes() && c.takes&widened != 0:
 		c.wide = true
@@ -177,8 +195,11 @@ func (c *call) use(v *value, how use) {
 	c.uses = append(c.uses, usage{constant: v.constant, how: how})
 }
 
-// integers returns the elements of operand i, a constant of shape or index numbers.
+// integers returns the elements of operand i, a constant of shape or index numbers, which may have none.
 func (c *call) integers(i int) []int {
+	if n := c.tensor(i); n != absent && c.err == nil && c.plan.vacant(n) {
+		return nil
+	}
 	v := c.resolve(i)
 	if c.err != nil {
 		return nil
@@ -229,10 +250,10 @@ func (c *call) define(i int, shape ...int) {
 		c.err = fmt.Errorf("output %d, %q: %w", i, t.name, err)
 		return
 	}
-	if c.accept(t, t.dtype); c.err != nil {
+	if c.accept(t, t.element()); c.err != nil {
 		return
 	}
-	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: t.dtype}
+	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: t.element()}
 	c.defined = append(c.defined, i)
 }
 

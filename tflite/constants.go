@@ -36,6 +36,8 @@ type constant struct {
 	scatter  *scatter
 	sparse   *sparsity
 	shape    []int
+	from     []int // the shape in the file, if XNNPACK sees its dimensions in another order, which order says
+	order    []int
 	size     int // bytes as XNNPACK sees it
 	quant    quantization
 	use      use
@@ -107,7 +109,8 @@ func (c *constant) scaled() error {
 
 // dequantized is the same constant in single precision.
 func (c *constant) dequantized() *constant {
-	return c.as(c.name+", dequantized", func(k *constant) { k.dtype, k.size = typeFloat32, 4*c.size })
+	elements := c.size / c.dtype.Size()
+	return c.as(c.name+", dequantized", func(k *constant) { k.dtype, k.size = typeFloat32, 4*elements })
 }
 
 func (c *constant) datatype() (xnnpack.Datatype, xnnpack.Quantization, error) {
@@ -134,7 +137,9 @@ func (c *constant) computed() bool {
 }
 
 // asStored reports whether the file has the content as XNNPACK sees it.
-func (c *constant) asStored() bool { return !c.widened() && c.scatter == nil && c.data == nil }
+func (c *constant) asStored() bool { return c.unchanged() && c.data == nil }
+
+func (c *constant) unchanged() bool { return !c.widened() && c.scatter == nil && c.order == nil }
 
 // bytes returns the content that XNNPACK sees: where the file has it, or else computed anew.
 func (c *constant) bytes(file []byte) ([]byte, error) {
@@ -142,7 +147,12 @@ func (c *constant) bytes(file []byte) ([]byte, error) {
 	if stored == nil {
 		stored = c.source.In(file)
 	}
-	if !c.widened() && c.scatter == nil {
+	return c.bytesOf(stored)
+}
+
+// bytesOf is bytes, of those of the file.
+func (c *constant) bytesOf(stored []byte) ([]byte, error) {
+	if c.unchanged() {
 		return stored, nil
 	}
 	out := make([]byte, c.size)
@@ -158,6 +168,9 @@ func (c *constant) conversion() tensorfile.Conversion {
 	}
 	if c.scatter != nil {
 		name += fmt.Sprint("<-sparse", c.shape)
+	}
+	if c.order != nil {
+		name += fmt.Sprint("<-", c.from, c.order)
 	}
 	if c.data != nil {
 		name += fmt.Sprint("<-", xpwc.DigestOf(c.data))
@@ -188,6 +201,9 @@ func (c *constant) conversion() tensorfile.Conversion {
 func (c *constant) fill(dst, stored []byte) error {
 	if c.data != nil {
 		stored = c.data
+	}
+	if c.order != nil {
+		return c.reorder(dst, stored)
 	}
 	if c.stored == typeInt4 {
 		stored = unpacked(stored)
@@ -236,8 +252,17 @@ func (c *constant) dequantize(dst, stored []byte, first int) {
 		}
 	}
 	for i := range len(dst) / 4 {
-		n := int64(stored[i])
-		if c.stored != typeUint8 {
+		var n int64
+		switch c.stored {
+		case typeInt16:
+			n = int64(int16(binary.LittleEndian.Uint16(stored[2*i:])))
+		case typeInt64:
+			n = int64(binary.LittleEndian.Uint64(stored[8*i:]))
+		case typeInt32:
+			n = int64(int32(binary.LittleEndian.Uint32(stored[4*i:])))
+		case typeUint8:
+			n = int64(stored[i])
+		default:
 			n = int64(int8(stored[i]))
 		}
 		at := (first + i) / inner % len(c.quant.scales)

@@ -149,10 +149,10 @@ func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
 		m.tensors = append(append(m.tensors, more...), floats("next", nil))
 		m.ops, m.outputs = append(m.ops, op), op.outputs
 	}
-	const fourier, unique = opcode(131), opcode(103)
-	next(blueOp{code: fourier})
+	const where, unique = opcode(109), opcode(103)
+	next(blueOp{code: where})
 	next(blueOp{code: opAbs}) // depends on it, and is no reason of its own
-	next(blueOp{code: fourier})
+	next(blueOp{code: where})
 	next(blueOp{code: opCustom, custom: "Mine"})
 	m.ops = append(m.ops, blueOp{code: opSoftmax, inputs: []int{1}, outputs: []int{len(m.tensors)}})
 	m.tensors = append(m.tensors, floats("softmax", nil))
@@ -161,7 +161,7 @@ func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
 	_, err := Open(save(t, m.bytes()), nil)
 	require.ErrorIs(t, err, ErrUnsupportedOp)
 	require.ErrorIs(t, err, ErrUnsupported)
-	for _, text := range []string{"operator 1, RFFT2D: unsupported operator (and 1 more)",
+	for _, text := range []string{"operator 1, WHERE: unsupported operator (and 1 more)",
 		"operator 4, Mine: unsupported operator", "operator 5, SOFTMAX: unsupported use: a beta of 0",
 		"operator 6, UNIQUE: unsupported operator"} {
 		require.ErrorContains(t, err, text)

@@ -178,7 +178,7 @@ func (e *emitter) widened(tensor int) (id, wide xnnpack.ValueID, converted bool)
 func (e *emitter) like(tensor int, shape ...int) xnnpack.Tensor {
 	d := e.describe(tensor)
 	if e.wide {
-		d.Type, d.Quantization = xnnpack.Float32, xnnpack.Quantization{}
+		d = inFloats(d)
 	}
 	if shape != nil {
 		d.Shape = shape

@@ -22,8 +22,4 @@ var (
 
 	// ErrShape is matched when an input cannot have the shape that was asked for.
 	ErrShape = errors.New("the model does not take an input of this shape")
-
-	// ErrClosed is matched by what is asked of a Model, of its DataMap or of a loader after Close, as far as it needs
-	// the file.
-	ErrClosed = errors.New("model is closed")
 )

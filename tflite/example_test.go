@@ -1,6 +1,7 @@
 package tflite_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -29,11 +30,14 @@ func Example() {
 			log.Fatal(err)
 		}
 		black := make([]float32, 256*256*3)
-		outputs, err := model.Run(black)
+		outputs, err := model.Run(context.Background(), black)
 		if err != nil {
 			log.Fatal(err)
 		}
-		mask := outputs[0].Data.([]float32)
+		mask, err := inference.Output[float32](outputs[0])
+		if err != nil {
+			log.Fatal(err)
+		}
 		fmt.Println(outputs[0].Name, outputs[0].Shape, mask[0] < 0.5)
 		if err := model.Close(); err != nil { // it waits until the file is written
 			log.Fatal(err)
@@ -49,7 +53,7 @@ func Example() {
 }
 
 func ExampleLoad() {
-	model, err := tflite.Load(selfie, "", &inference.Options{Threads: 1})
+	model, err := tflite.Load(selfie, "", &inference.Options{Instances: 2})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,7 +61,7 @@ func ExampleLoad() {
 	for _, v := range model.Inputs() {
 		fmt.Printf("%s: []%v of %v\n", v.Name, v.Element(), v.Shape)
 	}
-	_, err = model.Run(make([]float32, 7))
+	_, err = model.Run(context.Background(), make([]float32, 7))
 	fmt.Println(errors.Is(err, inference.ErrInputSize))
 	// Output:
 	// input_1: []float32 of [1 256 256 3]

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"xpwc"
 	"xpwc/internal/compute"
 	"xpwc/internal/staging"
 	"xpwc/models"
@@ -38,25 +39,30 @@ func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 		return nil, nil
 	}
 	of := staging.Model{Inputs: p.graph.inputs, Outputs: p.graph.outputs, Size: p.bytes}
-	of.Constant = func(t int) func([]byte) error {
-		c := p.values[t].constant
-		if c == nil {
-			return nil
-		}
+	content := func(c *constant) func([]byte) error {
 		return func(dst []byte) error {
 			return m.view(func(file []byte) error {
-				content, err := c.bytes(file)
-				copy(dst, content)
+				b, err := c.bytes(file)
+				copy(dst, b)
 				return err
 			})
 		}
+	}
+	of.Constant = func(t int) func([]byte) error {
+		if c := p.values[t].constant; c != nil {
+			return content(c)
+		}
+		return nil
 	}
 	of.Subgraph = func(steps, inputs, outputs []int, l models.Loader) (*xnnpack.Subgraph, error) {
 		return m.subgraph(p.part(steps, inputs, outputs), l)
 	}
 	for _, s := range p.states {
-		zeros := func(dst []byte) error { clear(dst); return nil }
-		of.States = append(of.States, staging.State{Value: s.value, Next: s.next, Initial: zeros})
+		initial := func(dst []byte) error { clear(dst); return nil }
+		if s.initial != nil {
+			initial = content(s.initial)
+		}
+		of.States = append(of.States, staging.State{Value: s.value, Next: s.next, Initial: initial})
 	}
 	for i := range p.steps {
 		s := &p.steps[i]
@@ -188,8 +194,11 @@ func (c *call) fold(s *step) {
 	}
 	for i, t := range s.op.outputs {
 		of := &p.graph.tensors[t]
+		if p.values[t].state == empty {
+			continue
+		}
 		p.values[t].state = static
-		p.values[t].constant = &constant{name: of.name, stored: of.dtype, dtype: of.dtype, data: outputs[i],
+		p.values[t].constant = &constant{name: of.name, stored: of.element(), dtype: of.element(), data: outputs[i],
 			shape: p.values[t].shape, size: len(outputs[i]), quant: of.quantization}
 	}
 	s.compute = nil
@@ -199,7 +208,7 @@ func (c *call) fold(s *step) {
 func (m *Model) view(do func(file []byte) error) error {
 	err := m.file.View(do)
 	if errors.Is(err, fs.ErrClosed) {
-		return fmt.Errorf("%s: %w", m.file.Path(), ErrClosed)
+		return fmt.Errorf("%s: %w", m.file.Path(), xpwc.ErrClosed)
 	}
 	return err
 }

@@ -71,6 +71,62 @@ func planReverse(c *call) func(*emitter) error {
 	return c.take(in.shape, places)
 }
 
+// REVERSE_SEQUENCE: the first elements along an axis, as many as each batch says, in the other order.
+func planReverseSequence(c *call) func(*emitter) error {
+	if !c.arity(2, 2) {
+		return nil
+	}
+	in, lengths := c.data(0), c.data(1)
+	if c.err != nil {
+		return nil
+	}
+	axis, batch := int(c.op.options.Int32(reverseSequenceAxis, 0)), int(c.op.options.Int32(reverseSequenceBatch, 0))
+	rank := len(in.shape)
+	if axis < 0 || axis >= rank || batch < 0 || batch >= rank || axis == batch ||
+		!slices.Equal(lengths.shape, []int{in.shape[batch]}) {
+		c.malformed("%v lengths along axis %d, for each of axis %d, of shape %v", lengths.shape, axis, batch, in.shape)
+		return nil
+	}
+	c.index(1)
+	c.define(0, in.shape...)
+	c.keepsScale(0)
+	return c.do(func(r *run) error { return compute.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
+}
+
+// MATRIX_DIAG: matrices with rows of numbers as their diagonals, and zeros. MATRIX_SET_DIAG: with those of others.
+func planMatrixDiag(c *call) func(*emitter) error {
+	last := len(c.op.inputs) - 1
+	if n := 1 + int(c.op.code-opMatrixDiag)/2; !c.arity(n, n) {
+		return nil
+	}
+	in, diagonal := c.data(0), c.data(last)
+	if c.err != nil {
+		return nil
+	}
+	shape, rank := in.shape, len(diagonal.shape)
+	if last == 0 && rank > 0 {
+		shape = append(slices.Clone(shape), shape[rank-1])
+	}
+	if rank == 0 || len(shape) != rank+1 || in.dtype != diagonal.dtype ||
+		!slices.Equal(diagonal.shape, append(slices.Clone(shape[:rank-1]), min(shape[rank-1], shape[rank]))) {
+		c.malformed("diagonals of shape %v in shape %v", diagonal.shape, in.shape)
+		return nil
+	}
+	c.sameTypes(in)
+	c.define(0, shape...)
+	c.keepsScale(0)
+	c.keepsScale(last)
+	if c.err == nil && last == 0 && c.plan.quantized(c.op.inputs[0]) {
+		c.wide = true // a byte of zero is no zero
+	}
+	return c.do(func(r *run) error {
+		if clear(r.out[0].Data); last > 0 {
+			copy(r.out[0].Data, r.in[0].Data)
+		}
+		return compute.SetDiagonals(r.out[0], r.in[last])
+	})
+}
+
 // MIRROR_PAD: what is before and after each dimension is its mirror image, with the elements at the edge or without.
 func planMirrorPad(c *call) func(*emitter) error {
 	if !c.arity(2, 2) {
@@ -140,6 +196,10 @@ func planBroadcastArgs(c *call) func(*emitter) error {
 	shape, ok := compute.Broadcast(a, b)
 	if c.err == nil && !ok {
 		c.malformed("shapes %v and %v", a, b)
+	}
+	if len(shape) == 0 {
+		c.vacate(0, []int{0})
+		return nil
 	}
 	c.define(0, len(shape))
 	return c.do(func(r *run) error {
@@ -235,7 +295,7 @@ func (c *constant) lookUp(r *run, rows compute.Array) error {
 		}
 		dst, src := r.out[0].Data[i*size:][:size], stored[row*width:][:width]
 		if c.stored != typeFloat16 {
-			c.dequantize(dst, src, row*width)
+			c.dequantize(dst, src, row*size/4)
 		} else if err := xnnpack.WidenF16(dst, slices.Clone(src)); err != nil { // the copy is aligned
 			return err
 		}

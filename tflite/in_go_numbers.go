@@ -106,6 +106,9 @@ func planCombined(operation compute.Operation, slot int) func(*call) func(*emitt
 			return nil
 		}
 		c.sameTypes(values[0])
+		if operation.Whole == nil && c.plan.graph.tensors[c.op.inputs[0]].inGo() {
+			c.unsupported("of %v", values[0].dtype)
+		}
 		if slot >= 0 && c.op.options.Byte(slot) != activationNone {
 			c.unsupported("a fused activation")
 		}
@@ -223,9 +226,20 @@ func planLogSoftmax(c *call) func(*emitter) error {
 	return c.do(func(r *run) error { return compute.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
 }
 
-// CAST.
+// CAST. Of a complex number, its real part is cast.
 func planCast(c *call) func(*emitter) error {
-	c.together(1)
+	values := c.together(1)
+	for _, n := range append(slices.Clone(c.op.inputs), c.op.outputs...) {
+		if t := &c.plan.graph.tensors[n]; c.err == nil && t.element() != t.dtype {
+			c.unsupported("between %v with a scale and others", t.dtype)
+		}
+	}
+	if c.err == nil && values[0].dtype == typeComplex64 {
+		return c.fromComplex(values[0], realPart)
+	}
+	if c.err == nil && c.plan.values[c.op.outputs[0]].dtype == typeComplex64 {
+		c.unsupported("to %v", typeComplex64)
+	}
 	return c.do(func(r *run) error { return compute.Cast(r.out[0], r.in[0]) })
 }
 

@@ -205,3 +205,39 @@ func TestShapesOfIntegersThatOverflowAreMalformed(t *testing.T) {
 	require.ErrorIs(t, err, ErrMalformed)
 	require.ErrorContains(t, err, "operator 2, RESHAPE")
 }
+
+func TestAPartWithoutElementsIsTheShapeOfAScalar(t *testing.T) {
+	m := blueprint{
+		tensors: []blueTensor{floats("in", []int{2, 3, 4}), typed(floats("shape", nil), typeInt32),
+			int32Tensor("lengths", []int{3}, 2, 1, 0), int32Tensor("axis", []int{}, 0),
+			typed(floats("rows", nil), typeInt32), typed(floats("last", nil), typeInt32),
+			typed(floats("nothing", nil), typeInt32), typed(floats("scalar", nil), typeInt32),
+			int32Tensor("six", []int{}, 6), typed(floats("packed", nil), typeInt32), floats("out", nil)},
+		ops: []blueOp{
+			{code: opShape, inputs: []int{0}, outputs: []int{1}},
+			{code: opSplitV, inputs: []int{1, 2, 3}, outputs: []int{4, 5, 6}},
+			{code: opReshape, inputs: []int{5, 6}, outputs: []int{7}},
+			{code: opPack, inputs: []int{7, 8}, outputs: []int{9}},
+			{code: opReshape, inputs: []int{0, 9}, outputs: []int{10}},
+		},
+		inputs: []int{0}, outputs: []int{10},
+	}
+	opened := openModel(t, save(t, m.bytes()))
+	require.Equal(t, []int{4, 6}, opened.Outputs()[0].Shape)
+	input := wave(24)
+	require.Equal(t, input, modeltest.Run(t, opened, input)[0])
+}
+
+func TestPartsThatHaveElementsAreComputedBesideThoseThatHaveNone(t *testing.T) {
+	for _, dtype := range []elementType{typeFloat32, typeInt32} {
+		m := blueprint{
+			tensors: []blueTensor{typed(floats("in", []int{6}), dtype), int32Tensor("lengths", []int{4}, 0, 2, 0, 4),
+				int32Tensor("axis", []int{}, 0), typed(floats("a", nil), dtype), typed(floats("b", nil), dtype),
+				typed(floats("c", nil), dtype), typed(floats("d", nil), dtype)},
+			ops:    []blueOp{{code: opSplitV, inputs: []int{0, 1, 2}, outputs: []int{3, 4, 5, 6}}},
+			inputs: []int{0}, outputs: []int{4, 6},
+		}
+		got := modeltest.Run(t, openModel(t, save(t, m.bytes())), []float32{1, 2, 3, 4, 5, 6})
+		require.Equal(t, [][]float32{{1, 2}, {3, 4, 5, 6}}, got, dtype)
+	}
+}

@@ -32,7 +32,7 @@ func TestLoadedModelsComputeTheSameWithoutAFileAtTheFirstStartAndAtTheNext(t *te
 			}{{"", true}, {file, true}, {file, false}} {
 				m, err := Load(path, start.file, nil)
 				require.NoError(t, err)
-				outputs, err := m.Run(input)
+				outputs, err := m.Run(t.Context(), input)
 				require.NoError(t, err)
 				require.Len(t, outputs, len(c.Outputs))
 				for i, o := range outputs {

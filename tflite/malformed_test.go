@@ -235,7 +235,7 @@ func TestOptionsThatLieOutsideTheirTableAreRefused(t *testing.T) {
 
 // TestDamagedFilesNeverCrash cuts files off at every length and changes every byte in turn.
 func TestDamagedFilesNeverCrash(t *testing.T) {
-	for _, m := range []blueprint{convolutional(), widening(), weightCases()[1].model} {
+	for _, m := range []blueprint{convolutional(), widening(), weightCases()[1].model, summing()} {
 		good := m.bytes()
 		for n := range good {
 			_, err := load(good[:n], Options{})

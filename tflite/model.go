@@ -89,7 +89,7 @@ func (g *graph) reshape(shapes [][]int) error {
 }
 
 // Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model
-// must be gone before; what is asked of the model or its data map afterwards is an error that matches [ErrClosed].
+// must be gone before; what is asked of the model or its data map afterwards is an error that matches [xpwc.ErrClosed].
 // Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
@@ -118,7 +118,7 @@ func (m *Model) external(tensors []int, first int, called []string) []models.Val
 			out[i].Name = called[i]
 		}
 		if t.inGo() {
-			out[i].Declared = elementTypes[t.dtype]
+			out[i].Declared, out[i].Quantization.Scale = elementTypes[t.dtype], t.step
 		} else {
 			out[i].Type, out[i].Quantization, _ = m.plan.datatype(n) // planning has seen that there is one
 		}
@@ -161,7 +161,7 @@ func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 
 func (m *Model) subgraph(p *plan, l models.Loader) (*xnnpack.Subgraph, error) {
 	if m.file.Data() == nil {
-		return nil, fmt.Errorf("%s: %w", m.file.Path(), ErrClosed)
+		return nil, fmt.Errorf("%s: %w", m.file.Path(), xpwc.ErrClosed)
 	}
 	s, err := p.emit(func(name string, c *constant) ([]byte, error) {
 		b, err := l.Load(name, c.loadOptions()...)

@@ -356,7 +356,7 @@ func TestAnUnknownOperatorIsNamedWithItsIndex(t *testing.T) {
 		want string
 	}{
 		{blueOp{code: 103}, "operator 1, UNIQUE: unsupported operator"},
-		{blueOp{code: 153}, "operator 1, UNSORTED_SEGMENT_PROD: unsupported operator"},
+		{blueOp{code: 159}, "operator 1, BITCAST: unsupported operator"},
 		{blueOp{code: 9999}, "operator 1, BUILTIN_9999: unsupported operator"},
 		{blueOp{code: opCustom, custom: "Landmarks2TransformMatrix"},
 			"operator 1, Landmarks2TransformMatrix: unsupported operator"},
@@ -383,15 +383,15 @@ func TestAClosedModelRefusesToBeUsed(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.NoError(t, m.Close())
 	_, err = data.Tensor("conv")
-	require.ErrorIs(t, err, ErrClosed)
-	require.ErrorIs(t, tensor.Fill(make([]byte, tensor.Size)), ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
+	require.ErrorIs(t, tensor.Fill(make([]byte, tensor.Size)), xpwc.ErrClosed)
 	_, err = tensor.Identity.Digest()
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	tensor.Evict()
 	_, err = m.Subgraph(l)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	_, err = l.Load("conv")
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	require.NoError(t, l.Close())
 }
 

@@ -62,6 +62,25 @@ func moves() []move {
 		{"SPLIT_V", blueOp{code: opSplitV}, []int{2, 6},
 			[]blueTensor{ints1("lengths", 1, 5), int32Tensor("a", []int{}, -1)},
 			[][]int{{2, 1}, {2, 5}}, func(o int, at []int) []int { return []int{at[0], o + at[1]} }},
+		{"SPLIT_V, and what is left", blueOp{code: opSplitV}, []int{2, 6},
+			[]blueTensor{ints1("lengths", 1, -1, 2), int32Tensor("a", []int{}, 1)},
+			[][]int{{2, 1}, {2, 3}, {2, 2}},
+			func(o int, at []int) []int { return []int{at[0], []int{0, 1, 4}[o] + at[1]} }},
+		{"REVERSE_SEQUENCE", blueOp{code: opReverseSequence, options: fields{reverseSequenceAxis: int32(1)}},
+			[]int{2, 4, 3}, []blueTensor{ints1("lengths", 3, 1)}, [][]int{{2, 4, 3}},
+			func(_ int, at []int) []int {
+				if n := 3 - 2*at[0]; at[1] < n {
+					return []int{at[0], n - 1 - at[1], at[2]}
+				}
+				return at
+			}},
+		{"MATRIX_DIAG", blueOp{code: opMatrixDiag}, []int{2, 3}, nil, [][]int{{2, 3, 3}},
+			func(_ int, at []int) []int {
+				if at[1] != at[2] {
+					return nil
+				}
+				return at[:2]
+			}},
 		unstack(0, []int{3, 4}, 2), unstack(1, []int{2, 4}, 3), unstack(2, []int{2, 3}, 4),
 		{"PACK", blueOp{code: opPack, inputs: []int{0, 0, 0}, options: fields{packAxis: int32(-1)}}, []int{2, 3}, nil,
 			[][]int{{2, 3, 3}}, func(_ int, at []int) []int { return at[:2] }},

@@ -53,6 +53,17 @@ func (c *call) pointers(factors ...int) {
 	}
 }
 
+// padding is what SAME padding adds where windows leave out pixels at an end: XNNPACK of 2024 takes less than none for
+// very much. Elsewhere XNNPACK pads, if it is asked to.
+func padding(y, x window, image []int, height, width int, same bool) (p xnnpack.Padding, byXNNPACK bool) {
+	v, h := (height-1)*y.stride+y.reach()-image[1], (width-1)*x.stride+x.reach()-image[2]
+	if !same || v >= 0 && h >= 0 {
+		return p, same
+	}
+	v, h = max(v, 0), max(h, 0)
+	return xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2}, false
+}
+
 func (c *call) samePadding(slot int) bool {
 	p := c.op.options.Byte(slot)
 	if p != paddingSame && p != paddingValid {
@@ -68,22 +79,25 @@ type convolutionSlots struct{ padding, strideH, strideW, dilationH, dilationW, a
 type convolution struct {
 	weights          weights
 	stride, dilation xnnpack.Size
-	same             bool
+	padding          xnnpack.Padding
+	same             bool // XNNPACK pads
+	height, width    int  // of the output
 	limits           xnnpack.Range
 }
 
 // convolution plans a convolution of input 0 with the filter, input 1, and perhaps a bias, input 2.
 func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs int, how use,
 	dynamic int) (k convolution) {
-	k.weights = c.weights(in, filter, 1, 2, outputs, how, dynamic)
+	k.weights = c.weights(0, 1, 2, filter, outputs, how, dynamic)
 	o := c.op.options
 	y := c.window(filter.shape[1], int(o.Int32(slots.strideH, 0)), int(o.Int32(slots.dilationH, 1)))
 	x := c.window(filter.shape[2], int(o.Int32(slots.strideW, 0)), int(o.Int32(slots.dilationW, 1)))
 	k.stride = xnnpack.Size{Height: y.stride, Width: x.stride}
 	k.dilation = xnnpack.Size{Height: y.dilation, Width: x.dilation}
-	k.same, k.limits = c.samePadding(slots.padding), c.activation(slots.activation)
-	height, width := c.slides(y, x, in.shape, k.same)
-	c.define(0, in.shape[0], height, width, outputs)
+	same := c.samePadding(slots.padding)
+	k.limits = c.activation(slots.activation)
+	k.height, k.width = c.slides(y, x, in.shape, same)
+	k.padding, k.same = padding(y, x, in.shape, k.height, k.width, same)
 	return k
 }
 
@@ -113,8 +127,9 @@ func planConv2D(c *call) func(*emitter) error {
 	}
 	slots := convolutionSlots{convPadding, convStrideH, convStrideW, convDilationH, convDilationW, convActivation}
 	k := c.convolution(slots, in, filter, outputs, how, dynamic)
-	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, SamePadding: k.same,
-		Activation: k.limits}
+	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, Padding: k.padding,
+		SamePadding: k.same, Activation: k.limits}
+	c.define(0, in.shape[0], k.height, k.width, outputs)
 	c.packs(node.Packing, 0, k.weights)
 	return func(e *emitter) error {
 		n := node
@@ -139,20 +154,17 @@ func planDepthwiseConv2D(c *call) func(*emitter) error {
 		c.malformed("%d input channels and a filter of shape %v", channels, filter.shape)
 		return nil
 	}
-	how := usePackedBlind
-	if outputs != channels {
-		// With a multiplier there are several outputs in a group, for which XNNPACK uses matrix multiplication.
-		how = usePacked
-	}
 	slots := convolutionSlots{
 		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW,
 		depthwiseActivation,
 	}
-	k := c.convolution(slots, in, filter, outputs, how, 0)
+	// With a multiplier XNNPACK looks up, but that of 2024 reads the filter before.
+	k := c.convolution(slots, in, filter, outputs, usePackedBlind, 0)
 	node := xnnpack.DepthwiseConvolution2D{
-		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, SamePadding: k.same,
-		Activation: k.limits,
+		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, Padding: k.padding,
+		SamePadding: k.same, Activation: k.limits,
 	}
+	c.define(0, in.shape[0], k.height, k.width, outputs)
 	c.packs(node.Packing, 0, k.weights)
 	return func(e *emitter) error {
 		n := node
@@ -162,18 +174,27 @@ func planDepthwiseConv2D(c *call) func(*emitter) error {
 	}
 }
 
-// FULLY_CONNECTED: input [..., C] of which all but C is one batch, filter [outputs, C], bias [outputs] or none.
+// FULLY_CONNECTED: input [..., C] of which all but C is one batch, filter [outputs, C], bias [outputs] or none. A
+// filter that is computed is packed by no operator: it is multiplied with.
 func planFullyConnected(c *call) func(*emitter) error {
 	if !c.arity(2, 3) {
 		return nil
 	}
-	in := c.data(0)
-	filter := c.packed(1, 2, 0)
+	in, filter := c.data(0), c.resolve(1)
+	computed := filter.state == dynamic
+	if !computed {
+		filter = c.packed(1, 2, 0)
+	} else if c.data(1); c.err == nil && len(filter.shape) != 2 {
+		c.malformed("input 1 has shape %v, not 2 dimensions", filter.shape)
+	}
 	if c.err != nil {
 		return nil
 	}
 	outputs, channels := filter.shape[0], filter.shape[1]
-	w := c.weights(in, filter, 1, 2, outputs, usePacked, 1)
+	var w weights
+	if !computed {
+		w = c.weights(0, 1, 2, filter, outputs, usePacked, 1)
+	}
 	o := c.op.options
 	if f := o.Byte(fullyConnectedWeightsFormat); f != 0 {
 		c.unsupported("weights in format %d", f)
@@ -196,6 +217,9 @@ func planFullyConnected(c *call) func(*emitter) error {
 		flat = rank != 2 || in.shape[1] != channels
 	}
 	c.define(0, shape...)
+	if computed {
+		return c.multiplied(n/channels, in, filter, limits)
+	}
 	c.packs(xnnpack.FullyConnected{}.Packing, 0, w)
 	return func(e *emitter) error {
 		in, like := e.input(c, 0), e.like(c.op.inputs[0])

@@ -99,7 +99,7 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 	// XNNPACK has a record for each pixel of a stride, and a pointer for each pixel under the kernel at each position.
 	c.pointers(y.stride, x.stride)
 	c.pointers(in.shape[0], py.out, px.out, y.size, x.size)
-	w := c.weights(in, filter, weights, bias, filter.shape[0], usePackedBlind, 0)
+	w := c.weights(input, weights, bias, filter, filter.shape[0], usePackedBlind, 0)
 	c.define(0, in.shape[0], py.out, px.out, filter.shape[0])
 	node := xnnpack.Deconvolution2D{
 		Padding:    xnnpack.Padding{Top: py.before, Bottom: py.after, Left: px.before, Right: px.after},

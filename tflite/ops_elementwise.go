@@ -278,10 +278,13 @@ func planQuantize(c *call) func(*emitter) error {
 }
 
 func (c *call) convert() func(*emitter) error {
-	in := c.data(0)
+	in, node := c.data(0), xnnpack.Unary{Op: xnnpack.ConvertElements}
 	c.define(0, in.shape...)
+	if c.err == nil && in.dtype == typeFloat32 && c.plan.values[c.op.outputs[0]].dtype == typeFloat32 {
+		node = c.withinInt16()
+	}
 	return func(e *emitter) error {
-		return e.unary(xnnpack.Unary{Op: xnnpack.ConvertElements}, e.input(c, 0), e.output(c, 0))
+		return e.unary(node, e.input(c, 0), e.output(c, 0))
 	}
 }
 

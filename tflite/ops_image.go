@@ -27,6 +27,7 @@ func planPool(average bool) func(*call) func(*emitter) error {
 		c.keepsScale(0)
 		pool, stride := xnnpack.Size{Height: y.size, Width: x.size}, xnnpack.Size{Height: y.stride, Width: x.stride}
 		one := xnnpack.Size{Height: 1, Width: 1}
+		padded, same := padding(y, x, in.shape, height, width, same)
 		return func(e *emitter) error {
 			shape, in, out := in.shape, e.input(c, 0), e.output(c, 0)
 			if pool == one && stride != one {
@@ -39,12 +40,13 @@ func planPool(average bool) func(*call) func(*emitter) error {
 				return e.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, in, out)
 			case average:
 				return e.s.AveragePooling2D(xnnpack.AveragePooling2D{
-					Input: in, Output: out, Pooling: pool, Stride: stride, SamePadding: same, Activation: limits,
+					Input: in, Output: out, Padding: padded, Pooling: pool, Stride: stride, SamePadding: same,
+					Activation: limits,
 				})
 			default:
 				return e.s.MaxPooling2D(xnnpack.MaxPooling2D{
-					Input: in, Output: out, Pooling: pool, Stride: stride, Dilation: one, SamePadding: same,
-					Activation: limits,
+					Input: in, Output: out, Padding: padded, Pooling: pool, Stride: stride, Dilation: one,
+					SamePadding: same, Activation: limits,
 				})
 			}
 		}

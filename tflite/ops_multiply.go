@@ -1,6 +1,10 @@
 package tflite
 
-import "xpwc/xnnpack"
+import (
+	"slices"
+
+	"xpwc/xnnpack"
+)
 
 // BATCH_MATMUL of two computed values or constants: [..., m, k] by [..., k, n]. adj_x and adj_y say that the last two
 // dimensions of the first and of the second are in the other order.
@@ -46,5 +50,42 @@ func planBatchMatMul(c *call) func(*emitter) error {
 		}
 		return e.s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: e.input(c, 1), Output: e.output(c, 0),
 			TransposeB: turnB})
+	}
+}
+
+// multiplied plans the product of operand 0, as a matrix of some rows, by the transpose of operand 1, which is
+// computed, and perhaps a bias, operand 2. All are in single precision, or bytes that are computed with so.
+func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) func(*emitter) error {
+	outputs, channels := filter.shape[0], filter.shape[1]
+	c.sameTypes(in)
+	if filter.dtype != in.dtype {
+		c.unsupported("computed weights of type %v for an input of type %v", c.declared(1), c.declared(0))
+	}
+	c.wide = c.wide || in.dtype.isBytes()
+	biased := c.tensor(2) != absent
+	if biased {
+		if v := c.data(2); c.err == nil && !slices.Equal(v.shape, []int{outputs}) {
+			c.malformed("a bias of shape %v for %d output channels", v.shape, outputs)
+		}
+	}
+	return func(e *emitter) error {
+		to := c.op.outputs[0]
+		matrix := e.reshaped(e.input(c, 0), c.op.inputs[0], rows, channels)
+		product := e.define(e.like(to, rows, outputs))
+		if e.err == nil {
+			e.err = e.s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: e.input(c, 1), Output: product,
+				TransposeB: true})
+		}
+		if biased {
+			sum := e.define(e.like(to, rows, outputs))
+			e.binary(xnnpack.Add, product, e.input(c, 2), sum, xnnpack.Range{})
+			product = sum
+		}
+		if limits != (xnnpack.Range{}) {
+			limited := e.define(e.like(to, rows, outputs))
+			e.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product, limited)
+			product = limited
+		}
+		return e.reshape(product, e.output(c, 0), c.plan.values[to].shape)
 	}
 }

@@ -56,18 +56,18 @@ func planSlice(c *call) func(*emitter) error {
 		return nil
 	}
 	if slices.Contains(sizes, 0) {
-		return c.vacate(sizes)
+		c.vacate(0, sizes)
+		return nil
 	}
 	return c.part(begin, sizes, sizes)
 }
 
-// vacate plans an operator whose output 0 has no elements. Nothing but CONCATENATION takes it.
-func (c *call) vacate(shape []int) func(*emitter) error {
-	if c.output(0) != nil {
-		c.plan.values[c.op.outputs[0]] = value{state: empty, shape: shape, dtype: c.declared(0)}
-		c.defined = append(c.defined, 0)
+// vacate gives output i a shape without elements. Nothing takes it but CONCATENATION, and RESHAPE as a scalar's shape.
+func (c *call) vacate(i int, shape []int) {
+	if t := c.output(i); t != nil {
+		c.plan.values[c.op.outputs[i]] = value{state: empty, shape: shape, dtype: t.element()}
+		c.defined = append(c.defined, i)
 	}
-	return nil
 }
 
 // sliceSizes returns the sizes of a slice of a shape, if it is in it.
@@ -100,8 +100,16 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 		return s
 	}
 	o := c.op.options
-	mask := func(slot, i int) bool { return o.Int32(slot, 0)>>i&1 != 0 }
-	if o.Bool(sliceOffset) {
+	masks := map[int]int32{} // all read before they are looked at, as one that cannot be read is 0
+	for slot := sliceBeginMask; slot <= sliceShrinkAxisMask; slot++ {
+		masks[slot] = o.Int32(slot, 0)
+	}
+	mask := func(slot, i int) bool { return masks[slot]>>i&1 != 0 }
+	offset := o.Bool(sliceOffset)
+	if c.err = o.Err(); c.err != nil {
+		return s
+	}
+	if offset {
 		c.unsupported("an offset in a slice")
 		return s
 	}
@@ -185,7 +193,8 @@ func planStridedSlice(c *call) func(*emitter) error {
 	}
 	s := c.stridedSlice(in.shape)
 	if slices.Contains(s.size, 0) && c.err == nil {
-		return c.vacate(s.shape)
+		c.vacate(0, s.shape)
+		return nil
 	}
 	if c.inGo {
 		c.define(0, s.shape...)
@@ -248,6 +257,10 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 		shape := slices.Clone(in.shape)
 		if shape[axis] = n; dropped {
 			shape = slices.Delete(shape, axis, axis+1)
+		}
+		if n == 0 {
+			c.vacate(i, shape)
+			continue
 		}
 		c.define(i, shape...)
 		if n > in.shape[axis]-sum {
@@ -324,14 +337,25 @@ func planSplit(c *call) func(*emitter) error {
 	return c.parts(1, axis, slices.Repeat([]int{in.shape[axis] / n}, n), false)
 }
 
-// SPLIT_V: the value, the lengths of its parts, the axis.
+// SPLIT_V: the value, the lengths of its parts, the axis. A length of -1 is what the others leave.
 func planSplitV(c *call) func(*emitter) error {
 	if !c.arity(3, 3) {
 		return nil
 	}
-	lengths, axis := c.integers(1), c.oneInteger(2)
+	in, lengths, axis := c.data(0), c.integers(1), c.oneInteger(2)
 	if c.err != nil {
 		return nil
+	}
+	if axis < 0 {
+		axis += len(in.shape)
+	}
+	if rest := slices.Index(lengths, -1); rest >= 0 && axis >= 0 && axis < len(in.shape) {
+		lengths[rest] = in.shape[axis]
+		for i, n := range lengths {
+			if i != rest {
+				lengths[rest] -= n
+			}
+		}
 	}
 	return c.parts(0, axis, lengths, false)
 }

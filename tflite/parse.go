@@ -44,6 +44,7 @@ type tensor struct {
 	data         flatbuf.Span // of a constant's bytes; size 0: not a constant
 	quantization quantization
 	sparsity     *sparsity
+	step         float32 // of what an input or output of int16 counts, see int16.go
 }
 
 type quantization struct {

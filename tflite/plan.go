@@ -44,8 +44,11 @@ const (
 	empty   // it has no elements
 )
 
-// keeping is a value, zeros at first, that becomes another one when an inference ends.
-type keeping struct{ value, next int }
+// keeping is a value that becomes another one when an inference ends.
+type keeping struct {
+	value, next int
+	initial     *constant // what it is at first; nil is zeros
+}
 
 // step is one operator: nodes of a subgraph, or what Go computes.
 type step struct {
@@ -109,15 +112,26 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 		if err := t.computable(shape); err != nil {
 			return nil, fmt.Errorf("input %q: %w", t.name, err)
 		}
-		p.values[i] = value{state: dynamic, shape: shape, dtype: t.dtype}
+		if t.dtype == typeComplex64 {
+			return nil, fmt.Errorf("input %q: %w: values of type %v", t.name, ErrUnsupported, t.dtype)
+		}
+		p.values[i] = value{state: dynamic, shape: shape, dtype: t.element()}
 	}
 	p.steps = make([]step, 0, len(g.operators))
 	var why reasons
 	inline := inliner{plan: p, file: file, why: &why}
+	if err := inline.inputsOfInt16(); err != nil {
+		return nil, err
+	}
+	inline.prepare(g.operators)
 	if err := inline.operators(g.operators); err != nil {
 		return nil, err
 	}
 	if err := why.err(); err != nil {
+		return nil, err
+	}
+	inline.keep()
+	if err := inline.outputsOfInt16(); err != nil {
 		return nil, err
 	}
 	outputs, err := p.planOutputs(file)

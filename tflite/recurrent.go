@@ -127,7 +127,7 @@ func (c *composer) lstm() {
 			return
 		}
 	}
-	if c.states = append(c.states, keeping{output, h}, keeping{cell, state}); len(all) > mostJoined {
+	if c.states = append(c.states, keeping{output, h, nil}, keeping{cell, state, nil}); len(all) > mostJoined {
 		c.err = fmt.Errorf("%w: %d steps", ErrUnsupported, len(all))
 	}
 	joined := c.computes(opConcatenation, all...)
@@ -217,7 +217,7 @@ func (c *composer) floats(t int) int {
 		return t
 	}
 	of := &c.graph.tensors[t]
-	if of.dtype == typeFloat32 || c.graph.tensors[c.op.outputs[0]].dtype == typeFloat32 && of.dtype == typeInt8 {
+	if of.element() == typeFloat32 || c.graph.tensors[c.op.outputs[0]].dtype == typeFloat32 && of.dtype == typeInt8 {
 		return t
 	}
 	if known, is := c.wide[t]; is {

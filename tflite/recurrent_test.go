@@ -177,13 +177,13 @@ func TestASequenceLSTMKeepsItsStateUntilItIsReset(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
 	run := func(x []float32) []float32 {
-		out, err := r.Run(x)
+		out, err := r.Run(t.Context(), x)
 		require.NoError(t, err)
 		return append([]float32{}, out[0].Data.([]float32)...)
 	}
 	first := run(x[:6])
 	require.InDeltaSlice(t, want, append(append([]float32{}, first...), run(x[6:])...), 1e-6)
-	require.NoError(t, r.Reset())
+	require.NoError(t, r.Reset(t.Context()))
 	require.Equal(t, first, run(x[:6]))
 }
 

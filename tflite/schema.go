@@ -121,6 +121,17 @@ const ( // Conv2DOptions
 	convDilationH  = 5
 )
 
+const ( // Conv3DOptions
+	conv3DPadding    = 0
+	conv3DStrideD    = 1
+	conv3DStrideW    = 2
+	conv3DStrideH    = 3
+	conv3DActivation = 4
+	conv3DDilationD  = 5
+	conv3DDilationW  = 6
+	conv3DDilationH  = 7
+)
+
 const ( // DepthwiseConv2DOptions; depth_multiplier is redundant and ignored, as TFLite does
 	depthwisePadding    = 0
 	depthwiseStrideW    = 1
@@ -203,6 +214,11 @@ const ( // TransposeConvOptions
 	transposeConvActivation = 3
 )
 
+const ( // ReverseSequenceOptions
+	reverseSequenceAxis  = 0
+	reverseSequenceBatch = 1
+)
+
 const ( // L2NormOptions, OneHotOptions, CumsumOptions, MirrorPadOptions
 	l2Activation    = 0
 	oneHotAxis      = 0
@@ -216,6 +232,16 @@ const ( // LocalResponseNormalizationOptions
 	localBias   = 1
 	localAlpha  = 2
 	localBeta   = 3
+)
+
+const ( // BucketizeOptions
+	bucketBoundaries = 0
+)
+
+const ( // CallOnceOptions, VarHandleOptions
+	callOnceInit = 0
+	varContainer = 0
+	varName      = 1
 )
 
 const ( // WhileOptions, IfOptions

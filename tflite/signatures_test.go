@@ -48,7 +48,7 @@ func TestSignaturesAreRunByName(t *testing.T) {
 			require.Contains(t, inputs, v.Name)
 			given = append(given, inputs[v.Name])
 		}
-		outputs, err := r.Run(given...)
+		outputs, err := r.Run(t.Context(), given...)
 		require.NoError(t, err)
 		out := map[string]any{}
 		for i, v := range r.Outputs() {

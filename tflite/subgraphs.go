@@ -14,6 +14,8 @@ func (o *operator) calls() []int {
 	switch o.code {
 	case opWhile:
 		return []int{int(o.options.Int32(whileCondition, 0)), int(o.options.Int32(whileBody, 0))}
+	case opCallOnce:
+		return []int{int(o.options.Int32(callOnceInit, 0))}
 	case opIf:
 		return []int{int(o.options.Int32(ifThen, 0)), int(o.options.Int32(ifElse, 0))}
 	}
@@ -27,6 +29,7 @@ type inliner struct {
 	why     *reasons
 	planned int // operators and rounds
 	depth   int
+	variables
 }
 
 // mostPlanned bounds what loops of a small file may become, and mostNested how deep they are in each other.
@@ -44,12 +47,16 @@ func (n *inliner) operators(ops []operator) error {
 		switch {
 		case op.code == opCustom:
 			row, ok = customOperators[op.custom]
-		case op.calls() != nil, op.code == opSequenceLSTM:
+		case op.calls() != nil, op.code == opSequenceLSTM, op.ofVariable():
 			ok = true
 		}
 		switch {
 		case !ok:
 			err = ErrUnsupportedOp
+		case op.code == opCallOnce:
+			err = n.once(op)
+		case op.ofVariable():
+			err = n.ofVariable(op)
 		case op.calls() != nil:
 			err = n.call(op)
 		case op.code == opSequenceLSTM:
@@ -147,6 +154,8 @@ func (n *inliner) choose(op *operator) error {
 		return err
 	}
 	var results [2][]int
+	defer func(before bool) { n.perhaps = before }(n.perhaps)
+	n.perhaps = n.perhaps || !known
 	for i, subgraph := range op.calls() {
 		if known && holds != (i == 0) {
 			continue

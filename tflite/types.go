@@ -8,10 +8,12 @@ import (
 	"xpwc/xnnpack"
 )
 
-// elementTypes are the types that Go computes with. XNNPACK has single precision, and integers with a scale.
+// elementTypes are the types that Go computes with. XNNPACK has single precision, and integers with a scale. Complex
+// numbers are moved as what has as many bytes; only operators that take complexes have them.
 var elementTypes = map[elementType]models.Element{
 	typeFloat32: models.Float32, typeInt8: models.Int8, typeUint8: models.Uint8, typeInt16: models.Int16,
 	typeInt32: models.Int32, typeInt64: models.Int64, typeBool: models.Bool,
+	typeComplex64: models.Int64,
 }
 
 // inGo reports whether XNNPACK has no such values: integers without a scale, and booleans.
@@ -24,8 +26,17 @@ func (t *tensor) computable(shape []int) error {
 	if t.inGo() {
 		return nil
 	}
-	_, _, err := datatype(t.dtype, t.quantization, shape)
+	_, _, err := datatype(t.element(), t.quantization, shape)
 	return err
+}
+
+// element is the type that values of the tensor are computed in: int16 with a scale, of which XNNPACK has no kernels,
+// is single precision.
+func (t *tensor) element() elementType {
+	if t.dtype == typeInt16 && len(t.quantization.scales) > 0 {
+		return typeFloat32
+	}
+	return t.dtype
 }
 
 func (t elementType) isBytes() bool { return t == typeInt8 || t == typeUint8 }
@@ -108,7 +119,7 @@ func (c *call) describe(tensor int) xnnpack.Tensor {
 // sameTypes checks that every output has the type of the input.
 func (c *call) sameTypes(in *value) {
 	for i, n := range c.op.outputs {
-		if t := c.plan.graph.tensors[n].dtype; c.err == nil && t != in.dtype {
+		if t := c.plan.graph.tensors[n].element(); c.err == nil && t != in.dtype {
 			c.unsupported("output %d of type %v for an input of type %v", i, t, in.dtype)
 		}
 	}

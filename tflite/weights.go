@@ -19,17 +19,29 @@ type weights struct {
 	dynamic int
 }
 
-// weights chooses how XNNPACK multiplies an input by operand kernelAt, the filter, and adds operand biasAt, of a number
-// for each output. Types are as TensorFlow Lite has them: single precision throughout; int8 or uint8 with a bias of
-// int32; or an input in single precision with a filter of int8, its dynamic range. For that XNNPACK quantizes the
-// input, if dynamic says over how many dimensions, and where it has no such kernel the filter is dequantized.
-func (c *call) weights(in, filter *value, kernelAt, biasAt, outputs int, how use, dynamic int) (w weights) {
+// weights chooses how XNNPACK multiplies operand inputAt by operand kernelAt, the filter, and adds operand biasAt, of a
+// number for each output. Types are as TensorFlow Lite has them: single precision throughout; int8 or uint8 with a bias
+// of int32; or an input in single precision with a filter of int8, its dynamic range. For that XNNPACK quantizes the
+// input, if dynamic says over how many dimensions, and where it has no such kernel the filter is dequantized. So is all
+// of an operator that is tooCoarse, and of one with an input of int16.
+func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs int, how use, dynamic int) (w weights) {
+	in := c.resolve(inputAt)
 	c.sameTypes(in)
 	if c.err == nil && len(c.op.outputs) != 1 {
 		c.malformed("%d outputs", len(c.op.outputs))
 	}
 	hasBias := c.bias(biasAt, outputs, how)
 	if c.err != nil {
+		return w
+	}
+	w.kernel = filter.constant
+	if c.declared(inputAt) == typeInt16 {
+		if hasBias {
+			w.bias = c.resolve(biasAt).constant
+		}
+		if c.dequantize(&w); c.err == nil {
+			c.uses = append(c.uses, usage{constant: w.kernel, how: how})
+		}
 		return w
 	}
 	biasType := typeInt32
@@ -43,7 +55,6 @@ func (c *call) weights(in, filter *value, kernelAt, biasAt, outputs int, how use
 			c.unsupported("a bias of type %v for an input of type %v", c.declared(biasAt), in.dtype)
 		}
 	}
-	w.kernel = filter.constant
 	switch {
 	case filter.dtype != in.dtype && (in.dtype != typeFloat32 || !filter.dtype.isBytes()):
 		c.unsupported("weights of type %v for an input of type %v", c.declared(kernelAt), in.dtype)
@@ -63,10 +74,45 @@ func (c *call) weights(in, filter *value, kernelAt, biasAt, outputs int, how use
 	if _, err := w.kernel.describe(); c.err == nil {
 		c.err = err
 	}
+	if c.err == nil && in.dtype.isBytes() && c.tooCoarse(inputAt, w.kernel) {
+		c.dequantize(&w)
+	}
 	if c.err == nil {
 		c.uses = append(c.uses, usage{constant: w.kernel, how: how})
 	}
 	return w
+}
+
+// tooCoarse reports whether a step of the products is too many steps of the output for XNNPACK's kernels of bytes.
+// Converters give an output that was always 0 while they looked a scale of nearly 0.
+func (c *call) tooCoarse(inputAt int, kernel *constant) bool {
+	const most = 256
+	input := c.plan.graph.tensors[c.op.inputs[inputAt]].quantization
+	output := c.plan.graph.tensors[c.op.outputs[0]].quantization
+	if len(input.scales) != 1 || len(output.scales) != 1 {
+		return false
+	}
+	return input.scales[0]*slices.Max(kernel.quant.scales)/output.scales[0] >= most
+}
+
+// dequantize has the operator compute in single precision, with these weights.
+func (c *call) dequantize(w *weights) {
+	c.wide = true
+	for _, k := range []**constant{&w.kernel, &w.bias} {
+		stored := *k
+		if stored == nil || stored.dtype == typeFloat32 {
+			continue
+		}
+		if c.err = stored.scaled(); c.err != nil {
+			return
+		}
+		*k = c.plan.derive(stored, (*constant).dequantized)
+		for i := range c.uses {
+			if c.uses[i].constant == stored {
+				c.uses[i].constant = *k
+			}
+		}
+	}
 }
 
 // declared is the type that the file says of an operand.
@@ -156,6 +202,9 @@ func (c *call) packs(node packer, input int, w weights) {
 		return
 	}
 	in, out := c.describe(c.op.inputs[input]), c.describe(c.op.outputs[0])
+	if c.wide {
+		in, out = inFloats(in), inFloats(out)
+	}
 	filter, err := w.kernel.describe()
 	var bias xnnpack.Tensor
 	if w.bias != nil && err == nil {
@@ -178,6 +227,12 @@ func (c *call) packs(node packer, input int, w weights) {
 			c.uses[i].packing = &packed
 		}
 	}
+}
+
+// inFloats describes the same in single precision.
+func inFloats(t xnnpack.Tensor) xnnpack.Tensor {
+	t.Type, t.Quantization = xnnpack.Float32, xnnpack.Quantization{}
+	return t
 }
 
 // quantized describes the input of a node that quantizes it at inference.

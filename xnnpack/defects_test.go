@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A defect of this build on every processor, in place of those of other builds: what a node that it concerns is told.
+// A defect of this build on every processor, in place of those of other builds: what a node that it concerns is given.
 func TestANodeThatAKnownDefectConcernsIsRefused(t *testing.T) {
 	before := knownDefects
 	t.Cleanup(func() { knownDefects = before })

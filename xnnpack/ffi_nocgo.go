@@ -112,6 +112,7 @@ func (cRuntime) invoke() Status                                    { return NoCg
 func (cRuntime) profile() ([]byte, []uint64, Status)               { return nil, nil, NoCgo }
 func cNewWorkspace() (cWorkspace, Status)                          { return cWorkspace{}, NoCgo }
 func (cWorkspace) release()                                        {}
+func cGiveBack()                                                   {}
 func cNewThreadpool(int) (cThreadpool, bool)                       { return cThreadpool{}, false }
 func (cThreadpool) threads() int                                   { return 0 }
 func (cThreadpool) destroy()                                       {}

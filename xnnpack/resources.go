@@ -45,8 +45,8 @@ func (s *shared) close() {
 	}
 }
 
-// Threadpool is a pool of threads that runtimes compute on (pthreadpool). Runtimes that are never used at the same
-// time can share one.
+// Threadpool is a pool of threads that runtimes compute on (pthreadpool). Runtimes can share one: those that are used
+// at the same time take turns, operator by operator.
 type Threadpool struct {
 	shared
 	t cThreadpool
@@ -100,6 +100,11 @@ func NewWorkspace() (*Workspace, error) {
 // Release gives the memory back, as soon as the last runtime that was made with the workspace is deleted. Releasing
 // twice is harmless.
 func (w *Workspace) Release() { w.close() }
+
+// GiveBack gives memory that runtimes and workspaces had back to the system. glibc keeps much of it when they are
+// deleted, in pieces that the next ones do not fit into, so that a process that loads models again and again would
+// grow. It is of use after the last Delete of several.
+func GiveBack() { cGiveBack() }
 
 // HeapWeightsCache is XNNPACK's own weights cache: packed weights live in anonymous memory, and equal ones are shared
 // by the runtimes created with it. Nothing is kept beyond the process.

@@ -1,5 +1,9 @@
 #include "shims.h"
 
+#include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <string.h>
 
 // xnn_define_concatenate2..5, xnn_define_even_split2..4 and xnn_define_static_constant_pad are the only forms that the
@@ -77,4 +81,12 @@ enum xnn_status xpwc_define_unary(xnn_subgraph_t subgraph, enum xnn_unary_operat
 enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst) {
   return xnn_run_unary_elementwise_nc(xnn_unary_convert, xnn_datatype_fp16, xnn_datatype_fp32, NULL, NULL, NULL, 0,
                                       /*batch_size=*/1, n, n, n, NULL, src, dst);
+}
+
+bool xpwc_give_back(void) {
+#ifdef __GLIBC__
+  return malloc_trim(0) != 0;
+#else
+  return false;
+#endif
 }

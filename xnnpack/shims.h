@@ -36,4 +36,7 @@ enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst);
 // Whether XNNPACK chose its kernels while the program's libraries were loaded.
 bool xpwc_initialized_when_loaded(void);
 
+// Gives what was freed back to the system, where the C library keeps it otherwise. Whether there was anything.
+bool xpwc_give_back(void);
+
 #endif

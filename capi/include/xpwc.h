@@ -21,7 +21,7 @@
 //   xpwc_close(cache);                                       // waits for the disk
 //
 // Errors. Functions return a status, and xpwc_last_error has a sentence about it. The comment of each function lists
-// its statuses, without their prefix XPWC_STATUS_; INTERNAL is possible everywhere and not listed. No function
+// its statuses, without their prefix XPWC_STATUS_; INTERNAL and FORKED are possible everywhere and not listed. No function
 // aborts, throws or exits. A pointer that must not be NULL but is NULL is XPWC_STATUS_INVALID_ARGUMENT. When a
 // function fails, what it returns through pointers is zero. A cache never makes a model fail that would run without
 // it: if the file cannot be written or is damaged, the disk is full, or another process packs for too long, then
@@ -54,15 +54,21 @@
 // The first xpwc_open with a path initialises XNNPACK on a thread of the library. A host that gives xnn_initialize an
 // allocator calls it before.
 //
-// Processes and signals. The library is written in Go. Go's runtime starts threads when the library is loaded. The
-// library works only when it is called; commits and XPWC_VERIFY_BACKGROUND go on after the call. The library handles
-// SIGSEGV, SIGBUS, SIGFPE and SIGPIPE until the host installs handlers. Signals that are not its own go to the
-// handlers that were installed before it was loaded. A handler of SIGURG that was installed before works from the
-// first call on, and may also be called for interrupts of Go's runtime. The host must install its handlers with
-// SA_ONSTACK and must not block these signals. Not supported are: unloading the library (dlclose); calling it in a
-// child of fork without exec (runtimes that exist there may execute; save before the fork, because a child keeps the
-// writer's lock of a parent that ends amid packing); a second library written in Go in the same process, unless both
-// are linked statically as one archive.
+// Processes and signals. The library is written in Go. Go's runtime starts with the first call that needs it: until then
+// the library has no thread, no memory and no handler, and a static initialiser of the host may make that call. If the
+// runtime cannot start (ulimit -u, -v, -d), the call is XPWC_STATUS_OUT_OF_MEMORY or XPWC_STATUS_SYSTEM_ERROR and can be
+// tried again; a thread or memory that the runtime itself cannot have later ends the process. It reads nothing of the
+// host's environment. The library works only when it is called; commits and XPWC_VERIFY_BACKGROUND go on after the
+// call. It handles SIGSEGV, SIGBUS, SIGFPE and SIGPIPE from the first call on, until the host installs handlers.
+// Signals that are not its own go to the handlers that were installed before. A handler of SIGURG that was installed
+// before may also be called for interrupts of Go's runtime. The library's own threads block all signals but those,
+// SIGURG and SIGPROF. Handlers that the host installs after the first call must have SA_ONSTACK; a handler of SIGPROF
+// that has it not is given it by the next call. The host must not block the signals that the library handles. A child
+// of fork can use the library if its parent had not. Otherwise runtimes that exist there may execute, and every call is
+// XPWC_STATUS_FORKED and does nothing, also those that close and end; XNNPACK cannot create a runtime with the parent's
+// provider. Save before the fork: a child keeps the writer's lock of a parent that ends amid packing. Not supported
+// are: unloading the library (dlclose); a second library written in Go in the same process, unless both are linked
+// statically as one archive.
 #ifndef XPWC_H
 #define XPWC_H
 
@@ -139,7 +145,9 @@ typedef enum xpwc_status {
   XPWC_STATUS_SOURCE_CHANGED = 21,
   // The disk lost packed weights before they were committed, or the cache file was overwritten or cut off in place, and
   // a runtime uses them. The runtime must not be used: delete it and create it again.
-  XPWC_STATUS_LOST = 22
+  XPWC_STATUS_LOST = 22,
+  // This process is a child of fork, and its parent had called the library before. Call it after exec.
+  XPWC_STATUS_FORKED = 23
 } xpwc_status;
 
 // Returns the status' name, for example "XPWC_STATUS_IN_USE"; never NULL. Static storage.
@@ -193,7 +201,7 @@ typedef struct xpwc_progress {
 // How the content of the file is checked. Opening always checks all of the file's structure.
 enum {
   // The checksums of the packed weights that a session uses are checked once, some time after xpwc_session_finalize, on
-  // a thread of the lowest priority that the system has. A runtime may have used damaged ones by then. xpwc_cache_stats
+  // a thread that rests nine tenths of its time. A runtime may have used damaged ones by then. xpwc_cache_stats
   // counts them and the log reports them when they are found. The next session packs them afresh, and the file loses
   // them.
   XPWC_VERIFY_BACKGROUND = 0,
@@ -325,8 +333,6 @@ typedef struct xpwc_stats {
   xpwc_count packed;
   // Packings that were equal to an entry of the cache: some operators are packed without a look-up.
   xpwc_count reused;
-  // Those of the packed entries that ExecuTorch's file at the path had with the same bytes.
-  xpwc_count adopted;
   // Packed weights that were verified and are right, and the number of those that are wrong.
   xpwc_count verified;
   uint64_t damaged_payloads;
@@ -527,7 +533,8 @@ typedef struct xpwc_packing {
   uint32_t stride_width;
   uint32_t dilation_height;
   uint32_t dilation_width;
-  // The kernel's shape, as XNNPACK gets it: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first.
+  // The kernel's shape, as XNNPACK gets it: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first. The tensor must have
+  // so many elements, of the kernel's type or of another one.
   uint32_t dim_count;
   const size_t* dims;
   // The node's tensors, with the types they have in the subgraph. bias is zero if there is none.
@@ -613,7 +620,7 @@ xpwc_status xpwc_session_end(xpwc_session session);
 
 // Computes the 128-bit digest of size bytes, for xpwc_tensor.digest and xpwc_packing.opaque. data may be NULL if size
 // is 0. It guards against accidents, not against an adversary.
-// Statuses: OK, INVALID_ARGUMENT.
+// Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
 
 // A capacity that suffices for xpwc_file_stamp.
@@ -629,7 +636,7 @@ xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
 // changed within the last 50 milliseconds, which could be changed again at the same time. On Linux it is empty too while
 // somebody, the host included, has the file open for writing; and for another user's file (without CAP_LEASE), until a
 // day after its last change. What was changed within a day is brought to the disk first (fsync), there as well.
-// Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
+// Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_stamp(int file_descriptor, char* stamp, size_t capacity);
 
 // The state of a file, for xpwc_file_changed. Its content belongs to the library.
@@ -642,7 +649,7 @@ typedef struct xpwc_file_state {
 // times of a file show a long write only when it begins. So the file is read, here and by xpwc_file_changed, if somebody
 // has it open for writing, if it was changed within the last 50 milliseconds, and, where the system does not say who
 // writes to it (another user's file, network file systems), within a day.
-// Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
+// Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
 
 // Sets *changed to 1 if the content of the open file may have changed since before, otherwise to 0, as
@@ -650,7 +657,7 @@ xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
 // for a change of owner, mode or name too, but not if another file was put in this one's place, or it was removed.
 // For a file that was written right before that state it waits until another change would show: some tens of
 // milliseconds, or 2 seconds where the file system keeps whole seconds.
-// Statuses: OK, INVALID_ARGUMENT, SYSTEM_ERROR.
+// Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_changed(int file_descriptor, const struct xpwc_file_state* before, int* changed);
 
 #ifdef __cplusplus

@@ -18,6 +18,11 @@
 #ifndef XPWC_HPP
 #define XPWC_HPP
 
+#if __cplusplus < 201703L && (!defined(_MSVC_LANG) || _MSVC_LANG < 201703L)
+#error "xpwc.hpp needs C++17: compile with -std=c++17 or later (CMake: set(CMAKE_CXX_STANDARD 17)), or use xpwc.h."
+#include "./xpwc_needs_c++17"  // ends the compilation
+#endif
+
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -158,6 +163,12 @@ class TensorTable final : public DataMap {
  public:
   // Adds a tensor or replaces the one of that name. What it points to is not copied.
   void add(std::string name, Tensor tensor) { tensors_.insert_or_assign(std::move(name), std::move(tensor)); }
+  void add(std::string name, const void* data, std::size_t size) {
+    Tensor tensor;
+    tensor.data = data;
+    tensor.size = size;
+    add(std::move(name), std::move(tensor));
+  }
 
   Status tensor(std::string_view name, Tensor& tensor) override {
     const auto found = tensors_.find(std::string(name));
@@ -182,6 +193,14 @@ struct LoadOptions {
   // Set it for every kernel of which that is not known: see XPWC_LOAD_COMPARE.
   bool compare = false;
 };
+
+// The options of a kernel whose node the host describes in bytes of its own, which differ whenever the node does: see
+// xpwc_packing.opaque. They are read by Session::load.
+inline LoadOptions opaque(const void* description, std::size_t size) {
+  LoadOptions options;
+  options.packing.emplace().opaque = {description, size};
+  return options;
+}
 
 // A tensor that was loaded. The session owns it.
 struct Loaded {
@@ -316,7 +335,11 @@ inline xpwc_status get(void* context, const char* name, xpwc_tensor* out) noexce
 // Cache::begin makes it. It keeps the cache open.
 class Session {
  public:
-  Session(Session&& other) noexcept { *this = std::move(other); }
+  Session(Session&& other) noexcept
+      : cache_(std::move(other.cache_)),
+        state_(std::move(other.state_)),
+        session_(std::exchange(other.session_, {})),
+        provider_(std::exchange(other.provider_, nullptr)) {}
   Session& operator=(Session&& other) noexcept {
     if (this != &other) {
       if (state_) {

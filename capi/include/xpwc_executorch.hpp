@@ -12,8 +12,7 @@
 //
 // The sources replace XNNWeightsCache.cpp and XNNWeightsCacheManager.cpp in the build, and the XNNPACK backend links
 // libxpwc. Models, options and the order of calls stay. One line more makes a warm start fast: see Packing. The file is
-// xpwc's, and ExecuTorch's own class cannot read it. What that class left at the path is adopted, each entry once it
-// equals what would be packed now.
+// xpwc's, and ExecuTorch's own class cannot read it. What that class left at the path is replaced.
 //
 // What is the same: all runtimes of a path share one cache; the caller serializes calls with mutex(); packed weights
 // have the name of the kernel directly followed by the bias' name; names are counted, and delete_packed_data counts
@@ -34,8 +33,8 @@
 // - A file that cannot be opened, because it is something else or belongs to someone else, is left alone. Weights are
 //   kept in memory then, and the log reports it.
 //
-// Packing. XNNPACK packs more in than it tells the cache: scales and zero points, also of inputs and outputs, and with
-// dynamically quantised inputs the bias. Nor does it tell operators, shapes and groups. ExecuTorch tells this class
+// Packing. XNNPACK packs more in than it says to the cache: scales and zero points, also of inputs and outputs, and with
+// dynamically quantised inputs the bias. Nor does it say operators, shapes and groups. ExecuTorch says to this class
 // none of that. So nothing is believed: at each start XNNPACK packs, and what it packs is compared with what the file
 // has. Equal bytes are shared, by methods and by processes, and others are kept beside them. So answers are right, and
 // weights are in memory once, but a warm start takes as long as packing. A program that was exported again with other

@@ -349,6 +349,8 @@ int main(int argc, char** argv) {
     library = dlopen(argv[3], RTLD_NOW);
     REQUIRE(library != NULL);
   } else if (strcmp(argv[1], "after") == 0) {
+    uint8_t digest[16];
+    OK(xpwc_digest("", 0, digest));
     install();
   }
   fault_in_every_way();

@@ -358,6 +358,17 @@ static inline void require_right(model* m, xpwc_cache cache) {
   require_same_output(want, got);
 }
 
+// Uses the library once, with the cache at a path.
+static inline void use_library(const char* path) {
+  xpwc_cache cache;
+  OK(xpwc_open(path, NULL, &cache));
+  model m;
+  model_make(&m, 1);
+  require_right(&m, cache);
+  model_free(&m);
+  OK(xpwc_close(cache));
+}
+
 static inline xpwc_stats cache_stats(xpwc_cache cache) {
   xpwc_stats stats;
   memset(&stats, 0, sizeof(stats));

@@ -118,6 +118,7 @@ static void files_that_others_can_change(void) {
   REQUIRE(chmod(directory, 0700) == 0);
   REQUIRE(chmod(path, 0666) == 0);
   refused(XPWC_STATUS_UNSAFE_FILE, path, NULL);
+  REQUIRE(strstr(xpwc_last_error(), "set XPWC_OPEN_ALLOW_UNSAFE_FILE") != NULL);
   xpwc_options o = defaults();
   o.flags = XPWC_OPEN_ALLOW_UNSAFE_FILE;
   OK(xpwc_open(link, &o, &cache));

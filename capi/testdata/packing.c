@@ -205,7 +205,7 @@ static bool found_one(xpwc_cache cache, const xpwc_packing* packing, bool pack) 
 
 // A type that nobody knows yet, of which everything counts.
 static void every_member_counts(void) {
-  static const size_t dims[] = {6, 4, 2}, other_dims[] = {4, 6, 2};
+  static const size_t dims[] = {NARROW, WIDE, 1}, other_dims[] = {WIDE, NARROW, 1};
   static const float scales[] = {1, 2}, other_scales[] = {1, 3};
   static const uint16_t block_scales[] = {1, 2}, other_block_scales[] = {1, 3};
   xpwc_operand operand;

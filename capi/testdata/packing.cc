@@ -63,7 +63,7 @@ xpwc::Packing base() {
   operand.block_scales = {block_scales, 2};
   xpwc::Packing packing;
   packing.operator_type = xpwc::Operator::convolution_2d;
-  packing.dims = {6, 2, 2, 4};
+  packing.dims = {64, 2, 2, 16};
   packing.input = packing.kernel = packing.bias = packing.output = operand;
   packing.hidden_bias = {"bias", 4};
   return packing;
@@ -100,8 +100,8 @@ void every_member_counts() {
       [](xpwc::Packing& p) { p.half_precision = true; },
       [](xpwc::Packing& p) { p.sparse_inference = true; },
       [](xpwc::Packing& p) { p.consistent_arithmetic = true; },
-      [](xpwc::Packing& p) { p.dims = {4, 2, 2, 6}; },
-      [](xpwc::Packing& p) { p.dims = {6, 2, 2, 4, 1}; },
+      [](xpwc::Packing& p) { p.dims = {16, 2, 2, 64}; },
+      [](xpwc::Packing& p) { p.dims = {64, 2, 2, 16, 1}; },
       [](xpwc::Packing& p) { p.groups = 2; },
       [](xpwc::Packing& p) { p.stride.height = 2; },
       [](xpwc::Packing& p) { p.stride.width = 2; },
@@ -140,6 +140,7 @@ void what_makes_no_sense_is_named() {
   const std::vector<std::pair<std::string, Change>> wrong = {
       {"operator_type", [](xpwc::Packing& p) { p.operator_type = xpwc::Operator::unknown; }},
       {"dim_count", [](xpwc::Packing& p) { p.dims = {}; }},
+      {"packing.dims contradicts its size", [](xpwc::Packing& p) { p.dims = {100, 100}; }},
       {"kernel.scales", [](xpwc::Packing& p) { p.kernel.scales.data = nullptr; }},
       {"opaque", [](xpwc::Packing& p) { p.opaque = {"x", 1}; }},
   };

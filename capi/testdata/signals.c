@@ -17,16 +17,6 @@
 
 static char path[4096];
 
-static void call_the_library(void) {
-  xpwc_cache cache;
-  OK(xpwc_open(path, NULL, &cache));
-  model m;
-  model_make(&m, 1);
-  require_right(&m, cache);
-  model_free(&m);
-  OK(xpwc_close(cache));
-}
-
 static const int handled[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGCHLD, SIGALRM, SIGPIPE, SIGPROF, SIGIO, SIGWINCH, SIGURG};
 static int handled_count = sizeof(handled) / sizeof(*handled);
 
@@ -113,7 +103,7 @@ static void* call_and_signal(void* context) {
   every_signal_arrives();
   sigset_t before, after;
   REQUIRE(pthread_sigmask(SIG_SETMASK, NULL, &before) == 0);
-  call_the_library();
+  use_library(path);
   REQUIRE(pthread_sigmask(SIG_SETMASK, NULL, &after) == 0);
   for (int signal = 1; signal < NSIG; signal++) {
     REQUIRE(sigismember(&before, signal) == sigismember(&after, signal));
@@ -129,12 +119,13 @@ static xpwc_status signal_and_get(void* context, const char* name, xpwc_tensor* 
 
 static int handle(const char* when) {
   if (strcmp(when, "after") == 0) {
+    use_library(path);
     install();
   }
   if (strcmp(when, "before-urgent") != 0) { // which works from the first call on
     every_signal_arrives();
   }
-  call_the_library();
+  use_library(path);
   every_signal_arrives();
   pthread_t thread;
   REQUIRE(pthread_create(&thread, NULL, call_and_signal, NULL) == 0);
@@ -176,7 +167,7 @@ static int to_die_by;
 
 static void* die(void* context) {
   if (strcmp((const char*)context, "on-a-thread-that-called") == 0) {
-    call_the_library();
+    use_library(path);
   }
   if (to_die_by == SIGPIPE) {
     int ends[2];
@@ -204,7 +195,7 @@ int main(int argc, char** argv) {
   const struct rlimit no_core = {0, 0};
   REQUIRE(setrlimit(RLIMIT_CORE, &no_core) == 0);
   to_die_by = atoi(argv[2]);
-  call_the_library();
+  use_library(path);
   pthread_t thread;
   REQUIRE(pthread_create(&thread, NULL, die, argv[3]) == 0);
   REQUIRE(pthread_join(thread, NULL) == 0);

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 func newBenchCommand() *cobra.Command {
 	o := bench.Options{Model: bench.Llama}
 	var stack llama.Stack
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "bench [MODEL [DATA...]]",
 		Short: "Measure a model with the cache, with every alternative, and at the limit",
@@ -43,7 +45,7 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 			bench.Layers, bench.LayersFloat32, bench.Repeats),
 		Example: `  xpwc bench
   xpwc bench --layers 4 --runs 3 --modes none,ideal,warm
-  xpwc bench pose_landmark_heavy.tflite --json bench.json`,
+  xpwc bench pose_landmark_heavy.tflite --figures bench.json`,
 		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -53,19 +55,28 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 				return err
 			}
 			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
-			return bench.Run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			stdout := cmd.OutOrStdout()
+			if asJSON {
+				stdout = io.Discard
+			}
+			all, err := bench.Run(cmd.Context(), o, stdout, cmd.ErrOrStderr())
+			if asJSON && len(all.Results) > 0 {
+				setResult(cmd.Context(), all)
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
 	methodFlag(cmd, &o.Method)
 	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for the cache files and generated weights, created if it is not there")
-	f.StringVar(&o.JSON, "json", "", "also write all figures, of each run too, to `FILE`")
+	f.StringVar(&o.Figures, "figures", "", "also write all figures, of each run too, to `FILE`, in JSON")
 	f.IntVar(&stack.Layers, "layers", bench.Layers,
 		fmt.Sprintf("number `N` of layers of the model llama; with --float32 %d by default", bench.LayersFloat32))
 	f.BoolVar(&stack.Float32, "float32", false, "weights of the model llama in float32 in place of int8")
 	f.IntVar(&o.Rounds, "runs", 7, "number `N` of rounds")
 	f.StringSliceVar(&o.Modes, "modes", nil, "`MODES` to measure (default all)")
 	threadsFlag(cmd, &o.Threads)
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

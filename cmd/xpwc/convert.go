@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
-	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
 )
 
@@ -49,7 +45,7 @@ them. What is left out is printed.
 
 To make a native file of ExecuTorch's, give the model that was packed (.tflite or .pte)
 with --model: ExecuTorch's file has neither the layout of its entries nor what they were
-packed from. The model is packed, each entry is compared, and equal ones are taken over.
+packed from. The model is packed, and what of FILE has the same bytes is counted.
 
 Checksums of payloads are compared while they are copied. OUT appears by a rename, when
 it is complete. If OUT exists it must be a cache or empty. It must not be FILE itself,
@@ -101,7 +97,7 @@ type conversion struct {
 	Entries  int              `json:"entry_count"`
 	Bytes    int64            `json:"file_bytes"`
 	LeftOut  []leftOut        `json:"left_out,omitempty"`
-	Adopted  *int64           `json:"adopted,omitempty"` // entries of ExecuTorch's that packing the model gave too
+	Adopted  *int64           `json:"adopted,omitempty"` // ExecuTorch's entries that packing the model gave too
 	Packed   *int64           `json:"packed,omitempty"`  // entries of the model
 	Original int              `json:"original_entry_count"`
 }
@@ -114,16 +110,16 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 	r := &conversion{
 		File: f.Path(), Output: o.out, From: info.Format, To: cachefile.Format(o.to), Original: info.Entries,
 	}
-	adopting := info.Format != cachefile.Native && r.To == cachefile.Native
+	packs := info.Format != cachefile.Native && r.To == cachefile.Native
 	switch {
 	case o.layout != "" && info.Format != cachefile.Native:
 		return usagef("--layout: %s is a cache of ExecuTorch, which has no layouts", r.File)
-	case o.model.Path != "" && !adopting:
+	case o.model.Path != "" && !packs:
 		return usagef("--model is for making a native file of one of ExecuTorch")
-	case adopting && o.model.Path == "":
+	case packs && o.model.Path == "":
 		return usagef("%s: %v", r.File, cachefile.ErrForeign)
 	}
-	if err := r.make(ctx, f, info, adopting, o, stderr); err != nil {
+	if err := r.make(ctx, f, info, packs, o, stderr); err != nil {
 		return err
 	}
 	err = withFile(o.out, func(f *cachefile.File) error {
@@ -143,15 +139,15 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions, stdout, s
 }
 
 // make makes the file in a stage, and moves it to its path.
-func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile.Info, adopting bool, o convertOptions,
+func (r *conversion) make(ctx context.Context, f *cachefile.File, info cachefile.Info, packs bool, o convertOptions,
 	stderr io.Writer) (err error) {
 	s, err := newCacheStage(ctx, o.out, o.placing, f, stderr)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	if adopting {
-		err = r.adopt(f, s, o, stderr)
+	if packs {
+		err = r.pack(f, s, o, stderr)
 	} else {
 		err = r.write(f, info, s, o, stderr)
 	}
@@ -202,59 +198,26 @@ func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachef
 	return layout, err
 }
 
-// adopt packs the model with a copy of ExecuTorch's file as its cache, which takes over what is equal.
-func (r *conversion) adopt(f *cachefile.File, s *stage, o convertOptions, stderr io.Writer) (err error) {
-	weights, err := o.model.OpenAllWeights()
-	defer func() {
-		for _, w := range weights {
-			err = errors.Join(err, w.Close())
-		}
-	}()
+// pack makes the file by packing the model, and counts what ExecuTorch's file has in the same bytes.
+func (r *conversion) pack(f *cachefile.File, s *stage, o convertOptions, stderr io.Writer) error {
+	name := s.byName()
+	p, err := packInto(o.model, s.File.File, name, native, allJobs(), false, stderr)
+	if err == nil {
+		err = s.reopen(name)
+	}
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "xpwc-convert-")
-	if err != nil {
-		return err
-	}
-	remove := func() { _ = os.RemoveAll(dir) } // it follows no link
-	defer s.job.onInterrupt(remove)()
-	defer remove()
-	path := filepath.Join(dir, "packing.xpwc")
-	if err := copyInto(path, f.Reader()); err != nil {
-		return err
-	}
-	progress := terminal.NewProgress(stderr, "packing")
-	cache, err := xpwc.Open(path, &xpwc.Options{Progress: terminal.ShowPacking(progress)})
-	if err != nil {
-		return err
-	}
-	for _, w := range weights {
-		err = errors.Join(err, packShares(cache, w.DataMap(), w.Shares(1)))
-	}
-	progress.Finish()
-	if err := errors.Join(err, cache.Close()); err != nil {
-		return err
-	}
-	stats := cache.Stats()
-	r.Adopted, r.Packed = &stats.Adopted.Entries, &stats.Packed.Entries
-	if n, reasons := execution.Private(stats); n > 0 {
+	if n := p.Level.Private; n > 0 {
 		r.LeftOut = append(r.LeftOut, leftOut{Why: fmt.Sprintf("%s of the model that the cache could not keep: %v",
-			console.Plural(int(n), "entry"), reasons)})
+			console.Plural(int(n), "entry"), p.Level.Reasons)})
 	}
-	return withFile(path, func(packed *cachefile.File) error {
-		return packed.WriteFile(s.File.File, nil, cachefile.WriteOptions{Format: cachefile.Native})
-	})
-}
-
-// copyInto makes a file of what a reader has.
-func copyInto(path string, from io.Reader) error {
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	return s.with(func(packed *cachefile.File) error {
+		_, n, err := cachefile.Diff(f, packed)
+		equal, entries := int64(n), int64(p.File.Entries)
+		r.Adopted, r.Packed = &equal, &entries
 		return err
-	}
-	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close())
+	})
 }
 
 func (r *conversion) print(w io.Writer) {
@@ -264,10 +227,8 @@ func (r *conversion) print(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	if r.Adopted != nil {
-		fmt.Fprintf(w, "%d of ExecuTorch's %s adopted: the model is packed into the same bytes here; "+
-			"%d of the model's %s packed here\n",
-			*r.Adopted, console.Plural(r.Original, "entry"), *r.Packed-*r.Adopted,
-			console.Plural(int(*r.Packed), "entry"))
+		fmt.Fprintf(w, "%d of ExecuTorch's %s: the model is packed into the same bytes here; it has %s\n",
+			*r.Adopted, console.Plural(r.Original, "entry"), console.Plural(int(*r.Packed), "entry"))
 	}
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(w, "left out: %s\n", console.Printable(l.Why))

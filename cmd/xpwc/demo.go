@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 
 func newDemoCommand() *cobra.Command {
 	o := bench.DemoOptions{Model: bench.DemoModel}
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "demo [MODEL [DATA...]]",
 		Short: "Compare running a model without a cache, cold and warm",
@@ -34,7 +36,7 @@ inference; in the cold run, after the cache is saved.
 takes, without a cache and with one.`,
 		Example: `  xpwc demo pose_landmark_heavy.tflite
   xpwc demo model.pte weights.ptd
-  xpwc demo llama --layers 4 --json demo.json
+  xpwc demo llama --layers 4 --json
   xpwc demo llama --shared`,
 		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,15 +53,24 @@ takes, without a cache and with one.`,
 				return err
 			}
 			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
-			return bench.Demo(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			stdout := cmd.OutOrStdout()
+			if asJSON {
+				stdout = io.Discard
+			}
+			shown, err := bench.Demo(cmd.Context(), o, stdout, cmd.ErrOrStderr())
+			if asJSON && shown != nil {
+				setResult(cmd.Context(), shown)
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
 	methodFlag(cmd, &o.Method)
 	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for the cache file and generated weights, created if it is not there")
-	f.StringVar(&o.JSON, "json", "", "also write the figures to `FILE`, a JSON list with an object for each mode")
+	f.StringVar(&o.Figures, "figures", "", "also write the figures to `FILE`, a JSON list with an object for each mode")
 	f.IntVar(&o.Layers, "layers", bench.DemoLayers, "number `N` of layers of the model llama")
 	threadsFlag(cmd, &o.Threads)
+	jsonFlag(cmd, &asJSON)
 	f.BoolVar(&o.Shared, "shared", false, "show the memory that a second method with the same weights takes")
 	return cmd
 }

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/output"
 )
 
 // onlyOutput checks that --describe is given with -o alone.
@@ -70,16 +71,20 @@ func writeNew(path string, text []byte, stdout io.Writer) error {
 		_, err := stdout.Write(text)
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists, and is left as it is: remove it or choose another path", path)
-	}
+	f, err := output.New(path)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
+	defer f.Discard()
+	there, err := f.There()
+	if err == nil {
+		err = there.Close()
 	}
-	return nil
+	if !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s exists, and is left as it is: remove it or choose another path", path), err)
+	}
+	if _, err := f.Write(text); err != nil {
+		return err
+	}
+	return f.Publish(f.Usual())
 }

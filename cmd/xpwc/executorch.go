@@ -28,9 +28,9 @@ const forExecuTorch = "executorch"
 // native is the level of this machine's CPU.
 const native = "native"
 
-func forFlag(cmd *cobra.Command, runtime *string, usage string) {
+func forFlag(cmd *cobra.Command, runtime *string, usage string, runtimes ...string) {
 	cmd.Flags().StringVar(runtime, "for", "", usage)
-	completeWords(cmd, "for", forExecuTorch)
+	completeWords(cmd, "for", runtimes...)
 }
 
 // stockFile describes a file for the stock runtime.
@@ -61,7 +61,7 @@ var errNothing = errors.New("there is nothing that the stock runtime would look 
 // compares names and seeds, by which it sees neither another XNNPACK nor another CPU.
 func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 	if runtimeName != forExecuTorch {
-		return nil, usagef("--for %s: the only runtime known is %s", runtimeName, forExecuTorch)
+		return nil, usagef("--for %s: the runtimes known are %s and %s", runtimeName, forExecuTorch, forLiteRT)
 	}
 	f := &stockFile{XNNPACK: xnnpack.BuildIdentifier(), Architecture: runtime.GOARCH, CPU: cpu}
 	for _, r := range executorch.ReleasesOf(f.Architecture, f.XNNPACK) {
@@ -201,6 +201,10 @@ func stockCollisions(entries []cachefile.Entry) error {
 	type key struct {
 		name string
 		seed uint32
+	}
+	type content struct {
+		sum  cachefile.Digest
+		size int64
 	}
 	first := map[key]*cachefile.Entry{}
 	var errs []error

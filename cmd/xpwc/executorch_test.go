@@ -251,8 +251,7 @@ func TestMistakesWithTheStockRuntimeAreReported(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"the only runtime known is executorch", []string{"pack", program(t, perceptron), "--for", "litert"}},
-		{"the only runtime known is executorch", []string{"pull", "localhost:1/mlp", "--for", "litert"}},
+		{"the runtimes known are executorch and litert", []string{"pack", program(t, perceptron), "--for", "tflite"}},
 		{"--for is for programs", []string{"pack", faceModel(t), "--for", "executorch"}},
 		{"exclude each other", []string{"pack", program(t, perceptron), "--for", "executorch", "--embed-beside"}},
 		{"--all and --layout name others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--all"}},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"xpwc"
@@ -104,9 +105,17 @@ func explainRequest(err *url.Error) string {
 	return fmt.Sprintf("the registry %scannot be reached: %v", host, why)
 }
 
-// explainFlag returns what is wrong with the value of a flag.
-func explainFlag(err error) error {
+// explainFlag returns what is wrong with a flag of a command, or with its value.
+func explainFlag(cmd *cobra.Command, err error) error {
 	var of *pflag.InvalidValueError
+	var unknown *pflag.NotExistError
+	switch {
+	case !errors.As(err, &unknown):
+	case !cmd.HasParent() && len(cmd.Flags().Args()) > 0: // it is the command that is not known
+		return unknownCommand(cmd, cmd.Flags().Args()[:1])
+	default:
+		return fmt.Errorf("%w%s", err, meant("--", flagsLike(cmd, unknown.GetSpecifiedName())))
+	}
 	if !errors.As(err, &of) {
 		return err
 	}
@@ -122,4 +131,23 @@ func explainFlag(err error) error {
 		why = errors.New("not a number")
 	}
 	return fmt.Errorf("--%s %s: %w", of.GetFlag().Name, of.GetValue(), why)
+}
+
+// flagsLike returns the names of a command's flags that are like one that it has not.
+func flagsLike(cmd *cobra.Command, name string) []string {
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return flags.SuggestionsFor(name)
+}
+
+// meant asks whether one of some names was meant; of none it is empty.
+func meant(prefix string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
 }

@@ -77,11 +77,11 @@ func completeCommands(cmd *cobra.Command, args []string, begin string) ([]string
 
 // unknownCommand is the error that args name no command of root.
 func unknownCommand(root *cobra.Command, args []string) error {
-	meant := ""
-	if names := root.SuggestionsFor(args[0]); len(names) > 0 && len(args) == 1 {
-		meant = "; did you mean " + strings.Join(names, " or ") + "?"
+	var like []string
+	if len(args) == 1 {
+		like = root.SuggestionsFor(args[0])
 	}
-	return usagef("unknown command %q%s", strings.Join(args, " "), meant)
+	return usagef("unknown command %q%s", strings.Join(args, " "), meant("", like))
 }
 
 // reflow fills the paragraphs of a text anew. An indented line begins a paragraph of its own, which lines that are

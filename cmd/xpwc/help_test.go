@@ -122,6 +122,22 @@ func TestWhatIsTrueOfAllEntriesMakesRoomForTheirNames(t *testing.T) {
 	}
 }
 
+func TestNamesThatDifferComeBeforeSeedsAndOffsets(t *testing.T) {
+	r := inspection{}
+	table := console.Table{Rows: [][]string{{"name", "size", "seed", "offset", "operator"}}}
+	for i := range 3 {
+		e := entryReport{Kernel: fmt.Sprintf("the/model/block_%d/attention/weight", i), Bias: "the/model/bias"}
+		r.Entries = append(r.Entries, e)
+		n := fmt.Sprint(i)
+		table.Rows = append(table.Rows, []string{entryName(e.Kernel, e.Bias, 0), n, "0000000" + n, n, "operator " + n})
+	}
+	require.Empty(t, r.fit(&table, 60))
+	require.Equal(t, []string{"name", "size", "operator"}, table.Rows[0])
+	for i, row := range table.Rows[1:] {
+		require.Contains(t, row[0], fmt.Sprint("…block_", i))
+	}
+}
+
 func TestLongNamesLoseTheirMiddleAndKernelsAreToldFromBiases(t *testing.T) {
 	const kernel, bias = "model/block_1/dense/kernel", "model/block_1/dense/bias"
 	for room, want := range map[int]string{

@@ -18,6 +18,7 @@ import (
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
+	"xpwc/litert"
 )
 
 type inspectOptions struct {
@@ -43,7 +44,7 @@ func newInspectCommand() *cobra.Command {
 		Short: "Show what is in a cache file or a program",
 		Long: `Shows the format of a cache file, the layouts (ways of packing) of its packed weights,
 whether this machine's layout is among them, the entries, and what the bytes are used
-for. FILE is a cache of xpwc, a cache of ExecuTorch, or a safetensors file with packed
+for. FILE is a cache of xpwc, of ExecuTorch or of LiteRT, or a safetensors file with packed
 weights in it (xpwc pack --embed-beside). It is neither changed nor locked: it may be in
 use.
 
@@ -72,6 +73,9 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 					return err
 				}
 				return inspectProgram(cmd.Context(), file, o, cmd.OutOrStdout())
+			}
+			if litert.IsCache(args[0]) {
+				return inspectLiteRT(cmd, args[0], o)
 			}
 			at, err := locate(args[0])
 			if err != nil {
@@ -113,8 +117,11 @@ type inspection struct {
 	Problems []cachefile.Problem `json:"problems"`
 	Map      []cachefile.Segment `json:"map,omitempty"`
 	Embedded *embedded           `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
-	note     string              // about Embedded, for people
-	damaged  []string            // Problems, for people
+	// Of LiteRT's files: its mark of those that lacked something, and what it compares with its own.
+	Stale        bool     `json:"stale,omitempty"`
+	Fingerprints []string `json:"fingerprints,omitempty"`
+	note         string   // about Embedded, for people
+	damaged      []string // Problems, for people
 }
 
 // Checksum states of an entry.
@@ -166,11 +173,16 @@ func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptio
 	if err := r.describe(f, entries, o.check, terminal.NewProgress(stderr, "checking")); err != nil {
 		return err
 	}
-	if o.short {
-		r.Entries = nil
-	}
 	if o.drawn {
 		r.Map, _ = f.Map() // report had its error
+	}
+	return r.show(ctx, o, stdout)
+}
+
+// show prints the inspection, and returns an error if there are problems.
+func (r *inspection) show(ctx context.Context, o inspectOptions, stdout io.Writer) error {
+	if o.short {
+		r.Entries = nil
 	}
 	if o.json {
 		setResult(ctx, r)

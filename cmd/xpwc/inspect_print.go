@@ -45,6 +45,9 @@ func (r *inspection) printSummary(w io.Writer) error {
 		fmt.Fprintf(w, "%s: packed weights cache, format version %d, generation %d\n", r.File, r.Version, r.Generation)
 	case cachefile.XPWC1:
 		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version 1 (today's ExecuTorch refuses it)\n", r.File)
+	case litertFormat:
+		fmt.Fprintf(w, "%s: LiteRT's packed weights cache, version %d, %s\n", r.File, r.Version,
+			console.Plural(len(r.Fingerprints), "fingerprint"))
 	default:
 		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version %d\n", r.File, r.Version)
 	}
@@ -168,15 +171,45 @@ func (r *inspection) fit(t *console.Table, width int) (said []string) {
 		return nil
 	}
 	said = t.LeaveOutAlike(width)
-	room := t.Room(width)
+	t.LeaveOut(width, "offset", "seed", "checksum") // --json and a wider terminal have them
+	room, alike := t.Room(width), 0
+	if t.Widest(0) > room {
+		alike = r.beginAlike()
+	}
 	for i, e := range r.Entries {
 		name := &t.Rows[i+1][0]
 		if e.Kernel != "" {
-			*name = console.Printable(entryName(e.Kernel, e.Bias, room))
+			kernel, bias := without(e.Kernel, alike), without(e.Bias, alike)
+			*name = console.Printable(entryName(kernel, bias, room))
 		}
 	}
 	t.Fit(width) // what has no kernel's name
 	return said
+}
+
+// beginAlike returns how many bytes, up to the end of a part, all names begin with.
+func (r *inspection) beginAlike() int {
+	first := r.Entries[0].Kernel
+	n := len(first)
+	for _, e := range r.Entries {
+		for _, name := range []string{e.Kernel, e.Bias} {
+			if name != "" || e.Kernel == "" {
+				n = min(n, len(name))
+				for !strings.HasPrefix(name, first[:n]) {
+					n--
+				}
+			}
+		}
+	}
+	return strings.LastIndexAny(first[:n], "/.") + 1
+}
+
+// without leaves out the beginning of a name.
+func without(name string, n int) string {
+	if n == 0 || name == "" {
+		return name
+	}
+	return "…" + name[n:]
 }
 
 // entryName names the kernel and the bias of an entry, in room columns if that is not 0. Of a bias for whose whole name

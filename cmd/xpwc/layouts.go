@@ -14,6 +14,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
+	"xpwc/internal/cpu"
 	"xpwc/registry"
 )
 
@@ -81,9 +82,36 @@ func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (r
 	}
 	var layouts []cachefile.Layout
 	for _, l := range listed {
-		layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+		if l.LiteRT == "" {
+			layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+		}
 	}
 	return selectLayout(ref, layouts, name)
+}
+
+// layoutByProcessor returns the one layout of a reference that was packed on a processor such as this one, and why it
+// is chosen. It is for where XNNPACK cannot be asked: programs ask it, and use nothing that does not fit.
+func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ registry.Fingerprint, why string,
+	err error) {
+	listed, err := registry.List(ctx, ref, o)
+	if err != nil {
+		return registry.Fingerprint{}, "", err
+	}
+	listed = slices.DeleteFunc(listed, func(l registry.Layout) bool { return l.LiteRT != "" })
+	var like []registry.Layout
+	var all []string
+	for _, l := range listed {
+		if processor, _, _ := strings.Cut(l.Description, ", "); processor == cpu.Name() {
+			like = append(like, l)
+		}
+		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
+	}
+	how := "packed on a processor such as this one, " + cpu.Name()
+	if len(like) == 1 {
+		return like[0].Fingerprint, fmt.Sprintf("the only one of %d %s", len(listed), how), nil
+	}
+	return registry.Fingerprint{}, "", layoutError{fmt.Errorf("%s: %d of %s were %s; name one with --layout: %s",
+		ref, len(like), console.Plural(len(listed), "layout"), how, strings.Join(all, ", "))}
 }
 
 // labelsOf returns short names of the layouts of files, by their fingerprints.
@@ -183,7 +211,7 @@ func newLayoutTable(w io.Writer, here registry.Fingerprint) *layoutTable {
 func (t *layoutTable) add(layouts []registry.Layout, what string) {
 	for _, l := range layouts {
 		name := console.Printable(l.Description)
-		if l.Fingerprint == t.here {
+		if l.Fingerprint == t.here || isLiteRTHere(l) {
 			name = strings.TrimSpace(name + " (this machine's)")
 		}
 		t.Row(name, layoutCell(l.Fingerprint, t.width), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),

@@ -167,8 +167,9 @@ xpwc diff exits with 1 if there are differences, and with 2 if something went wr
 An interrupted command has written nothing and leaves no files, unless its message says
 otherwise. A second interrupt, a second later, ends it at once.
 
-Files are not written into a directory that others can change (one that group or others
-can write to, without the sticky bit), unless --allow-shared-directory is given.`,
+Files are not written into a directory that others can change (one of another user but
+root, or one that group or others can write to, without the sticky bit), unless
+--allow-shared-directory is given.`,
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc run pose.tflite --cache pose.xpwc
   xpwc inspect pose.xpwc`,
@@ -188,14 +189,15 @@ can write to, without the sticky bit), unless --allow-shared-directory is given.
 	root.Flags().BoolVarP(&version, "version", "v", false,
 		"print the version, the commit, XNNPACK's build and this machine's layout")
 	wrapHelp(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{explainFlag(err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{explainFlag(cmd, err)} })
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
 		{"Run models and measure:", []*cobra.Command{newRunCommand(), newDemoCommand(), newBenchCommand(),
 			newMeasureCommand()}},
-		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newPackIntoCommand()}},
+		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newStripCommand(), newPackIntoCommand(),
+			newPackLiteRTCommand()}},
 		{"Look after cache files:", []*cobra.Command{newInspectCommand(), newReportCommand(), newWhoCommand(),
 			newVerifyCommand(), newCompactCommand(), newPruneCommand(), newConvertCommand(), newDiffCommand()}},
 		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(),

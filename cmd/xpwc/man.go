@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 )
 
 func newManCommand() *cobra.Command {
@@ -27,6 +28,7 @@ The directory is created if it is not there. SOURCE_DATE_EPOCH sets the date in 
 			root.Long = asMarkdown(root.Long)
 			for _, c := range root.Commands() {
 				c.Long = asMarkdown(c.Long)
+				c.Flags().VisitAll(nameValue)
 			}
 			return doc.GenManTree(root, &doc.GenManHeader{Title: "XPWC", Section: "1", Source: "xpwc", Manual: "xpwc"},
 				args[0])
@@ -57,3 +59,20 @@ func asMarkdown(text string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// nameValue has the manual's generator show what a flag takes, as the help does, where it would show the default.
+func nameValue(f *pflag.Flag) {
+	name, usage := pflag.UnquoteUsage(f)
+	if name == "" {
+		return
+	}
+	if byDefault := f.DefValue; byDefault != "" && byDefault != "[]" && byDefault != "0" && byDefault != "0s" {
+		usage += " (default " + byDefault + ")"
+	}
+	f.Usage, f.DefValue, f.Value = usage, name, unquoted{f.Value}
+}
+
+// unquoted is a value of which the manual's generator does not know that it is a text, which it would quote.
+type unquoted struct{ pflag.Value }
+
+func (unquoted) Type() string { return "name" }

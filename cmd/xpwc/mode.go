@@ -33,12 +33,12 @@ func sharedFlag(cmd *cobra.Command, shared *bool) {
 }
 
 // errShared: others can change the directory that a file is to be in.
-var errShared = errors.New("others could put another file there; correct its mode, choose another directory, " +
-	"or give --allow-shared-directory")
+var errShared = errors.New("others could put another file there; correct its owner and mode, choose another " +
+	"directory, or give --allow-shared-directory")
 
 // checkDirectory returns an error that matches errShared for a directory that others may rename files in.
 func checkDirectory(path string, info fs.FileInfo) error {
-	if why := trust.Writable(info); why != "" && info.Mode()&fs.ModeSticky == 0 {
+	if why := trust.Renamable(info); why != "" {
 		return fmt.Errorf("%s: %s: %w", path, why, errShared)
 	}
 	return nil

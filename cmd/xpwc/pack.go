@@ -26,8 +26,11 @@ type packOptions struct {
 	levels      []string
 	jobs        int
 	embed       bool
+	sealed      bool
 	align       int
 	json        bool
+	byContent   bool   // the output is a directory, and the file in it is named after what it has
+	library     string // LiteRT's; "" for that of third_party/
 }
 
 func newPackCommand() *cobra.Command {
@@ -66,6 +69,10 @@ packed weights from there (safetensors.File.OpenPacked) and need no other file. 
 weights that MODEL has already are kept and added to. An existing FILE is replaced by a
 new one if it has packed weights in it, also if it is read-only.
 
+With --sealed, FILE is read-only, complete for MODEL, and served by the reader in C too
+(xpwc_reader.h), which needs the digest that is printed: that of MODEL's bytes. A program
+that gives it has MODEL's content, and reads none of it. An existing FILE is replaced.
+
 With --for executorch, FILE is for the stock runtime of ExecuTorch, which maps the file
 that its options weight_cache_enabled and packed_cache_path name. It has the packed
 weights of all methods for one CPU: this machine's, or the one of --cpu. The stock runtime
@@ -73,11 +80,21 @@ compares names and seeds, and neither the CPU nor the XNNPACK that packed FILE: 
 for which XNNPACK packs otherwise it computes wrong numbers. So xpwc must have that
 XNNPACK, as make build gives it. FILE is read-only and replaces an existing cache.
 A file that the stock runtime can write to serves one process at a time, can grow, and is
-emptied when it cannot be read. FILE says which program it is for: xpwc verify compares.`, safetensors.PackedName),
+emptied when it cannot be read. FILE says which program it is for: xpwc verify compares.
+
+With --for litert, FILE is for the stock runtime of LiteRT, which maps the file that its
+option xnnpack_weight_cache_path names. LiteRT's own code packs, in the library of the
+package litert-lm-api, so that FILE is the one that LiteRT would write, byte for byte. It
+is read-only. LiteRT does not compare the model: FILE is for this MODEL only. With
+--name-by-content FILE is a directory, and the name says for which model, LiteRT and CPU
+the file is; then --cpu can name several.`, safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite -o pose.xpwc
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
   xpwc pack model.pte weights.ptd -o model.xpwc
+  xpwc pack pose.tflite --sealed -o pose.xpwc
   xpwc pack model.pte --for executorch --cpu avx512vnni -o model.packed_cache
+  xpwc pack pose.tflite --for litert --cpu avx2 -o pose.litert_cache
+  xpwc pack pose.tflite --for litert --name-by-content -o models/
   xpwc pack model.safetensors --description operators.json -o model.xpwc
   xpwc pack model.safetensors --embed-beside -o packed.safetensors
   xpwc pack --describe model.safetensors -o operators.json`,
@@ -96,11 +113,14 @@ emptied when it cannot be read. FILE says which program it is for: xpwc verify c
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to; of --describe a new one")
 	f.StringSliceVar(&o.levels, "cpu", []string{native}, "CPU `LEVEL`s to pack for: "+levelNames())
-	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
+	forFlag(cmd, &o.runtime, "write a file for a stock `RUNTIME`: executorch or litert", forExecuTorch, forLiteRT)
+	f.BoolVar(&o.byContent, "name-by-content", false, "of --for litert: FILE is a directory, and names what is in it")
+	libraryFlag(cmd, &o.library)
 	descriptionFlag(cmd, &o.description)
 	jobsFlag(cmd, &o.jobs)
 	o.placing.flags(cmd)
 	f.BoolVar(&describe, "describe", false, "pack nothing, and write a description of tensors to start from")
+	f.BoolVar(&o.sealed, "sealed", false, "write a read-only file of this model alone, for the reader in C too")
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
 	f.IntVar(&o.align, "align", safetensors.EverySystem,
 		"offset of embedded packed weights in the file, a multiple of `N`; the default suits every system")
@@ -122,14 +142,19 @@ type packReport struct {
 	PayloadBytes int64         `json:"payload_bytes"`
 	FileBytes    int64         `json:"file_bytes"`
 	LeftOut      int           `json:"damaged_entry_count,omitempty"` // of the file that was added to
+	Sealed       string        `json:"sealed,omitempty"`              // the digest of the model
 	Embedded     *embedded     `json:"embedded,omitempty"`
 	For          *stockFile    `json:"for,omitempty"`
 	Nothing      string        `json:"nothing_packed,omitempty"` // why no file was written
+	LiteRT       []litertFile  `json:"litert,omitempty"`         // written, or there already
 }
 
 func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout, stderr io.Writer) (err error) {
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
+	}
+	if o.runtime == forLiteRT {
+		return packLiteRT(ctx, model, o, stdout, stderr)
 	}
 	var stock *stockFile
 	if o.runtime != "" {
@@ -152,6 +177,10 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 	switch {
 	case stock != nil:
 		output = stockOutput{s, stock}
+	case o.sealed:
+		if output, err = newSealing(s, model); err != nil {
+			return err
+		}
 	case o.embed:
 		if output, err = newEmbedding(s, m, o.align); err != nil {
 			return err
@@ -193,8 +222,8 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		r.Levels = append(r.Levels, l)
 		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
 	}
-	if o.runtime == "" && written > 0 {
-		if err := errors.Join(r.makeDense(s), ctx.Err()); err != nil {
+	if o.runtime == "" && !o.sealed && written > 0 {
+		if err := errors.Join(r.writeAnew(s), ctx.Err()); err != nil {
 			return err
 		}
 	}
@@ -226,8 +255,14 @@ func (o *packOptions) check() error {
 	if err := checkJobs(&o.jobs); err != nil {
 		return err
 	}
+	if o.runtime != forLiteRT && (o.byContent || o.library != "") {
+		return usagef("--name-by-content and --litert-lm are for --for litert")
+	}
 	if o.align < 1 || o.align > 64<<20 || o.align&(o.align-1) != 0 {
 		return usagef("--align %d: must be a power of two up to %d", o.align, 64<<20)
+	}
+	if o.sealed && (o.embed || o.runtime != "") {
+		return usagef("--sealed excludes --embed-beside and --for")
 	}
 	var levels []string
 	for _, level := range o.levels {
@@ -272,6 +307,12 @@ func (r *packReport) print(w io.Writer) error {
 			r.Model, r.Nothing, r.Output)
 		return err
 	}
+	for _, f := range r.LiteRT {
+		f.print(w)
+	}
+	if len(r.LiteRT) > 0 {
+		return nil
+	}
 	var t console.Table
 	header := []string{""}
 	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"},
@@ -299,6 +340,9 @@ func (r *packReport) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n",
 		r.Output, r.Entries, console.Size(r.PayloadBytes), console.Size(r.FileBytes))
+	if r.Sealed != "" {
+		fmt.Fprintf(w, "sealed for the model %s\n", r.Sealed)
+	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(w, "note: %s had a wrong checksum and %s left out; what the model has of them was packed again\n",
 			console.Plural(r.LeftOut, "entry"), oneOrMany(r.LeftOut, "was", "were"))

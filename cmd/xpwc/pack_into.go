@@ -73,33 +73,43 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 		"--description", model.Description, "--portable="+strconv.FormatBool(o.embed),
 		"--by-name", name, "--", s.path, model.Path)
 	cmd.Args = append(cmd.Args, model.Data...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, stderr
 	if name == "" {
 		cmd.ExtraFiles = []*os.File{s.File.File}
 	}
+	cmd.Stderr = stderr
+	p, err := s.packIn(cmd, level)
+	if err != nil {
+		return packedLevel{}, err
+	}
+	p.Level.file = p.File
+	return p.Level, s.reopen(name)
+}
+
+// packIn runs a process that packs for a level, and returns what it reports.
+func (s *stage) packIn(cmd *exec.Cmd, level string) (*packedInto, error) {
+	var out bytes.Buffer
+	cmd.Stdout = &out
 	// An interrupt ends the process with the context, and waits until it has.
 	ended := make(chan struct{})
 	defer s.job.onInterrupt(func() { <-ended })()
 	defer close(ended)
-	if err := cmd.Run(); err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && stopped(exit) {
-			err = errInterrupted
-		} else if errors.As(err, &exit) && exit.ExitCode() == exitFailed {
-			err = errors.New("failed; see above")
+	err := cmd.Run()
+	p := &packedInto{}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && stopped(exit):
+		err = errInterrupted
+	case errors.As(err, &exit) && exit.ExitCode() == exitFailed:
+		err = errors.New("failed; see above")
+	case err == nil:
+		if err = json.Unmarshal(out.Bytes(), p); err == nil && p.Error != nil {
+			err = p.Error
 		}
-		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, err)
 	}
-	var p packedInto
-	if err := json.Unmarshal(out.Bytes(), &p); err != nil {
-		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, err)
+	if err != nil {
+		return nil, fmt.Errorf("packing for %s: %w", level, err)
 	}
-	if p.Error != nil {
-		return packedLevel{}, fmt.Errorf("packing for %s: %w", level, p.Error)
-	}
-	p.Level.file = p.File
-	return p.Level, s.reopen(name)
+	return p, nil
 }
 
 // stopped reports whether a process was ended by an interrupt.

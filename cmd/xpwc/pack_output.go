@@ -92,57 +92,28 @@ func (s *stage) seed(f *cachefile.File) error {
 		}})
 }
 
-// makeDense makes equal payloads of several layouts one copy in the packed cache, since each level was packed without a
-// look at the others, and leaves out what is dead, if that is much.
-func (r *packReport) makeDense(s *stage) error {
-	dense := true
-	err := s.with(func(f *cachefile.File) error {
-		info, err := f.Info()
-		if err != nil {
-			return err
-		}
-		equal, err := equalInLayouts(f)
-		dense = !equal && info.DeadBytes <= info.PayloadBytes/4
-		return err
-	})
-	if err != nil || dense {
-		return err
-	}
+// writeAnew writes the packed cache in large pieces: whoever maps it takes fewer page faults than with what was packed
+// into a mapping. Equal payloads of several layouts become one copy, since each level was packed without a look at the
+// others, and what is dead is left out.
+func (r *packReport) writeAnew(s *stage) error {
 	progress := terminal.NewProgress(s.stderr, "copying")
 	defer progress.Finish()
-	err = s.remake(func(f *cachefile.File, to *os.File) error {
+	err := s.remake(func(f *cachefile.File, to *os.File) error {
 		return f.WriteFile(to, nil, cachefile.WriteOptions{Progress: progress.Update})
 	})
 	if err != nil {
 		return err
 	}
+	return r.describe(s)
+}
+
+// describe takes the figures of what the stage has.
+func (r *packReport) describe(s *stage) error {
 	return s.with(func(f *cachefile.File) error {
 		info, err := f.Info()
 		r.Entries, r.PayloadBytes, r.FileBytes = info.Entries, info.PayloadBytes, info.FileBytes
 		return err
 	})
-}
-
-// A content is what distinguishes payloads from others.
-type content struct {
-	sum  cachefile.Digest
-	size int64
-}
-
-// equalInLayouts reports whether payloads of several layouts are equal, and not one copy.
-func equalInLayouts(f *cachefile.File) (equal bool, err error) {
-	first := map[content]cachefile.Entry{}
-	for e, err := range f.Entries() {
-		if err != nil {
-			return false, err
-		}
-		c, known := first[content{e.Sum, e.Size}]
-		if !known {
-			first[content{e.Sum, e.Size}] = e
-		}
-		equal = equal || known && c.Layout != e.Layout && c.Offset != e.Offset
-	}
-	return equal, nil
 }
 
 // checkCache fails if the file at the path is not a sound cache. A program that opens it would pack again, and replace

@@ -38,14 +38,20 @@ func newPackedFor(model modelfile.File, cpu string) (*packedFor, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum := sha256.New()
-		n, err := io.Copy(sum, f)
+		sum, n, err := sha256Of(f)
 		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
-		p.Files = append(p.Files, programFile{filepath.Base(path), n, hex.EncodeToString(sum.Sum(nil))})
+		p.Files = append(p.Files, programFile{filepath.Base(path), n, sum})
 	}
 	return p, nil
+}
+
+// sha256Of returns the SHA-256 of what a reader has, in hexadecimal digits, and how many bytes that is.
+func sha256Of(r io.Reader) (sum string, n int64, err error) {
+	h := sha256.New()
+	n, err = io.Copy(h, r)
+	return hex.EncodeToString(h.Sum(nil)), n, err
 }
 
 // check returns an error if the model's files are others than they were: nobody knows then which were packed.

@@ -153,7 +153,7 @@ func TestAProgramIsPackedForLesserCPUs(t *testing.T) {
 	require.Zero(t, warm.Cache.Packed)
 }
 
-func TestAProgramsCacheOfExecuTorchsFormatIsAdopted(t *testing.T) {
+func TestAProgramsCacheOfExecuTorchsFormatIsPackedAnewAndCompared(t *testing.T) {
 	dir := t.TempDir()
 	packed := packJSON(t, dir, program(t, mobilenet), "-o", "c.xpwc")
 	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "-o", "c.packed_cache")

@@ -184,17 +184,21 @@ func (p *proof) compareByName(f, right *cachefile.File) error {
 // compare compares the one entry that can be found with what the model is packed into.
 func (p *proof) compare(f *cachefile.File, c *candidate, right *cachefile.File, e *cachefile.Entry) error {
 	c.used = true
-	equal, err := equalPayloads(f, c.Entry, right, *e)
-	switch {
-	case err != nil:
-		return err
-	case !equal:
-		p.Wrong = append(p.Wrong, wrong{c.Name, c.differs(e), c.Offset})
-	default:
-		p.Equal++
-		p.EqualBytes += e.Size
+	equal, err := equalPayloads(f.Payload(c.Entry), c.Size, right.Payload(*e), e.Size)
+	if err == nil {
+		p.compared(c.Name, equal, c.Size, e.Size, c.Offset)
 	}
-	return nil
+	return err
+}
+
+// compared takes note of whether a payload of the file, of that size and place, is what its entry is packed into here.
+func (p *proof) compared(entry string, equal bool, size, here, offset int64) {
+	if !equal {
+		p.Wrong = append(p.Wrong, wrong{entry, otherBytes(size, here), offset})
+		return
+	}
+	p.Equal++
+	p.EqualBytes += here
 }
 
 // A candidate is an entry of the file to prove.
@@ -216,7 +220,7 @@ func (p *proof) look(f, right *cachefile.File, e cachefile.Entry, theirs []*cand
 			continue
 		}
 		c.used = true
-		equal, err := equalPayloads(f, c.Entry, right, e)
+		equal, err := equalPayloads(f.Payload(c.Entry), c.Size, right.Payload(e), e.Size)
 		if err != nil {
 			return err
 		}
@@ -225,7 +229,7 @@ func (p *proof) look(f, right *cachefile.File, e cachefile.Entry, theirs []*cand
 			why = ""
 			if !c.reported {
 				c.reported = true
-				p.Wrong = append(p.Wrong, wrong{c.Name, c.differs(&e), c.Offset})
+				p.Wrong = append(p.Wrong, wrong{c.Name, otherBytes(c.Size, e.Size), c.Offset})
 			}
 		}
 	}
@@ -239,22 +243,22 @@ func (p *proof) look(f, right *cachefile.File, e cachefile.Entry, theirs []*cand
 	return nil
 }
 
-func (c *candidate) differs(e *cachefile.Entry) string {
-	if c.Size != e.Size {
-		return fmt.Sprintf("it has %d bytes, and is packed into %d here", c.Size, e.Size)
+// otherBytes says how a payload differs from what its entry is packed into here.
+func otherBytes(size, here int64) string {
+	if size != here {
+		return fmt.Sprintf("it has %d bytes, and is packed into %d here", size, here)
 	}
-	return fmt.Sprintf("its %d bytes are not those that it is packed into here", c.Size)
+	return fmt.Sprintf("its %d bytes are not those that it is packed into here", size)
 }
 
 // equalPayloads compares two payloads byte for byte: who chooses the bytes can make the checksums equal.
-func equalPayloads(f *cachefile.File, a cachefile.Entry, g *cachefile.File, b cachefile.Entry) (bool, error) {
-	if a.Size != b.Size {
+func equalPayloads(from io.Reader, size int64, with io.Reader, here int64) (bool, error) {
+	if size != here {
 		return false, nil
 	}
 	const piece = 1 << 20
-	as, bs := make([]byte, min(a.Size, piece)), make([]byte, min(b.Size, piece))
-	from, with := f.Payload(a), g.Payload(b)
-	for left := a.Size; left > 0; left -= int64(len(as)) {
+	as, bs := make([]byte, min(size, piece)), make([]byte, min(size, piece))
+	for left := size; left > 0; left -= int64(len(as)) {
 		as, bs = as[:min(int64(len(as)), left)], bs[:min(int64(len(bs)), left)]
 		if _, err := io.ReadFull(from, as); err != nil {
 			return false, err
@@ -276,17 +280,23 @@ func (p *proof) err(what string) error {
 	return fmt.Errorf("%s: %s: %w", what, console.Plural(len(p.Wrong), "wrong or missing entry"), errUnproven)
 }
 
+// fewWrong is how many wrong entries are printed: of another model all are wrong.
+const fewWrong = 5
+
 // print writes the proof of a file, if there is one.
 func (p *proof) print(w io.Writer, file string) {
 	if p == nil {
 		return
 	}
-	for _, x := range p.Wrong {
+	for _, x := range p.Wrong[:min(fewWrong, len(p.Wrong))] {
 		if x.Entry == "" {
 			fmt.Fprintf(w, "%s: %s\n", file, x.What)
 			continue
 		}
 		fmt.Fprintf(w, "%s: entry %q: %s\n", file, console.Printable(x.Entry), x.What)
+	}
+	if more := len(p.Wrong) - fewWrong; more > 0 {
+		fmt.Fprintf(w, "%s: and %d more, which --json lists\n", file, more)
 	}
 	var left []string
 	if p.Unused > 0 {

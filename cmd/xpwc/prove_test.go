@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/cachefile"
+	"xpwc/internal/console"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/format/formattest"
@@ -119,6 +120,19 @@ func TestAFileThatTheModelIsNotPackedIntoIsNotProven(t *testing.T) {
 			require.Contains(t, v.Proof.Wrong[0].What+v.Proof.Wrong[len(v.Proof.Wrong)-1].What, f.says)
 		})
 	}
+}
+
+// Whoever names the wrong model is not shown hundreds of lines that all say the same.
+func TestOfAnotherModelAFewWrongEntriesAreShownAndAllCounted(t *testing.T) {
+	dir := t.TempDir()
+	packJSON(t, dir, testModel(t, selfie), "-o", "c.xpwc")
+	verify := []string{"verify", "c.xpwc", "--model", faceModel(t)}
+	wrong := len(reported[verification](t, dir, exitFailed, verify...).Proof.Wrong)
+	require.Greater(t, wrong, fewWrong)
+	said := says(t, dir, exitFailed, verify...)
+	require.Contains(t, said, fmt.Sprintf("and %d more", wrong-fewWrong))
+	require.Contains(t, said, console.Plural(wrong, "wrong or missing entry"))
+	require.Equal(t, fewWrong, strings.Count(said, ": entry "))
 }
 
 // Entries of another layout are not compared, and not used here unless the file says that this machine packs in it.

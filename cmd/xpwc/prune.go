@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -12,13 +14,15 @@ import (
 
 func newPruneCommand() *cobra.Command {
 	var o rewriteOptions
-	var layouts []string
+	var layouts, kept []string
 	var maxSize string
 	cmd := &cobra.Command{
 		Use:   "prune FILE",
-		Short: "Drop entries of other machines' layouts, or the entries used longest ago",
+		Short: "Drop entries of other machines' layouts, of other models, or used longest ago",
 		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries. With --keep-layout only
-entries of these layouts are kept. With --max-size the entries used longest ago are
+entries of these layouts are kept. With --keep-model only entries are kept that were
+packed from these files, by the paths that programs open them at, and those of which it is
+not known, as what was pulled and not used yet. With --max-size the entries used longest ago are
 dropped until the file has at most this size. Dropped weights are packed again when they
 are needed.
 
@@ -27,12 +31,23 @@ word current, which is this machine's layout. The file must have entries of it. 
 numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.`,
 		Example: `  xpwc prune model.xpwc --keep-layout current
   xpwc prune model.xpwc --keep-layout 0f3a --keep-layout current --max-size 2GiB
+  xpwc prune models.xpwc --keep-model pose.tflite --keep-model hand.tflite
   xpwc prune model.xpwc --max-size 200MiB`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keep := xpwc.PruneOptions{}
-			if len(layouts) == 0 && maxSize == "" {
-				return usagef("give --keep-layout, --max-size or both")
+			if len(layouts) == 0 && len(kept) == 0 && maxSize == "" {
+				return usagef("give --keep-layout, --keep-model or --max-size")
+			}
+			for _, model := range kept {
+				path, err := filepath.Abs(model)
+				if err == nil {
+					_, err = os.Stat(path)
+				}
+				if err != nil {
+					return err
+				}
+				keep.KeepSources = append(keep.KeepSources, path)
 			}
 			if cmd.Flags().Changed("max-size") {
 				var err error
@@ -65,6 +80,8 @@ numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 	flags := cmd.Flags()
 	flags.StringArrayVar(&layouts, "keep-layout", nil,
 		"keep entries of this `LAYOUT`: the beginning of a fingerprint, or current; may be repeated")
+	flags.StringArrayVar(&kept, "keep-model", nil,
+		"keep entries that were packed from the file `MODEL`; may be repeated")
 	flags.StringVar(&maxSize, "max-size", "",
 		"drop the entries used longest ago until the file has at most this `SIZE`, for instance 200MiB")
 	layoutFlag(cmd, "keep-layout")

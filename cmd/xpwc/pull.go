@@ -13,6 +13,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/bench/terminal"
+	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/registry"
 )
@@ -21,7 +22,9 @@ type pullOptions struct {
 	registryOptions
 	output, layout string
 	runtime        string // that the file is for; "" for those that have this project's cache
+	library        string // LiteRT's, for model; "" for that of third_party/
 	all            bool
+	sealed         bool
 	maxBytes       int64 // 0 for no limit
 	placing
 	model modelfile.File
@@ -44,18 +47,25 @@ Who can write to the registry decides what the model computes. With --model you 
 trust them: the model is packed here, and the file appears only if its entries for the
 model are the same, byte for byte (see xpwc verify --model).
 
+With --sealed, FILE is read-only, and served by the reader in C too. What was pushed must
+have been sealed (xpwc pack --sealed), or MODEL be given, which it is sealed for.
+
 With --for executorch, FILE is for the stock runtime of ExecuTorch (see xpwc pack --for),
-and has the packed weights of this machine's layout.
+and has the packed weights of this machine's layout. With --for litert, FILE is for that
+of LiteRT, and for this machine's CPU; it must have been pushed as such. The version of
+LiteRT and the model's SHA-256 are printed. LiteRT compares neither: give --model, and
+each model a FILE of its own. Both are read-only.
 
 ` + refHelp + `
 HOST/NAME@sha256:… always pulls the same.
 
 If FILE is a directory, the file in it is named after REF: pose.xpwc, or with --for
-executorch pose.packed_cache.`,
+pose.packed_cache (executorch) or pose.litert_cache.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all
-  xpwc pull registry.example/models/llm:v1 --for executorch -o llm.packed_cache`,
+  xpwc pull registry.example/models/llm:v1 --for executorch -o llm.packed_cache
+  xpwc pull registry.example/models/pose:v3 --for litert -o pose.litert_cache`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" {
@@ -64,8 +74,14 @@ executorch pose.packed_cache.`,
 			if o.all && o.layout != "" {
 				return usagef("--all and --layout exclude each other")
 			}
+			if o.library != "" && o.runtime != forLiteRT {
+				return usagef("--litert-lm is for --for litert")
+			}
 			if o.runtime != "" && (o.all || o.layout != "") {
 				return usagef("--for is for this machine's layout: --all and --layout name others")
+			}
+			if o.runtime != "" && o.sealed {
+				return usagef("--sealed excludes --for")
 			}
 			if err := checkModel(o.model); err != nil {
 				return err
@@ -76,6 +92,9 @@ executorch pose.packed_cache.`,
 					return err
 				}
 			}
+			if o.runtime == forLiteRT {
+				return o.pullLiteRT(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return o.pull(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -84,7 +103,9 @@ executorch pose.packed_cache.`,
 	f.StringVar(&o.layout, "layout", "",
 		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
 	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
-	forFlag(cmd, &o.runtime, "write a file for the stock runtime of executorch, the one `RUNTIME` known")
+	forFlag(cmd, &o.runtime, "write a file for a stock `RUNTIME`: executorch or litert", forExecuTorch, forLiteRT)
+	libraryFlag(cmd, &o.library)
+	f.BoolVar(&o.sealed, "sealed", false, "write a read-only file, for the reader in C too")
 	f.StringVar(&maxSize, "max-size", "",
 		"pull nothing that has more than `SIZE`, as 2GiB; with --all, all layouts together")
 	modelFlags(cmd, &o.model)
@@ -98,8 +119,10 @@ type pulling struct {
 	referred
 	Output string `json:"output"`
 	*registry.Pulled
-	Proof *proof     `json:"proof,omitempty"`
-	For   *stockFile `json:"for,omitempty"`
+	Chosen string     `json:"chosen,omitempty"` // why this layout, where XNNPACK could not be asked
+	Sealed string     `json:"sealed,omitempty"` // the digest of the model
+	Proof  *proof     `json:"proof,omitempty"`
+	For    *stockFile `json:"for,omitempty"`
 }
 
 // nameOutput gives the output file a name if the output is a directory.
@@ -113,8 +136,11 @@ func (o *pullOptions) nameOutput(ref string) error {
 		return err
 	}
 	extension := ".xpwc"
-	if o.runtime != "" {
+	switch o.runtime {
+	case forExecuTorch:
 		extension = ".packed_cache"
+	case forLiteRT:
+		extension = ".litert_cache"
 	}
 	o.output = filepath.Join(o.output, name+extension)
 	return nil
@@ -141,16 +167,16 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	client.Evidence, client.MaxBytes = xpwc.Evidence, o.maxBytes
 	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,
 	// since others can change it, is replaced whatever it has.
-	if p.For == nil && checkCache(s.path) == nil {
+	if p.For == nil && !o.sealed && checkCache(s.path) == nil {
 		client.Have = s.path
 	}
 	client.Into = s.File.File
-	got, here, err := o.fetch(ctx, ref, s.path, client)
+	got, here, chosen, err := o.fetch(ctx, ref, s.path, client)
 	progress.Finish()
 	if err != nil {
 		return err
 	}
-	p.Pulled = got
+	p.Pulled, p.Chosen = got, chosen
 	with, what, done := s.with, "pulled", "written to"
 	if p.UpToDate {
 		with = func(do func(*cachefile.File) error) error { return withFile(o.output, do) }
@@ -171,6 +197,11 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 			return err
 		}
 	}
+	if o.sealed {
+		if p.Sealed, err = s.seal(o.model); err != nil {
+			return err
+		}
+	}
 	if p.UpToDate {
 		err = s.keep()
 	} else {
@@ -179,13 +210,28 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
-	return o.report(ctx, p, func() error {
+	return o.show(ctx, &p, here, what, done, stdout)
+}
+
+// show reports the result. What is what happened to the layouts, and done what happened to the file.
+func (o *pullOptions) show(ctx context.Context, p *pulling, here registry.Fingerprint, what, done string,
+	stdout io.Writer) error {
+	return o.report(ctx, *p, func() error {
 		t := newLayoutTable(stdout, here)
 		t.add(p.Layouts, what)
 		if err := t.print(); err != nil {
 			return err
 		}
 		fmt.Fprintf(stdout, "\n%s  %s\ndigest      %s\n", done, o.output, p.Digest)
+		if model := p.Layouts[0].Model; model != "" {
+			fmt.Fprintf(stdout, "for model   %s (SHA-256)\n", console.Printable(model))
+		}
+		if p.Chosen != "" {
+			fmt.Fprintf(stdout, "layout      %s\n", p.Chosen)
+		}
+		if p.Sealed != "" {
+			fmt.Fprintf(stdout, "sealed for  %s\n", p.Sealed)
+		}
 		p.Proof.print(stdout, o.output)
 		if p.For != nil {
 			p.For.print(stdout, o.output, "pull on such a machine for that")
@@ -206,28 +252,31 @@ func (p *pulling) prove(ctx context.Context, f *cachefile.File, o *pullOptions, 
 	return nil
 }
 
-// fetch pulls to a path. It also returns this machine's layout, which need not be known to pull another.
+// fetch pulls to a path. It also returns this machine's layout, which need not be known to pull another, and why
+// another was chosen.
 func (o *pullOptions) fetch(ctx context.Context, ref, path string,
-	client *registry.Options) (*registry.Pulled, registry.Fingerprint, error) {
+	client *registry.Options) (_ *registry.Pulled, here registry.Fingerprint, chosen string, err error) {
 	here, hereErr := layoutHere()
 	if o.all {
 		pulled, err := registry.PullAll(ctx, ref, path, client)
-		return pulled, here, err
+		return pulled, here, "", err
 	}
+	own := o.layout == "" || o.layout == current
 	layout := here
-	if o.layout != "" {
-		l, err := listedLayout(ctx, ref, o.layout, client)
-		if err != nil {
-			return nil, here, err
-		}
-		layout, hereErr = l, nil
+	switch {
+	case !own:
+		layout, err = listedLayout(ctx, ref, o.layout, client)
+	case errors.Is(hereErr, xpwc.ErrNoCgo):
+		layout, chosen, err = layoutByProcessor(ctx, ref, client)
+	case hereErr != nil:
+		err = fmt.Errorf("%w; name one with --layout", hereErr)
 	}
-	if hereErr != nil {
-		return nil, here, fmt.Errorf("%w; name one with --layout", hereErr)
+	if err != nil {
+		return nil, here, "", err
 	}
 	pulled, err := registry.Pull(ctx, ref, layout, path, client)
-	if errors.Is(err, registry.ErrNoLayout) && o.layout == "" {
+	if errors.Is(err, registry.ErrNoLayout) && own {
 		err = fmt.Errorf("%w; pack here and push, so that other nodes like this one can pull", err)
 	}
-	return pulled, here, err
+	return pulled, here, chosen, err
 }

@@ -32,6 +32,12 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 
 	pushed := decoded[registry.Pushed](t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
 	require.Zero(t, pushed.UploadedBytes, "it was pushed before")
+	require.True(t, pushed.UpToDate)
+	_, again, _ := xpwcIn(t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
+	require.Contains(t, again, "the tag has all of this already")
+	require.Equal(t, []string{"v1"}, decoded[listing](t, node, "ls", s.Ref("face")).Tags)
+	_, tags, _ := xpwcIn(t, node, "ls", s.Ref("face"))
+	require.Equal(t, "v1\n", tags)
 	require.Len(t, pushed.Layouts, 1)
 	require.EqualValues(t, cold.Cache.Packed, pushed.Layouts[0].Entries)
 	require.Contains(t, out, pushed.Digest)

@@ -16,6 +16,7 @@ import (
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
+	"xpwc/litert"
 )
 
 type reportOptions struct {
@@ -32,9 +33,9 @@ func newReportCommand() *cobra.Command {
 		Long: `Makes a page about a cache file: what its bytes are by layer, as a treemap to zoom into,
 for which layouts and kernels they were packed, what is stored once for several entries,
 what is dead, and what each commit added that is still in the file. FILE is a cache of
-xpwc, a cache of ExecuTorch, or a safetensors file with packed weights in it. It is
-neither changed nor locked: it may be in use. Of ExecuTorch's files there is less to say:
-they have names and sizes only.
+xpwc, of ExecuTorch or of LiteRT, or a safetensors file with packed weights in it. It is
+neither changed nor locked: it may be in use. Of ExecuTorch's files and of LiteRT's there
+is less to say: they have names and sizes only, LiteRT's the numbers of buffers as names.
 
 PAGE is one file of HTML, which asks for nothing from the network. It can be read without
 its script, printed, and sent on: it has names of tensors and the path FILE, and no
@@ -91,11 +92,14 @@ func makeReport(ctx context.Context, path string, o reportOptions, stdout, stder
 
 // renderReport returns the page, and as damage what is wrong with the file.
 func renderReport(path string, verify bool, stderr io.Writer) (page []byte, damage, err error) {
+	shown := htmlreport.Options{Path: path, Checked: verify, Made: time.Now(), Tool: "xpwc " + xpwc.Version}
+	if litert.IsCache(path) {
+		return renderLiteRT(path, shown)
+	}
 	at, err := locate(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	shown := htmlreport.Options{Path: path, Checked: verify, Made: time.Now(), Tool: "xpwc " + xpwc.Version}
 	if l := at.report(); l != nil {
 		shown.Where = fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d on; offsets begin there.",
 			l.Tensor, console.Size(l.Bytes), l.Offset)
@@ -126,6 +130,22 @@ func renderReport(path string, verify bool, stderr io.Writer) (page []byte, dama
 		}
 		return r.Write(&b)
 	})
+	return b.Bytes(), damage, err
+}
+
+// renderLiteRT is renderReport for a file of LiteRT.
+func renderLiteRT(path string, shown htmlreport.Options) (page []byte, damage, err error) {
+	f, err := litert.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.Stale {
+		shown.Warning = staleLiteRT
+		shown.Problems = []cachefile.Problem{{Offset: litert.StaleAt, What: staleLiteRT}}
+		damage = fmt.Errorf("%s: %s: %w", path, staleLiteRT, litert.ErrDamaged)
+	}
+	var b bytes.Buffer
+	err = htmlreport.NewLiteRT(f, shown).Write(&b)
 	return b.Bytes(), damage, err
 }
 

@@ -21,6 +21,7 @@ import (
 	"xpwc"
 	"xpwc/described"
 	"xpwc/executorch"
+	"xpwc/litert"
 	"xpwc/npy"
 	"xpwc/registry"
 	"xpwc/safetensors"
@@ -103,7 +104,7 @@ func (d document) print(w io.Writer, result any) error {
 // is wrong were not read.
 func wantsJSON(cmd *cobra.Command, args []string, err error) bool {
 	f := cmd.Flags().Lookup("json")
-	if f != nil && f.Value.Type() != "bool" || f == nil && cmd.HasParent() {
+	if f == nil && cmd.HasParent() {
 		return false
 	}
 	if f != nil && (f.Changed || cmd.Flags().Parsed() && !errors.As(err, new(usageError))) {
@@ -165,13 +166,14 @@ var errorKinds = []struct {
 	{kindPermission, []error{fs.ErrPermission, registry.ErrUnauthorized}},
 	{kindBusy, []error{xpwc.ErrBusy, registry.ErrConcurrent}},
 	{kindForeign, []error{xpwc.ErrForeign}},
-	{kindVersion, []error{xpwc.ErrVersion}},
-	{kindDamaged, []error{xpwc.ErrDamaged}},
-	{kindNotCache, []error{xpwc.ErrNotCache, registry.ErrOtherArtifact}},
+	{kindVersion, []error{xpwc.ErrVersion, litert.ErrVersion}},
+	{kindDamaged, []error{xpwc.ErrDamaged, litert.ErrDamaged}},
+	{kindNotCache, []error{xpwc.ErrNotCache, litert.ErrNotCache, registry.ErrOtherArtifact}},
 	{kindMalformed, []error{tflite.ErrMalformed, executorch.ErrMalformed, safetensors.ErrMalformed, npy.ErrMalformed,
 		described.ErrInvalid}},
 	{kindUnsupported, []error{errors.ErrUnsupported, tflite.ErrUnsupported, tflite.ErrUnsupportedOp,
-		executorch.ErrUnsupported, executorch.ErrUnsupportedOp, npy.ErrUnsupported}},
+		executorch.ErrUnsupported, executorch.ErrUnsupportedOp, executorch.ErrSkeleton, executorch.ErrNoSkeleton,
+		npy.ErrUnsupported}},
 }
 
 func kindOf(err error) errorKind {

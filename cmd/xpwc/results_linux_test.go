@@ -52,10 +52,19 @@ func TestWhyPackingFailedIsKnownToPrograms(t *testing.T) {
 		t.Skipf("mount a small disk: %v", err)
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(full, 0)) })
-	e := failed(t, dir, exitFailed, "pack", faceModel(t), "-o", "full/model.xpwc")
-	require.Equal(t, kindNoSpace, e.Kind)
-	require.Contains(t, e.Message, "no space left on device")
-	left, err := os.ReadDir(full)
-	require.NoError(t, err)
-	require.Empty(t, left)
+	for name, command := range map[string][]string{
+		"xpwc": {"pack", faceModel(t), "-o", "full/model"}, "LiteRT": packsForLiteRT(faceModel(t), "-o", "full/model"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "LiteRT" {
+				needsLiteRT(t)
+			}
+			e := failed(t, dir, exitFailed, command...)
+			require.Equal(t, kindNoSpace, e.Kind)
+			require.Contains(t, e.Message, "no space left on device")
+			left, err := os.ReadDir(full)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
 }

@@ -59,6 +59,25 @@ func TestEqualPayloadsOfTwoLayoutsAreStoredOnce(t *testing.T) {
 	says(t, dir, 0, "verify", "model.xpwc")
 }
 
+func TestPruneKeepsTheModelsThatAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	face, selfie := faceModel(t), testModel(t, "selfie_segmentation.tflite")
+	alone, _ := runJSON(t, dir, selfie, "--cache", "alone.xpwc")
+	runJSON(t, dir, face, "--cache", "models.xpwc")
+	runJSON(t, dir, selfie, "--cache", "models.xpwc")
+	both := reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total
+	says(t, dir, 0, "prune", "models.xpwc", "--keep-model", face, "--keep-model", selfie)
+	require.Equal(t, both, reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total)
+	says(t, dir, 0, "prune", "models.xpwc", "--keep-model", selfie)
+	kept := reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total
+	require.Less(t, kept, both)
+	require.EqualValues(t, alone.Cache.Packed, kept)
+	warm, _ := runJSON(t, dir, selfie, "--cache", "models.xpwc")
+	require.Zero(t, warm.Cache.Packed)
+	said := says(t, dir, exitFailed, "prune", "models.xpwc", "--keep-model", "absent.tflite")
+	require.Contains(t, said, "absent.tflite")
+}
+
 func TestCompactFreesDeadBytes(t *testing.T) {
 	dir, _ := packed(t, face, selfie)
 	before := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
@@ -163,7 +182,7 @@ func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 			require.Equal(t, want.Outputs, report.Outputs)
 			require.Contains(t, says(t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model",
 				testModel(t, selfie)),
-				fmt.Sprintf("0 of ExecuTorch's %d entries adopted", native.Total))
+				fmt.Sprintf("0 of ExecuTorch's %d entries: ", native.Total))
 		})
 	}
 	footer := b[len(b)-20:]

@@ -22,13 +22,14 @@ import (
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/output"
-	"xpwc/internal/trust"
 	"xpwc/safetensors"
 	"xpwc/tflite"
+	"xpwc/xnnpack"
 )
 
 type runOptions struct {
 	cache, outputDir string
+	cpu              string
 	inputs           []string
 	threads          int
 	trust, json      bool
@@ -81,6 +82,7 @@ computed with, no output is given; the next run packs again.`,
 	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of all inputs, raw, or of one input, raw or .npy")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
 	threadsFlag(cmd, &o.threads)
+	f.StringVar(&o.cpu, "cpu", native, "CPU `LEVEL` to compute for, as a lesser CPU would: "+levelNames())
 	f.BoolVar(&o.trust, "trust", false,
 		"trust that the packed weights in MODEL are those of its tensors; do not compare")
 	jsonFlag(cmd, &o.json)
@@ -115,7 +117,10 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	if err := checkThreads(o.threads); err != nil {
 		return err
 	}
-	if err := checkModel(file); err != nil {
+	if err := errors.Join(checkModel(file), checkLevel(o.cpu)); err != nil {
+		return err
+	}
+	if err := xnnpack.LimitCPU(o.cpu); err != nil {
 		return err
 	}
 	m, err := openFor(file, o.inputs)
@@ -256,12 +261,9 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 	return files, nil
 }
 
-// writeOutput puts bytes at a path in a new file: what is at the path may also be another's, by a link.
+// writeOutput puts bytes at a path in a new file. What is at the path may be another's: a link there is replaced, and
+// not followed.
 func writeOutput(path string, b []byte) error {
-	path, err := trust.Follow(path)
-	if err != nil {
-		return err
-	}
 	f, err := output.New(path)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -85,6 +86,22 @@ func TestRunPacksOnce(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, table, "create runtime")
 	require.Contains(t, table, plain.Outputs[1].SHA256)
+}
+
+func TestRunComputesAsALesserCPUWould(t *testing.T) {
+	dir := t.TempDir()
+	code, _, stderr := xpwcIn(t, dir, "run", faceModel(t), "--cpu", "z80")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "--cpu z80: known are ")
+	packed, _ := runJSON(t, dir, faceModel(t), "--cpu", "native", "--cache", "c.xpwc")
+	require.Positive(t, packed.Cache.Packed)
+	if runtime.GOARCH != "amd64" {
+		return
+	}
+	lesser, _ := runJSON(t, dir, faceModel(t), "--cpu", "sse2", "--cache", "c.xpwc")
+	least, _ := runJSON(t, dir, faceModel(t), "--cpu", "sse2", "--cache", "c.xpwc")
+	require.Equal(t, lesser.Outputs, least.Outputs)
+	require.Zero(t, least.Cache.Packed, "what it packed has the layout of that CPU")
 }
 
 func TestRunGetsOverADamagedCache(t *testing.T) {

@@ -200,8 +200,10 @@ func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) erro
 func (s *stage) write(to *os.File, size int64, content func(io.Writer) error) error {
 	progress := terminal.NewProgress(s.stderr, "writing")
 	defer progress.Finish()
-	return content(&reportingWriter{ctx: s.ctx, w: to,
+	pieces := output.NewPieces(to)
+	err := content(&reportingWriter{ctx: s.ctx, w: pieces,
 		report: func(written int64) { progress.Update(written, size) }})
+	return errors.Join(err, pieces.Flush())
 }
 
 // reportingWriter writes in pieces, reports how much it wrote, and fails when its context is done.

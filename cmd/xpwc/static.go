@@ -16,20 +16,24 @@ func withoutXNNPACK(root *cobra.Command) {
 	root.Long += `
 
 This xpwc was built without XNNPACK. It looks after files and registries. It does not pack
-or run models, and this machine's layout is not known to it: where there are several,
---layout names one.`
+or run models, and this machine's layout is not known to it: pull takes the one that was
+packed on a processor such as this one, and says so; where there are several, --layout
+names one.`
 	without := func(what string) error { return fmt.Errorf("%s: %w", what, errWithoutXNNPACK) }
 	for _, c := range root.Commands() {
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
-			for _, flag := range []string{"model", "for"} {
-				if c.Flags().Changed(flag) {
-					return without(c.CommandPath() + " --" + flag)
+			for _, name := range []string{"model", "for"} {
+				f := c.Flags().Lookup(name)
+				// A pull for LiteRT writes what the registry has.
+				asItIs := name == "for" && f != nil && f.Value.String() == forLiteRT
+				if f != nil && f.Changed && !asItIs {
+					return without(c.CommandPath() + " --" + name)
 				}
 			}
 			return nil
 		}
 		switch c.Name() {
-		case "run", "demo", "bench", "measure", "pack", "pack-into", "layout":
+		case "run", "demo", "bench", "measure", "pack", "pack-into", "pack-litert", "strip", "layout":
 			c.Short += " (not in this build)"
 			c.Long = "Not in this build, which has no XNNPACK.\n\n" + c.Long
 			c.PreRunE = func(c *cobra.Command, _ []string) error {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/cpu"
 	"xpwc/internal/registrytest"
+	"xpwc/registry"
 )
 
 func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
@@ -27,6 +29,17 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	layouts := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts
 	require.Len(t, layouts, 2)
 	lesser := layouts[0].Fingerprint.String()
+	forHere, known := litertHere()
+	packed := filepath.Join("..", "..", "litert", "testdata", "embedding_int8.litert_cache")
+	sum, err := sumOf(packed)
+	require.NoError(t, err)
+	pullsLiteRT := exitFailed
+	if known {
+		pullsLiteRT = 0
+		_, err := registry.PushLiteRT(t.Context(), s.Ref("face:v1"),
+			[]registry.LiteRTFile{{Path: packed, SHA256: sum, For: forHere, Model: sum}}, nil)
+		require.NoError(t, err)
+	}
 
 	for _, c := range []struct {
 		args []string
@@ -42,14 +55,22 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 		{[]string{"push", s.Ref("face:v1"), "model.xpwc"}, 0, "digest"},
 		{[]string{"ls", s.Ref("face:v1")}, 0, lesser},
 		{[]string{"pull", s.Ref("face:v1"), "--layout", lesser, "-o", "pulled.xpwc"}, 0, "written to"},
-		{[]string{"pull", s.Ref("face:v1"), "-o", "absent.xpwc"}, exitFailed,
-			"is not known: this xpwc was built without XNNPACK (make build makes one with it); name one with --layout"},
+		{[]string{"pull", s.Ref("face:v1"), "-o", "own.xpwc"}, 0,
+			"the only one of 2 packed on a processor such as this one, " + cpu.Name()},
+		{[]string{"pull", s.Ref("face:v1"), "--layout", "current", "-o", "own.xpwc"}, 0, "left as is"},
+		{[]string{"pull", s.Ref("face:v1"), "--for", "litert", "-o", "pulled.litert_cache"}, pullsLiteRT, "LiteRT"},
+		{[]string{"push", s.Ref("lesser:v1"), "pulled.xpwc"}, 0, "digest"},
+		{[]string{"pull", s.Ref("lesser:v1"), "-o", "absent.xpwc"}, exitFailed,
+			"0 of 1 layout were packed on a processor such as this one, " + cpu.Name() +
+				"; name one with --layout: " + lesser},
 		{[]string{"prune", "model.xpwc", "--keep-layout", lesser}, 0, ""},
 		{[]string{"compact", "model.xpwc"}, 0, ""},
 		{[]string{"verify", "pulled.xpwc"}, 0, ""},
 		{[]string{"prune", "pulled.xpwc", "--keep-layout", "current"}, exitFailed, "make build"},
 		{[]string{"verify", "pulled.xpwc", "--model", faceModel(t)}, exitFailed,
 			"verify --model: this xpwc was built without"},
+		{[]string{"pull", s.Ref("face:v1"), "--for", "executorch", "-o", "absent.xpwc"}, exitFailed,
+			"pull --for: this xpwc was built without XNNPACK"},
 		{[]string{"pull", s.Ref("face:v1"), "--layout", lesser, "--model", faceModel(t), "-o", "absent.xpwc"},
 			exitFailed, "pull --model: this xpwc was built without XNNPACK"},
 		{[]string{"convert", "packed_cache", "--to", "native", "--model", faceModel(t), "-o", "absent.xpwc"},
@@ -83,6 +104,9 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 		require.Error(t, err)
 		require.Contains(t, string(out), "on Linux only")
 	}
+	own := reported[inspection](t, dir, 0, "inspect", "own.xpwc")
+	require.Len(t, own.Layouts, 1)
+	require.Equal(t, layouts[1].Fingerprint, own.Layouts[0].Fingerprint)
 	pulled := reported[inspection](t, dir, 0, "inspect", "pulled.xpwc")
 	require.Len(t, pulled.Layouts, 1)
 	require.Equal(t, lesser, pulled.Layouts[0].Fingerprint.String())

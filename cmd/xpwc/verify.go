@@ -14,13 +14,14 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
+	"xpwc/litert"
 	"xpwc/xnnpack"
 )
 
 func newVerifyCommand() *cobra.Command {
 	var json bool
 	var model modelfile.File
-	var cpu string
+	var cpu, library string
 	cmd := &cobra.Command{
 		Use:   "verify FILE [--model MODEL]",
 		Short: "Check everything in a cache file",
@@ -32,7 +33,8 @@ changed nor locked. FILE may be a safetensors file with packed weights in it (xp
 --embed-beside): then the packed weights are checked, and not the other tensors.
 
 ExecuTorch's files have no checksums. Of these the index is checked, and that payloads can
-be read.
+be read. Neither have LiteRT's; their list is checked. With --model they are compared as a
+whole with what LiteRT's own code writes for it (see xpwc pack --for litert).
 
 Checksums find damage. They do not prove who made the file, and who can write it decides
 what the model computes. With --model, MODEL is packed as xpwc pack does, and every entry
@@ -55,7 +57,8 @@ cannot be read.`,
   xpwc verify model.xpwc --json | jq '.problems[] | {offset, what, entry}'
   xpwc verify model.xpwc || rm model.xpwc
   xpwc verify received.xpwc --model model.tflite && cp received.xpwc model.xpwc
-  xpwc verify model.packed_cache --model model.pte --cpu avx2`,
+  xpwc verify model.packed_cache --model model.pte --cpu avx2
+  xpwc verify model.litert_cache --model model.tflite --cpu avx2`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(checkModel(model), checkLevel(cpu)); err != nil {
@@ -64,11 +67,16 @@ cannot be read.`,
 			if cpu != native && model.Path == "" {
 				return usagef("--cpu is for --model")
 			}
+			if litert.IsCache(args[0]) {
+				return verifyLiteRT(cmd.Context(), args[0], model, cpu, library, json, cmd.OutOrStdout(),
+					cmd.ErrOrStderr())
+			}
 			return verify(cmd.Context(), args[0], model, cpu, json, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	modelFlags(cmd, &model)
 	cmd.Flags().StringVar(&cpu, "cpu", native, "CPU `LEVEL` to pack MODEL for: "+levelNames())
+	libraryFlag(cmd, &library)
 	jsonFlag(cmd, &json)
 	return cmd
 }
@@ -135,14 +143,19 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 		v.Proof.print(stdout, v.File)
 		v.printPackedFor(stdout)
 	}
+	return v.err()
+}
+
+// err returns the error that what was found is.
+func (v *verification) err() error {
 	if v.Proof != nil && !v.Proof.holds() {
-		return v.Proof.err(path)
+		return v.Proof.err(v.File)
 	}
 	if !v.Sound {
-		return fmt.Errorf("%s: %s: %w", path, console.Plural(len(problems), "problem"), cachefile.ErrDamaged)
+		return fmt.Errorf("%s: %s: %w", v.File, console.Plural(len(v.Problems), "problem"), cachefile.ErrDamaged)
 	}
 	if v.Refused != "" {
-		return fmt.Errorf("%s: programs refuse it, because %s: %w", path, v.Refused, cachefile.ErrUnsafeFile)
+		return fmt.Errorf("%s: programs refuse it, because %s: %w", v.File, v.Refused, cachefile.ErrUnsafeFile)
 	}
 	return nil
 }
@@ -187,6 +200,9 @@ func (v *verification) print(w io.Writer, problems []cachefile.Problem) {
 	case v.Format == cachefile.Native:
 		fmt.Fprintf(w, "%s: sound: generation %d, %s, the checksums of %s of payloads are right\n",
 			v.File, v.Generation, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
+	case v.Format == litertFormat:
+		fmt.Fprintf(w, "%s: sound as far as LiteRT's files can be checked: %s, %s without checksums\n",
+			v.File, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	default:
 		fmt.Fprintf(w, "%s: sound as far as ExecuTorch's files (%s) can be checked: %s, %s without checksums\n",
 			v.File, v.Format, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))

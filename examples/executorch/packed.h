@@ -1,4 +1,4 @@
-// What XNNPACK packs into a cache of ExecuTorch's.
+// What XNNPACK packs into ExecuTorch's cache.
 #pragma once
 
 #include <cstddef>

@@ -1,37 +1,52 @@
 // A host of XNNPACK with xpwc: see README.md.
+#include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "bench.h"
-#include "experiments.h"
-#include "starts.h"
+#include "backend.h"
+#include "program.h"
+#include "weights_file.h"
+
+namespace {
+
+// Runs both methods of a program, which have their weights in common, on weights and a cache in a directory.
+Status run(const std::string& directory) {
+  const Program program = two_methods();
+  const std::string path = directory + "/weights";
+  RETURN_IF_ERROR(write_weights(program, path));
+  std::unique_ptr<WeightsFile> weights;
+  RETURN_IF_ERROR(WeightsFile::open(path, &weights));
+  BackendOptions options;
+  options.cache_path = directory + "/cache.xpwc";
+  std::unique_ptr<Backend> backend;
+  RETURN_IF_ERROR(Backend::create(options, &backend));
+  for (const Method& method : program.methods) {
+    Executor* executor = nullptr;
+    RETURN_IF_ERROR(backend->init(program, method, *weights, &executor));
+    std::vector<float> output;
+    const Status executed = backend->execute(executor, std::vector<float>(program.inputs(method), 0.5f), &output);
+    backend->destroy(executor);
+    RETURN_IF_ERROR(executed);
+    std::printf("%s: %g\n", method.name.c_str(), output[0]);
+  }
+  const xpwc::Result<xpwc::Stats> stats = backend->cache()->stats();
+  if (!stats) {
+    return stats.status();
+  }
+  std::printf("packed %" PRIu64 ", found %" PRIu64 "\n", stats->packed.entries, stats->hits.entries);
+  return backend->save();
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const std::string command = arguments.empty() ? "" : arguments[0];
-  Status status;
-  if (command == "demo" && arguments.size() == 2) {
-    status = demo(arguments[1]);
-  } else if (command == "bench" && arguments.size() == 2) {
-    status = bench(arguments[1]);
-  } else if (command == "starts" && (arguments.size() == 2 || arguments.size() == 3)) {
-    status = starts(arguments[1], arguments.size() == 3 ? std::atoi(arguments[2].c_str()) : 100);
-  } else if (command == "start") {
-    status = start({arguments.begin() + 1, arguments.end()});
-  } else if (command == "measure") {
-    status = measure({arguments.begin() + 1, arguments.end()});
-  } else {
-    std::fprintf(
-        stderr,
-        "usage: host demo DIR    two experiments, in memory and time; needs 1.3 GB in DIR while it runs\n"
-        "       host bench DIR   what the cache's calls cost\n"
-        "       host starts DIR [N]\n"
-        "                        what a start costs, of N processes; needs 210 MB in DIR while it runs\n");
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: host DIR    packs what is not in DIR/cache.xpwc yet\n");
     return 2;
   }
-  if (!status.ok()) {
+  if (const Status status = run(argv[1]); !status.ok()) {
     std::fflush(stdout);
     std::fprintf(stderr, "host: %s\n", status.message().c_str());
     return 1;

@@ -37,9 +37,3 @@ struct Program {
 
 // Two methods that have all their weights in common: 30 float32 layers of 1 MiB, in two orders.
 Program two_methods();
-
-// 1,184 int8 layers of these widths in 37 methods, each of which takes what the one before it gave.
-Program many_entries(std::size_t width, std::size_t hidden);
-
-// A method of so many layers of one width, with float32 or int8 weights.
-Program layers(const std::string& name, std::size_t count, std::size_t width, bool quantized);

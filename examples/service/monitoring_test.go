@@ -38,7 +38,7 @@ type alert struct {
 // scraped is what Prometheus gets from a running service, with the labels that it adds.
 func scraped(t *testing.T) map[string][]labels.Labels {
 	t.Helper()
-	s := start(t, filepath.Join(t.TempDir(), "models.xpwc"), pose)
+	s := start(t, filepath.Join(t.TempDir(), "models.xpwc"), modelsDir(t), pose)
 	defer s.stop()
 	code, _, body := s.do("GET", "/metrics", "", nil)
 	require.Equal(t, http.StatusOK, code)

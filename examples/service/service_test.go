@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -64,20 +65,20 @@ func modelsDir(t testing.TB) string {
 	return dir
 }
 
-// A service is a running process of the program.
-type service struct {
+// A running is a process of the program.
+type running struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	url    string
-	table  []string // what it printed before it served
+	table  []string // what it printed of models before it served
 	stderr bytes.Buffer
 	ended  bool
 }
 
-func start(t *testing.T, cache string, names ...string) *service {
+func start(t *testing.T, cache, dir string, names ...string) *running {
 	t.Helper()
-	args := append([]string{"-addr", "localhost:0", "-cache", cache, "-models", modelsDir(t)}, names...)
-	s := &service{t: t, cmd: exec.Command(program, args...)}
+	args := append([]string{"-addr", "localhost:0", "-instances", "2", "-cache", cache, "-models", dir}, names...)
+	s := &running{t: t, cmd: exec.Command(program, args...)}
 	s.cmd.Stderr = &s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -102,7 +103,7 @@ func start(t *testing.T, cache string, names ...string) *service {
 }
 
 // stop interrupts the process and requires that it ends well.
-func (s *service) stop() {
+func (s *running) stop() {
 	s.t.Helper()
 	require.NoError(s.t, s.cmd.Process.Signal(os.Interrupt))
 	s.ended = true
@@ -112,7 +113,7 @@ func (s *service) stop() {
 }
 
 // do sends a request and returns the response's code, type and body.
-func (s *service) do(method, path, kind string, body []byte) (code int, contentType string, answer []byte) {
+func (s *running) do(method, path, kind string, body []byte) (code int, contentType string, answer []byte) {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
 	require.NoError(s.t, err)
@@ -126,7 +127,7 @@ func (s *service) do(method, path, kind string, body []byte) (code int, contentT
 }
 
 // infer executes a model on raw inputs.
-func (s *service) infer(name string) []byte {
+func (s *running) infer(name string) []byte {
 	s.t.Helper()
 	code, kind, out := s.do("POST", "/models/"+name+"/infer", "application/octet-stream", raw(input(s.t, name)))
 	require.Equal(s.t, http.StatusOK, code, string(out))
@@ -135,22 +136,18 @@ func (s *service) infer(name string) []byte {
 	return out
 }
 
-// models returns what GET /models tells, by name.
-func (s *service) models() map[string]status {
+// models returns what GET /models says, by name.
+func (s *running) models() map[string]model {
 	s.t.Helper()
 	code, _, body := s.do("GET", "/models", "", nil)
 	require.Equal(s.t, http.StatusOK, code)
-	var all []status
+	var all map[string]model
 	require.NoError(s.t, json.Unmarshal(body, &all))
-	byName := map[string]status{}
-	for _, m := range all {
-		byName[m.Name] = m
-	}
-	return byName
+	return all
 }
 
 // metric returns a sample of GET /metrics that has the path as its only label.
-func (s *service) metric(name string) string {
+func (s *running) metric(name string) string {
 	s.t.Helper()
 	code, _, body := s.do("GET", "/metrics", "", nil)
 	require.Equal(s.t, http.StatusOK, code)
@@ -183,49 +180,38 @@ func input(t *testing.T, name string) []float32 {
 
 func TestItStartsColdLoadsWhileItServesAndRestartsWarm(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "models.xpwc")
-	cold := start(t, cache, pose, hand)
-	require.Len(t, cold.table, 3, "a headline and two models")
-	require.Contains(t, cold.table[1], pose)
+	cold := start(t, cache, modelsDir(t), pose, hand)
+	require.Len(t, cold.table, 2, "two models")
+	require.Contains(t, cold.table[0], pose)
 	want := map[string][]byte{pose: cold.infer(pose), hand: cold.infer(hand)}
 	packed := map[string]int64{}
 	for _, name := range []string{pose, hand} {
 		m := cold.models()[name]
-		require.Equal(t, ready, m.State)
 		require.Positive(t, m.Packed)
-		require.Zero(t, m.Mapped)
-		require.Zero(t, m.Private)
 		packed[name] = m.Packed
 	}
 
 	release := holdWriter(t, cache)
-	code, _, body := cold.do("POST", "/models/"+heavy, "", nil)
-	require.Equal(t, http.StatusAccepted, code, string(body))
+	loaded := make(chan int)
+	go func() {
+		code, _, _ := cold.do("POST", "/models/"+heavy, "", nil)
+		loaded <- code
+	}()
 	for range 3 { // as often as one likes: the third model cannot be packed yet
 		require.Equal(t, want[pose], cold.infer(pose))
 		require.Equal(t, want[hand], cold.infer(hand))
 	}
-	require.Equal(t, loading, cold.models()[heavy].State)
-	code, _, _ = cold.do("POST", "/models/"+heavy+"/infer", "", raw(input(t, heavy)))
-	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.NotContains(t, cold.models(), heavy)
 	release()
-	for cold.models()[heavy].State == loading { // and while it is packed
-		require.Equal(t, want[pose], cold.infer(pose))
-		require.Equal(t, want[hand], cold.infer(hand))
-	}
-	third := cold.models()[heavy]
-	require.Equal(t, ready, third.State, third.Error)
-	require.Positive(t, third.Packed)
-	require.Zero(t, third.Private)
-	packed[heavy] = third.Packed
+	require.Equal(t, http.StatusOK, <-loaded)
+	packed[heavy] = cold.models()[heavy].Packed
+	require.Positive(t, packed[heavy])
 	want[heavy] = cold.infer(heavy)
 	cold.stop()
 
-	warm := start(t, cache, pose, hand, heavy)
-	require.Len(t, warm.table, 4)
+	warm := start(t, cache, modelsDir(t), pose, hand, heavy)
 	for name, m := range warm.models() {
 		require.Zero(t, m.Packed, name)
-		require.Zero(t, m.Private, name)
-		require.GreaterOrEqual(t, m.Mapped+m.Checked, packed[name], name)
 		require.Equal(t, want[name], warm.infer(name), name)
 	}
 	require.Equal(t, "0", warm.metric("xpwc_packed_entries_total"))
@@ -261,70 +247,42 @@ func holdWriter(t *testing.T, path string) (release func()) {
 	}
 }
 
-func TestJSONGivesWhatRawFloatsGive(t *testing.T) {
-	s := start(t, filepath.Join(t.TempDir(), "models.xpwc"), pose)
-	body, err := json.Marshal(request{Inputs: [][]float32{input(t, pose)}})
-	require.NoError(t, err)
-	code, kind, answer := s.do("POST", "/models/"+pose+"/infer", "application/json; charset=utf-8", body)
-	require.Equal(t, http.StatusOK, code, string(answer))
-	require.Equal(t, "application/json", kind)
-	var got struct {
-		Outputs []struct {
-			Name  string
-			Shape []int
-			Data  []float32
-		}
-	}
-	require.NoError(t, json.Unmarshal(answer, &got))
-	var all []byte
-	for i, o := range got.Outputs {
-		n := 1
-		for _, d := range o.Shape {
-			n *= d
-		}
-		require.Len(t, o.Data, n, "output %d", i)
-		require.NotEmpty(t, o.Name)
-		all = append(all, raw(o.Data)...)
-	}
-	require.Equal(t, s.infer(pose), all)
-	s.stop()
-}
-
 func TestWrongRequestsAreToldWhatIsWrong(t *testing.T) {
-	s := start(t, filepath.Join(t.TempDir(), "models.xpwc"), pose)
+	s := start(t, filepath.Join(t.TempDir(), "models.xpwc"), modelsDir(t), pose)
 	size := 4 * len(input(t, pose))
 	infer := "/models/" + pose + "/infer"
 	notANumber := make([]byte, size)
 	copy(notANumber, raw([]float32{float32(math.NaN())}))
-	oneElement := []byte(`{"inputs": [[1]]}`)
-	const asJSON = "application/json"
-	bytesWanted := fmt.Sprint(size)
+	wanted := fmt.Sprint(size)
 	for name, c := range map[string]struct {
-		method, path, kind string
-		body               []byte
-		code               int
-		text               string
+		method, path string
+		body         []byte
+		code         int
+		text         string
 	}{
-		"too short":          {"POST", infer, "", make([]byte, size-4), http.StatusBadRequest, bytesWanted},
-		"too long":           {"POST", infer, "", make([]byte, size+1), http.StatusRequestEntityTooLarge, bytesWanted},
-		"no JSON":            {"POST", infer, asJSON, []byte("inputs"), http.StatusBadRequest, "invalid"},
-		"too few inputs":     {"POST", infer, asJSON, []byte("{}"), http.StatusBadRequest, "the model has 1"},
-		"too few elements":   {"POST", infer, asJSON, oneElement, http.StatusBadRequest, "has 1 elements"},
-		"not a model":        {"POST", "/models/nothing", "", nil, http.StatusNotFound, "no such model"},
-		"not loaded":         {"POST", "/models/" + hand + "/infer", "", nil, http.StatusNotFound, "no such model"},
-		"out of the folder":  {"POST", "/models/..%2Fmodels%2F" + hand, "", nil, http.StatusNotFound, "no such model"},
-		"loaded already":     {"POST", "/models/" + pose, "", nil, http.StatusOK, ready},
-		"no numbers harm it": {"POST", infer, "", notANumber, http.StatusOK, ""},
-		"the wrong method":   {"GET", infer, "", nil, http.StatusMethodNotAllowed, ""},
-		"health":             {"GET", "/healthz", "", nil, http.StatusOK, "ok"},
+		"too short":          {"POST", infer, make([]byte, size-4), http.StatusBadRequest, wanted},
+		"empty":              {"POST", infer, nil, http.StatusBadRequest, wanted},
+		"too long":           {"POST", infer, make([]byte, size+1), http.StatusBadRequest, "more bytes"},
+		"not a model":        {"POST", "/models/nothing", nil, http.StatusNotFound, "no such file"},
+		"not loaded":         {"POST", "/models/" + hand + "/infer", nil, http.StatusNotFound, "no such model"},
+		"out of the folder":  {"POST", "/models/..%2Fmodels%2F" + hand, nil, http.StatusNotFound, "no such model"},
+		"no numbers harm it": {"POST", infer, notANumber, http.StatusOK, ""},
+		"the wrong method":   {"GET", infer, nil, http.StatusMethodNotAllowed, ""},
+		"health":             {"GET", "/healthz", nil, http.StatusOK, "ok"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, _, body := s.do(c.method, c.path, c.kind, c.body)
+			code, _, body := s.do(c.method, c.path, "", c.body)
 			require.Equal(t, c.code, code, string(body))
 			require.Contains(t, string(body), c.text)
 		})
 	}
 	s.stop()
+}
+
+// raw writes floats as little-endian float32.
+func raw(floats []float32) []byte {
+	b, _ := binary.Append(nil, binary.LittleEndian, floats)
+	return b
 }
 
 func TestWhatCannotBeLoadedIsAnError(t *testing.T) {

@@ -55,10 +55,28 @@ func BuildIdentifier() []byte {
 	return C.GoBytes(data, C.int(size))
 }
 
+// processor returns what distinguishes this processor from others that XNNPACK could choose other kernels on; nil where
+// that is not known.
+func processor() []byte {
+	var words [C.XPWC_PROCESSOR_WORDS]C.uint32_t
+	n := C.xpwc_processor(&words[0])
+	return C.GoBytes(unsafe.Pointer(&words), C.int(4*n))
+}
+
+// runtimeFlags are those of the runtimes that flags of a packing are of.
+var runtimeFlags = map[packing.Flags]C.uint32_t{
+	packing.HalfPrecision:        C.XNN_FLAG_FORCE_FP16_INFERENCE,
+	packing.SparseInference:      C.XNN_FLAG_HINT_SPARSE_INFERENCE,
+	packing.ConsistentArithmetic: C.xpwc_slow_consistent_arithmetic,
+}
+
+// zeros are those of the last question.
+var zeros C.struct_xpwc_zeros
+
 // askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator
 // wants, with so many elements and scales. It returns 0 if XNNPACK does not use a weights cache for it, or does not
 // support it. One may ask at a time.
-func askPackedSize(g *packing.Geometry, elements uint64, scales int) Size {
+func askPackedSize(g *packing.Geometry, elements uint64, scales int) size {
 	node := C.struct_xpwc_node{
 		op:              C.enum_xpwc_operator(g.Family.Operator),
 		input:           C.enum_xnn_datatype(g.Family.Input),
@@ -83,9 +101,14 @@ func askPackedSize(g *packing.Geometry, elements uint64, scales int) Size {
 	if g.Flags&packing.Padded != 0 {
 		node.padding = 1
 	}
+	for flag, of := range runtimeFlags {
+		if g.Flags&flag != 0 {
+			node.runtime_flags |= of
+		}
+	}
 	var fingerprintID C.uint32_t
-	n := C.xpwc_packed_size(&node, C.size_t(elements), C.size_t(scales), &fingerprintID)
-	return Size{uint64(n), uint32(fingerprintID)}
+	n := C.xpwc_packed_size(&node, C.size_t(elements), C.size_t(scales), &zeros, &fingerprintID)
+	return size{uint64(n), uint32(fingerprintID)}
 }
 
 // xpwcSampleBytes is given what XNNPACK packed of one fixed tensor.

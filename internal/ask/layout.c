@@ -8,16 +8,6 @@
 
 #include "ask.h"
 
-#include "_cgo_export.h"
-
-#ifdef _WIN32 /* which has no aligned_alloc, and frees what is aligned by a call of its own */
-#include <malloc.h>
-#define aligned_alloc(alignment, size) _aligned_malloc(size, alignment)
-#define aligned_free _aligned_free
-#else
-#define aligned_free free
-#endif
-
 // The shapes: odd, and larger than any tile of a micro-kernel, so that tile sizes and the padding of tails show. Two
 // output channels select the narrow kernels some families have, and channels that fill tiles those that XNNPACK of 2026
 // has for them.
@@ -144,22 +134,22 @@ struct recorder {
   uint16_t block_scales[blockwise_input_channels / block_size * output_channels];
 };
 
-static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
+static size_t miss(void* context, const struct xnn_weights_cache_look_up_key* key) {
   (void)context;
   (void)key;
   return SIZE_MAX;
 }
 
-static void* reserve_space(void* context, size_t n) {
+static void* reserve_sample(void* context, size_t n) {
   struct recorder* r = context;
-  aligned_free(r->reserved);
-  r->reserved = aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
+  free(r->reserved);
+  r->reserved = malloc(n + alignment);
   r->out_of_memory = r->out_of_memory || r->reserved == NULL;
-  return r->reserved;
+  return r->reserved == NULL ? NULL : (char*)r->reserved + alignment - (uintptr_t)r->reserved % alignment;
 }
 
 // The seed is not recorded: it is no part of the bytes, and batch matrix multiply makes it of addresses.
-static size_t look_up_or_insert(
+static size_t record_sample(
     void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
   struct recorder* r = context;
   xpwcSampleBytes(r->sample, xpwc_fingerprint_id(key), packed, size);
@@ -243,7 +233,7 @@ static bool have_half(const struct xpwc_node* nodes, size_t count) {
 // Packs for count nodes at once, in one runtime.
 static enum xnn_status pack(const struct xpwc_node* nodes, size_t count, struct recorder* r) {
   struct xpwc_bare_provider provider;
-  xpwc_bare_provider_init(&provider, r, look_up, reserve_space, look_up_or_insert);
+  xpwc_bare_provider_init(&provider, r, miss, reserve_sample, record_sample);
   const struct xpwc_content content = {r->f32, r->f16, r->integers, r->bias, r->scales, r->block_scales};
 
   xnn_subgraph_t subgraph = NULL;
@@ -308,7 +298,7 @@ static enum xnn_status record_for(uintptr_t sample, struct recorder** recorder) 
 }
 
 static enum xnn_status end_record(struct recorder* r, enum xnn_status status) {
-  aligned_free(r->reserved);
+  free(r->reserved);
   if (r->out_of_memory) {
     status = xnn_status_out_of_memory;
   }

@@ -45,24 +45,21 @@ func Forget() { answered.Store(false) }
 // chooses its kernels by, and the beginning of XNNPACK's build identifier. Two descriptions may belong to one layout,
 // where those features do not change what is packed.
 func describeLayout() string {
-	description := runtime.GOARCH
-	if features := cpu.Features(); features != "" {
-		description += " " + features
-	}
+	description := cpu.Name()
 	if id := BuildIdentifier(); len(id) > 0 {
 		description += ", XNNPACK " + hex.EncodeToString(id[:min(len(id), 4)])
 	}
 	return description
 }
 
-// Machine returns a digest of what XNNPACK chooses its kernels by, and of XNNPACK. It is zero if XNNPACK does not say
-// which it is.
+// Machine returns a digest of what XNNPACK chooses its kernels by, and of XNNPACK. It is zero if that is not known. The
+// reader in C makes the same one.
 func Machine() format.Digest { return machine() }
 
 var machine = sync.OnceValue(func() format.Digest {
-	id := BuildIdentifier()
-	if len(id) == 0 {
+	id, processor := BuildIdentifier(), processor()
+	if len(id) == 0 || len(processor) == 0 {
 		return format.Digest{}
 	}
-	return digest.OfStrings(runtime.GOARCH, cpu.Identity(), string(id))
+	return digest.OfStrings(runtime.GOARCH, string(processor), cpu.Limited(), string(id))
 })

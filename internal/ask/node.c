@@ -251,17 +251,17 @@ enum xnn_status xpwc_define_node(
   return define(subgraph, n, input, kernel, bias, output);
 }
 
-static bool is_finalized(void* context) {
+static bool never_finalized(void* context) {
   (void)context;
   return false;
 }
 
-static void* offset_to_addr(void* context, size_t offset) {
+static void* no_address(void* context, size_t offset) {
   (void)context;
   return (void*)offset;
 }
 
-static enum xnn_status delete_cache(void* context) {
+static enum xnn_status nothing_to_delete(void* context) {
   (void)context;
   return xnn_status_success;
 }
@@ -277,7 +277,7 @@ void xpwc_bare_provider_init(
   provider->callbacks.look_up = look_up;
   provider->callbacks.reserve_space = reserve_space;
   provider->callbacks.look_up_or_insert = look_up_or_insert;
-  provider->callbacks.is_finalized = is_finalized;
-  provider->callbacks.offset_to_addr = offset_to_addr;
-  provider->callbacks.delete_cache = delete_cache;
+  provider->callbacks.is_finalized = never_finalized;
+  provider->callbacks.offset_to_addr = no_address;
+  provider->callbacks.delete_cache = nothing_to_delete;
 }

@@ -20,6 +20,9 @@ enum xpwc_operator {
 // A datatype that headers before 2026 have no name for: 2 bits, quantised by channels.
 enum { xpwc_datatype_qcint2 = 18 };
 
+// XNN_FLAG_SLOW_CONSISTENT_ARITHMETIC, for which headers before June 2025 have no name. Libraries of that time ignore it.
+enum { xpwc_slow_consistent_arithmetic = 0x2000 };
+
 // What packing depends on. Shapes are those of packing.Identity, and so are the groups, which of a depthwise
 // convolution are the depth multiplier.
 struct xpwc_node {
@@ -29,6 +32,7 @@ struct xpwc_node {
   enum xnn_datatype bias; // xnn_datatype_invalid: none
   enum xnn_datatype output;
   uint32_t flags; // of xnn_define_*
+  uint32_t runtime_flags; // of xnn_create_runtime_*: what XNNPACK is asked about is of such a runtime
   size_t dims;
   size_t shape[XNN_MAX_TENSOR_DIMS];
   size_t channel_dim;

@@ -11,19 +11,19 @@ struct question {
   uint32_t fingerprint_id;
 };
 
-static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
+static size_t hear_key(void* context, const struct xnn_weights_cache_look_up_key* key) {
   struct question* q = context;
   q->fingerprint_id = xpwc_fingerprint_id(key);
   return SIZE_MAX;
 }
 
-static void* reserve_space(void* context, size_t n) {
+static void* hear_size(void* context, size_t n) {
   struct question* q = context;
   q->size = n;
   return NULL;
 }
 
-static size_t look_up_or_insert(
+static size_t take_nothing(
     void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
   (void)context;
   (void)key;
@@ -33,7 +33,7 @@ static size_t look_up_or_insert(
 
 static enum xnn_status ask(const struct xpwc_node* node, const struct xpwc_content* content, struct question* q) {
   struct xpwc_bare_provider provider;
-  xpwc_bare_provider_init(&provider, q, look_up, reserve_space, look_up_or_insert);
+  xpwc_bare_provider_init(&provider, q, hear_key, hear_size, take_nothing);
   xnn_subgraph_t subgraph = NULL;
   xnn_workspace_t workspace = NULL;
   xnn_runtime_t runtime = NULL;
@@ -49,7 +49,7 @@ static enum xnn_status ask(const struct xpwc_node* node, const struct xpwc_conte
   bool keep = false;
   status = xpwc_define_node(subgraph, node, content, 0);
   if (status == xnn_status_success) {
-    status = xnn_create_runtime_v4(subgraph, &provider.callbacks, workspace, NULL, 0, &runtime);
+    status = xnn_create_runtime_v4(subgraph, &provider.callbacks, workspace, NULL, node->runtime_flags, &runtime);
     keep = runtime == NULL && xpwc_node_has_half(node);
   }
   if (runtime != NULL) {
@@ -62,26 +62,41 @@ static enum xnn_status ask(const struct xpwc_node* node, const struct xpwc_conte
   return status;
 }
 
-// Returns n bytes of zeros, or NULL. What is not read takes no memory, but counts as address space, of which a process
-// may be allowed little.
-static const void* zeros_of(size_t n) {
-  enum { least = 1 << 20 };
-  static void* zeros;
-  static size_t size;
-  if (n > size) {
-    const size_t more = n > 2 * size ? n : 2 * size;
-    free(zeros);
-    size = more > least ? more : least;
-    zeros = calloc(size, 1);
-    if (zeros == NULL) {
-      size = 0;
-    }
-  }
-  return zeros;
+// Whether XNNPACK is asked what it makes of a node in half precision: of what it leaves as it is, it would be in vain, and some
+// builds have assertions that end the process for it. Without fingerprint_ids a key does not show of which of the two it is.
+static bool can_be_halved(const struct xpwc_node* n) {
+  const bool looks_up = n->op == xpwc_fully_connected || n->op == xpwc_convolution || n->op == xpwc_depthwise_convolution;
+  const bool single = n->input == xnn_datatype_fp32 && n->kernel == xnn_datatype_fp32;
+  const bool dynamic = n->op != xpwc_depthwise_convolution && n->input == xnn_datatype_qdint8 &&
+                       (n->kernel == xnn_datatype_qcint8 || n->kernel == xnn_datatype_qcint4);
+  return xpwc_key_has_fingerprint_id && looks_up && (single || dynamic) && n->output == xnn_datatype_fp32 &&
+         (n->bias == xnn_datatype_invalid || n->bias == xnn_datatype_fp32);
 }
 
-size_t xpwc_packed_size(const struct xpwc_node* node, size_t elements, size_t scales_count, uint32_t* fingerprint_id) {
-  const void* zeros = zeros_of(elements * sizeof(float) + XNN_EXTRA_BYTES); // of the widest elements
+// Returns n bytes of zeros, or NULL. What is not read takes no memory, but counts as address space, of which a process
+// may be allowed little.
+static const void* zeros_of(size_t n, struct xpwc_zeros* kept) {
+  enum { least = 1 << 20 };
+  if (n > kept->size) {
+    const size_t more = n > 2 * kept->size ? n : 2 * kept->size;
+    free(kept->bytes);
+    kept->size = more > least ? more : least;
+    kept->bytes = calloc(kept->size, 1);
+    if (kept->bytes == NULL) {
+      kept->size = 0;
+    }
+  }
+  return kept->bytes;
+}
+
+size_t xpwc_packed_size(
+    const struct xpwc_node* node, size_t elements, size_t scales_count, struct xpwc_zeros* kept,
+    uint32_t* fingerprint_id) {
+  *fingerprint_id = 0;
+  if ((node->runtime_flags & XNN_FLAG_FORCE_FP16_INFERENCE) != 0 && !can_be_halved(node)) {
+    return 0;
+  }
+  const void* zeros = zeros_of(elements * sizeof(float) + XNN_EXTRA_BYTES, kept); // of the widest elements
   if (zeros == NULL || xnn_initialize(NULL) != xnn_status_success) {
     return 0;
   }

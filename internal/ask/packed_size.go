@@ -7,16 +7,24 @@ import (
 	"xpwc/packing"
 )
 
-// A Size is what XNNPACK says of a geometry.
-type Size struct {
-	Bytes         uint64 // 0 if it does not say
-	FingerprintID uint32 // of the key that it looked up before
+// A size is what XNNPACK says of a geometry.
+type size struct {
+	bytes         uint64 // 0 if it does not say
+	fingerprintID uint32 // of the key that it looked up before
+}
+
+// under returns how many bytes are packed under a key: 0 if XNNPACK makes another operator for it.
+func (s size) under(fingerprintID uint32) uint64 {
+	if s.fingerprintID != fingerprintID {
+		return 0
+	}
+	return s.bytes
 }
 
 // A question is a geometry that XNNPACK is asked about, once.
 type question struct {
 	once   sync.Once
-	answer Size
+	answer size
 }
 
 var questions = struct {
@@ -36,28 +44,46 @@ func questionAbout(g *packing.Geometry) (q *question, first bool) {
 	return q, first
 }
 
-// PackedSize returns how many bytes XNNPACK packs here for a geometry. After a look-up that hit XNNPACK asks nothing
-// more: it reads as many bytes as it would have packed. A question takes memory in proportion to the kernel.
-func PackedSize(g *packing.Geometry) Size {
-	q, _ := questionAbout(g)
-	return q.ask(g)
+// PackedSize returns how many bytes XNNPACK packs here for a geometry, if it looks up a key with that fingerprint_id
+// before; 0 if it does not say. After a look-up that hit XNNPACK asks nothing more: it reads as many bytes as it would
+// have packed. A question takes memory in proportion to the kernel.
+//
+// XNNPACK computes in half precision or, where the CPU or another node cannot, as without. Which it is, the key shows,
+// but for an XNNPACK without fingerprint_ids: that is not asked.
+func PackedSize(g *packing.Geometry, fingerprintID uint32) uint64 {
+	single := inSinglePrecision(g)
+	q, _ := questionAbout(&single)
+	answer := q.ask(&single)
+	if single == *g || (fingerprintID != 0 && answer.fingerprintID == fingerprintID) {
+		return answer.under(fingerprintID)
+	}
+	q, _ = questionAbout(g)
+	return q.ask(g).under(fingerprintID)
+}
+
+func inSinglePrecision(g *packing.Geometry) packing.Geometry {
+	single := *g
+	single.Flags &^= packing.HalfPrecision
+	return single
 }
 
 // Asked reports whether XNNPACK was asked about a geometry.
 func Asked(g *packing.Geometry) bool {
 	questions.Lock()
 	defer questions.Unlock()
-	return questions.about[*g] != nil
+	return questions.about[inSinglePrecision(g)] != nil
 }
 
-// Ahead has XNNPACK asked about a geometry beside what the caller does, if nobody has asked.
+// Ahead has XNNPACK asked about a geometry beside what the caller does, if nobody has asked: but for half precision, to
+// which XNNPACK converts the whole kernel before it answers.
 func Ahead(g *packing.Geometry) {
-	if q, first := questionAbout(g); first {
-		go q.ask(g)
+	single := inSinglePrecision(g)
+	if q, first := questionAbout(&single); first {
+		go q.ask(&single)
 	}
 }
 
-func (q *question) ask(g *packing.Geometry) Size {
+func (q *question) ask(g *packing.Geometry) size {
 	q.once.Do(func() { q.answer = measure(g) })
 	return q.answer
 }
@@ -65,18 +91,16 @@ func (q *question) ask(g *packing.Geometry) Size {
 // asking is held while XNNPACK is asked: what kernels consist of is in one place.
 var asking sync.Mutex
 
-func measure(g *packing.Geometry) Size {
-	// Flags of the node: what a runtime with others packs is not known.
-	const askable = packing.Transposed | packing.Padded
+func measure(g *packing.Geometry) size {
 	elements, scales, ok := extent(g)
-	if !ok || g.Flags&^askable != 0 {
-		return Size{}
+	if !ok {
+		return size{}
 	}
 	asking.Lock()
 	defer asking.Unlock()
 	said := askPackedSize(g, elements, scales)
-	if said.Bytes < g.LeastBytes() { // it counts some sizes in 32 bits
-		return Size{}
+	if said.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
+		return size{}
 	}
 	return said
 }

@@ -54,13 +54,13 @@ type Options struct {
 	Rounds  int
 	Threads int    // 0 for one for each processor
 	Dir     string // for cache files and generated weights, created if it is not there
-	JSON    string // file for all figures, or ""
+	Figures string // file for all figures in JSON, or ""
 }
 
 // Run measures the modes in rounds. It prints tables to stdout, and to stderr what it is doing. It fails if the outputs
-// of the modes differ.
-func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
-	all := report{Environment: environment()}
+// of the modes differ. What was measured by then is returned with an error, too.
+func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, error) {
+	all := &Report{Environment: environment()}
 	stacks := o.Stacks
 	if o.Model != Llama {
 		stacks = []llama.Stack{{}}
@@ -70,24 +70,24 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 		model := modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}
 		p, err := prepare(ctx, model, o.Dir, stack, o.Threads, stderr)
 		if err != nil {
-			return err
+			return all, err
 		}
 		r, err := runOne(ctx, p, o, stderr)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.title, err)
+			return all, fmt.Errorf("%s: %w", p.title, err)
 		}
 		all.Results = append(all.Results, r)
 		if err := r.print(stdout); err != nil {
-			return err
+			return all, err
 		}
 		if !r.sameOutputs() {
 			errs = append(errs, fmt.Errorf("%s: %w", p.title, errModesDiffer))
 		}
 	}
-	if o.JSON != "" {
-		errs = append(errs, writeJSON(o.JSON, all))
+	if o.Figures != "" {
+		errs = append(errs, writeJSON(o.Figures, all))
 	}
-	return errors.Join(errs...)
+	return all, errors.Join(errs...)
 }
 
 var errModesDiffer = errors.New("the outputs differ: all modes must agree bit for bit")

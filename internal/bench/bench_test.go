@@ -47,15 +47,17 @@ func faceModel(t testing.TB) string {
 // measureJSON is a bench with its figures in JSON.
 func measureJSON(t testing.TB, dir string, o Options) (r *result, stdout string) {
 	t.Helper()
-	o.Dir, o.JSON, o.Threads = filepath.Join(dir, "demo"), filepath.Join(dir, "bench.json"), 1
+	o.Dir, o.Figures, o.Threads = filepath.Join(dir, "demo"), filepath.Join(dir, "bench.json"), 1
 	var out, stderr strings.Builder
-	require.NoError(t, Run(t.Context(), o, &out, &stderr), stderr.String())
+	returned, err := Run(t.Context(), o, &out, &stderr)
+	require.NoError(t, err, stderr.String())
 	content, err := os.ReadFile(filepath.Join(dir, "bench.json"))
 	require.NoError(t, err)
-	var all report
+	var all Report
 	require.NoError(t, json.Unmarshal(content, &all))
 	require.Equal(t, environment(), all.Environment)
 	require.Len(t, all.Results, 1)
+	require.Len(t, returned.Results, 1)
 	return all.Results[0], out.String()
 }
 
@@ -103,7 +105,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	require.Len(t, r.Write.Runs, 1)
 
 	names := map[string]bool{}
-	for _, b := range r.Bars {
+	for _, b := range r.Goals {
 		require.False(t, names[b.Name], "%s is there twice", b.Name)
 		names[b.Name] = true
 		require.Contains(t, out, b.Name)
@@ -113,7 +115,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	}
 	plots := []string{"llama-qc8w-1-load.svg"}
 	if runtime.GOOS == "linux" {
-		require.Len(t, r.Bars, 14)
+		require.Len(t, r.Goals, 14)
 		require.Len(t, r.Read.Runs, 1)
 		plots = []string{"llama-qc8w-1-dropped.svg", plots[0], "llama-qc8w-1-memory.svg"}
 	}
@@ -173,8 +175,8 @@ func TestSpreads(t *testing.T) {
 	require.Equal(t, spread{Median: 3, Min: 1, Max: 5, Q1: 2, Q3: 4}, spreadOf([]float64{5, 4, 3, 2, 1}))
 }
 
-// judged returns the bars of a run of all modes with these figures, by their names.
-func judged(warm, cold func(*measured)) map[string]bar {
+// judged returns the goals of a run of all modes with these figures, by their names.
+func judged(warm, cold func(*measured)) map[string]goal {
 	run := func(mode string, total float64) *measured {
 		m := &measured{SteadyMS: 30, MemoryKnown: true, AfterLoad: &memory{}}
 		m.measurement = measurement{Mode: mode, CreateRuntimeMS: total, TotalLoadMS: total, FirstInferenceMS: 30,
@@ -194,14 +196,14 @@ func judged(warm, cold func(*measured)) map[string]bar {
 		r.Modes = append(r.Modes, &modeResult{Mode: m.Mode, Runs: []*measured{m}})
 	}
 	r.judge()
-	bars := map[string]bar{}
-	for _, b := range r.Bars {
-		bars[b.Name] = b
+	goals := map[string]goal{}
+	for _, b := range r.Goals {
+		goals[b.Name] = b
 	}
-	return bars
+	return goals
 }
 
-func TestBarsAreJudged(t *testing.T) {
+func TestGoalsAreJudged(t *testing.T) {
 	same := func(*measured) {}
 	good := judged(same, same)
 	require.Len(t, good, 12)

@@ -27,28 +27,37 @@ type DemoOptions struct {
 	Layers  int      // of the model Llama
 	Threads int      // 0 for one for each processor
 	Dir     string   // for the cache file and generated weights, created if it is not there
-	JSON    string   // file for the figures, or ""
+	Figures string   // file for the figures in JSON, or ""
 	Shared  bool     // two runtimes that share their weights, in place of the three modes
 }
 
-// Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ.
-func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) error {
+// A Demonstration is what Demo measured: of each mode, or, if weights are shared, of two methods without a cache and
+// with one.
+type Demonstration struct {
+	Modes   []measurement `json:"modes,omitempty"`
+	Methods []twice       `json:"methods,omitempty"`
+}
+
+// Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
+// measured is returned with an error, too, if all of it was.
+func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demonstration, error) {
 	model := modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}
 	p, err := prepare(ctx, model, o.Dir, llama.Stack{Layers: o.Layers}, o.Threads, stderr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t := p.withCache(filepath.Join(o.Dir, p.base+".demo.xpwc"))
 	if o.Shared {
-		return demoShared(ctx, t, p.title, o.JSON, stdout, stderr)
+		return demoShared(ctx, t, p.title, o.Figures, stdout, stderr)
 	}
-	return demoModes(ctx, t, p.title, o.JSON, stdout, stderr)
+	return demoModes(ctx, t, p.title, o.Figures, stdout, stderr)
 }
 
-func demoModes(ctx context.Context, t task, title, jsonFile string, stdout, stderr io.Writer) error {
+func demoModes(ctx context.Context, t task, title, file string, stdout, stderr io.Writer) (*Demonstration, error) {
 	if err := t.removeCache(); err != nil {
-		return err
+		return nil, err
 	}
+	shown := &Demonstration{}
 	var all []*measured
 	for _, run := range []struct {
 		mode, what string
@@ -61,24 +70,20 @@ func demoModes(ctx context.Context, t task, title, jsonFile string, stdout, stde
 		fmt.Fprintln(stderr, run.what)
 		var r measured
 		if err := run.task.start(ctx, run.mode, &r, stderr); err != nil {
-			return fmt.Errorf("mode %s: %w", run.mode, err)
+			return nil, fmt.Errorf("mode %s: %w", run.mode, err)
 		}
-		all = append(all, &r)
+		all, shown.Modes = append(all, &r), append(shown.Modes, r.measurement)
 	}
 	fmt.Fprintf(stdout, "\n%s\n\n", title)
 	if err := modesTable(all).Print(stdout); err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Fprintln(stdout)
 	err := summarize(stdout, all[0], all[1], all[2])
-	if jsonFile != "" {
-		list := make([]measurement, len(all))
-		for i, r := range all {
-			list[i] = r.measurement
-		}
-		err = errors.Join(err, writeJSON(jsonFile, list))
+	if file != "" {
+		err = errors.Join(err, writeJSON(file, shown.Modes))
 	}
-	return err
+	return shown, err
 }
 
 func modesTable(all []*measured) *console.Table {
@@ -138,13 +143,13 @@ func summarize(w io.Writer, uncached, cold, warm *measured) error {
 			fmt.Fprintf(w, "Note (%s): %s\n", r.Mode, note)
 		}
 	}
-	fmt.Fprintf(w, "Loading takes %s at the next start and %s without a cache: %s.\n",
+	fmt.Fprintf(w, "Loading takes %s at the next start, and %s without a cache:\n%s.\n",
 		console.MS(warm.TotalLoadMS), console.MS(uncached.TotalLoadMS), faster(uncached.TotalLoadMS, warm.TotalLoadMS))
 	if warm.MemoryKnown && uncached.MemoryKnown && warm.PayloadBytes > 0 {
 		saved := uncached.RSSAnonBytes - warm.RSSAnonBytes
-		fmt.Fprintf(w, "Private memory (RssAnon) is %s less at the next start: %.1f %% of the %s of packed weights.\n",
-			console.Mebibytes(saved), 100*float64(saved)/float64(warm.PayloadBytes),
-			console.Mebibytes(warm.PayloadBytes))
+		fmt.Fprintf(w, "Private memory (RssAnon) is %s less at the next start.\n"+
+			"The packed weights, which are in the file, are %s.\n",
+			console.Mebibytes(saved), console.Mebibytes(warm.PayloadBytes))
 	}
 	if cold.PayloadBytes > 0 {
 		fmt.Fprintf(w, "The cache file is %.2f %% larger than the packed weights in it.\n",

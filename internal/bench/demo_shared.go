@@ -14,18 +14,18 @@ import (
 
 // demoShared repeats the experiment of ExecuTorch's pull request 9155: two methods that share weights, in one process,
 // without a cache and with one.
-func demoShared(ctx context.Context, t task, title, jsonFile string, stdout, stderr io.Writer) error {
+func demoShared(ctx context.Context, t task, title, file string, stdout, stderr io.Writer) (*Demonstration, error) {
 	if err := t.removeCache(); err != nil {
-		return err
+		return nil, err
 	}
 	var without, with twice
 	fmt.Fprintln(stderr, "two methods without a cache")
 	if err := t.withCache("").start(ctx, modeTwice, &without, stderr); err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Fprintln(stderr, "two methods on one cache")
 	if err := t.start(ctx, modeTwice, &with, stderr); err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Fprintf(stdout, "\nTwo methods that share their weights: %s\n\n", title)
 	var table console.Table
@@ -41,20 +41,21 @@ func demoShared(ctx context.Context, t task, title, jsonFile string, stdout, std
 	row("without cache", without)
 	row("one cache", with)
 	if err := table.Print(stdout); err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Fprint(stdout, "\nFor comparison, ExecuTorch's pull request 9155 reports, of another model: 62.8 MiB after\n"+
 		"the first; after the second 130.0 MiB without a cache and 93.2 MiB with one.\n\n")
-	if jsonFile != "" {
-		if err := writeJSON(jsonFile, []twice{without, with}); err != nil {
-			return err
+	shown := &Demonstration{Methods: []twice{without, with}}
+	if file != "" {
+		if err := writeJSON(file, shown.Methods); err != nil {
+			return shown, err
 		}
 	}
 	if without.Sum != with.Sum {
-		return errDiffer
+		return shown, errDiffer
 	}
 	fmt.Fprintf(stdout, "All outputs are identical bit for bit.\nSHA-256 %s\n", with.Sum)
-	return nil
+	return shown, nil
 }
 
 // twice is what a process reports that ran two runtimes of one model.

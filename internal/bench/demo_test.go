@@ -16,11 +16,11 @@ import (
 func demo(t testing.TB, o DemoOptions) (string, error) {
 	t.Helper()
 	var out, stderr strings.Builder
-	err := Demo(t.Context(), o, &out, &stderr)
+	_, err := Demo(t.Context(), o, &out, &stderr)
 	return out.String(), err
 }
 
-// requireModes checks what demo --json wrote against the promises of a warm start.
+// requireModes checks what demo --figures wrote against the promises of a warm start.
 func requireModes(t testing.TB, path string) []measurement {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -70,7 +70,7 @@ func requireModes(t testing.TB, path string) []measurement {
 func TestDemoComparesTheModes(t *testing.T) {
 	dir := t.TempDir()
 	o := DemoOptions{Model: faceModel(t), Threads: 1}
-	o.Dir, o.JSON = filepath.Join(dir, "work"), filepath.Join(dir, "modes.json")
+	o.Dir, o.Figures = filepath.Join(dir, "work"), filepath.Join(dir, "modes.json")
 	out, err := demo(t, o)
 	require.NoError(t, err)
 	modes := requireModes(t, filepath.Join(dir, "modes.json"))
@@ -89,7 +89,7 @@ func TestDemoComparesTheModes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "my notes", string(content))
 
-	o.Dir, o.JSON = filepath.Join(dir, "demo"), filepath.Join(dir, "none", "modes.json")
+	o.Dir, o.Figures = filepath.Join(dir, "demo"), filepath.Join(dir, "none", "modes.json")
 	out, err = demo(t, o)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.Contains(t, out, "identical bit for bit", "what was measured is printed first")
@@ -100,7 +100,7 @@ func TestDemoComparesTheModes(t *testing.T) {
 func TestTheDemoOfTheREADME(t *testing.T) {
 	dir := t.TempDir()
 	o := DemoOptions{Model: filepath.Join("..", "..", DemoModel), Threads: 1, Dir: dir}
-	o.JSON = filepath.Join(dir, "modes.json")
+	o.Figures = filepath.Join(dir, "modes.json")
 	_, err := demo(t, o)
 	require.NoError(t, err)
 	modes := requireModes(t, filepath.Join(dir, "modes.json"))
@@ -116,7 +116,7 @@ func TestTheDemoOfTheREADME(t *testing.T) {
 func TestDemoOfTheGeneratedStack(t *testing.T) {
 	dir := t.TempDir()
 	o := DemoOptions{Model: Llama, Layers: 1, Threads: 1}
-	o.Dir, o.JSON = filepath.Join(dir, "demo"), filepath.Join(dir, "modes.json")
+	o.Dir, o.Figures = filepath.Join(dir, "demo"), filepath.Join(dir, "modes.json")
 	_, err := demo(t, o)
 	require.NoError(t, err)
 	modes := requireModes(t, filepath.Join(dir, "modes.json"))
@@ -132,7 +132,7 @@ func TestDemoOfTheGeneratedStack(t *testing.T) {
 	weights, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.weights"))
 	require.NoError(t, err)
 
-	o.Shared, o.JSON = true, filepath.Join(dir, "shared.json")
+	o.Shared, o.Figures = true, filepath.Join(dir, "shared.json")
 	_, err = demo(t, o)
 	require.NoError(t, err)
 	again, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.weights"))

@@ -37,7 +37,7 @@ const (
 	modeChurn  = "churn"  // not measured: uses small pages, and frees them
 )
 
-// measurement is what demo --json writes for each mode.
+// measurement is what Demo returns for each mode.
 type measurement struct {
 	Mode              string  `json:"mode"`
 	CreateRuntimeMS   float64 `json:"create_runtime_ms"`

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"xpwc/internal/bench/chain"
@@ -17,7 +18,8 @@ import (
 	"xpwc/internal/console"
 )
 
-// Chain is the beginning of the names of models that are generated: "chain.tflite" and "chain.pte". See package chain.
+// Chain is the beginning of the names of models that are generated: "chain.tflite", "chain-int8.tflite" and
+// "chain.pte". See package chain.
 const Chain = "chain"
 
 // ChainMatrices is how many matrices a chain has by default: 896 MiB of weights.
@@ -32,13 +34,18 @@ type PeersOptions struct {
 	Dir       string   // for cache files and generated models, created if it is not there
 	JSON      string   // file for all figures, or ""; results of other models that it has are kept
 	Programs  Programs
+	// Only names a peer, if only its ways are measured. They must give the same answer.
+	Only string
+	// NextStarts leaves out what packs.
+	NextStarts bool
 }
 
 // Programs are the hosts of the peers. What has no program is not measured.
 type Programs struct {
 	LiteRT     string // internal/bench/litert
+	Reader     string // internal/bench/reader
 	ExecuTorch string // examples/executorch
-	XPWC       string // the tool, built with the XNNPACK of ExecuTorch, to pack for ExecuTorch
+	XPWC       string // the tool, built with the XNNPACK of ExecuTorch, to pack ahead for the others
 }
 
 // RunPeers measures how long xpwc and others that keep packed weights in files need for the same models, and how much
@@ -59,6 +66,10 @@ func RunPeers(ctx context.Context, o PeersOptions, stdout, stderr io.Writer) err
 		}
 		if err := c.result.print(stdout); err != nil {
 			return err
+		}
+		differs := func(m *peerMode) bool { return m.Difference != 0 }
+		if o.Only != "" && slices.ContainsFunc(c.result.Modes, differs) {
+			return fmt.Errorf("%s: the answers of %s differ", name, o.Only)
 		}
 	}
 	return nil
@@ -83,8 +94,9 @@ func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.W
 	}
 	ext := filepath.Ext(name)
 	base := strings.TrimSuffix(filepath.Base(name), ext)
-	if name == Chain+ext {
-		base = fmt.Sprintf("%s-%d", Chain, o.Matrices)
+	generated := name == Chain+ext || name == Chain+chain.InInt8
+	if generated {
+		base = fmt.Sprintf("%s-%d%s", Chain, o.Matrices, strings.TrimPrefix(base, Chain))
 		name = filepath.Join(dir, base+ext)
 		progress := terminal.NewProgress(stderr, "generating")
 		err := chain.Generate(ctx, name, o.Matrices, progress.Update)
@@ -105,10 +117,19 @@ func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.W
 	switch ext {
 	case ".tflite":
 		c.ways, err = modelWays(c.files, o.Programs)
+		if generated && o.Programs.Reader != "" && o.Programs.XPWC != "" {
+			c.ways = append(c.ways, readerWays(c.files, name, o.Programs)...)
+		}
 	case ".pte":
 		c.ways, err = programWays(c.files, name, o.Programs)
 	default:
 		err = fmt.Errorf("%s: LiteRT runs .tflite files, and ExecuTorch .pte programs", name)
+	}
+	c.ways = slices.DeleteFunc(c.ways, func(w *way) bool {
+		return !strings.HasPrefix(w.name, o.Only) || o.NextStarts && w.start != nextStart
+	})
+	if err == nil && len(c.ways) == 0 {
+		err = fmt.Errorf("%s: %s does not run it, or its program was not given", name, o.Only)
 	}
 	return c, err
 }

@@ -20,6 +20,7 @@ import (
 // peerRun is what one process took.
 type peerRun struct {
 	LoadMS       float64 `json:"load_ms"`
+	LoadCPUMS    float64 `json:"load_cpu_ms,omitempty"` // of all threads; 0 if the host does not say
 	FirstMS      float64 `json:"first_inference_ms"`
 	SteadyMS     float64 `json:"steady_ms"`
 	RSSAnonBytes int64   `json:"rss_anon_bytes"`
@@ -28,8 +29,9 @@ type peerRun struct {
 
 // hostReport is what a host prints when it has answered.
 type hostReport struct {
-	LoadMS  float64      `json:"load_ms"`
-	Methods []hostMethod `json:"methods"` // a .tflite file has one
+	LoadMS    float64      `json:"load_ms"`
+	LoadCPUMS float64      `json:"load_cpu_ms"`
+	Methods   []hostMethod `json:"methods"` // a .tflite file has one
 }
 
 type hostMethod struct {
@@ -72,7 +74,7 @@ func startHost(ctx context.Context, command []string) (*host, error) {
 
 func (h *host) run() *peerRun {
 	m := h.report.Methods[0]
-	return &peerRun{LoadMS: h.report.LoadMS, FirstMS: m.FirstMS, SteadyMS: m.SteadyMS}
+	return &peerRun{LoadMS: h.report.LoadMS, LoadCPUMS: h.report.LoadCPUMS, FirstMS: m.FirstMS, SteadyMS: m.SteadyMS}
 }
 
 // memory is that of the process now.

@@ -43,6 +43,7 @@ type many struct {
 
 const (
 	peerLoadMS figure = "total_load_ms"
+	peerCPUMS  figure = "load_cpu_ms"
 	peerAnon   figure = "rss_anon_bytes"
 	peerFile   figure = "file_bytes"
 )
@@ -56,6 +57,9 @@ func (r *peersResult) take(ways []*way) error {
 			for f, v := range map[figure]float64{peerLoadMS: run.LoadMS, firstMS: run.FirstMS, steadyMS: run.SteadyMS,
 				answerMS: run.LoadMS + run.FirstMS, peerAnon: float64(run.RSSAnonBytes)} {
 				values[f] = append(values[f], v)
+			}
+			if run.LoadCPUMS > 0 {
+				values[peerCPUMS] = append(values[peerCPUMS], run.LoadCPUMS)
 			}
 			if w.start == firstStart {
 				values[peerFile] = append(values[peerFile], float64(run.written))
@@ -114,7 +118,7 @@ func (r *peersResult) print(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s; medians of %s; 1 thread\n\n", r.Model, console.Plural(r.Rounds, "round"))
 	t := &console.Table{}
 	together := fmt.Sprintf("PSS of %d", r.Processes)
-	t.Row("ms and MiB", "load", "min - max", "first", "answer", "steady", "RssAnon", "file", together,
+	t.Row("ms and MiB", "load", "min - max", "its CPU time", "first", "answer", "steady", "RssAnon", "file", together,
 		"their loads", "difference")
 	for _, m := range r.Modes {
 		digits := func(f figure, unit float64) string {
@@ -132,7 +136,8 @@ func (r *peersResult) print(w io.Writer) error {
 		if m.Many != nil {
 			pss, loads = console.Digits(float64(m.Many.PSSBytes)/mib), console.Digits(m.Many.LoadMS)
 		}
-		t.Row(m.Mode, digits(peerLoadMS, 1), between, digits(firstMS, 1), digits(answerMS, 1), digits(steadyMS, 1),
+		t.Row(m.Mode, digits(peerLoadMS, 1), between, digits(peerCPUMS, 1), digits(firstMS, 1),
+			digits(answerMS, 1), digits(steadyMS, 1),
 			digits(peerAnon, mib), digits(peerFile, mib), pss, loads, fmt.Sprintf("%.0e", m.Difference))
 	}
 	return t.Print(w)

@@ -102,7 +102,17 @@ func TestInputsAreArraysOfNumPy(t *testing.T) {
 	require.Len(t, a.Data, 4*a.Shape[0]*a.Shape[1])
 }
 
-// Its library is not fetched for tests.
+func TestTheHostOfTheReaderCompiles(t *testing.T) {
+	flags, err := exec.CommandContext(t.Context(), "go", "env", "CGO_CFLAGS").Output()
+	require.NoError(t, err)
+	root := filepath.Join("..", "..")
+	args := append(strings.Fields(string(flags)), "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"+root,
+		"-I"+filepath.Join(root, "capi", "include"), "-I"+filepath.Join(root, "capi", "reader"),
+		filepath.Join("reader", "reader.c"))
+	out, err := exec.CommandContext(t.Context(), "gcc", args...).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
 func TestTheHostOfLiteRTCompiles(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "gcc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
 		filepath.Join("litert", "litert.c")).CombinedOutput()

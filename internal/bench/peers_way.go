@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+
+	"xpwc/internal/bench/chain"
 )
 
 // start says what a process finds.
@@ -50,9 +53,52 @@ func modelWays(f peerFiles, p Programs) ([]*way, error) {
 	if p.LiteRT == "" {
 		return all, err
 	}
-	return append(all, waysOf("LiteRT", f, func(model, cache string) []string {
-		return []string{p.LiteRT, model, cache, f.answer()}
-	})...), err
+	command := func(model, cache string) []string { return []string{p.LiteRT, model, cache, f.answer()} }
+	all = append(all, waysOf("LiteRT", f, command)...)
+	if p.XPWC != "" {
+		all = append(all, p.packedWay("LiteRT", f, command))
+	}
+	return all, err
+}
+
+// packedWay is the way of a peer whose file the tool packs ahead.
+func (p Programs) packedWay(peer string, f peerFiles, command func(model, cache string) []string) *way {
+	return &way{
+		name: peer + ", packed by xpwc", start: nextStart, cache: f.base + "." + peer + ".packed",
+		command: func(model, cache string) []string { return append(asUser(), command(model, cache)...) },
+		pack: func(ctx context.Context, model, to string) error {
+			cmd := exec.CommandContext(ctx, p.XPWC, "pack", model, "--for", strings.ToLower(peer), "-o", to)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%v: %w: %s", cmd, err, out)
+			}
+			return nil
+		},
+	}
+}
+
+// readerWays are those of a host in C with the reader, which can run a chain and nothing else.
+func readerWays(f peerFiles, model string, p Programs) []*way {
+	kind := "float32"
+	if strings.HasSuffix(model, chain.InInt8) {
+		kind = "int8"
+	}
+	digest := ""
+	command := func(model, cache string) []string { return []string{p.Reader, model, kind, cache, f.answer(), digest} }
+	pack := func(ctx context.Context, model, to string) error {
+		cmd := exec.CommandContext(ctx, p.XPWC, "pack", model, "--sealed", "-o", to)
+		out, err := cmd.CombinedOutput()
+		_, said, found := strings.Cut(string(out), "sealed for the model ")
+		if err != nil || !found {
+			return fmt.Errorf("%v: %w: %s", cmd, err, out)
+		}
+		digest = strings.Fields(said)[0]
+		return nil
+	}
+	return []*way{
+		{name: "reader, without cache", start: withoutCache, command: command},
+		{name: "reader, packed by xpwc", start: nextStart, command: command, pack: pack,
+			cache: f.base + ".reader.packed"},
+	}
 }
 
 // programWays are those of a .pte program.
@@ -76,21 +122,10 @@ func programWays(f peerFiles, program string, p Programs) ([]*way, error) {
 		return all
 	}
 	all = append(all, waysOf("ExecuTorch", f, command)...)
-	if p.XPWC == "" {
-		return all, nil
+	if p.XPWC != "" {
+		all = append(all, p.packedWay("ExecuTorch", f, command))
 	}
-	return append(all, &way{
-		name: "ExecuTorch, packed by xpwc", start: nextStart, cache: f.base + ".ExecuTorch.packed",
-		command: func(model, cache string) []string { return append(asUser(), command(model, cache)...) },
-		pack: func(ctx context.Context, model, to string) error {
-			cmd := exec.CommandContext(ctx, p.XPWC, "pack", model, "--for", "executorch", "-o", to)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("%v: %w: %s", cmd, err, out)
-			}
-			// As it is distributed. One process at a time could map a file that it can write to.
-			return os.Chmod(to, 0o444)
-		},
-	}), nil
+	return all, nil
 }
 
 // asUser begins a command of root's that respects what files' permissions say.

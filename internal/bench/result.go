@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A report is what is written to Options.JSON.
-type report struct {
+// A Report is what Run measured, of one model after the other. It is what is written to Options.Figures.
+type Report struct {
 	Environment machine   `json:"environment"`
 	Results     []*result `json:"results"`
 }
@@ -34,7 +34,7 @@ type result struct {
 	Write *baseline     `json:"write_fdatasync_ms,omitempty"`  // the payloads' bytes; with cold
 	Read  *baseline     `json:"read_direct_ms,omitempty"`      // the cache file; with dropped
 	Keep  *baseline     `json:"read_direct_keep_ms,omitempty"` // the same, into new memory as large as the file
-	Bars  []bar         `json:"bars"`
+	Goals []goal        `json:"goals"`
 }
 
 // A baseline is what a mode's figure is compared with; it is measured in each round.

@@ -15,7 +15,7 @@ func (r *result) print(w io.Writer) error {
 		r.Payloads, console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
 	fmt.Fprintln(w, "Medians. In all modes, the model is mapped and XNNPACK is initialized before the clock starts.")
 	fmt.Fprintln(w, "Before each run, another process used and freed memory page by page.")
-	for _, t := range []*console.Table{r.times(), r.memoryTable(), r.diskTable(), r.barTable()} {
+	for _, t := range []*console.Table{r.times(), r.memoryTable(), r.diskTable(), r.goalTable()} {
 		if len(t.Rows) == 0 {
 			continue
 		}
@@ -114,11 +114,11 @@ func (r *result) diskTable() *console.Table {
 	return t
 }
 
-func (r *result) barTable() *console.Table {
+func (r *result) goalTable() *console.Table {
 	t := &console.Table{}
-	for i, b := range r.Bars {
+	for i, b := range r.Goals {
 		if i == 0 {
-			t.Row("bar", "this", "against", "ratio", "limit", "")
+			t.Row("goal", "this", "against", "ratio", "at most", "")
 		}
 		t.Row(b.cells()...)
 	}

@@ -155,3 +155,11 @@ func TestShapesThatFitAreBroadcast(t *testing.T) {
 	_, ok = Broadcast([]int{2}, []int{3})
 	require.False(t, ok)
 }
+
+func TestRowsAreCombinedInTheRowThatTheyName(t *testing.T) {
+	in := of(models.Int32, []int{4, 2}, 1, 2, 3, 4, 5, 6, 7, 8)
+	out := of(models.Int32, []int{3, 2})
+	require.NoError(t, Segments(Product, out, in, of(models.Int64, []int{4}, 2, -1, 0, 2), 1))
+	require.Equal(t, []float64{5, 6, 1, 1, 7, 16}, out.list())
+	require.ErrorIs(t, Segments(Sum, out, in, of(models.Int64, []int{4}, 0, 1, 3, 0), 0), ErrIndex)
+}

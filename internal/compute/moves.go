@@ -295,3 +295,32 @@ func (a Array) AddTo(i int, from Array, k int) { Sum.of(a.Element, a.at(i), a.at
 func New(e models.Element, shape ...int) Array {
 	return Array{e, shape, make([]byte, e.Size()*product(shape))}
 }
+
+// ReverseSequences fills an output with an input whose first elements along an axis are in the other order: for each
+// index along the axis batch as many as lengths say. The error matches ErrIndex.
+func ReverseSequences(out, in, lengths Array, axis, batch int) error {
+	stride, along := product(in.Shape[axis+1:]), in.Shape[axis]
+	batches := product(in.Shape[batch+1:])
+	for i := range product(in.Shape) {
+		n, from := wholeOf(lengths.Element, lengths.at(i/batches%in.Shape[batch])), i
+		if n < 0 || n > int64(along) {
+			return fmt.Errorf("%w: %d of %d", ErrIndex, n, along)
+		}
+		if at := i / stride % along; at < int(n) {
+			from += (int(n) - 1 - 2*at) * stride
+		}
+		copy(out.at(i), in.at(from))
+	}
+	return nil
+}
+
+// SetDiagonals puts rows of numbers into the diagonals of the matrices that an output's last two dimensions are.
+func SetDiagonals(out, diagonals Array) error {
+	rank := len(out.Shape)
+	rows, columns := out.Shape[rank-2], out.Shape[rank-1]
+	n := min(rows, columns)
+	for i := range product(diagonals.Shape) {
+		copy(out.at(i/n*rows*columns+i%n*(columns+1)), diagonals.at(i))
+	}
+	return nil
+}

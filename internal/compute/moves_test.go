@@ -110,3 +110,23 @@ func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 		}
 	}
 }
+
+func TestDiagonalsAreSetInMatricesOfAnyShape(t *testing.T) {
+	out := of(models.Int32, []int{2, 2, 3}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+	require.NoError(t, SetDiagonals(out, of(models.Int32, []int{2, 2}, 20, 21, 22, 23)))
+	require.Equal(t, []float64{20, 1, 2, 3, 21, 5, 22, 7, 8, 9, 23, 11}, out.list())
+	tall := of(models.Float32, []int{3, 1}, 1, 2, 3)
+	require.NoError(t, SetDiagonals(tall, of(models.Float32, []int{1}, 7)))
+	require.Equal(t, []float64{7, 2, 3}, tall.list())
+}
+
+func TestSequencesAreReversedAsFarAsTheyGo(t *testing.T) {
+	in, out := of(models.Int16, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), of(models.Int16, []int{2, 3, 2})
+	require.NoError(t, ReverseSequences(out, in, of(models.Int64, []int{2}, 2, 3), 1, 0))
+	require.Equal(t, []float64{2, 3, 0, 1, 4, 5, 10, 11, 8, 9, 6, 7}, out.list())
+	require.NoError(t, ReverseSequences(out, in, of(models.Int32, []int{2}, 0, 3), 1, 2))
+	require.Equal(t, []float64{0, 5, 2, 3, 4, 1, 6, 11, 8, 9, 10, 7}, out.list())
+	for _, n := range []float64{-1, 4} {
+		require.ErrorIs(t, ReverseSequences(out, in, of(models.Int32, []int{2}, 1, n), 1, 0), ErrIndex)
+	}
+}

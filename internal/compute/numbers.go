@@ -22,6 +22,34 @@ func Reduce(o Operation, out, in Array, kept []int) error {
 	return nil
 }
 
+// Segments fills each row of an output with the results for the rows of an input whose index it is, or with a number if
+// there is none. A negative index is no row's. The error matches [ErrIndex].
+func Segments(o Operation, out, in, indices Array, empty float64) error {
+	all := out.Shape[0]
+	size, begun := product(out.Shape[1:]), make([]bool, all)
+	for i := range product(out.Shape) {
+		out.Put(i, empty)
+	}
+	for i := range product(indices.Shape) {
+		if wholeOf(indices.Element, indices.at(i)) < 0 {
+			continue
+		}
+		n, err := indices.Index(i, all)
+		if err != nil {
+			return err
+		}
+		for k := range size {
+			if to, from := out.at(n*size+k), in.at(i*size+k); begun[n] {
+				o.of(out.Element, to, to, from)
+			} else {
+				copy(to, from)
+			}
+		}
+		begun[n] = true
+	}
+	return nil
+}
+
 // CumulativeSum fills an output with the sum of all elements along an axis up to each: without that itself if
 // exclusive, and from the last one back if reverse.
 func CumulativeSum(out, in Array, axis int, exclusive, reverse bool) error {

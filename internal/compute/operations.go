@@ -31,7 +31,9 @@ var (
 		Number: func(a, b float64) float64 { return max(a, b) }}
 	Least = Operation{Whole: func(a, b int64) int64 { return min(a, b) },
 		Number: func(a, b float64) float64 { return min(a, b) }}
-	Power = Operation{Whole: integerPower, Number: math.Pow}
+	// ArcTangent is the angle of the point (b, a), of no integers.
+	ArcTangent = Operation{Number: math.Atan2}
+	Power      = Operation{Whole: integerPower, Number: math.Pow}
 
 	// Quotients and remainders. That of integers is cut off, as that of [TruncatedQuotient] is of all numbers;
 	// [FloorQuotient] is rounded down. Single precision is divided in single precision: in double precision the

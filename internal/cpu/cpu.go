@@ -3,7 +3,6 @@
 package cpu
 
 import (
-	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -37,8 +36,8 @@ var levels = []feature{
 
 // beyond are features that no level has.
 var beyond = map[string][]feature{
-	"amd64": {{"avx512fp16", supports(cpuid.AVX512FP16)}, {"avx512bf16", supports(cpuid.AVX512BF16)},
-		{"amx", supports(cpuid.AMXINT8)}},
+	"amd64": {{"avxvnniint8", supports(cpuid.AVXVNNIINT8)}, {"avx512fp16", supports(cpuid.AVX512FP16)},
+		{"avx512bf16", supports(cpuid.AVX512BF16)}, {"amx", supports(cpuid.AMXINT8)}, {"avx10", supports(cpuid.AVX10)}},
 	"arm64": {{"neon", supports(cpuid.ASIMD)}, {"fp16", supports(cpuid.FPHP, cpuid.ASIMDHP)},
 		{"dot", supports(cpuid.ASIMDDP)}, {"sve", supports(cpuid.SVE)}},
 }
@@ -75,12 +74,15 @@ func Features() string {
 	return strings.Join(names, " ")
 }
 
-// Identity distinguishes processors that XNNPACK could choose different kernels on: by model, by everything that they
-// are known to have, and by the level above which features are hidden from XNNPACK.
-func Identity() string {
-	c := &cpuid.CPU
-	return fmt.Sprintf("%s, %s, %s, %d.%d.%d, %s, %s", runtime.GOARCH, c.VendorString, c.BrandName,
-		c.Family, c.Model, c.Stepping, strings.Join(c.FeatureSet(), " "), Features())
+// Name names this processor: the architecture, and its Features. What was packed on one is described by its name.
+func Name() string { return strings.TrimSpace(runtime.GOARCH + " " + Features()) }
+
+// Limited returns the level above which features are hidden from XNNPACK; "" if none are.
+func Limited() string {
+	if level := limit.Load(); level != nil {
+		return *level
+	}
+	return ""
 }
 
 // highest returns the highest level at most ceiling of which this processor has all, but that those with AVX-512 need

@@ -55,18 +55,26 @@ type Entry struct {
 	Kernel, Bias *Content
 	By           any
 
-	Changed    bool // its flags, stamps or digests changed since it was committed
-	Verified   bool // its bytes were compared with a packing, or with its sum
-	Sized      bool // it has the size that a look-up of its key was answered with
-	Queued     bool // to be verified in the background
-	Unlisted   bool // it was packed here, and the loaded index does not have it
-	Summed     bool // its sum is known
-	Committing bool // while the records of the next generation are made: it is to have this one
+	Change   Change
+	Verified bool // its bytes were compared with a packing, or with its sum
+	Sized    bool // it has the size that a look-up of its key was answered with
+	Queued   bool // to be verified in the background
+	Unlisted bool // it was packed here, and the loaded index does not have it
 
 	surveyed *format.Index // all records of that index under its key are in memory
 	family   *Family
 	state    State
 }
+
+// A Change is whether the loaded index still says of an entry which flags, stamps and digests it has.
+type Change uint8
+
+// Changes of entries.
+const (
+	Unchanged Change = iota
+	Changed          // it says otherwise, and so does the generation in force
+	Recorded         // it says otherwise, but the generation in force is newer and does not
+)
 
 // Name returns what the entry is called in ExecuTorch's trailer: the kernel's name directly followed by the bias'.
 func (e *Entry) Name() string { return e.Record.Kernel + e.Record.Bias }
@@ -112,6 +120,14 @@ func (e *Entry) Listed(inPlace [16]byte) bool {
 func (e *Entry) Uncommitted() bool {
 	return e.state == Written && e.Unlisted && (e.Withheld == nil || e.Sessions > 0)
 }
+
+// Ready reports whether the entry can be committed: it was packed and is not withheld, and its record says all.
+func (e *Entry) Ready() bool {
+	return e.state == Written && e.Unlisted && e.Withheld == nil && e.Identified() && e.Summed()
+}
+
+// Summed reports whether the sum of the entry's bytes is known.
+func (e *Entry) Summed() bool { return e.Record.Sum != (format.Digest{}) }
 
 // Identified reports whether the entry says what it was packed from.
 func (e *Entry) Identified() bool { return e.Kernel == nil }

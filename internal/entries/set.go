@@ -65,6 +65,17 @@ func (f *Family) Under(key *format.Key) []*Entry {
 	return Only(f.entries, func(e *Entry) bool { return e.Record.Key == *key })
 }
 
+// Of returns the entry of a record of the loaded index, which is of the file in place, or nil. Records may share a
+// payload. The family is that of the record's kernel.
+func (f *Family) Of(r *format.Record, inPlace [16]byte) *Entry {
+	for _, e := range f.Under(&r.Key) {
+		if e.Listed(inPlace) && e.Record.Offset == r.Offset && e.Record.Seed == r.Seed {
+			return e
+		}
+	}
+	return nil
+}
+
 // Survey takes note that all records that an index has under a key are in memory.
 func (f *Family) Survey(key *format.Key, index *format.Index) {
 	for _, e := range f.Under(key) {
@@ -87,7 +98,7 @@ func (f *Family) Supersedes(r *format.Record) bool {
 }
 
 // next reports whether the next generation has the entry, which was packed here.
-func (e *Entry) next() bool { return e.Unlisted && (e.state == Durable || e.Committing) }
+func (e *Entry) next() bool { return e.Unlisted && e.state == Durable || e.Ready() }
 
 // Next returns the records of what was packed here that the next generation has.
 func (s *Set) Next() (records []format.Record) {
@@ -142,12 +153,9 @@ func (s *Set) Named() iter.Seq[*Entry] {
 // Len returns how many names there are.
 func (s *Set) Len() int { return len(s.families) }
 
-// Remove takes an entry out of the set.
+// Remove takes an entry out of the set, but not out of Unlisted: see List.
 func (s *Set) Remove(e *Entry) {
 	is := func(other *Entry) bool { return other == e }
-	if e.Unlisted {
-		s.List(is)
-	}
 	if e.family == nil {
 		sum := e.Record.Sum
 		s.unnamed[sum] = slices.DeleteFunc(s.unnamed[sum], is)

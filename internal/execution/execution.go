@@ -39,7 +39,7 @@ func PackedIn(path string, o *xpwc.Options) instance.Backing {
 	if path == "" {
 		return instance.PackedInHeap
 	}
-	return instance.PackedIn(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) }, nil)
+	return instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) }, nil)
 }
 
 // PackedBeside is the cache in a safetensors file, whose seal may be trusted.
@@ -51,6 +51,6 @@ func PackedBeside(f *safetensors.File, trust bool, o *xpwc.Options) instance.Bac
 				return err
 			}
 		}
-		return instance.PackedIn(func() (*xpwc.Cache, error) { return f.OpenPacked(o) }, data)(i)
+		return instance.PackedInOpened(func() (*xpwc.Cache, error) { return f.OpenPacked(o) }, data)(i)
 	}
 }

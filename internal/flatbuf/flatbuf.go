@@ -112,7 +112,12 @@ func (r *Reader) table(pos int64) Table {
 func (t Table) Present() bool { return t.ok }
 
 // Err returns the first fault of the table's Reader, or nil.
-func (t Table) Err() error { return t.r.err }
+func (t Table) Err() error {
+	if t.r == nil {
+		return nil
+	}
+	return t.r.err
+}
 
 // Fail records a fault as the table's Reader does.
 func (t Table) Fail(format string, args ...any) { t.r.Fail(format, args...) }

@@ -8,7 +8,7 @@
 //	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without
 //	           decoding, and with checksums for blocks of it, so that what is read of it can be checked without
 //	           the rest
-//	trailer    an index of ExecuTorch's, which lists no payload: the very last bytes of the file
+//	trailer    an index in ExecuTorch's form, which lists no payload: the very last bytes of the file
 //
 // A commit appends an index and a trailer and then writes one slot, always the one that is not in force. Whoever opens
 // the file takes the valid slot with the higher generation, so a crash at any instant leaves the old or the new index.

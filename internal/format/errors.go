@@ -8,7 +8,7 @@ import (
 // What keeps a file from being used. The packages that read cache files return these very values, under the same names.
 // Whoever returns one wraps it with the path.
 var (
-	// ErrNotCache: the bytes do not begin as a native file does, or do not end as one of ExecuTorch's does.
+	// ErrNotCache: the bytes do not begin as a native file does, or do not end as ExecuTorch's does.
 	ErrNotCache = errors.New("not a packed weights cache; choose another path")
 	// ErrDamaged: they do, and a checksum is wrong or a rule broken.
 	ErrDamaged = errors.New("damaged packed weights; pack them again")

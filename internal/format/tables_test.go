@@ -101,9 +101,9 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	listed := []format.TrailerEntry{{Name: "abc", Offset: 8192, Size: 0x333, Seed: 0x32}}
 	trailer := format.EncodeTrailer(listed, trailerAt)
 
-	seenThere := format.Evidence{{Digest: different(11), Complete: true, Families: []format.SeenFamily{
+	seenThere := format.Evidence{Machines: []format.Digest{different(11)}, Families: []format.SeenFamily{
 		{Family: record.Family, Sum: different(12)}, {Family: packing.Family{Operator: 12}, Sum: different(13)},
-	}}}
+	}}
 	evidence := []byte(seenThere.Encode())
 
 	require.EqualValues(t, 512, slotAt)
@@ -182,13 +182,13 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"least size of the payload":          u64(0x222),
 		}},
 		"machine": {evidence[:18], map[string][]byte{
-			"digest of architecture, processor": seenThere[0].Digest[:],
-			"1 if all entries":                  {1},
+			"digest of architecture, processor": seenThere.Machines[0][:],
+			"1 (readers take 0 too)":            {1},
 			"number of families":                {2},
 		}},
 		"seen family": {evidence[18 : 18+21], map[string][]byte{
 			"family, as in a record":     {11, 12, 13, 14, 15},
-			"hash of what XNNPACK packs": seenThere[0].Families[0].Sum[:],
+			"hash of what XNNPACK packs": seenThere.Families[0].Sum[:],
 		}},
 		"trailer entry": {trailer[:24+nameLength], map[string][]byte{
 			"length of the name":         u32(nameLength),

@@ -12,9 +12,9 @@ import (
 // times. What it opens is closed with the instance.
 type Backing func(e *Instance) error
 
-// PackedIn is the cache that open opens, a file's or one in memory. data gives the unpacked weights; nil is the model's
-// own data map.
-func PackedIn(open func() (*xpwc.Cache, error), data xpwc.DataMap) Backing {
+// PackedInOpened is the cache that open opens, a file's or one in memory, as PackedIn has it. It is closed with the
+// instance.
+func PackedInOpened(open func() (*xpwc.Cache, error), data xpwc.DataMap) Backing {
 	return func(e *Instance) error {
 		start := time.Now()
 		cache, err := open()
@@ -22,8 +22,16 @@ func PackedIn(open func() (*xpwc.Cache, error), data xpwc.DataMap) Backing {
 			return err
 		}
 		e.Times.Open = time.Since(start)
-		e.Cache = cache
 		e.closers = append(e.closers, cache.Close)
+		return PackedIn(cache, data)(e)
+	}
+}
+
+// PackedIn is a cache of the caller, which must stay open until the instance is closed. data gives the unpacked
+// weights; nil is the model's own data map.
+func PackedIn(cache *xpwc.Cache, data xpwc.DataMap) Backing {
+	return func(e *Instance) error {
+		e.Cache = cache
 		tensors := data
 		if tensors == nil {
 			tensors = e.Model.DataMap()

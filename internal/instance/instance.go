@@ -25,8 +25,8 @@ type Times struct {
 // Total is how long loading took, from opening the cache to the finalized runtime.
 func (t Times) Total() time.Duration { return t.Open + t.Load + t.Create + t.Finalize }
 
-// ErrOutputShape: with an input of fewer rows, an output would have another shape than the model says that it always
-// has.
+// ErrOutputShape: an input has fewer rows than in the model, and this changes the shape of an output for which the
+// model has one shape only.
 var ErrOutputShape = errors.New("an output of fixed shape would have another")
 
 // An Instance is a model's runtimes with the memory of its inputs and outputs. It is for one goroutine at a time.
@@ -55,12 +55,14 @@ type stage struct {
 }
 
 // New creates the runtimes of the model, with their packed weights where the backing has them. The model must stay open
-// until the instance is closed, and its values must have elements (models.ErrElement). threads is the number that
-// computes, as [xnnpack.NewThreadpool] has it. XNNPACK is initialized and the threads are started before the clock is.
-func New(m models.Model, b Backing, threads int) (e *Instance, err error) {
+// until the instance is closed, and its values must have elements (models.ErrElement). n is the number of threads that
+// compute, as [xnnpack.NewThreadpool] has it; more than one are those of a pool that all instances of this number
+// share. XNNPACK is initialized and the threads are started before the clock is.
+func New(m models.Model, b Backing, n int) (e *Instance, err error) {
 	e = &Instance{Model: m}
+	made := false
 	defer func() {
-		if err != nil {
+		if !made { // also after a panic of the model's
 			err = errors.Join(err, e.Close())
 			e = nil
 		}
@@ -71,16 +73,19 @@ func New(m models.Model, b Backing, threads int) (e *Instance, err error) {
 	if err := xnnpack.Initialize(); err != nil {
 		return e, err
 	}
-	if threads != 1 {
-		if e.Pool, err = xnnpack.NewThreadpool(threads); err != nil {
+	if n != 1 {
+		var giveBack func()
+		if e.Pool, giveBack, err = threads(n); err != nil {
 			return e, err
 		}
-		e.closers = append(e.closers, func() error { e.Pool.Close(); return nil })
+		e.closers = append(e.closers, func() error { giveBack(); return nil })
 	}
 	if err := b(e); err != nil {
 		return e, err
 	}
-	return e, e.allocate()
+	err = e.allocate()
+	made = err == nil
+	return e, err
 }
 
 // A place is where the packed weights of one subgraph are.
@@ -258,6 +263,9 @@ func (e *Instance) Infer() (time.Duration, error) {
 	}
 	return time.Since(start), e.Err()
 }
+
+// Stateful reports whether the model keeps states from one inference to the next.
+func (e *Instance) Stateful() bool { return len(e.states) > 0 }
 
 // Reset makes the model's states what they begin with.
 func (e *Instance) Reset() error {

@@ -27,7 +27,7 @@ type File struct {
 // Described reports whether the model is tensors, of which a description says what they are used for.
 func (f File) Described() bool { return described.KindOf(f.Path) != described.NoTensors }
 
-// Program reports whether the model is a program of ExecuTorch's.
+// Program reports whether the model is an ExecuTorch program.
 func (f File) Program() bool { return strings.EqualFold(filepath.Ext(f.Path), ".pte") }
 
 // Files are all that the model is read from, as far as they were named, or lie in a directory that was.

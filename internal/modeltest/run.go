@@ -141,7 +141,7 @@ func store(t testing.TB, v models.Value, b *xnnpack.Buffer, x []float32) {
 	}
 	if v.Type == 0 {
 		for i, f := range x {
-			compute.Array{Element: v.Declared, Data: b.Bytes()}.Put(i, float64(f))
+			compute.Array{Element: v.Declared, Data: b.Bytes()}.Put(i, math.RoundToEven(float64(f/step(v))))
 		}
 		return
 	}
@@ -159,7 +159,7 @@ func fetch(v models.Value, b *xnnpack.Buffer) []float32 {
 	if v.Type == 0 {
 		out := make([]float32, len(b.Bytes())/v.Declared.Size())
 		for i := range out {
-			out[i] = float32(compute.Array{Element: v.Declared, Data: b.Bytes()}.Number(i))
+			out[i] = step(v) * float32(compute.Array{Element: v.Declared, Data: b.Bytes()}.Number(i))
 		}
 		return out
 	}
@@ -172,4 +172,12 @@ func fetch(v models.Value, b *xnnpack.Buffer) []float32 {
 		out[i] = v.Quantization.Scale * float32(n-v.Quantization.ZeroPoint)
 	}
 	return out
+}
+
+// step is what integers count.
+func step(v models.Value) float32 {
+	if s := v.Quantization.Scale; s != 0 {
+		return s
+	}
+	return 1
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 	"unsafe"
 
@@ -77,7 +76,7 @@ func (o Files) Create(path string) (store.File, error) {
 	}
 	d, err := Of(f, path, true, o.Insecure)
 	if errors.Is(err, trust.ErrUnsafe) {
-		_ = os.Remove(path)
+		_ = remove(path)
 	}
 	if err != nil {
 		return nil, err
@@ -88,13 +87,13 @@ func (o Files) Create(path string) (store.File, error) {
 func (Files) Rename(from, to string) error { return rename(from, to) }
 
 func (Files) Remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+	if err := remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-func (Files) SyncDir(path string) error { return flushDir(filepath.Dir(path)) }
+func (Files) SyncDir(path string) error { return flushDir(path) }
 
 // Acceptable returns an error if a file is none to open: before it is, with f nil, and again when it is open as f. If
 // insecure is set, it may be anybody's.

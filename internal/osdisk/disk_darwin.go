@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// searching opens a directory to look names up in it.
+const searching = unix.O_RDONLY
+
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
 // into a mapping of it can find the disk full. F_PREALLOCATE counts from the end of the file, so that what lies before
 // it is known to have space already.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -26,17 +27,15 @@ func openFile(path string, writable, insecure bool) (*os.File, error) {
 	if writable {
 		flag = os.O_RDWR
 	}
-	if !insecure {
-		flag |= openFlags
+	if insecure {
+		return fd.Open(path, flag, 0)
 	}
-	return fd.Open(path, flag, 0)
+	return openAt(path, flag|openFlags, 0)
 }
 
 func createFile(path string) (*os.File, error) {
-	return fd.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+	return openAt(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
 }
-
-func rename(from, to string) error { return os.Rename(from, to) }
 
 // restore and removeReplaced are for Windows, where a file may have to step aside for its successor.
 func restore(string) bool   { return false }
@@ -44,18 +43,18 @@ func removeReplaced(string) {}
 
 // replaced reports whether a path leads to another file than the open one, or to none.
 func replaced(f *os.File, path string) (bool, error) {
-	mine, err := f.Stat()
-	if err != nil {
+	var mine, there unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &mine); err != nil {
 		return false, err
 	}
-	there, err := os.Stat(path)
+	err := at("stat", path, func(dir int, name string) error { return unix.Fstatat(dir, name, &there, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return !os.SameFile(mine, there), nil
+	return mine.Dev != there.Dev || mine.Ino != there.Ino, nil
 }
 
 func truncate(f *os.File, size int64) error { return f.Truncate(size) }
@@ -86,13 +85,20 @@ func (d descriptor) ReadAt(b []byte, offset int64) (n int, err error) {
 
 func (d descriptor) Close() error { return unix.Close(int(d)) }
 
-// flushDir returns when the names in a directory are on the disk.
-func flushDir(dir string) error {
-	f, err := fd.Open(dir, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+// flushDir returns when the names in a path's directory are on the disk.
+func flushDir(path string) error {
+	return at("flush the directory of", path, func(dir int, _ string) error {
+		name := "."
+		if dir == unix.AT_FDCWD {
+			name = filepath.Dir(path)
+		}
+		descriptor, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		f := os.NewFile(uintptr(descriptor), path)
+		return errors.Join(f.Sync(), f.Close())
+	})
 }
 
 // A mapping is a stretch of a file in memory, see [store.Mapping].

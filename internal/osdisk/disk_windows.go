@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -170,10 +171,12 @@ func truncate(f *os.File, size int64) error {
 // flushFile returns when the file's content is on the disk, but for what was written to views: see views.
 func flushFile(f *os.File) error { return f.Sync() }
 
-// flushDir returns when the names in a directory are on the disk. NTFS, which keeps a journal, flushes a directory if
-// asked to; other file systems have no such call, and what they do with names is their own.
-func flushDir(dir string) error {
-	f, err := openHandle(dir, windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING,
+func remove(path string) error { return os.Remove(path) }
+
+// flushDir returns when the names in a path's directory are on the disk. NTFS, which keeps a journal, flushes a
+// directory if asked to; other file systems have no such call, and what they do with names is their own.
+func flushDir(path string) error {
+	f, err := openHandle(filepath.Dir(path), windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if err != nil {
 		return nil

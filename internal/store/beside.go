@@ -12,6 +12,33 @@ import (
 // namesBeside is how many names are tried for a file beside the cache.
 const namesBeside = 9
 
+// hold has names beside the cache looked up in one directory until letGo, so that what is made there is neither put in
+// the place of, nor removed for, another's.
+func (st *Store) hold() (err error) {
+	st.letGo()
+	if h, ok := st.files.(Holder); ok {
+		st.release, err = h.Hold(st.path)
+	}
+	return err
+}
+
+// letGo ends what hold began, if it did.
+func (st *Store) letGo() {
+	if st.release != nil {
+		st.release()
+		st.release = nil
+	}
+}
+
+// inPlace returns an error unless the path leads to an open file: ErrReplaced if it leads elsewhere.
+func (st *Store) inPlace(d File) error {
+	replaced, err := d.Replaced()
+	if err == nil && replaced {
+		err = fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
+	}
+	return err
+}
+
 // vacant returns a name beside the cache for a file that the store makes, or puts there: NAME.compact, say, else
 // NAME.compact-2 and so on. What a killed process left there goes, but only if its content says that it is a cache
 // file: anything else is somebody's.

@@ -11,7 +11,7 @@ import (
 // A Commit is a new generation on its way to the disk.
 type Commit struct {
 	disk  File
-	early *earlyWriter
+	early *supplier
 	id    [16]byte
 	slot  format.Slot
 	block []byte // index and trailer
@@ -91,7 +91,7 @@ func (c *Commit) Write() error {
 }
 
 func (c *Commit) flush() error {
-	if err := c.early.end(); err != nil {
+	if err := c.early.endEarly(); err != nil {
 		return err
 	}
 	return c.disk.Flush()

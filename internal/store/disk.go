@@ -22,6 +22,13 @@ type Files interface {
 	SyncDir(path string) error
 }
 
+// Files may be a Holder.
+type Holder interface {
+	// Hold has names in the directory of path looked up in the directory that this leads to now, until it is released:
+	// whoever can rename it may have its path lead elsewhere meanwhile. Several may hold one.
+	Hold(path string) (release func(), err error)
+}
+
 // A File is one open cache file.
 type File interface {
 	ReadAt(b []byte, offset int64) (int, error)

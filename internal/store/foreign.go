@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -12,60 +11,31 @@ import (
 
 // notOurs loads a file that ExecuTorch has written, and returns the error for it, or for one that is no cache at all.
 func (st *Store) notOurs(size int64) error {
-	entries, version, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
+	_, version, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
 		_, err := st.disk.ReadAt(b, int64(offset))
 		return err
 	})
 	switch {
 	case errors.Is(err, format.ErrVersion):
-		return fmt.Errorf("%s: version %d of ExecuTorch's format: %w", st.path, version, format.ErrVersion)
+		return fmt.Errorf("%s: ExecuTorch's format, version %d: %w", st.path, version, format.ErrVersion)
 	case errors.Is(err, format.ErrDamaged):
 		return fmt.Errorf("%s: its trailer: %w: %w", st.path, err, format.ErrDamaged)
 	case err != nil:
 		return fmt.Errorf("%s: %w", st.path, format.ErrNotCache)
 	}
-	f := &foreignFile{disk: st.disk, entries: map[string]format.TrailerEntry{}}
-	for _, e := range entries {
-		f.entries[e.Name] = e
-	}
-	st.foreign, st.disk = f, nil
+	st.foreign, st.disk = &foreignFile{disk: st.disk}, nil
 	return fmt.Errorf("%s: %w", st.path, format.ErrForeign)
 }
 
-// A foreignFile is ExecuTorch's cache file, or, without entries, one of an older version of our format. It has
-// names and seeds, but neither the layout its entries were packed for nor the content they were packed from, so
-// nothing of it is used before the same was packed here once.
+// A foreignFile is ExecuTorch's cache file, or one of an older version of our format. It says neither for which layout
+// its entries were packed nor from what, so nothing of it is used.
 type foreignFile struct {
 	disk     File
 	writable bool // the disk is open for writing
-	entries  map[string]format.TrailerEntry
 }
 
 // Foreign reports whether the file at the path is ExecuTorch's, or one of an older version of our format.
 func (st *Store) Foreign() bool { return st.foreign != nil }
-
-// ForeignHas reports whether the file at the path is a foreign one that has these bytes under this name.
-func (st *Store) ForeignHas(name string, packed []byte) bool {
-	return st.foreign != nil && st.foreign.has(name, packed)
-}
-
-// has reports whether the file has these bytes under this name. A file of version 1 has no seeds; they do not matter
-// once the bytes are compared.
-func (f *foreignFile) has(name string, packed []byte) bool {
-	e, ok := f.entries[name]
-	if !ok || e.Size != uint64(len(packed)) {
-		return false
-	}
-	block := make([]byte, 1<<20) // not mapped: it may be cut off
-	for at := 0; at < len(packed); {
-		b := block[:min(len(block), len(packed)-at)]
-		if _, err := f.disk.ReadAt(b, int64(e.Offset)+int64(at)); err != nil || !bytes.Equal(b, packed[at:at+len(b)]) {
-			return false
-		}
-		at += len(b)
-	}
-	return true
-}
 
 func (f *foreignFile) close() error {
 	if f == nil {
@@ -92,16 +62,21 @@ func (f *foreignFile) openForWriting(st *Store) error {
 // beginReplacement begins a native file beside a foreign one, which it takes the place of with its first commit. ok
 // is false if another process is the writer of that.
 func (st *Store) beginReplacement() (ok bool, err error) {
+	if err := st.hold(); err != nil {
+		return false, err
+	}
+	defer func() {
+		if !ok {
+			st.letGo()
+		}
+	}()
 	if err := st.foreign.openForWriting(st); err != nil {
 		return false, err
 	}
 	if ok, err := st.foreign.disk.TryLock(); err != nil || !ok {
 		return false, err
 	}
-	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
-		if replaced {
-			err = fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
-		}
+	if err := st.inPlace(st.foreign.disk); err != nil {
 		return false, errors.Join(err, st.foreign.disk.Unlock())
 	}
 	beside, err := st.vacant(".native") // what is there a killed process left: its lock was ours to get
@@ -130,6 +105,7 @@ func (st *Store) beginReplacement() (ok bool, err error) {
 
 // giveUpReplacement leaves the file at the path where it is.
 func (st *Store) giveUpReplacement() error {
+	defer st.letGo()
 	beside := st.beside
 	st.beside = ""
 	return errors.Join(st.Abandon(), st.files.Remove(beside), st.foreign.disk.Unlock())
@@ -137,8 +113,8 @@ func (st *Store) giveUpReplacement() error {
 
 // takePlace puts the file that was just committed first in the place of the one at the path.
 func (st *Store) takePlace() error {
-	if replaced, err := st.foreign.disk.Replaced(); err != nil || replaced {
-		return errors.Join(err, fmt.Errorf("replace cache %s: %w", st.path, ErrReplaced))
+	if err := st.inPlace(st.foreign.disk); err != nil {
+		return err
 	}
 	if err := st.files.Rename(st.beside, st.path); err != nil {
 		return fmt.Errorf("replace cache %s: %w", st.path, err)
@@ -146,6 +122,7 @@ func (st *Store) takePlace() error {
 	st.disk.Moved(st.path)
 	foreign := st.foreign
 	st.beside, st.foreign = "", nil
+	defer st.letGo()
 	return errors.Join(st.files.SyncDir(st.path), foreign.close())
 }
 
@@ -163,6 +140,10 @@ func (st *Store) SetAsideDamaged() (as string, err error) {
 	if !errors.Is(err, format.ErrDamaged) {
 		return "", err
 	}
+	if err := st.hold(); err != nil {
+		return "", err
+	}
+	defer st.letGo()
 	d, err := st.files.Open(st.path, true)
 	if err != nil {
 		return "", fmt.Errorf("open the damaged cache: %w", err)
@@ -171,8 +152,8 @@ func (st *Store) SetAsideDamaged() (as string, err error) {
 	if ok, err := d.TryLock(); err != nil || !ok {
 		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
 	}
-	if replaced, err := d.Replaced(); err != nil || replaced {
-		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
+	if err := st.inPlace(d); err != nil {
+		return "", err
 	}
 	return st.setAside()
 }

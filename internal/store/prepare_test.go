@@ -234,10 +234,6 @@ func TestNothingThatIsUsedIsPrepared(t *testing.T) {
 			}
 			return errors.Join(w.EndWriting(), w.begin())
 		},
-		"append": func(w *writer) error {
-			_, err := w.Append(bytes.Repeat([]byte{255}, 900_000))
-			return err
-		},
 		"end of packing": func(w *writer) error { w.EndSupply(); return nil },
 	}
 	for round := range 100 {

@@ -2,9 +2,9 @@ package store
 
 import (
 	"errors"
-	"fmt"
 
 	"xpwc/internal/format"
+	"xpwc/internal/output"
 )
 
 // An Item is what a rewritten file is made of: a record, and its payload, which a region keeps in memory.
@@ -22,6 +22,7 @@ type Rewriting struct {
 	old     *Store
 	made    *Store
 	commit  *Commit
+	pieces  *output.Pieces    // what payloads are written with
 	moved   map[uint64]uint64 // where payloads are now, by where they were
 	damaged int
 }
@@ -34,7 +35,18 @@ func (st *Store) CanRewrite() bool {
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
 // writer of the file. describe says what else the index is to have. The store may be used meanwhile.
 // If Rewrite fails it leaves nothing there.
-func (st *Store) Rewrite(items []Item, describe Describe) (*Rewriting, error) {
+func (st *Store) Rewrite(items []Item, describe Describe) (rw *Rewriting, err error) {
+	if err := st.hold(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			st.letGo()
+		}
+	}()
+	if err := st.inPlace(st.disk); err != nil {
+		return nil, err
+	}
 	path, err := st.vacant(".compact") // what is there a killed process left: the writer's lock is ours
 	if err != nil {
 		return nil, err
@@ -44,7 +56,7 @@ func (st *Store) Rewrite(items []Item, describe Describe) (*Rewriting, error) {
 		return nil, err
 	}
 	made.access = writing
-	rw := &Rewriting{old: st, made: made, moved: map[uint64]uint64{}}
+	rw = &Rewriting{old: st, made: made, pieces: output.NewPieces(made.disk), moved: map[uint64]uint64{}}
 	if err := rw.write(items, describe); err != nil {
 		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))
 	}
@@ -101,7 +113,7 @@ func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
 			}
 			equal, known := stored[content{r.Sum, r.Size}]
 			if at = equal; !known || taken[place{r.Layout, at}] {
-				if at, err = rw.made.Append(it.Payload); err != nil {
+				if at, err = rw.append(it.Payload); err != nil {
 					return nil, err
 				}
 			}
@@ -112,7 +124,21 @@ func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
 		r.Offset = at
 		kept = append(kept, r)
 	}
-	return kept, nil
+	return kept, rw.pieces.Flush()
+}
+
+// append writes a payload after all others, and returns where it is.
+func (rw *Rewriting) append(payload []byte) (offset uint64, err error) {
+	made := rw.made
+	offset = format.AlignUp(made.tail, format.Alignment)
+	if err := made.allocate(offset, uint64(len(payload))); err != nil {
+		return 0, err
+	}
+	made.tail = offset + uint64(len(payload))
+	if err = rw.pieces.MoveTo(int64(offset)); err == nil {
+		_, err = rw.pieces.Write(payload)
+	}
+	return offset, err
 }
 
 // Moved returns where the payload that was at an offset is in the new file; false if it was not kept.
@@ -136,22 +162,21 @@ func (rw *Rewriting) TakePlace() error {
 	old, made := rw.old, rw.made
 	err := made.disk.Close()
 	if err == nil {
-		var replaced bool
-		if replaced, err = old.disk.Replaced(); err == nil && replaced {
-			err = fmt.Errorf("cache %s: %w", old.path, ErrReplaced)
-		}
+		err = old.inPlace(old.disk)
 	}
 	if err == nil {
 		err = old.files.Rename(made.path, old.path)
 	}
 	if err != nil {
-		return errors.Join(err, old.files.Remove(made.path))
+		err = errors.Join(err, old.files.Remove(made.path))
+		old.letGo()
 	}
-	return nil
+	return err
 }
 
 // Follow has the store load the file that took the place of its own, whose lock it gives up.
 func (rw *Rewriting) Follow() error {
 	st := rw.old
+	defer st.letGo()
 	return errors.Join(st.files.SyncDir(st.path), st.EndWriting(), st.Reopen())
 }

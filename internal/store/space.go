@@ -119,20 +119,6 @@ func (st *Store) retire() error {
 	return errors.Join(err, r.Release())
 }
 
-// Append copies a payload to the end of the file, without mapping it, and returns its offset.
-func (st *Store) Append(payload []byte) (offset uint64, err error) {
-	st.preparer.stop() // it writes after the segment, as this may
-	offset = format.AlignUp(st.tail, format.Alignment)
-	if err := st.allocate(offset, uint64(len(payload))); err != nil {
-		return 0, err
-	}
-	if _, err := st.disk.WriteAt(payload, int64(offset)); err != nil {
-		return 0, fmt.Errorf("cache: %w", err)
-	}
-	st.tail = offset + uint64(len(payload))
-	return offset, nil
-}
-
 // Filled takes note that nothing will be written to a reservation any more. It may be called beside everything else.
 func Filled(r Reservation) { r.Region.open.Add(-1) }
 

@@ -39,22 +39,23 @@ type Store struct {
 	failed  *failures // asks it
 	settled bool      // the file's header and name are on stable storage
 
-	tail     uint64       // file offset after the last reservation
-	backed   uint64       // up to where the file has disk space
-	listed   listing      // what the next index has to list
-	segment  *Region      // where the next reservation comes from, or nil
-	segments []*Region    // those not yet read-only
-	early    *earlyWriter // of segments that are complete, since Begin
-	supplier *supplier    // of the current segment's pages, or of the last one's, stopped; nil before the first
-	preparer *supplier    // of what comes after the current segment; the same, but nil too if the disk cannot
-	last     int          // where the last reservation begins in the segment
-	reserved uint64       // bytes, since Begin
-	growth   uint64       // size of the next segment
-	grown    bool         // the file has space after the committed end
-	excess   bool         // and keeps it, because somebody has the file mapped: see cut
+	tail     uint64    // file offset after the last reservation
+	backed   uint64    // up to where the file has disk space
+	listed   listing   // what the next index has to list
+	segment  *Region   // where the next reservation comes from, or nil
+	segments []*Region // those not yet read-only
+	early    *supplier // has segments that are complete written, since Begin; nil before the first
+	supplier *supplier // of the current segment's pages, or of the last one's, stopped; nil before the first
+	preparer *supplier // of what comes after the current segment; the same, but nil too if the disk cannot
+	last     int       // where the last reservation begins in the segment
+	reserved uint64    // bytes, since Begin
+	growth   uint64    // size of the next segment
+	grown    bool      // the file has space after the committed end
+	excess   bool      // and keeps it, because somebody has the file mapped: see cut
 
 	foreign *foreignFile // ExecuTorch's file at the path, or one of an older format, until a native one replaces it
 	beside  string       // where the file is that is to replace it with its first commit, or ""
+	release func()       // lets go of the directory, if it is held
 }
 
 // An access is what this process may do with the file.

@@ -55,8 +55,8 @@ func (st *Store) Begin() (ok bool, err error) {
 
 // beWriter takes note that this process is the writer, and has neither reserved anything nor begun to write it.
 func (st *Store) beWriter() {
-	st.access, st.reserved, st.early = writing, 0, &earlyWriter{}
-	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush tells
+	st.access, st.reserved, st.early = writing, 0, nil
+	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush says so
 		st.written, _ = st.files.Open(cmp.Or(st.beside, st.path), false)
 	}
 	if asked, ok := st.written.(FailureTeller); ok {
@@ -203,7 +203,7 @@ func (st *Store) EndWriting() error {
 		return nil
 	}
 	st.access = writable
-	_ = st.early.end() // of nothing that was committed
+	_ = st.early.endEarly() // of nothing that was committed
 	errs := []error{st.retire(), st.closeWritten()}
 	for _, r := range st.segments {
 		errs = append(errs, r.Release())
@@ -232,9 +232,14 @@ func (st *Store) End() (as string, err error) {
 	case st.beside != "":
 		return "", st.giveUpReplacement()
 	}
-	replaced, err := st.disk.Replaced()
-	if err == nil && !replaced {
-		as, err = st.setAside()
+	if err = st.hold(); err == nil {
+		defer st.letGo()
+		if err = st.inPlace(st.disk); err == nil {
+			as, err = st.setAside()
+		}
+	}
+	if errors.Is(err, ErrReplaced) {
+		err = nil
 	}
 	return as, errors.Join(err, st.Abandon())
 }

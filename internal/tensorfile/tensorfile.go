@@ -61,7 +61,7 @@ func Tensor(f *mapped.File, p Place, closed error) (xpwc.Tensor, error) {
 type Conversion struct {
 	Name string // differs from that of any other conversion of the same bytes
 	Size int    // of what is computed
-	// Fill computes all Size bytes of dst.
+	// Fill computes all Size bytes of dst, whatever is in them. It may be called again.
 	Fill func(dst, stored []byte) error
 	// Digest is one of the stored bytes and the conversion.
 	Digest func(stored []byte) xpwc.Digest
@@ -115,7 +115,7 @@ func (s source) tensor(part string, digest func(stored []byte) xpwc.Digest) xpwc
 
 func (s source) converted(part string, c Conversion) (xpwc.Tensor, error) {
 	t := s.tensor(part, c.Digest)
-	t.Size = c.Size
+	t.Size, t.Refill = c.Size, true
 	t.Fill = func(dst []byte) error {
 		if len(dst) != c.Size {
 			return fmt.Errorf("%d bytes of memory for a tensor of %d", len(dst), c.Size)

@@ -25,6 +25,14 @@ func Writable(info fs.FileInfo) string {
 	return ""
 }
 
+// Renamable says what about a directory would let another user rename files in it, or nothing.
+func Renamable(dir fs.FileInfo) string {
+	if why := foreignOwner(dir); why != "" || dir.Mode()&fs.ModeSticky != 0 {
+		return why
+	}
+	return Writable(dir)
+}
+
 // foreignOwner says whose a file is, unless it is this user's or root's.
 func foreignOwner(info fs.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() && st.Uid != 0 {

@@ -15,8 +15,11 @@ var administrators = []windows.WELL_KNOWN_SID_TYPE{
 	windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid,
 }
 
-// Writable says nothing on Windows, where a mode does not tell who may write.
+// Writable says nothing on Windows, where a mode does not say who may write.
 func Writable(fs.FileInfo) string { return "" }
+
+// Renamable says nothing on Windows, where a mode does not say who may rename files.
+func Renamable(fs.FileInfo) string { return "" }
 
 // Foreign says what about a file would let another user change it, or nothing. The file is not looked at before it is
 // open as f.

@@ -26,6 +26,10 @@ type attempt struct {
 // compaction (u is nil). It waits for another process within limits. It returns the reason why it is not, or "".
 func (w *Writer) begin(u *User) (reason string) {
 	deadline := w.patience(u)
+	if u != nil {
+		w.comes(1)
+		defer w.comes(-1)
+	}
 	reported := false
 	found := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -39,7 +43,9 @@ func (w *Writer) begin(u *User) (reason string) {
 			found++
 			continue
 		case !time.Now().Before(deadline):
-			w.busyFor(busyPause)
+			if a.busy { // and not this one, which compacts
+				w.locked(func() { w.busyUntil = time.Now().Add(busyPause) })
+			}
 			return ReasonBusy
 		case a.busy && !reported:
 			reported = true
@@ -50,6 +56,14 @@ func (w *Writer) begin(u *User) (reason string) {
 	}
 }
 
+// comes counts users that wait to pack: no compaction begins before them, or one after the other could keep them out.
+func (w *Writer) comes(n int) {
+	w.mu.Lock()
+	defer w.unlock()
+	w.coming += n
+	w.changed.Broadcast()
+}
+
 // patience returns until when another process is waited for.
 func (w *Writer) patience(u *User) time.Time {
 	w.mu.Lock()
@@ -58,12 +72,6 @@ func (w *Writer) patience(u *User) time.Time {
 		return time.Now()
 	}
 	return time.Now().Add(w.options.Wait)
-}
-
-func (w *Writer) busyFor(pause time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.busyUntil = time.Now().Add(pause)
 }
 
 // tryBegin tries it once.
@@ -94,7 +102,7 @@ func (w *Writer) tryBegin(u *User) attempt {
 		a.reason = w.refused(err)
 	}
 	if ok {
-		w.busyFor(0)
+		w.locked(func() { w.busyUntil = time.Time{} })
 	}
 	return a
 }
@@ -119,9 +127,7 @@ func (w *Writer) enter(u *User) (reason string, ok bool) {
 
 // leave takes a user that does not pack any more, or a compaction, out of the count.
 func (w *Writer) leave(u *User) {
-	w.mu.Lock()
-	defer w.unlock()
-	w.leaveLocked(u)
+	w.locked(func() { w.leaveLocked(u) })
 }
 
 func (w *Writer) leaveLocked(u *User) {
@@ -190,7 +196,11 @@ func (w *Writer) beginOnce(st *store.Store) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		w.repaired()
+		w.locked(func() {
+			if w.access == damaged {
+				w.access = writable
+			}
+		})
 	}
 	ok, err := st.Begin()
 	if errors.Is(err, store.ErrFlush) {
@@ -212,11 +222,10 @@ func (w *Writer) pausing() (damage, err error) {
 	return damage, nil
 }
 
-func (w *Writer) repaired() {
-	w.mu.Lock()
-	defer w.unlock()
-	if w.access == damaged {
-		w.access = writable
+// commitAtOnce begins to commit changed flags and stamps, if nobody else writes.
+func (w *Writer) commitAtOnce() {
+	if w.beginAtOnce() {
+		w.locked(func() { w.startLocked() })
 	}
 }
 

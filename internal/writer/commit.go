@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"xpwc/internal/entries"
@@ -19,7 +20,7 @@ const (
 	commitWithin = time.Second
 )
 
-// A round is commits, until nothing more was asked for. Who waits for it is given its error.
+// A round is a commit, with the compaction that it may call for. Who waits for it is given its error.
 type round struct {
 	done bool
 	err  error
@@ -98,31 +99,15 @@ func (w *Writer) awaitCommitLocked() error {
 func (w *Writer) commitRound(r *round) {
 	var err error
 	defer func() { w.endRound(r, err) }()
-	if w.writes() {
-		w.options.Prepare() // nobody is to wait for it
-	}
 	err = w.commit()
 	if err == nil && w.worthCompacting() {
 		w.note(w.rewrite(w.withinCap))
 	}
 	if err != nil {
-		w.failed(err)
+		w.remember(err)
+		w.options.Report(slog.LevelWarn, "packed weights could not be committed", slog.Any("error", err))
 	}
 	w.giveUpWriting()
-}
-
-// writes reports whether there is something to commit.
-func (w *Writer) writes() bool {
-	w.mu.Lock()
-	defer w.unlock()
-	return w.dirty || len(w.entries.Unlisted) > 0
-}
-
-func (w *Writer) failed(err error) {
-	w.mu.Lock()
-	defer w.unlock()
-	w.figures.LastError = err
-	w.options.Report(slog.LevelWarn, "packed weights could not be committed", slog.Any("error", err))
 }
 
 // giveUpWriting gives the writer's lock to others if nobody here needs it.
@@ -143,7 +128,11 @@ func (w *Writer) endRound(r *round, err error) {
 // restLocked ends a round or a compaction.
 func (w *Writer) restLocked() {
 	w.activity = resting
-	if w.next != nil && w.phase != closed {
+	switch {
+	case w.next == nil:
+	case w.phase == closed: // all was saved
+		w.next.done, w.next = true, nil
+	default:
 		w.beginRoundLocked()
 	}
 	w.changed.Broadcast()
@@ -164,50 +153,34 @@ func (w *Writer) hasUncommittedLocked() bool {
 	return false
 }
 
-// A choice is what a commit commits.
+// A choice is what the next generation is to be.
 type choice struct {
+	records []format.Record
+	layouts []format.Layout // as the loaded index has them
 	entries []*entries.Entry
-	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
-	left    []*entries.Entry
-	changes map[place]change // of records of the loaded index
-	damage  map[uint64]bool  // offsets of payloads that are left out
-	index   *format.Index
-	layouts []format.Layout
-	dirty   bool // there are changes that no generation has
-}
-
-// A place is where a record's payload lies, which records of several layouts may share.
-type place struct {
-	offset uint64
-	layout format.Digest
-}
-
-// A change is what is to be written of a record in place of what the loaded index has.
-type change struct {
-	record  format.Record
-	changed bool // else it is what was loaded once, and another process may have changed it since
-	used    bool // it is used now
+	changed []*entries.Entry // with changes that no generation has
+	dirty   bool             // there are such changes
 }
 
 // commit commits what sessions have finalized: what, lay out, write, conclude. Where there is no room for the index all
 // stays as it is until the next commit; if it cannot be written, that ends the file.
 func (w *Writer) commit() error {
 	w.awaitSums()
+	if !w.hasNews() {
+		return nil
+	}
+	w.options.Prepare()
 	st := w.file.take()
 	defer w.file.give()
 	if !st.Writing() {
 		return nil
 	}
-	what, nothing := w.choose()
-	if nothing {
-		return nil
-	}
 	start := time.Now()
-	records, err := w.records(st, what)
+	what, err := w.choose(st)
 	if err != nil {
-		return w.undone(what, err)
+		return err
 	}
-	plan, err := st.PrepareCommit(w.options.Describe(what.layouts, records), records)
+	plan, err := st.PrepareCommit(w.options.Describe(what.layouts, what.records), what.records)
 	if err != nil {
 		return w.undone(what, err)
 	}
@@ -225,125 +198,111 @@ func (w *Writer) commit() error {
 	}
 	w.note(err)
 	w.notice(st)
-	bytes := w.concluded(what, plan)
+	bytes := w.concluded(what, plan, st.Slot().IndexOffset)
 	w.options.Report(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
 		slog.Int("entries", len(what.entries)), slog.Int64("bytes", bytes),
 		slog.Duration("duration", time.Since(start)))
 	return nil
 }
 
-// awaitSums waits until the sums of what was handed in are known.
+// awaitSums waits until the sums of what is finalized by now are known.
 func (w *Writer) awaitSums() {
 	w.mu.Lock()
 	defer w.unlock()
-	for w.summing > 0 {
-		w.changed.Wait()
+	for e := range maps.Clone(w.summing) {
+		for e.Identified() && w.summing[e] {
+			w.changed.Wait()
+		}
 	}
 }
 
-// choose returns what is to be committed; nothing, if that is so.
-func (w *Writer) choose() (what choice, nothing bool) {
+// hasNews reports whether there is something to commit.
+func (w *Writer) hasNews() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	isNew := func(e *entries.Entry) bool { return e.Ready() || left(e) }
+	return w.dirty || slices.ContainsFunc(w.entries.Unlisted, isNew)
+}
+
+// left reports whether an entry that was packed is to be in no generation.
+func left(e *entries.Entry) bool {
+	return e.Withheld != nil && e.Uncommitted() && e.Identified() && e.Summed()
+}
+
+// choose returns what the next generation consists of: the loaded index with what changed in memory, and what this
+// process packed since, without what newer entries supersede. What changes from then on is not in it.
+func (w *Writer) choose(st *store.Store) (what choice, err error) {
+	listed, err := w.listed(st)
+	if err != nil {
+		return what, err
+	}
 	w.mu.Lock()
 	defer w.unlock()
 	now := w.now()
 	for _, e := range w.entries.Unlisted {
-		switch {
-		case !e.Uncommitted() || !e.Identified() || !e.Summed:
-		case e.Withheld == nil:
+		if e.Ready() {
 			e.Record.PackedAt, e.Record.UsedAt = now, now
 			what.entries = append(what.entries, e)
-		default:
-			what.left = append(what.left, e)
 		}
+		what.applyLocked(e, &e.Record, now)
 	}
-	if len(what.entries)+len(what.left) == 0 && !w.dirty {
-		return what, true
+	if w.loaded.index != nil {
+		what.layouts = w.loaded.index.Layouts()
 	}
-	w.changesLocked(&what)
-	return what, false
-}
-
-// changesLocked notes what the next generation says otherwise of records of the loaded index. What changes from then on
-// is not in it.
-func (w *Writer) changesLocked(what *choice) {
 	what.dirty, w.dirty = w.dirty, false
-	what.index, what.changes, what.damage = w.loaded.index, map[place]change{}, maps.Clone(w.damage)
-	if what.index == nil {
-		return
-	}
-	what.layouts = what.index.Layouts()
-	for e := range w.entries.Named() {
-		if e.Listed(w.loaded.id) && (e.Changed || e.Sessions > 0) {
-			what.changes[place{e.Record.Offset, e.Record.Layout}] = change{e.Record, e.Changed, e.Sessions > 0}
+	what.records = listed[:0]
+	for i := range listed {
+		r := listed[i]
+		family := w.entries.Known(r.Kernel)
+		if w.damage[r.Offset] || family.Supersedes(&r) {
+			continue
 		}
+		if e := family.Of(&r, w.loaded.id); e != nil {
+			what.applyLocked(e, &r, now)
+		}
+		what.records = append(what.records, r)
 	}
+	what.records = append(what.records, w.entries.Next()...)
+	return what, nil
 }
 
-// records returns what the next generation consists of: the loaded index with what changed in memory, what this process
-// committed since, and the entries to be committed now; without what newer ones supersede.
-func (w *Writer) records(st *store.Store, what choice) ([]format.Record, error) {
-	now := w.now()
-	var records []format.Record
-	if what.index != nil {
-		records = make([]format.Record, 0, what.index.Len()+len(what.entries))
-		for i := range what.index.Len() {
-			r, err := what.index.Record(i)
-			if err != nil {
-				err = st.Damaged(err)
-				w.note(w.accept(st, err))
-				w.notice(st)
-				return nil, err
-			}
-			if what.damage[r.Offset] {
-				continue
-			}
-			if c, is := what.changes[place{r.Offset, r.Layout}]; is {
-				c.apply(&r, now)
-			}
-			records = append(records, r)
-		}
+// listed returns the records of the loaded index.
+func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
+	index := st.Index()
+	if index == nil {
+		return nil, nil
 	}
-	return w.superseded(records, what), nil
+	records := make([]format.Record, 0, index.Len()+1)
+	for i := range index.Len() {
+		r, err := index.Record(i)
+		if err != nil {
+			err = st.Damaged(err)
+			w.note(w.accept(st, err))
+			w.notice(st)
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, nil
 }
 
-// apply brings a record up to date. Two records may share a payload: the change is of the one with its key.
-func (c *change) apply(r *format.Record, now int64) {
-	if c.record.Key != r.Key || c.record.Seed != r.Seed {
-		return
+// applyLocked brings the record of an entry in the next generation up to date, most often that of the loaded index.
+// Where nothing changed here, another process may have changed it since its entry was loaded.
+func (what *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
+	if e.Change != entries.Unchanged {
+		is := &e.Record
+		r.Flags |= is.Flags
+		r.Source = is.Source
+		r.KernelStamp, r.KernelDigest = is.KernelStamp, is.KernelDigest
+		r.BiasStamp, r.BiasDigest = is.BiasStamp, is.BiasDigest
 	}
-	if c.changed {
-		r.Flags |= c.record.Flags
-		r.Source = c.record.Source
-		r.KernelStamp, r.KernelDigest = c.record.KernelStamp, c.record.KernelDigest
-		r.BiasStamp, r.BiasDigest = c.record.BiasStamp, c.record.BiasDigest
+	if e.Change == entries.Changed {
+		e.Change = entries.Recorded
+		what.changed = append(what.changed, e)
 	}
-	if c.used {
+	if e.Sessions > 0 {
 		r.UsedAt = now
 	}
-}
-
-// superseded adds what this process packed to the records of an index, and leaves out what that supersedes.
-func (w *Writer) superseded(records []format.Record, what choice) []format.Record {
-	w.mu.Lock()
-	defer w.unlock()
-	for _, e := range what.entries {
-		e.Committing = true
-	}
-	defer func() {
-		for _, e := range what.entries {
-			e.Committing = false
-		}
-	}()
-	if len(w.entries.Unlisted) > 0 {
-		kept := records[:0]
-		for i := range records {
-			if !w.entries.Known(records[i].Kernel).Supersedes(&records[i]) {
-				kept = append(kept, records[i])
-			}
-		}
-		records = kept
-	}
-	return append(records, w.entries.Next()...)
 }
 
 // undone takes note that a choice is in no generation, and returns the error.
@@ -351,6 +310,9 @@ func (w *Writer) undone(what choice, err error) error {
 	w.mu.Lock()
 	defer w.unlock()
 	w.dirty = w.dirty || what.dirty
+	for _, e := range what.changed {
+		e.Change = entries.Changed
+	}
 	return err
 }
 
@@ -365,8 +327,9 @@ func (w *Writer) reads(what choice, plan *store.Commit) {
 	}
 }
 
-// concluded takes note that a generation is in force. It returns how many bytes of payloads it added.
-func (w *Writer) concluded(what choice, plan *store.Commit) (bytes int64) {
+// concluded takes note that a generation is in force, whose payloads lie before an offset. It returns how many bytes of
+// payloads it added.
+func (w *Writer) concluded(what choice, plan *store.Commit, end uint64) (bytes int64) {
 	w.mu.Lock()
 	defer w.unlock()
 	for _, e := range what.entries {
@@ -375,14 +338,8 @@ func (w *Writer) concluded(what choice, plan *store.Commit) (bytes int64) {
 		}
 		bytes += int64(len(e.Data))
 	}
-	w.entries.List(func(e *entries.Entry) bool {
-		for _, other := range what.left {
-			if e == other {
-				return true
-			}
-		}
-		return false
-	})
+	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
+	w.entries.List(func(e *entries.Entry) bool { return left(e) && e.Record.Offset < end })
 	w.figures.WrittenBytes += bytes + int64(plan.IndexSize())
 	return bytes
 }
@@ -391,15 +348,9 @@ func (w *Writer) concluded(what choice, plan *store.Commit) (bytes int64) {
 // writer. What was packed stays in memory for those who use it.
 func (w *Writer) replaced(st *store.Store) error {
 	err := fmt.Errorf("cache %s: what was packed is not in it: %w", w.name(), store.ErrReplaced)
-	w.loseSaved(err)
+	w.locked(func() { w.loseLocked(err) })
 	w.setAside(st, err)
 	err = errors.Join(err, w.accept(st, st.Reopen()))
 	w.notice(st)
 	return err
-}
-
-func (w *Writer) loseSaved(err error) {
-	w.mu.Lock()
-	defer w.unlock()
-	w.loseLocked(err)
 }

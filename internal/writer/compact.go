@@ -21,18 +21,17 @@ func (w *Writer) Compact(keep Keep) error {
 	if err := w.beginCompaction(); err != nil || w.inMemory() {
 		return err
 	}
-	defer w.endCompaction()
+	defer w.locked(w.restLocked)
 	switch reason := w.begin(nil); reason {
 	case "":
 	case ReasonBusy:
 		return fmt.Errorf("compact cache %s: %w", w.name(), ErrBusy)
 	default:
 		return fmt.Errorf("compact cache %s: not written to (%s): %w", w.name(), reason,
-			cmp.Or(w.lastError(), ErrReadOnly))
+			cmp.Or(w.Figures().LastError, ErrReadOnly))
 	}
 	defer w.giveUpWriting()
 	defer w.leave(nil)
-	w.options.Prepare()
 	if err := w.commit(); err != nil {
 		return err
 	}
@@ -47,15 +46,15 @@ func (w *Writer) Compact(keep Keep) error {
 	})
 }
 
-// beginCompaction waits until nobody packs. From then on no user becomes one that does, no commit starts, and Close
-// waits.
+// beginCompaction waits until nobody packs or waits to. From then on no user becomes one that does, no commit starts,
+// and Close waits.
 func (w *Writer) beginCompaction() error {
 	deadline := time.Now().Add(w.options.Wait)
 	defer time.AfterFunc(w.options.Wait, w.wake).Stop()
 	w.mu.Lock()
 	defer w.unlock()
 	busy := func() bool { return w.activity == committing || w.activity == compacting }
-	for w.phase == open && (busy() || w.packing > 0 && time.Now().Before(deadline)) {
+	for w.phase == open && (busy() || w.packing+w.coming > 0 && time.Now().Before(deadline)) {
 		w.changed.Wait()
 	}
 	switch {
@@ -75,23 +74,7 @@ func (w *Writer) beginCompaction() error {
 	return nil
 }
 
-func (w *Writer) wake() {
-	w.mu.Lock()
-	defer w.unlock()
-	w.changed.Broadcast()
-}
-
-func (w *Writer) endCompaction() {
-	w.mu.Lock()
-	defer w.unlock()
-	w.restLocked()
-}
-
-func (w *Writer) lastError() error {
-	w.mu.Lock()
-	defer w.unlock()
-	return w.figures.LastError
-}
+func (w *Writer) wake() { w.locked(w.changed.Broadcast) }
 
 // MinDeadBytes is what is not worth rewriting any file for.
 const MinDeadBytes = 16 << 10
@@ -114,18 +97,19 @@ func (w *Writer) worthCompacting() bool {
 // rewrite writes the new file, with the records that keep returns, and puts it in place. This process is the writer,
 // nothing is uncommitted, and nobody packs.
 func (w *Writer) rewrite(keep Keep) error {
+	w.options.Prepare()
 	st := w.file.take()
 	defer w.file.give()
 	if !st.Writing() || !st.CanRewrite() {
 		return nil
 	}
 	start, before := time.Now(), st.Slot().End
-	what := w.nothingNew()
-	items, err := w.content(st, what, keep)
-	defer w.free(items)
+	what, err := w.choose(st)
 	if err != nil {
-		return w.undone(what, err)
+		return err
 	}
+	items := w.content(st, keep(what.records))
+	defer w.free(items)
 	describe := func(kept []format.Record) []format.Layout { return w.options.Describe(what.layouts, kept) }
 	var next *store.Rewriting
 	err = w.file.whileStoring(func() (err error) {
@@ -147,22 +131,8 @@ func (w *Writer) rewrite(keep Keep) error {
 	return err
 }
 
-// nothingNew chooses what the next generation is if nothing is committed.
-func (w *Writer) nothingNew() (what choice) {
-	w.mu.Lock()
-	defer w.unlock()
-	w.changesLocked(&what)
-	return what
-}
-
-// content returns what a compaction makes the new file of: those of all records that keep returns, each with a
-// reference to its memory.
-func (w *Writer) content(st *store.Store, what choice, keep Keep) (items []store.Item, err error) {
-	records, err := w.records(st, what)
-	if err != nil {
-		return nil, err
-	}
-	records = keep(records)
+// content returns what a compaction makes the new file of: records, each with a reference to its memory.
+func (w *Writer) content(st *store.Store, records []format.Record) (items []store.Item) {
 	w.mu.Lock()
 	defer w.unlock()
 	unlisted := map[uint64]*entries.Entry{}
@@ -181,7 +151,7 @@ func (w *Writer) content(st *store.Store, what choice, keep Keep) (items []store
 		it.Region.Retain()
 		items = append(items, it)
 	}
-	return items, nil
+	return items
 }
 
 // free gives up the references of items.

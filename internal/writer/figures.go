@@ -16,7 +16,6 @@ type Figures struct {
 	Misses          int64
 	Packed          Count
 	Reused          Count
-	Adopted         Count
 	Verified        Count
 	DamagedPayloads int64
 	Unverified      Count

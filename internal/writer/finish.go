@@ -3,6 +3,7 @@ package writer
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -12,7 +13,7 @@ import (
 type Unfinished struct {
 	Own    []Own           // entries that the session packed, each as often as it uses it
 	Others bool            // it uses what others have packed, which does not say yet from what
-	Asked  []entries.Watch // of those; they are there until Unpin is called
+	Asked  []entries.Watch // of those, each once; they are there until Unpin is called
 	Unpin  func()
 }
 
@@ -37,7 +38,8 @@ func (u *User) Unfinished(asks func(*entries.Origin) bool) (unfinished Unfinishe
 		default:
 			unfinished.Others = true
 			for _, c := range []*entries.Content{e.Kernel, e.Bias} {
-				if c == nil || c.Origin.Watch == nil || !asks(c.Origin) {
+				if c == nil || c.Origin.Watch == nil || slices.Contains(unfinished.Asked, c.Origin.Watch) ||
+					!asks(c.Origin) {
 					continue
 				}
 				by.pins.Add(1)
@@ -119,8 +121,8 @@ func (u *User) endSupply() {
 		st.EndSupply()
 		w.file.give()
 	}
-	if dirty && w.beginAtOnce() {
-		w.start()
+	if dirty {
+		w.commitAtOnce()
 	}
 }
 
@@ -129,12 +131,6 @@ func (w *Writer) quiet() (packing, dirty bool) {
 	w.mu.Lock()
 	defer w.unlock()
 	return w.packing > 0, w.dirty && w.activity != due && w.packing == 0
-}
-
-func (w *Writer) start() {
-	w.mu.Lock()
-	defer w.unlock()
-	w.startLocked()
 }
 
 // mixedLocked returns an error if the session uses what another packed from a source that changed.
@@ -205,7 +201,7 @@ func (w *Writer) restampLocked(r *Restamp) {
 	// What was packed elsewhere (package registry) is this source's from now on.
 	if origin := r.Kernel.Origin.Source; is.Source != origin {
 		is.Source = origin
-		e.Changed, w.dirty = true, true
+		e.Change, w.dirty = entries.Changed, true
 	}
 	update := func(c *entries.Content, stamp, digest *format.Digest) {
 		if !c.MayDiffer(*stamp, *digest) {
@@ -216,7 +212,7 @@ func (w *Writer) restampLocked(r *Restamp) {
 			return
 		}
 		*stamp, *digest = c.Stamp, d
-		e.Changed, w.dirty = true, true
+		e.Change, w.dirty = entries.Changed, true
 	}
 	update(r.Kernel, &is.KernelStamp, &is.KernelDigest)
 	update(r.Bias, &is.BiasStamp, &is.BiasDigest)

@@ -56,7 +56,6 @@ const (
 // Keep does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
 // one of them, or a new one of what was packed, made false. It returns nil if there are other entries by now.
 func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries.Entry, made bool) {
-	adopted := p.InFile && u.w.replacesForeign() && u.w.foreignHas(p)
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -68,7 +67,7 @@ func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries
 		e := seen[i].Entry
 		switch lot {
 		case Taken, Tied:
-			w.adoptLocked(e, q.Seed, lot == Tied)
+			w.equalLocked(e, q.Seed, lot == Tied)
 			kept = e
 		case Damaged:
 			w.damagedPayloadLocked(e)
@@ -79,9 +78,6 @@ func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries
 	}
 	if kept == nil {
 		kept, made = w.makeLocked(u, q, p), true
-		if adopted {
-			w.figures.Adopted.add(len(kept.Data))
-		}
 	}
 	w.figures.PackingTime += p.Took
 	u.useLocked(kept)
@@ -124,31 +120,8 @@ func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *ent
 
 var errUnnamed = errors.New("nothing identifies what it was packed from")
 
-// replacesForeign reports whether another program's file is at the path. If not, who packs need not wait for the file.
-func (w *Writer) replacesForeign() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.loaded.foreign
-}
-
-// foreignHas reports whether ExecuTorch's file at the path has the bytes that were packed, under their name.
-func (w *Writer) foreignHas(p *Packed) bool {
-	st := w.file.take()
-	defer w.file.give()
-	return st.ForeignHas(p.Record.Kernel+p.Record.Bias, p.Space.Data)
-}
-
-// Reuse takes a candidate that the session uses in place of what was packed into its very bytes.
-func (u *User) Reuse(q *Query, e *entries.Entry, took time.Duration) {
-	w := u.w
-	w.mu.Lock()
-	defer w.unlock()
-	w.figures.PackingTime += took
-	w.adoptLocked(e, q.Seed, false)
-}
-
-// adoptLocked takes note that a packing gave the bytes of an entry.
-func (w *Writer) adoptLocked(e *entries.Entry, seed uint32, tied bool) {
+// equalLocked takes note that a packing gave the bytes of an entry.
+func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
 	if !e.PackedUnder(seed) {
 		e.OtherSeeds = append(e.OtherSeeds, seed)
 	}
@@ -168,7 +141,7 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 	}
 	e.Record.Flags |= flag
 	if e.Reason == "" {
-		e.Changed, w.dirty = true, true
+		e.Change, w.dirty = entries.Changed, true
 	}
 }
 
@@ -181,7 +154,6 @@ func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	e.Verified, e.Sized = true, true
 	e.Data, e.Region = p.Space.Data, p.Space.Region
 	if p.InFile {
-		e.Record.Offset, e.Record.Size = p.Space.Offset(), uint64(len(e.Data))
 		w.fillLocked(e, p)
 	} else {
 		e.Reason = p.Reason
@@ -200,6 +172,7 @@ func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 // ended or was replaced.
 func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
 	e.File = p.Space.Region.File()
+	e.Record.Offset, e.Record.Size = p.Space.Offset(), uint64(len(e.Data))
 	w.becomeLocked(e, entries.Written)
 	store.Filled(p.Space)
 	switch {
@@ -218,21 +191,21 @@ func (w *Writer) sumLocked(e *entries.Entry, sum *Sum) {
 		return
 	}
 	region := e.Region.Retain()
-	w.summing++
+	w.summing[e] = true
 	go func() {
 		s := SumOf(e.Data)
 		w.mu.Lock()
 		defer w.unlock()
 		w.summedLocked(e, s)
 		w.freed = append(w.freed, region)
-		w.summing--
+		delete(w.summing, e)
 		w.changed.Broadcast()
 	}()
 }
 
 // summedLocked takes note of an entry's sum, or that its bytes cannot be read any more.
 func (w *Writer) summedLocked(e *entries.Entry, s *Sum) {
-	e.Record.Sum, e.Summed = s.Sum, true
+	e.Record.Sum = s.Sum
 	if s.Err != nil {
 		w.noteLocked(fmt.Errorf("cache %s: payload of %q: %w", w.name(), e.Name(), s.Err))
 		w.loseEntriesLocked([]*entries.Entry{e}, s.Err)
@@ -246,8 +219,4 @@ func (w *Writer) countPrivateLocked(e *entries.Entry) {
 }
 
 // CountCopied counts packed bytes that were copied to where they stay.
-func (u *User) CountCopied(n int) {
-	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
-	u.w.figures.CopiedBytes += int64(n)
-}
+func (u *User) CountCopied(n int) { u.w.locked(func() { u.w.figures.CopiedBytes += int64(n) }) }

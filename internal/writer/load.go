@@ -110,7 +110,7 @@ func (w *Writer) notice(st *store.Store) {
 // loadedBy returns what a store has loaded, with a reference to its memory.
 func loadedBy(st *store.Store) loaded {
 	now := loaded{
-		id: st.ID(), slot: st.Slot(), index: st.Index(), file: st.Loaded(), foreign: st.Foreign(),
+		id: st.ID(), slot: st.Slot(), index: st.Index(), file: st.Loaded(),
 		written: st.Writing(),
 	}
 	if now.index != nil {
@@ -121,7 +121,7 @@ func loadedBy(st *store.Store) loaded {
 
 func (w *Writer) noticeLocked(now loaded) {
 	was := w.loaded
-	w.forgetBaseLocked()
+	w.dropBaseLocked()
 	w.loaded = now
 	if was.id == now.id && was.index == now.index {
 		return
@@ -129,8 +129,13 @@ func (w *Writer) noticeLocked(now loaded) {
 	if was.id != now.id {
 		w.damage = map[uint64]bool{}
 	}
-	w.forgetUnlistedLocked()
-	w.forgetUnusedLocked()
+	w.dropUnlistedLocked()
+	w.dropUnusedLocked()
+	for e := range w.entries.Named() {
+		if e.Change == entries.Recorded { // so is it in this index
+			e.Change = entries.Unchanged
+		}
+	}
 	if now.index != nil {
 		w.entries.Expect(min(now.index.Len(), manyEntries))
 	}
@@ -139,30 +144,25 @@ func (w *Writer) noticeLocked(now loaded) {
 // manyEntries is as many as memory is made ready for at once.
 const manyEntries = 1024
 
-func (w *Writer) forgetBaseLocked() {
+func (w *Writer) dropBaseLocked() {
 	if w.loaded.base != nil {
 		w.freed = append(w.freed, w.loaded.base)
 		w.loaded.base = nil
 	}
 }
 
-// forgetUnlistedLocked takes out of what the loaded index does not have what is in it now, and what is lost with its
+// dropUnlistedLocked takes out of what the loaded index does not have what is in it now, and what is lost with its
 // file.
-func (w *Writer) forgetUnlistedLocked() {
+func (w *Writer) dropUnlistedLocked() {
 	w.entries.List(func(e *entries.Entry) bool { return e.State() == entries.Durable || e.File != w.loaded.id })
 }
 
-// forgetUnusedLocked drops what was found through an index that is no longer the loaded one. Entries in use stay: their
+// dropUnusedLocked drops what was found through an index that is no longer the loaded one. Entries in use stay: their
 // memory does not change.
-func (w *Writer) forgetUnusedLocked() {
-	w.entries.RemoveWhere(func(e *entries.Entry) bool {
-		if e.Sessions > 0 || e.State() == entries.Private || e.Unlisted || e.By != nil ||
-			e.Changed && e.File == w.loaded.id {
-			return false
-		}
-		w.becomeLocked(e, entries.Dropped)
-		w.freed = append(w.freed, e.Region)
-		return true
+func (w *Writer) dropUnusedLocked() {
+	w.dropWhereLocked(func(e *entries.Entry) bool {
+		return e.Sessions == 0 && e.State() != entries.Private && !e.Unlisted && e.By == nil &&
+			(e.Change != entries.Changed || e.File != w.loaded.id)
 	})
 }
 

@@ -14,9 +14,6 @@ type Query struct {
 	Key  format.Key
 	Seed uint32
 
-	// Compared: what was packed was compared with what answers it, and nobody looked it up.
-	Compared bool
-
 	family   *entries.Family
 	surveyed *format.Index // all its records under the key are in memory
 	room     [1]View       // for as many as there are mostly
@@ -24,7 +21,7 @@ type Query struct {
 
 // Reset makes q another query. family is what Family returned for one about the same kernel, or nil.
 func (q *Query) Reset(key format.Key, seed uint32, family *entries.Family) {
-	q.Key, q.Seed, q.Compared, q.family, q.surveyed = key, seed, false, family, nil
+	q.Key, q.Seed, q.family, q.surveyed = key, seed, family, nil
 }
 
 // Under has the query be about another layout.
@@ -80,9 +77,8 @@ type Judge interface {
 }
 
 // LookUp has a judge decide about the entries that a query may be answered with. The session uses the one that answers
-// it from then on. Of the others nothing but
-// what is known may be used: they may be given up. If the loaded index is to be asked first,
-// nothing is decided and it is returned, for Survey.
+// it from then on. Of the others nothing but what is known may be used: they may be given up. If the loaded index is to
+// be asked first, nothing is decided and it is returned, for Survey.
 func (u *User) LookUp(q *Query, j Judge) (hit int, among []View, ask *format.Index) {
 	hit, among, ask, unread := u.lookUp(q, j)
 	if unread != nil {
@@ -106,9 +102,7 @@ func (u *User) lookUp(q *Query, j Judge) (hit int, among []View, ask, unread *fo
 	}
 	if hit = j.Judge(among); hit >= 0 {
 		u.useLocked(candidates[hit])
-		if !q.Compared {
-			w.figures.Hits.add(len(candidates[hit].Data))
-		}
+		w.figures.Hits.add(len(candidates[hit].Data))
 	}
 	return hit, among, nil, w.verifier.unread()
 }
@@ -198,11 +192,7 @@ func (w *Writer) addLocked(f *entries.Family, key *format.Key, records []format.
 }
 
 // Missed counts a look-up that was not answered.
-func (u *User) Missed() {
-	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
-	u.w.figures.Misses++
-}
+func (u *User) Missed() { u.w.locked(func() { u.w.figures.Misses++ }) }
 
 // useLocked keeps an entry for as long as the session is open.
 func (u *User) useLocked(e *entries.Entry) {

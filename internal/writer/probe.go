@@ -20,26 +20,15 @@ func (p Probe) File(do func(*store.Store)) {
 	p.w.notice(st)
 }
 
-// Replace has the writer own another store, which is loaded.
-func (p Probe) Replace(st *store.Store) error {
-	w := p.w
-	w.file.take()
-	defer w.file.give()
-	w.file.st = st
-	err := w.accept(st, st.Load())
-	w.notice(st)
-	return err
-}
-
 // Hold has what is due to be committed wait for Save, however long that takes to come.
 func (p Probe) Hold() {
 	w := p.w
-	w.mu.Lock()
-	defer w.unlock()
-	if w.activity == due {
-		w.timer.Stop()
-		w.timer, w.activity = nil, resting
-	}
+	w.locked(func() {
+		if w.activity == due {
+			w.timer.Stop()
+			w.timer, w.activity = nil, resting
+		}
+	})
 }
 
 // Commit waits for the commit under way, or about to be.
@@ -55,14 +44,20 @@ func (p Probe) Commit() error {
 
 // WriteAgain has the writer write to a file although its last one has just ended.
 func (p Probe) WriteAgain() {
-	w := p.w
-	w.mu.Lock()
-	defer w.unlock()
-	w.endedUntil = time.Time{}
+	p.w.locked(func() { p.w.endedUntil = time.Time{} })
+}
+
+// await returns when a condition of the writer is no longer so.
+func (p Probe) await(so func() bool) {
+	p.w.locked(func() {
+		for so() {
+			p.w.changed.Wait()
+		}
+	})
 }
 
 // AwaitSums waits until all sums of what was handed in are known.
-func (p Probe) AwaitSums() { p.w.awaitSums() }
+func (p Probe) AwaitSums() { p.await(func() bool { return len(p.w.summing) > 0 }) }
 
 // SetClock has the writer take the time, in seconds since 1970, from now.
 func (p Probe) SetClock(now func() int64) { p.w.now = now }
@@ -92,31 +87,16 @@ func (p Probe) Len() int {
 
 // VerifyAtOnce has payloads verified as soon as a session is finalized.
 func (p Probe) VerifyAtOnce() {
-	w := p.w
-	w.mu.Lock()
-	defer w.unlock()
-	w.verifier.pause = 0
+	p.w.locked(func() { p.w.verifier.pause = 0 })
 }
 
 // AwaitVerified returns when the verifier has ended, as it does when nothing is left.
 func (p Probe) AwaitVerified() {
-	w := p.w
-	w.mu.Lock()
-	defer w.unlock()
-	for w.verifier.running || w.verifier.timer != nil {
-		w.changed.Wait()
-	}
+	p.await(func() bool { return p.w.verifier.running || p.w.verifier.timer != nil })
 }
 
 // AwaitMapped returns when nothing more is mapped in the background.
-func (p Probe) AwaitMapped() {
-	w := p.w
-	w.mu.Lock()
-	defer w.unlock()
-	for w.mapper.running {
-		w.changed.Wait()
-	}
-}
+func (p Probe) AwaitMapped() { p.await(func() bool { return p.w.mapper.running }) }
 
 // Verifies reports whether the verifier has a file to read, and whether it is going to run.
 func (p Probe) Verifies() (file, due bool) {

@@ -55,6 +55,9 @@ type sharedReader struct {
 	uses         int
 }
 
+// Release closes the file.
+func (r *sharedReader) Release() error { return r.Close() }
+
 // verifyLaterLocked queues an entry that a session uses, if it is one of the file that nothing was compared with yet.
 func (w *Writer) verifyLaterLocked(e *entries.Entry) {
 	if !w.options.Background || e.Verified || e.Queued || !e.Listed(w.loaded.id) {
@@ -76,13 +79,11 @@ func (q *queued) wanted() bool {
 
 // beginVerifying begins to verify what is queued, unless that has begun.
 func (w *Writer) beginVerifying() {
-	if unread := w.unread(); unread != nil {
-		w.openToVerify(unread)
-	}
+	w.openUnread()
 	w.mu.Lock()
 	defer w.unlock()
 	v := &w.verifier
-	v.dropUnwanted()
+	w.dropUnwantedLocked()
 	if len(v.waiting) == 0 {
 		return
 	}
@@ -93,10 +94,13 @@ func (w *Writer) beginVerifying() {
 	v.putOff()
 }
 
-func (w *Writer) unread() *format.Index {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.verifier.unread()
+// openUnread opens the file that is yet to be opened to be verified, if there is one.
+func (w *Writer) openUnread() {
+	var unread *format.Index
+	w.locked(func() { unread = w.verifier.unread() })
+	if unread != nil {
+		w.openToVerify(unread)
+	}
 }
 
 // unread returns the loaded index if payloads of it are queued, and the file is yet to be opened to read them.
@@ -124,13 +128,13 @@ func (w *Writer) openToVerify(index *format.Index) {
 	switch {
 	case f == nil || f.index != index || f.Reader != nil: // somebody else has
 		if r != nil {
-			w.noteLocked(r.Close())
+			w.freed = append(w.freed, &sharedReader{Reader: r})
 		}
 	case r != nil:
 		f.Reader = r
 	default:
 		w.verifier.file = nil
-		w.verifier.dropUnwanted()
+		w.dropUnwantedLocked()
 	}
 }
 
@@ -145,13 +149,14 @@ func (v *verifier) putOff() {
 // verify is the verifier's goroutine.
 func (w *Writer) verify() {
 	for {
+		w.openUnread()
 		payloads, reader := w.toVerify()
 		if len(payloads) == 0 {
 			return
 		}
 		store.Hash(reader, payloads, &w.verifier.stop)
 		if w.verified(payloads) {
-			w.commitDamage()
+			w.commitAtOnce() // so that the file is rid of it
 		}
 	}
 }
@@ -165,10 +170,7 @@ func (w *Writer) toVerify() (payloads []store.Payload, reader *sharedReader) {
 		return nil, nil
 	}
 	v.timer, v.running = nil, true
-	if v.unread() != nil {
-		v.file = nil // whoever looked it up is yet to open it
-	}
-	v.dropUnwanted()
+	w.dropUnwantedLocked()
 	if pause := time.Until(v.due); len(v.waiting) > 0 && w.phase == open {
 		if pause <= 0 {
 			return v.take()
@@ -180,14 +182,15 @@ func (w *Writer) toVerify() (payloads []store.Payload, reader *sharedReader) {
 	return nil, nil
 }
 
-// dropUnwanted takes out of the queue what need not be verified any more, or cannot, and closes files that nothing is
-// left of.
-func (v *verifier) dropUnwanted() {
+// dropUnwantedLocked takes out of the queue what need not be verified any more, or cannot, and gives up files that
+// nothing is left of.
+func (w *Writer) dropUnwantedLocked() {
+	v := &w.verifier
 	v.waiting = slices.DeleteFunc(v.waiting, func(q queued) bool {
 		if q.wanted() && (q.reader.Reader != nil || q.reader == v.file) {
 			return false
 		}
-		v.release(q)
+		w.dequeueLocked(q)
 		return true
 	})
 }
@@ -208,18 +211,18 @@ func (v *verifier) take() (payloads []store.Payload, reader *sharedReader) {
 	return payloads, v.hashing[0].reader
 }
 
-// release ends what an entry was queued for.
-func (v *verifier) release(q queued) {
+// dequeueLocked ends what an entry was queued for.
+func (w *Writer) dequeueLocked(q queued) {
 	q.entry.Queued = false
 	q.reader.uses--
 	if q.reader.uses > 0 {
 		return
 	}
-	if v.file == q.reader {
-		v.file = nil
+	if w.verifier.file == q.reader {
+		w.verifier.file = nil
 	}
 	if q.reader.Reader != nil {
-		_ = q.reader.Close() // of a file that was only read
+		w.freed = append(w.freed, q.reader)
 	}
 }
 
@@ -234,17 +237,10 @@ func (w *Writer) verified(payloads []store.Payload) (found bool) {
 		if p := &payloads[i]; w.phase == open && p.State != store.NotHashed {
 			w.judgeLocked(q.entry, p.State == store.Hashed && p.Sum == q.entry.Record.Sum)
 		}
-		v.release(q)
+		w.dequeueLocked(q)
 	}
 	v.hashing = nil
 	return w.figures.DamagedPayloads > was
-}
-
-// commitDamage has the file be rid of what turned out damaged.
-func (w *Writer) commitDamage() {
-	if w.beginAtOnce() {
-		w.start()
-	}
 }
 
 // unverified counts what open sessions use and the verifier has yet to come to.
@@ -271,7 +267,7 @@ func (w *Writer) stopVerifying() {
 		v.timer.Stop()
 		v.timer = nil
 	}
-	v.dropUnwanted() // which all is, without sessions
+	w.dropUnwantedLocked() // which all is, without sessions
 	for v.running && time.Now().Before(deadline) {
 		w.changed.Wait()
 	}

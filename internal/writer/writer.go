@@ -52,8 +52,9 @@ type Writer struct {
 	handles map[*Handle]bool
 	users   map[*User]bool
 	phase   phase
-	packing int // users that pack into the file, or a compaction
-	summing int // sums of what was handed in are being computed
+	packing int                     // users that pack into the file, or a compaction
+	coming  int                     // users that wait until they may pack
+	summing map[*entries.Entry]bool // their sums are being computed
 
 	entries *entries.Set
 	loaded  loaded
@@ -72,8 +73,8 @@ type Writer struct {
 	verifier verifier
 	mapper   mapper
 	figures  Figures
-	freed    []*store.Region // references to give up when mu is not held
-	now      func() int64    // seconds since 1970
+	freed    []releaser   // to be released when mu is not held
+	now      func() int64 // seconds since 1970
 }
 
 // A phase is where a writer is in its life.
@@ -89,10 +90,10 @@ const (
 type activity uint8
 
 const (
-	resting    activity = iota
-	due                 // a commit begins in a moment
-	committing          // until nothing more was asked for
-	compacting          // no user becomes one that packs
+	resting activity = iota
+	due              // a commit begins in a moment
+	committing
+	compacting // no user becomes one that packs
 )
 
 // An access is whether the file may be written to, but for other writers.
@@ -132,7 +133,6 @@ type loaded struct {
 	index   *format.Index // nil if there is none
 	base    *store.Region // that the index' payloads are in, with a reference to it
 	file    *store.Loaded // to be asked whether it is still there, or nil
-	foreign bool          // the file at the path is another program's
 	written bool          // this process is its writer
 }
 
@@ -180,6 +180,7 @@ func New(files store.Files, o Options) (*Writer, error) {
 		handles: map[*Handle]bool{},
 		users:   map[*User]bool{},
 		entries: entries.NewSet(),
+		summing: map[*entries.Entry]bool{},
 		damage:  map[uint64]bool{},
 		now:     func() int64 { return time.Now().Unix() },
 	}
@@ -206,7 +207,10 @@ func (w *Writer) name() string { return cmp.Or(w.options.Path, "in memory") }
 // inMemory reports whether the cache has no file.
 func (w *Writer) inMemory() bool { return w.file.st == nil }
 
-// unlock ends holding mu, and gives up the memory that was freed meanwhile.
+// A releaser is memory, or a file that is read.
+type releaser interface{ Release() error }
+
+// unlock ends holding mu, and gives up what was freed meanwhile.
 func (w *Writer) unlock() {
 	freed := w.freed
 	w.freed = nil
@@ -214,6 +218,13 @@ func (w *Writer) unlock() {
 	for _, r := range freed {
 		w.note(r.Release())
 	}
+}
+
+// locked has something done with mu held.
+func (w *Writer) locked(do func()) {
+	w.mu.Lock()
+	defer w.unlock()
+	do()
 }
 
 // noteLocked keeps an error that changes nothing for the caller, and reports it.
@@ -225,19 +236,14 @@ func (w *Writer) noteLocked(err error) {
 }
 
 func (w *Writer) note(err error) {
-	if err == nil {
-		return
+	if err != nil {
+		w.locked(func() { w.noteLocked(err) })
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.noteLocked(err)
 }
 
 // remember keeps an error that is reported in other words.
 func (w *Writer) remember(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.figures.LastError = err
+	w.locked(func() { w.figures.LastError = err })
 }
 
 // becomeLocked changes an entry's state.
@@ -254,20 +260,23 @@ type Handle struct {
 	open bool
 }
 
-// Open returns one more handle. Its second result is false if the cache is being closed: when that is done, another
-// writer is to be made.
-func (w *Writer) Open() (*Handle, bool) {
+// Open returns one more handle, unless refusal says why there is none. It returns neither if the cache is being closed:
+// when that is done, another writer is to be made.
+func (w *Writer) Open(refusal error) (*Handle, error) {
 	w.mu.Lock()
 	defer w.unlock()
 	if w.phase != open {
 		for w.phase != closed {
 			w.changed.Wait()
 		}
-		return nil, false
+		return nil, nil
+	}
+	if refusal != nil {
+		return nil, refusal
 	}
 	h := &Handle{w: w, open: true}
 	w.handles[h] = true
-	return h, true
+	return h, nil
 }
 
 // Save waits until what finalized sessions packed is on stable storage. It returns the error that kept it from getting
@@ -289,10 +298,9 @@ func (h *Handle) saveLocked() error {
 // Close saves, and gives the handle up. last: it was the last one, and the file is closed. ErrInUse, and the handle
 // stays open, while sessions of it are.
 func (h *Handle) Close() (last bool, err error) {
-	w := h.w
 	last, err = h.leave()
 	if last {
-		err = errors.Join(err, w.close())
+		err = errors.Join(err, h.w.close())
 	}
 	return last, err
 }
@@ -302,6 +310,9 @@ func (h *Handle) leave() (last bool, err error) {
 	w.mu.Lock()
 	defer w.unlock()
 	if !h.open {
+		for w.handles[h] || w.phase == closing { // another call closes it
+			w.changed.Wait()
+		}
 		return false, nil
 	}
 	n := 0
@@ -322,6 +333,7 @@ func (h *Handle) leave() (last bool, err error) {
 	}
 	err = h.saveLocked()
 	delete(w.handles, h) // until then it is to know what is lost
+	w.changed.Broadcast()
 	return last, err
 }
 
@@ -329,7 +341,7 @@ func (h *Handle) leave() (last bool, err error) {
 func (w *Writer) close() error {
 	w.stopVerifying()
 	w.stopMapping()
-	w.forgetAll()
+	w.dropAll()
 	st := w.file.takeStill()
 	defer w.file.give()
 	var errs []error
@@ -341,24 +353,32 @@ func (w *Writer) close() error {
 	}
 	w.mu.Lock()
 	defer w.unlock()
-	w.forgetBaseLocked() // a commit that the verifier began may have noticed it since
+	w.dropBaseLocked() // a commit that the verifier began may have noticed it since
 	w.phase = closed
 	w.changed.Broadcast()
 	return errors.Join(errs...)
 }
 
-// forgetAll gives up all entries.
-func (w *Writer) forgetAll() {
+// dropAll gives up all entries.
+func (w *Writer) dropAll() {
 	w.mu.Lock()
 	defer w.unlock()
 	w.describeLocked()
+	w.dropWhereLocked(func(*entries.Entry) bool { return true })
+	w.entries.Unlisted = nil
+	w.dropBaseLocked()
+}
+
+// dropWhereLocked gives up the named entries that match, which nobody uses.
+func (w *Writer) dropWhereLocked(match func(*entries.Entry) bool) {
 	w.entries.RemoveWhere(func(e *entries.Entry) bool {
+		if !match(e) {
+			return false
+		}
 		w.becomeLocked(e, entries.Dropped)
 		w.freed = append(w.freed, e.Region)
 		return true
 	})
-	w.entries.Unlisted = nil
-	w.forgetBaseLocked()
 }
 
 // loseLocked has each handle's next Save return an error.
@@ -407,14 +427,7 @@ func (w *Writer) trimMemory() (trimmed bool, err error) {
 	if !w.inMemory() {
 		return false, nil
 	}
-	w.entries.RemoveWhere(func(e *entries.Entry) bool {
-		if e.Sessions > 0 {
-			return false
-		}
-		w.becomeLocked(e, entries.Dropped)
-		w.freed = append(w.freed, e.Region)
-		return true
-	})
+	w.dropWhereLocked(func(e *entries.Entry) bool { return e.Sessions == 0 })
 	return true, nil
 }
 

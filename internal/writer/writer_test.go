@@ -4,54 +4,89 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"runtime"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
 )
 
 func newWriter(t *testing.T) (*Writer, *Handle) {
 	t.Helper()
+	return openWriter(t, filepath.Join(t.TempDir(), "cache"))
+}
+
+// openWriter returns a writer of a file, which is to others as one of another process.
+func openWriter(t *testing.T, path string) (*Writer, *Handle) {
+	t.Helper()
 	w, err := New(osdisk.Files{}, Options{
-		Path:     filepath.Join(t.TempDir(), "cache"),
-		Describe: func(known []format.Layout, _ []format.Record) []format.Layout { return known },
+		Path:     path,
+		Describe: func([]format.Layout, []format.Record) []format.Layout { return []format.Layout{{}} },
 		Prepare:  func() {},
 		Report:   func(slog.Level, string, ...slog.Attr) {},
 	})
 	require.NoError(t, err)
-	h, ok := w.Open()
-	require.True(t, ok)
+	h, err := w.Open(nil)
+	require.NoError(t, err)
 	return w, h
 }
 
 // What is lost while a handle is being closed is reported to it as well.
 func TestAHandleThatIsBeingClosedLearnsOfALoss(t *testing.T) {
-	w, staying := newWriter(t)
-	leaving, _ := w.Open()
-	r := &round{}
-	w.activity = committing // of what others packed
-	left := make(chan error, 1)
-	go func() {
-		_, err := leaving.Close()
-		left <- err
-	}()
-	isOpen := func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return leaving.open
-	}
-	for isOpen() {
-		runtime.Gosched()
-	}
-	w.loseSaved(io.ErrUnexpectedEOF)
-	w.endRound(r, nil)
-	require.ErrorIs(t, <-left, io.ErrUnexpectedEOF)
-	last, err := staying.Close()
-	require.True(t, last)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	synctest.Test(t, func(t *testing.T) {
+		w, staying := newWriter(t)
+		leaving, _ := w.Open(nil)
+		w.activity = committing // of what others packed
+		left := make(chan error, 1)
+		go func() {
+			_, err := leaving.Close()
+			left <- err
+		}()
+		synctest.Wait()
+		w.locked(func() { w.loseLocked(io.ErrUnexpectedEOF) })
+		w.endRound(&round{}, nil)
+		require.ErrorIs(t, <-left, io.ErrUnexpectedEOF)
+		last, err := staying.Close()
+		require.True(t, last)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	})
+}
+
+// Whichever call returns first, what was packed is on the disk by then, and the file is closed.
+func TestAHandleIsClosedTwiceAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWriter(t)
+		w.activity = committing
+		returned := atomic.Int32{}
+		for range 2 {
+			go func() {
+				_, _ = h.Close()
+				returned.Add(1)
+			}()
+		}
+		synctest.Wait()
+		require.Zero(t, returned.Load(), "the commit has not ended")
+		w.endRound(&round{}, nil)
+		synctest.Wait()
+		require.EqualValues(t, 2, returned.Load())
+		require.Equal(t, closed, w.phase)
+	})
+}
+
+// Save returns although another session goes on packing large weights.
+func TestACommitWaitsForNoSumOfASessionThatStillPacks(t *testing.T) {
+	w, h := newWriter(t)
+	packing := &entries.Entry{Kernel: &entries.Content{}}
+	w.summing[packing] = true
+	require.NoError(t, h.Save())
+	delete(w.summing, packing)
+	_, err := h.Close()
+	require.NoError(t, err)
 }
 
 // Who comes too late opens, maps and locks nothing of the file again.
@@ -87,8 +122,172 @@ func TestACompactionKeepsTheLock(t *testing.T) {
 	w.leave(nil)
 	w.giveUpWriting()
 	require.False(t, w.file.st.Writing())
-	w.endCompaction()
+	w.locked(w.restLocked)
 	u.Close()
 	_, err = h.Close()
 	require.NoError(t, err)
+}
+
+// Compactions one after the other keep no session from packing.
+func TestASessionThatWaitsToPackIsBeforeTheNextCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWriter(t)
+		w.options.Wait = 5 * time.Second
+		u, err := h.NewUser(0)
+		require.NoError(t, err)
+		require.NoError(t, w.beginCompaction())
+		packs, next := make(chan string, 1), make(chan error, 1)
+		go func() {
+			_, reason := u.BecomeWriter()
+			packs <- reason
+		}()
+		synctest.Wait()
+		go func() { next <- w.beginCompaction() }()
+		synctest.Wait()
+		w.locked(w.restLocked)
+		require.Empty(t, <-packs)
+		synctest.Wait()
+		require.Empty(t, next)
+		u.StopWriting()
+		require.NoError(t, <-next)
+		w.locked(w.restLocked)
+		u.Close()
+		_, err = h.Close()
+		require.NoError(t, err)
+	})
+}
+
+// readAs is the digest of a tensor.
+type readAs format.Digest
+
+func (r readAs) ReadDigest() (format.Digest, error) { return format.Digest(r), nil }
+
+// content returns what a tensor that was read has, of one source.
+func content(stamp byte) *entries.Content {
+	c := &entries.Content{
+		Stamp: format.Digest{stamp}, Origin: &entries.Origin{Source: format.Digest{1}}, Reader: readAs{1},
+	}
+	_, _ = c.Digest()
+	return c
+}
+
+// look returns a query all of whose records are in memory.
+func look(t *testing.T, u *User, name string) *Query {
+	t.Helper()
+	q := &Query{}
+	q.Reset(format.Key{Kernel: name}, 0, nil)
+	if _, index := u.Hold(q); index != nil {
+		require.NoError(t, u.Survey(q, index))
+	}
+	return q
+}
+
+// pack packs something into the file, of a tensor with a stamp.
+func pack(t *testing.T, u *User, name string, stamp byte) *entries.Entry {
+	t.Helper()
+	_, reason := u.BecomeWriter()
+	require.Empty(t, reason)
+	space, err := u.Reserve(64, uint64(len(name)), 0)
+	require.NoError(t, err)
+	p := Packed{Kernel: content(stamp), Space: space, InFile: true, Sum: SumOf(space.Data)}
+	e, made := u.Keep(look(t, u, name), &p, nil, nil)
+	require.True(t, made)
+	return e
+}
+
+// first answers each query with the first candidate.
+type first struct{}
+
+func (first) Judge(of []View) (hit int) { return min(0, len(of)-1) }
+
+// use has a session use what the file has.
+func use(t *testing.T, u *User, name string) *entries.Entry {
+	t.Helper()
+	hit, views, _ := u.LookUp(look(t, u, name), first{})
+	require.Zero(t, hit)
+	return views[0].Entry
+}
+
+// record returns what the file says of an entry.
+func record(t *testing.T, path, name string) format.Record {
+	t.Helper()
+	w, h := openWriter(t, path)
+	u, err := h.NewUser(0)
+	require.NoError(t, err)
+	r := use(t, u, name).Record
+	u.Close()
+	_, err = h.Close()
+	require.NoError(t, err)
+	require.False(t, w.file.st.HasFile())
+	return r
+}
+
+// What a process has said of an entry it does not say again once another process has said otherwise.
+func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
+	w, h := newWriter(t)
+	u, err := h.NewUser(0)
+	require.NoError(t, err)
+	u.Finish(Ending{Variants: []*entries.Entry{pack(t, u, "shared", 1)}})
+	require.NoError(t, h.Save())
+
+	_, otherHandle := openWriter(t, w.options.Path) // the model was written anew meanwhile
+	other, err := otherHandle.NewUser(0)
+	require.NoError(t, err)
+	other.Finish(Ending{Restamps: []Restamp{{Entry: use(t, other, "shared"), Kernel: content(2)}}})
+	other.Close()
+	_, err = otherHandle.Close()
+	require.NoError(t, err)
+	require.Equal(t, format.Digest{2}, record(t, w.options.Path, "shared").KernelStamp)
+
+	next, err := h.NewUser(0)
+	require.NoError(t, err)
+	pack(t, next, "more", 2)
+	next.Finish(Ending{})
+	require.NoError(t, h.Save())
+	is := record(t, w.options.Path, "shared")
+	require.Equal(t, format.Digest{2}, is.KernelStamp)
+	require.NotZero(t, is.Flags&format.Variant)
+	u.Close()
+	next.Close()
+	_, err = h.Close()
+	require.NoError(t, err)
+}
+
+// What a process uses was not used longest ago, though it was packed long ago.
+func TestEachCommitSaysOfWhatIsInUseThatItIsUsed(t *testing.T) {
+	w, h := newWriter(t)
+	now := int64(100)
+	w.now = func() int64 { return now }
+	u, err := h.NewUser(0)
+	require.NoError(t, err)
+	pack(t, u, "in use", 1)
+	u.Finish(Ending{})
+	require.NoError(t, h.Save())
+	now = 200
+	next, err := h.NewUser(0)
+	require.NoError(t, err)
+	pack(t, next, "more", 1)
+	next.Finish(Ending{})
+	require.NoError(t, h.Save())
+	is := record(t, w.options.Path, "in use")
+	require.EqualValues(t, 100, is.PackedAt)
+	require.EqualValues(t, 200, is.UsedAt)
+	u.Close()
+	next.Close()
+	_, err = h.Close()
+	require.NoError(t, err)
+}
+
+// Of Save and Close, called beside each other, neither waits for ever.
+func TestSaveReturnsThoughTheFileIsClosedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWriter(t)
+		w.activity = committing // what another Save asked for
+		saved := make(chan error, 1)
+		go func() { saved <- h.Save() }()
+		synctest.Wait()
+		require.NoError(t, w.close())
+		w.endRound(&round{}, nil)
+		require.NoError(t, <-saved)
+	})
 }

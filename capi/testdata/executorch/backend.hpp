@@ -1,5 +1,7 @@
 // A backend shaped like ExecuTorch's for XNNPACK: constants in a NamedDataMap, methods that are initialized, executed
-// and destroyed through XNNWeightsCache in the order and under the mutex that XNNPACKBackend.cpp uses.
+// and destroyed through XNNWeightsCache in the order and under the mutex that XNNPACKBackend.cpp uses. What only a
+// changed backend does, set_program and set_packing, it does where a scenario says so. (real.cc puts the class into
+// ExecuTorch's own.)
 #pragma once
 
 #include <atomic>
@@ -147,27 +149,28 @@ struct Layer {
   std::string scale;
   std::string bias;
   float scale_in_program = 0; // instead of a constant
+  bool says = false; // the scale, by set_packing: ExecuTorch's backend does not
 };
 
 using Graph = std::vector<Layer>;
 
 inline Layer linear(const std::string& kernel, const std::string& bias = "") {
-  return {Layer::kLinear, kernel, "", bias, 0};
+  return {Layer::kLinear, kernel, "", bias};
 }
 
 // 8-bit weights with a scale for each channel, inputs quantised dynamically: neither scale nor bias is in XNNPACK's
 // key.
 inline Layer dynamic_linear(const std::string& kernel, const std::string& scale, const std::string& bias) {
-  return {Layer::kDynamicLinear, kernel, scale, bias, 0};
+  return {Layer::kDynamicLinear, kernel, scale, bias};
 }
 
-// The same, with its scale in the program, where the cache cannot see it: the backend adds it.
-inline Layer dynamic_linear(const std::string& kernel, float scale) {
-  return {Layer::kDynamicLinear, kernel, "", "", scale};
+// The same, with its scale in the program, where the cache cannot see it.
+inline Layer dynamic_linear(const std::string& kernel, float scale, bool says) {
+  return {Layer::kDynamicLinear, kernel, "", "", scale, says};
 }
 
 inline Layer prelu(const std::string& slopes) {
-  return {Layer::kPrelu, slopes, "", "", 0};
+  return {Layer::kPrelu, slopes, "", ""};
 }
 
 // A method of a program: a graph and its runtime.
@@ -290,7 +293,7 @@ class Method {
           if (scale == nullptr) {
             return error;
           }
-          if (cache != nullptr && layer.scale.empty()) {
+          if (cache != nullptr && layer.says) {
             REQUIRE(cache->set_packing(layer.kernel, &layer.scale_in_program, sizeof(float)) == Error::Ok);
           }
           xnn_define_channelwise_quantized_tensor_value(

@@ -127,8 +127,21 @@ void same_scales_in_the_next_process_of_programs(const std::string& directory) {
   REQUIRE(stats_of(path).hits.entries == kQuantized.size());
 }
 
-Graph scale_in_program(float scale) {
-  return {dynamic_linear("w", scale), prelu("slopes")};
+Graph scale_in_program(float scale, bool says = true) {
+  return {dynamic_linear("w", scale, says), prelu("slopes")};
+}
+
+// As in ExecuTorch's backend: each process has other scales than the one before.
+void scales_that_nobody_says(const std::string& directory) {
+  const Constants constants({{"w", int8_weights(1)}, {"slopes", channels(9)}});
+  for (const float scale : {0.01f, 0.02f}) {
+    auto cache = cache_of(path_in(directory));
+    Method method, other;
+    REQUIRE(method.init(cache, constants, scale_in_program(scale, false)) == Error::Ok);
+    REQUIRE(other.init(cache, constants, scale_in_program(2 * scale, false)) == Error::Ok);
+    REQUIRE(method.execute() == expected(constants, scale_in_program(scale)));
+    REQUIRE(other.execute() == expected(constants, scale_in_program(2 * scale)));
+  }
 }
 
 void first_process_says_its_scales(const std::string& directory) {
@@ -214,6 +227,7 @@ Scenarios constant_scenarios() {
       {"first_process_packs_quantized_programs", first_process_packs_quantized_programs},
       {"other_scales_in_the_next_process_of_programs", other_scales_in_the_next_process_of_programs},
       {"same_scales_in_the_next_process_of_programs", same_scales_in_the_next_process_of_programs},
+      {"scales_that_nobody_says", scales_that_nobody_says},
       {"first_process_says_its_scales", first_process_says_its_scales},
       {"next_process_says_other_scales", next_process_says_other_scales},
       {"saying_at_the_wrong_time", saying_at_the_wrong_time},

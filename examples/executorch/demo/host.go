@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// A program is one of ExecuTorch's, with its external data and inputs for its methods.
+// A program is an ExecuTorch program, with its external data and inputs for its methods.
 type program struct {
 	path   string
 	data   []string // .ptd files

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,9 +18,9 @@ import (
 func (h host) through(t *testing.T, command string) host {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "host")
-	text := fmt.Sprintf("#!/bin/sh\nexec %s '%s' \"$@\"\n", command, h.path)
+	text := fmt.Sprintf("#!/bin/sh\nexec %s env %s '%s' \"$@\"\n", command, strings.Join(h.environment, " "), h.path)
 	require.NoError(t, os.WriteFile(script, []byte(text), 0o700))
-	h.path = script
+	h.path, h.environment = script, nil // which is the host's alone
 	return h
 }
 
@@ -34,6 +35,7 @@ func TestAFileThatWasPackedAheadOfTimeMustNotBeWritableForTheStockRuntime(t *tes
 		t.Skipf("nothing can be mounted here: %v: %s", err, out)
 	}
 	p, _ := golden(t, "mlp_fp32")
+	grown, _ := golden(t, mobilenet)
 	want := h.mustRun(t, p, "").outputs
 	for name, c := range map[string]struct {
 		how     func(dir string) string // in which the host is started
@@ -60,12 +62,22 @@ func TestAFileThatWasPackedAheadOfTimeMustNotBeWritableForTheStockRuntime(t *tes
 			// It locks what it can read, so that another process packs for itself.
 			require.NoError(t, os.Remove(file))
 			require.NoError(t, pack(built.tool, p, "native", file))
+			require.NoError(t, os.Chmod(file, 0o444))
 			before = stateOf(t, file)
 			defer on.stays(t, p, file)()
 			second := on.mustRun(t, p, file)
 			require.Equal(t, want, second.outputs)
 			require.Equal(t, c.changes, second.PackedEntries > 0)
 			require.Equal(t, before, stateOf(t, file))
+
+			// It adds to what was packed for a CPU whose kernels have other seeds.
+			another, lesser := packFor(t, grown, "avx2"), h.onCPU("sse4.1").through(t, c.how(dir))
+			require.NoError(t, os.Rename(another, file))
+			require.NoError(t, os.Chmod(file, 0o444))
+			before = stateOf(t, file)
+			require.Equal(t, lesser.mustRun(t, grown, "").outputs, lesser.mustRun(t, grown, file).outputs)
+			require.Equal(t, c.changes, before != stateOf(t, file))
+			require.Equal(t, c.changes, before.size < stateOf(t, file).size)
 		})
 	}
 }

@@ -4,7 +4,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -53,15 +52,15 @@ func demo(program, models, cache string) (err error) {
 				return err
 			}
 		}
-		if _, err := s.request(true, "POST", "/models/"+third, nil); err != nil {
+		served, slowest, err := s.serveWhile(pose, func() error {
+			_, err := s.request(true, "POST", "/models/"+third, nil)
 			return err
-		}
-		served, slowest, err := s.serveUntilReady(third, pose)
+		})
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s is ready; meanwhile %d requests of %s were answered, the slowest in %d ms\n",
-			third, served, pose, slowest.Milliseconds())
+		fmt.Printf("meanwhile %d requests of %s were answered, the slowest in %d ms\n",
+			served, pose, slowest.Milliseconds())
 		answers[third], err = s.infer(third, true)
 		return err
 	}
@@ -158,7 +157,8 @@ func (s *service) request(seen bool, method, path string, body []byte) ([]byte, 
 		return answer, err
 	}
 	if body == nil {
-		fmt.Printf("$ curl -X %s %s%s\n%s", method, s.url, path, answer)
+		fmt.Printf("$ curl -X %s %s%s\n%d bytes of JSON in %.1f ms\n", method, s.url, path, len(answer),
+			time.Since(start).Seconds()*1000)
 	} else {
 		fmt.Printf("$ curl -X %s --data-binary @input.f32 %s%s\n%d bytes in %.1f ms\n",
 			method, s.url, path, len(answer), time.Since(start).Seconds()*1000)
@@ -170,28 +170,19 @@ func (s *service) infer(name string, seen bool) ([]byte, error) {
 	return s.request(seen, "POST", "/models/"+name+"/infer", make([]byte, inputBytes[name]))
 }
 
-// serveUntilReady requests a model over and over until another one is loaded.
-func (s *service) serveUntilReady(loading, served string) (requests int, slowest time.Duration, err error) {
+// serveWhile requests a model over and over until something is done.
+func (s *service) serveWhile(served string, do func() error) (requests int, slowest time.Duration, err error) {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
 	for {
-		body, err := s.request(false, "GET", "/models", nil)
-		if err != nil {
-			return 0, 0, err
-		}
-		var all []struct{ Name, State, Error string }
-		if err := json.Unmarshal(body, &all); err != nil {
-			return 0, 0, err
-		}
-		for _, m := range all {
-			switch {
-			case m.Name == loading && m.State == "ready":
-				return requests, slowest, nil
-			case m.Name == loading && m.State == "failed":
-				return 0, 0, errors.New(m.Error)
-			}
+		select {
+		case err := <-done:
+			return requests, slowest, err
+		default:
 		}
 		start := time.Now()
 		if _, err := s.infer(served, false); err != nil {
-			return 0, 0, err
+			return 0, 0, errors.Join(err, <-done)
 		}
 		requests++
 		slowest = max(slowest, time.Since(start))

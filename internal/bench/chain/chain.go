@@ -1,6 +1,7 @@
 // Package chain generates a model that LiteRT, ExecuTorch and xpwc can all load: a chain of fully connected layers of
 // float32 weights, alternately 2048 x 8192 and 8192 x 2048, as in the feed-forward parts of Llama 3.2 1B. As a .tflite
-// model and as an ExecuTorch program (.pte) it has the same weights and computes the same.
+// model and as an ExecuTorch program (.pte) it has the same weights and computes the same. A .tflite model can have the
+// weights in 8 bits, with one scale for each matrix.
 package chain
 
 import (
@@ -13,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"xpwc/internal/output"
 )
@@ -23,8 +25,18 @@ const (
 	hiddenWidth = 8192
 )
 
-// MatrixBytes is the size of each matrix.
+// MatrixBytes is the size of each matrix, in 8 bits a quarter of it.
 const MatrixBytes = 4 * Width * hiddenWidth
+
+// InInt8 is what the name of a model with weights in 8 bits ends in.
+const InInt8 = "-int8.tflite"
+
+func matrixBytes(path string) int {
+	if strings.HasSuffix(path, InInt8) {
+		return MatrixBytes / 4
+	}
+	return MatrixBytes
+}
 
 // MaxMatrices is how many a chain may have: 4 GiB.
 const MaxMatrices = 64
@@ -61,7 +73,8 @@ func Generate(ctx context.Context, path string, n int, progress func(done, total
 	if isAt(path, head, n) {
 		return nil
 	}
-	if err := output.Write(path, func(f *os.File) error { return write(ctx, f, head, n, progress) }); err != nil {
+	err = output.Write(path, func(f *os.File) error { return write(ctx, f, head, n, matrixBytes(path), progress) })
+	if err != nil {
 		return fmt.Errorf("generate %s: %w", path, err)
 	}
 	return nil
@@ -76,7 +89,7 @@ func head(path string, all []matrix) ([]byte, error) {
 	var content []byte
 	switch ext := filepath.Ext(path); ext {
 	case ".tflite":
-		content = tfliteModel(all)
+		content = tfliteModel(all, matrixBytes(path))
 	case ".pte":
 		content = program(all)
 	default:
@@ -96,7 +109,7 @@ func isAt(path string, head []byte, n int) bool {
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || info.Size() != dataOffset+int64(n)*MatrixBytes {
+	if err != nil || info.Size() != dataOffset+int64(n*matrixBytes(path)) {
 		return false
 	}
 	is := make([]byte, dataOffset)
@@ -104,7 +117,7 @@ func isAt(path string, head []byte, n int) bool {
 	return err == nil && bytes.Equal(is, head)
 }
 
-func write(ctx context.Context, f *os.File, head []byte, n int, progress func(done, total int64)) error {
+func write(ctx context.Context, f *os.File, head []byte, n, matrixBytes int, progress func(done, total int64)) error {
 	if _, err := f.Write(head); err != nil {
 		return err
 	}
@@ -117,14 +130,14 @@ func write(ctx context.Context, f *os.File, head []byte, n int, progress func(do
 		random := rand.NewChaCha8(seed)
 		// Uniform numbers of this bound have variance 1/in, which keeps the variance of what they are multiplied with.
 		bound := float32(math.Sqrt(3 / float64(m.in)))
-		for j := range MatrixBytes / chunkSize {
+		for j := range matrixBytes / chunkSize {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			if _, err := random.Read(chunk); err != nil {
 				return err
 			}
-			for k := 0; k < chunkSize; k += 4 {
+			for k := 0; k < chunkSize && matrixBytes == MatrixBytes; k += 4 {
 				x := float32(int32(binary.LittleEndian.Uint32(chunk[k:]))) * (0x1p-31 * bound)
 				binary.LittleEndian.PutUint32(chunk[k:], math.Float32bits(x))
 			}
@@ -132,7 +145,7 @@ func write(ctx context.Context, f *os.File, head []byte, n int, progress func(do
 				return err
 			}
 			if progress != nil {
-				progress(int64(i)*MatrixBytes+int64(j+1)*chunkSize, int64(n)*MatrixBytes)
+				progress(int64(i*matrixBytes+(j+1)*chunkSize), int64(n*matrixBytes))
 			}
 		}
 	}

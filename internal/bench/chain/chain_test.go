@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
@@ -44,6 +45,22 @@ func TestBothFilesComputeTheSame(t *testing.T) {
 	answer := run(t, model)
 	require.NotEqual(t, make([]byte, len(answer)), answer)
 	require.Equal(t, answer, run(t, program))
+}
+
+func TestWeightsIn8BitsComputeAboutTheSame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "chain-int8.tflite")
+	require.NoError(t, Generate(t.Context(), path, 2, nil))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, dataOffset+2*MatrixBytes/4, info.Size())
+	values := make([]float32, Width)
+	_, err = binary.Decode(run(t, path), binary.LittleEndian, values)
+	require.NoError(t, err)
+	sum := 0.0
+	for _, v := range values {
+		sum += float64(v) * float64(v)
+	}
+	require.InDelta(t, 1.0/3, sum/Width, 0.2, "the variance of the input's numbers, or a little more")
 }
 
 func TestACompleteChainIsLeftAsItIs(t *testing.T) {

@@ -49,7 +49,7 @@ func program(all []matrix) []byte {
 	return append(append(out, make([]byte, max(blobs-len(out), 0))...), graph...)
 }
 
-// delegate describes the chain as runtime_schema.fbs of ExecuTorch's XNNPACK backend says.
+// delegate describes the chain as runtime_schema.fbs in ExecuTorch's XNNPACK backend says.
 func delegate(all []matrix) []byte {
 	const float32Type, tensorValue, fullyConnected = int16(1), byte(1), byte(2)
 	const none = uint32(1<<32 - 1)

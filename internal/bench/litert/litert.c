@@ -1,15 +1,21 @@
 // A host of LiteRT, for make bench-peers: it loads a model on the CPU with one thread and runs it.
 //
-//   litert MODEL CACHE OUTPUT
+//   litert MODEL CACHE OUTPUT [INPUT...]
 //
-// CACHE is the file of LiteRT's cache of packed weights, or empty. The outputs of the first answer are written to
-// OUTPUT, one after the other. What it took is printed as JSON, as examples/executorch does. Then the program stays,
-// so that its memory can be looked at, until standard input ends.
+// CACHE is the file of LiteRT's cache of packed weights, or empty. INPUT are files with the bytes of the inputs; where
+// there is none, the input has the numbers that xpwc bench gives it. With any, no steady time is measured. The outputs of
+// the first answer are written to OUTPUT, one after the other. What it took is printed as JSON, as examples/executorch
+// does. Then the program stays, so that its memory can be looked at, until standard input ends. For each line there it
+// answers once more, writes OUTPUT again and prints a line.
 #define _GNU_SOURCE
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../peers/timing.h"
 
 // LiteRT's wheel has no headers. These are the declarations of litert/c in its sources of version 2.3.
 typedef struct LiteRtEnvironmentT *LiteRtEnvironment;
@@ -22,7 +28,12 @@ typedef struct LiteRtTensorT *LiteRtTensor;
 typedef struct LiteRtTensorBufferT *LiteRtTensorBuffer;
 typedef struct LiteRtTensorBufferRequirementsT *LiteRtTensorBufferRequirements;
 typedef struct {
-	int32_t element_type, layout[17];
+	unsigned int rank : 7, has_strides : 1;
+	int32_t dimensions[8], strides[8];
+} LiteRtLayout;
+typedef struct {
+	int32_t element_type;
+	LiteRtLayout layout;
 } LiteRtRankedTensorType;
 typedef struct {
 	int type;
@@ -51,6 +62,8 @@ int LiteRtGetNumSignatureOutputs(LiteRtSignature, size_t *);
 int LiteRtGetSignatureInputTensorByIndex(LiteRtSignature, size_t, LiteRtTensor *);
 int LiteRtGetSignatureOutputTensorByIndex(LiteRtSignature, size_t, LiteRtTensor *);
 int LiteRtGetRankedTensorType(LiteRtTensor, LiteRtRankedTensorType *);
+int LiteRtCompiledModelResizeInputTensor(LiteRtCompiledModel, size_t, size_t, const int *, size_t);
+int LiteRtGetCompiledModelOutputTensorLayouts(LiteRtCompiledModel, size_t, size_t, LiteRtLayout *, bool);
 int LiteRtGetCompiledModelInputBufferRequirements(LiteRtCompiledModel, size_t, size_t,
 	LiteRtTensorBufferRequirements *);
 int LiteRtGetCompiledModelOutputBufferRequirements(LiteRtCompiledModel, size_t, size_t,
@@ -70,12 +83,6 @@ static void succeed(int status, const char *call) {
 	exit(1);
 }
 
-static double milliseconds(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e3 * t.tv_sec + 1e-6 * t.tv_nsec;
-}
-
 enum { most = 16 }; // inputs, and outputs
 
 static LiteRtEnvironment environment;
@@ -84,13 +91,42 @@ static LiteRtCompiledModel compiled;
 static LiteRtTensorBuffer inputs[most], outputs[most];
 static size_t input_count, output_count;
 
-static void load(const char *path, const char *cache) {
+// close_open makes the first dimension that a model leaves open what an input's file has elements for, of 4 bytes, and all
+// others 1. It returns whether there are any.
+static bool close_open(LiteRtLayout *l, const char *file) {
+	int32_t *first = NULL;
+	long elements = 1;
+	for (unsigned i = 0; i < l->rank; i++) {
+		if (l->dimensions[i] >= 0) {
+			elements *= l->dimensions[i];
+			continue;
+		}
+		l->dimensions[i] = 1;
+		if (first == NULL) first = &l->dimensions[i];
+	}
+	struct stat s;
+	if (first != NULL && file != NULL && stat(file, &s) == 0) *first = s.st_size / 4 / elements;
+	return first != NULL;
+}
+
+// clear makes a buffer zeros: LiteRT writes only one of two outputs that are the same tensor.
+static void clear(LiteRtTensorBuffer buffer) {
+	void *values;
+	size_t size;
+	DO(LiteRtGetTensorBufferPackedSize(buffer, &size));
+	DO(LiteRtLockTensorBuffer(buffer, &values, lock_write));
+	memset(values, 0, size);
+	DO(LiteRtUnlockTensorBuffer(buffer));
+}
+
+static void load(const char *path, const char *cache, char **files, size_t count) {
 	char *cpu_options = NULL; // which LiteRT frees
 	LiteRtOptions options;
 	LiteRtOpaqueOptions opaque;
 	LiteRtSignature signature;
 	LiteRtTensor tensor;
 	LiteRtRankedTensorType type;
+	LiteRtLayout layouts[most];
 	LiteRtTensorBufferRequirements needs;
 	const char *form = *cache ? "num_threads = 1\nweight_cache_file_path = \"%s\"\n" : "num_threads = 1\n%s";
 	DO(asprintf(&cpu_options, form, cache) < 0);
@@ -107,34 +143,48 @@ static void load(const char *path, const char *cache) {
 	for (size_t i = 0; i < input_count; i++) {
 		DO(LiteRtGetSignatureInputTensorByIndex(signature, i, &tensor));
 		DO(LiteRtGetRankedTensorType(tensor, &type));
+		if (close_open(&type.layout, i < count ? files[i] : NULL)) {
+			const LiteRtLayout *l = &type.layout;
+			DO(LiteRtCompiledModelResizeInputTensor(compiled, 0, i, l->dimensions, l->rank));
+		}
 		DO(LiteRtGetCompiledModelInputBufferRequirements(compiled, 0, i, &needs));
 		DO(LiteRtCreateManagedTensorBufferFromRequirements(environment, &type, needs, &inputs[i]));
 	}
+	DO(LiteRtGetCompiledModelOutputTensorLayouts(compiled, 0, output_count, layouts, true));
 	for (size_t i = 0; i < output_count; i++) {
 		DO(LiteRtGetSignatureOutputTensorByIndex(signature, i, &tensor));
 		DO(LiteRtGetRankedTensorType(tensor, &type));
+		type.layout = layouts[i];
 		DO(LiteRtGetCompiledModelOutputBufferRequirements(compiled, 0, i, &needs));
 		DO(LiteRtCreateManagedTensorBufferFromRequirements(environment, &type, needs, &outputs[i]));
+		clear(outputs[i]);
 	}
 }
 
-// fill gives each input the numbers that xpwc bench gives it.
-static void fill(void) {
+static void read_input(const char *path, void *values, size_t size) {
+	FILE *f = fopen(path, "r");
+	DO(!f || fread(values, 1, size, f) != size || getc(f) != EOF || fclose(f));
+}
+
+// fill gives each input the bytes of its file, or the numbers that xpwc bench gives it.
+static void fill(char **files, size_t count) {
 	for (size_t i = 0; i < input_count; i++) {
 		void *values;
 		size_t size;
 		DO(LiteRtGetTensorBufferPackedSize(inputs[i], &size));
 		DO(LiteRtLockTensorBuffer(inputs[i], &values, lock_write));
-		for (uint32_t j = 0; j < size / sizeof(float); j++)
+		if (i < count)
+			read_input(files[i], values, size);
+		else for (uint32_t j = 0; j < size / sizeof(float); j++)
 			((float *)values)[j] = (float)(uint32_t)(j * 2654435761u) / 4294967296.0f;
 		DO(LiteRtUnlockTensorBuffer(inputs[i]));
 	}
 }
 
 static double infer(void) {
-	double start = milliseconds();
+	double start = milliseconds(CLOCK_MONOTONIC);
 	DO(LiteRtRunCompiledModel(compiled, 0, input_count, inputs, output_count, outputs));
-	return milliseconds() - start;
+	return milliseconds(CLOCK_MONOTONIC) - start;
 }
 
 static void save(const char *path) {
@@ -150,40 +200,30 @@ static void save(const char *path) {
 	DO(!f || fclose(f));
 }
 
-static int by_value(const void *a, const void *b) {
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-// steady returns the median of inferences, as many as xpwc bench takes it of.
-static double steady(void) {
-	enum { least = 5, most_times = 50 };
-	double times[most_times], sum = 0;
-	int n = 0;
-	while (n < least || (n < most_times && sum < 1000)) sum += times[n++] = infer();
-	qsort(times, n, sizeof *times, by_value);
-	return times[n / 2];
-}
-
 int main(int argc, char **argv) {
 	LiteRtEnvOption only_cpu[] = {
 		{tag_auto_register_accelerators, {any_int, accelerator_cpu}},
 		{tag_min_logger_severity, {any_int, severity_error}},
 	};
-	if (argc != 4) {
-		fprintf(stderr, "litert MODEL CACHE OUTPUT\n");
+	if (argc < 4) {
+		fprintf(stderr, "litert MODEL CACHE OUTPUT [INPUT...]\n");
 		return 2;
 	}
 	DO(LiteRtCreateEnvironment(2, only_cpu, &environment));
-	double start = milliseconds();
-	load(argv[1], argv[2]);
-	double load_ms = milliseconds() - start;
-	fill();
+	double start = milliseconds(CLOCK_MONOTONIC), cpu = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
+	load(argv[1], argv[2], argv + 4, argc - 4);
+	double load_ms = milliseconds(CLOCK_MONOTONIC) - start, load_cpu_ms = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	fill(argv + 4, argc - 4);
 	double first_ms = infer();
 	save(argv[3]);
-	printf("{\"load_ms\": %f, \"methods\": [{\"first_inference_ms\": %f, \"steady_inference_ms\": %f}]}\n", load_ms,
-		first_ms, steady());
+	printf("{\"load_ms\": %f, \"load_cpu_ms\": %f, \"methods\": [{\"first_inference_ms\": %f, "
+		"\"steady_inference_ms\": %f}]}\n", load_ms, load_cpu_ms, first_ms, steady(infer));
 	fflush(stdout);
-	while (getchar() != EOF) {
+	for (int c; (c = getchar()) != EOF;) {
+		if (c != '\n') continue;
+		infer();
+		save(argv[3]);
+		puts("answered");
+		fflush(stdout);
 	}
 }

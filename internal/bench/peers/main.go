@@ -36,7 +36,10 @@ func run(ctx context.Context, args []string) error {
 	f.IntVar(&o.Matrices, "matrices", bench.ChainMatrices, "`number` of matrices, of 64 MiB each, of a generated chain")
 	f.StringVar(&o.Dir, "dir", "demo/peers", "`directory` for cache files and generated models")
 	f.StringVar(&o.JSON, "json", "", "`file` for all figures; those of other models that it has are kept")
+	f.StringVar(&o.Only, "only", "", "measure only this `peer`, as LiteRT, and fail if its answers differ")
+	f.BoolVar(&o.NextStarts, "next-starts", false, "measure only those that find a cache file")
 	f.StringVar(&o.Programs.LiteRT, "litert", "", "`program` of internal/bench/litert")
+	f.StringVar(&o.Programs.Reader, "reader", "", "`program` of internal/bench/reader, which runs generated models")
 	f.StringVar(&o.Programs.ExecuTorch, "executorch", "", "`program` of examples/executorch")
 	f.StringVar(&o.Programs.XPWC, "xpwc", "", "the tool, `xpwc`")
 	if err := f.Parse(args); err != nil {

@@ -28,9 +28,8 @@ const columnWidth = vg.Length(14)
 // chart is a plot with a row for each name, from the top to the bottom.
 type chart struct {
 	*plot.Plot
-	names   []string
-	spreads []spread
-	legend  []entry // below the plot, in one line: within it there may be no room
+	names  []string
+	legend []entry // below the plot, in one line: within it there may be no room
 }
 
 type entry struct {
@@ -48,15 +47,11 @@ func newChart(title, axis string) *chart {
 	} {
 		*f = font.From(sans, 10)
 	}
-	c.Y.LineStyle.Width, c.Y.Tick.Length = 0, 0
+	c.Y.LineStyle.Width, c.Y.Tick.LineStyle.Color = 0, color.Transparent
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color = nil
 	c.Add(grid)
 	return c
-}
-
-func (c *chart) add(name string, s spread) {
-	c.names, c.spreads = append(c.names, name), append(c.spreads, s)
 }
 
 // fromZero leaves some room at the right.
@@ -71,40 +66,6 @@ func (c *chart) fromZero() {
 		}
 		return ticks
 	})
-}
-
-// points draws the spreads, with the medians in figures.
-func (c *chart) points() error {
-	var at struct {
-		plotter.XYs
-		plotter.XErrors
-	}
-	labels := make([]string, len(c.spreads))
-	for i, s := range c.spreads {
-		at.XYs = append(at.XYs, plotter.XY{X: s.Median, Y: float64(-i)})
-		at.XErrors = append(at.XErrors, struct{ Low, High float64 }{s.Median - s.Min, s.Max - s.Median})
-		labels[i] = console.Digits(s.Median)
-	}
-	ranges, err := plotter.NewXErrorBars(at)
-	if err != nil {
-		return err
-	}
-	medians, err := plotter.NewScatter(at)
-	if err != nil {
-		return err
-	}
-	figures, err := plotter.NewLabels(plotter.XYLabels{XYs: at.XYs, Labels: labels})
-	if err != nil {
-		return err
-	}
-	medians.GlyphStyle = draw.GlyphStyle{Color: blue, Radius: 4, Shape: draw.CircleGlyph{}}
-	for i := range figures.TextStyle {
-		figures.TextStyle[i].Font = font.From(sans, 10)
-		figures.TextStyle[i].XAlign = draw.XCenter
-	}
-	figures.Offset.Y = 7
-	c.Add(ranges, medians, onWhite{figures})
-	return nil
 }
 
 // columns draws a value for each name.
@@ -128,6 +89,15 @@ func reversed(values plotter.Values) plotter.Values {
 	return out
 }
 
+// measured draws columns with their figures.
+func (c *chart) measured(values plotter.Values) error {
+	if _, err := c.columns(values, blue); err != nil {
+		return err
+	}
+	c.fromZero()
+	return c.figures(values)
+}
+
 // figures writes the values at the ends of columns.
 func (c *chart) figures(values plotter.Values) error {
 	at := plotter.XYLabels{}
@@ -145,6 +115,7 @@ func (c *chart) figures(values plotter.Values) error {
 	}
 	labels.Offset = vg.Point{X: 4, Y: 2} // the centre of a line of text is below that of its digits
 	c.Add(onWhite{labels})
+	c.X.Max *= 1.05 // for the last figure
 	return nil
 }
 
@@ -204,9 +175,13 @@ func save(path string, charts ...*chart) error {
 
 func (c *chart) drawAt(at draw.Canvas) {
 	var ticks plot.ConstantTicks
+	var longest vg.Length
 	for i, name := range c.names {
 		ticks = append(ticks, plot.Tick{Value: float64(-i), Label: name})
+		longest = max(longest, c.Y.Tick.Label.Width(name))
 	}
+	// Ticks that nobody sees keep names away from the axis, also in a reader's font, which may be a seventh wider.
+	c.Y.Tick.Length = 4 + longest/7
 	c.Y.Tick.Marker = ticks
 	c.Y.Min, c.Y.Max = 0.5-float64(len(c.names)), 0.6
 	if len(c.legend) > 0 {

@@ -1,4 +1,4 @@
-// Command plots draws what xpwc bench --json wrote: go -C internal/bench/plots run . FILE DIR.
+// Command plots draws what xpwc bench --figures wrote: go -C internal/bench/plots run . FILE DIR.
 //
 // It is a program of its own: the memory that xpwc bench measures has no plotting library in it.
 package main
@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -26,7 +25,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 2 {
-		return errors.New("give the file that xpwc bench --json wrote, and a directory for the plots")
+		return errors.New("give the file that xpwc bench --figures wrote, and a directory for the plots")
 	}
 	content, err := os.ReadFile(args[0])
 	if err != nil {
@@ -47,18 +46,18 @@ func run(args []string) error {
 	return nil
 }
 
-// report is the part of a file of xpwc bench --json that is drawn.
+// report is the part of a file of xpwc bench --figures that is drawn.
 type report struct {
 	Results []result `json:"results"`
 }
 
 type result struct {
-	Name      string  `json:"name"`
-	Model     string  `json:"model"`
-	Modes     []mode  `json:"modes"`
-	Processes int     `json:"processes"` // of many
-	Read      *spread `json:"read_direct_ms"`
-	Keep      *spread `json:"read_direct_keep_ms"`
+	Name      string `json:"name"`
+	Model     string `json:"model"`
+	Modes     []mode `json:"modes"`
+	Processes int    `json:"processes"` // of many
+	Layers    int    `json:"layers"`    // of the generated stack
+	Float32   bool   `json:"float32"`
 }
 
 type mode struct {
@@ -90,8 +89,6 @@ func (m mode) title() string {
 
 type spread struct {
 	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
 }
 
 // draw writes the plots of a model. The name of each begins with the model's.
@@ -110,39 +107,63 @@ func (r result) draw(dir string) error {
 	return nil
 }
 
-// loadChart has each mode's total load; nil if that was not measured.
+// A row is a mode with its name in a chart.
+type row struct{ mode, name string }
+
+// loadChart has the total load without a cache and with one; nil if that was not measured.
 func (r result) loadChart() ([]*chart, error) {
-	c := newChart("Total load: "+r.Model, "ms (median, least and greatest), logarithmic")
-	c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	low, high := math.Inf(1), 0.0
-	for _, m := range r.Modes {
-		if s, ok := m.Figures["total_load_ms"]; ok {
-			c.add(m.title(), s)
-			low, high = min(low, s.Min), max(high, s.Max)
+	return r.compared("Time to load", "total_load_ms",
+		row{"none", "without cache"}, row{"cold", "first start"}, row{"warm", "next start"})
+}
+
+// droppedChart has what the first answer takes when the file is not in memory; nil if that was not measured.
+func (r result) droppedChart() ([]*chart, error) {
+	return r.compared("Time to the first answer", "first_answer_ms",
+		row{"none", "without cache"}, row{"dropped", "next start, file on the disk"},
+		row{"warm", "next start, file in memory"})
+}
+
+// compared is a chart of the medians of one figure; nil if a mode was not measured.
+func (r result) compared(title, figure string, rows ...row) ([]*chart, error) {
+	c := newChart(title+": "+r.subject(), "ms (median)")
+	var values plotter.Values
+	for _, row := range rows {
+		i := slices.IndexFunc(r.Modes, func(m mode) bool { return m.Mode == row.mode })
+		if i < 0 {
+			return nil, nil
 		}
+		median, ok := r.Modes[i].Figures[figure]
+		if !ok {
+			return nil, nil
+		}
+		c.names, values = append(c.names, row.name), append(values, median.Median)
 	}
-	if len(c.names) == 0 {
-		return nil, nil
+	return []*chart{c}, c.measured(values)
+}
+
+// subject is the model in a reader's words.
+func (r result) subject() string {
+	switch {
+	case r.Layers == 0:
+		return r.Model
+	case r.Float32:
+		return fmt.Sprintf("%d layers of Llama 3.2 1B's shape, float32", r.Layers)
+	default:
+		return fmt.Sprintf("%d layers of Llama 3.2 1B's shape, int8", r.Layers)
 	}
-	if err := c.points(); err != nil {
-		return nil, err
-	}
-	// Whole decades, for a tick at either end; a little more, so that rounding does not lose the first one.
-	c.X.Min, c.X.Max = 0.999*math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
-	return []*chart{c}, nil
 }
 
 // memoryChart has each mode's memory after the first inference; nil where the system has no such figures.
 func (r result) memoryChart() ([]*chart, error) {
 	const mib = 1 << 20
-	c := newChart("Memory after the first inference: "+r.Model, "MiB (median)")
+	c := newChart("Memory after the first inference: "+r.subject(), "MiB (median)")
 	var anon, file plotter.Values
 	var peaks plotter.XYs
 	for i, m := range r.Modes {
 		if _, ok := m.Figures["peak_rss_bytes"]; !ok {
 			return nil, nil
 		}
-		c.add(m.title(), spread{})
+		c.names = append(c.names, m.title())
 		anon = append(anon, m.Figures["first_rss_anon_bytes"].Median/mib)
 		file = append(file, m.Figures["first_rss_file_bytes"].Median/mib)
 		peaks = append(peaks, plotter.XY{X: m.Figures["peak_rss_bytes"].Median / mib, Y: float64(-i)})
@@ -169,26 +190,6 @@ func (r result) memoryChart() ([]*chart, error) {
 	return []*chart{c}, nil
 }
 
-// droppedChart has what the first answer takes when the file is not in the page cache; nil if that was not measured.
-func (r result) droppedChart() ([]*chart, error) {
-	if r.Read == nil {
-		return nil, nil
-	}
-	c := newChart("First answer when the file must come from the disk: "+r.Model, "ms (median, least and greatest)")
-	c.add("only reading the file", *r.Read)
-	if r.Keep != nil {
-		c.add("reading into new memory", *r.Keep)
-	}
-	for _, m := range r.Modes {
-		if strings.HasPrefix(m.Mode, "dropped") {
-			c.add(m.title(), m.Figures["first_answer_ms"])
-		}
-	}
-	err := c.points()
-	c.fromZero()
-	return []*chart{c}, err
-}
-
 // processesCharts have what some processes with one model take together; nil if that was not measured.
 func (r result) processesCharts() ([]*chart, error) {
 	const mib = 1 << 20
@@ -200,7 +201,7 @@ func (r result) processesCharts() ([]*chart, error) {
 			continue
 		}
 		for _, c := range []*chart{memory, loads} {
-			c.add(strings.Replace(m.title(), "next start", "with cache", 1), spread{})
+			c.names = append(c.names, strings.Replace(m.title(), "next start", "with cache", 1))
 		}
 		sizes, times = append(sizes, m.Many.PSSBytes/mib), append(times, m.Many.LoadMS)
 	}
@@ -208,14 +209,9 @@ func (r result) processesCharts() ([]*chart, error) {
 		return nil, nil
 	}
 	for c, values := range map[*chart]plotter.Values{memory: sizes, loads: times} {
-		if _, err := c.columns(values, blue); err != nil {
+		if err := c.measured(values); err != nil {
 			return nil, err
 		}
-		if err := c.figures(values); err != nil {
-			return nil, err
-		}
-		c.fromZero()
-		c.X.Max *= 1.05 // for the last figure
 	}
 	return []*chart{memory, loads}, nil
 }

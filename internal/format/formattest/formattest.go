@@ -16,7 +16,7 @@ func WithoutSeeds(file []byte) []byte {
 		return nil
 	})
 	if err != nil {
-		panic(fmt.Sprint("not a file of ExecuTorch's: ", err))
+		panic(fmt.Sprint("not an ExecuTorch file: ", err))
 	}
 	start := uint64(len(file)) - format.TrailerSize(entries, version)
 	le := binary.LittleEndian

@@ -104,6 +104,9 @@ func (p *page) Parent() string {
 
 // Notes are what is wrong with parts of the file.
 func (p *page) Notes() (notes []string) {
+	if p.Warning != "" {
+		notes = append(notes, p.Warning)
+	}
 	for _, slot := range p.Info.Slots {
 		if slot.State == cachefile.SlotTorn {
 			const torn = "The slot of the header at %d is invalid: after a crash, or by damage."
@@ -145,7 +148,7 @@ func (p *page) Figures() (all []figure) {
 	case p.Native():
 		add("Checksums", "✓ right", "all were compared", "good")
 	default:
-		add("Checksums", "none", "ExecuTorch's files have none", "unsure")
+		add("Checksums", "none", p.Whose()+"'s files have none", "unsure")
 	}
 	return all
 }

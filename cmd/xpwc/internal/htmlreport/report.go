@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xpwc/cachefile"
+	"xpwc/litert"
 )
 
 // MaxBytes is more than any page has, in bytes.
@@ -31,6 +32,7 @@ type Options struct {
 	// Checked: the file was verified, and Problems is what is wrong with it.
 	Checked  bool
 	Problems []cachefile.Problem
+	Warning  string // of the whole file
 	Tool     string // what made the page
 	Made     time.Time
 }
@@ -50,6 +52,9 @@ func New(f *cachefile.File, o Options) (*Report, error) {
 	}
 	return &Report{newPage(s, o), s.damaged}, nil
 }
+
+// NewLiteRT is New for a file of LiteRT.
+func NewLiteRT(f *litert.File, o Options) *Report { return &Report{page: newPage(lookLiteRT(f), o)} }
 
 // Write writes the page.
 func (r *Report) Write(w io.Writer) error { return pageTemplate.Execute(w, r.page) }

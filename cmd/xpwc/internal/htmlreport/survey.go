@@ -3,10 +3,12 @@ package htmlreport
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 
 	"xpwc/cachefile"
+	"xpwc/litert"
 	"xpwc/packing"
 )
 
@@ -89,9 +91,40 @@ func look(f *cachefile.File) (*survey, error) {
 	if s.commits, err = f.Commits(); err != nil {
 		return nil, err
 	}
+	s.addAll(f.Entries())
+	return s, nil
+}
+
+// lookLiteRT looks at a file of LiteRT.
+func lookLiteRT(f *litert.File) *survey {
+	s := &survey{root: &layer{}, Info: cachefile.Info{Format: formatLiteRT, Version: litert.Version,
+		Entries: len(f.Entries)}}
+	s.Info.FileBytes, s.Info.PayloadBytes = f.FileBytes, f.PayloadBytes()
+	s.segments = []cachefile.Segment{
+		{Kind: cachefile.Header, Size: f.HeaderBytes()},
+		{Kind: cachefile.Payload, Size: f.PayloadBytes()},
+		{Kind: cachefile.Index, Size: f.ListBytes},
+		{Kind: cachefile.Padding, Size: f.FileBytes - f.HeaderBytes() - f.PayloadBytes() - f.ListBytes},
+	}
+	byOffset := func(a, b litert.Entry) int { return cmp.Compare(a.Offset, b.Offset) }
+	s.addAll(func(yield func(cachefile.Entry, error) bool) {
+		for _, e := range slices.SortedFunc(slices.Values(f.Entries), byOffset) {
+			if !yield(cachefile.Entry{Name: e.Name(), Seed: e.Seed, Offset: e.Offset, Size: e.Size}, nil) {
+				return
+			}
+		}
+	})
+	return s
+}
+
+// formatLiteRT is the format of LiteRT's files, beside those of package cachefile.
+const formatLiteRT cachefile.Format = "litert"
+
+// addAll adds the entries of a file, in the order of their payloads.
+func (s *survey) addAll(entries iter.Seq2[cachefile.Entry, error]) {
 	var a adder
 	a.begin(s)
-	for e, err := range f.Entries() {
+	for e, err := range entries {
 		if err != nil {
 			s.damaged = append(s.damaged, err)
 			continue
@@ -99,7 +132,6 @@ func look(f *cachefile.File) (*survey, error) {
 		a.add(e)
 	}
 	a.end()
-	return s, nil
 }
 
 // An adder adds entries to a survey, in the order of their payloads.
@@ -130,6 +162,14 @@ func (a *adder) begin(s *survey) {
 
 // Native reports whether the file is xpwc's own.
 func (s *survey) Native() bool { return s.Info.Format == cachefile.Native }
+
+// Whose says whose the file is if it is not xpwc's own.
+func (s *survey) Whose() string {
+	if s.Info.Format == formatLiteRT {
+		return "LiteRT"
+	}
+	return "ExecuTorch"
+}
 
 func (a *adder) add(e cachefile.Entry) {
 	if len(a.before) > 0 && (a.before[0].Offset != e.Offset || a.before[0].Size != e.Size) {

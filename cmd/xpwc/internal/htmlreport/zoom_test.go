@@ -2,6 +2,7 @@ package htmlreport
 
 import (
 	"bytes"
+	"fmt"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -115,6 +116,22 @@ func TestAPageOfManyEntriesFitsEachScreenLightAndDark(t *testing.T) {
 		require.Equal(t, dark, r+g+bl < 3*0x8000, name)
 	}
 	require.Empty(t, b.Complaints)
+}
+
+func TestOnANarrowScreenNothingScrollsSideways(t *testing.T) {
+	b := startBrowser(t)
+	for _, commits := range [][][]weight{models(), {manyWeights(2000, kernelName)}} {
+		b.show(400, 1000, "light")
+		opened(t, b, sample(t, commits...))
+		wide := eval[[]string](b, `[document.documentElement, ...document.querySelectorAll(".scroll")]
+			.filter(e => e.scrollWidth > e.clientWidth)
+			.map(e => (e.closest("section") ?? e).id + " " + e.scrollWidth + " " + e.innerText.slice(0, 60))`)
+		require.Empty(t, wide)
+		if dir := os.Getenv(keepPictures); dir != "" {
+			picture := filepath.Join(dir, fmt.Sprintf("narrow-%d.png", len(commits)))
+			require.NoError(t, os.WriteFile(picture, b.picture(), 0o600))
+		}
+	}
 }
 
 // Without its script the page has all that it says, and what cannot be used is not there.

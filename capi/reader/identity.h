@@ -1,0 +1,213 @@
+// How XNNPACK packs a kernel: the identity, its digest and its least size, as package packing has them.
+#ifndef XPWC_READER_IDENTITY_H
+#define XPWC_READER_IDENTITY_H
+
+#include "digest.h"
+#include "internal/ask/node.h"
+#include "xpwc.h"
+
+enum {
+  transposed = XPWC_PACKING_TRANSPOSED, padded = XPWC_PACKING_PADDED, half_precision = XPWC_PACKING_HALF_PRECISION,
+  sparse_inference = XPWC_PACKING_SPARSE_INFERENCE, consistent_arithmetic = XPWC_PACKING_CONSISTENT_ARITHMETIC,
+};
+
+// Datatypes by their number, as package packing knows them.
+static const struct {
+  uint8_t bits;
+  bool is_float;
+} datatypes[] = {{0, false}, {32, true}, {16, true},  {8, false},  {8, false}, {32, false}, {8, false},
+                 {32, false}, {4, false}, {8, false}, {8, false},  {32, false}, {4, false}, {32, true},
+                 {16, true},  {8, false}, {16, true}, {8, false},  {2, false}, {4, false},  {2, false}};
+
+enum { datatypes_count = sizeof(datatypes) / sizeof(datatypes[0]) };
+
+static unsigned bits_of(unsigned type) { return type < datatypes_count ? datatypes[type].bits : 0; }
+static bool is_float(unsigned type) { return type < datatypes_count && datatypes[type].is_float; }
+
+// How the quantisation of a datatype is described.
+enum quantization { by_nothing, by_one, by_channel, by_block, at_inference, by_all };
+
+static enum quantization quantization_of(unsigned type) {
+  switch (type) {
+    case 3: case 4: case 5: return by_one;
+    case 6: case 7: case 8: case 18: return by_channel;
+    case 12: return by_block;
+    case 9: case 10: case 15: return at_inference;
+    case 0: case 11: return by_nothing;
+    default: return is_float(type) ? by_nothing : by_all;
+  }
+}
+
+// A way to pack a kernel. That of an opaque one has no operator.
+struct identity {
+  digest is;
+  struct xpwc_node node;
+  uint32_t flags; // XPWC_PACKING_...
+};
+
+static void encode_operand(struct bytes* b, const struct xpwc_operand* o) {
+  const enum quantization q = quantization_of(o->datatype);
+  const bool all = q == by_all, channels = all || q == by_channel, blocks = all || q == by_block;
+  append_u8(b, (uint8_t)o->datatype);
+  if (all || q == by_one) {
+    append(b, &o->scale, sizeof(o->scale));
+  }
+  if (channels || blocks || q == by_one) {
+    append_u64(b, (uint64_t)(int64_t)o->zero_point);
+  }
+  if (channels || blocks) {
+    append_u64(b, o->channel_dim);
+  }
+  if (channels) {
+    append_u64(b, o->scale_count);
+    append(b, o->scales, o->scale_count * sizeof(float));
+  }
+  if (blocks) {
+    append_u64(b, o->block_size);
+    append_u64(b, o->block_scale_count);
+    append(b, o->block_scales, o->block_scale_count * sizeof(uint16_t));
+  }
+  if (all || q == at_inference) {
+    append_u64(b, o->non_batch_dims);
+  }
+}
+
+static uint32_t or_one(uint32_t n) { return n == 0 ? 1 : n; }
+
+static bool is_operand(const struct xpwc_operand* o, uint64_t elements) {
+  return o->datatype <= 255 && o->scale_count <= elements && o->block_scale_count <= elements &&
+         (o->scale_count == 0 || o->scales != NULL) && (o->block_scale_count == 0 || o->block_scales != NULL);
+}
+
+// Reports whether the packing makes sense, as xpwc_session_load sees it.
+static bool is_packing(const struct xpwc_packing* p) {
+  if (p->struct_size != sizeof(*p) || p->operator_type > XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY) {
+    return false;
+  }
+  if (p->operator_type == 0) {
+    return p->opaque != NULL && p->opaque_size > 0;
+  }
+  if (p->opaque != NULL || p->dim_count == 0 || p->dim_count > XNN_MAX_TENSOR_DIMS || p->dims == NULL || p->flags >= 1 << 5) {
+    return false;
+  }
+  uint64_t elements = 1;
+  for (uint32_t i = 0; i < p->dim_count; i++) {
+    if (p->dims[i] == 0 || p->dims[i] > INT64_MAX / elements) {
+      return false;
+    }
+    elements *= p->dims[i];
+  }
+  const bool hides = quantization_of(p->input.datatype) == at_inference && p->bias.datatype != 0;
+  return is_operand(&p->input, elements) && is_operand(&p->kernel, elements) && is_operand(&p->bias, elements) &&
+         is_operand(&p->output, elements) && p->input.datatype != 0 && p->kernel.datatype != 0 &&
+         p->output.datatype != 0 && (p->hidden_bias_size > 0 ? p->hidden_bias != NULL : !hides);
+}
+
+// Returns false if there is no memory.
+static bool identify(const struct xpwc_packing* p, struct identity* id) {
+  struct bytes b = {NULL, 0, 0, false};
+  memset(id, 0, sizeof(*id));
+  append_u8(&b, 1); // the version of the encoding
+  append_u8(&b, (uint8_t)p->operator_type);
+  if (p->operator_type == 0) {
+    append(&b, p->opaque, p->opaque_size);
+    const bool known = !b.failed;
+    id->is = digest_and_free(&b);
+    return known;
+  }
+  struct xpwc_node* n = &id->node;
+  id->flags = p->flags;
+  n->op = (enum xpwc_operator)p->operator_type;
+  n->input = (enum xnn_datatype)p->input.datatype;
+  n->kernel = (enum xnn_datatype)p->kernel.datatype;
+  n->bias = (enum xnn_datatype)p->bias.datatype;
+  n->output = (enum xnn_datatype)p->output.datatype;
+  n->flags = (p->flags & transposed) != 0 ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0; // or XNN_FLAG_TRANSPOSE_B, which is the same
+  n->runtime_flags = ((p->flags & sparse_inference) != 0 ? XNN_FLAG_HINT_SPARSE_INFERENCE : 0) |
+                     ((p->flags & consistent_arithmetic) != 0 ? xpwc_slow_consistent_arithmetic : 0);
+  n->padding = (p->flags & padded) != 0;
+  n->dims = p->dim_count;
+  n->groups = or_one(p->groups);
+  n->stride_height = or_one(p->stride_height);
+  n->stride_width = or_one(p->stride_width);
+  n->dilation_height = or_one(p->dilation_height);
+  n->dilation_width = or_one(p->dilation_width);
+  const enum quantization q = quantization_of(p->kernel.datatype);
+  n->channel_dim = q == by_channel || q == by_block || q == by_all ? p->kernel.channel_dim : 0;
+  n->block_size = q == by_block || q == by_all ? p->kernel.block_size : 0;
+  append_u32(&b, p->flags);
+  append_u64(&b, n->dims);
+  for (size_t i = 0; i < n->dims; i++) {
+    n->shape[i] = p->dims[i];
+    append_u64(&b, p->dims[i]);
+  }
+  append_u64(&b, n->groups);
+  append_u64(&b, n->stride_height);
+  append_u64(&b, n->stride_width);
+  append_u64(&b, n->dilation_height);
+  append_u64(&b, n->dilation_width);
+  encode_operand(&b, &p->input);
+  encode_operand(&b, &p->kernel);
+  encode_operand(&b, &p->bias);
+  encode_operand(&b, &p->output);
+  append_u8(&b, p->hidden_bias_size > 0);
+  if (p->hidden_bias_size > 0) {
+    append_text(&b, p->hidden_bias, p->hidden_bias_size);
+  }
+  const bool known = !b.failed;
+  id->is = digest_and_free(&b);
+  return known;
+}
+
+// Returns fewer bytes than any packing has, or as many.
+static uint64_t least_bytes(const struct identity* id) {
+  const struct xpwc_node* n = &id->node;
+  const bool half = (id->flags & half_precision) != 0 || (is_float(n->input) && bits_of(n->input) == 16) ||
+                    (is_float(n->output) && bits_of(n->output) == 16);
+  uint64_t size = bits_of(n->kernel);
+  if (is_float(n->kernel) && size > 16 && half) {
+    size = 16;
+  }
+  for (size_t i = 0; i < n->dims; i++) {
+    if (size > UINT64_MAX / n->shape[i]) {
+      return UINT64_MAX;
+    }
+    size *= n->shape[i];
+  }
+  return size / 8;
+}
+
+// Returns how many elements a kernel has, and an upper bound of its scales; false if no operator takes such a kernel.
+static bool extent(const struct xpwc_node* n, size_t* elements, size_t* scales) {
+  const size_t most = INT16_MAX;
+  *elements = 1;
+  for (size_t i = 0; i < n->dims; i++) {
+    if (n->shape[i] > INT32_MAX || *elements > SIZE_MAX / 32 / n->shape[i]) {
+      return false;
+    }
+    *elements *= n->shape[i];
+  }
+  const bool image = n->dims == 4 && n->shape[1] <= most && n->shape[2] <= most && n->groups <= INT32_MAX &&
+                     n->stride_height <= most && n->stride_width <= most && n->dilation_height <= most &&
+                     n->dilation_width <= most;
+  bool ok = false;
+  switch (n->op) {
+    case xpwc_fully_connected: ok = n->dims == 2; break;
+    case xpwc_batch_matrix_multiply: ok = n->dims >= 2; break;
+    case xpwc_convolution: case xpwc_deconvolution: ok = image && n->shape[0] % n->groups == 0; break;
+    case xpwc_depthwise_convolution: ok = image && n->shape[0] == 1 && n->shape[3] % n->groups == 0; break;
+  }
+  if (!ok || n->channel_dim >= n->dims) {
+    return false;
+  }
+  *scales = n->shape[n->channel_dim];
+  for (size_t i = 0; n->op == xpwc_batch_matrix_multiply && i + 2 < n->dims; i++) {
+    *scales *= n->shape[i]; // a batch of matrices has scales for each
+  }
+  if (n->block_size > 0) {
+    *scales = *elements / n->block_size + 1;
+  }
+  return true;
+}
+
+#endif

@@ -1,0 +1,69 @@
+//go:build linux && cgo
+
+package reader_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/described"
+	"xpwc/models"
+)
+
+// sealedChain has a host write a model, and packs it. It returns the arguments that the host takes.
+func sealedChain(t *testing.T, start, kind string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	model := []string{filepath.Join(dir, "chain.safetensors"), kind, "6", "64", "96"}
+	out, err := exec.Command(start, append([]string{"write"}, model...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	m, err := described.Open(model[0], model[0]+".json")
+	require.NoError(t, err)
+	path := filepath.Join(dir, "chain.xpwc")
+	cache, err := xpwc.Open(path, nil)
+	require.NoError(t, err)
+	require.NoError(t, models.Pack(cache, m.DataMap(), m.Subgraph))
+	require.NoError(t, cache.Close())
+	require.NoError(t, m.Close())
+	content, err := os.ReadFile(model[0])
+	require.NoError(t, err)
+	digest := xpwc.DigestOf(content)
+	f, err := cachefile.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.Write(path+".sealed", nil, cachefile.WriteOptions{Seal: &digest}))
+	return append(model, path+".sealed", digest.String())
+}
+
+// Compiling takes most of the time, with the sanitizers half a minute where others work too.
+func TestTheReaderServesWhereALibraryWithThreadsHasTrouble(t *testing.T) {
+	start := program(t, "start.c")
+	const all = "-DXPWC_READER_LITTLE=0" // look-ups of little are answered too
+	hosts := []string{program(t, "processes.c", all)}
+	if !testing.Short() {
+		hosts = append(hosts, program(t, "processes.c", append(slices.Clone(sanitizers), all, "-DNO_ADDRESS_LIMIT")...))
+	}
+	for _, kind := range []string{"int8", "float32"} {
+		args := sealedChain(t, start, kind)
+		for _, host := range hosts {
+			out, err := exec.Command(host, args...).CombinedOutput()
+			require.NoError(t, err, "%s %s\n%s", kind, host, out)
+		}
+		out, err := exec.Command(start, append([]string{"run"}, args...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		if kind == "int8" { // 36 KiB
+			const want = " hits 0 misses 6 shared 6 packed 0 asked 0"
+			require.Contains(t, string(out), want, "little is packed and compared")
+		} else { // 144 KiB
+			require.Regexp(t, ` hits [1-6] misses [1-5] shared [1-5] packed 0`, string(out))
+		}
+	}
+}

@@ -1,0 +1,330 @@
+//go:build cgo
+
+package reader_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/capi/reader"
+	"xpwc/internal/optable"
+	"xpwc/packing"
+	"xpwc/xnnpack"
+)
+
+// tensors are those of a model, which come to be known while it is loaded.
+type tensors map[string][]byte
+
+// session runs a case with a session of a cache and returns what the cache did.
+func session(t *testing.T, c optable.Case, path string, o *xpwc.Options) ([][]byte, xpwc.Stats) {
+	t.Helper()
+	return sessionGiven(t, 0, c, path, o)
+}
+
+// sessionGiven does so for a host that says these flags of all kernels.
+func sessionGiven(t *testing.T, given packing.Flags, c optable.Case, path string, o *xpwc.Options) (
+	[][]byte, xpwc.Stats) {
+	t.Helper()
+	cache, err := xpwc.Open(path, o)
+	require.NoError(t, err)
+	known := tensors{}
+	s, err := cache.NewSession(xpwc.MapOf(known))
+	require.NoError(t, err)
+	outputs, err := c.RunChecked(s, func(w optable.Weight) ([]byte, error) {
+		known[w.Name] = w.Content
+		w.Packing = withFlags(given, w.Packing)
+		options := []xpwc.LoadOption{xpwc.PackedAs(w.Packing)}
+		if w.Eager {
+			options = append(options, xpwc.Eager())
+		}
+		if w.Retain {
+			options = append(options, xpwc.Retain())
+		}
+		return s.Load(w.Name, options...)
+	}, s.Finalize)
+	if errors.Is(err, xnnpack.UnsupportedHardware) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NoError(t, cache.Save())
+	stats := cache.Stats()
+	require.NoError(t, cache.Close())
+	return outputs, stats
+}
+
+const model = "00112233445566778899aabbccddeeff"
+
+// sealed writes a sealed file of the entries of another.
+func sealed(t *testing.T, path string) string {
+	t.Helper()
+	f, err := cachefile.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	b, err := hex.DecodeString(model)
+	require.NoError(t, err)
+	digest := xpwc.Digest(b)
+	require.NoError(t, f.Write(path+".sealed", nil, cachefile.WriteOptions{Seal: &digest}))
+	require.NoError(t, os.Chmod(path+".sealed", 0o444))
+	return path + ".sealed"
+}
+
+// run runs a case with the reader. What is not Eager is not there if absent is set.
+func run(t *testing.T, c optable.Case, r *reader.Reader, absent bool) [][]byte {
+	t.Helper()
+	return runGiven(t, 0, c, r, absent)
+}
+
+func withFlags(given packing.Flags, id packing.Identity) packing.Identity {
+	if !id.Zero() {
+		id.Flags |= given
+	}
+	return id
+}
+
+func runGiven(t *testing.T, given packing.Flags, c optable.Case, r *reader.Reader, absent bool) [][]byte {
+	t.Helper()
+	var copies optable.Copies
+	defer copies.Free()
+	outputs, err := c.RunChecked(r, func(w optable.Weight) ([]byte, error) {
+		b, err := copies.Place(w)
+		if err == nil && absent && !w.Eager {
+			clear(b)
+		}
+		w.Packing = withFlags(given, w.Packing)
+		return b, errors.Join(err, name(r, w, b))
+	}, r.Finalize)
+	require.NoError(t, err)
+	return outputs
+}
+
+func name(r *reader.Reader, w optable.Weight, b []byte) error {
+	if w.Packing.Zero() {
+		return r.Name(w.Name, b)
+	}
+	return r.NamePacked(w.Name, b, w.Packing)
+}
+
+func TestEveryOperatorIsServedAsTheLibraryServesIt(t *testing.T) {
+	asked := 0
+	for _, c := range optable.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			_, packed := session(t, c, path, nil)
+			if packed.Packed.Entries == 0 {
+				t.Skip("XNNPACK packs nothing of it through a cache")
+			}
+			want, warm := session(t, c, path, &xpwc.Options{ReadOnly: true})
+			for _, of := range []string{model, ""} {
+				r, err := reader.Open(sealed(t, path), of)
+				require.NoError(t, err)
+				require.Equal(t, want, run(t, c, r, of != ""), "the content is read only without the model's digest")
+				s := r.Stats()
+				require.EqualValues(t, warm.Hits.Entries, s.Hits)
+				require.EqualValues(t, warm.Reused.Entries, s.Shared)
+				require.Equal(t, int(warm.Misses), s.Misses)
+				require.Zero(t, s.Packed)
+				require.NoError(t, r.Verify())
+				if s.Asked {
+					asked++
+				}
+				r.Close()
+			}
+		})
+	}
+	t.Logf("XNNPACK was asked for its whole layout %d times", asked)
+}
+
+// What flags of the runtime change is asked for a runtime with them. Where the host has not given them, the key shows
+// that XNNPACK made another operator than it was asked about: what is equal is served then.
+func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
+	const slowConsistentArithmetic xnnpack.RuntimeFlags = 0x2000 // which headers of 2024 have no name for
+	for title, made := range map[string]struct {
+		with  xnnpack.RuntimeFlags
+		given packing.Flags
+	}{
+		"sparse":                   {xnnpack.HintSparseInference, packing.SparseInference},
+		"half, where the CPU can":  {xnnpack.HintFP16Inference, packing.HalfPrecision},
+		"half":                     {xnnpack.ForceFP16Inference, packing.HalfPrecision},
+		"consistent":               {slowConsistentArithmetic, packing.ConsistentArithmetic},
+		"half, which is not given": {xnnpack.ForceFP16Inference, 0},
+	} {
+		t.Run(title, func(t *testing.T) {
+			const dynamic = "fully-connected-qd8-f32-qc8w"
+			i := slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == dynamic })
+			c := optable.Cases()[i]
+			c.Flags = made.with
+			path := filepath.Join(t.TempDir(), "cache")
+			sessionGiven(t, made.given, c, path, nil)
+			want, warm := sessionGiven(t, made.given, c, path, &xpwc.Options{ReadOnly: true})
+			serve := func() reader.Stats {
+				r, err := reader.Open(path, "")
+				require.NoError(t, err)
+				defer r.Close()
+				require.Equal(t, want, runGiven(t, made.given, c, r, false))
+				return r.Stats()
+			}
+			stats := serve()
+			require.EqualValues(t, warm.Hits.Entries, stats.Hits)
+			require.Equal(t, 1-stats.Hits, stats.Shared, "one copy in memory all the same")
+			if made.given&packing.HalfPrecision == 0 && made.given != 0 {
+				require.Equal(t, 1, stats.Hits)
+			}
+			shorten(t, path)
+			stats = serve()
+			require.Zero(t, stats.Hits)
+			require.Zero(t, stats.Shared)
+			require.Equal(t, 1, stats.Packed)
+			require.False(t, stats.Damaged)
+		})
+	}
+}
+
+// shorten takes 64 bytes from the only payload of a file, as its index says, beyond which XNNPACK would read.
+func shorten(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	le := binary.LittleEndian
+	newest := 0
+	for _, at := range []int{512, 1024} {
+		if le.Uint64(file[at:]) > le.Uint64(file[max(newest, 512):]) || newest == 0 && le.Uint64(file[at:]) > 0 {
+			newest = at
+		}
+	}
+	x := file[le.Uint64(file[newest+8:]):]
+	records := 128 + uint64(le.Uint32(x[24:]))*32 + uint64(le.Uint32(x[56:]))*16
+	records += (le.Uint64(x[16:])*164 + le.Uint64(x[32:])*4 + le.Uint64(x[40:]) + 1023) / 1024 * 8
+	size := x[(records+63)/64*64+8:]
+	le.PutUint64(size, le.Uint64(size)-64)
+	reseal(file)
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+}
+
+func TestTheHashIsTheLibrarys(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 5000)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	for n := range b {
+		require.Equal(t, xpwc.DigestOf(b[:n]).String(), reader.Digest(b[:n]), n)
+	}
+}
+
+func TestBothReadersFindTheSameInTheGoldenFile(t *testing.T) {
+	golden := filepath.Join("..", "..", "internal", "format", "testdata", "version4.golden")
+	content, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "golden")
+	require.NoError(t, os.WriteFile(path, content, 0o444))
+	requireSameEntries(t, path)
+}
+
+func requireSameEntries(t *testing.T, path string) {
+	t.Helper()
+	f, err := cachefile.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := reader.Open(path, "")
+	require.NoError(t, err)
+	defer r.Close()
+	n := 0
+	for want, err := range f.Entries() {
+		require.NoError(t, err)
+		got, err := r.Entry(n)
+		require.NoError(t, err)
+		payload := make([]byte, want.Size)
+		_, err = f.Payload(want).ReadAt(payload, 0)
+		require.NoError(t, err)
+		require.Equal(t, reader.Entry{
+			Kernel: want.Kernel, Bias: want.Bias, HasBias: want.HasBias, Offset: uint64(want.Offset), Seed: want.Seed,
+			FingerprintID: want.FingerprintID, Layout: want.Layout, Packing: want.Packing, Sum: want.Sum,
+			Payload: payload,
+		}, got)
+		n++
+	}
+	require.Equal(t, n, r.Stats().Entries)
+}
+
+func TestAModelOfAnotherDigestIsNotServed(t *testing.T) {
+	c := optable.Cases()[0]
+	path := filepath.Join(t.TempDir(), "cache")
+	want, _ := session(t, c, path, nil)
+	r, err := reader.Open(sealed(t, path), reader.Digest([]byte("another")))
+	require.NoError(t, err)
+	defer r.Close()
+	require.Equal(t, want, run(t, c, r, false), "its content is compared")
+	require.Positive(t, r.Stats().Hits)
+
+	other, err := reader.Open(path+".sealed", reader.Digest([]byte("another")))
+	require.NoError(t, err)
+	defer other.Close()
+	var copies optable.Copies
+	defer copies.Free()
+	_, err = c.Run(other, func(w optable.Weight) ([]byte, error) {
+		w.Content = bytes.Clone(w.Content)
+		w.Content[0]++
+		b, err := copies.Place(w)
+		return b, errors.Join(err, name(other, w, b))
+	}, other.Finalize)
+	require.NoError(t, err)
+	require.Zero(t, other.Stats().Hits)
+	require.Positive(t, other.Stats().Packed)
+}
+
+func TestWhatCannotBeOpenedIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cache")
+	session(t, optable.Cases()[0], path, nil)
+	good, err := os.ReadFile(path)
+	require.NoError(t, err)
+	open := func(content []byte, mode os.FileMode) error {
+		at := filepath.Join(dir, "file")
+		require.NoError(t, errors.Join(os.WriteFile(at, content, 0o600), os.Chmod(at, mode)))
+		r, err := reader.Open(at, "")
+		r.Close()
+		return err
+	}
+	require.NoError(t, open(good, 0o600))
+	require.ErrorIs(t, open(good, 0o622), reader.UnsafeFile)
+	require.ErrorIs(t, open(nil, 0o600), reader.NotCache)
+	require.ErrorIs(t, open([]byte("somebody's notes"), 0o600), reader.NotCache)
+	require.ErrorIs(t, open(good[:len(good)-1], 0o600), reader.Damaged)
+	require.ErrorIs(t, open(good[:100], 0o600), reader.Damaged)
+	damaged := bytes.Clone(good)
+	damaged[20]++
+	require.ErrorIs(t, open(damaged, 0o600), reader.Damaged)
+	_, err = reader.Open(path, "no digest")
+	require.ErrorIs(t, err, reader.InvalidArgument)
+}
+
+func TestAFileInAnotherIsServedByADescriptor(t *testing.T) {
+	c := optable.Cases()[0]
+	path := filepath.Join(t.TempDir(), "cache")
+	want, _ := session(t, c, path, nil)
+	content, err := os.ReadFile(sealed(t, path))
+	require.NoError(t, err)
+	around := append(append(make([]byte, 64*1001), content...), "more"...)
+	require.NoError(t, os.WriteFile(path+".around", around, 0o600))
+	f, err := os.Open(path + ".around")
+	require.NoError(t, err)
+	r, err := reader.OpenFD(f.Fd(), 64*1001, uint64(len(content)), model)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	defer r.Close()
+	require.Equal(t, want, run(t, c, r, true))
+	require.Positive(t, r.Stats().Hits)
+	require.Zero(t, r.Stats().Packed)
+}

@@ -1,0 +1,191 @@
+//go:build cgo
+
+// Package reader gives the reader in C, which is here, to tests in Go: those have every operator and every damaged
+// file.
+package reader
+
+/*
+#cgo CFLAGS: -DXPWC_READER_LITTLE=0 -DXPWC_READER_TEST -std=gnu99 -O2 -Wall -Wextra
+#cgo CFLAGS: -I${SRCDIR}/../.. -I${SRCDIR}/../include
+#cgo !xpwc_host LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
+#include <stdlib.h>
+#include "testdata/entries.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	_ "xpwc/internal/ask" // whose C is compiled along: a change of it is one of this package
+	"xpwc/packing"
+)
+
+// A Status is what the reader returns for what it cannot do: xpwc_status.
+type Status int
+
+func (s Status) Error() string { return fmt.Sprintf("xpwc_status %d", int(s)) }
+
+func statusOf(s C.xpwc_status) error {
+	if s == C.XPWC_STATUS_OK {
+		return nil
+	}
+	return Status(s)
+}
+
+// Those that tests ask for.
+const (
+	NotCache        = Status(C.XPWC_STATUS_NOT_CACHE)
+	Damaged         = Status(C.XPWC_STATUS_DAMAGED)
+	VersionMismatch = Status(C.XPWC_STATUS_VERSION_MISMATCH)
+	InvalidArgument = Status(C.XPWC_STATUS_INVALID_ARGUMENT)
+	UnsafeFile      = Status(C.XPWC_STATUS_UNSAFE_FILE)
+)
+
+// A Reader is an xpwc_reader, and an xnnpack.WeightsCache.
+type Reader struct{ c *C.xpwc_reader }
+
+// Open opens a file for a model, "" for none.
+func Open(path, model string) (*Reader, error) {
+	name, of := C.CString(path), text(model)
+	defer C.free(unsafe.Pointer(name))
+	defer C.free(unsafe.Pointer(of))
+	r := &Reader{}
+	return r, statusOf(C.xpwc_reader_open(name, of, &r.c))
+}
+
+// OpenFD opens a file, or a part of one, by a descriptor.
+func OpenFD(fd uintptr, offset, size uint64, model string) (*Reader, error) {
+	of := text(model)
+	defer C.free(unsafe.Pointer(of))
+	r := &Reader{}
+	return r, statusOf(C.xpwc_reader_open_fd(C.int(fd), C.uint64_t(offset), C.uint64_t(size), of, &r.c))
+}
+
+func text(s string) *C.char {
+	if s == "" {
+		return nil
+	}
+	return C.CString(s)
+}
+
+// Close closes the reader.
+func (r *Reader) Close() { C.xpwc_reader_close(r.c) }
+
+// Provider implements xnnpack.WeightsCache.
+func (r *Reader) Provider() unsafe.Pointer { return unsafe.Pointer(C.xpwc_reader_provider(r.c)) }
+
+// Finalize finalizes the reader.
+func (r *Reader) Finalize() error { C.xpwc_reader_finalize(r.c); return nil }
+
+// Verify compares the checksums of what was served.
+func (r *Reader) Verify() error { return statusOf(C.xpwc_reader_verify(r.c)) }
+
+// Stats are xpwc_reader_stats.
+type Stats struct {
+	Hits, Packed, Shared, Misses, Entries int
+	Damaged, Asked                        bool
+}
+
+// Stats returns what the reader did.
+func (r *Reader) Stats() Stats {
+	var s C.xpwc_reader_stats
+	C.xpwc_reader_get_stats(r.c, &s)
+	return Stats{int(s.hits.entries), int(s.packed.entries), int(s.shared.entries), int(s.misses), int(s.entries),
+		s.damaged != 0, s.asked != 0}
+}
+
+// Digest is xpwc_reader_digest.
+func Digest(b []byte) string {
+	var text [33]C.char
+	C.xpwc_reader_digest(unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)), &text[0])
+	return C.GoString(&text[0])
+}
+
+// An Entry is an xpwc_reader_entry.
+type Entry struct {
+	Kernel, Bias         string
+	HasBias              bool
+	Offset               uint64
+	Seed, FingerprintID  uint32
+	Layout, Packing, Sum [16]byte
+	Payload              []byte // mapped
+}
+
+// Entry returns an entry of the file.
+func (r *Reader) Entry(i int) (Entry, error) {
+	var e C.xpwc_reader_entry
+	if err := statusOf(C.xpwc_reader_get_entry(r.c, C.uint64_t(i), &e)); err != nil {
+		return Entry{}, err
+	}
+	return Entry{
+		Kernel:  C.GoStringN(e.kernel, C.int(e.kernel_size)),
+		Bias:    C.GoStringN(e.bias, C.int(e.bias_size)),
+		HasBias: e.bias != nil, Offset: uint64(e.offset), Seed: uint32(e.seed), FingerprintID: uint32(e.fingerprint_id),
+		Layout: bytesOf(&e.layout), Packing: bytesOf(&e.packing), Sum: bytesOf(&e.sum),
+		Payload: unsafe.Slice((*byte)(e.payload), int(e.size)),
+	}, nil
+}
+
+func bytesOf(d *[16]C.uint8_t) [16]byte { return *(*[16]byte)(unsafe.Pointer(d)) }
+
+// Name names a tensor, which lies outside the Go heap, without a packing.
+func (r *Reader) Name(name string, data []byte) error { return r.name(name, data, nil) }
+
+// NameOpaque names a tensor that is packed in a way of which nothing is known but bytes.
+func (r *Reader) NameOpaque(name string, data, opaque []byte) error {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&opaque[0])
+	p := C.xpwc_packing{opaque: unsafe.Pointer(&opaque[0]), opaque_size: C.size_t(len(opaque))}
+	p.struct_size = C.sizeof_xpwc_packing
+	return r.name(name, data, &p)
+}
+
+// NamePacked names a tensor that is packed so.
+func (r *Reader) NamePacked(name string, data []byte, id packing.Identity) error {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	dims := make([]C.size_t, len(id.Shape))
+	for i, n := range id.Shape {
+		dims[i] = C.size_t(n)
+	}
+	p := C.xpwc_packing{
+		operator_type: C.uint32_t(id.Operator), flags: C.uint32_t(id.Flags), groups: C.uint32_t(id.Groups),
+		stride_height: C.uint32_t(id.Stride.Height), stride_width: C.uint32_t(id.Stride.Width),
+		dilation_height: C.uint32_t(id.Dilation.Height), dilation_width: C.uint32_t(id.Dilation.Width),
+		dim_count: C.uint32_t(len(dims)), dims: pinned(&pin, dims),
+		input: operand(&pin, &id.Input), kernel: operand(&pin, &id.Kernel), bias: operand(&pin, &id.Bias),
+		output:           operand(&pin, &id.Output),
+		hidden_bias:      unsafe.Pointer(pinned(&pin, id.HiddenBias)),
+		hidden_bias_size: C.size_t(len(id.HiddenBias)),
+	}
+	p.struct_size = C.sizeof_xpwc_packing
+	return r.name(name, data, &p)
+}
+
+func operand(pin *runtime.Pinner, o *packing.Operand) C.xpwc_operand {
+	return C.xpwc_operand{
+		datatype: C.uint32_t(o.Type), zero_point: C.int32_t(o.ZeroPoint), scale: C.float(o.Scale),
+		channel_dim: C.uint32_t(o.ChannelDim),
+		scales:      (*C.float)(unsafe.Pointer(pinned(pin, o.Scales))), scale_count: C.size_t(len(o.Scales)),
+		block_scales:      (*C.uint16_t)(unsafe.Pointer(pinned(pin, o.BlockScales))),
+		block_scale_count: C.size_t(len(o.BlockScales)),
+		block_size:        C.uint32_t(o.BlockSize), non_batch_dims: C.uint32_t(o.NonBatchDims),
+	}
+}
+
+func pinned[T any](pin *runtime.Pinner, b []T) *T {
+	if len(b) == 0 {
+		return nil
+	}
+	pin.Pin(&b[0])
+	return &b[0]
+}
+
+func (r *Reader) name(name string, data []byte, p *C.xpwc_packing) error {
+	of := C.CString(name)
+	defer C.free(unsafe.Pointer(of))
+	return statusOf(C.xpwc_reader_name(r.c, of, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), p))
+}

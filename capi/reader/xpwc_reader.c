@@ -1,0 +1,842 @@
+#if !defined(_GNU_SOURCE) && !defined(_DARWIN_C_SOURCE)
+#define _DEFAULT_SOURCE 1
+#define _DARWIN_C_SOURCE 1
+#endif
+#include "xpwc_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// What asks XNNPACK how it packs is the library's own, under names that a host may link beside the library.
+#define xpwcSampleBytes xpwc_reader_sample_bytes
+#define xpwc_bare_provider_init xpwc_reader_bare_provider_init
+#define xpwc_build_identifier xpwc_reader_build_identifier
+#define xpwc_define_node xpwc_reader_define_node
+#define xpwc_node_has_half xpwc_reader_node_has_half
+#define xpwc_packed_size xpwc_reader_packed_size
+#define xpwc_probe_family xpwc_reader_probe_family
+#define xpwc_probe_layout xpwc_reader_probe_layout
+#define xpwc_processor xpwc_reader_processor
+#include "internal/ask/build_identifier.c"
+#include "internal/ask/layout.c"
+#include "internal/ask/node.c"
+#include "internal/ask/packed_size.c"
+#include "internal/ask/processor.c"
+
+#include "digest.h"
+#include "identity.h"
+
+// The file: docs/format.md, internal/format.
+
+enum {
+  header_size = 4096, alignment_of_payloads = 64, index_header_size = 128, layout_size = 32, source_size = 16,
+  record_size = 164, sum_size = 8, block_size_of_index = 1024, piece_size = 4096,
+  version_of_format = 4, has_bias = 1, tied = 2, variant = 4,
+  most_layouts = 16, // that are tried where this machine's is not known
+  machine_head = 18, seen_size = 21, most_machines = 16, most_of_a_machine = 64,
+};
+
+// What XNNPACK packs of fixed tensors.
+struct sample {
+  struct bytes packed;
+  uint32_t ids[8]; // fingerprint_ids of the keys that they were packed under
+  size_t ids_count;
+  bool transposed;
+};
+
+// A family of a layout that a machine as this was seen to pack in.
+struct shown {
+  uint32_t layout;
+  struct xpwc_node family;
+  digest sum;
+  enum { not_asked, agrees, differs } state;
+  struct sample sample;
+};
+
+// A tensor that the host named, or a copy of one.
+struct tensor {
+  struct tensor* next;  // in its bucket
+  const void* data;     // by which XNNPACK knows it
+  const void* original; // what it is a copy of, or the same
+  size_t size;          // of the original
+  char* name;
+  struct identity* identities; // each once, in the order of their digests
+  size_t identities_count;
+  bool copied; // by XNNPACK
+  digest packing, stamp, content;
+  bool hashed;
+};
+
+enum { block_alignment = 128, buckets = 1024 };
+
+struct size_asked {
+  struct xpwc_node node;
+  uint64_t size;
+  uint32_t fingerprint_id;
+};
+
+typedef struct weight {
+  struct tensor *kernel, *bias; // NULL if nobody named it
+  bool named; // it is in no file otherwise
+  uint32_t seed, fingerprint_id;
+} weight;
+
+struct xpwc_reader {
+  struct xpwc_bare_provider provider;
+  int finalized, file; // the latter while it is opened
+  uint64_t start; // of the cache in the file
+  uint8_t *mapping, *map;
+  size_t mapping_size;
+  bool sealed;
+  digest model;
+  // The generation in force: its index, which was read and found sound, and where in it its parts are. Without a generation
+  // there is none, and records is 0.
+  uint8_t *index, *rows, *table, *strings;
+  uint64_t end, records, slots;
+  uint32_t layouts, strings_size;
+  bool* served; // for each record
+  bool looked_for_machine, asked;
+  size_t little; // bytes of kernels that were looked up before anything was asked
+  struct shown* shown;
+  size_t shown_count;
+  int64_t here; // this machine's layout in the file, once it was asked for; or -1
+  struct tensor* tensors[buckets]; // by address
+  struct size_asked* sizes;
+  size_t sizes_count;
+  struct xpwc_zeros zeros;
+  void** blocks; // of packed weights that are not in the file, each with the next at its start
+  weight last; // that was found
+  const void* last_found;
+  xpwc_reader_stats stats;
+};
+
+static bool lies_in(uint64_t offset, uint64_t size, uint64_t end) { return offset <= end && size <= end - offset; }
+
+static bool read_at(const struct xpwc_reader* r, void* to, size_t n, uint64_t offset) {
+  for (ssize_t got = 1; n > 0 && (got > 0 || (got < 0 && errno == EINTR));) {
+    got = pread(r->file, to, n, (off_t)(r->start + offset));
+    if (got > 0) {
+      to = (char*)to + got;
+      n -= (size_t)got;
+      offset += (uint64_t)got;
+    }
+  }
+  return n == 0;
+}
+
+// Reads the header block and finds the slot in force, NULL if there is none.
+static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, const uint8_t** slot, uint8_t header[header_size]) {
+  static const char magic[8] = "xpwc\r\n\x1a";
+  if (size < 8 || !read_at(r, header, 8, 0) || memcmp(header, magic, 8) != 0) {
+    return XPWC_STATUS_NOT_CACHE;
+  }
+  if (size < header_size || !read_at(r, header, header_size, 0) || hash64(header, 32, 0) != u64(header + 32)) {
+    return XPWC_STATUS_DAMAGED;
+  }
+  if (u32(header + 8) != version_of_format) {
+    return XPWC_STATUS_VERSION_MISMATCH;
+  }
+  for (unsigned parity = 0; parity < 2; parity++) {
+    const uint8_t* s = header + 512 + 512 * parity;
+    const uint64_t generation = u64(s), index = u64(s + 8);
+    if (hash64(s, 120, u64(header + 16)) == u64(s + 120) && generation != 0 && generation % 2 == parity &&
+        index >= header_size && index % alignment_of_payloads == 0 && lies_in(index, u64(s + 16), u64(s + 40)) &&
+        u64(s + 40) < UINT64_C(1) << 62 && (*slot == NULL || generation > u64(*slot))) {
+      *slot = s;
+    }
+  }
+  const bool right = u32(header + 12) == header_size && (*slot == NULL || (u64(*slot) >> 62 == 0 && u64(*slot + 40) <= size));
+  return right ? XPWC_STATUS_OK : XPWC_STATUS_DAMAGED;
+}
+
+static const uint8_t* row_at(const struct xpwc_reader* r, uint64_t i) { return r->rows + i * record_size; }
+
+static const uint8_t* layout_at(const struct xpwc_reader* r, uint32_t i) {
+  return r->index + index_header_size + (size_t)layout_size * i;
+}
+
+// Reports whether a record is one, and may follow the record before it, if there is one. The index is of size bytes at at.
+static bool is_record(const struct xpwc_reader* r, const uint8_t* row, bool first, uint32_t sources, uint64_t at, uint64_t size) {
+  const uint64_t offset = u64(row), n = u64(row + 8);
+  const uint8_t* before = row - record_size;
+  return n > 0 && offset >= header_size && offset % alignment_of_payloads == 0 && lies_in(offset, n, r->end) &&
+         (offset >= at + size || offset + n <= at) && u16(row + 40) < r->layouts && u32(row + 48) < sources &&
+         row[42] < 8 && lies_in(u32(row + 52), u32(row + 56), r->strings_size) &&
+         lies_in(u32(row + 60), u32(row + 64), r->strings_size) && u64(row + 148) <= n &&
+         (first || memcmp(before, row, 16) == 0 || (offset >= u64(before) && offset - u64(before) >= u64(before + 8)));
+}
+
+// Reads the index that a slot says where to find, and checks all of it.
+static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
+  static const uint8_t zeros[piece_size];
+  const uint64_t at = u64(slot + 8), size = u64(slot + 16);
+  uint8_t h[index_header_size];
+  r->end = u64(slot + 40);
+  if (size < sizeof(h) || !read_at(r, h, sizeof(h), at)) {
+    return XPWC_STATUS_DAMAGED;
+  }
+  const uint64_t records = u64(h + 16), strings = u64(h + 40);
+  const uint32_t sources = u32(h + 56);
+  r->layouts = u32(h + 24);
+  r->slots = 4;
+  while (r->slots < 2 * records && r->slots <= size) {
+    r->slots *= 2;
+  }
+  const uint64_t most = (UINT64_C(64) << 20) + 8 * (records * record_size + (uint64_t)r->layouts * layout_size);
+  if (memcmp(h, "xpwcidx\x04", 8) != 0 || records > size / record_size || r->layouts > size / layout_size ||
+      sources > size / source_size || strings > size || r->slots != u64(h + 32) || strings > most || strings > UINT32_MAX ||
+      u32(h + 28) != record_size || u64(h + 48) != block_size_of_index || u64(h + 8) != u64(slot) || records != u64(slot + 48)) {
+    return XPWC_STATUS_DAMAGED;
+  }
+  const uint64_t body_size = records * record_size + r->slots * 4 + strings;
+  const uint64_t sums = index_header_size + (uint64_t)r->layouts * layout_size + (uint64_t)sources * source_size;
+  const uint64_t body = (sums + (body_size + block_size_of_index - 1) / block_size_of_index * sum_size + 63) / 64 * 64;
+  if (body + body_size != size) {
+    return XPWC_STATUS_DAMAGED;
+  }
+  r->index = size > SIZE_MAX ? NULL : malloc((size_t)size);
+  r->served = records > SIZE_MAX / sizeof(bool) - 1 ? NULL : calloc((size_t)records + 1, sizeof(bool));
+  if (r->index == NULL || r->served == NULL) {
+    return XPWC_STATUS_OUT_OF_MEMORY;
+  }
+  r->rows = r->index + body;
+  r->table = r->rows + records * record_size;
+  r->strings = r->table + r->slots * 4;
+  r->strings_size = (uint32_t)strings;
+  bool right = true;
+  // Piece by piece: none of an honest one is a hole before the table, so memory is used for what is there.
+  for (uint64_t got = 0, next; right && got < size; got += next) {
+    next = size - got < piece_size ? size - got : piece_size;
+    right = read_at(r, r->index + got, next, at + got) &&
+            (got + piece_size > (uint64_t)(r->table - r->index) || memcmp(r->index + got, zeros, piece_size) != 0);
+  }
+  right = right && equal(digest_of(r->index, body), digest_at(slot + 24));
+  for (uint64_t i = 0; right && i < body_size; i += block_size_of_index) {
+    const uint64_t left = body_size - i, n = left < block_size_of_index ? left : block_size_of_index;
+    right = hash64(r->rows + i, n, 0) == u64(r->index + sums + i / block_size_of_index * sum_size);
+  }
+  for (uint64_t i = 0; right && i < records; i++) {
+    right = is_record(r, row_at(r, i), i == 0, sources, at, size);
+  }
+  for (uint64_t i = 0; right && i < r->slots; i++) {
+    right = u32(r->table + 4 * i) <= records;
+  }
+  r->records = r->stats.entries = right ? records : 0;
+  return right ? XPWC_STATUS_OK : XPWC_STATUS_DAMAGED;
+}
+
+// Maps the file up to the end of the generation in force.
+static xpwc_status map_file(struct xpwc_reader* r) {
+  const uint64_t first = r->start / (uint64_t)sysconf(_SC_PAGESIZE) * (uint64_t)sysconf(_SC_PAGESIZE);
+  const uint64_t size = r->start - first + r->end;
+  void* mapping = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, r->file, (off_t)first);
+  if (mapping == MAP_FAILED) {
+    return size > SIZE_MAX || errno == ENOMEM ? XPWC_STATUS_OUT_OF_MEMORY : XPWC_STATUS_SYSTEM_ERROR;
+  }
+  r->mapping = mapping;
+  r->mapping_size = (size_t)size;
+  r->map = r->mapping + (r->start - first);
+#ifdef MADV_HUGEPAGE
+  (void)madvise(mapping, (size_t)size, MADV_HUGEPAGE); // what is read from the disk is read in large pieces
+#endif
+  return XPWC_STATUS_OK;
+}
+
+// This machine's layout.
+
+void xpwcSampleBytes(uintptr_t to, uint32_t fingerprint_id, void* packed, size_t n) {
+  struct sample* s = (struct sample*)to;
+  size_t i = 0;
+  while (i < s->ids_count && s->ids[i] != fingerprint_id) {
+    i++;
+  }
+  if (i == s->ids_count && i < sizeof(s->ids) / sizeof(s->ids[0])) {
+    s->ids[s->ids_count++] = fingerprint_id;
+  }
+  append_text(&s->packed, packed, n);
+}
+
+// Returns the digest of what XNNPACK chooses its kernels by, and of XNNPACK: ask.Machine. Zero if that is not known.
+static digest machine(void) {
+#if defined(__x86_64__)
+  static const char architecture[] = "amd64";
+#else
+  static const char architecture[] = "arm64";
+#endif
+  uint32_t words[XPWC_PROCESSOR_WORDS];
+  const size_t n = xpwc_processor(words);
+  size_t size;
+  const void* build = xpwc_build_identifier(&size);
+  struct bytes b = {NULL, 0, 0, n == 0 || size == 0};
+  append_text(&b, architecture, sizeof(architecture) - 1);
+  append_text(&b, words, n * sizeof(words[0]));
+  append_text(&b, NULL, 0); // no level above which features are hidden from XNNPACK
+  append_text(&b, build, size);
+  return digest_and_free(&b);
+}
+
+// Adds what the evidence of a layout says of a machine. What is not written as evidence is none.
+static void read_evidence(struct xpwc_reader* r, uint32_t layout, digest of) {
+  const uint32_t offset = u32(layout_at(r, layout) + 24), said = u32(layout_at(r, layout) + 28);
+  const size_t most = most_machines * (machine_head + most_of_a_machine * seen_size);
+  const size_t size = lies_in(offset, said, r->strings_size) && said <= most ? said : 0;
+  const uint8_t* b = r->strings + (size == 0 ? 0 : offset);
+  for (size_t at = 0, families; at + machine_head <= size; at += machine_head + families * seen_size) {
+    families = b[at + 17];
+    if (families > most_of_a_machine || families * seen_size > size - at - machine_head) {
+      break;
+    }
+    struct shown* more = !equal(digest_at(b + at), of) || families == 0
+                             ? NULL
+                             : realloc(r->shown, (r->shown_count + families) * sizeof(*more));
+    if (more == NULL) {
+      continue;
+    }
+    r->shown = more;
+    for (size_t i = 0; i < families; i++) {
+      const uint8_t* seen = b + at + machine_head + i * seen_size;
+      struct shown* s = &r->shown[r->shown_count++];
+      memset(s, 0, sizeof(*s));
+      s->layout = layout;
+      s->family.op = (enum xpwc_operator)seen[0];
+      s->family.input = (enum xnn_datatype)seen[1];
+      s->family.kernel = (enum xnn_datatype)seen[2];
+      s->family.bias = (enum xnn_datatype)seen[3];
+      s->family.output = (enum xnn_datatype)seen[4];
+      s->sum = digest_at(seen + 5);
+    }
+  }
+}
+
+// Has XNNPACK pack the fixed tensors of a family, once.
+static bool sampled_the_same(struct shown* s) {
+  static const size_t of_convolution[] = {1, 3}, of_depthwise[] = {3, 5};
+  if (s->state == not_asked) {
+    const bool convolution = s->family.op == xpwc_convolution, depthwise = s->family.op == xpwc_depthwise_convolution;
+    const enum xnn_status status = xpwc_probe_family(
+        &s->family, convolution ? of_convolution : of_depthwise, convolution || depthwise ? 2 : 0, (uintptr_t)&s->sample,
+        &s->sample.transposed);
+    const bool known = status == xnn_status_success && !s->sample.packed.failed && s->sample.ids_count > 0;
+    s->state = equal(digest_and_free(&s->sample.packed), s->sum) && known ? agrees : differs;
+  }
+  return s->state == agrees;
+}
+
+// Reports whether the sample of a family is one of what XNNPACK packs for a node under a key: package ask, Shows.
+static bool shows(struct shown* s, const struct identity* id, uint32_t fingerprint_id) {
+  const struct xpwc_node *n = &id->node, *f = &s->family;
+  if (n->op == 0 || n->op != f->op || n->input != f->input || n->kernel != f->kernel || n->bias != f->bias ||
+      n->output != f->output || !sampled_the_same(s) ||
+      (id->flags & ~(uint32_t)(padded | (s->sample.transposed ? transposed : 0))) != 0) {
+    return false;
+  }
+  bool packed_so = false;
+  for (size_t i = 0; i < s->sample.ids_count; i++) {
+    packed_so |= s->sample.ids[i] == fingerprint_id;
+  }
+  switch (n->op) {
+    case xpwc_convolution: return packed_so && n->dims == 4 && (n->shape[3] > 1 || n->shape[0] > n->groups);
+    case xpwc_depthwise_convolution:
+      return packed_so && n->dims == 4 && n->groups == 1 && n->shape[1] == n->shape[2] && (n->shape[1] == 3 || n->shape[1] == 5);
+    case xpwc_deconvolution: return false;
+    default: return packed_so;
+  }
+}
+
+// Returns the layout whose entries of a weight XNNPACK is seen to pack here, by evidence; -1 if none is known.
+static int64_t presumed_layout(struct xpwc_reader* r, const weight* w) {
+  if (!r->looked_for_machine) {
+    r->looked_for_machine = true;
+    const digest here = machine();
+    for (uint32_t i = 0; i < r->layouts && i < most_layouts && !is_zero(here); i++) {
+      read_evidence(r, i, here);
+    }
+  }
+  const struct tensor* t = w->kernel;
+  for (size_t i = 0; i < r->shown_count && t->identities_count > 0 && !t->copied; i++) {
+    size_t k = 0;
+    while (k < t->identities_count && shows(&r->shown[i], &t->identities[k], w->fingerprint_id)) {
+      k++;
+    }
+    if (k == t->identities_count) {
+      return r->shown[i].layout;
+    }
+  }
+  return -1;
+}
+
+// Asks XNNPACK for its whole layout, once.
+static int64_t asked_layout(struct xpwc_reader* r) {
+  if (!r->asked) {
+    r->asked = true;
+    r->stats.asked = 1;
+    r->here = -1;
+    struct sample all;
+    memset(&all, 0, sizeof(all));
+    const bool known = xpwc_probe_layout((uintptr_t)&all) == xnn_status_success && !all.packed.failed;
+    const digest fingerprint = digest_and_free(&all.packed);
+    for (uint32_t i = 0; known && i < r->layouts && r->here < 0; i++) {
+      r->here = equal(digest_at(layout_at(r, i)), fingerprint) ? (int64_t)i : -1;
+    }
+  }
+  return r->here;
+}
+
+// What the host named.
+
+// Returns where the tensor at an address is, or where it belongs.
+static struct tensor** place_of(struct xpwc_reader* r, const void* data) {
+  struct tensor** at = &r->tensors[hash64(&data, sizeof(data), 0) % buckets];
+  while (*at != NULL && (*at)->data != data) {
+    at = &(*at)->next;
+  }
+  return at;
+}
+
+static void remove_tensor(struct tensor** at) {
+  struct tensor* t = *at;
+  *at = t->next;
+  free(t->name);
+  free(t->identities);
+  free(t);
+}
+
+// Puts a tensor into the place of another at its address. Returns NULL if there is no memory.
+static struct tensor* put_tensor(struct xpwc_reader* r, const char* name, const char* suffix, const void* data, size_t size) {
+  struct tensor* t = calloc(1, sizeof(*t));
+  char* both = malloc(strlen(name) + strlen(suffix) + 1);
+  if (t == NULL || both == NULL) {
+    free(t);
+    free(both);
+    return NULL;
+  }
+  t->name = strcat(strcpy(both, name), suffix);
+  t->data = t->original = data;
+  t->size = size;
+  if (r->sealed) {
+    char model[33];
+    hexadecimal(r->model, model);
+    struct bytes b = {NULL, 0, 0, false};
+    append_text(&b, "sealed", 6);
+    append_u64(&b, 33 + strlen(t->name));
+    append(&b, model, 32);
+    append(&b, " ", 1);
+    append(&b, t->name, strlen(t->name));
+    t->stamp = digest_and_free(&b);
+  }
+  struct tensor** at = place_of(r, data);
+  if (*at != NULL) {
+    remove_tensor(at);
+  }
+  t->next = *at;
+  *at = t;
+  return t;
+}
+
+// Adds a way to pack a tensor, and makes the digest of all of them. Returns false if there is no memory.
+static bool add_identity(struct tensor* t, const struct identity* id) {
+  struct identity* more = realloc(t->identities, (t->identities_count + 1) * sizeof(*more));
+  if (more == NULL) {
+    return false;
+  }
+  t->identities = more;
+  size_t at = 0;
+  while (at < t->identities_count && memcmp(&more[at].is, &id->is, sizeof(id->is)) < 0) {
+    at++;
+  }
+  if (at < t->identities_count && equal(more[at].is, id->is)) {
+    return true;
+  }
+  memmove(more + at + 1, more + at, (t->identities_count++ - at) * sizeof(*more));
+  more[at] = *id;
+  struct bytes b = {NULL, 0, 0, false};
+  for (size_t i = 0; i < t->identities_count; i++) {
+    append(&b, &more[i].is, sizeof(more[i].is));
+  }
+  const digest all = digest_and_free(&b);
+  t->packing = t->identities_count > 1 ? all : id->is;
+  return !is_zero(all);
+}
+
+// Returns how many ways to pack a tensor were given in full.
+static size_t known_ways(const struct tensor* t) {
+  size_t known = 0;
+  for (size_t i = 0; i < t->identities_count; i++) {
+    known += t->identities[i].node.op != 0;
+  }
+  return known;
+}
+
+// Returns the digest of a tensor's content, or of what a copy is a copy of and how it was made: package xpwc, Alias. It is
+// read once.
+static digest content_of_tensor(struct tensor* t) {
+  const bool hashed = t->hashed;
+  t->hashed = true;
+  t->content = hashed ? t->content : digest_of(t->original, t->size);
+  if (t->copied && !hashed) {
+    struct bytes b = {NULL, 0, 0, false};
+    append_text(&b, "alias", 5);
+    append_text(&b, "#", 1);
+    append_text(&b, &t->content, sizeof(t->content));
+    t->content = digest_and_free(&b);
+  }
+  return t->content;
+}
+
+// Look-ups.
+
+// Kernels of so many bytes together are sooner packed and compared than XNNPACK is asked how it packs.
+#ifndef XPWC_READER_LITTLE
+#define XPWC_READER_LITTLE (64 << 10)
+#endif
+
+// Asks XNNPACK how many bytes it packs for a node, once for each. The size is 0 if it does not say.
+static struct size_asked ask_size(struct xpwc_reader* r, const struct identity* id, uint32_t runtime_flags) {
+  struct size_asked asked = {id->node, 0, 0};
+  asked.node.runtime_flags |= runtime_flags;
+  for (size_t i = 0; i < r->sizes_count; i++) {
+    if (memcmp(&r->sizes[i].node, &asked.node, sizeof(asked.node)) == 0) {
+      return r->sizes[i];
+    }
+  }
+  size_t elements, scales;
+  if (extent(&id->node, &elements, &scales)) {
+    asked.size = xpwc_packed_size(&asked.node, elements, scales, &r->zeros, &asked.fingerprint_id);
+  }
+  if (asked.size < least_bytes(id)) { // it counts some sizes in 32 bits
+    asked.size = 0;
+  }
+  struct size_asked* more = realloc(r->sizes, (r->sizes_count + 1) * sizeof(*more));
+  if (more != NULL) {
+    r->sizes = more;
+    r->sizes[r->sizes_count++] = asked;
+  }
+  return asked;
+}
+
+// Returns how many bytes XNNPACK packs for a node under a key with a fingerprint_id, or 0: ask.PackedSize.
+static uint64_t packed_size(struct xpwc_reader* r, const struct identity* id, uint32_t fingerprint_id) {
+  struct size_asked s = ask_size(r, id, 0);
+  if ((id->flags & half_precision) != 0 && (fingerprint_id == 0 || s.fingerprint_id != fingerprint_id)) {
+    s = ask_size(r, id, XNN_FLAG_FORCE_FP16_INFERENCE);
+  }
+  return s.fingerprint_id == fingerprint_id ? s.size : 0;
+}
+
+// Reports whether a payload of n bytes is what the operator of a look-up is going to read. Where XNNPACK does not say how
+// many bytes it packs, only what is equal to them is.
+static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
+  const struct tensor* t = w->kernel;
+  if (t->identities_count == 0 || known_ways(t) < t->identities_count) {
+    return n >= t->size / 2; // float32 is packed as float16 at least
+  }
+  bool right = true;
+  for (size_t i = 0; right && i < t->identities_count; i++) { // XNNPACK is asked about no kernel larger than the tensor
+    const struct identity* id = &t->identities[i];
+    right = bits_of(id->node.kernel) > 0 && least_bytes(id) <= t->size && packed_size(r, id, w->fingerprint_id) == n;
+  }
+  return right;
+}
+
+// Reports whether a record is of this weight's content, by the stamps or by the digests.
+static bool has_content(const weight* w, const uint8_t* row, bool by_stamp) {
+  for (size_t i = 0; i < 2 && (i == 0 || w->bias != NULL); i++) {
+    struct tensor* t = i == 0 ? w->kernel : w->bias;
+    const digest stamp = digest_at(row + 84 + 32 * i), content = digest_at(row + 100 + 32 * i);
+    const bool stamped = !is_zero(t->stamp) && equal(t->stamp, stamp);
+    if (!stamped && (by_stamp || !equal(content_of_tensor(t), content))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool is_text(const struct xpwc_reader* r, const uint8_t* at, const char* text) {
+  const size_t n = strlen(text);
+  return u32(at + 4) == n && memcmp(r->strings + u32(at), text, n) == 0;
+}
+
+// Returns the record that answers a look-up under a layout, as decide.go has it; with packed, one that has these n bytes.
+// Returns NULL if there is none.
+static const uint8_t* find(struct xpwc_reader* r, const weight* w, uint32_t layout, const void* packed, size_t n) {
+  const struct tensor* k = w->kernel;
+  const char* bias = w->bias == NULL ? "" : w->bias->name;
+  struct bytes b = {NULL, 0, 0, false};
+  append(&b, layout_at(r, layout), 16);
+  append(&b, &k->packing, 16);
+  append_u32(&b, w->fingerprint_id);
+  append_u32(&b, (uint32_t)strlen(k->name));
+  append(&b, k->name, strlen(k->name));
+  if (w->bias != NULL) {
+    append_u8(&b, 1);
+    append(&b, bias, strlen(bias));
+  }
+  const uint64_t hash = hash64(b.data, b.failed ? 0 : b.size, 0);
+  free(b.data);
+  for (int pass = 0; pass < 2 && !b.failed && !r->stats.damaged; pass++) {
+    for (uint64_t i = 0, number; i < r->slots && (number = u32(r->table + ((hash + i) & (r->slots - 1)) * 4)) != 0; i++) {
+      const uint8_t* row = row_at(r, number - 1);
+      const uint8_t flags = row[42];
+      if (u16(row + 40) != layout || u32(row + 36) != w->fingerprint_id || memcmp(row + 68, &k->packing, 16) != 0 ||
+          ((flags & has_bias) != 0) != (w->bias != NULL) || !is_text(r, row + 52, k->name) || !is_text(r, row + 60, bias)) {
+        continue;
+      }
+      bool* served = &r->served[number - 1];
+      bool right;
+      if (packed != NULL) { // equal bytes are right, whatever they were packed from
+        right = u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0;
+      } else {
+        right = u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || known_ways(k) < 2) &&
+                (!*served || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(w, row, pass == 0) &&
+                has_right_size(r, w, u64(row + 8));
+      }
+      if (right) {
+        *served = true;
+        return row;
+      }
+    }
+  }
+  return NULL;
+}
+
+static weight weight_of(struct xpwc_reader* r, const struct xnn_weights_cache_look_up_key* key) {
+  weight w = {*place_of(r, key->kernel), NULL, false, key->seed, xpwc_fingerprint_id(key)};
+  w.bias = key->bias == NULL ? NULL : *place_of(r, key->bias);
+  w.named = w.kernel != NULL && (key->bias == NULL || w.bias != NULL) && r->records > 0;
+  return w;
+}
+
+static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
+  struct xpwc_reader* r = context;
+  const weight w = weight_of(r, key);
+  const uint8_t* found = NULL;
+  bool ask = w.named && !r->finalized;
+  if (ask && !r->asked && !r->looked_for_machine && r->little <= XPWC_READER_LITTLE) {
+    r->little += w.kernel->size < SIZE_MAX / 2 ? w.kernel->size : SIZE_MAX / 2;
+    ask = r->little > XPWC_READER_LITTLE;
+  }
+  if (ask) {
+    const int64_t presumed = r->asked ? -1 : presumed_layout(r, &w);
+    found = presumed < 0 ? NULL : find(r, &w, (uint32_t)presumed, NULL, 0);
+    const int64_t here = found != NULL || r->stats.damaged ? -1 : asked_layout(r);
+    found = here < 0 ? found : find(r, &w, (uint32_t)here, NULL, 0);
+  }
+  if (found == NULL) {
+    r->stats.misses++;
+    return SIZE_MAX;
+  }
+  r->stats.hits.entries++;
+  r->stats.hits.bytes += u64(found + 8);
+  r->last = w;
+  r->last_found = r->map + u64(found);
+  return (size_t)r->last_found;
+}
+
+static void* reserve_space(void* context, size_t n) {
+  struct xpwc_reader* r = context;
+  void* memory;
+  if (r->finalized || n > SIZE_MAX - block_alignment - XNN_EXTRA_BYTES ||
+      posix_memalign(&memory, block_alignment, block_alignment + n + XNN_EXTRA_BYTES) != 0) {
+    return NULL;
+  }
+  *(void**)memory = r->blocks;
+  r->blocks = memory;
+  return (char*)memory + block_alignment;
+}
+
+static size_t look_up_or_insert(
+    void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
+  struct xpwc_reader* r = context;
+  const weight w = weight_of(r, key);
+  if (packed == NULL) { // a convolution hands in nothing when its look-up was a hit
+    const bool same = r->last_found != NULL && w.kernel == r->last.kernel && w.bias == r->last.bias &&
+                      w.seed == r->last.seed && w.fingerprint_id == r->last.fingerprint_id;
+    return same ? (size_t)r->last_found : 0;
+  }
+  const uint8_t* found = NULL;
+  for (uint32_t i = 0; w.named && found == NULL && i < r->layouts && i < most_layouts; i++) {
+    found = find(r, &w, i, packed, size);
+  }
+  xpwc_count* count = found != NULL ? &r->stats.shared : &r->stats.packed;
+  count->entries++;
+  count->bytes += size;
+  if (found != NULL && r->blocks != NULL && (char*)r->blocks + block_alignment == packed) {
+    void** block = r->blocks;
+    r->blocks = *block;
+    free(block);
+  }
+  return found == NULL ? (size_t)packed : (size_t)(r->map + u64(found));
+}
+
+static bool is_finalized(void* context) {
+  const struct xpwc_reader* r = context;
+  return __atomic_load_n(&r->finalized, __ATOMIC_ACQUIRE) != 0;
+}
+
+// XNNPACK has converted a tensor, and packs the copy.
+static enum xnn_status alias_data(void* context, void* alias, void* original) {
+  struct xpwc_reader* r = context;
+  const struct tensor* of = *place_of(r, original);
+  struct tensor* t = of == NULL || alias == original ? NULL : put_tensor(r, of->name, "#", alias, of->size);
+  for (size_t i = 0; t != NULL && i < of->identities_count; i++) {
+    if (!add_identity(t, &of->identities[i])) {
+      remove_tensor(place_of(r, alias)); // it is packed
+      t = NULL;
+    }
+  }
+  if (t != NULL) {
+    t->original = of->original;
+    t->copied = true;
+  }
+  return xnn_status_success;
+}
+
+// What the host calls.
+
+void xpwc_reader_digest(const void* data, size_t size, char text[33]) { hexadecimal(digest_of(data, size), text); }
+
+static xpwc_status open_cache(struct xpwc_reader* r, uint64_t size, const char* model, bool by_path) {
+  if (model != NULL && (strlen(model) != 32 || strspn(model, "0123456789abcdefABCDEF") != 32)) {
+    return XPWC_STATUS_INVALID_ARGUMENT;
+  }
+  r->sealed = model != NULL;
+  for (size_t i = 0; r->sealed && i < 16; i++) {
+    const char byte[] = {model[2 * i], model[2 * i + 1], 0};
+    r->model.bytes[i] = (uint8_t)strtoul(byte, NULL, 16);
+  }
+  struct stat s;
+  if (fstat(r->file, &s) != 0) {
+    return XPWC_STATUS_SYSTEM_ERROR;
+  }
+  if (!S_ISREG(s.st_mode)) {
+    return XPWC_STATUS_NOT_CACHE;
+  }
+  if (by_path && ((s.st_mode & 022) != 0 || (s.st_uid != 0 && s.st_uid != geteuid()))) {
+    return XPWC_STATUS_UNSAFE_FILE;
+  }
+  if (!lies_in(r->start, size, (uint64_t)s.st_size)) {
+    return XPWC_STATUS_DAMAGED;
+  }
+  const uint8_t* slot = NULL;
+  uint8_t header[header_size];
+  xpwc_status status = read_header(r, size == 0 ? (uint64_t)s.st_size - r->start : size, &slot, header);
+  if (status == XPWC_STATUS_OK && slot != NULL) {
+    status = read_index(r, slot);
+    status = status == XPWC_STATUS_OK ? map_file(r) : status;
+  }
+  return status;
+}
+
+static xpwc_status open_file(int file, uint64_t offset, uint64_t size, const char* model, bool by_path, xpwc_reader** out) {
+  struct xpwc_reader* r = calloc(1, sizeof(*r));
+  if (r == NULL) {
+    return XPWC_STATUS_OUT_OF_MEMORY;
+  }
+  r->file = file;
+  r->start = offset;
+  const xpwc_status status =
+      offset % alignment_of_payloads != 0 ? XPWC_STATUS_INVALID_ARGUMENT : open_cache(r, size, model, by_path);
+  if (status != XPWC_STATUS_OK) {
+    xpwc_reader_close(r);
+    return status;
+  }
+  xpwc_bare_provider_init(&r->provider, r, look_up, reserve_space, look_up_or_insert);
+  r->provider.callbacks.is_finalized = is_finalized;
+  xpwc_set_alias_data(&r->provider.callbacks, alias_data);
+  *out = r;
+  return XPWC_STATUS_OK;
+}
+
+xpwc_status xpwc_reader_open(const char* path, const char* model, xpwc_reader** reader) {
+  if (path == NULL || reader == NULL) {
+    return XPWC_STATUS_INVALID_ARGUMENT;
+  }
+  *reader = NULL;
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // which waits for nobody where it is a pipe
+  if (file < 0) {
+    return XPWC_STATUS_SYSTEM_ERROR;
+  }
+  const xpwc_status status = open_file(file, 0, 0, model, true, reader);
+  const int error = errno;
+  close(file);
+  errno = error;
+  return status;
+}
+
+xpwc_status xpwc_reader_open_fd(int descriptor, uint64_t offset, uint64_t size, const char* model, xpwc_reader** reader) {
+  if (reader == NULL) {
+    return XPWC_STATUS_INVALID_ARGUMENT;
+  }
+  *reader = NULL;
+  return open_file(descriptor, offset, size, model, false, reader);
+}
+
+void xpwc_reader_close(xpwc_reader* r) {
+  if (r == NULL) {
+    return;
+  }
+  const int error = errno;
+  for (void** block = r->blocks; block != NULL; block = r->blocks) {
+    r->blocks = *block;
+    free(block);
+  }
+  for (size_t i = 0; i < buckets; i++) {
+    while (r->tensors[i] != NULL) {
+      remove_tensor(&r->tensors[i]);
+    }
+  }
+  free(r->sizes);
+  free(r->shown);
+  free(r->zeros.bytes);
+  free(r->served);
+  free(r->index);
+  if (r->mapping != NULL) {
+    munmap(r->mapping, r->mapping_size);
+  }
+  free(r);
+  errno = error;
+}
+
+xpwc_status xpwc_reader_name(
+    xpwc_reader* r, const char* name, const void* data, size_t size, const struct xpwc_packing* packing) {
+  if (r == NULL || name == NULL || (data == NULL && size > 0) || (packing != NULL && !is_packing(packing))) {
+    return XPWC_STATUS_INVALID_ARGUMENT;
+  }
+  if (r->finalized) {
+    return XPWC_STATUS_FINALIZED;
+  }
+  struct tensor* t = *place_of(r, data);
+  if (t == NULL || strcmp(t->name, name) != 0 || t->size != size) {
+    t = put_tensor(r, name, "", data, size);
+  }
+  struct identity id;
+  const bool put = t != NULL && (packing == NULL || (identify(packing, &id) && add_identity(t, &id)));
+  return put ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
+}
+
+xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* r) { return &r->provider.callbacks; }
+
+void xpwc_reader_finalize(xpwc_reader* r) { __atomic_store_n(&r->finalized, 1, __ATOMIC_RELEASE); }
+
+void xpwc_reader_get_stats(const xpwc_reader* r, xpwc_reader_stats* stats) { *stats = r->stats; }
+
+xpwc_status xpwc_reader_verify(xpwc_reader* r) {
+  for (uint64_t i = 0; i < r->records; i++) {
+    const uint8_t* row = row_at(r, i);
+    if (r->served[i] && !equal(digest_of(r->map + u64(row), (size_t)u64(row + 8)), digest_at(row + 16))) {
+      r->stats.damaged = 1;
+      return XPWC_STATUS_DAMAGED;
+    }
+  }
+  return XPWC_STATUS_OK;
+}
+
+#ifdef XPWC_READER_TEST
+#include "testdata/entries.c"
+#endif

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/internal/console"
+	"xpwc/internal/cpu"
+	"xpwc/internal/fd"
+	"xpwc/internal/modelfile"
+	"xpwc/litert"
+	"xpwc/litert/stock"
+)
+
+// forLiteRT is the value of --for: the stock runtime of LiteRT, which maps a file at its weight_cache_file_path.
+const forLiteRT = "litert"
+
+// libraryFlag is the flag for the library by which files for LiteRT are packed.
+func libraryFlag(cmd *cobra.Command, library *string) {
+	cmd.Flags().StringVar(library, "litert-lm", "",
+		"`FILE` of the library that packs for LiteRT, liblitert-lm.so (default that of third_party/)")
+}
+
+// A litertFile is a file for the stock runtime of LiteRT.
+type litertFile struct {
+	Output       string `json:"output"`
+	LiteRT       string `json:"litert"` // its version
+	Packer       string `json:"packer"` // the package whose library packed it
+	Architecture string `json:"architecture"`
+	CPU          string `json:"cpu"` // level
+	Entries      int    `json:"entry_count"`
+	PayloadBytes int64  `json:"payload_bytes"`
+	FileBytes    int64  `json:"file_bytes"`
+	Kept         bool   `json:"kept,omitempty"` // it was there already, with the same bytes
+}
+
+// A litertPacker is a library by which LiteRT's own code packs.
+type litertPacker struct {
+	library string
+	release litert.Release
+}
+
+// newLiteRTPacker finds the library, and checks that it is one that packs as a known LiteRT does: LiteRT uses a file
+// of its version, without a look at who packed it.
+func newLiteRTPacker(library string) (*litertPacker, error) {
+	var known []string
+	for _, r := range litert.Releases() {
+		known = append(known, fmt.Sprintf("that of PyPI's %s, for LiteRT %s on %s", r.Packer, r.Version,
+			strings.Join(slices.Sorted(maps.Keys(r.Libraries)), " and ")))
+	}
+	need := "--for litert: known is " + strings.Join(known, ", ")
+	if library == "" {
+		if library = fetchedLibrary(); library == "" {
+			return nil, fmt.Errorf("%s; third_party/fetch-litert-lm fetches it, and --litert-lm names it: %w", need,
+				fs.ErrNotExist)
+		}
+	}
+	sum, err := sumOf(library)
+	if err != nil {
+		return nil, err
+	}
+	release, ok := litert.ReleaseOf(runtime.GOARCH, sum)
+	if !ok {
+		return nil, fmt.Errorf("%s: nobody knows for which LiteRT this library packs on %s (SHA-256 %.12s…); %s",
+			library, runtime.GOARCH, sum, need)
+	}
+	return &litertPacker{library, release}, nil
+}
+
+// fetchedLibrary returns where the library is that was fetched where this program was built, or "".
+func fetchedLibrary() string {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	for dir := filepath.Dir(self); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, "third_party", "litert-lm", "lib", "liblitert-lm.so")
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+func sumOf(path string) (string, error) {
+	f, _, err := fd.OpenRegular(path)
+	if errors.Is(err, fd.ErrNotRegular) {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	sum, _, err := sha256Of(f)
+	return sum, errors.Join(err, f.Close())
+}
+
+// checkLiteRTModel returns an error for what LiteRT does not load.
+func checkLiteRTModel(model modelfile.File) error {
+	if model.Program() || model.Described() || len(model.Data) > 0 {
+		return usagef("for LiteRT a model is one .tflite file, and %s is not", strings.Join(model.Files(), ", "))
+	}
+	return nil
+}
+
+// pack has LiteRT's code pack a model for a level of CPU into the empty file of a stage, in a process of its own. What
+// it logs is reported if it fails.
+func (p *litertPacker) pack(ctx context.Context, s *stage, model, level string) (*litert.File, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "pack-litert", "--cpu", level, "--", p.library, model)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	cmd.ExtraFiles = []*os.File{s.File.File}
+	if _, err := s.packIn(cmd, level); err != nil {
+		for line := range strings.Lines(log.String()) {
+			if said, ok := strings.CutPrefix(strings.TrimSpace(line), "ERROR: "); ok {
+				err = fmt.Errorf("%w\nLiteRT says: %s", err, said)
+			}
+		}
+		if why := writable(s); why != nil { // of which it does not say, and aborts
+			err = fmt.Errorf("%w: %w", why, err)
+		}
+		return nil, fmt.Errorf("%s: %w", model, err)
+	}
+	info, err := s.Stat()
+	if err != nil {
+		return nil, err
+	}
+	f, err := litert.Read(s, info.Size())
+	if err == nil && f.Stale {
+		err = errors.New("LiteRT did not write all that it needs into its file")
+	}
+	return f, err
+}
+
+// packAside packs a model into a new file in the directory for temporary files, which is to be discarded.
+func (p *litertPacker) packAside(ctx context.Context, model, level string,
+	stderr io.Writer) (*newFile, *litert.File, error) {
+	work, err := makeFile(ctx, filepath.Join(os.TempDir(), "proof.litert_cache"))
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := p.pack(ctx, &stage{newFile: work, ctx: ctx, stderr: stderr}, model, level)
+	if err != nil {
+		work.discard()
+		return nil, nil, err
+	}
+	return work, f, nil
+}
+
+// writable returns the system's error if nothing more can be written to a file that failed, which it spoils.
+func writable(s *stage) error {
+	info, err := s.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = s.WriteAt(make([]byte, 64<<10), info.Size())
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno // without the file's path, which is temporary
+	}
+	return err
+}
+
+// newPackLiteRTCommand is the command of the processes that pack for LiteRT.
+func newPackLiteRTCommand() *cobra.Command {
+	const inherited = 3 // the first of exec.Cmd.ExtraFiles
+	var level string
+	cmd := &cobra.Command{
+		Use:    "pack-litert LIBRARY MODEL",
+		Hidden: true,
+		Args:   usage(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p := &packedInto{}
+			job := stock.Job{Library: args[0], Model: args[1], CPU: level, Into: os.NewFile(inherited, "the new file")}
+			if err := job.Pack(); err != nil {
+				p.Error = failureOf(cmd, err, explain(err), exitFailed)
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
+		},
+	}
+	cmd.Flags().StringVar(&level, "cpu", native, "")
+	return cmd
+}
+
+// packLiteRT writes the files for the stock runtime of LiteRT, one for each level.
+func packLiteRT(ctx context.Context, model modelfile.File, o packOptions, stdout, stderr io.Writer) error {
+	if err := checkLiteRTModel(model); err != nil {
+		return err
+	}
+	if o.embed {
+		return usagef("--for and --embed-beside exclude each other")
+	}
+	if len(o.levels) > 1 && !o.byContent {
+		return usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
+			"give --name-by-content, and a directory", o.runtime, len(o.levels))
+	}
+	packer, err := newLiteRTPacker(o.library)
+	if err != nil {
+		return err
+	}
+	r := packReport{Model: model.Path, Output: o.output, Jobs: 1, Levels: []packedLevel{}}
+	for _, level := range o.levels {
+		of, err := newPackedFor(model, level)
+		if err != nil {
+			return err
+		}
+		path := o.output
+		if o.byContent {
+			path = filepath.Join(path, packer.nameFor(model.Path, of))
+		}
+		f, err := packer.write(ctx, path, of, o.placing, stderr)
+		if err != nil {
+			return fmt.Errorf("%w\nnothing was written to %s", err, path)
+		}
+		if f == nil {
+			r.Nothing = "it has no weights that LiteRT's XNNPACK packs"
+			break
+		}
+		r.LiteRT = append(r.LiteRT, *f)
+		r.Entries, r.PayloadBytes, r.FileBytes = r.Entries+f.Entries, r.PayloadBytes+f.PayloadBytes,
+			r.FileBytes+f.FileBytes
+	}
+	if o.json {
+		setResult(ctx, r)
+		return nil
+	}
+	return r.print(stdout)
+}
+
+// nameFor names a file after what it is for, so that another model, LiteRT or CPU has another one.
+func (p *litertPacker) nameFor(model string, of *packedFor) string {
+	name := strings.TrimSuffix(filepath.Base(model), filepath.Ext(model))
+	target := litertTarget(p.release, of.CPU)
+	return fmt.Sprintf("%s-%.12s-%s-%s-litert%s.litert_cache", name, of.Files[0].SHA256, target.Architecture,
+		strings.ReplaceAll(target.CPU, " ", "+"), target.Version)
+}
+
+// litertTarget is what a file that is packed for a level is for. Native is what this machine's CPU has.
+func litertTarget(r litert.Release, level string) litert.Target {
+	if level == native {
+		level = cmp.Or(cpu.Features(), native)
+	}
+	return litert.Target{Version: r.Version, Architecture: runtime.GOARCH, CPU: level}
+}
+
+// write writes the file for one level, unless it is there already: then it is left, so that processes go on sharing
+// its pages. It returns nil if there is nothing to pack. The file is read-only: LiteRT writes to one that it can write
+// to when it does not suit it, also while other processes have it mapped.
+func (p *litertPacker) write(ctx context.Context, path string, of *packedFor, o placing,
+	stderr io.Writer) (*litertFile, error) {
+	s, err := newStage(ctx, path, o, stderr, of.model.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer s.discard()
+	s.extend, s.replaces = false, onlyLiteRT
+	s.mode &^= 0o222
+	f, err := p.pack(ctx, s, of.model.Path, of.CPU)
+	if err := errors.Join(err, of.check(), ctx.Err()); err != nil || len(f.Entries) == 0 {
+		return nil, err
+	}
+	out := &litertFile{Output: path, LiteRT: p.release.Version, Packer: p.release.Packer, Architecture: runtime.GOARCH,
+		CPU: of.CPU, Entries: len(f.Entries), PayloadBytes: f.PayloadBytes(), FileBytes: f.FileBytes}
+	if there, err := s.There(); err == nil {
+		at, err := litert.Differ(io.NewSectionReader(s, 0, f.FileBytes), there)
+		_ = there.Close()
+		if out.Kept = err == nil && at < 0; out.Kept {
+			return out, s.keep()
+		}
+	}
+	return out, s.publish()
+}
+
+// onlyLiteRT is a stage's replaces for files of LiteRT.
+func onlyLiteRT(there *os.File) error {
+	info, err := there.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err = litert.Read(there, info.Size()); errors.Is(err, litert.ErrNotCache) {
+		return fmt.Errorf("%s is %w, and is left as it is: remove it or choose another path", there.Name(),
+			err)
+	}
+	return nil
+}
+
+func (f *litertFile) print(w io.Writer) {
+	on := "CPUs of level " + f.CPU
+	if f.CPU == native {
+		on = "CPUs like this machine's"
+	}
+	as := ""
+	if f.Kept {
+		as = "; it was there already"
+	}
+	fmt.Fprintf(w, "%s: for LiteRT %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, f.LiteRT, f.Architecture, on,
+		console.Plural(f.Entries, "entry"), console.Size(f.PayloadBytes), console.Size(f.FileBytes), as)
+	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
+}

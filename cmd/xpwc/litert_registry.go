@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/internal/bench/terminal"
+	"xpwc/internal/fd"
+	"xpwc/internal/modelfile"
+	"xpwc/litert"
+	"xpwc/registry"
+)
+
+// A litertProof is what files for LiteRT are compared with before they are pushed.
+type litertProof struct {
+	model   modelfile.File
+	levels  []string
+	library string
+	given   func() bool // whether the command line has any of it
+}
+
+func (p *litertProof) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.model.Path, "model", "", "of LiteRT's files: the `MODEL` (.tflite) to pack and compare them with")
+	f.StringSliceVar(&p.levels, "cpu", []string{native}, "of LiteRT's files: CPU `LEVEL`s they are for: "+levelNames())
+	libraryFlag(cmd, &p.library)
+	p.given = func() bool { return f.Changed("model") || f.Changed("cpu") || f.Changed("litert-lm") }
+}
+
+// check reports whether files for LiteRT are to be pushed. Then all must be.
+func (p *litertProof) check(files []string) (bool, error) {
+	if !p.given() && !slices.ContainsFunc(files, litert.IsCache) {
+		return false, nil
+	}
+	if p.model.Path == "" {
+		return false, usagef("%s: LiteRT, which such a file is for, does not compare models: give --model, the model "+
+			"that it was packed from, to be compared with it", files[0])
+	}
+	err := errors.Join(checkModel(p.model), checkLiteRTModel(p.model))
+	for _, level := range p.levels {
+		err = errors.Join(err, checkLevel(level))
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, path := range files {
+		if _, err := litert.Open(path); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// push returns what pushes files for LiteRT.
+func (p *litertProof) push(stderr io.Writer) pusher {
+	return func(ctx context.Context, ref string, paths []string, o *registry.Options) (*registry.Pushed, error) {
+		files, err := p.prove(ctx, paths, stderr)
+		if err != nil {
+			return nil, err
+		}
+		return registry.PushLiteRT(ctx, ref, files, o)
+	}
+}
+
+// prove finds out for which level each file is, by packing the model. Two levels can have the same file.
+func (p *litertProof) prove(ctx context.Context, paths []string,
+	stderr io.Writer) (files []registry.LiteRTFile, err error) {
+	packer, err := newLiteRTPacker(p.library)
+	if err != nil {
+		return nil, err
+	}
+	packed := map[string][]litert.Target{} // by the SHA-256 of their files
+	model := ""
+	for _, level := range p.levels {
+		of, err := newPackedFor(p.model, level)
+		if err != nil {
+			return nil, err
+		}
+		sum, err := packer.sumPacked(ctx, of, stderr)
+		if err != nil {
+			return nil, err
+		}
+		model = of.Files[0].SHA256
+		if target := litertTarget(packer.release, level); !slices.Contains(packed[sum], target) {
+			packed[sum] = append(packed[sum], target)
+		}
+	}
+	for _, path := range paths {
+		sum, err := sumOf(path)
+		if err != nil {
+			return nil, err
+		}
+		targets, ok := packed[sum]
+		if !ok {
+			return nil, fmt.Errorf("%s: %w, %s for CPU %s; xpwc verify --model says what differs, and "+
+				"xpwc pack --for litert writes the right one", path, errUnproven, p.model.Path,
+				strings.Join(p.levels, " or "))
+		}
+		for _, target := range targets {
+			files = append(files, registry.LiteRTFile{Path: path, SHA256: sum, For: target, Model: model})
+		}
+		packed[sum] = nil // of two equal files one is pushed
+	}
+	for _, targets := range packed {
+		if len(targets) > 0 {
+			return nil, usagef("--cpu: no file is for CPU %s", targets[0].CPU)
+		}
+	}
+	return files, nil
+}
+
+// sumPacked returns the SHA-256 of the file that a model is packed into.
+func (p *litertPacker) sumPacked(ctx context.Context, of *packedFor, stderr io.Writer) (string, error) {
+	work, f, err := p.packAside(ctx, of.model.Path, of.CPU, stderr)
+	if err != nil {
+		return "", err
+	}
+	defer work.discard()
+	sum, _, err := sha256Of(io.NewSectionReader(work, 0, f.FileBytes))
+	return sum, errors.Join(err, of.check())
+}
+
+// litertHere is what a file for LiteRT on this machine is for.
+func litertHere() (litert.Target, bool) {
+	release, known := litert.Newest(runtime.GOARCH)
+	return litertTarget(release, native), known
+}
+
+func isLiteRTHere(l registry.Layout) bool {
+	here, known := litertHere()
+	return known && l.LiteRT == here.Version && l.Fingerprint == here.Layout()
+}
+
+// pullLiteRT pulls the file for LiteRT on this machine.
+func (o *pullOptions) pullLiteRT(cmd *cobra.Command, ref string, stdout, stderr io.Writer) error {
+	ctx := cmd.Context()
+	here, known := litertHere()
+	if !known {
+		return fmt.Errorf("--for litert: no LiteRT is known on %s; without a file it packs for itself", runtime.GOARCH)
+	}
+	if o.model.Path != "" {
+		if err := checkLiteRTModel(o.model); err != nil {
+			return err
+		}
+	}
+	if err := o.nameOutput(ref); err != nil {
+		return err
+	}
+	s, err := newStage(ctx, o.output, o.placing, stderr, o.model.Path)
+	if err != nil {
+		return err
+	}
+	defer s.discard()
+	s.extend, s.replaces = false, onlyLiteRT
+	s.mode &^= 0o222
+	progress := terminal.NewProgress(stderr, "downloading")
+	client := o.client(cmd, progress)
+	client.MaxBytes, client.Have = o.maxBytes, s.path
+	p := pulling{referred: newReferred(ref), Output: o.output}
+	p.Pulled, err = registry.PullLiteRT(ctx, ref, here, s.File.File, client)
+	progress.Finish()
+	if errors.Is(err, registry.ErrNoLayout) {
+		err = fmt.Errorf("%w; pack here with --for litert and push, so that other nodes like this one can pull", err)
+	}
+	if err != nil {
+		return err
+	}
+	if o.model.Path != "" {
+		if err := p.proveLiteRT(ctx, s, o, stderr); err != nil {
+			return err
+		}
+	}
+	what, done := "pulled", "written to"
+	if p.UpToDate {
+		what, done = "up to date", "left as is"
+		err = s.keep()
+	} else {
+		err = s.publish()
+	}
+	if err != nil {
+		return err
+	}
+	return o.show(ctx, &p, registry.Fingerprint{}, what, done, stdout)
+}
+
+// proveLiteRT compares what was pulled with the file that the model is packed into here.
+func (p *pulling) proveLiteRT(ctx context.Context, s *stage, o *pullOptions, stderr io.Writer) error {
+	of, err := newPackedFor(o.model, native)
+	if err != nil {
+		return err
+	}
+	if l := p.Layouts[0]; l.Model != of.Files[0].SHA256 {
+		return fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w; nothing was written "+
+			"to %s", l.Model, of, errUnproven, o.output)
+	}
+	file := s.File.File
+	if p.UpToDate {
+		if file, _, err = fd.OpenRegular(s.path); err != nil {
+			return err
+		}
+		defer file.Close()
+	}
+	if p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library, stderr); err != nil {
+		return err
+	}
+	if !p.Proof.holds() {
+		p.Proof.print(stderr, o.output)
+		return fmt.Errorf("%w; nothing was written to %s", p.Proof.err("what was pulled"), o.output)
+	}
+	return of.check()
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/cachefile"
+)
+
+// needsExecuTorchs skips a test where the tool does not pack for the stock ExecuTorch.
+func needsExecuTorchs(t testing.TB) {
+	t.Helper()
+	if !packsAsExecuTorch() {
+		t.Skip("this is not ExecuTorch's XNNPACK")
+	}
+}
+
+func TestASkeletonTakesThePlaceOfAProgramForTheStockRuntimeAlone(t *testing.T) {
+	needsExecuTorchs(t)
+	dir := t.TempDir()
+	model := program(t, perceptron)
+	says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "packed")
+	strip := []string{"strip", model, "--packed", "packed", "-o", "skeleton.pte"}
+	require.Contains(t, says(t, dir, 0, strip...), "keep "+model)
+	r := reported[stripped](t, dir, 0, strip...) // replaces it
+	require.Equal(t, native, r.CPU)
+	require.Positive(t, r.Kernels)
+	require.Greater(t, r.HoleBytes, r.FileBytes/2)
+	require.Empty(t, r.Kept)
+	whole, left := contentOf(t, model), contentOf(t, filepath.Join(dir, "skeleton.pte"))
+	require.EqualValues(t, r.FileBytes, len(left))
+	require.Greater(t, len(left), len(whole))
+
+	for _, args := range [][]string{
+		{"run", "skeleton.pte"}, {"run", "skeleton.pte", "--cache", "c.xpwc"}, {"inspect", "skeleton.pte"},
+		{"pack", "skeleton.pte", "-o", "c.xpwc"}, {"pack", "skeleton.pte", "--for", "executorch", "-o", "c"},
+		{"strip", "skeleton.pte", "--packed", "packed", "-o", "again.pte"},
+	} {
+		if args[0] != "run" {
+			got := failed(t, dir, exitFailed, args...)
+			require.Equal(t, kindUnsupported, got.Kind, args)
+		}
+		require.Contains(t, says(t, dir, exitFailed, args...), "use the program that it was made of")
+	}
+	require.NoFileExists(t, filepath.Join(dir, "c.xpwc"))
+}
+
+func TestOnlyAFileThatWasPackedForTheProgramStripsIt(t *testing.T) {
+	needsExecuTorchs(t)
+	dir := t.TempDir()
+	model := program(t, perceptron)
+	says(t, dir, 0, "pack", model, "-o", "own.xpwc")
+	says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "packed")
+	says(t, dir, 0, "pack", program(t, floats16), "--for", "executorch", "-o", "other")
+	says(t, dir, 0, "convert", "own.xpwc", "--to", string(cachefile.XPWC2), "-o", "unsaid")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("mine"), 0o600))
+	copied := filepath.Join(dir, "copied.pte")
+	require.NoError(t, os.WriteFile(copied, contentOf(t, model), 0o600))
+	for _, c := range []struct {
+		says string
+		code int
+		args []string
+	}{
+		{"was packed for", exitFailed, []string{model, "--packed", "other", "-o", "s"}},
+		{"does not say which program", exitFailed, []string{model, "--packed", "unsaid", "-o", "s"}},
+		{"does not say which program", exitFailed, []string{model, "--packed", "own.xpwc", "-o", "s"}},
+		{"absent", exitFailed, []string{model, "--packed", "absent", "-o", "s"}},
+		{"is no skeleton, and is left as it is", exitFailed, []string{model, "--packed", "packed", "-o", "notes"}},
+		{"same file as the input", exitUsage, []string{copied, "--packed", "packed", "-o", copied}},
+		{"same file as the input", exitUsage, []string{model, "--packed", "packed", "-o", "packed"}},
+		{"is missing", exitUsage, []string{model, "--packed", "packed"}},
+		{"is missing", exitUsage, []string{model, "-o", "s"}},
+		{"only a program of ExecuTorch", exitUsage, []string{zooModel(t, "mlp_fp32"), "--packed", "packed", "-o", "s"}},
+	} {
+		require.Contains(t, says(t, dir, c.code, append([]string{"strip"}, c.args...)...), c.says, c.args)
+		require.NoFileExists(t, filepath.Join(dir, "s"))
+	}
+	require.Equal(t, "mine", string(contentOf(t, filepath.Join(dir, "notes"))))
+	require.Equal(t, contentOf(t, model), contentOf(t, copied))
+	requireNoStage(t, dir)
+
+	// In integers there is nothing that could not be believed.
+	says(t, dir, 0, "pack", program(t, mobilenet), "--for", "executorch", "-o", "int8")
+	said := says(t, dir, exitFailed, "strip", program(t, mobilenet), "--packed", "int8", "-o", "s")
+	require.Contains(t, said, "numbers that one might believe")
+	require.NoFileExists(t, filepath.Join(dir, "s"))
+}

@@ -1,0 +1,33 @@
+//go:build cgo
+
+package xpwc_test
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+)
+
+// The system sends SIGXFSZ to who runs into the limit, which ends a process.
+func TestALimitOnTheSizeOfFilesEndsNoFirstStart(t *testing.T) {
+	if os.Getenv(envRole) == "" {
+		xpwc.StartChild(t, t.Name(), nil, envRole+"=limited").Pass(t)
+		return
+	}
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	limit.Cur = 64 << 10
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	sent := make(chan os.Signal, 1)
+	signal.Notify(sent, syscall.SIGXFSZ)
+	data := &refilled{tensors: large.weights(1), filled: map[string]int{}}
+	want := large.plain(t, data.tensors)
+	require.Equal(t, want, large.run(t, openCache(t, "", nil), data))
+	require.Equal(t, want, large.run(t, openCache(t, cachePath(t), nil), data))
+	require.Empty(t, sent)
+}

@@ -1,0 +1,247 @@
+//go:build linux && cgo
+
+package docs
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/reexec"
+)
+
+// An image is what a stage of the Containerfile makes.
+type image struct {
+	root       string
+	env        []string
+	user       string
+	entrypoint []string
+}
+
+// images does what the Containerfile says, by hand.
+func images(t *testing.T, dist string) map[string]*image {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dist, "Containerfile"))
+	require.NoError(t, err)
+	made := map[string]*image{}
+	var now *image
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		instruction, rest, _ := strings.Cut(line, " ")
+		switch instruction {
+		case "", "#":
+		case "FROM":
+			name, is := strings.CutPrefix(rest, "scratch AS ")
+			require.True(t, is, line)
+			now = &image{root: t.TempDir()}
+			require.NoError(t, os.Chmod(now.root, 0o755))
+			made[name] = now
+		case "COPY":
+			from, to, two := strings.Cut(rest, " ")
+			require.True(t, two, line)
+			out := exec.Command("cp", "-a", filepath.Join(dist, from)+"/.", filepath.Join(now.root, to))
+			require.NoError(t, saying(out))
+		case "ENV":
+			now.env = append(now.env, rest)
+		case "USER":
+			now.user = rest
+		case "ENTRYPOINT":
+			require.NoError(t, json.Unmarshal([]byte(rest), &now.entrypoint), line)
+		default:
+			require.Fail(t, "this instruction is not known here", line)
+		}
+	}
+	return made
+}
+
+// alone runs what follows $1 with the system's /proc and /dev below $1.
+const alone = `mkdir -p "$1/proc" "$1/dev" && mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev" &&
+	shift && exec "$@"`
+
+// command returns what runs a command in the image, as its user and with no environment but its own.
+func (i *image) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	chroot, err := exec.LookPath("chroot") // there may be none on the image's PATH
+	require.NoError(t, err)
+	enter := []string{"--mount", "sh", "-c", alone, "sh", i.root, "env", "-i"}
+	as := []string{chroot, "--userspec=" + i.user + ":" + i.user, i.root}
+	return exec.Command("unshare", slices.Concat(enter, i.env, as, args)...)
+}
+
+// entry returns what runs the entry point with arguments.
+func (i *image) entry(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return i.command(t, slices.Concat(i.entrypoint, args)...)
+}
+
+// give puts a model into a directory of the image that belongs to its user.
+func (i *image) give(t *testing.T) {
+	t.Helper()
+	content, err := os.ReadFile("third_party/models/selfie_segmentation.tflite")
+	require.NoError(t, err, "run make third_party")
+	dir := filepath.Join(i.root, "models")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "selfie.tflite"), content, 0o644))
+	require.NoError(t, saying(exec.Command("chown", i.user, dir)))
+}
+
+// requirePacks has the tool pack the model and run it.
+func (i *image) requirePacks(t *testing.T, tool string) {
+	t.Helper()
+	i.give(t)
+	require.NoError(t, saying(i.command(t, tool, "pack", "/models/selfie.tflite", "-o", "/models/selfie.xpwc")))
+	require.NoError(t, saying(i.command(t, tool, "run", "/models/selfie.tflite", "--cache", "/models/selfie.xpwc")))
+}
+
+// It builds everything that is given away, which takes more than ten seconds.
+func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
+	switch {
+	case os.Getenv(reexec.Emulator) != "":
+		t.Skip("the compilers are not emulated")
+	case os.Geteuid() != 0:
+		t.Skip("only root can change the root directory")
+	case testing.Short() && os.Getenv("XPWC_TEST_ALL") == "":
+		t.Skip("it takes half a minute: make test-all runs it")
+	}
+	needed(t, "unshare", "chroot", "dpkg-deb")
+	dist := t.TempDir()
+	require.NoError(t, saying(exec.Command("scripts/with-xnnpack", "scripts/dist", dist)))
+	stages := images(t, dist)
+	found := func(pattern string) string {
+		matches, err := filepath.Glob(filepath.Join(dist, pattern))
+		require.NoError(t, err)
+		require.Len(t, matches, 1)
+		return matches[0]
+	}
+	debian := &image{root: t.TempDir(), user: "0"}
+	require.NoError(t, os.Chmod(debian.root, 0o755))
+	require.NoError(t, saying(exec.Command("sh", "-c", `mkdir -p "$0/var/lib/dpkg/updates" "$0/var/lib/dpkg/info" &&
+		: >"$0/var/lib/dpkg/status" && dpkg --root="$0" --force-depends -i "$1"`, debian.root, found("*.deb"))))
+
+	t.Run("no path of this machine is in it", func(t *testing.T) {
+		settings, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE", "GOCACHE").Output()
+		require.NoError(t, err)
+		here, err := os.Getwd()
+		require.NoError(t, err)
+		grep := []string{"-rlaF", "-e", here}
+		for _, path := range strings.Fields(string(settings)) {
+			grep = append(grep, "-e", path+"/")
+		}
+		trees := []string{filepath.Join(dist, "images"), filepath.Join(debian.root, "usr")}
+		search := exec.Command("grep", append(grep, trees...)...)
+		out, _ := search.CombinedOutput()
+		require.Empty(t, string(out))
+		require.Equal(t, 1, search.ProcessState.ExitCode(), "nothing is found")
+	})
+	t.Run("the image of the tool", func(t *testing.T) {
+		tool := stages["xpwc"]
+		tool.requirePacks(t, tool.entrypoint[0])
+		require.NoError(t, saying(tool.entry(t, "--version")))
+	})
+	t.Run("the image of the service", func(t *testing.T) {
+		service := stages["service"]
+		service.give(t)
+		n := &node{t: t, work: t.TempDir()}
+		args := []string{"-addr", "127.0.0.1:0", "-cache", "/models/selfie.xpwc", "-models", "/models", "selfie"}
+		n.start(service.entry(t, args...)).stop(t)
+		second := n.start(service.entry(t, args...))
+		n.requireNothingPacked(second)
+		second.stop(t)
+	})
+	t.Run("the package of Debian", func(t *testing.T) {
+		out, err := exec.Command("dpkg-deb", "--contents", found("*.deb")).Output()
+		require.NoError(t, err)
+		for _, path := range []string{"bin/xpwc", "include/xpwc.h", "include/xpwc.hpp", "include/xpwc_reader.h",
+			"lib/libxpwc.a", "lib/libxpwc.so", "lib/pkgconfig/xpwc.pc", "share/xpwc/reader/xpwc_reader.c",
+			"share/man/man1/xpwc-pack.1", "share/doc/xpwc/LICENSE"} {
+			require.Regexp(t, `(?m) root/root .* \./usr/`+regexp.QuoteMeta(path)+`( ->.*)?$`, string(out))
+		}
+		withSystem(t, debian, "usr/bin/xpwc")
+		debian.requirePacks(t, "/usr/bin/xpwc")
+	})
+	t.Run("the tarball, in a directory that is not the one it was made for", func(t *testing.T) {
+		if loaders, _ := filepath.Glob(filepath.Join(debian.root, "usr/lib/xpwc/ld-linux*")); len(loaders) > 0 {
+			t.Skip("the libc that this XNNPACK needs has a loader whose path is fixed")
+		}
+		opt := &image{root: t.TempDir(), user: "0"}
+		require.NoError(t, os.Chmod(opt.root, 0o755))
+		require.NoError(t, os.Mkdir(filepath.Join(opt.root, "opt"), 0o755))
+		require.NoError(t, saying(exec.Command("tar", "-xzf", found("*.tar.gz"), "-C", filepath.Join(opt.root, "opt"),
+			"--strip-components=1")))
+		withSystem(t, opt, "opt/bin/xpwc")
+		opt.requirePacks(t, "/opt/bin/xpwc")
+	})
+}
+
+func TestAProgramOfAnotherModuleIsShippedWithoutThePathOfThisOne(t *testing.T) {
+	if os.Getenv(reexec.Emulator) != "" {
+		t.Skip("the compilers are not emulated")
+	}
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	module := t.TempDir()
+	sums, err := os.ReadFile("go.sum")
+	require.NoError(t, err)
+	requirements, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	for name, content := range map[string]string{
+		"go.mod": strings.Replace(string(requirements), "module xpwc", "module serving", 1) +
+			"\nrequire xpwc v0.0.0\n\nreplace xpwc => " + here + "\n",
+		"go.sum":  string(sums),
+		"main.go": "package main\n\nimport \"xpwc\"\n\nfunc main() { println(xpwc.Version) }\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(module, name), []byte(content), 0o644))
+	}
+	ship := func(env string) (said, content string) {
+		cmd := exec.Command(filepath.Join(here, "scripts/ship"), "out", ".")
+		cmd.Dir, cmd.Env = module, append(os.Environ(), env)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		program, err := os.ReadFile(filepath.Join(module, "out/bin/serving"))
+		require.NoError(t, err)
+		return string(out), string(program)
+	}
+	said, content := ship("GOWORK=off")
+	require.Contains(t, said, "it does not after: go work init . "+here)
+	require.Contains(t, content, here)
+	cmd := exec.Command("go", "work", "init", ".", here)
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=")
+	require.NoError(t, saying(cmd))
+	said, content = ship("GOWORK=")
+	require.Empty(t, said)
+	require.NotContains(t, content, here)
+}
+
+// withSystem gives a tree what a program in it needs of the system.
+func withSystem(t *testing.T, i *image, program string) {
+	t.Helper()
+	require.NoError(t, saying(exec.Command("scripts/ship", "--system", i.root, filepath.Join(i.root, program))))
+}
+
+func TestTheImagesOfTheDocumentsCanBeBuilt(t *testing.T) {
+	containerfile, err := os.ReadFile("scripts/Containerfile")
+	require.NoError(t, err)
+	header, err := os.ReadFile("capi/include/xpwc.h")
+	require.NoError(t, err)
+	version := regexp.MustCompile(`#define XPWC_VERSION "(.*)"`).FindSubmatch(header)[1]
+	named := regexp.MustCompile(`(?:image: |--tag )registry\.example/([a-z]+):([0-9.]+)`)
+	for _, document := range []string{guide, "docs/shipping.md", "scripts/Containerfile"} {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		found := named.FindAllSubmatch(text, -1)
+		require.NotEmpty(t, found, document)
+		images := strings.Count(string(text), "image: ")
+		require.Equal(t, images, strings.Count(string(text), "image: registry.example/"), document)
+		for _, m := range found {
+			require.Contains(t, string(containerfile), "FROM scratch AS "+string(m[1])+"\n", document)
+			require.Equal(t, string(version), string(m[2]), document)
+		}
+	}
+}

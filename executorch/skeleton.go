@@ -1,0 +1,274 @@
+package executorch
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"xpwc/internal/flatbuf"
+	"xpwc/xnnpack"
+)
+
+// ErrSkeleton is matched by the error of opening what [Skeleton.Write] wrote: only the stock runtime loads that, with
+// its file of packed weights. Open the program that it was made of.
+var ErrSkeleton = errors.New("a skeleton, without weights: only ExecuTorch loads it, with its file of packed " +
+	"weights; use the program that it was made of")
+
+// ErrNoSkeleton is matched by the error of [Program.Skeleton] that says why there is none.
+var ErrNoSkeleton = errors.New("no skeleton can be made of it")
+
+// skeletonMark ends a skeleton, behind the program's segments, where ExecuTorch does not look.
+const skeletonMark = "\nxpwc skeleton: its weights are in a file of packed weights\n"
+
+// IsSkeleton reports whether a file that ends with these bytes, of which at least the last 128 are given, is one that
+// [Skeleton.Write] wrote.
+func IsSkeleton(end []byte) bool { return bytes.HasSuffix(end, []byte(skeletonMark)) }
+
+// A Skeleton is a program without the weights that its stock runtime finds in a file of packed weights.
+//
+// Without that file, or with another program's, the runtime packs what the skeleton has: kernels of zeros, and biases
+// that are no numbers. No output is one that might be believed then: all its elements are NaN or infinite. XNNPACK adds
+// the bias to all that a kernel computes. What limits a result may make of a NaN one of the limits, and these are
+// infinite at the nodes that the outputs are from.
+type Skeleton struct {
+	Kernels   int    // that are not in it
+	HoleBytes int64  // theirs, which take no space on the disk
+	FileBytes int64  // of the file, with the holes
+	Kept      []Kept // kernels that are in it, the most bytes first
+
+	program     *Program
+	holes, nans []*constant
+	half        map[*constant]bool // of nans, those in half precision
+}
+
+// Kept is why kernels are in a skeleton.
+type Kept struct {
+	Why     string
+	Kernels int
+	Bytes   int64
+}
+
+// Skeleton returns the skeleton of a .pte for a file of packed weights, of which packed reports whether it has an entry
+// that the stock runtime finds by a name. External data stays as it is. The error matches [ErrNoSkeleton], or is that
+// of reading the program.
+func (p *Program) Skeleton(packed func(name string) bool) (*Skeleton, error) {
+	for _, m := range p.methods {
+		if err := m.Runnable(); err != nil { // what reads its constants is not known
+			return nil, fmt.Errorf("%w: %w", ErrNoSkeleton, err)
+		}
+	}
+	nodes, err := p.weighedNodes(packed)
+	if err != nil {
+		return nil, err
+	}
+	p.keepShared(nodes)
+	for _, m := range p.methods {
+		never := m.whole.neverFinite(nodes)
+		for i, out := range m.whole.outputs {
+			if !never[xnnpack.ValueID(out)] {
+				return nil, fmt.Errorf("%s: method %q: %w: without its packed weights, output %d could be numbers "+
+					"that one might believe; it must be from a node that adds a bias of floats and limits nothing, "+
+					"and whose weights are in the .pte, and packed", p.Path(), m.name, ErrNoSkeleton, i)
+			}
+		}
+	}
+	s := &Skeleton{program: p, half: map[*constant]bool{}}
+	err = p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(skeletonMark)) })
+	seen, kept := map[string]bool{}, map[string]*Kept{}
+	for i := range p.plan.steps {
+		n := nodes[i]
+		if n == nil || seen[n.kernel.name] {
+			continue
+		}
+		seen[n.kernel.name] = true
+		if n.kept == "" {
+			s.Kernels, s.HoleBytes = s.Kernels+1, s.HoleBytes+n.kernel.at.Size
+			s.holes, s.nans = append(s.holes, n.kernel), append(s.nans, n.bias)
+			s.half[n.bias] = n.half
+			continue
+		}
+		if kept[n.kept] == nil {
+			kept[n.kept] = &Kept{Why: n.kept}
+		}
+		kept[n.kept].Kernels++
+		kept[n.kept].Bytes += n.kernel.at.Size
+	}
+	for _, k := range kept {
+		s.Kept = append(s.Kept, *k)
+	}
+	slices.SortFunc(s.Kept, func(a, b Kept) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Why, b.Why))
+	})
+	return s, err
+}
+
+// Write writes the skeleton into an empty file, which gets holes where the file system has them.
+func (s *Skeleton) Write(to *os.File) error {
+	if err := to.Truncate(s.FileBytes); err != nil {
+		return err
+	}
+	slices.SortFunc(s.holes, func(a, b *constant) int { return cmp.Compare(a.at.Offset, b.at.Offset) })
+	var wrong error
+	err := s.program.files.program().read(func(file []byte) {
+		at := int64(0)
+		write := func(end int64) {
+			if wrong == nil && end > at {
+				_, wrong = to.WriteAt(file[at:end], at)
+			}
+		}
+		for _, k := range s.holes {
+			write(k.at.Offset)
+			at = k.at.Offset + k.at.Size
+		}
+		write(int64(len(file)))
+	})
+	if err = errors.Join(err, wrong); err != nil {
+		return err
+	}
+	for _, b := range s.nans {
+		nan := []byte{0, 0, 0xc0, 0x7f}
+		if s.half[b] {
+			nan = []byte{0, 0x7e}
+		}
+		if _, err := to.WriteAt(bytes.Repeat(nan, int(b.at.Size)/len(nan)), b.at.Offset); err != nil {
+			return err
+		}
+	}
+	_, err = to.WriteAt([]byte(skeletonMark), s.FileBytes-int64(len(skeletonMark)))
+	return err
+}
+
+// A weighedNode is a node that packs a kernel.
+type weighedNode struct {
+	kernel, bias *constant // bias is nil if there is none
+	half         bool      // the bias is in half precision
+	kept         string    // why the kernel stays in the file; "" if it need not
+}
+
+// weighedNodes returns the nodes that pack a kernel, by their steps, with what of each node alone is against leaving it
+// out.
+func (p *Program) weighedNodes(packed func(name string) bool) (map[int]*weighedNode, error) {
+	all := part{plan: p.plan}
+	for i := range p.plan.steps {
+		all.steps = append(all.steps, i)
+	}
+	methods, err := readMethods(p.files.program().contents)
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[int]*weighedNode{}
+	for _, g := range all.weighted() {
+		ways := map[string]bool{}
+		for _, i := range g.Steps {
+			one := *g
+			one.Steps = []int{i}
+			ways[one.signature(p.plan)] = true
+		}
+		for _, i := range g.Steps {
+			w := p.plan.steps[i].operation.(weighted)
+			kernel, bias := w.weights()
+			n := &weighedNode{kernel: p.plan.values[kernel].constant}
+			nodes[i] = n
+			name := n.kernel.name
+			if bias != xnnpack.InvalidValue {
+				n.bias = p.plan.values[bias].constant
+				n.half = p.plan.values[bias].tensor.Type == xnnpack.Float16
+			}
+			inputs, _ := w.operands()
+			if n.bias != nil && p.plan.values[inputs[0]].tensor.Type != xnnpack.DynamicQInt8 {
+				name += n.bias.name // else the runtime finds it by the kernel alone
+			}
+			_, deconvolves := w.(deconvolution)
+			switch {
+			case n.bias == nil || !n.half && p.plan.values[bias].tensor.Type != xnnpack.Float32:
+				n.kept = "without a bias of floats, which can be NaN"
+			case !Named(n.kernel.name) || !Named(n.bias.name) || deconvolves || !packed(name):
+				n.kept = "not in the file of packed weights"
+			case n.kernel.file != 0 || n.bias.file != 0:
+				n.kept = "in another file than the .pte"
+			case len(ways) > 1:
+				n.kept = "packed in several ways"
+			case p.overlaps(n.kernel, methods) || p.overlaps(n.bias, methods):
+				n.kept = "where the program has other data too"
+			}
+		}
+	}
+	return nodes, nil
+}
+
+// overlaps reports whether the place of a constant is that of other named data, or of a tensor of a method.
+func (p *Program) overlaps(c *constant, methods []method) bool {
+	meets := func(at flatbuf.Span) bool {
+		return at.Offset < c.at.Offset+c.at.Size && c.at.Offset < at.Offset+at.Size
+	}
+	for _, e := range p.files.program().contents.named {
+		if e.name != c.name && meets(e.span) {
+			return true
+		}
+	}
+	for _, m := range methods {
+		for _, v := range m.values {
+			if v.tensor != nil && v.tensor.content != nil {
+				if t := v.tensor.content; t.name == c.name || t.name == "" && meets(t.at) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// keepShared keeps the kernels whose weights anything else than such nodes reads.
+func (p *Program) keepShared(nodes map[int]*weighedNode) {
+	for again := true; again; {
+		again = false
+		shared := map[string]bool{}
+		for i := range p.plan.steps {
+			n := nodes[i]
+			p.plan.use(&p.plan.steps[i], func(c *constant, _ use) {
+				if n == nil || n.kept != "" || c.name != n.kernel.name && c.name != n.bias.name {
+					shared[c.name] = true
+				}
+			})
+		}
+		for _, n := range nodes {
+			if n.kept == "" && (shared[n.kernel.name] || shared[n.bias.name]) {
+				n.kept, again = "read by others too, or its bias", true
+			}
+		}
+	}
+}
+
+// neverFinite returns the values of which all elements are NaN or infinite if the nodes whose kernels are left out pack
+// what a skeleton has.
+func (p part) neverFinite(nodes map[int]*weighedNode) map[xnnpack.ValueID]bool {
+	never := map[xnnpack.ValueID]bool{}
+	floats := func(id xnnpack.ValueID) bool {
+		v := &p.values[id]
+		return !v.host && (v.tensor.Type == xnnpack.Float32 || v.tensor.Type == xnnpack.Float16)
+	}
+	finite := func(id xnnpack.ValueID) bool { return !never[id] }
+	for _, i := range p.steps { // each after those whose results it reads
+		inputs, out := p.plan.steps[i].operands()
+		left := nodes[i] != nil && nodes[i].kept == ""
+		is := false
+		switch n := p.plan.steps[i].operation.(type) {
+		case fullyConnected:
+			is = left && unbounded(n.Activation)
+		case convolution:
+			is = left && unbounded(n.Activation)
+		case depthwise:
+			is = left && unbounded(n.Activation)
+		case reshape, transpose, slice, duplicate, concatenate, convert:
+			is = !slices.ContainsFunc(inputs, finite)
+		case elementwise:
+			sum := n.Op == xnnpack.Add || n.Op == xnnpack.Subtract
+			is = sum && unbounded(n.Activation) && (never[n.A] || never[n.B])
+		}
+		never[out] = is && floats(out)
+	}
+	return never
+}

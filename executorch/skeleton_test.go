@@ -1,0 +1,150 @@
+//go:build cgo
+
+package executorch
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// layer is a fully connected layer of a chain. Its kernel and its bias are named data.
+type layer struct {
+	out          int
+	kernel, bias string // no bias if it is ""
+	limits       []float32
+	constant     []byte // kernel's, for the first layer that names it
+}
+
+// chainOf makes a program of fully connected layers, one after the other, that ExecuTorch loads too.
+func chainOf(in int, layers ...layer) mprogram {
+	g := xgraph{values: []xtensor{{id: 0, datatype: dtFloat32, dims: []uint32{2, uint32(in)}, flags: externalInput}}}
+	last := uint32(0)
+	for i, l := range layers {
+		id := uint32(10 * (i + 1))
+		out := xtensor{id: id, datatype: dtFloat32, dims: []uint32{2, uint32(l.out)}, external: none}
+		if i == len(layers)-1 {
+			out.external, out.flags = 1, externalOutput
+		}
+		if l.constant == nil {
+			l.constant = floats(sequence(l.out*in, 7)...)
+		}
+		g.constants = append(g.constants, blobConstant{l.kernel, l.constant})
+		g.values = append(g.values, out, xtensor{id: id + 1, datatype: dtFloat32,
+			dims: []uint32{uint32(l.out), uint32(in)}, constant: uint32(len(g.constants)), external: none})
+		bias := none
+		if l.bias != "" {
+			bias = id + 2
+			g.constants = append(g.constants, blobConstant{l.bias, floats(sequence(l.out, 3)...)})
+			g.values = append(g.values, xtensor{id: bias, datatype: dtFloat32, dims: []uint32{uint32(l.out)},
+				constant: uint32(len(g.constants)), external: none})
+		}
+		g.nodes = append(g.nodes, xnode{kind: 2, fields: slots(last, id+1, bias, id, 0), limits: l.limits})
+		last, in = id, l.out
+	}
+	p := around(g)
+	p.constants, p.segments = []uint64{0}, append(p.segments, nil)
+	p.methods[0].buffers = []uint64{0}
+	return p
+}
+
+var relu = []float32{0, 1e6}
+
+func all(string) bool { return true }
+
+// written returns the bytes of a program's skeleton.
+func written(t *testing.T, s *Skeleton) []byte {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "skeleton.pte"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	require.NoError(t, s.Write(f))
+	b, err := os.ReadFile(f.Name())
+	require.NoError(t, err)
+	return b
+}
+
+func TestASkeletonHasEverythingButKernelsAndItsBiasesAreNoNumbers(t *testing.T) {
+	content := chainOf(6, layer{out: 5, kernel: "k1", bias: "b1", limits: relu},
+		layer{out: 4, kernel: "k2", bias: "b2"}).bytes()
+	p := openBytes(t, content)
+	s, err := p.Skeleton(all)
+	require.NoError(t, err)
+	require.Equal(t, 2, s.Kernels)
+	require.EqualValues(t, 4*(6*5+5*4), s.HoleBytes)
+	require.Empty(t, s.Kept)
+	got := written(t, s)
+	require.EqualValues(t, len(got), s.FileBytes)
+
+	want := bytes.Clone(content)
+	for _, e := range p.files.program().contents.named {
+		if strings.HasPrefix(e.name, "k") {
+			clear(want[e.span.Offset:][:e.span.Size])
+		} else {
+			copy(want[e.span.Offset:], bytes.Repeat([]byte{0, 0, 0xc0, 0x7f}, int(e.span.Size)/4))
+		}
+	}
+	require.True(t, bytes.Equal(want, got[:len(want)]))
+	_, err = Open(save(t, got))
+	require.ErrorIs(t, err, ErrSkeleton)
+	_, err = OpenFile(save(t, got))
+	require.ErrorIs(t, err, ErrSkeleton)
+	require.True(t, IsSkeleton(got[len(got)-128:]))
+	require.False(t, IsSkeleton(content))
+}
+
+func TestWhatOthersReadOrNoBiasPoisonsStaysInASkeleton(t *testing.T) {
+	last := layer{out: 4, kernel: "last", bias: "last bias"}
+	square := func(kernel, bias string) layer { return layer{out: 4, kernel: kernel, bias: bias} }
+	packsLast := func(name string) bool { return name == "last"+"last bias" }
+	for name, c := range map[string]struct {
+		layers []layer
+		packed func(string) bool
+		why    string
+	}{
+		"no bias":     {[]layer{square("k", ""), last}, all, "without a bias of floats, which can be NaN"},
+		"not packed":  {[]layer{square("k", "b"), last}, packsLast, "not in the file of packed weights"},
+		"two biases":  {[]layer{square("k", "b"), square("k", "c"), last}, all, "packed in several ways"},
+		"shared bias": {[]layer{square("k", "b"), {out: 4, kernel: "l"}, square("l", "b"), last}, all, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := openBytes(t, chainOf(4, c.layers...).bytes()).Skeleton(c.packed)
+			require.NoError(t, err)
+			why := []string{}
+			for _, k := range s.Kept {
+				why = append(why, k.Why)
+			}
+			if c.why != "" {
+				require.Equal(t, []string{c.why}, why)
+			} else {
+				require.Contains(t, why, "read by others too, or its bias")
+			}
+			require.Equal(t, 1, s.Kernels, "the last one")
+		})
+	}
+}
+
+func TestAProgramWhoseOutputsCouldBeBelievedHasNoSkeleton(t *testing.T) {
+	first := layer{out: 4, kernel: "first", bias: "first bias"}
+	for name, last := range map[string]layer{
+		"limited":     {out: 4, kernel: "k", bias: "b", limits: relu},
+		"without":     {out: 4, kernel: "k"},
+		"not in file": {out: 4, kernel: "absent", bias: "b"},
+	} {
+		p := openBytes(t, chainOf(4, first, last).bytes())
+		_, err := p.Skeleton(func(name string) bool { return !strings.HasPrefix(name, "absent") })
+		require.ErrorIs(t, err, ErrNoSkeleton, name)
+		require.ErrorContains(t, err, "output 0", name)
+	}
+	for _, name := range []string{"no_weights", "deconvolution", "no_names"} {
+		p, err := Open(filepath.Join("testdata", name+".pte"))
+		require.NoError(t, err)
+		_, err = p.Skeleton(all)
+		require.ErrorIs(t, err, ErrNoSkeleton, name)
+		require.NoError(t, p.Close())
+	}
+}

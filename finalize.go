@@ -1,0 +1,168 @@
+package xpwc
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/writer"
+)
+
+// Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set
+// up. It gives back the unpacked tensors that packing consumed and has what was packed brought to the disk in a
+// moment, without waiting for it. Calling it again returns the same.
+//
+// An error says that the runtime must not be used, or why XNNPACK could not create it: the first that a callback had no
+// way to return, among them ErrNotEager, ErrSourceChanged and ErrLost, with Options.Strict also ErrDamaged. What went
+// wrong without harm to the runtime is in Stats.LastError and is given to Options.Logger.
+func (s *Session) Finalize() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stage == stageClosed {
+		return fmt.Errorf("finalize: %w", ErrClosed)
+	}
+	if s.stage == stageFinalized {
+		return errors.Join(s.err, s.user.Lost())
+	}
+	lost := s.finalize()
+	err := errors.Join(s.err, lost)
+	s.countLoad(err)
+	s.cache.watchSize()
+	return err
+}
+
+// finalize returns why what the runtime uses is lost, if it is.
+func (s *Session) finalize() (lost error) {
+	s.stage = stageFinalized
+	s.digests.Wait()
+	end := s.lookAgain()
+	end.Errors = errors.Join(s.remarks...)
+	for _, p := range s.packings { // XNNPACK gave up on them
+		s.discard(p)
+	}
+	changed, lost := s.user.Finish(end)
+	s.err = errors.Join(changed, s.err)
+	s.restamps, s.packings, s.announced, s.remarks = nil, nil, nil, nil
+	s.note(s.dropScratch())
+	for _, src := range s.sources {
+		if src.consumed && !src.retain.Load() {
+			s.note(src.free())
+			s.freed++
+		} else {
+			s.kept = append(s.kept, src)
+		}
+	}
+	s.sources, s.newSources, s.unfilled, s.asked = nil, entries.Stock[source]{}, nil, weight{} // there may be a million
+	s.note(errors.Join(s.computed.drop(), s.desk.Close()))
+	s.onDesk = nil
+	s.addresses = nil
+	s.provider.finalize()
+	return lost
+}
+
+// lookAgain asks everything that the session loaded from whether it changed, once all of it was read, and returns an
+// error if something has: of a source that changed while it was packed nobody knows whether a packing or a digest is of
+// the old content, of the new, or of both. A session that packed nothing, but found entries by the content, may have
+// found some of the old content and some of the new.
+func (s *Session) lookAgain() (end writer.Ending) {
+	unfinished := s.user.Unfinished(func(o *entries.Origin) bool { return s.watches[o.Watch.(*watch).Watch] == nil })
+	defer unfinished.Unpin()
+	end.Restamps, end.Variants = s.restamps, variants(unfinished.Own)
+	for _, o := range unfinished.Own {
+		readAll(o.Kernel, o.Bias)
+	}
+	for _, r := range s.restamps {
+		readAll(r.Kernel, r.Bias)
+	}
+	uses := s.work != workNone || unfinished.Others
+	for _, w := range s.watches {
+		uses = uses || w.read
+	}
+	for _, other := range unfinished.Asked {
+		end.Changed = errors.Join(end.Changed, other.Changed())
+	}
+	if !uses && len(s.restamps) == 0 {
+		return end
+	}
+	for _, w := range s.watches {
+		if err := w.Changed(); err != nil {
+			end.Changed = errors.Join(end.Changed, err)
+			s.cache.countChanged(w)
+		}
+	}
+	if end.Changed != nil && !uses {
+		end.Changed, end.Restamps = nil, nil // nothing that was found depends on it
+	}
+	return end
+}
+
+// variants returns what was packed here of kernels with several ways to be packed, but for what all of them turned out
+// to give: a runtime whose creation was cut short has seen only some.
+func variants(own []writer.Own) (variants []*entries.Entry) {
+	unseen := map[*entries.Entry]int32{} // uses
+	for _, o := range own {
+		p := &o.Kernel.Reader.(*source).packing
+		if !p.ambiguous() {
+			continue
+		}
+		if _, known := unseen[o.Entry]; !known {
+			unseen[o.Entry] = p.uses
+		}
+		unseen[o.Entry]--
+	}
+	for e, n := range unseen {
+		if n > 0 {
+			variants = append(variants, e)
+		}
+	}
+	return variants
+}
+
+// readAll has everything read that will be said of tensors. Whoever needs it sees the errors.
+func readAll(contents ...*entries.Content) {
+	for _, c := range contents {
+		if c != nil {
+			_, _ = c.Digest()
+		}
+	}
+}
+
+// countChanged takes note that a source changed.
+func (c *core) countChanged(w *watch) {
+	c.events.add(slog.LevelWarn, "source changed while it was packed", slog.String("source", w.source))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sourcesChanged++
+}
+
+// countLoad counts the load that Finalize ends with an error or nil.
+func (s *Session) countLoad(err error) {
+	outcome := LoadMapped
+	switch {
+	case err != nil:
+		outcome = LoadFailed
+	case s.work == workNew:
+		outcome = LoadPacked
+	}
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	loads := c.loads[outcome]
+	loads.add(time.Since(s.begun))
+	c.loads[outcome] = loads
+	c.expected = min(len(s.kept)+s.freed, mostExpected)
+}
+
+// watchSize reports, once, that the file cannot hold what is used of it at the same time.
+func (c *core) watchSize() {
+	most := c.options.MaxBytes
+	if most == 0 {
+		return
+	}
+	if used := c.writer.Figures().MappedBytes; used > most && !c.overflowed.Swap(true) {
+		c.events.add(slog.LevelWarn, "MaxBytes is less than what is used at a time: each start packs some again",
+			slog.Int64("max_bytes", most), slog.Int64("used_bytes", used))
+	}
+}

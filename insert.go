@@ -1,0 +1,437 @@
+package xpwc
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/format"
+	"xpwc/internal/mapped"
+	"xpwc/internal/osdisk"
+	"xpwc/internal/store"
+	"xpwc/internal/writer"
+)
+
+// A space is what XNNPACK packs into.
+type space struct {
+	store.Reservation
+	kind    packingKind
+	start   time.Time
+	took    time.Duration // the packing
+	sources []*source     // that will be read for it, as far as it was announced
+
+	reason Reason // why it stays in private memory, or ""
+}
+
+type packingKind int
+
+const (
+	inFile packingKind = iota
+	inScratch
+	inPrivate
+)
+
+// reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
+func (s *Session) reserve(n uint64) []byte {
+	p := s.reserveSpace(n)
+	if p.kind == inPrivate && !fitsArena(n) && p.Region != nil {
+		_ = osdisk.Supply(p.Region.Data()) // all of it is about to be written, and so it takes half as long
+	}
+	return p.Data
+}
+
+// reserveSpace returns what reserve does with where it lies; it has no bytes if there are none.
+func (s *Session) reserveSpace(n uint64) (p space) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stage != stageLoading {
+		s.fail(fmt.Errorf("reserve %d bytes: %w", n, ErrFinalized))
+		return space{}
+	}
+	announced := s.announced
+	s.announced = nil
+	start := time.Now()
+	var err error
+	switch {
+	case announced != nil && announced.failed:
+		return space{}
+	case announced == nil || announced.compare:
+		p, err = s.reserveScratch(n)
+	case announced.named:
+		p, err = s.reserveKept(n, announced.names())
+	default:
+		p, err = s.reservePrivate(n)
+	}
+	if err != nil {
+		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
+		return space{}
+	}
+	p.start = start
+	if announced != nil {
+		p.sources = announced.sources
+	}
+	s.packings[addressOf(p.Data)] = p
+	return p
+}
+
+// reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
+// the reason counted later, in private memory.
+func (s *Session) reserveKept(n uint64, names int) (space, error) {
+	for !s.cache.inMemory() {
+		s.becomeWriter()
+		if s.noFile != "" {
+			break
+		}
+		r, err := s.user.Reserve(n, uint64(names), uint64(max(s.total-s.done, 0)))
+		switch {
+		case err == nil:
+			return space{Reservation: r, kind: inFile}, nil
+		case !errors.Is(err, ErrReplaced): // else it begins anew with the file that is there then
+			s.noFile = ReasonDisk
+		}
+	}
+	return s.reservePrivate(n)
+}
+
+func (s *Session) reservePrivate(n uint64) (space, error) {
+	r, err := s.cache.arena.alloc(n)
+	return space{Reservation: r, kind: inPrivate}, err
+}
+
+// reserveScratch reserves space that is used again for the next packing. Should XNNPACK reserve twice before it hands
+// in what it packed, the second reservation is private memory.
+func (s *Session) reserveScratch(n uint64) (space, error) {
+	if s.busy {
+		return s.reservePrivate(n)
+	}
+	if s.scratch == nil || uint64(len(s.scratch.Data())) < n {
+		if err := s.dropScratch(); err != nil {
+			return space{}, err
+		}
+		r, err := newAnonymousRegion(n)
+		if err != nil {
+			return space{}, err
+		}
+		s.scratch = r
+	}
+	s.busy = true
+	r := store.Reservation{Region: s.scratch.Retain(), Data: s.scratch.Data()[:n:n]}
+	return space{Reservation: r, kind: inScratch}, nil
+}
+
+func (s *Session) dropScratch() error {
+	if s.scratch == nil {
+		return nil
+	}
+	r := s.scratch
+	s.scratch, s.busy = nil, false
+	return r.Release()
+}
+
+// insert serves XNNPACK's look_up_or_insert: the address where size bytes equal to those at the packed address stay.
+// It never fails: what goes wrong is kept for Finalize, and the bytes stay where they were packed.
+func (s *Session) insert(key lookUpKey, packed uintptr, size uint64) uintptr {
+	progress, read, address := s.insertQuietly(key, packed, size)
+	for _, src := range read {
+		src.didRead()
+	}
+	if progress != nil {
+		s.reportProgress(*progress)
+	}
+	return address
+}
+
+// reportProgress calls the host's progress function. Its panic must not keep XNNPACK from the address.
+func (s *Session) reportProgress(p Progress) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.remark(fmt.Errorf("panic in Options.Progress: %v", r))
+		}
+	}()
+	if s.cache.progress != nil {
+		s.cache.progress(p)
+	}
+}
+
+// insertQuietly does what insert does, but for what is to be done without locks: it returns what the host is given, and
+// the sources that were read.
+func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
+	progress *Progress, read []*source, address uintptr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.weight(key)
+	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
+		if w.named {
+			if e := w.answer(); e != nil {
+				return nil, nil, addressOf(e.Data)
+			}
+		}
+	}
+	p, ok := s.packings[packed]
+	if !ok || size > uint64(len(p.Data)) {
+		s.fail(fmt.Errorf("XNNPACK hands in %d bytes at %#x, which were not reserved", size, packed))
+		return nil, nil, packed
+	}
+	delete(s.packings, packed)
+	if read = p.sources; read == nil { // packed without a look-up
+		read = w.sources()
+		for _, src := range read {
+			src.willRead()
+		}
+	}
+	for _, src := range w.sources() {
+		if src.presence != present {
+			s.fail(fmt.Errorf("tensor %q was packed without a look-up: %w", src.name, ErrNotEager))
+			w.named = false
+		}
+	}
+	s.work = max(s.work, workEqual)
+	p.took = time.Since(p.start)
+	p.Data = p.Data[:size:size]
+	if w.named {
+		s.presumePacked(w)
+	}
+	e := s.keepPacked(w, p)
+	s.clearDesk(p.sources)
+	if w.named {
+		w.setAnswer(e)
+	}
+	progress = &Progress{Name: e.Name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}
+	return progress, read, addressOf(e.Data)
+}
+
+// look returns the entries under a weight's key, each with one more reference to its memory: see User.Free.
+func (s *Session) look(w *weight) []writer.View {
+	for {
+		seen, index := s.user.Hold(&w.Query)
+		if index == nil {
+			return seen
+		}
+		s.survey(w, index)
+	}
+}
+
+// withBytes returns those of the entries that have the bytes b.
+func withBytes(seen []writer.View, b []byte) (equal []*entries.Entry) {
+	for _, v := range seen {
+		if hasBytes(v.Entry, b) {
+			equal = append(equal, v.Entry)
+		}
+	}
+	return equal
+}
+
+// hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
+func hasBytes(e *entries.Entry, b []byte) (same bool) {
+	_ = mapped.Faultless(func() { same = bytes.Equal(e.Data, b) })
+	return same
+}
+
+// keepPacked finds or makes the entry for what was just packed, which the session uses from here on. What is stored
+// under its name is compared without a lock; if that has changed meanwhile, it is compared again.
+func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
+	if !w.named {
+		return s.keepUnnamed(p)
+	}
+	kernel := &w.kernel.packing
+	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
+	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which. What a host packed that
+	// knew too little must not be believed by one that says no more.
+	variant := kernel.compare || !kernel.known() && uniform(w.kernel.content)
+	var sum *writer.Sum
+	if len(p.Data) <= hashedAtOnce {
+		sum = writer.SumOf(p.Data)
+	}
+	for {
+		seen := s.look(w)
+		lots := compare(s.cache.options.Verify == VerifyRepack, s.rivals(w, p, seen))
+		taken := slices.Index(lots, writer.Taken)
+		if taken < 0 && w.presumed { // what is not equal must be known to be of this layout
+			s.user.Free(seen)
+			s.makeSure(w)
+			return s.keepPacked(w, p)
+		}
+		if taken < 0 && !s.stays(p) {
+			s.user.Free(seen)
+			if p.kind == inFile || !s.becomeWriter() { // another process may have packed it while we waited
+				p = s.place(p, len(w.Key.Kernel)+len(w.Key.Bias))
+			}
+			continue
+		}
+		if taken >= 0 && w.answer() == seen[taken].Entry {
+			lots[taken] = writer.Tied
+		}
+		packed := s.packedFrom(w, p, variant)
+		packed.Sum = sum
+		e, made := s.user.Keep(&w.Query, &packed, seen, lots)
+		s.user.Free(seen)
+		switch {
+		case made:
+			s.keptPacked(packed.Reason)
+			return e
+		case e != nil:
+			s.discard(p)
+			s.restampLater(w, &seen[taken])
+			return e
+		}
+	}
+}
+
+// packedFrom describes what was packed of a weight.
+func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
+	packed := writer.Packed{
+		Kernel: &w.kernel.is, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile, Took: p.took,
+	}
+	packed.Record.Key = w.Key
+	w.kernel.packing.describe(&packed.Record, len(p.Data), w.kernel.has().copyOf != nil)
+	if variant {
+		packed.Record.Flags |= format.Variant
+	}
+	if p.kind != inFile && !s.cache.inMemory() {
+		packed.Reason = string(cmp.Or(p.reason, s.noFile))
+	}
+	return packed
+}
+
+// keptPacked takes note of what a new entry means for the session's load.
+func (s *Session) keptPacked(reason string) {
+	s.work = workNew
+	if reason != "" {
+		s.reportPrivate(Reason(reason))
+	}
+}
+
+// reportPrivate reports the first packing into private memory for a reason.
+func (s *Session) reportPrivate(why Reason) {
+	c := s.cache
+	if !c.events.firstPrivate(why) {
+		return
+	}
+	level := slog.LevelWarn
+	attributes := []slog.Attr{slog.String("reason", string(why))}
+	switch last := c.writer.Figures().LastError; {
+	case why == ReasonUnnamed, c.options.ReadOnly: // as the host has it
+		level = slog.LevelInfo
+	case why != ReasonBusy && last != nil:
+		attributes = append(attributes, slog.Any("error", last))
+	}
+	c.events.add(level, "packing into private memory", attributes...)
+}
+
+// uniform reports whether all bytes are the same.
+func uniform(b []byte) bool {
+	return len(b) > 1 && bytes.Equal(b[1:], b[:len(b)-1])
+}
+
+// rivals finds out what there is to know of the entries under the key of what was packed.
+func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
+	rivals := make([]rival, len(seen))
+	for i := range seen {
+		rivals[i].equal = hasBytes(seen[i].Entry, p.Data)
+		if rivals[i].equal && s.cache.options.Verify != VerifyRepack {
+			return rivals
+		}
+	}
+	for i := range seen {
+		v, r := &seen[i], &rivals[i]
+		if r.content = s.hasContent(w, v); !r.content || r.equal {
+			continue
+		}
+		r.seed = v.Seed
+		r.sound = !v.Durable || writer.HasItsSum(v.Entry)
+		r.unchecked = v.Durable && !v.Verified && v.Flags&format.Variant == 0
+		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
+	}
+	return rivals
+}
+
+// hasContent reports whether an entry was packed from the content that this session has.
+func (s *Session) hasContent(w *weight, v *writer.View) bool {
+	same := sameContent(w, v)
+	for same == unknown {
+		s.learnContent(w, v)
+		if v.Kernel != nil { // it may say so itself by now
+			*v = s.user.Look(v.Entry, w.Seed)
+		}
+		same = sameContent(w, v)
+	}
+	return same == yes
+}
+
+// stays reports whether what was packed can stay where it is: unless that is only for comparing, or the file has room
+// for it.
+func (s *Session) stays(p space) bool {
+	return p.kind == inFile || p.kind == inPrivate && (s.cache.inMemory() || s.noFile != "" || p.reason != "")
+}
+
+// place moves what was packed to where a new entry belongs.
+func (s *Session) place(p space, names int) space {
+	to, err := s.reserveKept(uint64(len(p.Data)), names)
+	return s.moved(p, to, ReasonDisk, err)
+}
+
+// moved returns what was packed where it was moved to. If there is no memory for a copy, it stays for good.
+func (s *Session) moved(p, to space, otherwise Reason, err error) space {
+	if err != nil {
+		s.remark(err)
+		if p.kind == inScratch { // the packing's reference to the region goes to the entry
+			s.note(s.dropScratch())
+		}
+		p.kind, p.reason = inPrivate, otherwise
+		return p
+	}
+	copy(to.Data, p.Data)
+	s.user.CountCopied(len(p.Data))
+	s.discard(p)
+	p.kind, p.Reservation = to.kind, to.Reservation
+	return p
+}
+
+// keepUnnamed keeps what nothing identifies in private memory, once for each content; the session uses it from here on.
+func (s *Session) keepUnnamed(p space) *entries.Entry {
+	sum := DigestOf(p.Data)
+	for {
+		seen := s.user.HoldUnnamed(sum)
+		equal := withBytes(seen, p.Data)
+		var known *entries.Entry
+		if len(equal) > 0 {
+			known = equal[0]
+		} else if p.kind == inScratch {
+			s.user.Free(seen)
+			to, err := s.reservePrivate(uint64(len(p.Data)))
+			p = s.moved(p, to, ReasonUnnamed, err)
+			continue
+		}
+		packed := writer.Packed{Space: p.Reservation, InFile: p.kind == inFile, Took: p.took}
+		e, made := s.user.KeepUnnamed(sum, &packed, seen, known)
+		s.user.Free(seen)
+		switch {
+		case made:
+			s.keptPacked(writer.ReasonUnnamed)
+			return e
+		case e != nil:
+			s.discard(p)
+			return e
+		}
+	}
+}
+
+// discard gives up the space of a packing whose bytes are elsewhere.
+func (s *Session) discard(p space) {
+	switch p.kind {
+	case inFile:
+		s.user.Cancel(p.Reservation)
+	case inScratch:
+		s.busy = false
+		s.note(p.Region.Release())
+	case inPrivate:
+		s.note(p.Region.Release())
+	}
+}

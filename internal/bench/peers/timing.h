@@ -1,0 +1,29 @@
+// What the hosts of make bench-peers measure alike. Define _GNU_SOURCE before it is included.
+#ifndef XPWC_BENCH_PEERS_TIMING_H
+#define XPWC_BENCH_PEERS_TIMING_H
+
+#include <stdlib.h>
+#include <time.h>
+
+static double milliseconds(clockid_t clock) {
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return 1e3 * t.tv_sec + 1e-6 * t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+// steady returns the median of inferences, each of which returns its milliseconds: as many as xpwc bench takes it of.
+static double steady(double (*infer)(void)) {
+	enum { least = 5, most_times = 50 };
+	double times[most_times], sum = 0;
+	int n = 0;
+	while (n < least || (n < most_times && sum < 1000)) sum += times[n++] = infer();
+	qsort(times, n, sizeof *times, by_value);
+	return times[n / 2];
+}
+
+#endif

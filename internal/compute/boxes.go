@@ -1,0 +1,68 @@
+package compute
+
+import "math"
+
+// A Suppression says which boxes are too near to better ones.
+type Suppression struct {
+	Overlap float32 // of two boxes' intersection in their union, from which on the one with the lower score goes
+	Least   float32 // no box with this score or a lower one stays
+	Sigma   float32 // if it is more than 0, overlapping lowers the score, by exp(-overlap²/(2 sigma))
+}
+
+// Boxes fills selected with the indices of boxes, [n, 4], that stay, and best with their scores, the best one first, of
+// equal ones that with the lower index; and zeros after them. It returns how many there are. Two opposite corners of a
+// box are given, y and x of each.
+func (s Suppression) Boxes(selected, best, boxes, scores Array) (count int) {
+	clear(selected.Data)
+	clear(best.Data)
+	left := make([]float32, product(scores.Shape)) // of each box the score, or Least if it is gone
+	for i := range left {
+		left[i] = float32(scores.Number(i))
+	}
+	for ; count < product(selected.Shape); count++ {
+		at := -1
+		for i, score := range left {
+			if score > s.Least && (at < 0 || score > left[at]) {
+				at = i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		selected.Put(count, float64(at))
+		best.Put(count, float64(left[at]))
+		left[at] = s.Least
+		chosen := boxOf(boxes, at)
+		for i, score := range left {
+			if !(score > s.Least) {
+				continue
+			}
+			overlap := chosen.overlap(boxOf(boxes, i))
+			switch {
+			case overlap >= s.Overlap:
+				left[i] = s.Least
+			case s.Sigma > 0:
+				left[i] *= float32(math.Exp(float64(-0.5 / s.Sigma * overlap * overlap)))
+			}
+		}
+	}
+	return count
+}
+
+type box struct{ top, left, bottom, right float32 }
+
+func boxOf(boxes Array, i int) box {
+	at := func(k int) float32 { return float32(boxes.Number(4*i + k)) }
+	return box{min(at(0), at(2)), min(at(1), at(3)), max(at(0), at(2)), max(at(1), at(3))}
+}
+
+func (b box) area() float32 { return (b.bottom - b.top) * (b.right - b.left) }
+
+// overlap is which part the intersection is of the union.
+func (b box) overlap(o box) float32 {
+	if b.area() <= 0 || o.area() <= 0 {
+		return 0
+	}
+	common := max(min(b.bottom, o.bottom)-max(b.top, o.top), 0) * max(min(b.right, o.right)-max(b.left, o.left), 0)
+	return common / (b.area() + o.area() - common)
+}

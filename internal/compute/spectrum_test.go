@@ -1,0 +1,48 @@
+package compute
+
+import (
+	"math"
+	"math/cmplx"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/models"
+)
+
+// TestASpectrumIsThatOfTheDefinition compares images of all kinds of sizes with the sum over their pixels.
+func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
+	for _, c := range []struct{ rows, columns, height, width int }{
+		{1, 1, 1, 1}, {1, 16, 1, 16}, {1, 13, 1, 16}, {1, 20, 1, 16}, {8, 4, 8, 4}, {5, 9, 4, 8}, {3, 3, 8, 2},
+		{4, 3, 4, 1},
+	} {
+		const images = 2
+		in := of(models.Float32, []int{images, c.rows, c.columns})
+		for i := range product(in.Shape) {
+			in.Put(i, math.Sin(float64(i*i)))
+		}
+		half := c.width/2 + 1
+		out := Array{models.Int64, []int{images, c.height, half}, make([]byte, 8*images*c.height*half)}
+		require.NoError(t, RealFFT2D(out, in, c.height, c.width))
+		of32 := func(f func(complex128) float64) []float64 {
+			parts := of(models.Float32, out.Shape)
+			require.NoError(t, FromComplex(f, parts, out))
+			return parts.list()
+		}
+		re := of32(func(z complex128) float64 { return real(z) })
+		im, size := of32(func(z complex128) float64 { return imag(z) }), of32(cmplx.Abs)
+		for i := range product(out.Shape) {
+			n, v, u := i/half/c.height, i/half%c.height, i%half
+			var want complex128
+			for y := range min(c.rows, c.height) {
+				for x := range min(c.columns, c.width) {
+					turns := float64(v*y)/float64(c.height) + float64(u*x)/float64(c.width)
+					want += complex(in.Number((n*c.rows+y)*c.columns+x), 0) * cmplx.Rect(1, -2*math.Pi*turns)
+				}
+			}
+			require.InDelta(t, real(want), re[i], 1e-5, "%v %d", c, i)
+			require.InDelta(t, imag(want), im[i], 1e-5, "%v %d", c, i)
+			require.InDelta(t, cmplx.Abs(want), size[i], 1e-5, "%v %d", c, i)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+//go:build unix
+
+package osdisk
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"xpwc/internal/fd"
+)
+
+// held are the directories of this process that names are looked up in by descriptor, by their paths.
+var held = struct {
+	sync.Mutex
+	directories map[string]*heldDirectory
+}{directories: map[string]*heldDirectory{}}
+
+type heldDirectory struct {
+	*os.File
+	path  string
+	users int // who has it held, and who looks a name up in it now
+}
+
+// Hold implements [store.Holder]. Where files may be anybody's, so may directories.
+func (o Files) Hold(path string) (release func(), err error) {
+	if o.Insecure {
+		return func() {}, nil
+	}
+	dir := filepath.Dir(path)
+	if d := heldAt(dir, nil); d != nil {
+		return d.release, nil
+	}
+	f, err := fd.Open(dir, searching|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	d := heldAt(dir, f)
+	if d.File != f { // somebody else was first
+		_ = f.Close()
+	}
+	return d.release, nil
+}
+
+// heldAt returns the directory that is held at a path, for one user more: what was opened if there is none.
+func heldAt(path string, opened *os.File) *heldDirectory {
+	held.Lock()
+	defer held.Unlock()
+	d := held.directories[path]
+	if d == nil && opened != nil {
+		d = &heldDirectory{File: opened, path: path}
+		held.directories[path] = d
+	}
+	if d != nil {
+		d.users++
+	}
+	return d
+}
+
+func (d *heldDirectory) release() {
+	if d.leave() {
+		_ = d.Close()
+	}
+}
+
+// leave takes a user away, and reports whether it was the last one.
+func (d *heldDirectory) leave() (last bool) {
+	held.Lock()
+	defer held.Unlock()
+	if d.users--; d.users > 0 {
+		return false
+	}
+	delete(held.directories, d.path)
+	return true
+}
+
+// at calls do with what a path is to be looked up by: its name in a directory that is held, or itself. Its error is
+// one of that path.
+func at(operation, path string, do func(dir int, name string) error) error {
+	dir, name := unix.AT_FDCWD, path
+	if d := heldAt(filepath.Dir(path), nil); d != nil {
+		defer d.release()
+		dir, name = int(d.Fd()), filepath.Base(path)
+	}
+	for {
+		switch err := do(dir, name); err {
+		case nil:
+			return nil
+		case unix.EINTR:
+		default:
+			return &fs.PathError{Op: operation, Path: path, Err: err}
+		}
+	}
+}
+
+// openAt opens a file as [fd.Open] does.
+func openAt(path string, flags int, permissions fs.FileMode) (f *os.File, err error) {
+	err = at("open", path, func(dir int, name string) error {
+		descriptor, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, uint32(permissions.Perm()))
+		if err == nil {
+			_ = unix.SetNonblock(descriptor, false) // by which os.NewFile knows what is for the poller
+			f = os.NewFile(uintptr(descriptor), path)
+		}
+		return err
+	})
+	return f, err
+}
+
+func rename(from, to string) error { // of one directory
+	return at("rename", from, func(dir int, name string) error {
+		if dir == unix.AT_FDCWD {
+			return unix.Rename(from, to)
+		}
+		return unix.Renameat(dir, name, dir, filepath.Base(to))
+	})
+}
+
+func remove(path string) error {
+	return at("remove", path, func(dir int, name string) error { return unix.Unlinkat(dir, name, 0) })
+}

@@ -1,0 +1,54 @@
+//go:build cgo && linux
+
+package stock
+
+/*
+#cgo CFLAGS: -std=gnu11 -Wall -Wextra
+#cgo LDFLAGS: -lcpuinfo -ldl
+#include <stdlib.h>
+#include "pack.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"xpwc/xnnpack"
+)
+
+// Pack packs the model, for which the process must be a new one that is used for nothing else: the library stays in it,
+// what the level hides stays hidden, and what LiteRT logs goes to standard error. The error matches ErrTaken if the
+// file would give wrong answers, and is that of xnnpack.LimitCPU if the level cannot be had.
+func (j Job) Pack() error {
+	library, model := C.CString(j.Library), C.CString(j.Model)
+	defer C.free(unsafe.Pointer(library))
+	defer C.free(unsafe.Pointer(model))
+	if wrong := C.xpwc_litert_load(library); wrong != nil {
+		return fmt.Errorf("%s: %s", j.Library, C.GoString(wrong))
+	}
+	if j.CPU != "native" {
+		known := C.xpwc_litert_knows_cpuinfo()
+		if err := xnnpack.LimitCPU(j.CPU); err != nil {
+			return err
+		}
+		if !known || !C.xpwc_litert_limit_cpu() {
+			return fmt.Errorf("%s: its cpuinfo is another than that of this program, which cannot hide features "+
+				"from it: pack on a CPU of level %s", j.Library, j.CPU)
+		}
+	}
+	into, err := syscall.Dup(int(j.Into.Fd())) // which LiteRT closes
+	if err != nil {
+		return err
+	}
+	var taken C.long
+	if wrong := C.xpwc_litert_pack(model, C.int(into), &taken); wrong != nil {
+		return errors.New(C.GoString(wrong))
+	}
+	if taken > 0 {
+		return ErrTaken
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/opencontainers/go-digest"
+
+	"xpwc/internal/fd"
+	"xpwc/litert"
+)
+
+// A LiteRTFile is a file for LiteRT, with what it does not say itself.
+type LiteRTFile struct {
+	Path   string
+	SHA256 string        // of the content that is to be pushed, in hexadecimal digits
+	For    litert.Target // what it was packed for
+	Model  string        // the SHA-256 of the .tflite that it was packed from, likewise
+}
+
+// PushLiteRT is Push for files for LiteRT, each of which is a layout of its own. They must not change meanwhile. A tag
+// can have files of xpwc too, and files for LiteRT of one model only.
+//
+// Errors: those of Push; ErrBadFile also for a file that has other content than is said, or that LiteRT would write
+// anew; ErrOtherModel.
+func PushLiteRT(ctx context.Context, ref string, files []LiteRTFile, o *Options) (*Pushed, error) {
+	return pushParts(ctx, ref, o, func() (parts []*part, closeFiles func(), err error) {
+		var open []*os.File
+		known := map[Fingerprint]bool{}
+		closeFiles = func() {
+			for _, f := range open {
+				_ = f.Close() // read-only
+			}
+		}
+		for _, file := range files {
+			f, info, err := fd.OpenRegular(file.Path)
+			if err != nil {
+				return nil, closeFiles, err
+			}
+			open = append(open, f)
+			p, err := newLiteRTPart(f, info.Size(), file)
+			if err == nil && (known[p.layout.Fingerprint] || file.Model != files[0].Model) {
+				err = fmt.Errorf("another file is for %s too, or this one is for another model", file.For)
+			}
+			if err != nil {
+				return nil, closeFiles, fmt.Errorf("%s: %w", file.Path, err)
+			}
+			known[p.layout.Fingerprint] = true
+			parts = append(parts, p)
+		}
+		if len(parts) == 0 {
+			err = errors.New("no file is given")
+		}
+		return parts, closeFiles, err
+	})
+}
+
+func newLiteRTPart(f *os.File, size int64, file LiteRTFile) (*part, error) {
+	read, err := readLiteRT(f, size)
+	if err != nil {
+		return nil, err
+	}
+	p := &part{content: func() io.Reader { return io.NewSectionReader(f, 0, size) }, layout: Layout{
+		Fingerprint:  file.For.Layout(),
+		Description:  file.For.String(),
+		Format:       litert.Version,
+		Entries:      int64(len(read.Entries)),
+		PayloadBytes: read.PayloadBytes(),
+		FileBytes:    size,
+		LiteRT:       file.For.Version,
+		Model:        file.Model,
+	}}
+	sum, err := digest.Canonical.FromReader(p.content())
+	if err == nil && sum.Encoded() != file.SHA256 {
+		err = errors.New("it was changed by another program meanwhile; try again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, p.begin(sum)
+}
+
+// readLiteRT reads a file for LiteRT of which LiteRT uses all.
+func readLiteRT(f io.ReaderAt, size int64) (*litert.File, error) {
+	read, err := litert.Read(f, size)
+	if err == nil && read.Stale {
+		err = fmt.Errorf("%w: LiteRT has marked it as stale", litert.ErrDamaged)
+	}
+	return read, err
+}
+
+// checkModel returns an error if the tag has LiteRT's files of another model than those that are pushed.
+func (p *push) checkModel(current *listing) error {
+	for _, part := range p.parts {
+		for _, l := range current.layouts {
+			if part.layout.LiteRT != "" && l.LiteRT != "" && l.Model != part.layout.Model {
+				return fmt.Errorf("%w: its SHA-256 is %q, and here it is %s", ErrOtherModel, l.Model, part.layout.Model)
+			}
+		}
+	}
+	return nil
+}
+
+// PullLiteRT writes the file that ref has for a target into a file, which is empty and open for reading and writing.
+// The digests are checked while reading, and then that it is a file of which LiteRT uses all. It stays the caller's,
+// who flushes it, gives it no permission to be written to, compares Layout.Model with the model, and throws it away if
+// there was an error. Nothing is written if the file Options.Have has the same content. Options.Into and
+// Options.Evidence are not used.
+//
+// Errors: ErrNoLayout if there is none for the target, and those of Pull.
+func PullLiteRT(ctx context.Context, ref string, target litert.Target, to *os.File, o *Options) (*Pulled, error) {
+	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
+		at, err := l.findLiteRT(target)
+		if err != nil {
+			return nil, err
+		}
+		return []int{at}, p.fetchLiteRT(ctx, l, at, to)
+	})
+}
+
+// findLiteRT returns where the listing has a file for a target, in the version of LiteRT's files that is known.
+func (l *listing) findLiteRT(target litert.Target) (at int, err error) {
+	err = fmt.Errorf("%w: %s; there is %s", ErrNoLayout, target, l)
+	for i, listed := range l.layouts {
+		if listed.Fingerprint != target.Layout() || listed.LiteRT != target.Version {
+			continue
+		}
+		if listed.Format == litert.Version {
+			return i, nil
+		}
+		err = fmt.Errorf("layout %s: version %d of LiteRT's files, not %d: %w", listed.Fingerprint, listed.Format,
+			litert.Version, ErrVersion)
+	}
+	return -1, err
+}
+
+// fetchLiteRT writes the file of a layout, unless the caller has it.
+func (p *download) fetchLiteRT(ctx context.Context, from *listing, i int, to *os.File) error {
+	listed := from.layouts[i]
+	file, err := p.cacheOf(ctx, from, i)
+	if err != nil {
+		return fmt.Errorf("layout %s: %w", listed.Fingerprint, err)
+	}
+	if p.have != "" && isFile(p.have, file.Digest) {
+		p.upToDate = true
+		return nil
+	}
+	if err := p.fits(file.Size, filepath.Dir(to.Name())); err != nil {
+		return fmt.Errorf("layout %s: %w", listed.Fingerprint, err)
+	}
+	p.total = file.Size
+	if err := p.copy(ctx, to, file); err != nil {
+		return err
+	}
+	read, err := readLiteRT(to, file.Size)
+	if err == nil && (int64(len(read.Entries)) != listed.Entries || read.PayloadBytes() != listed.PayloadBytes) {
+		err = fmt.Errorf("it is said to have %d entries with %d bytes, and has %d with %d", listed.Entries,
+			listed.PayloadBytes, len(read.Entries), read.PayloadBytes())
+	}
+	if err != nil {
+		return damage{fmt.Errorf("layout %s: %w", listed.Fingerprint, err)}
+	}
+	return nil
+}
+
+// isFile reports whether the file at a path has that digest.
+func isFile(path string, sum digest.Digest) bool {
+	f, _, err := fd.OpenRegular(path)
+	if err != nil {
+		return false // whatever is wrong with it, it is not what would be pulled
+	}
+	defer f.Close()
+	got, err := digest.Canonical.FromReader(f)
+	return err == nil && got == sum
+}

@@ -1,0 +1,118 @@
+package tflite
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc"
+	"xpwc/internal/modeltest"
+)
+
+// along3D is how a convolution goes along one dimension.
+type along3D struct{ in, size, stride, dilation int }
+
+func (a along3D) out(same bool) (n, before int) {
+	reach := (a.size-1)*a.dilation + 1
+	if !same {
+		return (a.in-reach)/a.stride + 1, 0
+	}
+	n = (a.in + a.stride - 1) / a.stride
+	return n, max(0, (n-1)*a.stride+reach-a.in) / 2
+}
+
+// volume is a model of one CONV_3D, from 2 channels to 3, and what it computes by definition of wave.
+func volume(d, h, w along3D, same bool) (m blueprint, want []float32) {
+	const channels, outputs = 2, 3
+	padding := byte(paddingValid)
+	if same {
+		padding = paddingSame
+	}
+	shape, kernel := []int{2, d.in, h.in, w.in, channels}, []int{d.size, h.size, w.size, channels, outputs}
+	x, k, bias := wave(len(newArray(shape...).v)), wave(len(newArray(kernel...).v)), wave(outputs)
+	m = single(blueOp{code: opConv3D, options: fields{conv3DPadding: padding, conv3DStrideD: int32(d.stride),
+		conv3DStrideH: int32(h.stride), conv3DStrideW: int32(w.stride), conv3DDilationD: int32(d.dilation),
+		conv3DDilationH: int32(h.dilation), conv3DDilationW: int32(w.dilation),
+		conv3DActivation: byte(activationReLU)}}, shape,
+		floats("k", kernel, k...), floats("b", []int{outputs}, bias...))
+	along := []along3D{d, h, w}
+	var n, before [3]int
+	for i, a := range along {
+		n[i], before[i] = a.out(same)
+	}
+	for at := range shape[0] * n[0] * n[1] * n[2] * outputs {
+		o, sum, rest := at%outputs, bias[at%outputs], at/outputs
+		var first [3]int
+		for i := 2; i >= 0; i-- {
+			first[i], rest = rest%n[i]*along[i].stride-before[i], rest/n[i]
+		}
+		for in := range d.size * h.size * w.size * channels {
+			c, left, inside := in%channels, in/channels, true
+			var place [3]int
+			for i := 2; i >= 0; i-- {
+				place[i], left = first[i]+left%along[i].size*along[i].dilation, left/along[i].size
+				inside = inside && place[i] >= 0 && place[i] < along[i].in
+			}
+			from := ((rest*d.in+place[0])*h.in+place[1])*w.in + place[2]
+			if inside {
+				sum += x[from*channels+c] * k[in*outputs+o]
+			}
+		}
+		want = append(want, max(sum, 0))
+	}
+	return m, want
+}
+
+func TestVolumesAreConvolved(t *testing.T) {
+	for _, c := range []struct {
+		d, h, w along3D
+		same    bool
+	}{
+		{along3D{4, 3, 1, 1}, along3D{5, 3, 1, 1}, along3D{6, 2, 1, 1}, false},
+		{along3D{4, 3, 1, 1}, along3D{5, 3, 1, 1}, along3D{6, 2, 1, 1}, true},
+		{along3D{7, 2, 2, 1}, along3D{5, 3, 2, 1}, along3D{6, 2, 3, 1}, true},
+		{along3D{7, 2, 3, 1}, along3D{5, 1, 2, 1}, along3D{6, 1, 1, 1}, false},
+		{along3D{9, 3, 1, 2}, along3D{7, 2, 1, 3}, along3D{5, 2, 1, 2}, true},
+		{along3D{9, 3, 1, 4}, along3D{7, 2, 1, 3}, along3D{5, 2, 1, 2}, false},
+		{along3D{3, 1, 1, 1}, along3D{4, 3, 1, 1}, along3D{4, 3, 1, 1}, true},
+		{along3D{8, 7, 1, 1}, along3D{2, 1, 1, 1}, along3D{2, 1, 1, 1}, true},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			m, want := volume(c.d, c.h, c.w, c.same)
+			opened := openModel(t, save(t, m.bytes()))
+			input := wave(len(newArray(m.tensors[0].shape...).v))
+			plain := modeltest.Run(t, opened, input)[0]
+			require.InDeltaSlice(t, want, plain, 1e-4)
+
+			path := filepath.Join(t.TempDir(), "v.xpwc")
+			for range 2 {
+				cache, err := xpwc.Open(path, nil)
+				require.NoError(t, err)
+				require.Equal(t, plain, modeltest.RunCached(t, opened, cache, opened.DataMap(), input)[0])
+				require.NoError(t, cache.Close())
+			}
+			modeltest.CheckShares(t, opened, 2)
+		})
+	}
+}
+
+func TestVolumesThatCannotBeConvolvedAreRefused(t *testing.T) {
+	for name, change := range map[string]func(m *blueprint){
+		"channels in groups": func(m *blueprint) { m.tensors[0].shape[4] = 4 },
+		"a filter of bytes": func(m *blueprint) {
+			m.tensors[1] = quantizedTensor("k", typeInt8, m.tensors[1].shape, 0, 0, []float32{1}, wave(24*3))
+		},
+		"too much at once": func(m *blueprint) { m.tensors[0].shape[1] = 1 << 22 },
+	} {
+		m, _ := volume(along3D{4, 3, 1, 1}, along3D{5, 2, 1, 1}, along3D{6, 2, 1, 1}, false)
+		change(&m)
+		_, err := Open(save(t, m.bytes()), nil)
+		require.ErrorIs(t, err, ErrUnsupported, name)
+	}
+	m, _ := volume(along3D{4, 3, 1, 1}, along3D{5, 2, 1, 1}, along3D{6, 2, 1, 1}, false)
+	m.tensors[0].shape = []int{4, 5, 6, 2}
+	_, err := Open(save(t, m.bytes()), nil)
+	require.ErrorIs(t, err, ErrMalformed)
+}

@@ -1,0 +1,46 @@
+package tflite
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/modeltest"
+)
+
+// TestAStrideMayBeLongerThanTheWindow moves windows of all kinds over images, with SAME padding: where the stride is
+// longer, there are pixels that no window sees, also at the end.
+func TestAStrideMayBeLongerThanTheWindow(t *testing.T) {
+	same := byte(paddingSame)
+	for size := 1; size < 4; size++ {
+		kernel, filter := []int{2, 3, size, 2}, []int{1, 3, size, 2}
+		pool := func(stride int) fields {
+			return fields{poolPadding: same, poolStrideH: int32(3), poolStrideW: int32(stride),
+				poolFilterHeight: int32(3), poolFilterWidth: int32(size)}
+		}
+		for stride := 1; stride < 5; stride++ {
+			ops := []blueprint{}
+			for in := 4; in < 9; in++ {
+				image := []int{1, 5, in, 2}
+				ops = append(ops,
+					single(blueOp{code: opConv2D, options: fields{convPadding: same, convStrideH: int32(1),
+						convStrideW: int32(stride)}}, image, floats("k", kernel, wave(12*size)...)),
+					single(blueOp{code: opDepthwiseConv2D, options: fields{depthwisePadding: same,
+						depthwiseStrideH: int32(1), depthwiseStrideW: int32(stride)}}, image,
+						floats("k", filter, wave(6*size)...)),
+					single(blueOp{code: opAveragePool2D, options: pool(stride)}, image))
+				if stride <= size { // XNNPACK of 2024 has no others
+					ops = append(ops, single(blueOp{code: opMaxPool2D, options: pool(stride)}, image))
+				}
+			}
+			for _, m := range ops {
+				t.Run(fmt.Sprint(m.ops[0].code, size, stride, m.tensors[0].shape), func(t *testing.T) {
+					input := wave(len(newArray(m.tensors[0].shape...).v))
+					got := modeltest.Run(t, openModel(t, save(t, m.bytes())), input)
+					require.InDeltaSlice(t, interpret(t, m.bytes(), input)[0], got[0], 1e-4)
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package tflite
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Variables are values with names that stay from one inference to the next. CALL_ONCE calls a subgraph that gives them
+// what they begin with, which must follow from constants. VAR_HANDLE gives a variable by its name, READ_VARIABLE its
+// value, and ASSIGN_VARIABLE another value. One that the model never changes is a constant. Others are states.
+
+// A variable is what planning knows of one.
+type variable struct {
+	initial int  // the constant that it begins with, or absent
+	changes bool // the model changes it
+	state   int  // its value when an inference begins, or absent while nothing needs it
+	now     int  // its value at the point that planning has reached
+}
+
+// variables are those of a model.
+type variables struct {
+	named    map[string]*variable
+	order    []*variable // in which they were named
+	handles  map[int]*variable
+	starting bool // what is planned is what variables begin with
+	perhaps  bool // what is planned is one of two subgraphs, and which of them counts is not known
+}
+
+func (o *operator) variableName() string {
+	return o.options.String(varContainer) + "\x00" + o.options.String(varName)
+}
+
+// ofVariable reports whether the operator gives, reads or changes a variable.
+func (o *operator) ofVariable() bool {
+	return o.code == opVarHandle || o.code == opReadVariable || o.code == opAssignVariable
+}
+
+// variable returns the one of a name.
+func (v *variables) variable(name string) *variable {
+	of := v.named[name]
+	if of == nil {
+		of = &variable{initial: absent, state: absent, now: absent}
+		if v.named == nil {
+			v.named, v.handles = map[string]*variable{}, map[int]*variable{}
+		}
+		v.named[name] = of
+		v.order = append(v.order, of)
+	}
+	return of
+}
+
+// change notes which variables operators change. A handle that comes from elsewhere may be any variable's.
+func (v *variables) change(ops []operator) {
+	local := map[int]string{}
+	for i := range ops {
+		switch op := &ops[i]; {
+		case op.code == opVarHandle && len(op.outputs) == 1:
+			local[op.outputs[0]] = op.variableName()
+			v.variable(op.variableName())
+		case op.code == opAssignVariable && len(op.inputs) == 2:
+			if name, known := local[op.inputs[0]]; known {
+				v.variable(name).changes = true
+				continue
+			}
+			for _, of := range v.order {
+				of.changes = true
+			}
+		}
+	}
+}
+
+// prepare notes what the whole model changes, but for what is called once.
+func (n *inliner) prepare(ops []operator) {
+	once := map[int]bool{}
+	for i := range ops {
+		if ops[i].code == opCallOnce {
+			once[ops[i].calls()[0]] = true
+		}
+	}
+	n.change(ops)
+	for number, b := range n.graph.bodies {
+		if !once[number] {
+			n.change(b.operators)
+		}
+	}
+}
+
+// once plans CALL_ONCE.
+func (n *inliner) once(op *operator) error {
+	if err := op.options.Err(); err != nil {
+		return err
+	}
+	if n.starting || op.within != "" {
+		return fmt.Errorf("%w: within another subgraph", ErrUnsupported)
+	}
+	n.starting = true
+	defer func() { n.starting = false }()
+	_, err := n.inline(op, op.calls()[0], nil)
+	return err
+}
+
+// ofVariable plans what gives, reads and changes variables.
+func (n *inliner) ofVariable(op *operator) error {
+	in, out := 1, 1
+	switch op.code {
+	case opVarHandle:
+		in = 0
+	case opAssignVariable:
+		in, out = 2, 0
+	}
+	if len(op.inputs) != in || len(op.outputs) != out || slices.Contains(op.inputs, absent) {
+		return fmt.Errorf("%w: %d inputs and %d outputs", ErrMalformed, len(op.inputs), len(op.outputs))
+	}
+	if op.code == opVarHandle {
+		name := op.variableName()
+		if err := op.options.Err(); err != nil {
+			return err
+		}
+		v := n.variable(name)
+		n.handles[op.outputs[0]] = v
+		return nil
+	}
+	v := n.handles[op.inputs[0]]
+	if v == nil {
+		return fmt.Errorf("%w: a variable that is not known", ErrUnsupported)
+	}
+	if op.code == opAssignVariable && n.starting {
+		return n.starts(v, op)
+	}
+	if v.initial == absent {
+		return fmt.Errorf("%w: a variable that begins with nothing", ErrUnsupported)
+	}
+	if v.changes && v.state == absent {
+		begins := n.values[v.initial]
+		of := n.graph.tensors[v.initial]
+		v.state = n.tensor(tensor{name: of.name, dtype: of.dtype, quantization: of.quantization})
+		n.values[v.state] = value{state: dynamic, shape: begins.shape, dtype: begins.dtype}
+		v.now = v.state
+	}
+	if op.code == opReadVariable {
+		return n.copied(op, v.now, op.outputs[0])
+	}
+	return n.changed(v, op)
+}
+
+// starts takes note of what a variable begins with.
+func (n *inliner) starts(v *variable, op *operator) error {
+	c := &call{plan: n.plan, op: &operator{inputs: op.inputs[1:]}, file: n.file}
+	if begins := c.resolve(0); c.err == nil && begins.state != static {
+		return fmt.Errorf("%w: a variable that begins with no constant", ErrUnsupported)
+	}
+	v.initial, v.now = op.inputs[1], op.inputs[1]
+	return c.err
+}
+
+// changed plans ASSIGN_VARIABLE: the variable's value is another one from now on.
+func (n *inliner) changed(v *variable, op *operator) error {
+	c := &call{plan: n.plan, op: &operator{inputs: []int{op.inputs[1], v.initial}}, file: n.file}
+	to, from := c.resolve(0), c.resolve(1)
+	switch {
+	case c.err != nil:
+		return c.err
+	case n.perhaps:
+		return fmt.Errorf("%w: a variable that changes on a condition", ErrUnsupported)
+	case to.dtype != from.dtype, !slices.Equal(to.shape, from.shape):
+		return fmt.Errorf("%w: a variable of %v%v that becomes %v%v", ErrUnsupported, from.dtype, from.shape, to.dtype,
+			to.shape)
+	case to.state != dynamic:
+		return fmt.Errorf("%w: a variable that is given a constant", ErrUnsupported)
+	}
+	of := n.graph.tensors[v.state]
+	next := n.tensor(tensor{name: of.name, dtype: of.dtype, quantization: n.graph.tensors[op.inputs[1]].quantization})
+	v.now = next
+	return n.copied(op, op.inputs[1], next)
+}
+
+// keep adds the variables that were changed to what the plan keeps.
+func (n *inliner) keep() {
+	for _, v := range n.order {
+		if v.state != absent {
+			n.states = append(n.states, keeping{v.state, v.now, n.values[v.initial].constant})
+		}
+	}
+}
