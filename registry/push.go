@@ -17,6 +17,7 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"xpwc/cachefile"
 	"xpwc/internal/format"
@@ -232,7 +233,7 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 			pushed.UploadedBytes, pushed.UpToDate = p.uploaded, p.uploaded == 0
 			return pushed, nil
 		}
-		if err := p.upload(ctx, current); err != nil {
+		if err := p.uploadAmongOthers(ctx, current); err != nil {
 			return nil, err
 		}
 		began := time.Now()
@@ -328,6 +329,24 @@ func (p *push) merge(current *listing) (kept []Layout, manifests []ocispec.Descr
 	}
 	return kept, append(manifests, current.newer...)
 }
+
+// uploadAmongOthers uploads, again where the registry does not know of a blob that it has: Docker's looks it up in a file
+// that another push of the same blob may be about to write.
+func (p *push) uploadAmongOthers(ctx context.Context, current *listing) error {
+	for attempt := 1; ; attempt++ {
+		began := time.Now()
+		err := p.upload(ctx, current)
+		var refused *errcode.ErrorResponse
+		if attempt == attempts || !errors.As(err, &refused) || !slices.ContainsFunc(refused.Errors, isBlobUnknown) {
+			return err
+		}
+		if err := pause(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+}
+
+func isBlobUnknown(e errcode.Error) bool { return e.Code == errcode.ErrorCodeManifestBlobUnknown }
 
 // upload brings the cache files and manifests that the registry lacks to it.
 func (p *push) upload(ctx context.Context, current *listing) error {

@@ -306,6 +306,43 @@ func TestPushesAtOnceKeepEachOthersLayouts(t *testing.T) {
 	}
 }
 
+// Docker's registry finds a blob through a file that it empties and writes again when the blob is pushed again.
+func TestABlobThatAnotherPushIsAboutToWriteIsWaitedFor(t *testing.T) {
+	s := registrytest.Start(t)
+	cache, _ := pack(t)
+	ref := s.Ref("face:v1")
+	links := map[string][]byte{}
+	ofManifest := func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/sha256:")
+	}
+	w := &wire{before: func(r *http.Request) {
+		if !ofManifest(r) || len(links) > 0 {
+			return
+		}
+		layers := filepath.Join(s.Dir, "docker/registry/v2/repositories/face/_layers/sha256")
+		paths, err := filepath.Glob(filepath.Join(layers, "*/link"))
+		require.NoError(t, err)
+		for _, path := range paths {
+			links[path], err = os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(path, 0))
+		}
+	}, after: func(r *http.Request) {
+		if !ofManifest(r) {
+			return
+		}
+		for path, b := range links {
+			require.NoError(t, os.WriteFile(path, b, 0o600))
+		}
+	}}
+	pushed, err := registry.Push(t.Context(), ref, []string{cache}, &registry.Options{Transport: w})
+	require.NoError(t, err)
+	require.NotEmpty(t, links)
+	listed, err := registry.List(t.Context(), ref, nil)
+	require.NoError(t, err)
+	require.Equal(t, pushed.Layouts, listed)
+}
+
 // writePart makes a cache file of every second entry of another.
 func writePart(t *testing.T, cache, part string, first int) {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 type Server struct {
 	Host string // with its port
 	Stop func() // kills it, unless it was
-	dir  string
+	Dir  string // with its files
 }
 
 // All names the variable that has tests fail which would be skipped because a program is not installed.
@@ -39,10 +39,10 @@ func Start(t testing.TB, extra ...string) *Server {
 		}
 		t.Skip("docker-registry is not installed: third_party/install-tools installs it")
 	}
-	s := &Server{dir: t.TempDir()}
+	s := &Server{Dir: t.TempDir()}
 	config := filepath.Join(t.TempDir(), "config.yml")
 	require.NoError(t, os.WriteFile(config, []byte("version: 0.1\nlog: {level: info}\n"+
-		"storage: {filesystem: {rootdirectory: "+s.dir+"}}\n"+
+		"storage: {filesystem: {rootdirectory: "+s.Dir+"}}\n"+
 		"http: {addr: '127.0.0.1:0', secret: test}\n"+strings.Join(extra, "\n")), 0o600))
 	cmd := exec.Command(program, "serve", config)
 	log, err := cmd.StderrPipe()
@@ -75,7 +75,7 @@ func (s *Server) Ref(name string) string { return s.Host + "/" + name }
 // Blobs returns the paths of the stored blobs that have more bytes than that.
 func (s *Server) Blobs(t testing.TB, larger int64) (paths []string) {
 	t.Helper()
-	blobs := filepath.Join(s.dir, "docker", "registry", "v2", "blobs")
+	blobs := filepath.Join(s.Dir, "docker", "registry", "v2", "blobs")
 	require.NoError(t, filepath.WalkDir(blobs, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
