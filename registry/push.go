@@ -330,8 +330,8 @@ func (p *push) merge(current *listing) (kept []Layout, manifests []ocispec.Descr
 	return kept, append(manifests, current.newer...)
 }
 
-// uploadAmongOthers uploads, again where the registry does not know of a blob that it has: Docker's looks it up in a file
-// that another push of the same blob may be about to write.
+// uploadAmongOthers uploads, again where the registry does not know of a blob that it has: Docker's looks it up in a
+// file that another push of the same blob may be about to write.
 func (p *push) uploadAmongOthers(ctx context.Context, current *listing) error {
 	for attempt := 1; ; attempt++ {
 		began := time.Now()
