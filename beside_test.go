@@ -23,13 +23,6 @@ func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
 			require.EqualValues(t, 1, c.Stats().Compactions)
 			require.NoError(t, c.Close())
 		},
-		".native": func(t *testing.T, path string) {
-			require.NoError(t, os.WriteFile(path, executorchFileOf(m), 0o600))
-			c := mustOpen(t, path, nil)
-			open(t, c, m).close(t)
-			require.NoError(t, c.Close())
-			require.EqualValues(t, len(m), c.Stats().Entries)
-		},
 		".damaged": func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, fileWithWrongHeader(), 0o600))
 			c := mustOpen(t, path, nil)

@@ -293,7 +293,6 @@ func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 		again, err := packModel(c, m)
 		require.NoError(t, err)
 		require.NoError(t, errors.Join(c.Save(), again.Close(), c.Close()))
-		require.Len(t, s.dir.Names(), 1, "nothing lies beside the cache")
 		after, err := openOn(s.dir.Process(), &Options{Strict: true, Verify: VerifyOnUse})
 		require.NoError(t, err, "flush %d", n)
 		session, err = packModel(after, m)

@@ -121,7 +121,7 @@ func (s *scenario) startWithExecuTorch(m model) {
 	}
 	file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
 	s.dir.Put(powerPath, file, int64(len(file)))
-	s.states = []state{{refused: ErrForeign, raw: file}}
+	s.states = []state{{refused: ErrForeign, raw: file, gone: true}}
 }
 
 func replacingExecuTorchs(s *scenario) {

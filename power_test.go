@@ -244,10 +244,7 @@ func (s *scenario) checkRefused(image *memdisk.Dir, least state, err error) erro
 
 // checkSetAside expects a damaged file not to be lost when it is no longer at the path.
 func (s *scenario) checkSetAside(image *memdisk.Dir, least state) error {
-	if !least.gone {
-		return nil
-	}
-	if !image.HasContent(powerPath+".damaged", least.raw) {
+	if errors.Is(least.refused, ErrDamaged) && !image.HasContent(powerPath+".damaged", least.raw) {
 		return errors.New("the damaged file was lost")
 	}
 	return nil

@@ -105,9 +105,8 @@ func (st *Store) Lose() {
 }
 
 // Conclude takes note of what became of a commit: that it is written, or of the error that Write returned, after which
-// the file is to be ended. A commit that is written takes the place of a foreign file. inForce reports whether it is in
-// force at the path: then an error is only that it could not be found out whether another file is there now.
-// ErrReplaced: there is one.
+// the file is to be ended. inForce reports whether it is in force at the path: then an error is only that it could not
+// be found out whether another file is there now. ErrReplaced: there is one.
 func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	defer func() { err = errors.Join(err, c.release()) }()
 	if written != nil {
@@ -117,13 +116,8 @@ func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	st.slot = c.slot
 	st.grown = st.backed > c.slot.End
 	replaced, err := st.disk.Replaced()
-	switch {
-	case replaced:
+	if replaced {
 		return false, fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
-	case st.beside == "":
-		return true, err
-	case err == nil:
-		err = st.takePlace()
 	}
-	return st.beside == "", err
+	return true, err
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
@@ -177,25 +176,4 @@ func TestWritingThatFailsToBeginIsAFlushThatFailed(t *testing.T) {
 			requireContent(t, dir, want)
 		})
 	}
-}
-
-// The writer of a file that replaces ExecuTorch's begins in another way.
-func TestTheFileThatReplacesAForeignOneBeginsToBeWrittenToo(t *testing.T) {
-	dir := newDir(t)
-	foreign := bytes.Repeat([]byte{1}, 1000)
-	entries := []format.TrailerEntry{{Name: "payload 0", Size: uint64(len(foreign)), Seed: 42}}
-	foreign = append(foreign, format.EncodeTrailer(entries, uint64(len(foreign)))...)
-	dir.Put(cachePath, foreign, int64(len(foreign)))
-
-	b := &begun{taking: make(chan bool), calls: make(chan int64, 100)}
-	close(b.taking)
-	o := store.Options{Early: true}
-	w := &writer{store.New(cachePath, earlyFiles{dir.Process(), b}, o), nil}
-	require.ErrorIs(t, w.Load(), format.ErrForeign)
-	require.NoError(t, w.begin())
-	want := w.packEarly(t, 0, 3)
-	require.NotZero(t, <-b.calls, "a commit would leave to the flush what has not begun")
-	require.NoError(t, w.commit(nil))
-	require.NoError(t, w.Close())
-	requireContent(t, dir, want)
 }

@@ -64,8 +64,8 @@ func (w *writer) content() (map[string][]byte, error) {
 func (w *writer) begin() error {
 	ok, err := w.Begin()
 	switch {
-	case errors.Is(err, format.ErrDamaged):
-		if _, err := w.SetAsideDamaged(); err != nil {
+	case errors.Is(err, format.ErrDamaged), errors.Is(err, format.ErrForeign):
+		if _, err := w.MakeWay(); err != nil {
 			return err
 		}
 		return w.begin()
@@ -246,7 +246,7 @@ func (s *scenario) check(image *memdisk.Dir, steps int) error {
 		return errors.Join(err, w.Close())
 	}
 	defer func() { _ = w.Close() }()
-	if least.gone && !image.HasContent(cachePath+".damaged", least.raw) {
+	if errors.Is(least.refused, format.ErrDamaged) && !image.HasContent(cachePath+".damaged", least.raw) {
 		return errors.New("the damaged file was lost")
 	}
 	generation := w.Slot().Generation
@@ -363,16 +363,14 @@ func startWithExecuTorch(s *scenario) {
 	entries := []format.TrailerEntry{{Name: "payload 0", Size: uint64(len(file)), Seed: 42}}
 	file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
 	s.dir.Put(cachePath, file, int64(len(file)))
-	s.states = []state{{refused: format.ErrForeign, raw: file}}
+	s.states = []state{{refused: format.ErrForeign, raw: file, gone: true}}
 }
 
 func replacingExecuTorchs(s *scenario) {
 	startWithExecuTorch(s)
 	s.dir.Record()
 	w := s.open(s.dir.Process())
-	require.True(s.t, w.Foreign())
 	s.commit(w, s.payloads(0, 4))
-	require.False(s.t, w.Foreign())
 	s.commit(w, s.payloads(2, 3))
 	s.close(w)
 }
@@ -393,7 +391,7 @@ func settingADamagedFileAside(s *scenario) {
 }
 
 func setAside(w *writer) error {
-	_, err := w.SetAsideDamaged()
+	_, err := w.MakeWay()
 	return err
 }
 

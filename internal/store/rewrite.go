@@ -29,7 +29,7 @@ type Rewriting struct {
 
 // CanRewrite reports whether there is anything to make a new file of.
 func (st *Store) CanRewrite() bool {
-	return st.beside == "" && st.slot.Generation > 0
+	return st.slot.Generation > 0
 }
 
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the

@@ -53,9 +53,7 @@ type Store struct {
 	grown    bool      // the file has space after the committed end
 	excess   bool      // and keeps it, because somebody has the file mapped: see cut
 
-	foreign *foreignFile // ExecuTorch's file at the path, or one of an older format, until a native one replaces it
-	beside  string       // where the file is that is to replace it with its first commit, or ""
-	release func()       // lets go of the directory, if it is held
+	release func() // lets go of the directory, if it is held
 }
 
 // An access is what this process may do with the file.
@@ -116,7 +114,7 @@ func (st *Store) Payload(r *format.Record) ([]byte, *Region) {
 // Base returns the region that the payloads of the loaded index are in, nil while there is none.
 func (st *Store) Base() *Region { return st.base }
 
-// HasFile reports whether a cache file is open. A foreign one is none.
+// HasFile reports whether a cache file is open.
 func (st *Store) HasFile() bool { return st.disk != nil }
 
 // Reader opens the file once more, to be read whatever becomes of the store.
@@ -136,9 +134,7 @@ func (st *Store) Load() error {
 	st.disk, st.access = d, reading
 	if err := st.reload(); err != nil {
 		st.disk = nil
-		if st.foreign == nil {
-			_ = d.Close()
-		}
+		_ = d.Close()
 		return err
 	}
 	return nil
@@ -166,9 +162,6 @@ func (st *Store) reload() error {
 		return nil
 	case errors.Is(err, format.ErrNotCache):
 		return st.notOurs(size)
-	case errors.Is(err, format.ErrOlder): // like a file of ExecuTorch without entries
-		st.foreign, st.disk = &foreignFile{disk: st.disk}, nil
-		return fmt.Errorf("%s: %w", st.path, err)
 	case errors.Is(err, format.ErrVersion):
 		return fmt.Errorf("%s: %w", st.path, err)
 	case err != nil:
@@ -288,14 +281,7 @@ func (st *Store) Refresh() error {
 		return nil // nobody else writes
 	}
 	if st.disk == nil {
-		if st.foreign == nil {
-			return st.Load()
-		}
-		replaced, err := st.foreign.disk.Replaced()
-		if err == nil && replaced {
-			err = st.Reopen()
-		}
-		return err
+		return st.Load()
 	}
 	replaced, err := st.disk.Replaced()
 	if err != nil {
@@ -309,9 +295,7 @@ func (st *Store) Refresh() error {
 
 // Reopen follows the path to the file that is there now. Mappings of the old one stay for whoever uses them.
 func (st *Store) Reopen() error {
-	foreign := st.foreign
-	st.foreign = nil
-	if err := errors.Join(foreign.close(), st.Abandon()); err != nil {
+	if err := st.Abandon(); err != nil {
 		return err
 	}
 	return st.Load()
@@ -342,12 +326,11 @@ func (st *Store) Abandon() error {
 
 // Close gives up the file. Regions that entries refer to stay mapped until those are released.
 func (st *Store) Close() error {
-	errs := []error{st.EndWriting(), st.foreign.close()}
-	st.foreign = nil
+	err := st.EndWriting()
 	excess := st.excess
-	errs = append(errs, st.Abandon())
+	err = errors.Join(err, st.Abandon())
 	if excess {
-		errs = append(errs, st.cutExcess())
+		err = errors.Join(err, st.cutExcess())
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -22,9 +21,6 @@ func (st *Store) Begin() (ok bool, err error) {
 	if st.access == writing {
 		return true, nil
 	}
-	if st.foreign != nil {
-		return st.beginReplacement()
-	}
 	if st.disk == nil {
 		if err := st.create(); err != nil {
 			return false, err
@@ -43,9 +39,6 @@ func (st *Store) Begin() (ok bool, err error) {
 	switch err := st.prepare(); {
 	case err == nil:
 		return true, nil
-	case st.foreign != nil: // whose disk it is now
-		st.access = writable
-		return false, errors.Join(err, st.foreign.disk.Unlock())
 	case errors.Is(err, ErrFlush):
 		return false, err
 	default:
@@ -57,7 +50,7 @@ func (st *Store) Begin() (ok bool, err error) {
 func (st *Store) beWriter() {
 	st.access, st.reserved, st.early = writing, 0, nil
 	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush says so
-		st.written, _ = st.files.Open(cmp.Or(st.beside, st.path), false)
+		st.written, _ = st.files.Open(st.path, false)
 	}
 	if asked, ok := st.written.(FailureTeller); ok {
 		st.failed = &failures{of: asked}
@@ -213,24 +206,17 @@ func (st *Store) EndWriting() error {
 		errs = append(errs, st.cut(max(st.slot.End, format.HeaderSize)))
 		st.grown = false
 	}
-	errs = append(errs, st.disk.Unlock())
-	if st.beside != "" { // nothing was committed: the file at the path stays
-		errs = append(errs, st.giveUpReplacement())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, st.disk.Unlock())...)
 }
 
 // End gives up the file, which this process writes to, for good: what was written since the last commit may be lost, or
 // another file is at the path. If it is still there it is set aside, as a damaged one is, so that others begin a new
-// one at once: as is what it is called then. One that was to replace a foreign file is removed. Nothing of it is cut
-// off, or given to others to write to: what is mapped of it keeps its bytes as well as the disk does, here and in
-// processes that were forked. (So Linux keeps the lock as long as any of them maps it.)
+// one at once: as is what it is called then. Nothing of it is cut off, or given to others to write to: what is mapped
+// of it keeps its bytes as well as the disk does, here and in processes that were forked. (So Linux keeps the lock as
+// long as any of them maps it.)
 func (st *Store) End() (as string, err error) {
-	switch {
-	case st.disk == nil:
+	if st.disk == nil {
 		return "", nil
-	case st.beside != "":
-		return "", st.giveUpReplacement()
 	}
 	if err = st.hold(); err == nil {
 		defer st.letGo()

@@ -181,23 +181,23 @@ var Arrival = 2 * time.Second
 
 // beginOnce makes this process the writer of the file, if no other is. The error may be why its last file ended.
 func (w *Writer) beginOnce(st *store.Store) (bool, error) {
-	damage, err := w.pausing()
+	inTheWay, err := w.pausing()
 	if err != nil {
 		return false, err
 	}
-	if damage != nil {
-		if errors.Is(damage, store.ErrShort) && osdisk.WrittenSince(w.options.Path, time.Now().Add(-Arrival)) {
+	if inTheWay != nil {
+		if errors.Is(inTheWay, store.ErrShort) && osdisk.WrittenSince(w.options.Path, time.Now().Add(-Arrival)) {
 			return false, nil // it may be on its way here: who sets it aside takes it from whom copies it
 		}
-		as, err := st.SetAsideDamaged()
+		as, err := st.MakeWay()
 		if as != "" {
-			w.reportSetAside(as, damage)
+			w.reportSetAside(as, inTheWay)
 		}
 		if err != nil {
 			return false, err
 		}
 		w.locked(func() {
-			if w.access == damaged {
+			if w.access == useless {
 				w.access = writable
 			}
 		})
@@ -209,17 +209,17 @@ func (w *Writer) beginOnce(st *store.Store) (bool, error) {
 	return ok, err
 }
 
-// pausing returns the damage of a file that is to be set aside first, or why nothing is to be written for now.
-func (w *Writer) pausing() (damage, err error) {
+// pausing returns what is wrong with a file that is to make way first, or why nothing is to be written for now.
+func (w *Writer) pausing() (inTheWay, err error) {
 	w.mu.Lock()
 	defer w.unlock()
 	if time.Now().Before(w.endedUntil) {
 		return nil, w.ended
 	}
-	if w.access == damaged {
-		damage = w.figures.Damaged
+	if w.access == useless {
+		inTheWay = w.why
 	}
-	return damage, nil
+	return inTheWay, nil
 }
 
 // commitAtOnce begins to commit changed flags and stamps, if nobody else writes.
@@ -234,7 +234,7 @@ func (w *Writer) commitAtOnce() {
 func (w *Writer) beginAtOnce() (ok bool) {
 	st := w.file.take()
 	defer w.file.give()
-	if !w.mayChange() || st.Foreign() || st.CopiesUp() {
+	if !w.mayChange() || st.CopiesUp() {
 		return false
 	}
 	ok, err := w.beginOnce(st)
@@ -248,7 +248,7 @@ func (w *Writer) beginAtOnce() (ok bool) {
 func (w *Writer) mayChange() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	return w.refusedLocked() == "" && w.access != damaged && w.activity != compacting && w.phase == open
+	return w.refusedLocked() == "" && w.access != useless && w.activity != compacting && w.phase == open
 }
 
 func (w *Writer) forbid(err error) bool {

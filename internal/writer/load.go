@@ -33,15 +33,15 @@ func (w *Writer) refresh() error {
 	return err
 }
 
-// followsFile reports whether what is at the path by now is loaded: not for a writer that is closed, nor if the file is
-// damaged, which is set aside with the first miss. If it is only read somebody else may have done so.
+// followsFile reports whether what is at the path by now is loaded: not for a writer that is closed, nor if nothing of
+// the file can be used, which makes way with the first miss. If it is only read somebody else may have seen to that.
 func (w *Writer) followsFile() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	if w.access == damaged && w.options.ReadOnly {
+	if w.access == useless && w.options.ReadOnly {
 		w.access = writable
 	}
-	return w.access != damaged && w.phase != closed
+	return w.access != useless && w.phase != closed
 }
 
 // unusable reports whether an error is that the file has nothing to use.
@@ -60,7 +60,6 @@ func (w *Writer) accept(st *store.Store, err error) error {
 	if err != nil && w.options.Strict {
 		return errors.Join(err, st.Close())
 	}
-	foreign := st.Foreign()
 	w.mu.Lock()
 	defer w.unlock()
 	switch {
@@ -70,14 +69,15 @@ func (w *Writer) accept(st *store.Store, err error) error {
 		if known := w.figures.Damaged; known == nil || known.Error() != err.Error() {
 			w.options.Report(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
 		}
-		w.figures.Damaged = err
-		w.changeAccessLocked(damaged, "", nil)
-	case errors.Is(err, format.ErrVersion) && !foreign: // a newer one, of programs that are to go on with it
+		w.figures.Damaged, w.why = err, err
+		w.changeAccessLocked(useless, "", nil)
+	case errors.Is(err, format.ErrForeign), errors.Is(err, format.ErrOlder):
+		w.why = err
+		w.changeAccessLocked(useless, "", nil)
+	case errors.Is(err, format.ErrVersion): // a newer one, of programs that are to go on with it
 		w.changeAccessLocked(newer, "cache file of a newer format version is left alone", err)
 	case errors.Is(err, store.ErrUnmappable):
 		w.changeAccessLocked(unmappable, "cache file cannot be mapped", err)
-	case unusable(err):
-		w.changeAccessLocked(writable, "", nil)
 	default:
 		return err
 	}

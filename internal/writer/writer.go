@@ -59,6 +59,7 @@ type Writer struct {
 	entries *entries.Set
 	loaded  loaded
 	access  access
+	why     error           // nothing of the file can be used, while it is useless
 	damage  map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
 	dirty   bool            // an entry of the file changed its flags or stamps, or is bad
 
@@ -101,7 +102,7 @@ type access uint8
 
 const (
 	writable  access = iota
-	damaged          // it is set aside before anything is written
+	useless          // it makes way before anything is written
 	forbidden        // the system does not let this process
 	newer            // it is of a newer version, of programs that are to go on with it
 	unmappable
@@ -408,7 +409,7 @@ func (w *Writer) Trim() error {
 func (w *Writer) unused() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	return len(w.users) == 0 && w.access != damaged
+	return len(w.users) == 0 && w.access != useless
 }
 
 // trimMemory waits for commits, and gives back what a cache in memory has; trimmed reports that it is one.
