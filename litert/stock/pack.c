@@ -1,3 +1,5 @@
+//go:build cgo && linux
+
 #define _GNU_SOURCE // dladdr1
 #include "pack.h"
 
