@@ -16,6 +16,8 @@ import (
 	"runtime"
 	"runtime/cgo"
 	"unsafe"
+
+	_ "xpwc/internal/header"
 )
 
 // Available reports whether this program has XNNPACK: a program that was built without cgo has not.

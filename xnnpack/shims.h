@@ -6,11 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__has_include)
-#if !__has_include(<xnnpack.h>)
-#error "XNNPACK is not found. Give the directories of one that is installed: CGO_CFLAGS=-I/its/include CGO_LDFLAGS=-L/its/lib. Or run eval \"$(make -s env)\" in the directory of xpwc, which fetches one and sets both."
-#endif
-#endif
 #include <pthreadpool.h>
 #include <xnnpack.h>
 

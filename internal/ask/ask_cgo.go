@@ -12,6 +12,7 @@ import (
 	"runtime/cgo"
 	"unsafe"
 
+	_ "xpwc/internal/header"
 	"xpwc/packing"
 )
 
