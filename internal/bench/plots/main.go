@@ -110,10 +110,12 @@ func (r result) draw(dir string) error {
 // A row is a mode with its name in a chart.
 type row struct{ mode, name string }
 
+// starts are what a reader compares first.
+var starts = []row{{"none", "without cache"}, {"cold", "first start"}, {"warm", "next start"}}
+
 // loadChart has the total load without a cache and with one; nil if that was not measured.
 func (r result) loadChart() ([]*chart, error) {
-	return r.compared("Time to load", "total_load_ms",
-		row{"none", "without cache"}, row{"cold", "first start"}, row{"warm", "next start"})
+	return r.compared("Time to load", "total_load_ms", starts...)
 }
 
 // droppedChart has what the first answer takes when the file is not in memory; nil if that was not measured.
@@ -153,17 +155,22 @@ func (r result) subject() string {
 	}
 }
 
-// memoryChart has each mode's memory after the first inference; nil where the system has no such figures.
+// memoryChart has the memory after the first inference; nil where the system has no such figures.
 func (r result) memoryChart() ([]*chart, error) {
 	const mib = 1 << 20
 	c := newChart("Memory after the first inference: "+r.subject(), "MiB (median)")
 	var anon, file plotter.Values
 	var peaks plotter.XYs
-	for i, m := range r.Modes {
+	for i, row := range starts {
+		at := slices.IndexFunc(r.Modes, func(m mode) bool { return m.Mode == row.mode })
+		if at < 0 {
+			return nil, nil
+		}
+		m := r.Modes[at]
 		if _, ok := m.Figures["peak_rss_bytes"]; !ok {
 			return nil, nil
 		}
-		c.names = append(c.names, m.title())
+		c.names = append(c.names, row.name)
 		anon = append(anon, m.Figures["first_rss_anon_bytes"].Median/mib)
 		file = append(file, m.Figures["first_rss_file_bytes"].Median/mib)
 		peaks = append(peaks, plotter.XY{X: m.Figures["peak_rss_bytes"].Median / mib, Y: float64(-i)})
@@ -184,7 +191,7 @@ func (r result) memoryChart() ([]*chart, error) {
 	peak.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: 4, Shape: draw.RingGlyph{}}
 	c.Add(peak)
 	c.legend = []entry{
-		{"memory of its own (RssAnon)", private}, {"files, which others share (RssFile)", shared}, {"peak", peak},
+		{"the process' own", private}, {"of files, shared by all processes", shared}, {"the most until then", peak},
 	}
 	c.fromZero()
 	return []*chart{c}, nil
@@ -193,7 +200,7 @@ func (r result) memoryChart() ([]*chart, error) {
 // processesCharts have what some processes with one model take together; nil if that was not measured.
 func (r result) processesCharts() ([]*chart, error) {
 	const mib = 1 << 20
-	memory := newChart(fmt.Sprintf("Memory of %d processes together: %s", r.Processes, r.Model), "MiB (sum of PSS)")
+	memory := newChart(fmt.Sprintf("Memory of %d processes together: %s", r.Processes, r.Model), "MiB")
 	loads := newChart("Time to load them, one after the other", "ms (sum)")
 	var sizes, times plotter.Values
 	for _, m := range r.Modes {
