@@ -59,6 +59,7 @@ func demoModes(ctx context.Context, t task, title, file string, stdout, stderr i
 	}
 	shown := &Demonstration{}
 	var all []*measured
+	before := processors()
 	for _, run := range []struct {
 		mode, what string
 		task       task
@@ -78,7 +79,7 @@ func demoModes(ctx context.Context, t task, title, file string, stdout, stderr i
 	if err := modesTable(all).Print(stdout); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(stdout)
+	fmt.Fprintf(stdout, "\n%s", disturbed(before, processors()))
 	err := summarize(stdout, all[0], all[1], all[2])
 	if file != "" {
 		err = errors.Join(err, writeJSON(file, shown.Modes))
