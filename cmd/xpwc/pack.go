@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func newPackCommand() *cobra.Command {
 	var o packOptions
 	var describe bool
 	cmd := &cobra.Command{
-		Use:   "pack MODEL [DATA...] -o FILE",
+		Use:   "pack MODEL [DATA...] [-o FILE]",
 		Short: "Pack a model's weights ahead of time",
 		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when the model is built, installed or
 deployed. A program that loads the model with that cache packs nothing. MODEL is a .tflite
@@ -57,6 +58,9 @@ failure: no file is written, one that is there is left as it is, and a note says
 The packed weights suit CPUs for which XNNPACK chooses the same kernels as here. --cpu
 packs for lesser CPUs of x86. One file can have the packed weights of several levels; a
 program finds those for its own CPU.
+
+Without -o, FILE is in the current directory and has the name of MODEL, with .xpwc in place
+of its extension, .packed_cache or .litert_cache: which of them, --for says.
 
 FILE appears by a rename, when it is complete. If it exists, its entries stay, and missing
 ones are added, in a copy that takes its place: programs that use the old file are not
@@ -88,7 +92,7 @@ package litert-lm-api, so that FILE is the one that LiteRT would write, byte for
 is read-only. LiteRT does not compare the model: FILE is for this MODEL only. With
 --name-by-content FILE is a directory, and the name says for which model, LiteRT and CPU
 the file is; then --cpu can name several.`, safetensors.PackedName),
-		Example: `  xpwc pack pose.tflite -o pose.xpwc
+		Example: `  xpwc pack pose.tflite
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
   xpwc pack model.pte weights.ptd -o model.xpwc
   xpwc pack pose.tflite --sealed -o pose.xpwc
@@ -107,11 +111,15 @@ the file is; then --cpu can name several.`, safetensors.PackedName),
 				}
 				return describeTensors(file, o.output, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
+			if o.output == "" {
+				o.output = o.named(file.Path)
+			}
 			return packModel(cmd.Context(), file, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write or add to; of --describe a new one")
+	f.StringVarP(&o.output, "output", "o", "",
+		"cache `FILE` to write or add to, by default named after MODEL; of --describe a new one")
 	f.StringSliceVar(&o.levels, "cpu", []string{native}, "CPU `LEVEL`s to pack for: "+levelNames())
 	forFlag(cmd, &o.runtime, "write a file for a stock `RUNTIME`: executorch or litert", forExecuTorch, forLiteRT)
 	f.BoolVar(&o.byContent, "name-by-content", false, "of --for litert: FILE is a directory, and names what is in it")
@@ -248,9 +256,24 @@ func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 	return f, err
 }
 
+// extensions are those of files that the user has not named, by the stock runtime that they are for.
+var extensions = map[string]string{"": ".xpwc", forExecuTorch: ".packed_cache", forLiteRT: ".litert_cache"}
+
+// named is the output where none is given: a file here that is named after the model; "" where that is not clear.
+func (o *packOptions) named(model string) string {
+	name := strings.TrimSuffix(filepath.Base(model), filepath.Ext(model))
+	if o.embed || o.byContent || strings.Trim(name, "./") == "" {
+		return ""
+	}
+	return name + extensions[o.runtime]
+}
+
 func (o *packOptions) check() error {
+	if o.output == "" && o.byContent {
+		return usagef("-o FILE is missing; -o . names a file in this directory")
+	}
 	if o.output == "" {
-		return usagef("-o FILE is missing")
+		return usagef("-o FILE is missing, for instance -o packed.safetensors")
 	}
 	if err := checkJobs(&o.jobs); err != nil {
 		return err

@@ -197,13 +197,20 @@ func TestPackLeavesWhatIsNoSoundCacheAlone(t *testing.T) {
 	requireNoStage(t, dir)
 }
 
+func TestPackNamesTheFileAfterTheModel(t *testing.T) {
+	dir := t.TempDir()
+	require.Contains(t, says(t, dir, 0, "pack", faceModel(t)), "\nface_detection_short_range.xpwc: ")
+	says(t, dir, 0, "verify", "face_detection_short_range.xpwc", "--model", faceModel(t))
+}
+
 func TestPackReportsAWrongCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
-		{[]string{faceModel(t)}, "-o FILE"},
+		{[]string{faceModel(t), "--embed-beside"}, "-o packed.safetensors"},
+		{[]string{faceModel(t), "--for", "litert", "--name-by-content"}, "-o ."},
 		{[]string{"-o", "c"}, "arg"},
 		{[]string{faceModel(t), "-o", "c", "--cpu", "pentium"}, "sse2"},
 		{[]string{faceModel(t), "-o", "c", "--cpu", ""}, "--cpu"},

@@ -69,7 +69,7 @@ pose.packed_cache (executorch) or pose.litert_cache.`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" {
-				return usagef("-o FILE is missing")
+				return usagef("-o FILE is missing; -o . writes a file named after %s into this directory", args[0])
 			}
 			if o.all && o.layout != "" {
 				return usagef("--all and --layout exclude each other")
@@ -135,14 +135,7 @@ func (o *pullOptions) nameOutput(ref string) error {
 	if err != nil {
 		return err
 	}
-	extension := ".xpwc"
-	switch o.runtime {
-	case forExecuTorch:
-		extension = ".packed_cache"
-	case forLiteRT:
-		extension = ".litert_cache"
-	}
-	o.output = filepath.Join(o.output, name+extension)
+	o.output = filepath.Join(o.output, name+extensions[o.runtime])
 	return nil
 }
 
