@@ -52,7 +52,8 @@ type Tensor struct {
 // from: if the stamps are equal, or else if the digests are.
 type Identity struct {
 	// Source names where the tensor comes from, for instance the absolute path of the model's file. Packed weights of
-	// the same name and source but other content are superseded; those of another source are kept beside them.
+	// the same name and source but other content are superseded; those of another source are kept beside them. A file
+	// has its digest and, for people, the last part of it.
 	Source string
 
 	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and times of

@@ -3,11 +3,13 @@ package xpwc
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/entries"
+	"xpwc/internal/format"
 	"xpwc/internal/store"
 	"xpwc/packing"
 )
@@ -399,12 +401,21 @@ func (w *watch) Changed() error {
 func (s *Session) origin(id *Identity) *entries.Origin {
 	w := s.watch(id)
 	if s.lastOrigin == nil || s.lastSource != id.Source || s.lastWatched != w {
-		s.lastOrigin, s.lastSource, s.lastWatched = &entries.Origin{Source: digest.OfStrings(id.Source)}, id.Source, w
+		s.lastOrigin = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source)}
+		s.lastSource, s.lastWatched = id.Source, w
 		if w != nil {
 			s.lastOrigin.Watch = w
 		}
 	}
 	return s.lastOrigin
+}
+
+// sourceName is what a file has of the name of a source: the last part of a path, without where it is.
+func sourceName(source string) string {
+	if source == "" {
+		return ""
+	}
+	return format.CleanName(filepath.Base(source))
 }
 
 // watch returns the session's watch for a tensor, or nil if it has none. The first time it is asked, so that a change

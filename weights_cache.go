@@ -314,8 +314,9 @@ func (c *Cache) Compact() error {
 type PruneOptions struct {
 	// KeepLayouts has the fingerprints of the layouts whose entries stay; empty for all. See CurrentLayout.
 	KeepLayouts []Digest
-	// KeepSources has the sources whose entries stay, as Identity.Source says them; a file is its absolute path.
-	// Entries of a source that is not known stay too, as those of a registry before their first use. Empty for all.
+	// KeepSources has the sources whose entries stay, as Identity.Source says them; a file is its absolute path, or the
+	// last part of it, for all of that name. Of entries whose source is not known, as those of a registry before their
+	// first use, those stay that have such a name or none. Empty for all.
 	KeepSources []string
 	// MaxBytes is the size that the file is brought down to, by dropping the entries used longest ago; 0 for no limit.
 	// An index takes a few hundred bytes for each entry, and counts.
@@ -331,18 +332,35 @@ func (c *Cache) Prune(o PruneOptions) error {
 	if o.MaxBytes < 0 {
 		return fmt.Errorf("prune: %w: MaxBytes is %d; 0 is no limit", ErrOptions, o.MaxBytes)
 	}
-	sources := []Digest{{}} // the unknown one
-	for _, source := range o.KeepSources {
-		sources = append(sources, digest.OfStrings(source))
-	}
+	keeps := keepSources(o.KeepSources)
 	return c.writer.Compact(func(records []format.Record) []format.Record {
 		// What goes for its layout or source makes room for what stays, so this comes first.
 		records = slices.DeleteFunc(records, func(r format.Record) bool {
 			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, r.Layout) ||
-				len(o.KeepSources) > 0 && !slices.Contains(sources, r.Source)
+				len(o.KeepSources) > 0 && !keeps(&r)
 		})
 		return writer.UsedLast(records, o.MaxBytes, time.Now().Unix())
 	})
+}
+
+// keepSources returns whether a record is of one of these sources, as far as is known.
+func keepSources(sources []string) func(*format.Record) bool {
+	var known []Digest
+	names, all := []string{""}, []string{} // all: whose names say it, wherever they are
+	for _, source := range sources {
+		known = append(known, digest.OfStrings(source))
+		name := sourceName(source)
+		names = append(names, name)
+		if source == filepath.Base(source) {
+			all = append(all, name)
+		}
+	}
+	return func(r *format.Record) bool {
+		if r.Source == (Digest{}) {
+			return slices.Contains(names, r.SourceName)
+		}
+		return slices.Contains(known, r.Source) || slices.Contains(all, r.SourceName)
+	}
 }
 
 // Trim gives back the memory of packed weights that no session uses. A cache without a file forgets them. One with a

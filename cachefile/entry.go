@@ -44,6 +44,9 @@ type Entry struct {
 	Source                    Digest
 	KernelStamp, KernelDigest Digest
 	BiasStamp, BiasDigest     Digest
+	// SourceName is the name of the model's file that the kernel is from, without its directory; "" where it is not
+	// known. It is for people: who can write the cache chooses it. It is printable, and short.
+	SourceName string
 
 	// PackedAt and UsedAt say when it was packed, and when a process that wrote to the file last used it, to the
 	// second.
@@ -88,6 +91,7 @@ func entryOf(r *format.Record) Entry {
 		Size:          int64(r.Size),
 		Sum:           r.Sum,
 		Source:        r.Source,
+		SourceName:    r.SourceName,
 		KernelStamp:   r.KernelStamp,
 		KernelDigest:  r.KernelDigest,
 		BiasStamp:     r.BiasStamp,
@@ -114,6 +118,7 @@ func (e *Entry) record() format.Record {
 		Size:         uint64(e.Size),
 		Sum:          e.Sum,
 		Source:       e.Source,
+		SourceName:   e.SourceName,
 		KernelStamp:  e.KernelStamp,
 		KernelDigest: e.KernelDigest,
 		BiasStamp:    e.BiasStamp,

@@ -106,6 +106,33 @@ func TestAnImageHasTheEntriesAndNothingOfWhereTheyWerePacked(t *testing.T) {
 	require.Zero(t, info.DeadBytes)
 }
 
+func TestAnImageSaysWhichModelsItsEntriesAreOf(t *testing.T) {
+	var m maker
+	m.add(weights...)
+	for i := range m.records {
+		m.records[i].Source, m.records[i].SourceName = format.Digest{byte(1 + i/5)}, "pose.tflite"
+	}
+	m.records[5].SourceName = "hand.tflite"
+	m.commit(t)
+	path := write(t, m.bytes())
+	same := write(t, sample(t)) // says nothing of models
+	_, b := combine(t, nil, path)
+	_, both := combine(t, nil, same, path)
+	require.True(t, bytes.Equal(b, both), "the order of files does not matter")
+	info, err := open(t, path).Info()
+	require.NoError(t, err)
+	require.Len(t, info.Models, 2)
+	require.Equal(t, "pose.tflite", info.Models[1].Name)
+	require.Equal(t, info.PayloadBytes, info.Models[0].PayloadBytes+info.Models[1].PayloadBytes)
+
+	image, err := open(t, write(t, b)).Info()
+	require.NoError(t, err)
+	for i := range info.Models {
+		info.Models[i].Source = cachefile.Digest{} // of a path here
+	}
+	require.Equal(t, info.Models, image.Models)
+}
+
 func TestWhatOneFileKnowsOfAnEntryHoldsForAll(t *testing.T) {
 	var plain, tied maker
 	plain.add(weight{kernel: "k", layout: here, size: 100})

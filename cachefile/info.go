@@ -1,6 +1,10 @@
 package cachefile
 
 import (
+	"bytes"
+	"cmp"
+	"slices"
+
 	"xpwc/internal/format"
 	"xpwc/packing"
 )
@@ -19,6 +23,9 @@ type Info struct {
 	Slots []Slot
 	// Layouts of a native file, in the order of its index.
 	Layouts []Layout
+	// Models are what the entries of a native file were packed from, in the order of their names; those of which it is
+	// not known are the last.
+	Models  []Model
 	Entries int
 	// Note is what WriteOptions.Note put into an ExecuTorch's file, "" if there is none. Who can write the file chooses
 	// it: nothing is to be believed for it.
@@ -75,6 +82,35 @@ type Layout struct {
 	Evidence string `json:"-"`
 }
 
+// A Model is what entries were packed from: a file, mostly.
+type Model struct {
+	Name         string `json:"model,omitempty"` // see Entry.SourceName
+	Source       Digest `json:"source,omitzero"` // see Entry.Source
+	Entries      int    `json:"entry_count"`
+	PayloadBytes int64  `json:"payload_bytes"` // with payloads that several of its entries share counted once
+}
+
+// modelOf returns the model that an entry says it is of.
+func modelOf(e *Entry) Model { return Model{Name: e.SourceName, Source: e.Source} }
+
+// inOrderOfNames returns models with their figures.
+func inOrderOfNames(models map[Model]*Model) (all []Model) {
+	for _, m := range models {
+		all = append(all, *m)
+	}
+	unknown := func(m *Model) int {
+		if m.Name == "" {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(all, func(a, b Model) int {
+		return cmp.Or(cmp.Compare(unknown(&a), unknown(&b)), cmp.Compare(a.Name, b.Name),
+			bytes.Compare(a.Source[:], b.Source[:]))
+	})
+	return all
+}
+
 // Info describes the file. The error is of the first damaged record, and comes with figures of the others all the same.
 func (f *File) Info() (Info, error) {
 	info := Info{
@@ -101,6 +137,7 @@ func (f *File) Info() (Info, error) {
 		}
 	}
 	families := format.Families{}
+	models := map[Model]*Model{}
 	before := Entry{Offset: -1}
 	for e, err := range f.Entries() {
 		info.Entries++
@@ -113,8 +150,19 @@ func (f *File) Info() (Info, error) {
 		if e.Offset != before.Offset || e.Layout != before.Layout {
 			l.PayloadBytes += e.Size
 		}
+		of := modelOf(&e)
+		m := models[of]
+		if m == nil {
+			m = &Model{Name: of.Name, Source: of.Source}
+			models[of] = m
+		}
+		m.Entries++
+		if e.Offset != before.Offset || of != modelOf(&before) {
+			m.PayloadBytes += e.Size
+		}
 		before = e
 	}
+	info.Models = inOrderOfNames(models)
 	for i := range info.Layouts {
 		info.Layouts[i].Families = families.Of(info.Layouts[i].Fingerprint)
 	}

@@ -111,6 +111,7 @@ type inspection struct {
 	Slots      []cachefile.Slot   `json:"slots,omitempty"`
 	Layouts    []cachefile.Layout `json:"layouts"`
 	Here       string             `json:"current_layout,omitempty"`
+	Models     []cachefile.Model  `json:"models,omitempty"`
 	Total      int                `json:"entry_count"`
 	cachefile.Sizes
 	Entries  []entryReport       `json:"entries"` // null with --summary
@@ -151,6 +152,7 @@ type entryReport struct {
 	PackedAt      string `json:"packed_at,omitempty"`
 	UsedAt        string `json:"used_at,omitempty"`
 	Source        string `json:"source,omitempty"`
+	Model         string `json:"model,omitempty"`
 	KernelStamp   string `json:"kernel_stamp,omitempty"`
 	KernelDigest  string `json:"kernel_digest,omitempty"`
 	BiasStamp     string `json:"bias_stamp,omitempty"`
@@ -207,7 +209,7 @@ func report(f *cachefile.File) (*inspection, error) {
 	r := &inspection{
 		File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation,
 		Total: info.Entries, Slots: info.Slots, Layouts: append([]cachefile.Layout{}, info.Layouts...), // not null
-		Sizes: info.Sizes, Problems: []cachefile.Problem{},
+		Models: info.Models, Sizes: info.Sizes, Problems: []cachefile.Problem{},
 	}
 	if info.Format != cachefile.Native {
 		return r, err
@@ -310,7 +312,7 @@ func reportEntry(e cachefile.Entry, format cachefile.Format, state string) entry
 		}
 		return d.String()
 	}
-	v.Packing, v.Source = known(e.Packing), known(e.Source)
+	v.Packing, v.Source, v.Model = known(e.Packing), known(e.Source), e.SourceName
 	v.Family, v.LeastSize = e.Family.String(), e.LeastSize
 	if v.operator = console.None; v.Family != "" {
 		v.operator = e.Family.Operator.String() + " " + e.Family.Kernel.String()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,6 +18,9 @@ import (
 // shortLayout is how many digits of a fingerprint tables have: enough to distinguish layouts, and to name them with
 // --layout.
 const shortLayout = 8
+
+// longModel is how many columns a model's name has in the table of entries.
+const longModel = 24
 
 func (r *inspection) print(w io.Writer, o inspectOptions) error {
 	if err := r.printSummary(w); err != nil {
@@ -59,7 +64,7 @@ func (r *inspection) printSummary(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	if r.Format == cachefile.Native {
-		if err := r.printLayouts(w); err != nil {
+		if err := errors.Join(r.printLayouts(w), printModels(w, r.Models)); err != nil {
 			return err
 		}
 	}
@@ -112,6 +117,32 @@ func (r *inspection) printLayouts(w io.Writer) error {
 	return nil
 }
 
+// printModels prints what entries were packed from, where that is known of some.
+func printModels(w io.Writer, models []cachefile.Model) error {
+	if len(modelNames(models)) == 0 {
+		return nil
+	}
+	var t console.Table
+	t.Row("packed from", "entries", "payloads")
+	for _, m := range models {
+		t.Row(cmp.Or(m.Name, "not known"), fmt.Sprint(m.Entries), console.Size(m.PayloadBytes))
+	}
+	t.Fit(terminal.Width(w))
+	err := t.Print(w)
+	fmt.Fprintln(w)
+	return err
+}
+
+// modelNames returns the names of models, as far as they are known, each once.
+func modelNames(models []cachefile.Model) (names []string) {
+	for _, m := range models { // in the order of their names
+		if m.Name != "" && !slices.Contains(names, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
 func (r *inspection) printEntries(w io.Writer) error {
 	native := r.Format == cachefile.Native
 	layouts := len(r.Layouts) > 1
@@ -124,6 +155,8 @@ func (r *inspection) printEntries(w io.Writer) error {
 		}
 		return row
 	}
+	models := len(modelNames(r.Models)) > 0 && len(r.Models) > 1
+	head = when(models, head, "model")
 	head = when(layouts, head, "layout")
 	head = when(operators, head, "operator")
 	head = when(kinds, head, "kind")
@@ -145,6 +178,7 @@ func (r *inspection) printEntries(w io.Writer) error {
 		if r.Format == cachefile.XPWC1 {
 			row[2] = console.None
 		}
+		row = when(models, row, cmp.Or(console.Shorten(e.Model, longModel), console.None))
 		row = when(layouts, row, labels[e.Layout])
 		row = when(operators, row, e.operator)
 		row = when(kinds, row, e.kind())
@@ -171,7 +205,7 @@ func (r *inspection) fit(t *console.Table, width int) (said []string) {
 		return nil
 	}
 	said = t.LeaveOutAlike(width)
-	t.LeaveOut(width, "offset", "seed", "checksum") // --json and a wider terminal have them
+	t.LeaveOut(width, "offset", "seed", "checksum", "used") // --json and a wider terminal have them
 	room, alike := t.Room(width), 0
 	if t.Widest(0) > room {
 		alike = r.beginAlike()

@@ -1,15 +1,17 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/digest"
+	"xpwc/internal/format"
 )
 
 func newPruneCommand() *cobra.Command {
@@ -21,10 +23,11 @@ func newPruneCommand() *cobra.Command {
 		Short: "Drop entries of other machines' layouts, of other models, or used longest ago",
 		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries. With --keep-layout only
 entries of these layouts are kept. With --keep-model only entries are kept that were
-packed from these files, by the paths that programs open them at, and those of which it is
-not known, as what was pulled and not used yet. With --max-size the entries used longest ago are
-dropped until the file has at most this size. Dropped weights are packed again when they
-are needed.
+packed from these models: a name as xpwc inspect shows it, or the path that programs open
+the model at. Entries of which it is not known are kept, too. With --max-size the entries
+used longest ago are dropped until the file has at most this size: first what versions
+left that nobody loads any more, and models that were not loaded for longest. Dropped
+weights are packed again when they are needed.
 
 A layout is named by the beginning of its fingerprint, which xpwc inspect shows, or by the
 word current, which is this machine's layout. The file must have entries of it. Sizes are
@@ -38,16 +41,6 @@ numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 			keep := xpwc.PruneOptions{}
 			if len(layouts) == 0 && len(kept) == 0 && maxSize == "" {
 				return usagef("give --keep-layout, --keep-model or --max-size")
-			}
-			for _, model := range kept {
-				path, err := filepath.Abs(model)
-				if err == nil {
-					_, err = os.Stat(path)
-				}
-				if err != nil {
-					return err
-				}
-				keep.KeepSources = append(keep.KeepSources, path)
 			}
 			if cmd.Flags().Changed("max-size") {
 				var err error
@@ -65,6 +58,14 @@ numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 					l, err = selectLayout(args[0], info.Layouts, name)
 					keep.KeepLayouts = append(keep.KeepLayouts, xpwc.Digest(l))
 				}
+				for _, model := range kept {
+					if err != nil {
+						break
+					}
+					var source string
+					source, err = keptSource(args[0], info.Models, model)
+					keep.KeepSources = append(keep.KeepSources, source)
+				}
 				if err == nil && keep.MaxBytes > 0 {
 					err = checkRoom(f, keep)
 				}
@@ -81,12 +82,37 @@ numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 	flags.StringArrayVar(&layouts, "keep-layout", nil,
 		"keep entries of this `LAYOUT`: the beginning of a fingerprint, or current; may be repeated")
 	flags.StringArrayVar(&kept, "keep-model", nil,
-		"keep entries that were packed from the file `MODEL`; may be repeated")
+		"keep entries that were packed from this `MODEL`: a name or a path; may be repeated")
 	flags.StringVar(&maxSize, "max-size", "",
 		"drop the entries used longest ago until the file has at most this `SIZE`, for instance 200MiB")
 	layoutFlag(cmd, "keep-layout")
 	o.flags(cmd)
 	return cmd
+}
+
+// keptSource returns what the cache calls a model that is to be kept. The file must have something that may be of it.
+func keptSource(file string, models []cachefile.Model, model string) (source string, err error) {
+	path, err := filepath.Abs(model)
+	if err != nil {
+		return "", err
+	}
+	name := format.CleanName(filepath.Base(path))
+	of := func(is func(m cachefile.Model) bool) bool { return slices.ContainsFunc(models, is) }
+	switch {
+	case of(func(m cachefile.Model) bool { return m.Source == digest.OfStrings(path) }):
+		return path, nil
+	case filepath.Base(model) == model && of(func(m cachefile.Model) bool { return m.Name == name }):
+		return model, nil
+	case of(func(m cachefile.Model) bool {
+		return m.Source == cachefile.Digest{} && (m.Name == "" || m.Name == name)
+	}):
+		return path, nil
+	}
+	has := ""
+	if names := modelNames(models); len(names) > 0 {
+		has = "; it was packed from " + strings.Join(names, ", ")
+	}
+	return "", usagef("--keep-model %s: %s has nothing that was packed from it%s", model, file, has)
 }
 
 // checkRoom fails if not one entry fits into the limit, as when its unit was forgotten.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,6 +52,9 @@ type rewriting struct {
 	EntriesBefore int    `json:"entry_count_before"`
 	EntriesAfter  int    `json:"entry_count_after"`
 	Damaged       int64  `json:"damaged_entry_count"`
+	// Names of what it was packed from: of the entries that it has, and of those that it has no more.
+	Models  []string `json:"models,omitempty"`
+	Dropped []string `json:"dropped_models,omitempty"`
 }
 
 // rewrite opens the file as a cache, its only writer, and lets do rewrite it.
@@ -65,7 +70,7 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 			return fmt.Errorf("%s: %w; xpwc convert makes a native file of it, or another file for ExecuTorch", path,
 				xpwc.ErrForeign)
 		}
-		r.BytesBefore, r.EntriesBefore = info.FileBytes, info.Entries
+		r.BytesBefore, r.EntriesBefore, r.Dropped = info.FileBytes, info.Entries, modelNames(info.Models)
 		return err
 	})
 	if err != nil {
@@ -90,6 +95,15 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	}
 	after := cache.Stats()
 	r.BytesAfter, r.EntriesAfter = after.FileBytes, after.Entries
+	err = withFile(path, func(f *cachefile.File) error {
+		info, err := f.Info()
+		r.Models = modelNames(info.Models)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.Dropped = slices.DeleteFunc(r.Dropped, func(name string) bool { return slices.Contains(r.Models, name) })
 	if o.json {
 		setResult(ctx, r)
 		return nil
@@ -97,6 +111,13 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path,
 		console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),
 		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
+	if len(r.Dropped) > 0 {
+		said := strings.Join(r.Dropped, ", ")
+		if len(r.Models) > 0 {
+			said += "; it still has those of " + strings.Join(r.Models, ", ")
+		}
+		fmt.Fprintln(stdout, fold("no more entries of "+said, textWidth(stdout)))
+	}
 	if r.Damaged > 0 {
 		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"),
 			oneOrMany(int(r.Damaged), "was", "were"))

@@ -74,8 +74,10 @@ func TestPruneKeepsTheModelsThatAreNamed(t *testing.T) {
 	require.EqualValues(t, alone.Cache.Packed, kept)
 	warm, _ := runJSON(t, dir, selfie, "--cache", "models.xpwc")
 	require.Zero(t, warm.Cache.Packed)
-	said := says(t, dir, exitFailed, "prune", "models.xpwc", "--keep-model", "absent.tflite")
+	said := says(t, dir, exitUsage, "prune", "models.xpwc", "--keep-model", "absent.tflite")
 	require.Contains(t, said, "absent.tflite")
+	require.Contains(t, said, "it was packed from selfie_segmentation.tflite")
+	require.Equal(t, kept, reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total, "nothing is dropped")
 }
 
 func TestCompactFreesDeadBytes(t *testing.T) {

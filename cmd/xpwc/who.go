@@ -75,6 +75,7 @@ type usersReport struct {
 	Present    bool         `json:"present"`
 	FileBytes  int64        `json:"file_bytes"`
 	Generation uint64       `json:"generation,omitempty"`
+	Models     []string     `json:"models,omitempty"`           // names of what it was packed from
 	Cached     *int64       `json:"page_cache_bytes,omitempty"` // nil if the system does not say it to this user
 	Processes  []userReport `json:"processes"`
 	Hidden     int          `json:"hidden_process_count"` // that this user may not look into
@@ -113,7 +114,7 @@ func findUsers(file string) (*usersReport, error) {
 	if r.Present = found.Info != nil; r.Present {
 		r.FileBytes = found.Info.Size()
 		now = infoOf(found.Path) // after the mappings, which are of generations that it has
-		r.Generation = now.Generation
+		r.Generation, r.Models = now.Generation, modelNames(now.Models)
 	}
 	if found.Cached >= 0 {
 		r.Cached = &found.Cached
@@ -285,6 +286,9 @@ func (r *usersReport) print(w io.Writer) error {
 			console.Percent(*r.Cached, r.FileBytes)))
 	}
 	fmt.Fprintln(w, strings.Join(said, ", "))
+	if len(r.Models) > 0 {
+		fmt.Fprintln(w, fold("packed from "+strings.Join(r.Models, ", "), textWidth(w)))
+	}
 	if len(r.Processes) > 0 {
 		fmt.Fprintln(w)
 		if err := r.printProcesses(w); err != nil {

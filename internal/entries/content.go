@@ -26,6 +26,7 @@ type Reader interface {
 // An Origin is where the tensors of a session come from, most of them from one.
 type Origin struct {
 	Source format.Digest // of its name
+	Name   string        // a part of it, for people
 	Watch  Watch         // or nil
 }
 

@@ -42,6 +42,10 @@ func sampleRecords() []format.Record {
 		record(4608, 64, 5, format.Key{Layout: layoutB.Fingerprint, Kernel: "tied", FingerprintID: 7,
 			Packing: format.Digest{9}}),
 	}
+	records[0].Source = format.Digest{6}
+	for i, name := range []string{"last.tflite", "first.tflite", "first.tflite", "first.tflite", "first.tflite"} {
+		records[i].SourceName = name
+	}
 	records[1].BiasStamp, records[1].BiasDigest = format.Digest{4}, format.Digest{5}
 	records[2].Flags = format.Tied
 	records[3].Flags = format.Variant

@@ -5,7 +5,7 @@ package format
 // and is the last of the file. Errors are those of EncodeIndex.
 func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record,
 ) (slot Slot, block []byte, err error) {
-	index, sum, err := encodeIndex(generation, layouts, records, nativeTrailerSize)
+	index, sum, err := encodeIndex(generation, layouts, records, nativeTrailerSize, true)
 	if err != nil {
 		return Slot{}, nil, err
 	}
@@ -33,16 +33,17 @@ func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Recor
 // nativeTrailerSize is the size of a native file's trailer.
 const nativeTrailerSize = trailerEntrySize + uint64(len(NativeEntry)) + FooterSize
 
-// What there is room for beside the records of a generation: the descriptions of so many layouts, and their evidence,
-// in bytes.
+// What there is room for beside the records of a generation: so many layouts, and the bytes of their descriptions and
+// of their evidence.
 const roomForLayouts, roomForDescriptions, roomForEvidence = 8, 4 << 10, 16 << 10
 
 // GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have
-// so many bytes together, with room for the descriptions and the evidence of some layouts.
+// so many bytes together, with room for names of sources and what is said of some layouts.
 func GenerationSize(records, names uint64) uint64 {
 	most := counts{
 		layouts: roomForLayouts, sources: records, // each has its own
-		records: records, slots: tableSlots(records), strings: names + roomForDescriptions + roomForEvidence,
+		records: records, slots: tableSlots(records),
+		strings: names + roomForDescriptions + roomForEvidence + mostSourceNames,
 	}
 	return most.arrange().end + nativeTrailerSize
 }

@@ -32,6 +32,9 @@ const (
 // IndexHeaderSize is the size of what an index begins with, in bytes.
 const IndexHeaderSize = 128
 
+// atSourceNames is where the header of an index says where in the strings the names of its sources are.
+const atSourceNames = 60
+
 // Offsets in a record of what is read at several places.
 const (
 	atSeed          = 32
@@ -108,6 +111,7 @@ type Record struct {
 	KernelDigest Digest // of the kernel's content
 	BiasStamp    Digest
 	BiasDigest   Digest
+	SourceName   string // of the source, for people; "" if unknown
 
 	LeastSize uint64 // that the payload must have, as far as the packing identity says; 0 where none was given
 

@@ -13,13 +13,13 @@ import (
 // EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
 // Every record's layout must be among layouts. There must be fewer than 2^31 records and 2^16 layouts, and different
 // names must add up to less than 4 GiB, and to at most 64 MiB and eight times the size of the records; it returns an
-// error otherwise. Evidence that there is no room for is left out.
+// error otherwise. Evidence and names of sources that there is no room for are left out.
 func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
-	return encodeIndex(generation, layouts, records, 0)
+	return encodeIndex(generation, layouts, records, 0, true)
 }
 
-// encodeIndex is EncodeIndex with room for more bytes after the index.
-func encodeIndex(generation uint64, layouts []Layout, records []Record, more uint64) (
+// encodeIndex is EncodeIndex with room for more bytes after the index, and with names of sources or without.
+func encodeIndex(generation uint64, layouts []Layout, records []Record, more uint64, named bool) (
 	index []byte, sum Digest, err error) {
 	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
 	if !slices.IsSortedFunc(records, byOffset) {
@@ -35,27 +35,29 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 			names.add(layouts[i].Evidence)
 		}
 	}
-	var sources []Digest
-	sourceAt := map[Digest]uint32{}
+	sources := sourceTable{at: map[namedSource]uint32{}}
 	refs := make([]references, len(records)) // there may be a million records, so that each is looked up once
 	for i := range records {
 		r := &records[i]
-		at, known := sourceAt[r.Source]
-		if !known {
-			at = uint32(len(sources))
-			sourceAt[r.Source] = at
-			sources = append(sources, r.Source)
+		refs[i] = references{
+			kernel: names.add(r.Kernel), bias: names.add(r.Bias), source: sources.add(r.Source, r.SourceName),
 		}
-		refs[i] = references{kernel: names.add(r.Kernel), bias: names.add(r.Bias), source: at}
+	}
+	sourceNames, sourceNamesAt := sources.names(), uint32(0)
+	if !named {
+		sourceNames = ""
+	}
+	if sourceNames != "" {
+		sourceNamesAt = names.add(sourceNames)
 	}
 	slots := tableSlots(uint64(len(records)))
 	n := counts{
-		layouts: uint64(len(layouts)), sources: uint64(len(sources)),
+		layouts: uint64(len(layouts)), sources: uint64(len(sources.rows)),
 		records: uint64(len(records)), slots: slots, strings: uint64(len(names.text)),
 	}
 	if n.strings > n.mostStrings() {
-		if slices.ContainsFunc(layouts, func(l Layout) bool { return l.Evidence != "" }) {
-			return encodeIndex(generation, withoutEvidence(layouts), records, more)
+		if named { // what can be done without gives way
+			return encodeIndex(generation, withoutEvidence(layouts), records, more, false)
 		}
 		return nil, Digest{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
@@ -69,7 +71,9 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 	le.PutUint64(b[32:], slots)
 	le.PutUint64(b[40:], uint64(len(names.text)))
 	le.PutUint64(b[48:], blockSize)
-	le.PutUint32(b[56:], uint32(len(sources)))
+	le.PutUint32(b[56:], uint32(len(sources.rows)))
+	le.PutUint32(b[atSourceNames:], sourceNamesAt)
+	le.PutUint32(b[atSourceNames+4:], uint32(len(sourceNames)))
 
 	number := map[Digest]uint16{}
 	for i, l := range layouts {
@@ -83,8 +87,8 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 		}
 		number[l.Fingerprint] = uint16(i)
 	}
-	for i := range sources {
-		copy(b[at.sources+sourceSize*uint64(i):], sources[i][:])
+	for i := range sources.rows {
+		copy(b[at.sources+sourceSize*uint64(i):], sources.rows[i].digest[:])
 	}
 	table := b[at.table:at.strings]
 	for i := range records {

@@ -20,6 +20,7 @@ type Index struct {
 	slot    Slot
 	layouts []Layout
 	sources []byte
+	names   []string // of the sources, or nil
 	sums    []byte
 	at      sections
 	memory  []byte      // all of it, or nil
@@ -122,6 +123,9 @@ func decodeIndex(x *Index) (*Index, error) {
 			return nil, err
 		}
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), description, evidence})
+	}
+	if err := x.readSourceNames(b); err != nil {
+		return nil, err
 	}
 	return x, nil
 }
@@ -356,6 +360,7 @@ func (x *Index) record(row *row, key Key) Record {
 		Size:         le.Uint64(row[8:]),
 		Sum:          Digest(row[16:32]),
 		Source:       Digest(x.sources[sourceSize*uint64(le.Uint32(row[atSource:])):][:sourceSize]),
+		SourceName:   x.sourceName(le.Uint32(row[atSource:])),
 		KernelStamp:  Digest(row[atKernelStamp:][:16]),
 		KernelDigest: Digest(row[100:116]),
 		BiasStamp:    Digest(row[atBiasStamp:][:16]),

@@ -382,7 +382,7 @@ func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
 		"empty payload":               func(b []byte, _ *format.Slot) { put64(b[rows+8:], 0) },
 		"unknown layout":              func(b []byte, _ *format.Slot) { b[rows+40] = 2 },
 		"unknown flag":                func(b []byte, _ *format.Slot) { b[rows+42] |= 0x80 },
-		"unknown source":              func(b []byte, _ *format.Slot) { put32(b[rows+48:], 1) },
+		"unknown source":              func(b []byte, _ *format.Slot) { put32(b[rows+48:], 2) },
 		"sources beyond the index":    func(b []byte, _ *format.Slot) { put32(b[56:], 1<<31) },
 		"name outside the strings":    func(b []byte, _ *format.Slot) { put32(b[rows+52:], 1<<31) },
 		"name of 4 GiB":               func(b []byte, _ *format.Slot) { put32(b[rows+56:], 1<<32-1) },
@@ -432,6 +432,7 @@ func readAnything(t testing.TB, index []byte, slot format.Slot) {
 		}
 		require.GreaterOrEqual(t, r.Offset, uint64(format.HeaderSize))
 		require.LessOrEqual(t, r.Offset+r.Size, slot.End)
+		require.Equal(t, format.CleanName(r.SourceName), r.SourceName)
 		for found, err := range x.Find(r.Key) {
 			if err == nil {
 				require.LessOrEqual(t, found.Offset+found.Size, slot.End)

@@ -32,7 +32,7 @@ func tables(t *testing.T) map[string][]field {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "format.md"))
 	require.NoError(t, err)
-	bold := regexp.MustCompile(`\*\*([a-z ]+)\*\*`)
+	bold := regexp.MustCompile(`\*\*([a-z' ]+)\*\*`)
 	number := func(s string) int {
 		sum := 0
 		for part := range strings.SplitSeq(s, "+") {
@@ -78,13 +78,13 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 		Key: format.Key{Layout: different(2), FingerprintID: 0x31, Packing: different(3), Kernel: "weights",
 			Bias: "the bias", HasBias: true},
 		Seed: 0x32, Flags: format.Tied | format.Variant, Offset: 8192, Size: 0x333, Sum: different(4),
-		Source:      different(5),
+		Source: different(5), SourceName: "abc",
 		KernelStamp: different(6), KernelDigest: different(7), BiasStamp: different(8), BiasDigest: different(9),
 		Family:    packing.Family{Operator: 11, Input: 12, Kernel: 13, Bias: 14, Output: 15},
 		LeastSize: 0x222, PackedAt: 0x6666, UsedAt: 0x7777,
 	}
 	before := record // of another source
-	before.Offset, before.Source = 4096, different(10)
+	before.Offset, before.Source, before.SourceName = 4096, different(10), "first.tflite"
 	slot, block, err := format.EncodeGeneration(6, 8192+0x333, layouts, []format.Record{before, record})
 	require.NoError(t, err)
 	slot.DeadBytes = 0x4444
@@ -92,7 +92,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	index, err := format.DecodeIndex(block[:slot.IndexSize], slot)
 	require.NoError(t, err)
 	recordAt := index.RecordOffset(1)
-	strings := block[slot.IndexSize-uint64(len("firstsecond oneseenweightsthe bias")) : slot.IndexSize]
+	const sourceNames = "\x0cfirst.tflite\x03abc"
+	strings := block[slot.IndexSize-uint64(len("firstsecond oneseenweightsthe bias"+sourceNames)) : slot.IndexSize]
 	at := func(s string) []byte { return u32(uint32(bytes.Index(strings, []byte(s)))) }
 	trailerAt := slot.IndexOffset + slot.IndexSize
 	require.Equal(t, format.EncodeTrailer([]format.TrailerEntry{format.NativeTrailer(trailerAt)}, trailerAt),
@@ -144,6 +145,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"number of layouts":     u32(2),
 			"size of a record: 164": u32(164),
 			"number of sources":     u32(2),
+			"offset of the sources": at(sourceNames),
+			"length of the sources": u32(uint32(len(sourceNames))),
 			"number of table slots": u64((slot.IndexSize - recordAt - 164 - uint64(len(strings))) / 4),
 			"size of the strings":   u64(uint64(len(strings))),
 			"size of a block: 1024": u64(1024),
@@ -157,6 +160,10 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 		}},
 		"source": {block[128+2*32+16 : 128+2*32+32], map[string][]byte{
 			"hash of where kernels come from": record.Source[:],
+		}},
+		"sources' names": {strings[len(strings)-1-nameLength:], map[string][]byte{
+			"length of the name": {nameLength},
+			"name, printable":    []byte("abc"),
 		}},
 		"record": {block[recordAt : recordAt+164], map[string][]byte{
 			"file offset of the payload":         u64(8192),
@@ -234,7 +241,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			require.Len(t, found, len(c.values))
 		})
 	}
-	require.Len(t, tables(t), 11)
+	require.Len(t, tables(t), 12)
 }
 
 func hash(b []byte) []byte {

@@ -292,7 +292,7 @@ func (what *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
 	if e.Change != entries.Unchanged {
 		is := &e.Record
 		r.Flags |= is.Flags
-		r.Source = is.Source
+		r.Source, r.SourceName = is.Source, is.SourceName
 		r.KernelStamp, r.KernelDigest = is.KernelStamp, is.KernelDigest
 		r.BiasStamp, r.BiasDigest = is.BiasStamp, is.BiasDigest
 	}

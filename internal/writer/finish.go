@@ -161,7 +161,8 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 	}
 	kernel, bias, r := e.Kernel, e.Bias, &e.Record
 	digest, _, err := kernel.Known()
-	r.Source, r.KernelStamp, r.KernelDigest = kernel.Origin.Source, kernel.Stamp, digest
+	r.Source, r.SourceName = kernel.Origin.Source, kernel.Origin.Name
+	r.KernelStamp, r.KernelDigest = kernel.Stamp, digest
 	if bias != nil {
 		digest, _, biasErr := bias.Known()
 		r.BiasStamp, r.BiasDigest = bias.Stamp, digest
@@ -199,8 +200,8 @@ func (w *Writer) restampLocked(r *Restamp) {
 		return
 	}
 	// What was packed elsewhere (package registry) is this source's from now on.
-	if origin := r.Kernel.Origin.Source; is.Source != origin {
-		is.Source = origin
+	if origin := r.Kernel.Origin; is.Source != origin.Source {
+		is.Source, is.SourceName = origin.Source, origin.Name
 		e.Change, w.dirty = entries.Changed, true
 	}
 	update := func(c *entries.Content, stamp, digest *format.Digest) {

@@ -22,7 +22,7 @@ type layer struct {
 	children []*layer
 	byName   map[string]*layer
 	own      []*layer // entries of this very name, with what distinguishes them
-	source   cachefile.Digest
+	source   origin
 	seed     uint32
 }
 
@@ -80,7 +80,7 @@ func (l *layer) add(path []string, e *cachefile.Entry, bytes int64, several bool
 	l.entries++
 	l.bytes += bytes
 	l.own = append(l.own,
-		&layer{entries: 1, bytes: bytes, family: e.Family, leaf: true, source: e.Source, seed: e.Seed})
+		&layer{entries: 1, bytes: bytes, family: e.Family, leaf: true, source: originOf(e), seed: e.Seed})
 }
 
 // nameOwn names the entries of one name by what they differ in.
@@ -94,7 +94,9 @@ func (l *layer) nameOwn() {
 	}
 	name := func(e *layer) string { return fmt.Sprintf("number %d", number[e]) }
 	for _, what := range []func(*layer) string{
-		func(e *layer) string { return "source " + e.source.String()[:shortDigest] },
+		func(e *layer) string {
+			return cmp.Or(e.source.Called(), "source "+e.source.digest.String()[:shortDigest])
+		},
 		func(e *layer) string { return colourOf(e.family) },
 		func(e *layer) string { return fmt.Sprintf("seed %08x", e.seed) },
 	} {

@@ -50,18 +50,29 @@ func (k kernel) Recorded() *packing.Family {
 
 // A source is where kernels come from.
 type source struct {
-	digest  cachefile.Digest
+	origin
 	Entries int
 	Bytes   int64 // of payloads, each counted once for a source
 	Shared  int64 // of these, those that entries of other sources have too
 }
 
-// Name is the digest of what the source is called.
-func (s source) Name() string {
-	if s.digest == (cachefile.Digest{}) {
+// An origin is what an entry says of its source.
+type origin struct {
+	digest cachefile.Digest
+	name   string
+}
+
+func originOf(e *cachefile.Entry) origin { return origin{e.Source, e.SourceName} }
+
+// Called is the name of the source's file, where it is recorded.
+func (o origin) Called() string { return text(o.name, mostName) }
+
+// Digest is that of the whole of what the source is called.
+func (o origin) Digest() string {
+	if o.digest == (cachefile.Digest{}) {
 		return "not recorded"
 	}
-	return s.digest.String()
+	return o.digest.String()
 }
 
 // A sharedPayload is one that several entries have.
@@ -140,7 +151,7 @@ type adder struct {
 	several  bool // layouts
 	kernels  map[kernelKey]*kernel
 	coloured map[string]int64
-	sources  map[cachefile.Digest]*source
+	sources  map[origin]*source
 	sums     map[content]bool
 	before   []cachefile.Entry // those that have the same payload
 }
@@ -157,7 +168,7 @@ type content struct {
 
 func (a *adder) begin(s *survey) {
 	*a = adder{survey: s, several: len(s.Info.Layouts) > 1, kernels: map[kernelKey]*kernel{},
-		coloured: map[string]int64{}, sources: map[cachefile.Digest]*source{}, sums: map[content]bool{}}
+		coloured: map[string]int64{}, sources: map[origin]*source{}, sums: map[content]bool{}}
 }
 
 // Native reports whether the file is xpwc's own.
@@ -202,21 +213,22 @@ func (a *adder) add(e cachefile.Entry) {
 // payload ends the entries of a payload.
 func (a *adder) payload() {
 	size := a.before[0].Size
-	from := map[cachefile.Digest]bool{}
+	from := map[origin]bool{}
 	for _, e := range a.before {
-		from[e.Source] = true
+		from[originOf(&e)] = true
 	}
 	if a.Native() {
 		for _, e := range a.before {
-			if a.sources[e.Source] == nil {
-				a.sources[e.Source] = &source{digest: e.Source}
+			of := originOf(&e)
+			if a.sources[of] == nil {
+				a.sources[of] = &source{origin: of}
 			}
-			a.sources[e.Source].Entries++
+			a.sources[of].Entries++
 		}
-		for digest := range from {
-			a.sources[digest].Bytes += size
+		for of := range from {
+			a.sources[of].Bytes += size
 			if len(from) > 1 {
-				a.sources[digest].Shared += size
+				a.sources[of].Shared += size
 			}
 		}
 		key := content{a.before[0].Sum, size}

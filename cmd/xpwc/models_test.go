@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/registrytest"
+)
+
+// Whoever looks after a file with several models sees which they are, and chooses by name which stay.
+func TestAFileSaysWhichModelsItHas(t *testing.T) {
+	s := registrytest.Start(t)
+	dir, _ := packed(t, face, selfie)
+	var entriesOf [2]int
+	has := func(file string, names ...string) {
+		t.Helper()
+		v := reported[inspection](t, dir, 0, "inspect", file)
+		require.Equal(t, names, modelNames(v.Models), file)
+		of := map[string]int{}
+		for _, e := range v.Entries {
+			of[e.Model]++
+		}
+		require.Len(t, of, len(names))
+		for i, m := range v.Models {
+			require.Equal(t, of[m.Name], m.Entries, file)
+			require.Positive(t, m.PayloadBytes)
+			if len(names) == 2 {
+				entriesOf[i] = m.Entries
+			}
+		}
+		require.Equal(t, names, reported[usersReport](t, dir, 0, "who", file).Models)
+		said := says(t, dir, 0, "inspect", file)
+		about := says(t, dir, 0, "report", file, "-o", "-")
+		mapped := says(t, dir, 0, "who", file)
+		for _, name := range names {
+			require.Contains(t, said, name)
+			require.Contains(t, about, "<bdi>"+name+"</bdi>")
+			require.Contains(t, mapped, name)
+		}
+	}
+	has("model.xpwc", face, selfie)
+	says(t, dir, 0, "compact", "model.xpwc")
+	has("model.xpwc", face, selfie)
+	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
+	has("converted.xpwc", face, selfie)
+	says(t, dir, 0, "push", s.Ref("models:v1"), "converted.xpwc")
+	says(t, dir, 0, "pull", s.Ref("models:v1"), "-o", "pulled.xpwc")
+	has("pulled.xpwc", face, selfie)
+	says(t, dir, 0, "pack", testModel(t, face), "--sealed", "-o", "sealed.xpwc")
+	has("sealed.xpwc", face)
+
+	for _, file := range []string{"model.xpwc", "pulled.xpwc"} {
+		said := says(t, dir, exitUsage, "prune", file, "--keep-model", "absent.tflite")
+		require.Contains(t, said, face)
+		require.Contains(t, said, selfie)
+		r := reported[rewriting](t, dir, 0, "prune", file, "--keep-model", selfie)
+		require.Equal(t, []string{face}, r.Dropped)
+		require.Equal(t, entriesOf[1], r.EntriesAfter)
+		has(file, selfie)
+	}
+	pruned := says(t, dir, 0, "prune", "converted.xpwc", "--keep-model", testModel(t, face))
+	require.Contains(t, pruned, "no more entries of "+selfie)
+	has("converted.xpwc", face)
+}
+
+// What a file calls a model is the last part of its path: where models lie is nobody's business.
+func TestAFileDoesNotSayWhereItsModelsAre(t *testing.T) {
+	dir, file := packed(t, face)
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NotContains(t, string(b), filepath.Base(filepath.Dir(testModel(t, face)))+string(filepath.Separator))
+	require.Contains(t, string(b), face)
+	require.NotContains(t, string(b), dir)
+}

@@ -1,0 +1,101 @@
+package format
+
+import (
+	"strings"
+	"unicode"
+)
+
+// MostSourceName is how many bytes a source's name has at most.
+const MostSourceName = 100
+
+// mostSourceNames is how many bytes the names of all sources take at most, with their lengths. The sources after those
+// whose names fit have none.
+const mostSourceNames = 8 << 10
+
+// CleanName returns a source's name as files have it: printable, and of at most MostSourceName bytes.
+func CleanName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name[:min(len(name), 4*MostSourceName)])
+	return strings.ToValidUTF8(name[:min(len(name), MostSourceName)], "")
+}
+
+// A namedSource is a source in the table of an index.
+type namedSource struct {
+	digest Digest
+	name   string
+}
+
+// A sourceTable collects sources. Those that have a digest are known by it, and have the first name that a record
+// gives them; those without one are known by their names.
+type sourceTable struct {
+	rows []namedSource
+	at   map[namedSource]uint32
+}
+
+func (t *sourceTable) add(digest Digest, name string) (at uint32) {
+	key := namedSource{digest: digest}
+	if digest == (Digest{}) {
+		key.name = name
+	}
+	at, known := t.at[key]
+	if !known {
+		at = uint32(len(t.rows))
+		t.at[key] = at
+		t.rows = append(t.rows, namedSource{digest: digest})
+	}
+	if row := &t.rows[at]; row.name == "" {
+		row.name = CleanName(name)
+	}
+	return at
+}
+
+// names returns the names of the sources up to the last that has one, the length of each before it in a byte.
+func (t *sourceTable) names() string {
+	var b []byte
+	end := 0
+	for _, s := range t.rows {
+		if b = append(append(b, byte(len(s.name))), s.name...); len(b) > mostSourceNames {
+			break
+		}
+		if s.name != "" {
+			end = len(b)
+		}
+	}
+	return string(b[:end])
+}
+
+// splitNames returns the names out of what names returned; nil if it is anything else.
+func splitNames(text string) (names []string) {
+	for text != "" {
+		end := 1 + int(text[0])
+		if end > len(text) {
+			return nil
+		}
+		names = append(names, CleanName(text[1:end]))
+		text = text[end:]
+	}
+	return names
+}
+
+// readSourceNames reads the names of sources, if the header says where there are some. What cannot be theirs is none.
+func (x *Index) readSourceNames(header []byte) error {
+	at, size := uint64(le.Uint32(header[atSourceNames:])), uint64(le.Uint32(header[atSourceNames+4:]))
+	if size > mostSourceNames || !span(at, size, x.stringsSize()) {
+		return nil
+	}
+	text, err := x.text(header, atSourceNames)
+	x.names = splitNames(text)
+	return err
+}
+
+// sourceName returns the name of a source, "" if it has none.
+func (x *Index) sourceName(i uint32) string {
+	if int(i) < len(x.names) {
+		return x.names[i]
+	}
+	return ""
+}
