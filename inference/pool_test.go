@@ -228,6 +228,7 @@ func TestNothingStaysOpenOfAModelThatPanicsWhenItIsLoaded(t *testing.T) {
 		require.PanicsWithValue(t, "the model has a fault", func() { load(bad) }, what)
 		require.EqualValues(t, 1, bad.closed.Load(), what)
 	}
+	require.EqualValues(t, 1, r.Stats().FailedReloads, "who recovers sees it in the figures")
 	done := begun(t.Context(), r, 1)
 	<-good.entered
 	good.let(1)

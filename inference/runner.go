@@ -59,7 +59,7 @@ type Stats struct {
 	Waited time.Duration
 
 	Reloads       int64 // that put another version in force
-	FailedReloads int64 // that returned an error; the version before stayed
+	FailedReloads int64 // of models that could not be loaded, or panicked; the version before stayed
 }
 
 // A Result is an output that a Run computed. It is the caller's own: no other Run and no Close changes it.
@@ -276,13 +276,21 @@ func (r *Runner) reload(m models.Model) (old *version, err error) {
 		return nil, errors.Join(fmt.Errorf("reload: %w", xpwc.ErrClosed), m.Close())
 	default:
 	}
+	failed := true // also after a panic of the model's
+	defer func() {
+		if failed {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.stats.FailedReloads++
+		}
+	}()
 	v, err := r.load(m)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if err != nil {
-		r.stats.FailedReloads++
 		return nil, err
 	}
+	failed = false
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	old, r.now = r.now, v
 	if old != nil {
 		r.stats.Reloads++
