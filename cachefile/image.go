@@ -25,13 +25,13 @@ type Image struct {
 }
 
 // Combine lays out a native file of all entries of native files that keep returns true for; nil keeps all. The same
-// entries give the same bytes, whoever packed them, when and where. For that, what says something only where it was
-// packed is left out: the source and the stamps of its tensors, and the times. (A stamp is no evidence elsewhere: two
-// machines of one image have the same devices, inodes and times for different files. Whoever uses such an entry
-// compares digests, once, and notes source and stamps of its own. Those of sealed entries are kept, and the names of
-// models' files.) Entries are in the order of their keys, each once, and equal payloads are stored once. Payloads that
-// differ under all that a look-up knows become variants. The generation is 1, and in place of a random identity the
-// file has the digest of its index, and so of all payloads' checksums.
+// entries, of models' files with the same names, give the same bytes, whoever packed them, when and where. For that,
+// what says something only where it was packed is left out: the source and the stamps of its tensors, and the times.
+// (A stamp is no evidence elsewhere: two machines of one image have the same devices, inodes and times for different
+// files. Whoever uses such an entry compares digests, once, and notes source and stamps of its own. Those of sealed
+// entries are kept, and the names of models' files.) Entries are in the order of their keys, each once, and equal
+// payloads are stored once. Payloads that differ under all that a look-up knows become variants. The generation is 1,
+// and in place of a random identity the file has the digest of its index, and so of all payloads' checksums.
 //
 // The index has the layouts' descriptions and evidence, which depend on who packed. describe returns what is in their
 // place; nil keeps them: of several files' evidence, what all say together of families that there are entries of.

@@ -18,11 +18,12 @@
 // Registries of image-spec 1.0, which know no artifactType, keep the same bytes: there the config's media type is
 // the artifact's type, as manifest.md has it for both versions ("Guidelines for Artifact Usage").
 //
-// The same entries always become the same bytes, whoever packed them, when and where, so pushing them again uploads
-// nothing. For that, what says something only where it was packed is left out: the model's path and stamps, the
-// times, and the file's random identity, in whose place comes a digest of the index, and so of all payloads'
-// checksums. Entries are in the order of their keys, and the generation is 1. A node that pulls such a file compares
-// the digests of the model's weights once, with its first load, and notes its own path and stamps.
+// The same entries, of models' files with the same names, always become the same bytes, whoever packed them, when and
+// where, so pushing them again uploads nothing. For that, what says something only where it was packed is left out:
+// the directory and the stamps of the model, the times, and the file's random identity, in whose place comes a digest
+// of the index, and so of all payloads' checksums. Entries are in the order of their keys, and the generation is 1. A
+// node that pulls such a file compares the digests of the model's weights once, with its first load, and notes its own
+// path and stamps.
 //
 // The package needs neither XNNPACK nor cgo.
 package registry

@@ -105,7 +105,7 @@ func TestPushingAgainUploadsNothing(t *testing.T) {
 	require.NoError(t, err)
 	run(t, modelFile(t), file) // which makes a second generation of it
 
-	elsewhere := filepath.Join(t.TempDir(), "elsewhere.tflite")
+	elsewhere := filepath.Join(t.TempDir(), filepath.Base(modelFile(t)))
 	content, err := os.ReadFile(modelFile(t))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(elsewhere, content, 0o600))
