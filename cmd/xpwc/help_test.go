@@ -116,7 +116,7 @@ func TestWhatIsTrueOfAllEntriesMakesRoomForTheirNames(t *testing.T) {
 		require.Equal(t, []string{r.Entries[i].Kernel + " + bias", fmt.Sprintf("%d B", i)}, row)
 	}
 	require.Empty(t, r.fit(&whole, 35))
-	require.Equal(t, "model/bl…n/weight + bias", whole.Rows[2][0])
+	require.Equal(t, "…block_1/attenti… + bias", whole.Rows[2][0], "in the middle they differ")
 	for _, row := range whole.Rows {
 		require.LessOrEqual(t, utf8.RuneCountInString(row[0]), whole.Room(35))
 	}
@@ -136,6 +136,27 @@ func TestNamesThatDifferComeBeforeSeedsAndOffsets(t *testing.T) {
 	for i, row := range table.Rows[1:] {
 		require.Contains(t, row[0], fmt.Sprint("…block_", i))
 	}
+}
+
+// What converters call depthwise convolutions differs in a number between two long parts that are alike.
+func TestNamesThatAreShortenedStayDifferent(t *testing.T) {
+	r := inspection{}
+	table := console.Table{Rows: [][]string{{"name", "size"}}}
+	for i := range 12 {
+		const kernel = "model_1/model/batch_normalization_v1_%d/FusedBatchNormV3;model_1/model/depthwise_dequantize"
+		e := entryReport{Kernel: fmt.Sprintf(kernel, i), Bias: fmt.Sprintf("model_1/model/conv2d_%d/BiasAdd", i)}
+		r.Entries = append(r.Entries, e)
+		table.Rows = append(table.Rows, []string{entryName(e.Kernel, e.Bias, 0), fmt.Sprint(i)})
+	}
+	require.Empty(t, r.fit(&table, 60))
+	shown := map[string]bool{}
+	for i, row := range table.Rows[1:] {
+		shown[row[0]] = true
+		require.Contains(t, row[0], fmt.Sprintf("normalization_v1_%d/", i))
+		require.Contains(t, row[0], " + bias")
+		require.LessOrEqual(t, utf8.RuneCountInString(row[0]), table.Room(60))
+	}
+	require.Len(t, shown, 12)
 }
 
 func TestLongNamesLoseTheirMiddleAndKernelsAreToldFromBiases(t *testing.T) {

@@ -217,8 +217,49 @@ func (r *inspection) fit(t *console.Table, width int) (said []string) {
 			*name = console.Printable(entryName(kernel, bias, room))
 		}
 	}
+	r.distinguish(t, room)
 	t.Fit(width) // what has no kernel's name
 	return said
+}
+
+// distinguish shows, of kernels whose names are different and were shortened to the same, where they begin to differ.
+func (r *inspection) distinguish(t *console.Table, room int) {
+	same := map[string][]int{}
+	for i, e := range r.Entries {
+		if e.Kernel != "" {
+			same[t.Rows[i+1][0]] = append(same[t.Rows[i+1][0]], i)
+		}
+	}
+	for _, alike := range same {
+		first := r.Entries[alike[0]].Kernel
+		n := len(first)
+		for _, i := range alike {
+			for !strings.HasPrefix(r.Entries[i].Kernel, first[:n]) {
+				n--
+			}
+		}
+		if n == len(first) {
+			continue
+		}
+		seen := (room - len(someBias) - 2) * 4 / 5 // of what they have in common
+		from := max(strings.LastIndexAny(first[:n], "/.;")+1, n-seen)
+		for _, i := range alike {
+			bias := ""
+			if r.Entries[i].Bias != "" {
+				bias = someBias
+			}
+			name := beginning(console.Printable("…"+r.Entries[i].Kernel[from:]), room-len(bias))
+			t.Rows[i+1][0] = name + bias
+		}
+	}
+}
+
+// beginning returns what there is room for of a text.
+func beginning(s string, room int) string {
+	if r := []rune(s); len(r) > room {
+		return string(r[:room-1]) + "…"
+	}
+	return s
 }
 
 // beginAlike returns how many bytes, up to the end of a part, all names begin with.
@@ -246,11 +287,16 @@ func without(name string, n int) string {
 	return "…" + name[n:]
 }
 
+// What stands between a kernel's name and that of its bias, or for the bias.
+const (
+	and      = " + "
+	someBias = and + "bias"
+)
+
 // entryName names the kernel and the bias of an entry, in room columns if that is not 0. Of a bias for whose whole name
 // there is no room it shows what follows the beginning that it has in common with the kernel, or only that there is
 // one. Of a kernel it leaves out the middle.
 func entryName(kernel, bias string, room int) string {
-	const and = " + "
 	if bias == "" {
 		return shortened(kernel, room)
 	}
@@ -269,8 +315,7 @@ func entryName(kernel, bias string, room int) string {
 			return name
 		}
 	}
-	const some = and + "bias"
-	return shortened(kernel, room-len(some)) + some
+	return shortened(kernel, room-len(someBias)) + someBias
 }
 
 func shortened(name string, room int) string {

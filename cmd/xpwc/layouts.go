@@ -199,7 +199,11 @@ type layoutTable struct {
 	w     io.Writer
 	width int // of the terminal that w is, else 0
 	here  registry.Fingerprint
+
+	marked []int // rows of this machine's
 }
+
+const thisMachines = " (this machine's)"
 
 func newLayoutTable(w io.Writer, here registry.Fingerprint) *layoutTable {
 	t := &layoutTable{w: w, width: terminal.Width(w), here: here}
@@ -212,7 +216,8 @@ func (t *layoutTable) add(layouts []registry.Layout, what string) {
 	for _, l := range layouts {
 		name := console.Printable(l.Description)
 		if l.Fingerprint == t.here || isLiteRTHere(l) {
-			name = strings.TrimSpace(name + " (this machine's)")
+			t.marked = append(t.marked, len(t.Rows))
+			name = strings.TrimSpace(name + thisMachines)
 		}
 		t.Row(name, layoutCell(l.Fingerprint, t.width), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
 			console.Size(l.FileBytes), what)
@@ -220,6 +225,12 @@ func (t *layoutTable) add(layouts []registry.Layout, what string) {
 }
 
 func (t *layoutTable) print() error {
+	if room := t.Room(t.width); t.width > 0 && t.Widest(0) > room {
+		for _, i := range t.marked { // the mark stays whole
+			name := strings.TrimSuffix(t.Rows[i][0], thisMachines)
+			t.Rows[i][0] = beginning(name, room-len(thisMachines)) + thisMachines
+		}
+	}
 	t.Fit(t.width)
 	return t.Print(t.w)
 }
