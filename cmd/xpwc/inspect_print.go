@@ -206,6 +206,9 @@ func (r *inspection) fit(t *console.Table, width int) (said []string) {
 	}
 	said = t.LeaveOutAlike(width)
 	t.LeaveOut(width, "offset", "seed", "checksum", "used") // --json and a wider terminal have them
+	if slices.Contains(t.Rows[0], "model") {
+		t.LeaveOut(width, "operator")
+	}
 	room, alike := t.Room(width), 0
 	if t.Widest(0) > room {
 		alike = r.beginAlike()

@@ -225,6 +225,9 @@ func (t *layoutTable) add(layouts []registry.Layout, what string) {
 }
 
 func (t *layoutTable) print() error {
+	if t.width > 0 {
+		t.LeaveOut(t.width, "payloads") // the file is hardly larger
+	}
 	if room := t.Room(t.width); t.width > 0 && t.Widest(0) > room {
 		for _, i := range t.marked { // the mark stays whole
 			name := strings.TrimSuffix(t.Rows[i][0], thisMachines)

@@ -69,7 +69,11 @@ pose.packed_cache (executorch) or pose.litert_cache.`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" {
-				return usagef("-o FILE is missing; -o . writes a file named after %s into this directory", args[0])
+				name, err := registry.Name(args[0])
+				if err != nil {
+					return err
+				}
+				return usagef("-o FILE is missing, for instance -o %s%s", name, extensions[o.runtime])
 			}
 			if o.all && o.layout != "" {
 				return usagef("--all and --layout exclude each other")

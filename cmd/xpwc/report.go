@@ -55,7 +55,7 @@ then too, unless FILE cannot be opened.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.out == "":
-				return usagef("-o is missing: the page to write, or - for standard output")
+				return usagef("-o PAGE is missing, for instance -o report.html")
 			case o.out == "-" && o.mode != 0:
 				return usagef("--mode is for a file, not for standard output")
 			case modelfile.File{Path: args[0]}.Program():

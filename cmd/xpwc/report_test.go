@@ -61,7 +61,7 @@ func TestAReportReplacesOnlyReports(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "-o is missing", []string{"model.xpwc"}},
+		{exitUsage, "-o PAGE", []string{"model.xpwc"}},
 		{exitUsage, "same file", []string{"model.xpwc", "-o", "model.xpwc"}},
 		{exitUsage, "not a regular file", []string{"model.xpwc", "-o", "."}},
 		{exitUsage, "standard output", []string{"model.xpwc", "-o", "-", "--mode", "0600"}},

@@ -18,6 +18,6 @@ func disturbed(before, after use) string {
 	if all <= 0 || others < muchOfOthers*all {
 		return ""
 	}
-	return fmt.Sprintf("Other programs used %.0f %% of the processors meanwhile: alone, all of this takes less time.\n",
-		100*min(others/all, 1))
+	return fmt.Sprintf("Other programs used %.0f %% of the processors meanwhile.\n"+
+		"On a machine at rest all of this takes less time.\n", 100*min(others/all, 1))
 }
