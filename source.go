@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"xpwc/internal/digest"
@@ -410,9 +411,10 @@ func (s *Session) origin(id *Identity) *entries.Origin {
 	return s.lastOrigin
 }
 
-// sourceName is what a file has of the name of a source: the last part of a path, without where it is.
+// sourceName is what a file has of the name of a source: the last part of a path, without where it is. A sealed source
+// is called after its content, which is no name for people.
 func sourceName(source string) string {
-	if source == "" {
+	if source == "" || source == "sealed" || strings.HasPrefix(source, "sealed ") {
 		return ""
 	}
 	return format.CleanName(filepath.Base(source))
