@@ -35,8 +35,8 @@
 // The file: docs/format.md, internal/format.
 
 enum {
-  header_size = 4096, alignment_of_payloads = 64, index_header_size = 128, layout_size = 32, source_size = 16,
-  record_size = 164, sum_size = 8, block_size_of_index = 1024, piece_size = 4096,
+  header_size = 4096, slot_size = 128, alignment_of_payloads = 64, index_header_size = 128, layout_size = 32,
+  source_size = 16, record_size = 164, sum_size = 8, block_size_of_index = 1024, piece_size = 4096,
   version_of_format = 4, has_bias = 1, tied = 2, variant = 4,
   most_layouts = 16, // that are tried where this machine's is not known
   machine_head = 18, seen_size = 21, most_machines = 16, most_of_a_machine = 64,
@@ -63,14 +63,13 @@ struct shown {
 struct tensor {
   struct tensor* next;  // in its bucket
   const void* data;     // by which XNNPACK knows it
-  const void* original; // what it is a copy of, or the same
+  const void* original; // what XNNPACK has made it a copy of, or the same
   size_t size;          // of the original
-  char* name;
+  char* label; // the model's digest, a space and the name
+  const char* name;
   struct identity* identities; // each once, in the order of their digests
-  size_t identities_count;
-  bool copied; // by XNNPACK
-  digest packing, stamp, content;
-  bool hashed;
+  size_t identities_count, known_ways; // the latter are not opaque
+  digest packing, stamp, content; // the latter is zero before it is asked for
 };
 
 enum { block_alignment = 128, buckets = 1024 };
@@ -93,26 +92,22 @@ struct xpwc_reader {
   uint64_t start; // of the cache in the file
   uint8_t *mapping, *map;
   size_t mapping_size;
-  bool sealed;
-  digest model;
+  char model[33]; // its digest; "" without one
   // The generation in force: its index, which was read and found sound, and where in it its parts are. Without a generation
   // there is none, and records is 0.
   uint8_t *index, *rows, *table, *strings;
   uint64_t end, records, slots;
   uint32_t layouts, strings_size;
   bool* served; // for each record
-  bool looked_for_machine, asked;
+  bool looked_for_machine;
   size_t little; // bytes of kernels that were looked up before anything was asked
-  struct shown* shown;
-  size_t shown_count;
+  struct bytes shown; // struct shown
   int64_t here; // this machine's layout in the file, once it was asked for; or -1
   struct tensor* tensors[buckets]; // by address
-  struct size_asked* sizes;
-  size_t sizes_count;
+  struct bytes sizes; // struct size_asked
   struct xpwc_zeros zeros;
   void** blocks; // of packed weights that are not in the file, each with the next at its start
-  weight last; // that was found
-  const void* last_found;
+  const void* last_found; // by the look-up before; NULL if it found nothing, and once something is packed
   xpwc_reader_stats stats;
 };
 
@@ -130,9 +125,10 @@ static bool read_at(const struct xpwc_reader* r, void* to, size_t n, uint64_t of
   return n == 0;
 }
 
-// Reads the header block and finds the slot in force, NULL if there is none.
-static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, const uint8_t** slot, uint8_t header[header_size]) {
+// Reads the header block and the slot in force, whose generation is 0 if there is none.
+static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, uint8_t slot[slot_size]) {
   static const char magic[8] = "xpwc\r\n\x1a";
+  uint8_t header[header_size];
   if (size < 8 || !read_at(r, header, 8, 0) || memcmp(header, magic, 8) != 0) {
     return XPWC_STATUS_NOT_CACHE;
   }
@@ -142,16 +138,17 @@ static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, const
   if (u32(header + 8) != version_of_format) {
     return XPWC_STATUS_VERSION_MISMATCH;
   }
+  memset(slot, 0, slot_size);
   for (unsigned parity = 0; parity < 2; parity++) {
     const uint8_t* s = header + 512 + 512 * parity;
     const uint64_t generation = u64(s), index = u64(s + 8);
-    if (hash64(s, 120, u64(header + 16)) == u64(s + 120) && generation != 0 && generation % 2 == parity &&
+    if (hash64(s, 120, u64(header + 16)) == u64(s + 120) && generation > u64(slot) && generation % 2 == parity &&
         index >= header_size && index % alignment_of_payloads == 0 && lies_in(index, u64(s + 16), u64(s + 40)) &&
-        u64(s + 40) < UINT64_C(1) << 62 && (*slot == NULL || generation > u64(*slot))) {
-      *slot = s;
+        u64(s + 40) < UINT64_C(1) << 62) {
+      memcpy(slot, s, slot_size);
     }
   }
-  const bool right = u32(header + 12) == header_size && (*slot == NULL || (u64(*slot) >> 62 == 0 && u64(*slot + 40) <= size));
+  const bool right = u32(header + 12) == header_size && u64(slot) >> 62 == 0 && u64(slot + 40) <= size;
   return right ? XPWC_STATUS_OK : XPWC_STATUS_DAMAGED;
 }
 
@@ -264,17 +261,16 @@ void xpwcSampleBytes(uintptr_t to, uint32_t fingerprint_id, void* packed, size_t
 
 // Returns the digest of what XNNPACK chooses its kernels by, and of XNNPACK: ask.Machine. Zero if that is not known.
 static digest machine(void) {
-#if defined(__x86_64__)
-  static const char architecture[] = "amd64";
-#else
-  static const char architecture[] = "arm64";
-#endif
   uint32_t words[XPWC_PROCESSOR_WORDS];
   const size_t n = xpwc_processor(words);
   size_t size;
   const void* build = xpwc_build_identifier(&size);
   struct bytes b = {NULL, 0, 0, n == 0 || size == 0};
-  append_text(&b, architecture, sizeof(architecture) - 1);
+#if defined(__x86_64__)
+  append_text(&b, "amd64", 5);
+#else
+  append_text(&b, "arm64", 5);
+#endif
   append_text(&b, words, n * sizeof(words[0]));
   append_text(&b, NULL, 0); // no level above which features are hidden from XNNPACK
   append_text(&b, build, size);
@@ -292,24 +288,18 @@ static void read_evidence(struct xpwc_reader* r, uint32_t layout, digest of) {
     if (families > most_of_a_machine || families * seen_size > size - at - machine_head) {
       break;
     }
-    struct shown* more = !equal(digest_at(b + at), of) || families == 0
-                             ? NULL
-                             : realloc(r->shown, (r->shown_count + families) * sizeof(*more));
-    if (more == NULL) {
-      continue;
-    }
-    r->shown = more;
-    for (size_t i = 0; i < families; i++) {
+    for (size_t i = 0; equal(digest_at(b + at), of) && i < families; i++) {
       const uint8_t* seen = b + at + machine_head + i * seen_size;
-      struct shown* s = &r->shown[r->shown_count++];
-      memset(s, 0, sizeof(*s));
-      s->layout = layout;
-      s->family.op = (enum xpwc_operator)seen[0];
-      s->family.input = (enum xnn_datatype)seen[1];
-      s->family.kernel = (enum xnn_datatype)seen[2];
-      s->family.bias = (enum xnn_datatype)seen[3];
-      s->family.output = (enum xnn_datatype)seen[4];
-      s->sum = digest_at(seen + 5);
+      struct shown s;
+      memset(&s, 0, sizeof(s));
+      s.layout = layout;
+      s.family.op = (enum xpwc_operator)seen[0];
+      s.family.input = (enum xnn_datatype)seen[1];
+      s.family.kernel = (enum xnn_datatype)seen[2];
+      s.family.bias = (enum xnn_datatype)seen[3];
+      s.family.output = (enum xnn_datatype)seen[4];
+      s.sum = digest_at(seen + 5);
+      append(&r->shown, &s, sizeof(s));
     }
   }
 }
@@ -359,13 +349,14 @@ static int64_t presumed_layout(struct xpwc_reader* r, const weight* w) {
     }
   }
   const struct tensor* t = w->kernel;
-  for (size_t i = 0; i < r->shown_count && t->identities_count > 0 && !t->copied; i++) {
+  struct shown* shown = (void*)r->shown.data;
+  for (size_t i = 0; i < r->shown.size / sizeof(*shown) && t->identities_count > 0 && t->original == t->data; i++) {
     size_t k = 0;
-    while (k < t->identities_count && shows(&r->shown[i], &t->identities[k], w->fingerprint_id)) {
+    while (k < t->identities_count && shows(&shown[i], &t->identities[k], w->fingerprint_id)) {
       k++;
     }
     if (k == t->identities_count) {
-      return r->shown[i].layout;
+      return shown[i].layout;
     }
   }
   return -1;
@@ -373,12 +364,10 @@ static int64_t presumed_layout(struct xpwc_reader* r, const weight* w) {
 
 // Asks XNNPACK for its whole layout, once.
 static int64_t asked_layout(struct xpwc_reader* r) {
-  if (!r->asked) {
-    r->asked = true;
+  if (!r->stats.asked) {
     r->stats.asked = 1;
     r->here = -1;
-    struct sample all;
-    memset(&all, 0, sizeof(all));
+    struct sample all = {{NULL, 0, 0, false}, {0}, 0, false};
     const bool known = xpwc_probe_layout((uintptr_t)&all) == xnn_status_success && !all.packed.failed;
     const digest fingerprint = digest_and_free(&all.packed);
     for (uint32_t i = 0; known && i < r->layouts && r->here < 0; i++) {
@@ -402,32 +391,29 @@ static struct tensor** place_of(struct xpwc_reader* r, const void* data) {
 static void remove_tensor(struct tensor** at) {
   struct tensor* t = *at;
   *at = t->next;
-  free(t->name);
+  free(t->label);
   free(t->identities);
   free(t);
 }
 
 // Puts a tensor into the place of another at its address. Returns NULL if there is no memory.
 static struct tensor* put_tensor(struct xpwc_reader* r, const char* name, const char* suffix, const void* data, size_t size) {
+  const size_t before = strlen(r->model) + 1;
   struct tensor* t = calloc(1, sizeof(*t));
-  char* both = malloc(strlen(name) + strlen(suffix) + 1);
-  if (t == NULL || both == NULL) {
+  char* label = malloc(before + strlen(name) + strlen(suffix) + 1);
+  if (t == NULL || label == NULL) {
     free(t);
-    free(both);
+    free(label);
     return NULL;
   }
-  t->name = strcat(strcpy(both, name), suffix);
+  t->label = strcat(strcat(strcat(strcpy(label, r->model), " "), name), suffix);
+  t->name = label + before;
   t->data = t->original = data;
   t->size = size;
-  if (r->sealed) {
-    char model[33];
-    hexadecimal(r->model, model);
+  if (r->model[0] != 0) {
     struct bytes b = {NULL, 0, 0, false};
     append_text(&b, "sealed", 6);
-    append_u64(&b, 33 + strlen(t->name));
-    append(&b, model, 32);
-    append(&b, " ", 1);
-    append(&b, t->name, strlen(t->name));
+    append_text(&b, label, strlen(label));
     t->stamp = digest_and_free(&b);
   }
   struct tensor** at = place_of(r, data);
@@ -439,22 +425,21 @@ static struct tensor* put_tensor(struct xpwc_reader* r, const char* name, const 
   return t;
 }
 
+static int by_digest(const void* a, const void* b) { return memcmp(a, b, sizeof(digest)); }
+
 // Adds a way to pack a tensor, and makes the digest of all of them. Returns false if there is no memory.
 static bool add_identity(struct tensor* t, const struct identity* id) {
+  if (t->identities_count > 0 && bsearch(id, t->identities, t->identities_count, sizeof(*id), by_digest) != NULL) {
+    return true;
+  }
   struct identity* more = realloc(t->identities, (t->identities_count + 1) * sizeof(*more));
   if (more == NULL) {
     return false;
   }
   t->identities = more;
-  size_t at = 0;
-  while (at < t->identities_count && memcmp(&more[at].is, &id->is, sizeof(id->is)) < 0) {
-    at++;
-  }
-  if (at < t->identities_count && equal(more[at].is, id->is)) {
-    return true;
-  }
-  memmove(more + at + 1, more + at, (t->identities_count++ - at) * sizeof(*more));
-  more[at] = *id;
+  more[t->identities_count++] = *id;
+  t->known_ways += id->node.op != 0;
+  qsort(more, t->identities_count, sizeof(*more), by_digest);
   struct bytes b = {NULL, 0, 0, false};
   for (size_t i = 0; i < t->identities_count; i++) {
     append(&b, &more[i].is, sizeof(more[i].is));
@@ -464,27 +449,18 @@ static bool add_identity(struct tensor* t, const struct identity* id) {
   return !is_zero(all);
 }
 
-// Returns how many ways to pack a tensor were given in full.
-static size_t known_ways(const struct tensor* t) {
-  size_t known = 0;
-  for (size_t i = 0; i < t->identities_count; i++) {
-    known += t->identities[i].node.op != 0;
-  }
-  return known;
-}
-
 // Returns the digest of a tensor's content, or of what a copy is a copy of and how it was made: package xpwc, Alias. It is
 // read once.
 static digest content_of_tensor(struct tensor* t) {
-  const bool hashed = t->hashed;
-  t->hashed = true;
-  t->content = hashed ? t->content : digest_of(t->original, t->size);
-  if (t->copied && !hashed) {
-    struct bytes b = {NULL, 0, 0, false};
-    append_text(&b, "alias", 5);
-    append_text(&b, "#", 1);
-    append_text(&b, &t->content, sizeof(t->content));
-    t->content = digest_and_free(&b);
+  if (is_zero(t->content)) {
+    t->content = digest_of(t->original, t->size);
+    if (t->original != t->data) {
+      struct bytes b = {NULL, 0, 0, false};
+      append_text(&b, "alias", 5);
+      append_text(&b, "#", 1);
+      append_text(&b, &t->content, sizeof(t->content));
+      t->content = digest_and_free(&b);
+    }
   }
   return t->content;
 }
@@ -500,9 +476,10 @@ static digest content_of_tensor(struct tensor* t) {
 static struct size_asked ask_size(struct xpwc_reader* r, const struct identity* id, uint32_t runtime_flags) {
   struct size_asked asked = {id->node, 0, 0};
   asked.node.runtime_flags |= runtime_flags;
-  for (size_t i = 0; i < r->sizes_count; i++) {
-    if (memcmp(&r->sizes[i].node, &asked.node, sizeof(asked.node)) == 0) {
-      return r->sizes[i];
+  const struct size_asked* known = (const void*)r->sizes.data;
+  for (size_t i = 0; i < r->sizes.size / sizeof(*known); i++) {
+    if (memcmp(&known[i].node, &asked.node, sizeof(asked.node)) == 0) {
+      return known[i];
     }
   }
   size_t elements, scales;
@@ -512,11 +489,7 @@ static struct size_asked ask_size(struct xpwc_reader* r, const struct identity* 
   if (asked.size < least_bytes(id)) { // it counts some sizes in 32 bits
     asked.size = 0;
   }
-  struct size_asked* more = realloc(r->sizes, (r->sizes_count + 1) * sizeof(*more));
-  if (more != NULL) {
-    r->sizes = more;
-    r->sizes[r->sizes_count++] = asked;
-  }
+  append(&r->sizes, &asked, sizeof(asked));
   return asked;
 }
 
@@ -533,7 +506,7 @@ static uint64_t packed_size(struct xpwc_reader* r, const struct identity* id, ui
 // many bytes it packs, only what is equal to them is.
 static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
   const struct tensor* t = w->kernel;
-  if (t->identities_count == 0 || known_ways(t) < t->identities_count) {
+  if (t->identities_count == 0 || t->known_ways < t->identities_count) {
     return n >= t->size / 2; // float32 is packed as float16 at least
   }
   bool right = true;
@@ -548,9 +521,8 @@ static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
 static bool has_content(const weight* w, const uint8_t* row, bool by_stamp) {
   for (size_t i = 0; i < 2 && (i == 0 || w->bias != NULL); i++) {
     struct tensor* t = i == 0 ? w->kernel : w->bias;
-    const digest stamp = digest_at(row + 84 + 32 * i), content = digest_at(row + 100 + 32 * i);
-    const bool stamped = !is_zero(t->stamp) && equal(t->stamp, stamp);
-    if (!stamped && (by_stamp || !equal(content_of_tensor(t), content))) {
+    const bool stamped = !is_zero(t->stamp) && equal(t->stamp, digest_at(row + 84 + 32 * i));
+    if (!stamped && (by_stamp || !equal(content_of_tensor(t), digest_at(row + 100 + 32 * i)))) {
       return false;
     }
   }
@@ -573,10 +545,8 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, uint32_t layo
   append_u32(&b, w->fingerprint_id);
   append_u32(&b, (uint32_t)strlen(k->name));
   append(&b, k->name, strlen(k->name));
-  if (w->bias != NULL) {
-    append_u8(&b, 1);
-    append(&b, bias, strlen(bias));
-  }
+  append(&b, "\x01", w->bias != NULL ? 1 : 0);
+  append(&b, bias, strlen(bias));
   const uint64_t hash = hash64(b.data, b.failed ? 0 : b.size, 0);
   free(b.data);
   for (int pass = 0; pass < 2 && !b.failed && !r->stats.damaged; pass++) {
@@ -588,14 +558,12 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, uint32_t layo
         continue;
       }
       bool* served = &r->served[number - 1];
-      bool right;
-      if (packed != NULL) { // equal bytes are right, whatever they were packed from
-        right = u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0;
-      } else {
-        right = u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || known_ways(k) < 2) &&
-                (!*served || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(w, row, pass == 0) &&
-                has_right_size(r, w, u64(row + 8));
-      }
+      const bool right =
+          packed != NULL // equal bytes are right, whatever they were packed from
+              ? u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0
+              : u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
+                    (!*served || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(w, row, pass == 0) &&
+                    has_right_size(r, w, u64(row + 8));
       if (right) {
         *served = true;
         return row;
@@ -617,30 +585,30 @@ static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key*
   const weight w = weight_of(r, key);
   const uint8_t* found = NULL;
   bool ask = w.named && !r->finalized;
-  if (ask && !r->asked && !r->looked_for_machine && r->little <= XPWC_READER_LITTLE) {
+  if (ask && r->little <= XPWC_READER_LITTLE) { // so nothing was asked yet
     r->little += w.kernel->size < SIZE_MAX / 2 ? w.kernel->size : SIZE_MAX / 2;
     ask = r->little > XPWC_READER_LITTLE;
   }
   if (ask) {
-    const int64_t presumed = r->asked ? -1 : presumed_layout(r, &w);
+    const int64_t presumed = r->stats.asked ? -1 : presumed_layout(r, &w);
     found = presumed < 0 ? NULL : find(r, &w, (uint32_t)presumed, NULL, 0);
     const int64_t here = found != NULL || r->stats.damaged ? -1 : asked_layout(r);
     found = here < 0 ? found : find(r, &w, (uint32_t)here, NULL, 0);
   }
+  r->last_found = found == NULL ? NULL : r->map + u64(found);
   if (found == NULL) {
     r->stats.misses++;
     return SIZE_MAX;
   }
   r->stats.hits.entries++;
   r->stats.hits.bytes += u64(found + 8);
-  r->last = w;
-  r->last_found = r->map + u64(found);
   return (size_t)r->last_found;
 }
 
 static void* reserve_space(void* context, size_t n) {
   struct xpwc_reader* r = context;
   void* memory;
+  r->last_found = NULL;
   if (r->finalized || n > SIZE_MAX - block_alignment - XNN_EXTRA_BYTES ||
       posix_memalign(&memory, block_alignment, block_alignment + n + XNN_EXTRA_BYTES) != 0) {
     return NULL;
@@ -653,12 +621,10 @@ static void* reserve_space(void* context, size_t n) {
 static size_t look_up_or_insert(
     void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
   struct xpwc_reader* r = context;
-  const weight w = weight_of(r, key);
   if (packed == NULL) { // a convolution hands in nothing when its look-up was a hit
-    const bool same = r->last_found != NULL && w.kernel == r->last.kernel && w.bias == r->last.bias &&
-                      w.seed == r->last.seed && w.fingerprint_id == r->last.fingerprint_id;
-    return same ? (size_t)r->last_found : 0;
+    return (size_t)r->last_found;
   }
+  const weight w = weight_of(r, key);
   const uint8_t* found = NULL;
   for (uint32_t i = 0; w.named && found == NULL && i < r->layouts && i < most_layouts; i++) {
     found = find(r, &w, i, packed, size);
@@ -692,7 +658,6 @@ static enum xnn_status alias_data(void* context, void* alias, void* original) {
   }
   if (t != NULL) {
     t->original = of->original;
-    t->copied = true;
   }
   return xnn_status_success;
 }
@@ -702,13 +667,12 @@ static enum xnn_status alias_data(void* context, void* alias, void* original) {
 void xpwc_reader_digest(const void* data, size_t size, char text[33]) { hexadecimal(digest_of(data, size), text); }
 
 static xpwc_status open_cache(struct xpwc_reader* r, uint64_t size, const char* model, bool by_path) {
-  if (model != NULL && (strlen(model) != 32 || strspn(model, "0123456789abcdefABCDEF") != 32)) {
+  if (r->start % alignment_of_payloads != 0 ||
+      (model != NULL && (strlen(model) != 32 || strspn(model, "0123456789abcdefABCDEF") != 32))) {
     return XPWC_STATUS_INVALID_ARGUMENT;
   }
-  r->sealed = model != NULL;
-  for (size_t i = 0; r->sealed && i < 16; i++) {
-    const char byte[] = {model[2 * i], model[2 * i + 1], 0};
-    r->model.bytes[i] = (uint8_t)strtoul(byte, NULL, 16);
+  for (size_t i = 0; model != NULL && i < 32; i++) {
+    r->model[i] = (char)(model[i] | 0x20); // in lower case; a digit stays what it is
   }
   struct stat s;
   if (fstat(r->file, &s) != 0) {
@@ -723,14 +687,13 @@ static xpwc_status open_cache(struct xpwc_reader* r, uint64_t size, const char* 
   if (!lies_in(r->start, size, (uint64_t)s.st_size)) {
     return XPWC_STATUS_DAMAGED;
   }
-  const uint8_t* slot = NULL;
-  uint8_t header[header_size];
-  xpwc_status status = read_header(r, size == 0 ? (uint64_t)s.st_size - r->start : size, &slot, header);
-  if (status == XPWC_STATUS_OK && slot != NULL) {
-    status = read_index(r, slot);
-    status = status == XPWC_STATUS_OK ? map_file(r) : status;
+  uint8_t slot[slot_size];
+  xpwc_status status = read_header(r, size == 0 ? (uint64_t)s.st_size - r->start : size, slot);
+  if (status != XPWC_STATUS_OK || u64(slot) == 0) {
+    return status;
   }
-  return status;
+  status = read_index(r, slot);
+  return status == XPWC_STATUS_OK ? map_file(r) : status;
 }
 
 static xpwc_status open_file(int file, uint64_t offset, uint64_t size, const char* model, bool by_path, xpwc_reader** out) {
@@ -740,8 +703,7 @@ static xpwc_status open_file(int file, uint64_t offset, uint64_t size, const cha
   }
   r->file = file;
   r->start = offset;
-  const xpwc_status status =
-      offset % alignment_of_payloads != 0 ? XPWC_STATUS_INVALID_ARGUMENT : open_cache(r, size, model, by_path);
+  const xpwc_status status = open_cache(r, size, model, by_path);
   if (status != XPWC_STATUS_OK) {
     xpwc_reader_close(r);
     return status;
@@ -791,8 +753,8 @@ void xpwc_reader_close(xpwc_reader* r) {
       remove_tensor(&r->tensors[i]);
     }
   }
-  free(r->sizes);
-  free(r->shown);
+  free(r->sizes.data);
+  free(r->shown.data);
   free(r->zeros.bytes);
   free(r->served);
   free(r->index);
