@@ -168,6 +168,11 @@ func (c *comparison) run(ctx context.Context, o PeersOptions, stderr io.Writer) 
 			return fmt.Errorf("%d processes, %s: %w", o.Processes, w.name, err)
 		}
 	}
+	if o.Processes > 0 {
+		if err := c.measureTogether(ctx, o.Processes, stderr); err != nil {
+			return err
+		}
+	}
 	c.result.Rounds, c.result.Processes = o.Rounds, o.Processes
 	return c.result.take(c.ways)
 }
@@ -214,23 +219,29 @@ func (c *comparison) measure(ctx context.Context, w *way) error {
 	return err
 }
 
-// begin starts a process and waits until it has answered. Its files are read first: a system may take pages from the
-// page cache that were idle for seconds.
+// begin starts a process and waits until it has answered.
 func (c *comparison) begin(ctx context.Context, w *way) (*host, error) {
-	if err := c.files.clearOutputs(); err != nil {
-		return nil, err
-	}
-	if err := startChurning(ctx, c.memory); err != nil {
-		return nil, err
-	}
-	found, err := w.cacheFiles()
-	if err == nil {
-		_, err = readIn(append(found, c.model)...)
-	}
-	if err != nil {
+	if err := c.readFiles(ctx, w); err != nil {
 		return nil, err
 	}
 	return startHost(ctx, w.command(c.model, w.cache))
+}
+
+// readFiles reads what a process is going to read: a system may take pages from the page cache that were idle for
+// seconds.
+func (c *comparison) readFiles(ctx context.Context, w *way) error {
+	if err := c.files.clearOutputs(); err != nil {
+		return err
+	}
+	if err := startChurning(ctx, c.memory); err != nil {
+		return err
+	}
+	found, err := w.cacheFiles()
+	if err != nil {
+		return err
+	}
+	_, err = readIn(append(found, c.model)...)
+	return err
 }
 
 // measureMany starts processes one after the other, of which all stay, and looks at their memory when all are there.

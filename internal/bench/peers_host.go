@@ -31,7 +31,7 @@ type peerRun struct {
 type hostReport struct {
 	LoadMS    float64      `json:"load_ms"`
 	LoadCPUMS float64      `json:"load_cpu_ms"`
-	Methods   []hostMethod `json:"methods"` // a .tflite file has one
+	Methods   []hostMethod `json:"methods,omitempty"` // a .tflite file has one
 }
 
 type hostMethod struct {
@@ -94,6 +94,13 @@ func Host(args []string, stdin io.Reader, stdout io.Writer) (err error) {
 	if len(args) != 3 {
 		return errors.New("host: give a model, a cache file and a file for outputs")
 	}
+	together := os.Getenv(togetherVariable) != ""
+	if together {
+		fmt.Fprintln(stdout)
+		if _, err := io.Copy(io.Discard, stdin); err != nil {
+			return err
+		}
+	}
 	start := time.Now()
 	m, err := modelfile.File{Path: args[0]}.Open()
 	if err != nil {
@@ -106,6 +113,9 @@ func Host(args []string, stdin io.Reader, stdout io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	report := hostReport{LoadMS: console.Milliseconds(time.Since(start))}
+	if together {
+		return json.NewEncoder(stdout).Encode(report)
+	}
 	if err := e.FillKnuth(); err != nil {
 		return err
 	}

@@ -36,9 +36,11 @@ type peerMode struct {
 
 // many is what some processes took together.
 type many struct {
-	LoadMS       float64 `json:"load_ms"`        // the sum: they were started one after the other
-	PSSBytes     int64   `json:"pss_bytes"`      // when all had answered
-	RSSAnonBytes int64   `json:"rss_anon_bytes"` // likewise
+	LoadMS       float64 `json:"load_ms"`                    // the sum: they were started one after the other
+	TogetherMS   float64 `json:"together_load_ms,omitempty"` // the median of all, where they loaded at the same instant
+	SlowestMS    float64 `json:"slowest_load_ms,omitempty"`  // likewise, that of the slowest of each time
+	PSSBytes     int64   `json:"pss_bytes"`                  // when all had answered
+	RSSAnonBytes int64   `json:"rss_anon_bytes"`             // likewise
 }
 
 const (
@@ -119,7 +121,7 @@ func (r *peersResult) print(w io.Writer) error {
 	t := &console.Table{}
 	together := fmt.Sprintf("PSS of %d", r.Processes)
 	t.Row("ms and MiB", "load", "min - max", "its CPU time", "first", "answer", "steady", "RssAnon", "file", together,
-		"their loads", "difference")
+		"their loads", "at once", "slowest", "difference")
 	for _, m := range r.Modes {
 		digits := func(f figure, unit float64) string {
 			s, ok := m.Figures[f]
@@ -129,16 +131,20 @@ func (r *peersResult) print(w io.Writer) error {
 			return console.Digits(s.Median / unit)
 		}
 		const mib = 1 << 20
-		between, pss, loads := console.None, console.None, console.None
+		between, pss, loads, atOnce, slowest := console.None, console.None, console.None, console.None, console.None
 		if s, ok := m.Figures[peerLoadMS]; ok {
 			between = s.between()
 		}
 		if m.Many != nil {
 			pss, loads = console.Digits(float64(m.Many.PSSBytes)/mib), console.Digits(m.Many.LoadMS)
+			if m.Many.TogetherMS > 0 {
+				atOnce, slowest = console.Digits(m.Many.TogetherMS), console.Digits(m.Many.SlowestMS)
+			}
 		}
 		t.Row(m.Mode, digits(peerLoadMS, 1), between, digits(peerCPUMS, 1), digits(firstMS, 1),
 			digits(answerMS, 1), digits(steadyMS, 1),
-			digits(peerAnon, mib), digits(peerFile, mib), pss, loads, fmt.Sprintf("%.0e", m.Difference))
+			digits(peerAnon, mib), digits(peerFile, mib), pss, loads, atOnce, slowest,
+			fmt.Sprintf("%.0e", m.Difference))
 	}
 	return t.Print(w)
 }

@@ -56,6 +56,8 @@ func TestPeersAreMeasuredInPieces(t *testing.T) {
 		if m.Many != nil {
 			require.Positive(t, m.Many.LoadMS)
 			require.Greater(t, m.Many.PSSBytes, m.Many.RSSAnonBytes)
+			require.Equal(t, m.Mode == "xpwc, next start", m.Many.TogetherMS > 0)
+			require.GreaterOrEqual(t, m.Many.SlowestMS, m.Many.TogetherMS)
 		}
 	}
 	left, err := os.ReadDir(o.Dir)
@@ -73,6 +75,17 @@ func TestOnlyModelsThatAPeerRunsAreCompared(t *testing.T) {
 func TestAHostThatFailsIsReportedWithWhatItSaid(t *testing.T) {
 	_, err := startHost(t.Context(), []string{"sh", "-c", "echo no such model >&2; exit 3"})
 	require.ErrorContains(t, err, "no such model")
+}
+
+func TestProcessesLoadTogetherOrItIsAnError(t *testing.T) {
+	const waits = `echo; while read -r line; do :; done; `
+	loads, err := loadTogether(t.Context(), []string{"sh", "-c", waits + `echo '{"load_ms": 2}'`}, 3)
+	require.NoError(t, err)
+	require.Equal(t, []float64{2, 2, 2}, loads)
+	_, err = loadTogether(t.Context(), []string{"sh", "-c", waits + "echo no such model >&2; exit 3"}, 3)
+	require.ErrorContains(t, err, "no such model")
+	_, err = loadTogether(t.Context(), []string{"sh", "-c", "echo no such model >&2; exit 3"}, 3)
+	require.ErrorContains(t, err, "does not wait")
 }
 
 func TestAnswersAreComparedByTheirGreatestDifference(t *testing.T) {

@@ -2,6 +2,8 @@
 #ifndef XPWC_BENCH_PEERS_TIMING_H
 #define XPWC_BENCH_PEERS_TIMING_H
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -24,6 +26,17 @@ static double steady(double (*infer)(void)) {
 	while (n < least || (n < most_times && sum < 1000)) sum += times[n++] = infer();
 	qsort(times, n, sizeof *times, by_value);
 	return times[n / 2];
+}
+
+// loads_together waits until standard input ends if processes are to load at the same instant, and returns whether they
+// are. Such a process says then how long it took to load, and ends.
+static bool loads_together(void) {
+	if (getenv("LOAD_TOGETHER") == NULL) return false;
+	puts("");
+	fflush(stdout);
+	while (getchar() != EOF) {
+	}
+	return true;
 }
 
 #endif

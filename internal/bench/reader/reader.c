@@ -113,9 +113,11 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "reader MODEL float32|int8 CACHE OUTPUT [DIGEST]\n");
 		return 2;
 	}
+	const bool together = loads_together();
 	const double start = milliseconds(CLOCK_MONOTONIC), cpu = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
 	load(argv[1], strcmp(argv[2], "int8") == 0, argv[3], argc > 5 ? argv[5] : NULL);
 	const double load_ms = milliseconds(CLOCK_MONOTONIC) - start, load_cpu_ms = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	if (together) return printf("{\"load_ms\": %f}\n", load_ms) < 0;
 	for (uint32_t i = 0; i < width; i++) input[i] = (float)(uint32_t)(i * 2654435761u) / 4294967296.0f;
 	const double first_ms = infer();
 	FILE *f = fopen(argv[4], "w");
