@@ -45,6 +45,18 @@ struct identity {
   uint32_t flags; // XPWC_PACKING_...
 };
 
+// Returns the family that 5 bytes of a file say: an operator, and the datatypes of its tensors.
+static struct xpwc_node family_at(const uint8_t* b) {
+  struct xpwc_node n;
+  memset(&n, 0, sizeof(n));
+  n.op = (enum xpwc_operator)b[0];
+  n.input = (enum xnn_datatype)b[1];
+  n.kernel = (enum xnn_datatype)b[2];
+  n.bias = (enum xnn_datatype)b[3];
+  n.output = (enum xnn_datatype)b[4];
+  return n;
+}
+
 static void encode_operand(struct bytes* b, const struct xpwc_operand* o) {
   const enum quantization q = quantization_of(o->datatype);
   const bool all = q == by_all, channels = all || q == by_channel, blocks = all || q == by_block;

@@ -95,6 +95,15 @@ func withFlags(given packing.Flags, id packing.Identity) packing.Identity {
 
 func runGiven(t *testing.T, given packing.Flags, c optable.Case, r *reader.Reader, absent bool) [][]byte {
 	t.Helper()
+	return runNamed(t, c, r, absent, func(w optable.Weight, b []byte) error {
+		w.Packing = withFlags(given, w.Packing)
+		return name(r, w, b)
+	})
+}
+
+func runNamed(
+	t *testing.T, c optable.Case, r *reader.Reader, absent bool, name func(optable.Weight, []byte) error) [][]byte {
+	t.Helper()
 	var copies optable.Copies
 	defer copies.Free()
 	outputs, err := c.RunChecked(r, func(w optable.Weight) ([]byte, error) {
@@ -102,8 +111,7 @@ func runGiven(t *testing.T, given packing.Flags, c optable.Case, r *reader.Reade
 		if err == nil && absent && !w.Eager {
 			clear(b)
 		}
-		w.Packing = withFlags(given, w.Packing)
-		return b, errors.Join(err, name(r, w, b))
+		return b, errors.Join(err, name(w, b))
 	}, r.Finalize)
 	require.NoError(t, err)
 	return outputs
@@ -144,6 +152,59 @@ func TestEveryOperatorIsServedAsTheLibraryServesIt(t *testing.T) {
 		})
 	}
 	t.Logf("XNNPACK was asked for its whole layout %d times", asked)
+}
+
+func TestAHostThatKnowsNothingButNamesIsServedAsTheFileSays(t *testing.T) {
+	asked := 0
+	for _, c := range optable.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			_, packed := session(t, c, path, nil)
+			if packed.Packed.Entries == 0 {
+				t.Skip("XNNPACK packs nothing of it through a cache")
+			}
+			want, warm := session(t, c, path, &xpwc.Options{ReadOnly: true})
+			serve := func(of string, absent bool) reader.Stats {
+				r, err := reader.Open(sealed(t, path), of)
+				require.NoError(t, err)
+				defer r.Close()
+				require.Equal(t, want, runNamed(t, c, r, absent, func(w optable.Weight, b []byte) error {
+					return r.NameAsSealed(w.Name, b)
+				}))
+				return r.Stats()
+			}
+			s := serve(model, true)
+			require.EqualValues(t, warm.Hits.Entries, s.Hits)
+			require.EqualValues(t, warm.Reused.Entries, s.Shared)
+			require.Zero(t, s.Packed)
+			if s.Asked {
+				asked++
+			}
+			s = serve("", false)
+			require.Zero(t, s.Hits, "of which model the file is was not said")
+			s = serve(reader.Digest([]byte("another")), false)
+			require.Zero(t, s.Hits)
+		})
+	}
+	t.Logf("XNNPACK was asked for its whole layout %d times", asked)
+}
+
+// Two exports of one model may have a kernel under one name and pack it otherwise: which of them is meant nobody says.
+func TestWhatIsPackedInSeveralWaysIsNotServedToAHostThatKnowsNothingButNames(t *testing.T) {
+	const dynamic = "fully-connected-qd8-f32-qc8w"
+	c := optable.Cases()[slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == dynamic })]
+	path := filepath.Join(t.TempDir(), "cache")
+	want, _ := session(t, c, path, nil)
+	sessionGiven(t, packing.SparseInference, c, path, nil)
+	r, err := reader.Open(sealed(t, path), model)
+	require.NoError(t, err)
+	defer r.Close()
+	require.Equal(t, 2, r.Stats().Entries)
+	require.Equal(t, want, runNamed(t, c, r, false, func(w optable.Weight, b []byte) error {
+		return r.NameAsSealed(w.Name, b)
+	}))
+	require.Zero(t, r.Stats().Hits)
+	require.Equal(t, 1, r.Stats().Packed)
 }
 
 // What flags of the runtime change is asked for a runtime with them. Where the host has not given them, the key shows

@@ -133,6 +133,14 @@ func bytesOf(d *[16]C.uint8_t) [16]byte { return *(*[16]byte)(unsafe.Pointer(d))
 // Name names a tensor, which lies outside the Go heap, without a packing.
 func (r *Reader) Name(name string, data []byte) error { return r.name(name, data, nil) }
 
+// NameAsSealed names a tensor that is packed as the file says.
+func (r *Reader) NameAsSealed(name string, data []byte) error {
+	of := C.CString(name)
+	defer C.free(unsafe.Pointer(of))
+	address, size := unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data))
+	return statusOf(C.xpwc_reader_name_as_sealed(r.c, of, address, size))
+}
+
 // NameOpaque names a tensor that is packed in a way of which nothing is known but bytes.
 func (r *Reader) NameOpaque(name string, data, opaque []byte) error {
 	var pin runtime.Pinner

@@ -50,6 +50,8 @@ struct sample {
   bool transposed;
 };
 
+static const struct sample no_sample;
+
 // A family of a layout that a machine as this was seen to pack in.
 struct shown {
   uint32_t layout;
@@ -68,7 +70,7 @@ struct tensor {
   char* label; // the model's digest, a space and the name
   const char* name;
   struct identity* identities; // each once, in the order of their digests
-  size_t identities_count, known_ways; // the latter are not opaque
+  size_t identities_count, known_ways; // the latter have a shape
   digest packing, stamp, content; // the latter is zero before it is asked for
 };
 
@@ -186,15 +188,13 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
     r->slots *= 2;
   }
   const uint64_t most = (UINT64_C(64) << 20) + 8 * (records * record_size + (uint64_t)r->layouts * layout_size);
-  if (memcmp(h, "xpwcidx\x04", 8) != 0 || records > size / record_size || r->layouts > size / layout_size ||
-      sources > size / source_size || strings > size || r->slots != u64(h + 32) || strings > most || strings > UINT32_MAX ||
-      u32(h + 28) != record_size || u64(h + 48) != block_size_of_index || u64(h + 8) != u64(slot) || records != u64(slot + 48)) {
-    return XPWC_STATUS_DAMAGED;
-  }
   const uint64_t body_size = records * record_size + r->slots * 4 + strings;
   const uint64_t sums = index_header_size + (uint64_t)r->layouts * layout_size + (uint64_t)sources * source_size;
   const uint64_t body = (sums + (body_size + block_size_of_index - 1) / block_size_of_index * sum_size + 63) / 64 * 64;
-  if (body + body_size != size) {
+  if (memcmp(h, "xpwcidx\x04", 8) != 0 || records > size / record_size || r->layouts > size / layout_size ||
+      sources > size / source_size || strings > size || r->slots != u64(h + 32) || strings > most || strings > UINT32_MAX ||
+      u32(h + 28) != record_size || u64(h + 48) != block_size_of_index || u64(h + 8) != u64(slot) || records != u64(slot + 48) ||
+      body + body_size != size) { // if the numbers are small enough, as was seen before, nothing here wraps around
     return XPWC_STATUS_DAMAGED;
   }
   r->index = size > SIZE_MAX ? NULL : malloc((size_t)size);
@@ -290,15 +290,7 @@ static void read_evidence(struct xpwc_reader* r, uint32_t layout, digest of) {
     }
     for (size_t i = 0; equal(digest_at(b + at), of) && i < families; i++) {
       const uint8_t* seen = b + at + machine_head + i * seen_size;
-      struct shown s;
-      memset(&s, 0, sizeof(s));
-      s.layout = layout;
-      s.family.op = (enum xpwc_operator)seen[0];
-      s.family.input = (enum xnn_datatype)seen[1];
-      s.family.kernel = (enum xnn_datatype)seen[2];
-      s.family.bias = (enum xnn_datatype)seen[3];
-      s.family.output = (enum xnn_datatype)seen[4];
-      s.sum = digest_at(seen + 5);
+      const struct shown s = {layout, family_at(seen), digest_at(seen + 5), not_asked, no_sample};
       append(&r->shown, &s, sizeof(s));
     }
   }
@@ -318,7 +310,8 @@ static bool sampled_the_same(struct shown* s) {
   return s->state == agrees;
 }
 
-// Reports whether the sample of a family is one of what XNNPACK packs for a node under a key: package ask, Shows.
+// Reports whether the sample of a family is one of what XNNPACK packs for a node under a key: package ask, Shows. Of a
+// node without a shape, which only the file knows, its family says all.
 static bool shows(struct shown* s, const struct identity* id, uint32_t fingerprint_id) {
   const struct xpwc_node *n = &id->node, *f = &s->family;
   if (n->op == 0 || n->op != f->op || n->input != f->input || n->kernel != f->kernel || n->bias != f->bias ||
@@ -329,6 +322,9 @@ static bool shows(struct shown* s, const struct identity* id, uint32_t fingerpri
   bool packed_so = false;
   for (size_t i = 0; i < s->sample.ids_count; i++) {
     packed_so |= s->sample.ids[i] == fingerprint_id;
+  }
+  if (n->dims == 0 && n->op != xpwc_deconvolution) {
+    return packed_so;
   }
   switch (n->op) {
     case xpwc_convolution: return packed_so && n->dims == 4 && (n->shape[3] > 1 || n->shape[0] > n->groups);
@@ -367,7 +363,7 @@ static int64_t asked_layout(struct xpwc_reader* r) {
   if (!r->stats.asked) {
     r->stats.asked = 1;
     r->here = -1;
-    struct sample all = {{NULL, 0, 0, false}, {0}, 0, false};
+    struct sample all = no_sample;
     const bool known = xpwc_probe_layout((uintptr_t)&all) == xnn_status_success && !all.packed.failed;
     const digest fingerprint = digest_and_free(&all.packed);
     for (uint32_t i = 0; known && i < r->layouts && r->here < 0; i++) {
@@ -438,7 +434,7 @@ static bool add_identity(struct tensor* t, const struct identity* id) {
   }
   t->identities = more;
   more[t->identities_count++] = *id;
-  t->known_ways += id->node.op != 0;
+  t->known_ways += id->node.dims > 0;
   qsort(more, t->identities_count, sizeof(*more), by_digest);
   struct bytes b = {NULL, 0, 0, false};
   for (size_t i = 0; i < t->identities_count; i++) {
@@ -780,6 +776,18 @@ xpwc_status xpwc_reader_name(
   struct identity id;
   const bool put = t != NULL && (packing == NULL || (identify(packing, &id) && add_identity(t, &id)));
   return put ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
+}
+
+xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* r, const char* name, const void* data, size_t size) {
+  xpwc_status status = xpwc_reader_name(r, name, data, size, NULL);
+  for (uint64_t i = 0; status == XPWC_STATUS_OK && r->model[0] != 0 && i < r->records; i++) {
+    struct tensor* t = *place_of(r, data);
+    const struct identity id = {digest_at(row_at(r, i) + 68), family_at(row_at(r, i) + 43), 0};
+    if (equal(t->stamp, digest_at(row_at(r, i) + 84)) && !add_identity(t, &id)) {
+      status = XPWC_STATUS_OUT_OF_MEMORY;
+    }
+  }
+  return status;
 }
 
 xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* r) { return &r->provider.callbacks; }

@@ -58,6 +58,11 @@ void xpwc_reader_close(xpwc_reader* reader);
 xpwc_status xpwc_reader_name(
     xpwc_reader* reader, const char* name, const void* data, size_t size, const struct xpwc_packing* packing);
 
+// Names a tensor as xpwc_reader_name does, for a host that knows no more, as ExecuTorch's class: it is packed as the file
+// says, which must be sealed for the model of xpwc_reader_open. That all is as it was packed is believed then, also sizes.
+// What the model packs in several ways is packed into memory of this process.
+xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* reader, const char* name, const void* data, size_t size);
+
 // Returns the provider for xnn_create_runtime_v4, which lives as long as the reader. Runtimes that are created one after
 // the other may have the same.
 xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* reader);

@@ -3,17 +3,23 @@
 // its own class in inlined code. So the class here has those where the wheel's class has them, and passes everything
 // else on. With XPWC_SET_PROGRAM set, the class is also given each delegate's bytes: the one line of docs/executorch.md.
 //
-// The drop-in's sources are compiled with -DXNNWeightsCache=DropIn.
+// The drop-in's sources are compiled with -DXNNWeightsCache=DropIn, and with -DON_READER in place of them the class on the
+// reader of sealed files.
 #include <dlfcn.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#ifdef ON_READER
+#include <xpwc_reader_executorch.hpp>
+#else
 #include <xpwc_executorch.hpp>
+#endif
 
 #ifndef XNNWeightsCache
 #error "compile it as it says above"
@@ -63,7 +69,11 @@ void XNNWeightsCache::check_layout() {
 
 XNNWeightsCache::XNNWeightsCache() : drop_in(std::make_unique<DropIn>()), provider_(*drop_in->get()) {}
 
-XNNWeightsCache::~XNNWeightsCache() = default;
+XNNWeightsCache::~XNNWeightsCache() {
+#ifdef ON_READER
+  std::fprintf(stderr, "drop-in: found %zu, packed %zu\n", drop_in->found(), drop_in->packed());
+#endif
+}
 
 void XNNWeightsCache::set_packed_cache_path(const std::string& path) { drop_in->set_packed_cache_path(path); }
 
@@ -101,11 +111,13 @@ class XNNCompiler {
 Error XNNCompiler::compileModel(
     const void* bytes, size_t size, XNNExecutor* executor, XNNWeightsCache* cache, xnn_workspace_t workspace,
     const NamedDataMap* named_data_map, bool use_weight_cache) {
+#ifndef ON_READER
   if (use_weight_cache && std::getenv("XPWC_SET_PROGRAM") != nullptr) {
     if (Error error = cache->drop_in->set_program(bytes, size); error != Error::Ok) {
       return error;
     }
   }
+#endif
   static const auto compile = reinterpret_cast<decltype(&compileModel)>(dlsym(
       RTLD_NEXT,
       "_ZN10executorch8backends7xnnpack8delegate11XNNCompiler12compileModelEPKvmPNS2_11XNNExecutorEPNS2_15XNNWeightsCacheE"

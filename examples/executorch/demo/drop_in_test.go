@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,25 @@ import (
 // dropIn returns the stock host with the drop-in class in its XNNPACK backend, in place of the backend's own.
 func dropIn(t *testing.T) host {
 	t.Helper()
+	return withClass(t, `cd "$0" && scripts/with-xnnpack scripts/build-lib "$1"`,
+		compileClass+`-DXNNWeightsCacheManager=DropInManager @testdata/executorch/sources "$1/libxpwc.a" -ldl`)
+}
+
+// dropInOnReader does so with the class on the reader of sealed files.
+func dropInOnReader(t *testing.T) host {
+	t.Helper()
+	return withClass(t, `cd "$0/capi/reader" && gcc -std=c99 -O1 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -c `+
+		`-DXPWC_READER_LITTLE=0 -o "$1/reader.o" -I. -I../include -I../.. $(go env CGO_CFLAGS) xpwc_reader.c`,
+		compileClass+`-DON_READER -fno-exceptions -fno-rtti "$1/reader.o" -ldl`)
+}
+
+// compileClass makes the library of a class that takes the place of the backend's, of a compiler's further arguments.
+const compileClass = `cd "$0/capi" && g++ -std=c++17 -O1 -Wall -Wextra -Werror -shared -fPIC ` +
+	`-DXNNWeightsCache=DropIn -o "$1/drop_in.so" -Iinclude -Ireader $(go env CGO_CFLAGS) ` +
+	`@testdata/executorch/flags testdata/executorch/real.cc `
+
+func withClass(t *testing.T, commands ...string) host {
+	t.Helper()
 	h := stock(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the layout of the backend's class is known for x86-64")
@@ -27,17 +47,11 @@ func dropIn(t *testing.T) host {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	require.NoError(t, err)
 	dir := t.TempDir()
-	library := filepath.Join(dir, "drop_in.so")
-	for _, command := range []string{
-		`cd "$0" && scripts/with-xnnpack scripts/build-lib "$1"`,
-		`cd "$0/capi" && g++ -std=c++17 -O1 -Wall -Wextra -Werror -shared -fPIC -DXNNWeightsCache=DropIn ` +
-			`-DXNNWeightsCacheManager=DropInManager -o "$1/drop_in.so" -Iinclude $(go env CGO_CFLAGS) ` +
-			`@testdata/executorch/flags testdata/executorch/real.cc @testdata/executorch/sources "$1/libxpwc.a" -ldl`,
-	} {
+	for _, command := range commands {
 		out, err := exec.Command("sh", "-c", command, root, dir).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	h.environment = []string{"LD_PRELOAD=" + library}
+	h.environment = []string{"LD_PRELOAD=" + filepath.Join(dir, "drop_in.so")}
 	return h
 }
 
@@ -98,5 +112,60 @@ func TestInTheRealBackendTheDropInAnswersTheSameInWhateverOrderProgramsCome(t *t
 				require.Equal(t, packed, stateOf(t, file), "next starts write nothing")
 			})
 		}
+	}
+}
+
+// counted returns what the class on the reader found in its file, and what it packed.
+func counted(t *testing.T, r run) (found, packed int) {
+	t.Helper()
+	_, line, said := strings.Cut(r.Log, "drop-in: ")
+	require.True(t, said, r.Log)
+	_, err := fmt.Sscanf(line, "found %d, packed %d", &found, &packed)
+	require.NoError(t, err)
+	return found, packed
+}
+
+// An app ships its program with a sealed file: its starts pack nothing, and need no library but XNNPACK.
+func TestInTheRealBackendTheDropInOnTheReaderPacksNothingThatTheSealedFileHas(t *testing.T) {
+	h, plain := dropInOnReader(t), stock(t)
+	seed := testkit.Seed(t)
+	for i, p := range slices.Concat(exportedAgain(t), zoo(t)) {
+		if testing.Short() && !hard(p) && i%8 != int(seed%8) {
+			continue
+		}
+		t.Run(p.name(), func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "file")
+			out, err := exec.Command(built.tool, "pack", p.path, "--sealed", "-o", file).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			_, said, found := strings.Cut(string(out), "sealed for the model ")
+			if !found {
+				require.Contains(t, string(out), "no weights that XNNPACK packs through a cache")
+				return
+			}
+			want, digest := plain.mustRun(t, p, "").outputs, strings.Fields(said)[0]
+			start := func(cache string) (found, packed int) {
+				r := h.mustRun(t, p, cache)
+				require.Equal(t, want, r.outputs, "bit for bit")
+				return counted(t, r)
+			}
+			for _, without := range []string{filepath.Join(t.TempDir(), "absent#") + digest, file} {
+				inFile, all := start(without)
+				require.Zero(t, inFile)
+				require.Positive(t, all)
+			}
+			before := stateOf(t, file)
+			inFile, packed := start(file + "#" + digest)
+			require.Equal(t, before, stateOf(t, file))
+			if slices.Contains(taken, p.name()) {
+				return // which of several packings is meant nobody says
+			}
+			require.Zero(t, packed)
+			if !packsEachTime(p) { // deconvolutions are packed and compared
+				require.Positive(t, inFile)
+			}
+			_, packed = start(file + "#" + strings.Repeat("0", len(digest)))
+			require.Positive(t, packed, "the file is of another model")
+		})
 	}
 }

@@ -1,0 +1,239 @@
+// ExecuTorch's XNNWeightsCache on the reader of sealed files: an app that ships a packed file starts with it, and without
+// libxpwc. C++17; needs neither exceptions nor RTTI. Names, signatures and the order of calls are those of ExecuTorch of
+// August 2026.
+//
+// In ExecuTorch's tree: in backends/xnnpack/runtime, XNNWeightsCache.h becomes
+//
+//   #pragma once
+//   #include <xpwc_reader_executorch.hpp>
+//
+// XNNWeightsCache.cpp leaves the build, and xpwc_reader.c joins it. XNNWeightsCacheManager stays. The file is made ahead of
+// time, and the app gives its path and the digest that is printed, in the one option that ExecuTorch has for it:
+//
+//   xpwc pack model.pte --sealed -o model.xpwc                            # prints 0f3c...
+//   options.set_option("packed_cache_path", "model.xpwc#0f3c...");        // at most 255 bytes
+//
+// Who gives the digest says that the program is the one the file was packed for. It is not compared: take both from one
+// build. What the file does not have is packed into memory, as all is without file or digest, and nothing is ever written.
+// Each runtime has its own name for delete_packed_data, and its own mapping of the file, which is one copy in memory.
+#ifndef XPWC_READER_EXECUTORCH_HPP
+#define XPWC_READER_EXECUTORCH_HPP
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <xnnpack.h>
+
+#include <executorch/runtime/core/error.h>
+#include <executorch/runtime/core/freeable_buffer.h>
+#include <executorch/runtime/core/memory_allocator.h>
+#include <executorch/runtime/core/named_data_map.h>
+#include <executorch/runtime/core/result.h>
+#include <executorch/runtime/platform/log.h>
+
+#include "xpwc_reader.h"
+
+namespace executorch {
+namespace backends {
+namespace xnnpack {
+namespace delegate {
+
+using executorch::ET_RUNTIME_NAMESPACE::NamedDataMap;
+using executorch::runtime::Error;
+using executorch::runtime::FreeableBuffer;
+using executorch::runtime::MemoryAllocator;
+using executorch::runtime::Result;
+
+// The caller holds mutex() around every method and around xnn_create_runtime, as ExecuTorch's backend does. Runtimes may
+// execute without it: XNNPACK asks then for is_finalized and offset_to_addr alone.
+class XNNWeightsCache {
+ public:
+  XNNWeightsCache() {
+    provider_.context = this;
+    provider_.look_up = look_up;
+    provider_.reserve_space = reserve_space;
+    provider_.look_up_or_insert = look_up_or_insert;
+    provider_.is_finalized = [](void*) { return true; };
+    provider_.offset_to_addr = [](void*, size_t offset) { return reinterpret_cast<void*>(offset); };
+    provider_.delete_cache = [](void*) { return xnn_status_success; };
+    set_alias_data(provider_);
+  }
+  XNNWeightsCache(const XNNWeightsCache&) = delete;
+  XNNWeightsCache& operator=(const XNNWeightsCache&) = delete;
+
+  // Sets the file, for runtimes that are begun later: its path, "#" and the digest of the model.
+  void set_packed_cache_path(const std::string& path) { path_ = path; }
+
+  Error initialize_for_runtime(MemoryAllocator*, const NamedDataMap* named_data_map) {
+    current_ = std::make_unique<Runtime>();
+    current_->named_data_map = named_data_map;
+    const size_t end = path_.rfind('#');
+    if (end == std::string::npos) {
+      return Error::Ok;
+    }
+    const xpwc_status status =
+        xpwc_reader_open(path_.substr(0, end).c_str(), path_.substr(end + 1).c_str(), &current_->reader);
+    if (status != XPWC_STATUS_OK) {
+      ET_LOG(Error, "xpwc: %s cannot be used: xpwc_status %u; all is packed", path_.c_str(), unsigned(status));
+    }
+    return Error::Ok;
+  }
+
+  // Loads a constant for the runtime that is being created.
+  Result<const uint8_t*> load_unpacked_data(const std::string& name) {
+    if (current_ == nullptr || current_->named_data_map == nullptr) {
+      return Error::InvalidState;
+    }
+    auto known = current_->constants.find(name);
+    if (known == current_->constants.end()) {
+      Result<FreeableBuffer> loaded = current_->named_data_map->get_data(name);
+      if (!loaded.ok()) {
+        return Error::InvalidExternalData;
+      }
+      known = current_->constants.try_emplace(name).first;
+      FreeableBuffer& buffer = known->second.buffer.emplace(std::move(loaded.get()));
+      current_->at[buffer.data()] = &known->second;
+      if (current_->reader != nullptr) { // what cannot be named is packed
+        xpwc_reader_name_as_sealed(current_->reader, name.c_str(), buffer.data(), buffer.size());
+      }
+    }
+    known->second.loads++;
+    return static_cast<const uint8_t*>(known->second.buffer->data());
+  }
+
+  size_t get_num_unpacked_data() { return current_ == nullptr ? 0 : current_->constants.size(); }
+  xnn_weights_cache_t get() { return &provider_; }
+
+  // Frees the constants that only packing reads, and returns the runtime's name. What is no kernel, or is one more value
+  // besides, may be read at inference.
+  Result<std::vector<std::string>> finalize_for_runtime() {
+    if (current_ == nullptr || current_->constants.empty()) {
+      current_.reset();
+      return std::vector<std::string>();
+    }
+    if (current_->reader != nullptr) {
+      xpwc_reader_finalize(current_->reader);
+    }
+    for (auto& [name, constant] : current_->constants) {
+      if (constant.is_kernel && constant.loads == 1) {
+        constant.buffer.reset();
+      }
+    }
+    const std::string name = "runtime " + std::to_string(++made_);
+    runtimes_[name] = std::move(current_);
+    return std::vector<std::string>{name};
+  }
+
+  // Frees what a runtime has that will not execute again.
+  Error delete_packed_data(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      if (runtimes_.erase(name) == 0) {
+        return Error::InvalidArgument;
+      }
+    }
+    return Error::Ok;
+  }
+
+  Error save_packed_index() { return Error::Ok; }
+
+  std::mutex& mutex() noexcept { return mutex_; }
+
+  // Packed weights that runtimes found in their files, and that were packed into memory.
+  size_t found() const { return found_; }
+  size_t packed() const { return packed_; }
+
+ private:
+  struct Constant {
+    std::optional<FreeableBuffer> buffer;
+    size_t loads{0};
+    bool is_kernel{false};
+  };
+
+  struct Runtime {
+    ~Runtime() {
+      xpwc_reader_close(reader);
+      for (void* block : blocks) {
+        std::free(block);
+      }
+    }
+
+    xpwc_reader* reader{nullptr};
+    const NamedDataMap* named_data_map{nullptr};
+    std::map<std::string, Constant> constants;
+    std::unordered_map<const void*, Constant*> at;
+    std::vector<void*> blocks; // without a reader, whose own are in it
+  };
+
+  // Returns the provider of the runtime that is being created, if it has a reader, and notes that a constant is a kernel.
+  xnn_weights_cache_t of_reader(const void* kernel) {
+    if (auto constant = current_->at.find(kernel); constant != current_->at.end()) {
+      constant->second->is_kernel = true;
+    }
+    return current_->reader == nullptr ? nullptr : xpwc_reader_provider(current_->reader);
+  }
+
+  static size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
+    auto* cache = static_cast<XNNWeightsCache*>(context);
+    xnn_weights_cache_t of = cache->current_ == nullptr ? nullptr : cache->of_reader(key->kernel);
+    const size_t found = of == nullptr ? SIZE_MAX : of->look_up(of->context, key);
+    cache->found_ += found != SIZE_MAX;
+    return found;
+  }
+
+  static void* reserve_space(void* context, size_t size) {
+    auto* cache = static_cast<XNNWeightsCache*>(context);
+    if (cache->current_ == nullptr) {
+      return nullptr;
+    }
+    if (xnn_weights_cache_t of = cache->of_reader(nullptr); of != nullptr) {
+      return of->reserve_space(of->context, size);
+    }
+    void* block = nullptr;
+    if (size > SIZE_MAX - XNN_EXTRA_BYTES || posix_memalign(&block, 128, size + XNN_EXTRA_BYTES) != 0) {
+      return nullptr;
+    }
+    cache->current_->blocks.push_back(block);
+    return block;
+  }
+
+  static size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
+    auto* cache = static_cast<XNNWeightsCache*>(context);
+    xnn_weights_cache_t of = cache->current_ == nullptr ? nullptr : cache->of_reader(key->kernel);
+    const size_t own = reinterpret_cast<size_t>(packed);
+    const size_t used = of == nullptr ? own : of->look_up_or_insert(of->context, key, packed, size);
+    cache->packed_ += packed != nullptr && used == own;
+    return used;
+  }
+
+  // XNNPACK of March 2026 and later reports constants that it converted.
+  template <typename Provider>
+  static auto set_alias_data(Provider& provider) -> decltype(void(provider.alias_data)) {
+    provider.alias_data = [](void* context, void* alias, void* original) {
+      auto* cache = static_cast<XNNWeightsCache*>(context);
+      const Provider* of = cache->current_ == nullptr ? nullptr : cache->of_reader(nullptr);
+      return of == nullptr ? xnn_status_success : of->alias_data(of->context, alias, original);
+    };
+  }
+  static void set_alias_data(...) {}
+
+  xnn_weights_cache_provider provider_{};
+  std::string path_;
+  std::unique_ptr<Runtime> current_; // that is being created
+  std::map<std::string, std::unique_ptr<Runtime>> runtimes_; // that are finalized, by name
+  size_t made_{0}, found_{0}, packed_{0};
+  std::mutex mutex_;
+};
+
+} // namespace delegate
+} // namespace xnnpack
+} // namespace backends
+} // namespace executorch
+
+#endif
