@@ -338,6 +338,9 @@ peers: xnnpack
 
 bench-peers: xnnpack models peers ## compare with LiteRT and the stock ExecuTorch (MODELS=, ROUNDS=, PROCESSES=, JSON=, PLOTS=)
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/peers/executorch'
-	@$(measure_peers) --executorch bin/peers/executorch/host --json '$(peer_figures)' \
-		$(or $(MODELS),$(peer_models))
+	@$(with) sh -c 'cd capi && $(CC) -O2 -Wall -Wextra -fPIC -fvisibility=hidden -I.. -Iinclude -Ireader $$XPWC_FLAGS -c -o ../bin/peers/reader.o \
+		reader/xpwc_reader.c && $(CXX) -std=c++17 -O2 -Wall -Wextra -shared -fPIC -DON_READER -DXNNWeightsCache=DropIn -Iinclude -Ireader $$XPWC_FLAGS \
+		-o ../bin/peers/drop_in.so @testdata/executorch/flags testdata/executorch/real.cc ../bin/peers/reader.o -ldl'
+	@$(measure_peers) --executorch bin/peers/executorch/host $(if $(filter x86_64,$(shell uname -m)),--drop-in '$(CURDIR)/bin/peers/drop_in.so') \
+		--json '$(peer_figures)' $(or $(MODELS),$(peer_models))
 	@$(call plot,$(peer_figures))

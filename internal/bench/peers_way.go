@@ -84,20 +84,24 @@ func readerWays(f peerFiles, model string, p Programs) []*way {
 	}
 	digest := ""
 	command := func(model, cache string) []string { return []string{p.Reader, model, kind, cache, f.answer(), digest} }
-	pack := func(ctx context.Context, model, to string) error {
+	return []*way{
+		{name: "reader, without cache", start: withoutCache, command: command},
+		{name: "reader, packed by xpwc", start: nextStart, command: command, pack: p.seal(&digest),
+			cache: f.base + ".reader.packed"},
+	}
+}
+
+// seal makes a sealed file, and says the digest of the model that it is for.
+func (p Programs) seal(digest *string) func(ctx context.Context, model, to string) error {
+	return func(ctx context.Context, model, to string) error {
 		cmd := exec.CommandContext(ctx, p.XPWC, "pack", model, "--sealed", "-o", to)
 		out, err := cmd.CombinedOutput()
 		_, said, found := strings.Cut(string(out), "sealed for the model ")
 		if err != nil || !found {
 			return fmt.Errorf("%v: %w: %s", cmd, err, out)
 		}
-		digest = strings.Fields(said)[0]
+		*digest = strings.Fields(said)[0]
 		return nil
-	}
-	return []*way{
-		{name: "reader, without cache", start: withoutCache, command: command},
-		{name: "reader, packed by xpwc", start: nextStart, command: command, pack: pack,
-			cache: f.base + ".reader.packed"},
 	}
 }
 
@@ -124,6 +128,16 @@ func programWays(f peerFiles, program string, p Programs) ([]*way, error) {
 	all = append(all, waysOf("ExecuTorch", f, command)...)
 	if p.XPWC != "" {
 		all = append(all, p.packedWay("ExecuTorch", f, command))
+	}
+	if p.XPWC != "" && p.DropIn != "" {
+		digest := ""
+		all = append(all, &way{
+			name: "ExecuTorch, drop-in on the reader", start: nextStart, pack: p.seal(&digest),
+			cache: f.base + ".drop-in.packed",
+			command: func(model, cache string) []string {
+				return append([]string{"env", "LD_PRELOAD=" + p.DropIn}, command(model, cache+"#"+digest)...)
+			},
+		})
 	}
 	return all, nil
 }

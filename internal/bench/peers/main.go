@@ -41,6 +41,7 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&o.Programs.LiteRT, "litert", "", "`program` of internal/bench/litert")
 	f.StringVar(&o.Programs.Reader, "reader", "", "`program` of internal/bench/reader, which runs generated models")
 	f.StringVar(&o.Programs.ExecuTorch, "executorch", "", "`program` of examples/executorch")
+	f.StringVar(&o.Programs.DropIn, "drop-in", "", "`library` of capi/testdata/executorch/real.cc, on the reader")
 	f.StringVar(&o.Programs.XPWC, "xpwc", "", "the tool, `xpwc`")
 	if err := f.Parse(args); err != nil {
 		return err
