@@ -63,7 +63,7 @@ func TestTheReaderServesWhereALibraryWithThreadsHasTrouble(t *testing.T) {
 			const want = " hits 0 misses 6 shared 6 packed 0 asked 0"
 			require.Contains(t, string(out), want, "little is packed and compared")
 		} else { // 144 KiB
-			require.Regexp(t, ` hits [1-6] misses [1-5] shared [1-5] packed 0`, string(out))
+			require.Contains(t, string(out), " hits 6 misses 0 shared 0 packed 0 asked 0")
 		}
 	}
 }

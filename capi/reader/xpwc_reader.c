@@ -39,6 +39,7 @@ enum {
   source_size = 16, record_size = 164, sum_size = 8, block_size_of_index = 1024, piece_size = 4096,
   version_of_format = 4, has_bias = 1, tied = 2, variant = 4,
   most_layouts = 16, // that are tried where this machine's is not known
+  block_alignment = 128, buckets = 1024, // of the reader's own memory
   machine_head = 18, seen_size = 21, most_machines = 16, most_of_a_machine = 64,
 };
 
@@ -74,8 +75,6 @@ struct tensor {
   digest packing, stamp, content; // the latter is zero before it is asked for
 };
 
-enum { block_alignment = 128, buckets = 1024 };
-
 struct size_asked {
   struct xpwc_node node;
   uint64_t size;
@@ -92,8 +91,8 @@ struct xpwc_reader {
   struct xpwc_bare_provider provider;
   int finalized, file; // the latter while it is opened
   uint64_t start; // of the cache in the file
-  uint8_t *mapping, *map;
-  size_t mapping_size;
+  uint8_t* map;  // the cache
+  size_t before; // bytes of the mapping before it
   char model[33]; // its digest; "" without one
   // The generation in force: its index, which was read and found sound, and where in it its parts are. Without a generation
   // there is none, and records is 0.
@@ -102,7 +101,7 @@ struct xpwc_reader {
   uint32_t layouts, strings_size;
   bool* served; // for each record
   bool looked_for_machine;
-  size_t little; // bytes of kernels that were looked up before anything was asked
+  uint64_t bytes_named; // of tensors
   struct bytes shown; // struct shown
   int64_t here; // this machine's layout in the file, once it was asked for; or -1
   struct tensor* tensors[buckets]; // by address
@@ -127,7 +126,7 @@ static bool read_at(const struct xpwc_reader* r, void* to, size_t n, uint64_t of
   return n == 0;
 }
 
-// Reads the header block and the slot in force, whose generation is 0 if there is none.
+// Reads the header block and, if there is one, the slot in force.
 static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, uint8_t slot[slot_size]) {
   static const char magic[8] = "xpwc\r\n\x1a";
   uint8_t header[header_size];
@@ -140,7 +139,6 @@ static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, uint8
   if (u32(header + 8) != version_of_format) {
     return XPWC_STATUS_VERSION_MISMATCH;
   }
-  memset(slot, 0, slot_size);
   for (unsigned parity = 0; parity < 2; parity++) {
     const uint8_t* s = header + 512 + 512 * parity;
     const uint64_t generation = u64(s), index = u64(s + 8);
@@ -230,15 +228,14 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
 
 // Maps the file up to the end of the generation in force.
 static xpwc_status map_file(struct xpwc_reader* r) {
-  const uint64_t first = r->start / (uint64_t)sysconf(_SC_PAGESIZE) * (uint64_t)sysconf(_SC_PAGESIZE);
-  const uint64_t size = r->start - first + r->end;
-  void* mapping = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, r->file, (off_t)first);
+  r->before = (size_t)(r->start % (uint64_t)sysconf(_SC_PAGESIZE));
+  const uint64_t size = r->before + r->end;
+  const off_t at = (off_t)(r->start - r->before);
+  void* mapping = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, r->file, at);
   if (mapping == MAP_FAILED) {
     return size > SIZE_MAX || errno == ENOMEM ? XPWC_STATUS_OUT_OF_MEMORY : XPWC_STATUS_SYSTEM_ERROR;
   }
-  r->mapping = mapping;
-  r->mapping_size = (size_t)size;
-  r->map = r->mapping + (r->start - first);
+  r->map = (uint8_t*)mapping + r->before;
 #ifdef MADV_HUGEPAGE
   (void)madvise(mapping, (size_t)size, MADV_HUGEPAGE); // what is read from the disk is read in large pieces
 #endif
@@ -392,20 +389,23 @@ static void remove_tensor(struct tensor** at) {
   free(t);
 }
 
-// Puts a tensor into the place of another at its address. Returns NULL if there is no memory.
-static struct tensor* put_tensor(struct xpwc_reader* r, const char* name, const char* suffix, const void* data, size_t size) {
+// Puts a tensor, or a copy of one, into the place of another at its address. Returns NULL if there is no memory.
+static struct tensor* put_tensor(
+    struct xpwc_reader* r, const char* name, const void* data, size_t size, const struct tensor* original) {
   const size_t before = strlen(r->model) + 1;
   struct tensor* t = calloc(1, sizeof(*t));
-  char* label = malloc(before + strlen(name) + strlen(suffix) + 1);
+  char* label = malloc(before + strlen(name) + 2);
   if (t == NULL || label == NULL) {
     free(t);
     free(label);
     return NULL;
   }
-  t->label = strcat(strcat(strcat(strcpy(label, r->model), " "), name), suffix);
+  t->label = strcat(strcat(strcat(strcpy(label, r->model), " "), name), original == NULL ? "" : "#");
   t->name = label + before;
-  t->data = t->original = data;
+  t->data = data;
+  t->original = original == NULL ? data : original->original;
   t->size = size;
+  r->bytes_named += size;
   if (r->model[0] != 0) {
     struct bytes b = {NULL, 0, 0, false};
     append_text(&b, "sealed", 6);
@@ -463,7 +463,7 @@ static digest content_of_tensor(struct tensor* t) {
 
 // Look-ups.
 
-// Kernels of so many bytes together are sooner packed and compared than XNNPACK is asked how it packs.
+// Tensors of so many bytes together are sooner packed and compared than XNNPACK is asked how it packs.
 #ifndef XPWC_READER_LITTLE
 #define XPWC_READER_LITTLE (64 << 10)
 #endif
@@ -482,9 +482,7 @@ static struct size_asked ask_size(struct xpwc_reader* r, const struct identity* 
   if (extent(&id->node, &elements, &scales)) {
     asked.size = xpwc_packed_size(&asked.node, elements, scales, &r->zeros, &asked.fingerprint_id);
   }
-  if (asked.size < least_bytes(id)) { // it counts some sizes in 32 bits
-    asked.size = 0;
-  }
+  asked.size = asked.size < least_bytes(id) ? 0 : asked.size; // it counts some sizes in 32 bits
   append(&r->sizes, &asked, sizeof(asked));
   return asked;
 }
@@ -580,12 +578,7 @@ static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key*
   struct xpwc_reader* r = context;
   const weight w = weight_of(r, key);
   const uint8_t* found = NULL;
-  bool ask = w.named && !r->finalized;
-  if (ask && r->little <= XPWC_READER_LITTLE) { // so nothing was asked yet
-    r->little += w.kernel->size < SIZE_MAX / 2 ? w.kernel->size : SIZE_MAX / 2;
-    ask = r->little > XPWC_READER_LITTLE;
-  }
-  if (ask) {
+  if (w.named && !r->finalized && r->bytes_named > XPWC_READER_LITTLE) {
     const int64_t presumed = r->stats.asked ? -1 : presumed_layout(r, &w);
     found = presumed < 0 ? NULL : find(r, &w, (uint32_t)presumed, NULL, 0);
     const int64_t here = found != NULL || r->stats.damaged ? -1 : asked_layout(r);
@@ -645,15 +638,12 @@ static bool is_finalized(void* context) {
 static enum xnn_status alias_data(void* context, void* alias, void* original) {
   struct xpwc_reader* r = context;
   const struct tensor* of = *place_of(r, original);
-  struct tensor* t = of == NULL || alias == original ? NULL : put_tensor(r, of->name, "#", alias, of->size);
+  struct tensor* t = of == NULL || alias == original ? NULL : put_tensor(r, of->name, alias, of->size, of);
   for (size_t i = 0; t != NULL && i < of->identities_count; i++) {
     if (!add_identity(t, &of->identities[i])) {
       remove_tensor(place_of(r, alias)); // it is packed
       t = NULL;
     }
-  }
-  if (t != NULL) {
-    t->original = of->original;
   }
   return xnn_status_success;
 }
@@ -683,7 +673,7 @@ static xpwc_status open_cache(struct xpwc_reader* r, uint64_t size, const char* 
   if (!lies_in(r->start, size, (uint64_t)s.st_size)) {
     return XPWC_STATUS_DAMAGED;
   }
-  uint8_t slot[slot_size];
+  uint8_t slot[slot_size] = {0}; // of generation 0: there is none
   xpwc_status status = read_header(r, size == 0 ? (uint64_t)s.st_size - r->start : size, slot);
   if (status != XPWC_STATUS_OK || u64(slot) == 0) {
     return status;
@@ -754,8 +744,8 @@ void xpwc_reader_close(xpwc_reader* r) {
   free(r->zeros.bytes);
   free(r->served);
   free(r->index);
-  if (r->mapping != NULL) {
-    munmap(r->mapping, r->mapping_size);
+  if (r->map != NULL) {
+    munmap(r->map - r->before, r->before + (size_t)r->end);
   }
   free(r);
   errno = error;
@@ -771,7 +761,7 @@ xpwc_status xpwc_reader_name(
   }
   struct tensor* t = *place_of(r, data);
   if (t == NULL || strcmp(t->name, name) != 0 || t->size != size) {
-    t = put_tensor(r, name, "", data, size);
+    t = put_tensor(r, name, data, size, NULL);
   }
   struct identity id;
   const bool put = t != NULL && (packing == NULL || (identify(packing, &id) && add_identity(t, &id)));
@@ -783,9 +773,8 @@ xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* r, const char* name, const v
   for (uint64_t i = 0; status == XPWC_STATUS_OK && r->model[0] != 0 && i < r->records; i++) {
     struct tensor* t = *place_of(r, data);
     const struct identity id = {digest_at(row_at(r, i) + 68), family_at(row_at(r, i) + 43), 0};
-    if (equal(t->stamp, digest_at(row_at(r, i) + 84)) && !add_identity(t, &id)) {
-      status = XPWC_STATUS_OUT_OF_MEMORY;
-    }
+    const bool known = !equal(t->stamp, digest_at(row_at(r, i) + 84)) || add_identity(t, &id);
+    status = known ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
   }
   return status;
 }

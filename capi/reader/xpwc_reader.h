@@ -58,9 +58,8 @@ void xpwc_reader_close(xpwc_reader* reader);
 xpwc_status xpwc_reader_name(
     xpwc_reader* reader, const char* name, const void* data, size_t size, const struct xpwc_packing* packing);
 
-// Names a tensor as xpwc_reader_name does, for a host that knows no more, as ExecuTorch's class: it is packed as the file
-// says, which must be sealed for the model of xpwc_reader_open. That all is as it was packed is believed then, also sizes.
-// What the model packs in several ways is packed into memory of this process.
+// Names a tensor for a host that knows no more, as ExecuTorch's class: it is packed as the file says, if that is sealed for
+// the model of xpwc_reader_open and has one way to pack it. It is believed then, also that it has the right size.
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* reader, const char* name, const void* data, size_t size);
 
 // Returns the provider for xnn_create_runtime_v4, which lives as long as the reader. Runtimes that are created one after
@@ -75,9 +74,8 @@ typedef struct xpwc_reader_stats {
   xpwc_count hits;   // look-ups that the file answered
   uint64_t misses;   // and that it did not
   xpwc_count packed; // into memory of this process
-  // Packed, and found equal to what the file has, which is used: some operators are packed without a look-up, 64 KiB of
-  // kernels sooner than XNNPACK is asked how it packs, and what XNNPACK does not say the size of: of a convolution in NCHW,
-  // and in half precision before November 2025.
+  // Packed, and found equal to what the file has, which is used: of operators that do not look up, of tensors that have
+  // 64 KiB together, and where XNNPACK does not say the size (NCHW convolution; half precision before November 2025).
   xpwc_count shared;
   uint64_t entries;  // that the file has
   int damaged;       // 1 if xpwc_reader_verify found damage: then the file answers no more
