@@ -1,21 +1,22 @@
-// ExecuTorch's XNNWeightsCache on the reader of sealed files: an app that ships a packed file starts with it, and without
-// libxpwc. C++17; needs neither exceptions nor RTTI. Names, signatures and the order of calls are those of ExecuTorch of
-// August 2026.
+// ExecuTorch's XNNWeightsCache on the reader of sealed files: an app that ships a packed file starts with it, and
+// without libxpwc. C++17; needs neither exceptions nor RTTI. Names, signatures and the order of calls are those of
+// ExecuTorch of August 2026.
 //
 // In ExecuTorch's tree: in backends/xnnpack/runtime, XNNWeightsCache.h becomes
 //
 //   #pragma once
 //   #include <xpwc_reader_executorch.hpp>
 //
-// XNNWeightsCache.cpp leaves the build, and xpwc_reader.c joins it. XNNWeightsCacheManager stays. The file is made ahead of
-// time, and the app gives its path and the digest that is printed, in the one option that ExecuTorch has for it:
+// XNNWeightsCache.cpp leaves the build, and xpwc_reader.c joins it. XNNWeightsCacheManager stays. The file is made
+// ahead of time, and the app gives its path and the digest that is printed, in the one option there is for it:
 //
 //   xpwc pack model.pte --sealed -o model.xpwc                            # prints 0f3c...
 //   options.set_option("packed_cache_path", "model.xpwc#0f3c...");        // at most 255 bytes
 //
-// Who gives the digest says that the program is the one the file was packed for. It is not compared: take both from one
-// build. What the file does not have is packed into memory, as all is without file or digest, and nothing is ever written.
-// Each runtime has its own name for delete_packed_data, and its own mapping of the file, which is one copy in memory.
+// Who gives the digest says that the program is the one the file was packed for. It is not compared: take both from
+// one build. What the file does not have is packed into memory, as all is without file or digest, and nothing is ever
+// written. Each runtime has its own name for delete_packed_data, and its own mapping of the file, which is one copy in
+// memory.
 #ifndef XPWC_READER_EXECUTORCH_HPP
 #define XPWC_READER_EXECUTORCH_HPP
 
@@ -51,8 +52,8 @@ using executorch::runtime::FreeableBuffer;
 using executorch::runtime::MemoryAllocator;
 using executorch::runtime::Result;
 
-// The caller holds mutex() around every method and around xnn_create_runtime, as ExecuTorch's backend does. Runtimes may
-// execute without it: XNNPACK asks then for is_finalized and offset_to_addr alone.
+// The caller holds mutex() around every method and around xnn_create_runtime, as ExecuTorch's backend does. Runtimes
+// may execute without it: XNNPACK asks then for is_finalized and offset_to_addr alone.
 class XNNWeightsCache {
  public:
   XNNWeightsCache() {
@@ -111,8 +112,8 @@ class XNNWeightsCache {
   size_t get_num_unpacked_data() { return current_ == nullptr ? 0 : current_->constants.size(); }
   xnn_weights_cache_t get() { return &provider_; }
 
-  // Frees the constants that only packing reads, and returns the runtime's name. What is no kernel, or is one more value
-  // besides, may be read at inference.
+  // Frees the constants that only packing reads, and returns the runtime's name. What is no kernel, or is one more
+  // value besides, may be read at inference.
   Result<std::vector<std::string>> finalize_for_runtime() {
     if (current_ == nullptr || current_->constants.empty()) {
       current_.reset();
@@ -171,7 +172,7 @@ class XNNWeightsCache {
     std::vector<void*> blocks; // without a reader, whose own are in it
   };
 
-  // Returns the provider of the runtime that is being created, if it has a reader, and notes that a constant is a kernel.
+  // Returns the provider of the current runtime, if it has a reader, and notes that a constant is a kernel.
   xnn_weights_cache_t of_reader(const void* kernel) {
     if (auto constant = current_->at.find(kernel); constant != current_->at.end()) {
       constant->second->is_kernel = true;

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// togetherVariable is set in the environment of a host that loads at the same instant as others: it prints an empty line
-// when it could begin, waits until standard input ends, loads, prints a hostReport without methods, and ends.
+// togetherVariable is set in the environment of a host that loads at the same instant as others: it prints an empty
+// line when it could begin, waits until standard input ends, loads, prints a hostReport without methods, and ends.
 const togetherVariable = "LOAD_TOGETHER"
 
 // togetherTimes is how often processes load together.
