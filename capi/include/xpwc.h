@@ -403,7 +403,8 @@ typedef struct xpwc_tensor {
   // Passed to fill, evict and release.
   void* context;
   // Identity of the content: packed weights are used only for the content they were packed from.
-  // The place where the tensor comes from, for example the model's absolute path. NULL for none.
+  // The place where the tensor comes from, for example the model's absolute path. NULL for none. The file has its digest
+  // and, for people, its last part: xpwc inspect shows it.
   const char* source;
   // A text that changes whenever the content does and costs nothing: a content hash that the model's file has, or
   // xpwc_file_stamp, unless that is empty, with the tensor's position in the file. NULL or empty if there is none or it
