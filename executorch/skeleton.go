@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/output"
 	"xpwc/xnnpack"
 )
 
@@ -107,24 +108,12 @@ func (p *Program) Skeleton(packed func(name string) bool) (*Skeleton, error) {
 
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.
 func (s *Skeleton) Write(to *os.File) error {
-	if err := to.Truncate(s.FileBytes); err != nil {
-		return err
+	var holes []output.Hole
+	for _, k := range s.holes {
+		holes = append(holes, output.Hole(k.at))
 	}
-	slices.SortFunc(s.holes, func(a, b *constant) int { return cmp.Compare(a.at.Offset, b.at.Offset) })
 	var wrong error
-	err := s.program.files.program().read(func(file []byte) {
-		at := int64(0)
-		write := func(end int64) {
-			if wrong == nil && end > at {
-				_, wrong = to.WriteAt(file[at:end], at)
-			}
-		}
-		for _, k := range s.holes {
-			write(k.at.Offset)
-			at = k.at.Offset + k.at.Size
-		}
-		write(int64(len(file)))
-	})
+	err := s.program.files.program().read(func(file []byte) { wrong = output.WriteWithHoles(to, 0, file, holes) })
 	if err = errors.Join(err, wrong); err != nil {
 		return err
 	}
