@@ -9,9 +9,12 @@ import (
 )
 
 // Fields is a table to be written: its fields by their slots. A field is a byte, int16, int32, uint32, uint64, float32,
-// a string, a vector of such numbers, Fields, or a vector of Fields. Numbers are written also where they are the
-// default.
+// a string, a vector of such numbers, Fields, a vector of Fields, or, for BuildBefore, There or an []any of
+// Fields and There. Numbers are written also where they are the default.
 type Fields map[int]any
+
+// There is where a table, vector or string begins in the flatbuffer that another is built before.
+type There int64
 
 // Build returns the flatbuffer of a root table. The same fields give the same bytes. It panics if a field is of another
 // type than those that Fields lists.
@@ -19,6 +22,24 @@ func Build(root Fields, identifier string) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	b.FinishWithFileIdentifier(write(b, root), []byte(identifier))
 	return b.FinishedBytes()
+}
+
+// BuildBefore returns the bytes that give a flatbuffer another root if they are put before it: as Build, but parts of
+// the root may be There. They are a multiple of align, itself a power of two, so that what follows stays aligned.
+func BuildBefore(root Fields, identifier string, align int) []byte {
+	build := func(gap int) []byte {
+		b := flatbuffers.NewBuilder(1024 + gap)
+		b.Pad(gap)
+		b.FinishWithFileIdentifier(write(b, root), []byte(identifier))
+		return b.FinishedBytes()
+	}
+	return build(-len(build(0)) & (align - 1))
+}
+
+// refer writes how far it is from here to what is There.
+func refer(b *flatbuffers.Builder, to There) {
+	b.Prep(flatbuffers.SizeUOffsetT, 0)
+	b.PlaceUint32(uint32(b.Offset()) + flatbuffers.SizeUOffsetT + uint32(to))
 }
 
 // write writes what a field refers to, and returns its offset.
@@ -51,6 +72,20 @@ func write(b *flatbuffers.Builder, v any) flatbuffers.UOffsetT {
 			offsets[i] = write(b, t)
 		}
 		return b.CreateVectorOfTables(offsets)
+	case []any:
+		offsets := make([]flatbuffers.UOffsetT, len(v))
+		for i, t := range v {
+			if _, is := t.(There); !is {
+				offsets[i] = write(b, t)
+			}
+		}
+		return vector(flatbuffers.SizeUOffsetT, len(v), func(i int) {
+			if there, is := v[i].(There); is {
+				refer(b, there)
+			} else {
+				b.PrependUOffsetT(offsets[i])
+			}
+		})
 	case Fields:
 		return writeTable(b, v)
 	}
@@ -62,7 +97,7 @@ func writeTable(b *flatbuffers.Builder, t Fields) flatbuffers.UOffsetT {
 	offsets := map[int]flatbuffers.UOffsetT{}
 	for _, slot := range slots {
 		switch t[slot].(type) {
-		case byte, int16, int32, uint32, uint64, float32:
+		case byte, int16, int32, uint32, uint64, float32, There:
 		default:
 			offsets[slot] = write(b, t[slot])
 		}
@@ -86,6 +121,9 @@ func writeTable(b *flatbuffers.Builder, t Fields) flatbuffers.UOffsetT {
 			b.PrependUint64Slot(slot, v, ^v)
 		case float32:
 			b.PrependFloat32Slot(slot, v, v+1)
+		case There:
+			refer(b, v)
+			b.Slot(slot)
 		default:
 			b.PrependUOffsetTSlot(slot, offsets[slot], 0)
 		}
