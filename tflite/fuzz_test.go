@@ -81,6 +81,11 @@ func seed(f *testing.F) {
 func FuzzOpen(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if s := (&Skeleton{least: 1}); s.read(b) == nil {
+			if _, err := s.probe().before(); err != nil && s.model.Err() == nil {
+				t.Fatal(err)
+			}
+		}
 		if p, err := load(b, Options{}); err == nil {
 			for _, name := range p.graph.signatures[:min(len(p.graph.signatures), 4)] {
 				_, _ = load(b, Options{Signature: name})

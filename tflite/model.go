@@ -43,6 +43,9 @@ func Open(path string, o *Options) (*Model, error) {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
 	p, err := load(f.Data(), *o)
+	if IsSkeleton(f.Data()) {
+		err = ErrSkeleton
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open model %s: %w", path, err), f.Close())
 	}

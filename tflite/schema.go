@@ -11,11 +11,14 @@ const (
 )
 
 const ( // Model
-	modelVersion       = 0
-	modelOperatorCodes = 1
-	modelSubgraphs     = 2
-	modelBuffers       = 4
-	modelSignatures    = 7
+	modelVersion        = 0
+	modelOperatorCodes  = 1
+	modelSubgraphs      = 2
+	modelDescription    = 3
+	modelBuffers        = 4
+	modelMetadataBuffer = 5
+	modelMetadata       = 6
+	modelSignatures     = 7
 )
 
 const ( // SignatureDef
@@ -33,6 +36,7 @@ const ( // TensorMap
 const ( // OperatorCode
 	codeDeprecatedBuiltin = 0
 	codeCustom            = 1
+	codeVersion           = 2
 	codeBuiltin           = 3
 )
 
@@ -41,6 +45,8 @@ const ( // SubGraph
 	subgraphInputs    = 1
 	subgraphOutputs   = 2
 	subgraphOperators = 3
+	subgraphName      = 4
+	subgraphDebug     = 5
 )
 
 const ( // Buffer; offset and size place bytes outside the flatbuffer and are valid if offset > 1
@@ -57,6 +63,7 @@ const ( // Tensor
 	tensorQuantization = 4
 	tensorSparsity     = 6
 	tensorSignature    = 7 // of the shape, where -1 is a dimension that may be any
+	tensorHasRank      = 8
 )
 
 const ( // QuantizationParameters
@@ -110,6 +117,13 @@ const ( // Operator
 	operatorCustomOptions      = 5
 	operatorLargeOptionsOffset = 9
 	operatorLargeOptionsSize   = 10
+)
+
+const ( // types of an operator's options
+	optionsReducer  = 27
+	optionsDiv      = 29
+	optionsPack     = 59
+	optionsCallOnce = 103
 )
 
 const ( // Conv2DOptions
@@ -186,6 +200,7 @@ const ( // ReshapeOptions, ReducerOptions, SoftmaxOptions, LeakyReluOptions, Dep
 const ( // GatherOptions, PackOptions, UnpackOptions, CastOptions, GeluOptions, BatchMatMulOptions
 	gatherAxis      = 0
 	gatherBatchDims = 1
+	packCount       = 0
 	packAxis        = 1
 	unpackAxis      = 1
 	geluApproximate = 0

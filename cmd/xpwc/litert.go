@@ -26,6 +26,7 @@ import (
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
 	"xpwc/litert/stock"
+	"xpwc/tflite"
 )
 
 // forLiteRT is the value of --for: the stock runtime of LiteRT, which maps a file at its weight_cache_file_path.
@@ -110,25 +111,39 @@ func sumOf(path string) (string, error) {
 	return sum, errors.Join(err, f.Close())
 }
 
-// checkLiteRTModel returns an error for what LiteRT does not load.
+// checkLiteRTModel returns an error for what LiteRT does not load, and for skeletons, which have nothing to pack.
 func checkLiteRTModel(model modelfile.File) error {
 	if model.Program() || model.Described() || len(model.Data) > 0 {
 		return usagef("for LiteRT a model is one .tflite file, and %s is not", strings.Join(model.Files(), ", "))
 	}
-	return nil
+	f, err := os.Open(model.Path)
+	if err != nil {
+		return err
+	}
+	is, err := isSkeleton(f)
+	if is && err == nil {
+		err = fmt.Errorf("%s: %w", model.Path, tflite.ErrSkeleton)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // pack has LiteRT's code pack a model for a level of CPU into the empty file of a stage, in a process of its own. What
-// it logs is reported if it fails.
-func (p *litertPacker) pack(ctx context.Context, s *stage, model, level string) (*litert.File, error) {
+// it logs is reported if it fails. With files to share, the first is the model, whatever its path, and the second, if
+// there is one, gets what the model answers.
+func (p *litertPacker) pack(ctx context.Context, s *stage, model, level string,
+	share ...*os.File) (*litert.File, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "pack-litert", "--cpu", level, "--", p.library, model)
+	args := []string{"pack-litert", "--cpu", level, fmt.Sprint("--answer=", len(share) > 1), "--", p.library, model}
+	if len(share) > 0 {
+		args[len(args)-1] = fmt.Sprint("/dev/fd/", inherited+1)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
-	cmd.ExtraFiles = []*os.File{s.File.File}
+	cmd.ExtraFiles = append([]*os.File{s.File.File}, share...)
 	if _, err := s.packIn(cmd, level); err != nil {
 		for line := range strings.Lines(log.String()) {
 			if said, ok := strings.CutPrefix(strings.TrimSpace(line), "ERROR: "); ok {
@@ -152,13 +167,13 @@ func (p *litertPacker) pack(ctx context.Context, s *stage, model, level string) 
 }
 
 // packAside packs a model into a new file in the directory for temporary files, which is to be discarded.
-func (p *litertPacker) packAside(ctx context.Context, model, level string,
-	stderr io.Writer) (*newFile, *litert.File, error) {
+func (p *litertPacker) packAside(ctx context.Context, model, level string, stderr io.Writer,
+	share ...*os.File) (*newFile, *litert.File, error) {
 	work, err := makeFile(ctx, filepath.Join(os.TempDir(), "proof.litert_cache"))
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := p.pack(ctx, &stage{newFile: work, ctx: ctx, stderr: stderr}, model, level)
+	f, err := p.pack(ctx, &stage{newFile: work, ctx: ctx, stderr: stderr}, model, level, share...)
 	if err != nil {
 		work.discard()
 		return nil, nil, err
@@ -180,10 +195,12 @@ func writable(s *stage) error {
 	return err
 }
 
+const inherited = 3 // descriptor of the first of exec.Cmd.ExtraFiles
+
 // newPackLiteRTCommand is the command of the processes that pack for LiteRT.
 func newPackLiteRTCommand() *cobra.Command {
-	const inherited = 3 // the first of exec.Cmd.ExtraFiles
 	var level string
+	var answer bool
 	cmd := &cobra.Command{
 		Use:    "pack-litert LIBRARY MODEL",
 		Hidden: true,
@@ -191,6 +208,9 @@ func newPackLiteRTCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := &packedInto{}
 			job := stock.Job{Library: args[0], Model: args[1], CPU: level, Into: os.NewFile(inherited, "the new file")}
+			if answer {
+				job.Answers = os.NewFile(inherited+2, "the answers")
+			}
 			if err := job.Pack(); err != nil {
 				p.Error = failureOf(cmd, err, explain(err), exitFailed)
 			}
@@ -198,6 +218,7 @@ func newPackLiteRTCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&level, "cpu", native, "")
+	cmd.Flags().BoolVar(&answer, "answer", false, "")
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -133,6 +134,21 @@ func zooModels(t testing.TB) []string {
 	return models
 }
 
+// drawnZooModels are the zooModels, or some of them in a short test, each of another kind: they are in the order of
+// their names.
+func drawnZooModels(t testing.TB) []string {
+	models := zooModels(t)
+	if !testing.Short() {
+		return models
+	}
+	const each = 8
+	drawn := models[:0:0]
+	for i := int(testkit.Seed(t) % each); i < len(models); i += each {
+		drawn = append(drawn, models[i])
+	}
+	return drawn
+}
+
 // takenByLiteRT are models of which LiteRT takes packed weights for others.
 var takenByLiteRT = []string{"lstm_int8", "gru_int8"}
 
@@ -140,16 +156,7 @@ func baseName(model string) string { return strings.TrimSuffix(filepath.Base(mod
 
 func TestWithAFileThatWasPackedForItLiteRTAnswersTheSameBitForBit(t *testing.T) {
 	h := stockLiteRT(t)
-	models := zooModels(t)
-	if testing.Short() { // some, each of another kind: they are in the order of their names
-		const each = 8
-		drawn := models[:0:0]
-		for i := int(testkit.Seed(t) % each); i < len(models); i += each {
-			drawn = append(drawn, models[i])
-		}
-		models = drawn
-	}
-	for _, model := range models {
+	for _, model := range drawnZooModels(t) {
 		t.Run(baseName(model), func(t *testing.T) {
 			t.Parallel()
 			dir, inputs := t.TempDir(), inputsOf(t, model)
@@ -421,4 +428,91 @@ func TestProcessesThatStartTogetherShareAFileThatWasPackedAhead(t *testing.T) {
 	require.NoError(t, f.Truncate(int64(len(begun))))
 	require.NoError(t, f.Close())
 	require.Nil(t, ask(), "the pages that it had mapped are gone: it dies")
+}
+
+// requireSkeletonOf checks that LiteRT answers the same with a skeleton and its file, which stays as it is, and fails
+// with the skeleton alone, or with other files.
+func requireSkeletonOf(t *testing.T, h litertHost, model, skeleton, file string, others ...string) {
+	t.Helper()
+	inputs := inputsOf(t, model)
+	before := stateOf(t, file)
+	want, log, err := h.try(t, model, "", inputs...)
+	if err != nil {
+		t.Skip("the stock runtime does not run it: ", log)
+	}
+	require.True(t, bytes.Equal(want, h.run(t, skeleton, file, inputs...)))
+	require.True(t, before == stateOf(t, file))
+	for _, other := range append(others, "", filepath.Join(t.TempDir(), "own")) {
+		_, log, err := h.try(t, skeleton, other, inputs...)
+		require.Error(t, err, other)
+		require.Contains(t, log, "(CALL_ONCE) failed to invoke")
+	}
+}
+
+func TestWithASkeletonLiteRTAnswersTheSameWithItsFileAndFailsWithoutIt(t *testing.T) {
+	h := stockLiteRT(t)
+	for _, model := range drawnZooModels(t) {
+		if slices.Contains(takenByLiteRT, baseName(model)) {
+			continue
+		}
+		t.Run(baseName(model), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if litertPack(t, dir, model, "-o", "packed").Nothing != "" {
+				t.Skip("there is nothing to pack")
+			}
+			strip := exec.Command(tool, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+			strip.Dir = dir
+			if out, err := strip.CombinedOutput(); err != nil {
+				require.Contains(t, string(out), "all of its weights would stay")
+				t.Skip("all of its weights would stay")
+			}
+			requireSkeletonOf(t, h, model, filepath.Join(dir, "skeleton"), filepath.Join(dir, "packed"))
+		})
+	}
+}
+
+func TestASkeletonForALevelOfCPUsAnswersOnSuchACPUWithItsFileAlone(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("levels are of x86")
+	}
+	h := stockLiteRT(t)
+	needsLevels(t, t.TempDir(), zooModel(t, "mlp_fp32"))
+	for level, on := range map[string]string{"sse4.1": "Nehalem", "avx2": "Haswell"} {
+		emulated := h.onCPU(t, on)
+		models := []string{"mlp_int8", "MobileNetV3Small_int8", "unet_fp32", "unet_int8", "sepconv_fp16",
+			"transformer_dyn"}
+		for _, name := range testkit.Drawn(t, models) {
+			t.Run(level+"/"+name, func(t *testing.T) {
+				dir, model := t.TempDir(), zooModel(t, name)
+				litertPack(t, dir, model, "--cpu", level, "-o", "packed")
+				says(t, dir, 0, stripForLiteRT(model, "packed", "--cpu", level, "-o", "skeleton")...)
+				requireSkeletonOf(t, emulated, model, filepath.Join(dir, "skeleton"), filepath.Join(dir, "packed"))
+			})
+		}
+	}
+}
+
+// A file that LiteRT believes, or of which it uses a part, is not enough.
+func TestASkeletonFailsWithTheFileOfAnotherModelOrAPartOfIts(t *testing.T) {
+	h := stockLiteRT(t)
+	dir := t.TempDir()
+	model := zooModel(t, "mlp_fp32")
+	litertPack(t, dir, model, "-o", "packed")
+	litertPack(t, dir, retrained(t, model), "-o", "old")
+	says(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+	others := []string{filepath.Join(dir, "old")}
+	file := filepath.Join(dir, "packed")
+	f, err := litert.Open(file)
+	require.NoError(t, err)
+	for i, e := range f.Entries {
+		content := contentOf(t, file)
+		list := content[f.FileBytes-f.ListBytes:]
+		key := binary.LittleEndian.AppendUint64(nil, e.Kernel)
+		require.Equal(t, 1, bytes.Count(list, key), "the entry's kernel is found in the list")
+		list[bytes.Index(list, key)+2] ^= 1 // of a buffer that no model has
+		others = append(others, filepath.Join(dir, fmt.Sprint("without", i)))
+		require.NoError(t, os.WriteFile(others[i+1], content, 0o444))
+	}
+	requireSkeletonOf(t, h, model, filepath.Join(dir, "skeleton"), file, others...)
 }

@@ -173,7 +173,7 @@ var errorKinds = []struct {
 		described.ErrInvalid}},
 	{kindUnsupported, []error{errors.ErrUnsupported, tflite.ErrUnsupported, tflite.ErrUnsupportedOp,
 		executorch.ErrUnsupported, executorch.ErrUnsupportedOp, executorch.ErrSkeleton, executorch.ErrNoSkeleton,
-		npy.ErrUnsupported}},
+		tflite.ErrSkeleton, tflite.ErrNoSkeleton, npy.ErrUnsupported}},
 }
 
 func kindOf(err error) errorKind {

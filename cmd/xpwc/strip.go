@@ -13,10 +13,13 @@ import (
 	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
+	"xpwc/tflite"
 )
 
 type stripOptions struct {
 	packed, output string
+	cpu, library   string // of LiteRT
+	least          int64  // likewise: bytes of the kernels that are left out; 0 for a page
 	placing
 	json bool
 }
@@ -25,24 +28,32 @@ func newStripCommand() *cobra.Command {
 	var o stripOptions
 	cmd := &cobra.Command{
 		Use:   "strip MODEL [DATA...] --packed FILE -o SKELETON",
-		Short: "Leave out of a program the weights that a packed file has",
-		Long: `Writes a program of ExecuTorch (.pte) without the weights that its stock runtime finds in
-FILE, which xpwc pack --for executorch packed for MODEL. They become holes, which take no
-space on the disk. So the weights are there once, packed, and the runtime reads no others.
-DATA are the .ptd files, if MODEL has external data: they stay as they are.
+		Short: "Leave out of a model the weights that a packed file has",
+		Long: `Writes a model (.pte, .tflite) without the weights that its stock runtime finds in FILE,
+which xpwc pack --for packed for MODEL. They become holes, which take no space on the disk.
+So the weights are there once, packed, and the runtime reads no others. DATA are the .ptd
+files of a program that has external data: they stay as they are.
 
-Only weights that nothing but packing reads are left out, and only if they have a bias of
-floats, which is NaN in SKELETON. All others stay, and the reasons are printed.
+Only weights that nothing but packing reads are left out. All others stay, and the reasons
+are printed. xpwc itself refuses a SKELETON.
 
-Without FILE the runtime packs what SKELETON has: then all elements of the outputs are NaN
-or infinite. MODEL is refused where that cannot be said of each output: where it is not
-from a node that adds such a bias and limits nothing. xpwc itself refuses a SKELETON.
+A .tflite for LiteRT gets checks: before it first answers, LiteRT computes a little with
+each kernel that is left out. Without FILE, with that of another model, or of another CPU,
+it returns an error in place of an answer. FILE is compared with what MODEL is packed into,
+for the CPU that --cpu names.
+
+A .pte has NaN for the biases of such kernels. Without FILE ExecuTorch packs what SKELETON
+has: then all elements of the outputs are NaN or infinite. MODEL is refused where that
+cannot be said of each output: where it is not from a node that adds such a bias of floats
+and limits nothing.
 
 SKELETON is for FILE, and so for its CPU, and cannot be packed again: keep MODEL. Tools
 that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S).`,
 		Example: `  xpwc pack model.pte --for executorch -o model.packed_cache
   xpwc verify model.packed_cache --model model.pte
-  xpwc strip model.pte --packed model.packed_cache -o skeleton.pte`,
+  xpwc strip model.pte --packed model.packed_cache -o skeleton.pte
+  xpwc pack model.tflite --for litert --cpu avx2 -o model.litert_cache
+  xpwc strip model.tflite --packed model.litert_cache --cpu avx2 -o skeleton.tflite`,
 		Args: usage(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" || o.packed == "" {
@@ -50,7 +61,7 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 			}
 			model := modelfile.File{Path: args[0], Data: args[1:]}
 			if !model.Program() {
-				return usagef("only a program of ExecuTorch (.pte) can be stripped, and %s is none", model.Path)
+				return stripLiteRT(cmd.Context(), model, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			return strip(cmd.Context(), model, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -58,6 +69,10 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 	f := cmd.Flags()
 	f.StringVar(&o.packed, "packed", "", "`FILE` that was packed for MODEL and the stock runtime")
 	f.StringVarP(&o.output, "output", "o", "", "`SKELETON` to write; an existing skeleton is replaced")
+	f.StringVar(&o.cpu, "cpu", native, "of LiteRT's files: CPU `LEVEL` it was packed for: "+levelNames())
+	libraryFlag(cmd, &o.library)
+	f.Int64Var(&o.least, "least", 0, "")
+	_ = f.MarkHidden("least")
 	o.placing.flags(cmd)
 	jsonFlag(cmd, &o.json)
 	return cmd
@@ -68,7 +83,8 @@ type stripped struct {
 	Model     string        `json:"model"`
 	Packed    string        `json:"packed"`
 	Output    string        `json:"output"`
-	CPU       string        `json:"cpu"` // level that the packed file is for
+	LiteRT    string        `json:"litert,omitempty"` // its version, if it is for LiteRT
+	CPU       string        `json:"cpu"`              // level that the packed file is for
 	Kernels   int           `json:"kernel_count"`
 	HoleBytes int64         `json:"hole_bytes"`
 	FileBytes int64         `json:"file_bytes"` // with the holes
@@ -95,11 +111,11 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions, stdout, st
 	if err := withFile(o.packed, func(f *cachefile.File) error { return stockNames(f, of, names) }); err != nil {
 		return err
 	}
-	skeleton, err := p.Skeleton(func(name string) bool { return names[name] })
+	left, err := p.Skeleton(func(name string) bool { return names[name] })
 	if err != nil {
 		return err
 	}
-	if skeleton.Kernels == 0 {
+	if left.Kernels == 0 {
 		return fmt.Errorf("%s: all of its weights would stay", model.Path)
 	}
 	s, err := newStage(ctx, o.output, o.placing, stderr, append(model.Files(), o.packed)...)
@@ -108,15 +124,15 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions, stdout, st
 	}
 	defer s.discard()
 	s.extend, s.replaces = false, onlySkeletons
-	if err := errors.Join(skeleton.Write(s.File.File), of.check(), ctx.Err()); err != nil {
+	if err := errors.Join(left.Write(s.File.File), of.check(), ctx.Err()); err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, o.output)
 	}
 	if err := s.publish(); err != nil {
 		return err
 	}
-	r := stripped{Model: model.Path, Packed: o.packed, Output: o.output, CPU: of.CPU, Kernels: skeleton.Kernels,
-		HoleBytes: skeleton.HoleBytes, FileBytes: skeleton.FileBytes, Kept: []keptWeights{}}
-	for _, k := range skeleton.Kept {
+	r := stripped{Model: model.Path, Packed: o.packed, Output: o.output, CPU: of.CPU, Kernels: left.Kernels,
+		HoleBytes: left.HoleBytes, FileBytes: left.FileBytes, Kept: []keptWeights{}}
+	for _, k := range left.Kept {
 		r.Kept = append(r.Kept, keptWeights(k))
 	}
 	if o.json {
@@ -153,18 +169,26 @@ func stockNames(f *cachefile.File, of *packedFor, names map[string]bool) error {
 
 // onlySkeletons is a stage's replaces for skeletons.
 func onlySkeletons(there *os.File) error {
-	info, err := there.Stat()
+	is, err := isSkeleton(there)
 	if err != nil {
 		return err
 	}
-	end := make([]byte, min(info.Size(), 128))
-	if _, err := there.ReadAt(end, info.Size()-int64(len(end))); err != nil {
-		return err
-	}
-	if !executorch.IsSkeleton(end) {
+	if !is {
 		return fmt.Errorf("%s is no skeleton, and is left as it is: remove it or choose another path", there.Name())
 	}
 	return nil
+}
+
+func isSkeleton(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	end := make([]byte, min(info.Size(), 128))
+	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return false, err
+	}
+	return executorch.IsSkeleton(end) || tflite.IsSkeleton(end), nil
 }
 
 func (r *stripped) print(w io.Writer) error {
@@ -172,13 +196,16 @@ func (r *stripped) print(w io.Writer) error {
 	if r.CPU == native {
 		on = "CPUs like the machine's that packed it"
 	}
-	fmt.Fprintf(w, "%s: for ExecuTorch with %s, on %s: %s, of which %s take space; %s left out\n",
-		console.Printable(r.Output), console.Printable(r.Packed), console.Printable(on), console.Size(r.FileBytes),
+	runtime, without := "ExecuTorch", "answers NaN or infinities"
+	if r.LiteRT != "" {
+		runtime, without = "LiteRT "+r.LiteRT, "fails in place of answering"
+	}
+	fmt.Fprintf(w, "%s: for %s with %s, on %s: %s, of which %s take space; %s left out\n", console.Printable(r.Output),
+		runtime, console.Printable(r.Packed), console.Printable(on), console.Size(r.FileBytes),
 		console.Size(r.FileBytes-r.HoleBytes), console.Plural(r.Kernels, "kernel"))
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "stays: %s, %s: %s\n", console.Plural(k.Kernels, "kernel"), console.Size(k.Bytes), k.Why)
 	}
-	_, err := fmt.Fprintf(w, "note: without that file it answers NaN or infinities; keep %s\n",
-		console.Printable(r.Model))
+	_, err := fmt.Fprintf(w, "note: without that file it %s; keep %s\n", without, console.Printable(r.Model))
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/cachefile"
+	"xpwc/litert"
 )
 
 // needsExecuTorchs skips a test where the tool does not pack for the stock ExecuTorch.
@@ -73,7 +74,6 @@ func TestOnlyAFileThatWasPackedForTheProgramStripsIt(t *testing.T) {
 		{"same file as the input", exitUsage, []string{model, "--packed", "packed", "-o", "packed"}},
 		{"is missing", exitUsage, []string{model, "--packed", "packed"}},
 		{"is missing", exitUsage, []string{model, "-o", "s"}},
-		{"only a program of ExecuTorch", exitUsage, []string{zooModel(t, "mlp_fp32"), "--packed", "packed", "-o", "s"}},
 	} {
 		require.Contains(t, says(t, dir, c.code, append([]string{"strip"}, c.args...)...), c.says, c.args)
 		require.NoFileExists(t, filepath.Join(dir, "s"))
@@ -87,4 +87,56 @@ func TestOnlyAFileThatWasPackedForTheProgramStripsIt(t *testing.T) {
 	said := says(t, dir, exitFailed, "strip", program(t, mobilenet), "--packed", "int8", "-o", "s")
 	require.Contains(t, said, "numbers that one might believe")
 	require.NoFileExists(t, filepath.Join(dir, "s"))
+}
+
+// stripForLiteRT is the command line that strips a model for LiteRT, of the kernels that a test's model has.
+func stripForLiteRT(model, packed string, args ...string) []string {
+	return append([]string{"strip", model, "--packed", packed, "--litert-lm", libraryForLiteRT, "--least", "1"},
+		args...)
+}
+
+func TestASkeletonForLiteRTIsLoadedByLiteRTAlone(t *testing.T) {
+	dir := t.TempDir()
+	model := zooModel(t, "mlp_fp32")
+	litertPack(t, dir, model, "-o", "packed")
+	strip := stripForLiteRT(model, "packed", "-o", "skeleton.tflite")
+	require.Contains(t, says(t, dir, 0, strip...), "keep "+model)
+	r := reported[stripped](t, dir, 0, strip...) // replaces it
+	require.Equal(t, 3, r.Kernels)
+	require.Empty(t, r.Kept)
+	require.Equal(t, litert.Releases()[0].Version, r.LiteRT)
+	require.Greater(t, r.HoleBytes, r.FileBytes*4/5)
+	require.EqualValues(t, r.FileBytes, len(contentOf(t, filepath.Join(dir, "skeleton.tflite"))))
+
+	for _, args := range [][]string{
+		{"run", "skeleton.tflite"}, {"inspect", "skeleton.tflite"}, {"pack", "skeleton.tflite", "-o", "c.xpwc"},
+		packsForLiteRT("skeleton.tflite", "-o", "c"), stripForLiteRT("skeleton.tflite", "packed", "-o", "again.tflite"),
+		{"verify", "packed", "--model", "skeleton.tflite", "--litert-lm", libraryForLiteRT},
+	} {
+		require.Contains(t, says(t, dir, exitFailed, args...), "use the model that it was made of", args)
+	}
+	requireNoStage(t, dir)
+}
+
+func TestOnlyAFileThatWasPackedForTheModelStripsItForLiteRT(t *testing.T) {
+	dir := t.TempDir()
+	model := zooModel(t, "mlp_fp32")
+	litertPack(t, dir, model, "-o", "packed")
+	litertPack(t, dir, retrained(t, model), "-o", "old")
+	litertPack(t, dir, zooModel(t, "mlp_int8"), "-o", "other")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("mine"), 0o600))
+	for packed, saying := range map[string]string{
+		"old":    "it does not have what the model is packed into",
+		"other":  "it does not have what the model is packed into",
+		"absent": "absent",
+		"notes":  "not a cache file of LiteRT",
+	} {
+		require.Contains(t, says(t, dir, exitFailed, stripForLiteRT(model, packed, "-o", "s")...), saying)
+	}
+	require.Contains(t, says(t, dir, exitUsage, stripForLiteRT(model, "packed", "-o", "s", "--cpu", "i386")...), "i386")
+	require.Contains(t, says(t, dir, exitUsage, stripForLiteRT(model, "packed", "-o", "packed")...), "same file")
+	require.Contains(t, says(t, dir, exitFailed, stripForLiteRT(model, "packed", "-o", "notes")...), "is no skeleton")
+	require.NoFileExists(t, filepath.Join(dir, "s"))
+	require.Equal(t, "mine", string(contentOf(t, filepath.Join(dir, "notes"))))
+	requireNoStage(t, dir)
 }

@@ -43,6 +43,12 @@ static struct {
   void (*TfLiteInterpreterOptionsAddDelegate)(void*, void*);
   void (*TfLiteInterpreterOptionsDelete)(void*);
   void* (*TfLiteInterpreterCreate)(void*, void*);
+  int (*TfLiteInterpreterAllocateTensors)(void*);
+  int (*TfLiteInterpreterInvoke)(void*);
+  int32_t (*TfLiteInterpreterGetOutputTensorCount)(void*);
+  const void* (*TfLiteInterpreterGetOutputTensor)(void*, int32_t);
+  size_t (*TfLiteTensorByteSize)(const void*);
+  void* (*TfLiteTensorData)(const void*);
   void (*TfLiteInterpreterDelete)(void*);
   struct options (*TfLiteXNNPackDelegateOptionsDefault)(void);
   void* (*TfLiteXNNPackDelegateCreate)(const struct options*);
@@ -68,6 +74,12 @@ const char* xpwc_litert_load(const char* library) {
   FIND(TfLiteInterpreterOptionsAddDelegate);
   FIND(TfLiteInterpreterOptionsDelete);
   FIND(TfLiteInterpreterCreate);
+  FIND(TfLiteInterpreterAllocateTensors);
+  FIND(TfLiteInterpreterInvoke);
+  FIND(TfLiteInterpreterGetOutputTensorCount);
+  FIND(TfLiteInterpreterGetOutputTensor);
+  FIND(TfLiteTensorByteSize);
+  FIND(TfLiteTensorData);
   FIND(TfLiteInterpreterDelete);
   FIND(TfLiteXNNPackDelegateOptionsDefault);
   FIND(TfLiteXNNPackDelegateCreate);
@@ -158,7 +170,22 @@ static size_t insert(void* context, const struct key* key, void* packed, size_t 
   return offset;
 }
 
-const char* xpwc_litert_pack(const char* path, int fd, long* taken) {
+static const char* answer(void* interpreter, int fd) {
+  if (lite.TfLiteInterpreterAllocateTensors(interpreter) != 0 || lite.TfLiteInterpreterInvoke(interpreter) != 0) {
+    return "LiteRT cannot run the model";
+  }
+  const int32_t outputs = lite.TfLiteInterpreterGetOutputTensorCount(interpreter);
+  for (int32_t i = 0; i < outputs; i++) {
+    const void* output = lite.TfLiteInterpreterGetOutputTensor(interpreter, i);
+    const size_t bytes = lite.TfLiteTensorByteSize(output);
+    if (write(fd, lite.TfLiteTensorData(output), bytes) != (ssize_t) bytes) {
+      return "an answer cannot be written";
+    }
+  }
+  return NULL;
+}
+
+const char* xpwc_litert_pack(const char* path, int fd, int answers, long* taken) {
   const char* failed = NULL;
   void *model = NULL, *options = NULL, *interpreter = NULL, *delegate = NULL;
   struct options how = lite.TfLiteXNNPackDelegateOptionsDefault();
@@ -185,6 +212,8 @@ const char* xpwc_litert_pack(const char* path, int fd, long* taken) {
       interpreter = lite.TfLiteInterpreterCreate(model, options); // which packs
       if (interpreter == NULL) {
         failed = "LiteRT cannot load the model";
+      } else if (answers >= 0) {
+        failed = answer(interpreter, answers);
       }
     }
   }

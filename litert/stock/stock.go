@@ -18,4 +18,5 @@ type Job struct {
 	Model   string   // path of the .tflite file
 	CPU     string   // level, as of xnnpack.LimitCPU
 	Into    *os.File // empty; its descriptor is given to LiteRT, and it must not be used any more
+	Answers *os.File // for the bytes of what the model, without inputs, computes; nil if it is not to be run
 }

@@ -43,8 +43,12 @@ func (j Job) Pack() error {
 	if err != nil {
 		return err
 	}
+	answers := -1
+	if j.Answers != nil {
+		answers = int(j.Answers.Fd())
+	}
 	var taken C.long
-	if wrong := C.xpwc_litert_pack(model, C.int(into), &taken); wrong != nil {
+	if wrong := C.xpwc_litert_pack(model, C.int(into), C.int(answers), &taken); wrong != nil {
 		return errors.New(C.GoString(wrong))
 	}
 	if taken > 0 {
