@@ -12,7 +12,6 @@ import (
 
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/mapped"
-	"xpwc/internal/output"
 )
 
 // ErrSkeleton is matched by the error of opening what [Skeleton.Write] wrote: only LiteRT runs that, with its file of
@@ -76,8 +75,8 @@ type skeletonGraph struct {
 	widened            map[int32]flatbuf.Table // operators that make tensors of constants in half precision
 }
 
-// NewSkeleton finds the kernels, of at least that many bytes, that a model can be without. With 0 they are of at least a
-// page: a smaller hole saves nothing on the disk. The error matches [ErrNoSkeleton] or [ErrSkeleton], or is
+// NewSkeleton finds the kernels, of at least that many bytes, that a model can be without. With 0 they are of at least
+// a page: a smaller hole saves nothing on the disk. The error matches [ErrNoSkeleton] or [ErrSkeleton], or is
 // that of opening the model. The caller closes the skeleton.
 func NewSkeleton(path string, least int64) (s *Skeleton, err error) {
 	s = &Skeleton{least: cmp.Or(least, page)}
@@ -211,41 +210,31 @@ func (s *Skeleton) left() (left []*Kernel) {
 	return left
 }
 
-// shapes returns those of the input and the output for which a kernel of a shape is used as a whole.
+// shapes returns those of an input and an output, as small as they can be, for a kernel of a shape. Convolutions with
+// padding are of one element then.
 func (k *Kernel) shapes(shape []int32, channels int32) (input, output []int32) {
 	o := k.op.Table(operatorOptions)
-	var strides, dilations [2]int32
 	same := o.Byte(convPadding) == paddingSame
+	var dilations [2]int32
 	switch k.code {
 	case opFullyConnected:
 		return []int32{1, shape[1]}, []int32{1, shape[0]}
-	case opConv2D:
-		strides = [2]int32{o.Int32(convStrideH, 0), o.Int32(convStrideW, 0)}
-		dilations = [2]int32{o.Int32(convDilationH, 1), o.Int32(convDilationW, 1)}
-	case opDepthwiseConv2D:
-		strides = [2]int32{o.Int32(depthwiseStrideH, 0), o.Int32(depthwiseStrideW, 0)}
-		dilations = [2]int32{o.Int32(depthwiseDilationH, 1), o.Int32(depthwiseDilationW, 1)}
 	case opTransposeConv:
-		strides = [2]int32{o.Int32(transposeConvStrideH, 0), o.Int32(transposeConvStrideW, 0)}
+		size := [2]int32{o.Int32(transposeConvStrideH, 0), o.Int32(transposeConvStrideW, 0)}
 		if !same {
-			strides = [2]int32{max(strides[0], shape[1]), max(strides[1], shape[2])}
+			size = [2]int32{max(size[0], shape[1]), max(size[1], shape[2])}
 		}
-		return []int32{1, 1, 1, channels}, []int32{1, strides[0], strides[1], shape[0]}
+		return []int32{1, 1, 1, channels}, []int32{1, size[0], size[1], shape[0]}
+	case opConv2D:
+		dilations, output = [2]int32{o.Int32(convDilationH, 1), o.Int32(convDilationW, 1)}, []int32{1, 1, 1, shape[0]}
+	case opDepthwiseConv2D:
+		dilations = [2]int32{o.Int32(depthwiseDilationH, 1), o.Int32(depthwiseDilationW, 1)}
+		output = []int32{1, 1, 1, shape[3]}
 	}
-	input, output = []int32{1, 1, 1, channels}, []int32{1, 1, 1, shape[0]}
-	if k.code == opDepthwiseConv2D {
-		output[3] = shape[3]
+	if same {
+		return []int32{1, 1, 1, channels}, output
 	}
-	for i := range 2 {
-		input[1+i] = (shape[1+i]-1)*dilations[i] + 1
-		if same && strides[i] == 1 {
-			input[1+i] = shape[1+i]/2*dilations[i] + 1
-		}
-		if same {
-			output[1+i] = (input[1+i] + strides[i] - 1) / max(strides[i], 1)
-		}
-	}
-	return input, output
+	return []int32{1, (shape[1]-1)*dilations[0] + 1, (shape[2]-1)*dilations[1] + 1, channels}, output
 }
 
 // WriteProbe writes a model into an empty file that answers what the operators of the kernels that are left out answer
@@ -275,7 +264,8 @@ func (s *Skeleton) SetAnswers(with, without []byte) error {
 		if n < 0 || n > len(with) || n > len(without) {
 			return fmt.Errorf("%w: LiteRT answers with less than it should", ErrNoSkeleton)
 		}
-		if k.answer = with[:n]; !differ(k.outputType(), k.answer, without[:n]) || differ(k.outputType(), with[:n], with[:n]) {
+		of := k.outputType()
+		if k.answer = with[:n]; !differ(of, k.answer, without[:n]) || differ(of, k.answer, k.answer) {
 			k.Kept = "not distinguished from none"
 		}
 		with, without = with[n:], without[n:]
@@ -318,7 +308,7 @@ func (s *Skeleton) Write(to *os.File) error {
 	var once []any
 	for _, group := range groups {
 		if len(group) > 0 {
-			once = append(once, r.operator(opCallOnce, 0, nil, nil, optionsCallOnce,
+			once = append(once, operatorOf(r.code(opCallOnce), nil, nil, optionsCallOnce,
 				flatbuf.Fields{callOnceInit: int32(len(s.graphs) + len(once))}))
 			r.subgraphs = append(r.subgraphs, r.check(group))
 		}
@@ -351,257 +341,4 @@ func (s *Skeleton) Write(to *os.File) error {
 		s.HoleBytes += max(0, at.End()/page-(at.Offset+page-1)/page) * page
 	}
 	return err
-}
-
-// A rewriting is what comes before the model, to be another one with it.
-type rewriting struct {
-	s                         *Skeleton
-	codes, buffers, subgraphs []any
-	codeOf                    map[opcode]uint32
-}
-
-func there(v flatbuf.Vector) []any {
-	all := make([]any, v.Len())
-	for i := range all {
-		all[i] = flatbuf.There(v.Table(i).Position())
-	}
-	return all
-}
-
-// fieldsThere are fields of a table, which refer to something.
-func fieldsThere(t flatbuf.Table, slots ...int) flatbuf.Fields {
-	f := flatbuf.Fields{}
-	for _, slot := range slots {
-		if at, ok := t.There(slot); ok {
-			f[slot] = at
-		}
-	}
-	return f
-}
-
-func (s *Skeleton) rewrite() *rewriting {
-	return &rewriting{s, there(s.model.Tables(modelOperatorCodes)), there(s.model.Tables(modelBuffers)), nil,
-		map[opcode]uint32{}}
-}
-
-// before returns the bytes that make the model another one.
-func (r *rewriting) before() ([]byte, error) {
-	root := flatbuf.Fields{modelVersion: uint32(schemaVersion), modelOperatorCodes: r.codes, modelBuffers: r.buffers,
-		modelSubgraphs: r.subgraphs}
-	if len(r.subgraphs) > 1 {
-		for slot, at := range fieldsThere(r.s.model, modelDescription, modelMetadataBuffer, modelMetadata, modelSignatures) {
-			root[slot] = at
-		}
-	}
-	if err := r.s.model.Err(); err != nil {
-		return nil, err
-	}
-	before := flatbuf.BuildBefore(root, fileIdentifier, page)
-	if int64(len(before)+len(r.s.data)) > math.MaxInt32 {
-		return nil, fmt.Errorf("%w: it is too large", ErrNoSkeleton)
-	}
-	return before, nil
-}
-
-func (r *rewriting) write(to *os.File, holes bool) error {
-	before, err := r.before()
-	if err != nil {
-		return err
-	}
-	var left []output.Hole
-	for _, k := range r.s.left() {
-		if holes {
-			left = append(left, output.Hole(r.s.buffers[k.Buffer]))
-		}
-	}
-	if _, err := to.WriteAt(before, 0); err != nil {
-		return err
-	}
-	return output.WriteWithHoles(to, int64(len(before)), r.s.data, left)
-}
-
-func (r *rewriting) buffer(data []byte) uint32 {
-	r.buffers = append(r.buffers, flatbuf.Fields{bufferData: data})
-	return uint32(len(r.buffers) - 1)
-}
-
-// operator makes one. Of a code of 0 and up it is the model's code of that index.
-func (r *rewriting) operator(code opcode, index uint32, inputs, outputs []int32, kind byte, options any) flatbuf.Fields {
-	if code >= 0 {
-		var known bool
-		if index, known = r.codeOf[code]; !known {
-			index = uint32(len(r.codes))
-			r.codeOf[code] = index
-			r.codes = append(r.codes, flatbuf.Fields{codeDeprecatedBuiltin: byte(min(code, placeholderOpcode)),
-				codeVersion: int32(1), codeBuiltin: int32(code)})
-		}
-	}
-	f := flatbuf.Fields{operatorCodeIndex: index, operatorInputs: inputs, operatorOutputs: outputs}
-	if options != nil {
-		f[operatorOptionsType], f[operatorOptions] = kind, options
-	}
-	return f
-}
-
-// A checkGraph is a subgraph that computes with kernels.
-type checkGraph struct {
-	r       *rewriting
-	tensors []any
-	outputs []int32
-	// XNNPACK runs what is in the middle, as one part.
-	before, middle, after []any
-	known                 map[any]int32 // tensors, by what they are
-}
-
-func (r *rewriting) graph() *checkGraph { return &checkGraph{r: r, known: map[any]int32{}} }
-
-func (g *checkGraph) fields() flatbuf.Fields {
-	return flatbuf.Fields{subgraphTensors: g.tensors, subgraphInputs: []int32{}, subgraphOutputs: g.outputs,
-		subgraphOperators: slices.Concat(g.before, g.middle, g.after)}
-}
-
-// tensor adds one with these bytes, or that is computed. It has the quantization of a tensor of the model, if that is
-// given.
-func (g *checkGraph) tensor(of elementType, shape []int32, data []byte, like flatbuf.Table) int32 {
-	f := fieldsThere(like, tensorQuantization)
-	f[tensorShape], f[tensorType], f[tensorHasRank] = shape, byte(of), byte(1)
-	if data != nil {
-		f[tensorBuffer] = g.r.buffer(data)
-	}
-	g.tensors = append(g.tensors, f)
-	return int32(len(g.tensors) - 1)
-}
-
-func (g *checkGraph) numbers(n ...int32) int32 {
-	return g.tensor(typeInt32, []int32{int32(len(n))}, littleEndianBytes(n), flatbuf.Table{})
-}
-
-func littleEndianBytes(v any) []byte {
-	b, _ := binary.Append(nil, binary.LittleEndian, v)
-	return b
-}
-
-// constant adds a constant tensor of the model, and what makes it of one in half precision.
-func (g *checkGraph) constant(of *skeletonGraph, tensor int32) int32 {
-	if tensor == absent {
-		return absent
-	}
-	at := flatbuf.There(of.tensors.Table(int(tensor)).Position())
-	if n, known := g.known[at]; known {
-		return n
-	}
-	g.tensors = append(g.tensors, at)
-	n := int32(len(g.tensors) - 1)
-	g.known[at] = n
-	if op, is := of.widened[tensor]; is {
-		from := g.constant(of, op.Int32s(operatorInputs)[0])
-		g.before = append(g.before, g.r.same(op, []int32{from}, []int32{n}))
-	}
-	return n
-}
-
-// same makes an operator of the model's kind with other tensors.
-func (r *rewriting) same(op flatbuf.Table, inputs, outputs []int32) flatbuf.Fields {
-	var options any
-	if at, ok := op.There(operatorOptions); ok {
-		options = at
-	}
-	return r.operator(-1, op.Uint32(operatorCodeIndex), inputs, outputs, op.Byte(operatorOptionsType), options)
-}
-
-// compute adds what the operator of a kernel computes of an input of equal numbers. Followed says that another operator
-// of XNNPACK's follows, which changes nothing.
-func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
-	inputs := slices.Clone(k.inputs)
-	for i, t := range inputs {
-		switch {
-		case i == k.dataInput():
-			inputs[i] = g.filled(k.graph.tensors.Table(int(t)), k.input)
-		case i == 0: // the output's shape
-			inputs[i] = g.numbers(k.output...)
-		default:
-			inputs[i] = g.constant(k.graph, t)
-		}
-	}
-	output = g.tensor(k.outputType(), k.output, nil, k.result())
-	g.middle = append(g.middle, g.r.same(k.op, inputs, []int32{output}))
-	if followed {
-		from := output
-		output = g.tensor(k.outputType(), k.output, nil, k.result())
-		g.middle = append(g.middle, g.r.operator(opReshape, 0, []int32{from, g.numbers(k.output...)}, []int32{output}, 0, nil))
-	}
-	return output
-}
-
-// filled adds a tensor like one of the model, of another shape, whose elements are all the same.
-func (g *checkGraph) filled(like flatbuf.Table, shape []int32) int32 {
-	of := elementType(like.Byte(tensorType))
-	name := fmt.Sprint(of, shape, like.Table(tensorQuantization).Position())
-	if n, known := g.known[name]; known {
-		return n
-	}
-	value := littleEndianBytes(float32(1))
-	if of == typeInt8 {
-		zero := append(like.Table(tensorQuantization).Int64s(quantizationZeroPoint), 0)[0]
-		value = littleEndianBytes(int8(cmp.Compare(0.5, float64(zero)) * 64))
-	}
-	out := g.tensor(of, shape, nil, like)
-	g.known[name] = out
-	g.before = append(g.before, g.r.operator(opFill, 0, []int32{g.numbers(shape...), g.tensor(of, []int32{}, value, like)},
-		[]int32{out}, 0, nil))
-	return out
-}
-
-// check is a subgraph that fails if kernels are not what the model has.
-func (r *rewriting) check(group []*Kernel) flatbuf.Fields {
-	g := r.graph()
-	none := flatbuf.Table{}
-	var right []int32
-	for i, k := range group {
-		out, shape := g.compute(k, !k.Last && i == len(group)-1), k.output
-		of, want := k.outputType(), k.answer
-		if of == typeInt8 {
-			from := out
-			of, out = typeInt32, g.tensor(typeInt32, shape, nil, none)
-			g.then(opCast, 0, nil, []int32{from}, out)
-			wide := make([]int32, len(want))
-			for i, b := range want {
-				wide[i] = int32(int8(b))
-			}
-			want = littleEndianBytes(wide)
-		}
-		equal, all := g.tensor(typeBool, shape, nil, none), g.tensor(typeBool, []int32{}, nil, none)
-		g.then(opEqual, 0, nil, []int32{out, g.tensor(of, shape, want, none)}, equal)
-		g.then(opReduceAll, optionsReducer, flatbuf.Fields{}, []int32{equal, g.axes(len(shape))}, all)
-		right = append(right, g.tensor(typeInt32, []int32{}, nil, none))
-		g.then(opCast, 0, nil, []int32{all}, right[i])
-	}
-	n := []int32{int32(len(right))}
-	together, ones := g.tensor(typeInt32, n, nil, none), make([]int32, len(right))
-	for i := range ones {
-		ones[i] = 1
-	}
-	g.then(opPack, optionsPack, flatbuf.Fields{packCount: n[0]}, right, together)
-	g.then(opDiv, optionsDiv, flatbuf.Fields{}, []int32{g.numbers(ones...), together}, g.tensor(typeInt32, n, nil, none))
-	return g.fields()
-}
-
-func (g *checkGraph) then(code opcode, kind byte, options any, inputs []int32, output int32) {
-	if f, is := options.(flatbuf.Fields); is && f == nil {
-		options = nil
-	}
-	g.after = append(g.after, g.r.operator(code, 0, inputs, []int32{output}, kind, options))
-}
-
-// axes adds a tensor of the numbers of all dimensions.
-func (g *checkGraph) axes(rank int) int32 {
-	if n, known := g.known[rank]; known {
-		return n
-	}
-	all := make([]int32, rank)
-	for i := range all {
-		all[i] = int32(i)
-	}
-	g.known[rank] = g.numbers(all...)
-	return g.known[rank]
 }

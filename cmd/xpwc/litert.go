@@ -118,13 +118,13 @@ func checkLiteRTModel(model modelfile.File) error {
 	}
 	f, err := os.Open(model.Path)
 	if err != nil {
-		return err
+		return nil // who packs it says so
 	}
-	is, err := isSkeleton(f)
-	if is && err == nil {
-		err = fmt.Errorf("%s: %w", model.Path, tflite.ErrSkeleton)
+	defer f.Close()
+	if is, err := isSkeleton(f); is && err == nil {
+		return fmt.Errorf("%s: %w", model.Path, tflite.ErrSkeleton)
 	}
-	return errors.Join(err, f.Close())
+	return nil
 }
 
 // pack has LiteRT's code pack a model for a level of CPU into the empty file of a stage, in a process of its own. What

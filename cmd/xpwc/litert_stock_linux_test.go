@@ -267,6 +267,12 @@ func TestLiteRTBelievesConvolutionsInInt8OfALesserCPU(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, believes, !bytes.Equal(want, out), level)
 	}
+
+	// A skeleton's checks see that.
+	litertPack(t, dir, model, "-o", "packed")
+	says(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+	requireSkeletonOf(t, h, model, filepath.Join(dir, "skeleton"), filepath.Join(dir, "packed"),
+		filepath.Join(dir, "avx512"))
 }
 
 // What a registry keeps is the file that LiteRT uses, and nothing else.

@@ -52,8 +52,8 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 		Example: `  xpwc pack model.pte --for executorch -o model.packed_cache
   xpwc verify model.packed_cache --model model.pte
   xpwc strip model.pte --packed model.packed_cache -o skeleton.pte
-  xpwc pack model.tflite --for litert --cpu avx2 -o model.litert_cache
-  xpwc strip model.tflite --packed model.litert_cache --cpu avx2 -o skeleton.tflite`,
+  xpwc pack model.tflite --for litert --cpu avx2 -o packed
+  xpwc strip model.tflite --packed packed --cpu avx2 -o skeleton.tflite`,
 		Args: usage(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" || o.packed == "" {

@@ -64,7 +64,8 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions, stdo
 }
 
 // provenKeys returns those of the entries of a file that has what a model is packed into, byte for byte.
-func provenKeys(ctx context.Context, model modelfile.File, o stripOptions, stderr io.Writer) (map[litert.Key]bool, error) {
+func provenKeys(ctx context.Context, model modelfile.File, o stripOptions,
+	stderr io.Writer) (map[litert.Key]bool, error) {
 	f, err := litert.Open(o.packed)
 	if err != nil {
 		return nil, err

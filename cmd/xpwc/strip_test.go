@@ -109,7 +109,7 @@ func TestASkeletonForLiteRTIsLoadedByLiteRTAlone(t *testing.T) {
 	require.EqualValues(t, r.FileBytes, len(contentOf(t, filepath.Join(dir, "skeleton.tflite"))))
 
 	for _, args := range [][]string{
-		{"run", "skeleton.tflite"}, {"inspect", "skeleton.tflite"}, {"pack", "skeleton.tflite", "-o", "c.xpwc"},
+		{"run", "skeleton.tflite"}, {"pack", "skeleton.tflite", "-o", "c.xpwc"},
 		packsForLiteRT("skeleton.tflite", "-o", "c"), stripForLiteRT("skeleton.tflite", "packed", "-o", "again.tflite"),
 		{"verify", "packed", "--model", "skeleton.tflite", "--litert-lm", libraryForLiteRT},
 	} {

@@ -20,7 +20,8 @@ func TestAFlatbufferGetsAnotherRootFromWhatIsPutBeforeIt(t *testing.T) {
 
 	const align = 64
 	last := There(root.Tables(1).Table(1).Position())
-	before := BuildBefore(Fields{0: name, 1: []any{Fields{0: int32(9)}, last, last}, 4: numbers, 5: uint64(3)}, "NEXT", align)
+	before := BuildBefore(Fields{0: name, 1: []any{Fields{0: int32(9)}, last, last}, 4: numbers, 5: uint64(3)}, "NEXT",
+		align)
 	require.Zero(t, len(before)%align)
 	r := New(append(before, old...), malformed)
 	root = r.Root("NEXT")

@@ -9,7 +9,8 @@ import (
 // A Hole is a range of bytes that take no space on the disk, and are read as zeros.
 type Hole struct{ Offset, Size int64 }
 
-// WriteWithHoles writes bytes at an offset that is the file's end, with holes among them where the file system has them.
+// WriteWithHoles writes bytes at an offset that is the file's end, with holes among them where the file system has
+// them.
 func WriteWithHoles(to *os.File, at int64, b []byte, holes []Hole) error {
 	if err := to.Truncate(at + int64(len(b))); err != nil {
 		return err
