@@ -120,7 +120,7 @@ func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, er
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
 		Repack: o.Verify == VerifyRepack, Background: o.Verify == VerifyInBackground,
-		Store:    store.Options{Prefetch: o.Prefetch, Early: o.WriteEarly},
+		Store:    store.Options{Prefetch: o.Prefetch},
 		Describe: layoutsOf,
 		Prepare:  func() { _, _ = ask.Layout() }, // to ask takes a millisecond or two
 		Report:   c.events.add,
@@ -421,11 +421,6 @@ type Options struct {
 	// it again: Options.Logger is given that once.
 	MaxBytes int64
 
-	// WriteEarly has the system begin to write packed weights while others are packed, each time that 64 MiB are
-	// complete, where it can (Linux). That is for programs that pack and wait for Save, and compute nothing meanwhile:
-	// what a failing disk loses of it is found by Save. What Save and Close say stays the same.
-	WriteEarly bool
-
 	// Progress, if not nil, is given each entry that was packed, on the thread that creates the runtime. It must not
 	// call the cache or the session.
 	Progress func(Progress)
@@ -504,5 +499,5 @@ func (o *Options) check() error {
 func (o Options) same(other Options) bool {
 	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
 		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
-		o.WriterWait == other.WriterWait && o.WriteEarly == other.WriteEarly
+		o.WriterWait == other.WriterWait
 }

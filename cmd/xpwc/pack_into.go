@@ -181,7 +181,7 @@ func packInto(model modelfile.File, into *os.File, name, level string, jobs int,
 		return nil, err
 	}
 	progress := newPackingProgress(stderr, "packing for "+level, total)
-	cache, err := openNew(into, name, &xpwc.Options{Strict: true, WriteEarly: true, Progress: progress.packed})
+	cache, err := openNew(into, name, &xpwc.Options{Strict: true, Progress: progress.packed})
 	if err != nil {
 		return nil, err
 	}

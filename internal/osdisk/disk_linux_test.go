@@ -53,13 +53,3 @@ func TestMemoryIsPreparedOnlyWhereThatIsKnownToPay(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.False(t, diskIn(t, dir).Prepares())
 }
-
-// What is packed into a file that is given up meanwhile is not committed.
-func TestWritingCanBeginAfterCloseWithoutAnError(t *testing.T) {
-	f, err := createFile(filepath.Join(t.TempDir(), "cache"))
-	require.NoError(t, err)
-	d := &Disk{File: f, path: f.Name(), writable: true}
-	require.NoError(t, d.BeginWriting(0, 4096))
-	require.NoError(t, d.Close())
-	require.NoError(t, d.BeginWriting(0, 4096))
-}

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"xpwc/internal/format"
 )
@@ -11,7 +10,6 @@ import (
 // A Commit is a new generation on its way to the disk.
 type Commit struct {
 	disk  File
-	early *supplier
 	id    [16]byte
 	slot  format.Slot
 	block []byte // index and trailer
@@ -40,9 +38,9 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 		return nil, err
 	}
 	st.tail, st.growth = slot.End, 0
-	c := &Commit{disk: st.disk, early: st.early, id: st.id, slot: slot, block: block}
+	c := &Commit{disk: st.disk, id: st.id, slot: slot, block: block}
 	retired := st.retire()
-	c.sealed, err = st.seal(func(r *Region) bool { return r.open.Load() == 0 })
+	c.sealed, err = st.seal()
 	if err := errors.Join(retired, err); err != nil {
 		return nil, errors.Join(fmt.Errorf("cache %s: %w", st.path, err), c.release())
 	}
@@ -56,9 +54,6 @@ func (c *Commit) Reads(r *Region) {
 		return
 	}
 	r.read = true
-	if !slices.Contains(c.sealed, r) { // it began to be written early
-		c.sealed = append(c.sealed, r.Retain())
-	}
 }
 
 func (c *Commit) release() (err error) {
@@ -74,25 +69,18 @@ func (c *Commit) Write() error {
 	for _, r := range c.sealed {
 		r.giveBack()
 	}
-	if err := c.flush(); err != nil {
+	if err := c.disk.Flush(); err != nil {
 		return err
 	}
 	if _, err := c.disk.WriteAt(c.block, int64(c.slot.IndexOffset)); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	if err := c.flush(); err != nil {
+	if err := c.disk.Flush(); err != nil {
 		return err
 	}
 	slot, at := c.slot.Encode(c.id)
 	if _, err := c.disk.WriteAt(slot, at); err != nil {
 		return fmt.Errorf("cache: %w", err)
-	}
-	return c.flush()
-}
-
-func (c *Commit) flush() error {
-	if err := c.early.endEarly(); err != nil {
-		return err
 	}
 	return c.disk.Flush()
 }

@@ -92,7 +92,7 @@ func (st *Store) grow(start, n uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(st.retire(), st.writeEarly()); err != nil {
+	if err := st.retire(); err != nil {
 		_ = m.Unmap()
 		return err
 	}
@@ -131,13 +131,13 @@ func (st *Store) Cancel(r Reservation) error {
 	return r.Region.Release()
 }
 
-// seal makes the chosen segments read-only, which nothing will be packed into any more. It returns them, with a
-// reference to each.
-func (st *Store) seal(chosen func(*Region) bool) (sealed []*Region, err error) {
+// seal makes the segments read-only which nothing will be packed into any more. It returns them, with a reference to
+// each.
+func (st *Store) seal() (sealed []*Region, err error) {
 	var errs []error
 	still := st.segments[:0]
 	for _, r := range st.segments {
-		if !chosen(r) {
+		if r.open.Load() > 0 {
 			still = append(still, r)
 			continue
 		}

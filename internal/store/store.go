@@ -44,7 +44,6 @@ type Store struct {
 	listed   listing   // what the next index has to list
 	segment  *Region   // where the next reservation comes from, or nil
 	segments []*Region // those not yet read-only
-	early    *supplier // has segments that are complete written, since Begin; nil before the first
 	supplier *supplier // of the current segment's pages, or of the last one's, stopped; nil before the first
 	preparer *supplier // of what comes after the current segment; the same, but nil too if the disk cannot
 	last     int       // where the last reservation begins in the segment
@@ -68,7 +67,6 @@ const (
 // Options say how a store treats its file.
 type Options struct {
 	Prefetch bool // all of it is read when it is loaded
-	Early    bool // what is packed begins to be written before it is committed
 }
 
 // New returns a store that has not loaded its file.

@@ -94,7 +94,6 @@ type supplier struct {
 	from, to uint64        // what is to be supplied
 	running  chan struct{} // closed when the goroutine has ended; nil while there is none
 	stopped  bool
-	err      error // of the step that failed, after which there are no more
 }
 
 func newSupplier(page uint64, r *Region) *supplier {
@@ -133,7 +132,7 @@ func (s *supplier) run(ended chan<- struct{}) {
 			return
 		}
 		if err := s.step(from, to); err != nil { // whoever writes there is given pages, or the error
-			s.fail(err)
+			s.halt()
 		}
 	}
 }
@@ -152,14 +151,13 @@ func (s *supplier) next() (from, to uint64, ok bool) {
 }
 
 // end has nothing more supplied, but for what is just being supplied.
-func (s *supplier) end() (running <-chan struct{}) {
+func (s *supplier) end() {
 	if s == nil {
-		return nil
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.to = s.from
-	return s.running
 }
 
 // isStopped reports whether nothing will be supplied any more.
@@ -170,21 +168,6 @@ func (s *supplier) isStopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopped
-}
-
-func (s *supplier) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped, s.err = true, err
-}
-
-func (s *supplier) failure() error {
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
 }
 
 // stop returns when nothing is supplied any more.

@@ -46,9 +46,9 @@ func (st *Store) Begin() (ok bool, err error) {
 	}
 }
 
-// beWriter takes note that this process is the writer, and has neither reserved anything nor begun to write it.
+// beWriter takes note that this process is the writer, and has reserved nothing.
 func (st *Store) beWriter() {
-	st.access, st.reserved, st.early = writing, 0, nil
+	st.access, st.reserved = writing, 0
 	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush says so
 		st.written, _ = st.files.Open(st.path, false)
 	}
@@ -196,7 +196,6 @@ func (st *Store) EndWriting() error {
 		return nil
 	}
 	st.access = writable
-	_ = st.early.endEarly() // of nothing that was committed
 	errs := []error{st.retire(), st.closeWritten()}
 	for _, r := range st.segments {
 		errs = append(errs, r.Release())
