@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who runs the demo on a busy machine is told that its times are those of a busy machine.
+// The demo on a busy machine says that its times are those of a busy machine.
 func TestWhatOthersUseOfTheProcessorsIsSaid(t *testing.T) {
 	before := use{busy: 100, all: 1000, own: 5}
 	for says, after := range map[string]use{
