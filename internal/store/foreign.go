@@ -57,11 +57,10 @@ func (st *Store) MakeWay() (as string, err error) {
 	if err := st.inPlace(d); err != nil {
 		return "", err
 	}
-	as, err = st.setAside()
-	if others && err == nil {
-		return "", st.files.Remove(as)
+	if others && st.files.Remove(st.path) == nil {
+		return "", nil
 	}
-	return as, err
+	return st.setAside()
 }
 
 // setAside renames the file at the path to PATH.damaged, or what is vacant: as.

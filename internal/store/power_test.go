@@ -420,6 +420,9 @@ func recordKilled(s *scenario, start func(*scenario), rewrites bool, call int) b
 		_ = w.Close() // gives back its memory; the directory no longer hears of it
 	}
 	w := s.open(s.dir.Process())
+	if !rewrites {
+		require.Subset(s.t, []string{cachePath}, s.dir.Names(), "a process that is killed leaves nothing beside the cache")
+	}
 	if w.Slot().Generation > before { // nobody was promised it
 		s.note(w, payloads, never)
 	}
