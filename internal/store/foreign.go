@@ -29,38 +29,41 @@ func (st *Store) notOurs(size int64) error {
 // MakeWay takes a file of which nothing can be used from the path, so that a new one can be made there. A damaged one
 // is renamed to PATH.damaged, or what is vacant, to be looked at: as is what it is called then. One of ExecuTorch's, or
 // of an older version of our format, says neither for which layout its entries were packed nor from what. It is
-// removed: whoever has it mapped keeps it. If another process has put a good file there since, it is loaded instead.
-func (st *Store) MakeWay() (as string, err error) {
+// removed: whoever has it mapped keeps it. If another process has put a good file there since, it is loaded instead; if
+// one that is too short, which why does not say, it may be on its way here, and is the error. ok is false if another
+// process writes to the file.
+func (st *Store) MakeWay(why error) (as string, ok bool, err error) {
 	if err := st.Abandon(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	err = st.Load()
 	if err == nil && st.disk != nil && st.id == [16]byte{} { // emptied: others may still have mapped what was in it
 		err = errors.Join(format.ErrDamaged, st.Abandon())
 	}
 	others := errors.Is(err, format.ErrForeign) || errors.Is(err, format.ErrOlder)
-	if !others && !errors.Is(err, format.ErrDamaged) {
-		return "", err
+	if !others && !errors.Is(err, format.ErrDamaged) || errors.Is(err, ErrShort) && !errors.Is(why, ErrShort) {
+		return "", err == nil, err
 	}
 	if err := st.hold(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer st.letGo()
 	d, err := st.files.Open(st.path, true)
 	if err != nil {
-		return "", fmt.Errorf("open the cache that is in the way: %w", err)
+		return "", false, fmt.Errorf("open the cache that is in the way: %w", err)
 	}
 	defer func() { _ = d.Close() }()
 	if ok, err := d.TryLock(); err != nil || !ok {
-		return "", errors.Join(err, fmt.Errorf("%s: %w", st.path, ErrReplaced))
+		return "", false, err
 	}
 	if err := st.inPlace(d); err != nil {
-		return "", err
+		return "", false, err
 	}
 	if others && st.files.Remove(st.path) == nil {
-		return "", nil
+		return "", true, nil
 	}
-	return st.setAside()
+	as, err = st.setAside()
+	return as, err == nil, err
 }
 
 // setAside renames the file at the path to PATH.damaged, or what is vacant: as.

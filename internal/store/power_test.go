@@ -65,8 +65,8 @@ func (w *writer) begin() error {
 	ok, err := w.Begin()
 	switch {
 	case errors.Is(err, format.ErrDamaged), errors.Is(err, format.ErrForeign):
-		if _, err := w.MakeWay(); err != nil {
-			return err
+		if _, ok, err := w.MakeWay(err); err != nil || !ok {
+			return errors.Join(err, errors.New("nothing makes way"))
 		}
 		return w.begin()
 	case err == nil && !ok:
@@ -391,7 +391,7 @@ func settingADamagedFileAside(s *scenario) {
 }
 
 func setAside(w *writer) error {
-	_, err := w.MakeWay()
+	_, _, err := w.MakeWay(nil)
 	return err
 }
 
@@ -421,7 +421,7 @@ func recordKilled(s *scenario, start func(*scenario), rewrites bool, call int) b
 	}
 	w := s.open(s.dir.Process())
 	if !rewrites {
-		require.Subset(s.t, []string{cachePath}, s.dir.Names(), "a process that is killed leaves nothing beside the cache")
+		require.Subset(s.t, []string{cachePath}, s.dir.Names(), "nothing lies beside the cache for good")
 	}
 	if w.Slot().Generation > before { // nobody was promised it
 		s.note(w, payloads, never)

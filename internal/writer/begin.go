@@ -189,11 +189,11 @@ func (w *Writer) beginOnce(st *store.Store) (bool, error) {
 		if errors.Is(inTheWay, store.ErrShort) && osdisk.WrittenSince(w.options.Path, time.Now().Add(-Arrival)) {
 			return false, nil // it may be on its way here: who sets it aside takes it from whom copies it
 		}
-		as, err := st.MakeWay()
+		as, ok, err := st.MakeWay(inTheWay)
 		if as != "" {
 			w.reportSetAside(as, inTheWay)
 		}
-		if err != nil {
+		if err != nil || !ok {
 			return false, err
 		}
 		w.locked(func() {

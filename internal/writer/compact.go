@@ -22,6 +22,9 @@ func (w *Writer) Compact(keep Keep) error {
 		return err
 	}
 	defer w.locked(w.restLocked)
+	if w.stillUseless() { // it makes way when something is packed
+		return nil
+	}
 	switch reason := w.begin(nil); reason {
 	case "":
 	case ReasonBusy:
@@ -44,6 +47,23 @@ func (w *Writer) Compact(keep Keep) error {
 		}
 		return w.withinCap(records)
 	})
+}
+
+// stillUseless reports whether nothing of the file can be used, and another process has not seen to that.
+func (w *Writer) stillUseless() bool {
+	useless := func() bool {
+		w.mu.Lock()
+		defer w.unlock()
+		return w.access == useless
+	}
+	if !useless() {
+		return false
+	}
+	st := w.file.take()
+	defer w.file.give()
+	w.note(w.accept(st, st.Reopen()))
+	w.notice(st)
+	return useless()
 }
 
 // beginCompaction waits until nobody packs or waits to. From then on no user becomes one that does, no commit starts,
