@@ -39,4 +39,5 @@ func TestPruneKeepsWhatMayBeOfTheSourcesThatAreNamed(t *testing.T) {
 		of("", "face.tflite")} {
 		require.False(t, keeps(dropped), dropped.SourceName)
 	}
+	require.False(t, keepSources([]string{"sealed"})(of("/b/face.tflite", "")), "what has no name is not called so")
 }

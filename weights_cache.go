@@ -351,7 +351,7 @@ func keepSources(sources []string) func(*format.Record) bool {
 		known = append(known, digest.OfStrings(source))
 		name := sourceName(source)
 		names = append(names, name)
-		if source == filepath.Base(source) {
+		if name != "" && source == filepath.Base(source) {
 			all = append(all, name)
 		}
 	}

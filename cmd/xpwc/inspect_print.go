@@ -124,8 +124,18 @@ func printModels(w io.Writer, models []cachefile.Model) error {
 	}
 	var t console.Table
 	t.Row("packed from", "entries", "payloads")
+	unknown := cachefile.Model{Name: "not known"} // however many they are
+	row := func(m cachefile.Model) { t.Row(m.Name, fmt.Sprint(m.Entries), console.Size(m.PayloadBytes)) }
 	for _, m := range models {
-		t.Row(cmp.Or(m.Name, "not known"), fmt.Sprint(m.Entries), console.Size(m.PayloadBytes))
+		if m.Name != "" {
+			row(m)
+			continue
+		}
+		unknown.Entries += m.Entries
+		unknown.PayloadBytes += m.PayloadBytes
+	}
+	if unknown.Entries > 0 {
+		row(unknown)
 	}
 	t.Fit(terminal.Width(w))
 	err := t.Print(w)

@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/cachefile"
 	"xpwc/internal/registrytest"
 )
 
@@ -74,4 +76,32 @@ func TestAFileDoesNotSayWhereItsModelsAre(t *testing.T) {
 	require.NotContains(t, string(b), filepath.Base(filepath.Dir(testModel(t, face)))+string(filepath.Separator))
 	require.Contains(t, string(b), face)
 	require.NotContains(t, string(b), dir)
+}
+
+// A directory to work in says nothing of which models are meant, but where a path does.
+func TestPruneKeepsAllModelsOfANameWhereverItIsRun(t *testing.T) {
+	dir, file := packed(t)
+	for _, model := range []string{face, selfie} {
+		content, err := os.ReadFile(testModel(t, model))
+		require.NoError(t, err)
+		of := filepath.Join(dir, model+".d")
+		require.NoError(t, os.Mkdir(of, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(of, "model.tflite"), content, 0o600))
+		says(t, of, 0, "run", "model.tflite", "--cache", file)
+	}
+	of := filepath.Join(dir, face+".d")
+	all := reported[inspection](t, of, 0, "inspect", file)
+	require.Len(t, all.Models, 2)
+	r := reported[rewriting](t, of, 0, "prune", file, "--keep-model", "model.tflite")
+	require.Equal(t, all.Total, r.EntriesAfter)
+	r = reported[rewriting](t, of, 0, "prune", file, "--keep-model", "./model.tflite")
+	require.Less(t, r.EntriesAfter, all.Total)
+}
+
+func TestModelsThatAreNotKnownAreOneLine(t *testing.T) {
+	var said strings.Builder
+	require.NoError(t, printModels(&said, []cachefile.Model{{Name: "one.tflite", Entries: 1},
+		{Source: cachefile.Digest{1}, Entries: 2}, {Source: cachefile.Digest{2}, Entries: 3}}))
+	require.Equal(t, 1, strings.Count(said.String(), "not known"))
+	require.Regexp(t, `not known +5 `, said.String())
 }

@@ -21,13 +21,13 @@ func newPruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune FILE",
 		Short: "Drop entries of other machines' layouts, of other models, or used longest ago",
-		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries. With --keep-layout only
-entries of these layouts are kept. With --keep-model only entries are kept that were
-packed from these models: a name as xpwc inspect shows it, or the path that programs open
-the model at. Entries of which it is not known are kept, too. With --max-size the entries
-used longest ago are dropped until the file has at most this size: first what versions
-left that nobody loads any more, and models that were not loaded for longest. Dropped
-weights are packed again when they are needed.
+		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries. With
+--keep-layout only entries of these layouts are kept. With --keep-model only entries are
+kept that were packed from these models: a name as xpwc inspect shows it, or the path
+that programs open the model at, such as ./pose.tflite. Entries of which it is not known
+are kept, too. With --max-size the entries used longest ago are dropped until the file
+has at most this size: first what versions left that nobody loads any more, and models
+that were not loaded for longest. Dropped weights are packed again when they are needed.
 
 A layout is named by the beginning of its fingerprint, which xpwc inspect shows, or by the
 word current, which is this machine's layout. The file must have entries of it. Sizes are
@@ -62,9 +62,9 @@ numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 					if err != nil {
 						break
 					}
-					var source string
-					source, err = keptSource(args[0], info.Models, model)
-					keep.KeepSources = append(keep.KeepSources, source)
+					var sources []string
+					sources, err = keptSources(args[0], info.Models, model)
+					keep.KeepSources = append(keep.KeepSources, sources...)
 				}
 				if err == nil && keep.MaxBytes > 0 {
 					err = checkRoom(f, keep)
@@ -90,29 +90,28 @@ numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 	return cmd
 }
 
-// keptSource returns what the cache calls a model that is to be kept. The file must have something that may be of it.
-func keptSource(file string, models []cachefile.Model, model string) (source string, err error) {
+// keptSources returns what the cache calls a model that is to be kept: a path and, if that is how it is given, a name,
+// whatever lies in this directory. The file must have something that may be of it.
+func keptSources(file string, models []cachefile.Model, model string) (sources []string, err error) {
 	path, err := filepath.Abs(model)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	name := format.CleanName(filepath.Base(path))
-	of := func(is func(m cachefile.Model) bool) bool { return slices.ContainsFunc(models, is) }
-	switch {
-	case of(func(m cachefile.Model) bool { return m.Source == digest.OfStrings(path) }):
-		return path, nil
-	case filepath.Base(model) == model && of(func(m cachefile.Model) bool { return m.Name == name }):
-		return model, nil
-	case of(func(m cachefile.Model) bool {
-		return m.Source == cachefile.Digest{} && (m.Name == "" || m.Name == name)
-	}):
-		return path, nil
+	if sources = []string{path}; filepath.Base(model) == model {
+		sources = append(sources, model)
+	}
+	if slices.ContainsFunc(models, func(m cachefile.Model) bool {
+		return m.Source == digest.OfStrings(path) || len(sources) > 1 && m.Name == name ||
+			m.Source == cachefile.Digest{} && (m.Name == "" || m.Name == name)
+	}) {
+		return sources, nil
 	}
 	has := ""
 	if names := modelNames(models); len(names) > 0 {
 		has = "; it was packed from " + strings.Join(names, ", ")
 	}
-	return "", usagef("--keep-model %s: %s has nothing that was packed from it%s", model, file, has)
+	return nil, usagef("--keep-model %s: %s has nothing that was packed from it%s", model, file, has)
 }
 
 // checkRoom fails if not one entry fits into the limit, as when its unit was forgotten.
