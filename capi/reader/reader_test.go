@@ -207,6 +207,35 @@ func TestWhatIsPackedInSeveralWaysIsNotServedToAHostThatKnowsNothingButNames(t *
 	require.Equal(t, 1, r.Stats().Packed)
 }
 
+// A host may map a file in which two constants of equal bytes lie in one place, and are packed with different scales.
+func TestWhatHasTwoNamesIsNotServedAsOneOfThemIsPacked(t *testing.T) {
+	const dynamic = "fully-connected-qd8-f32-qc8w"
+	c := optable.Cases()[slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == dynamic })]
+	path := filepath.Join(t.TempDir(), "cache")
+	want, _ := session(t, c, path, nil)
+	cache, err := xpwc.Open(path, nil)
+	require.NoError(t, err)
+	known := tensors{}
+	s, err := cache.NewSession(xpwc.MapOf(known))
+	require.NoError(t, err)
+	_, err = c.RunChecked(s, func(w optable.Weight) ([]byte, error) {
+		known["another "+w.Name] = w.Content
+		return s.Load("another "+w.Name, xpwc.PackedAs(withFlags(packing.SparseInference, w.Packing)), xpwc.Eager())
+	}, s.Finalize)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NoError(t, cache.Close())
+	r, err := reader.Open(sealed(t, path), model)
+	require.NoError(t, err)
+	defer r.Close()
+	require.Equal(t, 2, r.Stats().Entries)
+	require.Equal(t, want, runNamed(t, c, r, false, func(w optable.Weight, b []byte) error {
+		return errors.Join(r.NameAsSealed(w.Name, b), r.NameAsSealed("another "+w.Name, b))
+	}))
+	require.Zero(t, r.Stats().Hits)
+	require.Equal(t, 1, r.Stats().Packed)
+}
+
 // What flags of the runtime change is asked for a runtime with them. Where the host has not given them, the key shows
 // that XNNPACK made another operator than it was asked about: what is equal is served then.
 func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {

@@ -769,12 +769,28 @@ xpwc_status xpwc_reader_name(
 }
 
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* r, const char* name, const void* data, size_t size) {
+  struct tensor* known = r == NULL ? NULL : *place_of(r, data);
+  struct tensor before = {0}; // the ways to pack what is at the address under another name: which is meant nobody says
+  if (known != NULL && name != NULL && !r->finalized) {
+    before = *known;
+    known->identities = NULL;
+    known->identities_count = known->known_ways = 0;
+  }
   xpwc_status status = xpwc_reader_name(r, name, data, size, NULL);
+  for (size_t i = 0; status == XPWC_STATUS_OK && i < before.identities_count; i++) {
+    status = add_identity(*place_of(r, data), &before.identities[i]) ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
+  }
   for (uint64_t i = 0; status == XPWC_STATUS_OK && r->model[0] != 0 && i < r->records; i++) {
     struct tensor* t = *place_of(r, data);
     const struct identity id = {digest_at(row_at(r, i) + 68), family_at(row_at(r, i) + 43), 0};
-    const bool known = !equal(t->stamp, digest_at(row_at(r, i) + 84)) || add_identity(t, &id);
-    status = known ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
+    const bool added = !equal(t->stamp, digest_at(row_at(r, i) + 84)) || add_identity(t, &id);
+    status = added ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
+  }
+  if (status == XPWC_STATUS_OUT_OF_MEMORY && *place_of(r, data) != NULL) {
+    remove_tensor(place_of(r, data)); // not all ways are known: it is packed
+  }
+  if (before.identities_count > 0) {
+    free(before.identities);
   }
   return status;
 }
