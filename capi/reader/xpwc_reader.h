@@ -60,7 +60,8 @@ xpwc_status xpwc_reader_name(
 
 // Names a tensor for a host that knows no more, as ExecuTorch's class: it is packed as the file says, if that is sealed for
 // the model of xpwc_reader_open and has one way to pack it. It is believed then, also that it has the right size. Of several
-// names at one address all ways to pack count.
+// names at one address all ways to pack count. What XNNPACK converts before it packs it is packed: half precision, where the
+// CPU has none.
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* reader, const char* name, const void* data, size_t size);
 
 // Returns the provider for xnn_create_runtime_v4, which lives as long as the reader. Runtimes that are created one after
