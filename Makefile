@@ -161,7 +161,7 @@ check: ## while you work: formatting, vet, staticcheck and the quick tests (abou
 	+@scripts/in-steps $@ lint quick-tests
 
 test: ## formatting, vet, staticcheck, all tests, those of one process with the race detector, some fuzz targets (NIGHTLY=1)
-	+@$(if $(NIGHTLY),,FUZZED=3) scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
+	+@$(if $(NIGHTLY),,FUZZED=2) scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
 pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./litert ./npy ./internal/tensorfile ./registry
