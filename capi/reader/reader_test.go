@@ -125,16 +125,22 @@ func name(r *reader.Reader, w optable.Weight, b []byte) error {
 	return r.NamePacked(w.Name, b, w.Packing)
 }
 
+// packedCase makes the cache file of a case, and returns what a next start with the library computes and finds.
+func packedCase(t *testing.T, c optable.Case) (path string, want [][]byte, warm xpwc.Stats) {
+	path = filepath.Join(t.TempDir(), "cache")
+	_, packed := session(t, c, path, nil)
+	if packed.Packed.Entries == 0 {
+		t.Skip("XNNPACK packs nothing of it through a cache")
+	}
+	want, warm = session(t, c, path, &xpwc.Options{ReadOnly: true})
+	return path, want, warm
+}
+
 func TestEveryOperatorIsServedAsTheLibraryServesIt(t *testing.T) {
 	asked := 0
 	for _, c := range optable.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
-			_, packed := session(t, c, path, nil)
-			if packed.Packed.Entries == 0 {
-				t.Skip("XNNPACK packs nothing of it through a cache")
-			}
-			want, warm := session(t, c, path, &xpwc.Options{ReadOnly: true})
+			path, want, warm := packedCase(t, c)
 			for _, of := range []string{model, ""} {
 				r, err := reader.Open(sealed(t, path), of)
 				require.NoError(t, err)
@@ -159,12 +165,7 @@ func TestAHostThatKnowsNothingButNamesIsServedAsTheFileSays(t *testing.T) {
 	asked := 0
 	for _, c := range optable.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
-			_, packed := session(t, c, path, nil)
-			if packed.Packed.Entries == 0 {
-				t.Skip("XNNPACK packs nothing of it through a cache")
-			}
-			want, warm := session(t, c, path, &xpwc.Options{ReadOnly: true})
+			path, want, warm := packedCase(t, c)
 			serve := func(of string, absent bool) reader.Stats {
 				r, err := reader.Open(sealed(t, path), of)
 				require.NoError(t, err)

@@ -34,9 +34,12 @@ func (st *Store) letGo() {
 func (st *Store) inPlace(d File) error {
 	replaced, err := d.Replaced()
 	if err == nil && replaced {
-		err = fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
+		err = ErrReplaced
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("cache %s: %w", st.path, err)
+	}
+	return nil
 }
 
 // vacant returns a name beside the cache for a file that the store makes, or puts there: NAME.compact, say, else

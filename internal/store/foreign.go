@@ -26,12 +26,12 @@ func (st *Store) notOurs(size int64) error {
 	return fmt.Errorf("%s: %w", st.path, format.ErrForeign)
 }
 
-// MakeWay takes a file of which nothing can be used from the path, so that a new one can be made there. A damaged one
-// is renamed to PATH.damaged, or what is vacant, to be looked at: as is what it is called then. One of ExecuTorch's, or
-// of an older version of our format, says neither for which layout its entries were packed nor from what. It is
-// removed: whoever has it mapped keeps it. If another process has put a good file there since, it is loaded instead; if
-// one that is too short, which why does not say, it may be on its way here, and is the error. ok is false if another
-// process writes to the file.
+// MakeWay clears the path of a file of which nothing can be used, so that a new one can be made there. A damaged file
+// is renamed to PATH.damaged, or to another name if that is not vacant, so that it can be looked at; as is the new
+// name. A file that ExecuTorch wrote, or that has an older version of our format, says neither for which layout its
+// entries were packed nor from what. It is removed; whoever has it mapped keeps it. If another process has put a good
+// file there since, that is loaded. If the file there is too short by now, and why does not say so, it may be on its
+// way here: the error says that. ok is false if another process writes to the file.
 func (st *Store) MakeWay(why error) (as string, ok bool, err error) {
 	if err := st.Abandon(); err != nil {
 		return "", false, err

@@ -90,12 +90,8 @@ func (st *Store) openAgain(loaded File) (File, error) {
 		return nil, fmt.Errorf("open cache for writing: %w", err)
 	}
 	for _, same := range []File{loaded, d} {
-		replaced, err := same.Replaced()
-		if err == nil && replaced {
-			err = ErrReplaced
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("cache %s: %w", st.path, err), d.Close())
+		if err := st.inPlace(same); err != nil {
+			return nil, errors.Join(err, d.Close())
 		}
 	}
 	return d, nil
@@ -106,12 +102,8 @@ func (st *Store) CopiesUp() bool { return st.disk != nil && st.access == reading
 
 // prepare brings the locked file into a state that can be appended to.
 func (st *Store) prepare() error {
-	replaced, err := st.disk.Replaced()
-	if err != nil {
-		return fmt.Errorf("cache %s: %w", st.path, err)
-	}
-	if replaced {
-		return fmt.Errorf("cache %s: %w", st.path, ErrReplaced)
+	if err := st.inPlace(st.disk); err != nil {
+		return err
 	}
 	if err := st.reload(); err != nil {
 		return err
