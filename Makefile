@@ -192,17 +192,19 @@ tests-without-cgo:
 	@echo "tests without cgo"
 	@$(pure_go) test $(short) $(pure) $(plots)
 
-tests: third_party bin/gotestsum
-	@echo "tests on the real library: a line for each package when it has ended"
-	@$(tests) $(short) -timeout 120m work
-
-# The race detector finds nothing in what is a program of its own, or one goroutine.
+# The race detector finds nothing in what is a program of its own, or one goroutine. What it is run on is not run without it, but
+# for the package xpwc, and at night.
 not_raced := /capi$$|/cmd/xpwc$$|/htmlreport$$|/internal/(bench|llama|optable|format|output)|/examples/|/docs$$
 not_raced := $(not_raced)|/tflite$$|/described$$|/cachefile$$
 # What has goroutines in its tests alone, if any, is only raced at night.
 not_raced := $(not_raced)$(if $(NIGHTLY),,|/executorch$$|/models$$|/npy$$|/packing$$|/safetensors$$|/internal/zoo$$)
 not_raced := $(not_raced)$(if $(NIGHTLY),,|/internal/(compute|cpu|digest|divide|flatbuf|half|staging|tensorfile)$$)
-one_goroutine := OutOfBounds|HasTrouble|IsServedAs|Kill|Power|FailedFlush|IndexIsDamagedWhileTheFile|EveryCPU|AnyGeometry|FullDisk|ProcessesMayEnd|IsDeclaredOf
+one_goroutine := OutOfBounds|HasTrouble|IsServedAs|Kill|Power|FailedFlush|IndexIsDamaged|EveryCPU|AnyGeometry|FullDisk|ProcessesMayEnd|IsDeclaredOf
+tests: third_party bin/gotestsum
+	@echo "tests on the real library: a line for each package when it has ended"
+	@$(tests) $(short) -timeout 120m $(if $(NIGHTLY),work,$$($(go) list work | grep -E '^xpwc$$|$(not_raced)'))
+	@$(if $(NIGHTLY),,$(tests) -short -run '$(one_goroutine)' $(call but,^xpwc$$|$(not_raced)))
+
 tests-for-races: third_party bin/gotestsum
 	@echo "tests with the race detector"
 	@$(tests) -race -short -timeout 60m -skip '$(one_goroutine)' $(call but,$(not_raced))

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/testkit"
 	"xpwc/safetensors"
 )
 
@@ -62,13 +62,7 @@ var imageKinds = []imageKind{
 // image makes an image with the one file.
 func (k imageKind) image(t *testing.T, seconds, name string, content []byte) string {
 	t.Helper()
-	program, err := exec.LookPath(k.command)
-	if err != nil {
-		if os.Getenv(registrytest.All) != "" {
-			require.NoError(t, err, "%s is set: install it with third_party/install-tools", registrytest.All)
-		}
-		t.Skipf("%s is not installed: third_party/install-tools installs it", k.command)
-	}
+	program := testkit.Program(t, k.command)
 	dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
 	path := filepath.Join(dir, name)
 	require.NoError(t, os.WriteFile(path, content, 0o600))

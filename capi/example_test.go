@@ -47,9 +47,10 @@ func buildsWithCMake(t *testing.T) {
 	requireStarts(t, filepath.Join(cmake(t, example), "host"))
 }
 
-// Its benchmarks take long (make bench-host): here one has to run.
+// Its benchmarks take long (make bench-host): here one has to run. It is compiling them that takes half a minute.
 func TestTheBenchmarksOfTheExampleRun(t *testing.T) {
 	t.Parallel()
+	testkit.SkipIfShort(t)
 	measure := filepath.Join(cmake(t, "../internal/bench/host"), "measure")
 	out, err := exec.Command(measure, "starts", filepath.Join(t.TempDir(), "starts"), "1").CombinedOutput()
 	require.NoError(t, err, "%s", out)

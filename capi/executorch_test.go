@@ -153,7 +153,7 @@ func TestTheSourcesForExecuTorchNeedNeitherExceptionsNorAnOldXNNPACK(t *testing.
 			"included twice, without exceptions and RTTI": {
 				"-fno-exceptions", "-fno-rtti", "-include", "xpwc_executorch.hpp",
 			},
-			"XNNPACK of March 2026, C++20": {"-I" + grown(t), "-std=c++20"},
+			"XNNPACK of March 2026, C++20": append(newer(t), "-std=c++20"),
 		} {
 			t.Run(c.command+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -171,9 +171,9 @@ func TestTheSourcesForExecuTorchNeedNeitherExceptionsNorAnOldXNNPACK(t *testing.
 func TestExecuTorchsConstantsMayBeCopiedByXNNPACK(t *testing.T) {
 	t.Parallel()
 	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(executorch(t), "lib")}
-	flag := "-I" + grown(t)
-	lib := library(t, "grown", "CGO_CFLAGS="+flag)
-	flags := []string{flag, executorchFlags, executorchSources, executorchLibraries}
+	flags := newer(t)
+	lib := newerLibrary(t, flags)
+	flags = append(flags, executorchFlags, executorchSources, executorchLibraries)
 	for _, c := range compilersFor("alias.cc") {
 		t.Run(c.command, func(t *testing.T) {
 			p := program{source: "executorch/alias.cc", compiler: c, linkage: static, flags: flags, lib: lib}

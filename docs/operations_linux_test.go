@@ -26,6 +26,7 @@ import (
 	"xpwc/executorch"
 	"xpwc/internal/reexec"
 	"xpwc/internal/registrytest"
+	"xpwc/internal/testkit"
 	"xpwc/metrics"
 	"xpwc/registry"
 )
@@ -46,22 +47,11 @@ type service struct {
 	url string
 }
 
-// needed has the test skipped without a program, but fails where all tests are to be run.
-func needed(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv(registrytest.All) != "" {
-				require.NoError(t, err)
-			}
-			t.Skipf("%s is not installed", program)
-		}
-	}
-}
-
 func newNode(t *testing.T) *node {
 	t.Helper()
-	needed(t, "curl", "unshare", "setpriv", "systemctl", "systemd-analyze")
+	for _, program := range []string{"curl", "unshare", "setpriv", "systemctl", "systemd-analyze"} {
+		testkit.Program(t, program)
+	}
 	t.Setenv("REGISTRY_STORAGE_DELETE_ENABLED", "true") // as the guide says it must be
 	root := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(root), 0o755)) // other users look into it

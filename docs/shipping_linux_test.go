@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 // An image is what a stage of the Containerfile makes.
@@ -107,10 +108,11 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 		t.Skip("the compilers are not emulated")
 	case os.Geteuid() != 0:
 		t.Skip("only root can change the root directory")
-	case testing.Short() && os.Getenv("XPWC_TEST_ALL") == "":
-		t.Skip("it takes half a minute: make test-all runs it")
 	}
-	needed(t, "unshare", "chroot", "dpkg-deb")
+	testkit.SkipIfShort(t)
+	for _, program := range []string{"unshare", "chroot", "dpkg-deb"} {
+		testkit.Program(t, program)
+	}
 	dist := t.TempDir()
 	require.NoError(t, saying(exec.Command("scripts/with-xnnpack", "scripts/dist", dist)))
 	stages := images(t, dist)

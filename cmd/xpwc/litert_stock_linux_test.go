@@ -77,14 +77,7 @@ func asOrdinaryUser(t testing.TB) []string {
 // onCPU returns the host on a CPU of qemu's, by its name there.
 func (h litertHost) onCPU(t testing.TB, name string) litertHost {
 	t.Helper()
-	const emulator = "qemu-x86_64-static"
-	if _, err := exec.LookPath(emulator); err != nil {
-		if os.Getenv("XPWC_TEST_ALL") != "" {
-			require.NoError(t, err, "run make tools")
-		}
-		t.Skip("there is no emulator of other CPUs: make tools")
-	}
-	return litertHost{emulator, "-cpu", name, h[len(h)-1]}.through(h[:len(h)-1]...)
+	return litertHost{testkit.Program(t, "qemu-x86_64-static"), "-cpu", name, h[len(h)-1]}.through(h[:len(h)-1]...)
 }
 
 // inputsOf writes the inputs that a model of the zoo has, as LiteRT takes them.
@@ -478,6 +471,7 @@ func TestWithASkeletonLiteRTAnswersTheSameWithItsFileAndFailsWithoutIt(t *testin
 }
 
 func TestASkeletonForALevelOfCPUsAnswersOnSuchACPUWithItsFileAlone(t *testing.T) {
+	testkit.SkipIfShort(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("levels are of x86")
 	}

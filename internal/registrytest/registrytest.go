@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/testkit"
 )
 
 // A Server is a registry with its files in a directory of the test.
@@ -23,22 +25,12 @@ type Server struct {
 	Dir  string // with its files
 }
 
-// All names the variable that has tests fail which would be skipped because a program is not installed.
-const All = "XPWC_TEST_ALL"
-
 var listening = regexp.MustCompile(`msg="listening on ([^"]+)"`)
 
-// Start starts a registry that is stopped when the test ends, with further lines of its configuration. Without the
-// program the test is skipped, but fails where all tests are to be run, see [All].
+// Start starts a registry that is stopped when the test ends, with further lines of its configuration.
 func Start(t testing.TB, extra ...string) *Server {
 	t.Helper()
-	program, err := exec.LookPath("docker-registry")
-	if err != nil {
-		if os.Getenv(All) != "" {
-			require.NoError(t, err, "%s is set: install it with third_party/install-tools", All)
-		}
-		t.Skip("docker-registry is not installed: third_party/install-tools installs it")
-	}
+	program := testkit.Program(t, "docker-registry")
 	s := &Server{Dir: t.TempDir()}
 	config := filepath.Join(t.TempDir(), "config.yml")
 	require.NoError(t, os.WriteFile(config, []byte("version: 0.1\nlog: {level: info}\n"+

@@ -236,7 +236,11 @@ func TestNothingThatIsUsedIsPrepared(t *testing.T) {
 		},
 		"end of packing": func(w *writer) error { w.EndSupply(); return nil },
 	}
-	for round := range 100 {
+	rounds := 100
+	if testing.Short() {
+		rounds = 20
+	}
+	for round := range rounds {
 		dir := newDir(t)
 		w := mustOpen(t, preparingFiles{dir.Process(), s})
 		require.NoError(t, w.begin())

@@ -4,6 +4,7 @@ package testkit
 import (
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -13,6 +14,36 @@ import (
 )
 
 const seedVariable = "XPWC_TEST_SEED"
+
+// All reports whether everything is to be tested (make test-all): then a test that lacks a program fails.
+func All() bool { return os.Getenv("XPWC_TEST_ALL") != "" }
+
+// Program returns the path of a program. Without it the test is skipped, or fails where everything is to be tested.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		Lacks(t, err)
+	}
+	return path
+}
+
+// Lacks ends a test because of what the machine has not: it is skipped, or fails where everything is to be tested.
+func Lacks(t testing.TB, err error) {
+	t.Helper()
+	if All() {
+		require.NoError(t, err, "everything is to be tested (XPWC_TEST_ALL)")
+	}
+	t.Skipf("%v: third_party/install-tools installs programs", err)
+}
+
+// SkipIfShort skips a test that takes long, unless everything is to be tested.
+func SkipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() && !All() {
+		t.Skip("it takes long: make test-all runs it")
+	}
+}
 
 // Seed returns the number that a test draws its cases from: a new one, or that of XPWC_TEST_SEED. A test that fails
 // prints it.

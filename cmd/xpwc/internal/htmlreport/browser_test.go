@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/testkit"
 )
 
 // A browser is a Chromium without a window, which is spoken to through two pipes in its DevTools protocol: JSON, and a
@@ -39,17 +39,10 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// startBrowser starts one that is stopped when the test ends. Without the program the test is skipped, but fails where
-// all tests are to be run.
+// startBrowser starts one that is stopped when the test ends.
 func startBrowser(t testing.TB) *browser {
 	t.Helper()
-	program, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv(registrytest.All) != "" {
-			require.NoError(t, err, "%s is set: install it with third_party/install-tools", registrytest.All)
-		}
-		t.Skip("chromium is not installed: third_party/install-tools installs it")
-	}
+	program := testkit.Program(t, "chromium")
 	theirIn, ourOut, err := os.Pipe()
 	require.NoError(t, err)
 	ourIn, theirOut, err := os.Pipe()
