@@ -2,7 +2,6 @@ package xpwc
 
 import (
 	"cmp"
-	"maps"
 	"time"
 
 	"xpwc/internal/writer"
@@ -53,7 +52,7 @@ type Stats struct {
 	SourcesChanged int64
 	// Compactions of the file by this process.
 	Compactions int64
-	// Loads are the times from Cache.NewSession to the end of the first Session.Finalize, by outcome.
+	// Loads are the times from Cache.NewSession to the end of the first Session.Finalize, by each outcome.
 	Loads map[LoadOutcome]Durations
 	// Private counts packings that are in private memory, by reason.
 	Private map[Reason]Count
@@ -116,8 +115,8 @@ func (c *core) stats() Stats {
 		Hits: Count(f.Hits), Misses: f.Misses,
 		Packed: Count(f.Packed), Reused: Count(f.Reused),
 		Verified: Count(f.Verified), DamagedPayloads: f.DamagedPayloads, Unverified: Count(f.Unverified),
-		Compactions: f.Compactions, Private: map[Reason]Count{}, LostPayloads: f.LostPayloads,
-		CopiedBytes: f.CopiedBytes, PackingTime: f.PackingTime,
+		Compactions: f.Compactions, Private: map[Reason]Count{}, Loads: map[LoadOutcome]Durations{},
+		LostPayloads: f.LostPayloads, CopiedBytes: f.CopiedBytes, PackingTime: f.PackingTime,
 		MappedBytes: f.MappedBytes, PrivateBytes: f.PrivateBytes,
 		Generation: f.Generation, Entries: f.Entries, FileBytes: f.FileBytes, PayloadBytes: f.PayloadBytes,
 		DeadBytes: f.DeadBytes, WrittenBytes: f.WrittenBytes, Unusable: c.unusable, Damaged: f.Damaged,
@@ -128,7 +127,11 @@ func (c *core) stats() Stats {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.SourcesChanged, s.Loads = c.sourcesChanged, maps.Clone(c.loads)
+	s.SourcesChanged = c.sourcesChanged
+	for _, outcome := range []LoadOutcome{LoadMapped, LoadPacked, LoadFailed} {
+		loads := c.loads[outcome]
+		s.Loads[outcome] = loads.durations()
+	}
 	return s
 }
 
@@ -145,8 +148,16 @@ const (
 	LoadFailed LoadOutcome = "failed"
 )
 
-// LoadBounds are the bounds that Durations counts by.
-var LoadBounds = [...]time.Duration{
+// Durations are a histogram of how long something took.
+type Durations struct {
+	Count int64
+	Sum   time.Duration
+	// Within has for each of some bounds how many took no longer than that. They are the same for all outcomes.
+	Within map[time.Duration]int64
+}
+
+// loadBounds are the bounds of Durations, the shortest first.
+var loadBounds = [...]time.Duration{
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
 	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
@@ -154,20 +165,27 @@ var LoadBounds = [...]time.Duration{
 	10 * time.Second, 25 * time.Second, 50 * time.Second,
 }
 
-// Durations are a histogram of how long something took.
-type Durations struct {
-	Count int64
-	Sum   time.Duration
-	// Within has for each of LoadBounds how many took no longer than that.
-	Within [len(LoadBounds)]int64
+// A histogram is Durations as they are counted.
+type histogram struct {
+	count  int64
+	sum    time.Duration
+	within [len(loadBounds)]int64
 }
 
-func (d *Durations) add(took time.Duration) {
-	d.Count++
-	d.Sum += took
-	for i, bound := range LoadBounds {
+func (h *histogram) add(took time.Duration) {
+	h.count++
+	h.sum += took
+	for i, bound := range loadBounds {
 		if took <= bound {
-			d.Within[i]++
+			h.within[i]++
 		}
 	}
+}
+
+func (h *histogram) durations() Durations {
+	d := Durations{h.count, h.sum, map[time.Duration]int64{}}
+	for i, bound := range loadBounds {
+		d.Within[bound] = h.within[i]
+	}
+	return d
 }

@@ -45,7 +45,7 @@ type core struct {
 	overflowed atomic.Bool // that MaxBytes is too small was reported
 
 	mu             sync.Mutex // of what follows; nothing else is locked while it is held
-	loads          map[LoadOutcome]Durations
+	loads          map[LoadOutcome]histogram
 	sourcesChanged int64
 	expected       int // tensors that a session loads, going by the last one
 	index          *format.Index
@@ -114,7 +114,7 @@ func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, er
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	c := &core{place: p, options: o, loads: map[LoadOutcome]Durations{}}
+	c := &core{place: p, options: o, loads: map[LoadOutcome]histogram{}}
 	events := c.logTo(o.Logger)
 	settings := writer.Options{
 		Path:     p.path,

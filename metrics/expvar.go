@@ -9,8 +9,8 @@ import (
 // Var returns the caches' figures as a variable for [expvar.Publish]: an object with build_info, and with caches, which
 // has each cache's figures by its path. They have the names that Prometheus has them by, without the xpwc_ at the
 // beginning. What has a label there is an object by its values. A histogram has count, sum, and within, which says how
-// many took no longer than each of [xpwc.LoadBounds]. unusable, file_damage and failure are the texts of the errors
-// that file_unusable, file_damage_seen and failure_seen stand for, empty for none.
+// many took no longer than each bound of [xpwc.Durations]. unusable, file_damage and failure are the texts of the
+// errors that file_unusable, file_damage_seen and failure_seen stand for, empty for none.
 func Var(caches ...*xpwc.Cache) expvar.Var {
 	all := named(caches)
 	return expvar.Func(func() any {
@@ -48,8 +48,8 @@ func published(s xpwc.Stats) map[string]any {
 	for _, outcome := range outcomes {
 		d := s.Loads[outcome]
 		h := histogram{d.Count, d.Sum.Seconds(), map[string]int64{}}
-		for i, bound := range xpwc.LoadBounds {
-			h.Within[bound.String()] = d.Within[i]
+		for bound, count := range d.Within {
+			h.Within[bound.String()] = count
 		}
 		byOutcome[outcome] = h
 	}

@@ -80,11 +80,8 @@ func numbers(t *testing.T) map[string]xpwc.Stats {
 				}
 				set(f.Name+".Count "+string(outcome), field, of(xpwc.Durations{Count: 3}))
 				set(f.Name+".Sum "+string(outcome), field, of(xpwc.Durations{Sum: 3 * time.Second}))
-				for i, bound := range xpwc.LoadBounds {
-					var d xpwc.Durations
-					d.Within[i] = 3
-					set(fmt.Sprint(f.Name, ".Within ", bound, " ", outcome), field, of(d))
-				}
+				set(f.Name+".Within "+string(outcome), field,
+					of(xpwc.Durations{Within: map[time.Duration]int64{time.Second: 3}}))
 			}
 		case reflect.TypeFor[error]():
 			set(f.Name, field, errors.New("something"))

@@ -19,8 +19,8 @@ func collectLoads(loads map[xpwc.LoadOutcome]xpwc.Durations, path string, sample
 	for _, outcome := range outcomes {
 		d := loads[outcome]
 		within := map[float64]uint64{}
-		for i, bound := range xpwc.LoadBounds {
-			within[bound.Seconds()] = uint64(d.Within[i])
+		for bound, count := range d.Within {
+			within[bound.Seconds()] = uint64(count)
 		}
 		samples <- prometheus.MustNewConstHistogram(loadDuration, uint64(d.Count), d.Sum.Seconds(), within, path,
 			string(outcome))
