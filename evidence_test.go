@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/ask"
 	"xpwc/internal/format"
 	"xpwc/internal/optable"
 	"xpwc/packing"
@@ -192,7 +193,7 @@ func TestADeconvolutionIsFoundByItsBytes(t *testing.T) {
 	here, err := xpwc.CurrentLayout()
 	require.NoError(t, err)
 	dense := packing.Family{Operator: packing.FullyConnected, Input: 1, Kernel: 1, Bias: 1, Output: 1}
-	if xpwc.Evidence(here.Fingerprint, []packing.Family{dense}, "") == "" {
+	if ask.Evidence(here.Fingerprint, []packing.Family{dense}, "") == "" {
 		t.Skip("this XNNPACK does not say which it is")
 	}
 	changeFile := func(t *testing.T, dir string, change func(file []byte, of format.Record)) {
@@ -252,13 +253,13 @@ func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
 	dense := packing.Family{Operator: packing.FullyConnected, Input: 1, Kernel: 1, Bias: 1, Output: 1}
 	conv := packing.Family{Operator: packing.Convolution2D, Input: 1, Kernel: 1, Bias: 1, Output: 1}
 	both := []packing.Family{dense, conv}
-	own := format.DecodeEvidence(xpwc.Evidence(here.Fingerprint, both, ""))
+	own := format.DecodeEvidence(ask.Evidence(here.Fingerprint, both, ""))
 	if len(own.Machines) == 0 {
 		t.Skip("this XNNPACK does not say which it is")
 	}
 	require.Len(t, own.Machines, 1)
 	require.Len(t, own.Families, 2)
-	unknown := format.DecodeEvidence(xpwc.Evidence(here.Fingerprint, []packing.Family{{}, dense}, ""))
+	unknown := format.DecodeEvidence(ask.Evidence(here.Fingerprint, []packing.Family{{}, dense}, ""))
 	require.Len(t, unknown.Families, 1, "nobody has said how the other is packed")
 
 	another := format.Evidence{Machines: []format.Digest{{1}}, Families: slices.Clone(own.Families)}
@@ -279,9 +280,9 @@ func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
 		"another layout is as it was":   {elsewhere, another, another},
 		"no machine is listed, but own": {here.Fingerprint, format.Evidence{}, own},
 	} {
-		said := xpwc.Evidence(c.layout, both, c.said.Encode())
+		said := ask.Evidence(c.layout, both, c.said.Encode())
 		require.Equal(t, c.want.Encode(), said, name)
-		require.Equal(t, said, xpwc.Evidence(c.layout, both, said), "%s: once more", name)
+		require.Equal(t, said, ask.Evidence(c.layout, both, said), "%s: once more", name)
 	}
 }
 

@@ -137,7 +137,7 @@ func layoutsOf(said []format.Layout, records []format.Record) []format.Layout {
 			families.Add(records[i].Layout, records[i].Family)
 		}
 		for fingerprint, l := range known {
-			l.Evidence = evidenceFor(fingerprint, here.Fingerprint, families.Of(fingerprint), l.Evidence)
+			l.Evidence = ask.Evidence(fingerprint, families.Of(fingerprint), l.Evidence)
 			known[fingerprint] = l
 		}
 	}
@@ -189,40 +189,6 @@ func shownBy(index *format.Index) (all evidence) {
 		}
 	}
 	return all
-}
-
-// Evidence returns what a cache file is to say of a layout so that the next process on such a machine as this need not
-// ask XNNPACK about all families. families are those of the file's entries of this layout, and said is what the file
-// says so far, of any machines. This machine is listed if the layout is that of CurrentLayout, and otherwise it is not.
-// If XNNPACK does not say which it is, said is returned.
-//
-// It is for package registry, see Options.Evidence there. The bytes are part of the file's format.
-func Evidence(layout Digest, families []packing.Family, said string) string {
-	here, err := ask.Layout()
-	if err != nil {
-		return said
-	}
-	return evidenceFor(layout, here.Fingerprint, families, said)
-}
-
-// evidenceFor is Evidence where this machine's layout is known.
-func evidenceFor(layout, here format.Digest, families []packing.Family, said string) string {
-	machine := ask.Machine()
-	if machine == (format.Digest{}) {
-		return said
-	}
-	all := format.DecodeEvidence(said)
-	if layout != here {
-		all.Machines = slices.DeleteFunc(all.Machines, func(m format.Digest) bool { return m == machine })
-		return all.Encode()
-	}
-	seen := format.Evidence{Machines: []format.Digest{machine}}
-	for _, f := range families[:min(len(families), format.MostFamilies)] {
-		if sum, known := ask.About(f).Sum(); known {
-			seen.Families = append(seen.Families, format.SeenFamily{Family: f, Sum: sum})
-		}
-	}
-	return seen.And(all).Encode()
 }
 
 // layoutFor returns the layout whose entries of a kernel XNNPACK is seen to pack here, false if none is known.

@@ -78,7 +78,7 @@ type Layout struct {
 	PayloadBytes int64  `json:"payload_bytes"` // with payloads that several entries share counted once
 	// Families are those of the entries, each once; the zero one of what nothing was said of.
 	Families []packing.Family `json:"-"`
-	// Evidence are bytes that show processes on some machines that they pack in this layout: see xpwc.Evidence.
+	// Evidence are bytes that show processes on some machines that they pack in this layout: see docs/format.md.
 	Evidence string `json:"-"`
 }
 

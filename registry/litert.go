@@ -108,8 +108,8 @@ func (p *push) checkModel(current *listing) error {
 // PullLiteRT writes the file that ref has for a target into a file, which is empty and open for reading and writing.
 // The digests are checked while reading, and then that it is a file of which LiteRT uses all. It stays the caller's,
 // who flushes it, gives it no permission to be written to, compares Layout.Model with the model, and throws it away if
-// there was an error. Nothing is written if the file Options.Have has the same content. Options.Into and
-// Options.Evidence are not used.
+// there was an error. Nothing is written if the file Options.Have has the same content. Options.Into is not
+// used.
 //
 // Errors: ErrNoLayout if there is none for the target, and those of Pull.
 func PullLiteRT(ctx context.Context, ref string, target litert.Target, to *os.File, o *Options) (*Pulled, error) {

@@ -13,8 +13,6 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
-
-	"xpwc/packing"
 )
 
 // Options are for every function of the package. The zero value, and nil, is what most want.
@@ -42,10 +40,6 @@ type Options struct {
 	// at the path, whose directory it still works in. It stays the caller's, who flushes it, and throws it away if
 	// there was an error.
 	Into *os.File
-	// Evidence is xpwc.Evidence, where the program that pulls has XNNPACK: then a pulled file says also how this
-	// machine packs, and programs on it with the same XNNPACK need not find that out. By default it says what those who
-	// pushed saw of their machines. This package does not call XNNPACK itself.
-	Evidence func(layout Fingerprint, families []packing.Family, said string) string
 	// Subject is what a push says that the packed weights belong to: the model's own artifact, by its tag or digest in
 	// the same repository. Registries list the packed weights among its referrers then (image-spec 1.1,
 	// image-index.md; where a registry has no such list, a tag has it, as the distribution-spec says). Without it, a

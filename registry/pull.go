@@ -17,9 +17,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"xpwc/cachefile"
+	"xpwc/internal/format"
 	"xpwc/internal/output"
 	"xpwc/internal/trust"
-	"xpwc/packing"
 )
 
 // Pulled is the outcome of a pull.
@@ -141,7 +141,7 @@ func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *li
 	listed, err := resolve(ctx, repo)
 	d := &download{repo: repo, progress: o.progress()}
 	if o != nil {
-		d.have, d.into, d.evidence, d.maxBytes = o.Have, o.Into, o.Evidence, o.MaxBytes
+		d.have, d.into, d.maxBytes = o.Have, o.Into, o.MaxBytes
 	}
 	if err == nil {
 		chosen, err = fetch(d, listed)
@@ -164,8 +164,7 @@ type download struct {
 	have        string
 	into        *os.File // Options.Into, or nil
 	upToDate    bool
-	maxBytes    int64                                                                   // 0 for no limit
-	evidence    func(layout Fingerprint, families []packing.Family, said string) string // Options.Evidence, or nil
+	maxBytes    int64 // 0 for no limit
 }
 
 // has finds out whether the file that the caller has is what would be pulled: the same entries of the same layouts,
@@ -235,10 +234,10 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, to *os.File)
 		}
 		return nil
 	}, func(l cachefile.Layout) string {
-		if p.evidence == nil {
+		if format.SeenHere == nil {
 			return from.layouts[i].evidence
 		}
-		return p.evidence(l.Fingerprint, l.Families, from.layouts[i].evidence)
+		return format.SeenHere(l.Fingerprint, l.Families, from.layouts[i].evidence)
 	})
 }
 

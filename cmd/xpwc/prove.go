@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/ask"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 )
@@ -131,7 +131,7 @@ func (p *proof) compareByKey(f *cachefile.File, layouts []cachefile.Layout, righ
 // in.
 func (p *proof) lookAtEvidence(layouts []cachefile.Layout) {
 	for _, l := range layouts {
-		if l.Fingerprint.String() != p.layout && xpwc.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {
+		if l.Fingerprint.String() != p.layout && ask.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {
 			p.Wrong = append(p.Wrong, wrong{What: fmt.Sprintf(
 				"the file says that this machine packs in layout %s, and it packs in %s", l.Fingerprint, p.layout)})
 		}

@@ -161,7 +161,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 	defer s.discard()
 	progress := terminal.NewProgress(stderr, "downloading")
 	client := o.client(cmd, progress)
-	client.Evidence, client.MaxBytes = xpwc.Evidence, o.maxBytes
+	client.MaxBytes = o.maxBytes
 	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,
 	// since others can change it, is replaced whatever it has.
 	if p.For == nil && !o.sealed && checkCache(s.path) == nil {

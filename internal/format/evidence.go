@@ -21,6 +21,10 @@ type SeenFamily struct {
 	Sum    Digest
 }
 
+// SeenHere, in a program that has XNNPACK, adds to what a file says of a layout what is seen on this machine: it is
+// Evidence of package internal/ask, which sets it. In other programs it is nil.
+var SeenHere func(layout Digest, families []packing.Family, said string) string
+
 // What evidence has at most. Processors and builds of XNNPACK that pack alike may be many, and files go from one to the
 // next.
 const (
