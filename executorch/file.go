@@ -111,8 +111,7 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {
-	return tensorfile.Tensor(f.file, tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment},
-		xpwc.ErrClosed)
+	return tensorfile.Tensor(f.file, tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment})
 }
 
 // read calls do with the file's bytes, which it must not keep.

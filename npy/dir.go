@@ -155,17 +155,17 @@ func (a *array) place() tensorfile.Place {
 
 // Tensor implements [xpwc.DataMap]. The content lies in the file's mapping. It is copied, when it is asked for, only
 // if its address is no multiple of 16, as the format says it should be, or fewer than 128 bytes of the mapping follow
-// its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [ErrClosed].
+// its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [xpwc.ErrClosed].
 func (d *Dir) Tensor(name string) (xpwc.Tensor, error) {
 	i, ok := d.byName[name]
 	if !ok {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", d.path, name, xpwc.ErrUnknownTensor)
 	}
-	return tensorfile.Tensor(d.arrays[i].file, d.arrays[i].place(), ErrClosed)
+	return tensorfile.Tensor(d.arrays[i].file, d.arrays[i].place())
 }
 
 // Close unmaps the files. Sessions, and runtimes that read arrays at inference, must be gone before; what asks for
-// the files' bytes afterwards is an error that matches [ErrClosed]. Closing twice is harmless.
+// the files' bytes afterwards is an error that matches [xpwc.ErrClosed]. Closing twice is harmless.
 func (d *Dir) Close() error {
 	var errs []error
 	for i := range d.arrays {

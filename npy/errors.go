@@ -10,7 +10,4 @@ var (
 	// ErrUnsupported is matched when a well-formed file has an array that XNNPACK could not be given as it lies
 	// there. The message says how to save it otherwise.
 	ErrUnsupported = errors.New("unsupported .npy file")
-
-	// ErrClosed is matched by what is asked of a Dir after Close, as far as it needs the files' bytes.
-	ErrClosed = errors.New("directory of .npy files is closed")
 )

@@ -127,7 +127,7 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	if !ok {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", f.path, name, xpwc.ErrUnknownTensor)
 	}
-	return tensorfile.Tensor(f.tensors[i].file, f.tensors[i].place, xpwc.ErrClosed)
+	return tensorfile.Tensor(f.tensors[i].file, f.tensors[i].place)
 }
 
 // Close unmaps the file. Sessions, and runtimes that read tensors at inference, must be gone before; what asks for

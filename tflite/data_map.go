@@ -29,7 +29,7 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", m.file.Path(), name, xpwc.ErrUnknownTensor)
 	}
 	if c.computed() {
-		return tensorfile.Converted(m.file, c.place(), c.conversion(), xpwc.ErrClosed)
+		return tensorfile.Converted(m.file, c.place(), c.conversion())
 	}
-	return tensorfile.Tensor(m.file, c.place(), xpwc.ErrClosed)
+	return tensorfile.Tensor(m.file, c.place())
 }

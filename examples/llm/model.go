@@ -37,8 +37,6 @@ type model struct {
 // embedding is the tensor of the tokens' vectors: the first that a text meets, and the last.
 const embedding = "token_embd.weight"
 
-var errClosed = errors.New("the model is closed")
-
 // openModel maps a file. The caller closes the model after all that was made of it.
 func openModel(path string, w weights) (_ *model, err error) {
 	if !slices.Contains([]weights{float32Weights, int8Weights, dynamicWeights}, w) {
@@ -149,7 +147,7 @@ func (c *constants) Tensor(name string) (xpwc.Tensor, error) {
 		return xpwc.Tensor{}, fmt.Errorf("%w %q", xpwc.ErrUnknownTensor, name)
 	}
 	if readAtInference(name) {
-		return tensorfile.Tensor(c.file.file, t.place, errClosed)
+		return tensorfile.Tensor(c.file.file, t.place)
 	}
 	order := c.order(name)
 	conversion := tensorfile.Conversion{Size: t.rows * t.columns}
@@ -186,7 +184,7 @@ func (c *constants) Tensor(name string) (xpwc.Tensor, error) {
 		d := xpwc.DigestOf(stored)
 		return xpwc.DigestOf(append(d[:], conversion.Name...))
 	}
-	return tensorfile.Converted(c.file.file, t.place, conversion, errClosed)
+	return tensorfile.Converted(c.file.file, t.place, conversion)
 }
 
 // readAtInference reports whether a tensor is that of a norm, which XNNPACK does not pack.

@@ -27,8 +27,7 @@ func resident(t *testing.T, path string) int {
 func TestEvictGivesTheTensorsPagesBackAndNoOthers(t *testing.T) {
 	const pages = 19 // too few for a huge page, which goes as a whole, also where pages of 64 KiB are emulated
 	f, content := open(t, pages*page)
-	tensor, err := tensorfile.Tensor(f, tensorfile.Place{Offset: int64(page), Size: int64(10 * page), Alignment: 16},
-		errClosed)
+	tensor, err := tensorfile.Tensor(f, tensorfile.Place{Offset: int64(page), Size: int64(10 * page), Alignment: 16})
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, f.Data()))
 	require.Equal(t, pages*page, resident(t, f.Path()))

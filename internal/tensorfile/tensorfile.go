@@ -40,9 +40,9 @@ func (p Place) In(file []byte) []byte {
 }
 
 // Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying,
-// only if C code could not read it in place. Where the file is closed, the error matches closed and names it.
-func Tensor(f *mapped.File, p Place, closed error) (xpwc.Tensor, error) {
-	s := source{f, p, closed}
+// only if C code could not read it in place. Where the file is closed, the error matches xpwc.ErrClosed.
+func Tensor(f *mapped.File, p Place) (xpwc.Tensor, error) {
+	s := source{f, p}
 	if !p.inPlace(f.Readable()) {
 		return s.converted(s.part(), Conversion{
 			Size:   int(p.Size),
@@ -68,16 +68,15 @@ type Conversion struct {
 }
 
 // Converted returns the tensor that is computed from the bytes at p, as [Tensor] does.
-func Converted(f *mapped.File, p Place, c Conversion, closed error) (xpwc.Tensor, error) {
-	s := source{f, p, closed}
+func Converted(f *mapped.File, p Place, c Conversion) (xpwc.Tensor, error) {
+	s := source{f, p}
 	return s.converted(s.part()+":"+c.Name, c)
 }
 
 // source is where a tensor's bytes are stored.
 type source struct {
-	file   *mapped.File
-	place  Place
-	closed error // what the error matches when the file is closed
+	file  *mapped.File
+	place Place
 }
 
 func (s source) part() string {
@@ -88,7 +87,7 @@ func (s source) part() string {
 func (s source) read(do func(stored []byte) error) error {
 	err := s.file.View(func(data []byte) error { return do(s.place.In(data)) })
 	if errors.Is(err, fs.ErrClosed) {
-		return fmt.Errorf("%s: %w", s.file.Path(), s.closed)
+		return fmt.Errorf("%s: %w", s.file.Path(), xpwc.ErrClosed)
 	}
 	return err
 }

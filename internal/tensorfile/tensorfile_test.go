@@ -2,7 +2,6 @@ package tensorfile_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,10 +14,7 @@ import (
 	"xpwc/internal/tensorfile"
 )
 
-var (
-	page      = os.Getpagesize()
-	errClosed = errors.New("closed")
-)
+var page = os.Getpagesize()
 
 func open(t *testing.T, size int) (*mapped.File, []byte) {
 	t.Helper()
@@ -52,7 +48,7 @@ func TestContentIsInPlaceUnlessCCouldNotReadItThere(t *testing.T) {
 		{tensorfile.Place{Offset: 64, Size: 0, Alignment: 8}, true},
 		{tensorfile.Place{Offset: end, Size: 0, Alignment: 8}, false},
 	} {
-		tensor, err := tensorfile.Tensor(f, c.place, errClosed)
+		tensor, err := tensorfile.Tensor(f, c.place)
 		require.NoError(t, err)
 		want := content[c.place.Offset:][:c.place.Size]
 		require.Equal(t, c.inPlace, tensor.Fill == nil, "%+v", c.place)
@@ -74,7 +70,7 @@ func TestContentIsInPlaceUnlessCCouldNotReadItThere(t *testing.T) {
 
 func TestTensorsOfOneFileHaveStampsOfTheirOwn(t *testing.T) {
 	lately, _ := open(t, page)
-	tensor, err := tensorfile.Tensor(lately, tensorfile.Place{Size: 16, Alignment: 1}, errClosed)
+	tensor, err := tensorfile.Tensor(lately, tensorfile.Place{Size: 16, Alignment: 1})
 	require.NoError(t, err)
 	require.Empty(t, tensor.Identity.Stamp, "it could be written to again at the same time")
 	require.Equal(t, lately, tensor.Identity.Watch)
@@ -85,7 +81,7 @@ func TestTensorsOfOneFileHaveStampsOfTheirOwn(t *testing.T) {
 	require.NotEmpty(t, f.Stamp())
 	stamps := map[string]bool{}
 	for _, p := range []tensorfile.Place{{0, 16, 1}, {16, 16, 1}, {0, 32, 1}} {
-		tensor, err := tensorfile.Tensor(f, p, errClosed)
+		tensor, err := tensorfile.Tensor(f, p)
 		require.NoError(t, err)
 		require.Contains(t, tensor.Identity.Stamp, f.Stamp())
 		stamps[tensor.Identity.Stamp] = true
@@ -95,17 +91,17 @@ func TestTensorsOfOneFileHaveStampsOfTheirOwn(t *testing.T) {
 
 func TestAClosedFileIsAnErrorWhereverItsBytesAreAskedFor(t *testing.T) {
 	f, _ := open(t, page)
-	there, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 0, Size: 8, Alignment: 1}, errClosed)
+	there, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 0, Size: 8, Alignment: 1})
 	require.NoError(t, err)
-	computed, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 1, Size: 8, Alignment: 8}, errClosed)
+	computed, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 1, Size: 8, Alignment: 8})
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	_, err = tensorfile.Tensor(f, tensorfile.Place{Offset: 0, Size: 8, Alignment: 1}, errClosed)
-	require.ErrorIs(t, err, errClosed)
+	_, err = tensorfile.Tensor(f, tensorfile.Place{Offset: 0, Size: 8, Alignment: 1})
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	require.ErrorContains(t, err, f.Path())
-	require.ErrorIs(t, computed.Fill(make([]byte, 8)), errClosed)
+	require.ErrorIs(t, computed.Fill(make([]byte, 8)), xpwc.ErrClosed)
 	_, err = there.Identity.Digest()
-	require.ErrorIs(t, err, errClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 	there.Evict()
 	require.Nil(t, tensorfile.Place{Offset: 0, Size: 8}.In(f.Data()))
 }
@@ -116,13 +112,13 @@ func TestAConversionIsPartOfTheIdentity(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	place := tensorfile.Place{Offset: 8, Size: 4, Alignment: 4}
-	stored, err := tensorfile.Tensor(f, place, errClosed)
+	stored, err := tensorfile.Tensor(f, place)
 	require.NoError(t, err)
 	doubled, err := tensorfile.Converted(f, place, tensorfile.Conversion{
 		Name: "doubled", Size: 8,
 		Fill:   func(dst, stored []byte) error { copy(dst, append(bytes.Clone(stored), stored...)); return nil },
 		Digest: func(stored []byte) xpwc.Digest { return xpwc.DigestOf(append([]byte("doubled"), stored...)) },
-	}, errClosed)
+	})
 	require.NoError(t, err)
 	require.Nil(t, doubled.Data)
 	dst := make([]byte, doubled.Size)
@@ -139,7 +135,7 @@ func TestAConversionIsPartOfTheIdentity(t *testing.T) {
 	require.Len(t, digests, 2)
 
 	require.NoError(t, f.Close())
-	require.ErrorIs(t, doubled.Fill(dst), errClosed)
-	_, err = tensorfile.Converted(f, place, tensorfile.Conversion{Size: 8}, errClosed)
-	require.ErrorIs(t, err, errClosed)
+	require.ErrorIs(t, doubled.Fill(dst), xpwc.ErrClosed)
+	_, err = tensorfile.Converted(f, place, tensorfile.Conversion{Size: 8})
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 }
