@@ -117,12 +117,9 @@ static uint64_t merge(const uint64_t lanes[8], size_t key, uint64_t h) {
   return avalanche(h);
 }
 
-// The seed counts where n is from 17 to 128.
+// Of at least one byte. The seed counts where n is from 17 to 128.
 static uint64_t hash64(const void* data, size_t n, uint64_t seed) {
   const uint8_t* b = data;
-  if (n == 0) {
-    return avalanche_short(keys(56, 64));
-  }
   if (n < 4) {
     const uint64_t all = (uint64_t)b[0] << 16 | (uint64_t)b[n >> 1] << 24 | b[n - 1] | n << 8;
     return avalanche_short(all ^ (u32(secret) ^ u32(secret + 4)));

@@ -45,7 +45,7 @@ struct identity {
   uint32_t flags; // XPWC_PACKING_...
 };
 
-// Returns the family that 5 bytes of a file say: an operator, and the datatypes of its tensors.
+// Returns the family that 5 bytes say: an operator, and the datatypes of its tensors.
 static struct xpwc_node family_at(const uint8_t* b) {
   struct xpwc_node n;
   memset(&n, 0, sizeof(n));
@@ -115,6 +115,47 @@ static bool is_packing(const struct xpwc_packing* p) {
          p->output.datatype != 0 && (p->hidden_bias_size > 0 ? p->hidden_bias != NULL : !hides);
 }
 
+static struct xpwc_node node_of_packing(const struct xpwc_packing* p) {
+  const uint8_t family[] = {(uint8_t)p->operator_type, (uint8_t)p->input.datatype, (uint8_t)p->kernel.datatype,
+                            (uint8_t)p->bias.datatype, (uint8_t)p->output.datatype};
+  struct xpwc_node n = family_at(family);
+  n.flags = (p->flags & transposed) != 0 ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0; // or XNN_FLAG_TRANSPOSE_B, which is the same
+  n.runtime_flags = ((p->flags & sparse_inference) != 0 ? XNN_FLAG_HINT_SPARSE_INFERENCE : 0) |
+                    ((p->flags & consistent_arithmetic) != 0 ? xpwc_slow_consistent_arithmetic : 0);
+  n.padding = (p->flags & padded) != 0;
+  n.dims = p->dim_count;
+  memcpy(n.shape, p->dims, n.dims * sizeof(n.shape[0]));
+  n.groups = or_one(p->groups);
+  n.stride_height = or_one(p->stride_height);
+  n.stride_width = or_one(p->stride_width);
+  n.dilation_height = or_one(p->dilation_height);
+  n.dilation_width = or_one(p->dilation_width);
+  const enum quantization q = quantization_of(p->kernel.datatype);
+  n.channel_dim = q == by_channel || q == by_block || q == by_all ? p->kernel.channel_dim : 0;
+  n.block_size = q == by_block || q == by_all ? p->kernel.block_size : 0;
+  return n;
+}
+
+static void encode_packing(struct bytes* b, const struct xpwc_packing* p, const struct xpwc_node* n) {
+  append_u32(b, p->flags);
+  append_u64(b, n->dims);
+  for (size_t i = 0; i < n->dims; i++) {
+    append_u64(b, n->shape[i]);
+  }
+  const uint32_t geometry[] = {n->groups, n->stride_height, n->stride_width, n->dilation_height, n->dilation_width};
+  for (size_t i = 0; i < sizeof(geometry) / sizeof(geometry[0]); i++) {
+    append_u64(b, geometry[i]);
+  }
+  encode_operand(b, &p->input);
+  encode_operand(b, &p->kernel);
+  encode_operand(b, &p->bias);
+  encode_operand(b, &p->output);
+  append_u8(b, p->hidden_bias_size > 0);
+  if (p->hidden_bias_size > 0) {
+    append_text(b, p->hidden_bias, p->hidden_bias_size);
+  }
+}
+
 // Returns false if there is no memory.
 static bool identify(const struct xpwc_packing* p, struct identity* id) {
   struct bytes b = {NULL, 0, 0, false};
@@ -123,52 +164,13 @@ static bool identify(const struct xpwc_packing* p, struct identity* id) {
   append_u8(&b, (uint8_t)p->operator_type);
   if (p->operator_type == 0) {
     append(&b, p->opaque, p->opaque_size);
-    const bool known = !b.failed;
-    id->is = digest_and_free(&b);
-    return known;
+  } else {
+    id->flags = p->flags;
+    id->node = node_of_packing(p);
+    encode_packing(&b, p, &id->node);
   }
-  struct xpwc_node* n = &id->node;
-  id->flags = p->flags;
-  n->op = (enum xpwc_operator)p->operator_type;
-  n->input = (enum xnn_datatype)p->input.datatype;
-  n->kernel = (enum xnn_datatype)p->kernel.datatype;
-  n->bias = (enum xnn_datatype)p->bias.datatype;
-  n->output = (enum xnn_datatype)p->output.datatype;
-  n->flags = (p->flags & transposed) != 0 ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0; // or XNN_FLAG_TRANSPOSE_B, which is the same
-  n->runtime_flags = ((p->flags & sparse_inference) != 0 ? XNN_FLAG_HINT_SPARSE_INFERENCE : 0) |
-                     ((p->flags & consistent_arithmetic) != 0 ? xpwc_slow_consistent_arithmetic : 0);
-  n->padding = (p->flags & padded) != 0;
-  n->dims = p->dim_count;
-  n->groups = or_one(p->groups);
-  n->stride_height = or_one(p->stride_height);
-  n->stride_width = or_one(p->stride_width);
-  n->dilation_height = or_one(p->dilation_height);
-  n->dilation_width = or_one(p->dilation_width);
-  const enum quantization q = quantization_of(p->kernel.datatype);
-  n->channel_dim = q == by_channel || q == by_block || q == by_all ? p->kernel.channel_dim : 0;
-  n->block_size = q == by_block || q == by_all ? p->kernel.block_size : 0;
-  append_u32(&b, p->flags);
-  append_u64(&b, n->dims);
-  for (size_t i = 0; i < n->dims; i++) {
-    n->shape[i] = p->dims[i];
-    append_u64(&b, p->dims[i]);
-  }
-  append_u64(&b, n->groups);
-  append_u64(&b, n->stride_height);
-  append_u64(&b, n->stride_width);
-  append_u64(&b, n->dilation_height);
-  append_u64(&b, n->dilation_width);
-  encode_operand(&b, &p->input);
-  encode_operand(&b, &p->kernel);
-  encode_operand(&b, &p->bias);
-  encode_operand(&b, &p->output);
-  append_u8(&b, p->hidden_bias_size > 0);
-  if (p->hidden_bias_size > 0) {
-    append_text(&b, p->hidden_bias, p->hidden_bias_size);
-  }
-  const bool known = !b.failed;
   id->is = digest_and_free(&b);
-  return known;
+  return !is_zero(id->is);
 }
 
 // Returns fewer bytes than any packing has, or as many.

@@ -46,20 +46,18 @@ enum {
 // What XNNPACK packs of fixed tensors.
 struct sample {
   struct bytes packed;
-  uint32_t ids[8]; // fingerprint_ids of the keys that they were packed under
+  uint32_t ids[8]; // fingerprint_ids of the keys that they were packed under: a family has no more tensors
   size_t ids_count;
   bool transposed;
 };
-
-static const struct sample no_sample;
 
 // A family of a layout that a machine as this was seen to pack in.
 struct shown {
   uint32_t layout;
   struct xpwc_node family;
   digest sum;
-  enum { not_asked, agrees, differs } state;
-  struct sample sample;
+  bool asked;
+  struct sample sample; // that has no ids if XNNPACK does not pack so here
 };
 
 // A tensor that the host named, or a copy of one.
@@ -68,11 +66,10 @@ struct tensor {
   const void* data;     // by which XNNPACK knows it
   const void* original; // what XNNPACK has made it a copy of, or the same
   size_t size;          // of the original
-  char* label; // the model's digest, a space and the name
-  const char* name;
   struct identity* identities; // each once, in the order of their digests
   size_t identities_count, known_ways; // the latter have a shape
   digest packing, stamp, content; // the latter is zero before it is asked for
+  char name[]; // "#" follows that of which it is a copy
 };
 
 struct size_asked {
@@ -82,8 +79,7 @@ struct size_asked {
 };
 
 typedef struct weight {
-  struct tensor *kernel, *bias; // NULL if nobody named it
-  bool named; // it is in no file otherwise
+  struct tensor *kernel, *bias; // the kernel is NULL if it can be in no file, since not all is named
   uint32_t seed, fingerprint_id;
 } weight;
 
@@ -99,7 +95,7 @@ struct xpwc_reader {
   uint8_t *index, *rows, *table, *strings;
   uint64_t end, records, slots;
   uint32_t layouts, strings_size;
-  bool* served; // for each record
+  bool* served; // behind the index, for each record
   bool looked_for_machine;
   uint64_t bytes_named; // of tensors
   struct bytes shown; // struct shown
@@ -195,11 +191,11 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
       body + body_size != size) { // if the numbers are small enough, as was seen before, nothing here wraps around
     return XPWC_STATUS_DAMAGED;
   }
-  r->index = size > SIZE_MAX ? NULL : malloc((size_t)size);
-  r->served = records > SIZE_MAX / sizeof(bool) - 1 ? NULL : calloc((size_t)records + 1, sizeof(bool));
-  if (r->index == NULL || r->served == NULL) {
+  r->index = size > SIZE_MAX / 2 ? NULL : calloc(1, (size_t)(size + records));
+  if (r->index == NULL) {
     return XPWC_STATUS_OUT_OF_MEMORY;
   }
+  r->served = (bool*)(r->index + size);
   r->rows = r->index + body;
   r->table = r->rows + records * record_size;
   r->strings = r->table + r->slots * 4;
@@ -246,11 +242,7 @@ static xpwc_status map_file(struct xpwc_reader* r) {
 
 void xpwcSampleBytes(uintptr_t to, uint32_t fingerprint_id, void* packed, size_t n) {
   struct sample* s = (struct sample*)to;
-  size_t i = 0;
-  while (i < s->ids_count && s->ids[i] != fingerprint_id) {
-    i++;
-  }
-  if (i == s->ids_count && i < sizeof(s->ids) / sizeof(s->ids[0])) {
+  if (s->ids_count < sizeof(s->ids) / sizeof(s->ids[0])) {
     s->ids[s->ids_count++] = fingerprint_id;
   }
   append_text(&s->packed, packed, n);
@@ -287,49 +279,48 @@ static void read_evidence(struct xpwc_reader* r, uint32_t layout, digest of) {
     }
     for (size_t i = 0; equal(digest_at(b + at), of) && i < families; i++) {
       const uint8_t* seen = b + at + machine_head + i * seen_size;
-      const struct shown s = {layout, family_at(seen), digest_at(seen + 5), not_asked, no_sample};
+      const struct shown s = {.layout = layout, .family = family_at(seen), .sum = digest_at(seen + 5)};
       append(&r->shown, &s, sizeof(s));
     }
   }
 }
 
 // Has XNNPACK pack the fixed tensors of a family, once.
-static bool sampled_the_same(struct shown* s) {
+static const struct sample* sample_of(struct shown* s) {
   static const size_t of_convolution[] = {1, 3}, of_depthwise[] = {3, 5};
-  if (s->state == not_asked) {
+  if (!s->asked) {
+    s->asked = true;
     const bool convolution = s->family.op == xpwc_convolution, depthwise = s->family.op == xpwc_depthwise_convolution;
     const enum xnn_status status = xpwc_probe_family(
         &s->family, convolution ? of_convolution : of_depthwise, convolution || depthwise ? 2 : 0, (uintptr_t)&s->sample,
         &s->sample.transposed);
-    const bool known = status == xnn_status_success && !s->sample.packed.failed && s->sample.ids_count > 0;
-    s->state = equal(digest_and_free(&s->sample.packed), s->sum) && known ? agrees : differs;
+    const bool known = status == xnn_status_success && !s->sample.packed.failed;
+    s->sample.ids_count = equal(digest_and_free(&s->sample.packed), s->sum) && known ? s->sample.ids_count : 0;
   }
-  return s->state == agrees;
+  return &s->sample;
 }
 
 // Reports whether the sample of a family is one of what XNNPACK packs for a node under a key: package ask, Shows. Of a
 // node without a shape, which only the file knows, its family says all.
 static bool shows(struct shown* s, const struct identity* id, uint32_t fingerprint_id) {
   const struct xpwc_node *n = &id->node, *f = &s->family;
-  if (n->op == 0 || n->op != f->op || n->input != f->input || n->kernel != f->kernel || n->bias != f->bias ||
-      n->output != f->output || !sampled_the_same(s) ||
-      (id->flags & ~(uint32_t)(padded | (s->sample.transposed ? transposed : 0))) != 0) {
+  if (n->op == 0 || n->op == xpwc_deconvolution || n->op != f->op || n->input != f->input || n->kernel != f->kernel ||
+      n->bias != f->bias || n->output != f->output) {
     return false;
   }
+  const struct sample* sample = sample_of(s);
   bool packed_so = false;
-  for (size_t i = 0; i < s->sample.ids_count; i++) {
-    packed_so |= s->sample.ids[i] == fingerprint_id;
+  for (size_t i = 0; i < sample->ids_count; i++) {
+    packed_so |= sample->ids[i] == fingerprint_id;
   }
-  if (n->dims == 0 && n->op != xpwc_deconvolution) {
-    return packed_so;
+  packed_so &= (id->flags & ~(uint32_t)(padded | (sample->transposed ? transposed : 0))) == 0;
+  if (n->op == xpwc_convolution && n->dims > 0) {
+    packed_so &= n->dims == 4 && (n->shape[3] > 1 || n->shape[0] > n->groups);
   }
-  switch (n->op) {
-    case xpwc_convolution: return packed_so && n->dims == 4 && (n->shape[3] > 1 || n->shape[0] > n->groups);
-    case xpwc_depthwise_convolution:
-      return packed_so && n->dims == 4 && n->groups == 1 && n->shape[1] == n->shape[2] && (n->shape[1] == 3 || n->shape[1] == 5);
-    case xpwc_deconvolution: return false;
-    default: return packed_so;
+  if (n->op == xpwc_depthwise_convolution && n->dims > 0) {
+    packed_so &= n->dims == 4 && n->groups == 1 && n->shape[1] == n->shape[2] && (n->shape[1] == 3 || n->shape[1] == 5);
   }
+  return packed_so;
 }
 
 // Returns the layout whose entries of a weight XNNPACK is seen to pack here, by evidence; -1 if none is known.
@@ -360,7 +351,7 @@ static int64_t asked_layout(struct xpwc_reader* r) {
   if (!r->stats.asked) {
     r->stats.asked = 1;
     r->here = -1;
-    struct sample all = no_sample;
+    struct sample all = {.ids_count = 0};
     const bool known = xpwc_probe_layout((uintptr_t)&all) == xnn_status_success && !all.packed.failed;
     const digest fingerprint = digest_and_free(&all.packed);
     for (uint32_t i = 0; known && i < r->layouts && r->here < 0; i++) {
@@ -381,44 +372,14 @@ static struct tensor** place_of(struct xpwc_reader* r, const void* data) {
   return at;
 }
 
+// Removes the tensor from its place, if there is one.
 static void remove_tensor(struct tensor** at) {
   struct tensor* t = *at;
-  *at = t->next;
-  free(t->label);
-  free(t->identities);
-  free(t);
-}
-
-// Puts a tensor, or a copy of one, into the place of another at its address. Returns NULL if there is no memory.
-static struct tensor* put_tensor(
-    struct xpwc_reader* r, const char* name, const void* data, size_t size, const struct tensor* original) {
-  const size_t before = strlen(r->model) + 1;
-  struct tensor* t = calloc(1, sizeof(*t));
-  char* label = malloc(before + strlen(name) + 2);
-  if (t == NULL || label == NULL) {
+  if (t != NULL) {
+    *at = t->next;
+    free(t->identities);
     free(t);
-    free(label);
-    return NULL;
   }
-  t->label = strcat(strcat(strcat(strcpy(label, r->model), " "), name), original == NULL ? "" : "#");
-  t->name = label + before;
-  t->data = data;
-  t->original = original == NULL ? data : original->original;
-  t->size = size;
-  r->bytes_named += size;
-  if (r->model[0] != 0) {
-    struct bytes b = {NULL, 0, 0, false};
-    append_text(&b, "sealed", 6);
-    append_text(&b, label, strlen(label));
-    t->stamp = digest_and_free(&b);
-  }
-  struct tensor** at = place_of(r, data);
-  if (*at != NULL) {
-    remove_tensor(at);
-  }
-  t->next = *at;
-  *at = t;
-  return t;
 }
 
 static int by_digest(const void* a, const void* b) { return memcmp(a, b, sizeof(digest)); }
@@ -443,6 +404,45 @@ static bool add_identity(struct tensor* t, const struct identity* id) {
   const digest all = digest_and_free(&b);
   t->packing = t->identities_count > 1 ? all : id->is;
   return !is_zero(all);
+}
+
+// Puts a tensor into the place of another at its address. It is packed in the ways of another: of one that was there, or
+// of one that it is a copy of. Returns NULL if there is no memory; then the place is empty, and it is packed.
+static struct tensor* put_tensor(
+    struct xpwc_reader* r, const char* name, const void* data, size_t size, const struct tensor* other) {
+  const bool copy = other != NULL && other->data != data;
+  const size_t name_size = strlen(name) + copy, model_size = strlen(r->model);
+  struct tensor* t = calloc(1, sizeof(*t) + name_size + 1);
+  bool put = t != NULL;
+  for (size_t i = 0; put && other != NULL && i < other->identities_count; i++) {
+    put = add_identity(t, &other->identities[i]);
+  }
+  if (put) {
+    strcat(strcpy(t->name, name), copy ? "#" : "");
+    t->data = data;
+    t->original = copy ? other->original : data;
+    t->size = size;
+    r->bytes_named += size;
+  }
+  if (put && model_size > 0) {
+    struct bytes b = {NULL, 0, 0, false};
+    append_text(&b, "sealed", 6);
+    append_u64(&b, model_size + 1 + name_size);
+    append(&b, r->model, model_size);
+    append(&b, " ", 1);
+    append(&b, t->name, name_size);
+    t->stamp = digest_and_free(&b);
+  }
+  if (!put) {
+    remove_tensor(&t);
+  }
+  struct tensor** at = place_of(r, data);
+  remove_tensor(at);
+  if (t != NULL) {
+    t->next = *at;
+    *at = t;
+  }
+  return t;
 }
 
 // Returns the digest of a tensor's content, or of what a copy is a copy of and how it was made: package xpwc, Alias. It is
@@ -511,16 +511,10 @@ static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
   return right;
 }
 
-// Reports whether a record is of this weight's content, by the stamps or by the digests.
-static bool has_content(const weight* w, const uint8_t* row, bool by_stamp) {
-  for (size_t i = 0; i < 2 && (i == 0 || w->bias != NULL); i++) {
-    struct tensor* t = i == 0 ? w->kernel : w->bias;
-    const bool stamped = !is_zero(t->stamp) && equal(t->stamp, digest_at(row + 84 + 32 * i));
-    if (!stamped && (by_stamp || !equal(content_of_tensor(t), digest_at(row + 100 + 32 * i)))) {
-      return false;
-    }
-  }
-  return true;
+// Reports whether what a record says of a tensor's content is right: its stamp, or its digest.
+static bool has_content(struct tensor* t, const uint8_t* says, bool by_stamp) {
+  const bool stamped = !is_zero(t->stamp) && equal(t->stamp, digest_at(says));
+  return stamped || (!by_stamp && equal(content_of_tensor(t), digest_at(says + 16)));
 }
 
 static bool is_text(const struct xpwc_reader* r, const uint8_t* at, const char* text) {
@@ -529,21 +523,24 @@ static bool is_text(const struct xpwc_reader* r, const uint8_t* at, const char* 
 }
 
 // Returns the record that answers a look-up under a layout, as decide.go has it; with packed, one that has these n bytes.
-// Returns NULL if there is none.
-static const uint8_t* find(struct xpwc_reader* r, const weight* w, uint32_t layout, const void* packed, size_t n) {
-  const struct tensor* k = w->kernel;
+// Returns NULL if there is none, or no layout.
+static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layout, const void* packed, size_t n) {
+  if (layout < 0 || r->stats.damaged) {
+    return NULL;
+  }
+  struct tensor* k = w->kernel;
   const char* bias = w->bias == NULL ? "" : w->bias->name;
   struct bytes b = {NULL, 0, 0, false};
-  append(&b, layout_at(r, layout), 16);
+  append(&b, layout_at(r, (uint32_t)layout), 16);
   append(&b, &k->packing, 16);
   append_u32(&b, w->fingerprint_id);
   append_u32(&b, (uint32_t)strlen(k->name));
   append(&b, k->name, strlen(k->name));
   append(&b, "\x01", w->bias != NULL ? 1 : 0);
   append(&b, bias, strlen(bias));
-  const uint64_t hash = hash64(b.data, b.failed ? 0 : b.size, 0);
+  const uint64_t hash = b.failed ? 0 : hash64(b.data, b.size, 0); // without memory, a search that finds little
   free(b.data);
-  for (int pass = 0; pass < 2 && !b.failed && !r->stats.damaged; pass++) {
+  for (int pass = 0; pass < 2; pass++) {
     for (uint64_t i = 0, number; i < r->slots && (number = u32(r->table + ((hash + i) & (r->slots - 1)) * 4)) != 0; i++) {
       const uint8_t* row = row_at(r, number - 1);
       const uint8_t flags = row[42];
@@ -556,8 +553,8 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, uint32_t layo
           packed != NULL // equal bytes are right, whatever they were packed from
               ? u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0
               : u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
-                    (!*served || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(w, row, pass == 0) &&
-                    has_right_size(r, w, u64(row + 8));
+                    (!*served || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(k, row + 84, pass == 0) &&
+                    (w->bias == NULL || has_content(w->bias, row + 116, pass == 0)) && has_right_size(r, w, u64(row + 8));
       if (right) {
         *served = true;
         return row;
@@ -568,9 +565,9 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, uint32_t layo
 }
 
 static weight weight_of(struct xpwc_reader* r, const struct xnn_weights_cache_look_up_key* key) {
-  weight w = {*place_of(r, key->kernel), NULL, false, key->seed, xpwc_fingerprint_id(key)};
+  weight w = {*place_of(r, key->kernel), NULL, key->seed, xpwc_fingerprint_id(key)};
   w.bias = key->bias == NULL ? NULL : *place_of(r, key->bias);
-  w.named = w.kernel != NULL && (key->bias == NULL || w.bias != NULL) && r->records > 0;
+  w.kernel = (key->bias != NULL && w.bias == NULL) || r->records == 0 ? NULL : w.kernel;
   return w;
 }
 
@@ -578,11 +575,9 @@ static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key*
   struct xpwc_reader* r = context;
   const weight w = weight_of(r, key);
   const uint8_t* found = NULL;
-  if (w.named && !r->finalized && r->bytes_named > XPWC_READER_LITTLE) {
-    const int64_t presumed = r->stats.asked ? -1 : presumed_layout(r, &w);
-    found = presumed < 0 ? NULL : find(r, &w, (uint32_t)presumed, NULL, 0);
-    const int64_t here = found != NULL || r->stats.damaged ? -1 : asked_layout(r);
-    found = here < 0 ? found : find(r, &w, (uint32_t)here, NULL, 0);
+  if (w.kernel != NULL && !r->finalized && !r->stats.damaged && r->bytes_named > XPWC_READER_LITTLE) {
+    found = find(r, &w, r->stats.asked ? -1 : presumed_layout(r, &w), NULL, 0);
+    found = found == NULL ? find(r, &w, asked_layout(r), NULL, 0) : found;
   }
   r->last_found = found == NULL ? NULL : r->map + u64(found);
   if (found == NULL) {
@@ -615,7 +610,7 @@ static size_t look_up_or_insert(
   }
   const weight w = weight_of(r, key);
   const uint8_t* found = NULL;
-  for (uint32_t i = 0; w.named && found == NULL && i < r->layouts && i < most_layouts; i++) {
+  for (uint32_t i = 0; w.kernel != NULL && found == NULL && i < r->layouts && i < most_layouts; i++) {
     found = find(r, &w, i, packed, size);
   }
   xpwc_count* count = found != NULL ? &r->stats.shared : &r->stats.packed;
@@ -638,12 +633,8 @@ static bool is_finalized(void* context) {
 static enum xnn_status alias_data(void* context, void* alias, void* original) {
   struct xpwc_reader* r = context;
   const struct tensor* of = *place_of(r, original);
-  struct tensor* t = of == NULL || alias == original ? NULL : put_tensor(r, of->name, alias, of->size, of);
-  for (size_t i = 0; t != NULL && i < of->identities_count; i++) {
-    if (!add_identity(t, &of->identities[i])) {
-      remove_tensor(place_of(r, alias)); // it is packed
-      t = NULL;
-    }
+  if (of != NULL && alias != original) {
+    put_tensor(r, of->name, alias, of->size, of); // without memory it is packed
   }
   return xnn_status_success;
 }
@@ -675,30 +666,34 @@ static xpwc_status open_cache(struct xpwc_reader* r, uint64_t size, const char* 
   }
   uint8_t slot[slot_size] = {0}; // of generation 0: there is none
   xpwc_status status = read_header(r, size == 0 ? (uint64_t)s.st_size - r->start : size, slot);
-  if (status != XPWC_STATUS_OK || u64(slot) == 0) {
-    return status;
+  if (status == XPWC_STATUS_OK && u64(slot) > 0) {
+    status = read_index(r, slot);
+    status = status == XPWC_STATUS_OK ? map_file(r) : status;
   }
-  status = read_index(r, slot);
-  return status == XPWC_STATUS_OK ? map_file(r) : status;
+  return status;
 }
 
 static xpwc_status open_file(int file, uint64_t offset, uint64_t size, const char* model, bool by_path, xpwc_reader** out) {
   struct xpwc_reader* r = calloc(1, sizeof(*r));
-  if (r == NULL) {
-    return XPWC_STATUS_OUT_OF_MEMORY;
+  xpwc_status status = XPWC_STATUS_OUT_OF_MEMORY;
+  if (r != NULL) {
+    xpwc_bare_provider_init(&r->provider, r, look_up, reserve_space, look_up_or_insert);
+    r->provider.callbacks.is_finalized = is_finalized;
+    xpwc_set_alias_data(&r->provider.callbacks, alias_data);
+    r->file = file;
+    r->start = offset;
+    status = open_cache(r, size, model, by_path);
   }
-  r->file = file;
-  r->start = offset;
-  const xpwc_status status = open_cache(r, size, model, by_path);
+  const int error = errno;
+  if (by_path) {
+    close(file);
+  }
   if (status != XPWC_STATUS_OK) {
     xpwc_reader_close(r);
-    return status;
   }
-  xpwc_bare_provider_init(&r->provider, r, look_up, reserve_space, look_up_or_insert);
-  r->provider.callbacks.is_finalized = is_finalized;
-  xpwc_set_alias_data(&r->provider.callbacks, alias_data);
-  *out = r;
-  return XPWC_STATUS_OK;
+  *out = status == XPWC_STATUS_OK ? r : NULL;
+  errno = error;
+  return status;
 }
 
 xpwc_status xpwc_reader_open(const char* path, const char* model, xpwc_reader** reader) {
@@ -707,29 +702,17 @@ xpwc_status xpwc_reader_open(const char* path, const char* model, xpwc_reader** 
   }
   *reader = NULL;
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // which waits for nobody where it is a pipe
-  if (file < 0) {
-    return XPWC_STATUS_SYSTEM_ERROR;
-  }
-  const xpwc_status status = open_file(file, 0, 0, model, true, reader);
-  const int error = errno;
-  close(file);
-  errno = error;
-  return status;
+  return file < 0 ? XPWC_STATUS_SYSTEM_ERROR : open_file(file, 0, 0, model, true, reader);
 }
 
 xpwc_status xpwc_reader_open_fd(int descriptor, uint64_t offset, uint64_t size, const char* model, xpwc_reader** reader) {
-  if (reader == NULL) {
-    return XPWC_STATUS_INVALID_ARGUMENT;
-  }
-  *reader = NULL;
-  return open_file(descriptor, offset, size, model, false, reader);
+  return reader == NULL ? XPWC_STATUS_INVALID_ARGUMENT : open_file(descriptor, offset, size, model, false, reader);
 }
 
 void xpwc_reader_close(xpwc_reader* r) {
   if (r == NULL) {
     return;
   }
-  const int error = errno;
   for (void** block = r->blocks; block != NULL; block = r->blocks) {
     r->blocks = *block;
     free(block);
@@ -742,17 +725,15 @@ void xpwc_reader_close(xpwc_reader* r) {
   free(r->sizes.data);
   free(r->shown.data);
   free(r->zeros.bytes);
-  free(r->served);
   free(r->index);
   if (r->map != NULL) {
     munmap(r->map - r->before, r->before + (size_t)r->end);
   }
   free(r);
-  errno = error;
 }
 
-xpwc_status xpwc_reader_name(
-    xpwc_reader* r, const char* name, const void* data, size_t size, const struct xpwc_packing* packing) {
+static xpwc_status name_tensor(
+    xpwc_reader* r, const char* name, const void* data, size_t size, const struct xpwc_packing* packing, bool as_sealed) {
   if (r == NULL || name == NULL || (data == NULL && size > 0) || (packing != NULL && !is_packing(packing))) {
     return XPWC_STATUS_INVALID_ARGUMENT;
   }
@@ -761,38 +742,27 @@ xpwc_status xpwc_reader_name(
   }
   struct tensor* t = *place_of(r, data);
   if (t == NULL || strcmp(t->name, name) != 0 || t->size != size) {
-    t = put_tensor(r, name, data, size, NULL);
+    t = put_tensor(r, name, data, size, as_sealed ? t : NULL); // which of several names is meant nobody says
   }
   struct identity id;
-  const bool put = t != NULL && (packing == NULL || (identify(packing, &id) && add_identity(t, &id)));
+  bool put = t != NULL && (packing == NULL || (identify(packing, &id) && add_identity(t, &id)));
+  for (uint64_t i = 0; put && as_sealed && r->model[0] != 0 && i < r->records; i++) {
+    const struct identity sealed = {digest_at(row_at(r, i) + 68), family_at(row_at(r, i) + 43), 0};
+    put = !equal(t->stamp, digest_at(row_at(r, i) + 84)) || add_identity(t, &sealed);
+  }
+  if (!put) {
+    remove_tensor(place_of(r, data)); // not all is known of it: it is packed
+  }
   return put ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
 }
 
+xpwc_status xpwc_reader_name(
+    xpwc_reader* r, const char* name, const void* data, size_t size, const struct xpwc_packing* packing) {
+  return name_tensor(r, name, data, size, packing, false);
+}
+
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* r, const char* name, const void* data, size_t size) {
-  struct tensor* known = r == NULL ? NULL : *place_of(r, data);
-  struct tensor before = {0}; // the ways to pack what is at the address under another name: which is meant nobody says
-  if (known != NULL && name != NULL && !r->finalized) {
-    before = *known;
-    known->identities = NULL;
-    known->identities_count = known->known_ways = 0;
-  }
-  xpwc_status status = xpwc_reader_name(r, name, data, size, NULL);
-  for (size_t i = 0; status == XPWC_STATUS_OK && i < before.identities_count; i++) {
-    status = add_identity(*place_of(r, data), &before.identities[i]) ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
-  }
-  for (uint64_t i = 0; status == XPWC_STATUS_OK && r->model[0] != 0 && i < r->records; i++) {
-    struct tensor* t = *place_of(r, data);
-    const struct identity id = {digest_at(row_at(r, i) + 68), family_at(row_at(r, i) + 43), 0};
-    const bool added = !equal(t->stamp, digest_at(row_at(r, i) + 84)) || add_identity(t, &id);
-    status = added ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
-  }
-  if (status == XPWC_STATUS_OUT_OF_MEMORY && *place_of(r, data) != NULL) {
-    remove_tensor(place_of(r, data)); // not all ways are known: it is packed
-  }
-  if (before.identities_count > 0) {
-    free(before.identities);
-  }
-  return status;
+  return name_tensor(r, name, data, size, NULL, true);
 }
 
 xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* r) { return &r->provider.callbacks; }
