@@ -55,7 +55,8 @@ func (s *Session) finalize() (lost error) {
 		}
 	}
 	s.sources, s.newSources, s.unfilled, s.asked = nil, entries.Stock[source]{}, nil, weight{} // there may be a million
-	s.note(errors.Join(s.computed.drop(), s.desk.Close()))
+	s.note(s.computed.drop())
+	s.desk.Leave()
 	s.onDesk = nil
 	s.addresses = nil
 	s.provider.finalize()

@@ -11,6 +11,7 @@ import (
 	"xpwc/internal/digest"
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/packing"
 )
@@ -78,13 +79,16 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		if t.Size < 0 {
 			return fmt.Errorf("its size is %d", t.Size)
 		}
-		memory, err := computed.alloc(uint64(t.Size) + sourceSlack)
+		size := uint64(t.Size) + sourceSlack
+		if s.refill = t.Refill && s.digestWith != nil && !fitsArena(size); s.refill {
+			size = format.AlignUp(size, osdisk.DeskUnit)
+		}
+		memory, err := computed.alloc(size)
 		if err != nil {
 			return err
 		}
 		s.own().memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
-	s.refill = t.Refill && s.digestWith != nil && !fitsArena(uint64(t.Size)+sourceSlack)
 	if stamp := t.Identity.Stamp; stamp != "" {
 		s.is.Stamp = digest.OfStrings(t.Identity.Source, stamp)
 	}
@@ -178,9 +182,7 @@ func (s *Session) fillToPack(src *source) error {
 // fillToStay computes the content of a tensor in memory of its own.
 func (s *Session) fillToStay(src *source) error {
 	if src.presence == away {
-		if err := s.desk.Leave(src.has().memory.Data()); err != nil {
-			return src.lose(err)
-		}
+		s.desk.Leave()
 		src.presence = absent
 	}
 	return src.fill()

@@ -1,81 +1,56 @@
 package osdisk
 
 import (
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
+// DeskUnit is what the sizes of memory that a [Desk] is moved to are multiples of.
+const DeskUnit = 512 << 10
+
 // A Desk is memory that has one address after another: whoever must write much at many addresses, and needs it at one
 // at a time, takes page faults for one of them. The zero value is ready. It is for one goroutine at a time.
 type Desk struct {
-	f    *os.File
-	size int64
-	at   []byte
+	units [][]byte // where each is, in memory that the desk was moved to
 }
 
-// Move has the desk's memory at b, whole pages of private memory that are their owner's, who gives them back as before,
-// and makes no use of what is in them. It reports whether it does; else b is as it was. There is then what was written
-// at other addresses: those must not be used any more, until the desk is moved there or leaves them. After an error
-// there may be no memory at b.
+// Move has the desk at b: private memory of an owner who gives it back as before, and makes no use of what is in it. It
+// reports whether the desk is there; else b is memory as before. What was written at other addresses is not there any
+// more. After an error there may be no memory at b.
 func (d *Desk) Move(b []byte) (moved bool, err error) {
-	if d.reserve(int64(len(b))) != nil {
-		return false, nil
+	for i := range len(b) / DeskUnit {
+		to := b[i*DeskUnit:][:DeskUnit]
+		if i == len(d.units) {
+			d.units = append(d.units, to)
+			continue
+		}
+		from := d.units[i]
+		if unsafe.SliceData(from) == unsafe.SliceData(to) {
+			continue
+		}
+		if moveMemory(from, to) != nil { // before Linux 5.7, or short of memory
+			d.Leave()
+			return false, mapPrivate(to) // the system may have unmapped it by then
+		}
+		d.units[i] = to
 	}
-	giveBack(d.at) // else the system counts it as memory of this process at each address
-	d.at = nil
-	if err := mapAt(b, int(d.f.Fd()), unix.MAP_SHARED); err != nil {
-		return false, d.Leave(b) // the system may have unmapped b by then
-	}
-	d.at = b
-	_ = Supply(b) // no more than a hint
 	return true, nil
 }
 
-// Leave gives b, where the desk has been, private memory of its own again, of zeros. After an error there may be none.
-func (d *Desk) Leave(b []byte) error {
-	if unsafe.SliceData(b) == unsafe.SliceData(d.at) {
-		d.at = nil
-	}
-	return mapAt(b, -1, unix.MAP_PRIVATE|unix.MAP_ANON)
-}
+// Leave has what is on the desk stay where it is. The desk has other memory from then on.
+func (d *Desk) Leave() { d.units = nil }
 
-// reserve has the desk's memory be there, so that a system that has none left says so here, and not by a signal later.
-func (d *Desk) reserve(size int64) error {
-	if size <= d.size {
-		return nil
-	}
-	if err := withinFileSizeLimit(size); err != nil {
-		return err
-	}
-	if d.f == nil {
-		fd, err := unix.MemfdCreate("xpwc-desk", unix.MFD_CLOEXEC)
-		if err != nil {
-			return err
-		}
-		d.f = os.NewFile(uintptr(fd), "xpwc-desk")
-	}
-	if err := preallocate(d.f, d.size, size-d.size); err != nil {
-		return err
-	}
-	d.size = size
-	return nil
-}
-
-// mapAt maps the beginning of a file, or private memory, in place of b.
-func mapAt(b []byte, fd, flags int) error {
-	_, err := unix.MmapPtr(fd, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)),
-		unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_FIXED)
+// moveMemory has the pages of private memory at another address, and new ones of zeros where they were.
+func moveMemory(from, to []byte) error {
+	_, err := unix.MremapPtr(unsafe.Pointer(unsafe.SliceData(from)), DeskUnit, unsafe.Pointer(unsafe.SliceData(to)),
+		DeskUnit, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED|unix.MREMAP_DONTUNMAP)
 	return err
 }
 
-// Close gives the desk up: its memory stays where it is until that is unmapped.
-func (d *Desk) Close() error {
-	if d.f == nil {
-		return nil
-	}
-	f := d.f
-	*d = Desk{}
-	return f.Close()
+// mapPrivate maps new private memory in place of b.
+func mapPrivate(b []byte) error {
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED)
+	return err
 }

@@ -20,14 +20,14 @@ func populateCached(*os.File, int64, []byte) error { return errors.ErrUnsupporte
 // Supply gives a part of a written mapping, or of private memory, its pages.
 func Supply([]byte) error { return errors.ErrUnsupported }
 
+// DeskUnit is what the sizes of memory that a [Desk] is moved to are multiples of.
+const DeskUnit = 1
+
 // A Desk is memory that has one address after another. This system has none.
 type Desk struct{}
 
 // Move moves nothing.
 func (*Desk) Move([]byte) (moved bool, err error) { return false, nil }
 
-// Leave is not called.
-func (*Desk) Leave([]byte) error { return nil }
-
-// Close has nothing to give up.
-func (*Desk) Close() error { return nil }
+// Leave has nothing to leave.
+func (*Desk) Leave() {}
