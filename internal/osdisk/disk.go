@@ -202,8 +202,6 @@ func (d *Disk) Replaced() (bool, error) { return replaced(d.File, d.path) }
 
 func (d *Disk) CopiesUp() bool { return copiesUp(d.File) }
 
-func (d *Disk) Moved(path string) { d.path = path }
-
 func (d *Disk) Reader() (store.Reader, error) {
 	f, err := duplicate(d.File)
 	if err != nil {

@@ -55,10 +55,8 @@ type File interface {
 	// TryLock takes the writer's lock unless another process has it.
 	TryLock() (bool, error)
 	Unlock() error
-	// Replaced reports whether the path the file was opened under now leads to another file, or to none. Moved says
-	// that the file was renamed.
+	// Replaced reports whether the path the file was opened under now leads to another file, or to none.
 	Replaced() (bool, error)
-	Moved(path string)
 	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a
 	// lower layer.
 	CopiesUp() bool

@@ -1,6 +1,9 @@
 package store
 
-import "sync/atomic"
+import (
+	"errors"
+	"sync/atomic"
+)
 
 // A Region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
 // address of what lies in it is what XNNPACK holds, so it never moves.
@@ -17,6 +20,9 @@ type Region struct {
 	used   int          // bytes from the beginning that were reserved
 	read   bool         // see Commit.Reads
 	lost   atomic.Bool  // a flush failed while something could be packed into it
+
+	reader    Reader // of the file, or nil
+	readerErr error  // why there is none
 }
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
@@ -37,6 +43,10 @@ func (r *Region) Data() []byte { return r.data }
 // File returns the identity of the file that the region was mapped from, zero for anonymous memory.
 func (r *Region) File() [16]byte { return r.file }
 
+// Reader returns what reads the file that the region was loaded from, whatever becomes of the store, for who has a
+// reference to the region. It is nil if the store was not asked for it, or, with the error, it could not be opened.
+func (r *Region) Reader() (Reader, error) { return r.reader, r.readerErr }
+
 // Offset returns where in that file the region begins.
 func (r *Region) Offset() uint64 { return r.offset }
 
@@ -55,7 +65,11 @@ func (r *Region) Release() error {
 	if r.refs.Add(-1) > 0 {
 		return nil
 	}
-	return r.unmap()
+	err := r.unmap()
+	if r.reader != nil {
+		err = errors.Join(err, r.reader.Close())
+	}
+	return err
 }
 
 // PopulateCached has bytes of the region mapped if nearly all of them are in the page cache. Who has a reference may

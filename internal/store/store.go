@@ -67,6 +67,7 @@ const (
 // Options say how a store treats its file.
 type Options struct {
 	Prefetch bool // all of it is read when it is loaded
+	Verify   bool // what is loaded is opened once more, to be verified: see Region.Reader
 }
 
 // New returns a store that has not loaded its file.
@@ -114,9 +115,6 @@ func (st *Store) Base() *Region { return st.base }
 
 // HasFile reports whether a cache file is open.
 func (st *Store) HasFile() bool { return st.disk != nil }
-
-// Reader opens the file once more, to be read whatever becomes of the store.
-func (st *Store) Reader() (Reader, error) { return st.disk.Reader() }
 
 // Load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
 // processes never write. It leaves the store empty, without an error, when there is no file. format.ErrDamaged,
@@ -205,6 +203,9 @@ func (st *Store) reload() error {
 	st.id, st.slot, st.index = h.ID, slot, index
 	st.base = newRegion(m, 0, h.ID)
 	st.base.sealed = true
+	if st.options.Verify {
+		st.base.reader, st.base.readerErr = st.disk.Reader()
+	}
 	return nil
 }
 

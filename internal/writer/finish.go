@@ -78,7 +78,6 @@ func (u *User) Finish(end Ending) (changed, lost error) {
 	changed, lost = u.conclude(end)
 	u.endSupply()
 	u.pins.Wait()
-	u.w.beginVerifying()
 	return changed, lost
 }
 
@@ -102,6 +101,7 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 	}
 	w.noteLocked(end.Errors)
 	w.mapSoonLocked()
+	w.verifySoonLocked()
 	if u.packs {
 		w.leaveLocked(u)
 		w.commitSoonLocked() // and the lock is given up after it

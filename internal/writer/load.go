@@ -138,6 +138,8 @@ func (w *Writer) noticeLocked(now loaded) {
 	}
 	if now.index != nil {
 		w.entries.Expect(min(now.index.Len(), manyEntries))
+		_, err := now.base.Reader()
+		w.noteLocked(err) // what is used of the file is not verified
 	}
 }
 

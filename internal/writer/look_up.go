@@ -80,21 +80,12 @@ type Judge interface {
 // it from then on. Of the others nothing but what is known may be used: they may be given up. If the loaded index is to
 // be asked first, nothing is decided and it is returned, for Survey.
 func (u *User) LookUp(q *Query, j Judge) (hit int, among []View, ask *format.Index) {
-	hit, among, ask, unread := u.lookUp(q, j)
-	if unread != nil {
-		u.w.openToVerify(unread)
-	}
-	return hit, among, ask
-}
-
-// lookUp also returns the index that openToVerify is to be called with, or nil.
-func (u *User) lookUp(q *Query, j Judge) (hit int, among []View, ask, unread *format.Index) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
 	candidates, index := w.candidatesLocked(q)
 	if index != nil {
-		return -1, nil, index, nil
+		return -1, nil, index
 	}
 	among = q.room[:0]
 	for _, e := range candidates {
@@ -104,7 +95,7 @@ func (u *User) lookUp(q *Query, j Judge) (hit int, among []View, ask, unread *fo
 		u.useLocked(candidates[hit])
 		w.figures.Hits.add(len(candidates[hit].Data))
 	}
-	return hit, among, nil, w.verifier.unread()
+	return hit, among, nil
 }
 
 // Hold is Candidates for whoever is going to read their bytes: each has one more reference to its memory, to be given

@@ -98,10 +98,10 @@ func (p Probe) AwaitVerified() {
 // AwaitMapped returns when nothing more is mapped in the background.
 func (p Probe) AwaitMapped() { p.await(func() bool { return p.w.mapper.running }) }
 
-// Verifies reports whether the verifier has a file to read, and whether it is going to run.
-func (p Probe) Verifies() (file, due bool) {
+// Verifies reports whether the verifier is going to run.
+func (p Probe) Verifies() (due bool) {
 	w := p.w
 	w.mu.Lock()
 	defer w.unlock()
-	return w.verifier.file != nil, w.verifier.timer != nil
+	return w.verifier.timer != nil
 }

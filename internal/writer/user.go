@@ -40,7 +40,6 @@ func (h *Handle) NewUser(expected int) (*User, error) {
 	}
 	u := &User{w: w, handle: h, used: make([]*entries.Entry, 0, expected)}
 	w.users[u] = true
-	w.verifier.putOff()
 	return u, nil
 }
 

@@ -6,16 +6,12 @@ import (
 	"time"
 
 	"xpwc/internal/entries"
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
-// Payloads are verified when the first inference is likely over: reading them takes the memory's bandwidth from it,
-// and the disk's. A session that begins or is finalized puts it off, but not for ever.
-const (
-	verifyPause  = time.Second
-	verifyWithin = 10 * time.Second
-)
+// verifyPause is how long after a session was finalized its payloads are verified: when the first inference is likely
+// over. Reading them takes the memory's bandwidth from it, and the disk's.
+const verifyPause = time.Second
 
 // What is hashed at a time, at most, unless one payload is larger.
 const (
@@ -30,139 +26,62 @@ const stopPatience = 100 * time.Millisecond
 // A verifier has the payloads of the file that sessions use hashed in the background. Its writer's mu guards it.
 type verifier struct {
 	waiting []queued
-	hashing []queued
-	file    *sharedReader // of the loaded index, or nil
+	hashing []queued // of one region, to which the goroutine has a reference
 
-	timer   *time.Timer // starts the goroutine, or nil
-	running bool        // the goroutine
-	due     time.Time
-	latest  time.Time     // of due
+	timer   *time.Timer   // starts the goroutine, or nil
+	running bool          // the goroutine
 	pause   time.Duration // verifyPause, but in tests
 	stop    int32         // 1 when the cache is closed; atomic
 }
 
-// A queued entry is to be verified, with what the file has for it.
+// A queued entry is to be verified, with where it lies in the file that its region was mapped from: it may move.
 type queued struct {
 	entry  *entries.Entry
-	reader *sharedReader
-	offset uint64 // in the file that is read: the entry may move
+	offset uint64
 }
-
-// A sharedReader is closed when no payload refers to it.
-type sharedReader struct {
-	store.Reader // nil until it is opened
-	index        *format.Index
-	uses         int
-}
-
-// Release closes the file.
-func (r *sharedReader) Release() error { return r.Close() }
 
 // verifyLaterLocked queues an entry that a session uses, if it is one of the file that nothing was compared with yet.
 func (w *Writer) verifyLaterLocked(e *entries.Entry) {
-	if !w.options.Background || e.Verified || e.Queued || !e.Listed(w.loaded.id) {
+	if reader, _ := e.Region.Reader(); reader == nil || e.Verified || e.Queued || !e.Listed(w.loaded.id) {
 		return
 	}
-	v := &w.verifier
-	if v.file == nil || v.file.index != w.loaded.index {
-		v.file = &sharedReader{index: w.loaded.index}
-	}
-	v.file.uses++
 	e.Queued = true
-	v.waiting = append(entries.Roomier(v.waiting, manyEntries/8), queued{e, v.file, e.Record.Offset})
+	v := &w.verifier
+	v.waiting = append(entries.Roomier(v.waiting, manyEntries/8), queued{e, e.Record.Offset})
 }
 
 // wanted reports whether there is a reason to verify an entry that was queued.
-func (q *queued) wanted() bool {
+func (q queued) wanted() bool {
 	return q.entry.Sessions > 0 && !q.entry.Verified && q.entry.Withheld == nil
 }
 
-// beginVerifying begins to verify what is queued, unless that has begun.
-func (w *Writer) beginVerifying() {
-	w.openUnread()
-	w.mu.Lock()
-	defer w.unlock()
+// verifySoonLocked begins to verify what is queued in a moment, unless that has begun.
+func (w *Writer) verifySoonLocked() {
 	v := &w.verifier
 	w.dropUnwantedLocked()
-	if len(v.waiting) == 0 {
-		return
-	}
-	if !v.running && v.timer == nil {
-		v.latest = time.Now().Add(verifyWithin)
+	if len(v.waiting) > 0 && !v.running && v.timer == nil {
 		v.timer = time.AfterFunc(v.pause, w.verify)
-	}
-	v.putOff()
-}
-
-// openUnread opens the file that is yet to be opened to be verified, if there is one.
-func (w *Writer) openUnread() {
-	var unread *format.Index
-	w.locked(func() { unread = w.verifier.unread() })
-	if unread != nil {
-		w.openToVerify(unread)
-	}
-}
-
-// unread returns the loaded index if payloads of it are queued, and the file is yet to be opened to read them.
-func (v *verifier) unread() *format.Index {
-	if v.file != nil && v.file.Reader == nil {
-		return v.file.index
-	}
-	return nil
-}
-
-// openToVerify opens the file that an index was loaded from once more, so that it can be read whatever becomes of it.
-// If that is not the loaded one any more, what was queued is not verified: no further session is given it.
-func (w *Writer) openToVerify(index *format.Index) {
-	st := w.file.take()
-	defer w.file.give()
-	var r store.Reader
-	if st.Index() == index {
-		var err error
-		r, err = st.Reader()
-		w.note(err) // the next session that uses it tries again
-	}
-	w.mu.Lock()
-	defer w.unlock()
-	f := w.verifier.file
-	switch {
-	case f == nil || f.index != index || f.Reader != nil: // somebody else has
-		if r != nil {
-			w.freed = append(w.freed, &sharedReader{Reader: r})
-		}
-	case r != nil:
-		f.Reader = r
-	default:
-		w.verifier.file = nil
-		w.dropUnwantedLocked()
-	}
-}
-
-// putOff leaves the machine to whoever loads a model, or runs it first.
-func (v *verifier) putOff() {
-	v.due = time.Now().Add(v.pause)
-	if v.due.After(v.latest) {
-		v.due = v.latest
 	}
 }
 
 // verify is the verifier's goroutine.
 func (w *Writer) verify() {
 	for {
-		w.openUnread()
-		payloads, reader := w.toVerify()
-		if len(payloads) == 0 {
+		payloads, region := w.toVerify()
+		if region == nil {
 			return
 		}
+		reader, _ := region.Reader()
 		store.Hash(reader, payloads, &w.verifier.stop)
-		if w.verified(payloads) {
+		if w.verified(payloads, region) {
 			w.commitAtOnce() // so that the file is rid of it
 		}
 	}
 }
 
-// toVerify takes from the queue what is hashed next: payloads of one file. There are none if the goroutine is to end.
-func (w *Writer) toVerify() (payloads []store.Payload, reader *sharedReader) {
+// toVerify takes from the queue what is hashed next: payloads in one region, with a reference to it. There is none if
+// the goroutine is to end.
+func (w *Writer) toVerify() (payloads []store.Payload, region *store.Region) {
 	w.mu.Lock()
 	defer w.unlock()
 	v := &w.verifier
@@ -171,36 +90,30 @@ func (w *Writer) toVerify() (payloads []store.Payload, reader *sharedReader) {
 	}
 	v.timer, v.running = nil, true
 	w.dropUnwantedLocked()
-	if pause := time.Until(v.due); len(v.waiting) > 0 && w.phase == open {
-		if pause <= 0 {
-			return v.take()
-		}
-		v.timer = time.AfterFunc(pause, w.verify)
+	if len(v.waiting) > 0 && w.phase == open {
+		return v.take()
 	}
 	v.running = false
 	w.changed.Broadcast()
 	return nil, nil
 }
 
-// dropUnwantedLocked takes out of the queue what need not be verified any more, or cannot, and gives up files that
-// nothing is left of.
+// dropUnwantedLocked takes out of the queue what need not be verified any more.
 func (w *Writer) dropUnwantedLocked() {
 	v := &w.verifier
 	v.waiting = slices.DeleteFunc(v.waiting, func(q queued) bool {
-		if q.wanted() && (q.reader.Reader != nil || q.reader == v.file) {
-			return false
-		}
-		w.dequeueLocked(q)
-		return true
+		q.entry.Queued = q.wanted()
+		return !q.entry.Queued
 	})
 }
 
 // take moves from the queue what is hashed next, and returns it.
-func (v *verifier) take() (payloads []store.Payload, reader *sharedReader) {
+func (v *verifier) take() (payloads []store.Payload, region *store.Region) {
+	region = v.waiting[0].entry.Region.Retain()
 	size := uint64(0)
 	for _, q := range v.waiting[:min(verifiedTogether, len(v.waiting))] {
 		size += q.entry.Record.Size
-		if q.reader != v.waiting[0].reader || len(payloads) > 0 && size > verifiedBytesTogether {
+		if q.entry.Region != region || len(payloads) > 0 && size > verifiedBytesTogether {
 			break
 		}
 		payloads = append(payloads, store.Payload{Offset: q.offset, Size: q.entry.Record.Size})
@@ -208,48 +121,31 @@ func (v *verifier) take() (payloads []store.Payload, reader *sharedReader) {
 	n := len(payloads)
 	v.hashing = slices.Clone(v.waiting[:n])
 	v.waiting = slices.Delete(v.waiting, 0, n)
-	return payloads, v.hashing[0].reader
-}
-
-// dequeueLocked ends what an entry was queued for.
-func (w *Writer) dequeueLocked(q queued) {
-	q.entry.Queued = false
-	q.reader.uses--
-	if q.reader.uses > 0 {
-		return
-	}
-	if w.verifier.file == q.reader {
-		w.verifier.file = nil
-	}
-	if q.reader.Reader != nil {
-		w.freed = append(w.freed, q.reader)
-	}
+	return payloads, region
 }
 
 // verified compares what the file has with what was committed, and reports whether something is damaged.
-func (w *Writer) verified(payloads []store.Payload) (found bool) {
+func (w *Writer) verified(payloads []store.Payload, region *store.Region) (found bool) {
 	w.mu.Lock()
 	defer w.unlock()
 	v := &w.verifier
-	v.latest = time.Now().Add(verifyWithin)
 	was := w.figures.DamagedPayloads
 	for i, q := range v.hashing {
 		if p := &payloads[i]; w.phase == open && p.State != store.NotHashed {
 			w.judgeLocked(q.entry, p.State == store.Hashed && p.Sum == q.entry.Record.Sum)
 		}
-		w.dequeueLocked(q)
+		q.entry.Queued = false
 	}
 	v.hashing = nil
+	w.freed = append(w.freed, region)
 	return w.figures.DamagedPayloads > was
 }
 
 // unverified counts what open sessions use and the verifier has yet to come to.
 func (v *verifier) unverified() (n Count) {
-	for _, queue := range [][]queued{v.hashing, v.waiting} {
-		for _, q := range queue {
-			if q.wanted() {
-				n.add(len(q.entry.Data))
-			}
+	for _, q := range slices.Concat(v.hashing, v.waiting) {
+		if q.wanted() {
+			n.add(len(q.entry.Data))
 		}
 	}
 	return n

@@ -22,14 +22,13 @@ import (
 
 // Options say how a cache treats its file.
 type Options struct {
-	Path       string        // what the cache is called; without files it is in memory
-	ReadOnly   bool          // nothing is written
-	Strict     bool          // what is wrong with the file is an error
-	Repack     bool          // each payload is compared with a packing
-	Background bool          // payloads are verified in the background
-	MaxBytes   int64         // of the file, or 0
-	Wait       time.Duration // for another process that writes
-	Store      store.Options
+	Path     string        // what the cache is called; without files it is in memory
+	ReadOnly bool          // nothing is written
+	Strict   bool          // what is wrong with the file is an error
+	Repack   bool          // each payload is compared with a packing
+	MaxBytes int64         // of the file, or 0
+	Wait     time.Duration // for another process that writes
+	Store    store.Options // with Verify, payloads are verified in the background
 
 	// Describe returns the layouts of records, with what is said of each. known are those that the file says so far.
 	Describe func(known []format.Layout, records []format.Record) []format.Layout
