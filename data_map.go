@@ -15,6 +15,9 @@ type DataMap interface {
 	Tensor(name string) (Tensor, error)
 }
 
+// ErrUnknownTensor: the data map has no tensor of that name.
+var ErrUnknownTensor = errors.New("unknown tensor")
+
 // A Tensor is an unpacked tensor as a [DataMap] gives it. Its content is either there (Data) or computed when packing
 // is about to read it (Size and Fill).
 type Tensor struct {

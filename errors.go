@@ -14,8 +14,6 @@ import (
 // Errors that callers test for with errors.Is. What is returned wraps them with the path or name concerned.
 // ErrNotCache, ErrDamaged, ErrForeign and ErrVersion are also those of packages cachefile and registry.
 var (
-	// ErrUnknownTensor: the data map has no tensor of that name.
-	ErrUnknownTensor = errors.New("unknown tensor")
 	// ErrNoDataMap: Session.Load on a session that was made without a data map.
 	ErrNoDataMap = errors.New("the session has no data map; give NewSession one")
 	// ErrShape: PackedAs says of a tensor that it is a kernel of another size.

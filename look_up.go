@@ -9,7 +9,6 @@ import (
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/writer"
-	"xpwc/packing"
 )
 
 // notFound is what look_up answers for what is not in the cache: SIZE_MAX (xnnpack.h).
@@ -122,11 +121,11 @@ type weight struct {
 
 // answer returns the entry that this session's look-up or packing of the weight gave, or nil.
 func (w *weight) answer() *entries.Entry {
-	if w.kernel.answer.same(w) {
+	if w.is(&w.kernel.answer) {
 		return w.kernel.answer.entry
 	}
 	for _, a := range w.kernel.has().answers {
-		if a.same(w) {
+		if w.is(&a) {
 			return a.entry
 		}
 	}
@@ -135,13 +134,13 @@ func (w *weight) answer() *entries.Entry {
 
 func (w *weight) setAnswer(e *entries.Entry) {
 	first := &w.kernel.answer
-	if first.entry == nil || first.same(w) {
+	if first.entry == nil || w.is(first) {
 		*first = answer{w.bias, e, w.Seed}
 		return
 	}
 	more := w.kernel.own()
 	for i := range more.answers {
-		if a := &more.answers[i]; a.same(w) {
+		if a := &more.answers[i]; w.is(a) {
 			a.entry = e
 			return
 		}
@@ -149,15 +148,8 @@ func (w *weight) setAnswer(e *entries.Entry) {
 	more.answers = append(more.answers, answer{w.bias, e, w.Seed})
 }
 
-// An answer is the entry that a look-up or packing of a kernel gave, which has its key, with the rest of what was
-// looked up.
-type answer struct {
-	bias  *source
-	entry *entries.Entry // nil if there is none
-	seed  uint32
-}
-
-func (a *answer) same(w *weight) bool {
+// is reports whether an answer is one about the weight.
+func (w *weight) is(a *answer) bool {
 	return a.entry != nil && a.bias == w.bias && a.seed == w.Seed &&
 		a.entry.Record.FingerprintID == w.Key.FingerprintID && a.entry.Record.Packing == w.Key.Packing
 }
@@ -463,15 +455,6 @@ func (w *weight) checkSize(packed []byte) error {
 		}
 	}
 	return unsaid
-}
-
-// leastBytes returns how many bytes a packing has at least, or one of what XNNPACK has copied, which may be a
-// conversion.
-func leastBytes(g packing.Geometry, copied bool) uint64 {
-	if copied {
-		g.Flags |= packing.HalfPrecision
-	}
-	return g.LeastBytes()
 }
 
 func short(n, least uint64) error {

@@ -89,3 +89,12 @@ func (p *packedAs) describe(r *format.Record, n int, copied bool) {
 		r.LeastSize = 0
 	}
 }
+
+// leastBytes returns how many bytes a packing has at least, or one of what XNNPACK has copied, which may be a
+// conversion.
+func leastBytes(g packing.Geometry, copied bool) uint64 {
+	if copied {
+		g.Flags |= packing.HalfPrecision
+	}
+	return g.LeastBytes()
+}

@@ -43,6 +43,14 @@ type source struct {
 	apart      *apart                 // or nil
 }
 
+// An answer is the entry that a look-up or packing of a kernel gave, which has its key, with the rest of what was
+// looked up.
+type answer struct {
+	bias  *source
+	entry *entries.Entry // nil if there is none
+	seed  uint32
+}
+
 // A presence says whether a source's content is where XNNPACK knows it.
 type presence uint8
 
