@@ -100,7 +100,7 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 		w.noteLocked(u.identifyLocked(e))
 	}
 	w.noteLocked(end.Errors)
-	w.mapSoonLocked()
+	w.mapAheadLocked(u.used)
 	w.verifySoonLocked()
 	if u.packs {
 		w.leaveLocked(u)

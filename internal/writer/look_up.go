@@ -195,7 +195,6 @@ func (u *User) useLocked(e *entries.Entry) {
 	case e.Sessions > 1:
 	case e.Reason == "":
 		w.figures.MappedBytes += int64(len(e.Data))
-		w.mapLaterLocked(e)
 	default:
 		w.figures.PrivateBytes += int64(len(e.Data))
 	}

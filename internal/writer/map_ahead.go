@@ -20,71 +20,39 @@ const (
 	mappedApart = 64 << 10
 )
 
-// A mapper has packed weights that sessions use mapped by a goroutine. Its writer's mu guards it.
-type mapper struct {
-	waiting []stretch
-	running bool  // the goroutine
-	stop    int32 // 1 when the cache is closed; atomic
-}
-
 // A stretch is memory of a region, to which it holds a reference.
 type stretch struct {
 	region   *store.Region
 	from, to int
 }
 
-// mapLaterLocked queues an entry's bytes in the file.
-func (w *Writer) mapLaterLocked(e *entries.Entry) {
-	if !e.Listed(w.loaded.id) || e.Region.File() != e.File || w.options.Store.Prefetch {
+// mapAheadLocked begins to map what a session uses of the file, each entry once for a process.
+func (w *Writer) mapAheadLocked(used []*entries.Entry) {
+	if w.options.Store.Prefetch || runtime.GOMAXPROCS(0) == 1 {
 		return
 	}
-	from := int(e.Record.Offset - e.Region.Offset())
-	to := from + len(e.Data)
-	m := &w.mapper
-	if n := len(m.waiting); n > 0 {
-		if last := &m.waiting[n-1]; last.region == e.Region && from >= last.to && from-last.to < mappedApart {
-			last.to = to
-			return
+	var all []stretch
+	for _, e := range used {
+		if e.Ahead || !e.Listed(w.loaded.id) || e.Region.File() != e.File {
+			continue
+		}
+		e.Ahead = true
+		from := int(e.Record.Offset - e.Region.Offset())
+		to := from + len(e.Data)
+		if n := len(all) - 1; n >= 0 && all[n].region == e.Region && from >= all[n].to && from-all[n].to < mappedApart {
+			all[n].to = to
+		} else if len(e.Data) >= mappedApart {
+			all = append(all, stretch{e.Region.Retain(), from, to})
 		}
 	}
-	if len(e.Data) >= mappedApart && runtime.GOMAXPROCS(0) > 1 && w.phase == open {
-		m.waiting = append(m.waiting, stretch{e.Region.Retain(), from, to})
+	if len(all) > 0 {
+		w.mapping.Go(func() {
+			for _, s := range all {
+				s.populate(&w.stop)
+				w.note(s.region.Release())
+			}
+		})
 	}
-}
-
-// mapSoonLocked begins to map what is queued.
-func (w *Writer) mapSoonLocked() {
-	if m := &w.mapper; len(m.waiting) > 0 && !m.running {
-		m.running = true
-		go w.mapWaiting()
-	}
-}
-
-func (w *Writer) mapWaiting() {
-	for s, ok := w.nextToMap(); ok; s, ok = w.nextToMap() {
-		s.populate(&w.mapper.stop)
-		w.note(s.region.Release())
-	}
-}
-
-// nextToMap takes what is mapped next out of the queue. There is nothing if the goroutine is to end.
-func (w *Writer) nextToMap() (s stretch, ok bool) {
-	w.mu.Lock()
-	defer w.unlock()
-	m := &w.mapper
-	if len(w.users) == 0 { // nobody reads it
-		for _, s := range m.waiting {
-			w.freed = append(w.freed, s.region)
-		}
-		m.waiting = nil
-	}
-	if len(m.waiting) == 0 {
-		m.waiting, m.running = nil, false
-		w.changed.Broadcast()
-		return stretch{}, false
-	}
-	s, m.waiting = m.waiting[0], m.waiting[1:]
-	return s, true
 }
 
 func (s stretch) populate(stop *int32) {
@@ -93,18 +61,4 @@ func (s stretch) populate(stop *int32) {
 			return // whoever reads there has the page, or the error
 		}
 	}
-}
-
-// stopMapping returns when nothing is mapped in the background any more. There are no sessions.
-func (w *Writer) stopMapping() {
-	atomic.StoreInt32(&w.mapper.stop, 1)
-	w.mu.Lock()
-	defer w.unlock()
-	for w.mapper.running {
-		w.changed.Wait()
-	}
-	for _, s := range w.mapper.waiting {
-		w.freed = append(w.freed, s.region)
-	}
-	w.mapper.waiting = nil
 }

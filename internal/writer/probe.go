@@ -96,7 +96,7 @@ func (p Probe) AwaitVerified() {
 }
 
 // AwaitMapped returns when nothing more is mapped in the background.
-func (p Probe) AwaitMapped() { p.await(func() bool { return p.w.mapper.running }) }
+func (p Probe) AwaitMapped() { p.w.mapping.Wait() }
 
 // Verifies reports whether the verifier is going to run.
 func (p Probe) Verifies() (due bool) {

@@ -2,7 +2,6 @@ package writer
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"xpwc/internal/entries"
@@ -31,7 +30,6 @@ type verifier struct {
 	timer   *time.Timer   // starts the goroutine, or nil
 	running bool          // the goroutine
 	pause   time.Duration // verifyPause, but in tests
-	stop    int32         // 1 when the cache is closed; atomic
 }
 
 // A queued entry is to be verified, with where it lies in the file that its region was mapped from: it may move.
@@ -72,7 +70,7 @@ func (w *Writer) verify() {
 			return
 		}
 		reader, _ := region.Reader()
-		store.Hash(reader, payloads, &w.verifier.stop)
+		store.Hash(reader, payloads, &w.stop)
 		if w.verified(payloads, region) {
 			w.commitAtOnce() // so that the file is rid of it
 		}
@@ -153,7 +151,6 @@ func (v *verifier) unverified() (n Count) {
 
 // stopVerifying has the verifier end, and waits for it for a moment. There are no sessions.
 func (w *Writer) stopVerifying() {
-	atomic.StoreInt32(&w.verifier.stop, 1)
 	deadline := time.Now().Add(stopPatience)
 	defer time.AfterFunc(stopPatience, w.wake).Stop()
 	w.mu.Lock()

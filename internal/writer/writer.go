@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"xpwc/internal/entries"
@@ -71,7 +72,8 @@ type Writer struct {
 	endedUntil time.Time // until then it does not write to another
 
 	verifier verifier
-	mapper   mapper
+	mapping  sync.WaitGroup // of what is mapped ahead; added to with mu held, while there are sessions
+	stop     int32          // 1 when the cache is closed: what works in the background ends; atomic
 	figures  Figures
 	freed    []releaser   // to be released when mu is not held
 	now      func() int64 // seconds since 1970
@@ -339,8 +341,9 @@ func (h *Handle) leave() (last bool, err error) {
 
 // close gives up everything. There are neither sessions nor commits.
 func (w *Writer) close() error {
+	atomic.StoreInt32(&w.stop, 1)
 	w.stopVerifying()
-	w.stopMapping()
+	w.mapping.Wait()
 	w.dropAll()
 	st := w.file.takeStill()
 	defer w.file.give()
