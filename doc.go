@@ -13,14 +13,15 @@
 //	cache, err := xpwc.Open("model.xpwc", nil)
 //	session, err := cache.NewSession(dataMap)
 //	packed := xpwc.PackedAs(node.Packing(filter, bias, input, output))
-//	weights, err := session.Load("layers.0.q_proj", packed) // give &weights[0] to XNNPACK
-//	… define the subgraph; xnn_create_runtime_v4(…, session.Provider(), …)
-//	err = session.Finalize()                               // sources are freed, the disk is written in the background
+//	weights, err := session.Load("layers.0.q_proj", packed)
+//	… define the subgraph with the memory of weights
+//	… xnn_create_runtime_v4(…, session.Provider(), …)
+//	err = session.Finalize() // frees sources; the disk is written meanwhile
 //	… run the model
-//	err = session.Err()                                    // after each inference, before its outputs are used
+//	err = session.Err()      // after each inference, before outputs are used
 //	… xnn_delete_runtime(…)
 //	err = session.Close()
-//	err = cache.Close()                                    // waits for the disk
+//	err = cache.Close()      // waits for the disk
 //
 // A [DataMap] gives the unpacked tensors by name. Package xpwc/xnnpack binds XNNPACK's subgraphs and runtimes for Go,
 // and packages xpwc/tflite, xpwc/executorch and xpwc/described read models into both, by the contract of package

@@ -5,7 +5,8 @@
 //	m, err := described.Open("model.safetensors", "model.safetensors.json")
 //	session, err := cache.NewSession(m.DataMap())
 //	subgraph, err := m.Subgraph(session)
-//	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
+//	options := &xnnpack.RuntimeOptions{WeightsCache: session}
+//	runtime, err := xnnpack.NewRuntime(subgraph, options)
 //
 // The subgraph has the weight-bearing operators and nothing between them: each computes its own output from its own
 // input. That is enough to pack ahead of time for a program that builds its own graph, and to compare what packed

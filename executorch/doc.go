@@ -1,18 +1,19 @@
 // Package executorch reads ExecuTorch's programs, .pte and .ptd, as far as they are for XNNPACK: it makes models of
 // their methods, and packs the weights of any.
 //
-//	m, err := executorch.Load("model.pte", "model.xpwc", nil)   // an inference.Runner
-//	outputs, err := m.Run(ctx, input)                           // a []float32, say
+//	m, err := executorch.Load("model.pte", "model.xpwc", nil)
+//	outputs, err := m.Run(ctx, input) // a []float32, say
 //	err = m.Close()
 //
 // is all that most programs need, see [xpwc/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
 // of its own does the same in steps:
 //
-//	p, err := executorch.Open("model.pte", "weights.ptd")   // maps the files, checks what the program computes
-//	m, err := p.Method("forward")                           // a models.Model
-//	session, err := cache.NewSession(m.DataMap())           // or m.NewLoader(), without a cache
+//	p, err := executorch.Open("model.pte", "weights.ptd") // maps and checks them
+//	m, err := p.Method("forward")                         // a models.Model
+//	session, err := cache.NewSession(m.DataMap())         // or m.NewLoader()
 //	subgraph, err := m.Subgraph(session)
-//	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
+//	options := &xnnpack.RuntimeOptions{WeightsCache: session}
+//	runtime, err := xnnpack.NewRuntime(subgraph, options)
 //	… subgraph.Delete(), session.Finalize(), run it, delete it, session.Close()
 //	err = p.Close()
 //

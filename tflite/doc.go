@@ -1,19 +1,21 @@
 // Package tflite reads TensorFlow Lite models (.tflite files) into XNNPACK subgraphs.
 //
-//	m, err := tflite.Load("model.tflite", "model.xpwc", nil)    // an inference.Runner
-//	outputs, err := m.Run(ctx, input)                           // a []float32, say
+//	m, err := tflite.Load("model.tflite", "model.xpwc", nil)
+//	outputs, err := m.Run(ctx, input) // a []float32, say
 //	err = m.Close()
 //
 // is all that most programs need, see [xpwc/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
 // of its own does the same in steps:
 //
-//	m, err := tflite.Open("model.tflite", nil)               // maps the file, checks all of it
-//	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
+//	m, err := tflite.Open("model.tflite", nil)    // maps and checks the file
+//	session, err := cache.NewSession(m.DataMap()) // m.NewLoader() without a cache
 //	subgraph, err := m.Subgraph(session)
-//	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
+//	options := &xnnpack.RuntimeOptions{WeightsCache: session}
+//	runtime, err := xnnpack.NewRuntime(subgraph, options)
 //	err = subgraph.Delete()
-//	err = session.Finalize()                            // weights that packing consumed leave the memory
-//	… runtime.Reshape(), runtime.Setup(…) with the IDs of m.Inputs() and m.Outputs(), runtime.Invoke()
+//	err = session.Finalize() // frees weights that packing consumed
+//	… runtime.Reshape(), runtime.Setup(…) with the IDs of inputs and outputs,
+//	… runtime.Invoke()
 //	err = runtime.Delete()
 //	err = session.Close()
 //	err = m.Close()

@@ -37,6 +37,16 @@ func locate(path string) (location, error) {
 			}
 		}
 	}
+	if strings.EqualFold(filepath.Ext(path), ".tflite") {
+		f, err := cachefile.Open(path)
+		if errors.Is(err, cachefile.ErrNotCache) {
+			return l, fmt.Errorf("%s: a model has no cache in it; xpwc pack makes one of it, and xpwc run shows its "+
+				"inputs and outputs: %w", path, cachefile.ErrNotCache)
+		}
+		if err == nil {
+			_ = f.Close() // somebody calls a cache so
+		}
+	}
 	e, err := describeEmbedding(path)
 	switch {
 	case errors.Is(err, xpwc.ErrUnknownTensor):

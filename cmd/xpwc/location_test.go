@@ -95,3 +95,13 @@ func TestASafetensorsFileWithoutPackedWeightsSaysHowToGetThem(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
 	require.Contains(t, says(t, dir, exitFailed, "inspect", "forged.safetensors"), cachefile.ErrNotCache.Error())
 }
+
+func TestAModelIsNoCacheAndTheErrorSaysWhatToDoWithIt(t *testing.T) {
+	dir := t.TempDir()
+	for _, command := range []string{"inspect", "verify"} {
+		text := says(t, dir, exitFailed, command, faceModel(t))
+		require.Contains(t, text, "xpwc pack makes one of it, and xpwc run shows its inputs and outputs")
+	}
+	says(t, dir, 0, "pack", faceModel(t), "-o", "packed.tflite")
+	says(t, dir, 0, "inspect", "packed.tflite")
+}

@@ -101,6 +101,8 @@ type runReport struct {
 	FirstInferenceMS float64                `json:"first_inference_ms"`
 	Cache            *execution.CacheReport `json:"cache,omitempty"`
 	Outputs          []outputFile           `json:"outputs"`
+
+	inputs []string // name, type and shape of each
 }
 
 type outputFile struct {
@@ -193,6 +195,9 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	}
 	if e.Pool != nil {
 		report.Threads = e.Pool.Threads()
+	}
+	for i, v := range e.Model.Inputs() {
+		report.inputs = append(report.inputs, typedName(v.Name, e.InputElements[i].String())+" "+shapeText(v.Shape))
 	}
 	if err := j.place(func() error { report.Outputs, err = writeOutputs(e, o.outputDir); return err }); err != nil {
 		return err
@@ -302,18 +307,25 @@ func (r *runReport) print(w io.Writer) error {
 		}
 	}
 	fmt.Fprintln(w)
+	for i, in := range r.inputs {
+		fmt.Fprintf(w, "input %d  %s\n", i, in)
+	}
 	for i, o := range r.Outputs {
-		name := o.Name
-		if o.Type != "float32" {
-			name += " " + o.Type
-		}
-		fmt.Fprintf(w, "output %d  %s %s  sha256 %s\n", i, name, shapeText(o.Shape), o.SHA256)
-		fmt.Fprintf(w, "          %s\n", strings.Join(o.beginning, "  "))
+		fmt.Fprintf(w, "output %d  %s %s\n", i, typedName(o.Name, o.Type), shapeText(o.Shape))
+		fmt.Fprintf(w, "   %s\n   sha256 %s\n", strings.Join(o.beginning, "  "), o.SHA256)
 		if o.File != "" {
-			fmt.Fprintf(w, "          written to %s\n", o.File)
+			fmt.Fprintf(w, "   written to %s\n", o.File)
 		}
 	}
 	return nil
+}
+
+// typedName is a value's name, with its type unless that is the usual one.
+func typedName(name, element string) string {
+	if element == "float32" {
+		return name
+	}
+	return name + " " + element
 }
 
 // numbers writes the first numbers of an output.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,8 +60,11 @@ func TestAProgramTakesAndGivesTheTypesThatItDeclares(t *testing.T) {
 		require.Equal(t, []byte{1, 3, 6, 127, 7, 3}, got, "in steps of 2, and 3 for 0")
 	}
 	out := says(t, dir, 0, "run", tokens(t), "--input", "token.npy", "--input", "n.npy", "--input", "bit.npy")
-	require.Contains(t, out, "output 1  output 1 int8 [2x3]  sha256")
-	require.Contains(t, out, "1  3  6  127  7  3")
+	require.Contains(t, out, "input 0  input 0 int64 [2x3]\n")
+	require.Contains(t, out, "output 1  output 1 int8 [2x3]\n   1  3  6  127  7  3\n   sha256 ")
+	for line := range strings.Lines(out) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 80+1, line)
+	}
 	require.Contains(t, says(t, dir, 0, "inspect", tokens(t)), "input 0: int64, converted to fp32 [2x3]\n")
 
 	for name, c := range map[string]struct {

@@ -115,7 +115,8 @@ func (s *service) answer(ctx context.Context, prompt string, o options, w io.Wri
 	begin = time.Now()
 	return i.generate(ctx, ids, o.tokens, o.sampling, tokens.end, func(token int) error {
 		if o.times {
-			fmt.Fprintf(os.Stderr, "loaded in %v, and computed the first token in %v\n", loaded, time.Since(begin))
+			fmt.Fprintf(os.Stderr, "loaded in %v, and computed the first token in %v\n",
+				loaded.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
 			o.times = false
 		}
 		_, err := io.WriteString(w, tokens.decode(token))

@@ -124,10 +124,10 @@ func modesTable(all []*measured) *console.Table {
 	resident("RssAnon", func(r *measured) int64 { return r.RSSAnonBytes })
 	resident("RssFile", func(r *measured) int64 { return r.RSSFileBytes })
 	resident("Private_Dirty", func(r *measured) int64 { return r.PrivateDirtyBytes })
-	cached("entries hit", func(r *measured) string { return fmt.Sprint(r.Hits) })
+	cached("entries found", func(r *measured) string { return fmt.Sprint(r.Hits) })
 	cached("entries packed", func(r *measured) string { return fmt.Sprint(r.Packed) })
 	cached("  packed again, found equal", func(r *measured) string { return fmt.Sprint(r.Reused) })
-	cached("entries private", func(r *measured) string {
+	cached("entries in private memory", func(r *measured) string {
 		return execution.PrivateCell(r.Private, r.Reasons)
 	})
 	cached("written to the file", func(r *measured) string { return console.Size(r.BytesWritten) })

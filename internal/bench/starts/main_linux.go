@@ -81,7 +81,13 @@ func compare(ctx context.Context, cache, source string, program []string, rounds
 		starts = starts[:3]
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tfirst output\tleast\tmemory\tof it anonymous")
+	least := func(of string) string { // of one round there is none beside the median
+		if rounds == 1 {
+			return ""
+		}
+		return of + "\t"
+	}
+	fmt.Fprintf(table, "\tfirst output\t%smemory\tof it anonymous\n", least("least"))
 	all := make([][]figures, len(starts))
 	for range rounds {
 		for i, start := range starts {
@@ -99,9 +105,9 @@ func compare(ctx context.Context, cache, source string, program []string, rounds
 	}
 	for i, start := range starts {
 		slices.SortFunc(all[i], func(a, b figures) int { return int(a.first - b.first) })
-		least, median := all[i][0], all[i][rounds/2]
-		fmt.Fprintf(table, "%s\t%d ms\t%d ms\t%d MiB\t%d MiB\n", start.name, median.first.Milliseconds(),
-			least.first.Milliseconds(), median.memory>>20, median.anonymous>>20)
+		median := all[i][rounds/2]
+		fmt.Fprintf(table, "%s\t%d ms\t%s%d MiB\t%d MiB\n", start.name, median.first.Milliseconds(),
+			least(fmt.Sprint(all[i][0].first.Milliseconds(), " ms")), median.memory>>20, median.anonymous>>20)
 	}
 	return table.Flush()
 }
