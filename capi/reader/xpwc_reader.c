@@ -40,6 +40,7 @@ enum {
   version_of_format = 4, has_bias = 1, tied = 2, variant = 4,
   most_layouts = 16, // that are tried where this machine's is not known
   block_alignment = 128, buckets = 1024, // of the reader's own memory
+  ever_served = 1, served_now = 2,       // the latter since names were forgotten
   machine_head = 18, seen_size = 21, most_machines = 16, most_of_a_machine = 64,
 };
 
@@ -90,36 +91,31 @@ struct xpwc_reader {
   uint8_t* map;  // the cache
   size_t before; // bytes of the mapping before it
   char model[33]; // its digest; "" without one
-  // The generation in force: its index, which was read and found sound, and where in it its parts are. Without a generation
-  // there is none, and records is 0.
+  // The index of the generation in force, which was found sound, and its parts. Without one, records is 0.
   uint8_t *index, *rows, *table, *strings;
   uint64_t end, records, slots;
   uint32_t layouts, strings_size;
-  bool* served; // behind the index, for each record
-  bool looked_for_machine;
+  uint8_t* served; // behind the index, for each record: of ever_served, served_now
   uint64_t bytes_named; // of tensors
-  struct bytes shown; // struct shown
+  struct bytes shown; // struct shown: what there is for this machine, read when it is first asked for
   int64_t here; // this machine's layout in the file, once it was asked for; or -1
   struct tensor* tensors[buckets]; // by address
   struct bytes sizes; // struct size_asked
   struct xpwc_zeros zeros;
   void** blocks; // of packed weights that are not in the file, each with the next at its start
-  const void* last_found; // by the look-up before; NULL if it found nothing, and once something is packed
+  const void* last_found; // by the look-up before; NULL if it found nothing
   xpwc_reader_stats stats;
 };
 
 static bool lies_in(uint64_t offset, uint64_t size, uint64_t end) { return offset <= end && size <= end - offset; }
 
 static bool read_at(const struct xpwc_reader* r, void* to, size_t n, uint64_t offset) {
-  for (ssize_t got = 1; n > 0 && (got > 0 || (got < 0 && errno == EINTR));) {
-    got = pread(r->file, to, n, (off_t)(r->start + offset));
-    if (got > 0) {
-      to = (char*)to + got;
-      n -= (size_t)got;
-      offset += (uint64_t)got;
-    }
+  size_t done = 0;
+  for (ssize_t got = 1; done < n && (got > 0 || (got < 0 && errno == EINTR));) {
+    got = pread(r->file, (char*)to + done, n - done, (off_t)(r->start + offset + done));
+    done += got > 0 ? (size_t)got : 0;
   }
-  return n == 0;
+  return done == n;
 }
 
 // Reads the header block and, if there is one, the slot in force.
@@ -195,7 +191,7 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
   if (r->index == NULL) {
     return XPWC_STATUS_OUT_OF_MEMORY;
   }
-  r->served = (bool*)(r->index + size);
+  r->served = r->index + size;
   r->rows = r->index + body;
   r->table = r->rows + records * record_size;
   r->strings = r->table + r->slots * 4;
@@ -227,13 +223,13 @@ static xpwc_status map_file(struct xpwc_reader* r) {
   r->before = (size_t)(r->start % (uint64_t)sysconf(_SC_PAGESIZE));
   const uint64_t size = r->before + r->end;
   const off_t at = (off_t)(r->start - r->before);
-  void* mapping = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, r->file, at);
-  if (mapping == MAP_FAILED) {
+  void* map = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, r->file, at);
+  if (map == MAP_FAILED) {
     return size > SIZE_MAX || errno == ENOMEM ? XPWC_STATUS_OUT_OF_MEMORY : XPWC_STATUS_SYSTEM_ERROR;
   }
-  r->map = (uint8_t*)mapping + r->before;
+  r->map = (uint8_t*)map + r->before;
 #ifdef MADV_HUGEPAGE
-  (void)madvise(mapping, (size_t)size, MADV_HUGEPAGE); // what is read from the disk is read in large pieces
+  (void)madvise(map, (size_t)size, MADV_HUGEPAGE); // what is read from the disk is read in large pieces
 #endif
   return XPWC_STATUS_OK;
 }
@@ -266,21 +262,24 @@ static digest machine(void) {
   return digest_and_free(&b);
 }
 
-// Adds what the evidence of a layout says of a machine. What is not written as evidence is none.
-static void read_evidence(struct xpwc_reader* r, uint32_t layout, digest of) {
-  const uint32_t offset = u32(layout_at(r, layout) + 24), said = u32(layout_at(r, layout) + 28);
+// Adds what the evidence of the layouts says of this machine. What is not written as evidence is none.
+static void read_evidence(struct xpwc_reader* r) {
   const size_t most = most_machines * (machine_head + most_of_a_machine * seen_size);
-  const size_t size = lies_in(offset, said, r->strings_size) && said <= most ? said : 0;
-  const uint8_t* b = r->strings + (size == 0 ? 0 : offset);
-  for (size_t at = 0, families; at + machine_head <= size; at += machine_head + families * seen_size) {
-    families = b[at + 17];
-    if (families > most_of_a_machine || families * seen_size > size - at - machine_head) {
-      break;
-    }
-    for (size_t i = 0; equal(digest_at(b + at), of) && i < families; i++) {
-      const uint8_t* seen = b + at + machine_head + i * seen_size;
-      const struct shown s = {.layout = layout, .family = family_at(seen), .sum = digest_at(seen + 5)};
-      append(&r->shown, &s, sizeof(s));
+  const digest here = machine();
+  for (uint32_t layout = 0; layout < r->layouts && layout < most_layouts && !is_zero(here); layout++) {
+    const uint32_t offset = u32(layout_at(r, layout) + 24), said = u32(layout_at(r, layout) + 28);
+    const size_t size = lies_in(offset, said, r->strings_size) && said <= most ? said : 0;
+    const uint8_t* b = r->strings + (size == 0 ? 0 : offset);
+    for (size_t at = 0, families; at + machine_head <= size; at += machine_head + families * seen_size) {
+      families = b[at + 17];
+      if (families > most_of_a_machine || families * seen_size > size - at - machine_head) {
+        break;
+      }
+      for (size_t i = 0; equal(digest_at(b + at), here) && i < families; i++) {
+        const uint8_t* seen = b + at + machine_head + i * seen_size;
+        const struct shown s = {.layout = layout, .family = family_at(seen), .sum = digest_at(seen + 5)};
+        append(&r->shown, &s, sizeof(s));
+      }
     }
   }
 }
@@ -325,12 +324,8 @@ static bool shows(struct shown* s, const struct identity* id, uint32_t fingerpri
 
 // Returns the layout whose entries of a weight XNNPACK is seen to pack here, by evidence; -1 if none is known.
 static int64_t presumed_layout(struct xpwc_reader* r, const weight* w) {
-  if (!r->looked_for_machine) {
-    r->looked_for_machine = true;
-    const digest here = machine();
-    for (uint32_t i = 0; i < r->layouts && i < most_layouts && !is_zero(here); i++) {
-      read_evidence(r, i, here);
-    }
+  if (r->shown.size == 0) { // if there is none, all is asked, and this no more
+    read_evidence(r);
   }
   const struct tensor* t = w->kernel;
   struct shown* shown = (void*)r->shown.data;
@@ -548,15 +543,15 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
           ((flags & has_bias) != 0) != (w->bias != NULL) || !is_text(r, row + 52, k->name) || !is_text(r, row + 60, bias)) {
         continue;
       }
-      bool* served = &r->served[number - 1];
+      uint8_t* served = &r->served[number - 1];
       const bool right =
           packed != NULL // equal bytes are right, whatever they were packed from
               ? u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0
               : u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
-                    (!*served || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(k, row + 84, pass == 0) &&
+                    ((*served & served_now) == 0 || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(k, row + 84, pass == 0) &&
                     (w->bias == NULL || has_content(w->bias, row + 116, pass == 0)) && has_right_size(r, w, u64(row + 8));
       if (right) {
-        *served = true;
+        *served = ever_served | served_now;
         return row;
       }
     }
@@ -592,7 +587,6 @@ static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key*
 static void* reserve_space(void* context, size_t n) {
   struct xpwc_reader* r = context;
   void* memory;
-  r->last_found = NULL;
   if (r->finalized || n > SIZE_MAX - block_alignment - XNN_EXTRA_BYTES ||
       posix_memalign(&memory, block_alignment, block_alignment + n + XNN_EXTRA_BYTES) != 0) {
     return NULL;
@@ -634,7 +628,7 @@ static enum xnn_status alias_data(void* context, void* alias, void* original) {
   struct xpwc_reader* r = context;
   const struct tensor* of = *place_of(r, original);
   if (of != NULL && alias != original) {
-    put_tensor(r, of->name, alias, of->size, of); // without memory it is packed
+    put_tensor(r, of->name, alias, of->size, of);
   }
   return xnn_status_success;
 }
@@ -717,11 +711,7 @@ void xpwc_reader_close(xpwc_reader* r) {
     r->blocks = *block;
     free(block);
   }
-  for (size_t i = 0; i < buckets; i++) {
-    while (r->tensors[i] != NULL) {
-      remove_tensor(&r->tensors[i]);
-    }
-  }
+  xpwc_reader_forget(r);
   free(r->sizes.data);
   free(r->shown.data);
   free(r->zeros.bytes);
@@ -765,6 +755,17 @@ xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* r, const char* name, const v
   return name_tensor(r, name, data, size, NULL, true);
 }
 
+void xpwc_reader_forget(xpwc_reader* r) {
+  for (size_t i = 0; i < buckets; i++) {
+    while (r->tensors[i] != NULL) {
+      remove_tensor(&r->tensors[i]);
+    }
+  }
+  for (uint64_t i = 0; i < r->records; i++) {
+    r->served[i] &= ever_served;
+  }
+}
+
 xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* r) { return &r->provider.callbacks; }
 
 void xpwc_reader_finalize(xpwc_reader* r) { __atomic_store_n(&r->finalized, 1, __ATOMIC_RELEASE); }
@@ -772,14 +773,11 @@ void xpwc_reader_finalize(xpwc_reader* r) { __atomic_store_n(&r->finalized, 1, _
 void xpwc_reader_get_stats(const xpwc_reader* r, xpwc_reader_stats* stats) { *stats = r->stats; }
 
 xpwc_status xpwc_reader_verify(xpwc_reader* r) {
-  for (uint64_t i = 0; i < r->records; i++) {
+  for (uint64_t i = 0; i < r->records && !r->stats.damaged; i++) {
     const uint8_t* row = row_at(r, i);
-    if (r->served[i] && !equal(digest_of(r->map + u64(row), (size_t)u64(row + 8)), digest_at(row + 16))) {
-      r->stats.damaged = 1;
-      return XPWC_STATUS_DAMAGED;
-    }
+    r->stats.damaged = r->served[i] != 0 && !equal(digest_of(r->map + u64(row), (size_t)u64(row + 8)), digest_at(row + 16));
   }
-  return XPWC_STATUS_OK;
+  return r->stats.damaged ? XPWC_STATUS_DAMAGED : XPWC_STATUS_OK;
 }
 
 #ifdef XPWC_READER_TEST

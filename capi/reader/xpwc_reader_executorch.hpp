@@ -15,8 +15,7 @@
 //
 // Who gives the digest says that the program is the one the file was packed for. It is not compared: take both from
 // one build. What the file does not have is packed into memory, as all is without file or digest, and nothing is ever
-// written. Each runtime has its own name for delete_packed_data, and its own mapping of the file, which is one copy in
-// memory.
+// written. Each runtime has its own name for delete_packed_data. The file is open as long as one of them has it.
 #ifndef XPWC_READER_EXECUTORCH_HPP
 #define XPWC_READER_EXECUTORCH_HPP
 
@@ -79,11 +78,20 @@ class XNNWeightsCache {
     if (end == std::string::npos) {
       return Error::Ok;
     }
-    const xpwc_status status =
-        xpwc_reader_open(path_.substr(0, end).c_str(), path_.substr(end + 1).c_str(), &current_->reader);
+    current_->reader = opened_path_ == path_ ? opened_.lock() : nullptr;
+    if (current_->reader != nullptr) { // the runtime before has freed constants
+      xpwc_reader_forget(current_->reader.get());
+      return Error::Ok;
+    }
+    xpwc_reader* reader = nullptr;
+    const xpwc_status status = xpwc_reader_open(path_.substr(0, end).c_str(), path_.substr(end + 1).c_str(), &reader);
     if (status != XPWC_STATUS_OK) {
       ET_LOG(Error, "xpwc: %s cannot be used: xpwc_status %u; all is packed", path_.c_str(), unsigned(status));
+      return Error::Ok;
     }
+    current_->reader.reset(reader, xpwc_reader_close);
+    opened_ = current_->reader;
+    opened_path_ = path_;
     return Error::Ok;
   }
 
@@ -102,7 +110,7 @@ class XNNWeightsCache {
       FreeableBuffer& buffer = known->second.buffer.emplace(std::move(loaded.get()));
       current_->at[buffer.data()] = &known->second;
       if (current_->reader != nullptr) { // what cannot be named is packed
-        xpwc_reader_name_as_sealed(current_->reader, name.c_str(), buffer.data(), buffer.size());
+        xpwc_reader_name_as_sealed(current_->reader.get(), name.c_str(), buffer.data(), buffer.size());
       }
     }
     known->second.loads++;
@@ -118,9 +126,6 @@ class XNNWeightsCache {
     if (current_ == nullptr || current_->constants.empty()) {
       current_.reset();
       return std::vector<std::string>();
-    }
-    if (current_->reader != nullptr) {
-      xpwc_reader_finalize(current_->reader);
     }
     for (auto& [name, constant] : current_->constants) {
       if (constant.is_kernel && constant.loads == 1) {
@@ -159,17 +164,16 @@ class XNNWeightsCache {
 
   struct Runtime {
     ~Runtime() {
-      xpwc_reader_close(reader);
       for (void* block : blocks) {
         std::free(block);
       }
     }
 
-    xpwc_reader* reader{nullptr};
+    std::shared_ptr<xpwc_reader> reader; // of all runtimes that have the file
     const NamedDataMap* named_data_map{nullptr};
     std::map<std::string, Constant> constants;
     std::unordered_map<const void*, Constant*> at;
-    std::vector<void*> blocks; // without a reader, whose own are in it
+    std::vector<void*> blocks; // of what was packed
   };
 
   // Returns the provider of the current runtime, if it has a reader, and notes that a constant is a kernel.
@@ -177,7 +181,7 @@ class XNNWeightsCache {
     if (auto constant = current_->at.find(kernel); constant != current_->at.end()) {
       constant->second->is_kernel = true;
     }
-    return current_->reader == nullptr ? nullptr : xpwc_reader_provider(current_->reader);
+    return current_->reader == nullptr ? nullptr : xpwc_reader_provider(current_->reader.get());
   }
 
   static size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
@@ -193,9 +197,6 @@ class XNNWeightsCache {
     if (cache->current_ == nullptr) {
       return nullptr;
     }
-    if (xnn_weights_cache_t of = cache->of_reader(nullptr); of != nullptr) {
-      return of->reserve_space(of->context, size);
-    }
     void* block = nullptr;
     if (size > SIZE_MAX - XNN_EXTRA_BYTES || posix_memalign(&block, 128, size + XNN_EXTRA_BYTES) != 0) {
       return nullptr;
@@ -209,7 +210,12 @@ class XNNWeightsCache {
     xnn_weights_cache_t of = cache->current_ == nullptr ? nullptr : cache->of_reader(key->kernel);
     const size_t own = reinterpret_cast<size_t>(packed);
     const size_t used = of == nullptr ? own : of->look_up_or_insert(of->context, key, packed, size);
-    cache->packed_ += packed != nullptr && used == own;
+    if (packed != nullptr && used == own) {
+      cache->packed_++;
+    } else if (packed != nullptr && !cache->current_->blocks.empty() && cache->current_->blocks.back() == packed) { // the file has the same
+      std::free(packed);
+      cache->current_->blocks.pop_back();
+    }
     return used;
   }
 
@@ -226,6 +232,8 @@ class XNNWeightsCache {
 
   xnn_weights_cache_provider provider_{};
   std::string path_;
+  std::weak_ptr<xpwc_reader> opened_; // the last that was opened, while a runtime has it
+  std::string opened_path_;
   std::unique_ptr<Runtime> current_; // that is being created
   std::map<std::string, std::unique_ptr<Runtime>> runtimes_; // that are finalized, by name
   size_t made_{0}, found_{0}, packed_{0};

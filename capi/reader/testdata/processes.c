@@ -1,7 +1,7 @@
 // processes FILE int8|float32 LAYERS WIDTH HIDDEN CACHE MODEL
 //
 // The reader where a library with threads has trouble: in children of a process that has opened it, under limits, and
-// where nothing may be opened.
+// where nothing may be opened. And for runtimes one after the other.
 #define _GNU_SOURCE
 #include "model.h"
 
@@ -151,6 +151,32 @@ static void in_a_sandbox(const char* cache, const char* model) {
   serve(reader);
 }
 
+// One reader serves runtimes whose tensors come and go: what lies at an address may be another's than before.
+static void runtimes_one_after_the_other(const char* cache, const char* model) {
+  enum { runtimes = 3 };
+  xpwc_reader* reader;
+  OK(xpwc_reader_open(cache, model, &reader));
+  xnn_workspace_t workspaces[runtimes];
+  xnn_runtime_t runtime[runtimes];
+  for (int i = 0; i < runtimes; i++) {
+    xpwc_reader_forget(reader);
+    xnn_subgraph_t subgraph = define_chain(&c, i == 1 ? NULL : reader);
+    DONE(xnn_create_workspace(&workspaces[i]));
+    DONE(xnn_create_runtime_v4(subgraph, xpwc_reader_provider(reader), workspaces[i], NULL, 0, &runtime[i]));
+    DONE(xnn_delete_subgraph(subgraph));
+  }
+  xpwc_reader_stats stats;
+  xpwc_reader_get_stats(reader, &stats);
+  REQUIRE(stats.hits.entries == 2 * c.layers);
+  REQUIRE(stats.misses == c.layers && stats.packed.entries == c.layers); // of the second, which has no names
+  OK(xpwc_reader_verify(reader));
+  for (int i = 0; i < runtimes; i++) {
+    DONE(xnn_delete_runtime(runtime[i]));
+    DONE(xnn_release_workspace(workspaces[i]));
+  }
+  xpwc_reader_close(reader);
+}
+
 int main(int argc, char** argv) {
   REQUIRE(argc == 8);
   c = chain_of(argv + 2);
@@ -161,6 +187,7 @@ int main(int argc, char** argv) {
   end_chain(&s);
   in_a_child(children_of_a_zygote, argv[6], argv[7]);
   in_a_child(children_that_only_execute, argv[6], argv[7]);
+  in_a_child(runtimes_one_after_the_other, argv[6], argv[7]);
   in_a_child(under_limits, argv[6], argv[7]);
   in_a_child(without_room_it_is_an_error, argv[6], argv[7]);
   in_a_child(in_a_sandbox, argv[6], argv[7]);
