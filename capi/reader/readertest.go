@@ -9,7 +9,29 @@ package reader
 #cgo CFLAGS: -I${SRCDIR}/../.. -I${SRCDIR}/../include
 #cgo !xpwc_host LDFLAGS: -lXNNPACK -lpthreadpool -lcpuinfo -lm
 #include <stdlib.h>
+#include "internal/ask/key.h"
 #include "testdata/entries.h"
+
+static bool alias(xpwc_reader* reader, void* copy, void* original) {
+  xnn_weights_cache_t provider = xpwc_reader_provider(reader);
+  enum xnn_status (*alias_data)(void* context, void* alias, void* original) = NULL;
+  if (xpwc_provider_has_alias_data) {
+    memcpy(&alias_data, (char*)provider + xpwc_provider_end, sizeof(alias_data));
+  }
+  return alias_data != NULL && alias_data(provider->context, copy, original) == xnn_status_success;
+}
+
+static bool finds(xpwc_reader* reader, uint32_t seed, uint32_t fingerprint_id, const void* kernel) {
+  xnn_weights_cache_t provider = xpwc_reader_provider(reader);
+  struct xnn_weights_cache_look_up_key key;
+  memset(&key, 0, sizeof(key));
+  key.seed = seed;
+  key.kernel = kernel;
+  if (xpwc_key_has_fingerprint_id) {
+    memcpy((char*)&key + xpwc_key_end, &fingerprint_id, sizeof(fingerprint_id));
+  }
+  return provider->look_up(provider->context, &key) != SIZE_MAX;
+}
 */
 import "C"
 
@@ -75,6 +97,16 @@ func (r *Reader) Close() { C.xpwc_reader_close(r.c) }
 
 // Provider implements xnnpack.WeightsCache.
 func (r *Reader) Provider() unsafe.Pointer { return unsafe.Pointer(C.xpwc_reader_provider(r.c)) }
+
+// Alias says, as XNNPACK does, that it has made a copy of a tensor. It returns false if this XNNPACK does not say so.
+func (r *Reader) Alias(copied, original []byte) bool {
+	return bool(C.alias(r.c, unsafe.Pointer(&copied[0]), unsafe.Pointer(&original[0])))
+}
+
+// Finds looks an entry up for a kernel, as XNNPACK does.
+func (r *Reader) Finds(e Entry, kernel []byte) bool {
+	return bool(C.finds(r.c, C.uint32_t(e.Seed), C.uint32_t(e.FingerprintID), unsafe.Pointer(&kernel[0])))
+}
 
 // Finalize finalizes the reader.
 func (r *Reader) Finalize() error { C.xpwc_reader_finalize(r.c); return nil }

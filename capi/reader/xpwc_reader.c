@@ -575,13 +575,10 @@ static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key*
     found = found == NULL ? find(r, &w, asked_layout(r), NULL, 0) : found;
   }
   r->last_found = found == NULL ? NULL : r->map + u64(found);
-  if (found == NULL) {
-    r->stats.misses++;
-    return SIZE_MAX;
-  }
-  r->stats.hits.entries++;
-  r->stats.hits.bytes += u64(found + 8);
-  return (size_t)r->last_found;
+  r->stats.misses += found == NULL;
+  r->stats.hits.entries += found != NULL;
+  r->stats.hits.bytes += found == NULL ? 0 : u64(found + 8);
+  return found == NULL ? SIZE_MAX : (size_t)r->last_found;
 }
 
 static void* reserve_space(void* context, size_t n) {
@@ -627,7 +624,9 @@ static bool is_finalized(void* context) {
 static enum xnn_status alias_data(void* context, void* alias, void* original) {
   struct xpwc_reader* r = context;
   const struct tensor* of = *place_of(r, original);
-  if (of != NULL && alias != original) {
+  if (of == NULL) {
+    remove_tensor(place_of(r, alias)); // which is of a copy that lay there before
+  } else if (alias != original) {
     put_tensor(r, of->name, alias, of->size, of);
   }
   return xnn_status_success;

@@ -64,8 +64,7 @@ xpwc_status xpwc_reader_name(
 // CPU has none.
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* reader, const char* name, const void* data, size_t size);
 
-// Forgets all names, before the next of several runtimes whose tensors come and go: what lies at their addresses may be
-// freed, or be another's.
+// Forgets all names, before the next of several runtimes: its tensors may lie where those of another did.
 void xpwc_reader_forget(xpwc_reader* reader);
 
 // Returns the provider for xnn_create_runtime_v4, which lives as long as the reader. Runtimes that are created one after
