@@ -21,7 +21,7 @@ func Example() {
 	check(err)
 	defer os.RemoveAll(dir)
 	model, err := executorch.Load("testdata/programs/mlp_dyn_fp32.pte", filepath.Join(dir, "mlp.xpwc"),
-		&executorch.Options{Method: "forward"})
+		&executorch.Options{Method: "forward", Options: inference.Options{CacheFrom: 1}}) // it is a small one
 	check(err)
 	row := make([]float32, model.Inputs()[0].Shape[1])
 	outputs, err := model.Run(context.Background(), row)

@@ -26,7 +26,7 @@ type typed struct {
 func loaded(t *testing.T, m *Method, file string) *inference.Runner {
 	t.Helper()
 	require.NoError(t, m.Runnable())
-	r, err := inference.Load(m, file, &inference.Options{Threads: 1})
+	r, err := inference.Load(m, file, &inference.Options{CacheFrom: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r

@@ -55,7 +55,7 @@ func TestLoadedProgramsComputeTheSameWithoutAFileAtTheFirstStartAndAtTheNext(t *
 				inputs, contents, shapes = append(inputs, input), append(contents, content), append(shapes, shape)
 			}
 			want, _ := execution{}.run(t, m, contents, shapes)
-			o := &Options{Options: inference.Options{Threads: 2}}
+			o := &Options{Options: inference.Options{Threads: 2, CacheFrom: 1}}
 			if _, err := os.Stat(golden + ".ptd"); err == nil {
 				o.Data = []string{golden + ".ptd"}
 			}
@@ -104,7 +104,7 @@ func TestLoadTakesTheMethodThatIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "model.xpwc")
 	for _, m := range p.Methods() {
-		loaded, err := Load(path, file, &Options{Method: m.Name()})
+		loaded, err := Load(path, file, &Options{Options: inference.Options{CacheFrom: 1}, Method: m.Name()})
 		require.NoError(t, err)
 		require.Equal(t, m.Inputs(), loaded.Inputs())
 		require.Equal(t, m.Outputs(), loaded.Outputs())

@@ -1,10 +1,10 @@
 // Package inference runs models: one call opens a model and its cache, packs what the cache does not have, and gives a
 // [Runner].
 //
-//	model, err := tflite.Load("selfie.tflite", "selfie.xpwc", nil)
+//	model, err := tflite.Load("pose.tflite", "pose.xpwc", nil)
 //	defer model.Close()
 //	outputs, err := model.Run(ctx, picture)         // a []float32
-//	mask, err := inference.Output[float32](outputs[0])
+//	landmarks, err := inference.Output[float32](outputs[0])
 //
 // [xpwc/tflite.Load] and [xpwc/executorch.Load] read such models from files; [Load] takes any other [models.Model].
 // A host that gives XNNPACK memory, a thread pool or a workspace of its own uses packages xpwc, models and xnnpack

@@ -79,13 +79,13 @@ func TestMemoryOfOldVersionsGoesBackToTheSystem(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads 80 instances")
 	}
-	pose := filepath.Join("..", "third_party", "models", "pose_landmark_full.tflite")
+	full := filepath.Join(filepath.Dir(pose), "pose_landmark_full.tflite")
 	before := anonymous(t)
-	r, err := tflite.Load(pose, cacheFile(t), &inference.Options{Instances: 4})
+	r, err := tflite.Load(full, cacheFile(t), &inference.Options{Instances: 4})
 	require.NoError(t, err)
 	loaded := anonymous(t)
 	for range 20 {
-		m, err := tflite.Open(pose, nil)
+		m, err := tflite.Open(full, nil)
 		require.NoError(t, err)
 		require.NoError(t, r.Reload(m))
 	}
@@ -106,12 +106,12 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 	}
 	whole := func(b []byte) []byte { return b }
 	half := func(b []byte) []byte { return b[:len(b)/2] }
-	model, program := copied("model.tflite", selfie, whole), copied("model.pte", mlp, whole)
-	cutModel, cutProgram := copied("cut.tflite", selfie, half), copied("cut.pte", mlp, half)
+	model, program := copied("model.tflite", pose, whole), copied("model.pte", mlp, whole)
+	cutModel, cutProgram := copied("cut.tflite", pose, half), copied("cut.pte", mlp, half)
 	file := at("cache")
 	for _, r := range []func() (*inference.Runner, error){
 		func() (*inference.Runner, error) { return tflite.Load(model, file, nil) },
-		func() (*inference.Runner, error) { return executorch.Load(program, file, nil) },
+		func() (*inference.Runner, error) { return executorch.Load(program, file, allUseTheFile) },
 		func() (*inference.Runner, error) { return tflite.Load(model, "", nil) },
 	} {
 		r, err := r()
@@ -136,12 +136,14 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 	}
 	for name, load := range map[string]func() (*inference.Runner, error){
 		"half a model":   func() (*inference.Runner, error) { return tflite.Load(cutModel, file, nil) },
-		"half a program": func() (*inference.Runner, error) { return executorch.Load(cutProgram, file, nil) },
+		"half a program": func() (*inference.Runner, error) { return executorch.Load(cutProgram, file, allUseTheFile) },
 		"constants in half a file": func() (*inference.Runner, error) {
-			return executorch.Load(program, file, &executorch.Options{Data: []string{cutProgram}})
+			return executorch.Load(program, file,
+				&executorch.Options{Options: allUseTheFile.Options, Data: []string{cutProgram}})
 		},
 		"a method that is not there": func() (*inference.Runner, error) {
-			return executorch.Load(program, file, &executorch.Options{Method: "backward"})
+			return executorch.Load(program, file,
+				&executorch.Options{Options: allUseTheFile.Options, Method: "backward"})
 		},
 		"a damaged cache": func() (*inference.Runner, error) {
 			return tflite.Load(model, damaged, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})

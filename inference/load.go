@@ -4,10 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"xpwc"
+	"xpwc/internal/instance"
 	"xpwc/models"
 )
+
+// DefaultCacheFrom is [Options.CacheFrom] where that is 0: 1 MiB. XNNPACK packs a smaller model in less time than a
+// cache file takes to be made or opened. Set CacheFrom to 1 where many processes share such models, for the memory.
+const DefaultCacheFrom = 1 << 20
 
 // Options of [Load]; nil and the zero value mean the defaults.
 type Options struct {
@@ -24,11 +30,11 @@ type Options struct {
 	// after the Runner.
 	Cache *xpwc.Cache
 
-	// CacheFrom has models with fewer bytes of weights do without the cache file, which is then neither read nor made:
-	// they are packed into memory, as with no cache file, because a small model packs faster than a file is made. The
-	// bytes are those of the weights that are packed, as XNNPACK is given them: half precision is widened, for
-	// instance. 0 means that every model uses the file. Load decides it, for later Reloads too. With Cache it has no
-	// effect.
+	// CacheFrom is from how many bytes of weights on a model uses the cache file: 0 means [DefaultCacheFrom], and 1
+	// means that every model does. A smaller one is packed into memory, as with no cache file; the file is neither read
+	// nor made, and the logger of CacheOptions is given that. The bytes are those of the weights that are packed, as
+	// XNNPACK is given them: half precision is widened, for instance. Load decides it, for later Reloads too. With
+	// Cache it has no effect.
 	CacheFrom int64
 
 	// CacheOptions are those of the cache file; nil means their defaults. Loads of one cache file in one process must
@@ -49,10 +55,10 @@ var ErrOptions = xpwc.ErrOptions
 var ErrStates = errors.New("a model that keeps states has one instance; load it once for each sequence of Runs")
 
 // Load makes a model ready to run, with its packed weights in the cache file. The file need not exist, see [xpwc.Open];
-// if it is empty, the weights are packed into Options.Cache or, without one, into memory that nobody shares and that is
-// gone with Close. A cache file never makes a model fail, unless its options are Strict: if it cannot be used or
-// written to, what had to be packed is in private memory, Stats of [Runner.Cache] says why, and the logger is given an
-// event.
+// a model of less than 1 MiB of weights does without, see Options.CacheFrom. If cacheFile is empty, the weights are
+// packed into Options.Cache or, without one, into memory that nobody shares and that is gone with Close. A cache file
+// never makes a model fail, unless its options are Strict: if it cannot be used or written to, what had to be packed is
+// in private memory, Stats of [Runner.Cache] says why, and the logger is given an event.
 //
 // Load takes the model over: it is closed with the Runner, or when Load fails. Errors: those of [xpwc.Open], of the
 // model and of XNNPACK, [models.ErrElement] if an input or an output has no type in Go, [ErrOptions], [ErrStates], and
@@ -71,7 +77,7 @@ func Load(m models.Model, cacheFile string, o *Options) (r *Runner, err error) {
 			r, err = nil, errors.Join(err, r.Close())
 		}
 	}()
-	if cacheFile != "" && o.CacheFrom > 0 && weightsOf(m) < o.CacheFrom {
+	if cacheFile != "" && o.Cache == nil && o.doesWithout(m, cacheFile) {
 		cacheFile = ""
 	}
 	if r, err = newRunner(cacheFile, *o); err != nil {
@@ -82,12 +88,17 @@ func Load(m models.Model, cacheFile string, o *Options) (r *Runner, err error) {
 	return r, err
 }
 
-// weightsOf returns how many bytes of weights XNNPACK packs of a model.
-func weightsOf(m models.Model) (bytes int64) {
-	for _, share := range m.Shares(1) {
-		bytes += share.Bytes
+// doesWithout reports whether a model is too small for a cache file, and tells the logger.
+func (o *Options) doesWithout(m models.Model, cacheFile string) bool {
+	weights, from := instance.WeightBytes(m), cmp.Or(o.CacheFrom, DefaultCacheFrom)
+	if weights >= from {
+		return false
 	}
-	return bytes
+	if of := o.CacheOptions; of != nil && of.Logger != nil {
+		of.Logger.Info("a small model does without its cache file", slog.String("cache", cacheFile),
+			slog.Int64("weights_bytes", weights), slog.Int64("cache_from", from))
+	}
+	return true
 }
 
 // newRunner makes a Runner without a model.

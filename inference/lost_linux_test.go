@@ -17,13 +17,13 @@ import (
 func TestARunGivesNoOutputsOfWeightsThatTheDiskLost(t *testing.T) {
 	dir, ballast := thindisk.Mount(t)
 	cache := filepath.Join(dir, "cache")
-	before, err := executorch.Load(mlp, cache, nil)
+	before, err := executorch.Load(mlp, cache, allUseTheFile)
 	require.NoError(t, err)
 	require.NoError(t, before.Close())
 	thindisk.Sync(t, dir)
 	thindisk.FillUp(t, ballast)
 
-	r, err := tflite.Load(selfie, cache, nil)
+	r, err := tflite.Load(pose, cache, nil)
 	require.NoError(t, err)
 	input := sequence(256 * 256 * 3)
 	require.Error(t, r.Cache().Save())

@@ -259,7 +259,7 @@ func TestVersionsChangeUnderLoad(t *testing.T) {
 	picture := sequence(256 * 256 * 3)
 	cache, err := xpwc.Open(cacheFile(t), nil)
 	require.NoError(t, err)
-	r, err := tflite.Load(selfie, "", &inference.Options{Cache: cache, Instances: 3, Threads: 2})
+	r, err := tflite.Load(pose, "", &inference.Options{Cache: cache, Instances: 3, Threads: 2})
 	require.NoError(t, err)
 	require.Same(t, cache, r.Cache())
 	packed := cache.Stats().Packed
@@ -281,7 +281,7 @@ func TestVersionsChangeUnderLoad(t *testing.T) {
 		})
 	}
 	for range 5 {
-		m, err := tflite.Open(selfie, nil)
+		m, err := tflite.Open(pose, nil)
 		require.NoError(t, err)
 		require.NoError(t, r.Reload(m))
 	}

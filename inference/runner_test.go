@@ -28,16 +28,19 @@ import (
 // Models that the other packages' tests have: a MediaPipe model; a program that computes (token + 0.5*(n+1)) * bit of
 // [2 3] tokens of int64, n of int8 and bits, as float32 and as int8; two fully connected layers with a dynamic batch.
 var (
-	selfie = filepath.Join("..", "third_party", "models", "selfie_segmentation.tflite")
+	pose   = filepath.Join("..", "third_party", "models", "pose_landmark_lite.tflite")
 	tokens = filepath.Join("..", "executorch", "testdata", "tokens.pte")
 	mlp    = filepath.Join("..", "executorch", "testdata", "programs", "mlp_dyn_fp32.pte")
 )
+
+// allUseTheFile has models as small as these programs use the cache file.
+var allUseTheFile = &executorch.Options{Options: inference.Options{CacheFrom: 1}}
 
 func cacheFile(t testing.TB) string { return filepath.Join(t.TempDir(), "model.xpwc") }
 
 func load(t testing.TB, pte string) *inference.Runner {
 	t.Helper()
-	r, err := executorch.Load(pte, cacheFile(t), nil)
+	r, err := executorch.Load(pte, cacheFile(t), allUseTheFile)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r
@@ -132,7 +135,7 @@ func TestADynamicInputHasAsManyRowsAsItsLengthMakes(t *testing.T) {
 
 func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	file, picture := cacheFile(t), sequence(256*256*3)
-	alone, err := tflite.Load(selfie, cacheFile(t), nil)
+	alone, err := tflite.Load(pose, cacheFile(t), nil)
 	require.NoError(t, err)
 	want, err := alone.Run(t.Context(), picture)
 	require.NoError(t, err)
@@ -141,7 +144,7 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range runners {
 		group.Go(func() {
-			r, err := tflite.Load(selfie, file, &inference.Options{Threads: 1 + i%2})
+			r, err := tflite.Load(pose, file, &inference.Options{Threads: 1 + i%2})
 			if err == nil {
 				runners[i] = r
 				var got []inference.Result
@@ -163,7 +166,7 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	for i := range runners {
 		require.NoError(t, runners[i].Close())
 	}
-	next, err := tflite.Load(selfie, file, nil)
+	next, err := tflite.Load(pose, file, nil)
 	require.NoError(t, err)
 	got, err := next.Run(t.Context(), picture)
 	require.NoError(t, err)
@@ -174,7 +177,7 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 }
 
 func TestOneRunnerServesManyGoroutinesUntilItIsClosed(t *testing.T) {
-	r, err := executorch.Load(mlp, cacheFile(t), nil)
+	r, err := executorch.Load(mlp, cacheFile(t), allUseTheFile)
 	require.NoError(t, err)
 	rows, width := r.Inputs()[0].Shape[0], r.Inputs()[0].Shape[1]
 	wants := make([]any, rows)
@@ -214,7 +217,7 @@ func TestOneRunnerServesManyGoroutinesUntilItIsClosed(t *testing.T) {
 }
 
 func TestARunnerThatIsClosedComputesNothing(t *testing.T) {
-	r, err := executorch.Load(tokens, cacheFile(t), nil)
+	r, err := executorch.Load(tokens, cacheFile(t), allUseTheFile)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.NoError(t, r.Close())
@@ -246,7 +249,7 @@ func (m *counted) Inputs() []models.Value {
 
 func open(t testing.TB) *counted {
 	t.Helper()
-	m, err := tflite.Open(selfie, nil)
+	m, err := tflite.Open(pose, nil)
 	require.NoError(t, err)
 	return &counted{Model: m}
 }
@@ -307,33 +310,46 @@ func TestAnotherDataMapGivesTheConstants(t *testing.T) {
 	require.Positive(t, data.times)
 }
 
-func TestASmallModelDoesWithoutTheCacheFileIfItIsToldTo(t *testing.T) {
+func TestASmallModelDoesWithoutTheCacheFileUnlessItIsToldToUseIt(t *testing.T) {
+	selfie := filepath.Join(filepath.Dir(pose), "selfie_segmentation.tflite")
 	file, picture := cacheFile(t), sequence(256*256*3)
-	run := func(from int64) (outputs []inference.Result, s xpwc.Stats) {
-		r, err := tflite.Load(selfie, file, &inference.Options{CacheFrom: from})
+	var logged bytes.Buffer
+	run := func(model string, from int64) (outputs []inference.Result, s xpwc.Stats) {
+		logged.Reset()
+		r, err := tflite.Load(model, file, &inference.Options{CacheFrom: from,
+			CacheOptions: &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
 		require.NoError(t, err)
 		outputs, err = r.Run(t.Context(), picture)
 		require.NoError(t, err)
 		require.NoError(t, r.Close())
 		return outputs, r.Cache().Stats()
 	}
-	want, s := run(1 << 20)
+	want, s := run(selfie, 0)
 	require.NoFileExists(t, file)
 	require.NotZero(t, s.Packed.Entries, "into memory")
 	require.Zero(t, s.FileBytes)
-	got, s := run(1 << 10)
-	require.Equal(t, want, got)
-	require.NotZero(t, s.FileBytes)
-	got, s = run(1 << 20)
+	require.Contains(t, logged.String(), "does without its cache file", "who looks for the file is told")
+	require.Contains(t, logged.String(), file)
+	for range 2 {
+		got, s := run(selfie, 1)
+		require.Equal(t, want, got)
+		require.NotZero(t, s.FileBytes)
+		require.NotContains(t, logged.String(), "does without")
+	}
+	got, s := run(selfie, 0)
 	require.Equal(t, want, got)
 	require.Zero(t, s.Hits.Entries, "the file that is there is not read")
-	_, s = run(0)
-	require.NotZero(t, s.Hits.Entries)
+
+	require.NoError(t, os.Remove(file))
+	_, s = run(pose, 0)
+	require.NotZero(t, s.FileBytes, "it has some MiB of weights")
+	_, s = run(pose, 64<<20)
+	require.Zero(t, s.Hits.Entries)
 }
 
 func TestWhatCannotBeWrittenIsPackedPrivately(t *testing.T) {
 	file := cacheFile(t)
-	r, err := tflite.Load(selfie, file, &inference.Options{CacheOptions: &xpwc.Options{ReadOnly: true}})
+	r, err := tflite.Load(pose, file, &inference.Options{CacheOptions: &xpwc.Options{ReadOnly: true}})
 	require.NoError(t, err)
 	_, err = r.Run(t.Context(), sequence(256*256*3))
 	require.NoError(t, err)
@@ -344,7 +360,7 @@ func TestWhatCannotBeWrittenIsPackedPrivately(t *testing.T) {
 
 func TestAModelRunsWithoutACacheFileThatCannotBeUsed(t *testing.T) {
 	picture := sequence(256 * 256 * 3)
-	alone, err := tflite.Load(selfie, "", nil)
+	alone, err := tflite.Load(pose, "", nil)
 	require.NoError(t, err)
 	defer alone.Close()
 	want, err := alone.Run(t.Context(), picture)
@@ -353,15 +369,15 @@ func TestAModelRunsWithoutACacheFileThatCannotBeUsed(t *testing.T) {
 	require.NoError(t, os.WriteFile(open, nil, 0o600))
 	require.NoError(t, os.Chmod(open, 0o666))
 	for what, file := range map[string]string{
-		"a directory": dir, "in no directory": filepath.Join(dir, "none", "f"), "a model": selfie, "for all": open,
+		"a directory": dir, "in no directory": filepath.Join(dir, "none", "f"), "a model": pose, "for all": open,
 	} {
 		t.Run(what, func(t *testing.T) {
 			var logged bytes.Buffer
 			o := &inference.Options{CacheOptions: &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
-			first, err := tflite.Load(selfie, file, o)
+			first, err := tflite.Load(pose, file, o)
 			require.NoError(t, err)
 			packed := first.Cache().Stats().Packed
-			second, err := tflite.Load(selfie, file, o)
+			second, err := tflite.Load(pose, file, o)
 			require.NoError(t, err)
 			got, err := second.Run(t.Context(), picture)
 			require.NoError(t, err)
@@ -380,7 +396,7 @@ func TestAModelRunsWithoutACacheFileThatCannotBeUsed(t *testing.T) {
 
 func TestAModelIsLoadedThoughTheCacheFileCannotBeUsedAnyMore(t *testing.T) {
 	file := cacheFile(t)
-	first, err := tflite.Load(selfie, file, nil)
+	first, err := tflite.Load(pose, file, nil)
 	require.NoError(t, err)
 	require.NoError(t, first.Cache().Save())
 	for what, spoil := range map[string]func(path string) error{
@@ -388,14 +404,14 @@ func TestAModelIsLoadedThoughTheCacheFileCannotBeUsedAnyMore(t *testing.T) {
 			return errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o666))
 		},
 		"a model": func(path string) error {
-			content, err := os.ReadFile(selfie)
+			content, err := os.ReadFile(pose)
 			return errors.Join(err, os.WriteFile(path, content, 0o600))
 		},
 		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		require.NoError(t, os.RemoveAll(file))
 		require.NoError(t, spoil(file))
-		second, err := tflite.Load(selfie, file, nil)
+		second, err := tflite.Load(pose, file, nil)
 		require.NoError(t, err, what)
 		require.NoError(t, second.Close(), what)
 	}
@@ -403,7 +419,7 @@ func TestAModelIsLoadedThoughTheCacheFileCannotBeUsedAnyMore(t *testing.T) {
 }
 
 func TestAModelThatIsChangedWhileItIsPackedIsNotLoaded(t *testing.T) {
-	content, err := os.ReadFile(selfie)
+	content, err := os.ReadFile(pose)
 	require.NoError(t, err)
 	path, file := filepath.Join(t.TempDir(), "model.tflite"), cacheFile(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))

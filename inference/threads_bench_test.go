@@ -4,7 +4,6 @@ package inference_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -17,7 +16,6 @@ import (
 // BenchmarkThreads has several Runners compute a pose model at the same time, with one thread each or with more, on
 // processors that have nothing else to do and on such as other threads keep busy. An operation is a Run of each Runner.
 func BenchmarkThreads(b *testing.B) {
-	pose := filepath.Join("..", "third_party", "models", "pose_landmark_lite.tflite")
 	for _, busy := range []int{0, 2} {
 		for _, runners := range []int{1, 2, 4} {
 			for _, threads := range []int{1, 2, 4} {

@@ -15,7 +15,10 @@ import (
 	"xpwc/xnnpack"
 )
 
-var selfie = filepath.Join("..", "third_party", "models", "selfie_segmentation.tflite")
+var (
+	pose   = filepath.Join("..", "third_party", "models", "pose_landmark_lite.tflite")
+	selfie = filepath.Join("..", "third_party", "models", "selfie_segmentation.tflite")
+)
 
 // A model is loaded twice, as by two processes: the first packs its weights into the cache file, the second maps them.
 func Example() {
@@ -25,7 +28,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	for range 2 {
-		model, err := tflite.Load(selfie, filepath.Join(dir, "selfie.xpwc"), nil)
+		model, err := tflite.Load(pose, filepath.Join(dir, "pose.xpwc"), nil)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -34,11 +37,11 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		mask, err := inference.Output[float32](outputs[0])
+		landmarks, err := inference.Output[float32](outputs[0])
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(outputs[0].Name, outputs[0].Shape, mask[0] < 0.5)
+		fmt.Println(outputs[0].Name, outputs[0].Shape, len(landmarks))
 		if err := model.Close(); err != nil { // it waits until the file is written
 			log.Fatal(err)
 		}
@@ -46,9 +49,9 @@ func Example() {
 		fmt.Println("packed:", stats.Packed.Entries > 0, "found:", stats.Hits.Entries > 0)
 	}
 	// Output:
-	// activation_10 [1 256 256 1] true
+	// Identity [1 195] 195
 	// packed: true found: false
-	// activation_10 [1 256 256 1] true
+	// Identity [1 195] 195
 	// packed: false found: true
 }
 

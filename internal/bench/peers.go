@@ -117,7 +117,7 @@ func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.W
 	}
 	switch ext {
 	case ".tflite":
-		c.ways, err = modelWays(c.files, o.Programs)
+		c.ways, err = modelWays(c.files, name, o.Programs)
 		if generated && o.Programs.Reader != "" && o.Programs.XPWC != "" {
 			c.ways = append(c.ways, readerWays(c.files, name, o.Programs)...)
 		}

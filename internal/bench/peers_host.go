@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"xpwc"
+	"xpwc/inference"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 )
 
@@ -89,7 +91,8 @@ func (h *host) stop() error {
 const HostCommand = "host"
 
 // Host is a process that runs a model with xpwc, as the hosts of the peers do with theirs. Its arguments are the model,
-// the cache file or "", and the file for the outputs of the first answer.
+// the cache file or "", and the file for the outputs of the first answer. A small model does without the cache file, as
+// package inference has it.
 func Host(args []string, stdin io.Reader, stdout io.Writer) (err error) {
 	if len(args) != 3 {
 		return errors.New("host: give a model, a cache file and a file for outputs")
@@ -107,7 +110,11 @@ func Host(args []string, stdin io.Reader, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	e, err := execution.Load(m, execution.PackedIn(args[1], &xpwc.Options{}), 1)
+	packed := execution.PackedIn(args[1], &xpwc.Options{})
+	if args[1] != "" && instance.WeightBytes(m) < inference.DefaultCacheFrom {
+		packed = instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open("", nil) }, nil)
+	}
+	e, err := execution.Load(m, packed, 1)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,8 @@ import (
 
 func TestPeersAreMeasuredInPieces(t *testing.T) {
 	dir := t.TempDir()
-	o := PeersOptions{Models: []string{faceModel(t)}, Rounds: 2, Dir: filepath.Join(dir, "work"),
+	hand := filepath.Join(filepath.Dir(faceModel(t)), "hand_landmark_lite.tflite")
+	o := PeersOptions{Models: []string{hand}, Rounds: 2, Dir: filepath.Join(dir, "work"),
 		JSON: filepath.Join(dir, "peers.json")}
 	measure := func() *peersResult {
 		var out, stderr strings.Builder
@@ -63,6 +64,16 @@ func TestPeersAreMeasuredInPieces(t *testing.T) {
 	left, err := os.ReadDir(o.Dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestASmallModelIsMeasuredAsProgramsLoadIt(t *testing.T) {
+	dir := t.TempDir()
+	o := PeersOptions{Models: []string{faceModel(t)}, Rounds: 1, Dir: filepath.Join(dir, "work")}
+	var out, stderr strings.Builder
+	require.NoError(t, RunPeers(t.Context(), o, &out, &stderr), stderr.String())
+	require.Contains(t, out.String(), "xpwc, no file: under 1 MiB")
+	require.NotContains(t, out.String(), "first start")
+	require.NotContains(t, out.String(), "next start")
 }
 
 func TestOnlyModelsThatAPeerRunsAreCompared(t *testing.T) {

@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"xpwc/inference"
 	"xpwc/internal/bench/chain"
+	"xpwc/internal/instance"
+	"xpwc/internal/modelfile"
 )
 
 // start says what a process finds.
@@ -48,8 +51,8 @@ func waysOf(peer string, f peerFiles, command func(model, cache string) []string
 }
 
 // modelWays are those of a .tflite model.
-func modelWays(f peerFiles, p Programs) ([]*way, error) {
-	all, err := ourWays(f)
+func modelWays(f peerFiles, model string, p Programs) ([]*way, error) {
+	all, err := ourWays(f, model)
 	if p.LiteRT == "" {
 		return all, err
 	}
@@ -107,7 +110,7 @@ func (p Programs) seal(digest *string) func(ctx context.Context, model, to strin
 
 // programWays are those of a .pte program.
 func programWays(f peerFiles, program string, p Programs) ([]*way, error) {
-	all, err := ourWays(f)
+	all, err := ourWays(f, program)
 	if err != nil || p.ExecuTorch == "" {
 		return all, err
 	}
@@ -150,11 +153,25 @@ func asUser() []string {
 	return []string{"setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"}
 }
 
-func ourWays(f peerFiles) ([]*way, error) {
+// ourWays are what a program that loads the model with package inference has by default: a small model does without
+// its file, so that all its starts are alike.
+func ourWays(f peerFiles, model string) ([]*way, error) {
 	self, err := os.Executable()
-	return waysOf("xpwc", f, func(model, cache string) []string {
+	if err != nil {
+		return nil, err
+	}
+	m, err := modelfile.File{Path: model}.Open()
+	if err != nil {
+		return nil, err
+	}
+	all := waysOf("xpwc", f, func(model, cache string) []string {
 		return []string{self, HostCommand, model, cache, f.answer()}
-	}), err
+	})
+	if instance.WeightBytes(m) < inference.DefaultCacheFrom {
+		all = []*way{all[0], all[2]}
+		all[1].name = "xpwc, no file: under 1 MiB"
+	}
+	return all, m.Close()
 }
 
 // cacheFiles are the cache file and those that its writer put beside it.
