@@ -171,12 +171,10 @@ func (s *Session) weight(key lookUpKey) *weight {
 	w.kernel, w.bias, w.hasBias = s.addresses[key.kernel], nil, key.bias != 0
 	w.presumed, w.unsaid = false, false
 	k := format.Key{FingerprintID: key.fingerprintID}
-	var family *entries.Family
 	w.named = w.kernel != nil
 	if w.kernel != nil {
 		w.kernel.isKernel = true
 		k.Kernel, k.Packing = w.kernel.name, w.kernel.packing.digest()
-		family = w.kernel.family
 	}
 	if w.hasBias {
 		w.bias = s.addresses[key.bias]
@@ -185,7 +183,7 @@ func (s *Session) weight(key lookUpKey) *weight {
 			k.Bias, k.HasBias = w.bias.name, true
 		}
 	}
-	w.Reset(k, key.seed, family)
+	w.Reset(k, key.seed)
 	if w.kernel != nil {
 		s.consume(w.kernel)
 	}
@@ -239,7 +237,6 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 	w.session = s
 	for {
 		hit, views, index := s.user.LookUp(&w.Query, w)
-		w.kernel.family = w.Family()
 		switch {
 		case index != nil:
 			s.survey(w, index)

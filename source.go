@@ -33,7 +33,6 @@ type source struct {
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
 	is     entries.Content // what decides whether packed weights are of it
-	family *entries.Family // what the cache has of its name, if it is known
 	answer answer          // the first; others are apart
 
 	fillWith   func(dst []byte) error // Tensor.Fill

@@ -18,12 +18,10 @@ type Set struct {
 	newFamilies Stock[Family]
 }
 
-// A Family is the entries of all packed weights of one kernel's name. Who looks up a kernel again and again keeps it,
-// so that the name need not be searched for.
+// A Family is the entries of all packed weights of one kernel's name. Of nil there are none.
 type Family struct {
 	entries []*Entry
 	usual   [1]*Entry // room for what most have
-	gone    bool      // the set has it no more
 }
 
 // NewSet returns an empty set.
@@ -41,21 +39,8 @@ func (s *Set) Expect(n int) {
 // New returns an entry without a state, which is not in the set.
 func (s *Set) New() *Entry { return s.newEntries.Take() }
 
-// Family returns a kernel's family, which may yet be empty. f is what was returned for it before, or nil.
-func (s *Set) Family(kernel string, f *Family) *Family {
-	if f != nil && !f.gone {
-		return f
-	}
-	if f = s.families[kernel]; f == nil {
-		f = s.newFamilies.Take()
-		f.entries = f.usual[:0]
-		s.families[kernel] = f
-	}
-	return f
-}
-
-// Known returns a kernel's family, or nil if there is none.
-func (s *Set) Known(kernel string) *Family { return s.families[kernel] }
+// Family returns a kernel's family, or nil if there is none.
+func (s *Set) Family(kernel string) *Family { return s.families[kernel] }
 
 // Under returns the entries that have a key, if f is the family of its kernel. The slice is the set's own.
 func (f *Family) Under(key *format.Key) []*Entry {
@@ -112,8 +97,14 @@ func (s *Set) Next() (records []format.Record) {
 
 // Add puts an entry under its name.
 func (s *Set) Add(e *Entry) {
-	e.family = s.Family(e.Record.Kernel, nil)
-	e.family.entries = append(e.family.entries, e)
+	f := s.families[e.Record.Kernel]
+	if f == nil {
+		f = s.newFamilies.Take()
+		f.entries = f.usual[:0]
+		s.families[e.Record.Kernel] = f
+	}
+	e.family = f
+	f.entries = append(f.entries, e)
 }
 
 // AddUnnamed puts an entry that has no name under the digest of its bytes.
@@ -176,8 +167,7 @@ func (s *Set) RemoveWhere(match func(*Entry) bool) {
 
 func (s *Set) removeWhere(kernel string, f *Family, match func(*Entry) bool) {
 	f.entries = slices.DeleteFunc(f.entries, match)
-	if len(f.entries) == 0 && !f.gone {
-		f.gone = true
+	if len(f.entries) == 0 && s.families[kernel] == f {
 		delete(s.families, kernel)
 	}
 }

@@ -253,7 +253,7 @@ func (w *Writer) choose(st *store.Store) (what choice, err error) {
 	what.records = listed[:0]
 	for i := range listed {
 		r := listed[i]
-		family := w.entries.Known(r.Kernel)
+		family := w.entries.Family(r.Kernel)
 		if w.damage[r.Offset] || family.Supersedes(&r) {
 			continue
 		}

@@ -14,21 +14,15 @@ type Query struct {
 	Key  format.Key
 	Seed uint32
 
-	family   *entries.Family
 	surveyed *format.Index // all its records under the key are in memory
 	room     [1]View       // for as many as there are mostly
 }
 
-// Reset makes q another query. family is what Family returned for one about the same kernel, or nil.
-func (q *Query) Reset(key format.Key, seed uint32, family *entries.Family) {
-	q.Key, q.Seed, q.family, q.surveyed = key, seed, family, nil
-}
+// Reset makes q another query.
+func (q *Query) Reset(key format.Key, seed uint32) { q.Key, q.Seed, q.surveyed = key, seed, nil }
 
 // Under has the query be about another layout.
 func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout, nil }
-
-// Family returns what the query has learned of its kernel's name, to be given to the next one about it.
-func (q *Query) Family() *entries.Family { return q.family }
 
 // A View is what was known of an entry at some time.
 type View struct {
@@ -62,8 +56,7 @@ func (w *Writer) viewLocked(e *entries.Entry, seed uint32) View {
 // candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
 // returns that: see Survey.
 func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
-	q.family = w.entries.Family(q.Key.Kernel, q.family)
-	under := q.family.Under(&q.Key)
+	under := w.entries.Family(q.Key.Kernel).Under(&q.Key)
 	index := w.loaded.index
 	if index == nil || q.surveyed == index || len(under) > 0 && under[0].Surveyed(index) {
 		return entries.Only(under, func(e *entries.Entry) bool { return e.Given(w.loaded.id) }), nil
@@ -153,15 +146,15 @@ func (u *User) Survey(q *Query, index *format.Index) error {
 	w.mu.Lock()
 	defer w.unlock()
 	if w.loaded.index == index {
-		w.addLocked(q.family, &q.Key, records)
+		w.addLocked(&q.Key, records)
 		q.surveyed = index
 	}
 	return nil
 }
 
 // addLocked adds entries of all records that the loaded index has under a key to those in memory.
-func (w *Writer) addLocked(f *entries.Family, key *format.Key, records []format.Record) {
-	known := f.Under(key)
+func (w *Writer) addLocked(key *format.Key, records []format.Record) {
+	known := w.entries.Family(key.Kernel).Under(key)
 	for i := range records {
 		r := &records[i]
 		if w.damage[r.Offset] {
@@ -179,7 +172,7 @@ func (w *Writer) addLocked(f *entries.Family, key *format.Key, records []format.
 		w.becomeLocked(e, entries.Durable)
 		w.entries.Add(e)
 	}
-	w.entries.Family(key.Kernel, f).Survey(key, w.loaded.index)
+	w.entries.Family(key.Kernel).Survey(key, w.loaded.index)
 }
 
 // Missed counts a look-up that was not answered.

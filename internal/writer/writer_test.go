@@ -175,7 +175,7 @@ func content(stamp byte) *entries.Content {
 func look(t *testing.T, u *User, name string) *Query {
 	t.Helper()
 	q := &Query{}
-	q.Reset(format.Key{Kernel: name}, 0, nil)
+	q.Reset(format.Key{Kernel: name}, 0)
 	if _, index := u.Hold(q); index != nil {
 		require.NoError(t, u.Survey(q, index))
 	}
