@@ -21,27 +21,16 @@ func (s size) under(fingerprintID uint32) uint64 {
 	return s.bytes
 }
 
-// A question is a geometry that XNNPACK is asked about, once.
-type question struct {
-	once   sync.Once
-	answer size
-}
+// questions are what XNNPACK was asked, each once: funcs that return a size, by geometry.
+var questions sync.Map
 
-var questions = struct {
-	sync.Mutex
-	about map[packing.Geometry]*question
-}{about: map[packing.Geometry]*question{}}
-
-// questionAbout returns the question about a geometry, and whether this is the first time.
-func questionAbout(g *packing.Geometry) (q *question, first bool) {
-	questions.Lock()
-	defer questions.Unlock()
-	q = questions.about[*g]
-	if q == nil {
-		q, first = &question{}, true
-		questions.about[*g] = q
+// questionAbout returns what answers the question about a geometry, and whether this is the first time.
+func questionAbout(g packing.Geometry) (ask func() size, first bool) {
+	q, asked := questions.Load(g)
+	if !asked {
+		q, asked = questions.LoadOrStore(g, sync.OnceValue(func() size { return measure(&g) }))
 	}
-	return q, first
+	return q.(func() size), !asked
 }
 
 // PackedSize returns how many bytes XNNPACK packs here for a geometry, if it looks up a key with that fingerprint_id
@@ -52,13 +41,13 @@ func questionAbout(g *packing.Geometry) (q *question, first bool) {
 // but for an XNNPACK without fingerprint_ids: that is not asked.
 func PackedSize(g *packing.Geometry, fingerprintID uint32) uint64 {
 	single := inSinglePrecision(g)
-	q, _ := questionAbout(&single)
-	answer := q.ask(&single)
+	ask, _ := questionAbout(single)
+	answer := ask()
 	if single == *g || (fingerprintID != 0 && answer.fingerprintID == fingerprintID) {
 		return answer.under(fingerprintID)
 	}
-	q, _ = questionAbout(g)
-	return q.ask(g).under(fingerprintID)
+	ask, _ = questionAbout(*g)
+	return ask().under(fingerprintID)
 }
 
 func inSinglePrecision(g *packing.Geometry) packing.Geometry {
@@ -69,23 +58,16 @@ func inSinglePrecision(g *packing.Geometry) packing.Geometry {
 
 // Asked reports whether XNNPACK was asked about a geometry.
 func Asked(g *packing.Geometry) bool {
-	questions.Lock()
-	defer questions.Unlock()
-	return questions.about[inSinglePrecision(g)] != nil
+	_, asked := questions.Load(inSinglePrecision(g))
+	return asked
 }
 
 // Ahead has XNNPACK asked about a geometry beside what the caller does, if nobody has asked: but for half precision, to
 // which XNNPACK converts the whole kernel before it answers.
 func Ahead(g *packing.Geometry) {
-	single := inSinglePrecision(g)
-	if q, first := questionAbout(&single); first {
-		go q.ask(&single)
+	if ask, first := questionAbout(inSinglePrecision(g)); first {
+		go ask()
 	}
-}
-
-func (q *question) ask(g *packing.Geometry) size {
-	q.once.Do(func() { q.answer = measure(g) })
-	return q.answer
 }
 
 // asking is held while XNNPACK is asked: what kernels consist of is in one place.

@@ -116,7 +116,7 @@ func (s *Set) Unnamed(sum format.Digest) []*Entry { return s.unnamed[sum] }
 // AddUnlisted takes note that an entry was packed here, and that the loaded index does not have it.
 func (s *Set) AddUnlisted(e *Entry) {
 	e.Unlisted = true
-	s.Unlisted = append(Roomier(s.Unlisted, 0), e)
+	s.Unlisted = append(s.Unlisted, e)
 }
 
 // List takes the entries that match out of those that the loaded index does not have.
@@ -179,15 +179,6 @@ func Only(entries []*Entry, condition func(*Entry) bool) []*Entry {
 		return entries
 	}
 	return slices.DeleteFunc(slices.Clone(entries), except)
-}
-
-// Roomier returns s with room for one more, at first for as many as are expected. What append makes of a long slice is
-// a quarter longer, and leaves four times as much to the garbage collector.
-func Roomier[T any](s []T, expected int) []T {
-	if len(s) < cap(s) {
-		return s
-	}
-	return slices.Grow(s, max(len(s), expected, 1))
 }
 
 // A Stock makes values of one kind, at first some together and then many. There may be a million of them: the garbage

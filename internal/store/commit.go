@@ -49,12 +49,7 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 
 // Reads takes note that somebody reads from a region, a sealed one: what Write gives back of its pages is mapped again
 // at once.
-func (c *Commit) Reads(r *Region) {
-	if !r.sealed || r.read {
-		return
-	}
-	r.read = true
-}
+func (c *Commit) Reads(r *Region) { r.read = r.read || r.sealed }
 
 func (c *Commit) release() (err error) {
 	for _, r := range c.sealed {

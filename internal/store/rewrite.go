@@ -27,11 +27,6 @@ type Rewriting struct {
 	damaged int
 }
 
-// CanRewrite reports whether there is anything to make a new file of.
-func (st *Store) CanRewrite() bool {
-	return st.slot.Generation > 0
-}
-
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
 // writer of the file. describe says what else the index is to have. The store may be used meanwhile.
 // If Rewrite fails it leaves nothing there.

@@ -239,7 +239,7 @@ func (w *Writer) beginAtOnce() (ok bool) {
 	}
 	ok, err := w.beginOnce(st)
 	if err != nil && !w.forbid(err) {
-		w.note(w.accept(st, err))
+		w.Note(w.accept(st, err))
 	}
 	w.notice(st)
 	return ok && err == nil

@@ -101,7 +101,7 @@ func (w *Writer) commitRound(r *round) {
 	defer func() { w.endRound(r, err) }()
 	err = w.commit()
 	if err == nil && w.worthCompacting() {
-		w.note(w.rewrite(w.withinCap))
+		w.Note(w.rewrite(w.withinCap))
 	}
 	if err != nil {
 		w.remember(err)
@@ -114,7 +114,7 @@ func (w *Writer) commitRound(r *round) {
 func (w *Writer) giveUpWriting() {
 	st := w.file.takeStill()
 	defer w.file.give()
-	w.note(w.endIfUnneeded(st))
+	w.Note(w.endIfUnneeded(st))
 }
 
 // endRound has those who wait for a round go on, and begins the next if one was asked for.
@@ -196,7 +196,7 @@ func (w *Writer) commit() error {
 	case !inForce:
 		return w.undone(what, err)
 	}
-	w.note(err)
+	w.Note(err)
 	w.notice(st)
 	bytes := w.concluded(what, plan, st.Slot().IndexOffset)
 	w.options.Report(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
@@ -277,7 +277,7 @@ func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
 		r, err := index.Record(i)
 		if err != nil {
 			err = st.Damaged(err)
-			w.note(w.accept(st, err))
+			w.Note(w.accept(st, err))
 			w.notice(st)
 			return nil, err
 		}

@@ -61,7 +61,7 @@ func (w *Writer) stillUseless() bool {
 	}
 	st := w.file.take()
 	defer w.file.give()
-	w.note(w.accept(st, st.Reopen()))
+	w.Note(w.accept(st, st.Reopen()))
 	w.notice(st)
 	return useless()
 }
@@ -120,7 +120,7 @@ func (w *Writer) rewrite(keep Keep) error {
 	w.options.Prepare()
 	st := w.file.take()
 	defer w.file.give()
-	if !st.Writing() || !st.CanRewrite() {
+	if !st.Writing() || st.Slot().Generation == 0 {
 		return nil
 	}
 	start, before := time.Now(), st.Slot().End
@@ -177,7 +177,7 @@ func (w *Writer) content(st *store.Store, records []format.Record) (items []stor
 // free gives up the references of items.
 func (w *Writer) free(items []store.Item) {
 	for _, it := range items {
-		w.note(it.Region.Release())
+		w.Note(it.Region.Release())
 	}
 }
 

@@ -60,6 +60,3 @@ func (w *Writer) describeLocked() {
 	w.figures.FileBytes = int64(slot.End)
 	w.figures.PayloadBytes, w.figures.DeadBytes = int64(slot.PayloadBytes), int64(slot.DeadBytes)
 }
-
-// Note keeps an error that changes nothing for the caller, and reports it.
-func (w *Writer) Note(err error) { w.note(err) }

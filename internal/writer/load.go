@@ -195,7 +195,7 @@ func (w *Writer) distrust(st *store.Store, err error) {
 		w.setAside(st, err)
 		return
 	}
-	w.note(st.Abandon())
+	w.Note(st.Abandon())
 	w.notice(st)
 }
 
@@ -262,7 +262,7 @@ func (w *Writer) lost(id [16]byte, err error) {
 	case errors.Is(err, store.ErrFlush):
 		w.endFile(st, err)
 	default:
-		w.note(w.accept(st, err))
+		w.Note(w.accept(st, err))
 		w.notice(st)
 	}
 }
@@ -270,7 +270,7 @@ func (w *Writer) lost(id [16]byte, err error) {
 // setAside gives up the file that this process writes to, and leaves its path to others.
 func (w *Writer) setAside(st *store.Store, cause error) {
 	as, err := st.End()
-	w.note(err)
+	w.Note(err)
 	w.remember(cause)
 	if as != "" {
 		w.reportSetAside(as, cause)

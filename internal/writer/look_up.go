@@ -128,7 +128,7 @@ func (u *User) HoldUnnamed(sum format.Digest) []View {
 // Free gives up the references that Hold has taken.
 func (u *User) Free(views []View) {
 	for _, v := range views {
-		u.w.note(v.Entry.Region.Release())
+		u.w.Note(v.Entry.Region.Release())
 	}
 }
 
@@ -181,7 +181,7 @@ func (u *User) Missed() { u.w.locked(func() { u.w.figures.Misses++ }) }
 // useLocked keeps an entry for as long as the session is open.
 func (u *User) useLocked(e *entries.Entry) {
 	w := u.w
-	u.used = append(entries.Roomier(u.used, 0), e)
+	u.used = append(u.used, e)
 	w.verifyLaterLocked(e)
 	e.Sessions++
 	switch {

@@ -49,7 +49,7 @@ func (w *Writer) mapAheadLocked(used []*entries.Entry) {
 		w.mapping.Go(func() {
 			for _, s := range all {
 				s.populate(&w.stop)
-				w.note(s.region.Release())
+				w.Note(s.region.Release())
 			}
 		})
 	}

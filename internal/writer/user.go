@@ -31,7 +31,7 @@ func (h *Handle) NewUser(expected int) (*User, error) {
 		if w.options.Strict {
 			return nil, err
 		}
-		w.note(err) // what is loaded serves on
+		w.Note(err) // what is loaded serves on
 	}
 	w.mu.Lock()
 	defer w.unlock()
@@ -69,7 +69,7 @@ func (u *User) StopWriting() {
 	st := w.file.take()
 	defer w.file.give()
 	if !w.file.storing { // else whoever stores does so afterwards: a look-up is not to wait for a flush
-		w.note(w.endIfUnneeded(st))
+		w.Note(w.endIfUnneeded(st))
 	}
 }
 
@@ -84,7 +84,7 @@ func (u *User) Reserve(n, names, following uint64) (store.Reservation, error) {
 	}
 	r, err := st.Reserve(n, names)
 	if err != nil {
-		u.w.note(err)
+		u.w.Note(err)
 		return r, err
 	}
 	st.Supply(following)
@@ -95,7 +95,7 @@ func (u *User) Reserve(n, names, following uint64) (store.Reservation, error) {
 func (u *User) Cancel(r store.Reservation) {
 	st := u.w.file.take()
 	defer u.w.file.give()
-	u.w.note(st.Cancel(r))
+	u.w.Note(st.Cancel(r))
 }
 
 // Used returns the entries that the session uses, one for each time that it was given or kept. They are there until

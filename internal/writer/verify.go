@@ -45,7 +45,7 @@ func (w *Writer) verifyLaterLocked(e *entries.Entry) {
 	}
 	e.Queued = true
 	v := &w.verifier
-	v.waiting = append(entries.Roomier(v.waiting, manyEntries/8), queued{e, e.Record.Offset})
+	v.waiting = append(v.waiting, queued{e, e.Record.Offset})
 }
 
 // wanted reports whether there is a reason to verify an entry that was queued.

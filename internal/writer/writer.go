@@ -218,7 +218,7 @@ func (w *Writer) unlock() {
 	w.freed = nil
 	w.mu.Unlock()
 	for _, r := range freed {
-		w.note(r.Release())
+		w.Note(r.Release())
 	}
 }
 
@@ -237,7 +237,8 @@ func (w *Writer) noteLocked(err error) {
 	}
 }
 
-func (w *Writer) note(err error) {
+// Note keeps an error that changes nothing for the caller, if there is one, and reports it.
+func (w *Writer) Note(err error) {
 	if err != nil {
 		w.locked(func() { w.noteLocked(err) })
 	}
@@ -461,7 +462,7 @@ func (w *Writer) Names(layout format.Digest) (names []string) {
 			if w.Index() != index { // it was given up meanwhile
 				return w.Names(layout)
 			}
-			w.note(w.damagedIndex(index, err))
+			w.Note(w.damagedIndex(index, err))
 			break
 		}
 		if r.Layout == layout && !damage[r.Offset] {
