@@ -1,6 +1,7 @@
-//go:build unix && !linux && !darwin && !dragonfly && !freebsd && !netbsd && !openbsd
+//go:build unix && !linux && !darwin
 
 package mapped
 
-// makesTimes reports whether the file system sets the time of change itself. Nothing is known of those of this system.
+// makesTimes reports whether the file system sets the time of change itself. Of those of this system that is not known:
+// contents are compared.
 func makesTimes(uintptr, State) bool { return false }
