@@ -116,7 +116,7 @@ func defectOf(input, weights *value, outputs int) (otherRows *KnownDefect, err e
 }
 
 func (d *KnownDefect) error() error {
-	return fmt.Errorf("%w (%.8s…) on %s: %s: %s; use a newer XNNPACK, such as that of ExecuTorch's wheel: %w",
+	return fmt.Errorf("%w (%.8s…) on %s: %s: %s; use a newer XNNPACK, such as the one in ExecuTorch's wheel: %w",
 		ErrKnownDefect, d.Build, d.CPU, d.Node, d.Effect, UnsupportedHardware)
 }
 

@@ -43,9 +43,9 @@ another, by the beginning of its fingerprint or by the word current. Of several 
 with one name the one used last is taken, and none if ExecuTorch could not distinguish
 them. What is left out is printed.
 
-To make a native file of ExecuTorch's, give the model that was packed (.tflite or .pte)
-with --model: ExecuTorch's file has neither the layout of its entries nor what they were
-packed from. The model is packed, and what of FILE has the same bytes is counted.
+To make a native file from one that ExecuTorch wrote, give the model that was packed
+(.tflite or .pte) with --model: ExecuTorch's file has neither the layout of its entries
+nor what they were packed from. The model is packed, and what of FILE has the same bytes is counted.
 
 Checksums of payloads are compared while they are copied. OUT appears by a rename, when
 it is complete. If OUT exists it must be a cache or empty. It must not be FILE itself,
@@ -227,7 +227,7 @@ func (r *conversion) print(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	if r.Adopted != nil {
-		fmt.Fprintf(w, "%d of ExecuTorch's %s: the model is packed into the same bytes here; it has %s\n",
+		fmt.Fprintf(w, "%d of the %s that ExecuTorch packed: the model is packed into the same bytes here; it has %s\n",
 			*r.Adopted, console.Plural(r.Original, "entry"), console.Plural(int(*r.Packed), "entry"))
 	}
 	for _, l := range r.LeftOut {

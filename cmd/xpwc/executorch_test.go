@@ -18,7 +18,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// packsAsExecuTorch reports whether the XNNPACK of these tests is one of ExecuTorch's.
+// packsAsExecuTorch reports whether the XNNPACK of these tests is one that ExecuTorch has.
 func packsAsExecuTorch() bool {
 	return len(executorch.ReleasesOf(runtime.GOARCH, xnnpack.BuildIdentifier())) > 0
 }

@@ -184,7 +184,7 @@ func TestExecuTorchsFilesAreConvertedBothWays(t *testing.T) {
 			require.Equal(t, want.Outputs, report.Outputs)
 			require.Contains(t, says(t, dir, 0, "convert", format, "--to", "native", "-o", "back", "--model",
 				testModel(t, selfie)),
-				fmt.Sprintf("0 of ExecuTorch's %d entries: ", native.Total))
+				fmt.Sprintf("0 of the %d entries that ExecuTorch packed: ", native.Total))
 		})
 	}
 	footer := b[len(b)-20:]

@@ -12,7 +12,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// demoShared repeats the experiment of ExecuTorch's pull request 9155: two methods that share weights, in one process,
+// demoShared repeats the experiment of pull request 9155 to ExecuTorch: two methods that share weights, in one process,
 // without a cache and with one.
 func demoShared(ctx context.Context, t task, title, file string, stdout, stderr io.Writer) (*Demonstration, error) {
 	if err := t.removeCache(); err != nil {

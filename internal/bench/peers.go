@@ -45,7 +45,7 @@ type Programs struct {
 	LiteRT     string // internal/bench/litert
 	Reader     string // internal/bench/reader
 	ExecuTorch string // examples/executorch
-	DropIn     string // a library with the class on the reader, which takes the place of that of ExecuTorch's backend
+	DropIn     string // a library with the class on the reader, in place of the one in ExecuTorch's backend
 	XPWC       string // the tool, built with the XNNPACK of ExecuTorch, to pack ahead for the others
 }
 

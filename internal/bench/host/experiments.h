@@ -1,4 +1,4 @@
-// Two experiments of ExecuTorch's pull requests, repeated with this backend. Each case runs in a process of its own.
+// Two experiments of pull requests to ExecuTorch, repeated with this backend. Each case runs in a process of its own.
 #pragma once
 
 #include <string>
