@@ -287,10 +287,10 @@ is written by ` + "`make test-zoo`" + `.
 A distance is at most 1e-3 in fp32 and fp16, 5e-2 in dyn and int8, and 2e-3 in int16, of a ` + "`.pte`" + ` 1e-4, 1e-2
 and 2e-2; or, if the same model in fp32 is there, at most 0.1 from the stock runtime's for that one, and no farther
 than the stock runtime's own is.
-LiteRT gives XNNPACK not all: it computes HARD_SWISH and UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with approximations in
-integers, and quantizes the input of DEPTHWISE_CONV_2D in dyn. Here these are computed in single precision, and rounded
-once where the model is int8. So such models (MobileNetV3 in int8, MobileNet and EfficientNet in dyn, LSTMs in int8) may
-be farther from LiteRT than that, and are nearer to fp32.
+LiteRT does not give XNNPACK all of a model: it computes HARD_SWISH and UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with
+approximations in integers, and quantizes the input of DEPTHWISE_CONV_2D in dyn. Here these are computed in single
+precision, and rounded once where the model is int8. So such models (MobileNetV3 in int8, MobileNet and EfficientNet in
+dyn, LSTMs in int8) may be farther from LiteRT than that, and are nearer to fp32.
 `
 
 // describe writes the format's table: a row for each model, and a column for each datatype.
