@@ -198,7 +198,7 @@ func (v *verification) print(w io.Writer, problems []cachefile.Problem) {
 	switch {
 	case !v.Sound:
 	case v.Format == cachefile.Native:
-		fmt.Fprintf(w, "%s: sound: generation %d, %s, the checksums of %s of payloads are right\n",
+		fmt.Fprintf(w, "%s: sound: generation %d, %s, the checksums of %s are right\n",
 			v.File, v.Generation, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	case v.Format == litertFormat:
 		fmt.Fprintf(w, "%s: sound as far as LiteRT's files can be checked: %s, %s without checksums\n",
