@@ -103,7 +103,7 @@ struct xpwc_reader {
   struct bytes sizes; // struct size_asked
   struct xpwc_zeros zeros;
   void** blocks; // of packed weights that are not in the file, each with the next at its start
-  const void* last_found; // by the look-up before; NULL if it found nothing
+  const void* last_found; // by the look-up before; NULL if it found nothing, and once something is packed
   xpwc_reader_stats stats;
 };
 
@@ -584,6 +584,7 @@ static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key*
 static void* reserve_space(void* context, size_t n) {
   struct xpwc_reader* r = context;
   void* memory;
+  r->last_found = NULL;
   if (r->finalized || n > SIZE_MAX - block_alignment - XNN_EXTRA_BYTES ||
       posix_memalign(&memory, block_alignment, block_alignment + n + XNN_EXTRA_BYTES) != 0) {
     return NULL;
