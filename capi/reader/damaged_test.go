@@ -35,6 +35,12 @@ func golden(t testing.TB) []byte {
 // program compiles a program of testdata with the reader.
 func program(t testing.TB, source string, flags ...string) string {
 	t.Helper()
+	return compiled(t, filepath.Join("testdata", source), append(flags, "xpwc_reader.c")...)
+}
+
+// compiled compiles what is with these flags.
+func compiled(t testing.TB, source string, flags ...string) string {
+	t.Helper()
 	if os.Getenv("XPWC_TEST_EMULATOR") != "" {
 		t.Skip("an emulated process cannot start one for the same machine")
 	}
@@ -46,10 +52,13 @@ func program(t testing.TB, source string, flags ...string) string {
 		require.NoError(t, err)
 		return strings.Fields(string(out))
 	}
-	cc := strings.TrimSpace(strings.Join(setting("CC"), " "))
-	path := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
-	args := append([]string{"-std=c99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", path, "-I.", "-I../include",
-		"-I../..", filepath.Join("testdata", source), "xpwc_reader.c"}, flags...)
+	language, cc := "-std=c99", strings.TrimSpace(strings.Join(setting("CC"), " "))
+	if filepath.Ext(source) == ".cc" {
+		language, cc = "-std=c++17", strings.TrimSpace(strings.Join(setting("CXX"), " "))
+	}
+	path := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)))
+	args := append([]string{language, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", path, "-I.", "-I../include",
+		"-I../..", source}, flags...)
 	args = append(append(args, setting("CGO_CFLAGS")...), setting("CGO_LDFLAGS")...)
 	args = append(args, "-lXNNPACK", "-lpthreadpool", "-lcpuinfo", "-lm", "-ldl", "-pthread")
 	out, err := exec.Command(cc, args...).CombinedOutput()

@@ -15,7 +15,8 @@
 //
 // Who gives the digest says that the program is the one the file was packed for. It is not compared: take both from
 // one build. What the file does not have is packed into memory, as all is without file or digest, and nothing is ever
-// written. Each runtime has its own name for delete_packed_data. The file is open as long as one of them has it.
+// written. Each runtime has its own name for delete_packed_data. The file is open as long as one of them has it: a file
+// that takes its place by a rename is opened after that.
 #ifndef XPWC_READER_EXECUTORCH_HPP
 #define XPWC_READER_EXECUTORCH_HPP
 
@@ -123,7 +124,7 @@ class XNNWeightsCache {
   // Frees the constants that only packing reads, and returns the runtime's name. What is no kernel, or is one more
   // value besides, may be read at inference.
   Result<std::vector<std::string>> finalize_for_runtime() {
-    if (current_ == nullptr || current_->constants.empty()) {
+    if (current_ == nullptr || (current_->constants.empty() && current_->blocks.empty())) {
       current_.reset();
       return std::vector<std::string>();
     }
