@@ -37,15 +37,9 @@ func locate(path string) (location, error) {
 			}
 		}
 	}
-	if strings.EqualFold(filepath.Ext(path), ".tflite") {
-		f, err := cachefile.Open(path)
-		if errors.Is(err, cachefile.ErrNotCache) {
-			return l, fmt.Errorf("%s: a model has no cache in it; xpwc pack makes one of it, and xpwc run shows its "+
-				"inputs and outputs: %w", path, cachefile.ErrNotCache)
-		}
-		if err == nil {
-			_ = f.Close() // somebody calls a cache so
-		}
+	if isTFLite(path) {
+		return l, fmt.Errorf("%s: a model has no cache in it; xpwc pack makes one of it, and xpwc run shows its "+
+			"inputs and outputs: %w", path, cachefile.ErrNotCache)
 	}
 	e, err := describeEmbedding(path)
 	switch {
@@ -56,6 +50,20 @@ func locate(path string) (location, error) {
 		l.embedded = *e
 	}
 	return l, nil
+}
+
+// isTFLite reports whether a file begins as a model of TensorFlow Lite does, whatever it is called.
+func isTFLite(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // a pipe would wait for its writer
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	var beginning [8]byte
+	_, err = io.ReadFull(f, beginning[:])
+	return errors.Join(err, f.Close()) == nil && string(beginning[4:]) == "TFL3"
 }
 
 // withFile calls do with an open cache file, or with the packed weights in a safetensors file.

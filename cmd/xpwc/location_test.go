@@ -104,4 +104,15 @@ func TestAModelIsNoCacheAndTheErrorSaysWhatToDoWithIt(t *testing.T) {
 	}
 	says(t, dir, 0, "pack", faceModel(t), "-o", "packed.tflite")
 	says(t, dir, 0, "inspect", "packed.tflite")
+	content, err := os.ReadFile(faceModel(t))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "face.bin"), content, 0o600))
+	require.Contains(t, says(t, dir, exitFailed, "inspect", "face.bin"), "xpwc run", "it is known by what is in it")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "directory.tflite"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "page.tflite"), []byte("<html>not found</html>"), 0o600))
+	for _, name := range []string{"directory.tflite", "page.tflite"} {
+		text := says(t, dir, exitFailed, "verify", name)
+		require.Contains(t, text, cachefile.ErrNotCache.Error())
+		require.NotContains(t, text, "xpwc run", "it is no model")
+	}
 }

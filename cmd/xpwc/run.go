@@ -320,8 +320,9 @@ func (r *runReport) print(w io.Writer) error {
 	return nil
 }
 
-// typedName is a value's name, with its type unless that is the usual one.
+// typedName is a value's name as a line can have it, with its type unless that is the usual one.
 func typedName(name, element string) string {
+	name = console.Printable(name)
 	if element == "float32" {
 		return name
 	}

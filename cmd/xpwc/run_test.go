@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -132,4 +133,16 @@ func TestRunLeavesAnotherProgramsFileAlone(t *testing.T) {
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, content, after)
+}
+
+func TestANameInAModelCannotPutLinesIntoWhatRunPrints(t *testing.T) {
+	content, err := os.ReadFile(faceModel(t))
+	require.NoError(t, err)
+	content = bytes.ReplaceAll(content, []byte("classificators"), []byte("\noutput 9 ok\r\x1b"))
+	path := filepath.Join(t.TempDir(), "odd.tflite")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	out := says(t, t.TempDir(), 0, "run", path)
+	require.Contains(t, out, " ?output 9 ok?? [1x896x1]\n")
+	require.NotContains(t, out, "\noutput 9")
+	require.NotContains(t, out, "\r")
 }
