@@ -15,11 +15,11 @@ import (
 // constants without names.
 func TestTheClassForExecuTorchServesMethodsThatComeAndGo(t *testing.T) {
 	const executorch = "../../third_party/executorch"
+	start, all := program(t, "start.c"), "-DXPWC_READER_LITTLE=0"
 	out, err := exec.Command("../../third_party/fetch-executorch").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	lib, err := filepath.Abs(executorch + "/lib")
 	require.NoError(t, err)
-	start, all := program(t, "start.c"), "-DXPWC_READER_LITTLE=0"
 	modes := [][]string{{"-O1"}}
 	if !testing.Short() {
 		modes = append(modes, sanitizers, []string{"-fsanitize=thread"})
