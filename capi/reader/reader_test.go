@@ -278,6 +278,14 @@ func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
 	require.False(t, r.Finds(entry, copied))
 	require.True(t, r.Alias(copied, original))
 	require.True(t, r.Finds(entry, copied))
+
+	unsealed, err := reader.Open(path, "")
+	require.NoError(t, err)
+	defer unsealed.Close()
+	require.NoError(t, unsealed.NamePacked(weight.Name, original, weight.Packing))
+	require.True(t, unsealed.Alias(copied, original))
+	require.NoError(t, unsealed.NamePacked(weight.Name+"#", copied, weight.Packing))
+	require.True(t, unsealed.Finds(entry, copied), "a tensor that is called so is known by its own content")
 }
 
 // What flags of the runtime change is asked for a runtime with them. Where the host has not given them, the key shows

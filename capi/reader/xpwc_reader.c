@@ -731,7 +731,7 @@ static xpwc_status name_tensor(
     return XPWC_STATUS_FINALIZED;
   }
   struct tensor* t = *place_of(r, data);
-  if (t == NULL || strcmp(t->name, name) != 0 || t->size != size) {
+  if (t == NULL || t->original != data || strcmp(t->name, name) != 0 || t->size != size) { // or a copy, called so
     t = put_tensor(r, name, data, size, as_sealed ? t : NULL); // which of several names is meant nobody says
   }
   struct identity id;
