@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ExecuTorch's own backend with the class in it is in examples/executorch/demo. Here are methods in several threads, and
-// constants without names.
+// ExecuTorch's own backend with the class in it is in examples/executorch/demo. Here are methods in several threads,
+// and constants without names.
 func TestTheClassForExecuTorchServesMethodsThatComeAndGo(t *testing.T) {
 	const executorch = "../../third_party/executorch"
 	start, all := program(t, "start.c"), "-DXPWC_READER_LITTLE=0"
