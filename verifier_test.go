@@ -374,3 +374,39 @@ func TestWithoutADescriptorPayloadsAreUsedUnverifiedAndItIsTold(t *testing.T) {
 	second.close(t)
 	require.NoError(t, c.Close())
 }
+
+// What a session has just said of packed weights keeps them in memory while the file is rewritten, where they lie
+// elsewhere.
+func TestWhatACompactionMovedIsNotTakenForDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	c := mustOpen(t, path, nil)
+	open(t, c, someTensors(1, 3000)).close(t)
+	require.NoError(t, c.Save())
+	s, _ := useStamped(t, c, "old")
+	finish(t, s)
+	require.NoError(t, c.Close())
+
+	c, h := openHooked(t, path, nil)
+	h.flush = func(written string) error {
+		if written == path { // it is not yet the new file
+			return nil
+		}
+		h.flush = nil
+		s, hit := useStamped(t, c, "new")
+		require.True(t, hit)
+		finish(t, s)
+		return nil
+	}
+	require.NoError(t, c.Compact())
+	require.Nil(t, h.flush)
+	for range 2 {
+		s, hit := useStamped(t, c, "new")
+		require.True(t, hit)
+		require.NoError(t, s.Finalize())
+		awaitVerified(c)
+		require.NoError(t, s.Close())
+	}
+	require.Zero(t, c.Stats().DamagedPayloads)
+	require.NoError(t, c.Save())
+	require.Equal(t, 2, c.Stats().Entries)
+}

@@ -39,8 +39,10 @@ type queued struct {
 }
 
 // verifyLaterLocked queues an entry that a session uses, if it is one of the file that nothing was compared with yet.
+// What a compaction has moved was compared with its sum then, and lies elsewhere in the file that its region is of.
 func (w *Writer) verifyLaterLocked(e *entries.Entry) {
-	if reader, _ := e.Region.Reader(); reader == nil || e.Verified || e.Queued || !e.Listed(w.loaded.id) {
+	reader, _ := e.Region.Reader()
+	if reader == nil || e.Verified || e.Queued || !e.Listed(w.loaded.id) || e.Region.File() != e.File {
 		return
 	}
 	e.Queued = true
