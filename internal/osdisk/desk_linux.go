@@ -1,6 +1,7 @@
 package osdisk
 
 import (
+	"errors"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -29,9 +30,9 @@ func (d *Desk) Move(b []byte) (moved bool, err error) {
 		if unsafe.SliceData(from) == unsafe.SliceData(to) {
 			continue
 		}
-		if moveMemory(from, to) != nil { // before Linux 5.7, or short of memory
+		if moveMemory(from, to) != nil { // before Linux 5.7, or short of memory or mappings
 			d.Leave()
-			return false, mapPrivate(to) // the system may have unmapped it by then
+			return false, mapPrivate(to)
 		}
 		d.units[i] = to
 	}
@@ -48,9 +49,12 @@ func moveMemory(from, to []byte) error {
 	return err
 }
 
-// mapPrivate maps new private memory in place of b.
+// mapPrivate maps new private memory at b if the system has unmapped what was there, and nothing else is by now.
 func mapPrivate(b []byte) error {
+	if err := unix.Msync(b, unix.MS_ASYNC); !errors.Is(err, unix.ENOMEM) { // what is mapped has nothing to be written
+		return nil
+	}
 	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED)
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED_NOREPLACE)
 	return err
 }

@@ -1,12 +1,17 @@
 package osdisk
 
 import (
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/reexec"
 )
 
 func TestADeskHasWhatWasWrittenWhereverItIs(t *testing.T) {
@@ -60,4 +65,45 @@ func TestMemoryIsItsOwnersWhereTheDeskCannotBeMoved(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, moved, "it begins anew")
 	require.EqualValues(t, 7, other[0])
+}
+
+// A process that may have no more mappings cannot move the desk. What is there to be moved to is as good as before.
+func TestWithoutFurtherMappingsMemoryIsItsOwners(t *testing.T) {
+	const inProcess = "XPWC_TEST_NO_MAPPINGS"
+	said, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	require.NoError(t, err)
+	most, err := strconv.Atoi(strings.TrimSpace(string(said)))
+	require.NoError(t, err)
+	if most > 1<<17 {
+		t.Skipf("a process may have %d mappings, which takes long", most)
+	}
+	if os.Getenv(inProcess) == "" {
+		cmd := reexec.Command("-test.run=^" + t.Name() + "$")
+		cmd.Env = append(os.Environ(), inProcess+"=1")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	private := func(size, protection int) []byte {
+		b, err := unix.Mmap(-1, 0, size, protection, unix.MAP_PRIVATE|unix.MAP_ANON)
+		require.NoError(t, err)
+		return b
+	}
+	page := os.Getpagesize()
+	first := private(DeskUnit, unix.PROT_READ|unix.PROT_WRITE)
+	to := private(3*DeskUnit, unix.PROT_READ|unix.PROT_WRITE)[DeskUnit:][:DeskUnit]
+	many := private((most+2)*page, unix.PROT_NONE)
+	var d Desk
+	_, err = d.Move(first)
+	require.NoError(t, err)
+	for at := page; err == nil; at += 2 * page { // each has what is around it be another mapping
+		err = unix.Mprotect(many[at:][:page], unix.PROT_READ)
+	}
+	require.ErrorIs(t, err, unix.ENOMEM)
+	moved, err := d.Move(to)
+	require.NoError(t, unix.Munmap(many)) // the test goes on
+	require.NoError(t, err)
+	require.False(t, moved)
+	copy(to, slices.Repeat([]byte{7}, len(to)))
+	require.EqualValues(t, 7, to[DeskUnit-1])
 }
