@@ -72,7 +72,13 @@ const page = 4096
 type skeletonGraph struct {
 	table              flatbuf.Table
 	tensors, operators flatbuf.Vector
-	widened            map[int32]flatbuf.Table // operators that make tensors of constants in half precision
+	widened            map[int32]dequantizing // by the tensor that each makes
+}
+
+// A dequantizing is an operator that makes a tensor of a constant in half precision.
+type dequantizing struct {
+	op   flatbuf.Table
+	from int32
 }
 
 // NewSkeleton finds the kernels, of at least that many bytes, that a model can be without. With 0 they are of at least
@@ -111,7 +117,7 @@ func (s *Skeleton) read(data []byte) error {
 	reads := map[uint64]int{}
 	for i := 0; i < subgraphs.Len() && r.Err() == nil; i++ {
 		t := subgraphs.Table(i)
-		g := &skeletonGraph{t, t.Tables(subgraphTensors), t.Tables(subgraphOperators), map[int32]flatbuf.Table{}}
+		g := &skeletonGraph{t, t.Tables(subgraphTensors), t.Tables(subgraphOperators), map[int32]dequantizing{}}
 		s.graphs = append(s.graphs, g)
 		var rest []*Kernel
 		for j := 0; j < g.operators.Len() && r.Err() == nil; j++ {
@@ -121,7 +127,7 @@ func (s *Skeleton) read(data []byte) error {
 			inputs := op.Int32s(operatorInputs)
 			outputs := op.Int32s(operatorOutputs)
 			if code == opDequantize && len(inputs) == 1 && len(outputs) == 1 && s.buffer(g, inputs[0]) != 0 {
-				g.widened[outputs[0]] = op
+				g.widened[outputs[0]] = dequantizing{op, inputs[0]}
 				continue
 			}
 			rest = append(rest, &Kernel{graph: g, op: op, code: code, inputs: inputs})
@@ -151,8 +157,8 @@ func (s *Skeleton) read(data []byte) error {
 
 // buffer returns the buffer that the constant is in that a tensor has, or is made of; 0 if it is no constant.
 func (s *Skeleton) buffer(g *skeletonGraph, tensor int32) uint64 {
-	if op, is := g.widened[tensor]; is {
-		tensor = op.Int32s(operatorInputs)[0]
+	if w, is := g.widened[tensor]; is {
+		tensor = w.from
 	}
 	b := uint64(g.tensors.Table(int(tensor)).Uint32(tensorBuffer))
 	if b >= uint64(len(s.buffers)) || s.buffers[b].Size == 0 {

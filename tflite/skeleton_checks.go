@@ -154,9 +154,9 @@ func (g *checkGraph) constant(of *skeletonGraph, tensor int32) int32 {
 	g.tensors = append(g.tensors, at)
 	n := int32(len(g.tensors) - 1)
 	g.known[at] = n
-	if op, is := of.widened[tensor]; is {
-		from := g.constant(of, op.Int32s(operatorInputs)[0])
-		g.before = append(g.before, same(op, []int32{from}, []int32{n}))
+	if w, is := of.widened[tensor]; is {
+		from := g.constant(of, w.from)
+		g.before = append(g.before, same(w.op, []int32{from}, []int32{n}))
 	}
 	return n
 }
