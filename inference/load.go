@@ -88,7 +88,7 @@ func Load(m models.Model, cacheFile string, o *Options) (r *Runner, err error) {
 	return r, err
 }
 
-// doesWithout reports whether a model is too small for a cache file, and tells the logger.
+// doesWithout reports whether a model is too small for a cache file. If so, the logger gets an event.
 func (o *Options) doesWithout(m models.Model, cacheFile string) bool {
 	weights, from := instance.WeightBytes(m), cmp.Or(o.CacheFrom, DefaultCacheFrom)
 	if weights >= from {

@@ -328,7 +328,7 @@ func TestASmallModelDoesWithoutTheCacheFileUnlessItIsToldToUseIt(t *testing.T) {
 	require.NoFileExists(t, file)
 	require.NotZero(t, s.Packed.Entries, "into memory")
 	require.Zero(t, s.FileBytes)
-	require.Contains(t, logged.String(), "does without its cache file", "who looks for the file is told")
+	require.Contains(t, logged.String(), "does without its cache file", "the log says why there is no file")
 	require.Contains(t, logged.String(), file)
 	for range 2 {
 		got, s := run(selfie, 1)

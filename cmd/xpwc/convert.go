@@ -45,7 +45,8 @@ them. What is left out is printed.
 
 To make a native file from one that ExecuTorch wrote, give the model that was packed
 (.tflite or .pte) with --model: ExecuTorch's file has neither the layout of its entries
-nor what they were packed from. The model is packed, and what of FILE has the same bytes is counted.
+nor what they were packed from. The model is packed, and what of FILE has the same bytes
+is counted.
 
 Checksums of payloads are compared while they are copied. OUT appears by a rename, when
 it is complete. If OUT exists it must be a cache or empty. It must not be FILE itself,

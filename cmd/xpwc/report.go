@@ -34,8 +34,8 @@ func newReportCommand() *cobra.Command {
 for which layouts and kernels they were packed, what is stored once for several entries,
 what is dead, and what each commit added that is still in the file. FILE is a cache of
 xpwc, of ExecuTorch or of LiteRT, or a safetensors file with packed weights in it. It is
-neither changed nor locked: it may be in use. Files that ExecuTorch
-and LiteRT wrote have names and sizes only, LiteRT's the numbers of buffers as names.
+neither changed nor locked: it may be in use. Files that ExecuTorch and LiteRT wrote have
+names and sizes only, LiteRT's the numbers of buffers as names.
 
 PAGE is one file of HTML, which asks for nothing from the network. It can be read without
 its script, printed, and sent on: it has names of tensors and the path FILE, and no

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"xpwc"
-	"xpwc/inference"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/instance"
@@ -111,7 +110,7 @@ func Host(args []string, stdin io.Reader, stdout io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	packed := execution.PackedIn(args[1], &xpwc.Options{})
-	if args[1] != "" && instance.WeightBytes(m) < inference.DefaultCacheFrom {
+	if args[1] != "" && doesWithoutFile(m) {
 		packed = instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open("", nil) }, nil)
 	}
 	e, err := execution.Load(m, packed, 1)

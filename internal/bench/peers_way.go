@@ -13,6 +13,7 @@ import (
 	"xpwc/internal/bench/chain"
 	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
+	"xpwc/models"
 )
 
 // start says what a process finds.
@@ -167,11 +168,16 @@ func ourWays(f peerFiles, model string) ([]*way, error) {
 	all := waysOf("xpwc", f, func(model, cache string) []string {
 		return []string{self, HostCommand, model, cache, f.answer()}
 	})
-	if instance.WeightBytes(m) < inference.DefaultCacheFrom {
+	if doesWithoutFile(m) {
 		all = []*way{all[0], all[2]}
 		all[1].name = "xpwc, no file: under 1 MiB"
 	}
 	return all, m.Close()
+}
+
+// doesWithoutFile reports whether package inference loads a model without its cache file by default.
+func doesWithoutFile(m models.Model) bool {
+	return instance.WeightBytes(m) < inference.DefaultCacheFrom
 }
 
 // cacheFiles are the cache file and those that its writer put beside it.
