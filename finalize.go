@@ -49,12 +49,11 @@ func (s *Session) finalize() (lost error) {
 	for _, src := range s.sources {
 		if src.consumed && !src.retain.Load() {
 			s.note(src.free())
-			s.freed++
 		} else {
 			s.kept = append(s.kept, src)
 		}
 	}
-	s.sources, s.newSources, s.unfilled, s.asked = nil, entries.Stock[source]{}, nil, weight{} // there may be a million
+	s.sources, s.unfilled, s.given, s.origins = nil, nil, nil, nil // there may be a million
 	s.note(s.computed.drop())
 	s.desk.Leave()
 	s.onDesk = nil
@@ -153,7 +152,6 @@ func (s *Session) countLoad(err error) {
 	loads := c.loads[outcome]
 	loads.add(time.Since(s.begun))
 	c.loads[outcome] = loads
-	c.expected = min(len(s.kept)+s.freed, mostExpected)
 }
 
 // watchSize reports, once, that the file cannot hold what is used of it at the same time.

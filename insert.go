@@ -169,7 +169,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
-			if e := w.answer(); e != nil {
+			if e := s.given[w.question()]; e != nil {
 				return nil, nil, addressOf(e.Data)
 			}
 		}
@@ -201,7 +201,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	e := s.keepPacked(w, p)
 	s.clearDesk(p.sources)
 	if w.named {
-		w.setAnswer(e)
+		s.given[w.question()] = e
 	}
 	progress = &Progress{Name: e.Name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.Data)
@@ -216,16 +216,6 @@ func (s *Session) look(w *weight) []writer.View {
 		}
 		s.survey(w, index)
 	}
-}
-
-// withBytes returns those of the entries that have the bytes b.
-func withBytes(seen []writer.View, b []byte) (equal []*entries.Entry) {
-	for _, v := range seen {
-		if hasBytes(v.Entry, b) {
-			equal = append(equal, v.Entry)
-		}
-	}
-	return equal
 }
 
 // hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
@@ -265,7 +255,7 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 			}
 			continue
 		}
-		if taken >= 0 && w.answer() == seen[taken].Entry {
+		if taken >= 0 && s.given[w.question()] == seen[taken].Entry {
 			lots[taken] = writer.Tied
 		}
 		packed := s.packedFrom(w, p, variant)
@@ -290,7 +280,7 @@ func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 		Kernel: &w.kernel.is, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile, Took: p.took,
 	}
 	packed.Record.Key = w.Key
-	w.kernel.packing.describe(&packed.Record, len(p.Data), w.kernel.has().copyOf != nil)
+	w.kernel.packing.describe(&packed.Record, len(p.Data), w.kernel.copyOf != nil)
 	if variant {
 		packed.Record.Flags |= format.Variant
 	}
@@ -394,33 +384,22 @@ func (s *Session) moved(p, to space, otherwise Reason, err error) space {
 	return p
 }
 
-// keepUnnamed keeps what nothing identifies in private memory, once for each content; the session uses it from here on.
+// keepUnnamed keeps what nothing identifies in private memory, for this session alone.
 func (s *Session) keepUnnamed(p space) *entries.Entry {
-	sum := DigestOf(p.Data)
-	for {
-		seen := s.user.HoldUnnamed(sum)
-		equal := withBytes(seen, p.Data)
-		var known *entries.Entry
-		if len(equal) > 0 {
-			known = equal[0]
-		} else if p.kind == inScratch {
-			s.user.Free(seen)
-			to, err := s.reservePrivate(uint64(len(p.Data)))
-			p = s.moved(p, to, ReasonUnnamed, err)
-			continue
+	if p.kind != inPrivate {
+		wasInFile, from := p.kind == inFile, p.Region
+		to, err := s.reservePrivate(uint64(len(p.Data)))
+		to.kind = inPrivate
+		p = s.moved(p, to, ReasonUnnamed, err)
+		if err != nil && wasInFile {
+			store.Filled(p.Reservation)
 		}
-		packed := writer.Packed{Space: p.Reservation, InFile: p.kind == inFile, Took: p.took}
-		e, made := s.user.KeepUnnamed(sum, &packed, seen, known)
-		s.user.Free(seen)
-		switch {
-		case made:
-			s.keptPacked(writer.ReasonUnnamed)
-			return e
-		case e != nil:
-			s.discard(p)
-			return e
+		if wasInFile && (err != nil || from.Lost()) {
+			s.fail(fmt.Errorf("packed weights that were reserved under another key: %w", ErrLost))
 		}
 	}
+	s.keptPacked(writer.ReasonUnnamed)
+	return s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation, Took: p.took})
 }
 
 // discard gives up the space of a packing whose bytes are elsewhere.

@@ -193,7 +193,7 @@ func shownBy(index *format.Index) (all evidence) {
 
 // layoutFor returns the layout whose entries of a kernel XNNPACK is seen to pack here, false if none is known.
 func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, known bool) {
-	if len(all) == 0 || len(kernel.packing.identities) == 0 || kernel.has().copyOf != nil {
+	if len(all) == 0 || len(kernel.packing.identities) == 0 || kernel.copyOf != nil {
 		return format.Digest{}, false
 	}
 	f := kernel.packing.identities[0].geometry.Family

@@ -113,46 +113,18 @@ type weight struct {
 	presumed     bool // the key's layout is
 	unsaid       bool // XNNPACK does not say how many bytes it packs: an entry is right if it is equal
 
-	// Of a look-up that is being decided:
 	session *Session
-	verdict verdict
-	room    [1]candidate // for as many as there are mostly
+	verdict verdict // of a look-up that is being decided
 }
 
-// answer returns the entry that this session's look-up or packing of the weight gave, or nil.
-func (w *weight) answer() *entries.Entry {
-	if w.is(&w.kernel.answer) {
-		return w.kernel.answer.entry
-	}
-	for _, a := range w.kernel.has().answers {
-		if w.is(&a) {
-			return a.entry
-		}
-	}
-	return nil
+// A question is what XNNPACK asks of a kernel in a session.
+type question struct {
+	kernel, bias        *source
+	seed, fingerprintID uint32
+	packing             Digest
 }
 
-func (w *weight) setAnswer(e *entries.Entry) {
-	first := &w.kernel.answer
-	if first.entry == nil || w.is(first) {
-		*first = answer{w.bias, e, w.Seed}
-		return
-	}
-	more := w.kernel.own()
-	for i := range more.answers {
-		if a := &more.answers[i]; w.is(a) {
-			a.entry = e
-			return
-		}
-	}
-	more.answers = append(more.answers, answer{w.bias, e, w.Seed})
-}
-
-// is reports whether an answer is one about the weight.
-func (w *weight) is(a *answer) bool {
-	return a.entry != nil && a.bias == w.bias && a.seed == w.Seed &&
-		a.entry.Record.FingerprintID == w.Key.FingerprintID && a.entry.Record.Packing == w.Key.Packing
-}
+func (w *weight) question() question { return question{w.kernel, w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing} }
 
 func (w *weight) sources() []*source {
 	var known []*source
@@ -164,13 +136,12 @@ func (w *weight) sources() []*source {
 	return known
 }
 
-// weight names what XNNPACK asks for, but for the layout, until the next call of it. A bias without a name makes the
-// whole unnamed: its bytes are packed in.
+// weight names what XNNPACK asks for, but for the layout. A bias without a name makes the whole unnamed: its bytes are
+// packed in.
 func (s *Session) weight(key lookUpKey) *weight {
-	w := &s.asked
-	w.kernel, w.bias, w.hasBias = s.addresses[key.kernel], nil, key.bias != 0
-	w.presumed, w.unsaid = false, false
-	k := format.Key{FingerprintID: key.fingerprintID}
+	w := &weight{session: s, kernel: s.addresses[key.kernel], hasBias: key.bias != 0}
+	w.Seed, w.Key.FingerprintID = key.seed, key.fingerprintID
+	k := &w.Key
 	w.named = w.kernel != nil
 	if w.kernel != nil {
 		w.kernel.isKernel = true
@@ -183,7 +154,6 @@ func (s *Session) weight(key lookUpKey) *weight {
 			k.Bias, k.HasBias = w.bias.name, true
 		}
 	}
-	w.Reset(k, key.seed)
 	if w.kernel != nil {
 		s.consume(w.kernel)
 	}
@@ -234,7 +204,6 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 	if !w.named {
 		return nil, false
 	}
-	w.session = s
 	for {
 		hit, views, index := s.user.LookUp(&w.Query, w)
 		switch {
@@ -242,7 +211,7 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 			s.survey(w, index)
 		case hit >= 0:
 			s.restampLater(w, &views[hit])
-			w.setAnswer(views[hit].Entry)
+			s.given[w.question()] = views[hit].Entry
 			return views[hit].Entry, true
 		case w.verdict.lacks != nothing:
 			s.learn(w, w.verdict.lacks, &views[w.verdict.of])
@@ -254,12 +223,12 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 
 // Judge implements [writer.Judge]: it decides with what is known.
 func (w *weight) Judge(views []writer.View) (hit int) {
-	known := w.room[:0]
+	known := make([]candidate, 0, len(views))
 	for i := range views {
 		known = append(known, w.candidate(&views[i]))
 	}
 	p := &w.kernel.packing
-	a := asking{p.compare, w.answer() != nil, p.given, p.ambiguous(), w.session.cache.options.Verify}
+	a := asking{p.compare, w.session.given[w.question()] != nil, p.given, p.ambiguous(), w.session.cache.options.Verify}
 	w.verdict = decide(a, known)
 	return w.verdict.hit
 }
@@ -416,8 +385,7 @@ func (s *Session) restampLater(w *weight, v *writer.View) {
 // the tensor says is only a guess: it may have more than the kernel, as ExecuTorch's exporter writes the whole storage
 // of a view. Nor is it known of what the host has converted.
 func (w *weight) sizeKnown() bool {
-	of := w.kernel.has()
-	return w.kernel.packing.known() && (of.copyOf == nil || of.copying.how == xnnpacks)
+	return w.kernel.packing.known() && (w.kernel.copyOf == nil || w.kernel.copying.how == xnnpacks)
 }
 
 // errUnsaid is of a payload of which nobody can say that it has the size that its operator reads.
@@ -432,7 +400,7 @@ func (w *weight) checkSize(packed []byte) error {
 		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
 		return short(n, uint64(w.kernel.leastContent())/2)
 	}
-	copied := w.kernel.has().copyOf != nil
+	copied := w.kernel.copyOf != nil
 	var unsaid error
 	for i := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
 		g := &w.kernel.packing.identities[i].geometry

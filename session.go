@@ -33,9 +33,7 @@ type Session struct {
 	remarks []error // that did the runtime no harm, for Stats
 
 	sources    map[string]*source
-	newSources entries.Stock[source]
 	kept       []*source           // until Close, of a session that is finalized
-	freed      int                 // sources that a finalized session had, but those
 	refused    map[string]error    // tensors that there was no memory for: the data map is asked once
 	addresses  map[uintptr]*source // what XNNPACK knows a source by; also aliases
 	computed   arena               // of tensors whose content is computed
@@ -47,21 +45,17 @@ type Session struct {
 	here     *hereLayout // how XNNPACK packs here, nil until it was asked
 	evidence evidence    // of the file's layouts, of this machine, when the session began
 
-	asked     weight // what the callback that is being served names
+	given     map[question]*entries.Entry // to look-ups, and in place of what was packed
 	announced *announcement
 	packings  map[uintptr]space
 	scratch   *store.Region // packing space for what is compared before it is kept
 	busy      bool          // the scratch is being packed into
 	noFile    Reason        // why this session packs into private memory, or ""
 
-	watches   map[Watch]*watch // of loaded tensors
-	lastWatch *watch
-	work      work
-	restamps  []writer.Restamp // for Finalize, which knows whether their sources changed
-
-	lastOrigin  *entries.Origin // most tensors have the same
-	lastSource  string          // its Identity.Source
-	lastWatched *watch          // its watch
+	watches  map[Watch]*watch // of loaded tensors
+	origins  map[from]*entries.Origin
+	work     work
+	restamps []writer.Restamp // for Finalize, which knows whether their sources changed
 
 	done, total int64 // Progress
 }
@@ -90,8 +84,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	if err := c.checkOpen("new session"); err != nil {
 		return nil, err
 	}
-	expected := c.expectedTensors()
-	user, err := c.handle.NewUser(expected)
+	user, err := c.handle.NewUser()
 	if err != nil {
 		return nil, fmt.Errorf("new session: %w", err)
 	}
@@ -100,9 +93,13 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		user:      user,
 		data:      data,
 		begun:     time.Now(),
-		sources:   make(map[string]*source, expected),
-		addresses: make(map[uintptr]*source, expected),
+		sources:   map[string]*source{},
+		refused:   map[string]error{},
+		addresses: map[uintptr]*source{},
+		given:     map[question]*entries.Entry{},
 		packings:  map[uintptr]space{},
+		watches:   map[Watch]*watch{},
+		origins:   map[from]*entries.Origin{},
 		evidence:  c.shown(),
 	}
 	if s.provider, err = newProvider(s); err != nil {
@@ -110,12 +107,6 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-func (c *core) expectedTensors() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.expected
 }
 
 // A LoadOption says what a tensor is for.
@@ -247,13 +238,10 @@ func (s *Session) register(name string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src := s.newSources.Take()
+	src := &source{}
 	if err := src.init(name, &t, &s.computed); err != nil {
 		if t.Release != nil {
 			t.Release()
-		}
-		if s.refused == nil {
-			s.refused = map[string]error{}
 		}
 		s.refused[name] = err
 		return nil, err
@@ -279,12 +267,12 @@ func (s *Session) address(src *source) {
 	switch {
 	case other == nil:
 	case len(other.content) > len(src.content):
-		src.own().standIn = other
-		other.own().least = min(other.leastContent(), src.leastContent())
+		src.standIn = other
+		other.least = min(other.leastContent(), src.leastContent())
 		return
 	default:
-		other.own().standIn = src
-		src.own().least = min(src.leastContent(), other.leastContent())
+		other.standIn = src
+		src.least = min(src.leastContent(), other.leastContent())
 		src.packing = other.packing.clone()
 		src.packing.given = false // of this one
 	}

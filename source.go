@@ -16,7 +16,7 @@ import (
 	"xpwc/packing"
 )
 
-// A source is an unpacked tensor as a session loaded it. There may be a million: what few of them have is apart.
+// A source is an unpacked tensor as a session loaded it, or a copy of one.
 type source struct {
 	name    string
 	content []byte // at the address XNNPACK knows it by
@@ -32,22 +32,20 @@ type source struct {
 	retain   atomic.Bool
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
-	is     entries.Content // what decides whether packed weights are of it
-	answer answer          // the first; others are apart
+	is entries.Content // what decides whether packed weights are of it
 
 	fillWith   func(dst []byte) error // Tensor.Fill
 	digestWith func() (Digest, error) // Identity.Digest
 	evict      func()                 // Tensor.Evict
 	release    func()                 // Tensor.Release
-	apart      *apart                 // or nil
-}
 
-// An answer is the entry that a look-up or packing of a kernel gave, which has its key, with the rest of what was
-// looked up.
-type answer struct {
-	bias  *source
-	entry *entries.Entry // nil if there is none
-	seed  uint32
+	memory  *store.Region // where its content is computed, or nil
+	fillErr error
+	standIn *source   // what stands for it, at the same address, or nil
+	least   int       // bytes of the shortest tensor at its address, if that is another
+	copies  []*source // what the host or XNNPACK made of it
+	copyOf  *source   // of a copy: the tensor that it is of
+	copying copying   // of a copy: how it was made
 }
 
 // A presence says whether a source's content is where XNNPACK knows it.
@@ -58,18 +56,6 @@ const (
 	present                 // while it is packed, it may be on the session's desk
 	away                    // it was packed from the desk, which is there and may have another's content
 )
-
-// apart is what few sources have.
-type apart struct {
-	answers []answer // but the first
-	memory  *store.Region
-	fillErr error
-	copies  []*source // what the host or XNNPACK made of it
-	copying copying   // of a copy: how it was made
-	copyOf  *source   // of a copy: the tensor that it is of
-	standIn *source   // what stands for it, at the same address, or nil
-	least   int       // bytes of the shortest tensor at its address, if that is another
-}
 
 // sourceSlack is how far XNNPACK may read beyond a tensor at inference (XNN_EXTRA_BYTES, at most 128).
 const sourceSlack = 128
@@ -94,7 +80,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		if err != nil {
 			return err
 		}
-		s.own().memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
+		s.memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
 	if stamp := t.Identity.Stamp; stamp != "" {
 		s.is.Stamp = digest.OfStrings(t.Identity.Source, stamp)
@@ -102,31 +88,12 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 	return nil
 }
 
-// nothingApart is what most sources have apart.
-var nothingApart apart
-
-// has returns what the source has apart, to be read.
-func (s *source) has() *apart {
-	if s.apart == nil {
-		return &nothingApart
-	}
-	return s.apart
-}
-
-// own returns what the source has apart, to be changed.
-func (s *source) own() *apart {
-	if s.apart == nil {
-		s.apart = &apart{}
-	}
-	return s.apart
-}
-
 // leastContent returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.
 func (s *source) leastContent() int {
-	if of := s.has().copyOf; of != nil {
+	if of := s.copyOf; of != nil {
 		return of.leastContent()
 	}
-	if least := s.has().least; least > 0 {
+	if least := s.least; least > 0 {
 		return least
 	}
 	return len(s.content)
@@ -140,7 +107,7 @@ func (s *source) addIdentity(id identity) {
 
 // withStandIns calls do for a tensor, for whatever stands for it, and for the copies of these.
 func (s *source) withStandIns(do func(*source)) {
-	for at := s; at != nil; at = at.has().standIn {
+	for at := s; at != nil; at = at.standIn {
 		at.withCopies(do)
 	}
 }
@@ -148,7 +115,7 @@ func (s *source) withStandIns(do func(*source)) {
 // withCopies calls do for a tensor and all that was copied from it.
 func (s *source) withCopies(do func(*source)) {
 	do(s)
-	for _, copied := range s.has().copies {
+	for _, copied := range s.copies {
 		copied.withCopies(do)
 	}
 }
@@ -161,11 +128,11 @@ func (s *source) fits(g *packing.Geometry) bool {
 
 // fill computes the content if it is not there yet. At its address is memory of its own, or the desk for it.
 func (s *source) fill() error {
-	if s.presence == present || s.has().fillErr != nil {
-		return s.has().fillErr
+	if s.presence == present || s.fillErr != nil {
+		return s.fillErr
 	}
 	if err := guarded("Tensor.Fill", func() error { return s.fillWith(s.content) }); err != nil {
-		s.own().fillErr = err
+		s.fillErr = err
 		return err
 	}
 	s.presence = present
@@ -174,8 +141,8 @@ func (s *source) fill() error {
 
 // fillToPack computes the content of a tensor that is packed next, on the desk if there is nothing else on it.
 func (s *Session) fillToPack(src *source) error {
-	if s.onDesk == nil && src.presence != present && src.has().fillErr == nil && src.mayLeave() {
-		moved, err := s.desk.Move(src.has().memory.Data())
+	if s.onDesk == nil && src.presence != present && src.fillErr == nil && src.mayLeave() {
+		moved, err := s.desk.Move(src.memory.Data())
 		if err != nil {
 			return src.lose(err)
 		}
@@ -197,7 +164,7 @@ func (s *Session) fillToStay(src *source) error {
 
 // lose says that there may be no memory where the content was to be. It is not given back: it may be another's by then.
 func (s *source) lose(err error) error {
-	s.own().fillErr, s.own().memory = err, nil
+	s.fillErr, s.memory = err, nil
 	return err
 }
 
@@ -249,7 +216,7 @@ func (s *source) free() error {
 	if s.release != nil {
 		err = guarded("Tensor.Release", func() error { s.release(); return nil })
 	}
-	if memory := s.has().memory; memory != nil {
+	if memory := s.memory; memory != nil {
 		err = errors.Join(err, memory.Release())
 	}
 	return err
@@ -339,7 +306,7 @@ func (c *copying) of(original Digest) Digest {
 
 func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
 	same := func(copied *source) bool {
-		if copied.apart.copying.how != c.how || copied.apart.copying.word != c.word {
+		if copied.copying.how != c.how || copied.copying.word != c.word {
 			return false
 		}
 		return c.how != compared || addressOf(copied.content) == alias && len(copied.content) == len(c.content)
@@ -347,13 +314,12 @@ func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
 	if src.presence != present {
 		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)
 	}
-	of := src.own()
-	at := slices.IndexFunc(of.copies, same)
+	at := slices.IndexFunc(src.copies, same)
 	if at < 0 {
-		at = len(of.copies)
-		of.copies = append(of.copies, newCopy(src, c))
+		at = len(src.copies)
+		src.copies = append(src.copies, newCopy(src, c))
 	}
-	s.addresses[alias] = of.copies[at]
+	s.addresses[alias] = src.copies[at]
 	return nil
 }
 
@@ -361,7 +327,8 @@ func newCopy(src *source, c copying) *source {
 	copied := &source{
 		name:     src.name + c.suffix(),
 		content:  c.content,
-		apart:    &apart{copying: c, copyOf: src},
+		copyOf:   src,
+		copying:  c,
 		packing:  src.packing.clone(),
 		presence: present,
 		counted:  true, // Progress has the original
@@ -407,17 +374,24 @@ func (w *watch) Changed() error {
 	return nil
 }
 
-// origin returns where a tensor comes from.
+// from is where a tensor comes from, as its Identity says it.
+type from struct {
+	source string
+	watch  *watch
+}
+
+// origin returns where a tensor comes from. Most of a session come from one file.
 func (s *Session) origin(id *Identity) *entries.Origin {
-	w := s.watch(id)
-	if s.lastOrigin == nil || s.lastSource != id.Source || s.lastWatched != w {
-		s.lastOrigin = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source)}
-		s.lastSource, s.lastWatched = id.Source, w
-		if w != nil {
-			s.lastOrigin.Watch = w
+	is := from{id.Source, s.watch(id)}
+	o := s.origins[is]
+	if o == nil {
+		o = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source)}
+		if is.watch != nil {
+			o.Watch = is.watch
 		}
+		s.origins[is] = o
 	}
-	return s.lastOrigin
+	return o
 }
 
 // sourceName is what a file has of the name of a source: the last part of a path, without where it is. A sealed source
@@ -435,19 +409,12 @@ func (s *Session) watch(id *Identity) *watch {
 	if id.Watch == nil {
 		return nil
 	}
-	w := s.lastWatch // most tensors of a session have one
-	if w == nil || w.Watch != id.Watch {
-		w = s.watches[id.Watch]
-	}
+	w := s.watches[id.Watch]
 	if w == nil {
 		w = &watch{Watch: id.Watch, source: id.Source}
 		w.before = w.Changed()
-		if s.watches == nil {
-			s.watches = map[Watch]*watch{}
-		}
 		s.watches[id.Watch] = w
 	}
 	w.read = w.read || id.Stamp == ""
-	s.lastWatch = w
 	return w
 }

@@ -89,12 +89,9 @@ type Stats struct {
 }
 
 // Stats returns what all handles of the cache have done so far, and what its file is like. When all of them are closed
-// the figures stay what they were then.
-func (c *Cache) Stats() Stats { return c.core.stats() }
-
-// Follow is Stats for who watches a file while handles come and go: when all handles of a cache were closed and its
-// file is opened anew, the figures are those of the new handles, from 0.
-func (c *Cache) Follow() Stats {
+// the figures stay what they were then, until the file is opened anew in this process: then they are those of the new
+// handles, from 0, so that whoever watches a file needs one handle of it.
+func (c *Cache) Stats() Stats {
 	now := c.core
 	if c.done.Load() && c.place.path != "" {
 		cores.Lock()

@@ -47,7 +47,6 @@ type core struct {
 	mu             sync.Mutex // of what follows; nothing else is locked while it is held
 	loads          map[LoadOutcome]histogram
 	sourcesChanged int64
-	expected       int // tensors that a session loads, going by the last one
 	index          *format.Index
 	evidence       evidence // what the index says of layouts
 }
@@ -146,16 +145,10 @@ func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, er
 	if err != nil {
 		return nil, err
 	}
-	if index := c.writer.Index(); index != nil {
-		c.expected = min(index.Len(), mostExpected)
-	}
 	c.askForLayout()
 	handle, _ := c.writer.Open(nil)
 	return &Cache{core: c, handle: handle, events: events, progress: o.Progress}, nil
 }
-
-// mostExpected is as many tensors as a session has room for when it begins.
-const mostExpected = 1024
 
 // name is what error messages call the cache.
 func (c *core) name() string {

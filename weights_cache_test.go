@@ -208,8 +208,8 @@ func TestUnnamedWeightsStayPrivate(t *testing.T) {
 	require.Positive(t, private)
 	_, r2, close2 := open()
 	s := c.Stats()
-	require.Equal(t, private, s.PrivateBytes, "equal content is kept once")
-	require.EqualValues(t, 3, s.Private[xpwc.ReasonUnnamed].Entries)
+	require.Equal(t, 2*private, s.PrivateBytes, "each session has its own")
+	require.EqualValues(t, 6, s.Private[xpwc.ReasonUnnamed].Entries)
 	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.infer(t, r1))
 	close1()
 	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.infer(t, r2))
@@ -391,7 +391,7 @@ func TestAHandleIsClosedOnce(t *testing.T) {
 	require.NoError(t, a.Close(), "nor one that was opened later")
 	threeLayers.run(t, c, xpwc.MapOf(tensors))
 	require.EqualValues(t, 3, c.Stats().Hits.Entries)
-	require.EqualValues(t, 3, a.Stats().Packed.Entries, "figures stay at the last")
+	require.EqualValues(t, 3, a.Stats().Hits.Entries, "its figures are those of the file's handles")
 
 	_, err := a.NewSession(nil)
 	for what, err := range map[string]error{

@@ -16,7 +16,7 @@ func Var(caches ...*xpwc.Cache) expvar.Var {
 	return expvar.Func(func() any {
 		figures := map[string]any{}
 		for _, cache := range all {
-			figures[cache.name] = published(cache.Follow())
+			figures[cache.name] = published(cache.Stats())
 		}
 		return map[string]any{"build_info": thisBuild(), "caches": figures}
 	})

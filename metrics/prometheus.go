@@ -37,7 +37,7 @@ func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
 func (c collector) Collect(samples chan<- prometheus.Metric) {
 	collectBuild(samples)
 	for _, cache := range c {
-		collect(cache.Follow(), cache.name, samples)
+		collect(cache.Stats(), cache.name, samples)
 	}
 }
 

@@ -63,7 +63,6 @@ type Entry struct {
 	Unlisted bool // it was packed here, and the loaded index does not have it
 
 	surveyed *format.Index // all records of that index under its key are in memory
-	family   *Family
 	state    State
 }
 

@@ -253,11 +253,10 @@ func (w *Writer) choose(st *store.Store) (what choice, err error) {
 	what.records = listed[:0]
 	for i := range listed {
 		r := listed[i]
-		family := w.entries.Family(r.Kernel)
-		if w.damage[r.Offset] || family.Supersedes(&r) {
+		if w.damage[r.Offset] || w.entries.Supersedes(&r) {
 			continue
 		}
-		if e := family.Of(&r, w.loaded.id); e != nil {
+		if e := w.entries.Of(&r, w.loaded.id); e != nil {
 			what.applyLocked(e, &r, now)
 		}
 		what.records = append(what.records, r)

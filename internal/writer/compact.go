@@ -188,7 +188,7 @@ func (w *Writer) moved(from [16]byte, next *store.Rewriting, now loaded) {
 	w.figures.Compactions++
 	w.figures.DamagedPayloads += int64(next.Damaged())
 	w.figures.WrittenBytes += int64(next.Size())
-	for e := range w.entries.Named() {
+	for e := range w.entries.All() {
 		if at, ok := next.Moved(e.Record.Offset); ok && e.File == from && e.State() == entries.Durable {
 			e.File, e.Record.Offset = next.ID(), at
 		}

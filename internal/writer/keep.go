@@ -1,7 +1,6 @@
 package writer
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -88,37 +87,19 @@ func same(now []*entries.Entry, seen []View) bool {
 	return slices.EqualFunc(now, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
 }
 
-// KeepUnnamed is Keep for what nothing identifies. What was packed into the file, and not into private memory, is
-// shared with nobody: the file may end. equal is the one of those seen with the very bytes, or nil.
-func (u *User) KeepUnnamed(sum format.Digest, p *Packed, seen []View, equal *entries.Entry) (
-	kept *entries.Entry, made bool) {
+// KeepUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session has
+// it.
+func (u *User) KeepUnnamed(p *Packed) *entries.Entry {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	if !same(w.entries.Unnamed(sum), seen) {
-		return nil, false
-	}
-	if kept = equal; kept == nil {
-		kept, made = &entries.Entry{Data: p.Space.Data, Region: p.Space.Region, Reason: ReasonUnnamed}, true
-		kept.Record.Sum = sum
-		if p.InFile { // its look-up had names
-			kept.By = u // who is to know if it is lost
-			w.fillLocked(kept, p)
-			kept.Withhold(errUnnamed)
-		} else {
-			w.becomeLocked(kept, entries.Private)
-			w.entries.AddUnnamed(kept)
-		}
-		w.countPrivateLocked(kept)
-	} else {
-		w.figures.Reused.add(len(kept.Data))
-	}
+	e := &entries.Entry{Data: p.Space.Data, Region: p.Space.Region, Reason: ReasonUnnamed}
+	w.becomeLocked(e, entries.Private)
+	w.countPrivateLocked(e)
 	w.figures.PackingTime += p.Took
-	u.useLocked(kept)
-	return kept, made
+	u.useLocked(e)
+	return e
 }
-
-var errUnnamed = errors.New("nothing identifies what it was packed from")
 
 // equalLocked takes note that a packing gave the bytes of an entry.
 func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
@@ -147,12 +128,11 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 
 // makeLocked makes the entry of what was packed.
 func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
-	e := w.entries.New()
-	e.Record = p.Record
+	e := &entries.Entry{
+		Record: p.Record, Data: p.Space.Data, Region: p.Space.Region,
+		Kernel: p.Kernel, Bias: p.Bias, By: u, Verified: true, Sized: true,
+	}
 	e.Record.Key, e.Record.Seed = q.Key, q.Seed
-	e.Kernel, e.Bias, e.By = p.Kernel, p.Bias, u
-	e.Verified, e.Sized = true, true
-	e.Data, e.Region = p.Space.Data, p.Space.Region
 	if p.InFile {
 		w.fillLocked(e, p)
 	} else {

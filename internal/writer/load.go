@@ -131,20 +131,16 @@ func (w *Writer) noticeLocked(now loaded) {
 	}
 	w.dropUnlistedLocked()
 	w.dropUnusedLocked()
-	for e := range w.entries.Named() {
+	for e := range w.entries.All() {
 		if e.Change == entries.Recorded { // so is it in this index
 			e.Change = entries.Unchanged
 		}
 	}
 	if now.index != nil {
-		w.entries.Expect(min(now.index.Len(), manyEntries))
 		_, err := now.base.Reader()
 		w.noteLocked(err) // what is used of the file is not verified
 	}
 }
-
-// manyEntries is as many as memory is made ready for at once.
-const manyEntries = 1024
 
 func (w *Writer) dropBaseLocked() {
 	if w.loaded.base != nil {
@@ -203,7 +199,7 @@ func (w *Writer) withholdFile(st *store.Store, err error) {
 	writing := st.Writing()
 	w.mu.Lock()
 	defer w.unlock()
-	for e := range w.entries.Named() {
+	for e := range w.entries.All() {
 		if e.State() == entries.Durable {
 			e.Withhold(err)
 		}
@@ -293,7 +289,7 @@ func (w *Writer) loseFile(id [16]byte, why error) {
 			gone[e] = true
 		}
 	}
-	for e := range w.entries.Named() {
+	for e := range w.entries.All() {
 		note(e)
 	}
 	for u := range w.users {

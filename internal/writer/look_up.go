@@ -9,17 +9,13 @@ import (
 	"xpwc/internal/store"
 )
 
-// A Query is what is looked up. It is asked again and again until it is answered, or its user asks another.
+// A Query is what is looked up. It is asked again and again until it is answered.
 type Query struct {
 	Key  format.Key
 	Seed uint32
 
 	surveyed *format.Index // all its records under the key are in memory
-	room     [1]View       // for as many as there are mostly
 }
-
-// Reset makes q another query.
-func (q *Query) Reset(key format.Key, seed uint32) { q.Key, q.Seed, q.surveyed = key, seed, nil }
 
 // Under has the query be about another layout.
 func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout, nil }
@@ -56,7 +52,7 @@ func (w *Writer) viewLocked(e *entries.Entry, seed uint32) View {
 // candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
 // returns that: see Survey.
 func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
-	under := w.entries.Family(q.Key.Kernel).Under(&q.Key)
+	under := w.entries.Under(&q.Key)
 	index := w.loaded.index
 	if index == nil || q.surveyed == index || len(under) > 0 && under[0].Surveyed(index) {
 		return entries.Only(under, func(e *entries.Entry) bool { return e.Given(w.loaded.id) }), nil
@@ -80,7 +76,7 @@ func (u *User) LookUp(q *Query, j Judge) (hit int, among []View, ask *format.Ind
 	if index != nil {
 		return -1, nil, index
 	}
-	among = q.room[:0]
+	among = make([]View, 0, len(candidates))
 	for _, e := range candidates {
 		among = append(among, w.viewLocked(e, q.Seed))
 	}
@@ -98,16 +94,12 @@ func (u *User) Hold(q *Query) ([]View, *format.Index) {
 	w.mu.Lock()
 	defer w.unlock()
 	candidates, index := w.candidatesLocked(q)
-	return w.holdLocked(candidates, q.Seed), index
-}
-
-func (w *Writer) holdLocked(of []*entries.Entry, seed uint32) []View {
-	views := make([]View, 0, len(of))
-	for _, e := range of {
+	views := make([]View, 0, len(candidates))
+	for _, e := range candidates {
 		e.Region.Retain()
-		views = append(views, w.viewLocked(e, seed))
+		views = append(views, w.viewLocked(e, q.Seed))
 	}
-	return views
+	return views, index
 }
 
 // Look returns what is known of an entry now.
@@ -115,14 +107,6 @@ func (u *User) Look(e *entries.Entry, seed uint32) View {
 	u.w.mu.Lock()
 	defer u.w.mu.Unlock()
 	return u.w.viewLocked(e, seed)
-}
-
-// HoldUnnamed returns the entries without a name whose bytes have a digest, as Hold does.
-func (u *User) HoldUnnamed(sum format.Digest) []View {
-	w := u.w
-	w.mu.Lock()
-	defer w.unlock()
-	return w.holdLocked(w.entries.Unnamed(sum), 0)
 }
 
 // Free gives up the references that Hold has taken.
@@ -154,7 +138,7 @@ func (u *User) Survey(q *Query, index *format.Index) error {
 
 // addLocked adds entries of all records that the loaded index has under a key to those in memory.
 func (w *Writer) addLocked(key *format.Key, records []format.Record) {
-	known := w.entries.Family(key.Kernel).Under(key)
+	known := w.entries.Under(key)
 	for i := range records {
 		r := &records[i]
 		if w.damage[r.Offset] {
@@ -165,14 +149,15 @@ func (w *Writer) addLocked(key *format.Key, records []format.Record) {
 			known[at].Record.Flags |= r.Flags // which another process may have set
 			continue
 		}
-		e := w.entries.New()
 		end := r.Offset + r.Size
-		e.Record, e.File = *r, w.loaded.id
-		e.Data, e.Region = w.loaded.base.Data()[r.Offset:end:end], w.loaded.base.Retain()
+		e := &entries.Entry{
+			Record: *r, File: w.loaded.id,
+			Data: w.loaded.base.Data()[r.Offset:end:end], Region: w.loaded.base.Retain(),
+		}
 		w.becomeLocked(e, entries.Durable)
 		w.entries.Add(e)
 	}
-	w.entries.Family(key.Kernel).Survey(key, w.loaded.index)
+	w.entries.Survey(key, w.loaded.index)
 }
 
 // Missed counts a look-up that was not answered.

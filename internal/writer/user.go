@@ -23,9 +23,8 @@ type User struct {
 	packs bool             // it is counted in Writer.packing
 }
 
-// NewUser begins a session, which picks up what other processes have committed. expected is about how many entries it
-// will use.
-func (h *Handle) NewUser(expected int) (*User, error) {
+// NewUser begins a session, which picks up what other processes have committed.
+func (h *Handle) NewUser() (*User, error) {
 	w := h.w
 	if err := w.refresh(); err != nil {
 		if w.options.Strict {
@@ -38,7 +37,7 @@ func (h *Handle) NewUser(expected int) (*User, error) {
 	if !h.open {
 		return nil, fmt.Errorf("cache %s: %w", w.name(), ErrClosed)
 	}
-	u := &User{w: w, handle: h, used: make([]*entries.Entry, 0, expected)}
+	u := &User{w: w, handle: h}
 	w.users[u] = true
 	return u, nil
 }

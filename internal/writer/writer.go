@@ -475,7 +475,7 @@ func (w *Writer) Names(layout format.Digest) (names []string) {
 func (w *Writer) namesInMemory() (names []string, index *format.Index, damage map[uint64]bool) {
 	w.mu.Lock()
 	defer w.unlock()
-	for e := range w.entries.Named() {
+	for e := range w.entries.All() {
 		if e.Given(w.loaded.id) {
 			names = append(names, e.Name())
 		}

@@ -95,12 +95,12 @@ func TestAClosedWriterStaysClosed(t *testing.T) {
 	require.Empty(t, w.begin(nil))
 	w.leave(nil)
 	w.giveUpWriting()
-	u, err := h.NewUser(0)
+	u, err := h.NewUser()
 	require.NoError(t, err)
 	u.Close()
 	_, err = h.Close()
 	require.NoError(t, err)
-	_, err = h.NewUser(0)
+	_, err = h.NewUser()
 	require.ErrorIs(t, err, ErrClosed)
 	require.False(t, w.file.st.HasFile())
 	require.False(t, w.beginAtOnce(), "as the verifier does that found damage")
@@ -110,7 +110,7 @@ func TestAClosedWriterStaysClosed(t *testing.T) {
 // A session that has just left does not take the writer's lock from a compaction that begins.
 func TestACompactionKeepsTheLock(t *testing.T) {
 	w, h := newWriter(t)
-	u, err := h.NewUser(0)
+	u, err := h.NewUser()
 	require.NoError(t, err)
 	_, reason := u.BecomeWriter()
 	require.Empty(t, reason)
@@ -133,7 +133,7 @@ func TestASessionThatWaitsToPackIsBeforeTheNextCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWriter(t)
 		w.options.Wait = 5 * time.Second
-		u, err := h.NewUser(0)
+		u, err := h.NewUser()
 		require.NoError(t, err)
 		require.NoError(t, w.beginCompaction())
 		packs, next := make(chan string, 1), make(chan error, 1)
@@ -174,8 +174,7 @@ func content(stamp byte) *entries.Content {
 // look returns a query all of whose records are in memory.
 func look(t *testing.T, u *User, name string) *Query {
 	t.Helper()
-	q := &Query{}
-	q.Reset(format.Key{Kernel: name}, 0)
+	q := &Query{Key: format.Key{Kernel: name}}
 	if _, index := u.Hold(q); index != nil {
 		require.NoError(t, u.Survey(q, index))
 	}
@@ -212,7 +211,7 @@ func use(t *testing.T, u *User, name string) *entries.Entry {
 func record(t *testing.T, path, name string) format.Record {
 	t.Helper()
 	w, h := openWriter(t, path)
-	u, err := h.NewUser(0)
+	u, err := h.NewUser()
 	require.NoError(t, err)
 	r := use(t, u, name).Record
 	u.Close()
@@ -225,13 +224,13 @@ func record(t *testing.T, path, name string) format.Record {
 // What a process has said of an entry it does not say again once another process has said otherwise.
 func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	w, h := newWriter(t)
-	u, err := h.NewUser(0)
+	u, err := h.NewUser()
 	require.NoError(t, err)
 	u.Finish(Ending{Variants: []*entries.Entry{pack(t, u, "shared", 1)}})
 	require.NoError(t, h.Save())
 
 	_, otherHandle := openWriter(t, w.options.Path) // the model was written anew meanwhile
-	other, err := otherHandle.NewUser(0)
+	other, err := otherHandle.NewUser()
 	require.NoError(t, err)
 	other.Finish(Ending{Restamps: []Restamp{{Entry: use(t, other, "shared"), Kernel: content(2)}}})
 	other.Close()
@@ -239,7 +238,7 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, format.Digest{2}, record(t, w.options.Path, "shared").KernelStamp)
 
-	next, err := h.NewUser(0)
+	next, err := h.NewUser()
 	require.NoError(t, err)
 	pack(t, next, "more", 2)
 	next.Finish(Ending{})
@@ -258,13 +257,13 @@ func TestEachCommitSaysOfWhatIsInUseThatItIsUsed(t *testing.T) {
 	w, h := newWriter(t)
 	now := int64(100)
 	w.now = func() int64 { return now }
-	u, err := h.NewUser(0)
+	u, err := h.NewUser()
 	require.NoError(t, err)
 	pack(t, u, "in use", 1)
 	u.Finish(Ending{})
 	require.NoError(t, h.Save())
 	now = 200
-	next, err := h.NewUser(0)
+	next, err := h.NewUser()
 	require.NoError(t, err)
 	pack(t, next, "more", 1)
 	next.Finish(Ending{})
