@@ -239,10 +239,8 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	r, err := d.Reader()
 	require.NoError(t, err)
 	require.NoError(t, d.Close()) // whatever becomes of it
-	var payloads []store.Payload
-	add := func(offset, size int) {
-		payloads = append(payloads, store.Payload{Offset: uint64(offset), Size: uint64(size)})
-	}
+	var payloads [][2]uint64
+	add := func(offset, size int) { payloads = append(payloads, [2]uint64{uint64(offset), uint64(size)}) }
 	for size := 1; size < 2200; size++ {
 		add(random.IntN(3000), size)
 	}
@@ -258,20 +256,19 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	add(len(content)-10, 11)
 	add(len(content)+7, 4*piece)
 	var stop int32
-	store.Hash(r, payloads, &stop)
+	hasher := store.NewHasher(&stop)
 	for i, p := range payloads {
+		sum, err := hasher.Sum(r, p[0], p[1])
 		if i >= readable {
-			require.Equal(t, store.Unreadable, p.State, "%d bytes at %d", p.Size, p.Offset)
+			require.Error(t, err, "%d bytes at %d", p[1], p[0])
 			continue
 		}
-		require.Equal(t, store.Hashed, p.State)
-		require.Equal(t, digest.Of(content[p.Offset:p.Offset+p.Size]), p.Sum, "%d bytes at %d", p.Size, p.Offset)
+		require.NoError(t, err)
+		require.Equal(t, digest.Of(content[p[0]:p[0]+p[1]]), sum, "%d bytes at %d", p[1], p[0])
 	}
 	stop = 1
-	again := []store.Payload{{Size: 1 << 10}, {Size: 10}}
-	store.Hash(r, again, &stop)
-	require.Equal(t, []store.PayloadState{store.NotHashed, store.NotHashed},
-		[]store.PayloadState{again[0].State, again[1].State})
+	_, err = hasher.Sum(r, 0, 10)
+	require.ErrorIs(t, err, store.ErrStopped)
 	require.NoError(t, r.Close())
 }
 

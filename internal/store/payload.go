@@ -1,28 +1,13 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
 
 	"xpwc/internal/digest"
-)
-
-// A Payload is where a file has packed bytes, to be hashed, and what came of it.
-type Payload struct {
-	Offset, Size uint64
-	Sum          digest.Digest
-	State        PayloadState
-}
-
-// A PayloadState says whether a payload's sum is known.
-type PayloadState int
-
-// The states of payloads.
-const (
-	NotHashed PayloadState = iota
-	Hashed
-	Unreadable
 )
 
 // A Reader is a cache file that is open once more, to be hashed by somebody who is not in a hurry.
@@ -41,42 +26,48 @@ const (
 	stopWithin     = 2 * time.Millisecond // of a rest
 )
 
-// Hash fills in the sums and states of payloads that r reads. They stay NotHashed when stop is not 0.
-func Hash(r io.ReaderAt, payloads []Payload, stop *int32) {
-	block := make([]byte, hashedTogether)
-	worked := time.Duration(0)
-	for i := range payloads {
-		payloads[i].hash(r, block, func(since time.Time) (goOn bool) {
-			if worked += time.Since(since); rests*worked >= shortestRest {
-				rest(min(rests*worked, longestRest), stop)
-				worked = 0
-			}
-			return atomic.LoadInt32(stop) == 0
-		})
-	}
+// ErrStopped: the hasher was to stop.
+var ErrStopped = errors.New("stopped")
+
+// A Hasher computes the sums of payloads, one after the other.
+type Hasher struct {
+	stop   *int32
+	block  []byte
+	worked time.Duration // since it rested
 }
 
-func rest(left time.Duration, stop *int32) {
-	for ; left > 0 && atomic.LoadInt32(stop) == 0; left -= stopWithin {
+// NewHasher returns a hasher that works while stop is 0.
+func NewHasher(stop *int32) *Hasher { return &Hasher{stop: stop, block: make([]byte, hashedTogether)} }
+
+// Sum returns the sum of the payload of some bytes that a file has at an offset. Errors: ErrStopped, and those of
+// reading it.
+func (h *Hasher) Sum(r io.ReaderAt, offset, size uint64) (digest.Digest, error) {
+	var sum digest.Hash
+	for at := uint64(0); at < size; {
+		h.rest()
+		if atomic.LoadInt32(h.stop) != 0 {
+			return digest.Digest{}, ErrStopped
+		}
+		since := time.Now()
+		block := h.block[:min(hashedTogether, size-at)]
+		if n, err := r.ReadAt(block, int64(offset+at)); n < len(block) {
+			return digest.Digest{}, fmt.Errorf("%d bytes at %d: %w", size, offset, err)
+		}
+		_, _ = sum.Write(block) // never fails
+		at += uint64(len(block))
+		h.worked += time.Since(since)
+	}
+	return sum.Sum(), nil
+}
+
+// rest rests for what was worked, once that is long enough.
+func (h *Hasher) rest() {
+	if rests*h.worked < shortestRest {
+		return
+	}
+	left := min(rests*h.worked, longestRest)
+	h.worked = 0
+	for ; left > 0 && atomic.LoadInt32(h.stop) == 0; left -= stopWithin {
 		time.Sleep(min(left, stopWithin))
 	}
-}
-
-// hash hashes a payload piece by piece, for as long as goOn says so before each.
-func (p *Payload) hash(r io.ReaderAt, block []byte, goOn func(since time.Time) bool) {
-	var h digest.Hash
-	since := time.Now()
-	for at := uint64(0); at < p.Size; at += uint64(len(block)) {
-		if !goOn(since) {
-			return
-		}
-		since = time.Now()
-		block = block[:min(uint64(len(block)), p.Size-at)]
-		if n, _ := r.ReadAt(block, int64(p.Offset+at)); n < len(block) {
-			p.State = Unreadable
-			return
-		}
-		_, _ = h.Write(block) // never fails
-	}
-	p.Sum, p.State = h.Sum(), Hashed
 }

@@ -171,7 +171,6 @@ func (u *User) Close() {
 		w.entries.List(func(e *entries.Entry) bool { return e.State() == entries.Dropped })
 	}
 	u.used = nil
-	w.dropUnwantedLocked()
 	delete(w.users, u)
 	w.changed.Broadcast()
 	if w.loaded.written && w.packing == 0 {

@@ -1,22 +1,17 @@
 package writer
 
 import (
-	"slices"
+	"errors"
 	"time"
 
 	"xpwc/internal/entries"
+	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
 // verifyPause is how long after a session was finalized its payloads are verified: when the first inference is likely
 // over. Reading them takes the memory's bandwidth from it, and the disk's.
 const verifyPause = time.Second
-
-// What is hashed at a time, at most, unless one payload is larger.
-const (
-	verifiedTogether      = 1024
-	verifiedBytesTogether = 32 << 20
-)
 
 // stopPatience is how long Close waits for what is being hashed, which ends within milliseconds unless the disk does
 // not answer. It needs nothing that Close gives up.
@@ -25,7 +20,7 @@ const stopPatience = 100 * time.Millisecond
 // A verifier has the payloads of the file that sessions use hashed in the background. Its writer's mu guards it.
 type verifier struct {
 	waiting []queued
-	hashing []queued // of one region, to which the goroutine has a reference
+	hashing *entries.Entry // or nil
 
 	timer   *time.Timer   // starts the goroutine, or nil
 	running bool          // the goroutine
@@ -51,100 +46,77 @@ func (w *Writer) verifyLaterLocked(e *entries.Entry) {
 }
 
 // wanted reports whether there is a reason to verify an entry that was queued.
-func (q queued) wanted() bool {
-	return q.entry.Sessions > 0 && !q.entry.Verified && q.entry.Withheld == nil
-}
+func wanted(e *entries.Entry) bool { return e.Sessions > 0 && !e.Verified && e.Withheld == nil }
 
 // verifySoonLocked begins to verify what is queued in a moment, unless that has begun.
 func (w *Writer) verifySoonLocked() {
 	v := &w.verifier
-	w.dropUnwantedLocked()
-	if len(v.waiting) > 0 && !v.running && v.timer == nil {
+	if v.unverified().Entries > 0 && !v.running && v.timer == nil {
 		v.timer = time.AfterFunc(v.pause, w.verify)
 	}
 }
 
 // verify is the verifier's goroutine.
 func (w *Writer) verify() {
+	hasher, damaged := store.NewHasher(&w.stop), false
 	for {
-		payloads, region := w.toVerify()
-		if region == nil {
-			return
-		}
-		reader, _ := region.Reader()
-		store.Hash(reader, payloads, &w.stop)
-		if w.verified(payloads, region) {
+		switch next, region := w.toVerify(!damaged); {
+		case region != nil:
+			reader, _ := region.Reader()
+			sum, err := hasher.Sum(reader, next.offset, uint64(len(next.entry.Data)))
+			damaged = w.verified(next.entry, region, sum, err) || damaged
+		case damaged:
 			w.commitAtOnce() // so that the file is rid of it
+			damaged = false
+		default:
+			return
 		}
 	}
 }
 
-// toVerify takes from the queue what is hashed next: payloads in one region, with a reference to it. There is none if
-// the goroutine is to end.
-func (w *Writer) toVerify() (payloads []store.Payload, region *store.Region) {
+// toVerify takes from the queue what is hashed next, with a reference to its region. There is none if the queue is
+// empty, after which the goroutine is to end if it may.
+func (w *Writer) toVerify(mayEnd bool) (next queued, region *store.Region) {
 	w.mu.Lock()
 	defer w.unlock()
 	v := &w.verifier
 	if v.timer == nil && !v.running { // the cache was closed meanwhile
-		return nil, nil
+		return next, nil
 	}
 	v.timer, v.running = nil, true
-	w.dropUnwantedLocked()
-	if len(v.waiting) > 0 && w.phase == open {
-		return v.take()
-	}
-	v.running = false
-	w.changed.Broadcast()
-	return nil, nil
-}
-
-// dropUnwantedLocked takes out of the queue what need not be verified any more.
-func (w *Writer) dropUnwantedLocked() {
-	v := &w.verifier
-	v.waiting = slices.DeleteFunc(v.waiting, func(q queued) bool {
-		q.entry.Queued = q.wanted()
-		return !q.entry.Queued
-	})
-}
-
-// take moves from the queue what is hashed next, and returns it.
-func (v *verifier) take() (payloads []store.Payload, region *store.Region) {
-	region = v.waiting[0].entry.Region.Retain()
-	size := uint64(0)
-	for _, q := range v.waiting[:min(verifiedTogether, len(v.waiting))] {
-		size += q.entry.Record.Size
-		if q.entry.Region != region || len(payloads) > 0 && size > verifiedBytesTogether {
-			break
+	for len(v.waiting) > 0 && w.phase == open {
+		next, v.waiting = v.waiting[0], v.waiting[1:]
+		if wanted(next.entry) {
+			v.hashing = next.entry
+			return next, next.entry.Region.Retain()
 		}
-		payloads = append(payloads, store.Payload{Offset: q.offset, Size: q.entry.Record.Size})
+		next.entry.Queued = false
 	}
-	n := len(payloads)
-	v.hashing = slices.Clone(v.waiting[:n])
-	v.waiting = slices.Delete(v.waiting, 0, n)
-	return payloads, region
+	v.running = !mayEnd
+	w.changed.Broadcast()
+	return next, nil
 }
 
-// verified compares what the file has with what was committed, and reports whether something is damaged.
-func (w *Writer) verified(payloads []store.Payload, region *store.Region) (found bool) {
+// verified compares what the file has of an entry with what was committed, and reports whether it is damaged.
+func (w *Writer) verified(e *entries.Entry, region *store.Region, sum format.Digest, err error) (damaged bool) {
 	w.mu.Lock()
 	defer w.unlock()
-	v := &w.verifier
 	was := w.figures.DamagedPayloads
-	for i, q := range v.hashing {
-		if p := &payloads[i]; w.phase == open && p.State != store.NotHashed {
-			w.judgeLocked(q.entry, p.State == store.Hashed && p.Sum == q.entry.Record.Sum)
-		}
-		q.entry.Queued = false
+	if w.phase == open && !errors.Is(err, store.ErrStopped) {
+		w.judgeLocked(e, err == nil && sum == e.Record.Sum)
 	}
-	v.hashing = nil
+	e.Queued, w.verifier.hashing = false, nil
 	w.freed = append(w.freed, region)
 	return w.figures.DamagedPayloads > was
 }
 
 // unverified counts what open sessions use and the verifier has yet to come to.
 func (v *verifier) unverified() (n Count) {
-	for _, q := range slices.Concat(v.hashing, v.waiting) {
-		if q.wanted() {
+	if v.hashing != nil && wanted(v.hashing) {
+		n.add(len(v.hashing.Data))
+	}
+	for _, q := range v.waiting {
+		if wanted(q.entry) {
 			n.add(len(q.entry.Data))
 		}
 	}
@@ -162,7 +134,7 @@ func (w *Writer) stopVerifying() {
 		v.timer.Stop()
 		v.timer = nil
 	}
-	w.dropUnwantedLocked() // which all is, without sessions
+	v.waiting = nil
 	for v.running && time.Now().Before(deadline) {
 		w.changed.Wait()
 	}
