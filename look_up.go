@@ -124,7 +124,9 @@ type question struct {
 	packing             Digest
 }
 
-func (w *weight) question() question { return question{w.kernel, w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing} }
+func (w *weight) question() question {
+	return question{w.kernel, w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing}
+}
 
 func (w *weight) sources() []*source {
 	var known []*source

@@ -32,15 +32,15 @@ type Session struct {
 	err     error   // the first that a callback could not return
 	remarks []error // that did the runtime no harm, for Stats
 
-	sources    map[string]*source
-	kept       []*source           // until Close, of a session that is finalized
-	refused    map[string]error    // tensors that there was no memory for: the data map is asked once
-	addresses  map[uintptr]*source // what XNNPACK knows a source by; also aliases
-	computed   arena               // of tensors whose content is computed
-	unfilled   []*source           // those whose content may yet have to be computed
-	desk       osdisk.Desk         // that kernels are computed on, see Tensor.Refill
-	onDesk     *source             // what is packed from there, or nil
-	digests    sync.WaitGroup      // of digests that are computed while XNNPACK packs
+	sources   map[string]*source
+	kept      []*source           // until Close, of a session that is finalized
+	refused   map[string]error    // tensors that there was no memory for: the data map is asked once
+	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
+	computed  arena               // of tensors whose content is computed
+	unfilled  []*source           // those whose content may yet have to be computed
+	desk      osdisk.Desk         // that kernels are computed on, see Tensor.Refill
+	onDesk    *source             // what is packed from there, or nil
+	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
 	here     *hereLayout // how XNNPACK packs here, nil until it was asked
 	evidence evidence    // of the file's layouts, of this machine, when the session began
