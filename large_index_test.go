@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
+	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/testkit"
 )
@@ -223,22 +224,16 @@ func TestNoFlippedBitOfALargeIndexGivesAWrongByte(t *testing.T) {
 	}
 }
 
-// A readingDisk calls before and after when it is read from, and closed when it is closed.
+// A readingDisk calls before and after when it is read from.
 type readingDisk struct {
 	store.File
-	before, after, closed func()
+	before, after func()
 }
 
 func (d readingDisk) ReadAt(b []byte, offset int64) (int, error) {
 	d.before()
 	defer d.after()
 	return d.File.ReadAt(b, offset)
-}
-
-func (d readingDisk) Close() error {
-	err := d.File.Close()
-	d.closed()
-	return err
 }
 
 // lookUpWhile looks one tensor up, while the disk of the loaded file is another. looks is set meanwhile.
@@ -275,7 +270,7 @@ func TestALargeFileGoesWhileItsIndexIsRead(t *testing.T) {
 			newSession(t, c, nil)
 		}
 	}
-	require.False(t, m.lookUpWhile(t, c, readingDisk{nil, doNothing, remove, doNothing}, &looks))
+	require.False(t, m.lookUpWhile(t, c, readingDisk{nil, doNothing, remove}, &looks))
 	require.NoError(t, c.Stats().Damaged)
 }
 
@@ -286,17 +281,21 @@ func TestALargeFileIsOpenedForWritingWhileItsIndexIsRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := mustOpen(t, path, nil)
 	var looks atomic.Bool
-	closed, begun := make(chan bool), make(chan bool, 1)
+	opened, begun := make(chan bool), make(chan bool, 1)
+	setFiles(c, wrappedForWriting{wrappedFiles{osdisk.Files{}, func(d store.File, err error) (store.File, error) {
+		close(opened)
+		return d, err
+	}}})
 	begin := func() {
 		if looks.Swap(false) {
 			go c.writer.Probe().File(func(st *store.Store) {
 				ok, err := st.Begin()
 				begun <- ok && err == nil
 			})
-			<-closed
+			<-opened
 		}
 	}
-	require.True(t, m.lookUpWhile(t, c, readingDisk{nil, begin, doNothing, func() { close(closed) }}, &looks))
+	require.True(t, m.lookUpWhile(t, c, readingDisk{nil, begin, doNothing}, &looks))
 	require.True(t, <-begun)
 	c.writer.Probe().GiveUp()
 	require.NoError(t, c.Stats().Damaged)

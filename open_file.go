@@ -164,21 +164,6 @@ func (d sectionDisk) Map(offset int64, size int, _ bool) (store.Mapping, error) 
 	return d.File.Map(d.offset+offset, size, false)
 }
 
-func (d sectionDisk) Reader() (store.Reader, error) {
-	r, err := d.File.Reader()
-	return sectionReader{r, d.offset}, err
-}
-
-// sectionReader reads a section.
-type sectionReader struct {
-	store.Reader
-	offset int64
-}
-
-func (r sectionReader) ReadAt(b []byte, offset int64) (int, error) {
-	return r.Reader.ReadAt(b, r.offset+offset)
-}
-
 func (sectionDisk) WriteAt([]byte, int64) (int, error) { return 0, ErrReadOnly }
 func (sectionDisk) Allocate(_, _ int64) error          { return ErrReadOnly }
 func (sectionDisk) Truncate(int64) error               { return ErrReadOnly }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -236,9 +235,6 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	d, err := osdisk.Files{}.Open(path, false)
 	require.NoError(t, err)
-	r, err := d.Reader()
-	require.NoError(t, err)
-	require.NoError(t, d.Close()) // whatever becomes of it
 	var payloads [][2]uint64
 	add := func(offset, size int) { payloads = append(payloads, [2]uint64{uint64(offset), uint64(size)}) }
 	for size := 1; size < 2200; size++ {
@@ -258,7 +254,7 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	var stop int32
 	hasher := store.NewHasher(&stop)
 	for i, p := range payloads {
-		sum, err := hasher.Sum(r, p[0], p[1])
+		sum, err := hasher.Sum(d, p[0], p[1])
 		if i >= readable {
 			require.Error(t, err, "%d bytes at %d", p[1], p[0])
 			continue
@@ -267,9 +263,9 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 		require.Equal(t, digest.Of(content[p[0]:p[0]+p[1]]), sum, "%d bytes at %d", p[1], p[0])
 	}
 	stop = 1
-	_, err = hasher.Sum(r, 0, 10)
+	_, err = hasher.Sum(d, 0, 10)
 	require.ErrorIs(t, err, store.ErrStopped)
-	require.NoError(t, r.Close())
+	require.NoError(t, d.Close())
 }
 
 // Bytes of a mapping that are not in the file any more end a process that touches them.
@@ -337,39 +333,6 @@ func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.Zero(t, c.Stats().DamagedPayloads)
 	}
-}
-
-// descriptorless disks are those of a process that has no file descriptor left.
-type descriptorless struct{ store.File }
-
-func (descriptorless) Reader() (store.Reader, error) { return nil, syscall.EMFILE }
-
-func TestWithoutADescriptorPayloadsAreUsedUnverifiedAndItIsTold(t *testing.T) {
-	tensors := someTensors(3, 5000)
-	content, _ := smallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
-	c := openQuickly(t, path, &Options{Strict: true})
-	usual := diskOf(c)
-	commitMore := func(name string) { // so that the file is loaded again
-		theirs := otherProcess(t, path)
-		open(t, theirs, map[string][]byte{name: contentOf(name, 50)}).close(t)
-		require.NoError(t, theirs.Close())
-	}
-	setDisk(c, descriptorless{usual})
-	commitMore("x")
-	first := open(t, c, tensors)
-	require.EqualValues(t, 3, c.Stats().Hits.Entries)
-	require.Zero(t, c.Stats().Unverified)
-	require.ErrorIs(t, c.Stats().LastError, syscall.EMFILE)
-	first.close(t)
-	setDisk(c, usual)
-	commitMore("y") // what is loaded next is verified
-	second := open(t, c, tensors)
-	awaitVerified(c)
-	require.EqualValues(t, 3, c.Stats().Verified.Entries)
-	second.close(t)
-	require.NoError(t, c.Close())
 }
 
 // What a session has just said of packed weights keeps them in memory while the file is rewritten, where they lie

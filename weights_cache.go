@@ -119,7 +119,8 @@ func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, er
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
 		Repack:   o.Verify == VerifyRepack,
-		Store:    store.Options{Prefetch: o.Prefetch, Verify: o.Verify == VerifyInBackground},
+		Store:    store.Options{Prefetch: o.Prefetch},
+		Verify:   o.Verify == VerifyInBackground,
 		Describe: layoutsOf,
 		Prepare:  func() { _, _ = ask.Layout() }, // to ask takes a millisecond or two
 		Report:   c.events.add,

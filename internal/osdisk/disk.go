@@ -202,14 +202,6 @@ func (d *Disk) Replaced() (bool, error) { return replaced(d.File, d.path) }
 
 func (d *Disk) CopiesUp() bool { return copiesUp(d.File) }
 
-func (d *Disk) Reader() (store.Reader, error) {
-	f, err := duplicate(d.File)
-	if err != nil {
-		return nil, fmt.Errorf("open %s once more: %w", d.path, err)
-	}
-	return f, nil
-}
-
 func (d *Disk) Close() error {
 	err := d.File.Close()
 	if d.writable {

@@ -5,7 +5,6 @@ package osdisk
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,32 +57,6 @@ func replaced(f *os.File, path string) (bool, error) {
 }
 
 func truncate(f *os.File, size int64) error { return f.Truncate(size) }
-
-// A descriptor is an open file that only C and this package read.
-type descriptor int
-
-func duplicate(f *os.File) (descriptor, error) {
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	return descriptor(fd), err
-}
-
-func (d descriptor) ReadAt(b []byte, offset int64) (n int, err error) {
-	for n < len(b) {
-		m, err := unix.Pread(int(d), b[n:], offset+int64(n))
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return n, err
-		case m == 0:
-			return n, io.EOF
-		default:
-			n += m
-		}
-	}
-	return n, nil
-}
-
-func (d descriptor) Close() error { return unix.Close(int(d)) }
 
 // flushDir returns when the names in a path's directory are on the disk.
 func flushDir(path string) error {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,32 +62,6 @@ func openHandle(path string, access uint32, security *windows.SecurityAttributes
 	}
 	return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 }
-
-// A descriptor is an open file that only C and this package read.
-type descriptor struct{ h windows.Handle }
-
-func duplicate(f *os.File) (d descriptor, err error) {
-	self := windows.CurrentProcess()
-	err = windows.DuplicateHandle(self, windows.Handle(f.Fd()), self, &d.h, 0, false, windows.DUPLICATE_SAME_ACCESS)
-	return d, err
-}
-
-func (d descriptor) ReadAt(b []byte, offset int64) (n int, err error) {
-	for n < len(b) {
-		at, got := uint64(offset)+uint64(n), uint32(0)
-		err := windows.ReadFile(d.h, b[n:], &got, &windows.Overlapped{Offset: uint32(at), OffsetHigh: uint32(at >> 32)})
-		switch {
-		case errors.Is(err, windows.ERROR_HANDLE_EOF), err == nil && got == 0:
-			return n, io.EOF
-		case err != nil:
-			return n, err
-		}
-		n += int(got)
-	}
-	return n, nil
-}
-
-func (d descriptor) Close() error { return windows.CloseHandle(d.h) }
 
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
 // into a mapping of it can find the disk full. What lies before the file's end has space already.

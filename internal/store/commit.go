@@ -38,7 +38,7 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 		return nil, err
 	}
 	st.tail, st.growth = slot.End, 0
-	c := &Commit{disk: st.disk, id: st.id, slot: slot, block: block}
+	c := &Commit{disk: st.disk.File, id: st.id, slot: slot, block: block}
 	retired := st.retire()
 	c.sealed, err = st.seal()
 	if err := errors.Join(retired, err); err != nil {

@@ -60,8 +60,6 @@ type File interface {
 	// CopiesUp reports whether the file system copies a file when it is opened for writing, as overlayfs does that of a
 	// lower layer.
 	CopiesUp() bool
-	// Reader opens the file once more, to be read whatever becomes of this one.
-	Reader() (Reader, error)
 	Close() error
 }
 

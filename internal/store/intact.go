@@ -50,7 +50,7 @@ func (st *Store) Loaded() *Loaded {
 	if st.disk == nil || st.id == [16]byte{} {
 		return nil
 	}
-	return &Loaded{st.path, st.disk, generation{st.id, st.slot}, st.failed}
+	return &Loaded{st.path, st.disk.File, generation{st.id, st.slot}, st.failed}
 }
 
 // File returns the identity of the file.

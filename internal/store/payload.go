@@ -10,12 +10,6 @@ import (
 	"xpwc/internal/digest"
 )
 
-// A Reader is a cache file that is open once more, to be hashed by somebody who is not in a hurry.
-type Reader interface {
-	io.ReaderAt
-	io.Closer
-}
-
 // Who hashes rests nine tenths of the time. What it computes and reads is taken from those who run models, on an idle
 // processor too: it has the memory's bandwidth from them, and a container's share of processors.
 const (

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io"
 	"sync/atomic"
 )
 
@@ -21,8 +22,7 @@ type Region struct {
 	read   bool         // see Commit.Reads
 	lost   atomic.Bool  // a flush failed while something could be packed into it
 
-	reader    Reader // of the file, or nil
-	readerErr error  // why there is none
+	disk *openFile // what it was loaded from, or nil
 }
 
 // NewPrivateRegion returns a region of anonymous memory with one reference to it. unmap gives the memory back.
@@ -44,8 +44,13 @@ func (r *Region) Data() []byte { return r.data }
 func (r *Region) File() [16]byte { return r.file }
 
 // Reader returns what reads the file that the region was loaded from, whatever becomes of the store, for who has a
-// reference to the region. It is nil if the store was not asked for it, or, with the error, it could not be opened.
-func (r *Region) Reader() (Reader, error) { return r.reader, r.readerErr }
+// reference to the region. It is nil for a region that was reserved, or is anonymous.
+func (r *Region) Reader() io.ReaderAt {
+	if r.disk == nil {
+		return nil
+	}
+	return r.disk
+}
 
 // Offset returns where in that file the region begins.
 func (r *Region) Offset() uint64 { return r.offset }
@@ -66,8 +71,8 @@ func (r *Region) Release() error {
 		return nil
 	}
 	err := r.unmap()
-	if r.reader != nil {
-		err = errors.Join(err, r.reader.Close())
+	if r.disk != nil {
+		err = errors.Join(err, r.disk.Close())
 	}
 	return err
 }

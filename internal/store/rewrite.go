@@ -47,11 +47,12 @@ func (st *Store) Rewrite(items []Item, describe Describe) (rw *Rewriting, err er
 		return nil, err
 	}
 	made := New(path, st.files, st.options)
-	if made.disk, err = st.files.Create(path); err != nil {
+	d, err := st.files.Create(path)
+	if err != nil {
 		return nil, err
 	}
-	made.access = writing
-	rw = &Rewriting{old: st, made: made, pieces: output.NewPieces(made.disk), moved: map[uint64]uint64{}}
+	made.disk, made.access = opened(d), writing
+	rw = &Rewriting{old: st, made: made, pieces: output.NewPieces(d), moved: map[uint64]uint64{}}
 	if err := rw.write(items, describe); err != nil {
 		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))
 	}

@@ -98,7 +98,7 @@ func (st *Store) grow(start, n uint64) error {
 	}
 	st.segment = newRegion(m, offset, st.id)
 	st.segments = append(st.segments, st.segment.Retain())
-	st.supplier, st.preparer = newSupplier(granularity, st.segment), newPreparer(st.disk)
+	st.supplier, st.preparer = newSupplier(granularity, st.segment), newPreparer(st.disk.File)
 	return nil
 }
 

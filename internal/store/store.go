@@ -25,13 +25,12 @@ type Store struct {
 	files   Files
 	options Options
 
-	disk   File   // nil while there is no file
-	access access // of this process
+	disk   *openFile // nil while there is no file
+	access access    // of this process
 	id     [16]byte
 	slot   format.Slot   // the generation in force
 	index  *format.Index // of the generation that was in force when the file was loaded; nil while there is none
 	base   *Region       // the committed part of the file as it was loaded
-	from   *readFrom     // the disk that the index is read from
 
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
@@ -67,7 +66,6 @@ const (
 // Options say how a store treats its file.
 type Options struct {
 	Prefetch bool // all of it is read when it is loaded
-	Verify   bool // what is loaded is opened once more, to be verified: see Region.Reader
 }
 
 // New returns a store that has not loaded its file.
@@ -82,9 +80,30 @@ func (st *Store) Intercept(files func(Files) Files, disk func(File) File) {
 		st.files = files(st.files)
 	}
 	if disk != nil && st.disk != nil {
-		st.disk = disk(st.disk)
-		st.from.set(st.disk)
+		st.disk.File = disk(st.disk.File)
 	}
+}
+
+// An openFile is a file that is open as long as somebody needs it: the store, or a region that was loaded from it.
+type openFile struct {
+	File
+	users atomic.Int32
+}
+
+// opened returns an open file with one user.
+func opened(f File) *openFile {
+	o := &openFile{File: f}
+	return o.share()
+}
+
+func (o *openFile) share() *openFile { o.users.Add(1); return o }
+
+// Close is for one user; the last one closes the file.
+func (o *openFile) Close() error {
+	if o.users.Add(-1) > 0 {
+		return nil
+	}
+	return o.File.Close()
 }
 
 // A generation of one file.
@@ -127,7 +146,7 @@ func (st *Store) Load() error {
 	if err != nil {
 		return fmt.Errorf("open cache: %w", err)
 	}
-	st.disk, st.access = d, reading
+	st.disk, st.access = opened(d), reading
 	if err := st.reload(); err != nil {
 		st.disk = nil
 		_ = d.Close()
@@ -202,10 +221,7 @@ func (st *Store) reload() error {
 	}
 	st.id, st.slot, st.index = h.ID, slot, index
 	st.base = newRegion(m, 0, h.ID)
-	st.base.sealed = true
-	if st.options.Verify {
-		st.base.reader, st.base.readerErr = st.disk.Reader()
-	}
+	st.base.sealed, st.base.disk = true, st.disk.share()
 	return nil
 }
 
@@ -216,9 +232,11 @@ func (st *Store) unmappable(err error) error {
 // loadIndex reads an index, and checks it completely unless it is large. It is read and not mapped: what the disk
 // cannot give, or somebody has cut off, is an error then, and no signal.
 func (st *Store) loadIndex(slot format.Slot, whole bool) (x *format.Index, err error) {
-	from := &readFrom{}
-	from.set(st.disk)
-	readAt := from.readAt
+	disk := st.disk // open as long as the region that is loaded with the index
+	readAt := func(b []byte, offset uint64) error {
+		_, err := disk.ReadAt(b, int64(offset))
+		return err
+	}
 	if slot.IndexSize > CheckedAtOnce {
 		x, err = format.LoadIndex(readAt, slot)
 	} else {
@@ -234,29 +252,7 @@ func (st *Store) loadIndex(slot format.Slot, whole bool) (x *format.Index, err e
 	if err != nil {
 		return nil, fmt.Errorf("%s: its index: %w: %w", st.path, err, format.ErrDamaged)
 	}
-	st.from = from
 	return x, nil
-}
-
-// A readFrom is the disk that a loaded index is read from, beside everything else. The file may be opened once more
-// meanwhile, for writing.
-type readFrom struct{ disk atomic.Pointer[File] }
-
-func (f *readFrom) set(d File) {
-	if f != nil {
-		f.disk.Store(&d)
-	}
-}
-
-// readAt fills b with the file's bytes at an offset. It fails when the store has given the index up.
-func (f *readFrom) readAt(b []byte, offset uint64) error {
-	for {
-		d := f.disk.Load()
-		_, err := (*d).ReadAt(b, int64(offset))
-		if err == nil || f.disk.Load() == d { // else that one was closed
-			return err
-		}
-	}
 }
 
 // Damaged returns the error for something in the loaded index that turned out damaged.

@@ -49,7 +49,7 @@ func (st *Store) Begin() (ok bool, err error) {
 // beWriter takes note that this process is the writer, and has reserved nothing.
 func (st *Store) beWriter() {
 	st.access, st.reserved = writing, 0
-	if _, ok := st.disk.(FailureTeller); ok { // if it cannot be opened, the flush says so
+	if _, ok := st.disk.File.(FailureTeller); ok { // if it cannot be opened, the flush says so
 		st.written, _ = st.files.Open(st.path, false)
 	}
 	if asked, ok := st.written.(FailureTeller); ok {
@@ -75,8 +75,7 @@ func (st *Store) openForWriting() error {
 		return err
 	}
 	old := st.disk
-	st.disk, st.access = d, writable
-	st.from.set(d)
+	st.disk, st.access = opened(d), writable
 	return old.Close()
 }
 
@@ -154,7 +153,7 @@ func (st *Store) create() error {
 	if err != nil {
 		return fmt.Errorf("create cache: %w", err)
 	}
-	st.disk, st.access = d, writable
+	st.disk, st.access = opened(d), writable
 	return nil
 }
 

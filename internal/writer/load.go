@@ -136,10 +136,6 @@ func (w *Writer) noticeLocked(now loaded) {
 			e.Change = entries.Unchanged
 		}
 	}
-	if now.index != nil {
-		_, err := now.base.Reader()
-		w.noteLocked(err) // what is used of the file is not verified
-	}
 }
 
 func (w *Writer) dropBaseLocked() {

@@ -36,8 +36,8 @@ type queued struct {
 // verifyLaterLocked queues an entry that a session uses, if it is one of the file that nothing was compared with yet.
 // What a compaction has moved was compared with its sum then, and lies elsewhere in the file that its region is of.
 func (w *Writer) verifyLaterLocked(e *entries.Entry) {
-	reader, _ := e.Region.Reader()
-	if reader == nil || e.Verified || e.Queued || !e.Listed(w.loaded.id) || e.Region.File() != e.File {
+	loaded := e.Region.Reader() != nil && e.Region.File() == e.File && e.Listed(w.loaded.id)
+	if !w.options.Verify || !loaded || e.Verified || e.Queued {
 		return
 	}
 	e.Queued = true
@@ -62,8 +62,7 @@ func (w *Writer) verify() {
 	for {
 		switch next, region := w.toVerify(!damaged); {
 		case region != nil:
-			reader, _ := region.Reader()
-			sum, err := hasher.Sum(reader, next.offset, uint64(len(next.entry.Data)))
+			sum, err := hasher.Sum(region.Reader(), next.offset, uint64(len(next.entry.Data)))
 			damaged = w.verified(next.entry, region, sum, err) || damaged
 		case damaged:
 			w.commitAtOnce() // so that the file is rid of it

@@ -29,7 +29,8 @@ type Options struct {
 	Repack   bool          // each payload is compared with a packing
 	MaxBytes int64         // of the file, or 0
 	Wait     time.Duration // for another process that writes
-	Store    store.Options // with Verify, payloads are verified in the background
+	Verify   bool          // payloads are verified in the background
+	Store    store.Options
 
 	// Describe returns the layouts of records, with what is said of each. known are those that the file says so far.
 	Describe func(known []format.Layout, records []format.Record) []format.Layout

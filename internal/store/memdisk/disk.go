@@ -218,12 +218,4 @@ func (d *Disk) Replaced() (bool, error) {
 
 func (d *Disk) CopiesUp() bool { return false }
 
-func (d *Disk) Reader() (store.Reader, error) { return reader{d}, nil }
-
-// reader reads what a disk has.
-type reader struct{ *Disk }
-
-// Close leaves the disk open.
-func (reader) Close() error { return nil }
-
 func (d *Disk) Close() error { return d.Unlock() }
