@@ -20,7 +20,7 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	if !info.Mode().IsRegular() {
 		return nil, nil, ErrNotRegular
 	}
-	f, err := Open(path, os.O_RDONLY|atOnce, 0)
+	f, err := openToRead(path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,8 +18,8 @@ import (
 
 // File is a file mapped read-only as a whole. The memory lies outside the Go heap, so C code may keep pointers into
 // it until Close. The file must not be changed in place until then; where it was cut off, reading ends the process.
-// Replacing it by another is harmless. On Unix a File keeps the descriptor. Methods may be called from many
-// goroutines.
+// Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its name went.
+// Methods may be called from many goroutines.
 type File struct {
 	path  string
 	stamp string
@@ -28,7 +28,7 @@ type File struct {
 
 	mu   sync.RWMutex // held for reading while the mapping is read
 	data []byte       // nil once closed
-	held held
+	file *os.File
 }
 
 // ErrNotRegular: what is to be mapped is a directory, a pipe or the like.
@@ -39,12 +39,17 @@ var ErrNotRegular = fd.ErrNotRegular
 func Open(path string) (*File, error) {
 	f, err := open(path)
 	if err != nil {
-		if p := (*fs.PathError)(nil); errors.As(err, &p) {
-			err = p.Err
-		}
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: cause(err)}
 	}
 	return f, nil
+}
+
+// cause returns what an error of a path is about.
+func cause(err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // OpenFile maps an open file, which stays the caller's.
@@ -88,7 +93,7 @@ func newFile(f *os.File, path string) (*File, error) {
 	if int64(size) != state.Size {
 		return nil, fmt.Errorf("%d bytes are too many to map", state.Size)
 	}
-	m := &File{path: path, size: size, state: state, data: []byte{}}
+	m := &File{path: path, size: size, state: state, data: []byte{}, file: f}
 	if state.rests(others, now) {
 		m.stamp = state.stamp(f.Fd(), now)
 	}
@@ -96,9 +101,6 @@ func newFile(f *os.File, path string) (*File, error) {
 		if m.data, err = mapFile(f, size); err != nil {
 			return nil, err
 		}
-	}
-	if err := m.held.take(f); err != nil {
-		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
@@ -126,7 +128,7 @@ func (f *File) Changed() (bool, error) {
 	if f.data == nil {
 		return false, &fs.PathError{Op: "stat", Path: f.path, Err: fs.ErrClosed}
 	}
-	changed, err := f.held.changedSince(f.path, f.state)
+	changed, err := ChangedSince(f.file.Fd(), f.state)
 	if err != nil {
 		return false, &fs.PathError{Op: "stat", Path: f.path, Err: err}
 	}
@@ -160,16 +162,15 @@ func (f *File) Data() []byte {
 	return f.data
 }
 
-// ReadAt implements [io.ReaderAt] for what must not end the process: where the system lets it, it reads the file and
-// not the mapping, so that what the disk cannot give is an error. Errors are those of View, and io.EOF after the end.
+// ReadAt implements [io.ReaderAt] for what must not end the process: it reads the file and not the mapping, so that what
+// the disk cannot give is an error. Errors are those of View, and io.EOF after the end.
 func (f *File) ReadAt(b []byte, offset int64) (n int, err error) {
 	err = f.View(func(data []byte) error {
 		if offset < 0 || offset >= int64(len(data)) {
 			return io.EOF
 		}
-		data = data[offset:]
-		if n, err = f.held.readAt(b[:min(len(b), len(data))], data, offset); err != nil {
-			return &fs.PathError{Op: "read", Path: f.path, Err: err}
+		if n, err = f.file.ReadAt(b[:min(len(b), len(data[offset:]))], offset); err != nil {
+			return &fs.PathError{Op: "read", Path: f.path, Err: cause(err)}
 		}
 		if n < len(b) {
 			return io.EOF
@@ -213,9 +214,12 @@ func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.data == nil {
+		return nil
+	}
 	data := f.data
 	f.data = nil
-	err := f.held.close()
+	err := f.file.Close()
 	if len(data) > 0 {
 		err = errors.Join(err, unmapFile(data))
 	}

@@ -1,6 +1,7 @@
 package mapped
 
 import (
+	"cmp"
 	"os"
 	"unsafe"
 
@@ -26,3 +27,59 @@ func unmapFile(b []byte) error { return windows.UnmapViewOfFile(address(b)) }
 
 // dropPages does nothing: Windows trims clean pages of a view by itself.
 func dropPages([]byte) {}
+
+// basicInfo is FILE_BASIC_INFO (winbase.h), in intervals of 100 ns since 1601.
+type basicInfo struct {
+	created, accessed, modified, changed int64
+	attributes                           uint32
+	_                                    uint32
+}
+
+// StateOf returns the state of the regular file that is open as fd, which stays the caller's. The error is the
+// system's or ErrNotRegular.
+func StateOf(fd uintptr) (State, error) {
+	h := windows.Handle(fd)
+	if kind, err := windows.GetFileType(h); err != nil || kind != windows.FILE_TYPE_DISK {
+		return State{}, cmp.Or(err, ErrNotRegular)
+	}
+	var i windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(h, &i); err != nil {
+		return State{}, os.NewSyscallError("GetFileInformationByHandle", err)
+	}
+	var b basicInfo
+	err := windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&b)),
+		uint32(unsafe.Sizeof(b)))
+	if err != nil {
+		return State{}, os.NewSyscallError("GetFileInformationByHandleEx", err)
+	}
+	return State{
+		Device: uint64(i.VolumeSerialNumber), Inode: uint64(i.FileIndexHigh)<<32 | uint64(i.FileIndexLow),
+		Size:     int64(uint64(i.FileSizeHigh)<<32 | uint64(i.FileSizeLow)),
+		Modified: i.LastWriteTime.Nanoseconds(), Changed: nanoseconds(b.changed),
+		Links: uint64(i.NumberOfLinks),
+	}, nil
+}
+
+// nanoseconds returns a time in nanoseconds since 1970; 0, which says that there is none, stays that.
+func nanoseconds(t int64) int64 {
+	if t == 0 {
+		return 0
+	}
+	f := windows.Filetime{LowDateTime: uint32(t), HighDateTime: uint32(t >> 32)}
+	return f.Nanoseconds()
+}
+
+// makesTimes reports whether the file system that fd is on sets the time of change itself, by this machine's clock,
+// whenever it changes a file: NTFS and ReFS do. FAT keeps none, and discs and network drives have another's.
+func makesTimes(fd uintptr, _ State) bool {
+	var name [windows.MAX_PATH + 1]uint16
+	err := windows.GetVolumeInformationByHandle(windows.Handle(fd), nil, 0, nil, nil, nil, &name[0], uint32(len(name)))
+	if err != nil {
+		return false
+	}
+	switch windows.UTF16ToString(name[:]) {
+	case "NTFS", "ReFS":
+		return true
+	}
+	return false
+}

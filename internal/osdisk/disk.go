@@ -173,12 +173,7 @@ func (m *mapping) PopulateCached(from, to int) error {
 
 func (m *mapping) Supply(from, to int) error { return Supply(m.data[from:to]) }
 
-func (m *mapping) Seal(from int) error {
-	if from == 0 {
-		m.disk.views.seal(m)
-	}
-	return makeReadOnly(m.data[from:])
-}
+func (m *mapping) Seal(from int) error { return makeReadOnly(m.data[from:]) }
 
 func (m *mapping) GiveBack(from, to int) { giveBack(m.data[from:to]) }
 

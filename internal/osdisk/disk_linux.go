@@ -79,9 +79,6 @@ func populateCached(f *os.File, offset int64, b []byte) error {
 	size := int64(format.AlignUp(uint64(before)+uint64(len(b)), uint64(page)))
 	pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), -before)), size)
 	cached, err := CachedPages(f, offset-before, size)
-	if err != nil {
-		cached, err = residentPages(pages)
-	}
 	if few := size / page / 8; err != nil || cached < size/page-few {
 		return err
 	}
@@ -99,23 +96,6 @@ func CachedPages(f *os.File, offset, size int64) (n int64, err error) {
 		err = unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(offset), Len: uint64(size)}, &stat, 0)
 	})
 	return int64(stat.Cache), errors.Join(controlErr, err)
-}
-
-// residentPages counts the pages of a mapping that are in the page cache. It takes longer than to map them. To those
-// who may not write to the file, the system says that all are.
-func residentPages(b []byte) (n int64, err error) {
-	// A byte for each page of the kernel's. An emulator may give its program larger pages than the kernel has.
-	const leastPage = 4 << 10
-	resident := make([]byte, (len(b)+leastPage-1)/leastPage)
-	_, _, errno := unix.Syscall(unix.SYS_MINCORE, addressOf(b), uintptr(len(b)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(resident))))
-	if errno != 0 {
-		return 0, errno
-	}
-	for _, r := range resident {
-		n += int64(r & 1)
-	}
-	return n, nil
 }
 
 // cannotSync are the errors of systems, file systems and sandboxes that do not have the call.

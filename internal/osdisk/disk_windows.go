@@ -11,15 +11,12 @@ import (
 
 	"golang.org/x/sys/windows"
 
+	"xpwc/internal/fd"
 	"xpwc/internal/store"
 )
 
 // ErrReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
 const ErrReadOnlyFileSystem = windows.ERROR_WRITE_PROTECT
-
-// shared lets others do with an open file all that they may do on Unix: replacing or removing it is refused there
-// unless each who has it open said so. [os.OpenFile] does not.
-const shared = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 
 // openFile opens an existing file. A final symbolic link or junction is opened itself unless insecure is set: it is no
 // regular file.
@@ -31,7 +28,7 @@ func openFile(path string, writable, insecure bool) (*os.File, error) {
 	if !insecure {
 		flags |= windows.FILE_FLAG_OPEN_REPARSE_POINT
 	}
-	return openHandle(path, access, nil, windows.OPEN_EXISTING, flags)
+	return fd.OpenHandle(path, access, nil, windows.OPEN_EXISTING, flags)
 }
 
 func createFile(path string) (*os.File, error) {
@@ -39,7 +36,7 @@ func createFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: err}
 	}
-	f, err := openHandle(path, windows.GENERIC_READ|windows.GENERIC_WRITE, private, windows.CREATE_NEW,
+	f, err := fd.OpenHandle(path, windows.GENERIC_READ|windows.GENERIC_WRITE, private, windows.CREATE_NEW,
 		windows.FILE_ATTRIBUTE_NORMAL)
 	if err != nil {
 		return nil, err
@@ -49,18 +46,6 @@ func createFile(path string) (*os.File, error) {
 	_ = windows.DeviceIoControl(windows.Handle(f.Fd()), windows.FSCTL_SET_COMPRESSION,
 		&none[0], 2, nil, 0, &returned, nil)
 	return f, nil
-}
-
-func openHandle(path string, access uint32, security *windows.SecurityAttributes, disposition, flags uint32) (
-	*os.File, error) {
-	name, err := windows.UTF16PtrFromString(path)
-	if err == nil {
-		var h windows.Handle
-		if h, err = windows.CreateFile(name, access, shared, security, disposition, flags, 0); err == nil {
-			return os.NewFile(uintptr(h), path), nil
-		}
-	}
-	return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 }
 
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
@@ -108,7 +93,7 @@ func replaced(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := openHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING,
+	there, err := fd.OpenHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -149,7 +134,7 @@ func remove(path string) error { return os.Remove(path) }
 // flushDir returns when the names in a path's directory are on the disk. NTFS, which keeps a journal, flushes a
 // directory if asked to; other file systems have no such call, and what they do with names is their own.
 func flushDir(path string) error {
-	f, err := openHandle(filepath.Dir(path), windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING,
+	f, err := fd.OpenHandle(filepath.Dir(path), windows.GENERIC_READ|windows.GENERIC_WRITE, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if err != nil {
 		return nil

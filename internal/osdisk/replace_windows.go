@@ -7,9 +7,12 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode/utf16"
 
 	"golang.org/x/sys/windows"
+
+	"xpwc/internal/fd"
 )
 
 // NTFS of Windows 10 can replace a file that others have open and mapped, as Unix does. Elsewhere (older systems, FAT,
@@ -37,7 +40,7 @@ func rename(from, to string) error {
 
 // renamePOSIX has the new file take the place of one that others have open: they keep what they have.
 func renamePOSIX(from, to string) error {
-	f, err := openHandle(from, windows.DELETE|windows.SYNCHRONIZE, nil, windows.OPEN_EXISTING,
+	f, err := fd.OpenHandle(from, windows.DELETE|windows.SYNCHRONIZE, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_OPEN_REPARSE_POINT)
 	if err != nil {
 		return err
@@ -106,16 +109,11 @@ func discard(aside, path string) error {
 
 // removeReplaced removes files that were replaced, as far as nobody has them mapped any more.
 func removeReplaced(path string) {
-	pattern, err := windows.UTF16PtrFromString(path + suffixReplaced + "*")
-	if err != nil {
-		return
-	}
-	var found windows.Win32finddata
-	h, err := windows.FindFirstFile(pattern, &found)
-	for ; err == nil; err = windows.FindNextFile(h, &found) {
-		_ = os.Remove(filepath.Join(filepath.Dir(path), windows.UTF16ToString(found.FileName[:])))
-	}
-	if h != windows.InvalidHandle {
-		_ = windows.FindClose(h)
+	dir := filepath.Dir(path)
+	files, _ := os.ReadDir(dir)
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), filepath.Base(path)+suffixReplaced) {
+			_ = os.Remove(filepath.Join(dir, f.Name()))
+		}
 	}
 }

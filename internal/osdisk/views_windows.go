@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// views are the mappings of a file that were written to: flushing a file does not flush them, but for what the system
-// wrote back by itself. They stay until they were flushed after becoming read-only.
+// views are the mappings of a file that can be, or were, written to: flushing a file does not flush them, but for what
+// the system wrote back by itself.
 type views struct {
 	mu   sync.Mutex
 	list []*mapping
@@ -21,9 +21,8 @@ type mapping struct {
 	offset int64
 	data   []byte
 
-	mu     sync.Mutex // while it is flushed or unmapped
-	gone   bool       // it is unmapped
-	sealed bool       // by the views' lock
+	mu   sync.Mutex // while it is flushed or unmapped
+	gone bool       // it is unmapped
 }
 
 func (v *views) add(m *mapping) {
@@ -38,36 +37,21 @@ func (v *views) remove(m *mapping) {
 	v.list = slices.DeleteFunc(v.list, func(other *mapping) bool { return other == m })
 }
 
-// seal says that nothing will be written to a view any more.
-func (v *views) seal(m *mapping) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	m.sealed = true
-}
-
 // flush hands all that was written to views to the system; flushing the file then waits for it. Who adds or unmaps
 // another view meanwhile does not wait.
 func (v *views) flush() error {
-	list, sealed := v.all()
-	for i, w := range list {
-		if err := w.flush(); err != nil {
+	for _, m := range v.all() {
+		if err := m.flush(); err != nil {
 			return err
-		}
-		if sealed[i] {
-			v.remove(w)
 		}
 	}
 	return nil
 }
 
-// all returns the views, and which of them nothing will be written to any more.
-func (v *views) all() (list []*mapping, sealed []bool) {
+func (v *views) all() []*mapping {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, w := range v.list {
-		list, sealed = append(list, w), append(sealed, w.sealed)
-	}
-	return list, sealed
+	return slices.Clone(v.list)
 }
 
 // flushAttempts are made where the system is writing the same pages back by itself.
@@ -92,7 +76,7 @@ func (m *mapping) flush() error {
 // unmap unmaps a mapping, written to or not.
 func (v *views) unmap(m *mapping) error {
 	var err error
-	if list, _ := v.all(); slices.Contains(list, m) {
+	if slices.Contains(v.all(), m) {
 		err = m.flush() // nobody could later
 	}
 	m.mu.Lock()

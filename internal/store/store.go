@@ -322,10 +322,11 @@ func (st *Store) Abandon() error {
 // Close gives up the file. Regions that entries refer to stay mapped until those are released.
 func (st *Store) Close() error {
 	err := st.EndWriting()
-	excess := st.excess
-	err = errors.Join(err, st.Abandon())
-	if excess {
-		err = errors.Join(err, st.cutExcess())
+	if st.excess { // whoever begins to write gives it back, unless the file is still mapped
+		err = errors.Join(err, st.dropBase())
+		if ok, _ := st.Begin(); ok {
+			err = errors.Join(err, st.EndWriting())
+		}
 	}
-	return err
+	return errors.Join(err, st.Abandon())
 }

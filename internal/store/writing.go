@@ -231,28 +231,3 @@ func (st *Store) cut(end uint64) error {
 	}
 	return nil
 }
-
-// cutExcess cuts off what cut had to leave, now that nothing here maps the file. While others do, or write, it is
-// theirs.
-func (st *Store) cutExcess() error {
-	d, err := st.files.Open(st.path, true)
-	if err != nil {
-		return nil // whatever is at the path now
-	}
-	defer func() { _ = d.Close() }()
-	if ok, err := d.TryLock(); err != nil || !ok {
-		return err
-	}
-	block := make([]byte, format.HeaderSize)
-	if _, err := d.ReadAt(block, 0); err != nil {
-		return fmt.Errorf("read the header of cache %s: %w", st.path, err)
-	}
-	h, err := format.DecodeHeader(block)
-	if err != nil {
-		return nil // for whoever loads it to say
-	}
-	if err := d.Truncate(int64(max(h.Current.End, format.HeaderSize))); err != nil && !errors.Is(err, ErrMapped) {
-		return fmt.Errorf("cache %s: %w", st.path, err)
-	}
-	return d.Unlock()
-}
