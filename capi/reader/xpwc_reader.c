@@ -17,8 +17,7 @@
 #define xpwcSampleBytes xpwc_reader_sample_bytes
 #define xpwc_bare_provider_init xpwc_reader_bare_provider_init
 #define xpwc_build_identifier xpwc_reader_build_identifier
-#define xpwc_define_node xpwc_reader_define_node
-#define xpwc_node_has_half xpwc_reader_node_has_half
+#define xpwc_pack_nodes xpwc_reader_pack_nodes
 #define xpwc_packed_size xpwc_reader_packed_size
 #define xpwc_probe_family xpwc_reader_probe_family
 #define xpwc_probe_layout xpwc_reader_probe_layout

@@ -221,40 +221,12 @@ static struct xpwc_node node_of(const struct probe* p) {
   return n;
 }
 
-static bool have_half(const struct xpwc_node* nodes, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (xpwc_node_has_half(&nodes[i])) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // Packs for count nodes at once, in one runtime.
 static enum xnn_status pack(const struct xpwc_node* nodes, size_t count, struct recorder* r) {
   struct xpwc_bare_provider provider;
   xpwc_bare_provider_init(&provider, r, miss, reserve_sample, record_sample);
   const struct xpwc_content content = {r->f32, r->f16, r->integers, r->bias, r->scales, r->block_scales};
-
-  xnn_subgraph_t subgraph = NULL;
-  xnn_runtime_t runtime = NULL;
-  enum xnn_status status = xnn_create_subgraph(2 * (uint32_t)count, 0, &subgraph);
-  for (size_t i = 0; i < count && status == xnn_status_success; i++) {
-    status = xpwc_define_node(subgraph, &nodes[i], &content, 2 * (uint32_t)i);
-  }
-  bool abandon = false;
-  if (status == xnn_status_success) {
-    status = xnn_create_runtime_v4(subgraph, &provider.callbacks, NULL, NULL, 0, &runtime);
-    // See xpwc_node_has_half; once in a process, for those probes that are not supported here.
-    abandon = status != xnn_status_success && have_half(nodes, count);
-  }
-  if (runtime != NULL) {
-    xnn_delete_runtime(runtime);
-  }
-  if (subgraph != NULL && !abandon) {
-    xnn_delete_subgraph(subgraph);
-  }
-  return status;
+  return xpwc_pack_nodes(nodes, count, &content, &provider);
 }
 
 // Where this XNNPACK or this CPU does not support all probes, each is made alone, and one that is not supported leaves its
@@ -332,12 +304,6 @@ struct family_nodes {
   size_t count;
 };
 
-static void add(struct family_nodes* to, struct xpwc_node node) {
-  if (to->count < most_of_a_family) {
-    to->nodes[to->count++] = node;
-  }
-}
-
 // Adds the nodes of the probes that are of a family, one for each side of a square kernel if there are any.
 static void collect(
     const struct probe* of, size_t count, const struct xpwc_node* family, const size_t* sides, size_t sides_count,
@@ -347,12 +313,11 @@ static void collect(
       continue;
     }
     struct xpwc_node node = node_of(&of[i]);
-    if (sides_count == 0) {
-      add(found, node);
-    }
-    for (size_t k = 0; k < sides_count; k++) {
-      node.shape[1] = node.shape[2] = sides[k];
-      add(found, node);
+    for (size_t k = 0; k < (sides_count == 0 ? 1 : sides_count) && found->count < most_of_a_family; k++) {
+      if (sides_count > 0) {
+        node.shape[1] = node.shape[2] = sides[k];
+      }
+      found->nodes[found->count++] = node;
     }
   }
 }

@@ -159,7 +159,10 @@ static enum xnn_status define(
 
 static bool is_half(enum xnn_datatype type) { return type == xnn_datatype_fp16 || type == xnn_datatype_bf16; }
 
-bool xpwc_node_has_half(const struct xpwc_node* n) {
+// Whether a tensor of the node is of 16-bit floats. On a CPU without arithmetic for those, XNNPACK of 2026 makes the
+// subgraph one of float32. If the runtime cannot be created then, the constants that were converted are freed at once,
+// and by xnn_delete_subgraph again, which ends the process: such a subgraph is to be left in memory.
+static bool has_half(const struct xpwc_node* n) {
   return is_half(n->input) || is_half(n->kernel) || is_half(n->bias) || is_half(n->output);
 }
 
@@ -212,7 +215,8 @@ static bool is_sound(const struct xpwc_node* n) {
   }
 }
 
-enum xnn_status xpwc_define_node(
+// Adds a node to a subgraph. Its external values are first_id, the input, and the next, the output.
+static enum xnn_status define_node(
     xnn_subgraph_t subgraph, const struct xpwc_node* n, const struct xpwc_content* content, uint32_t first_id) {
   if (!is_sound(n)) {
     return xnn_status_unsupported_parameter;
@@ -249,6 +253,38 @@ enum xnn_status xpwc_define_node(
     return status;
   }
   return define(subgraph, n, input, kernel, bias, output);
+}
+
+enum xnn_status xpwc_pack_nodes(
+    const struct xpwc_node* nodes, size_t count, const struct xpwc_content* content, struct xpwc_bare_provider* provider) {
+  xnn_workspace_t workspace = NULL; // XNNPACK's own would leak when the runtime cannot be created
+  xnn_subgraph_t subgraph = NULL;
+  xnn_runtime_t runtime = NULL;
+  enum xnn_status status = xnn_create_workspace(&workspace);
+  if (status == xnn_status_success) {
+    status = xnn_create_subgraph(2 * (uint32_t)count, 0, &subgraph);
+  }
+  bool half = false;
+  for (size_t i = 0; i < count && status == xnn_status_success; i++) {
+    half = half || has_half(&nodes[i]);
+    status = define_node(subgraph, &nodes[i], content, 2 * (uint32_t)i);
+  }
+  bool leave = false;
+  if (status == xnn_status_success) {
+    status = xnn_create_runtime_v4(
+        subgraph, &provider->callbacks, workspace, NULL, nodes[0].runtime_flags, &runtime);
+    leave = runtime == NULL && half;
+  }
+  if (runtime != NULL) {
+    xnn_delete_runtime(runtime);
+  }
+  if (subgraph != NULL && !leave) {
+    xnn_delete_subgraph(subgraph);
+  }
+  if (workspace != NULL) {
+    xnn_release_workspace(workspace);
+  }
+  return status;
 }
 
 static bool never_finalized(void* context) {

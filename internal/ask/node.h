@@ -53,16 +53,6 @@ struct xpwc_content {
   const uint16_t* block_scales;
 };
 
-// Whether a tensor of the node is of 16-bit floats. On a CPU without arithmetic for those, XNNPACK of 2026 makes the
-// subgraph one of float32. If the runtime cannot be created then, the constants that were converted are freed at once,
-// and by xnn_delete_subgraph again, which ends the process: such a subgraph is to be left in memory.
-bool xpwc_node_has_half(const struct xpwc_node* node);
-
-// Adds a node to a subgraph. Its external values are first_id, the input, and the next, the output. The shape must be
-// one that the operator can have, without zeros; what else is not supported is XNNPACK's status.
-enum xnn_status xpwc_define_node(
-    xnn_subgraph_t subgraph, const struct xpwc_node* node, const struct xpwc_content* content, uint32_t first_id);
-
 // A provider that is large enough for libraries newer than the header this was compiled against.
 struct xpwc_bare_provider {
   struct xnn_weights_cache_provider callbacks;
@@ -76,5 +66,11 @@ void xpwc_bare_provider_init(
     void* (*reserve_space)(void* context, size_t n),
     size_t (*look_up_or_insert)(
         void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size));
+
+// Has XNNPACK create a runtime of count nodes, with the flags of the first one, and deletes it: the provider is asked for
+// what packing them asks of a weights cache. The shapes must be such as the operators can have, without zeros; what else
+// is not supported is XNNPACK's status.
+enum xnn_status xpwc_pack_nodes(
+    const struct xpwc_node* nodes, size_t count, const struct xpwc_content* content, struct xpwc_bare_provider* provider);
 
 #endif

@@ -31,37 +31,6 @@ static size_t take_nothing(
   return (size_t)packed;
 }
 
-static enum xnn_status ask(const struct xpwc_node* node, const struct xpwc_content* content, struct question* q) {
-  struct xpwc_bare_provider provider;
-  xpwc_bare_provider_init(&provider, q, hear_key, hear_size, take_nothing);
-  xnn_subgraph_t subgraph = NULL;
-  xnn_workspace_t workspace = NULL;
-  xnn_runtime_t runtime = NULL;
-  enum xnn_status status = xnn_create_workspace(&workspace); // XNNPACK's own would leak when the runtime's creation fails
-  if (status != xnn_status_success) {
-    return status;
-  }
-  status = xnn_create_subgraph(2, 0, &subgraph);
-  if (status != xnn_status_success) {
-    xnn_release_workspace(workspace);
-    return status;
-  }
-  bool keep = false;
-  status = xpwc_define_node(subgraph, node, content, 0);
-  if (status == xnn_status_success) {
-    status = xnn_create_runtime_v4(subgraph, &provider.callbacks, workspace, NULL, node->runtime_flags, &runtime);
-    keep = runtime == NULL && xpwc_node_has_half(node);
-  }
-  if (runtime != NULL) {
-    xnn_delete_runtime(runtime);
-  }
-  if (!keep) {
-    xnn_delete_subgraph(subgraph);
-  }
-  xnn_release_workspace(workspace);
-  return status;
-}
-
 // Whether XNNPACK is asked what it makes of a node in half precision: of what it leaves as it is, it would be in vain, and some
 // builds have assertions that end the process for it. Without fingerprint_ids a key does not show of which of the two it is.
 static bool can_be_halved(const struct xpwc_node* n) {
@@ -110,7 +79,9 @@ size_t xpwc_packed_size(
       block_scales[i] = one_of_bfloat16;
     }
     const struct xpwc_content content = {zeros, zeros, zeros, zeros, scales, block_scales};
-    ask(node, &content, &q);
+    struct xpwc_bare_provider provider;
+    xpwc_bare_provider_init(&provider, &q, hear_key, hear_size, take_nothing);
+    xpwc_pack_nodes(node, 1, &content, &provider);
   }
   free(block_scales);
   free(scales);
