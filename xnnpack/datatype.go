@@ -2,6 +2,7 @@ package xnnpack
 
 import (
 	"fmt"
+	"slices"
 
 	"xpwc/packing"
 )
@@ -64,37 +65,26 @@ func (d Datatype) ByteSize(shape []int) (int, error) {
 		return 0, fmt.Errorf("shape %v has %d dimensions, at most %d are supported: %w", shape, len(shape),
 			MaxTensorDims, UnsupportedParameter)
 	}
-	rows, last := 1, 1
-	if len(shape) > 0 {
-		last = shape[len(shape)-1]
-	}
-	empty := false
-	for i, dim := range shape {
+	for _, dim := range shape {
 		if dim < 0 {
 			return 0, fmt.Errorf("shape %v has a negative dimension: %w", shape, InvalidParameter)
 		}
-		empty = empty || dim == 0
-		if i == len(shape)-1 || empty {
-			continue
-		}
-		var ok bool
-		if rows, ok = multiply(rows, dim); !ok {
-			return 0, fmt.Errorf("shape %v is too large: %w", shape, InvalidParameter)
-		}
 	}
-	if empty {
+	if slices.Contains(shape, 0) {
 		return 0, nil
 	}
-	row := last/2 + last%2
-	if bits >= 8 {
+	factors := append([]int{1}, shape...)
+	if row := &factors[len(shape)]; bits < 8 {
+		*row = *row/2 + *row%2
+	} else {
+		factors = append(factors, bits/8)
+	}
+	n := 1
+	for _, f := range factors {
 		var ok bool
-		if row, ok = multiply(last, bits/8); !ok {
+		if n, ok = multiply(n, f); !ok {
 			return 0, fmt.Errorf("shape %v is too large: %w", shape, InvalidParameter)
 		}
-	}
-	n, ok := multiply(rows, row)
-	if !ok {
-		return 0, fmt.Errorf("shape %v is too large: %w", shape, InvalidParameter)
 	}
 	return n, nil
 }

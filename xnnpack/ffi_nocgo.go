@@ -33,13 +33,6 @@ const (
 )
 
 const (
-	flagSamePadding      = 0x04
-	flagTransposeWeights = 0x01
-	flagTransposeB       = 0x01
-	flagAlignCorners     = 0x08
-	flagLegacyMode       = 0x04
-	flagKeepDims         = 0x40
-
 	flagExternalInput  = 0x1
 	flagExternalOutput = 0x2
 )
@@ -54,52 +47,24 @@ type (
 	cWeightsCache struct{}
 )
 
-// How many operators of each kind there are.
-var (
-	unaryOperators  [Sign + 1]struct{}
-	binaryOperators [ShiftRightArithmetic + 1]struct{}
-	reduceOperators [ReduceMean + 1]struct{}
-)
-
-func cInitialize() Status                                                        { return NoCgo }
-func cBuildIdentifier() []byte                                                   { return nil }
-func cHasCPULevel(int) bool                                                      { return false }
-func cHasAVX512FP16() bool                                                       { return false }
-func cLimitCPU(int)                                                              {}
-func cKnowsCPU() bool                                                            { return false }
-func cInitializedWhenLoaded() bool                                               { return false }
-func cWidenF16(int, []byte, []byte) Status                                       { return NoCgo }
-func newPinned() pinned                                                          { return pinned{} }
-func (pinned) release()                                                          {}
-func cAllocate(int) (cMemory, bool)                                              { return cMemory{}, false }
-func (cMemory) free()                                                            {}
-func (cMemory) pointer() unsafe.Pointer                                          { return nil }
-func view[T Number](cMemory) []T                                                 { return nil }
-func cNewSubgraph(int) (cSubgraph, Status)                                       { return cSubgraph{}, NoCgo }
-func (cSubgraph) delete()                                                        {}
-func (cSubgraph) define(*Tensor, ValueID, uint32) (ValueID, Status)              { return 0, NoCgo }
-func (cSubgraph) fullyConnected(*FullyConnected, uint32) Status                  { return NoCgo }
-func (cSubgraph) convolution(*Convolution2D, []int, uint32) Status               { return NoCgo }
-func (cSubgraph) depthwise(*DepthwiseConvolution2D, []int, uint32) Status        { return NoCgo }
-func (cSubgraph) deconvolution(*Deconvolution2D, []int) Status                   { return NoCgo }
-func (cSubgraph) batchMatrixMultiply(ValueID, ValueID, ValueID, uint32) Status   { return NoCgo }
-func (cSubgraph) unary(UnaryOperator, float32, float32, ValueID, ValueID) Status { return NoCgo }
-func (cSubgraph) binary(BinaryOperator, Range, ValueID, ValueID, ValueID) Status { return NoCgo }
-func (cSubgraph) maxPooling(*MaxPooling2D, uint32) Status                        { return NoCgo }
-func (cSubgraph) averagePooling(*AveragePooling2D, uint32) Status                { return NoCgo }
-func (cSubgraph) reduce(ReduceOperator, []int, ValueID, ValueID, uint32) Status  { return NoCgo }
-func (cSubgraph) constantPad([]int, []int, float32, ValueID, ValueID) Status     { return NoCgo }
-func (cSubgraph) reshape([]int, ValueID, ValueID) Status                         { return NoCgo }
-func (cSubgraph) transpose([]int, ValueID, ValueID) Status                       { return NoCgo }
-func (cSubgraph) expandDims([]int, ValueID, ValueID) Status                      { return NoCgo }
-func (cSubgraph) slice([]int, []int, ValueID, ValueID) Status                    { return NoCgo }
-func (cSubgraph) concatenate(int, []ValueID, ValueID) Status                     { return NoCgo }
-func (cSubgraph) evenSplit(int, ValueID, []ValueID) Status                       { return NoCgo }
-func (cSubgraph) resizeBilinear(Size, ValueID, ValueID, uint32) Status           { return NoCgo }
-func (cSubgraph) softmax(ValueID, ValueID) Status                                { return NoCgo }
-func (cSubgraph) copy(ValueID, ValueID) Status                                   { return NoCgo }
-func (cSubgraph) depthToSpace(int, ValueID, ValueID) Status                      { return NoCgo }
-func (cSubgraph) spaceToDepth(int, ValueID, ValueID) Status                      { return NoCgo }
+func cInitialize() Status                                           { return NoCgo }
+func cBuildIdentifier() []byte                                      { return nil }
+func cHasCPULevel(int) bool                                         { return false }
+func cHasAVX512FP16() bool                                          { return false }
+func cLimitCPU(int)                                                 {}
+func cKnowsCPU() bool                                               { return false }
+func cInitializedWhenLoaded() bool                                  { return false }
+func cWidenF16(int, []byte, []byte) Status                          { return NoCgo }
+func newPinned() pinned                                             { return pinned{} }
+func (pinned) release()                                             {}
+func cAllocate(int) (cMemory, bool)                                 { return cMemory{}, false }
+func (cMemory) free()                                               {}
+func (cMemory) pointer() unsafe.Pointer                             { return nil }
+func view[T Number](cMemory) []T                                    { return nil }
+func cNewSubgraph(int) (cSubgraph, Status)                          { return cSubgraph{}, NoCgo }
+func (cSubgraph) delete()                                           {}
+func (cSubgraph) define(*Tensor, ValueID, uint32) (ValueID, Status) { return 0, NoCgo }
+func (cSubgraph) add(any, []*value) Status                          { return NoCgo }
 func cNewRuntime(cSubgraph, WeightsCache, cWorkspace, cThreadpool, RuntimeFlags) (cRuntime, Status) {
 	return cRuntime{}, NoCgo
 }

@@ -52,20 +52,10 @@ type Unary struct {
 // Unary adds the node.
 func (s *Subgraph) Unary(n Unary) error {
 	const op = "define unary"
-	if n.Op < 0 || int(n.Op) >= len(unaryOperators) {
-		return reject(InvalidParameter, op, fmt.Sprint("operator ", int(n.Op)), "no such operator")
+	if n.Op < 0 || n.Op > Sign {
+		return noOperator(op, int(n.Op))
 	}
-	var a, b float32
-	switch n.Op {
-	case Clamp:
-		r := n.Limits.bounded()
-		a, b = r.Min, r.Max
-	case ELU:
-		a = n.Alpha
-	case LeakyReLU:
-		a = n.NegativeSlope
-	}
-	return s.oneToOne(op, n.Input, n.Output, func() Status { return s.g.unary(n.Op, a, b, n.Input, n.Output) })
+	return s.oneToOne(op, &n, n.Input, n.Output)
 }
 
 // Convert changes the type of the elements: between float types, to and from quantised ones, and from a float type to
@@ -74,9 +64,8 @@ type Convert struct{ Input, Output ValueID }
 
 // Convert adds the node.
 func (s *Subgraph) Convert(n Convert) error {
-	return s.oneToOne("define convert", n.Input, n.Output, func() Status {
-		return s.g.unary(ConvertElements, 0, 0, n.Input, n.Output)
-	})
+	unary := Unary{Op: ConvertElements, Input: n.Input, Output: n.Output}
+	return s.oneToOne("define convert", &unary, n.Input, n.Output)
 }
 
 // BinaryOperator is an elementwise operator of two operands (enum xnn_binary_operator). The numbers are this
@@ -118,13 +107,11 @@ type Binary struct {
 // Binary adds the node.
 func (s *Subgraph) Binary(n Binary) error {
 	const op = "define binary"
-	if n.Op < 0 || int(n.Op) >= len(binaryOperators) {
-		return reject(InvalidParameter, op, fmt.Sprint("operator ", int(n.Op)), "no such operator")
+	if n.Op < 0 || n.Op > ShiftRightArithmetic {
+		return noOperator(op, int(n.Op))
 	}
 	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
-	err := s.node(op, operands, nil,
-		func() Status { return s.g.binary(n.Op, n.Activation.bounded(), n.A, n.B, n.Output) })
-	if err != nil {
+	if err := s.node(op, &n, operands, nil); err != nil {
 		return err
 	}
 	s.follows(n.A, n.Output)
@@ -146,15 +133,13 @@ type MaxPooling2D struct {
 
 // MaxPooling2D adds the node.
 func (s *Subgraph) MaxPooling2D(n MaxPooling2D) error {
-	n.Activation = n.Activation.bounded()
-	n.Stride.orOne()
-	n.Dilation.orOne()
-	return s.resized("define max pooling 2d", n.Input, n.Output, func(in *value) error {
+	orOne(&n.Stride, &n.Dilation)
+	return s.resized("define max pooling 2d", &n, n.Input, n.Output, func(in *value) error {
 		if err := checkSettings(n.Padding, n.Pooling, n.Stride, n.Dilation); err != nil {
 			return err
 		}
 		return checkWindow(in, n.Padding, n.SamePadding, n.Pooling, n.Dilation)
-	}, func() Status { return s.g.maxPooling(&n, samePadding(n.SamePadding)) })
+	})
 }
 
 // AveragePooling2D is xnn_define_average_pooling_2d: each pixel of Output is the mean of those under a window,
@@ -170,14 +155,13 @@ type AveragePooling2D struct {
 
 // AveragePooling2D adds the node.
 func (s *Subgraph) AveragePooling2D(n AveragePooling2D) error {
-	n.Activation = n.Activation.bounded()
-	n.Stride.orOne()
-	return s.resized("define average pooling 2d", n.Input, n.Output, func(in *value) error {
+	orOne(&n.Stride)
+	return s.resized("define average pooling 2d", &n, n.Input, n.Output, func(in *value) error {
 		if err := checkSettings(n.Padding, n.Pooling, n.Stride); err != nil {
 			return err
 		}
 		return checkWindow(in, n.Padding, n.SamePadding, n.Pooling, Size{1, 1})
-	}, func() Status { return s.g.averagePooling(&n, samePadding(n.SamePadding)) })
+	})
 }
 
 // ReduceOperator is what StaticReduce does with the elements of an axis.
@@ -201,14 +185,10 @@ type StaticReduce struct {
 // StaticReduce adds the node.
 func (s *Subgraph) StaticReduce(n StaticReduce) error {
 	const op = "define static reduce"
-	if n.Op < 0 || int(n.Op) >= len(reduceOperators) {
-		return reject(InvalidParameter, op, fmt.Sprint("operator ", int(n.Op)), "no such operator")
+	if n.Op < 0 || n.Op > ReduceMean {
+		return noOperator(op, int(n.Op))
 	}
-	var flags uint32
-	if n.KeepDims {
-		flags |= flagKeepDims
-	}
-	return s.node(op, inOut(n.Input, n.Output), func(v []*value) error {
+	return s.node(op, &n, inOut(n.Input, n.Output), func(v []*value) error {
 		seen := map[int]bool{}
 		for _, axis := range n.Axes {
 			at, err := resolveAxis(axis, v[0].shape)
@@ -221,7 +201,7 @@ func (s *Subgraph) StaticReduce(n StaticReduce) error {
 			seen[at] = true
 		}
 		return nil
-	}, func() Status { return s.g.reduce(n.Op, n.Axes, n.Input, n.Output, flags) })
+	})
 }
 
 // StaticConstantPad is xnn_define_static_constant_pad: Input with more elements around it.
@@ -233,9 +213,7 @@ type StaticConstantPad struct {
 
 // StaticConstantPad adds the node.
 func (s *Subgraph) StaticConstantPad(n StaticConstantPad) error {
-	return s.paired("define static constant pad", n.Pre, n.Post, n.Input, n.Output, func() Status {
-		return s.g.constantPad(n.Pre, n.Post, n.Value, n.Input, n.Output)
-	})
+	return s.paired("define static constant pad", &n, n.Pre, n.Post, n.Input, n.Output)
 }
 
 // StaticReshape is xnn_define_static_reshape: the same elements in another shape.
@@ -246,9 +224,7 @@ type StaticReshape struct {
 
 // StaticReshape adds the node.
 func (s *Subgraph) StaticReshape(n StaticReshape) error {
-	return s.listed("define static reshape", n.Shape, n.Input, n.Output, nil, func() Status {
-		return s.g.reshape(n.Shape, n.Input, n.Output)
-	})
+	return s.listed("define static reshape", &n, n.Shape, n.Input, n.Output, nil)
 }
 
 // StaticTranspose is xnn_define_static_transpose: Input with its dimensions in another order.
@@ -259,13 +235,11 @@ type StaticTranspose struct {
 
 // StaticTranspose adds the node.
 func (s *Subgraph) StaticTranspose(n StaticTranspose) error {
-	return s.listed("define static transpose", n.Permutation, n.Input, n.Output, func(rank int) error {
+	return s.listed("define static transpose", &n, n.Permutation, n.Input, n.Output, func(rank int) error {
 		if len(n.Permutation) != rank {
 			return fmt.Errorf("%v is no permutation of %d dimensions: %w", n.Permutation, rank, InvalidParameter)
 		}
 		return nil
-	}, func() Status {
-		return s.g.transpose(n.Permutation, n.Input, n.Output)
 	})
 }
 
@@ -277,7 +251,7 @@ type StaticExpandDims struct {
 
 // StaticExpandDims adds the node.
 func (s *Subgraph) StaticExpandDims(n StaticExpandDims) error {
-	return s.listed("define static expand dims", n.Axes, n.Input, n.Output, func(rank int) error {
+	return s.listed("define static expand dims", &n, n.Axes, n.Input, n.Output, func(rank int) error {
 		rank += len(n.Axes)
 		for i, axis := range n.Axes {
 			if axis >= rank || i > 0 && axis <= n.Axes[i-1] {
@@ -285,8 +259,6 @@ func (s *Subgraph) StaticExpandDims(n StaticExpandDims) error {
 			}
 		}
 		return nil
-	}, func() Status {
-		return s.g.expandDims(n.Axes, n.Input, n.Output)
 	})
 }
 
@@ -304,9 +276,7 @@ func (s *Subgraph) StaticSlice(n StaticSlice) error {
 	if slices.Contains(n.Sizes, 0) {
 		return reject(InvalidParameter, op, "", "sizes %v, none can be 0", n.Sizes)
 	}
-	return s.paired(op, n.Offsets, n.Sizes, n.Input, n.Output, func() Status {
-		return s.g.slice(n.Offsets, n.Sizes, n.Input, n.Output)
-	})
+	return s.paired(op, &n, n.Offsets, n.Sizes, n.Input, n.Output)
 }
 
 // Concatenate joins 2 to 5 values (xnn_define_concatenate2 to 5). The caller joins more of them step by step, by
@@ -323,12 +293,12 @@ func (s *Subgraph) Concatenate(n Concatenate) error {
 	if len(n.Inputs) < 2 || len(n.Inputs) > 5 {
 		return reject(InvalidParameter, op, "", "%d inputs, 2 to 5 are possible", len(n.Inputs))
 	}
-	operands := make([]operand, 0, len(n.Inputs)+1)
+	var operands []operand
 	for i, id := range n.Inputs {
 		operands = append(operands, operand{role: fmt.Sprint("input ", i), id: id})
 	}
 	operands = append(operands, operand{role: "output", id: n.Output})
-	return s.node(op, operands, func(v []*value) error {
+	return s.node(op, &n, operands, func(v []*value) error {
 		first := v[0].shape
 		axis, err := resolveAxis(n.Axis, first)
 		if err != nil {
@@ -343,7 +313,7 @@ func (s *Subgraph) Concatenate(n Concatenate) error {
 			}
 		}
 		return nil
-	}, func() Status { return s.g.concatenate(n.Axis, n.Inputs, n.Output) })
+	})
 }
 
 // EvenSplit cuts a value into 2 to 4 of equal size (xnn_define_even_split2 to 4).
@@ -363,7 +333,7 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 	for i, id := range n.Outputs {
 		operands = append(operands, operand{role: fmt.Sprint("output ", i), id: id})
 	}
-	return s.node(op, operands, func(v []*value) error {
+	return s.node(op, &n, operands, func(v []*value) error {
 		axis, err := resolveAxis(n.Axis, v[0].shape)
 		if err != nil {
 			return err
@@ -373,7 +343,7 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 				InvalidParameter)
 		}
 		return nil
-	}, func() Status { return s.g.evenSplit(n.Axis, n.Input, n.Outputs) })
+	})
 }
 
 // StaticResizeBilinear2D is xnn_define_static_resize_bilinear_2d: an image in another size, interpolated. Without
@@ -389,16 +359,9 @@ type StaticResizeBilinear2D struct {
 
 // StaticResizeBilinear2D adds the node.
 func (s *Subgraph) StaticResizeBilinear2D(n StaticResizeBilinear2D) error {
-	var flags uint32
-	if n.AlignCorners {
-		flags |= flagAlignCorners
-	}
-	if n.LegacyMode {
-		flags |= flagLegacyMode
-	}
-	return s.resized("define static resize bilinear 2d", n.Input, n.Output, func(*value) error {
+	return s.resized("define static resize bilinear 2d", &n, n.Input, n.Output, func(*value) error {
 		return checkNumbers(n.NewSize.Height, n.NewSize.Width)
-	}, func() Status { return s.g.resizeBilinear(n.NewSize, n.Input, n.Output, flags) })
+	})
 }
 
 // Softmax is xnn_define_softmax: exp(x) divided by the sum of all exp(x) along the last dimension. The shapes are the
@@ -407,12 +370,12 @@ type Softmax struct{ Input, Output ValueID }
 
 // Softmax adds the node.
 func (s *Subgraph) Softmax(n Softmax) error {
-	return s.node("define softmax", inOut(n.Input, n.Output), func(v []*value) error {
+	return s.node("define softmax", &n, inOut(n.Input, n.Output), func(v []*value) error {
 		if len(v[0].shape) == 0 {
 			return fmt.Errorf("the input needs a dimension: %w", InvalidParameter)
 		}
 		return nil
-	}, func() Status { return s.g.softmax(n.Input, n.Output) })
+	})
 }
 
 // Copy is xnn_define_copy: Output has the type, shape and elements of Input.
@@ -420,7 +383,7 @@ type Copy struct{ Input, Output ValueID }
 
 // Copy adds the node.
 func (s *Subgraph) Copy(n Copy) error {
-	return s.oneToOne("define copy", n.Input, n.Output, func() Status { return s.g.copy(n.Input, n.Output) })
+	return s.oneToOne("define copy", &n, n.Input, n.Output)
 }
 
 // DepthToSpace2D is xnn_define_depth_to_space_2d: the channels of a pixel become a block of pixels, row by row.
@@ -432,9 +395,8 @@ type DepthToSpace2D struct {
 
 // DepthToSpace2D adds the node.
 func (s *Subgraph) DepthToSpace2D(n DepthToSpace2D) error {
-	return s.node("define depth to space 2d", inOut(n.Input, n.Output),
-		func([]*value) error { return checkNumbers(n.BlockSize) },
-		func() Status { return s.g.depthToSpace(n.BlockSize, n.Input, n.Output) })
+	return s.node("define depth to space 2d", &n, inOut(n.Input, n.Output),
+		func([]*value) error { return checkNumbers(n.BlockSize) })
 }
 
 // SpaceToDepth2D is xnn_define_space_to_depth_2d, the inverse of DepthToSpace2D.
@@ -446,17 +408,20 @@ type SpaceToDepth2D struct {
 
 // SpaceToDepth2D adds the node.
 func (s *Subgraph) SpaceToDepth2D(n SpaceToDepth2D) error {
-	return s.node("define space to depth 2d", inOut(n.Input, n.Output),
-		func([]*value) error { return checkNumbers(n.BlockSize) },
-		func() Status { return s.g.spaceToDepth(n.BlockSize, n.Input, n.Output) })
+	return s.node("define space to depth 2d", &n, inOut(n.Input, n.Output),
+		func([]*value) error { return checkNumbers(n.BlockSize) })
 }
 
 func inOut(in, out ValueID) []operand {
 	return []operand{{role: "input", id: in}, {role: "output", id: out}}
 }
 
-func (s *Subgraph) oneToOne(op string, in, out ValueID, define func() Status) error {
-	if err := s.node(op, inOut(in, out), nil, define); err != nil {
+func noOperator(op string, n int) error {
+	return reject(InvalidParameter, op, fmt.Sprint("operator ", n), "no such operator")
+}
+
+func (s *Subgraph) oneToOne(op string, n any, in, out ValueID) error {
+	if err := s.node(op, n, inOut(in, out), nil); err != nil {
 		return err
 	}
 	s.follows(in, out)
@@ -465,9 +430,8 @@ func (s *Subgraph) oneToOne(op string, in, out ValueID, define func() Status) er
 
 // listed adds a node with a list of at most MaxTensorDims numbers, which check (if not nil) compares with the rank of
 // the input.
-func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(rank int) error,
-	define func() Status) error {
-	return s.node(op, inOut(in, out), func(v []*value) error {
+func (s *Subgraph) listed(op string, n any, list []int, in, out ValueID, check func(rank int) error) error {
+	return s.node(op, n, inOut(in, out), func(v []*value) error {
 		if len(list) > MaxTensorDims {
 			return fmt.Errorf("%v has more than %d dimensions: %w", list, MaxTensorDims, UnsupportedParameter)
 		}
@@ -475,30 +439,30 @@ func (s *Subgraph) listed(op string, list []int, in, out ValueID, check func(ran
 			return err
 		}
 		return check(len(v[0].shape))
-	}, define)
+	})
 }
 
 // paired adds a node with two numbers for each dimension of its input.
-func (s *Subgraph) paired(op string, a, b []int, in, out ValueID, define func() Status) error {
-	return s.node(op, inOut(in, out), func(v []*value) error {
+func (s *Subgraph) paired(op string, n any, a, b []int, in, out ValueID) error {
+	return s.node(op, n, inOut(in, out), func(v []*value) error {
 		if rank := len(v[0].shape); len(a) != rank || len(b) != rank {
 			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions: %w", a, b, rank,
 				InvalidParameter)
 		}
 		return checkNumbers(slices.Concat(a, b)...)
-	}, define)
+	})
 }
 
 // resized adds a node that makes images of another height and width. settings is given the input.
-func (s *Subgraph) resized(op string, in, out ValueID, settings func(in *value) error, define func() Status) error {
-	return s.node(op, inOut(in, out), func(v []*value) error {
+func (s *Subgraph) resized(op string, n any, in, out ValueID, settings func(in *value) error) error {
+	return s.node(op, n, inOut(in, out), func(v []*value) error {
 		x, y := v[0].shape, v[1].shape
 		if len(x) != 4 || len(y) != 4 || x[3] != y[3] {
 			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]: %w",
 				InvalidParameter)
 		}
 		return settings(v[0])
-	}, define)
+	})
 }
 
 // resolveAxis returns which dimension of the shape an axis is that may be negative to count from the last.

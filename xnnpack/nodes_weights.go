@@ -1,6 +1,10 @@
 package xnnpack
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // Padding is how many pixels are thought to lie around an image. Their value is zero; pooling leaves them out.
 type Padding struct{ Top, Right, Bottom, Left int }
@@ -8,9 +12,10 @@ type Padding struct{ Top, Right, Bottom, Left int }
 // Size is a height and a width in pixels. As a stride or a dilation, the zero Size stands for 1 by 1.
 type Size struct{ Height, Width int }
 
-func (s *Size) orOne() {
-	if *s == (Size{}) {
-		*s = Size{1, 1}
+// orOne replaces zero Sizes.
+func orOne(sizes ...*Size) {
+	for _, s := range sizes {
+		*s = cmp.Or(*s, Size{1, 1})
 	}
 }
 
@@ -29,12 +34,7 @@ type FullyConnected struct {
 
 // FullyConnected adds the node.
 func (s *Subgraph) FullyConnected(n FullyConnected) error {
-	n.Activation = n.Activation.bounded()
-	var flags uint32
-	if n.TransposeWeights {
-		flags |= flagTransposeWeights
-	}
-	return s.node("define fully connected", weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
+	return s.node("define fully connected", &n, weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
 		filter := v[1]
 		if len(filter.shape) != 2 {
 			return fmt.Errorf("the filter needs 2 dimensions: %w", InvalidParameter)
@@ -63,7 +63,7 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 			s.rowDefect = defect
 		}
 		return checkBias(v[2], out)
-	}, func() Status { return s.g.fullyConnected(&n, flags) })
+	})
 }
 
 // Convolution2D is xnn_define_convolution_2d: each pixel of Output is made of those of Input under the kernel,
@@ -84,19 +84,15 @@ type Convolution2D struct {
 
 // Convolution2D adds the node.
 func (s *Subgraph) Convolution2D(n Convolution2D) error {
-	n.Activation = n.Activation.bounded()
-	n.Stride.orOne()
-	n.Dilation.orOne()
-	if n.Groups == 0 {
-		n.Groups = 1
-	}
-	return s.grouped("define convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
+	orOne(&n.Stride, &n.Dilation)
+	n.Groups = cmp.Or(n.Groups, 1)
+	return s.grouped("define convolution 2d", &n, weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
 		func(in *value, kernel Size) error {
 			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
 				return err
 			}
 			return checkWindow(in, n.Padding, n.SamePadding, kernel, n.Dilation)
-		}, func(filter []int) Status { return s.g.convolution(&n, filter, samePadding(n.SamePadding)) })
+		})
 }
 
 // DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to
@@ -117,20 +113,15 @@ type DepthwiseConvolution2D struct {
 
 // DepthwiseConvolution2D adds the node.
 func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
-	n.Activation = n.Activation.bounded()
-	n.Stride.orOne()
-	n.Dilation.orOne()
-	if n.DepthMultiplier == 0 {
-		n.DepthMultiplier = 1
-	}
-	var filter []int
-	return s.node("define depthwise convolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output),
+	orOne(&n.Stride, &n.Dilation)
+	n.DepthMultiplier = cmp.Or(n.DepthMultiplier, 1)
+	return s.node("define depthwise convolution 2d", &n, weighted(n.Input, n.Filter, n.Bias, n.Output),
 		func(v []*value) error {
 			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
 				return err
 			}
-			filter = v[1].shape
-			if len(filter) != 4 || filter[0] != 1 || anyZero(filter) {
+			filter := v[1].shape
+			if len(filter) != 4 || filter[0] != 1 || slices.Contains(filter, 0) {
 				return fmt.Errorf("the filter's shape must be [1, height, width, channels]: %w", InvalidParameter)
 			}
 			if n.DepthMultiplier < 0 || filter[3]%n.DepthMultiplier != 0 {
@@ -144,7 +135,7 @@ func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
 				return err
 			}
 			return checkWindow(v[0], n.Padding, n.SamePadding, Size{filter[1], filter[2]}, n.Dilation)
-		}, func() Status { return s.g.depthwise(&n, filter, samePadding(n.SamePadding)) })
+		})
 }
 
 // Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size
@@ -169,16 +160,10 @@ type Deconvolution2D struct {
 
 // Deconvolution2D adds the node.
 func (s *Subgraph) Deconvolution2D(n Deconvolution2D) error {
-	n.Activation = n.Activation.bounded()
-	n.Stride.orOne()
-	n.Dilation.orOne()
-	if n.Groups == 0 {
-		n.Groups = 1
-	}
-	return s.grouped("define deconvolution 2d", weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
-		func(*value, Size) error {
-			return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation)
-		}, func(filter []int) Status { return s.g.deconvolution(&n, filter) })
+	orOne(&n.Stride, &n.Dilation)
+	n.Groups = cmp.Or(n.Groups, 1)
+	return s.grouped("define deconvolution 2d", &n, weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
+		func(*value, Size) error { return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation) })
 }
 
 // PReLU is Input where that is positive, and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at
@@ -192,9 +177,7 @@ type PReLU struct {
 // PReLU adds the node.
 func (s *Subgraph) PReLU(n PReLU) error {
 	operands := []operand{{role: "input", id: n.Input}, {role: "slope", id: n.Slope}, {role: "output", id: n.Output}}
-	return s.node("define prelu", operands, nil, func() Status {
-		return s.g.binary(PReLUOperator, Range{}.bounded(), n.Input, n.Slope, n.Output)
-	})
+	return s.node("define prelu", &Binary{Op: PReLUOperator, A: n.Input, B: n.Slope, Output: n.Output}, operands, nil)
 }
 
 // BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each matrix of the batch. A batch
@@ -209,12 +192,8 @@ type BatchMatrixMultiply struct {
 
 // BatchMatrixMultiply adds the node.
 func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
-	var flags uint32
-	if n.TransposeB {
-		flags |= flagTransposeB
-	}
 	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
-	return s.node("define batch matrix multiply", operands, func(v []*value) error {
+	return s.node("define batch matrix multiply", &n, operands, func(v []*value) error {
 		a, b := v[0].shape, v[1].shape
 		if len(a) < 2 || len(b) < 2 {
 			return fmt.Errorf("both factors need at least 2 dimensions: %w", InvalidParameter)
@@ -233,7 +212,7 @@ func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
 		}
 		_, err := defectOf(v[0], v[1], b[columns])
 		return err
-	}, func() Status { return s.g.batchMatrixMultiply(n.A, n.B, n.Output, flags) })
+	})
 }
 
 func weighted(input, filter, bias, output ValueID) []operand {
@@ -241,21 +220,13 @@ func weighted(input, filter, bias, output ValueID) []operand {
 		{role: "bias", id: bias, optional: true}, {role: "output", id: output}}
 }
 
-func samePadding(same bool) uint32 {
-	if same {
-		return flagSamePadding
-	}
-	return 0
-}
-
 // grouped adds a convolution or its transpose, and checks its operands against each other: XNNPACK reads as many
-// elements as the node says, whatever the tensors' shapes are. define is given the filter's shape.
-func (s *Subgraph) grouped(op string, operands []operand, groups int,
-	settings func(in *value, kernel Size) error, define func(filter []int) Status) error {
-	var filter []int
-	return s.node(op, operands, func(v []*value) error {
-		filter = v[1].shape
-		if len(filter) != 4 || anyZero(filter) {
+// elements as the node says, whatever the tensors' shapes are.
+func (s *Subgraph) grouped(op string, n any, operands []operand, groups int,
+	settings func(in *value, kernel Size) error) error {
+	return s.node(op, n, operands, func(v []*value) error {
+		filter := v[1].shape
+		if len(filter) != 4 || slices.Contains(filter, 0) {
 			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w",
 				InvalidParameter)
 		}
@@ -273,7 +244,7 @@ func (s *Subgraph) grouped(op string, operands []operand, groups int,
 			return err
 		}
 		return settings(v[0], Size{filter[1], filter[2]})
-	}, func() Status { return define(filter) })
+	})
 }
 
 func checkImages(in, out *value, inChannels, outChannels int) error {
@@ -329,13 +300,4 @@ func checkNumbers(numbers ...int) error {
 		}
 	}
 	return nil
-}
-
-func anyZero(shape []int) bool {
-	for _, n := range shape {
-		if n == 0 {
-			return true
-		}
-	}
-	return false
 }

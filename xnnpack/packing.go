@@ -21,28 +21,19 @@ func (n FullyConnected) Packing(filter, bias, input, output Tensor) packing.Iden
 // Packing returns the identity of what is packed from Filter.
 func (n Convolution2D) Packing(filter, bias, input, output Tensor) packing.Identity {
 	id := identity(packing.Convolution2D, filter, bias, input, output)
-	id.Groups, id.Stride, id.Dilation = n.Groups, packing.Size(n.Stride), packing.Size(n.Dilation)
-	if n.Padding != (Padding{}) {
-		id.Flags |= packing.Padded
-	}
-	return id
+	return windowed(id, n.Groups, n.Stride, n.Dilation, n.Padding)
 }
 
 // Packing returns the identity of what is packed from Filter.
 func (n DepthwiseConvolution2D) Packing(filter, bias, input, output Tensor) packing.Identity {
 	id := identity(packing.DepthwiseConvolution2D, filter, bias, input, output)
-	id.Groups, id.Stride, id.Dilation = n.DepthMultiplier, packing.Size(n.Stride), packing.Size(n.Dilation)
-	if n.Padding != (Padding{}) {
-		id.Flags |= packing.Padded
-	}
-	return id
+	return windowed(id, n.DepthMultiplier, n.Stride, n.Dilation, n.Padding)
 }
 
 // Packing returns the identity of what is packed from Filter.
 func (n Deconvolution2D) Packing(filter, bias, input, output Tensor) packing.Identity {
 	id := identity(packing.Deconvolution2D, filter, bias, input, output)
-	id.Groups, id.Stride, id.Dilation = n.Groups, packing.Size(n.Stride), packing.Size(n.Dilation)
-	return id
+	return windowed(id, n.Groups, n.Stride, n.Dilation, Padding{}) // its padding is taken off the output
 }
 
 // Packing returns the identity of what is packed from B.
@@ -65,6 +56,14 @@ func identity(op packing.Operator, kernel, bias, input, output Tensor) packing.I
 	}
 	if input.Type.dynamic() {
 		id.HiddenBias = bias.Data
+	}
+	return id
+}
+
+func windowed(id packing.Identity, groups int, stride, dilation Size, padding Padding) packing.Identity {
+	id.Groups, id.Stride, id.Dilation = groups, packing.Size(stride), packing.Size(dilation)
+	if padding != (Padding{}) {
+		id.Flags |= packing.Padded
 	}
 	return id
 }

@@ -154,9 +154,9 @@ type operand struct {
 	optional bool
 }
 
-// node checks that the operands are defined values, runs extra (which may be nil) and define, and names all operands
-// if one fails.
-func (s *Subgraph) node(op string, operands []operand, extra func(v []*value) error, define func() Status) error {
+// node adds n, which points to a node, if the operands are defined values and extra, if not nil, has nothing against
+// them. An error names all operands.
+func (s *Subgraph) node(op string, n any, operands []operand, extra func(v []*value) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.deleted {
@@ -177,7 +177,7 @@ func (s *Subgraph) node(op string, operands []operand, extra func(v []*value) er
 			return wrap(op, s.subject(operands), err)
 		}
 	}
-	if status := define(); status != Success {
+	if status := s.g.add(n, values); status != Success {
 		return check(status, op, s.subject(operands))
 	}
 	return nil

@@ -165,7 +165,6 @@ type value struct {
 	kind     Datatype
 	shape    []int
 	external bool
-	static   bool
 	channel  int // the channel dimension of a channelwise or blockwise quantised tensor
 	scales   int // how many Scales there are
 
@@ -174,7 +173,7 @@ type value struct {
 }
 
 func (t *Tensor) remember(external bool) *value {
-	return &value{name: t.Name, kind: t.Type, shape: slices.Clone(t.Shape), external: external, static: t.Data != nil,
+	return &value{name: t.Name, kind: t.Type, shape: slices.Clone(t.Shape), external: external,
 		channel: t.Quantization.ChannelDim, scales: len(t.Quantization.Scales),
 		blockSize: t.Quantization.BlockSize}
 }
