@@ -1,6 +1,7 @@
 package npy
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -12,141 +13,56 @@ type dictionary struct {
 	shape   []int
 }
 
-// parseDictionary reads the literal that a header is. Where longs is true, integers may end in L, as Python 2 wrote
-// them.
+// member is a name and a value of a Python dictionary: a string without escapes, a boolean, a tuple of numbers, or the
+// beginning of another list or tuple.
+var member = regexp.MustCompile(
+	`^\s*(?:'(\w*)'|"(\w*)")\s*:\s*('[^'\\\n]*'|"[^"\\\n]*"|True|False|\([\s\d,L]*\)|[\[(])\s*`)
+
+// members are the names in the dictionary of a header, and their values. Integers may end in L, as Python 2 wrote them.
+var members = map[string]*regexp.Regexp{
+	"descr":         regexp.MustCompile(`^['"\[(]`),
+	"fortran_order": regexp.MustCompile(`^(True|False)$`),
+	"shape": regexp.MustCompile(
+		strings.ReplaceAll(`^\(\s*(SIZE\s*,\s*(SIZE\s*,\s*)*(SIZE\s*)?)?\)$`, "SIZE", `(0|[1-9]\d*)L?`)),
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// parseDictionary reads the literal that a header is. Where longs is true, integers may end in L.
 func parseDictionary(text string, longs bool) (*dictionary, error) {
-	p := &parser{rest: text, longs: longs}
-	d := &dictionary{}
-	p.expect("{")
-	seen := map[string]bool{}
-	for p.err == nil && !p.take("}") {
-		key := p.text()
-		p.expect(":")
-		if seen[key] {
-			p.fail("%q comes twice", key)
+	const spaces = " \t\r\n\f"
+	rest, more := strings.CutPrefix(strings.Trim(text, spaces), "{")
+	values := map[string]string{}
+	for more && rest != "}" {
+		m := member.FindStringSubmatch(rest)
+		if m == nil {
+			return nil, malformed("header: no member of a dictionary begins at %.20q", rest)
 		}
-		seen[key] = true
-		switch key {
-		case "descr":
-			d.descr = p.descr()
-		case "fortran_order":
-			d.fortran = p.boolean()
-		case "shape":
-			d.shape = p.tuple()
-		default:
-			p.fail("another key %q", key)
+		name, value := m[1]+m[2], m[3]
+		if known := members[name]; values[name] != "" || known == nil || !known.MatchString(value) {
+			return nil, malformed("header: it cannot have %q: %s", name, value)
 		}
-		if !p.take(",") {
-			p.expect("}")
-			break
+		values[name] = value
+		if name == "descr" && strings.ContainsAny(value[:1], "[(") {
+			return nil, unsupported("structured elements; save each field as an array of its own")
 		}
+		rest, more = strings.CutPrefix(rest[len(m[0]):], ",")
+		rest = strings.TrimLeft(rest, spaces)
 	}
-	p.space()
-	if p.err == nil && p.rest != "" {
-		p.fail("something follows the dictionary")
+	if rest != "}" || len(values) != len(members) {
+		return nil, malformed("header: not a dictionary of descr, fortran_order and shape")
 	}
-	if p.err == nil && len(seen) != 3 {
-		p.fail("descr, fortran_order and shape are needed")
+	if !longs && strings.Contains(values["shape"], "L") {
+		return nil, malformed("header: integers of Python 2 in a later version")
 	}
-	return d, p.err
-}
-
-// parser keeps the first fault, after which nothing is read any more.
-type parser struct {
-	rest  string
-	longs bool
-	err   error
-}
-
-func (p *parser) fail(format string, args ...any) {
-	if p.err == nil {
-		p.err = malformed("header: "+format, args...)
-	}
-}
-
-func (p *parser) space() { p.rest = strings.TrimLeft(p.rest, " \t\r\n\f") }
-
-// take reports whether what comes next is the token, and reads it if so.
-func (p *parser) take(token string) bool {
-	p.space()
-	rest, ok := strings.CutPrefix(p.rest, token)
-	if p.err != nil || !ok {
-		return false
-	}
-	p.rest = rest
-	return true
-}
-
-func (p *parser) expect(token string) {
-	if !p.take(token) {
-		p.fail("no %q where one is needed", token)
-	}
-}
-
-// text reads a string in either kind of quotes. No name or type in a header needs an escape.
-func (p *parser) text() string {
-	for _, quote := range []string{"'", `"`} {
-		if !p.take(quote) {
-			continue
+	descr := values["descr"]
+	d := &dictionary{descr: descr[1 : len(descr)-1], fortran: values["fortran_order"] == "True", shape: []int{}}
+	for _, size := range digits.FindAllString(values["shape"], -1) {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return nil, malformed("header: a size of %s", size)
 		}
-		s, rest, ok := strings.Cut(p.rest, quote)
-		if !ok || strings.ContainsAny(s, "\\\n") {
-			break
-		}
-		p.rest = rest
-		return s
+		d.shape = append(d.shape, n)
 	}
-	p.fail("no string where one is needed")
-	return ""
-}
-
-// descr reads a type. That of structured arrays is a list or a tuple.
-func (p *parser) descr() string {
-	if p.err == nil && (p.take("[") || p.take("(")) {
-		p.err = unsupported("structured elements; save each field as an array of its own")
-	}
-	return p.text()
-}
-
-func (p *parser) boolean() bool {
-	switch {
-	case p.take("True"):
-		return true
-	case !p.take("False"):
-		p.fail("neither True nor False for fortran_order")
-	}
-	return false
-}
-
-// tuple reads a tuple of sizes.
-func (p *parser) tuple() []int {
-	shape := []int{}
-	p.expect("(")
-	for p.err == nil && !p.take(")") {
-		shape = append(shape, p.size())
-		if p.take(",") {
-			continue
-		}
-		p.expect(")")
-		if len(shape) == 1 {
-			p.fail("a number for shape, not a tuple")
-		}
-		break
-	}
-	return shape
-}
-
-func (p *parser) size() int {
-	p.space()
-	digits := len(p.rest) - len(strings.TrimLeft(p.rest, "0123456789"))
-	n, err := strconv.Atoi(p.rest[:digits])
-	if err != nil || digits > 1 && p.rest[0] == '0' {
-		p.fail("no size where one is needed")
-		return 0
-	}
-	p.rest = p.rest[digits:]
-	if p.longs {
-		p.rest = strings.TrimPrefix(p.rest, "L")
-	}
-	return n
+	return d, nil
 }
