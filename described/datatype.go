@@ -8,10 +8,8 @@ import (
 // datatype is a combination of types that XNNPACK has kernels for.
 type datatype struct {
 	input, weights, bias, output xnnpack.Datatype
-	// What the file has: four-bit weights are two to a byte.
-	stored, storedBias, scales safetensors.Dtype
-	operators                  []string
-	notTransposed              bool // XNNPACK cannot pack transposed weights
+	operators                    []string
+	notTransposed                bool // XNNPACK cannot pack transposed weights
 }
 
 // The operators.
@@ -24,47 +22,29 @@ const (
 
 var operators = []string{fullyConnected, convolution, depthwise, deconvolution}
 
+var onMatrices = []string{fullyConnected}
+
 var datatypes = map[string]datatype{
-	"f32": {
-		input: xnnpack.Float32, weights: xnnpack.Float32, bias: xnnpack.Float32, output: xnnpack.Float32,
-		stored: safetensors.F32, storedBias: safetensors.F32,
-		operators: operators,
-	},
-	"f16": {
-		input: xnnpack.Float16, weights: xnnpack.Float16, bias: xnnpack.Float16, output: xnnpack.Float16,
-		stored: safetensors.F16, storedBias: safetensors.F16,
-		operators: []string{fullyConnected},
-	},
-	"f32_qc8w": {
-		input: xnnpack.Float32, weights: xnnpack.ChannelQInt8, bias: xnnpack.Float32, output: xnnpack.Float32,
-		stored: safetensors.I8, storedBias: safetensors.F32, scales: safetensors.F32,
-		operators: []string{fullyConnected},
-	},
-	"f32_qc4w": {
-		input: xnnpack.Float32, weights: xnnpack.ChannelQInt4, bias: xnnpack.Float32, output: xnnpack.Float32,
-		stored: safetensors.U8, storedBias: safetensors.F32, scales: safetensors.F32,
-		operators: []string{fullyConnected}, notTransposed: true,
-	},
-	"qd8_f32_qc8w": {
-		input: xnnpack.DynamicQInt8, weights: xnnpack.ChannelQInt8, bias: xnnpack.Float32, output: xnnpack.Float32,
-		stored: safetensors.I8, storedBias: safetensors.F32, scales: safetensors.F32,
-		operators: []string{fullyConnected, convolution, deconvolution},
-	},
-	"qd8_f32_qc4w": {
-		input: xnnpack.DynamicQInt8, weights: xnnpack.ChannelQInt4, bias: xnnpack.Float32, output: xnnpack.Float32,
-		stored: safetensors.U8, storedBias: safetensors.F32, scales: safetensors.F32,
-		operators: []string{fullyConnected},
-	},
-	"qd8_f32_qb4w": {
-		input: xnnpack.DynamicQInt8, weights: xnnpack.BlockQInt4, bias: xnnpack.Float32, output: xnnpack.Float32,
-		stored: safetensors.U8, storedBias: safetensors.F32, scales: safetensors.BF16,
-		operators: []string{fullyConnected}, notTransposed: true,
-	},
-	"qs8_qc8w": {
-		input: xnnpack.QInt8, weights: xnnpack.ChannelQInt8, bias: xnnpack.ChannelQInt32, output: xnnpack.QInt8,
-		stored: safetensors.I8, storedBias: safetensors.I32, scales: safetensors.F32,
-		operators: operators,
-	},
+	"f32":      {xnnpack.Float32, xnnpack.Float32, xnnpack.Float32, xnnpack.Float32, operators, false},
+	"f16":      {xnnpack.Float16, xnnpack.Float16, xnnpack.Float16, xnnpack.Float16, onMatrices, false},
+	"f32_qc8w": {xnnpack.Float32, xnnpack.ChannelQInt8, xnnpack.Float32, xnnpack.Float32, onMatrices, false},
+	"f32_qc4w": {xnnpack.Float32, xnnpack.ChannelQInt4, xnnpack.Float32, xnnpack.Float32, onMatrices, true},
+	"qd8_f32_qc8w": {xnnpack.DynamicQInt8, xnnpack.ChannelQInt8, xnnpack.Float32, xnnpack.Float32,
+		[]string{fullyConnected, convolution, deconvolution}, false},
+	"qd8_f32_qc4w": {xnnpack.DynamicQInt8, xnnpack.ChannelQInt4, xnnpack.Float32, xnnpack.Float32, onMatrices, false},
+	"qd8_f32_qb4w": {xnnpack.DynamicQInt8, xnnpack.BlockQInt4, xnnpack.Float32, xnnpack.Float32, onMatrices, true},
+	"qs8_qc8w":     {xnnpack.QInt8, xnnpack.ChannelQInt8, xnnpack.ChannelQInt32, xnnpack.QInt8, operators, false},
+}
+
+// What a file has of weights and biases. Weights of 4 bits are two to a byte.
+var stored = map[xnnpack.Datatype]safetensors.Dtype{
+	xnnpack.Float32: safetensors.F32, xnnpack.Float16: safetensors.F16, xnnpack.ChannelQInt32: safetensors.I32,
+	xnnpack.ChannelQInt8: safetensors.I8, xnnpack.ChannelQInt4: safetensors.U8, xnnpack.BlockQInt4: safetensors.U8,
+}
+
+// What a file has of the scales of weights; none of floats.
+var storedScales = map[xnnpack.Datatype]safetensors.Dtype{
+	xnnpack.ChannelQInt8: safetensors.F32, xnnpack.ChannelQInt4: safetensors.F32, xnnpack.BlockQInt4: safetensors.BF16,
 }
 
 func (d *datatype) fourBit() bool { return d.weights.Size() == 4 }

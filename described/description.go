@@ -2,11 +2,9 @@ package described
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -74,26 +72,9 @@ type Scale struct {
 // Parse reads a description. It checks the JSON alone: [New] checks it against tensors. Errors match [ErrInvalid] and
 // name the operator.
 func Parse(description []byte) ([]Operator, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(description))
-	if d.PeekKind() != jsontext.KindBeginArray {
-		return nil, invalid("it is no JSON array of operators")
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, invalid("%v", err)
-	}
 	var operators []Operator
-	for d.PeekKind() != jsontext.KindEndArray {
-		var o Operator
-		if err := json.UnmarshalDecode(d, &o, json.RejectUnknownMembers(true)); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.title(len(operators)), unread(err, description))
-		}
-		operators = append(operators, o)
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, invalid("%v", err)
-	}
-	if d.PeekKind() != jsontext.KindInvalid || len(bytes.TrimLeft(description[d.InputOffset():], " \t\r\n")) > 0 {
-		return nil, invalid("something follows the array")
+	if err := json.Unmarshal(description, &operators, json.RejectUnknownMembers(true)); err != nil {
+		return nil, unread(err, description)
 	}
 	if len(operators) == 0 {
 		return nil, invalid("it has no operators")
@@ -126,28 +107,32 @@ func (o *Operator) title(i int) string {
 	return title
 }
 
-// unread says what is wrong with an operator that does not read as one, in the words of the description.
+// unread says what is wrong with a description that does not read as one, in its words.
 func unread(err error, description []byte) error {
 	var text *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {
 	case errors.As(err, &text):
-		return invalid("%s: %v", place(description, text.ByteOffset), text.Err)
+		return ofOperator(text.JSONPointer, invalid("%s: %v", place(description, text.ByteOffset), text.Err))
 	case !errors.As(err, &wrong):
 		return invalid("%v", err)
-	case errors.Is(err, json.ErrUnknownName):
-		name, of := wrong.JSONPointer.LastToken(), reflect.TypeFor[Operator]()
-		if strings.Count(string(wrong.JSONPointer), "/") > 2 { // in its input or output
-			of = reflect.TypeFor[Scale]()
-		}
-		return invalid("%s: there is no member %q; did you mean %q?", place(description, wrong.ByteOffset), name,
-			nearest(name, members(of)))
-	case len(wrong.JSONValue) > 0:
-		return invalid("%s: %q cannot be %s", place(description, wrong.ByteOffset), wrong.JSONPointer.LastToken(),
-			wrong.JSONValue)
+	case wrong.JSONPointer == "":
+		return invalid("it is no JSON array of operators")
 	}
-	return invalid("%s: %q cannot be a JSON %v", place(description, wrong.ByteOffset), wrong.JSONPointer.LastToken(),
-		wrong.JSONKind)
+	name, where := wrong.JSONPointer.LastToken(), place(description, wrong.ByteOffset)
+	if errors.Is(err, json.ErrUnknownName) {
+		return ofOperator(wrong.JSONPointer, invalid("%s: there is no member %q", where, name))
+	}
+	value := cmp.Or(string(wrong.JSONValue), fmt.Sprint("a JSON ", wrong.JSONKind))
+	return ofOperator(wrong.JSONPointer, invalid("%s: %q cannot be %s", where, name, value))
+}
+
+// ofOperator says which operator an error is of.
+func ofOperator(at jsontext.Pointer, err error) error {
+	for number := range at.Tokens() {
+		return fmt.Errorf("operator %s: %w", number, err)
+	}
+	return err
 }
 
 // place is where in a description a byte is, for people.
@@ -155,39 +140,4 @@ func place(description []byte, at int64) string {
 	before := description[:min(max(at, 0), int64(len(description)))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n'))
-}
-
-// members are the names of a struct's members in JSON.
-func members(of reflect.Type) (names []string) {
-	for _, f := range reflect.VisibleFields(of) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
-}
-
-// nearest returns which of some names has the fewest letters to change in a name.
-func nearest(name string, names []string) string {
-	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
-}
-
-// distance is how many letters must be changed, added or removed to make b of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -68,14 +68,14 @@ func newStep(o Operator, tensors Tensors) (*step, error) {
 
 // checkMembers refuses what the operator or the datatype has no use for.
 func (s *step) checkMembers() error {
-	image := s.Op != fullyConnected
+	image, scales := s.Op != fullyConnected, storedScales[s.weights] != ""
 	for _, m := range []struct {
 		name            string
 		given, possible bool
 		needed          bool
 	}{
 		{"weights", s.Weights != "", true, true},
-		{"scales", s.Scales != "", s.scales != "", s.scales != ""},
+		{"scales", s.Scales != "", scales, scales},
 		{"zero_point", s.ZeroPoint != nil, s.fourBit(), s.fourBit()},
 		{"block_size", s.BlockSize != 0, s.weights == xnnpack.BlockQInt4, s.weights == xnnpack.BlockQInt4},
 		{"transposed", s.Transposed, !image && !s.notTransposed, false},
@@ -185,7 +185,7 @@ func find(tensors Tensors, role, name string, dtype safetensors.Dtype) (safetens
 
 // readTensors finds the tensors and checks their shapes against each other.
 func (s *step) readTensors(tensors Tensors) error {
-	w, err := find(tensors, "weights", s.Weights, s.stored)
+	w, err := find(tensors, "weights", s.Weights, stored[s.weights])
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *step) readTensors(tensors Tensors) error {
 		Quantization: xnnpack.Quantization{ChannelDim: out}}
 	channels := w.Shape[out]
 	if s.Bias != "" {
-		b, err := find(tensors, "bias", s.Bias, s.storedBias)
+		b, err := find(tensors, "bias", s.Bias, stored[s.datatype.bias])
 		if err != nil {
 			return err
 		}
@@ -231,10 +231,11 @@ func (s *step) readScales(tensors Tensors, channels int) error {
 	if s.ZeroPoint != nil {
 		q.ZeroPoint = *s.ZeroPoint
 	}
-	if s.scales == "" {
+	dtype := storedScales[s.weights]
+	if dtype == "" {
 		return nil
 	}
-	t, err := find(tensors, "scales", s.Scales, s.scales)
+	t, err := find(tensors, "scales", s.Scales, dtype)
 	if err != nil {
 		return err
 	}
@@ -251,21 +252,22 @@ func (s *step) readScales(tensors Tensors, channels int) error {
 	if n != want {
 		return invalid("scales %q have %d elements, not one for each %s: %d", s.Scales, n, per, want)
 	}
-	if s.weights == xnnpack.BlockQInt4 {
+	if dtype == safetensors.BF16 {
 		q.BlockSize, q.BlockScales = s.BlockSize, make([]uint16, n)
-		for i := range q.BlockScales {
-			q.BlockScales[i] = binary.LittleEndian.Uint16(t.Data[2*i:])
-			if !validScale(math.Float32frombits(uint32(q.BlockScales[i]) << 16)) {
-				return invalid("scales %q: that of block %d is not a positive normal number", s.Scales, i)
-			}
-		}
-		return nil
+	} else {
+		q.Scales = make([]float32, n)
 	}
-	q.Scales = make([]float32, n)
-	for i := range q.Scales {
-		q.Scales[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
-		if !validScale(q.Scales[i]) {
-			return invalid("scales %q: that of channel %d is not a positive normal number", s.Scales, i)
+	for i := range n {
+		var scale float32
+		if dtype == safetensors.BF16 {
+			q.BlockScales[i] = binary.LittleEndian.Uint16(t.Data[2*i:])
+			scale = math.Float32frombits(uint32(q.BlockScales[i]) << 16)
+		} else {
+			scale = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
+			q.Scales[i] = scale
+		}
+		if !validScale(scale) {
+			return invalid("scales %q: that of %s %d is not a positive normal number", s.Scales, per, i)
 		}
 	}
 	return nil

@@ -44,8 +44,8 @@ func TestErrorsAreInTheWordsOfTheUser(t *testing.T) {
 		{2, "unknown flag: --outptu; did you mean --output?", []string{"pack", model, "--outptu", "x"}},
 		{2, "unknown flag: --nothing-like-it", []string{"pack", model, "--nothing-like-it"}},
 		{2, "unknown command \"pakc\"; did you mean pack?", []string{"pakc", "--outptu", "x"}},
-		{1, "misspelt.json: operator 0: invalid description: line 3, column 4: there is no member \"wights\"; " +
-			"did you mean \"weights\"?", []string{"pack", safetensors, "--description", "misspelt.json", "-o", "x"}},
+		{1, "misspelt.json: operator 0: invalid description: line 3, column 4: there is no member \"wights\"",
+			[]string{"pack", safetensors, "--description", "misspelt.json", "-o", "x"}},
 		{1, "list localhost:1/face: the registry localhost:1 cannot be reached: connection refused",
 			[]string{"ls", "localhost:1/face"}},
 		{1, "does not use TLS: give --plain-http, if you trust the network",
