@@ -4,6 +4,7 @@ import (
 	"expvar"
 
 	"xpwc"
+	"xpwc/inference"
 )
 
 // Var returns the caches' figures as a variable for [expvar.Publish]: an object with build_info, and with caches, which
@@ -15,51 +16,49 @@ func Var(caches ...*xpwc.Cache) expvar.Var {
 	all := named(caches)
 	return expvar.Func(func() any {
 		figures := map[string]any{}
-		for _, cache := range all {
-			figures[cache.name] = published(cache.Stats())
+		for name, cache := range all {
+			figures[name] = published(cache.Stats())
 		}
 		return map[string]any{"build_info": thisBuild(), "caches": figures}
 	})
 }
 
-// histogram is a histogram in JSON.
-type histogram struct {
-	Count  int64            `json:"count"`
-	Sum    float64          `json:"sum"`
-	Within map[string]int64 `json:"within"`
+// RunnerVar returns a Runner's figures as a variable for [expvar.Publish]: an object, with the names that Prometheus
+// has them by, without the xpwc_ at the beginning.
+func RunnerVar(r *inference.Runner) expvar.Var {
+	return expvar.Func(func() any { return byName(ofRunner(r.Stats())) })
 }
 
 func published(s xpwc.Stats) map[string]any {
-	figures := map[string]any{
-		"unusable": text(s.Unusable), "file_damage": text(s.Damaged), "failure": text(s.LastError),
-	}
-	for _, m := range metrics {
-		if m.value != nil {
-			figures[m.name] = m.value(&s)
-			continue
+	figures := byName(ofCache(s))
+	for name, err := range map[string]error{"unusable": s.Unusable, "file_damage": s.Damaged, "failure": s.LastError} {
+		figures[name] = ""
+		if err != nil {
+			figures[name] = err.Error()
 		}
-		byReason := map[xpwc.Reason]float64{}
-		for _, reason := range reasons(s.Private) {
-			byReason[reason] = m.private(s.Private[reason])
-		}
-		figures[m.name] = byReason
 	}
-	byOutcome := map[xpwc.LoadOutcome]histogram{}
-	for _, outcome := range outcomes {
-		d := s.Loads[outcome]
-		h := histogram{d.Count, d.Sum.Seconds(), map[string]int64{}}
-		for bound, count := range d.Within {
-			h.Within[bound.String()] = count
-		}
-		byOutcome[outcome] = h
-	}
-	figures[loadDurationName] = byOutcome
 	return figures
 }
 
-func text(err error) string {
-	if err == nil {
-		return ""
+func byName(all []figure) map[string]any {
+	figures := map[string]any{}
+	for _, f := range all {
+		var value any = f.value
+		if d := f.durations; d != nil {
+			within := map[string]int64{}
+			for bound, count := range d.Within {
+				within[bound.String()] = count
+			}
+			value = map[string]any{"count": d.Count, "sum": d.Sum.Seconds(), "within": within}
+		}
+		if f.label == "" {
+			figures[f.name] = value
+			continue
+		}
+		if figures[f.name] == nil {
+			figures[f.name] = map[string]any{}
+		}
+		figures[f.name].(map[string]any)[f.labelled] = value
 	}
-	return err.Error()
+	return figures
 }

@@ -1,110 +1,133 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"xpwc"
+	"xpwc/inference"
 )
 
 const namespace = "xpwc"
 
-// A metric is one figure of a cache: value gives it, or, for each reason, private.
-type metric struct {
-	name        string // without the namespace
-	description *prometheus.Desc
-	kind        prometheus.ValueType
-	value       func(*xpwc.Stats) float64
-	private     func(xpwc.Count) float64
+// A figure is one number of a cache or of a Runner, or one histogram.
+type figure struct {
+	name, help string // the name without the namespace
+	kind       prometheus.ValueType
+	value      float64
+	durations  *xpwc.Durations // of a histogram, which has no value
+
+	label, labelled string // for instance "reason" and "disk"; empty if there is one figure of the name
 }
 
-func counter(name, help string, value func(*xpwc.Stats) float64) metric {
-	return metric{name: name, description: describe(name, help), kind: prometheus.CounterValue, value: value}
+type number interface {
+	int | int64 | uint64 | float64
 }
 
-func gauge(name, help string, value func(*xpwc.Stats) float64) metric {
-	return metric{name: name, description: describe(name, help), kind: prometheus.GaugeValue, value: value}
+func counter[T number](name, help string, value T) figure {
+	return figure{name: name, help: help, kind: prometheus.CounterValue, value: float64(value)}
 }
 
-func privateCounter(name, help string, value func(xpwc.Count) float64) metric {
-	described := describe(name, help, "reason")
-	return metric{name: name, description: described, kind: prometheus.CounterValue, private: value}
+func gauge[T number](name, help string, value T) figure {
+	return figure{name: name, help: help, kind: prometheus.GaugeValue, value: float64(value)}
 }
 
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	labels = append([]string{"path"}, labels...)
-	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
-}
-
-func entries(c xpwc.Count) float64 { return float64(c.Entries) }
-func bytes(c xpwc.Count) float64   { return float64(c.Bytes) }
-
-func flag(set bool) float64 {
-	if set {
+// flag is 1 if there is an error.
+func flag(err error) int {
+	if err != nil {
 		return 1
 	}
 	return 0
 }
 
-// metrics are all that are numbers, in the order of Stats' fields. Each name says what is counted, and ends in the
+// ofCache returns all figures of a cache, in the order of Stats' fields. Each name says what is counted, and ends in the
 // unit if there is one: here alone, for Prometheus and expvar.
-var metrics = []metric{
-	counter("lookup_hits_total", "Look-ups answered from the cache.",
-		func(s *xpwc.Stats) float64 { return entries(s.Hits) }),
-	counter("lookup_hit_bytes_total", "Bytes of packed weights that look-ups were answered with.",
-		func(s *xpwc.Stats) float64 { return bytes(s.Hits) }),
-	counter("lookup_misses_total", "Look-ups not answered from the cache.",
-		func(s *xpwc.Stats) float64 { return float64(s.Misses) }),
-	counter("packed_entries_total", "Entries packed and put into the cache.",
-		func(s *xpwc.Stats) float64 { return entries(s.Packed) }),
-	counter("packed_bytes_total", "Bytes packed and put into the cache.",
-		func(s *xpwc.Stats) float64 { return bytes(s.Packed) }),
-	counter("reused_entries_total", "Packings whose bytes are equal to an entry of the cache.",
-		func(s *xpwc.Stats) float64 { return entries(s.Reused) }),
-	counter("reused_bytes_total", "Bytes of packings that are equal to an entry of the cache.",
-		func(s *xpwc.Stats) float64 { return bytes(s.Reused) }),
-	counter("verified_payloads_total", "Payloads of the file that were checked and found right.",
-		func(s *xpwc.Stats) float64 { return entries(s.Verified) }),
-	counter("verified_payload_bytes_total", "Bytes of payloads that were checked and found right.",
-		func(s *xpwc.Stats) float64 { return bytes(s.Verified) }),
-	counter("changed_sources_total", "Files and other sources that changed in place while they were packed.",
-		func(s *xpwc.Stats) float64 { return float64(s.SourcesChanged) }),
-	counter("lost_payloads_total", "Payloads that may have been lost while a session used them.",
-		func(s *xpwc.Stats) float64 { return float64(s.LostPayloads) }),
-	counter("damaged_payloads_total", "Payloads of the file that were found wrong, and packed afresh.",
-		func(s *xpwc.Stats) float64 { return float64(s.DamagedPayloads) }),
-	gauge("unverified_payloads", "Payloads that open sessions use and that are yet to be checked in the background.",
-		func(s *xpwc.Stats) float64 { return entries(s.Unverified) }),
-	gauge("unverified_payload_bytes",
-		"Bytes of payloads that open sessions use and that are yet to be checked in the background.",
-		func(s *xpwc.Stats) float64 { return bytes(s.Unverified) }),
-	counter("file_compactions_total", "Compactions of the file by this process.",
-		func(s *xpwc.Stats) float64 { return float64(s.Compactions) }),
-	privateCounter("private_packed_entries_total", "Entries packed into private memory, by reason.", entries),
-	privateCounter("private_packed_bytes_total", "Bytes packed into private memory, by reason.", bytes),
-	counter("copied_packed_bytes_total", "Packed bytes that were copied to where they stay.",
-		func(s *xpwc.Stats) float64 { return float64(s.CopiedBytes) }),
-	counter("packing_seconds_total", "Time that XNNPACK's packing took.",
-		func(s *xpwc.Stats) float64 { return s.PackingTime.Seconds() }),
-	gauge("mapped_bytes", "Bytes of the file that open sessions use.",
-		func(s *xpwc.Stats) float64 { return float64(s.MappedBytes) }),
-	gauge("private_bytes", "Bytes of private memory that open sessions use.",
-		func(s *xpwc.Stats) float64 { return float64(s.PrivateBytes) }),
-	gauge("file_generation", "Number of the commit in force, 0 while there is none.",
-		func(s *xpwc.Stats) float64 { return float64(s.Generation) }),
-	gauge("file_entries", "Entries in the file.",
-		func(s *xpwc.Stats) float64 { return float64(s.Entries) }),
-	gauge("file_size_bytes", "Size of the file.",
-		func(s *xpwc.Stats) float64 { return float64(s.FileBytes) }),
-	gauge("file_payload_bytes", "Bytes of packed weights in the file.",
-		func(s *xpwc.Stats) float64 { return float64(s.PayloadBytes) }),
-	gauge("file_dead_bytes", "Bytes of the file that nothing refers to.",
-		func(s *xpwc.Stats) float64 { return float64(s.DeadBytes) }),
-	counter("file_written_bytes_total", "Bytes that this process wrote to the file.",
-		func(s *xpwc.Stats) float64 { return float64(s.WrittenBytes) }),
-	gauge("file_unusable", "1 if the file cannot be used, and the cache is in memory instead.",
-		func(s *xpwc.Stats) float64 { return flag(s.Unusable != nil) }),
-	gauge("file_damage_seen", "1 if the file was found damaged since the cache was opened.",
-		func(s *xpwc.Stats) float64 { return flag(s.Damaged != nil) }),
-	gauge("failure_seen", "1 if something failed since the cache was opened, whether it was worked around or not.",
-		func(s *xpwc.Stats) float64 { return flag(s.LastError != nil) }),
+func ofCache(s xpwc.Stats) []figure {
+	all := []figure{
+		counter("lookup_hits_total", "Look-ups answered from the cache.", s.Hits.Entries),
+		counter("lookup_hit_bytes_total", "Bytes of packed weights that look-ups were answered with.", s.Hits.Bytes),
+		counter("lookup_misses_total", "Look-ups not answered from the cache.", s.Misses),
+		counter("packed_entries_total", "Entries packed and put into the cache.", s.Packed.Entries),
+		counter("packed_bytes_total", "Bytes packed and put into the cache.", s.Packed.Bytes),
+		counter("reused_entries_total", "Packings whose bytes are equal to an entry of the cache.", s.Reused.Entries),
+		counter("reused_bytes_total", "Bytes of packings that are equal to an entry of the cache.", s.Reused.Bytes),
+		counter("verified_payloads_total", "Payloads of the file that were checked and found right.",
+			s.Verified.Entries),
+		counter("verified_payload_bytes_total", "Bytes of payloads that were checked and found right.",
+			s.Verified.Bytes),
+		counter("changed_sources_total", "Files and other sources that changed in place while they were packed.",
+			s.SourcesChanged),
+		counter("lost_payloads_total", "Payloads that may have been lost while a session used them.", s.LostPayloads),
+		counter("damaged_payloads_total", "Payloads of the file that were found wrong, and packed afresh.",
+			s.DamagedPayloads),
+		gauge("unverified_payloads", "Payloads that open sessions use and that are yet to be checked in the background.",
+			s.Unverified.Entries),
+		gauge("unverified_payload_bytes",
+			"Bytes of payloads that open sessions use and that are yet to be checked in the background.",
+			s.Unverified.Bytes),
+		counter("file_compactions_total", "Compactions of the file by this process.", s.Compactions),
+		counter("copied_packed_bytes_total", "Packed bytes that were copied to where they stay.", s.CopiedBytes),
+		counter("packing_seconds_total", "Time that XNNPACK's packing took.", s.PackingTime.Seconds()),
+		gauge("mapped_bytes", "Bytes of the file that open sessions use.", s.MappedBytes),
+		gauge("private_bytes", "Bytes of private memory that open sessions use.", s.PrivateBytes),
+		gauge("file_generation", "Number of the commit in force, 0 while there is none.", s.Generation),
+		gauge("file_entries", "Entries in the file.", s.Entries),
+		gauge("file_size_bytes", "Size of the file.", s.FileBytes),
+		gauge("file_payload_bytes", "Bytes of packed weights in the file.", s.PayloadBytes),
+		gauge("file_dead_bytes", "Bytes of the file that nothing refers to.", s.DeadBytes),
+		counter("file_written_bytes_total", "Bytes that this process wrote to the file.", s.WrittenBytes),
+		gauge("file_unusable", "1 if the file cannot be used, and the cache is in memory instead.", flag(s.Unusable)),
+		gauge("file_damage_seen", "1 if the file was found damaged since the cache was opened.", flag(s.Damaged)),
+		gauge("failure_seen", "1 if something failed since the cache was opened, whether it was worked around or not.",
+			flag(s.LastError)),
+	}
+	for _, reason := range reasons(s.Private) {
+		for _, f := range []figure{
+			counter("private_packed_entries_total", "Entries packed into private memory, by reason.",
+				s.Private[reason].Entries),
+			counter("private_packed_bytes_total", "Bytes packed into private memory, by reason.",
+				s.Private[reason].Bytes),
+		} {
+			f.label, f.labelled = "reason", string(reason)
+			all = append(all, f)
+		}
+	}
+	for _, outcome := range []xpwc.LoadOutcome{xpwc.LoadMapped, xpwc.LoadPacked, xpwc.LoadFailed} {
+		durations := s.Loads[outcome]
+		all = append(all, figure{name: "load_duration_seconds", durations: &durations, label: "outcome",
+			labelled: string(outcome), help: "How long models took to load, from the beginning of a session until its " +
+				"runtime was created, by outcome."})
+	}
+	return all
+}
+
+// reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be
+// seen.
+func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
+	known := []xpwc.Reason{
+		xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk,
+	}
+	for _, reason := range slices.Sorted(maps.Keys(private)) {
+		if !slices.Contains(known, reason) {
+			known = append(known, reason)
+		}
+	}
+	return known
+}
+
+// ofRunner returns all figures of a Runner, in the order of the fields of inference.Stats.
+func ofRunner(s inference.Stats) []figure {
+	return []figure{
+		gauge("runner_instances", "Runs that can compute at the same time.", s.Instances),
+		gauge("runner_running", "Runs that compute.", s.Running),
+		gauge("runner_waiting", "Runs that wait for their turn.", s.Waiting),
+		counter("runner_runs_total", "Runs that computed their outputs.", s.Runs),
+		counter("runner_failed_runs_total", "Runs that had their turn and returned an error.", s.Failed),
+		counter("runner_abandoned_runs_total", "Runs that did not wait for their turn until it came.", s.Abandoned),
+		counter("runner_waited_seconds_total", "Time that Runs waited for their turn.", s.Waited.Seconds()),
+		counter("runner_reloads_total", "Reloads that put another version of the model in force.", s.Reloads),
+		counter("runner_failed_reloads_total", "Reloads that failed; the version before stayed.", s.FailedReloads),
+	}
 }

@@ -3,13 +3,13 @@ package metrics
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"xpwc"
+	"xpwc/inference"
 )
 
 // NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in
@@ -19,64 +19,78 @@ import (
 // after a restart of the process. xpwc_build_info has no path: it says what the process packs with. The caller
 // registers the collector, and may do so with a registerer that wraps it in labels of its own.
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
-	return collector(named(caches))
+	var all withBuild
+	for name, cache := range named(caches) {
+		all = append(all, collector{prometheus.Labels{"path": name}, func() []figure { return ofCache(cache.Stats()) }})
+	}
+	return all
 }
 
-type collector []namedCache
+// NewRunnerCollector returns a collector of a Runner's figures for Prometheus, its queue among them, with the label
+// model. The caller registers it, and unregisters it when the Runner is closed.
+func NewRunnerCollector(model string, r *inference.Runner) prometheus.Collector {
+	return collector{prometheus.Labels{"model": model}, func() []figure { return ofRunner(r.Stats()) }}
+}
+
+// A collector has the figures of one cache or Runner.
+type collector struct {
+	of      prometheus.Labels
+	figures func() []figure
+}
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- buildInfo
-	descriptions <- loadDuration
-	for i := range metrics {
-		descriptions <- metrics[i].description
+	for _, f := range c.figures() {
+		descriptions <- f.metric(c.of).Desc()
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(samples chan<- prometheus.Metric) {
+	for _, f := range c.figures() {
+		samples <- f.metric(c.of)
+	}
+}
+
+func (f *figure) metric(of prometheus.Labels) prometheus.Metric {
+	var labels, values []string
+	if f.label != "" {
+		labels, values = []string{f.label}, []string{f.labelled}
+	}
+	description := prometheus.NewDesc(prometheus.BuildFQName(namespace, "", f.name), f.help, labels, of)
+	if f.durations == nil {
+		return prometheus.MustNewConstMetric(description, f.kind, f.value, values...)
+	}
+	within := map[float64]uint64{}
+	for bound, count := range f.durations.Within {
+		within[bound.Seconds()] = uint64(count)
+	}
+	count, sum := uint64(f.durations.Count), f.durations.Sum.Seconds()
+	return prometheus.MustNewConstHistogram(description, count, sum, within, values...)
+}
+
+// withBuild are the caches' collectors, with what the process packs with.
+type withBuild []collector
+
+// Describe implements [prometheus.Collector].
+func (c withBuild) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- buildInfo
+	for _, cache := range c {
+		cache.Describe(descriptions)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c withBuild) Collect(samples chan<- prometheus.Metric) {
 	collectBuild(samples)
 	for _, cache := range c {
-		collect(cache.Stats(), cache.name, samples)
+		cache.Collect(samples)
 	}
 }
 
-func collect(s xpwc.Stats, path string, samples chan<- prometheus.Metric) {
-	for _, m := range metrics {
-		if m.value != nil {
-			samples <- prometheus.MustNewConstMetric(m.description, m.kind, m.value(&s), path)
-			continue
-		}
-		for _, reason := range reasons(s.Private) {
-			value := m.private(s.Private[reason])
-			samples <- prometheus.MustNewConstMetric(m.description, m.kind, value, path, string(reason))
-		}
-	}
-	collectLoads(s.Loads, path, samples)
-}
-
-// reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be
-// seen.
-func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
-	known := []xpwc.Reason{
-		xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk,
-	}
-	for _, reason := range slices.Sorted(maps.Keys(private)) {
-		if !slices.Contains(known, reason) {
-			known = append(known, reason)
-		}
-	}
-	return known
-}
-
-// A namedCache is a cache with what it is called.
-type namedCache struct {
-	*xpwc.Cache
-	name string
-}
-
-func named(caches []*xpwc.Cache) []namedCache {
-	var all []namedCache
+// named returns caches by what they are called.
+func named(caches []*xpwc.Cache) map[string]*xpwc.Cache {
+	all := map[string]*xpwc.Cache{}
 	of := map[string]int{}
 	for i, c := range caches {
 		if slices.ContainsFunc(caches[:i], c.Shares) {
@@ -86,7 +100,7 @@ func named(caches []*xpwc.Cache) []namedCache {
 		if of[name]++; of[name] > 1 {                                     // sections of one file
 			name = fmt.Sprint(name, " ", of[name])
 		}
-		all = append(all, namedCache{c, name})
+		all[name] = c
 	}
 	return all
 }
