@@ -51,11 +51,13 @@ type Entry struct {
 	// PackedAt and UsedAt say when it was packed, and when a process that wrote to the file last used it, to the
 	// second.
 	PackedAt, UsedAt time.Time
+
+	record format.Record // but for its offset; zero in an ExecuTorch file
 }
 
 // SameKey reports whether two entries answer the same look-ups, if the seed and the content they were packed from are
 // left aside.
-func (e *Entry) SameKey(other *Entry) bool { return e.record().Key == other.record().Key }
+func (e *Entry) SameKey(other *Entry) bool { return e.record.Key == other.record.Key }
 
 // SameContent reports whether a program that has the content which one of two entries of a key was packed from would
 // take it for that of the other too: by a stamp, or else by a digest.
@@ -68,13 +70,13 @@ func (e *Entry) SameContent(other *Entry) bool {
 }
 
 // Sealed returns the digest of the model that the entry was sealed for ([WriteOptions.Seal]), and false if it was not.
-func (e *Entry) Sealed() (model Digest, ok bool) {
-	r := e.record()
-	return r.Sealed()
-}
+func (e *Entry) Sealed() (model Digest, ok bool) { return e.record.Sealed() }
 
-func entryOf(r *format.Record) Entry {
+func entryOf(r format.Record) Entry {
+	offset := int64(r.Offset)
+	r.Offset = 0
 	return Entry{
+		record:        r,
 		Name:          r.Kernel + r.Bias,
 		Kernel:        r.Kernel,
 		Bias:          r.Bias,
@@ -87,7 +89,7 @@ func entryOf(r *format.Record) Entry {
 		LeastSize:     int64(min(r.LeastSize, math.MaxInt64)),
 		Variant:       r.Flags&format.Variant != 0,
 		Tied:          r.Flags&format.Tied != 0,
-		Offset:        int64(r.Offset),
+		Offset:        offset,
 		Size:          int64(r.Size),
 		Sum:           r.Sum,
 		Source:        r.Source,
@@ -98,35 +100,6 @@ func entryOf(r *format.Record) Entry {
 		BiasDigest:    r.BiasDigest,
 		PackedAt:      time.Unix(r.PackedAt, 0).UTC(),
 		UsedAt:        time.Unix(r.UsedAt, 0).UTC(),
-	}
-}
-
-func (e *Entry) record() format.Record {
-	var flags format.Flags
-	if e.Variant {
-		flags |= format.Variant
-	}
-	if e.Tied {
-		flags |= format.Tied
-	}
-	return format.Record{
-		Key: format.Key{Layout: e.Layout, FingerprintID: e.FingerprintID, Packing: e.Packing,
-			Kernel: e.Kernel, Bias: e.Bias, HasBias: e.HasBias},
-		Seed:         e.Seed,
-		Flags:        flags,
-		Offset:       uint64(e.Offset),
-		Size:         uint64(e.Size),
-		Sum:          e.Sum,
-		Source:       e.Source,
-		SourceName:   e.SourceName,
-		KernelStamp:  e.KernelStamp,
-		KernelDigest: e.KernelDigest,
-		BiasStamp:    e.BiasStamp,
-		BiasDigest:   e.BiasDigest,
-		PackedAt:     e.PackedAt.Unix(),
-		UsedAt:       e.UsedAt.Unix(),
-		Family:       e.Family,
-		LeastSize:    uint64(e.LeastSize),
 	}
 }
 
@@ -148,7 +121,7 @@ func (f *File) Entries() iter.Seq2[Entry, error] {
 			var e Entry
 			r, err := f.index.Record(i)
 			if err == nil {
-				e = entryOf(&r)
+				e = entryOf(r)
 			} else {
 				err = f.problem(f.slot.IndexOffset+f.index.RecordOffset(i), "record %d: %v", i, err)
 			}

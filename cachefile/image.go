@@ -84,7 +84,7 @@ type portable struct {
 }
 
 func newPortable(f *File, e Entry) portable {
-	r := e.record()
+	r := e.record
 	r.PackedAt, r.UsedAt = 0, 0
 	if _, sealed := r.Sealed(); !sealed {
 		r.Source, r.KernelStamp, r.BiasStamp = Digest{}, Digest{}, Digest{}

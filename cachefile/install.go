@@ -68,7 +68,9 @@ func (t writer) describe(f *File, info Info, evidence func(Layout) string) (form
 		if err != nil {
 			return format.Slot{}, err
 		}
-		records = append(records, e.record())
+		r := e.record
+		r.Offset = uint64(e.Offset)
+		records = append(records, r)
 	}
 	slot, block, err := format.EncodeGeneration(f.slot.Generation, f.slot.IndexOffset, layouts, records)
 	if err != nil {

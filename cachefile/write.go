@@ -201,7 +201,8 @@ func (f *File) writeNative(t writer, entries []Entry, o *WriteOptions) error {
 	records := make([]format.Record, len(kept))
 	used := map[Digest]bool{}
 	for i := range kept {
-		records[i] = kept[i].record()
+		records[i] = kept[i].record
+		records[i].Offset = uint64(kept[i].Offset)
 		if o.Seal != nil {
 			records[i].Seal(*o.Seal)
 		}
