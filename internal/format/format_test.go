@@ -119,7 +119,13 @@ func TestTheNewerValidSlotIsInForce(t *testing.T) {
 	current := func() (uint64, int) {
 		h, err := format.DecodeHeader(header)
 		require.NoError(t, err)
-		return h.Current.Generation, h.Torn
+		torn := 0
+		for _, s := range format.Slots(id, header) {
+			if s.State == format.SlotTorn {
+				torn++
+			}
+		}
+		return h.Current.Generation, torn
 	}
 	generation, torn := current()
 	require.Zero(t, generation)

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/zeebo/xxh3"
@@ -28,11 +29,9 @@ type Header struct {
 	ID [16]byte
 	// Current is the slot in force; the zero Slot (generation 0) when nothing was ever committed.
 	Current Slot
-	// Torn is the number of slots that are neither empty nor valid: what a crash left of a write.
-	Torn int
 }
 
-// A Slot says where the index of one generation lies.
+// A Slot says where the index of one generation lies. Its fields are those of the file, in their order.
 type Slot struct {
 	Generation   uint64 // from 1
 	IndexOffset  uint64 // in the file
@@ -58,14 +57,7 @@ func NewHeader(id [16]byte) []byte {
 // Encode returns the slot's bytes and the file offset they belong at.
 func (s Slot) Encode(id [16]byte) (b []byte, offset int64) {
 	b = make([]byte, slotSize)
-	le.PutUint64(b[0:], s.Generation)
-	le.PutUint64(b[8:], s.IndexOffset)
-	le.PutUint64(b[16:], s.IndexSize)
-	copy(b[24:40], s.IndexSum[:])
-	le.PutUint64(b[40:], s.End)
-	le.PutUint64(b[48:], s.Records)
-	le.PutUint64(b[56:], s.PayloadBytes)
-	le.PutUint64(b[64:], s.DeadBytes)
+	_, _ = binary.Encode(b, le, s) // which there is room for
 	le.PutUint64(b[slotSumAt:], slotSum(id, b))
 	if s.Generation%2 == 0 {
 		return b, evenSlotOffset
@@ -99,10 +91,7 @@ func DecodeHeader(b []byte) (Header, error) {
 	}
 	h := Header{ID: [16]byte(b[16:32])}
 	for _, stored := range Slots(h.ID, b) {
-		switch {
-		case stored.State == SlotTorn:
-			h.Torn++
-		case stored.State == SlotValid && stored.Generation > h.Current.Generation:
+		if stored.State == SlotValid && stored.Generation > h.Current.Generation {
 			h.Current = stored.Slot
 		}
 	}
@@ -176,17 +165,9 @@ func decodeSlot(id [16]byte, b []byte, parity uint64) (Slot, bool) {
 	if le.Uint64(b[slotSumAt:]) != slotSum(id, b) {
 		return Slot{}, false
 	}
-	s := Slot{
-		Generation:   le.Uint64(b[0:]),
-		IndexOffset:  le.Uint64(b[8:]),
-		IndexSize:    le.Uint64(b[16:]),
-		IndexSum:     Digest(b[24:40]),
-		End:          le.Uint64(b[40:]),
-		Records:      le.Uint64(b[48:]),
-		PayloadBytes: le.Uint64(b[56:]),
-		DeadBytes:    le.Uint64(b[64:]),
-	}
-	ok := s.Generation != 0 && s.Generation%2 == parity &&
+	var s Slot
+	_, err := binary.Decode(b, le, &s)
+	ok := err == nil && s.Generation != 0 && s.Generation%2 == parity &&
 		s.IndexOffset >= HeaderSize && s.IndexOffset%Alignment == 0 &&
 		span(s.IndexOffset, s.IndexSize, s.End) && s.End < 1<<62
 	return s, ok
