@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,12 +104,9 @@ var hostWords = strings.NewReplacer("\n", "; ", "\x00", "?",
 	"in Options.", "in xpwc_options.",
 )
 
-// A logHandler writes what happens to a cache to the host's log.
-type logHandler struct {
-	host       *hostCallbacks
-	attributes []slog.Attr // before those of a record
-	group      string      // that attributes are in, with a dot after it
-}
+// A logHandler writes what happens to a cache to the host's log. Package xpwc gives it neither groups nor attributes but
+// those of its records.
+type logHandler struct{ host *hostCallbacks }
 
 // Enabled implements slog.Handler.
 func (h logHandler) Enabled(_ context.Context, level slog.Level) bool {
@@ -120,7 +116,7 @@ func (h logHandler) Enabled(_ context.Context, level slog.Level) bool {
 // Handle implements slog.Handler. The line begins with the cache, as those of failed calls do, and ends with the error.
 func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	var where, details, reason string
-	add := func(a slog.Attr) bool {
+	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "cache":
 			where = "cache " + a.Value.String() + ": "
@@ -130,35 +126,16 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 			details += fmt.Sprintf(", %s %v", a.Key, a.Value)
 		}
 		return true
-	}
-	for _, a := range h.attributes {
-		add(a)
-	}
-	r.Attrs(func(a slog.Attr) bool {
-		a.Key = h.group + a.Key
-		return add(a)
 	})
 	h.host.log(hostLevel(r.Level), where+r.Message+details+reason)
 	return nil
 }
 
 // WithAttrs implements slog.Handler.
-func (h logHandler) WithAttrs(attributes []slog.Attr) slog.Handler {
-	h.attributes = slices.Clone(h.attributes)
-	for _, a := range attributes {
-		a.Key = h.group + a.Key
-		h.attributes = append(h.attributes, a)
-	}
-	return h
-}
+func (h logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // WithGroup implements slog.Handler.
-func (h logHandler) WithGroup(name string) slog.Handler {
-	if name != "" {
-		h.group += name + "."
-	}
-	return h
-}
+func (h logHandler) WithGroup(string) slog.Handler { return h }
 
 // hostLevel returns the level of xpwc.h.
 func hostLevel(level slog.Level) C.uint32_t {

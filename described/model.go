@@ -110,22 +110,21 @@ func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.tensors, 
 // float32, whatever the operators' own types are. A shape is one row [1, channels], or the smallest image [1, height,
 // width, channels] that the operator's window fits.
 func (m *Model) Inputs() []models.Value {
-	out := make([]models.Value, len(m.steps))
-	for i, s := range m.steps {
-		out[i] = models.Value{ID: xnnpack.ValueID(i), Name: s.Weights + " input", Type: xnnpack.Float32,
-			Shape: s.input.Shape}
-	}
-	return out
+	return m.values(0, " input", func(s *step) []int { return s.input.Shape })
 }
 
 // Outputs returns the operators' outputs in the same order and form, named with " output".
 func (m *Model) Outputs() []models.Value {
-	out := make([]models.Value, len(m.steps))
+	return m.values(len(m.steps), " output", func(s *step) []int { return s.output.Shape })
+}
+
+// values returns values with IDs from first.
+func (m *Model) values(first int, role string, shape func(*step) []int) (all []models.Value) {
 	for i, s := range m.steps {
-		id := xnnpack.ValueID(len(m.steps) + i)
-		out[i] = models.Value{ID: id, Name: s.Weights + " output", Type: xnnpack.Float32, Shape: s.output.Shape}
+		all = append(all, models.Value{ID: xnnpack.ValueID(first + i), Name: s.Weights + role, Type: xnnpack.Float32,
+			Shape: shape(s)})
 	}
-	return out
+	return all
 }
 
 // Shares divides the operators as [models.Model] says. Operators of the same weights come into one share, so that its

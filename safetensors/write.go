@@ -31,11 +31,6 @@ type WriteOptions struct {
 	// Metadata is free text, which becomes __metadata__.
 	Metadata map[string]string
 
-	// Alignment is a power of two: where in the file the first tensor begins is a multiple of it, for which the
-	// header is filled up with spaces. It is 8 at least, which 0 means too, and at most 64 MiB, since a header has
-	// 100 MB at most.
-	Alignment int
-
 	// Aligned gives names of tensors that begin at multiples of a power of two in the file, up to 64 MiB, for
 	// instance of the granularity that a system maps files in (65,536 on Windows). They come first, the most aligned
 	// foremost.
@@ -89,10 +84,7 @@ type aligned struct {
 }
 
 func (o *WriteOptions) arrange(tensors []Tensor) (*arrangement, error) {
-	out := &arrangement{alignment: max(o.Alignment, minAlignment)}
-	if !alignmentOK(out.alignment) {
-		return nil, invalid("alignment %d is no power of two up to %d", o.Alignment, maxAlignment)
-	}
+	out := &arrangement{alignment: minAlignment}
 	known := make(map[string]bool, len(tensors))
 	var all []aligned
 	for _, t := range tensors {
@@ -109,7 +101,7 @@ func (o *WriteOptions) arrange(tensors []Tensor) (*arrangement, error) {
 		a := aligned{Tensor: t, alignment: int(t.Dtype.alignment())}
 		a.rank = a.alignment
 		if n, ok := o.Aligned[t.Name]; ok {
-			if !alignmentOK(n) {
+			if n <= 0 || n > maxAlignment || bits.OnesCount(uint(n)) != 1 {
 				return nil, invalid("tensor %q: alignment %d is no power of two up to %d", t.Name, n, maxAlignment)
 			}
 			a.alignment = max(n, a.alignment)
@@ -137,8 +129,6 @@ func (o *WriteOptions) arrange(tensors []Tensor) (*arrangement, error) {
 	}
 	return out, nil
 }
-
-func alignmentOK(n int) bool { return n > 0 && n <= maxAlignment && bits.OnesCount(uint(n)) == 1 }
 
 // check sees that a tensor can be written.
 func (t *Tensor) check() error {

@@ -46,13 +46,6 @@ const (
 	ForceFP16Inference RuntimeFlags = C.XNN_FLAG_FORCE_FP16_INFERENCE
 	// BasicProfiling makes Runtime.Profile available.
 	BasicProfiling RuntimeFlags = C.XNN_FLAG_BASIC_PROFILING
-	// YieldWorkers lets the threads of the pool sleep after each inference, in place of spinning for a while. Later
-	// XNNPACKs call the same bit XNN_FLAG_DONT_SPIN_WORKERS, use it for threads that a host lends to the pool, and
-	// have it in the seeds of some keys: weights that were packed without it are not found with it.
-	YieldWorkers RuntimeFlags = C.XNN_FLAG_YIELD_WORKERS
-	// TransientIndirectionBuffer makes convolutions compute their indirection buffers anew at each inference: slower,
-	// for less memory.
-	TransientIndirectionBuffer RuntimeFlags = C.XNN_FLAG_TRANSIENT_INDIRECTION_BUFFER
 )
 
 const (

@@ -24,12 +24,10 @@ const (
 
 // Flags of a runtime (XNN_FLAG_*); see the build with cgo.
 const (
-	HintSparseInference        RuntimeFlags = 0x01
-	HintFP16Inference          RuntimeFlags = 0x02
-	ForceFP16Inference         RuntimeFlags = 0x04
-	BasicProfiling             RuntimeFlags = 0x08
-	YieldWorkers               RuntimeFlags = 0x10
-	TransientIndirectionBuffer RuntimeFlags = 0x20
+	HintSparseInference RuntimeFlags = 0x01
+	HintFP16Inference   RuntimeFlags = 0x02
+	ForceFP16Inference  RuntimeFlags = 0x04
+	BasicProfiling      RuntimeFlags = 0x08
 )
 
 const (

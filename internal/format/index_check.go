@@ -5,7 +5,6 @@ import "iter"
 // A Flaw is something wrong in an index.
 type Flaw struct {
 	Offset uint64 // from the start of the index
-	Record int    // the record that it is of, or -1
 	Err    error  // matches ErrDamaged
 }
 
@@ -28,7 +27,7 @@ func (x *Index) Flaws() iter.Seq[Flaw] {
 			var first [1]byte
 			if err := x.read(first[:], i*blockSize); err != nil {
 				sound = false
-				if !yield(Flaw{Offset: x.at.body + i*blockSize, Record: -1, Err: err}) {
+				if !yield(Flaw{Offset: x.at.body + i*blockSize, Err: err}) {
 					return
 				}
 			}
@@ -56,7 +55,7 @@ func (x *Index) recordFlaws(all bool, yield func(Flaw) bool) bool {
 		}
 		if err != nil {
 			all = false
-			if !yield(Flaw{Offset: x.RecordOffset(i), Record: i, Err: err}) {
+			if !yield(Flaw{Offset: x.RecordOffset(i), Err: err}) {
 				return false
 			}
 			continue
@@ -68,7 +67,7 @@ func (x *Index) recordFlaws(all bool, yield func(Flaw) bool) bool {
 	}
 	if all && total != x.slot.PayloadBytes {
 		err := damaged("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)
-		return yield(Flaw{Record: -1, Err: err})
+		return yield(Flaw{Err: err})
 	}
 	return true
 }
@@ -77,7 +76,7 @@ func (x *Index) tableFlaws(yield func(Flaw) bool) {
 	for slot := range x.slots() {
 		var b [4]byte
 		if at := x.at.table + 4*slot; x.read(b[:], at-x.at.body) == nil {
-			if _, err := x.listed(slot); err != nil && !yield(Flaw{Offset: at, Record: -1, Err: err}) {
+			if _, err := x.listed(slot); err != nil && !yield(Flaw{Offset: at, Err: err}) {
 				return
 			}
 		}
