@@ -19,7 +19,6 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
-	"xpwc/internal/format/formattest"
 	"xpwc/internal/optable"
 	"xpwc/packing"
 	"xpwc/xnnpack"
@@ -327,9 +326,7 @@ func executorchFile(t testing.TB, native, to string, version uint32,
 		change(entries, out)
 	}
 	out = append(out, format.EncodeTrailer(entries, uint64(len(out)))...)
-	if version == format.TrailerV1 {
-		out = formattest.WithoutSeeds(out)
-	}
+	out[len(out)-4] = byte(version)
 	require.NoError(t, os.WriteFile(to, out, 0o600))
 }
 
@@ -345,15 +342,15 @@ func TestExecuTorchsFilesAreReplaced(t *testing.T) {
 		version uint32
 		change  func([]format.TrailerEntry, []byte)
 	}{
-		"version 1": {format.TrailerV1, nil},
-		"version 2": {format.TrailerV2, nil},
-		"a wrong payload": {format.TrailerV2, func(e []format.TrailerEntry, file []byte) {
+		"version 1": {format.TrailerVersion - 1, nil},
+		"version 2": {format.TrailerVersion, nil},
+		"a wrong payload": {format.TrailerVersion, func(e []format.TrailerEntry, file []byte) {
 			file[e[1].Offset+9] ^= 1
 		}},
-		"payloads exchanged": {format.TrailerV2, func(e []format.TrailerEntry, _ []byte) {
+		"payloads exchanged": {format.TrailerVersion, func(e []format.TrailerEntry, _ []byte) {
 			e[0].Name, e[2].Name = e[2].Name, e[0].Name
 		}},
-		"a payload of no size": {format.TrailerV1, func(e []format.TrailerEntry, _ []byte) { e[0].Size = 0 }},
+		"a payload of no size": {format.TrailerVersion, func(e []format.TrailerEntry, _ []byte) { e[0].Size = 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := cachePath(t)
@@ -371,7 +368,11 @@ func TestExecuTorchsFilesAreReplaced(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(content, unchanged))
 			_, err = xpwc.Open(path, &xpwc.Options{Strict: true})
-			require.ErrorIs(t, err, xpwc.ErrForeign)
+			if f.version == format.TrailerVersion {
+				require.ErrorIs(t, err, xpwc.ErrForeign)
+			} else {
+				require.ErrorIs(t, err, xpwc.ErrVersion)
+			}
 
 			c := openCache(t, path, nil)
 			require.Equal(t, want, threeLayers.run(t, c, xpwc.MapOf(tensors)))
@@ -404,9 +405,9 @@ func TestAFileWithoutWriteBitsStaysAsItIsWhoeverOpensIt(t *testing.T) {
 	tensors = more.weights(1)
 	for name, make := range map[string]func(path string){
 		"native":       func(path string) { require.NoError(t, os.WriteFile(path, packed, 0o600)) },
-		"ExecuTorch's": func(path string) { executorchFile(t, native, path, format.TrailerV2, nil) },
+		"ExecuTorch's": func(path string) { executorchFile(t, native, path, format.TrailerVersion, nil) },
 		"damaged": func(path string) {
-			executorchFile(t, native, path, format.TrailerV2, func(e []format.TrailerEntry, _ []byte) {
+			executorchFile(t, native, path, format.TrailerVersion, func(e []format.TrailerEntry, _ []byte) {
 				e[1].Offset = 1 << 40
 			})
 		},
@@ -443,7 +444,7 @@ func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
 	c := openCache(t, native, nil)
 	threeLayers.run(t, c, xpwc.MapOf(tensors))
 	require.NoError(t, c.Close())
-	executorchFile(t, native, path, format.TrailerV2, func(e []format.TrailerEntry, _ []byte) { e[1].Offset = 1 << 40 })
+	executorchFile(t, native, path, format.TrailerVersion, func(e []format.TrailerEntry, _ []byte) { e[1].Offset = 1 << 40 })
 	c = openCache(t, path, nil)
 	require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrDamaged)
 	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, xpwc.MapOf(tensors)))

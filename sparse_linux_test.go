@@ -37,7 +37,7 @@ func TestOpeningAHole(t *testing.T) {
 	footer := make([]byte, format.FooterSize)
 	le.PutUint32(footer[8:], 1<<31) // entries, from the beginning on
 	le.PutUint32(footer[12:], 0x58505743)
-	le.PutUint32(footer[16:], format.TrailerV2)
+	le.PutUint32(footer[16:], format.TrailerVersion)
 	header := format.NewHeader([16]byte{1})
 	slot, at := format.Slot{Generation: 1, IndexOffset: 8192, IndexSize: size - 16384, End: size}.Encode([16]byte{1})
 	copy(header[at:], slot)

@@ -460,7 +460,7 @@ func TestTheTrailerListsNoPackedWeights(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.EqualValues(t, format.TrailerV2, version)
-	at := uint64(len(file)) - format.TrailerSize(entries, version)
+	require.EqualValues(t, format.TrailerVersion, version)
+	at := uint64(len(file)) - format.TrailerSize(entries)
 	require.Equal(t, []format.TrailerEntry{format.NativeTrailer(at)}, entries)
 }

@@ -56,7 +56,7 @@ func TestADamagedOldIndexIsNoCommit(t *testing.T) {
 			require.Equal(t, 2, commits[1].Added.Entries, "of two generations")
 		})
 	}
-	commits, err := open(t, write(t, executorchFile(2, "a"))).Commits()
+	commits, err := open(t, write(t, executorchFile("a"))).Commits()
 	require.NoError(t, err)
 	require.Empty(t, commits)
 	commits, err = open(t, write(t, nil)).Commits()

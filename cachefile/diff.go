@@ -30,10 +30,10 @@ type Difference struct {
 
 // Diff returns what differs between the entries of two files, in the order of their names, and how many they have in
 // common. Where payloads lie, when they were used, and what they were packed from is not compared. ExecuTorch's files
-// have no layouts and no checksums, those of version 1 no seeds: what one of the two lacks is not compared, and
-// payloads are read to compare them. The error is one of reading, or matches ErrDamaged if a record is.
+// have no layouts and no checksums: what one of the two lacks is not compared, and payloads are read to compare
+// them. The error is one of reading, or matches ErrDamaged if a record is.
 func Diff(a, b *File) (differences []Difference, equal int, err error) {
-	d := differ{bytes: a.format != Native || b.format != Native, seeds: a.format != XPWC1 && b.format != XPWC1}
+	d := differ{bytes: a.format != Native || b.format != Native}
 	var of [2]map[string][]Entry
 	var names []string
 	for i, f := range []*File{a, b} {
@@ -65,7 +65,6 @@ func Diff(a, b *File) (differences []Difference, equal int, err error) {
 
 type differ struct {
 	bytes bool // one file has nothing but names, seeds and bytes
-	seeds bool // both have seeds
 }
 
 // read returns a file's entries by name, with the sums of payloads that have none.
@@ -102,7 +101,7 @@ func (d differ) match(as, bs []Entry) (onlyA, onlyB []Entry, changes []Differenc
 	key := func(a, b Entry) bool {
 		return d.bytes || a.Packing == b.Packing && a.FingerprintID == b.FingerprintID
 	}
-	seed := func(a, b Entry) bool { return !d.seeds || a.Seed == b.Seed }
+	seed := func(a, b Entry) bool { return a.Seed == b.Seed }
 	content := func(a, b Entry) bool { return a.Sum == b.Sum && a.Size == b.Size }
 	for _, step := range []struct {
 		change Change

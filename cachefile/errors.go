@@ -27,10 +27,6 @@ var (
 	ErrUnsafeFile = trust.ErrUnsafe
 	// ErrSameFile: a file would be written over the one it is made of, perhaps under another name of it.
 	ErrSameFile = errors.New("is the file that is read; choose another path")
-	// ErrNeedsSeeds: ExecuTorch's files of version 1 have no seeds, those of version 2 need them, and no ExecuTorch
-	// reads others.
-	ErrNeedsSeeds = errors.New("ExecuTorch's version 1 has no seeds, which version 2 needs; " +
-		"xpwc convert --model makes a native file of it")
 	// ErrLayouts: ExecuTorch's format has no layouts, so that a file of it can have entries of one only.
 	ErrLayouts = errors.New("the entries are of several layouts; choose one")
 	// ErrAmbiguous: ExecuTorch finds entries by name alone, and this name has others, or this is a variant.

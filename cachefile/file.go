@@ -20,7 +20,6 @@ type Format string
 // The formats. ExecuTorch finds no packed weights in a native file; [File.Write] makes a file of its own format of one.
 const (
 	Native Format = "native"
-	XPWC1  Format = "xpwc1" // ExecuTorch's, version 1: entries without seeds; read, and not written
 	XPWC2  Format = "xpwc2" // ExecuTorch's, version 2
 )
 
@@ -288,22 +287,19 @@ func (f *File) readForeign() ([]finding, error) {
 	case errors.Is(err, format.ErrNotCache):
 		return nil, f.wrap(ErrNotCache)
 	case errors.Is(err, format.ErrVersion):
-		return nil, f.wrap(fmt.Errorf("ExecuTorch's format, version %d: %w", version, ErrVersion))
+		return nil, f.wrap(fmt.Errorf("ExecuTorch's format, version %d: %w", version, err))
 	}
 	if slices.ContainsFunc(trailer, func(e format.TrailerEntry) bool { return e.Name == format.NativeEntry }) {
 		return f.headerless("trailer"), nil
 	}
 	f.format = XPWC2
-	if version == format.TrailerV1 {
-		f.format = XPWC1
-	}
 	if errors.Is(err, format.ErrDamaged) {
 		return []finding{{f.problem(f.size-format.FooterSize, "%v", err), true}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	f.indexAt = f.size - format.TrailerSize(trailer, version)
+	f.indexAt = f.size - format.TrailerSize(trailer)
 	for _, e := range trailer {
 		f.foreign = append(f.foreign, Entry{Name: e.Name, Seed: e.Seed, Offset: int64(e.Offset), Size: int64(e.Size)})
 	}

@@ -167,7 +167,7 @@ func TestADamagedPayloadIsNotCombined(t *testing.T) {
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
 	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false }, nil)
 	require.ErrorIs(t, err, cachefile.ErrEmpty)
-	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile(2, "k")))}, nil, nil)
+	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile("k")))}, nil, nil)
 	require.ErrorIs(t, err, cachefile.ErrForeign)
 }
 
@@ -211,7 +211,7 @@ func TestWhatCannotBeInstalledLeavesWhatThereWas(t *testing.T) {
 		"one that is cut off": {good, good[:len(good)-1], nil, cachefile.ErrDamaged},
 		"one with more":       {good, append(bytes.Clone(good), 0), nil, cachefile.ErrDamaged},
 		"something else":      {good, []byte("something else"), nil, cachefile.ErrDamaged},
-		"ExecuTorch's":        {good, executorchFile(2, "k"), nil, cachefile.ErrForeign},
+		"ExecuTorch's":        {good, executorchFile("k"), nil, cachefile.ErrForeign},
 		"not wanted":          {good, good, func(cachefile.Info) error { return no }, no},
 		"over something else": {[]byte("something else"), good, nil, cachefile.ErrNotCache},
 	} {

@@ -12,7 +12,7 @@ import (
 // Info describes a file. Its parts have JSON tags for programs that print them.
 type Info struct {
 	Format Format
-	// Version of the format, ExecuTorch's being 1 or 2.
+	// Version of the format.
 	Version int
 	// ID is the identity of a native file, random. No other file has it but its copies, made byte for byte.
 	ID [16]byte
@@ -122,10 +122,8 @@ func (f *File) Info() (Info, error) {
 		for _, s := range f.slots {
 			info.Slots = append(info.Slots, f.slotOf(s))
 		}
-	case XPWC1:
-		info.Version = format.TrailerV1
 	case XPWC2:
-		info.Version = format.TrailerV2
+		info.Version = format.TrailerVersion
 	}
 	number := map[Digest]int{}
 	if f.index != nil {

@@ -100,7 +100,7 @@ func TestTheMapHasEveryByteOnce(t *testing.T) {
 	require.EqualValues(t, 5, info.Generation)
 	require.Equal(t, cachefile.SlotOlder, info.Slots[0].State)
 
-	b = executorchFile(2, "a", "b", "c")
+	b = executorchFile("a", "b", "c")
 	segments := requireMapCovers(t, open(t, write(t, b)), len(b))
 	require.Equal(t, "c", segments[4].Name)
 	require.Equal(t, cachefile.Trailer, segments[6].Kind)
@@ -137,7 +137,7 @@ func TestWhatIsNoCacheIsRefused(t *testing.T) {
 	}
 	_, err = cachefile.Open(t.TempDir())
 	require.ErrorIs(t, err, cachefile.ErrNotCache)
-	newer := executorchFile(2, "a")
+	newer := executorchFile("a")
 	binary.LittleEndian.PutUint32(newer[len(newer)-4:], 3)
 	_, err = cachefile.Open(write(t, newer))
 	require.ErrorIs(t, err, cachefile.ErrVersion)
@@ -337,7 +337,7 @@ func TestVerifyTellsOfEverythingThatIsWrong(t *testing.T) {
 }
 
 func TestVerifyLooksAtExecuTorchsIndex(t *testing.T) {
-	good := executorchFile(2, "a", "b")
+	good := executorchFile("a", "b")
 	path := write(t, good)
 	requireSound(t, path)
 	trailer := len(good) - 20 - 2*25
@@ -409,8 +409,7 @@ func FuzzOpen(f *testing.F) {
 		small.commit(f)
 	}
 	f.Add(small.bytes())
-	f.Add(executorchFile(1, "a", "b"))
-	f.Add(executorchFile(2, "a", "b"))
+	f.Add(executorchFile("a", "b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := write(t, b)
 		problems, verr := cachefile.Verify(path, nil)

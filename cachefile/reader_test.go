@@ -32,7 +32,7 @@ func section(t *testing.T, path string, offset, size int64) *io.SectionReader {
 }
 
 func TestACacheInAnotherFileTellsWhatOneOfItsOwnDoes(t *testing.T) {
-	for name, cache := range map[string][]byte{"native": sample(t), "ExecuTorch's": executorchFile(2, "a", "b")} {
+	for name, cache := range map[string][]byte{"native": sample(t), "ExecuTorch's": executorchFile("a", "b")} {
 		t.Run(name, func(t *testing.T) {
 			own := open(t, write(t, cache))
 			for _, offset := range []int{0, 1, 65536} {
@@ -202,7 +202,7 @@ type readerFunc func(b []byte, offset int64) (int, error)
 func (f readerFunc) ReadAt(b []byte, offset int64) (int, error) { return f(b, offset) }
 
 func TestTheLastBytesOfAReaderMayComeWithTheEnd(t *testing.T) {
-	for name, cache := range map[string][]byte{"native": sample(t), "ExecuTorch's": executorchFile(2, "a", "b")} {
+	for name, cache := range map[string][]byte{"native": sample(t), "ExecuTorch's": executorchFile("a", "b")} {
 		t.Run(name, func(t *testing.T) {
 			r := readerFunc(func(b []byte, offset int64) (int, error) {
 				n := copy(b, cache[min(offset, int64(len(cache))):])

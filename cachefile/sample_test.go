@@ -13,7 +13,6 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/internal/format/formattest"
 )
 
 var (
@@ -150,7 +149,7 @@ func requireSound(t testing.TB, path string) {
 }
 
 // executorchFile is what ExecuTorch writes: payloads in pages of their own.
-func executorchFile(version uint32, names ...string) []byte {
+func executorchFile(names ...string) []byte {
 	var file []byte
 	var trailer []format.TrailerEntry
 	for i, name := range names {
@@ -160,9 +159,5 @@ func executorchFile(version uint32, names ...string) []byte {
 		file = append(file, p...)
 		file = append(file, make([]byte, -len(file)&4095)...)
 	}
-	file = append(file, format.EncodeTrailer(trailer, uint64(len(file)))...)
-	if version == format.TrailerV1 {
-		return formattest.WithoutSeeds(file)
-	}
-	return file
+	return append(file, format.EncodeTrailer(trailer, uint64(len(file)))...)
 }

@@ -60,7 +60,7 @@ func TestAnIndexThatIsAHoleTakesNoMemory(t *testing.T) {
 	footer := make([]byte, format.FooterSize)
 	le.PutUint32(footer[8:], 1<<31)
 	le.PutUint32(footer[12:], 0x58505743)
-	le.PutUint32(footer[16:], format.TrailerV2)
+	le.PutUint32(footer[16:], format.TrailerVersion)
 	for name, parts := range map[string]map[int64][]byte{
 		"strings": claim(func(b []byte, size uint64) { le.PutUint64(b[40:], size*1024/1032-4096) }),
 		"records": claim(func(b []byte, size uint64) {

@@ -135,8 +135,8 @@ func (v *verifier) trailer(at uint64) {
 		wrong("the version in its footer is %d", version)
 	case err != nil:
 		wrong("%v", err)
-	case format.TrailerSize(trailer, version) != v.slot.End-at:
-		wrong("it begins at %d, the index ends at %d", v.slot.End-format.TrailerSize(trailer, version), at)
+	case format.TrailerSize(trailer) != v.slot.End-at:
+		wrong("it begins at %d, the index ends at %d", v.slot.End-format.TrailerSize(trailer), at)
 	case len(trailer) != 1 || trailer[0] != format.NativeTrailer(at):
 		wrong("it does not list all bytes before it as %s, and nothing else", format.NativeEntry)
 	}

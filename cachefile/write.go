@@ -13,8 +13,7 @@ import (
 
 // WriteOptions say what [File.Write] makes.
 type WriteOptions struct {
-	// Format of the new file, Native or XPWC2; "" is that of the file it is made of. XPWC1 is none, since no
-	// ExecuTorch reads it.
+	// Format of the new file; "" is that of the file it is made of.
 	Format Format
 	// Layout is the layout whose entries a file for ExecuTorch is made of. Zero is the only layout there is. It has no
 	// effect on a native file.
@@ -47,7 +46,7 @@ type WriteOptions struct {
 // only, as all caches.
 //
 // A file for ExecuTorch has one entry a name, in the order of the names: the one used last, if their seeds differ.
-// ErrLayouts, ErrForeign, ErrNeedsSeeds and ErrEmpty say what cannot be made.
+// ErrLayouts, ErrForeign and ErrEmpty say what cannot be made.
 func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
 	to, err = f.outputAt(to)
 	if err != nil {
@@ -80,8 +79,6 @@ func (f *File) convertible(to Format) error {
 	switch {
 	case to == Native && f.format != Native:
 		return f.wrap(ErrForeign)
-	case to != Native && f.format == XPWC1:
-		return f.wrap(ErrNeedsSeeds)
 	case to != Native && to != XPWC2:
 		return fmt.Errorf("%q is no format that is written; choose %s or %s", to, Native, XPWC2)
 	}

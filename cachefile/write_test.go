@@ -192,17 +192,10 @@ func TestAFileForExecuTorchDoesNotDependOnTheOrderOfPacking(t *testing.T) {
 }
 
 func TestExecuTorchsFilesAreCopied(t *testing.T) {
-	v1, v2 := open(t, write(t, executorchFile(1, "a", "b"))), open(t, write(t, executorchFile(2, "a", "b")))
+	v2 := open(t, write(t, executorchFile("a", "b")))
 	to := filepath.Join(t.TempDir(), "copy")
-	for _, f := range []*cachefile.File{v1, v2} {
-		require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{Format: cachefile.Native}), cachefile.ErrForeign)
-	}
-	// Nothing reads version 1 but to look into it.
-	require.Len(t, entries(t, v1), 2)
-	for _, kind := range []cachefile.Format{"", cachefile.XPWC1, cachefile.XPWC2} {
-		require.ErrorIs(t, v1.Write(to, nil, cachefile.WriteOptions{Format: kind}), cachefile.ErrNeedsSeeds)
-	}
-	require.ErrorContains(t, v2.Write(to, nil, cachefile.WriteOptions{Format: cachefile.XPWC1}),
+	require.ErrorIs(t, v2.Write(to, nil, cachefile.WriteOptions{Format: cachefile.Native}), cachefile.ErrForeign)
+	require.ErrorContains(t, v2.Write(to, nil, cachefile.WriteOptions{Format: "xpwc1"}),
 		`"xpwc1" is no format that is written`)
 	require.NoFileExists(t, to)
 	require.NoError(t, v2.Write(to, func(e cachefile.Entry) bool { return e.Name == "b" }, cachefile.WriteOptions{}))
@@ -273,7 +266,7 @@ func TestNothingIsDestroyed(t *testing.T) {
 	}
 	// Other caches, damaged ones and empty files are replaced; a link stays one.
 	require.NoError(t, os.WriteFile(in("empty"), nil, 0o600))
-	require.NoError(t, os.WriteFile(in("old"), executorchFile(2, "a"), 0o600))
+	require.NoError(t, os.WriteFile(in("old"), executorchFile("a"), 0o600))
 	require.NoError(t, os.WriteFile(in("damaged"), b[:len(b)-1], 0o600))
 	require.NoError(t, os.Symlink("old", in("link to old")))
 	for _, name := range []string{"empty", "damaged", "link to old", "old", "dangling", "nowhere"} {

@@ -14,7 +14,6 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/format"
-	"xpwc/internal/format/formattest"
 	"xpwc/registry"
 )
 
@@ -36,18 +35,14 @@ func ofVersion(t *testing.T, version uint32) []byte {
 }
 
 // executorchFile is an ExecuTorch file, with a page of payload for each name.
-func executorchFile(version uint32, names ...string) []byte {
+func executorchFile(names ...string) []byte {
 	const page = 4096
 	var trailer []format.TrailerEntry
 	for i, name := range names {
 		trailer = append(trailer, format.TrailerEntry{Name: name, Offset: uint64(i * page), Size: 1000, Seed: 1})
 	}
 	file := make([]byte, len(names)*page)
-	file = append(file, format.EncodeTrailer(trailer, uint64(len(file)))...)
-	if version == format.TrailerV1 {
-		return formattest.WithoutSeeds(file)
-	}
-	return file
+	return append(file, format.EncodeTrailer(trailer, uint64(len(file)))...)
 }
 
 func write(t *testing.T, content []byte) string {
@@ -66,9 +61,9 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 	require.NoError(t, err)
 	root := bytes.Clone(good)
 	root[h.Current.IndexOffset+20] ^= 1
-	cutOff := executorchFile(2, "a", "b")
+	cutOff := executorchFile("a", "b")
 	cutOff = cutOff[4096:]
-	newer := executorchFile(2, "a")
+	newer := executorchFile("a")
 	binary.LittleEndian.PutUint32(newer[len(newer)-4:], 3)
 	text := write(t, []byte("my notes"))
 	const notCache, damaged, version, foreign = "ErrNotCache", "ErrDamaged", "ErrVersion", "ErrForeign"
@@ -90,8 +85,7 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 		"an older version":                    {write(t, ofVersion(t, format.Version-1)), version},
 		"a newer version":                     {write(t, ofVersion(t, format.Version+1)), version},
 		"a newer one that is ExecuTorch's":    {write(t, newer), version},
-		"ExecuTorch's":                        {write(t, executorchFile(2, "a")), foreign},
-		"ExecuTorch's, version 1":             {write(t, executorchFile(1, "a")), foreign},
+		"ExecuTorch's":                        {write(t, executorchFile("a")), foreign},
 	} {
 		for reader, read := range map[string]func(path string) error{
 			"xpwc": func(path string) error {

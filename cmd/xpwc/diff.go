@@ -34,9 +34,8 @@ entries of one name that have different bytes, seeds, keys (packing, fingerprint
 layouts. Payloads are compared by the checksums in the files. The offsets of payloads, and
 when they were used, are not compared.
 
-ExecuTorch's files have no layouts, packing and checksums; those of version 1 have no
-seeds. What one of the files does not have is not compared; without checksums, payloads
-are read.
+ExecuTorch's files have no layouts, packing and checksums. What one of the files does not
+have is not compared; without checksums, payloads are read.
 
 Exits with 0 if there are no differences, with 1 if there are, and with 2 if something
 went wrong.`,

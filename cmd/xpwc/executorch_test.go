@@ -322,9 +322,9 @@ func TestAnExecuTorchsFileIsProvenByWhatItsRuntimeWouldFind(t *testing.T) {
 		copy(b, content[offset:])
 		return nil
 	}
-	listed, version, err := format.DecodeTrailer(uint64(len(content)), read)
+	listed, _, err := format.DecodeTrailer(uint64(len(content)), read)
 	require.NoError(t, err)
-	payloads := content[:uint64(len(content))-format.TrailerSize(listed, version)]
+	payloads := content[:uint64(len(content))-format.TrailerSize(listed)]
 	for name, c := range map[string]struct {
 		change func(entries []format.TrailerEntry, file []byte) []format.TrailerEntry
 		says   string

@@ -48,8 +48,6 @@ func (r *inspection) printSummary(w io.Writer) error {
 	switch r.Format {
 	case cachefile.Native:
 		fmt.Fprintf(w, "%s: packed weights cache, format version %d, generation %d\n", r.File, r.Version, r.Generation)
-	case cachefile.XPWC1:
-		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version 1 (today's ExecuTorch refuses it)\n", r.File)
 	case litertFormat:
 		fmt.Fprintf(w, "%s: LiteRT's packed weights cache, version %d, %s\n", r.File, r.Version,
 			console.Plural(len(r.Fingerprints), "fingerprint"))
@@ -185,9 +183,6 @@ func (r *inspection) printEntries(w io.Writer) error {
 			name = console.Printable(entryName(e.Kernel, e.Bias, 0))
 		}
 		row := []string{name, console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
-		if r.Format == cachefile.XPWC1 {
-			row[2] = console.None
-		}
 		row = when(models, row, cmp.Or(console.Shorten(e.Model, longModel), console.None))
 		row = when(layouts, row, labels[e.Layout])
 		row = when(operators, row, e.operator)

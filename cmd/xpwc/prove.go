@@ -59,10 +59,6 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 	if err != nil {
 		return nil, err
 	}
-	if info.Format == cachefile.XPWC1 {
-		return nil, fmt.Errorf("%s: a file of version 1, as ExecuTorch wrote it, has no seeds, by which entries are "+
-			"found; xpwc convert --to native --model compares it with the model", f.Path())
-	}
 	work, err := makeFile(ctx, filepath.Join(os.TempDir(), "proof.xpwc"))
 	if err != nil {
 		return nil, err

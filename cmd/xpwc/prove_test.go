@@ -16,7 +16,6 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/internal/format/formattest"
 	"xpwc/internal/registrytest"
 )
 
@@ -207,10 +206,6 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 	require.Contains(t, says(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
 	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
 	require.Contains(t, says(t, dir, 0, "verify", "executorch", "--model", faceModel(t)), "proven: ")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "version1"),
-		formattest.WithoutSeeds(contentOf(t, filepath.Join(dir, "executorch"))), 0o600))
-	require.Contains(t, says(t, dir, exitFailed, "verify", "version1", "--model", faceModel(t)),
-		"convert --to native --model")
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	require.Empty(t, left)

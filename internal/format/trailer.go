@@ -10,12 +10,11 @@ const (
 	// FooterSize is the size of what ends every trailer, in bytes.
 	FooterSize = 20
 
-	// trailerEntrySize is the size of an entry of version 2 without its name.
+	// trailerEntrySize is the size of an entry without its name.
 	trailerEntrySize = 24
 
-	// TrailerV1 has no seeds, and is only read: ExecuTorch itself refuses it today. TrailerV2 has them.
-	TrailerV1 = 1
-	TrailerV2 = 2
+	// TrailerVersion is the one that is read and written. Version 1 had no seeds; ExecuTorch itself refuses it today.
+	TrailerVersion = 2
 )
 
 // NativeEntry is the name of the one entry in a native file's trailer.
@@ -34,7 +33,7 @@ type TrailerEntry struct {
 	Seed   uint32
 }
 
-// EncodeTrailer returns the trailer that starts at file offset start, in version 2.
+// EncodeTrailer returns the trailer that starts at file offset start.
 func EncodeTrailer(entries []TrailerEntry, start uint64) []byte {
 	var b []byte
 	for _, e := range entries {
@@ -47,23 +46,20 @@ func EncodeTrailer(entries []TrailerEntry, start uint64) []byte {
 	b = le.AppendUint64(b, start)
 	b = le.AppendUint32(b, uint32(len(entries)))
 	b = le.AppendUint32(b, trailerMagic)
-	return le.AppendUint32(b, TrailerV2)
+	return le.AppendUint32(b, TrailerVersion)
 }
 
-// TrailerSize returns the size in bytes of the trailer of these entries in a version.
-func TrailerSize(entries []TrailerEntry, version uint32) uint64 {
+// TrailerSize returns the size in bytes of the trailer of these entries.
+func TrailerSize(entries []TrailerEntry) uint64 {
 	n := uint64(FooterSize)
 	for _, e := range entries {
-		n += 20 + uint64(len(e.Name))
-		if version == TrailerV2 {
-			n += 4
-		}
+		n += trailerEntrySize + uint64(len(e.Name))
 	}
 	return n
 }
 
 // DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at
-// the offset. It returns ErrNotCache if the file has no trailer, ErrVersion and the version for an unknown one,
+// the offset. It returns ErrNotCache if the file has no trailer, ErrVersion and the version for another one,
 // ErrDamaged for a trailer that does not fit the file, and readAt's errors as they are.
 func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
 ) (entries []TrailerEntry, version uint32, err error) {
@@ -79,15 +75,13 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
 		return nil, 0, ErrNotCache
 	}
 	start, count, version := le.Uint64(footer), le.Uint32(footer[8:]), le.Uint32(footer[16:])
-	fixed := uint64(20)
-	switch version {
-	case TrailerV1:
-	case TrailerV2:
-		fixed += 4
-	default:
+	switch {
+	case version == TrailerVersion-1:
+		return nil, version, ErrOlder
+	case version != TrailerVersion:
 		return nil, version, ErrVersion
 	}
-	if start > footerAt || uint64(count)*fixed > footerAt-start {
+	if start > footerAt || uint64(count)*trailerEntrySize > footerAt-start {
 		return nil, version, damaged("the trailer's %d entries do not fit between %d and its footer", count, start)
 	}
 	b, err := readSolid(readAt, start, footerAt-start, footerAt-start)
@@ -96,18 +90,14 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
 	}
 	entries = make([]TrailerEntry, 0, count)
 	for i := range count {
-		if len(b) < 4 || uint64(len(b)) < fixed+uint64(le.Uint32(b)) {
+		if len(b) < 4 || uint64(len(b)) < trailerEntrySize+uint64(le.Uint32(b)) {
 			return nil, version, damaged("entry %d of the trailer is cut off", i)
 		}
 		length := le.Uint32(b)
 		e := TrailerEntry{Name: string(b[4 : 4+length])}
 		b = b[4+length:]
-		e.Offset, e.Size = le.Uint64(b), le.Uint64(b[8:])
-		b = b[16:]
-		if version == TrailerV2 {
-			e.Seed = le.Uint32(b)
-			b = b[4:]
-		}
+		e.Offset, e.Size, e.Seed = le.Uint64(b), le.Uint64(b[8:]), le.Uint32(b[16:])
+		b = b[20:]
 		if !span(e.Offset, e.Size, start) {
 			return nil, version, damaged("entry %d of the trailer (%.100q) lies outside the file", i, e.Name)
 		}

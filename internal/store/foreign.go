@@ -17,7 +17,7 @@ func (st *Store) notOurs(size int64) error {
 	})
 	switch {
 	case errors.Is(err, format.ErrVersion):
-		return fmt.Errorf("%s: ExecuTorch's format, version %d: %w", st.path, version, format.ErrVersion)
+		return fmt.Errorf("%s: ExecuTorch's format, version %d: %w", st.path, version, err)
 	case errors.Is(err, format.ErrDamaged):
 		return fmt.Errorf("%s: its trailer: %w: %w", st.path, err, format.ErrDamaged)
 	case err != nil:

@@ -1,3 +1,4 @@
+// Package formattest makes files for tests that nothing in the project writes.
 package formattest
 
 import (
