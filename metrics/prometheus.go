@@ -1,3 +1,17 @@
+// Package metrics gives the [xpwc.Stats] of caches to monitoring: to Prometheus as a [NewCollector], and to package
+// expvar as a [Var], by the same names.
+//
+//	prometheus.MustRegister(metrics.NewCollector(cache))
+//	expvar.Publish("xpwc", metrics.Var(cache))
+//
+// The figures of an [xpwc/inference.Runner], its queue among them, come by [NewRunnerCollector] and [RunnerVar].
+//
+// Nothing is registered or runs by itself: figures are taken when they are collected. Collecting waits for the
+// cache's lock, which is never held while a model is executed or a disk is written to. Caches may be closed while
+// they are collected; their counters stay at the last figures.
+//
+// A cache is named by its path; one in memory is "memory". Further ones of the same name, in memory or sections of
+// one file, are "memory 2" and so on.
 package metrics
 
 import (
@@ -10,6 +24,7 @@ import (
 
 	"xpwc"
 	"xpwc/inference"
+	"xpwc/xnnpack"
 )
 
 // NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in
@@ -103,4 +118,30 @@ func named(caches []*xpwc.Cache) map[string]*xpwc.Cache {
 		all[name] = c
 	}
 	return all
+}
+
+// A build says what this process packs with: packed weights are of use to another one if the layout is the same.
+type build struct {
+	Version string `json:"version"` // xpwc.Version
+	Commit  string `json:"commit"`  // xpwc.Commit; empty if it is not known
+	XNNPACK string `json:"xnnpack"` // xnnpack.BuildIdentifier
+	Layout  string `json:"layout"`  // the fingerprint of xpwc.CurrentLayout; empty where XNNPACK cannot run
+}
+
+var buildInfo = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "build_info"),
+	"What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build identifier and the layout.",
+	[]string{"version", "commit", "xnnpack", "layout"}, nil)
+
+func thisBuild() build {
+	b := build{Version: xpwc.Version, Commit: xpwc.Commit(), XNNPACK: xnnpack.BuildIdentifier()}
+	if here, err := xpwc.CurrentLayout(); err == nil {
+		b.Layout = here.Fingerprint.String()
+	}
+	return b
+}
+
+func collectBuild(samples chan<- prometheus.Metric) {
+	b := thisBuild()
+	samples <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, b.Version, b.Commit, b.XNNPACK,
+		b.Layout)
 }

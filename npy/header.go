@@ -2,8 +2,19 @@ package npy
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"unicode/utf8"
+)
+
+var (
+	// ErrMalformed is matched by every error that says a file is no well-formed .npy. It is damaged or was not copied
+	// whole: get it again from its source.
+	ErrMalformed = errors.New("malformed .npy file")
+
+	// ErrUnsupported is matched when a well-formed file has an array that XNNPACK could not be given as it lies
+	// there. The message says how to save it otherwise.
+	ErrUnsupported = errors.New("unsupported .npy file")
 )
 
 const (
@@ -87,4 +98,29 @@ func (d *dictionary) header() (*header, error) {
 		return nil, malformed("%v", err)
 	}
 	return h, nil
+}
+
+// Read returns the array that the bytes of a whole .npy file have, checked as [Open] checks them. Its Data is a part
+// of file; it has no Name.
+func Read(file []byte) (Array, error) {
+	h, err := parse(file)
+	if err != nil {
+		return Array{}, err
+	}
+	return Array{Dtype: h.dtype, Shape: h.shape, Data: file[h.data : h.data+h.size : h.data+h.size]}, nil
+}
+
+// Header returns what a file of version 1.0 has before the bytes of an array: elements of a type, row by row, in a
+// shape.
+func Header(d Dtype, shape []int) []byte {
+	var dimensions string
+	for _, n := range shape {
+		dimensions += fmt.Sprintf("%d, ", n)
+	}
+	const alignment, fixed = 64, len(magic) + 2 + 2
+	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", string(d), dimensions)
+	padding := (alignment - (fixed+len(text)+1)%alignment) % alignment
+	text += fmt.Sprintf("%*s\n", padding, "")
+	b := append([]byte(magic), 1, 0)
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(text))), text...)
 }

@@ -3,7 +3,15 @@ package xnnpack
 import (
 	"fmt"
 	"sync"
+	"unsafe"
 )
+
+// WeightsCache is where a runtime puts its packed weights, or finds them: an xpwc.Session, or a [HeapWeightsCache].
+type WeightsCache interface {
+	// Provider returns a *struct xnn_weights_cache_provider in C memory that stays valid until every runtime created
+	// with it is deleted.
+	Provider() unsafe.Pointer
+}
 
 // shared is a C object used by runtimes: it is destroyed when its owner and every runtime let go of it.
 type shared struct {
